@@ -1,0 +1,155 @@
+//! Message bodies: by length, chunked, until close, or none (RFC 9112 §6 and §7).
+
+use super::{Error, limits};
+
+/// Where a body ends, and how far we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// This many bytes are still to come.
+    Length(u64),
+    Chunked(Chunked),
+    /// Until the peer closes (RFC 9112 §6.3, rule 8).
+    UntilClose,
+}
+
+/// States of the chunked coding. The counters bound what a peer can make us read without a byte of body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chunked {
+    /// Reading the size: its value so far, its number of digits, and the bytes of the line so far.
+    Size {
+        value: u64,
+        digits: u8,
+        line: u16,
+    },
+    /// Skipping extensions up to the end of the line.
+    Extension {
+        value: u64,
+        line: u16,
+    },
+    /// The line's CR was seen, its LF must follow.
+    SizeLf {
+        value: u64,
+    },
+    Data {
+        left: u64,
+    },
+    /// CR, then LF, after the data of a chunk.
+    DataCr,
+    DataLf,
+    /// In the trailer section: bytes so far, and how the current line began.
+    Trailer {
+        bytes: u16,
+        at: TrailerAt,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrailerAt {
+    LineStart,
+    /// A CR at the start of a line: LF ends the message.
+    EmptyCr,
+    InLine,
+    LineCr,
+}
+
+/// One step of reading a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    NeedMore,
+    Data(&'a [u8]),
+    End,
+}
+
+impl Body {
+    pub const CHUNKED: Body = Body::Chunked(Chunked::Size { value: 0, digits: 0, line: 0 });
+
+    /// Reads on. Returns the bytes used and what they were; `NeedMore` only once all of `input` is used.
+    pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<(usize, Step<'a>), Error> {
+        match self {
+            Body::Length(0) => Ok((0, Step::End)),
+            _ if input.is_empty() => Ok((0, Step::NeedMore)),
+            Body::Length(left) => {
+                let n = take(input, left);
+                Ok((n, Step::Data(&input[..n])))
+            }
+            Body::UntilClose => Ok((input.len(), Step::Data(input))),
+            Body::Chunked(state) => state.next(input),
+        }
+    }
+}
+
+fn take(input: &[u8], left: &mut u64) -> usize {
+    let n = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
+    *left -= n as u64;
+    n
+}
+
+impl Chunked {
+    fn next<'a>(&mut self, input: &'a [u8]) -> Result<(usize, Step<'a>), Error> {
+        for (i, &byte) in input.iter().enumerate() {
+            if let Chunked::Data { left } = self {
+                let n = take(&input[i..], left);
+                if *left == 0 {
+                    *self = Chunked::DataCr;
+                }
+                return Ok((i + n, Step::Data(&input[i..i + n])));
+            }
+            match self.framing_byte(byte)? {
+                Some(next) => *self = next,
+                None => return Ok((i + 1, Step::End)),
+            }
+        }
+        Ok((input.len(), Step::NeedMore))
+    }
+
+    /// The state after one byte that is not data; `None` once the message is complete.
+    fn framing_byte(self, byte: u8) -> Result<Option<Chunked>, Error> {
+        Ok(Some(match (self, byte) {
+            (Chunked::Size { digits: 1.., value, .. } | Chunked::Extension { value, .. }, b'\r') => {
+                Chunked::SizeLf { value }
+            }
+            (Chunked::Size { digits: 1.., value, line }, b';' | b' ' | b'\t') => {
+                Chunked::Extension { value, line }
+            }
+            (Chunked::Size { value, digits, line }, _) => {
+                let digit = char::from(byte).to_digit(16).ok_or(Error::ChunkSize)?;
+                // Sixteen digits fill a u64; leading zeros beyond that are refused with the rest.
+                if digits == 16 {
+                    return Err(Error::ChunkSize);
+                }
+                Chunked::Size { value: value << 4 | u64::from(digit), digits: digits + 1, line: line + 1 }
+            }
+            (Chunked::Extension { .. }, b'\n') => return Err(Error::BareLineFeed),
+            (Chunked::Extension { value, line }, _) => {
+                let line = bounded(line, limits::CHUNK_LINE_BYTES).ok_or(Error::ChunkLineTooLong)?;
+                Chunked::Extension { value, line }
+            }
+            (Chunked::SizeLf { value: 0 }, b'\n') => Chunked::Trailer { bytes: 0, at: TrailerAt::LineStart },
+            (Chunked::SizeLf { value }, b'\n') => Chunked::Data { left: value },
+            (Chunked::SizeLf { .. }, _) => return Err(Error::ChunkSize),
+            (Chunked::DataCr, b'\r') => Chunked::DataLf,
+            (Chunked::DataLf, b'\n') => Chunked::Size { value: 0, digits: 0, line: 0 },
+            (Chunked::DataCr | Chunked::DataLf, _) => return Err(Error::ChunkEnd),
+            (Chunked::Trailer { bytes, at }, _) => return trailer_byte(bytes, at, byte),
+            (Chunked::Data { .. }, _) => unreachable!("data is handled before framing"),
+        }))
+    }
+}
+
+fn trailer_byte(bytes: u16, at: TrailerAt, byte: u8) -> Result<Option<Chunked>, Error> {
+    let at = match (at, byte) {
+        (TrailerAt::EmptyCr, b'\n') => return Ok(None),
+        (TrailerAt::LineCr, b'\n') => TrailerAt::LineStart,
+        (TrailerAt::EmptyCr | TrailerAt::LineCr, _) => return Err(Error::FieldValue),
+        (TrailerAt::LineStart, b'\r') => TrailerAt::EmptyCr,
+        (TrailerAt::InLine, b'\r') => TrailerAt::LineCr,
+        (TrailerAt::LineStart | TrailerAt::InLine, b'\n') => return Err(Error::BareLineFeed),
+        (TrailerAt::LineStart | TrailerAt::InLine, _) => TrailerAt::InLine,
+    };
+    let bytes = bounded(bytes, limits::TRAILER_BYTES).ok_or(Error::TrailersTooLarge)?;
+    Ok(Some(Chunked::Trailer { bytes, at }))
+}
+
+fn bounded(count: u16, limit: usize) -> Option<u16> {
+    count.checked_add(1).filter(|&n| usize::from(n) <= limit)
+}

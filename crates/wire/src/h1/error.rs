@@ -1,0 +1,54 @@
+use thiserror::Error;
+
+/// How a peer broke HTTP/1.x. Each variant is one kind that reports can count and name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+pub enum Error {
+    #[error("the status line is not `HTTP/1.x CODE reason` (RFC 9112 §4)")]
+    StatusLine,
+    #[error("the request line is not `METHOD target HTTP/1.x` (RFC 9112 §3)")]
+    RequestLine,
+    #[error("the protocol version is neither HTTP/1.0 nor HTTP/1.1")]
+    Version,
+    #[error("a line ends in a bare line feed instead of CR LF (RFC 9112 §2.2)")]
+    BareLineFeed,
+    #[error("a header field has no colon, or a name that is not a token (RFC 9110 §5.1)")]
+    FieldName,
+    #[error("a header value holds a control character (RFC 9110 §5.5)")]
+    FieldValue,
+    #[error("a header line is folded, which RFC 9112 §5.2 forbids")]
+    FoldedField,
+    #[error("Content-Length is not a number, or two of them differ (RFC 9112 §6.3)")]
+    ContentLength,
+    #[error("both Content-Length and Transfer-Encoding are present (RFC 9112 §6.3)")]
+    LengthAndTransferEncoding,
+    #[error("Transfer-Encoding in an HTTP/1.0 message (RFC 9112 §6.1)")]
+    TransferEncodingInHttp10,
+    #[error("the request's last transfer coding is not chunked (RFC 9112 §6.3)")]
+    RequestNotChunked,
+    #[error("a chunk size is not a hexadecimal number (RFC 9112 §7.1)")]
+    ChunkSize,
+    #[error("chunk data is not followed by CR LF (RFC 9112 §7.1)")]
+    ChunkEnd,
+    #[error("a chunk-size line is too long")]
+    ChunkLineTooLong,
+    #[error("the trailer section is too large")]
+    TrailersTooLarge,
+    #[error("the message head is too large")]
+    HeadTooLarge,
+    #[error("too many interim (1xx) responses")]
+    TooManyInformational,
+    #[error("the connection switched protocols (101) although nothing asked for it")]
+    UnexpectedUpgrade,
+    #[error("the connection closed inside a message head")]
+    ClosedInHead,
+    #[error("the connection closed before the body was complete")]
+    ClosedInBody,
+}
+
+impl Error {
+    /// Whether the peer closed early, as opposed to having sent something malformed.
+    #[must_use]
+    pub fn is_early_close(self) -> bool {
+        matches!(self, Error::ClosedInHead | Error::ClosedInBody)
+    }
+}

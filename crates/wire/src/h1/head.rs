@@ -1,0 +1,277 @@
+//! Message heads: finding their end, splitting them into fields, and the few fields that decide framing.
+
+use alloc::vec::Vec;
+use memchr::{memchr, memchr2};
+
+use super::{Error, limits};
+
+/// Protocol version of a message. It decides whether a connection persists by default (RFC 9112 §9.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    Http10,
+    Http11,
+}
+
+/// What the header fields say about where the message ends and whether the connection lives on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Framing {
+    pub content_length: Option<u64>,
+    pub transfer: Transfer,
+    /// `Connection: close` was among the connection options.
+    pub close: bool,
+    /// `Connection: keep-alive` was among the connection options.
+    pub keep_alive: bool,
+}
+
+/// The transfer codings, reduced to what framing needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    None,
+    /// The last coding is `chunked`.
+    Chunked,
+    /// Some coding, but `chunked` is not the last.
+    Other,
+}
+
+impl Framing {
+    const fn new() -> Self {
+        Framing { content_length: None, transfer: Transfer::None, close: false, keep_alive: false }
+    }
+
+    /// Whether the connection persists after this message (RFC 9112 §9.3).
+    #[must_use]
+    pub fn persists(&self, version: Version) -> bool {
+        match version {
+            Version::Http11 => !self.close,
+            Version::Http10 => self.keep_alive && !self.close,
+        }
+    }
+}
+
+/// Iterates over the fields of a validated head as `(name, value)`, values without surrounding blanks.
+#[derive(Clone, Debug)]
+pub struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn new(after_start_line: &'a [u8]) -> Self {
+        Fields { rest: after_start_line }
+    }
+
+    /// The first value of `name`, compared without regard to case.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'a [u8]> {
+        self.clone().find(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())).map(|(_, v)| v)
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (line, rest) = split_line(self.rest).ok()??;
+        self.rest = rest;
+        let colon = memchr(b':', line)?;
+        Some((&line[..colon], trim(&line[colon + 1..])))
+    }
+}
+
+/// Collects a head that arrives in pieces. Holds nothing while heads arrive whole.
+#[derive(Debug, Default)]
+pub(super) struct HeadBuffer {
+    bytes: Vec<u8>,
+    /// Everything before this index has been searched for the end of the head.
+    searched: usize,
+}
+
+/// Where a whole head lies after [`HeadBuffer::take`].
+pub(super) enum Found {
+    /// In the input, this many bytes long.
+    InInput(usize),
+    /// In the buffer; this many bytes of the input belong to it.
+    InBuffer(usize),
+    /// Not whole yet; all of the input has been kept.
+    No,
+}
+
+impl HeadBuffer {
+    /// Looks for a whole head at the start of what is kept plus `input`.
+    pub(super) fn take(&mut self, input: &[u8]) -> Result<Found, Error> {
+        if self.bytes.is_empty() {
+            if let Some(end) = head_end(input, 0) {
+                return if end > limits::HEAD_BYTES {
+                    Err(Error::HeadTooLarge)
+                } else {
+                    Ok(Found::InInput(end))
+                };
+            }
+        }
+        let kept = self.bytes.len();
+        let room = limits::HEAD_BYTES.saturating_sub(kept);
+        let taken = input.len().min(room);
+        self.bytes.extend_from_slice(&input[..taken]);
+        if let Some(end) = head_end(&self.bytes, self.searched) {
+            self.bytes.truncate(end);
+            return Ok(Found::InBuffer(end - kept));
+        }
+        if taken < input.len() || self.bytes.len() >= limits::HEAD_BYTES {
+            return Err(Error::HeadTooLarge);
+        }
+        // The end is at most three bytes, `\n\r\n`, so it can begin two bytes before what is still to come.
+        self.searched = self.bytes.len().saturating_sub(2);
+        Ok(Found::No)
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.searched = 0;
+    }
+}
+
+/// Index just past the empty line that ends a head. Lines that end in a bare line feed count here, so that the
+/// parser can name that mistake instead of waiting for an end that never comes.
+fn head_end(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    while let Some(i) = memchr(b'\n', &bytes[at..]) {
+        at += i + 1;
+        match bytes.get(at) {
+            Some(b'\n') => return Some(at + 1),
+            Some(b'\r') if bytes.get(at + 1) == Some(&b'\n') => return Some(at + 2),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Splits off one line without its CR LF. `None` at the empty line that ends the head.
+pub(super) fn split_line(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>, Error> {
+    let end = memchr(b'\n', bytes).ok_or(Error::BareLineFeed)?;
+    if end == 0 || bytes[end - 1] != b'\r' {
+        return Err(Error::BareLineFeed);
+    }
+    Ok((end > 1).then(|| (&bytes[..end - 1], &bytes[end + 1..])))
+}
+
+/// Validates all field lines after the start line and reads what decides framing.
+pub(super) fn read_fields(mut rest: &[u8]) -> Result<Framing, Error> {
+    let mut framing = Framing::new();
+    while let Some((line, after)) = split_line(rest)? {
+        rest = after;
+        read_field(line, &mut framing)?;
+    }
+    if framing.content_length.is_some() && framing.transfer != Transfer::None {
+        return Err(Error::LengthAndTransferEncoding);
+    }
+    Ok(framing)
+}
+
+fn read_field(line: &[u8], framing: &mut Framing) -> Result<(), Error> {
+    if matches!(line[0], b' ' | b'\t') {
+        return Err(Error::FoldedField);
+    }
+    let colon = memchr(b':', line).ok_or(Error::FieldName)?;
+    let name = &line[..colon];
+    if name.is_empty() || !name.iter().all(|&b| TOKEN[b as usize]) {
+        return Err(Error::FieldName);
+    }
+    let value = trim(&line[colon + 1..]);
+    if memchr2(b'\0', b'\r', value).is_some() {
+        return Err(Error::FieldValue);
+    }
+    // The lengths of the three names that matter all differ: one comparison for every other field.
+    match name.len() {
+        10 if name.eq_ignore_ascii_case(b"connection") => read_connection(value, framing),
+        14 if name.eq_ignore_ascii_case(b"content-length") => read_content_length(value, framing)?,
+        17 if name.eq_ignore_ascii_case(b"transfer-encoding") => read_transfer(value, framing),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn read_connection(value: &[u8], framing: &mut Framing) {
+    for option in value.split(|&b| b == b',').map(trim) {
+        framing.close |= option.eq_ignore_ascii_case(b"close");
+        framing.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+    }
+}
+
+/// RFC 9112 §6.3: a list of identical values may be read as that value; anything else is an error.
+fn read_content_length(value: &[u8], framing: &mut Framing) -> Result<(), Error> {
+    for item in value.split(|&b| b == b',').map(trim) {
+        let length = parse_decimal(item).ok_or(Error::ContentLength)?;
+        match framing.content_length {
+            Some(earlier) if earlier != length => return Err(Error::ContentLength),
+            _ => framing.content_length = Some(length),
+        }
+    }
+    Ok(())
+}
+
+fn read_transfer(value: &[u8], framing: &mut Framing) {
+    let last = value.rsplit(|&b| b == b',').next().map(trim).unwrap_or_default();
+    framing.transfer =
+        if last.eq_ignore_ascii_case(b"chunked") { Transfer::Chunked } else { Transfer::Other };
+}
+
+fn parse_decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |n, &d| {
+        d.is_ascii_digit().then_some(())?;
+        n.checked_mul(10)?.checked_add(u64::from(d - b'0'))
+    })
+}
+
+pub(super) fn parse_version(bytes: &[u8]) -> Result<Version, Error> {
+    match bytes {
+        b"HTTP/1.1" => Ok(Version::Http11),
+        b"HTTP/1.0" => Ok(Version::Http10),
+        _ => Err(Error::Version),
+    }
+}
+
+pub(super) fn trim(bytes: &[u8]) -> &[u8] {
+    let blank = |b: &u8| matches!(b, b' ' | b'\t');
+    let start = bytes.iter().position(|b| !blank(b)).unwrap_or(bytes.len());
+    let end = bytes.iter().rposition(|b| !blank(b)).map_or(start, |i| i + 1);
+    &bytes[start..end]
+}
+
+/// The characters of a token (RFC 9110 §5.6.2).
+pub(super) static TOKEN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut i = 0;
+    while i < 256 {
+        let b = i as u8;
+        table[i] = b.is_ascii_alphanumeric()
+            || matches!(
+                b,
+                b'!' | b'#'
+                    | b'$'
+                    | b'%'
+                    | b'&'
+                    | b'\''
+                    | b'*'
+                    | b'+'
+                    | b'-'
+                    | b'.'
+                    | b'^'
+                    | b'_'
+                    | b'`'
+                    | b'|'
+                    | b'~'
+            );
+        i += 1;
+    }
+    table
+};

@@ -1,0 +1,214 @@
+//! The client half: reading responses.
+
+use super::body::{Body, Step};
+use super::head::{self, Fields, Found, Framing, HeadBuffer, Transfer, Version};
+use super::{Error, limits};
+
+/// The one thing about a request that changes how its response is read (RFC 9112 §6.3, rule 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// HEAD: the response has no body, whatever its fields say.
+    Head,
+    Other,
+}
+
+/// A validated response head.
+#[derive(Clone, Debug)]
+pub struct Head<'a> {
+    pub version: Version,
+    /// 100 to 999.
+    pub status: u16,
+    pub framing: Framing,
+    /// Size of the head on the wire, status line to empty line.
+    pub wire_bytes: usize,
+    fields: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    #[must_use]
+    pub fn fields(&self) -> Fields<'a> {
+        Fields::new(self.fields)
+    }
+}
+
+/// What one call of [`Reader::next`] found.
+#[derive(Clone, Debug)]
+pub enum Event<'a> {
+    /// All input is used and the message is not complete.
+    NeedMore,
+    /// An interim response; the final one is still to come.
+    Informational(Head<'a>),
+    Head(Head<'a>),
+    Body(&'a [u8]),
+    End(End),
+}
+
+/// How a message ended and what that means for its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The next request may use this connection (RFC 9112 §9.3).
+    Reusable,
+    /// The peer said, or the framing implies, that the connection ends here.
+    Final,
+}
+
+/// What the peer's close means at this point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// Between messages.
+    BetweenMessages,
+    /// It completed a body that is delimited by close.
+    EndsMessage,
+}
+
+/// Reads the responses of one connection, in order.
+///
+/// Call [`next`](Self::next) with the unread input until it says `NeedMore`; call [`eof`](Self::eof) when the peer
+/// closes. After an error the connection is of no more use and `next` must not be called again.
+#[derive(Debug, Default)]
+pub struct Reader {
+    state: State,
+    buffer: HeadBuffer,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Head { informational: u8 },
+    Body { body: Body, end: End },
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State::Head { informational: 0 }
+    }
+}
+
+impl Reader {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether no byte of a message has been read since the last one ended.
+    #[must_use]
+    pub fn is_between_messages(&self) -> bool {
+        matches!(self.state, State::Head { informational: 0 }) && self.buffer.is_empty()
+    }
+
+    /// Reads on in `input`, the answer to a request of kind `asked`. Returns how many bytes were used.
+    pub fn next<'a>(&'a mut self, input: &'a [u8], asked: Asked) -> Result<(usize, Event<'a>), Error> {
+        match &mut self.state {
+            State::Head { .. } => self.next_head(input, asked),
+            State::Body { body, end } => {
+                // The head kept for the previous event has been handed out by now.
+                self.buffer.clear();
+                let (used, step) = body.next(input)?;
+                let event = match step {
+                    Step::NeedMore => Event::NeedMore,
+                    Step::Data(data) => Event::Body(data),
+                    Step::End => {
+                        let end = *end;
+                        self.state = State::default();
+                        Event::End(end)
+                    }
+                };
+                Ok((used, event))
+            }
+        }
+    }
+
+    /// The peer closed its side.
+    pub fn eof(&mut self) -> Result<Closed, Error> {
+        match self.state {
+            State::Head { informational: 0 } if self.buffer.is_empty() => Ok(Closed::BetweenMessages),
+            State::Head { .. } => Err(Error::ClosedInHead),
+            State::Body { body: Body::UntilClose, .. } => {
+                self.state = State::default();
+                Ok(Closed::EndsMessage)
+            }
+            // A body of known length that is complete except for our having asked for its end.
+            State::Body { body: Body::Length(0), .. } => {
+                self.state = State::default();
+                Ok(Closed::EndsMessage)
+            }
+            State::Body { .. } => Err(Error::ClosedInBody),
+        }
+    }
+
+    fn next_head<'a>(&'a mut self, input: &'a [u8], asked: Asked) -> Result<(usize, Event<'a>), Error> {
+        if input.is_empty() {
+            return Ok((0, Event::NeedMore));
+        }
+        // So has an interim head.
+        if matches!(self.buffer.bytes(), [.., b'\n', b'\r', b'\n']) {
+            self.buffer.clear();
+        }
+        match self.buffer.take(input)? {
+            Found::No => Ok((input.len(), Event::NeedMore)),
+            Found::InInput(end) => Ok((end, Self::head_event(&mut self.state, &input[..end], asked)?)),
+            Found::InBuffer(used) => {
+                Ok((used, Self::head_event(&mut self.state, self.buffer.bytes(), asked)?))
+            }
+        }
+    }
+
+    fn head_event<'a>(state: &mut State, bytes: &'a [u8], asked: Asked) -> Result<Event<'a>, Error> {
+        let head = parse(bytes)?;
+        let State::Head { informational } = state else { unreachable!("heads are read in the head state") };
+        if head.status == 101 {
+            return Err(Error::UnexpectedUpgrade);
+        }
+        if head.status < 200 {
+            *informational += 1;
+            if *informational > limits::INFORMATIONAL {
+                return Err(Error::TooManyInformational);
+            }
+            return Ok(Event::Informational(head));
+        }
+        let body = body_of(&head, asked);
+        let persists = head.framing.persists(head.version) && body != Body::UntilClose;
+        *state = State::Body { body, end: if persists { End::Reusable } else { End::Final } };
+        Ok(Event::Head(head))
+    }
+}
+
+/// RFC 9112 §6.3, in its order.
+fn body_of(head: &Head<'_>, asked: Asked) -> Body {
+    if asked == Asked::Head || matches!(head.status, 204 | 304) {
+        return Body::Length(0);
+    }
+    match (head.framing.transfer, head.framing.content_length) {
+        (Transfer::Chunked, _) => Body::CHUNKED,
+        (Transfer::None, Some(length)) => Body::Length(length),
+        (Transfer::Other, _) | (Transfer::None, None) => Body::UntilClose,
+    }
+}
+
+/// Parses a whole head, status line to empty line.
+fn parse(bytes: &[u8]) -> Result<Head<'_>, Error> {
+    let (line, fields) = head::split_line(bytes)?.ok_or(Error::StatusLine)?;
+    let (version, status) = parse_status_line(line)?;
+    let framing = head::read_fields(fields)?;
+    if version == Version::Http10 && framing.transfer != Transfer::None {
+        return Err(Error::TransferEncodingInHttp10);
+    }
+    Ok(Head { version, status, framing, wire_bytes: bytes.len(), fields })
+}
+
+/// `HTTP/1.1 200 OK`; the reason and even the space before it may be missing, as some servers leave them out.
+fn parse_status_line(line: &[u8]) -> Result<(Version, u16), Error> {
+    let (version, rest) = line.split_at_checked(8).ok_or(Error::StatusLine)?;
+    if !version.starts_with(b"HTTP/") {
+        return Err(Error::StatusLine);
+    }
+    let version = head::parse_version(version)?;
+    match rest {
+        [b' ', a, b, c] | [b' ', a, b, c, b' ', ..]
+            if matches!(a, b'1'..=b'9') && b.is_ascii_digit() && c.is_ascii_digit() =>
+        {
+            let digit = |d: &u8| u16::from(d - b'0');
+            Ok((version, digit(a) * 100 + digit(b) * 10 + digit(c)))
+        }
+        _ => Err(Error::StatusLine),
+    }
+}

@@ -1,0 +1,254 @@
+//! Responses, read whole and in every way of cutting them.
+
+use dyno_wire::h1::Error;
+use dyno_wire::h1::response::{Asked, Closed, End, Event, Reader};
+use proptest::prelude::*;
+
+/// What a reader saw, in a form that does not depend on how the bytes were cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Seen {
+    Interim(u16),
+    Head(u16),
+    Body(Vec<u8>),
+    End(End),
+    Error(Error),
+    Closed(Closed),
+}
+
+fn read(pieces: &[&[u8]], asked: Asked, close: bool) -> Vec<Seen> {
+    let mut reader = Reader::new();
+    let mut seen = Vec::new();
+    for piece in pieces {
+        let mut rest = *piece;
+        loop {
+            match reader.next(rest, asked) {
+                Ok((used, event)) => {
+                    rest = &rest[used..];
+                    match event {
+                        Event::NeedMore => {
+                            assert!(rest.is_empty(), "NeedMore with {} bytes unread", rest.len());
+                            break;
+                        }
+                        Event::Informational(head) => seen.push(Seen::Interim(head.status)),
+                        Event::Head(head) => seen.push(Seen::Head(head.status)),
+                        Event::Body(data) => match seen.last_mut() {
+                            Some(Seen::Body(body)) => body.extend_from_slice(data),
+                            _ => seen.push(Seen::Body(data.to_vec())),
+                        },
+                        Event::End(end) => seen.push(Seen::End(end)),
+                    }
+                }
+                Err(error) => {
+                    seen.push(Seen::Error(error));
+                    return seen;
+                }
+            }
+        }
+    }
+    if close {
+        seen.push(reader.eof().map_or_else(Seen::Error, Seen::Closed));
+    }
+    seen
+}
+
+fn whole(bytes: &str) -> Vec<Seen> {
+    read(&[bytes.as_bytes()], Asked::Other, false)
+}
+
+fn error_of(bytes: &str) -> Error {
+    match whole(bytes).last() {
+        Some(Seen::Error(error)) => *error,
+        other => panic!("expected an error, saw {other:?}"),
+    }
+}
+
+fn body(text: &str) -> Seen {
+    Seen::Body(text.as_bytes().to_vec())
+}
+
+#[test]
+fn content_length_and_keep_alive() {
+    let seen = whole("HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!");
+    assert_eq!(seen, [Seen::Head(200), body("Hello, World!"), Seen::End(End::Reusable)]);
+}
+
+#[test]
+fn connection_options_decide_reuse() {
+    let end = |head: &str| whole(&format!("{head}Content-Length: 0\r\n\r\n")).pop().unwrap();
+    assert_eq!(end("HTTP/1.1 200 OK\r\n"), Seen::End(End::Reusable));
+    assert_eq!(end("HTTP/1.1 200 OK\r\nConnection: Close\r\n"), Seen::End(End::Final));
+    assert_eq!(end("HTTP/1.1 200 OK\r\nconnection: x, close\r\n"), Seen::End(End::Final));
+    assert_eq!(end("HTTP/1.0 200 OK\r\n"), Seen::End(End::Final));
+    assert_eq!(end("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n"), Seen::End(End::Reusable));
+}
+
+#[test]
+fn a_missing_reason_is_accepted() {
+    assert_eq!(whole("HTTP/1.1 204\r\n\r\n"), [Seen::Head(204), Seen::End(End::Reusable)]);
+    assert_eq!(whole("HTTP/1.1 204 \r\n\r\n"), [Seen::Head(204), Seen::End(End::Reusable)]);
+}
+
+#[test]
+fn head_204_and_304_have_no_body_whatever_they_say() {
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n";
+    let seen = read(&[answer.as_bytes()], Asked::Head, false);
+    assert_eq!(seen, [Seen::Head(200), Seen::End(End::Reusable)]);
+    for status in [204, 304] {
+        let seen = whole(&format!("HTTP/1.1 {status} X\r\nContent-Length: 5\r\n\r\n"));
+        assert_eq!(seen, [Seen::Head(status), Seen::End(End::Reusable)]);
+    }
+}
+
+#[test]
+fn interim_responses_come_before_the_final_one() {
+    let seen = whole(
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
+    );
+    assert_eq!(
+        seen,
+        [Seen::Interim(100), Seen::Interim(103), Seen::Head(200), body("x"), Seen::End(End::Reusable)]
+    );
+    assert_eq!(error_of(&"HTTP/1.1 102 P\r\n\r\n".repeat(33)), Error::TooManyInformational);
+    assert_eq!(error_of("HTTP/1.1 101 Switching\r\nUpgrade: h2c\r\n\r\n"), Error::UnexpectedUpgrade);
+}
+
+#[test]
+fn chunked_with_extensions_and_trailers() {
+    let seen = whole(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n5;a=\"b\"\r\nHello\r\n00A\r\n, World!!!\r\n0\r\nX: y\r\nZ: w\r\n\r\nHTTP/1.1 204 N\r\n\r\n",
+    );
+    assert_eq!(
+        seen,
+        [
+            Seen::Head(200),
+            body("Hello, World!!!"),
+            Seen::End(End::Reusable),
+            Seen::Head(204),
+            Seen::End(End::Reusable)
+        ]
+    );
+}
+
+#[test]
+fn bodies_until_close() {
+    let bytes = b"HTTP/1.1 200 OK\r\n\r\nabc";
+    let seen = read(&[bytes], Asked::Other, true);
+    assert_eq!(seen, [Seen::Head(200), body("abc"), Seen::Closed(Closed::EndsMessage)]);
+}
+
+#[test]
+fn an_early_close_is_named_by_where_it_came() {
+    let closed = |bytes: &str| read(&[bytes.as_bytes()], Asked::Other, true).pop().unwrap();
+    assert_eq!(closed(""), Seen::Closed(Closed::BetweenMessages));
+    assert_eq!(closed("HTTP/1.1 2"), Seen::Error(Error::ClosedInHead));
+    assert_eq!(closed("HTTP/1.1 100 C\r\n\r\n"), Seen::Error(Error::ClosedInHead));
+    assert_eq!(closed("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab"), Seen::Error(Error::ClosedInBody));
+    assert_eq!(
+        closed("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na"),
+        Seen::Error(Error::ClosedInBody)
+    );
+}
+
+#[test]
+fn every_mistake_has_its_name() {
+    let head = |fields: &str| error_of(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n"));
+    assert_eq!(error_of("HTTP/1.1 20 OK\r\n\r\n"), Error::StatusLine);
+    assert_eq!(error_of("HTTP/1.1 2000 OK\r\n\r\n"), Error::StatusLine);
+    assert_eq!(error_of("SSH-2.0-OpenSSH\r\n\r\n"), Error::StatusLine);
+    assert_eq!(error_of("HTTP/2.0 200 OK\r\n\r\n"), Error::Version);
+    assert_eq!(error_of("HTTP/1.1 200 OK\nA: b\n\n"), Error::BareLineFeed);
+    assert_eq!(head("no colon"), Error::FieldName);
+    assert_eq!(head("spaced : x"), Error::FieldName);
+    assert_eq!(head(": x"), Error::FieldName);
+    assert_eq!(head("A: b\r\n folded"), Error::FoldedField);
+    assert_eq!(head("A: b\0c"), Error::FieldValue);
+    assert_eq!(head("Content-Length: -1"), Error::ContentLength);
+    assert_eq!(head("Content-Length: 99999999999999999999"), Error::ContentLength);
+    assert_eq!(head("Content-Length: 1\r\nContent-Length: 2"), Error::ContentLength);
+    assert_eq!(head("Content-Length: 1\r\nTransfer-Encoding: chunked"), Error::LengthAndTransferEncoding);
+    assert_eq!(
+        error_of("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        Error::TransferEncodingInHttp10
+    );
+    let chunked =
+        |rest: &str| error_of(&format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{rest}"));
+    assert_eq!(chunked("\r\n"), Error::ChunkSize);
+    assert_eq!(chunked("g\r\n"), Error::ChunkSize);
+    assert_eq!(chunked("11112222333344445\r\n"), Error::ChunkSize);
+    assert_eq!(chunked("1\rx"), Error::ChunkSize);
+    assert_eq!(chunked("1;a\n"), Error::BareLineFeed);
+    assert_eq!(chunked("1\r\nab"), Error::ChunkEnd);
+    assert_eq!(chunked(&format!("1;{}", "x".repeat(5000))), Error::ChunkLineTooLong);
+    assert_eq!(chunked(&format!("0\r\n{}", "T: x\r\n".repeat(3000))), Error::TrailersTooLarge);
+    assert_eq!(error_of(&format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(70_000))), Error::HeadTooLarge);
+    assert_eq!(
+        error_of(&format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "x".repeat(70_000))),
+        Error::HeadTooLarge
+    );
+}
+
+#[test]
+fn identical_content_lengths_count_as_one() {
+    let seen = whole("HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\nContent-Length: 2\r\n\r\nok");
+    assert_eq!(seen, [Seen::Head(200), body("ok"), Seen::End(End::Reusable)]);
+}
+
+#[test]
+fn fields_are_found_without_regard_to_case() {
+    let mut reader = Reader::new();
+    let bytes = b"HTTP/1.1 200 OK\r\nContent-Type:  text/plain \r\nContent-Length: 0\r\n\r\n";
+    let (_, Event::Head(head)) = reader.next(bytes, Asked::Other).unwrap() else { panic!("no head") };
+    assert_eq!(head.fields().get("content-type"), Some(&b"text/plain"[..]));
+    assert_eq!(head.fields().get("absent"), None);
+    assert_eq!(head.fields().count(), 2);
+    assert_eq!(head.wire_bytes, bytes.len());
+}
+
+/// One message, right or wrong, as a server might send it.
+fn message() -> impl Strategy<Value = Vec<u8>> {
+    let text = proptest::collection::vec(any::<u8>(), 0..40);
+    prop_oneof![
+        4 => text.clone().prop_map(|b| {
+            let mut m = format!("HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: {}\r\n\r\n", b.len()).into_bytes();
+            m.extend(b);
+            m
+        }),
+        3 => proptest::collection::vec(text.clone(), 0..4).prop_map(|chunks| {
+            let mut m = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+            for chunk in chunks.iter().filter(|c| !c.is_empty()) {
+                m.extend(format!("{:x};e=1\r\n", chunk.len()).bytes());
+                m.extend(chunk);
+                m.extend(b"\r\n");
+            }
+            m.extend(b"0\r\nTrailer: t\r\n\r\n");
+            m
+        }),
+        1 => Just(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec()),
+        1 => Just(b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()),
+        1 => Just(b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n.".to_vec()),
+        1 => text,
+        1 => "[A-Za-z0-9 :/.\r\n-]{0,60}".prop_map(String::into_bytes),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Split invariance: however the bytes are cut, the events are the same.
+    #[test]
+    fn any_cut_gives_the_same_events(
+        messages in proptest::collection::vec(message(), 1..5),
+        cuts in proptest::collection::vec(0usize..400, 0..12),
+        head in any::<bool>(),
+    ) {
+        let bytes = messages.concat();
+        let asked = if head { Asked::Head } else { Asked::Other };
+        let mut at: Vec<usize> = cuts.into_iter().map(|c| c % (bytes.len() + 1)).collect();
+        at.extend([0, bytes.len()]);
+        at.sort_unstable();
+        let pieces: Vec<&[u8]> = at.windows(2).map(|w| &bytes[w[0]..w[1]]).collect();
+        prop_assert_eq!(read(&[&bytes], asked, true), read(&pieces, asked, true));
+        let single: Vec<&[u8]> = bytes.chunks(1).collect();
+        prop_assert_eq!(read(&[&bytes], asked, true), read(&single, asked, true));
+    }
+}
