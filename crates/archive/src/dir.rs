@@ -1,0 +1,155 @@
+//! A run on disk: `run.json`, `starts/NNN.json`, `trials/NNNN.json`. docs/archive-format.md tells the layout.
+//!
+//! Every file is written beside its place and renamed into it, so that a crash leaves whole files or none.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::{Facts, Plan, StartRecord, TrialRecord};
+
+/// The version of everything in a run's folder. Raised with every change that old readers cannot read.
+pub const SCHEMA: &str = "dyno.run/1";
+
+/// What is known when the run begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    pub schema: String,
+    /// Name of the run, unique on this machine.
+    pub id: String,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// The command that made it.
+    pub command: Vec<String>,
+    pub plan: Plan,
+    pub facts: Facts,
+}
+
+/// A whole run as it was read from disk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    pub header: Header,
+    /// By number of start.
+    pub starts: Vec<StartRecord>,
+    /// By index in the plan. Trials that have not run are absent.
+    pub trials: Vec<TrialRecord>,
+}
+
+/// Why a run cannot be read.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{path} is not a part of a run: {source}")]
+    Format { path: PathBuf, source: serde_json::Error },
+    #[error("{path} has the format {found:?}; this dyno reads {SCHEMA:?}")]
+    Version { path: PathBuf, found: String },
+}
+
+/// The folder of one run.
+#[derive(Clone, Debug)]
+pub struct RunDir {
+    path: PathBuf,
+}
+
+impl RunDir {
+    /// Makes the folder and writes its header.
+    pub fn create(path: impl Into<PathBuf>, header: &Header) -> Result<RunDir, OpenError> {
+        let dir = RunDir { path: path.into() };
+        for folder in ["starts", "trials"] {
+            let folder = dir.path.join(folder);
+            fs::create_dir_all(&folder).map_err(|source| OpenError::Io { path: folder, source })?;
+        }
+        dir.write("run.json", header)?;
+        Ok(dir)
+    }
+
+    /// Opens the folder of an earlier run.
+    pub fn open(path: impl Into<PathBuf>) -> Result<RunDir, OpenError> {
+        let dir = RunDir { path: path.into() };
+        dir.header()?;
+        Ok(dir)
+    }
+
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn write_start(&self, start: &StartRecord) -> Result<(), OpenError> {
+        self.write(&format!("starts/{:03}.json", start.start), start)
+    }
+
+    pub fn write_trial(&self, trial: &TrialRecord) -> Result<(), OpenError> {
+        self.write(&format!("trials/{:04}.json", trial.trial), trial)
+    }
+
+    pub fn header(&self) -> Result<Header, OpenError> {
+        let path = self.path.join("run.json");
+        let bytes = fs::read(&path).map_err(|source| OpenError::Io { path: path.clone(), source })?;
+        #[derive(Deserialize)]
+        struct Version {
+            schema: String,
+        }
+        // The version first: a header of another version may not parse as ours at all.
+        let Version { schema } = parse(&path, &bytes)?;
+        if schema != SCHEMA {
+            return Err(OpenError::Version { path, found: schema });
+        }
+        parse(&path, &bytes)
+    }
+
+    pub fn read(&self) -> Result<Run, OpenError> {
+        let mut run = Run {
+            header: self.header()?,
+            starts: self.read_all("starts")?,
+            trials: self.read_all("trials")?,
+        };
+        run.starts.sort_by_key(|s: &StartRecord| s.start);
+        run.trials.sort_by_key(|t: &TrialRecord| t.trial);
+        Ok(run)
+    }
+
+    /// Writes any file of the run's folder, whole or not at all.
+    pub fn write_bytes(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, OpenError> {
+        let path = self.path.join(name);
+        let beside = path.with_extension("tmp");
+        let write = || {
+            let mut file = fs::File::create(&beside)?;
+            file.write_all(bytes)?;
+            file.sync_data()?;
+            fs::rename(&beside, &path)
+        };
+        write().map_err(|source| OpenError::Io { path: path.clone(), source })?;
+        Ok(path)
+    }
+
+    fn write(&self, name: &str, value: &impl Serialize) -> Result<(), OpenError> {
+        let bytes = serde_json::to_vec(value)
+            .map_err(|source| OpenError::Format { path: self.path.join(name), source })?;
+        self.write_bytes(name, &bytes).map(drop)
+    }
+
+    fn read_all<T: DeserializeOwned>(&self, folder: &str) -> Result<Vec<T>, OpenError> {
+        let folder = self.path.join(folder);
+        let entries =
+            fs::read_dir(&folder).map_err(|source| OpenError::Io { path: folder.clone(), source })?;
+        let mut all = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|source| OpenError::Io { path: folder.clone(), source })?.path();
+            if path.extension().is_some_and(|e| e == "json") {
+                let bytes = fs::read(&path).map_err(|source| OpenError::Io { path: path.clone(), source })?;
+                all.push(parse(&path, &bytes)?);
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, OpenError> {
+    serde_json::from_slice(bytes).map_err(|source| OpenError::Format { path: path.into(), source })
+}

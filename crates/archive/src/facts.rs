@@ -1,0 +1,40 @@
+//! What is true of the machine and the tool for the whole run.
+
+use serde::{Deserialize, Serialize};
+
+/// Facts about the machine and about this dyno, read when the run began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    pub cpu_model: Option<String>,
+    pub cpus: u32,
+    pub memory_bytes: Option<u64>,
+    pub kernel: Option<String>,
+    pub os: Option<String>,
+    /// For instance `performance`; `None` where the machine does not tell.
+    pub governor: Option<String>,
+    /// For instance `kvm`; `none` on bare metal as far as can be seen.
+    pub virtualisation: Option<String>,
+    pub clock_source: Option<String>,
+    /// `v1`, `v2` or `none`.
+    pub cgroup: String,
+    /// Settings of the kernel that change what servers do, by name.
+    pub sysctls: Vec<(String, String)>,
+    pub open_files_limit: Option<u64>,
+    /// Whether the run had root's rights.
+    pub privileged: bool,
+    /// Whether user and system time are sampled by the tick instead of measured.
+    pub tick_accounting: Option<bool>,
+    pub dyno_version: String,
+    /// The commit dyno was built from, if known.
+    pub dyno_commit: Option<String>,
+    /// What could not be read or done here, each with why and how to mend it.
+    pub missing: Vec<Missing>,
+}
+
+/// Something that could not be measured or done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    pub what: String,
+    pub why: String,
+    pub mend: String,
+}

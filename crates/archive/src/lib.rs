@@ -1,0 +1,27 @@
+//! The record of a run, the waist of the system: what measures only writes it, what explains only reads it.
+//!
+//! Everything here is a fact as it was seen: cumulative counters, histograms, instants. Rates, percentiles,
+//! verdicts and sentences are made from it in `dyno-analysis`, so that they can be made again, better, years later.
+//!
+//! Instants are nanoseconds of `CLOCK_MONOTONIC` of the machine that measured. Only [`dir`] touches files.
+#![forbid(unsafe_code)]
+
+pub mod dir;
+pub mod facts;
+pub mod interval;
+pub mod outcome;
+pub mod plan;
+pub mod sample;
+pub mod start;
+pub mod times;
+pub mod trial;
+
+pub use dir::{OpenError, RunDir};
+pub use facts::Facts;
+pub use interval::{Interval, Phase};
+pub use outcome::{Outcome, Outcomes};
+pub use plan::Plan;
+pub use sample::Sample;
+pub use start::StartRecord;
+pub use times::Times;
+pub use trial::TrialRecord;

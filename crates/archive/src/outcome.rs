@@ -1,0 +1,174 @@
+//! How an exchange ended. A server's misbehaviour is data, never an error of ours.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+macro_rules! outcomes {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        /// The ways an exchange can end, each with the name it has in every report.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Outcome { $($(#[doc = $doc])+ $variant,)+ }
+
+        impl Outcome {
+            pub const ALL: &'static [Outcome] = &[$(Outcome::$variant,)+];
+
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Outcome::$variant => $name,)+ }
+            }
+
+            /// What it means, in words for a reader.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Outcome::$variant => concat!($($doc,)+),)+ }
+            }
+        }
+    };
+}
+
+outcomes! {
+    /// A complete answer that met every expectation.
+    Ok = "ok",
+    /// A complete answer with a status that was not expected.
+    UnexpectedStatus = "unexpected_status",
+    /// A complete answer with the right status and the wrong body.
+    UnexpectedBody = "unexpected_body",
+    /// Nobody listened at the address when a connection was needed.
+    ConnectRefused = "connect_refused",
+    /// No connection came about within the connect time-out.
+    ConnectTimeout = "connect_timeout",
+    /// The connection attempt was reset.
+    ConnectReset = "connect_reset",
+    /// No local port was left to connect from.
+    AddressExhausted = "address_exhausted",
+    /// The attempt to connect failed in another way.
+    ConnectFailed = "connect_failed",
+    /// The TLS handshake or a TLS record failed.
+    TlsError = "tls_error",
+    /// No complete answer within the request time-out.
+    Timeout = "timeout",
+    /// The peer reset the connection with the exchange in flight.
+    Reset = "reset",
+    /// The peer closed the connection before the answer was complete.
+    ClosedEarly = "closed_early",
+    /// The answer broke the protocol.
+    ProtocolError = "protocol_error",
+    /// We closed the connection because an exchange before it on the same connection failed.
+    Cancelled = "cancelled",
+}
+
+impl Outcome {
+    /// Whether the whole answer arrived, right or wrong.
+    #[must_use]
+    pub const fn is_completed(self) -> bool {
+        matches!(self, Outcome::Ok | Outcome::UnexpectedStatus | Outcome::UnexpectedBody)
+    }
+
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Outcome> {
+        Outcome::ALL.iter().copied().find(|o| o.name() == name)
+    }
+}
+
+/// Exact counts of outcomes, and of status classes among the answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcomes {
+    counts: [u64; Outcome::ALL.len()],
+    /// Answers with status 100–199 (interim ones), 200–299, … 500–599, and 600 or above.
+    pub statuses: [u64; 6],
+}
+
+impl Outcomes {
+    #[inline]
+    pub fn count(&mut self, outcome: Outcome) {
+        self.counts[outcome as usize] += 1;
+    }
+
+    #[inline]
+    pub fn count_status(&mut self, status: u16) {
+        let class = (status / 100).clamp(1, 6) - 1;
+        self.statuses[usize::from(class)] += 1;
+    }
+
+    #[must_use]
+    pub fn of(&self, outcome: Outcome) -> u64 {
+        self.counts[outcome as usize]
+    }
+
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Exchanges whose whole answer arrived.
+    #[must_use]
+    pub fn completed(&self) -> u64 {
+        self.iter().filter(|(o, _)| o.is_completed()).map(|(_, n)| n).sum()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
+        Outcome::ALL.iter().map(|&o| (o, self.of(o)))
+    }
+
+    pub fn add(&mut self, other: &Outcomes) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(a, b)| *a += b);
+        self.statuses.iter_mut().zip(other.statuses).for_each(|(a, b)| *a += b);
+    }
+
+    /// All counts by name, as the contract for JSON spells them. Zeros included: a class that did not occur was
+    /// still watched for.
+    #[must_use]
+    pub fn by_name(&self) -> BTreeMap<String, u64> {
+        let outcomes = self.iter().map(|(o, n)| (o.name().to_string(), n));
+        let statuses = self.statuses.iter().enumerate().map(|(i, &n)| (status_name(i), n));
+        outcomes.chain(statuses).collect()
+    }
+}
+
+fn status_name(class: usize) -> String {
+    if class == 5 { "status_other".into() } else { format!("status_{}xx", class + 1) }
+}
+
+impl Serialize for Outcomes {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let occurred: BTreeMap<_, _> = self.by_name().into_iter().filter(|(_, n)| *n > 0).collect();
+        occurred.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Outcomes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut outcomes = Outcomes::default();
+        for (name, n) in BTreeMap::<String, u64>::deserialize(from)? {
+            if let Some(outcome) = Outcome::from_name(&name) {
+                outcomes.counts[outcome as usize] = n;
+            } else if let Some(class) = (0..6).find(|&i| status_name(i) == name) {
+                outcomes.statuses[class] = n;
+            } else {
+                return Err(de::Error::custom(format!("unknown outcome {name:?}")));
+            }
+        }
+        Ok(outcomes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_round_trip() {
+        for &outcome in Outcome::ALL {
+            assert_eq!(Outcome::from_name(outcome.name()), Some(outcome));
+        }
+        let mut outcomes = Outcomes::default();
+        outcomes.count(Outcome::Timeout);
+        outcomes.count(Outcome::Ok);
+        [200, 204, 503, 999].into_iter().for_each(|s| outcomes.count_status(s));
+        let text = serde_json::to_string(&outcomes).unwrap();
+        assert_eq!(text, r#"{"ok":1,"status_2xx":2,"status_5xx":1,"status_other":1,"timeout":1}"#);
+        assert_eq!(serde_json::from_str::<Outcomes>(&text).unwrap(), outcomes);
+        assert!(serde_json::from_str::<Outcomes>(r#"{"fine":1}"#).is_err());
+    }
+}

@@ -1,0 +1,145 @@
+//! What one trial left behind.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::interval::Interval;
+use crate::sample::{Sample, ThreadUse};
+
+/// The books of the measured window: `scheduled = started + dropped` and
+/// `started = completed + failed + in_flight_at_end`. An exchange belongs to the window if it was intended in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Books {
+    pub scheduled: u64,
+    pub started: u64,
+    pub dropped: u64,
+    /// The whole answer arrived, right or wrong.
+    pub completed: u64,
+    pub failed: u64,
+    /// Still unanswered when the drain ended, or never sent.
+    pub in_flight_at_end: u64,
+}
+
+impl Books {
+    #[must_use]
+    pub fn balance(&self) -> bool {
+        self.scheduled == self.started + self.dropped
+            && self.started == self.completed + self.failed + self.in_flight_at_end
+    }
+
+    pub fn add(&mut self, other: &Books) {
+        self.scheduled += other.scheduled;
+        self.started += other.started;
+        self.dropped += other.dropped;
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.in_flight_at_end += other.in_flight_at_end;
+    }
+}
+
+/// Connections over the whole trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connections {
+    pub asked: u64,
+    /// Open at the end of the measured window.
+    pub established: u64,
+    pub opened: u64,
+    pub closed_by_server: u64,
+    pub closed_by_us: u64,
+    /// Bytes that arrived with no request outstanding: answers without a request.
+    pub unsolicited: u64,
+}
+
+impl Connections {
+    pub fn add(&mut self, other: &Connections) {
+        self.asked += other.asked;
+        self.established += other.established;
+        self.opened += other.opened;
+        self.closed_by_server += other.closed_by_server;
+        self.closed_by_us += other.closed_by_us;
+        self.unsolicited += other.unsolicited;
+    }
+}
+
+/// Sums of `TCP_INFO` counters over the generator's connections within the measured window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpCounters {
+    pub data_segments_in: u64,
+    pub segments_in: u64,
+    pub segments_out: u64,
+    pub retransmits: u64,
+}
+
+impl TcpCounters {
+    pub fn add(&mut self, other: &TcpCounters) {
+        self.data_segments_in += other.data_segments_in;
+        self.segments_in += other.segments_in;
+        self.segments_out += other.segments_out;
+        self.retransmits += other.retransmits;
+    }
+
+    #[must_use]
+    pub fn since(&self, earlier: &TcpCounters) -> TcpCounters {
+        TcpCounters {
+            data_segments_in: self.data_segments_in.saturating_sub(earlier.data_segments_in),
+            segments_in: self.segments_in.saturating_sub(earlier.segments_in),
+            segments_out: self.segments_out.saturating_sub(earlier.segments_out),
+            retransmits: self.retransmits.saturating_sub(earlier.retransmits),
+        }
+    }
+}
+
+/// The generator's own cost within the measured window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClientUse {
+    /// One entry per worker thread. Its run time is exact; the split into user and system is sampled by the
+    /// kernel's tick (see docs/methodology.md).
+    pub threads: Vec<ThreadUse>,
+    pub rss_peak_bytes: Option<u64>,
+    /// `uring` or `epoll`.
+    pub driver: String,
+}
+
+/// A check of answers: before the load, sampled during it, or after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckResult {
+    pub name: String,
+    pub ok: bool,
+    /// What was seen, or what was wanted and what came instead, with the answer shown.
+    pub detail: String,
+}
+
+/// Everything one trial left behind. Written whole when the trial ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// Index in the plan's list of trials.
+    pub trial: usize,
+    /// The start of the subject (see [`crate::start::StartRecord`]) that served it.
+    pub start: usize,
+    /// When the load began, on the machine's monotonic clock.
+    pub began_ns: u64,
+    /// Edges of the measured window, nanoseconds since the load began.
+    pub window_ns: (u64, u64),
+    pub books: Books,
+    pub connections: Connections,
+    /// `None` where the kernel does not tell.
+    pub tcp: Option<TcpCounters>,
+    pub client: ClientUse,
+    pub intervals: Vec<Interval>,
+    /// Time that exchanges spent between intended and done inside the measured window, whatever their end, summed.
+    /// Divided by the window's length it must equal the mean number in flight (Little's law).
+    pub residence_ns: u64,
+    /// Ages of measured exchanges still unanswered at the end: each a lower bound of its response time.
+    pub unanswered: crate::times::Times,
+    /// How each kind of malformed answer was named, with its count.
+    pub protocol_errors: BTreeMap<String, u64>,
+    /// Counters of the subject and the machine: one sample at each edge of the window, and in between.
+    pub samples: Vec<Sample>,
+    /// Checks made while the load ran.
+    pub checks: Vec<CheckResult>,
+    /// The subject's process ended, or went deaf, during this trial; in words.
+    pub subject_failure: Option<String>,
+    /// The user ended the trial before its time.
+    pub cut_short: bool,
+}

@@ -1,0 +1,25 @@
+//! What is sent when, and what it took.
+//!
+//! A [`Worker`] is a pure state machine: it turns a [`Schedule`] into operations for a [`Driver`] and the driver's
+//! completions into exchanges, which its recorder keeps in intervals. Time, randomness and I/O are parameters, so a
+//! run is a function of its configuration, its seed and the driver's completions. [`sim`] holds a driver whose
+//! world, server and clock are ours: there the truth is known, and the instrument can be graded against it.
+#![forbid(unsafe_code)]
+
+pub mod driver;
+pub mod limits;
+mod recorder;
+pub mod rng;
+pub mod schedule;
+pub mod sim;
+mod slot;
+mod time;
+mod turn;
+mod worker;
+
+pub use driver::{Completion, ConnId, ConnectError, Driver, What};
+pub use recorder::Window;
+pub use schedule::Schedule;
+pub use time::Instant;
+pub use turn::{Stop, run};
+pub use worker::{Config, Expect, Report, Request, Worker};

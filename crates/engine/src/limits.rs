@@ -1,0 +1,20 @@
+//! Every bound of the engine, and what happens on reaching it.
+
+/// Arrivals that may wait for a free connection, per worker. One more is counted as `dropped`, never silent.
+pub const WAITING: usize = 1 << 18;
+
+/// How long after the measured window exchanges in flight may still end. What is unanswered then is reported as a
+/// lower bound.
+pub const DRAIN_NS: u64 = 5_000_000_000;
+
+/// Shortest and longest wait before a slot whose connection failed tries again. The wait doubles with every
+/// failure in a row; the first retry comes at once.
+pub const BACKOFF_MIN_NS: u64 = 1_000_000;
+pub const BACKOFF_MAX_NS: u64 = 1_000_000_000;
+
+/// Completions that are handled before queued requests go to the kernel: more would save system calls, and make the
+/// first request of a turn wait for the last.
+pub const COMPLETIONS_PER_FLUSH: usize = 16;
+
+/// Kinds of malformed answers that are told apart by name, per worker. Later kinds are counted as `other`.
+pub const PROTOCOL_ERROR_KINDS: usize = 64;

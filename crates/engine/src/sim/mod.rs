@@ -1,0 +1,358 @@
+//! The simulated world: a virtual clock, a network and servers with a known model, all driven by a seed.
+//!
+//! [`SimDriver`] implements [`Driver`]. Its clock jumps from event to event, so hours of load take moments, and the
+//! same seed gives the same run. Because the world is ours, the truth is known: see `tests/truth.rs`.
+
+mod server;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use dyno_archive::sample::ThreadUse;
+use dyno_archive::trial::TcpCounters;
+
+pub use server::{Fault, Model, Pause, Queue, Service, Truth};
+use server::{Peer, Reply, Server, Then};
+
+use crate::driver::{Completion, ConnId, ConnectError, Driver, Turn, What};
+use crate::rng::Rng;
+use crate::{Config, Instant, Report, Stop, Worker};
+
+/// The network between generator and server.
+#[derive(Clone, Copy, Debug)]
+pub struct Net {
+    /// One way.
+    pub delay_ns: u64,
+    /// Probability that a delivery is cut into two at a random place.
+    pub cut: f64,
+    /// Probability that an attempt to connect is refused.
+    pub refuse: f64,
+}
+
+/// Time taken from the generator by somebody else on its CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Theft {
+    pub at_ns: u64,
+    pub for_ns: u64,
+    pub when: When,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// While the generator sleeps: it wakes late.
+    Asleep,
+    /// Between waking and handing over: it is busy for longer.
+    Working,
+}
+
+/// Everything that decides a simulated run.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub seed: u64,
+    pub net: Net,
+    pub server: Model,
+    pub thefts: Vec<Theft>,
+}
+
+impl World {
+    #[must_use]
+    pub fn new(seed: u64, server: Model) -> World {
+        World { seed, net: Net { delay_ns: 10_000, cut: 0.0, refuse: 0.0 }, server, thefts: Vec::new() }
+    }
+}
+
+/// What one simulated run produced.
+#[derive(Debug)]
+pub struct Played {
+    pub report: Report,
+    pub intervals: Vec<dyno_archive::Interval>,
+    pub truth: Truth,
+}
+
+/// Runs one worker in a world, from its first connection to its end.
+#[must_use]
+pub fn play(world: World, config: Config) -> Played {
+    let mut driver = SimDriver::new(world);
+    let mut worker = Worker::new(config);
+    let mut intervals = Vec::new();
+    // The load begins a millisecond after the connections are up, as the runner does it.
+    let mut begin = None;
+    let clock = std::rc::Rc::new(std::cell::Cell::new(0));
+    let seen = clock.clone();
+    driver.clock = Some(clock);
+    crate::run(
+        &mut worker,
+        &mut driver,
+        || Some(*begin.get_or_insert(Instant(seen.get()).after(1_000_000))),
+        || Stop::No,
+        |interval| intervals.push(interval),
+    );
+    Played { report: worker.report(), intervals, truth: driver.server.truth }
+}
+
+/// A [`Driver`] whose kernel, network and server are simulated.
+#[derive(Debug)]
+pub struct SimDriver {
+    world: World,
+    now: u64,
+    rng: Rng,
+    server: Server,
+    events: BinaryHeap<Reverse<(u64, u64, EventKey)>>,
+    payloads: BTreeMap<u64, Event>,
+    next_event: u64,
+    conns: BTreeMap<ConnId, Conn>,
+    generations: u64,
+    queued: Vec<ConnId>,
+    completed: VecDeque<(Completion, Vec<u8>)>,
+    current: Vec<u8>,
+    thefts: VecDeque<Theft>,
+    /// Lets the outside of a [`crate::run`] read the virtual time.
+    clock: Option<std::rc::Rc<std::cell::Cell<u64>>>,
+}
+
+/// Orders events of the same instant by the order in which they were made.
+type EventKey = u64;
+
+#[derive(Debug)]
+struct Conn {
+    generation: u64,
+    out: Vec<u8>,
+    peer: Peer,
+    /// Deliveries to the generator keep their order even if cut.
+    last_arrival: u64,
+    tcp: TcpCounters,
+}
+
+#[derive(Debug)]
+enum Event {
+    Opened { conn: ConnId, generation: u64, outcome: Result<(), ConnectError> },
+    AtServer { conn: ConnId, generation: u64, bytes: Vec<u8> },
+    AtGenerator { conn: ConnId, generation: u64, what: Arrival },
+}
+
+#[derive(Debug)]
+enum Arrival {
+    Bytes(Vec<u8>),
+    Eof,
+    Reset,
+}
+
+impl SimDriver {
+    #[must_use]
+    pub fn new(world: World) -> Self {
+        let mut rng = Rng::new(world.seed);
+        let server = Server::new(world.server.clone(), Rng::new(rng.next_u64()));
+        let mut thefts: Vec<Theft> = world.thefts.clone();
+        thefts.sort_by_key(|t| t.at_ns);
+        SimDriver {
+            now: 0,
+            rng,
+            server,
+            events: BinaryHeap::new(),
+            payloads: BTreeMap::new(),
+            next_event: 0,
+            conns: BTreeMap::new(),
+            generations: 0,
+            queued: Vec::new(),
+            completed: VecDeque::new(),
+            current: Vec::new(),
+            thefts: thefts.into(),
+            clock: None,
+            world,
+        }
+    }
+
+    #[must_use]
+    pub fn truth(&self) -> &Truth {
+        &self.server.truth
+    }
+
+    fn at(&mut self, at_ns: u64, event: Event) {
+        self.next_event += 1;
+        self.payloads.insert(self.next_event, event);
+        self.events.push(Reverse((at_ns, self.next_event, self.next_event)));
+    }
+
+    fn set_now(&mut self, now: u64) {
+        self.now = self.now.max(now);
+        if let Some(clock) = &self.clock {
+            clock.set(self.now);
+        }
+    }
+
+    /// A theft of this kind that falls due by now, taken once.
+    fn theft(&mut self, when: When) -> u64 {
+        match self.thefts.front() {
+            Some(theft) if theft.when == when && theft.at_ns <= self.now => {
+                self.thefts.pop_front().map_or(0, |t| t.for_ns)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Takes bytes to the other side, perhaps in two parts.
+    fn cut(&mut self, bytes: Vec<u8>) -> Vec<Vec<u8>> {
+        if bytes.len() < 2 || !self.rng.chance(self.world.net.cut) {
+            return vec![bytes];
+        }
+        let (a, b) = bytes.split_at(1 + self.rng.below(bytes.len() as u64 - 1) as usize);
+        vec![a.to_vec(), b.to_vec()]
+    }
+
+    /// Everything due by now happens: some of it makes completions, some of it new events.
+    fn happen(&mut self) {
+        while let Some(&Reverse((at, _, key))) = self.events.peek() {
+            if at > self.now {
+                break;
+            }
+            self.events.pop();
+            match self.payloads.remove(&key).expect("each event has its payload") {
+                Event::Opened { conn, generation, outcome } if self.is_current(conn, generation) => {
+                    if outcome.is_err() {
+                        self.conns.remove(&conn);
+                    }
+                    let what = outcome.map_or_else(What::ConnectFailed, |()| What::Connected);
+                    let at = Instant(self.now);
+                    self.completed.push_back((Completion { conn, what, at }, Vec::new()));
+                }
+                Event::AtServer { conn, generation, bytes } if self.is_current(conn, generation) => {
+                    self.serve(conn, generation, &bytes, at);
+                }
+                Event::AtGenerator { conn, generation, what } if self.is_current(conn, generation) => {
+                    self.arrive(conn, what);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn is_current(&self, conn: ConnId, generation: u64) -> bool {
+        self.conns.get(&conn).is_some_and(|c| c.generation == generation)
+    }
+
+    fn serve(&mut self, conn: ConnId, generation: u64, bytes: &[u8], at: u64) {
+        let peer = &mut self.conns.get_mut(&conn).expect("is current").peer;
+        for Reply { at_ns, bytes, then } in self.server.receive(peer, bytes, at) {
+            let mut arrival = at_ns + self.world.net.delay_ns;
+            let parts = if bytes.is_empty() { Vec::new() } else { self.cut(bytes) };
+            for part in parts {
+                arrival = self.arrival_after(conn, arrival);
+                let what = Arrival::Bytes(part);
+                self.at(arrival, Event::AtGenerator { conn, generation, what });
+            }
+            let what = match then {
+                Then::KeepOpen => continue,
+                Then::Close => Arrival::Eof,
+                Then::Reset => Arrival::Reset,
+            };
+            let arrival = self.arrival_after(conn, arrival);
+            self.at(arrival, Event::AtGenerator { conn, generation, what });
+        }
+    }
+
+    /// No delivery overtakes an earlier one of its connection.
+    fn arrival_after(&mut self, conn: ConnId, at: u64) -> u64 {
+        let connection = self.conns.get_mut(&conn).expect("is current");
+        connection.last_arrival = at.max(connection.last_arrival + 1);
+        connection.last_arrival
+    }
+
+    fn arrive(&mut self, conn: ConnId, what: Arrival) {
+        let (what, bytes) = match what {
+            Arrival::Bytes(bytes) => {
+                let tcp = &mut self.conns.get_mut(&conn).expect("is current").tcp;
+                tcp.data_segments_in += 1;
+                tcp.segments_in += 1;
+                (What::Received, bytes)
+            }
+            Arrival::Eof => (What::Eof, Vec::new()),
+            Arrival::Reset => (What::Reset, Vec::new()),
+        };
+        self.completed.push_back((Completion { conn, what, at: Instant(self.now) }, bytes));
+    }
+}
+
+impl Driver for SimDriver {
+    fn now(&self) -> Instant {
+        Instant(self.now)
+    }
+
+    fn connect(&mut self, conn: ConnId) {
+        self.generations += 1;
+        let generation = self.generations;
+        let connection = Conn {
+            generation,
+            out: Vec::new(),
+            peer: Peer::default(),
+            last_arrival: 0,
+            tcp: TcpCounters::default(),
+        };
+        self.conns.insert(conn, connection);
+        let outcome =
+            if self.rng.chance(self.world.net.refuse) { Err(ConnectError::Refused) } else { Ok(()) };
+        // A connection takes a round trip.
+        let at = self.now + 2 * self.world.net.delay_ns;
+        self.at(at, Event::Opened { conn, generation, outcome });
+    }
+
+    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
+        let connection = self.conns.get_mut(&conn).expect("only open connections are sent on");
+        if connection.out.is_empty() {
+            self.queued.push(conn);
+        }
+        connection.out.extend_from_slice(bytes);
+    }
+
+    fn close(&mut self, conn: ConnId) {
+        self.conns.remove(&conn);
+        self.completed.retain(|(c, _)| c.conn != conn);
+    }
+
+    fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
+        for conn in std::mem::take(&mut self.queued) {
+            let Some(connection) = self.conns.get_mut(&conn) else { continue };
+            let generation = connection.generation;
+            let bytes = std::mem::take(&mut connection.out);
+            connection.tcp.segments_out += 1;
+            handed(conn, Instant(self.now));
+            let mut at = self.now + self.world.net.delay_ns;
+            for part in self.cut(bytes) {
+                self.at(at, Event::AtServer { conn, generation, bytes: part });
+                at += 1;
+            }
+        }
+    }
+
+    fn turn(&mut self, until: Instant, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+        let stolen = self.theft(When::Working);
+        self.set_now(self.now + stolen);
+        let entered = Instant(self.now);
+        self.flush(handed);
+        let next = self.events.peek().map_or(u64::MAX, |Reverse((at, _, _))| *at);
+        assert!(next.min(until.0) < u64::MAX, "the world has stopped: nothing will ever happen");
+        self.set_now(next.min(until.0));
+        let stolen = self.theft(When::Asleep);
+        self.set_now(self.now + stolen);
+        self.happen();
+        Turn { entered, woke: Instant(self.now) }
+    }
+
+    fn next(&mut self) -> Option<Completion> {
+        let (completion, bytes) = self.completed.pop_front()?;
+        self.current = bytes;
+        Some(completion)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.current
+    }
+
+    fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters> {
+        self.conns.get(&conn).map(|c| c.tcp)
+    }
+
+    fn thread_use(&self) -> ThreadUse {
+        // The simulated generator uses no CPU time at all.
+        ThreadUse::default()
+    }
+}

@@ -1,0 +1,60 @@
+//! The loop that joins a worker and a driver.
+
+use dyno_archive::interval::Interval;
+
+use crate::{Driver, Instant, Worker, limits};
+
+/// Whether to go on, asked once a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    No,
+    /// Start nothing new, let what is in flight end, and report.
+    Soon,
+}
+
+/// Runs a worker from its first connection to the end of its drain.
+///
+/// `begin` is asked each turn once the worker has tried all its connections; it answers with the instant at which
+/// the load begins, the same for all workers. Sealed intervals go to `seal` as they end.
+pub fn run<D: Driver>(
+    worker: &mut Worker,
+    driver: &mut D,
+    mut begin: impl FnMut() -> Option<Instant>,
+    mut stop: impl FnMut() -> Stop,
+    mut seal: impl FnMut(Interval),
+) {
+    worker.open(driver);
+    let mut begun = false;
+    while !worker.is_finished() {
+        if !begun && worker.is_ready() {
+            if let Some(at) = begin() {
+                worker.begin(at);
+                begun = true;
+            }
+        }
+        if stop() == Stop::Soon {
+            worker.cut(driver.now());
+        }
+        turn(worker, driver);
+        worker.take_sealed().into_iter().for_each(&mut seal);
+    }
+    worker.close(driver);
+    worker.take_sealed().into_iter().for_each(&mut seal);
+}
+
+/// One turn: hand over, sleep, handle what completed, start what is due.
+pub(crate) fn turn<D: Driver>(worker: &mut Worker, driver: &mut D) {
+    let until = worker.deadline();
+    let turn = driver.turn(until, &mut |conn, at| worker.handed(conn, at));
+    worker.woke(turn, until, driver);
+    let mut handled = 0;
+    while let Some(completion) = driver.next() {
+        worker.complete(completion, driver);
+        handled += 1;
+        if handled % limits::COMPLETIONS_PER_FLUSH == 0 {
+            driver.flush(&mut |conn, at| worker.handed(conn, at));
+        }
+    }
+    // What fell due while completions were handled is started now and not after the next sleep.
+    worker.fire(driver.now(), driver);
+}

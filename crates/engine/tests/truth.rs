@@ -1,0 +1,308 @@
+//! The instrument, graded against worlds whose truth is known.
+
+use std::sync::Arc;
+
+use dyno_archive::interval::{Interval, Phase};
+use dyno_archive::outcome::{Outcome, Outcomes};
+use dyno_archive::plan::Arrivals;
+use dyno_archive::times::Times;
+use dyno_engine::schedule::Stripe;
+use dyno_engine::sim::{self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World};
+use dyno_engine::{Config, Expect, Request, Schedule, Window, limits};
+use dyno_wire::h1::response::Asked;
+use proptest::prelude::*;
+
+const SECOND: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+
+fn config(connections: u32, arrivals: Arrivals, seconds: u64) -> Config {
+    Config {
+        connections,
+        pipeline: 1,
+        schedule: Schedule::new(arrivals, 42, Stripe { worker: 0, of: 1 }),
+        total: None,
+        request: Request {
+            bytes: Arc::from(&b"GET / HTTP/1.1\r\nHost: sim\r\n\r\n"[..]),
+            asked: Asked::Other,
+        },
+        expect: Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])) },
+        timeout_ns: 10 * SECOND,
+        connect_timeout_ns: SECOND,
+        requests_per_connection: None,
+        window: Window {
+            warmup_ns: 0,
+            duration_ns: Some(seconds * SECOND),
+            interval_ns: SECOND,
+            drain_ns: limits::DRAIN_NS,
+        },
+    }
+}
+
+fn counted(played: &Played, phases: &[Phase]) -> Outcomes {
+    let mut sum = Outcomes::default();
+    for interval in played.intervals.iter().filter(|i| phases.contains(&i.phase)) {
+        sum.add(&interval.outcomes);
+    }
+    sum
+}
+
+fn times(played: &Played, pick: impl Fn(&Interval) -> &Times) -> Times {
+    Times::merged(played.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
+}
+
+fn response(played: &Played) -> Times {
+    times(played, |i| &i.times.response)
+}
+
+/// Relative difference of a measured time to the true one.
+fn off(measured: Option<u64>, truth: f64) -> f64 {
+    (measured.expect("there are samples") as f64 / truth - 1.0).abs()
+}
+
+/// 1,000 requests per second for 5 s, service in no time, and the server pauses for one second. An exchange that is
+/// intended x after the pause began waits for 1 s − x: one fifth of all response times is uniform up to 1 s.
+#[test]
+fn omission_test_a_paused_server_shows_in_the_response_time_and_not_in_the_service_time() {
+    let mut model = Model::new(Service::Fixed { ns: 1000 }, Queue::PerConnection);
+    model.pauses.push(Pause { at_ns: 2 * SECOND, for_ns: SECOND });
+    let played = sim::play(World::new(1, model), config(16, Arrivals::Constant { rate: 1000.0 }, 5));
+    assert_eq!(played.report.books.completed, 5000);
+    let response = response(&played);
+    // P(R > x) = (1 − x) / 5, so the quantile q is at 1 − 5 (1 − q) seconds.
+    for q in [0.81, 0.85, 0.9, 0.95, 0.99] {
+        let truth = (1.0 - 5.0 * (1.0 - q)) * 1e9;
+        // One arrival more or less is 1 ms; the backlog of 1,000 takes 1.3 ms to leave through 16 connections.
+        let seen = response.at(q).unwrap() as f64;
+        assert!((seen - truth).abs() < 2.5e6, "quantile {q}: {seen} against {truth}");
+    }
+    let slow: u64 = response.recorded().filter(|(v, _)| *v > MS).map(|(_, n)| n).sum();
+    assert!((995..=1001).contains(&slow), "{slow} slow responses");
+    // The service time of only what was on the 16 connections when the pause came is long.
+    let service = times(&played, |i| &i.times.service);
+    let long: u64 = service.recorded().filter(|(v, _)| *v > MS).map(|(_, n)| n).sum();
+    assert_eq!(long, 16);
+    // Everything else waited for a connection: that is send lag, and response = lag + service.
+    let lag = times(&played, |i| &i.times.send_lag);
+    let late: u64 = lag.recorded().filter(|(v, _)| *v > MS).map(|(_, n)| n).sum();
+    assert!((975..=1000).contains(&late), "{late} late sends");
+}
+
+/// The same world under a closed loop: the pause is seen once per connection. This is what omission looks like, and
+/// why the test above can fail.
+#[test]
+fn a_closed_loop_omits_what_it_did_not_send() {
+    let mut model = Model::new(Service::Fixed { ns: 16 * MS }, Queue::PerConnection);
+    model.pauses.push(Pause { at_ns: 2 * SECOND, for_ns: SECOND });
+    let played = sim::play(World::new(1, model), config(16, Arrivals::Closed, 5));
+    let slow: u64 = response(&played).recorded().filter(|(v, _)| *v > 100 * MS).map(|(_, n)| n).sum();
+    assert_eq!(slow, 16);
+}
+
+/// Poisson arrivals into one queue with exponential service: response times are exponential with mean 1/(μ − λ).
+#[test]
+fn queueing_test_m_m_1_gives_the_exponential_it_must() {
+    let (lambda, mu) = (500.0, 800.0);
+    let model = Model::new(Service::Exponential { mean_ns: 1e9 / mu }, Queue::Single);
+    let mut world = World::new(3, model);
+    world.net.delay_ns = 1;
+    let played = sim::play(world, config(2000, Arrivals::Poisson { rate: lambda }, 1000));
+    let response = response(&played);
+    assert!(response.count() > 450_000);
+    let mean = 1e9 / (mu - lambda);
+    for q in [0.25, 0.5, 0.75, 0.9, 0.99] {
+        let truth = -mean * (1.0f64 - q).ln();
+        // Response times of one busy period are correlated: half a million are worth some thousands.
+        assert!(off(response.at(q), truth) < 0.05, "quantile {q}: {:?} against {truth}", response.at(q));
+    }
+}
+
+#[test]
+fn a_generator_robbed_while_working_shows_send_lag_and_not_service_time() {
+    let model = Model::new(Service::Fixed { ns: 100_000 }, Queue::PerConnection);
+    let mut world = World::new(1, model);
+    world.thefts.push(Theft { at_ns: SECOND, for_ns: 50 * MS, when: When::Working });
+    let played = sim::play(world, config(64, Arrivals::Constant { rate: 1000.0 }, 3));
+    assert!(times(&played, |i| &i.times.send_lag).max().unwrap() > 45 * MS);
+    assert!(times(&played, |i| &i.loop_lag).max().unwrap() >= 50 * MS);
+    assert!(times(&played, |i| &i.wake_lag).max().unwrap_or(0) < MS);
+    assert!(times(&played, |i| &i.times.service).max().unwrap() < 60 * MS);
+    assert!(times(&played, |i| &i.times.service).at(0.99).unwrap() < MS);
+}
+
+#[test]
+fn a_generator_robbed_asleep_shows_wake_lag() {
+    let model = Model::new(Service::Fixed { ns: 100_000 }, Queue::PerConnection);
+    let mut world = World::new(1, model);
+    world.thefts.push(Theft { at_ns: SECOND, for_ns: 50 * MS, when: When::Asleep });
+    let played = sim::play(world, config(64, Arrivals::Constant { rate: 100.0 }, 3));
+    assert!(times(&played, |i| &i.wake_lag).max().unwrap() > 45 * MS);
+    assert!(times(&played, |i| &i.loop_lag).max().unwrap() < MS);
+    assert!(times(&played, |i| &i.times.send_lag).max().unwrap() > 30 * MS);
+}
+
+#[test]
+fn closed_loop_throughput_is_what_littles_law_says() {
+    let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+    let played = sim::play(World::new(1, model), config(8, Arrivals::Closed, 10));
+    // 8 in flight, each 1 ms of service and two one-way delays of 10 µs.
+    let expected = 8.0 * 1e10 / 1_020_000.0;
+    let ok = counted(&played, &[Phase::Measured]).of(Outcome::Ok) as f64;
+    assert!((ok / expected - 1.0).abs() < 0.001, "{ok} against {expected}");
+    let measured: Vec<_> = played.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
+    let in_flight = measured.iter().map(|i| i.in_flight_ns).sum::<u64>() as f64 / 1e10;
+    let residence = played.report.residence_ns as f64 / 1e10;
+    assert!((in_flight - 8.0).abs() < 0.001, "{in_flight}");
+    assert!((residence - in_flight).abs() < 1e-6, "{residence} against {in_flight}");
+}
+
+#[test]
+fn a_pipelined_connection_keeps_its_depth_in_flight() {
+    let model = Model::new(Service::Fixed { ns: MS }, Queue::Single);
+    let mut config = config(2, Arrivals::Closed, 2);
+    config.pipeline = 16;
+    let played = sim::play(World::new(1, model), config);
+    let measured: Vec<_> = played.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
+    let in_flight = measured.iter().map(|i| i.in_flight_ns).sum::<u64>() as f64 / 2e9;
+    assert!((in_flight - 32.0).abs() < 0.01, "{in_flight}");
+    assert_eq!(counted(&played, &[Phase::Measured]).of(Outcome::Ok), 1999);
+}
+
+#[test]
+fn an_overload_fills_the_queue_and_is_counted() {
+    let model = Model::new(Service::Fixed { ns: 10 * MS }, Queue::Single);
+    let played = sim::play(World::new(1, model), config(4, Arrivals::Constant { rate: 1000.0 }, 10));
+    let books = played.report.books;
+    assert_eq!(books.scheduled, 10_000);
+    assert!(books.balance(), "{books:?}");
+    // 100 a second for the window and the drain; all others are lower bounds, none is lost.
+    assert!((1495..=1500).contains(&books.completed), "{books:?}");
+    assert_eq!(played.report.unanswered.count(), books.in_flight_at_end);
+    assert!(played.report.unanswered.max().unwrap() > 13 * SECOND);
+}
+
+#[test]
+fn the_client_enforces_requests_per_connection() {
+    let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+    let mut config = config(4, Arrivals::Closed, 1);
+    config.requests_per_connection = Some(5);
+    let played = sim::play(World::new(1, model), config);
+    let report = played.report;
+    assert!(report.books.balance());
+    let per_connection = played.truth.requests as f64 / report.connections.opened as f64;
+    assert!((4.9..=5.0).contains(&per_connection), "{per_connection}");
+}
+
+#[test]
+fn a_total_of_requests_is_exact() {
+    let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+    let mut config = config(7, Arrivals::Closed, 1);
+    config.total = Some(100);
+    config.window.duration_ns = None;
+    let played = sim::play(World::new(1, model), config);
+    assert_eq!((played.report.books.completed, played.truth.requests), (100, 100));
+    // The window closes with the last answer: 15 rounds of 1.02 ms.
+    let (opens, closes) = played.report.window_ns;
+    assert!((15 * MS..16 * MS).contains(&(closes - opens)), "{}", closes - opens);
+}
+
+#[test]
+fn nobody_listening_is_refusals_and_nothing_else() {
+    let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+    let mut world = World::new(1, model);
+    world.net.refuse = 1.0;
+    let played = sim::play(world, config(4, Arrivals::Closed, 3));
+    let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+    assert_eq!(outcomes.total(), outcomes.of(Outcome::ConnectRefused));
+    assert_eq!(outcomes.total(), played.report.books.failed);
+    // Back-off: 4 slots, waits doubling from 1 ms to 1 s.
+    assert!((40..80).contains(&outcomes.total()), "{}", outcomes.total());
+}
+
+/// The clean run has the same counts whatever the seed cuts into pieces.
+#[test]
+fn faults_are_counted_exactly_as_they_were_made() {
+    for seed in 0..20 {
+        let mut model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+        model.faults = Fault::ALL.map(|f| (f, 0.01)).to_vec();
+        let mut world = World::new(seed, model);
+        world.net.cut = 0.3;
+        let mut config = config(8, Arrivals::Closed, 20);
+        config.timeout_ns = 200 * MS;
+        let played = sim::play(world, config);
+        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        for fault in Fault::ALL.into_iter().filter(|f| *f != Fault::PoliteClose) {
+            let made = played.truth.faults.get(&fault).copied().unwrap_or(0);
+            assert_eq!(outcomes.of(fault.outcome()), made, "seed {seed}, {fault:?}");
+            assert!(made > 20, "seed {seed}: too few of {fault:?} to prove anything");
+        }
+        assert_eq!(outcomes.total(), played.truth.requests, "seed {seed}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// The books balance in every world, and nothing the server did is missing from them.
+    #[test]
+    fn the_books_balance_for_every_seed(
+        seed in any::<u64>(),
+        connections in 1u32..20,
+        pipeline in 1u32..9,
+        open in any::<bool>(),
+        poisson in any::<bool>(),
+        rate in 10.0f64..3000.0,
+        service_us in 1u64..20_000,
+        cut in 0.0f64..1.0,
+        refuse in 0.0f64..0.3,
+        odds in 0.0f64..0.03,
+        per_connection in proptest::option::of(1u64..10),
+        warmup_ms in 0u64..500,
+    ) {
+        let mut model = Model::new(Service::Exponential { mean_ns: service_us as f64 * 1e3 }, Queue::Single);
+        model.faults = Fault::ALL.map(|f| (f, odds)).to_vec();
+        model.pauses.push(Pause { at_ns: 400 * MS, for_ns: 300 * MS });
+        let mut world = World::new(seed, model);
+        world.net = Net { delay_ns: 20_000, cut, refuse };
+        world.thefts.push(Theft { at_ns: 600 * MS, for_ns: 30 * MS, when: When::Working });
+        let arrivals = match (open, poisson) {
+            (false, _) => Arrivals::Closed,
+            (true, false) => Arrivals::Constant { rate },
+            (true, true) => Arrivals::Poisson { rate },
+        };
+        let mut config = config(connections, arrivals, 1);
+        config.pipeline = pipeline;
+        config.requests_per_connection = per_connection;
+        config.timeout_ns = 150 * MS;
+        config.window.warmup_ns = warmup_ms * MS;
+        let played = sim::play(world, config);
+        let books = played.report.books;
+        prop_assert!(books.balance(), "{:?}", books);
+        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        prop_assert_eq!(outcomes.completed(), books.completed);
+        prop_assert_eq!(outcomes.total(), books.completed + books.failed);
+        prop_assert_eq!(played.report.unanswered.count(), books.in_flight_at_end);
+        // Every measured interval is there, without a gap.
+        let (opens, closes) = played.report.window_ns;
+        prop_assert_eq!(closes - opens, SECOND);
+        let mut at = 0;
+        for interval in &played.intervals {
+            prop_assert_eq!(interval.start_ns, at);
+            at = interval.end_ns;
+        }
+    }
+
+    /// The same seed gives the same run, to the last bucket.
+    #[test]
+    fn a_run_is_a_function_of_its_seed(seed in any::<u64>()) {
+        let play = || {
+            let mut model = Model::new(Service::Exponential { mean_ns: 2e6 }, Queue::Single);
+            model.faults = Fault::ALL.map(|f| (f, 0.02)).to_vec();
+            let mut world = World::new(seed, model);
+            world.net.cut = 0.5;
+            let mut config = config(5, Arrivals::Poisson { rate: 300.0 }, 1);
+            config.timeout_ns = 100 * MS;
+            sim::play(world, config).intervals
+        };
+        prop_assert_eq!(play(), play());
+    }
+}
