@@ -328,9 +328,15 @@ impl Driver for SimDriver {
         self.set_now(self.now + stolen);
         let entered = Instant(self.now);
         self.flush(handed);
-        let next = self.events.peek().map_or(u64::MAX, |Reverse((at, _, _))| *at);
-        assert!(next.min(until.0) < u64::MAX, "the world has stopped: nothing will ever happen");
-        self.set_now(next.min(until.0));
+        while self.completed.is_empty() {
+            let next = self.events.peek().map_or(u64::MAX, |Reverse((at, _, _))| *at);
+            assert!(next.min(until.0) < u64::MAX, "the world has stopped: nothing will ever happen");
+            self.set_now(next.min(until.0));
+            self.happen();
+            if self.now >= until.0 {
+                break;
+            }
+        }
         let stolen = self.theft(When::Asleep);
         self.set_now(self.now + stolen);
         self.happen();

@@ -1,0 +1,289 @@
+//! The driver for kernels without io_uring: edge-triggered epoll, one `write` per flush and connection, one `read`
+//! per completion.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+
+use dyno_archive::sample::ThreadUse;
+use dyno_archive::trial::TcpCounters;
+use dyno_engine::driver::Turn;
+use dyno_engine::{Completion, ConnId, Driver, Instant, What};
+
+use crate::{limits, sys};
+
+/// Load over epoll.
+#[derive(Debug)]
+pub struct Epoll {
+    epoll: OwnedFd,
+    addr: sys::KernelAddr,
+    conns: Vec<Option<Conn>>,
+    /// Connections with bytes that have not been written.
+    queued: Vec<ConnId>,
+    events: Vec<libc::epoll_event>,
+    /// Connections that may have something to read, in the order in which the kernel told.
+    readable: VecDeque<Readable>,
+    /// Completions that are known without asking the kernel.
+    known: VecDeque<(ConnId, u32, What)>,
+    buffer: Box<[u8]>,
+    received: usize,
+    generations: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Readable {
+    conn: ConnId,
+    generation: u32,
+    /// The peer has closed or the connection broke: read until that shows.
+    ends: bool,
+}
+
+#[derive(Debug)]
+struct Conn {
+    fd: OwnedFd,
+    /// Tells this connection from an earlier one in the same slot.
+    generation: u32,
+    connected: bool,
+    out: Vec<u8>,
+    written: usize,
+}
+
+impl Epoll {
+    /// A driver for up to `connections` connections to `addr`.
+    pub fn new(addr: SocketAddr, connections: u32) -> io::Result<Epoll> {
+        // SAFETY: no memory is involved, and the descriptor is fresh.
+        let epoll = unsafe { OwnedFd::from_raw_fd(sys::check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
+        sys::tighten_timers();
+        Ok(Epoll {
+            epoll,
+            addr: sys::KernelAddr::new(addr),
+            conns: (0..connections).map(|_| None).collect(),
+            queued: Vec::new(),
+            events: vec![libc::epoll_event { events: 0, u64: 0 }; limits::EVENTS],
+            readable: VecDeque::new(),
+            known: VecDeque::new(),
+            buffer: vec![0; limits::READ_BYTES].into(),
+            received: 0,
+            generations: 0,
+        })
+    }
+
+    fn start_connect(&mut self, conn: ConnId, generation: u32) -> io::Result<Conn> {
+        let fd = sys::tcp_socket(&self.addr, false)?;
+        let mut event = libc::epoll_event {
+            events: (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32,
+            u64: u64::from(generation) << 32 | u64::from(conn),
+        };
+        // SAFETY: `event` lives through the call, `addr` through the driver.
+        unsafe {
+            sys::check(libc::epoll_ctl(
+                self.epoll.as_raw_fd(),
+                libc::EPOLL_CTL_ADD,
+                fd.as_raw_fd(),
+                &raw mut event,
+            ))?;
+            match sys::check(libc::connect(fd.as_raw_fd(), self.addr.as_ptr(), self.addr.len())) {
+                Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(Conn { fd, generation, connected: false, out: Vec::new(), written: 0 })
+    }
+
+    fn conn(&mut self, conn: ConnId, generation: u32) -> Option<&mut Conn> {
+        self.conns[conn as usize].as_mut().filter(|c| c.generation == generation)
+    }
+
+    /// Writes what is queued on one connection. Returns whether all of it has been handed over.
+    fn write(connection: &mut Conn) -> bool {
+        while connection.written < connection.out.len() {
+            let rest = &connection.out[connection.written..];
+            // SAFETY: `rest` is valid for its length.
+            let n = unsafe {
+                libc::send(connection.fd.as_raw_fd(), rest.as_ptr().cast(), rest.len(), libc::MSG_NOSIGNAL)
+            };
+            if n < 0 {
+                // Full, and EPOLLOUT will tell when it is not; or broken, and reading will tell how.
+                return false;
+            }
+            connection.written += n as usize;
+        }
+        connection.out.clear();
+        connection.written = 0;
+        true
+    }
+
+    /// What became of an attempt to connect, now that the socket is ready.
+    fn connect_outcome(connection: &mut Conn) -> What {
+        let mut errno: libc::c_int = 0;
+        let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: `errno` and `len` are valid places.
+        unsafe {
+            libc::getsockopt(
+                connection.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ERROR,
+                (&raw mut errno).cast(),
+                &raw mut len,
+            );
+        }
+        if errno != 0 {
+            return What::ConnectFailed(sys::connect_error(errno));
+        }
+        connection.connected = true;
+        What::Connected
+    }
+
+    /// Reads once. `None`: nothing there.
+    fn read(&mut self, conn: ConnId) -> Option<What> {
+        let connection = self.conns[conn as usize].as_ref()?;
+        // SAFETY: the buffer is valid for its length.
+        let n = unsafe {
+            libc::recv(connection.fd.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), 0)
+        };
+        if n < 0 {
+            let error = io::Error::last_os_error();
+            return (error.kind() != io::ErrorKind::WouldBlock).then_some(What::Reset);
+        }
+        self.received = n as usize;
+        Some(if n == 0 { What::Eof } else { What::Received })
+    }
+
+    fn wait(&mut self, until: Instant) {
+        let now = sys::now();
+        let timeout = timespec(until.since(now));
+        let timeout_ptr = if until == Instant::NEVER { std::ptr::null() } else { &raw const timeout };
+        // SAFETY: `events` is valid for its length; the timeout lives through the call.
+        let n = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.epoll.as_raw_fd(),
+                self.events.as_mut_ptr(),
+                self.events.len() as libc::c_int,
+                timeout_ptr,
+                std::ptr::null::<libc::sigset_t>(),
+                0usize,
+            )
+        };
+        let n = usize::try_from(n).unwrap_or_else(|_| {
+            let error = io::Error::last_os_error();
+            assert!(
+                error.kind() == io::ErrorKind::Interrupted,
+                "epoll_pwait2 (Linux 5.11 or later): {error}"
+            );
+            0
+        });
+        for i in 0..n {
+            let event = self.events[i];
+            let (conn, generation) = (event.u64 as u32, (event.u64 >> 32) as u32);
+            self.ready(conn, generation, event.events);
+        }
+    }
+
+    fn ready(&mut self, conn: ConnId, generation: u32, events: u32) {
+        let Some(connection) = self.conn(conn, generation) else { return };
+        if !connection.connected {
+            let what = Self::connect_outcome(connection);
+            self.known.push_back((conn, generation, what));
+        } else if events & libc::EPOLLOUT as u32 != 0 && !connection.out.is_empty() {
+            Self::write(connection);
+        }
+        let ends = events & (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32 != 0;
+        if ends || events & libc::EPOLLIN as u32 != 0 {
+            self.readable.push_back(Readable { conn, generation, ends });
+        }
+    }
+}
+
+fn timespec(ns: u64) -> libc::timespec {
+    libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
+}
+
+impl Driver for Epoll {
+    fn now(&self) -> Instant {
+        sys::now()
+    }
+
+    fn connect(&mut self, conn: ConnId) {
+        self.generations += 1;
+        let generation = self.generations;
+        match self.start_connect(conn, generation) {
+            Ok(connection) => self.conns[conn as usize] = Some(connection),
+            Err(error) => {
+                let error = sys::connect_error(error.raw_os_error().unwrap_or(0));
+                self.known.push_back((conn, generation, What::ConnectFailed(error)));
+            }
+        }
+    }
+
+    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
+        let connection = self.conns[conn as usize].as_mut().expect("only open connections are sent on");
+        if connection.out.is_empty() {
+            self.queued.push(conn);
+        }
+        connection.out.extend_from_slice(bytes);
+    }
+
+    fn close(&mut self, conn: ConnId) {
+        self.conns[conn as usize] = None;
+        self.known.retain(|(c, _, _)| *c != conn);
+        self.readable.retain(|r| r.conn != conn);
+    }
+
+    fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
+        for conn in std::mem::take(&mut self.queued) {
+            let Some(connection) = self.conns[conn as usize].as_mut().filter(|c| !c.out.is_empty()) else {
+                continue;
+            };
+            // Right before the system call that takes the bytes.
+            handed(conn, sys::now());
+            Self::write(connection);
+        }
+    }
+
+    fn turn(&mut self, until: Instant, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+        let entered = sys::now();
+        self.flush(handed);
+        let until = if self.known.is_empty() && self.readable.is_empty() { until } else { entered };
+        self.wait(until);
+        // Right after the kernel has told what is ready.
+        Turn { entered, woke: sys::now() }
+    }
+
+    fn next(&mut self) -> Option<Completion> {
+        if let Some((conn, generation, what)) = self.known.pop_front() {
+            if matches!(what, What::ConnectFailed(_)) && self.conn(conn, generation).is_some() {
+                self.conns[conn as usize] = None;
+            }
+            return Some(Completion { conn, what, at: sys::now() });
+        }
+        while let Some(readable) = self.readable.pop_front() {
+            let Readable { conn, generation, ends } = readable;
+            if self.conn(conn, generation).is_none() {
+                continue;
+            }
+            let Some(what) = self.read(conn) else { continue };
+            // Right after the read: the bytes were there no later than this.
+            let at = sys::now();
+            if what == What::Received && (ends || self.received == self.buffer.len()) {
+                // Edge-triggered: the kernel does not tell again of what it has told already.
+                self.readable.push_back(readable);
+            }
+            return Some(Completion { conn, what, at });
+        }
+        None
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.received]
+    }
+
+    fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters> {
+        sys::tcp_counters(self.conns[conn as usize].as_ref()?.fd.as_raw_fd())
+    }
+
+    fn thread_use(&self) -> ThreadUse {
+        sys::thread_use()
+    }
+}

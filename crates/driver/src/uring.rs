@@ -1,0 +1,500 @@
+//! The default driver: io_uring with multishot receives into provided buffers. One `io_uring_enter` per flush hands
+//! over everything queued and, at the end of a turn, waits as well.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use dyno_archive::sample::ThreadUse;
+use dyno_archive::trial::TcpCounters;
+use dyno_engine::driver::Turn;
+use dyno_engine::{Completion, ConnId, Driver, Instant, What};
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+
+use crate::{limits, sys};
+
+/// Load over io_uring.
+#[derive(Debug)]
+pub struct Uring {
+    ring: Ring,
+    addr: Box<sys::KernelAddr>,
+    conns: Vec<Conn>,
+    /// Connections with bytes to hand over and no send under way.
+    queued: Vec<ConnId>,
+    /// Connections whose receive ended for want of a buffer.
+    starved: Vec<ConnId>,
+    /// Completions copied out of the ring, with the instant at which that was done.
+    reaped: VecDeque<(cqueue::Entry, Instant)>,
+    /// Completions that are known without asking the kernel.
+    known: VecDeque<(ConnId, u32, What)>,
+    buffers: Buffers,
+    /// The buffer that `bytes` shows, to be given back.
+    shown: Option<(u16, usize)>,
+    /// Buffers of sends that were under way when their connection was closed. The kernel may still read them.
+    orphans: Vec<(u64, Vec<u8>)>,
+}
+
+/// The ring itself. Its debug form says nothing of interest.
+struct Ring(IoUring);
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ring")
+    }
+}
+
+#[derive(Debug, Default)]
+struct Conn {
+    fd: Option<OwnedFd>,
+    /// Counts connections of this slot; completions of earlier ones are told by it and ignored.
+    generation: u32,
+    /// What the kernel is sending. It must not move or change until the send completes.
+    sending: Vec<u8>,
+    sent: usize,
+    send_under_way: bool,
+    connecting: bool,
+    /// What follows.
+    out: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Connect = 1,
+    Send = 2,
+    Receive = 3,
+    /// Results that nobody waits for.
+    Ignored = 4,
+}
+
+/// Which operation a completion belongs to: kind, generation (24 bits) and connection.
+fn user_data(kind: Kind, generation: u32, conn: ConnId) -> u64 {
+    (kind as u64) << 56 | u64::from(generation & 0x00FF_FFFF) << 32 | u64::from(conn)
+}
+
+const GROUP: u16 = 0;
+
+impl Uring {
+    /// A driver for up to `connections` connections to `addr`. Fails where the kernel lacks io_uring with provided
+    /// buffer rings and multishot receive (Linux 6.0), or forbids it.
+    pub fn new(addr: SocketAddr, connections: u32) -> io::Result<Uring> {
+        let ring = build_ring(connections)?;
+        let wanted = u16::try_from(connections.next_power_of_two()).unwrap_or(limits::BUFFERS_MAX);
+        let buffers = Buffers::new(wanted.clamp(limits::BUFFERS_MIN, limits::BUFFERS_MAX));
+        // SAFETY: the buffer ring lives as long as the ring, see `Drop`.
+        unsafe {
+            ring.submitter().register_buf_ring_with_flags(buffers.ring as u64, buffers.count, GROUP, 0)?;
+        }
+        sys::tighten_timers();
+        Ok(Uring {
+            ring: Ring(ring),
+            addr: Box::new(sys::KernelAddr::new(addr)),
+            conns: (0..connections).map(|_| Conn::default()).collect(),
+            queued: Vec::new(),
+            starved: Vec::new(),
+            reaped: VecDeque::new(),
+            known: VecDeque::new(),
+            buffers,
+            shown: None,
+            orphans: Vec::new(),
+        })
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: every pointer in an entry stays valid until its completion: the address and the send buffers
+        // belong to the driver, closed connections leave theirs in `orphans`.
+        while unsafe { self.ring.0.submission().push(entry) }.is_err() {
+            self.submit();
+        }
+    }
+
+    fn submit(&mut self) {
+        loop {
+            match self.ring.0.submit() {
+                Ok(_) => return,
+                Err(error) if is_passing(&error) => self.reap(sys::now()),
+                Err(error) => panic!("io_uring_enter: {error}"),
+            }
+        }
+    }
+
+    /// Copies completions out of the ring. They had all happened by `at`.
+    fn reap(&mut self, at: Instant) {
+        let mut completions = self.ring.0.completion();
+        completions.sync();
+        for entry in completions {
+            self.reaped.push_back((entry, at));
+        }
+    }
+
+    fn arm_receive(&mut self, conn: ConnId) {
+        let connection = &self.conns[conn as usize];
+        let Some(fd) = &connection.fd else { return };
+        let entry = opcode::RecvMulti::new(types::Fd(fd.as_raw_fd()), GROUP).build().user_data(user_data(
+            Kind::Receive,
+            connection.generation,
+            conn,
+        ));
+        self.push(&entry);
+    }
+
+    /// Hands the queued bytes of one connection over, unless a send is under way.
+    fn start_send(&mut self, conn: ConnId, at: Instant, handed: &mut dyn FnMut(ConnId, Instant)) {
+        let connection = &mut self.conns[conn as usize];
+        if connection.fd.is_none() || connection.send_under_way || connection.out.is_empty() {
+            return;
+        }
+        connection.sending.clear();
+        connection.sent = 0;
+        std::mem::swap(&mut connection.sending, &mut connection.out);
+        // Right before the system call that takes the bytes.
+        handed(conn, at);
+        self.push_send(conn);
+    }
+
+    fn push_send(&mut self, conn: ConnId) {
+        let connection = &mut self.conns[conn as usize];
+        let Some(fd) = &connection.fd else { return };
+        let rest = &connection.sending[connection.sent..];
+        let entry = opcode::Send::new(types::Fd(fd.as_raw_fd()), rest.as_ptr(), rest.len() as u32)
+            .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
+            .build()
+            .user_data(user_data(Kind::Send, connection.generation, conn));
+        connection.send_under_way = true;
+        self.push(&entry);
+    }
+
+    fn sent(&mut self, conn: ConnId, result: i32) {
+        let connection = &mut self.conns[conn as usize];
+        connection.send_under_way = false;
+        if result < 0 {
+            // The receive of the same connection tells what happened to it.
+            return;
+        }
+        connection.sent += result as usize;
+        if connection.sent < connection.sending.len() {
+            self.push_send(conn);
+        } else if !connection.out.is_empty() {
+            self.queued.push(conn);
+        }
+    }
+
+    fn received(&mut self, conn: ConnId, entry: &cqueue::Entry) -> Option<What> {
+        let result = entry.result();
+        if let Some(id) = cqueue::buffer_select(entry.flags()) {
+            self.shown = Some((id, usize::try_from(result).unwrap_or(0)));
+        }
+        match result {
+            1.. => {
+                if !cqueue::more(entry.flags()) {
+                    self.arm_receive(conn);
+                }
+                Some(What::Received)
+            }
+            0 => Some(What::Eof),
+            _ if result == -libc::ENOBUFS => {
+                self.starved.push(conn);
+                None
+            }
+            _ if result == -libc::EINTR => {
+                self.arm_receive(conn);
+                None
+            }
+            _ => Some(What::Reset),
+        }
+    }
+
+    /// What a completion means, if it still means anything.
+    fn interpret(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
+        let data = entry.user_data();
+        let conn = data as u32;
+        let generation = (data >> 32) as u32 & 0x00FF_FFFF;
+        let kind = data >> 56;
+        if kind == Kind::Ignored as u64 {
+            return None;
+        }
+        let current = self.conns[conn as usize].generation & 0x00FF_FFFF == generation
+            && self.conns[conn as usize].fd.is_some();
+        if !current {
+            self.orphans.retain(|(owner, _)| *owner != data);
+            if let Some(id) = cqueue::buffer_select(entry.flags()) {
+                self.buffers.give_back(id);
+            }
+            return None;
+        }
+        let what = if kind == Kind::Connect as u64 {
+            Some(self.connected(conn, entry.result()))
+        } else if kind == Kind::Send as u64 {
+            self.sent(conn, entry.result());
+            None
+        } else {
+            self.received(conn, entry)
+        };
+        // The caller sets the instant.
+        what.map(|what| Completion { conn, what, at: Instant::default() })
+    }
+
+    fn connected(&mut self, conn: ConnId, result: i32) -> What {
+        self.conns[conn as usize].connecting = false;
+        if result < 0 {
+            self.conns[conn as usize].fd = None;
+            return What::ConnectFailed(sys::connect_error(-result));
+        }
+        self.arm_receive(conn);
+        What::Connected
+    }
+
+    fn give_back_shown(&mut self) {
+        if let Some((id, _)) = self.shown.take() {
+            self.buffers.give_back(id);
+        }
+        if !self.starved.is_empty() {
+            for conn in std::mem::take(&mut self.starved) {
+                self.arm_receive(conn);
+            }
+        }
+    }
+
+    fn wait(&mut self, until: Instant) {
+        let now = sys::now();
+        let result = if until == Instant::NEVER {
+            self.ring.0.submitter().submit_and_wait(1)
+        } else {
+            let ns = until.since(now);
+            let timeout = types::Timespec::new().sec(ns / 1_000_000_000).nsec((ns % 1_000_000_000) as u32);
+            let args = types::SubmitArgs::new().timespec(&timeout);
+            self.ring.0.submitter().submit_with_args(1, &args)
+        };
+        match result {
+            Ok(_) => {}
+            Err(error) if is_passing(&error) || error.raw_os_error() == Some(libc::ETIME) => {}
+            Err(error) => panic!("io_uring_enter: {error}"),
+        }
+    }
+}
+
+/// Errors that mean "take completions and try again".
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::EAGAIN))
+}
+
+fn build_ring(connections: u32) -> io::Result<IoUring> {
+    // Every connection can have a receive and a send complete in the same turn.
+    let completions = (connections.saturating_mul(4)).clamp(limits::SUBMISSIONS * 2, 1 << 16);
+    let mut builder = IoUring::builder();
+    builder.setup_cqsize(completions).setup_clamp().setup_submit_all();
+    let mut best = builder.clone();
+    // One thread submits and reaps, and work is done when that thread asks for it: no interrupts in between.
+    match best.setup_single_issuer().setup_defer_taskrun().build(limits::SUBMISSIONS) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => builder.build(limits::SUBMISSIONS),
+        result => result,
+    }
+}
+
+impl Driver for Uring {
+    fn now(&self) -> Instant {
+        sys::now()
+    }
+
+    fn connect(&mut self, conn: ConnId) {
+        self.close(conn);
+        let generation = self.conns[conn as usize].generation;
+        match sys::tcp_socket(&self.addr, true) {
+            Ok(fd) => {
+                let entry =
+                    opcode::Connect::new(types::Fd(fd.as_raw_fd()), self.addr.as_ptr(), self.addr.len())
+                        .build()
+                        .user_data(user_data(Kind::Connect, generation, conn));
+                self.conns[conn as usize].fd = Some(fd);
+                self.conns[conn as usize].connecting = true;
+                self.push(&entry);
+            }
+            Err(error) => {
+                let error = sys::connect_error(error.raw_os_error().unwrap_or(0));
+                self.known.push_back((conn, generation, What::ConnectFailed(error)));
+            }
+        }
+    }
+
+    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
+        let connection = &mut self.conns[conn as usize];
+        if connection.out.is_empty() && !connection.send_under_way {
+            self.queued.push(conn);
+        }
+        connection.out.extend_from_slice(bytes);
+    }
+
+    fn close(&mut self, conn: ConnId) {
+        let connection = &mut self.conns[conn as usize];
+        let old = connection.generation;
+        connection.generation += 1;
+        connection.out.clear();
+        if std::mem::take(&mut connection.send_under_way) {
+            let owner = user_data(Kind::Send, old, conn);
+            self.orphans.push((owner, std::mem::take(&mut connection.sending)));
+        }
+        let Some(fd) = connection.fd.take() else { return };
+        // The armed receive holds the socket open: shutting it down ends both.
+        // SAFETY: no memory is involved.
+        unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_RDWR) };
+        if std::mem::take(&mut self.conns[conn as usize].connecting) {
+            let cancel = opcode::AsyncCancel::new(user_data(Kind::Connect, old, conn))
+                .build()
+                .user_data(user_data(Kind::Ignored, 0, conn));
+            self.push(&cancel);
+        }
+        // What is queued for the kernel names the descriptor, which may soon be another connection's.
+        if !self.ring.0.submission().is_empty() {
+            self.submit();
+        }
+        drop(fd);
+    }
+
+    fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
+        if !self.queued.is_empty() {
+            self.hand_over(handed);
+            self.submit();
+        }
+    }
+
+    fn turn(&mut self, until: Instant, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+        self.give_back_shown();
+        let entered = sys::now();
+        self.hand_over(handed);
+        let until = if self.known.is_empty() && self.reaped.is_empty() { until } else { entered };
+        self.wait(until);
+        // Right after the kernel has told what completed.
+        let woke = sys::now();
+        self.reap(woke);
+        Turn { entered, woke }
+    }
+
+    fn next(&mut self) -> Option<Completion> {
+        self.give_back_shown();
+        while let Some((conn, generation, what)) = self.known.pop_front() {
+            if self.conns[conn as usize].generation == generation {
+                return Some(Completion { conn, what, at: sys::now() });
+            }
+        }
+        while let Some((entry, at)) = self.reaped.pop_front() {
+            if let Some(completion) = self.interpret(&entry) {
+                return Some(Completion { at, ..completion });
+            }
+        }
+        None
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.shown.map_or(&[], |(id, len)| self.buffers.get(id, len))
+    }
+
+    fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters> {
+        sys::tcp_counters(self.conns[conn as usize].fd.as_ref()?.as_raw_fd())
+    }
+
+    fn thread_use(&self) -> ThreadUse {
+        sys::thread_use()
+    }
+}
+
+impl Uring {
+    fn hand_over(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
+        if self.queued.is_empty() {
+            return;
+        }
+        let at = sys::now();
+        for conn in std::mem::take(&mut self.queued) {
+            self.start_send(conn, at, handed);
+        }
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // Ends every operation before the buffers they use are freed; the fields go after this.
+        for conn in 0..self.conns.len() {
+            self.close(conn as ConnId);
+        }
+        let _ = self.ring.0.submitter().unregister_buf_ring(GROUP);
+        // A send whose connection is shut down completes at once; the ring's own end waits for nothing.
+        let deadline = sys::now().after(1_000_000_000);
+        while !self.orphans.is_empty() && sys::now() < deadline {
+            self.wait(sys::now().after(10_000_000));
+            self.reap(sys::now());
+            while let Some((entry, _)) = self.reaped.pop_front() {
+                self.orphans.retain(|(owner, _)| *owner != entry.user_data());
+            }
+        }
+        // What the kernel has still not given back is leaked rather than freed under it.
+        std::mem::take(&mut self.orphans).into_iter().for_each(|(_, bytes)| std::mem::forget(bytes));
+    }
+}
+
+/// Receive buffers shared with the kernel by a ring (`IORING_REGISTER_PBUF_RING`).
+#[derive(Debug)]
+struct Buffers {
+    ring: *mut types::BufRingEntry,
+    memory: *mut u8,
+    count: u16,
+    tail: u16,
+}
+
+impl Buffers {
+    /// `count` is a power of two.
+    fn new(count: u16) -> Buffers {
+        let (ring_layout, memory_layout) = Self::layouts(count);
+        // SAFETY: neither layout is of size zero.
+        let (ring, memory) = unsafe { (alloc_zeroed(ring_layout), alloc_zeroed(memory_layout)) };
+        if ring.is_null() || memory.is_null() {
+            handle_alloc_error(memory_layout);
+        }
+        let mut buffers = Buffers { ring: ring.cast(), memory, count, tail: 0 };
+        (0..count).for_each(|id| buffers.give_back(id));
+        buffers
+    }
+
+    fn layouts(count: u16) -> (Layout, Layout) {
+        const PAGE: usize = 4096;
+        let count = usize::from(count);
+        let layout = |bytes| Layout::from_size_align(bytes, PAGE).expect("a few megabytes at most");
+        (layout(count * size_of::<types::BufRingEntry>()), layout(count * limits::BUFFER_BYTES))
+    }
+
+    fn address(&self, id: u16) -> *mut u8 {
+        // SAFETY: ids are below `count`, for which the memory was made.
+        unsafe { self.memory.add(usize::from(id) * limits::BUFFER_BYTES) }
+    }
+
+    fn get(&self, id: u16, len: usize) -> &[u8] {
+        assert!(id < self.count && len <= limits::BUFFER_BYTES);
+        // SAFETY: the kernel has filled `len` bytes of this buffer and does not touch it until it is given back.
+        unsafe { std::slice::from_raw_parts(self.address(id), len) }
+    }
+
+    fn give_back(&mut self, id: u16) {
+        let index = self.tail & (self.count - 1);
+        // SAFETY: the index is below `count`, and the kernel reads an entry only after the tail has passed it.
+        unsafe {
+            let entry = &mut *self.ring.add(usize::from(index));
+            entry.set_addr(self.address(id) as u64);
+            entry.set_len(limits::BUFFER_BYTES as u32);
+            entry.set_bid(id);
+            self.tail = self.tail.wrapping_add(1);
+            let tail = types::BufRingEntry::tail(self.ring).cast::<AtomicU16>();
+            (*tail).store(self.tail, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        let (ring_layout, memory_layout) = Self::layouts(self.count);
+        // SAFETY: made with these layouts in `new`; the driver's own drop has unregistered the ring.
+        unsafe {
+            dealloc(self.ring.cast(), ring_layout);
+            dealloc(self.memory, memory_layout);
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! The contract of [`Driver`]: the same bodies run on the simulator, on epoll and on io_uring.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::thread;
+
+use dyno_driver::{Epoll, Uring};
+use dyno_engine::sim::{Fault, Model, Queue, Service, SimDriver, World};
+use dyno_engine::{Completion, ConnId, ConnectError, Driver, Instant, What};
+use dyno_wire::h1::{encode, request};
+
+const ANSWER_BODY: &[u8] = b"Hello, World!";
+
+/// Where a driver under test finds its server.
+trait Arena {
+    type Driver: Driver;
+    /// A driver whose server answers right, or with `fault` to every request.
+    fn driver(fault: Option<Fault>, connections: u32) -> Self::Driver;
+    /// A driver whose server does not exist.
+    fn nobody() -> Self::Driver;
+}
+
+struct Simulated;
+
+impl Arena for Simulated {
+    type Driver = SimDriver;
+
+    fn driver(fault: Option<Fault>, _: u32) -> SimDriver {
+        let mut model = Model::new(Service::Fixed { ns: 50_000 }, Queue::PerConnection);
+        model.faults = fault.map(|f| (f, 1.0)).into_iter().collect();
+        SimDriver::new(World::new(1, model))
+    }
+
+    fn nobody() -> SimDriver {
+        let mut world = World::new(1, Model::new(Service::Fixed { ns: 1 }, Queue::PerConnection));
+        world.net.refuse = 1.0;
+        SimDriver::new(world)
+    }
+}
+
+struct OverEpoll;
+
+impl Arena for OverEpoll {
+    type Driver = Epoll;
+
+    fn driver(fault: Option<Fault>, connections: u32) -> Epoll {
+        Epoll::new(serve(fault), connections).unwrap()
+    }
+
+    fn nobody() -> Epoll {
+        Epoll::new(closed_port(), 4).unwrap()
+    }
+}
+
+struct OverUring;
+
+impl Arena for OverUring {
+    type Driver = Uring;
+
+    fn driver(fault: Option<Fault>, connections: u32) -> Uring {
+        Uring::new(serve(fault), connections).unwrap()
+    }
+
+    fn nobody() -> Uring {
+        Uring::new(closed_port(), 4).unwrap()
+    }
+}
+
+fn closed_port() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// A blocking server with one thread per connection, gone with the test process.
+fn serve(fault: Option<Fault>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            thread::spawn(move || serve_one(stream, fault));
+        }
+    });
+    addr
+}
+
+fn serve_one(mut stream: TcpStream, fault: Option<Fault>) {
+    let mut reader = request::Reader::new();
+    let mut buffer = vec![0; 16384];
+    loop {
+        let Ok(n @ 1..) = stream.read(&mut buffer) else { return };
+        let mut bytes = &buffer[..n];
+        loop {
+            let (used, event) = reader.next(bytes).unwrap();
+            bytes = &bytes[used..];
+            match event {
+                request::Event::NeedMore => break,
+                request::Event::Head(_) | request::Event::Body(_) => {}
+                request::Event::End => {
+                    if !answer(&mut stream, fault) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether the connection goes on.
+fn answer(stream: &mut TcpStream, fault: Option<Fault>) -> bool {
+    let ok = |close| encode::response(200, "OK", "text/plain", ANSWER_BODY.len(), close, ANSWER_BODY);
+    match fault {
+        None => stream.write_all(&ok(false)).is_ok(),
+        Some(Fault::PoliteClose) => {
+            let _ = stream.write_all(&ok(true));
+            let _ = stream.shutdown(Shutdown::Write);
+            // Wait for the other side, so that its late requests do not turn the close into a reset.
+            let _ = stream.read_to_end(&mut Vec::new());
+            false
+        }
+        Some(Fault::Reset) => {
+            reset_on_close(stream);
+            false
+        }
+        Some(Fault::Silence) => true,
+        Some(other) => panic!("{other:?} is not needed here"),
+    }
+}
+
+fn reset_on_close(stream: &TcpStream) {
+    let linger = [1i32, 0];
+    // SAFETY: `linger` has the layout of struct linger and lives through the call.
+    #[allow(unsafe_code)]
+    let ok = unsafe {
+        libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, linger.as_ptr().cast(), 8)
+    };
+    assert_eq!(ok, 0);
+}
+
+/// Keeps what a driver reports, so that test bodies can wait for it.
+struct Log<D> {
+    driver: D,
+    seen: Vec<(Completion, Vec<u8>)>,
+    handed: Vec<(ConnId, Instant)>,
+    last: Instant,
+}
+
+impl<D: Driver> Log<D> {
+    fn new(driver: D) -> Self {
+        Log { driver, seen: Vec::new(), handed: Vec::new(), last: Instant(0) }
+    }
+
+    fn turn(&mut self, until: Instant) {
+        let turn = self.driver.turn(until, &mut |conn, at| self.handed.push((conn, at)));
+        assert!(turn.entered >= self.last && turn.woke >= turn.entered, "the clock went backwards: {turn:?}");
+        self.last = turn.woke;
+        while let Some(completion) = self.driver.next() {
+            assert!(completion.at >= self.last, "{completion:?} before {:?}", self.last);
+            self.last = completion.at;
+            let received = completion.what == What::Received;
+            let bytes = if received { self.driver.bytes().to_vec() } else { Vec::new() };
+            assert_eq!(received, !bytes.is_empty());
+            self.seen.push((completion, bytes));
+        }
+    }
+
+    /// Takes turns until `done`; fails the test if that does not come about.
+    fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
+        let limit = self.driver.now().after(20_000_000_000);
+        while !done(self) {
+            assert!(self.driver.now() < limit, "waited in vain for {what}; saw {:?}", self.whats());
+            let soon = self.driver.now().after(100_000_000);
+            self.turn(soon);
+        }
+    }
+
+    fn whats(&self) -> Vec<(ConnId, What)> {
+        self.seen.iter().map(|(c, _)| (c.conn, c.what)).collect()
+    }
+
+    fn count(&self, conn: ConnId, what: What) -> usize {
+        self.seen.iter().filter(|(c, _)| c.conn == conn && c.what == what).count()
+    }
+
+    fn bytes(&self, conn: ConnId) -> Vec<u8> {
+        self.seen.iter().filter(|(c, _)| c.conn == conn).flat_map(|(_, b)| b.clone()).collect()
+    }
+
+    fn connect(&mut self, conn: ConnId) {
+        let before = self.count(conn, What::Connected);
+        self.driver.connect(conn);
+        self.until("a connection", |log| log.count(conn, What::Connected) > before);
+    }
+}
+
+fn get() -> Vec<u8> {
+    encode::request("GET", "/", "h", &[], b"").unwrap()
+}
+
+fn right_answer() -> Vec<u8> {
+    encode::response(200, "OK", "text/plain", ANSWER_BODY.len(), false, ANSWER_BODY)
+}
+
+fn requests_are_answered_on_each_connection<A: Arena>() {
+    let mut log = Log::new(A::driver(None, 3));
+    for conn in 0..3 {
+        log.connect(conn);
+    }
+    for round in 1..=5 {
+        for conn in 0..3 {
+            log.driver.send(conn, &get());
+        }
+        log.until("three answers", |log| {
+            (0..3).all(|conn| log.bytes(conn).len() == round * right_answer().len())
+        });
+    }
+    for conn in 0..3 {
+        assert_eq!(log.bytes(conn), right_answer().repeat(5));
+    }
+}
+
+fn what_is_queued_leaves_in_order_and_is_stamped_once<A: Arena>() {
+    let mut log = Log::new(A::driver(None, 1));
+    log.connect(0);
+    let before = log.driver.now();
+    for _ in 0..20 {
+        log.driver.send(0, &get());
+    }
+    log.until("twenty answers", |log| log.bytes(0).len() == 20 * right_answer().len());
+    assert_eq!(log.handed.len(), 1);
+    assert!(log.handed[0].1 >= before && log.handed[0].1 <= log.seen.last().unwrap().0.at);
+}
+
+fn a_flush_hands_over_at_once<A: Arena>() {
+    let mut log = Log::new(A::driver(None, 1));
+    log.connect(0);
+    log.driver.send(0, &get());
+    let mut handed = 0;
+    log.driver.flush(&mut |_, _| handed += 1);
+    assert_eq!(handed, 1);
+    log.until("the answer", |log| log.bytes(0) == right_answer());
+    assert!(log.handed.is_empty(), "handed over twice");
+}
+
+fn a_sleep_ends_at_its_deadline<A: Arena>() {
+    let mut log = Log::new(A::driver(Some(Fault::Silence), 1));
+    log.connect(0);
+    log.driver.send(0, &get());
+    log.turn(Instant(0));
+    for _ in 0..3 {
+        let until = log.driver.now().after(5_000_000);
+        let seen = log.seen.len();
+        log.turn(until);
+        assert_eq!(log.seen.len(), seen, "nothing completes in silence");
+        assert!(log.last >= until, "woke before its deadline");
+    }
+}
+
+fn a_closed_connection_is_never_heard_of_again<A: Arena>() {
+    let mut log = Log::new(A::driver(None, 2));
+    log.connect(0);
+    log.connect(1);
+    for round in 1..=20 {
+        log.driver.send(0, &get());
+        log.driver.send(1, &get());
+        log.turn(Instant(0));
+        let heard = log.seen.iter().filter(|(c, _)| c.conn == 0).count();
+        log.driver.close(0);
+        log.until("the other answer", |log| log.bytes(1).len() == round * right_answer().len());
+        assert_eq!(log.seen.iter().filter(|(c, _)| c.conn == 0).count(), heard);
+        // The slot serves again, and answers are those of its new connection.
+        log.connect(0);
+        let from = log.bytes(0).len();
+        log.driver.send(0, &get());
+        log.until("the new answer", |log| log.bytes(0).len() == from + right_answer().len());
+    }
+}
+
+fn a_connection_can_be_closed_while_it_is_made<A: Arena>() {
+    let mut log = Log::new(A::driver(None, 1));
+    for _ in 0..10 {
+        log.driver.connect(0);
+        log.driver.close(0);
+    }
+    log.turn(Instant(0));
+    assert_eq!(log.whats(), []);
+    log.connect(0);
+    log.driver.send(0, &get());
+    log.until("an answer", |log| log.bytes(0) == right_answer());
+}
+
+fn nobody_listening_is_refused<A: Arena>() {
+    let mut log = Log::new(A::nobody());
+    for conn in [0, 1, 0] {
+        log.driver.connect(conn);
+        let before = log.seen.len();
+        log.until("a refusal", |log| log.seen.len() > before);
+        let last = log.seen.last().unwrap().0;
+        assert_eq!((last.conn, last.what), (conn, What::ConnectFailed(ConnectError::Refused)));
+    }
+}
+
+fn a_close_comes_after_the_last_bytes<A: Arena>() {
+    let mut log = Log::new(A::driver(Some(Fault::PoliteClose), 1));
+    log.connect(0);
+    log.driver.send(0, &get());
+    log.until("the close", |log| log.count(0, What::Eof) == 1);
+    assert_eq!(log.whats().last(), Some(&(0, What::Eof)));
+    assert!(log.bytes(0).ends_with(ANSWER_BODY));
+}
+
+fn a_reset_is_told_from_a_close<A: Arena>() {
+    let mut log = Log::new(A::driver(Some(Fault::Reset), 1));
+    log.connect(0);
+    log.driver.send(0, &get());
+    log.until("the reset", |log| log.count(0, What::Reset) == 1);
+    assert_eq!(log.count(0, What::Eof), 0);
+}
+
+fn a_megabyte_leaves_whole<A: Arena>() {
+    let mut log = Log::new(A::driver(None, 1));
+    log.connect(0);
+    let body = vec![b'x'; 1 << 20];
+    let post = encode::request("POST", "/", "h", &[], &body).unwrap();
+    for round in 1..=3 {
+        log.driver.send(0, &post);
+        log.driver.send(0, &get());
+        log.until("two answers", |log| log.bytes(0).len() == round * 2 * right_answer().len());
+    }
+}
+
+fn two_hundred_connections_work_at_once<A: Arena>() {
+    let mut log = Log::new(A::driver(None, 200));
+    for conn in 0..200 {
+        log.driver.connect(conn);
+    }
+    log.until("all connections", |log| (0..200).all(|conn| log.count(conn, What::Connected) == 1));
+    for conn in 0..200 {
+        log.driver.send(conn, &get());
+    }
+    log.until("all answers", |log| (0..200).all(|conn| log.bytes(conn) == right_answer()));
+}
+
+fn segments_are_counted<A: Arena>() {
+    let mut log = Log::new(A::driver(None, 1));
+    log.connect(0);
+    let before = log.driver.tcp(0).unwrap();
+    for round in 1..=10 {
+        log.driver.send(0, &get());
+        log.until("an answer", |log| log.bytes(0).len() == round * right_answer().len());
+    }
+    let since = log.driver.tcp(0).unwrap().since(&before);
+    assert_eq!((since.data_segments_in, since.retransmits), (10, 0));
+    assert!(since.segments_in >= 10 && since.segments_out >= 10, "{since:?}");
+    log.driver.close(0);
+    assert!(log.driver.tcp(0).is_none());
+}
+
+macro_rules! contract {
+    ($($body:ident)*) => {
+        mod simulated { $(#[test] fn $body() { super::$body::<super::Simulated>(); })* }
+        mod epoll { $(#[test] fn $body() { super::$body::<super::OverEpoll>(); })* }
+        mod uring { $(#[test] fn $body() { super::$body::<super::OverUring>(); })* }
+    };
+}
+
+contract! {
+    requests_are_answered_on_each_connection
+    what_is_queued_leaves_in_order_and_is_stamped_once
+    a_flush_hands_over_at_once
+    a_sleep_ends_at_its_deadline
+    a_closed_connection_is_never_heard_of_again
+    a_connection_can_be_closed_while_it_is_made
+    nobody_listening_is_refused
+    a_close_comes_after_the_last_bytes
+    a_reset_is_told_from_a_close
+    a_megabyte_leaves_whole
+    two_hundred_connections_work_at_once
+    segments_are_counted
+}
