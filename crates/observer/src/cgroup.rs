@@ -1,0 +1,366 @@
+//! Control groups: where they are mounted, and what their files count. Version 1 and version 2.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use dyno_archive::sample::CgroupUse;
+
+use crate::{read, read_number};
+
+/// Where this process may look for and make control groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// For each v1 controller, the folder of the group this process is in.
+    pub v1: BTreeMap<String, PathBuf>,
+    /// The folder of the v2 group this process is in, and the controllers it may hand down.
+    pub v2: Option<V2>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct V2 {
+    pub folder: PathBuf,
+    pub controllers: Vec<String>,
+}
+
+impl Layout {
+    /// Reads the layout of this machine.
+    #[must_use]
+    pub fn read() -> Layout {
+        let mounts = read("/proc/self/mountinfo").unwrap_or_default();
+        let member = read("/proc/self/cgroup").unwrap_or_default();
+        let mut layout = Layout::parse(&mounts, &member);
+        if let Some(v2) = &mut layout.v2 {
+            let offered = read(v2.folder.join("cgroup.controllers")).unwrap_or_default();
+            v2.controllers = offered.split_ascii_whitespace().map(String::from).collect();
+        }
+        layout
+    }
+
+    /// From the texts of `/proc/self/mountinfo` and `/proc/self/cgroup`.
+    #[must_use]
+    pub fn parse(mountinfo: &str, membership: &str) -> Layout {
+        let mut layout = Layout::default();
+        for mount in mountinfo.lines().filter_map(Mount::parse) {
+            if mount.kind == "cgroup2" {
+                let member = membership.lines().find_map(|l| l.strip_prefix("0::")).unwrap_or("/");
+                layout.v2 = Some(V2 { folder: mount.folder_of(member), controllers: Vec::new() });
+                continue;
+            }
+            for controller in mount.options.split(',') {
+                if let Some(member) = v1_member(membership, controller) {
+                    layout.v1.insert(controller.to_string(), mount.folder_of(member));
+                }
+            }
+        }
+        layout
+    }
+
+    /// The version whose controllers limit CPU and memory here.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        let v2_limits = |v2: &V2| v2.controllers.iter().any(|c| c == "cpu");
+        if self.v2.as_ref().is_some_and(v2_limits) {
+            Version::V2
+        } else if self.v1.contains_key("cpu") || self.v1.contains_key("memory") {
+            Version::V1
+        } else {
+            Version::None
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    V1,
+    V2,
+    None,
+}
+
+impl Version {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Version::V1 => "v1",
+            Version::V2 => "v2",
+            Version::None => "none",
+        }
+    }
+}
+
+struct Mount<'a> {
+    root: &'a str,
+    point: &'a str,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    /// One line of mountinfo (proc(5)): `id parent dev root point options… - kind source super-options`.
+    fn parse(line: &'a str) -> Option<Mount<'a>> {
+        let (left, right) = line.split_once(" - ")?;
+        let mut left = left.split(' ').skip(3);
+        let (root, point) = (left.next()?, left.next()?);
+        let mut right = right.split(' ');
+        let (kind, options) = (right.next()?, right.nth(1)?);
+        kind.starts_with("cgroup").then_some(Mount { root, point, kind, options })
+    }
+
+    /// The folder of a group, given that the mount may show only a part of the hierarchy (as in a container).
+    fn folder_of(&self, member: &str) -> PathBuf {
+        let below = member.strip_prefix(self.root.trim_end_matches('/')).unwrap_or(member);
+        let below = below.trim_start_matches('/');
+        let folder = Path::new(self.point).join(below);
+        if !below.is_empty() && folder.is_dir() { folder } else { PathBuf::from(self.point) }
+    }
+}
+
+/// A line of `/proc/self/cgroup` in version 1 is `id:controller,controller:path`.
+fn v1_member<'a>(membership: &'a str, controller: &str) -> Option<&'a str> {
+    membership.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        controllers.split(',').any(|c| c == controller).then_some(path)
+    })
+}
+
+/// The folders of one subject's control group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// For each v1 controller, the group's folder.
+    pub v1: BTreeMap<String, PathBuf>,
+    pub v2: Option<PathBuf>,
+}
+
+impl Group {
+    /// Whether there is any folder at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.v1.is_empty() && self.v2.is_none()
+    }
+
+    /// All folders, for moving processes in and for removing the group.
+    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+        // Several v1 controllers may be mounted together and share one folder.
+        let mut seen: Vec<&Path> = Vec::new();
+        for folder in self.v1.values().chain(&self.v2) {
+            if !seen.contains(&folder.as_path()) {
+                seen.push(folder);
+            }
+        }
+        seen.into_iter()
+    }
+
+    /// The processes in the group.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        let mut pids: Vec<u32> = self
+            .folders()
+            .filter_map(|folder| read(folder.join("cgroup.procs")))
+            .flat_map(|text| text.lines().filter_map(|l| l.parse().ok()).collect::<Vec<_>>())
+            .collect();
+        pids.sort_unstable();
+        pids.dedup();
+        pids
+    }
+
+    /// Begins a new peak of memory use, where the kernel lets one.
+    pub fn reset_peak(&self) -> bool {
+        match self.v1.get("memory") {
+            Some(folder) => std::fs::write(folder.join("memory.max_usage_in_bytes"), "0").is_ok(),
+            // In version 2 a peak is per open file (Linux 6.12); a sampled one is taken instead.
+            None => false,
+        }
+    }
+
+    /// Reads all counters. What a version or a kernel lacks is `None`.
+    #[must_use]
+    pub fn counters(&self) -> CgroupUse {
+        let mut counters = CgroupUse::default();
+        if let Some(folder) = &self.v2 {
+            read_v2(folder, &mut counters);
+        }
+        read_v1(&self.v1, &mut counters);
+        counters
+    }
+}
+
+fn read_v1(folders: &BTreeMap<String, PathBuf>, counters: &mut CgroupUse) {
+    if let Some(folder) = folders.get("cpuacct") {
+        counters.cpu_ns = read_number(folder.join("cpuacct.usage"));
+        counters.cpu_user_ns = read_number(folder.join("cpuacct.usage_user"));
+        counters.cpu_sys_ns = read_number(folder.join("cpuacct.usage_sys"));
+    }
+    if let Some(folder) = folders.get("cpu") {
+        let stat = Keyed::read(folder.join("cpu.stat"));
+        counters.periods = stat.get("nr_periods");
+        counters.throttled_periods = stat.get("nr_throttled");
+        counters.throttled_ns = stat.get("throttled_time");
+    }
+    if let Some(folder) = folders.get("memory") {
+        counters.memory_bytes = read_number(folder.join("memory.usage_in_bytes"));
+        counters.memory_peak_bytes = read_number(folder.join("memory.max_usage_in_bytes"));
+        let stat = Keyed::read(folder.join("memory.stat"));
+        // Total: with the groups below, which a server may have made.
+        counters.memory_anon_bytes = stat.get("total_rss");
+        counters.memory_file_bytes = stat.get("total_cache");
+        counters.oom_kills = Keyed::read(folder.join("memory.oom_control")).get("oom_kill");
+    }
+    if let Some(folder) = folders.get("pids") {
+        counters.pids = read_number(folder.join("pids.current"));
+    }
+}
+
+fn read_v2(folder: &Path, counters: &mut CgroupUse) {
+    let stat = Keyed::read(folder.join("cpu.stat"));
+    let us = |key: &str| stat.get(key).map(|us| us * 1000);
+    counters.cpu_ns = us("usage_usec");
+    counters.cpu_user_ns = us("user_usec");
+    counters.cpu_sys_ns = us("system_usec");
+    counters.periods = stat.get("nr_periods");
+    counters.throttled_periods = stat.get("nr_throttled");
+    counters.throttled_ns = us("throttled_usec");
+    counters.memory_bytes = read_number(folder.join("memory.current"));
+    counters.memory_peak_bytes = read_number(folder.join("memory.peak"));
+    let stat = Keyed::read(folder.join("memory.stat"));
+    counters.memory_anon_bytes = stat.get("anon");
+    counters.memory_file_bytes = stat.get("file");
+    counters.oom_kills = Keyed::read(folder.join("memory.events")).get("oom_kill");
+    counters.pids = read_number(folder.join("pids.current"));
+}
+
+/// A file of lines `key number`.
+struct Keyed(String);
+
+impl Keyed {
+    fn read(path: PathBuf) -> Keyed {
+        Keyed(read(path).unwrap_or_default())
+    }
+
+    fn get(&self, key: &str) -> Option<u64> {
+        self.0.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1_MOUNTS: &str = "\
+32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct
+36 31 0:33 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+40 31 0:37 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,name=systemd
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+27 1 254:0 / / rw,relatime - ext4 /dev/vda rw";
+
+    #[test]
+    fn a_hybrid_layout_is_found_by_its_controllers() {
+        let layout =
+            Layout::parse(V1_MOUNTS, "9:name=systemd:/\n4:memory:/docker/abc\n2:cpu,cpuacct:/\n0::/x");
+        let folder = |controller: &str| layout.v1.get(controller).map(|p| p.to_str().unwrap());
+        assert_eq!(folder("cpu"), Some("/sys/fs/cgroup/cpu,cpuacct"));
+        assert_eq!(folder("cpuacct"), Some("/sys/fs/cgroup/cpu,cpuacct"));
+        assert_eq!(folder("memory"), Some("/sys/fs/cgroup/memory"));
+        assert_eq!(folder("rw"), None);
+        assert_eq!(layout.version(), Version::V1);
+    }
+
+    #[test]
+    fn a_pure_v2_layout_limits_only_with_its_controllers() {
+        let mounts = "26 24 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate";
+        let mut layout = Layout::parse(mounts, "0::/user.slice");
+        assert_eq!(layout.version(), Version::None);
+        layout.v2.as_mut().unwrap().controllers = vec!["cpu".into(), "memory".into()];
+        assert_eq!(layout.version(), Version::V2);
+    }
+
+    #[test]
+    fn a_mount_that_shows_a_part_of_the_hierarchy_is_followed() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("inner")).unwrap();
+        let mounts = format!("26 24 0:25 /outer {} rw - cgroup2 cgroup2 rw", root.path().display());
+        let layout = Layout::parse(&mounts, "0::/outer/inner");
+        assert_eq!(layout.v2.unwrap().folder, root.path().join("inner"));
+    }
+
+    fn files(all: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in all {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn v2_files_are_read_as_the_kernel_writes_them() {
+        let folder = files(&[
+            ("cgroup.procs", "17\n4\n"),
+            (
+                "cpu.stat",
+                "usage_usec 1234567\nuser_usec 1000000\nsystem_usec 234567\nnr_periods 50\nnr_throttled 7\nthrottled_usec 90000\nnr_bursts 0\nburst_usec 0\n",
+            ),
+            ("memory.current", "5242880\n"),
+            ("memory.peak", "6291456\n"),
+            ("memory.stat", "anon 4194304\nfile 1048576\nanon_thp 0\nfile_mapped 4096\n"),
+            ("memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\noom_group_kill 0\n"),
+            ("pids.current", "12\n"),
+        ]);
+        let group = Group { v1: BTreeMap::new(), v2: Some(folder.path().into()) };
+        let counters = group.counters();
+        assert_eq!(
+            counters,
+            CgroupUse {
+                cpu_ns: Some(1_234_567_000),
+                cpu_user_ns: Some(1_000_000_000),
+                cpu_sys_ns: Some(234_567_000),
+                periods: Some(50),
+                throttled_periods: Some(7),
+                throttled_ns: Some(90_000_000),
+                memory_bytes: Some(5_242_880),
+                memory_peak_bytes: Some(6_291_456),
+                memory_anon_bytes: Some(4_194_304),
+                memory_file_bytes: Some(1_048_576),
+                oom_kills: Some(1),
+                pids: Some(12),
+            }
+        );
+        assert_eq!(group.pids(), [4, 17]);
+        assert!(!group.reset_peak());
+    }
+
+    #[test]
+    fn v1_files_are_read_as_the_kernel_writes_them() {
+        let cpu = files(&[("cpu.stat", "nr_periods 10\nnr_throttled 2\nthrottled_time 30000\n")]);
+        let acct = files(&[
+            ("cpuacct.usage", "1000\n"),
+            ("cpuacct.usage_user", "600\n"),
+            ("cpuacct.usage_sys", "400\n"),
+        ]);
+        let memory = files(&[
+            ("memory.usage_in_bytes", "300\n"),
+            ("memory.max_usage_in_bytes", "400\n"),
+            ("memory.stat", "cache 1\nrss 2\ntotal_cache 100\ntotal_rss 200\ntotal_rss_huge 7\n"),
+            ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"),
+        ]);
+        let v1 = [("cpu", &cpu), ("cpuacct", &acct), ("memory", &memory)]
+            .map(|(name, folder)| (name.to_string(), folder.path().to_path_buf()));
+        let group = Group { v1: v1.into(), v2: None };
+        let counters = group.counters();
+        assert_eq!(
+            (counters.cpu_ns, counters.cpu_user_ns, counters.cpu_sys_ns),
+            (Some(1000), Some(600), Some(400))
+        );
+        assert_eq!((counters.throttled_periods, counters.throttled_ns), (Some(2), Some(30_000)));
+        assert_eq!((counters.memory_anon_bytes, counters.memory_file_bytes), (Some(200), Some(100)));
+        assert_eq!((counters.memory_peak_bytes, counters.oom_kills), (Some(400), Some(3)));
+        assert_eq!(counters.pids, None);
+        assert!(group.reset_peak());
+        assert_eq!(group.counters().memory_peak_bytes, Some(0));
+    }
+
+    #[test]
+    fn a_group_without_files_has_no_numbers_instead_of_zeros() {
+        let empty = tempfile::tempdir().unwrap();
+        let group = Group { v1: BTreeMap::new(), v2: Some(empty.path().into()) };
+        assert_eq!(group.counters(), CgroupUse::default());
+    }
+}

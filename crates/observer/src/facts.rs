@@ -1,0 +1,189 @@
+//! Facts of the machine.
+
+use dyno_archive::Facts;
+use dyno_archive::facts::Missing;
+
+use crate::cgroup::{Layout, Version};
+use crate::{read, read_number};
+
+/// Settings of the kernel that change what servers and load generators do.
+const SYSCTLS: [&str; 8] = [
+    "net/core/somaxconn",
+    "net/ipv4/ip_local_port_range",
+    "net/ipv4/tcp_autocorking",
+    "net/ipv4/tcp_congestion_control",
+    "net/ipv4/tcp_max_syn_backlog",
+    "net/ipv4/tcp_tw_reuse",
+    "kernel/perf_event_paranoid",
+    "vm/swappiness",
+];
+
+/// Reads all facts. `version` and `commit` are dyno's own.
+#[must_use]
+pub fn read_facts(version: &str, commit: Option<&str>) -> Facts {
+    let layout = Layout::read();
+    let mut facts = Facts {
+        cpu_model: cpu_model(),
+        cpus: cpus(),
+        memory_bytes: memory_bytes(),
+        kernel: read("/proc/sys/kernel/osrelease").map(|s| s.trim().to_string()),
+        os: os_name(),
+        governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").map(|s| s.trim().to_string()),
+        virtualisation: virtualisation(),
+        clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+            .map(|s| s.trim().to_string()),
+        cgroup: layout.version().name().to_string(),
+        sysctls: SYSCTLS.iter().filter_map(|name| sysctl(name)).collect(),
+        open_files_limit: Some(open_files_limit()),
+        privileged: is_root(),
+        tick_accounting: tick_accounting(),
+        dyno_version: version.to_string(),
+        dyno_commit: commit.map(String::from),
+        missing: Vec::new(),
+    };
+    facts.missing = missing(&facts, &layout);
+    facts
+}
+
+fn missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    let mut add = |what: &str, why: String, mend: &str| {
+        missing.push(Missing { what: what.into(), why, mend: mend.into() });
+    };
+    if layout.version() == Version::None {
+        add(
+            "CPU and memory limits, and exact CPU and memory use of a subject",
+            "no control group with the cpu and memory controllers is mounted here".into(),
+            "Mount cgroup v2 with its controllers, or run dyno where systemd does.",
+        );
+    } else if !facts.privileged && !may_make_groups(layout) {
+        add(
+            "CPU and memory limits, and exact CPU and memory use of a subject",
+            "this user may not make control groups".into(),
+            "Run dyno as root, or in a delegated group: `systemd-run --user --scope -p Delegate=yes dyno run …`.",
+        );
+    }
+    if facts.governor.is_none() {
+        add(
+            "the CPU frequency and its governor",
+            "the kernel shows no cpufreq, as in most virtual machines".into(),
+            "Measure on bare metal if frequency matters; fix the governor there with `cpupower frequency-set -g performance`.",
+        );
+    }
+    if !hardware_counters() {
+        add(
+            "cycles, instructions and cache misses",
+            "this machine shows no performance counters of the CPU".into(),
+            "Use a machine, or an instance type, that passes its performance counters on.",
+        );
+    }
+    missing
+}
+
+/// Whether this process may make a group below its own, in the version that limits.
+#[must_use]
+pub fn may_make_groups(layout: &Layout) -> bool {
+    let folders: Vec<_> = match layout.version() {
+        Version::V2 => layout.v2.iter().map(|v2| v2.folder.clone()).collect(),
+        Version::V1 => {
+            ["cpu", "cpuacct", "memory"].iter().filter_map(|c| layout.v1.get(*c).cloned()).collect()
+        }
+        Version::None => return false,
+    };
+    let writable = |folder: &std::path::PathBuf| {
+        let probe = folder.join(format!("dyno-probe-{}", std::process::id()));
+        let made = std::fs::create_dir(&probe).is_ok();
+        // A probe that cannot be removed again would have been made by us, and removing our own always works.
+        made && std::fs::remove_dir(&probe).is_ok()
+    };
+    !folders.is_empty() && folders.iter().all(writable)
+}
+
+fn sysctl(name: &str) -> Option<(String, String)> {
+    let value = read(format!("/proc/sys/{name}"))?;
+    Some((name.replace('/', "."), value.split_ascii_whitespace().collect::<Vec<_>>().join(" ")))
+}
+
+fn cpu_model() -> Option<String> {
+    let info = read("/proc/cpuinfo")?;
+    let line = info.lines().find(|l| l.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_string())
+}
+
+/// CPUs that this process may use.
+#[must_use]
+pub fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+}
+
+fn memory_bytes() -> Option<u64> {
+    let info = read("/proc/meminfo")?;
+    let kb = info.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    Some(kb.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+fn os_name() -> Option<String> {
+    let release = read("/etc/os-release")?;
+    let name = release.lines().find_map(|l| l.strip_prefix("PRETTY_NAME="))?;
+    Some(name.trim_matches('"').to_string())
+}
+
+/// The hypervisor as far as it shows, by the names systemd-detect-virt uses.
+fn virtualisation() -> Option<String> {
+    let info = read("/proc/cpuinfo")?;
+    let flagged = info.lines().find(|l| l.starts_with("flags"))?.split(' ').any(|f| f == "hypervisor");
+    if !flagged {
+        return Some("none".into());
+    }
+    let vendor = read("/sys/class/dmi/id/sys_vendor").unwrap_or_default().to_lowercase();
+    let known = ["qemu", "vmware", "xen", "microsoft", "amazon ec2", "google"];
+    let name = known.iter().find(|k| vendor.contains(*k));
+    Some(name.map_or_else(|| "virtual machine".to_string(), |n| format!("virtual machine ({n})")))
+}
+
+fn tick_accounting() -> Option<bool> {
+    // Full accounting leaves its mark in the context-tracking of nohz_full CPUs; without it the tick samples.
+    read("/sys/devices/system/cpu/nohz_full").map(|s| matches!(s.trim(), "" | "(null)"))
+}
+
+fn open_files_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place for an rlimit.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit)
+    };
+    limit.rlim_max
+}
+
+fn is_root() -> bool {
+    // SAFETY: no memory is involved.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::geteuid() == 0
+    }
+}
+
+/// A CPU's own counters show as an event source of the type that hardware events have.
+fn hardware_counters() -> bool {
+    ["cpu", "cpu_core", "armv8_pmuv3", "armv8_pmuv3_0"]
+        .iter()
+        .any(|name| read_number(format!("/sys/bus/event_source/devices/{name}/type")).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_facts_of_this_machine_are_read() {
+        let facts = read_facts("1.2.3", Some("abc"));
+        assert!(facts.cpus >= 1);
+        assert!(facts.memory_bytes.unwrap() > 1 << 20);
+        assert!(facts.kernel.unwrap().contains('.'));
+        assert!(["v1", "v2", "none"].contains(&facts.cgroup.as_str()));
+        for missing in facts.missing {
+            assert!(!missing.why.is_empty() && missing.mend.ends_with('.'), "{missing:?}");
+        }
+    }
+}

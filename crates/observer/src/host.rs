@@ -1,0 +1,41 @@
+//! Counters of the whole machine.
+
+use dyno_archive::sample::HostUse;
+
+use crate::proc::tick_ns;
+use crate::read;
+
+pub(crate) fn counters() -> Option<HostUse> {
+    parse(&read("/proc/stat")?, tick_ns())
+}
+
+/// `/proc/stat` (proc_stat(5)): `cpu user nice system idle iowait irq softirq steal guest guest_nice`, in ticks.
+fn parse(stat: &str, tick_ns: u64) -> Option<HostUse> {
+    let cpu = stat.lines().find_map(|l| l.strip_prefix("cpu "))?;
+    let ticks: Vec<u64> = cpu.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
+    let &[user, nice, system, idle, iowait, irq, softirq, steal, ..] = ticks.as_slice() else { return None };
+    let switches = stat.lines().find_map(|l| l.strip_prefix("ctxt "))?;
+    Some(HostUse {
+        // Guest time is part of user time and must not count twice.
+        busy_ns: (user + nice + system + irq + softirq) * tick_ns,
+        idle_ns: (idle + iowait) * tick_ns,
+        steal_ns: steal * tick_ns,
+        context_switches: switches.trim().parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stat_file_is_parsed() {
+        let text = "cpu  10 1 20 300 4 5 6 7 99 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nintr 1\nctxt 12345\n";
+        let host = parse(text, 10).unwrap();
+        assert_eq!(
+            (host.busy_ns, host.idle_ns, host.steal_ns, host.context_switches),
+            (420, 3040, 70, 12345)
+        );
+        assert_eq!(parse("cpu  1 2\nctxt 1\n", 10), None);
+    }
+}

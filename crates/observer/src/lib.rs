@@ -1,0 +1,23 @@
+//! The only reader of kernel counters about subjects and the machine: control groups v1 and v2, `/proc`, and the
+//! facts of the host. It records cumulative counters; rates are differences that `dyno-analysis` takes.
+//!
+//! Parsers take text or folders as parameters, so that kernels we do not have are tested on fixtures.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod cgroup;
+pub mod facts;
+mod host;
+pub mod proc;
+mod sampler;
+
+pub use sampler::{Sampler, monotonic_ns};
+
+/// Reads a small file of the kernel. `None`: not there, or not for us.
+fn read(path: impl AsRef<std::path::Path>) -> Option<String> {
+    std::fs::read_to_string(path).ok()
+}
+
+/// Reads a file that holds one number.
+fn read_number(path: impl AsRef<std::path::Path>) -> Option<u64> {
+    read(path)?.trim().parse().ok()
+}

@@ -1,0 +1,186 @@
+//! `/proc`: processes, threads, and what they used.
+
+use std::fs;
+use std::path::Path;
+
+use dyno_archive::sample::ThreadUse;
+
+use crate::read;
+
+/// What `/proc/PID/stat` and `/proc/PID/task/TID/stat` say (proc_pid_stat(5)), as far as it is used here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    pub name: String,
+    /// `R`, `S`, `D`, `T`, `Z`, …
+    pub state: char,
+    pub parent: u32,
+    pub session: u32,
+    /// Clock ticks.
+    pub user_ticks: u64,
+    pub sys_ticks: u64,
+}
+
+impl Stat {
+    /// The name is in parentheses and may hold anything, parentheses too.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Stat> {
+        let (open, close) = (text.find('(')?, text.rfind(')')?);
+        let fields: Vec<&str> = text.get(close + 2..)?.split_ascii_whitespace().collect();
+        let number = |i: usize| fields.get(i)?.parse().ok();
+        Some(Stat {
+            name: text.get(open + 1..close)?.to_string(),
+            state: fields.first()?.chars().next()?,
+            parent: number(1)? as u32,
+            session: number(3)? as u32,
+            user_ticks: number(11)?,
+            sys_ticks: number(12)?,
+        })
+    }
+
+    #[must_use]
+    pub fn of(pid: u32) -> Option<Stat> {
+        Stat::parse(&read(format!("/proc/{pid}/stat"))?)
+    }
+
+    /// Whether the process has ended and only waits to be collected.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+}
+
+/// All processes of this machine that we can see.
+#[must_use]
+pub fn all_pids() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The living processes of a session: a subject's, where it has no control group.
+#[must_use]
+pub fn session_pids(session: u32) -> Vec<u32> {
+    let in_session = |pid: &u32| Stat::of(*pid).is_some_and(|s| s.session == session && !s.is_dead());
+    all_pids().into_iter().filter(in_session).collect()
+}
+
+/// Counters of every thread of a process. Threads that end meanwhile are left out.
+#[must_use]
+pub fn threads(pid: u32) -> Vec<ThreadUse> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    tasks.filter_map(|task| thread(pid, &task.ok()?.path())).collect()
+}
+
+fn thread(pid: u32, task: &Path) -> Option<ThreadUse> {
+    let stat = Stat::parse(&read(task.join("stat"))?)?;
+    let tick = tick_ns();
+    let (user_ns, sys_ns) = (stat.user_ticks * tick, stat.sys_ticks * tick);
+    let schedstat = read(task.join("schedstat")).unwrap_or_default();
+    let mut schedstat = schedstat.split_ascii_whitespace().map_while(|n| n.parse::<u64>().ok());
+    // Both absent on kernels without CONFIG_SCHED_INFO; then ticks have to do for the first.
+    let (run_ns, run_delay_ns) = (schedstat.next(), schedstat.next());
+    let status = read(task.join("status")).unwrap_or_default();
+    Some(ThreadUse {
+        pid,
+        tid: task.file_name()?.to_str()?.parse().ok()?,
+        name: stat.name,
+        run_ns: run_ns.unwrap_or(user_ns + sys_ns),
+        user_ns,
+        sys_ns,
+        run_delay_ns,
+        switches_voluntary: status_field(&status, "voluntary_ctxt_switches:"),
+        switches_involuntary: status_field(&status, "nonvoluntary_ctxt_switches:"),
+    })
+}
+
+fn status_field(status: &str, key: &str) -> Option<u64> {
+    let rest = status.lines().find_map(|line| line.strip_prefix(key))?;
+    rest.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// Resident memory of a process in bytes.
+#[must_use]
+pub fn rss_bytes(pid: u32) -> Option<u64> {
+    let statm = read(format!("/proc/{pid}/statm"))?;
+    Some(statm.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()? * sysconf(libc::_SC_PAGESIZE))
+}
+
+/// Highest resident memory that this process has had, in bytes.
+#[must_use]
+pub fn own_rss_peak_bytes() -> Option<u64> {
+    Some(status_field(&read("/proc/self/status")?, "VmHWM:")? * 1024)
+}
+
+/// Who listens on a TCP port of this machine: `(pid, name)`, as far as we may see.
+#[must_use]
+pub fn listener_on(port: u16) -> Option<(u32, String)> {
+    let inode =
+        ["/proc/net/tcp", "/proc/net/tcp6"].iter().find_map(|table| listening_inode(&read(table)?, port))?;
+    let socket = format!("socket:[{inode}]");
+    all_pids().into_iter().find_map(|pid| {
+        let mut fds = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+        let holds = fds.any(|fd| {
+            fd.ok()
+                .and_then(|fd| fs::read_link(fd.path()).ok())
+                .is_some_and(|l| l.as_os_str() == socket.as_str())
+        });
+        holds.then(|| (pid, Stat::of(pid).map(|s| s.name).unwrap_or_default()))
+    })
+}
+
+/// Lines of `/proc/net/tcp`: `sl local:PORT remote st … inode`, numbers in hexadecimal; state 0A is LISTEN.
+fn listening_inode(table: &str, port: u16) -> Option<u64> {
+    let wanted = format!("{port:04X}");
+    table.lines().skip(1).find_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (_, local_port) = fields.get(1)?.rsplit_once(':')?;
+        (local_port == wanted && *fields.get(3)? == "0A").then(|| fields.get(9)?.parse().ok())?
+    })
+}
+
+pub(crate) fn tick_ns() -> u64 {
+    1_000_000_000 / sysconf(libc::_SC_CLK_TCK)
+}
+
+fn sysconf(name: libc::c_int) -> u64 {
+    // SAFETY: no memory is involved.
+    #[allow(unsafe_code)]
+    let value = unsafe { libc::sysconf(name) };
+    u64::try_from(value).expect("POSIX has these on every system")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stat_line_is_parsed_whatever_the_name_holds() {
+        let text = "42 (a) (b)) S 1 42 40 0 -1 4194560 10 0 0 0 150 25 0 0 20 0 1 0 100 0 0\n";
+        let stat = Stat::parse(text).unwrap();
+        assert_eq!((stat.name.as_str(), stat.state, stat.parent, stat.session), ("a) (b)", 'S', 1, 40));
+        assert_eq!((stat.user_ticks, stat.sys_ticks), (150, 25));
+        assert_eq!(Stat::parse(""), None);
+        assert_eq!(Stat::parse("1 (x) S 1"), None);
+    }
+
+    #[test]
+    fn our_own_thread_is_seen_working() {
+        let pid = std::process::id();
+        let before: u64 = threads(pid).iter().map(|t| t.run_ns).sum();
+        let mut x = 1u64;
+        while threads(pid).iter().map(|t| t.run_ns).sum::<u64>() < before + 2_000_000 {
+            x = std::hint::black_box(x.wrapping_mul(3));
+        }
+        assert!(rss_bytes(pid).unwrap() > 100_000);
+        assert!(own_rss_peak_bytes().unwrap() >= 100_000);
+        assert!(session_pids(Stat::of(pid).unwrap().session).contains(&pid));
+    }
+
+    #[test]
+    fn a_listener_is_found_by_its_port() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert_eq!(listener_on(port).map(|(pid, _)| pid), Some(std::process::id()));
+        drop(listener);
+        assert_eq!(listener_on(port), None);
+    }
+}

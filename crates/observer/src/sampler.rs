@@ -1,0 +1,71 @@
+//! One sample: all counters of a subject and the machine at one instant.
+
+use dyno_archive::Sample;
+
+use crate::cgroup::Group;
+use crate::{host, proc};
+
+/// The monotonic clock in nanoseconds: the same clock that the load path reads, so that samples and exchanges lie
+/// on one axis.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a valid place for a timespec.
+    #[allow(unsafe_code)]
+    let ok = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t) };
+    assert_eq!(ok, 0, "the kernel has this clock");
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Knows where the counters of one subject are.
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    /// Empty where no control group could be made.
+    pub group: Group,
+    /// Session of the subject's processes.
+    pub session: u32,
+}
+
+impl Sampler {
+    /// The subject's living processes.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        if self.group.is_empty() { proc::session_pids(self.session) } else { self.group.pids() }
+    }
+
+    /// Reads everything. The control group comes first: its sums are what costs are computed from, so they lie
+    /// closest to the instant.
+    #[must_use]
+    pub fn sample(&self) -> Sample {
+        let at_ns = monotonic_ns();
+        let cgroup = (!self.group.is_empty()).then(|| self.group.counters());
+        let pids = self.pids();
+        let threads = pids.iter().flat_map(|&pid| proc::threads(pid)).collect();
+        let rss_bytes = pids.iter().map(|&pid| proc::rss_bytes(pid)).sum();
+        Sample {
+            at_ns,
+            cgroup,
+            threads,
+            processes: pids.len() as u32,
+            rss_bytes,
+            host: host::counters(),
+            // After the last read: how long the sample took is its blur and its price.
+            took_ns: monotonic_ns() - at_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_sampled_without_a_control_group() {
+        let session = proc::Stat::of(std::process::id()).unwrap().session;
+        let sample = Sampler { group: Group::default(), session }.sample();
+        assert!(sample.cgroup.is_none());
+        assert!(sample.processes >= 1 && !sample.threads.is_empty());
+        assert!(sample.rss_bytes.unwrap() > 0);
+        assert!(sample.host.unwrap().busy_ns > 0);
+    }
+}
