@@ -7,6 +7,7 @@
 
 mod epoll;
 pub mod limits;
+pub mod null;
 pub mod sys;
 mod uring;
 

@@ -1,0 +1,204 @@
+//! Contracts that subjects must meet. `hello` is design §7's: what every hello subject serves.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use dyno_archive::trial::CheckResult;
+use dyno_wire::h1::encode;
+use dyno_wire::h1::response::Asked;
+
+use crate::client::{Answer, Connection};
+
+/// How long one check may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+const PLAINTEXT: &[u8] = b"Hello, World!";
+const JSON: &[u8] = br#"{"message":"Hello, World!"}"#;
+
+type Verdict = Result<String, String>;
+
+/// One named check.
+#[derive(Clone, Copy, Debug)]
+pub struct Check {
+    pub name: &'static str,
+    run: fn(SocketAddr) -> Verdict,
+}
+
+/// The hello contract, in the order in which a reader wants to see it.
+pub const HELLO: [Check; 9] = [
+    Check { name: "plaintext", run: plaintext },
+    Check { name: "json", run: json },
+    Check { name: "unknown path is 404", run: unknown_path },
+    Check { name: "HEAD has no body", run: head },
+    Check { name: "keep-alive", run: keep_alive },
+    Check { name: "pipelined in order", run: pipelined },
+    Check { name: "request in pieces", run: in_pieces },
+    Check { name: "Connection: close", run: connection_close },
+    Check { name: "Content-Length", run: content_length },
+];
+
+/// The checks of a named contract.
+#[must_use]
+pub fn contract(name: &str) -> &'static [Check] {
+    match name {
+        "hello" => &HELLO,
+        _ => &[],
+    }
+}
+
+impl Check {
+    #[must_use]
+    pub fn run(&self, addr: SocketAddr) -> CheckResult {
+        let (ok, detail) = match (self.run)(addr) {
+            Ok(detail) => (true, detail),
+            Err(detail) => (false, detail),
+        };
+        CheckResult { name: self.name.into(), ok, detail }
+    }
+}
+
+fn request(method: &str, path: &str, close: bool) -> Vec<u8> {
+    let close = if close { vec![("Connection".to_string(), "close".to_string())] } else { Vec::new() };
+    encode::request(method, path, "127.0.0.1", &close, b"").expect("constant requests are valid")
+}
+
+fn connect(addr: SocketAddr) -> io::Result<Connection> {
+    Connection::new(TcpStream::connect_timeout(&addr, TIMEOUT)?, TIMEOUT)
+}
+
+fn ask(connection: &mut Connection, method: &str, path: &str) -> Result<Answer, String> {
+    let asked = if method == "HEAD" { Asked::Head } else { Asked::Other };
+    let mut exchange = || -> io::Result<Answer> {
+        connection.send(&request(method, path, false))?;
+        connection.answer(asked)
+    };
+    exchange().map_err(|error| format!("{method} {path}: {error}"))
+}
+
+fn open(addr: SocketAddr) -> Result<Connection, String> {
+    connect(addr).map_err(|error| format!("connecting: {error}"))
+}
+
+/// Fails with the request and the whole answer, as a reader needs to see them.
+fn wrong(request: &str, wanted: &str, answer: &Answer) -> String {
+    format!("{request}: wanted {wanted}, got:\n{}", answer.shown())
+}
+
+fn expect(request: &str, answer: &Answer, status: u16, body: &[u8]) -> Result<(), String> {
+    if answer.status != status {
+        return Err(wrong(request, &format!("status {status}"), answer));
+    }
+    if answer.body != body {
+        return Err(wrong(request, &format!("the body {:?}", String::from_utf8_lossy(body)), answer));
+    }
+    Ok(())
+}
+
+fn plaintext(addr: SocketAddr) -> Verdict {
+    let answer = ask(&mut open(addr)?, "GET", "/plaintext")?;
+    expect("GET /plaintext", &answer, 200, PLAINTEXT)?;
+    media_type("GET /plaintext", &answer, "text/plain")
+}
+
+fn json(addr: SocketAddr) -> Verdict {
+    let answer = ask(&mut open(addr)?, "GET", "/json")?;
+    expect("GET /json", &answer, 200, JSON)?;
+    media_type("GET /json", &answer, "application/json")
+}
+
+fn media_type(request: &str, answer: &Answer, wanted: &str) -> Verdict {
+    let given = answer.header("content-type").unwrap_or("none");
+    let media = given.split(';').next().unwrap_or_default().trim();
+    if media.eq_ignore_ascii_case(wanted) {
+        Ok(format!("200, {given}, {} bytes", answer.body.len()))
+    } else {
+        Err(wrong(request, &format!("Content-Type {wanted}"), answer))
+    }
+}
+
+fn unknown_path(addr: SocketAddr) -> Verdict {
+    let answer = ask(&mut open(addr)?, "GET", "/no-such-path-here")?;
+    if answer.status == 404 {
+        Ok("404".into())
+    } else {
+        Err(wrong("GET /no-such-path-here", "status 404", &answer))
+    }
+}
+
+fn head(addr: SocketAddr) -> Verdict {
+    let mut connection = open(addr)?;
+    let answer = ask(&mut connection, "HEAD", "/plaintext")?;
+    expect("HEAD /plaintext", &answer, 200, b"")?;
+    // A body that came after all would be read as the start of the next answer.
+    let next = ask(&mut connection, "GET", "/plaintext").map_err(|e| format!("after HEAD, {e}"))?;
+    expect("GET after HEAD", &next, 200, PLAINTEXT)?;
+    Ok("200 without a body, and the next answer is right".into())
+}
+
+fn keep_alive(addr: SocketAddr) -> Verdict {
+    let mut connection = open(addr)?;
+    for i in 1..=5 {
+        let answer = ask(&mut connection, "GET", "/plaintext").map_err(|e| format!("request {i}: {e}"))?;
+        expect(&format!("request {i}"), &answer, 200, PLAINTEXT)?;
+        if !answer.reusable {
+            return Err(wrong(
+                &format!("request {i} on one connection"),
+                "a connection that lives on",
+                &answer,
+            ));
+        }
+    }
+    Ok("five requests on one connection".into())
+}
+
+fn pipelined(addr: SocketAddr) -> Verdict {
+    const PATHS: [&str; 4] = ["/plaintext", "/json", "/plaintext", "/json"];
+    let mut connection = open(addr)?;
+    let all: Vec<u8> = PATHS.iter().flat_map(|path| request("GET", path, false)).collect();
+    connection.send(&all).map_err(|e| format!("sending {} requests at once: {e}", PATHS.len()))?;
+    for (i, path) in PATHS.iter().enumerate() {
+        let answer = connection
+            .answer(Asked::Other)
+            .map_err(|e| format!("answer {} of {}: {e}", i + 1, PATHS.len()))?;
+        let body = if *path == "/json" { JSON } else { PLAINTEXT };
+        expect(&format!("answer {} of pipelined requests, GET {path}", i + 1), &answer, 200, body)?;
+    }
+    Ok("four requests sent at once, answered in order".into())
+}
+
+fn in_pieces(addr: SocketAddr) -> Verdict {
+    let mut connection = open(addr)?;
+    let bytes = request("GET", "/plaintext", false);
+    // Inside the method, the path and the header block; a pause lets each piece travel alone.
+    let cuts = [2, 9, bytes.len() - 3];
+    let mut from = 0;
+    for to in cuts.into_iter().chain([bytes.len()]) {
+        connection.send(&bytes[from..to]).map_err(|e| format!("sending piece by piece: {e}"))?;
+        std::thread::sleep(Duration::from_millis(5));
+        from = to;
+    }
+    let answer = connection.answer(Asked::Other).map_err(|e| format!("a request in four pieces: {e}"))?;
+    expect("GET /plaintext in four pieces", &answer, 200, PLAINTEXT)?;
+    Ok("a request in four pieces is answered".into())
+}
+
+fn connection_close(addr: SocketAddr) -> Verdict {
+    let mut connection = open(addr)?;
+    connection.send(&request("GET", "/plaintext", true)).map_err(|e| e.to_string())?;
+    let answer = connection.answer(Asked::Other).map_err(|e| format!("GET with Connection: close: {e}"))?;
+    expect("GET with Connection: close", &answer, 200, PLAINTEXT)?;
+    if connection.is_closed_by_peer() {
+        Ok("answered, then closed by the server".into())
+    } else {
+        Err(wrong("GET with Connection: close", "the connection to be closed", &answer))
+    }
+}
+
+fn content_length(addr: SocketAddr) -> Verdict {
+    let answer = ask(&mut open(addr)?, "GET", "/plaintext")?;
+    match answer.header("content-length") {
+        Some("13") => Ok("13".into()),
+        _ => Err(wrong("GET /plaintext", "Content-Length: 13", &answer)),
+    }
+}

@@ -1,0 +1,257 @@
+//! Control groups of subjects: making them, limiting them, reading the limits back, removing them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use dyno_archive::plan::Limits;
+use dyno_archive::start::LimitReadBack;
+use dyno_observer::cgroup::{Group, Layout, Version};
+
+use super::sys;
+use crate::units::cpu_list_text;
+
+/// Length of the period of a CPU quota, the kernel's default.
+const PERIOD_US: u64 = 100_000;
+
+/// v1 controllers that a subject's group uses, as far as they exist.
+const CONTROLLERS: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
+
+/// Makes groups for the subjects of one run.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    layout: Layout,
+    /// `Err`: why no group can be made here.
+    usable: Result<(), String>,
+}
+
+impl Groups {
+    /// Looks at what this machine and this user allow. In version 2 it moves dyno itself out of the way, into a
+    /// group below its own, because a group with processes hands no controllers down.
+    #[must_use]
+    pub fn prepare(layout: Layout) -> Groups {
+        let usable = match layout.version() {
+            Version::None => Err("no control group with the cpu and memory controllers is mounted".into()),
+            Version::V1 if dyno_observer::facts::may_make_groups(&layout) => Ok(()),
+            Version::V1 => Err("this user may not make control groups".into()),
+            Version::V2 => prepare_v2(&layout).map_err(|e| format!("control groups cannot be made: {e}")),
+        };
+        Groups { layout, usable }
+    }
+
+    /// Why there are no groups here.
+    #[must_use]
+    pub fn unusable(&self) -> Option<&str> {
+        self.usable.as_ref().err().map(String::as_str)
+    }
+
+    /// Makes a group; an empty one where none can be made.
+    pub fn make(&self, name: &str) -> io::Result<Group> {
+        let mut group = Group::default();
+        if self.usable.is_err() {
+            return Ok(group);
+        }
+        if self.layout.version() == Version::V2 {
+            let v2 = self.layout.v2.as_ref().expect("the version says so");
+            let folder = v2.folder.join(name);
+            make_dir(&folder)?;
+            group.v2 = Some(folder);
+            return Ok(group);
+        }
+        for controller in CONTROLLERS {
+            if let Some(base) = self.layout.v1.get(controller) {
+                let folder = base.join(name);
+                make_dir(&folder)?;
+                if controller == "cpuset" {
+                    inherit_cpuset(base, &folder)?;
+                }
+                group.v1.insert(controller.into(), folder);
+            }
+        }
+        Ok(group)
+    }
+
+    /// Removes groups that an earlier dyno, which no longer runs, has left behind.
+    pub fn sweep(&self) {
+        let bases = self.layout.v1.values().chain(self.layout.v2.iter().map(|v2| &v2.folder));
+        for base in bases {
+            let entries = fs::read_dir(base).into_iter().flatten().filter_map(Result::ok);
+            for entry in entries {
+                let name = entry.file_name();
+                if owner_of(&name.to_string_lossy())
+                    .is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+                {
+                    let _ = fs::remove_dir(entry.path());
+                }
+            }
+        }
+    }
+}
+
+/// Name of the group of a start. It tells whose it is, for [`Groups::sweep`].
+#[must_use]
+pub fn name_of(start: usize) -> String {
+    format!("dyno-{}-{start}", std::process::id())
+}
+
+fn owner_of(name: &str) -> Option<u32> {
+    name.strip_prefix("dyno-")?.split('-').next()?.parse().ok()
+}
+
+fn make_dir(folder: &Path) -> io::Result<()> {
+    fs::create_dir(folder).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", folder.display())))
+}
+
+/// A new v1 cpuset is empty and takes no process until it has CPUs and memory nodes.
+fn inherit_cpuset(base: &Path, folder: &Path) -> io::Result<()> {
+    for file in ["cpuset.cpus", "cpuset.mems"] {
+        fs::write(folder.join(file), fs::read(base.join(file))?)?;
+    }
+    Ok(())
+}
+
+fn prepare_v2(layout: &Layout) -> io::Result<()> {
+    let v2 = layout.v2.as_ref().expect("the version says so");
+    let own = v2.folder.join(format!("dyno-{}-self", std::process::id()));
+    fs::create_dir_all(&own)?;
+    let moved = fs::read_to_string(v2.folder.join("cgroup.procs"))?
+        .lines()
+        .try_for_each(|pid| fs::write(own.join("cgroup.procs"), pid));
+    // The root group may keep its processes; every other one must be empty.
+    if let Err(error) = moved {
+        let _ = fs::remove_dir(&own);
+        return Err(error);
+    }
+    let wanted = ["cpu", "cpuset", "memory", "pids"];
+    for controller in wanted.iter().filter(|c| v2.controllers.iter().any(|o| o == *c)) {
+        fs::write(v2.folder.join("cgroup.subtree_control"), format!("+{controller}"))?;
+    }
+    Ok(())
+}
+
+/// Sets the limits of a group and reads each back. `why_not` says why where there is no group.
+#[must_use]
+pub fn limit(group: &Group, limits: &Limits, cpus: &[u32], why_not: Option<&str>) -> Vec<LimitReadBack> {
+    let mut all = Vec::new();
+    if let Some(quota) = limits.cpus {
+        all.push(set("CPU quota", &format!("{quota} CPUs"), why_not, || set_quota(group, quota)));
+    }
+    if let Some(bytes) = limits.memory_bytes {
+        all.push(set("memory", &format!("{bytes} bytes"), why_not, || set_memory(group, bytes)));
+    }
+    if !cpus.is_empty() {
+        let asked = cpu_list_text(cpus);
+        // Without a group the affinity of the process has to do, and it is set in any case.
+        let affinity = || Ok(format!("{asked} (affinity)"));
+        let cpuset = || set_cpuset(group, &asked);
+        all.push(match group.is_empty() {
+            true => set("CPUs", &asked, None, affinity),
+            false => set("CPUs", &asked, None, cpuset),
+        });
+    }
+    all
+}
+
+fn set(
+    name: &str,
+    asked: &str,
+    why_not: Option<&str>,
+    set: impl FnOnce() -> io::Result<String>,
+) -> LimitReadBack {
+    let result = why_not.map_or_else(|| set().map_err(|e| e.to_string()), |why| Err(why.to_string()));
+    let (read_back, reason) = match result {
+        Ok(text) => (Some(text), None),
+        Err(why) => (None, Some(why)),
+    };
+    LimitReadBack { name: name.into(), asked: asked.into(), read_back, reason }
+}
+
+fn set_quota(group: &Group, cpus: f64) -> io::Result<String> {
+    let quota_us = (cpus * PERIOD_US as f64).round() as u64;
+    if let Some(folder) = &group.v2 {
+        let read = write_read(&folder.join("cpu.max"), &format!("{quota_us} {PERIOD_US}"))?;
+        return Ok(format!("{read} µs per period"));
+    }
+    let folder = v1(group, "cpu")?;
+    write_read(&folder.join("cpu.cfs_period_us"), &PERIOD_US.to_string())?;
+    let quota = write_read(&folder.join("cpu.cfs_quota_us"), &quota_us.to_string())?;
+    Ok(format!("{quota} µs per {PERIOD_US} µs"))
+}
+
+fn set_memory(group: &Group, bytes: u64) -> io::Result<String> {
+    if let Some(folder) = &group.v2 {
+        let read = write_read(&folder.join("memory.max"), &bytes.to_string())?;
+        // No swap, or the limit would only move pages. The file is missing where there is no swap accounting.
+        let _ = fs::write(folder.join("memory.swap.max"), "0");
+        return Ok(format!("{read} bytes"));
+    }
+    let folder = v1(group, "memory")?;
+    let read = write_read(&folder.join("memory.limit_in_bytes"), &bytes.to_string())?;
+    let _ = fs::write(folder.join("memory.memsw.limit_in_bytes"), bytes.to_string());
+    Ok(format!("{read} bytes"))
+}
+
+fn set_cpuset(group: &Group, cpus: &str) -> io::Result<String> {
+    if let Some(folder) = &group.v2 {
+        return write_read(&folder.join("cpuset.cpus"), cpus);
+    }
+    write_read(&v1(group, "cpuset")?.join("cpuset.cpus"), cpus)
+}
+
+fn v1(group: &Group, controller: &str) -> io::Result<PathBuf> {
+    let missing =
+        || io::Error::new(io::ErrorKind::NotFound, format!("there is no {controller} controller here"));
+    group.v1.get(controller).cloned().ok_or_else(missing)
+}
+
+fn write_read(path: &Path, value: &str) -> io::Result<String> {
+    let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+    fs::write(path, value).map_err(named)?;
+    Ok(fs::read_to_string(path).map_err(named)?.trim().to_string())
+}
+
+/// Kills every process of a group and removes it. Returns whether nothing is left.
+pub fn destroy(group: &Group) -> bool {
+    // The longest a killed process takes to leave its group, in practice milliseconds.
+    for _ in 0..500 {
+        let pids = group.pids();
+        if pids.is_empty() && group.folders().all(|f| fs::remove_dir(f).is_ok() || !f.exists()) {
+            return true;
+        }
+        pids.iter().for_each(|&pid| sys::kill(pid, libc::SIGKILL));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_made_limited_read_back_and_removed() {
+        let groups = Groups::prepare(Layout::read());
+        let group = groups.make(&format!("dyno-{}-test", std::process::id())).unwrap();
+        if let Some(why) = groups.unusable() {
+            // An ordinary user: the limits say why they are not there.
+            let limits = Limits { cpus: Some(0.5), ..Limits::default() };
+            let set = limit(&group, &limits, &[0], Some(why));
+            assert_eq!(set[0].reason.as_deref(), Some(why));
+            return;
+        }
+        let limits = Limits { cpus: Some(0.5), memory_bytes: Some(64 << 20), open_files: None };
+        let set = limit(&group, &limits, &[0], None);
+        let read: Vec<_> = set.iter().map(|l| l.read_back.as_deref().unwrap_or("?")).collect();
+        assert!(read[0].starts_with("50000"), "{set:?}");
+        assert_eq!(&read[1..], ["67108864 bytes", "0"]);
+        assert!(destroy(&group));
+        assert!(group.folders().all(|f| !f.exists()));
+    }
+
+    #[test]
+    fn owners_are_read_from_names() {
+        assert_eq!(owner_of("dyno-17-3"), Some(17));
+        assert_eq!(owner_of("dynamo-17-3"), None);
+    }
+}

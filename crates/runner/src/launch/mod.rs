@@ -1,0 +1,8 @@
+//! Programs: starting them in their place, waiting for them, and leaving nothing behind. The only part of the crate
+//! that starts a subject and the only one with `unsafe`.
+
+pub mod group;
+pub mod guard;
+pub mod process;
+pub mod ready;
+pub(crate) mod sys;

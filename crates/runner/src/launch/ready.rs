@@ -1,0 +1,106 @@
+//! Readiness: when a subject listens, and when it first answers right.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use dyno_archive::start::{Failure, FailureKind, Startup};
+use dyno_observer::{monotonic_ns, proc};
+
+use super::process::Process;
+use crate::client;
+
+/// How often the port is tried. Short, because the resolution of start-up time is this; a refused attempt on
+/// loopback costs some 10 µs.
+const POLL: Duration = Duration::from_micros(100);
+
+/// How long one attempt to get an answer may take before the next is made.
+const ATTEMPT: Duration = Duration::from_secs(2);
+
+/// Waits until the subject answers `path` on its first port, and accepts connections on all others.
+pub fn wait(process: &mut Process, ports: &[u16], path: &str, deadline_ns: u64) -> Result<Startup, Failure> {
+    let exec_ns = process.exec_ns;
+    let give_up = exec_ns + deadline_ns;
+    let addr = SocketAddr::from(([127, 0, 0, 1], ports[0]));
+    let mut stream = connect(process, addr, give_up)?;
+    // The kernel has completed a handshake: from here on the subject listens.
+    let listening_ns = monotonic_ns() - exec_ns;
+    check_owner(process, ports[0])?;
+    while let Err(why) = attempt(stream, path) {
+        std::thread::sleep(Duration::from_millis(2));
+        if process.ended().is_some() || monotonic_ns() > give_up {
+            return Err(never(process, &format!("GET {path} never got a right answer ({why})")));
+        }
+        stream = connect(process, addr, give_up)?;
+    }
+    // The whole of the first right answer has arrived.
+    let first_answer_ns = monotonic_ns() - exec_ns;
+    for &port in &ports[1..] {
+        connect(process, SocketAddr::from(([127, 0, 0, 1], port)), give_up)?;
+    }
+    Ok(Startup { listening_ns, first_answer_ns, cpu_ns: process.sampler.group.counters().cpu_ns })
+}
+
+/// One GET; a sentence about what is wrong with its answer, if anything is.
+fn attempt(stream: TcpStream, path: &str) -> Result<(), String> {
+    match client::get(stream, path, ATTEMPT) {
+        Ok(answer) if answer.status == 200 => Ok(()),
+        Ok(answer) => Err(format!("the last had status {}", answer.status)),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn connect(process: &mut Process, addr: SocketAddr, give_up: u64) -> Result<TcpStream, Failure> {
+    loop {
+        if let Ok(stream) = TcpStream::connect(addr) {
+            return Ok(stream);
+        }
+        if let Some(status) = process.ended() {
+            let message = format!("it ended with {status} before it listened on port {}", addr.port());
+            return Err(Failure { kind: FailureKind::NeverReady, message });
+        }
+        if monotonic_ns() > give_up {
+            return Err(never(process, &format!("nothing listened on port {}", addr.port())));
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+fn never(process: &mut Process, what: &str) -> Failure {
+    let message = match process.ended() {
+        Some(status) => format!("it ended with {status}; {what}"),
+        None => format!("{what} before its deadline"),
+    };
+    Failure { kind: FailureKind::NeverReady, message }
+}
+
+/// Somebody else may have taken the port between our looking for it and the subject's start.
+fn check_owner(process: &Process, port: u16) -> Result<(), Failure> {
+    match proc::listener_on(port) {
+        Some((pid, name)) if !process.sampler.pids().contains(&pid) => Err(Failure {
+            kind: FailureKind::NeverReady,
+            message: format!("port {port} is held by another program: {name}, process {pid}"),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Finds ports that nobody holds, below the range from which the kernel takes them for outgoing connections.
+pub fn free_ports(count: usize, seed: u64) -> Result<Vec<u16>, String> {
+    const FROM: u64 = 20_000;
+    let lowest_ephemeral = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
+        .ok()
+        .and_then(|text| text.split_ascii_whitespace().next()?.parse().ok())
+        .unwrap_or(32_768u64);
+    let to = if lowest_ephemeral > FROM + 100 { lowest_ephemeral } else { 65_000 };
+    let mut ports = Vec::new();
+    for i in 0..(to - FROM) {
+        let port = (FROM + (seed.wrapping_add(i)) % (to - FROM)) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            ports.push(port);
+            if ports.len() == count {
+                return Ok(ports);
+            }
+        }
+    }
+    Err(format!("no {count} free TCP ports between {FROM} and {to} on 127.0.0.1"))
+}

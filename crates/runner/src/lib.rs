@@ -1,0 +1,22 @@
+//! The only crate that starts programs: suite → plan → builds → launches → trials.
+//!
+//! [`suite`] reads what a person asks for, [`plan`] resolves it until nothing is implicit, [`run`] walks the plan.
+//! Everything a subject does wrong becomes a record; only what makes the run itself impossible is an error.
+
+pub mod build;
+pub mod checks;
+pub mod client;
+pub mod launch;
+pub mod subject;
+pub mod suite;
+pub mod text;
+pub mod units;
+
+pub use launch::sys::{allowed_cpus, raise_open_files, set_affinity};
+
+/// This very program: what the null responder and the guard are started from.
+#[must_use]
+pub fn own_program() -> std::path::PathBuf {
+    // A program that was replaced while it runs reads as "… (deleted)"; the link itself still leads to it.
+    std::env::current_exe().ok().filter(|path| path.exists()).unwrap_or_else(|| "/proc/self/exe".into())
+}

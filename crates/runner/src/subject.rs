@@ -1,0 +1,329 @@
+//! Subject definitions: `subjects/NAME/subject.toml`. docs/subjects.md describes every key.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+use crate::text::{self, FileError};
+use crate::units;
+
+/// A server under test, as its file describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    pub name: String,
+    pub title: String,
+    pub language: String,
+    pub description: String,
+    pub protocols: Vec<String>,
+    pub checks: Vec<String>,
+    pub requires: Vec<Require>,
+    /// Prints the version of what runs; its first line is reported.
+    pub version: Option<String>,
+    pub build: Option<BuildSpec>,
+    pub start: StartSpec,
+    pub stop: StopSpec,
+    pub ready: ReadySpec,
+    pub endpoints: BTreeMap<String, String>,
+    pub variants: BTreeMap<String, Variant>,
+    /// The subject's folder.
+    pub folder: PathBuf,
+}
+
+/// Something the machine must have.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Require {
+    pub name: String,
+    /// A shell command that succeeds where the need is met.
+    pub test: String,
+    /// How to get it, as a sentence.
+    pub hint: String,
+    /// The Debian package that brings it.
+    pub debian: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuildSpec {
+    pub command: String,
+    /// Files and folders that go into the build, relative to the subject's folder.
+    pub inputs: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartSpec {
+    pub command: Vec<String>,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    #[serde(default)]
+    pub files: Vec<FileSpec>,
+}
+
+/// A template that is rendered before each start.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileSpec {
+    pub template: String,
+    pub to: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StopSpec {
+    pub signal: Signal,
+    pub deadline_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Signal {
+    #[default]
+    Term,
+    Int,
+    Quit,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadySpec {
+    pub path: String,
+    pub deadline_ns: u64,
+}
+
+/// Overrides of a definition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Variant {
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub command: Option<Vec<String>>,
+    pub env: BTreeMap<String, String>,
+    pub build: Option<BuildSpec>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    name: String,
+    title: String,
+    language: String,
+    #[serde(default)]
+    description: String,
+    protocols: Vec<String>,
+    #[serde(default)]
+    checks: Vec<String>,
+    #[serde(default)]
+    requires: Vec<Require>,
+    version: Option<RawVersion>,
+    build: Option<BuildSpec>,
+    start: StartSpec,
+    #[serde(default)]
+    stop: RawStop,
+    #[serde(default)]
+    ready: RawReady,
+    #[serde(default)]
+    endpoints: BTreeMap<String, String>,
+    #[serde(default)]
+    variants: BTreeMap<String, Variant>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawVersion {
+    command: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawStop {
+    signal: Signal,
+    deadline: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawReady {
+    path: Option<String>,
+    deadline: Option<String>,
+}
+
+impl Definition {
+    /// Reads `subject.toml` in `folder`.
+    pub fn read(folder: &Path) -> Result<Definition, FileError> {
+        let path = folder.join("subject.toml");
+        let source = std::fs::read_to_string(&path)
+            .map_err(|error| FileError::whole(&path, format!("cannot be read: {error}")))?;
+        let raw: Raw = text::parse_toml(&path, &source)?;
+        let whole = |message: String| FileError::whole(&path, message);
+        let time = |text: &Option<String>, default: u64| {
+            text.as_deref().map_or(Ok(default), units::duration).map_err(whole)
+        };
+        if raw.start.command.is_empty() {
+            return Err(whole("`start.command` is empty".into()));
+        }
+        if folder.file_name().is_some_and(|f| f != raw.name.as_str()) {
+            return Err(whole(format!(
+                "`name` is {:?}, but its folder is {:?}",
+                raw.name,
+                folder.file_name().unwrap_or_default()
+            )));
+        }
+        if let Some(unknown) = raw.checks.iter().find(|c| *c != "hello") {
+            return Err(whole(format!("there is no contract {unknown:?}; there is \"hello\"")));
+        }
+        Ok(Definition {
+            name: raw.name,
+            title: raw.title,
+            language: raw.language,
+            description: raw.description,
+            protocols: raw.protocols,
+            checks: raw.checks,
+            requires: raw.requires,
+            version: raw.version.map(|v| v.command),
+            build: raw.build,
+            start: raw.start,
+            stop: StopSpec { signal: raw.stop.signal, deadline_ns: time(&raw.stop.deadline, 5_000_000_000)? },
+            ready: ReadySpec {
+                path: raw.ready.path.unwrap_or_else(|| "/".into()),
+                deadline_ns: time(&raw.ready.deadline, 20_000_000_000)?,
+            },
+            endpoints: raw.endpoints,
+            variants: raw.variants,
+            folder: folder.into(),
+        })
+    }
+
+    /// The definition with a variant's overrides applied.
+    pub fn with_variant(&self, variant: &str) -> Result<Definition, String> {
+        let Some(over) = self.variants.get(variant) else {
+            let known = self.variants.keys().cloned().collect::<Vec<_>>().join(", ");
+            let known = if known.is_empty() { "it has none".into() } else { format!("it has {known}") };
+            return Err(format!("subject {:?} has no variant {variant:?}; {known}", self.name));
+        };
+        let mut definition = self.clone();
+        let set = |field: &mut String, value: &Option<String>| {
+            if let Some(value) = value {
+                field.clone_from(value);
+            }
+        };
+        set(&mut definition.title, &over.title);
+        set(&mut definition.description, &over.description);
+        if let Some(command) = &over.command {
+            definition.start.command.clone_from(command);
+        }
+        definition.start.env.extend(over.env.clone());
+        if over.build.is_some() {
+            definition.build.clone_from(&over.build);
+        }
+        Ok(definition)
+    }
+
+    /// The first need that this machine does not meet, as a sentence with the way out.
+    #[must_use]
+    pub fn unmet(&self) -> Option<String> {
+        let require = self.requires.iter().find(|r| !succeeds(&r.test))?;
+        Some(format!("{} is missing. {}", require.name, require.hint))
+    }
+
+    /// Whether this is a control: dyno's own null responder.
+    #[must_use]
+    pub fn is_control(&self) -> bool {
+        self.start.command.first().is_some_and(|c| c == "{dyno}")
+    }
+
+    /// Whether a start uses the placeholder.
+    #[must_use]
+    pub fn uses(&self, placeholder: &str) -> bool {
+        let in_files = || {
+            self.start.files.iter().any(|file| {
+                std::fs::read_to_string(self.folder.join(&file.template))
+                    .is_ok_and(|t| t.contains(placeholder))
+            })
+        };
+        self.start.command.iter().chain(self.start.env.values()).any(|s| s.contains(placeholder))
+            || in_files()
+    }
+}
+
+fn succeeds(command: &str) -> bool {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    shell.status().is_ok_and(|status| status.success())
+}
+
+/// All subjects in a folder, by name. Folders without a `subject.toml` are not subjects.
+pub fn all(folder: &Path) -> Result<Vec<Definition>, FileError> {
+    let entries = std::fs::read_dir(folder)
+        .map_err(|error| FileError::whole(folder, format!("cannot be read: {error}")))?;
+    let mut folders: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
+    folders.retain(|f| f.join("subject.toml").is_file());
+    folders.sort();
+    folders.iter().map(|f| Definition::read(f)).collect()
+}
+
+/// The value of each placeholder in commands and templates.
+#[derive(Clone, Debug, Default)]
+pub struct Placeholders(pub Vec<(&'static str, String)>);
+
+impl Placeholders {
+    /// Replaces the known placeholders; all other braces stay.
+    #[must_use]
+    pub fn fill(&self, text: &str) -> String {
+        self.0
+            .iter()
+            .fold(text.to_string(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(source: &str) -> (tempfile::TempDir, PathBuf) {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("x");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("subject.toml"), source).unwrap();
+        (root, folder)
+    }
+
+    const GOOD: &str = "name = \"x\"\ntitle = \"X\"\nlanguage = \"C\"\nprotocols = [\"h1\"]\nchecks = [\"hello\"]\n[start]\ncommand = [\"x\", \"{port}\"]\n[variants.fast]\ntitle = \"X fast\"\nenv = { A = \"1\" }\n";
+
+    #[test]
+    fn defaults_are_filled_in_and_variants_override() {
+        let (_root, folder) = write(GOOD);
+        let definition = Definition::read(&folder).unwrap();
+        assert_eq!((definition.stop.signal, definition.stop.deadline_ns), (Signal::Term, 5_000_000_000));
+        assert_eq!(definition.unmet(), None);
+        let fast = definition.with_variant("fast").unwrap();
+        assert_eq!((fast.title.as_str(), fast.start.env.len()), ("X fast", 1));
+        assert!(definition.with_variant("slow").unwrap_err().contains("it has fast"));
+        assert!(definition.uses("{port}") && !definition.uses("{tls_port}"));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let error = |source: &str| Definition::read(&write(source).1).unwrap_err().to_string();
+        assert!(error(&GOOD.replace("title = \"X\"", "titel = \"X\"")).contains("did you mean `title`?"));
+        assert!(error(&GOOD.replace("\"x\"\ntitle", "\"y\"\ntitle")).contains("but its folder is"));
+        assert!(error(&GOOD.replace("[\"hello\"]", "[\"hallo\"]")).contains("there is \"hello\""));
+    }
+
+    #[test]
+    fn an_unmet_need_is_a_sentence() {
+        let (_root, folder) = write(&format!(
+            "{GOOD}[[requires]]\nname = \"unobtainium\"\ntest = \"false\"\nhint = \"Dig deeper.\"\n"
+        ));
+        assert_eq!(
+            Definition::read(&folder).unwrap().unmet().unwrap(),
+            "unobtainium is missing. Dig deeper."
+        );
+    }
+
+    #[test]
+    fn only_known_placeholders_are_replaced() {
+        let places = Placeholders(vec![("port", "80".into())]);
+        assert_eq!(places.fill("a{port}b{x}{}{"), "a80b{x}{}{");
+    }
+}

@@ -1,0 +1,3 @@
+module dyno/subjects/go-nethttp
+
+go 1.22
