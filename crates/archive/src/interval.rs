@@ -91,10 +91,10 @@ impl Interval {
         }
     }
 
-    /// Adds what another worker saw in the same interval. The later end wins: a window that is cut short may end
-    /// a little later on one worker than on another.
+    /// Adds what another worker saw in the same interval: the one of the same phase and start. The later end wins,
+    /// because a load that ends with its last answer ends a little later on one worker than on another.
     pub fn merge(&mut self, other: &Interval) {
-        debug_assert_eq!((self.phase, self.start_ns), (other.phase, other.start_ns));
+        assert_eq!((self.phase, self.start_ns), (other.phase, other.start_ns), "these are two intervals");
         self.end_ns = self.end_ns.max(other.end_ns);
         self.outcomes.add(&other.outcomes);
         self.carried.add(&other.carried);

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub suite: Suite,
+    /// Folder of the subjects' definitions.
+    pub subjects_folder: String,
     /// Decides the order within blocks and every random arrival.
     pub seed: u64,
     pub repeats: u32,
@@ -74,6 +76,8 @@ pub struct Subject {
     pub title: String,
     pub language: String,
     pub description: String,
+    /// Environment that the suite adds.
+    pub env: std::collections::BTreeMap<String, String>,
     pub version: Option<String>,
     pub build: Option<Build>,
     /// A responder that does nothing but answer: the control that shows what the machine can carry.

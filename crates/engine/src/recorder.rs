@@ -70,14 +70,14 @@ impl Recorder {
         self.closes
     }
 
-    /// Ends the measured window at `now` instead of when it was planned to end.
-    pub(crate) fn close_window(&mut self, now: Instant) {
-        if now < self.closes {
-            self.opens = self.opens.min(now);
-            self.closes = now;
-            self.current.end_ns = now.since(self.began).max(self.current.start_ns);
+    /// Ends the measured window at `at`, if it was to end later.
+    pub(crate) fn close_window(&mut self, at: Instant) {
+        if at < self.closes {
+            self.opens = self.opens.min(at);
+            self.closes = at;
+            let end_ns = at.since(self.began).max(self.current.start_ns);
+            self.current.end_ns = self.current.end_ns.min(end_ns);
         }
-        self.advance(now);
     }
 
     /// End of the interval that is being filled.
@@ -102,6 +102,7 @@ impl Recorder {
     /// Seals what is left at the very end.
     pub(crate) fn finish(&mut self, now: Instant) {
         self.close_window(now);
+        self.advance(now);
         self.settle(now);
         self.current.end_ns = now.since(self.began).max(self.current.start_ns);
         let next = Interval::new(Phase::Drain, self.current.end_ns, self.current.end_ns);

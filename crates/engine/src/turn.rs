@@ -8,8 +8,8 @@ use crate::{Driver, Instant, Worker, limits};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     No,
-    /// Start nothing new, let what is in flight end, and report.
-    Soon,
+    /// The measured window ends at this instant, the same for all workers. What is in flight may still end.
+    At(Instant),
 }
 
 /// Runs a worker from its first connection to the end of its drain.
@@ -32,8 +32,8 @@ pub fn run<D: Driver>(
                 begun = true;
             }
         }
-        if stop() == Stop::Soon {
-            worker.cut(driver.now());
+        if let Stop::At(at) = stop() {
+            worker.cut(at);
         }
         turn(worker, driver);
         worker.take_sealed().into_iter().for_each(&mut seal);

@@ -162,11 +162,11 @@ impl Worker {
         self.recorder = Recorder::new(at, self.config.window);
     }
 
-    /// Ends the measured window now, wherever it is.
-    pub fn cut(&mut self, now: Instant) {
+    /// Ends the measured window at `at`, or as planned if that is earlier.
+    pub fn cut(&mut self, at: Instant) {
         match self.stage {
             Stage::Opening => self.stage = Stage::Finished,
-            Stage::Warmup | Stage::Measured => self.recorder.close_window(now),
+            Stage::Warmup | Stage::Measured => self.recorder.close_window(at),
             Stage::Drain | Stage::Finished => {}
         }
     }

@@ -1,0 +1,94 @@
+//! Machine-readable reasons to distrust a number. docs/methodology.md explains each code.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// How much a caveat weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing.
+    Info,
+    /// The number stands, with this in mind.
+    Warning,
+    /// The number must not be used.
+    Invalid,
+}
+
+/// A reason to distrust a number: what it means for the reader, the evidence, and what to do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Caveat {
+    pub code: &'static str,
+    pub severity: Severity,
+    pub message: String,
+    pub evidence: Value,
+}
+
+impl Caveat {
+    pub(crate) fn new(code: &'static str, severity: Severity, message: String, evidence: Value) -> Caveat {
+        Caveat { code, severity, message, evidence }
+    }
+
+    /// What a caveat of this code means, without numbers: for the glossary of a report.
+    #[must_use]
+    pub fn meaning(code: &str) -> &'static str {
+        GLOSSARY.iter().find(|(c, _)| *c == code).map_or("", |(_, meaning)| meaning)
+    }
+}
+
+/// Every code with its meaning.
+pub const GLOSSARY: &[(&str, &str)] = &[
+    ("books", "The counts of scheduled, started, ended and unanswered requests do not add up: a fault of dyno."),
+    ("littles_law", "Throughput × response time differs from the number of requests in flight by more than 5 %."),
+    ("generator_busy", "A thread of the generator was busy for more than 85 % of the time, so it may have been the limit."),
+    ("wrong_answers", "Some answers had the wrong status or the wrong body."),
+    ("no_answers", "Not one request was answered as expected."),
+    ("errors", "Some requests failed. Throughput and response times are of the others, time-outs aside."),
+    ("unanswered", "Some requests were still unanswered at the end; their ages count as lower bounds."),
+    ("rate_not_reached", "Fewer requests were answered per second than were offered."),
+    ("dropped", "Arrivals were dropped because too many were waiting already."),
+    ("connections", "Fewer connections than asked for were open at the end of the window."),
+    ("unsolicited", "The server sent bytes that answer no request."),
+    ("queueing", "Most of the response time's tail is waiting for a free connection, not service."),
+    ("generator_late", "The generator woke late; response times include that."),
+    ("subject_failed", "The server failed during this step."),
+    ("checks_failed", "Contract checks failed while the load ran."),
+    ("shared_cpus", "Server and generator share CPUs, so each slows the other."),
+    ("short_window", "The measured window is shorter than one second."),
+    ("cut_short", "The user ended the load before its time."),
+    ("tcp_not_measured", "The kernel did not give TCP counters for the connections."),
+    ("server_not_observed", "The server's use of CPU and memory is not known here."),
+    ("no_cgroup", "Without a control group the server's CPU time is summed over living threads, and memory is resident memory."),
+    ("limits_not_set", "A limit that the suite asks for could not be set here."),
+    ("tick_accounting", "The kernel samples the split of CPU time into user and system with its tick; the sum is exact."),
+    ("steal", "The hypervisor gave the machine's CPUs to somebody else for part of the time."),
+    ("syscalls_not_measured", "System calls per request are not counted by this version of dyno."),
+    ("few_repeats", "With fewer than five repeats there are no confidence intervals: ranges over the repeats are shown."),
+    ("resumed", "Some trials were served by a process started after an interruption of the run."),
+    ("same_numbers", "Subjects of different kinds have nearly the same throughput: something they share may limit them."),
+];
+
+/// A share as a percentage with at most one decimal.
+pub(crate) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent >= 10.0 || percent == 0.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+}
+
+pub(crate) fn info(code: &'static str, message: impl Into<String>) -> Caveat {
+    Caveat::new(code, Severity::Info, message.into(), json!({}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_explained() {
+        for (i, (code, meaning)) in GLOSSARY.iter().enumerate() {
+            assert!(GLOSSARY[..i].iter().all(|(c, _)| c != code), "{code} twice");
+            assert!(meaning.ends_with('.'), "{code}");
+        }
+        assert_eq!(Caveat::meaning("nonsense"), "");
+        assert_eq!((percent(0.934), percent(0.0123)), ("93 %".into(), "1.2 %".into()));
+    }
+}

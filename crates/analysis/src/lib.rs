@@ -1,0 +1,17 @@
+//! Every number after the archive is computed here, once: results of loads, use of servers, verdicts, comparisons.
+//!
+//! Pure functions of archived records. The types with `Serialize` are the contract for JSON (docs/schema/).
+#![forbid(unsafe_code)]
+
+pub mod caveat;
+pub mod limiter;
+pub mod load;
+pub mod report;
+pub mod roles;
+pub mod server;
+pub mod stats;
+pub mod summary;
+
+pub use caveat::{Caveat, Severity};
+pub use load::LoadResult;
+pub use report::Report;

@@ -1,0 +1,398 @@
+//! The result of a whole run: `dyno.report/1`.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::dir::Run;
+use dyno_archive::plan::{self, Plan};
+use dyno_archive::start::{Failure, LimitReadBack};
+use dyno_archive::trial::CheckResult;
+use dyno_archive::{Facts, StartRecord, TrialRecord};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::caveat::{Caveat, Severity, info};
+use crate::limiter::{Limiter, limiter};
+use crate::load::{self, LoadResult};
+use crate::server::{self, ServerUse};
+use crate::stats::Repeated;
+use crate::summary::{self, Comparison, Summary};
+
+pub const SCHEMA: &str = "dyno.report/1";
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    pub schema: &'static str,
+    pub run: RunFacts,
+    /// Caveats that touch everything.
+    pub caveats: Vec<Caveat>,
+    pub subjects: Vec<SubjectResult>,
+    pub trials: Vec<TrialResult>,
+    /// One entry per subject, workload and step, over all repeats.
+    pub summaries: Vec<Summary>,
+    pub overview: Vec<summary::OverviewRow>,
+    pub comparisons: Vec<Comparison>,
+    pub tables: Vec<Table>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunFacts {
+    pub id: String,
+    pub suite: String,
+    pub description: String,
+    pub seed: u64,
+    /// RFC 3339, UTC.
+    pub started: String,
+    pub command: Vec<String>,
+    pub facts: Facts,
+    pub repeats: u32,
+    pub limits: plan::Limits,
+    pub placement: plan::Placement,
+    pub load: plan::Load,
+    pub workloads: Vec<plan::Workload>,
+    /// The order in which subjects ran, block by block.
+    pub order: Vec<Vec<String>>,
+    pub baseline: Option<String>,
+    pub markers: Vec<plan::Marker>,
+    pub cost: Option<plan::Cost>,
+    pub suite_source: String,
+    pub trials_planned: usize,
+    pub trials_done: usize,
+    pub trials_invalid: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SubjectResult {
+    /// `name` or `name/variant`.
+    pub id: String,
+    pub name: String,
+    pub variant: Option<String>,
+    pub title: String,
+    pub language: String,
+    pub description: String,
+    pub version: Option<String>,
+    pub control: bool,
+    pub build: Option<BuildResult>,
+    /// From exec to the first right answer, over the starts.
+    pub startup_ms: Startup,
+    /// From the signal to the end of the process, over the starts.
+    pub stop_ms: Repeated,
+    /// Starts that had to be killed.
+    pub stop_killed: usize,
+    /// Every check with its worst result over all starts and moments.
+    pub checks: Vec<CheckSummary>,
+    pub limits: Vec<LimitReadBack>,
+    /// Why it does not take part, or where it failed: one sentence each.
+    pub skipped: Option<String>,
+    pub failures: Vec<SubjectFailure>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BuildResult {
+    pub wall_s: f64,
+    pub cpu_s: Option<f64>,
+    pub artefact_bytes: u64,
+    pub cached: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Startup {
+    pub listening: Repeated,
+    pub first_answer: Repeated,
+    /// CPU time used by the first answer.
+    pub cpu: Repeated,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckSummary {
+    pub name: String,
+    pub ok: bool,
+    pub detail: String,
+    pub passed: usize,
+    pub failed: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SubjectFailure {
+    pub repeat: u32,
+    #[serde(flatten)]
+    pub failure: Failure,
+    pub log_tail: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrialResult {
+    pub subject: String,
+    pub variant: Option<String>,
+    pub subject_id: String,
+    pub workload: String,
+    /// Counted from 1.
+    pub repeat: u32,
+    /// Counted from 1.
+    pub block: u32,
+    pub step: StepResult,
+    pub valid: bool,
+    pub caveats: Vec<Caveat>,
+    pub load: LoadResult,
+    pub server: ServerUse,
+    pub limiter: Limiter,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct StepResult {
+    pub index: usize,
+    pub connections: u32,
+    pub streams: u32,
+    pub pipeline: u32,
+    pub rate: Option<f64>,
+    pub duration_s: f64,
+}
+
+/// A table for people and for spreadsheets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Table {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub columns: Vec<&'static str>,
+    pub rows: Vec<Vec<serde_json::Value>>,
+}
+
+/// Computes everything from a run's archive.
+#[must_use]
+pub fn report(run: &Run) -> Report {
+    let plan = &run.header.plan;
+    let trials: Vec<TrialResult> = run.trials.iter().map(|t| trial(plan, &run.header.facts, t)).collect();
+    let subjects: Vec<SubjectResult> = (0..plan.subjects.len()).map(|s| subject(run, s)).collect();
+    let summaries = summary::summaries(plan, &trials);
+    let overview = summary::overview(plan, &subjects, &trials, &summaries);
+    let comparisons = summary::comparisons(plan, &trials, &summaries);
+    let tables = vec![summary::overview_table(&overview), summary::trials_table(&trials)];
+    Report {
+        schema: SCHEMA,
+        caveats: run_caveats(run, &subjects, &overview),
+        run: run_facts(run, &trials),
+        subjects,
+        trials,
+        summaries,
+        overview,
+        comparisons,
+        tables,
+    }
+}
+
+/// What was asked of a trial.
+fn config(plan: &Plan, trial: &plan::Trial, seed: u64) -> load::Config {
+    let workload = &plan.workloads[trial.workload];
+    let l = &plan.load;
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    load::Config {
+        url: workload.path.clone(),
+        method: workload.method.clone(),
+        protocol: workload.protocol.clone(),
+        driver: l.driver.clone(),
+        threads: l.threads,
+        connections: 0,
+        streams: 1,
+        pipeline: 1,
+        model: "closed",
+        arrival: None,
+        rate: None,
+        requests: None,
+        requests_per_connection: l.requests_per_connection,
+        warmup_s: seconds(l.warmup_ns),
+        duration_s: Some(seconds(l.duration_ns)),
+        interval_s: seconds(l.interval_ns),
+        timeout_s: seconds(l.timeout_ns),
+        connect_timeout_s: seconds(l.connect_timeout_ns),
+        expect_status: workload.expect_status,
+        expect_body_bytes: workload.expect_body.as_ref().map(String::len),
+        seed,
+    }
+    .with_step(&l.steps[trial.step])
+}
+
+fn trial(plan: &Plan, facts: &Facts, record: &TrialRecord) -> TrialResult {
+    let planned = plan.trials[record.trial];
+    let launch = plan.launches[planned.launch];
+    let subject = &plan.subjects[launch.subject];
+    let step = plan.load.steps[planned.step];
+    let load = load::result(record, config(plan, &planned, plan.seed));
+    let server = server::server_use(record, &plan.limits, &plan.placement);
+    let mut caveats = load.caveats.clone();
+    caveats.extend(server::caveats(&server, record));
+    if facts.tick_accounting == Some(true) && server.cpu_user_s.is_some() {
+        // At least one tick of 4 ms decides each share: over short windows the split is coarse.
+        caveats.push(info("tick_accounting", "The split of CPU time into user and system is sampled by the kernel's tick; the sum is exact."));
+    }
+    caveats.sort_by_key(|c| std::cmp::Reverse(c.severity));
+    let valid = !caveats.iter().any(|c| c.severity == Severity::Invalid);
+    TrialResult {
+        subject: subject.name.clone(),
+        variant: subject.variant.clone(),
+        subject_id: subject.id(),
+        workload: plan.workloads[planned.workload].name.clone(),
+        repeat: launch.block + 1,
+        block: launch.block + 1,
+        step: StepResult {
+            index: planned.step,
+            connections: step.connections,
+            streams: step.streams,
+            pipeline: step.pipeline,
+            rate: step.arrivals.rate(),
+            duration_s: load.duration_s,
+        },
+        valid,
+        caveats,
+        limiter: limiter(&load, &server),
+        load,
+        server,
+    }
+}
+
+fn subject(run: &Run, index: usize) -> SubjectResult {
+    let planned = &run.header.plan.subjects[index];
+    let launches = &run.header.plan.launches;
+    let starts: Vec<&StartRecord> = run.starts.iter().filter(|s| launches[s.launch].subject == index).collect();
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let startup = |pick: fn(&dyno_archive::start::Startup) -> Option<u64>| {
+        Repeated::new(starts.iter().filter_map(|s| pick(s.startup.as_ref()?)).map(ms).collect())
+    };
+    SubjectResult {
+        id: planned.id(),
+        name: planned.name.clone(),
+        variant: planned.variant.clone(),
+        title: planned.title.clone(),
+        language: planned.language.clone(),
+        description: planned.description.clone(),
+        version: planned.version.clone(),
+        control: planned.control,
+        build: planned.build.as_ref().map(|b| BuildResult {
+            wall_s: b.wall_ns as f64 / 1e9,
+            cpu_s: b.cpu_ns.map(|ns| ns as f64 / 1e9),
+            artefact_bytes: b.artefact_bytes,
+            cached: b.cached,
+        }),
+        startup_ms: Startup {
+            listening: startup(|s| Some(s.listening_ns)),
+            first_answer: startup(|s| Some(s.first_answer_ns)),
+            cpu: startup(|s| s.cpu_ns),
+        },
+        stop_ms: Repeated::new(starts.iter().filter_map(|s| s.stop).map(|s| ms(s.took_ns)).collect()),
+        stop_killed: starts.iter().filter_map(|s| s.stop).filter(|s| s.killed).count(),
+        checks: check_summaries(&starts, run, index),
+        limits: starts.first().map(|s| s.limits.clone()).unwrap_or_default(),
+        skipped: planned.skipped.clone(),
+        failures: failures(planned, &starts, launches),
+    }
+}
+
+fn failures(planned: &plan::Subject, starts: &[&StartRecord], launches: &[plan::Launch]) -> Vec<SubjectFailure> {
+    let build = planned.build_failed.iter().map(|why| SubjectFailure {
+        repeat: 0,
+        failure: Failure { kind: dyno_archive::start::FailureKind::BuildFailed, message: why.clone() },
+        log_tail: None,
+    });
+    let of_start = |s: &&StartRecord| {
+        Some(SubjectFailure {
+            repeat: launches[s.launch].block + 1,
+            failure: s.failure.clone()?,
+            log_tail: s.log_tail.clone(),
+        })
+    };
+    build.chain(starts.iter().filter_map(of_start)).collect()
+}
+
+/// Checks before, during and after the load, merged by name: a check is good if it never failed.
+fn check_summaries(starts: &[&StartRecord], run: &Run, index: usize) -> Vec<CheckSummary> {
+    let during = run.trials.iter().filter(|t| {
+        let launch = run.header.plan.trials[t.trial].launch;
+        run.header.plan.launches[launch].subject == index
+    });
+    let before_and_after = starts.iter().flat_map(|s| s.checks_before.iter().chain(&s.checks_after));
+    let all = before_and_after.chain(during.flat_map(|t| &t.checks));
+    let mut order: Vec<String> = Vec::new();
+    let mut by_name: BTreeMap<String, Vec<&CheckResult>> = BTreeMap::new();
+    for check in all {
+        if !by_name.contains_key(&check.name) {
+            order.push(check.name.clone());
+        }
+        by_name.entry(check.name.clone()).or_default().push(check);
+    }
+    order.into_iter().map(|name| check_summary(&by_name[&name])).collect()
+}
+
+fn check_summary(results: &[&CheckResult]) -> CheckSummary {
+    let failed = results.iter().filter(|c| !c.ok).count();
+    let shown = results.iter().find(|c| !c.ok).unwrap_or(&results[0]);
+    CheckSummary {
+        name: shown.name.clone(),
+        ok: failed == 0,
+        detail: shown.detail.clone(),
+        passed: results.len() - failed,
+        failed,
+    }
+}
+
+fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
+    let plan = &run.header.plan;
+    let order = (0..plan.repeats).map(|block| {
+        let of_block = plan.launches.iter().filter(|l| l.block == block);
+        of_block.map(|l| plan.subjects[l.subject].id()).collect()
+    });
+    RunFacts {
+        id: run.header.id.clone(),
+        suite: plan.suite.name.clone(),
+        description: plan.suite.description.clone(),
+        seed: plan.seed,
+        started: run.header.started.clone(),
+        command: run.header.command.clone(),
+        facts: run.header.facts.clone(),
+        repeats: plan.repeats,
+        limits: plan.limits.clone(),
+        placement: plan.placement.clone(),
+        load: plan.load.clone(),
+        workloads: plan.workloads.clone(),
+        order: order.collect(),
+        baseline: plan.report.baseline.clone(),
+        markers: plan.report.markers.clone(),
+        cost: plan.cost,
+        suite_source: plan.suite.source.clone(),
+        trials_planned: plan.trials.len(),
+        trials_done: trials.len(),
+        trials_invalid: trials.iter().filter(|t| !t.valid).count(),
+    }
+}
+
+fn run_caveats(run: &Run, subjects: &[SubjectResult], overview: &[summary::OverviewRow]) -> Vec<Caveat> {
+    let plan = &run.header.plan;
+    let mut all = Vec::new();
+    if !plan.placement.is_disjoint() {
+        let message = "Server and generator share CPUs, because this machine offers too few of them: each slows the other, and numbers of different subjects compare only roughly. Use a machine with two CPUs or more.";
+        all.push(Caveat::new("shared_cpus", Severity::Warning, message.into(), json!({"subject": plan.placement.subject, "generator": plan.placement.generator})));
+    }
+    if (plan.repeats as usize) < crate::stats::REPEATS_FOR_INTERVAL {
+        let message = format!(
+            "{} repeats are too few for confidence intervals: ranges are over the repeats, and differences inside them are called ties. Ask for {} or more repeats for intervals.",
+            plan.repeats,
+            crate::stats::REPEATS_FOR_INTERVAL
+        );
+        all.push(info("few_repeats", message));
+    }
+    if run.starts.iter().any(|s| s.resumed) {
+        all.push(info("resumed", "This run was interrupted and resumed: some trials were served by a process that was started again."));
+    }
+    all.extend(limits_not_set(subjects));
+    all.extend(summary::same_numbers(overview));
+    all.sort_by_key(|c| std::cmp::Reverse(c.severity));
+    all
+}
+
+fn limits_not_set(subjects: &[SubjectResult]) -> Option<Caveat> {
+    let unset = subjects.iter().flat_map(|s| &s.limits).find(|l| l.read_back.is_none())?;
+    let message = format!(
+        "The limit of {} ({}) could not be set: {}. `dyno doctor` says how to get it.",
+        unset.name,
+        unset.asked,
+        unset.reason.as_deref().unwrap_or("for an unknown reason")
+    );
+    Some(Caveat::new("limits_not_set", Severity::Warning, message, json!({"limit": unset.name})))
+}

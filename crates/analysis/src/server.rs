@@ -1,0 +1,273 @@
+//! What the server used over the measured window.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::plan::{Limits, Placement};
+use dyno_archive::sample::ThreadUse;
+use dyno_archive::{Sample, TrialRecord};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::caveat::{Caveat, Severity, info, percent};
+use crate::load::answers_per_second;
+use crate::roles;
+
+/// The server's use, `None` where it could not be measured (a caveat of the trial says why).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ServerUse {
+    /// Length of the observed window: between the samples nearest to the measured window's edges.
+    pub window_s: f64,
+    pub cpu_user_s: Option<f64>,
+    pub cpu_sys_s: Option<f64>,
+    pub cpu_us_per_request: Option<f64>,
+    /// CPU time that its quota and its CPUs allowed.
+    pub cpu_allowed_s: Option<f64>,
+    /// Used ÷ allowed.
+    pub cpu_utilisation: Option<f64>,
+    pub throttled_s: Option<f64>,
+    pub memory_peak_bytes: Option<u64>,
+    pub memory_anon_bytes: Option<u64>,
+    pub memory_file_bytes: Option<u64>,
+    pub rss_bytes: Option<u64>,
+    /// Memory × time per answer, in MB·s: anonymous memory, or resident memory where that is not known.
+    pub memory_mb_s_per_request: Option<f64>,
+    pub threads: Option<usize>,
+    pub processes: Option<u32>,
+    /// Share of one CPU that its busiest thread used.
+    pub busiest_thread_utilisation: Option<f64>,
+    pub run_delay_s: Option<f64>,
+    pub context_switches_voluntary: Option<u64>,
+    pub context_switches_involuntary: Option<u64>,
+    pub per_request: PerRequest,
+    pub by_thread_role: BTreeMap<&'static str, RoleUse>,
+    /// What looking cost: the samples' own time.
+    pub probe_s: Option<f64>,
+    /// Share of the machine's CPU time that the hypervisor took.
+    pub steal_share: Option<f64>,
+    pub intervals: Vec<ServerInterval>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PerRequest {
+    pub context_switches: Option<f64>,
+    pub syscalls: Option<BTreeMap<String, f64>>,
+    pub run_delay_us: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct RoleUse {
+    pub cpu_s: f64,
+    pub run_delay_s: Option<f64>,
+    pub threads: usize,
+}
+
+/// The server between two samples, for showing it over time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ServerInterval {
+    /// Since the load began.
+    pub start_s: f64,
+    pub end_s: f64,
+    /// In CPUs.
+    pub cpu: Option<f64>,
+    pub throttled_s: Option<f64>,
+    pub memory_anon_bytes: Option<u64>,
+    pub memory_bytes: Option<u64>,
+    pub context_switches_per_s: Option<f64>,
+    pub threads: usize,
+}
+
+/// Computes the server's use in one trial.
+#[must_use]
+pub fn server_use(record: &TrialRecord, limits: &Limits, placement: &Placement) -> ServerUse {
+    let Some((first, last)) = edges(record) else { return ServerUse::default() };
+    let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
+    let rate = answers_per_second(record);
+    // Answers that fit the observed window: samples lie a little beside the edges of the measured one.
+    let answers = rate * seconds;
+    let per_answer = |amount: f64| (answers > 0.0).then(|| amount / answers);
+    let threads = ThreadDeltas::new(first, last);
+    let cpu_s = cpu_between(first, last).or(first.cgroup.is_none().then_some(threads.run_s));
+    let split = split_between(first, last).unwrap_or((threads.user_s, threads.sys_s));
+    let user_share = if split.0 + split.1 > 0.0 { split.0 / (split.0 + split.1) } else { 0.0 };
+    let allowed = allowed_cpus(limits, placement) * seconds;
+    let window: Vec<&Sample> = record.samples.iter().filter(|s| within(s, first, last)).collect();
+    let anon = window.iter().filter_map(|s| s.cgroup.as_ref()?.memory_anon_bytes).max();
+    let rss = window.iter().filter_map(|s| s.rss_bytes).max();
+    let memory_mb = anon.or(rss).map(|bytes| bytes as f64 / 1e6);
+    let probe_ns: u64 = window.iter().map(|s| s.took_ns).sum();
+    ServerUse {
+        window_s: seconds,
+        cpu_user_s: cpu_s.map(|s| s * user_share),
+        cpu_sys_s: cpu_s.map(|s| s * (1.0 - user_share)),
+        cpu_us_per_request: cpu_s.and_then(|s| per_answer(s * 1e6)),
+        cpu_allowed_s: Some(allowed),
+        cpu_utilisation: cpu_s.map(|s| s / allowed),
+        throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
+        memory_peak_bytes: last.cgroup.as_ref().and_then(|c| c.memory_peak_bytes),
+        memory_anon_bytes: anon,
+        memory_file_bytes: window.iter().filter_map(|s| s.cgroup.as_ref()?.memory_file_bytes).max(),
+        rss_bytes: rss,
+        memory_mb_s_per_request: memory_mb.and_then(|mb| per_answer(mb * seconds)),
+        threads: Some(last.threads.len()),
+        processes: Some(last.processes),
+        busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
+        run_delay_s: threads.run_delay_s,
+        context_switches_voluntary: threads.voluntary,
+        context_switches_involuntary: threads.involuntary,
+        per_request: PerRequest {
+            context_switches: threads.switches().and_then(|n| per_answer(n as f64)),
+            syscalls: None,
+            run_delay_us: threads.run_delay_s.and_then(|s| per_answer(s * 1e6)),
+        },
+        by_thread_role: threads.roles,
+        probe_s: Some(probe_ns as f64 / 1e9),
+        steal_share: steal_share(first, last),
+        intervals: intervals(record),
+    }
+}
+
+/// Reasons to distrust the server's numbers.
+#[must_use]
+pub fn caveats(server: &ServerUse, record: &TrialRecord) -> Vec<Caveat> {
+    let mut all = Vec::new();
+    let observed = record.samples.iter().any(|s| !s.threads.is_empty() || s.cgroup.is_some());
+    if !observed {
+        all.push(info("server_not_observed", "The server's CPU and memory are not known for this step: no sample of it could be taken."));
+        return all;
+    }
+    if record.samples.iter().all(|s| s.cgroup.is_none()) {
+        all.push(info(
+            "no_cgroup",
+            "No control group could be made for the server: its CPU time is summed over the threads that lived through the window, its memory is resident memory, and its peak and throttled time are not known. `dyno doctor` says how to get one.",
+        ));
+    }
+    all.push(info("syscalls_not_measured", "System calls per request are not counted by this version of dyno."));
+    if let Some(share) = server.steal_share.filter(|s| *s > 0.02) {
+        let message = format!("The hypervisor gave {} of this machine's CPU time to somebody else during the step: repeat it.", percent(share));
+        all.push(Caveat::new("steal", Severity::Warning, message, json!({"share": share})));
+    }
+    all
+}
+
+/// CPUs that the subject may use at a time.
+#[must_use]
+pub fn allowed_cpus(limits: &Limits, placement: &Placement) -> f64 {
+    let cpus = placement.subject.len().max(1) as f64;
+    limits.cpus.map_or(cpus, |quota| quota.min(cpus))
+}
+
+/// The samples nearest to the edges of the measured window.
+fn edges(record: &TrialRecord) -> Option<(&Sample, &Sample)> {
+    let nearest = |edge_ns: u64| {
+        let edge = record.began_ns + edge_ns;
+        record.samples.iter().min_by_key(|s| s.at_ns.abs_diff(edge))
+    };
+    let (first, last) = (nearest(record.window_ns.0)?, nearest(record.window_ns.1)?);
+    (last.at_ns > first.at_ns).then_some((first, last))
+}
+
+fn within(sample: &Sample, first: &Sample, last: &Sample) -> bool {
+    (first.at_ns..=last.at_ns).contains(&sample.at_ns)
+}
+
+fn cgroup_delta(
+    first: &Sample,
+    last: &Sample,
+    pick: impl Fn(&dyno_archive::sample::CgroupUse) -> Option<u64>,
+) -> Option<u64> {
+    Some(pick(last.cgroup.as_ref()?)?.saturating_sub(pick(first.cgroup.as_ref()?)?))
+}
+
+fn cpu_between(first: &Sample, last: &Sample) -> Option<f64> {
+    cgroup_delta(first, last, |c| c.cpu_ns).map(|ns| ns as f64 / 1e9)
+}
+
+fn split_between(first: &Sample, last: &Sample) -> Option<(f64, f64)> {
+    let user = cgroup_delta(first, last, |c| c.cpu_user_ns)?;
+    let sys = cgroup_delta(first, last, |c| c.cpu_sys_ns)?;
+    Some((user as f64, sys as f64))
+}
+
+fn steal_share(first: &Sample, last: &Sample) -> Option<f64> {
+    let (a, b) = (first.host.as_ref()?, last.host.as_ref()?);
+    let total = |h: &dyno_archive::sample::HostUse| h.busy_ns + h.idle_ns + h.steal_ns;
+    let all = total(b).saturating_sub(total(a));
+    (all > 0).then(|| b.steal_ns.saturating_sub(a.steal_ns) as f64 / all as f64)
+}
+
+/// Differences of thread counters between two samples. A thread that was born in between counts from zero; one
+/// that died in between is lost, and only the control group knows its CPU time.
+#[derive(Debug, Default)]
+struct ThreadDeltas {
+    run_s: f64,
+    user_s: f64,
+    sys_s: f64,
+    busiest_s: Option<f64>,
+    run_delay_s: Option<f64>,
+    voluntary: Option<u64>,
+    involuntary: Option<u64>,
+    roles: BTreeMap<&'static str, RoleUse>,
+}
+
+impl ThreadDeltas {
+    fn new(first: &Sample, last: &Sample) -> ThreadDeltas {
+        let before: BTreeMap<(u32, u32), &ThreadUse> = first.threads.iter().map(|t| ((t.pid, t.tid), t)).collect();
+        let mut deltas = ThreadDeltas::default();
+        for thread in &last.threads {
+            deltas.add(thread, before.get(&(thread.pid, thread.tid)).copied());
+        }
+        deltas
+    }
+
+    fn add(&mut self, now: &ThreadUse, before: Option<&ThreadUse>) {
+        let since = |pick: fn(&ThreadUse) -> u64| pick(now).saturating_sub(before.map_or(0, pick)) as f64 / 1e9;
+        let since_some = |pick: fn(&ThreadUse) -> Option<u64>| {
+            Some(pick(now)?.saturating_sub(before.map_or(Some(0), pick)?))
+        };
+        let run_s = since(|t| t.run_ns);
+        self.run_s += run_s;
+        self.user_s += since(|t| t.user_ns);
+        self.sys_s += since(|t| t.sys_ns);
+        self.busiest_s = Some(self.busiest_s.unwrap_or(0.0).max(run_s));
+        let delay_s = since_some(|t| t.run_delay_ns).map(|ns| ns as f64 / 1e9);
+        add_some(&mut self.run_delay_s, delay_s);
+        add_some(&mut self.voluntary, since_some(|t| t.switches_voluntary));
+        add_some(&mut self.involuntary, since_some(|t| t.switches_involuntary));
+        let role = self.roles.entry(roles::of(&now.name)).or_default();
+        role.cpu_s += run_s;
+        role.threads += 1;
+        add_some(&mut role.run_delay_s, delay_s);
+    }
+
+    fn switches(&self) -> Option<u64> {
+        Some(self.voluntary? + self.involuntary?)
+    }
+}
+
+fn add_some<T: std::ops::Add<Output = T> + Default + Copy>(sum: &mut Option<T>, part: Option<T>) {
+    if let Some(part) = part {
+        *sum = Some(sum.unwrap_or_default() + part);
+    }
+}
+
+fn intervals(record: &TrialRecord) -> Vec<ServerInterval> {
+    record.samples.windows(2).map(|pair| interval(record.began_ns, &pair[0], &pair[1])).collect()
+}
+
+fn interval(began_ns: u64, first: &Sample, last: &Sample) -> ServerInterval {
+    let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
+    let threads = ThreadDeltas::new(first, last);
+    let cpu_s = cpu_between(first, last).or(first.cgroup.is_none().then_some(threads.run_s));
+    let since_begin = |s: &Sample| s.at_ns.saturating_sub(began_ns) as f64 / 1e9;
+    let memory = |pick: fn(&dyno_archive::sample::CgroupUse) -> Option<u64>| last.cgroup.as_ref().and_then(pick);
+    ServerInterval {
+        start_s: since_begin(first),
+        end_s: since_begin(last),
+        cpu: cpu_s.map(|s| s / seconds),
+        throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
+        memory_anon_bytes: memory(|c| c.memory_anon_bytes).or(last.rss_bytes),
+        memory_bytes: memory(|c| c.memory_bytes),
+        context_switches_per_s: threads.switches().map(|n| n as f64 / seconds),
+        threads: last.threads.len(),
+    }
+}

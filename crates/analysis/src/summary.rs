@@ -1,0 +1,430 @@
+//! Over repeats and across subjects: summaries per step, the overview, comparisons, tables.
+
+use dyno_archive::plan::Plan;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::caveat::{Caveat, Severity};
+use crate::limiter::Resource;
+use crate::report::{SubjectResult, Table, TrialResult};
+use crate::stats::{Repeated, tie_groups};
+
+/// One subject, workload and step over all its repeats. Values of trials that are not valid are left out of the
+/// quantities and counted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    pub subject: String,
+    pub workload: String,
+    pub step: usize,
+    pub connections: u32,
+    pub pipeline: u32,
+    pub rate: Option<f64>,
+    pub trials: usize,
+    pub invalid: usize,
+    pub throughput_rps: Repeated,
+    pub response_p50_us: Repeated,
+    pub response_p90_us: Repeated,
+    pub response_p99_us: Repeated,
+    pub cpu_us_per_request: Repeated,
+    pub memory_bytes: Repeated,
+    pub memory_mb_s_per_request: Repeated,
+    pub context_switches_per_request: Repeated,
+    pub error_share: Repeated,
+    /// What limited most of the repeats.
+    pub limiter: Resource,
+    pub limiter_sentence: String,
+}
+
+/// One subject in the overview.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OverviewRow {
+    pub subject: String,
+    pub title: String,
+    pub language: String,
+    pub control: bool,
+    pub baseline: bool,
+    /// Best valid throughput over the steps, and the step's connections.
+    pub peak_rps: Option<Repeated>,
+    pub peak_connections: Option<u32>,
+    /// Subjects of the same number cannot be told apart by peak throughput.
+    pub tie_group: Option<usize>,
+    pub reference_connections: u32,
+    pub response_p50_us: Option<f64>,
+    pub response_p99_us: Option<f64>,
+    pub cpu_us_per_request: Option<f64>,
+    pub memory_peak_bytes: Option<f64>,
+    pub startup_ms: Option<f64>,
+    pub errors: u64,
+    pub checks_passed: usize,
+    pub checks: usize,
+    pub limiter: Option<Resource>,
+    pub limiter_sentence: Option<String>,
+    /// Why there are no numbers.
+    pub absent: Option<String>,
+}
+
+/// A subject against the baseline at one step: ratios of block-paired repeats.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    pub subject: String,
+    pub baseline: String,
+    pub workload: String,
+    pub step: usize,
+    pub connections: u32,
+    pub throughput_ratio: Repeated,
+    pub response_p99_ratio: Repeated,
+    pub cpu_per_request_ratio: Repeated,
+    /// Whether the spread of the throughput ratio holds 1.
+    pub tie: bool,
+}
+
+/// Summarises trials by subject, workload and step, in the plan's order.
+#[must_use]
+pub fn summaries(plan: &Plan, trials: &[TrialResult]) -> Vec<Summary> {
+    let mut all = Vec::new();
+    for subject in &plan.subjects {
+        for workload in &plan.workloads {
+            for step in 0..plan.load.steps.len() {
+                let id = subject.id();
+                let of_step: Vec<&TrialResult> = trials
+                    .iter()
+                    .filter(|t| t.subject_id == id && t.workload == workload.name && t.step.index == step)
+                    .collect();
+                if !of_step.is_empty() {
+                    all.push(summary(&id, &of_step));
+                }
+            }
+        }
+    }
+    all
+}
+
+fn summary(subject: &str, trials: &[&TrialResult]) -> Summary {
+    // A step that the generator limited has no valid throughput, but a control is there to show just that.
+    let valid: Vec<&&TrialResult> = trials.iter().filter(|t| t.valid).collect();
+    let over = |pick: &dyn Fn(&TrialResult) -> Option<f64>| {
+        Repeated::new(valid.iter().filter_map(|t| pick(t)).collect())
+    };
+    let first = trials[0];
+    let leading = leading_limiter(trials);
+    Summary {
+        subject: subject.into(),
+        workload: first.workload.clone(),
+        step: first.step.index,
+        connections: first.step.connections,
+        pipeline: first.step.pipeline,
+        rate: first.step.rate,
+        trials: trials.len(),
+        invalid: trials.len() - valid.len(),
+        throughput_rps: over(&|t| Some(t.load.throughput_rps)),
+        response_p50_us: over(&|t| t.load.response_time_us.p50),
+        response_p90_us: over(&|t| t.load.response_time_us.p90),
+        response_p99_us: over(&|t| t.load.response_time_us.p99),
+        cpu_us_per_request: over(&|t| t.server.cpu_us_per_request),
+        memory_bytes: over(&memory),
+        memory_mb_s_per_request: over(&|t| t.server.memory_mb_s_per_request),
+        context_switches_per_request: over(&|t| t.server.per_request.context_switches),
+        // Errors count in every trial: they are often why one is not valid.
+        error_share: Repeated::new(trials.iter().map(|t| error_share(t)).collect()),
+        limiter: leading.limiter.resource,
+        limiter_sentence: leading.limiter.sentence.clone(),
+    }
+}
+
+/// Anonymous memory, or resident memory where that is all there is.
+fn memory(trial: &TrialResult) -> Option<f64> {
+    trial.server.memory_anon_bytes.or(trial.server.rss_bytes).map(|bytes| bytes as f64)
+}
+
+fn error_share(trial: &TrialResult) -> f64 {
+    let e = &trial.load.exchanges;
+    let wrong = ["unexpected_status", "unexpected_body"].iter().filter_map(|k| trial.load.outcomes.get(*k)).sum::<u64>();
+    (e.failed + wrong) as f64 / e.started.max(1) as f64
+}
+
+fn leading_limiter<'a>(trials: &[&'a TrialResult]) -> &'a TrialResult {
+    let votes = |r: Resource| trials.iter().filter(|t| t.limiter.resource == r).count();
+    trials.iter().max_by_key(|t| votes(t.limiter.resource)).expect("a summary has trials")
+}
+
+/// The step at which subjects are compared: the one nearest to 64 connections, of the first pipeline depth and rate.
+fn reference_step(plan: &Plan) -> usize {
+    const REFERENCE: i64 = 64;
+    let steps = &plan.load.steps;
+    let like_first = |i: &usize| steps[*i].pipeline == steps[0].pipeline && steps[*i].arrivals == steps[0].arrivals;
+    (0..steps.len())
+        .filter(like_first)
+        .min_by_key(|i| (i64::from(steps[*i].connections) - REFERENCE).abs())
+        .unwrap_or(0)
+}
+
+/// The overview, best peak throughput first, controls and absent subjects last.
+#[must_use]
+pub fn overview(
+    plan: &Plan,
+    subjects: &[SubjectResult],
+    trials: &[TrialResult],
+    summaries: &[Summary],
+) -> Vec<OverviewRow> {
+    let reference = reference_step(plan);
+    let mut rows: Vec<OverviewRow> =
+        subjects.iter().map(|s| overview_row(plan, s, trials, summaries, reference)).collect();
+    let peak = |row: &OverviewRow| row.peak_rps.as_ref().and_then(|p| p.median).unwrap_or(-1.0);
+    rows.sort_by(|a, b| a.control.cmp(&b.control).then(peak(b).total_cmp(&peak(a))));
+    let ranked: Vec<usize> = (0..rows.len()).filter(|i| rows[*i].peak_rps.is_some() && !rows[*i].control).collect();
+    let peaks: Vec<&Repeated> = ranked.iter().filter_map(|i| rows[*i].peak_rps.as_ref()).collect();
+    let groups = tie_groups(&peaks);
+    for (i, group) in ranked.into_iter().zip(groups) {
+        rows[i].tie_group = Some(group);
+    }
+    rows
+}
+
+fn overview_row(
+    plan: &Plan,
+    subject: &SubjectResult,
+    trials: &[TrialResult],
+    summaries: &[Summary],
+    reference: usize,
+) -> OverviewRow {
+    let workload = &plan.workloads[0].name;
+    let own: Vec<&Summary> = summaries.iter().filter(|s| s.subject == subject.id && s.workload == *workload).collect();
+    let best = own
+        .iter()
+        .filter(|s| s.throughput_rps.median.is_some())
+        .max_by(|a, b| a.throughput_rps.median.unwrap_or(0.0).total_cmp(&b.throughput_rps.median.unwrap_or(0.0)));
+    let at_reference = own.iter().find(|s| s.step == reference);
+    let of_subject = || trials.iter().filter(|t| t.subject_id == subject.id);
+    let median = |pick: fn(&Summary) -> &Repeated| at_reference.and_then(|s| pick(s).median);
+    let peak_or_reference = best.or(at_reference);
+    OverviewRow {
+        subject: subject.id.clone(),
+        title: subject.title.clone(),
+        language: subject.language.clone(),
+        control: subject.control,
+        baseline: plan.report.baseline.as_ref() == Some(&subject.id),
+        peak_rps: best.map(|s| s.throughput_rps.clone()),
+        peak_connections: best.map(|s| s.connections),
+        tie_group: None,
+        reference_connections: plan.load.steps[reference].connections,
+        response_p50_us: median(|s| &s.response_p50_us),
+        response_p99_us: median(|s| &s.response_p99_us),
+        cpu_us_per_request: median(|s| &s.cpu_us_per_request),
+        memory_peak_bytes: of_subject().filter_map(memory).reduce(f64::max),
+        startup_ms: subject.startup_ms.first_answer.median,
+        errors: of_subject().map(|t| t.load.exchanges.failed + t.load.exchanges.dropped).sum(),
+        checks_passed: subject.checks.iter().filter(|c| c.ok).count(),
+        checks: subject.checks.len(),
+        limiter: peak_or_reference.map(|s| s.limiter),
+        limiter_sentence: peak_or_reference.map(|s| s.limiter_sentence.clone()),
+        absent: absent(subject, own.is_empty()),
+    }
+}
+
+fn absent(subject: &SubjectResult, no_numbers: bool) -> Option<String> {
+    if let Some(why) = &subject.skipped {
+        return Some(format!("skipped: {why}"));
+    }
+    let failure = subject.failures.first()?;
+    let message = failure.failure.message.lines().next().unwrap_or_default();
+    let words = format!("{}: {message}", failure.failure.kind.name());
+    Some(if no_numbers { words } else { format!("in part: {words}") })
+}
+
+/// Every subject against the baseline (the first that is no control, unless the suite names one).
+#[must_use]
+pub fn comparisons(plan: &Plan, trials: &[TrialResult], summaries: &[Summary]) -> Vec<Comparison> {
+    let first = plan.subjects.iter().find(|s| !s.control && summaries.iter().any(|m| m.subject == s.id()));
+    let Some(baseline) = plan.report.baseline.clone().or(first.map(dyno_archive::plan::Subject::id)) else {
+        return Vec::new();
+    };
+    summaries.iter().filter(|s| s.subject != baseline).map(|s| comparison(s, &baseline, trials)).collect()
+}
+
+fn comparison(summary: &Summary, baseline: &str, trials: &[TrialResult]) -> Comparison {
+    let of = |subject: &str, block: u32| {
+        trials.iter().find(|t| {
+            t.valid
+                && t.subject_id == subject
+                && t.block == block
+                && t.workload == summary.workload
+                && t.step.index == summary.step
+        })
+    };
+    let last_block = trials.iter().map(|t| t.block).max().unwrap_or(0);
+    // Pairs within a block ran close in time, so what drifts on the machine cancels.
+    let pairs: Vec<_> =
+        (1..=last_block).filter_map(|b| of(&summary.subject, b).zip(of(baseline, b))).collect();
+    let ratio = |pick: &dyn Fn(&TrialResult) -> Option<f64>| {
+        Repeated::new(
+            pairs.iter().filter_map(|(a, b)| Some(pick(a)? / pick(b)?)).filter(|r| r.is_finite()).collect(),
+        )
+    };
+    let throughput_ratio = ratio(&|t| Some(t.load.throughput_rps));
+    Comparison {
+        subject: summary.subject.clone(),
+        baseline: baseline.into(),
+        workload: summary.workload.clone(),
+        step: summary.step,
+        connections: summary.connections,
+        tie: throughput_ratio.spread().is_some_and(|(low, high)| low <= 1.0 && 1.0 <= high),
+        throughput_ratio,
+        response_p99_ratio: ratio(&|t| t.load.response_time_us.p99),
+        cpu_per_request_ratio: ratio(&|t| t.server.cpu_us_per_request),
+    }
+}
+
+/// Four or more subjects whose peaks lie within 3 % of each other: something they share may be what is measured.
+#[must_use]
+pub fn same_numbers(rows: &[OverviewRow]) -> Option<Caveat> {
+    const ALIKE: f64 = 0.03;
+    const ENOUGH: usize = 4;
+    let mut peaks: Vec<(f64, &str)> =
+        rows.iter().filter_map(|r| Some((r.peak_rps.as_ref()?.median?, r.subject.as_str()))).collect();
+    peaks.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let alike = peaks.windows(ENOUGH).find(|w| w[ENOUGH - 1].0 <= w[0].0 * (1.0 + ALIKE))?;
+    let names: Vec<&str> = alike.iter().map(|(_, name)| *name).collect();
+    let message = format!(
+        "{} have nearly the same peak throughput, which different servers rarely have: look at what limited each.",
+        names.join(", ")
+    );
+    Some(Caveat::new("same_numbers", Severity::Warning, message, json!({"subjects": names})))
+}
+
+/// The overview as a table.
+#[must_use]
+pub fn overview_table(rows: &[OverviewRow]) -> Table {
+    let cells = |r: &OverviewRow| -> Vec<Value> {
+        vec![
+            json!(r.subject),
+            json!(r.language),
+            json!(r.peak_rps.as_ref().and_then(|p| p.median)),
+            json!(r.peak_rps.as_ref().and_then(|p| p.spread()).map(|s| s.0)),
+            json!(r.peak_rps.as_ref().and_then(|p| p.spread()).map(|s| s.1)),
+            json!(r.peak_connections),
+            json!(r.tie_group),
+            json!(r.response_p50_us),
+            json!(r.response_p99_us),
+            json!(r.cpu_us_per_request),
+            json!(r.memory_peak_bytes),
+            json!(r.startup_ms),
+            json!(r.errors),
+            json!(format!("{}/{}", r.checks_passed, r.checks)),
+            json!(r.limiter),
+            json!(r.absent),
+        ]
+    };
+    Table {
+        name: "overview",
+        title: "Overview",
+        columns: vec![
+            "subject",
+            "language",
+            "peak_rps",
+            "peak_rps_low",
+            "peak_rps_high",
+            "peak_connections",
+            "tie_group",
+            "response_p50_us",
+            "response_p99_us",
+            "cpu_us_per_request",
+            "memory_peak_bytes",
+            "startup_ms",
+            "errors",
+            "checks",
+            "limiter",
+            "absent",
+        ],
+        rows: rows.iter().map(cells).collect(),
+    }
+}
+
+/// Every trial as a row.
+#[must_use]
+pub fn trials_table(trials: &[TrialResult]) -> Table {
+    let cells = |t: &TrialResult| -> Vec<Value> {
+        let codes: Vec<&str> = t.caveats.iter().filter(|c| c.severity > Severity::Info).map(|c| c.code).collect();
+        vec![
+            json!(t.subject_id),
+            json!(t.workload),
+            json!(t.block),
+            json!(t.repeat),
+            json!(t.step.connections),
+            json!(t.step.streams),
+            json!(t.step.pipeline),
+            json!(t.step.rate),
+            json!(t.step.duration_s),
+            json!(t.valid),
+            json!(t.load.throughput_rps),
+            json!(t.load.exchanges.started),
+            json!(t.load.exchanges.completed),
+            json!(t.load.exchanges.failed),
+            json!(t.load.exchanges.dropped),
+            json!(t.load.exchanges.in_flight_at_end),
+            json!(t.load.response_time_us.p50),
+            json!(t.load.response_time_us.p90),
+            json!(t.load.response_time_us.p99),
+            json!(t.load.response_time_us.p99_9),
+            json!(t.load.response_time_us.max),
+            json!(t.load.service_time_us.p50),
+            json!(t.load.service_time_us.p99),
+            json!(t.load.send_lag_us.p99),
+            json!(t.server.cpu_us_per_request),
+            json!(t.server.cpu_user_s),
+            json!(t.server.cpu_sys_s),
+            json!(t.server.cpu_utilisation),
+            json!(t.server.throttled_s),
+            json!(t.server.memory_anon_bytes),
+            json!(t.server.memory_peak_bytes),
+            json!(t.server.rss_bytes),
+            json!(t.server.memory_mb_s_per_request),
+            json!(t.server.per_request.context_switches),
+            json!(t.load.client.busiest_thread_utilisation),
+            json!(t.load.client.cpu_us_per_exchange),
+            json!(t.limiter.resource),
+            json!(codes.join(" ")),
+        ]
+    };
+    Table { name: "trials", title: "Trials", columns: TRIAL_COLUMNS.to_vec(), rows: trials.iter().map(cells).collect() }
+}
+
+const TRIAL_COLUMNS: [&str; 38] = [
+    "subject",
+    "workload",
+    "block",
+    "repeat",
+    "connections",
+    "streams",
+    "pipeline",
+    "rate",
+    "duration_s",
+    "valid",
+    "throughput_rps",
+    "started",
+    "completed",
+    "failed",
+    "dropped",
+    "in_flight_at_end",
+    "response_p50_us",
+    "response_p90_us",
+    "response_p99_us",
+    "response_p99_9_us",
+    "response_max_us",
+    "service_p50_us",
+    "service_p99_us",
+    "send_lag_p99_us",
+    "server_cpu_us_per_request",
+    "server_cpu_user_s",
+    "server_cpu_sys_s",
+    "server_cpu_utilisation",
+    "server_throttled_s",
+    "server_memory_anon_bytes",
+    "server_memory_peak_bytes",
+    "server_rss_bytes",
+    "server_memory_mb_s_per_request",
+    "server_context_switches_per_request",
+    "generator_busiest_thread",
+    "generator_cpu_us_per_exchange",
+    "limiter",
+    "caveats",
+];

@@ -1,0 +1,172 @@
+//! `dyno doctor`: what this machine can and cannot measure, and how to mend it.
+
+use dyno_archive::Facts;
+use dyno_observer::cgroup::{Layout, Version};
+use dyno_observer::facts::{may_make_groups, read_facts};
+use dyno_report::text::Style;
+
+use crate::exit::Exit;
+use crate::terminal;
+
+/// One finding.
+struct Finding {
+    good: bool,
+    what: String,
+    seen: String,
+    /// How to get it, where it is not good.
+    mend: String,
+}
+
+pub fn run() -> anyhow::Result<Exit> {
+    let facts = read_facts(super::VERSION, super::COMMIT);
+    let findings = findings(&facts);
+    let style = terminal::style();
+    println!("dyno {} on {}", super::VERSION, machine(&facts));
+    println!();
+    for finding in &findings {
+        print_finding(finding, style);
+    }
+    let bad = findings.iter().filter(|f| !f.good).count();
+    println!();
+    match bad {
+        0 => println!("This machine can measure everything that this version of dyno knows of."),
+        n => println!("{n} of {} things are not as they could be. What cannot be measured is left out of reports and named there.", findings.len()),
+    }
+    Ok(Exit::Valid)
+}
+
+fn print_finding(f: &Finding, style: Style) {
+    let mark = match (f.good, style) {
+        (true, Style::Plain) => "ok ".into(),
+        (true, Style::Colour) => "\x1b[32mok\x1b[0m ".to_string(),
+        (false, Style::Plain) => "-- ".into(),
+        (false, Style::Colour) => "\x1b[33m--\x1b[0m ".into(),
+    };
+    println!("  {mark} {:<32} {}", f.what, f.seen);
+    if !f.good {
+        println!("      {:<32} → {}", "", f.mend);
+    }
+}
+
+fn machine(facts: &Facts) -> String {
+    let cpu = facts.cpu_model.as_deref().unwrap_or("an unknown CPU");
+    let kernel = facts.kernel.as_deref().unwrap_or("of unknown version");
+    format!("{} × {cpu}, Linux {kernel}", facts.cpus)
+}
+
+fn findings(facts: &Facts) -> Vec<Finding> {
+    let mut all = vec![driver(), cpus(facts), groups(facts), files(facts), ports(facts)];
+    all.push(tool_chain());
+    for missing in facts.missing.iter().filter(|m| !m.what.starts_with("CPU and memory limits")) {
+        all.push(Finding {
+            good: false,
+            what: missing.what.clone(),
+            seen: missing.why.clone(),
+            mend: missing.mend.clone(),
+        });
+    }
+    all.push(Finding {
+        good: facts.tick_accounting == Some(false),
+        what: "exact user and system time".into(),
+        seen: match facts.tick_accounting {
+            Some(true) => "sampled by the kernel's tick; the sum is exact".into(),
+            Some(false) => "measured".into(),
+            None => "not known".into(),
+        },
+        mend: "Boot with `nohz_full=` for the measured CPUs if the split matters to you.".into(),
+    });
+    all
+}
+
+fn driver() -> Finding {
+    let (kind, why_not) = dyno_driver::Kind::best();
+    Finding {
+        good: why_not.is_none(),
+        what: "io_uring".into(),
+        seen: match why_not {
+            None => "usable, with multishot receive and provided buffers".into(),
+            Some(error) => format!("not usable ({error}); loads go over {}", kind.name()),
+        },
+        mend: "Linux 6.0 or later, with kernel.io_uring_disabled = 0; containers often forbid it by seccomp.".into(),
+    }
+}
+
+fn cpus(facts: &Facts) -> Finding {
+    Finding {
+        good: facts.cpus >= 2,
+        what: "CPUs apart for server and load".into(),
+        seen: format!("{} may be used", facts.cpus),
+        mend: "Measure on a machine with two CPUs or more: server and generator slow each other on one.".into(),
+    }
+}
+
+fn groups(facts: &Facts) -> Finding {
+    let layout = Layout::read();
+    let good = layout.version() != Version::None && may_make_groups(&layout);
+    Finding {
+        good,
+        what: "control groups".into(),
+        seen: match (layout.version(), good) {
+            (Version::None, _) => "none with the cpu and memory controllers".into(),
+            (version, true) => format!("{}, may be made", version.name()),
+            (version, false) => format!("{}, but this user may not make any: no limits, no exact CPU and memory of a subject", version.name()),
+        },
+        mend: facts
+            .missing
+            .iter()
+            .find(|m| m.what.starts_with("CPU and memory limits"))
+            .map_or("Run dyno as root, or in a delegated group: `systemd-run --user --scope -p Delegate=yes dyno run …`.".into(), |m| m.mend.clone()),
+    }
+}
+
+fn files(facts: &Facts) -> Finding {
+    let limit = facts.open_files_limit.unwrap_or(0);
+    Finding {
+        good: limit >= 10_000,
+        what: "open files".into(),
+        seen: format!("{limit}: at most about {} connections", limit.saturating_sub(64)),
+        mend: "Raise it with `ulimit -n 65536`, or in /etc/security/limits.conf.".into(),
+    }
+}
+
+fn ports(facts: &Facts) -> Finding {
+    let range = facts.sysctls.iter().find(|(n, _)| n == "net.ipv4.ip_local_port_range").map(|(_, v)| v.clone());
+    let ports = range.as_ref().and_then(|r| {
+        let (from, to) = r.split_once(' ')?;
+        Some(to.parse::<u32>().ok()? - from.parse::<u32>().ok()?)
+    });
+    Finding {
+        good: ports.is_some_and(|p| p >= 20_000),
+        what: "local ports".into(),
+        seen: ports.map_or("not known".into(), |p| format!("{p} for connections to one address")),
+        mend: "Widen them: `sysctl net.ipv4.ip_local_port_range=\"15000 65000\"`.".into(),
+    }
+}
+
+fn tool_chain() -> Finding {
+    let folder = dyno_runner::suite::find_upwards(std::path::Path::new("."), "subjects");
+    let all = folder.as_deref().map(dyno_runner::subject::all);
+    match all {
+        Some(Ok(all)) => {
+            let unmet: Vec<String> = all.iter().filter(|d| d.unmet().is_some()).map(|d| d.name.clone()).collect();
+            Finding {
+                good: unmet.is_empty(),
+                what: "subjects".into(),
+                seen: if unmet.is_empty() {
+                    format!("all {} can be built here", all.len())
+                } else {
+                    format!("{} of {} cannot be built here: {}", unmet.len(), all.len(), unmet.join(", "))
+                },
+                mend: "`dyno subjects list` says what each needs.".into(),
+            }
+        }
+        Some(Err(error)) => Finding { good: false, what: "subjects".into(), seen: error.to_string(), mend: "Mend that file.".into() },
+        None => Finding {
+            good: true,
+            what: "subjects".into(),
+            seen: "no folder `subjects` here or above; suites name theirs".into(),
+            mend: String::new(),
+        },
+    }
+}
+

@@ -1,0 +1,64 @@
+//! One file per command.
+
+mod doctor;
+mod load;
+mod plan;
+mod report;
+mod run;
+mod subjects;
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::{Cli, Command, Places};
+use crate::exit::{Exit, bad};
+
+pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
+    match cli.command {
+        Command::Run(args) => run::run(args),
+        Command::Load(args) => load::run(*args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Subjects(args) => subjects::run(&args),
+        Command::Doctor => doctor::run(),
+        Command::ServeNull { port } => {
+            dyno_driver::null::serve(port)?;
+            Ok(Exit::Valid)
+        }
+    }
+}
+
+impl Places {
+    /// Where the subjects are: as asked, or found beside or above the suite, or above the current folder.
+    fn subjects_folder(&self, suite: Option<&Path>) -> anyhow::Result<PathBuf> {
+        if let Some(folder) = &self.subjects {
+            return Ok(folder.clone());
+        }
+        let beside = suite.and_then(Path::parent).map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
+        beside
+            .and_then(|place| dyno_runner::suite::find_upwards(place, "subjects"))
+            .or_else(|| dyno_runner::suite::find_upwards(Path::new("."), "subjects"))
+            .ok_or_else(|| {
+                bad("there is no folder `subjects` beside or above the suite or the current folder; name it with `--subjects FOLDER`")
+            })
+    }
+
+    /// Where builds are kept.
+    fn cache_folder(&self) -> anyhow::Result<PathBuf> {
+        if let Some(folder) = &self.cache {
+            std::fs::create_dir_all(folder)?;
+            return Ok(folder.canonicalize()?);
+        }
+        let base = std::env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
+            .unwrap_or_else(std::env::temp_dir);
+        let folder = base.join("dyno");
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| anyhow::anyhow!("{} cannot be made: {error}; name another folder with `--cache`", folder.display()))?;
+        Ok(folder)
+    }
+}
+
+/// dyno's own version, and the commit it was built from.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub const COMMIT: Option<&str> = option_env!("DYNO_COMMIT");

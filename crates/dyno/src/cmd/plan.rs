@@ -1,0 +1,64 @@
+//! `dyno plan SUITE`.
+
+use std::time::Duration;
+
+use dyno_archive::plan::{Order, Plan};
+use dyno_report::format::{micros, number};
+use dyno_runner::plan::{Overrides, expected_ns, resolve};
+use dyno_runner::suite::SuiteFile;
+use dyno_runner::units::cpu_list_text;
+
+use crate::cli::{LoadFormat, PlanArgs};
+use crate::exit::Exit;
+use crate::progress::clock;
+
+pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
+    let suite = SuiteFile::read(&args.suite)?;
+    let subjects = args.places.subjects_folder(Some(&args.suite))?;
+    let planned = resolve(suite, &subjects, &Overrides::default(), &dyno_runner::allowed_cpus())?;
+    match args.format {
+        LoadFormat::Json => println!("{}", serde_json::to_string_pretty(&planned.plan)?),
+        LoadFormat::Text => print!("{}", describe(&planned.plan)),
+    }
+    Ok(Exit::Valid)
+}
+
+fn describe(plan: &Plan) -> String {
+    let mut lines = vec![format!("{}  {}", plan.suite.name, plan.suite.description), String::new()];
+    let mut add = |name: &str, text: String| lines.push(format!("  {name:<12}{text}"));
+    let order = if plan.order == Order::Random { "in random order" } else { "in the suite's order" };
+    add("blocks", format!("{} of all subjects {order}, seed {}", plan.repeats, plan.seed));
+    for subject in &plan.subjects {
+        let state = subject.skipped.as_ref().map_or("ready".into(), |why| format!("skipped: {why}"));
+        add("subject", format!("{:<22} {state}", subject.id()));
+    }
+    for workload in &plan.workloads {
+        let expect = workload.expect_status.map_or("200–399".into(), |s| s.to_string());
+        let body = workload.expect_body.as_ref().map_or(String::new(), |b| format!(", a body of {} bytes", b.len()));
+        add("workload", format!("{}: {} {} over {}, expecting {expect}{body}", workload.name, workload.method, workload.path, workload.protocol));
+    }
+    for step in &plan.load.steps {
+        let rate = step.arrivals.rate().map_or("closed loop".into(), |r| format!("open loop, {} requests/s", number(r)));
+        add("step", format!("{} connections × {} in flight, {rate}", step.connections, step.pipeline));
+    }
+    let us = |ns: u64| micros(ns as f64 / 1e3);
+    add("each", format!("{} warm-up, {} measured, intervals of {}", us(plan.load.warmup_ns), us(plan.load.duration_ns), us(plan.load.interval_ns)));
+    let quota = plan.limits.cpus.map_or(String::new(), |c| format!(", quota {c} CPUs"));
+    let memory = plan.limits.memory_bytes.map_or(String::new(), |b| format!(", memory {b} bytes"));
+    add(
+        "placement",
+        format!(
+            "subjects on CPU {}{quota}{memory}; generator on CPU {} ({} × {})",
+            cpu_list_text(&plan.placement.subject),
+            cpu_list_text(&plan.placement.generator),
+            plan.load.driver,
+            plan.load.threads
+        ),
+    );
+    if !plan.placement.is_disjoint() {
+        add("!", "subjects and generator share CPUs: each slows the other".into());
+    }
+    add("trials", format!("{} in {} starts", plan.trials.len(), plan.launches.len()));
+    add("time", format!("about {}, builds not counted", clock(Duration::from_nanos(expected_ns(plan)))));
+    lines.join("\n") + "\n"
+}

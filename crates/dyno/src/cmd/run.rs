@@ -1,0 +1,146 @@
+//! `dyno run SUITE`.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use dyno_analysis::report::{Report, TrialResult};
+use dyno_archive::dir::{Header, Run, SCHEMA};
+use dyno_archive::{RunDir, TrialRecord};
+use dyno_runner::build::Built;
+use dyno_runner::plan::{Overrides, Planned, definitions_of, resolve};
+use dyno_runner::run::{Ended, Event, Interrupts, Runner, prepare};
+use dyno_runner::suite::SuiteFile;
+
+use super::report::{all_valid, print_paths, write_all};
+use crate::cli::{DriverArg, RunArgs};
+use crate::exit::Exit;
+use crate::progress::Progress;
+use crate::terminal;
+
+pub fn run(args: RunArgs) -> anyhow::Result<Exit> {
+    let interrupts = terminal::catch_interrupts("ending after this step is taken down; press Ctrl-C again to end at once")?;
+    let mut progress = Progress::new();
+    let cache = args.places.cache_folder()?;
+    let (planned, built, dir) = match &args.resume {
+        Some(path) => resume(path, &cache, &mut progress)?,
+        None => begin(&args, &cache, &mut progress)?,
+    };
+    let ended = walk(&planned, &built, &dir, &interrupts, &mut progress)?;
+    progress.end();
+    let report = dyno_analysis::report::report(&dir.read()?);
+    let paths = write_all(&dir, &report)?;
+    print!("{}", dyno_report::text::report(&report, terminal::style()));
+    print_paths(&paths);
+    if ended == Ended::Interrupted {
+        eprintln!("\nThe run was interrupted; what is finished is kept. Go on with:\n  dyno run --resume {}", dir.path().display());
+        return Ok(Exit::Failed);
+    }
+    Ok(exit(&report))
+}
+
+fn exit(report: &Report) -> Exit {
+    if report.trials.is_empty() || report.subjects.iter().any(|s| !s.failures.is_empty()) {
+        Exit::Failed
+    } else if all_valid(report) {
+        Exit::Valid
+    } else {
+        Exit::Invalid
+    }
+}
+
+type Prepared = (Planned, Vec<Option<Built>>, RunDir);
+
+fn begin(args: &RunArgs, cache: &Path, progress: &mut Progress) -> anyhow::Result<Prepared> {
+    let path = args.suite.as_deref().expect("clap asks for a suite or a run to resume");
+    let suite = SuiteFile::read(path)?;
+    let subjects = args.places.subjects_folder(Some(path))?;
+    let overrides = Overrides {
+        seed: args.seed,
+        repeats: args.repeats,
+        only: args.only.clone(),
+        driver: args.driver.map(|d| if d == DriverArg::Uring { "uring" } else { "epoll" }.into()),
+    };
+    let mut planned = resolve(suite, &subjects, &overrides, &dyno_runner::allowed_cpus())?;
+    let built = build_all(&mut planned, cache, progress);
+    let (id, started) = name_run(&planned.plan.suite.name);
+    let header = Header {
+        schema: SCHEMA.into(),
+        id: id.clone(),
+        started,
+        command: std::env::args().collect(),
+        plan: planned.plan.clone(),
+        facts: dyno_observer::facts::read_facts(super::VERSION, super::COMMIT),
+    };
+    let dir = RunDir::create(args.runs.join(id), &header)?;
+    Ok((planned, built, dir))
+}
+
+fn resume(path: &Path, cache: &Path, progress: &mut Progress) -> anyhow::Result<Prepared> {
+    let dir = RunDir::open(path)?;
+    let plan = dir.header()?.plan;
+    let definitions = definitions_of(&plan)?;
+    let mut planned = Planned { plan, definitions };
+    let built = build_all(&mut planned, cache, progress);
+    Ok((planned, built, dir))
+}
+
+fn build_all(planned: &mut Planned, cache: &Path, progress: &mut Progress) -> Vec<Option<Built>> {
+    let mut happened = Vec::new();
+    // The plan is being filled in while it is built, so the progress looks at a copy of what it was.
+    let before = planned.plan.clone();
+    let built = prepare(planned, cache, &mut |event| {
+        if let Event::Building { .. } = event {
+            progress.event(&before, &event, |_| None);
+        }
+        if let Event::Built { subject } = event {
+            happened.push(subject);
+        }
+    });
+    for subject in happened {
+        progress.event(&planned.plan, &Event::Built { subject }, |_| None);
+    }
+    built
+}
+
+fn walk(
+    planned: &Planned,
+    built: &[Option<Built>],
+    dir: &RunDir,
+    interrupts: &Interrupts,
+    progress: &mut Progress,
+) -> anyhow::Result<Ended> {
+    let header = dir.header()?;
+    progress.begin(&planned.plan, dir.read()?.trials.len());
+    let mut on = |event: Event<'_>| {
+        let record = match &event {
+            Event::TrialEnded { record, .. } => Some((*record).clone()),
+            _ => None,
+        };
+        progress.event(&planned.plan, &event, |_| record.and_then(|r| result_of(&header, r)));
+    };
+    let mut runner = Runner {
+        plan: &planned.plan,
+        definitions: &planned.definitions,
+        built,
+        dir,
+        interrupts,
+        on: &mut on,
+    };
+    Ok(runner.walk()?)
+}
+
+/// The result of one trial alone, for its line on the screen.
+fn result_of(header: &Header, record: TrialRecord) -> Option<TrialResult> {
+    let alone = Run { header: header.clone(), starts: Vec::new(), trials: vec![record] };
+    dyno_analysis::report::report(&alone).trials.pop()
+}
+
+/// `hello-20260102-030405`, and the same instant as RFC 3339.
+fn name_run(suite: &str) -> (String, String) {
+    let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let digits: String = started.chars().filter(char::is_ascii_digit).collect();
+    let safe: String =
+        suite.chars().map(|c| if c.is_alphanumeric() || c == '-' || c == '_' { c } else { '-' }).collect();
+    (format!("{safe}-{}-{}", &digits[..8], &digits[8..]), started)
+}
+

@@ -1,0 +1,48 @@
+//! Exit status: part of the contract for scripts.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// What the exit status says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: the result is valid.
+    Valid,
+    /// 1: the result is not valid, or a gate was missed.
+    Invalid,
+    /// 2: wrong usage or a bad file.
+    Usage,
+    /// 3: the machine or a subject failed.
+    Failed,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// An error whose fault is the user's input.
+#[derive(Debug)]
+pub struct BadInput(pub String);
+
+impl fmt::Display for BadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+/// Bad input as an error.
+pub fn bad(message: impl Into<String>) -> anyhow::Error {
+    BadInput(message.into()).into()
+}
+
+/// The status for an error: what the user wrote is 2, everything else 3.
+pub fn of(error: &anyhow::Error) -> Exit {
+    let is_input = error.is::<BadInput>()
+        || error.is::<dyno_runner::text::FileError>()
+        || error.is::<dyno_archive::OpenError>();
+    if is_input { Exit::Usage } else { Exit::Failed }
+}

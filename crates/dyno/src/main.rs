@@ -1,0 +1,27 @@
+//! dyno: arguments and wiring. It decides nothing; see ARCHITECTURE.md for where things are decided.
+
+mod cli;
+mod cmd;
+mod exit;
+mod progress;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(dyno_runner::launch::guard::ARGUMENT) {
+        dyno_runner::launch::guard::main(std::io::stdin().lock());
+        return ExitCode::SUCCESS;
+    }
+    terminal::die_quietly_on_closed_pipes();
+    match cmd::dispatch(cli::Cli::parse()) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            let exit = exit::of(&error);
+            eprintln!("dyno: {error:#}");
+            exit.into()
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Progress of a run, on standard error: a live line on a terminal, plain lines elsewhere.
+
+use std::time::{Duration, Instant};
+
+use dyno_analysis::report::TrialResult;
+use dyno_archive::plan::Plan;
+use dyno_archive::{Interval, Outcome, Phase};
+use dyno_report::format::{count, micros};
+use dyno_report::text::{self, Style};
+use dyno_runner::plan::expected_ns;
+use dyno_runner::run::Event;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::terminal;
+
+/// Shows one run.
+pub struct Progress {
+    bar: ProgressBar,
+    live: bool,
+    style: Style,
+    began: Instant,
+    expected: Duration,
+}
+
+impl Progress {
+    pub fn new() -> Progress {
+        let live = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        let bar = if live { ProgressBar::new(1) } else { ProgressBar::hidden() };
+        bar.set_style(
+            ProgressStyle::with_template("{prefix:.dim} {bar:24} {msg}").expect("a constant template is valid"),
+        );
+        Progress {
+            bar,
+            live,
+            style: terminal::progress_style(),
+            began: Instant::now(),
+            expected: Duration::ZERO,
+        }
+    }
+
+    /// The builds are over; the plan's clock begins.
+    pub fn begin(&mut self, plan: &Plan, already_done: usize) {
+        self.began = Instant::now();
+        self.expected = Duration::from_nanos(expected_ns(plan));
+        self.bar.set_length(plan.trials.len() as u64);
+        self.bar.set_position(already_done as u64);
+        self.bar.enable_steady_tick(Duration::from_millis(250));
+    }
+
+    pub fn event(&mut self, plan: &Plan, event: &Event<'_>, result: impl FnOnce(usize) -> Option<TrialResult>) {
+        match event {
+            Event::Building { subject } => self.now(&format!("building {}", plan.subjects[*subject].id())),
+            Event::Built { subject } => self.built(plan, *subject),
+            Event::Starting { launch } => {
+                let l = plan.launches[*launch];
+                self.bar.set_prefix(format!("{} · block {}/{}", plan.subjects[l.subject].id(), l.block + 1, plan.repeats));
+                self.now("starting and checking");
+            }
+            Event::TrialStarted { trial } => self.now(&format!("{} · begins", shape(plan, *trial))),
+            Event::Interval { trial, interval } => self.interval(plan, *trial, interval),
+            Event::TrialEnded { trial, .. } => {
+                self.bar.inc(1);
+                if let Some(result) = result(*trial) {
+                    self.line(&text::trial_line(&result, self.style));
+                }
+            }
+            Event::Failed { launch, failure } => {
+                let id = plan.subjects[plan.launches[*launch].subject].id();
+                let message = failure.message.lines().next().unwrap_or_default();
+                self.line(&format!("{id:<22} {}: {message}", failure.kind.name()));
+            }
+            Event::LaunchEnded { .. } => {}
+        }
+    }
+
+    fn built(&self, plan: &Plan, subject: usize) {
+        let subject = &plan.subjects[subject];
+        if let Some(why) = &subject.build_failed {
+            self.line(&format!("{:<22} build failed: {why}", subject.id()));
+        } else if let Some(build) = subject.build.as_ref().filter(|b| !b.cached) {
+            self.line(&format!("{:<22} built in {}", subject.id(), micros(build.wall_ns as f64 / 1e3)));
+        }
+    }
+
+    fn interval(&self, plan: &Plan, trial: usize, interval: &Interval) {
+        let phase = match interval.phase {
+            Phase::Warmup => "warm-up",
+            Phase::Measured => "measured",
+            Phase::Drain => return,
+        };
+        let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
+        let ok = interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
+        let p99 = interval.times.response.at(0.99).map_or("–".into(), |ns| micros(ns as f64 / 1e3));
+        self.now(&format!(
+            "{} · {phase} · {}/s · p99 {p99}",
+            shape(plan, trial),
+            count((ok as f64 / seconds) as u64)
+        ));
+    }
+
+    fn now(&self, message: &str) {
+        let left = self.expected.saturating_sub(self.began.elapsed());
+        let left = if left.is_zero() { String::new() } else { format!(" · {} left", clock(left)) };
+        self.bar.set_message(format!("{message}{left}"));
+    }
+
+    fn line(&self, text: &str) {
+        if self.live {
+            self.bar.println(text);
+        } else {
+            eprintln!("{text}");
+        }
+    }
+
+    pub fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn shape(plan: &Plan, trial: usize) -> String {
+    let step = plan.load.steps[plan.trials[trial].step];
+    let pipeline = if step.pipeline > 1 { format!(" × {}", step.pipeline) } else { String::new() };
+    let rate = step.arrivals.rate().map_or(String::new(), |r| format!(" at {}/s", count(r as u64)));
+    format!("{} connections{pipeline}{rate}", step.connections)
+}
+
+/// Minutes and seconds.
+pub fn clock(time: Duration) -> String {
+    let s = time.as_secs();
+    if s >= 60 { format!("{} min {:02} s", s / 60, s % 60) } else { format!("{s} s") }
+}

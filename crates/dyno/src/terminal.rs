@@ -1,0 +1,45 @@
+//! What the terminal is and wants.
+
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+
+use dyno_report::text::Style;
+use dyno_runner::run::Interrupts;
+
+/// Colours on standard output: only on a terminal, and not if `NO_COLOR` is set.
+pub fn style() -> Style {
+    let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    if wanted && std::io::stdout().is_terminal() { Style::Colour } else { Style::Plain }
+}
+
+/// Colours on standard error.
+pub fn progress_style() -> Style {
+    let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    if wanted && std::io::stderr().is_terminal() { Style::Colour } else { Style::Plain }
+}
+
+/// Counts Ctrl-C and SIGTERM. The first is announced by `say`.
+pub fn catch_interrupts(say: &'static str) -> anyhow::Result<Arc<Interrupts>> {
+    let interrupts = Arc::new(Interrupts::new());
+    let counted = Arc::clone(&interrupts);
+    ctrlc::set_handler(move || {
+        if counted.raise() == 1 {
+            eprintln!("\n{say}");
+        }
+    })?;
+    Ok(interrupts)
+}
+
+/// `dyno … | head` ends like any other tool, without a panic about the closed pipe.
+pub fn die_quietly_on_closed_pipes() {
+    std::panic::set_hook({
+        let usual = std::panic::take_hook();
+        Box::new(move |panic| {
+            let text = panic.payload().downcast_ref::<String>().map(String::as_str).unwrap_or_default();
+            if text.contains("Broken pipe") {
+                std::process::exit(0);
+            }
+            usual(panic);
+        })
+    });
+}

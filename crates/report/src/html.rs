@@ -1,0 +1,3 @@
+//! stub to be replaced
+#[must_use]
+pub fn render(report: &dyno_analysis::Report) -> String { crate::json(report) }

@@ -1,0 +1,61 @@
+//! Every sentence and pixel of a report is produced here: text, Markdown, CSV, JSON and HTML, from the one result
+//! that `dyno-analysis` computes. No statistics here, and none in the viewer.
+#![forbid(unsafe_code)]
+
+pub mod answer;
+pub mod csv;
+pub mod format;
+pub mod html;
+pub mod markdown;
+pub mod text;
+
+use dyno_analysis::Report;
+
+/// The forms a report can take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Html,
+    Text,
+    Markdown,
+    Csv,
+    Json,
+}
+
+impl Format {
+    pub const ALL: [Format; 5] = [Format::Html, Format::Text, Format::Markdown, Format::Csv, Format::Json];
+
+    /// As `--format` spells it; also the file's extension.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::Html => "html",
+            Format::Text => "text",
+            Format::Markdown => "md",
+            Format::Csv => "csv",
+            Format::Json => "json",
+        }
+    }
+
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Format> {
+        Format::ALL.into_iter().find(|f| f.name() == name)
+    }
+}
+
+/// Renders a report.
+#[must_use]
+pub fn render(report: &Report, format: Format) -> String {
+    match format {
+        Format::Html => html::render(report),
+        Format::Text => text::report(report, text::Style::Plain),
+        Format::Markdown => markdown::render(report),
+        Format::Csv => csv::render(report),
+        Format::Json => json(report),
+    }
+}
+
+/// The report as JSON, for programs.
+#[must_use]
+pub fn json(report: &Report) -> String {
+    serde_json::to_string_pretty(report).expect("reports hold nothing that JSON cannot")
+}

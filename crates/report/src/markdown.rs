@@ -1,0 +1,143 @@
+//! The report as Markdown, for pull requests and wikis.
+
+use std::fmt::Write as _;
+
+use dyno_analysis::report::{Report, SubjectResult};
+use dyno_analysis::summary::{OverviewRow, Summary};
+
+use crate::answer;
+use crate::format::{bytes, count, micros, number, or_dash, percent};
+
+/// Renders the report.
+#[must_use]
+pub fn render(report: &Report) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "# {}\n", report.run.suite);
+    if !report.run.description.is_empty() {
+        let _ = writeln!(out, "{}\n", report.run.description);
+    }
+    for sentence in answer::sentences(report) {
+        let _ = writeln!(out, "**{sentence}**\n");
+    }
+    for caveat in &report.caveats {
+        let _ = writeln!(out, "- {}", caveat.message);
+    }
+    let _ = writeln!(out, "\n## Overview\n\n{}", overview(&report.overview));
+    let _ = writeln!(out, "## Steps\n\n{}", steps(&report.summaries));
+    let _ = writeln!(out, "## Start-up and stop\n\n{}", startup(&report.subjects));
+    let _ = writeln!(out, "## Checks\n\n{}", checks(&report.subjects));
+    let _ = writeln!(out, "## Machine\n\n{}", machine(report));
+    out
+}
+
+fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let rule = format!("|{}\n", " --- |".repeat(head.len()));
+    let head: Vec<String> = head.iter().map(ToString::to_string).collect();
+    // A bar or a line break inside a cell would end it.
+    let clean = |row: Vec<String>| row.iter().map(|c| c.replace('|', "\\|").replace('\n', " ")).collect::<Vec<_>>();
+    line(&head) + &rule + &rows.map(|row| line(&clean(row))).collect::<String>()
+}
+
+fn overview(rows: &[OverviewRow]) -> String {
+    let cells = |r: &OverviewRow| {
+        vec![
+            format!("{}{}", r.title, if r.control { " (control)" } else { "" }),
+            r.language.clone(),
+            or_dash(r.peak_rps.as_ref().and_then(|p| p.median), number),
+            or_dash(r.peak_rps.as_ref().and_then(|p| p.spread()), |(a, b)| format!("{}–{}", number(a), number(b))),
+            or_dash(r.tie_group, |g| g.to_string()),
+            or_dash(r.response_p50_us, micros),
+            or_dash(r.response_p99_us, micros),
+            or_dash(r.cpu_us_per_request, micros),
+            or_dash(r.memory_peak_bytes, bytes),
+            or_dash(r.startup_ms, |ms| micros(ms * 1e3)),
+            count(r.errors),
+            format!("{}/{}", r.checks_passed, r.checks),
+            r.absent.clone().or(r.limiter_sentence.clone()).unwrap_or_else(|| "–".into()),
+        ]
+    };
+    let reference = rows.first().map_or(0, |r| r.reference_connections);
+    let (p50, p99) = (format!("p50 at {reference}"), format!("p99 at {reference}"));
+    let head = [
+        "Subject", "Language", "Peak requests/s", "Range", "Tie group", &p50, &p99, "CPU per request", "Memory", "Start-up",
+        "Errors", "Checks", "Limited by",
+    ];
+    table(&head, rows.iter().map(cells))
+}
+
+fn steps(summaries: &[Summary]) -> String {
+    let cells = |s: &Summary| {
+        vec![
+            s.subject.clone(),
+            s.workload.clone(),
+            s.connections.to_string(),
+            s.pipeline.to_string(),
+            or_dash(s.rate, number),
+            or_dash(s.throughput_rps.median, number),
+            s.throughput_rps.values.iter().map(|v| number(*v)).collect::<Vec<_>>().join(" "),
+            or_dash(s.response_p50_us.median, micros),
+            or_dash(s.response_p99_us.median, micros),
+            or_dash(s.cpu_us_per_request.median, micros),
+            or_dash(s.memory_bytes.median, bytes),
+            or_dash(s.memory_mb_s_per_request.median, |m| format!("{} kB·s", number(m * 1e3))),
+            or_dash(s.error_share.median, percent),
+            format!("{} of {}", s.trials - s.invalid, s.trials),
+            s.limiter_sentence.clone(),
+        ]
+    };
+    let head = [
+        "Subject", "Workload", "Connections", "Pipeline", "Rate", "Requests/s", "Repeats", "p50", "p99", "CPU per request",
+        "Memory", "Memory·time per request", "Errors", "Valid", "Limited by",
+    ];
+    table(&head, summaries.iter().map(cells))
+}
+
+fn startup(subjects: &[SubjectResult]) -> String {
+    let ms = |v: f64| micros(v * 1e3);
+    let cells = |s: &SubjectResult| {
+        let all = s.startup_ms.first_answer.values.iter().map(|v| ms(*v)).collect::<Vec<_>>().join(" ");
+        vec![
+            s.title.clone(),
+            or_dash(s.version.clone(), |v| v),
+            or_dash(s.startup_ms.listening.median, ms),
+            or_dash(s.startup_ms.first_answer.median, ms),
+            all,
+            or_dash(s.startup_ms.cpu.median, ms),
+            or_dash(s.stop_ms.median, ms),
+            s.stop_killed.to_string(),
+        ]
+    };
+    let head =
+        ["Subject", "Version", "Listening", "First right answer", "Repeats", "CPU by then", "Stop", "Had to be killed"];
+    table(&head, subjects.iter().map(cells))
+}
+
+fn checks(subjects: &[SubjectResult]) -> String {
+    let rows = subjects.iter().flat_map(|s| {
+        s.checks.iter().map(move |c| {
+            let verdict = if c.ok { "right" } else { "**wrong**" };
+            vec![s.title.clone(), c.name.clone(), verdict.into(), format!("{}/{}", c.passed, c.passed + c.failed), c.detail.clone()]
+        })
+    });
+    table(&["Subject", "Check", "Verdict", "Passed", "Detail"], rows)
+}
+
+fn machine(report: &Report) -> String {
+    let facts = &report.run.facts;
+    let text = |t: &Option<String>| t.clone().unwrap_or_else(|| "not known".into());
+    let rows = [
+        ("CPU", format!("{} × {}", facts.cpus, text(&facts.cpu_model))),
+        ("Memory", or_dash(facts.memory_bytes, |b| bytes(b as f64))),
+        ("Kernel", text(&facts.kernel)),
+        ("System", text(&facts.os)),
+        ("Virtualisation", text(&facts.virtualisation)),
+        ("Governor", text(&facts.governor)),
+        ("Clock source", text(&facts.clock_source)),
+        ("Control groups", facts.cgroup.clone()),
+        ("dyno", facts.dyno_version.clone()),
+        ("Seed", report.run.seed.to_string()),
+        ("Again", format!("`{}`", report.run.command.join(" "))),
+    ];
+    table(&["What", "Value"], rows.into_iter().map(|(what, value)| vec![what.to_string(), value]))
+}

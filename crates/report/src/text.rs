@@ -1,0 +1,284 @@
+//! Reports for a terminal: aligned, no noise, colours only where asked for.
+
+use std::fmt::Write as _;
+
+use dyno_analysis::report::{Report, TrialResult};
+use dyno_analysis::summary::OverviewRow;
+use dyno_analysis::{Caveat, LoadResult, Severity};
+use dyno_archive::Outcome;
+
+use crate::answer;
+use crate::format::{bytes, count, micros, number, or_dash, percent};
+
+/// Whether to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    Plain,
+    Colour,
+}
+
+impl Style {
+    fn paint(self, code: &str, text: &str) -> String {
+        match self {
+            Style::Plain => text.to_string(),
+            Style::Colour => format!("\x1b[{code}m{text}\x1b[0m"),
+        }
+    }
+
+    fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    fn of(self, severity: Severity, text: &str) -> String {
+        match severity {
+            Severity::Info => self.dim(text),
+            Severity::Warning => self.paint("33", text),
+            Severity::Invalid => self.paint("31;1", text),
+        }
+    }
+}
+
+/// The end of `dyno load`.
+#[must_use]
+pub fn load(result: &LoadResult, style: Style) -> String {
+    let mut out = String::new();
+    let mut line = |name: &str, text: String| {
+        let _ = writeln!(out, "  {}{text}", style.dim(&format!("{name:<10}")));
+    };
+    line("valid", verdict(result, style));
+    let ok = result.outcomes.get(Outcome::Ok.name()).copied().unwrap_or(0);
+    let started = result.exchanges.started;
+    let bad = started - ok.min(started) - result.exchanges.in_flight_at_end;
+    line(
+        "rate",
+        format!("{:<28}{} ok      {} failed", format!("{} requests/s", count(result.throughput_rps.round() as u64)), count(ok), count(bad)),
+    );
+    let r = &result.response_time_us;
+    line("response", spread(&[("p50", r.p50), ("p90", r.p90), ("p99", r.p99), ("p99.9", r.p99_9), ("max", r.max)]));
+    let s = &result.service_time_us;
+    line("service", format!("{}      send lag p99 {}", spread(&[("p50", s.p50), ("p99", s.p99)]), or_dash(result.send_lag_us.p99, micros)));
+    line("wire", wire(result));
+    line("client", client(result));
+    if bad > 0 {
+        line("errors", errors(result));
+    }
+    let head = format!(
+        "  {}  {}      {}\n\n",
+        style.bold("dyno load"),
+        result.config.url,
+        style.dim(&shape(result))
+    );
+    out.push('\n');
+    for caveat in result.caveats.iter().filter(|c| c.severity > Severity::Info) {
+        let _ = writeln!(out, "  {} {}", style.of(caveat.severity, "!"), wrap(&caveat.message, 96, "    "));
+    }
+    for caveat in result.caveats.iter().filter(|c| c.severity == Severity::Info) {
+        let _ = writeln!(out, "  {} {}", style.dim("·"), wrap(&caveat.message, 96, "    "));
+    }
+    format!("{head}{}", out.trim_end_matches('\n')) + "\n"
+}
+
+fn verdict(result: &LoadResult, style: Style) -> String {
+    let warnings = result.caveats.iter().filter(|c| c.severity == Severity::Warning).count();
+    match (result.valid, warnings) {
+        (false, _) => style.of(Severity::Invalid, "no: do not use these numbers"),
+        (true, 0) => "yes".into(),
+        (true, 1) => "yes, with one warning".into(),
+        (true, n) => format!("yes, with {n} warnings"),
+    }
+}
+
+fn shape(result: &LoadResult) -> String {
+    let c = &result.config;
+    let model = match (c.rate, c.arrival) {
+        (Some(rate), Some(arrival)) => format!("open loop {} requests/s, {arrival}", number(rate)),
+        _ => "closed loop".into(),
+    };
+    let pipeline = if c.pipeline > 1 { format!(" × {} pipelined", c.pipeline) } else { String::new() };
+    let driver = if c.driver == "uring" { "io_uring" } else { &c.driver };
+    format!(
+        "{} · {} connections{pipeline} · {model} · {} · {driver} × {}",
+        c.protocol,
+        c.connections,
+        micros(result.duration_s * 1e6),
+        result.client.threads
+    )
+}
+
+fn spread(values: &[(&str, Option<f64>)]) -> String {
+    let shown: Vec<String> = values.iter().map(|(name, us)| format!("{name} {}", or_dash(*us, micros))).collect();
+    shown.join("   ")
+}
+
+fn wire(result: &LoadResult) -> String {
+    let answers = result.exchanges.completed.max(1) as f64;
+    format!(
+        "{} in per response   {} segments per response   {} retransmits",
+        bytes(result.bytes.received as f64 / answers),
+        or_dash(result.tcp.data_segments_per_response, |s| format!("{s:.2}")),
+        or_dash(result.tcp.retransmits, count)
+    )
+}
+
+fn client(result: &LoadResult) -> String {
+    let c = &result.client;
+    format!(
+        "{} CPU per request   {} of one thread   {}",
+        or_dash(c.cpu_us_per_exchange, micros),
+        percent(c.busiest_thread_utilisation),
+        or_dash(c.rss_peak_bytes, |b| bytes(b as f64))
+    )
+}
+
+fn errors(result: &LoadResult) -> String {
+    let classes = Outcome::ALL.iter().filter(|o| **o != Outcome::Ok);
+    let shown: Vec<String> = classes
+        .filter_map(|o| Some((o.name(), *result.outcomes.get(o.name())?)))
+        .filter(|(_, n)| *n > 0)
+        .map(|(name, n)| format!("{} {name}", count(n)))
+        .collect();
+    let kinds: Vec<String> = result.protocol_errors.iter().map(|(k, n)| format!("{} × {k}", count(*n))).collect();
+    if kinds.is_empty() { shown.join("   ") } else { format!("{}   ({})", shown.join("   "), kinds.join("; ")) }
+}
+
+/// Breaks a long line at blanks; later lines begin with `indent`.
+fn wrap(text: &str, width: usize, indent: &str) -> String {
+    let mut out = String::new();
+    let mut at = 0;
+    for word in text.split(' ') {
+        let len = word.chars().count();
+        if at > 0 && at + 1 + len > width {
+            out.push('\n');
+            out.push_str(indent);
+            at = 0;
+        } else if at > 0 {
+            out.push(' ');
+            at += 1;
+        }
+        out.push_str(word);
+        at += len;
+    }
+    out
+}
+
+/// One line for a trial that has ended.
+#[must_use]
+pub fn trial_line(trial: &TrialResult, style: Style) -> String {
+    let head = format!("{:<22} repeat {}  {:>5} conn", trial.subject_id, trial.repeat, trial.step.connections);
+    let rate = format!("{:>9}/s", count(trial.load.throughput_rps.round() as u64));
+    let p = &trial.load.response_time_us;
+    let cpu = or_dash(trial.server.cpu_us_per_request, |us| format!("{} CPU", micros(us)));
+    let times = format!("p50 {:>8}  p99 {:>8}  {cpu:>13}", or_dash(p.p50, micros), or_dash(p.p99, micros));
+    let limit = serde_json::to_value(trial.limiter.resource).ok();
+    let limit = limit.as_ref().and_then(|v| v.as_str()).unwrap_or_default().replace('_', " ");
+    let worst = trial.caveats.iter().find(|c| c.severity > Severity::Info);
+    let doubt = worst.map_or(String::new(), |c| format!("  {}", style.of(c.severity, c.code)));
+    format!("{head}  {rate}  {times}  {}{doubt}", style.dim(&format!("limit: {limit}")))
+}
+
+/// A whole report: the answer, what touches everything, the overview.
+#[must_use]
+pub fn report(report: &Report, style: Style) -> String {
+    let mut out = String::new();
+    for sentence in answer::sentences(report) {
+        let _ = writeln!(out, "{}", style.bold(&wrap(&sentence, 110, "")));
+    }
+    out.push('\n');
+    out.push_str(&overview(&report.overview, style));
+    out.push('\n');
+    for caveat in &report.caveats {
+        let _ = writeln!(out, "{}", caveat_line(caveat, style));
+    }
+    for subject in &report.subjects {
+        for failure in &subject.failures {
+            let when = if failure.repeat > 0 { format!(" in repeat {}", failure.repeat) } else { String::new() };
+            let _ = writeln!(
+                out,
+                "{} {} {}{when}: {}",
+                style.of(Severity::Invalid, "✗"),
+                subject.title,
+                failure.failure.kind.name(),
+                failure.failure.message
+            );
+            for line in failure.log_tail.iter().flat_map(|t| t.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev()) {
+                let _ = writeln!(out, "    {}", style.dim(line));
+            }
+        }
+        if let Some(why) = &subject.skipped {
+            let _ = writeln!(out, "{} {} was skipped: {why}", style.of(Severity::Warning, "–"), subject.title);
+        }
+    }
+    out
+}
+
+fn caveat_line(caveat: &Caveat, style: Style) -> String {
+    let mark = if caveat.severity == Severity::Info { style.dim("·") } else { style.of(caveat.severity, "!") };
+    format!("{mark} {}", wrap(&caveat.message, 108, "  "))
+}
+
+fn overview(rows: &[OverviewRow], style: Style) -> String {
+    let reference = rows.first().map_or(0, |r| r.reference_connections);
+    let head = [
+        "subject".to_string(),
+        "peak req/s".into(),
+        "range".into(),
+        "tie".into(),
+        format!("p50 @{reference}"),
+        format!("p99 @{reference}"),
+        "CPU/req".into(),
+        "memory".into(),
+        "start-up".into(),
+        "errors".into(),
+        "checks".into(),
+        "limited by".into(),
+    ];
+    let mut table: Vec<Vec<String>> = vec![head.to_vec()];
+    table.extend(rows.iter().map(overview_cells));
+    align(&table, style)
+}
+
+fn overview_cells(r: &OverviewRow) -> Vec<String> {
+    let limiter = r.limiter.and_then(|l| serde_json::to_value(l).ok());
+    let limiter = limiter.as_ref().and_then(|v| v.as_str()).unwrap_or("–").replace('_', " ");
+    let name = if r.control { format!("{} (control)", r.subject) } else { r.subject.clone() };
+    vec![
+        name,
+        or_dash(r.peak_rps.as_ref().and_then(|p| p.median), number),
+        or_dash(r.peak_rps.as_ref().and_then(|p| p.spread()), |(a, b)| format!("{}–{}", number(a), number(b))),
+        or_dash(r.tie_group, |g| g.to_string()),
+        or_dash(r.response_p50_us, micros),
+        or_dash(r.response_p99_us, micros),
+        or_dash(r.cpu_us_per_request, micros),
+        or_dash(r.memory_peak_bytes, bytes),
+        or_dash(r.startup_ms, |ms| micros(ms * 1e3)),
+        count(r.errors),
+        format!("{}/{}", r.checks_passed, r.checks),
+        r.absent.as_ref().map_or(limiter, |why| why.chars().take(60).collect()),
+    ]
+}
+
+/// Columns as wide as their widest cell; the first and the last read from the left, the others from the right.
+fn align(table: &[Vec<String>], style: Style) -> String {
+    let columns = table[0].len();
+    let width = |c: usize| table.iter().map(|row| row[c].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut out = String::new();
+    for (i, row) in table.iter().enumerate() {
+        let cells: Vec<String> = row
+            .iter()
+            .enumerate()
+            .map(|(c, cell)| {
+                let pad = " ".repeat(widths[c] - cell.chars().count());
+                if c == 0 || c == columns - 1 { format!("{cell}{pad}") } else { format!("{pad}{cell}") }
+            })
+            .collect();
+        let line = cells.join("  ");
+        let line = line.trim_end();
+        let _ = writeln!(out, "{}", if i == 0 { style.dim(line) } else { line.to_string() });
+    }
+    out
+}

@@ -1,0 +1,263 @@
+//! From a suite to a plan in which nothing is implicit.
+
+use std::path::{Path, PathBuf};
+
+use dyno_archive::plan::{Launch, Load, Order, Placement, Plan, Subject, Trial};
+use dyno_engine::rng::Rng;
+
+use crate::subject::{self, Definition};
+use crate::suite::{SuiteFile, Wanted};
+use crate::text::{FileError, nearest};
+
+/// What the command line adds to a suite.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    pub seed: Option<u64>,
+    pub repeats: Option<u32>,
+    /// Only these subjects, if any are named.
+    pub only: Vec<String>,
+    pub driver: Option<String>,
+}
+
+/// A plan, and the definitions of its subjects in the same order.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    pub plan: Plan,
+    pub definitions: Vec<Definition>,
+}
+
+/// Resolves a suite. Runs the requirement tests of its subjects, but builds and starts nothing.
+pub fn resolve(
+    suite: SuiteFile,
+    subjects_folder: &Path,
+    overrides: &Overrides,
+    allowed_cpus: &[u32],
+) -> Result<Planned, FileError> {
+    let path = PathBuf::from(&suite.suite.path);
+    let mut wanted = suite.subjects.clone();
+    if !overrides.only.is_empty() {
+        check_only(&overrides.only, &wanted).map_err(|m| FileError::whole(&path, m))?;
+        wanted.retain(|w| overrides.only.contains(&w.name) || overrides.only.contains(&id_of(w)));
+    }
+    let definitions = wanted
+        .iter()
+        .map(|w| find(w, subjects_folder, &suite.suite.source, &path))
+        .collect::<Result<Vec<_>, _>>()?;
+    let subjects: Vec<Subject> = wanted.iter().zip(&definitions).map(|(w, d)| planned_subject(w, d)).collect();
+    for (i, subject) in subjects.iter().enumerate() {
+        if subjects[..i].iter().any(|s| s.id() == subject.id()) {
+            let message = format!("subject {:?} is listed twice; list it once, or give one a `variant`", subject.id());
+            return Err(FileError::whole(&path, message));
+        }
+    }
+    if let Some(baseline) = suite.report.baseline.as_ref().filter(|_| overrides.only.is_empty()) {
+        if !subjects.iter().any(|s| s.id() == *baseline) {
+            return Err(FileError::whole(&path, format!("the baseline {baseline:?} is not among the subjects")));
+        }
+    }
+    let seed = overrides.seed.or(suite.seed).unwrap_or_else(dyno_observer::monotonic_ns);
+    let repeats = overrides.repeats.unwrap_or(suite.repeats);
+    let launches = order_launches(subjects.len(), repeats, suite.order, seed);
+    let placement = place(suite.cpuset, allowed_cpus);
+    let threads = suite.load.threads.unwrap_or(placement.generator.len() as u32);
+    let load = Load {
+        warmup_ns: suite.load.warmup_ns,
+        duration_ns: suite.load.duration_ns,
+        interval_ns: suite.load.interval_ns,
+        timeout_ns: suite.load.timeout_ns,
+        connect_timeout_ns: suite.load.connect_timeout_ns,
+        requests_per_connection: suite.load.requests_per_connection,
+        threads,
+        driver: overrides.driver.clone().or(suite.load.driver).unwrap_or_else(|| dyno_driver::Kind::best().0.name().into()),
+        steps: suite.load.steps,
+    };
+    let trials = list_trials(launches.len(), suite.workloads.len(), load.steps.len());
+    let plan = Plan {
+        suite: suite.suite,
+        subjects_folder: subjects_folder.display().to_string(),
+        seed,
+        repeats,
+        order: suite.order,
+        limits: suite.limits,
+        placement,
+        subjects,
+        workloads: suite.workloads,
+        load,
+        launches,
+        trials,
+        report: suite.report,
+        cost: suite.cost,
+    };
+    Ok(Planned { plan, definitions })
+}
+
+/// The definitions of an archived plan, for resuming it.
+pub fn definitions_of(plan: &Plan) -> Result<Vec<Definition>, FileError> {
+    let folder = Path::new(&plan.subjects_folder);
+    plan.subjects
+        .iter()
+        .map(|s| {
+            let definition = Definition::read(&folder.join(&s.name))?;
+            match &s.variant {
+                Some(variant) => definition.with_variant(variant).map_err(|m| FileError::whole(folder, m)),
+                None => Ok(definition),
+            }
+        })
+        .collect()
+}
+
+fn check_only(only: &[String], wanted: &[Wanted]) -> Result<(), String> {
+    let known: Vec<String> = wanted.iter().flat_map(|w| [w.name.clone(), id_of(w)]).collect();
+    match only.iter().find(|name| !known.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(match nearest(name, known.iter().map(String::as_str)) {
+            Some(near) => format!("the suite has no subject {name:?}; did you mean {near:?}?"),
+            None => format!("the suite has no subject {name:?}; it has {}", known.join(", ")),
+        }),
+    }
+}
+
+fn id_of(wanted: &Wanted) -> String {
+    match &wanted.variant {
+        Some(variant) => format!("{}/{variant}", wanted.name),
+        None => wanted.name.clone(),
+    }
+}
+
+fn find(wanted: &Wanted, folder: &Path, source: &str, suite: &Path) -> Result<Definition, FileError> {
+    let place = folder.join(&wanted.name);
+    if !place.join("subject.toml").is_file() {
+        let all = subject::all(folder)?;
+        let hint = match nearest(&wanted.name, all.iter().map(|d| d.name.as_str())) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => "`dyno subjects list` shows which there are".into(),
+        };
+        let message = format!("there is no subject {:?} in {}; {hint}", wanted.name, folder.display());
+        let quoted = format!("\"{}", wanted.name);
+        return Err(match source.find(&quoted) {
+            Some(at) => FileError::at(suite, source, at + 1..at + quoted.len(), message),
+            None => FileError::whole(suite, message),
+        });
+    }
+    let mut definition = Definition::read(&place)?;
+    if let Some(variant) = &wanted.variant {
+        definition = definition.with_variant(variant).map_err(|m| FileError::whole(suite, m))?;
+    }
+    definition.start.env.extend(wanted.env.clone());
+    Ok(definition)
+}
+
+fn planned_subject(wanted: &Wanted, definition: &Definition) -> Subject {
+    Subject {
+        name: wanted.name.clone(),
+        variant: wanted.variant.clone(),
+        title: definition.title.clone(),
+        language: definition.language.clone(),
+        description: definition.description.clone(),
+        env: wanted.env.clone(),
+        version: None,
+        build: None,
+        control: definition.is_control(),
+        skipped: unsupported(definition).or_else(|| definition.unmet()),
+        build_failed: None,
+    }
+}
+
+fn unsupported(definition: &Definition) -> Option<String> {
+    if !definition.protocols.iter().any(|p| p == "h1") {
+        return Some(format!("it speaks {}, which this version of dyno cannot load", definition.protocols.join(", ")));
+    }
+    ["{cert}", "{key}"].iter().find(|p| definition.uses(p)).map(|p| {
+        format!("its start needs {p}, and this version of dyno makes no certificates")
+    })
+}
+
+/// All subjects once per block, in an order drawn for each block.
+fn order_launches(subjects: usize, repeats: u32, order: Order, seed: u64) -> Vec<Launch> {
+    let mut rng = Rng::new(seed);
+    let mut launches = Vec::new();
+    for block in 0..repeats {
+        let mut of_block: Vec<usize> = (0..subjects).collect();
+        if order == Order::Random {
+            rng.shuffle(&mut of_block);
+        }
+        launches.extend(of_block.into_iter().map(|subject| Launch { subject, block }));
+    }
+    launches
+}
+
+fn list_trials(launches: usize, workloads: usize, steps: usize) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for launch in 0..launches {
+        for workload in 0..workloads {
+            trials.extend((0..steps).map(|step| Trial { launch, workload, step }));
+        }
+    }
+    trials
+}
+
+/// Subject and generator apart where there are CPUs enough: the generator takes the last ones, one in four and at
+/// least one.
+fn place(cpuset: Option<Vec<u32>>, allowed: &[u32]) -> Placement {
+    if let Some(subject) = cpuset {
+        let rest: Vec<u32> = allowed.iter().copied().filter(|cpu| !subject.contains(cpu)).collect();
+        let generator = if rest.is_empty() { allowed.to_vec() } else { rest };
+        return Placement { subject, generator };
+    }
+    if allowed.len() < 2 {
+        return Placement { subject: allowed.to_vec(), generator: allowed.to_vec() };
+    }
+    let (subject, generator) = allowed.split_at(allowed.len() - (allowed.len() / 4).max(1));
+    Placement { subject: subject.to_vec(), generator: generator.to_vec() }
+}
+
+/// Time that a start takes beside its trials: starting, checking, stopping. A guess for the clock on the screen.
+const START_NS: u64 = 1_500_000_000;
+
+/// Time that a trial takes beside its phases.
+const TRIAL_NS: u64 = 100_000_000;
+
+/// About how long a plan takes, builds not counted, in nanoseconds.
+#[must_use]
+pub fn expected_ns(plan: &Plan) -> u64 {
+    let runs = |launch: &usize| {
+        let subject = &plan.subjects[plan.launches[*launch].subject];
+        subject.skipped.is_none() && subject.build_failed.is_none()
+    };
+    let launches = (0..plan.launches.len()).filter(|l| runs(l)).count() as u64;
+    let trials = plan.trials.iter().filter(|t| runs(&t.launch)).count() as u64;
+    launches * START_NS + trials * (plan.load.warmup_ns + plan.load.duration_ns + TRIAL_NS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_block_holds_every_subject_once_in_an_order_of_its_own() {
+        let launches = order_launches(7, 20, Order::Random, 1);
+        let mut orders = std::collections::BTreeSet::new();
+        for block in launches.chunks(7) {
+            let order: Vec<usize> = block.iter().map(|l| l.subject).collect();
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4, 5, 6]);
+            orders.insert(order);
+        }
+        assert!(orders.len() > 15, "{} different orders in 20 blocks", orders.len());
+        assert_eq!(launches, order_launches(7, 20, Order::Random, 1));
+        assert_ne!(launches, order_launches(7, 20, Order::Random, 2));
+    }
+
+    #[test]
+    fn subject_and_generator_are_kept_apart_where_possible() {
+        let two = place(None, &[0, 1]);
+        assert_eq!((two.subject.as_slice(), two.generator.as_slice()), (&[0][..], &[1][..]));
+        assert!(two.is_disjoint());
+        let eight = place(None, &[0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(eight.generator, [6, 7]);
+        assert!(!place(None, &[3]).is_disjoint());
+        assert_eq!(place(Some(vec![0, 1]), &[0, 1, 2]).generator, [2]);
+        assert!(!place(Some(vec![0, 1]), &[0, 1]).is_disjoint());
+    }
+}

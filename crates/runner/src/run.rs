@@ -1,0 +1,496 @@
+//! Walking a plan: build, start, wait, prove, load, watch, stop, record.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use dyno_archive::dir::OpenError;
+use dyno_archive::plan::{Plan, Workload};
+use dyno_archive::start::{Failure, FailureKind, LimitReadBack};
+use dyno_archive::trial::CheckResult;
+use dyno_archive::{Interval, RunDir, Sample, StartRecord, TrialRecord};
+use dyno_driver::Kind;
+use dyno_engine::{Expect, Request, Window, limits};
+use dyno_observer::Sampler;
+use dyno_observer::cgroup::Layout;
+use dyno_wire::h1::response::Asked;
+
+use crate::build::{self, Built};
+use crate::checks::{self, Check};
+use crate::client;
+use crate::launch::group::{self, Groups};
+use crate::launch::guard::Guard;
+use crate::launch::process::{self, Process};
+use crate::launch::ready;
+use crate::launch::sys::set_affinity;
+use crate::load::{self, Edge, Reason, Watch};
+use crate::plan::Planned;
+use crate::subject::{Definition, Placeholders};
+
+/// What happens during a run, for whoever shows it.
+#[derive(Debug)]
+pub enum Event<'a> {
+    Building { subject: usize },
+    Built { subject: usize },
+    Starting { launch: usize },
+    TrialStarted { trial: usize },
+    Interval { trial: usize, interval: &'a Interval },
+    TrialEnded { trial: usize, record: &'a TrialRecord },
+    /// A start ended before its plan was done.
+    Failed { launch: usize, failure: &'a Failure },
+    LaunchEnded { launch: usize },
+}
+
+/// How often the user has asked us to end. Set by a signal handler.
+#[derive(Debug, Default)]
+pub struct Interrupts(AtomicU32);
+
+impl Interrupts {
+    #[must_use]
+    pub const fn new() -> Self {
+        Interrupts(AtomicU32::new(0))
+    }
+
+    /// Counts one more. Safe in a signal handler.
+    pub fn raise(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Complete,
+    /// The user ended it; what is finished is kept.
+    Interrupted,
+}
+
+/// Builds every subject of a plan that can be built, and learns versions. A failed build is recorded in the plan.
+pub fn prepare(planned: &mut Planned, cache: &Path, on: &mut dyn FnMut(Event<'_>)) -> Vec<Option<Built>> {
+    let Planned { plan, definitions } = planned;
+    let mut all = Vec::new();
+    for (i, (subject, definition)) in plan.subjects.iter_mut().zip(definitions).enumerate() {
+        if subject.skipped.is_some() {
+            all.push(None);
+            continue;
+        }
+        on(Event::Building { subject: i });
+        match build::build(definition, cache) {
+            Ok(built) => {
+                subject.version = build::version(definition, &built.out);
+                subject.build.clone_from(&built.build);
+                all.push(Some(built));
+            }
+            Err(why) => {
+                subject.build_failed = Some(why);
+                all.push(None);
+            }
+        }
+        on(Event::Built { subject: i });
+    }
+    all
+}
+
+/// Everything a run needs while it walks its plan.
+#[allow(missing_debug_implementations)] // It holds a closure.
+pub struct Runner<'a> {
+    pub plan: &'a Plan,
+    pub definitions: &'a [Definition],
+    /// Where each subject's artefacts are; `None`: it does not take part.
+    pub built: &'a [Option<Built>],
+    pub dir: &'a RunDir,
+    pub interrupts: &'a Interrupts,
+    pub on: &'a mut dyn FnMut(Event<'_>),
+}
+
+/// A subject that is up, with what a trial needs to know of it.
+struct Subject {
+    process: Process,
+    addr: SocketAddr,
+    checks: &'static [Check],
+    ready_path: String,
+}
+
+impl Runner<'_> {
+    /// Runs every trial of the plan that the archive does not hold yet.
+    pub fn walk(&mut self) -> Result<Ended, RunError> {
+        let run = self.dir.read()?;
+        let done: BTreeSet<usize> = run.trials.iter().map(|t| t.trial).collect();
+        let tried: BTreeSet<usize> = run.starts.iter().map(|s| s.launch).collect();
+        // A launch that failed of itself is a result; one that the user ended is not.
+        let settled: BTreeSet<usize> = run
+            .starts
+            .iter()
+            .filter(|s| s.failure.as_ref().is_some_and(|f| f.kind != FailureKind::Interrupted))
+            .map(|s| s.launch)
+            .collect();
+        let mut next_start = run.starts.len();
+        set_affinity(&self.plan.placement.generator).map_err(RunError::Machine)?;
+        let guard = Guard::start().map_err(RunError::Machine)?;
+        let groups = Groups::prepare(Layout::read());
+        groups.sweep();
+        for launch in 0..self.plan.launches.len() {
+            let pending: Vec<usize> = (0..self.plan.trials.len())
+                .filter(|t| self.plan.trials[*t].launch == launch && !done.contains(t))
+                .collect();
+            let takes_part = self.built[self.plan.launches[launch].subject].is_some();
+            if pending.is_empty() || settled.contains(&launch) || !takes_part {
+                continue;
+            }
+            let mut record = empty_start(next_start, launch, tried.contains(&launch));
+            next_start += 1;
+            (self.on)(Event::Starting { launch });
+            self.launch(&mut record, &pending, &guard, &groups)?;
+            (self.on)(Event::LaunchEnded { launch });
+            if self.interrupts.count() > 0 {
+                return Ok(Ended::Interrupted);
+            }
+        }
+        Ok(Ended::Complete)
+    }
+
+    /// One start of one subject, from spawn to stop. Whatever the subject does is recorded.
+    fn launch(
+        &mut self,
+        record: &mut StartRecord,
+        pending: &[usize],
+        guard: &Guard,
+        groups: &Groups,
+    ) -> Result<(), RunError> {
+        let definition = &self.definitions[self.plan.launches[record.launch].subject];
+        match self.start(record, guard, groups) {
+            Ok(mut subject) => {
+                if let Err(failure) = self.use_subject(record, &mut subject, pending)? {
+                    record.log_tail = Some(subject.process.log_tail()).filter(|t| !t.is_empty());
+                    record.failure = Some(failure);
+                }
+                // The second Ctrl-C waits for nobody.
+                let deadline = if self.interrupts.count() > 1 { 0 } else { definition.stop.deadline_ns };
+                record.stop = Some(subject.process.stop(definition.stop.signal, deadline));
+            }
+            Err(failure) => record.failure = Some(failure),
+        }
+        if let Some(failure) = &record.failure {
+            (self.on)(Event::Failed { launch: record.launch, failure });
+        }
+        self.dir.write_start(record)?;
+        Ok(())
+    }
+
+    fn start(&self, record: &mut StartRecord, guard: &Guard, groups: &Groups) -> Result<Subject, Failure> {
+        let definition = &self.definitions[self.plan.launches[record.launch].subject];
+        let harness = |message: String| Failure { kind: FailureKind::Harness, message };
+        let ports_needed = 1 + usize::from(definition.uses("{tls_port}"));
+        let ports = ready::free_ports(ports_needed, dyno_observer::monotonic_ns()).map_err(harness)?;
+        let work = make_work_folder(record.start).map_err(|e| harness(format!("no working folder: {e}")))?;
+        let group = groups.make(&group::name_of(record.start)).map_err(|e| harness(e.to_string()))?;
+        record.limits = group::limit(&group, &self.plan.limits, &self.plan.placement.subject, groups.unusable());
+        let spec = self.spec(record, &ports, work, group).map_err(harness)?;
+        let mut process = Process::start(spec, guard).map_err(|error| Failure {
+            kind: FailureKind::NotStarted,
+            message: format!("`{}`: {error}", definition.start.command.join(" ")),
+        })?;
+        record.pid = Some(process.pid());
+        let ready = &definition.ready;
+        match ready::wait(&mut process, &ports, &ready.path, ready.deadline_ns) {
+            Ok(startup) => record.startup = Some(startup),
+            Err(failure) => {
+                record.log_tail = Some(process.log_tail()).filter(|t| !t.is_empty());
+                return Err(memory_first(&process, failure));
+            }
+        }
+        let checks = definition.checks.first().map_or(&[][..], |name| checks::contract(name));
+        let addr = SocketAddr::from(([127, 0, 0, 1], ports[0]));
+        Ok(Subject { process, addr, checks, ready_path: ready.path.clone() })
+    }
+
+    fn spec(
+        &self,
+        record: &mut StartRecord,
+        ports: &[u16],
+        work: PathBuf,
+        group: dyno_observer::cgroup::Group,
+    ) -> Result<process::Spec, String> {
+        let index = self.plan.launches[record.launch].subject;
+        let definition = &self.definitions[index];
+        let out = &self.built[index].as_ref().expect("only subjects that take part are started").out;
+        let places = places(self.plan, definition, out, ports, &work);
+        for file in &definition.start.files {
+            let template = fs::read_to_string(definition.folder.join(&file.template))
+                .map_err(|e| format!("{}: {e}", file.template))?;
+            let to = places.fill(&file.to);
+            fs::write(&to, places.fill(&template)).map_err(|e| format!("{to}: {e}"))?;
+        }
+        let open_files = self.plan.limits.open_files;
+        record.limits.extend(open_files.map(|n| LimitReadBack {
+            name: "open files".into(),
+            asked: n.to_string(),
+            read_back: Some(format!("{n} (set by the starting process)")),
+            reason: None,
+        }));
+        Ok(process::Spec {
+            command: definition.start.command.iter().map(|word| places.fill(word)).collect(),
+            env: definition.start.env.iter().map(|(k, v)| (k.clone(), places.fill(v))).collect(),
+            work,
+            group,
+            cpus: self.plan.placement.subject.clone(),
+            open_files,
+        })
+    }
+
+    /// Checks, trials, checks. The inner error is the subject's, the outer one ours.
+    fn use_subject(
+        &mut self,
+        record: &mut StartRecord,
+        subject: &mut Subject,
+        pending: &[usize],
+    ) -> Result<Result<(), Failure>, RunError> {
+        record.checks_before = run_checks(subject);
+        // From here on a crash of ours loses no fact about this start.
+        self.dir.write_start(record)?;
+        if let Some(failure) = wrong_answers(subject, &record.checks_before) {
+            return Ok(Err(failure));
+        }
+        for &trial in pending {
+            if self.interrupts.count() > 0 {
+                return Ok(Err(interrupted()));
+            }
+            (self.on)(Event::TrialStarted { trial });
+            let measured = self.trial(trial, subject);
+            let mut trial_record = match measured {
+                Ok(trial_record) => trial_record,
+                Err(message) => return Ok(Err(Failure { kind: FailureKind::Harness, message })),
+            };
+            if trial_record.cut_short {
+                return Ok(Err(interrupted()));
+            }
+            trial_record.trial = trial;
+            trial_record.start = record.start;
+            let failure = after_trial(subject, &mut trial_record);
+            self.dir.write_trial(&trial_record)?;
+            (self.on)(Event::TrialEnded { trial, record: &trial_record });
+            if let Some(failure) = failure {
+                return Ok(Err(failure));
+            }
+        }
+        record.checks_after = run_checks(subject);
+        Ok(wrong_answers(subject, &record.checks_after).map_or(Ok(()), Err))
+    }
+
+    fn trial(&mut self, trial: usize, subject: &mut Subject) -> Result<TrialRecord, String> {
+        let planned = self.plan.trials[trial];
+        let workload = &self.plan.workloads[planned.workload];
+        let spec = load_spec(self.plan, trial, subject.addr, workload)?;
+        let (to_prober, stop_prober) = mpsc::channel::<()>();
+        let (checks, addr, pause) = (subject.checks, subject.addr, Duration::from_nanos(self.plan.load.interval_ns));
+        thread::scope(|scope| {
+            let prober = scope.spawn(move || probe(checks, addr, pause, &stop_prober));
+            let mut watcher = Watcher {
+                trial,
+                process: &mut subject.process,
+                interrupts: self.interrupts,
+                on: self.on,
+            };
+            let record = load::run(&spec, &mut watcher);
+            drop(to_prober);
+            let checks = prober.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            record.map(|record| TrialRecord { checks, ..record })
+        })
+    }
+}
+
+/// Checks the contract while the load runs: one check per interval, in turn, on a connection of its own.
+fn probe(checks: &[Check], addr: SocketAddr, pause: Duration, stop: &mpsc::Receiver<()>) -> Vec<CheckResult> {
+    let mut results = Vec::new();
+    for check in checks.iter().cycle() {
+        match stop.recv_timeout(pause) {
+            Err(mpsc::RecvTimeoutError::Timeout) => results.push(check.run(addr)),
+            _ => break,
+        }
+    }
+    results
+}
+
+struct Watcher<'a> {
+    trial: usize,
+    process: &'a mut Process,
+    interrupts: &'a Interrupts,
+    on: &'a mut dyn FnMut(Event<'_>),
+}
+
+impl Watch for Watcher<'_> {
+    fn sample(&mut self, edge: Edge) -> Option<Sample> {
+        let sampler: &Sampler = &self.process.sampler;
+        if edge == Edge::Opens {
+            sampler.group.reset_peak();
+        }
+        Some(sampler.sample())
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        (self.on)(Event::Interval { trial: self.trial, interval });
+    }
+
+    fn stop(&mut self) -> Option<Reason> {
+        if self.interrupts.count() > 0 {
+            return Some(Reason::Asked);
+        }
+        self.process.ended().map(|status| Reason::ServerFailed(format!("its process ended with {status} under load")))
+    }
+}
+
+fn empty_start(start: usize, launch: usize, resumed: bool) -> StartRecord {
+    StartRecord {
+        start,
+        launch,
+        resumed,
+        pid: None,
+        startup: None,
+        checks_before: Vec::new(),
+        checks_after: Vec::new(),
+        limits: Vec::new(),
+        stop: None,
+        failure: None,
+        log_tail: None,
+    }
+}
+
+fn interrupted() -> Failure {
+    Failure { kind: FailureKind::Interrupted, message: "the user ended the run".into() }
+}
+
+fn run_checks(subject: &Subject) -> Vec<CheckResult> {
+    subject.checks.iter().map(|check| check.run(subject.addr)).collect()
+}
+
+/// What failed checks mean: wrong answers, or no server any more.
+fn wrong_answers(subject: &mut Subject, results: &[CheckResult]) -> Option<Failure> {
+    let failed = results.iter().find(|r| !r.ok)?;
+    let message = format!("check {:?}: {}", failed.name, failed.detail);
+    let failure = match subject.process.ended() {
+        Some(status) => Failure {
+            kind: FailureKind::Crashed,
+            message: format!("its process ended with {status} during the checks; {message}"),
+        },
+        None => Failure { kind: FailureKind::WrongAnswers, message },
+    };
+    Some(memory_first(&subject.process, failure))
+}
+
+/// Says so if it was the memory limit that ended the subject: everything else follows from it.
+fn memory_first(process: &Process, failure: Failure) -> Failure {
+    match process.oom_kills() {
+        0 => failure,
+        n => Failure {
+            kind: FailureKind::OutOfMemory,
+            message: format!("the memory limit killed {n} of its processes; {}", failure.message),
+        },
+    }
+}
+
+/// How long a subject has to answer one request after a step, before it counts as deaf.
+const ALIVE: Duration = Duration::from_secs(3);
+
+/// Whether the subject still serves after a trial; if not, the trial says so too.
+fn after_trial(subject: &mut Subject, record: &mut TrialRecord) -> Option<Failure> {
+    let failure = if let Some(words) = record.subject_failure.clone() {
+        Failure { kind: FailureKind::Crashed, message: words }
+    } else {
+        let probe = TcpStream::connect_timeout(&subject.addr, ALIVE)
+            .and_then(|stream| client::get(stream, &subject.ready_path, ALIVE));
+        let error = probe.err()?;
+        match subject.process.ended() {
+            Some(status) => Failure {
+                kind: FailureKind::Crashed,
+                message: format!("its process ended with {status} after the step"),
+            },
+            None => Failure {
+                kind: FailureKind::Deaf,
+                message: format!("alive, but it did not answer one request after the step: {error}"),
+            },
+        }
+    };
+    let failure = memory_first(&subject.process, failure);
+    record.subject_failure = Some(format!("{}: {}", failure.kind.name(), failure.message));
+    Some(failure)
+}
+
+fn make_work_folder(start: usize) -> std::io::Result<PathBuf> {
+    let folder = std::env::temp_dir().join(format!("dyno-{}-{start}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+fn places(plan: &Plan, definition: &Definition, out: &Path, ports: &[u16], work: &Path) -> Placeholders {
+    let cpus = plan.limits.cpus.map_or(plan.placement.subject.len() as u64, |quota| quota.ceil() as u64);
+    let mut places = build::placeholders(definition, out);
+    places.0.extend([
+        ("port", ports[0].to_string()),
+        ("tls_port", ports.get(1).copied().unwrap_or(0).to_string()),
+        ("cpus", cpus.max(1).to_string()),
+        ("work", work.display().to_string()),
+    ]);
+    places
+}
+
+fn load_spec(plan: &Plan, trial: usize, addr: SocketAddr, workload: &Workload) -> Result<load::Spec, String> {
+    let load = &plan.load;
+    Ok(load::Spec {
+        addr,
+        request: request_of(workload, &addr.to_string())?,
+        expect: expect_of(workload),
+        step: load.steps[plan.trials[trial].step],
+        // Each trial draws its own arrivals, and the same again when the run is done again.
+        seed: plan.seed ^ (trial as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+        total: None,
+        requests_per_connection: load.requests_per_connection,
+        timeout_ns: load.timeout_ns,
+        connect_timeout_ns: load.connect_timeout_ns,
+        window: Window {
+            warmup_ns: load.warmup_ns,
+            duration_ns: Some(load.duration_ns),
+            interval_ns: load.interval_ns,
+            drain_ns: limits::DRAIN_NS.min(load.timeout_ns),
+        },
+        threads: load.threads,
+        driver: Kind::from_name(&load.driver).ok_or_else(|| format!("there is no driver {:?}", load.driver))?,
+        cpus: plan.placement.generator.clone(),
+    })
+}
+
+/// A workload's request as it goes on the wire.
+pub fn request_of(workload: &Workload, host: &str) -> Result<Request, String> {
+    let body = workload.body.clone().unwrap_or_default();
+    let bytes = dyno_wire::h1::encode::request(&workload.method, &workload.path, host, &workload.headers, body.as_bytes())
+        .map_err(|error| error.to_string())?;
+    let asked = if workload.method == "HEAD" { Asked::Head } else { Asked::Other };
+    Ok(Request { bytes: Arc::from(bytes), asked })
+}
+
+/// What a workload expects of an answer.
+#[must_use]
+pub fn expect_of(workload: &Workload) -> Expect {
+    // The answer to a HEAD has no body to compare.
+    let body = workload.expect_body.as_ref().filter(|_| workload.method != "HEAD");
+    Expect { status: workload.expect_status, body: body.map(|b| Arc::from(b.as_bytes())) }
+}
+
+/// What makes a whole run impossible.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Archive(#[from] OpenError),
+    #[error("this machine refuses what a run needs: {0}")]
+    Machine(std::io::Error),
+}
