@@ -10,6 +10,9 @@ use crate::server::ServerUse;
 /// Share of its allowed CPU time above which a server counts as bound by it.
 const SERVER_BUSY: f64 = 0.9;
 
+/// Share above which the server was at its limit for certain, whatever else was busy too.
+pub const SERVER_FULL: f64 = 0.95;
+
 /// Below this share a server has room, so something else limits it.
 const SERVER_IDLE: f64 = 0.75;
 
@@ -67,7 +70,8 @@ fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
 fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let busy = load.client.busiest_thread_utilisation;
     let server_share = server.cpu_utilisation;
-    (busy > GENERATOR_BUSY).then(|| {
+    let server_full = server_share.is_some_and(|s| s >= SERVER_FULL);
+    (busy > GENERATOR_BUSY && !server_full).then(|| {
         let of_server = server_share.map_or("unknown".into(), percent);
         let sentence = format!(
             "The generator: its busiest thread was busy for {} of the time, while the server used {of_server} of its CPU.",

@@ -10,8 +10,8 @@ use dyno_archive::{Facts, StartRecord, TrialRecord};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::caveat::{Caveat, Severity, info};
-use crate::limiter::{Limiter, limiter};
+use crate::caveat::{Caveat, Severity, info, percent};
+use crate::limiter::{Limiter, SERVER_FULL, limiter};
 use crate::load::{self, LoadResult};
 use crate::server::{self, ServerUse};
 use crate::stats::Repeated;
@@ -218,6 +218,7 @@ fn trial(plan: &Plan, facts: &Facts, record: &TrialRecord) -> TrialResult {
     let load = load::result(record, config(plan, &planned, plan.seed));
     let server = server::server_use(record, &plan.limits, &plan.placement);
     let mut caveats = load.caveats.clone();
+    caveats.iter_mut().for_each(|c| weigh_generator(c, &load, &server, subject.control));
     caveats.extend(server::caveats(&server, record));
     if facts.tick_accounting == Some(true) && server.cpu_user_s.is_some() {
         // At least one tick of 4 ms decides each share: over short windows the split is coarse.
@@ -245,6 +246,27 @@ fn trial(plan: &Plan, facts: &Facts, record: &TrialRecord) -> TrialResult {
         limiter: limiter(&load, &server),
         load,
         server,
+    }
+}
+
+/// A busy generator makes a step worthless only as long as the server may have had room. A server that used all of
+/// its CPU was the limit, whatever the generator did; and a control is there to show where the generator ends.
+fn weigh_generator(caveat: &mut Caveat, load: &LoadResult, server: &ServerUse, control: bool) {
+    if caveat.code != "generator_busy" {
+        return;
+    }
+    let busy = percent(load.client.busiest_thread_utilisation);
+    if control {
+        caveat.severity = Severity::Info;
+        caveat.message = format!(
+            "The generator was busy for {busy} of its thread: this control shows the most that it can do on this machine."
+        );
+    } else if let Some(used) = server.cpu_utilisation.filter(|u| *u >= SERVER_FULL) {
+        caveat.severity = Severity::Warning;
+        caveat.message = format!(
+            "The generator was busy for {busy} of its thread, but the server used {} of its CPU: it was at its limit all the same. More CPUs for the generator would leave no doubt.",
+            percent(used)
+        );
     }
 }
 

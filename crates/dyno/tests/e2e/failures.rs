@@ -1,0 +1,210 @@
+//! Servers that fail: each is reported as what it is, the other subject's results stand, nothing is left.
+
+use serde_json::Value;
+
+use crate::drive::Place;
+
+/// Runs an unruly subject beside the null responder and returns the report, after what holds for all of them.
+fn beside_null(arguments: &[&str], extra: &str) -> Value {
+    let place = Place::new();
+    place.add_unruly("bad", arguments, "");
+    let (status, report) = place.run(&["bad", "null"], extra);
+    assert_eq!(status, 3, "a subject failed, and the status says so");
+    let null: Vec<&Value> = trials(&report, "null");
+    assert_eq!(null.len(), 2, "the other subject has all its steps");
+    for trial in null {
+        assert_eq!(trial["valid"], true, "{:#}", trial["caveats"]);
+        assert_books(trial);
+    }
+    for trial in trials(&report, "bad") {
+        assert_books(trial);
+    }
+    report
+}
+
+fn trials<'a>(report: &'a Value, subject: &str) -> Vec<&'a Value> {
+    report["trials"].as_array().unwrap().iter().filter(|t| t["subject"] == subject).collect()
+}
+
+fn assert_books(trial: &Value) {
+    let n = |key: &str| trial["load"]["exchanges"][key].as_u64().unwrap();
+    assert_eq!(n("scheduled"), n("started") + n("dropped"));
+    assert_eq!(n("started"), n("completed") + n("failed") + n("in_flight_at_end"));
+}
+
+/// The kind and message of the bad subject's failure.
+fn failure(report: &Value) -> (String, String) {
+    let subject = report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
+    let failure = &subject["failures"][0];
+    (failure["kind"].as_str().unwrap().into(), failure["message"].as_str().unwrap().into())
+}
+
+#[test]
+fn a_good_server_and_the_null_responder_are_measured() {
+    let place = Place::new();
+    place.add_unruly("good", &[], "");
+    let (status, report) = place.run(&["good", "null"], "");
+    assert!(status <= 1, "status {status}");
+    assert_eq!(report["schema"], "dyno.report/1");
+    for subject in ["good", "null"] {
+        let trials = trials(&report, subject);
+        assert_eq!(trials.len(), 2);
+        for trial in trials {
+            assert_books(trial);
+            assert!(trial["load"]["outcomes"]["ok"].as_u64().unwrap() > 0);
+            assert!(trial["server"]["cpu_us_per_request"].as_f64().unwrap() > 0.0);
+            assert!(!trial["limiter"]["sentence"].as_str().unwrap().is_empty());
+        }
+    }
+    let subjects = report["subjects"].as_array().unwrap();
+    for subject in subjects {
+        let checks = subject["checks"].as_array().unwrap();
+        assert_eq!(checks.len(), 9);
+        assert!(checks.iter().all(|c| c["ok"] == true && c["passed"].as_u64() >= Some(2)), "{checks:?}");
+        assert!(subject["startup_ms"]["first_answer"]["median"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn wrong_answers_before_the_load_are_told() {
+    let report = beside_null(&["--mode", "wrong"], "");
+    let (kind, message) = failure(&report);
+    assert_eq!(kind, "wrong_answers");
+    assert!(message.contains("Hello, Wrong!"), "the answer is shown: {message}");
+    assert!(trials(&report, "bad").is_empty(), "what answers wrongly is not loaded");
+}
+
+#[test]
+fn wrong_answers_under_load_refuse_the_step() {
+    let report = beside_null(&["--mode", "wrong", "--after", "200"], "");
+    assert_eq!(failure(&report).0, "wrong_answers");
+    let trials = trials(&report, "bad");
+    let refused = trials.iter().find(|t| t["valid"] == false).expect("a step is refused");
+    assert!(refused["load"]["outcomes"]["unexpected_body"].as_u64().unwrap() > 0);
+    assert!(refused["caveats"].as_array().unwrap().iter().any(|c| c["code"] == "wrong_answers"));
+}
+
+#[test]
+fn a_crash_under_load_is_a_crash() {
+    let report = beside_null(&["--mode", "crash", "--after", "300"], "");
+    let (kind, message) = failure(&report);
+    assert_eq!(kind, "crashed");
+    assert!(message.contains("exit status: 9"), "{message}");
+    let subject = report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
+    assert!(subject["failures"][0]["log_tail"].as_str().unwrap().contains("out of luck"));
+}
+
+#[test]
+fn a_deaf_server_is_told_from_a_crashed_one() {
+    let report = beside_null(&["--mode", "deaf", "--after", "300"], "");
+    assert_eq!(failure(&report).0, "deaf");
+    let trials = trials(&report, "bad");
+    assert!(trials.iter().any(|t| t["valid"] == false));
+}
+
+#[test]
+fn a_server_that_never_listens_never_gets_ready() {
+    let (kind, message) = failure(&beside_null(&["--mode", "never"], ""));
+    assert_eq!(kind, "never_ready");
+    assert!(message.contains("nothing listened on port"), "{message}");
+}
+
+#[test]
+fn a_server_that_ends_at_once_says_why() {
+    let report = beside_null(&["--mode", "exit-at-once"], "");
+    let (kind, message) = failure(&report);
+    assert_eq!(kind, "never_ready");
+    assert!(message.contains("exit status: 7"), "{message}");
+    let subject = report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
+    assert!(subject["failures"][0]["log_tail"].as_str().unwrap().contains("line 3"));
+}
+
+#[test]
+fn a_server_that_listens_on_one_of_two_ports_is_not_ready() {
+    let report = beside_null(&["--mode", "one-port", "--second-port", "{tls_port}"], "");
+    let (kind, message) = failure(&report);
+    assert_eq!(kind, "never_ready");
+    assert!(message.contains("nothing listened on port"), "{message}");
+}
+
+#[test]
+fn a_server_on_both_ports_is_ready() {
+    let place = Place::new();
+    place.add_unruly("both", &["--second-port", "{tls_port}"], "");
+    let (_, report) = place.run(&["both"], "");
+    assert_eq!(trials(&report, "both").len(), 2);
+}
+
+#[test]
+fn a_server_that_ignores_the_signal_is_killed() {
+    let place = Place::new();
+    place.add_unruly("stubborn", &["--mode", "stubborn"], "");
+    let (_, report) = place.run(&["stubborn"], "");
+    assert_eq!(trials(&report, "stubborn").len(), 2, "its results stand");
+    assert_eq!(report["subjects"][0]["stop_killed"], 1);
+}
+
+#[test]
+fn a_server_beyond_its_memory_limit_is_told_so() {
+    if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
+        eprintln!("not run: this user may not make control groups, so there is no memory limit to run out of");
+        return;
+    }
+    let report = beside_null(&["--mode", "hog", "--after", "100"], "[limits]\nmemory = \"96MiB\"");
+    assert_eq!(failure(&report).0, "out_of_memory");
+    let limits = report["subjects"][0]["limits"].as_array().unwrap();
+    let memory = limits.iter().find(|l| l["name"] == "memory").unwrap();
+    assert_eq!(memory["read_back"], "100663296 bytes");
+}
+
+#[test]
+fn a_cpu_quota_is_kept_and_named_as_the_limit() {
+    if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
+        eprintln!("not run: this user may not make control groups, so there is no quota");
+        return;
+    }
+    let place = Place::new();
+    place.add_unruly("good", &[], "");
+    let (_, report) = place.run(&["good"], "[limits]\ncpus = 0.2");
+    for trial in trials(&report, "good") {
+        assert!(trial["server"]["throttled_s"].as_f64().unwrap() > 0.0);
+        assert_eq!(trial["limiter"]["resource"], "cpu_quota", "{}", trial["limiter"]["sentence"]);
+    }
+}
+
+#[test]
+fn a_subject_whose_needs_are_not_met_is_skipped_with_the_reason() {
+    let place = Place::new();
+    let needs = "[[requires]]\nname = \"unobtainium\"\ntest = \"false\"\nhint = \"Dig deeper.\"\n";
+    place.add_unruly("needy", &[], needs);
+    let (status, report) = place.run(&["needy", "null"], "");
+    assert!(status <= 1, "a skip is no failure: {status}");
+    let needy = report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "needy").unwrap();
+    assert_eq!(needy["skipped"], "unobtainium is missing. Dig deeper.");
+    assert_eq!(trials(&report, "null").len(), 2);
+}
+
+#[test]
+fn a_build_that_fails_is_shown_and_the_others_run() {
+    let place = Place::new();
+    let build = "[build]\ncommand = \"echo missing semicolon; false\"\ninputs = [\"subject.toml\"]\n";
+    place.add_unruly("bad", &[], build);
+    let (status, report) = place.run(&["bad", "null"], "");
+    assert_eq!(status, 3);
+    let (kind, message) = failure(&report);
+    assert_eq!(kind, "build_failed");
+    assert!(message.contains("missing semicolon"), "{message}");
+    assert_eq!(trials(&report, "null").len(), 2);
+}
+
+#[test]
+fn a_wrong_suite_is_status_2_and_names_the_place() {
+    let place = Place::new();
+    std::fs::write(place.path().join("suite.toml"), "subjects = [\"nul\"]\n").unwrap();
+    let output = place.dyno(&["run", "suite.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = crate::drive::text(&output);
+    assert!(text.contains("suite.toml:1") && text.contains("did you mean \"null\"?") && text.contains("^^^"), "{text}");
+    assert_eq!(place.dyno(&["run", "absent.toml"]).status.code(), Some(2));
+    assert_eq!(place.dyno(&["frobnicate"]).status.code(), Some(2));
+}

@@ -1,0 +1,110 @@
+//! Ctrl-C, twice Ctrl-C, and death: nothing is left running, what is finished is kept.
+
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use crate::drive::{DYNO, Place, text};
+
+/// Starts a run that takes long, and waits until its first trial is in the archive.
+fn long_run(place: &Place) -> Child {
+    place.add_unruly("good", &[], "");
+    place.write_suite(&["good", "null"], "");
+    let mut command = place.command(Path::new(DYNO));
+    command.args(["run", "suite.toml", "--repeats", "20"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    for _ in 0..600 {
+        if finished(place) > 0 {
+            return child;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("no trial was finished");
+}
+
+fn finished(place: &Place) -> usize {
+    let Some(folder) = place.run_folder() else { return 0 };
+    let trials = std::fs::read_dir(folder.join("trials")).into_iter().flatten();
+    trials.filter(|e| e.as_ref().is_ok_and(|e| e.path().extension().is_some_and(|x| x == "json"))).count()
+}
+
+fn signal(child: &Child, signal: i32) {
+    // SAFETY: no memory is involved.
+    #[allow(unsafe_code)]
+    let result = unsafe { libc::kill(child.id() as libc::pid_t, signal) };
+    assert_eq!(result, 0);
+}
+
+#[test]
+fn one_ctrl_c_keeps_what_is_finished_and_the_run_can_be_resumed() {
+    let place = Place::new();
+    let child = long_run(&place);
+    signal(&child, libc::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let said = text(&output);
+    assert!(said.contains("dyno run --resume"), "{said}");
+    place.assert_nothing_is_left();
+    let before = finished(&place);
+    assert!((1..80).contains(&before), "{before} trials");
+    let report = place.report();
+    assert_eq!(report["run"]["trials_done"].as_u64().unwrap() as usize, before);
+
+    let run = place.run_folder().unwrap();
+    let child = {
+        let mut command = place.command(Path::new(DYNO));
+        command.args(["run", "--resume", run.to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    for _ in 0..600 {
+        if finished(&place) > before + 3 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    signal(&child, libc::SIGINT);
+    child.wait_with_output().unwrap();
+    assert!(finished(&place) > before + 3, "resuming goes on");
+    let report = place.report();
+    assert!(report["caveats"].as_array().unwrap().iter().any(|c| c["code"] == "resumed"));
+    place.assert_nothing_is_left();
+}
+
+#[test]
+fn a_resumed_run_does_only_what_is_missing() {
+    let place = Place::new();
+    place.run(&["null"], "");
+    let run = place.run_folder().unwrap();
+    let kept = std::fs::read(run.join("trials/0000.json")).unwrap();
+    std::fs::remove_file(run.join("trials/0001.json")).unwrap();
+    let output = place.dyno(&["run", "--resume", run.to_str().unwrap()]);
+    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
+    assert_eq!(std::fs::read(run.join("trials/0000.json")).unwrap(), kept, "what was there is untouched");
+    assert!(run.join("trials/0001.json").exists());
+    assert_eq!(place.report()["run"]["trials_done"], 2);
+}
+
+#[test]
+fn two_ctrl_c_end_at_once_and_leave_nothing() {
+    let place = Place::new();
+    let child = long_run(&place);
+    signal(&child, libc::SIGINT);
+    signal(&child, libc::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    place.assert_nothing_is_left();
+}
+
+#[test]
+fn a_killed_dyno_leaves_nothing_and_loses_no_finished_trial() {
+    let place = Place::new();
+    let mut child = long_run(&place);
+    signal(&child, libc::SIGKILL);
+    child.wait().unwrap();
+    place.assert_nothing_is_left_soon();
+    assert!(finished(&place) >= 1);
+    let run = place.run_folder().unwrap();
+    let output = place.dyno(&["report", run.to_str().unwrap(), "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["trials"].as_array().unwrap().len(), finished(&place));
+}

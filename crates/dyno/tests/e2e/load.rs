@@ -1,0 +1,185 @@
+//! `dyno load`: the contract of its JSON, and its counts against those of the server itself.
+
+use serde_json::Value;
+
+use crate::drive::{Place, Server, free_port, text};
+
+/// Every key of the contract (design §6), by its path.
+const KEYS: &[&str] = &[
+    "schema",
+    "valid",
+    "caveats",
+    "config.protocol",
+    "config.driver",
+    "config.threads",
+    "config.connections",
+    "config.streams",
+    "duration_s",
+    "exchanges.scheduled",
+    "exchanges.started",
+    "exchanges.completed",
+    "exchanges.failed",
+    "exchanges.dropped",
+    "exchanges.in_flight_at_end",
+    "outcomes.ok",
+    "outcomes.status_1xx",
+    "outcomes.status_2xx",
+    "outcomes.status_3xx",
+    "outcomes.status_4xx",
+    "outcomes.status_5xx",
+    "outcomes.connect_refused",
+    "outcomes.connect_timeout",
+    "outcomes.timeout",
+    "outcomes.reset",
+    "outcomes.closed_early",
+    "outcomes.tls_error",
+    "outcomes.protocol_error",
+    "outcomes.unexpected_status",
+    "outcomes.unexpected_body",
+    "throughput_rps",
+    "bytes.sent",
+    "bytes.received",
+    "bytes.body_received",
+    "connections.asked",
+    "connections.established",
+    "connections.opened",
+    "connections.closed_by_server",
+    "connections.closed_by_us",
+    "client.cpu_user_s",
+    "client.cpu_sys_s",
+    "client.cpu_us_per_exchange",
+    "client.busiest_thread_utilisation",
+    "client.loop_lag_us",
+    "client.wake_lag_us",
+    "client.rss_peak_bytes",
+    "client.driver",
+    "client.threads",
+    "tcp.data_segments_in",
+    "tcp.segments_in",
+    "tcp.segments_out",
+    "tcp.retransmits",
+    "tcp.data_segments_per_response",
+    "http2",
+    "intervals",
+];
+
+const TIMES: &[&str] =
+    &["response_time_us", "service_time_us", "send_lag_us", "first_byte_us", "connect_us", "tls_handshake_us"];
+
+const STATISTICS: &[&str] =
+    &["count", "min", "mean", "stdev", "p50", "p75", "p90", "p95", "p99", "p99_9", "p99_99", "max"];
+
+fn load(place: &Place, url: &str, arguments: &[&str]) -> (i32, Value) {
+    let mut all = vec!["load", url, "--format", "json"];
+    all.extend(arguments);
+    let output = place.dyno(&all);
+    let result = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output)));
+    (output.status.code().unwrap(), result)
+}
+
+fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(value, |v, key| v.as_object()?.get(key))
+}
+
+#[test]
+fn the_json_has_every_key_of_the_contract() {
+    let place = Place::new();
+    let server = Server::start(&[]);
+    let (_, result) = load(&place, &server.url("/plaintext"), &["-c", "8", "-d", "1s"]);
+    for key in KEYS {
+        assert!(at(&result, key).is_some(), "{key} is missing");
+    }
+    for times in TIMES {
+        for statistic in STATISTICS {
+            assert!(at(&result, &format!("{times}.{statistic}")).is_some(), "{times}.{statistic} is missing");
+        }
+    }
+    assert_eq!(result["schema"], "dyno.load/1");
+    let interval = &result["intervals"][0];
+    for key in ["start_s", "ok", "failed", "response_time_us"] {
+        assert!(at(interval, key).is_some(), "intervals[].{key} is missing");
+    }
+}
+
+#[test]
+fn what_the_server_counted_is_what_we_completed() {
+    let shapes: [&[&str]; 6] = [
+        &["-c", "16", "-n", "5000"],
+        &["-c", "16", "-d", "500ms"],
+        &["-c", "4", "-p", "16", "-d", "500ms"],
+        &["-c", "8", "--requests-per-connection", "7", "-d", "500ms"],
+        &["-c", "8", "-r", "2000", "--arrival", "poisson", "-d", "500ms"],
+        &["-c", "7", "-t", "2", "-n", "4001"],
+    ];
+    for driver in ["uring", "epoll"] {
+        for shape in shapes {
+            let place = Place::new();
+            let server = Server::start(&[]);
+            let mut arguments = shape.to_vec();
+            arguments.extend(["--driver", driver, "--expect-body", "Hello, World!"]);
+            let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
+            let completed = result["exchanges"]["completed"].as_u64().unwrap();
+            assert_eq!(completed, server.count(), "{driver} {shape:?}");
+            assert_eq!(result["outcomes"]["ok"].as_u64().unwrap(), completed, "{driver} {shape:?}");
+            assert_eq!(result["exchanges"]["in_flight_at_end"], 0);
+            if let Some(n) = shape.iter().position(|w| *w == "-n").and_then(|i| shape[i + 1].parse::<u64>().ok()) {
+                assert_eq!(completed, n, "{driver} {shape:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_answers_and_refused_connections_are_not_valid() {
+    let place = Place::new();
+    let server = Server::start(&[]);
+    let (status, result) = load(&place, &server.url("/nothing"), &["-c", "2", "-d", "200ms"]);
+    assert_eq!(status, 1);
+    assert!(result["outcomes"]["unexpected_status"].as_u64().unwrap() > 0);
+    assert_eq!(result["outcomes"]["status_4xx"], result["exchanges"]["completed"]);
+    assert_eq!(result["throughput_rps"], 0.0);
+
+    let nobody = format!("http://127.0.0.1:{}/", free_port());
+    let (status, result) = load(&place, &nobody, &["-c", "2", "-d", "200ms"]);
+    assert_eq!(status, 1);
+    assert!(result["outcomes"]["connect_refused"].as_u64().unwrap() > 0);
+    assert_eq!(result["exchanges"]["completed"], 0);
+}
+
+#[test]
+fn a_crash_in_flight_is_counted_and_the_books_balance() {
+    for driver in ["uring", "epoll"] {
+        let place = Place::new();
+        let server = Server::start(&["--mode", "crash", "--after", "500"]);
+        let (status, result) = load(&place, &server.url("/plaintext"), &["-c", "8", "-d", "300ms", "--driver", driver]);
+        assert!(status <= 1);
+        let n = |key: &str| result["exchanges"][key].as_u64().unwrap();
+        assert_eq!(n("started"), n("completed") + n("failed") + n("in_flight_at_end"));
+        assert!(n("completed") >= 490 && n("failed") > 0, "{}", result["outcomes"]);
+    }
+}
+
+#[test]
+fn wrong_usage_is_status_2_and_says_what_to_do() {
+    let place = Place::new();
+    for (arguments, said) in [
+        (&["load"][..], "Usage"),
+        (&["load", "https://127.0.0.1/"], "TLS is to come"),
+        (&["load", "http://127.0.0.1:1/", "-d", "10"], "500ms, 10s"),
+        (&["load", "http://127.0.0.1:1/", "-H", "nonsense"], "Name: value"),
+        (&["load", "http://127.0.0.1:1/a b"], "percent-encode"),
+        (&["load", "http://127.0.0.1:1/", "--protocol", "h2"], "HTTP/2 is to come"),
+    ] {
+        let output = place.dyno(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output).contains(said), "{arguments:?}: {}", text(&output));
+    }
+}
+
+#[test]
+fn more_connections_than_files_are_refused_before_the_load() {
+    let place = Place::new();
+    let output = place.dyno(&["load", "http://127.0.0.1:1/", "-c", "4000000"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output).contains("ulimit -n"), "{}", text(&output));
+}

@@ -1,0 +1,95 @@
+//! The demo suite's short form as an ordinary user: everything runs, what needs privilege is null with a caveat.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::drive::{DYNO, Place, repository, text};
+
+/// `nobody` on Debian.
+const NOBODY: u32 = 65534;
+
+fn am_root() -> bool {
+    // SAFETY: no memory is involved.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::geteuid() == 0
+    }
+}
+
+fn shell(script: &str) {
+    let status = Command::new("sh").args(["-ec", script]).status().unwrap();
+    assert!(status.success(), "{script}");
+}
+
+#[test]
+fn the_short_demo_runs_as_an_ordinary_user() {
+    let place = Place::new();
+    let root = repository();
+    let here = place.path().display();
+    // Builds are made once, with the rights of whoever runs the tests, and then belong to the ordinary user.
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects");
+    let built = Command::new(DYNO)
+        .args(["subjects", "build"])
+        .current_dir(&root)
+        .env("DYNO_CACHE", &cache)
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", text(&built));
+    shell(&format!("cp -r {}/subjects/. {here}/subjects/; cp -r {} {here}/cache", root.display(), cache.display()));
+    let suite = fs::read_to_string(root.join("suites/hello.toml")).unwrap();
+    let short = suite
+        .replace("repeats = 3", "repeats = 1")
+        .replace("\"500ms\"", "\"100ms\"")
+        .replace("\"1500ms\"", "\"300ms\"")
+        .replace("[1, 8, 64, 256]", "[1, 16]");
+    assert_ne!(suite, short, "the demo suite has changed its form");
+    fs::write(place.path().join("suite.toml"), short).unwrap();
+    let program = place.path().join("dyno");
+    fs::copy(DYNO, &program).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+
+    let mut command = place.command(&program);
+    command.args(["run", "suite.toml"]).env("HOME", place.path()).env("TMPDIR", "/tmp");
+    if am_root() {
+        shell(&format!("chown -R {NOBODY}:{NOBODY} {here}; chmod 755 {here}"));
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
+    place.assert_nothing_is_left();
+    check(&place.report());
+}
+
+fn check(report: &Value) {
+    assert_eq!(report["run"]["facts"]["privileged"], false);
+    let missing = report["run"]["facts"]["missing"].as_array().unwrap();
+    let groups = missing.iter().find(|m| m["what"].as_str().unwrap().starts_with("CPU and memory limits"));
+    let no_groups = groups.is_some();
+    let mut measured = Vec::new();
+    for subject in report["subjects"].as_array().unwrap() {
+        let name = subject["name"].as_str().unwrap();
+        let trials: Vec<&Value> = report["trials"].as_array().unwrap().iter().filter(|t| t["subject"] == name).collect();
+        if let Some(why) = subject["skipped"].as_str() {
+            // A tool that only root has in its path is a reason; silence would not be.
+            assert!(!why.is_empty() && trials.is_empty());
+            continue;
+        }
+        assert_eq!(subject["failures"].as_array().unwrap().len(), 0, "{name}: {}", subject["failures"]);
+        assert_eq!(trials.len(), 2, "{name}");
+        measured.push(name);
+        for trial in trials {
+            assert!(trial["server"]["cpu_us_per_request"].as_f64().unwrap() > 0.0, "{name}");
+            assert!(trial["server"]["rss_bytes"].as_u64().unwrap() > 0, "{name}");
+            if no_groups {
+                assert_eq!(trial["server"]["throttled_s"], Value::Null, "{name}");
+                assert!(trial["caveats"].as_array().unwrap().iter().any(|c| c["code"] == "no_cgroup"), "{name}");
+            }
+        }
+    }
+    assert!(measured.contains(&"null") && measured.contains(&"nginx"), "measured: {measured:?}");
+}

@@ -1,0 +1,367 @@
+// What each chart shows: from the report's numbers to an ECharts option. Nothing is computed here that the report
+// does not hold, but for the choice of what to draw.
+import type { Option } from "./charts.ts";
+import type { Repeated, Report, Subject, Summary, Trial } from "./data.ts";
+import { axisNumber, bytes, micros, number, percent } from "./format.ts";
+import { subjectColour, subjectDash } from "./theme.ts";
+
+/** What the reader has chosen for a chart. */
+export interface Choice {
+  dark: boolean;
+  logY: boolean;
+  /** Names of hidden subjects. */
+  hidden: ReadonlySet<string>;
+  percentile: "p50" | "p90" | "p99";
+  /** Index of the step of the spectrum. */
+  step: number;
+  trial: number;
+}
+
+export interface Figure {
+  /** Whether the y axis may be switched to logarithmic, and how it starts. */
+  logY?: boolean;
+  option: (report: Report, choice: Choice) => Option;
+}
+
+type Show = (value: number) => string;
+
+const CROSS = "path://M0,0 L8,8 M8,0 L0,8";
+
+function limiterSymbol(resource: string): string {
+  switch (resource) {
+    case "server_cpu": return "circle";
+    case "concurrency": return "triangle";
+    case "generator": return "rect";
+    default: return "diamond";
+  }
+}
+
+/** The quantity that varies over the steps: connections, or the rate where that varies instead. */
+function xOf(report: Report): { name: string; of: (s: { connections: number; rate: number | null }) => number } {
+  const connections = new Set(report.summaries.map((s) => s.connections));
+  const rates = new Set(report.summaries.map((s) => s.rate));
+  if (connections.size === 1 && rates.size > 1) return { name: "offered requests/s", of: (s) => s.rate ?? 0 };
+  return { name: "connections", of: (s) => s.connections };
+}
+
+function base(name: string, show: Show, choice: Choice, x: { name: string }): Option {
+  return {
+    animation: false,
+    aria: { enabled: true, label: { description: name } },
+    legend: { show: false },
+    grid: { left: 70, right: 24, top: 24, bottom: 84 },
+    tooltip: { trigger: "item", renderMode: "richText", confine: true },
+    xAxis: {
+      type: "log", logBase: 2, name: x.name, nameLocation: "middle", nameGap: 26,
+      axisLabel: { formatter: (v: number) => axisNumber(v) }, splitLine: { show: false },
+    },
+    yAxis: choice.logY
+      ? { type: "log", name, nameTextStyle: { align: "left" }, axisLabel: { formatter: show } }
+      : { type: "value", min: 0, name, nameTextStyle: { align: "left" }, axisLabel: { formatter: show } },
+    dataZoom: [{ type: "inside", filterMode: "none" }, { type: "slider", filterMode: "none", height: 18, bottom: 10 }],
+  };
+}
+
+interface Dot { value: [number, number]; symbol?: string; symbolSize?: number; itemStyle?: object; note: string }
+
+/** A line through medians, a dot per repeat, a cross per step that is not valid. */
+function overSteps(
+  report: Report,
+  choice: Choice,
+  name: string,
+  show: Show,
+  pick: (s: Summary) => Repeated,
+  ofTrial: (t: Trial) => number | null,
+): Option {
+  const x = xOf(report);
+  const option = base(name, show, choice, x);
+  // A logarithmic axis has no zero.
+  const drawable = (v: number | null): v is number => v !== null && (!choice.logY || v > 0);
+  const series = report.subjects.flatMap((subject, index) => {
+    if (choice.hidden.has(subject.id)) return [];
+    const colour = subjectColour(index, subject.control, choice.dark);
+    const own = report.summaries.filter((s) => s.subject === subject.id);
+    const workloads = [...new Set(own.map((s) => `${s.workload}·${s.pipeline}`))];
+    const lines = workloads.map((workload) => line(subject, index, colour, choice,
+      own.filter((s) => `${s.workload}·${s.pipeline}` === workload && drawable(pick(s).median)), x.of, pick, show));
+    const bands = workloads.flatMap((workload) => band(colour,
+      own.filter((s) => `${s.workload}·${s.pipeline}` === workload && pick(s).interval !== null), x.of, pick));
+    const dots: Dot[] = report.trials
+      .filter((t) => t.subject_id === subject.id)
+      .flatMap((t) => {
+        const y = ofTrial(t);
+        if (!drawable(y)) return [];
+        return [dot(t, [x.of(t.step), y], colour, `${subject.title}\n${t.step.connections} connections, repeat ${t.repeat}: ${show(y)}`)];
+      });
+    return [...bands, ...lines, {
+      type: "scatter" as const, name: subject.id, data: dots, symbolSize: 7, z: 3,
+      itemStyle: { color: colour }, tooltip: { formatter: (p: unknown) => (p as { data: Dot }).data.note },
+    }];
+  });
+  return { ...option, series: withMarkers(report, series) };
+}
+
+function line(
+  subject: Subject, index: number, colour: string, choice: Choice, own: Summary[],
+  x: (s: Summary) => number, pick: (s: Summary) => Repeated, show: Show,
+): object {
+  return {
+    type: "line" as const, name: subject.id, z: 2, symbol: "none",
+    data: own.map((s) => [x(s), pick(s).median]),
+    lineStyle: { width: 2, type: subjectDash(index, subject.control), color: colour },
+    itemStyle: { color: colour },
+    endLabel: {
+      show: own.length > 1, formatter: subject.title, color: choice.dark ? "#c9d1d9" : "#24292f", fontSize: 11,
+      distance: 6,
+    },
+    labelLayout: { moveOverlap: "shiftY" },
+    tooltip: { formatter: (p: unknown) => `${subject.title}: ${show((p as { value: [number, number] }).value[1])}` },
+  };
+}
+
+/** The confidence interval, only where there is one. */
+function band(colour: string, own: Summary[], x: (s: Summary) => number, pick: (s: Summary) => Repeated): object[] {
+  if (own.length < 2) return [];
+  const low = own.map((s) => [x(s), pick(s).interval?.[0] ?? 0]);
+  const high = own.map((s) => [x(s), pick(s).interval?.[1] ?? 0]).reverse();
+  return [{
+    type: "custom" as const, silent: true, z: 1, data: [[...low, ...high].flat()],
+    renderItem: (_: unknown, api: { coord: (p: number[]) => number[] }) => ({
+      type: "polygon",
+      shape: { points: [...low, ...high].map((p) => api.coord(p)) },
+      style: { fill: colour, opacity: 0.15 },
+    }),
+  }];
+}
+
+function dot(t: Trial, value: [number, number], colour: string, note: string): Dot {
+  const reasons = t.caveats.filter((c) => c.severity === "invalid").map((c) => c.message);
+  if (!t.valid) {
+    return {
+      value, symbol: CROSS, symbolSize: 9, note: `${note}\nnot valid: ${wrap(reasons.join(" "))}`,
+      itemStyle: { color: "transparent", borderColor: colour, borderWidth: 1.5 },
+    };
+  }
+  return { value, symbol: limiterSymbol(t.limiter.resource), note: `${note}\n${wrap(t.limiter.sentence)}` };
+}
+
+function wrap(text: string, width = 60): string {
+  const lines: string[] = [""];
+  for (const word of text.split(" ")) {
+    const last = lines[lines.length - 1] ?? "";
+    if (last.length + word.length > width) lines.push(word);
+    else lines[lines.length - 1] = last === "" ? word : `${last} ${word}`;
+  }
+  return lines.join("\n");
+}
+
+/** The user's own vertical lines. */
+function withMarkers(report: Report, series: object[]): object[] {
+  const [first, ...rest] = series;
+  if (!first || report.run.markers.length === 0) return series;
+  const data = report.run.markers.map((m) => ({ xAxis: m.connections, label: { formatter: m.label } }));
+  return [{ ...first, markLine: { symbol: "none", silent: true, data, lineStyle: { type: "dotted" } } }, ...rest];
+}
+
+function memoryOf(t: Trial): number | null {
+  return t.server.memory_anon_bytes ?? t.server.rss_bytes;
+}
+
+const throughput: Figure = {
+  logY: false,
+  option: (report, choice) =>
+    overSteps(report, choice, "requests/s", axisNumber, (s) => s.throughput_rps, (t) => t.load.throughput_rps),
+};
+
+const errors: Figure = {
+  logY: false,
+  option: (report, choice) =>
+    overSteps(report, choice, "share of requests", percent, (s) => s.error_share,
+      (t) => t.load.exchanges.failed / Math.max(1, t.load.exchanges.started)),
+};
+
+const response: Figure = {
+  logY: true,
+  option: (report, choice) => {
+    const pick = { p50: "response_p50_us", p90: "response_p90_us", p99: "response_p99_us" } as const;
+    return overSteps(report, choice, `${choice.percentile} response time`, micros,
+      (s) => s[pick[choice.percentile]], (t) => t.load.response_time_us[choice.percentile]);
+  },
+};
+
+const cpu: Figure = {
+  logY: true,
+  option: (report, choice) =>
+    overSteps(report, choice, "CPU per request", micros, (s) => s.cpu_us_per_request, (t) => t.server.cpu_us_per_request),
+};
+
+const memory: Figure = {
+  logY: true,
+  option: (report, choice) => overSteps(report, choice, "memory", bytes, (s) => s.memory_bytes, memoryOf),
+};
+
+/** Response time against percentile, the axis stretched towards 100 %: x is 1/(1 − quantile). */
+const spectrum: Figure = {
+  logY: true,
+  option: (report, choice) => {
+    const option = base("response time", micros, choice, { name: "percentile" });
+    const series = report.subjects.flatMap((subject, index) => {
+      if (choice.hidden.has(subject.id)) return [];
+      const colour = subjectColour(index, subject.control, choice.dark);
+      return report.trials
+        .filter((t) => t.subject_id === subject.id && t.step.index === choice.step)
+        .map((t) => ({
+          type: "line" as const, name: subject.id, symbol: "none",
+          data: t.load.spectrum_us.map(([q, us]) => [1 / (1 - q), us]),
+          lineStyle: { width: 1.5, color: colour, type: subjectDash(index, subject.control), opacity: t.valid ? 1 : 0.35 },
+          itemStyle: { color: colour },
+        }));
+    });
+    const label = (v: number): string => `${+((1 - 1 / v) * 100).toPrecision(6)} %`;
+    return {
+      ...option,
+      tooltip: {
+        trigger: "axis", renderMode: "richText", confine: true,
+        formatter: (p: unknown) => {
+          const points = p as { seriesName: string; value: [number, number] }[];
+          const head = points[0] ? label(points[0].value[0]) : "";
+          return [head, ...points.map((q) => `${q.seriesName}: ${micros(q.value[1])}`)].join("\n");
+        },
+      },
+      xAxis: { type: "log", name: "percentile", nameLocation: "middle", nameGap: 26, axisLabel: { formatter: label } },
+      series: series,
+    };
+  },
+};
+
+function median(values: number[]): number | null {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? null;
+}
+
+/** User and system CPU per request at the reference step: the trial in the middle of the repeats. */
+const split: Figure = {
+  option: (report, choice) => {
+    const shown = report.subjects.filter((s) => !choice.hidden.has(s.id));
+    const reference = report.overview[0]?.reference_connections;
+    const middle = shown.map((subject) => {
+      const own = report.trials.filter((t) => t.subject_id === subject.id && t.step.connections === reference);
+      const mid = median(own.flatMap((t) => t.server.cpu_us_per_request ?? []));
+      return own.find((t) => t.server.cpu_us_per_request === mid);
+    });
+    const part = (kind: "cpu_user_s" | "cpu_sys_s"): (number | null)[] => middle.map((t) => {
+      if (!t || t.server.cpu_us_per_request === null) return null;
+      const total = (t.server.cpu_user_s ?? 0) + (t.server.cpu_sys_s ?? 0);
+      return total > 0 ? ((t.server[kind] ?? 0) / total) * t.server.cpu_us_per_request : null;
+    });
+    const bar = (name: string, data: (number | null)[], opacity: number): object => ({
+      type: "bar", name, stack: "cpu", barMaxWidth: 26,
+      data: data.map((value, i) => {
+        const subject = shown[i];
+        const index = subject ? report.subjects.indexOf(subject) : 0;
+        return { value, itemStyle: { color: subjectColour(index, subject?.control ?? false, choice.dark), opacity } };
+      }),
+      tooltip: { valueFormatter: (v: unknown) => (typeof v === "number" ? micros(v) : "–") },
+    });
+    return {
+      animation: false,
+      aria: { enabled: true, label: { description: "User and system CPU per request by subject" } },
+      grid: { left: 120, right: 24, top: 24, bottom: 40 },
+      tooltip: { trigger: "axis", renderMode: "richText", confine: true, axisPointer: { type: "none" } },
+      xAxis: { type: "value", min: 0, name: "CPU per request (full: user, pale: system)", nameLocation: "middle", nameGap: 24, axisLabel: { formatter: micros } },
+      yAxis: { type: "category", inverse: true, data: shown.map((s) => s.title), splitLine: { show: false } },
+      series: [bar("user", part("cpu_user_s"), 1), bar("system", part("cpu_sys_s"), 0.45)] as NonNullable<Option["series"]>,
+    };
+  },
+};
+
+const startup: Figure = {
+  option: (report, choice) => {
+    const shown = report.subjects.filter((s) => !choice.hidden.has(s.id) && s.startup_ms.first_answer.median !== null);
+    const ms = (v: number): string => micros(v * 1e3);
+    const colour = (s: Subject): string => subjectColour(report.subjects.indexOf(s), s.control, choice.dark);
+    return {
+      animation: false,
+      aria: { enabled: true, label: { description: "Start-up time by subject" } },
+      grid: { left: 120, right: 40, top: 10, bottom: 40 },
+      tooltip: { trigger: "item", renderMode: "richText", confine: true },
+      xAxis: { type: "value", min: 0, axisLabel: { formatter: ms }, name: "from exec to the first right answer", nameLocation: "middle", nameGap: 24 },
+      yAxis: { type: "category", inverse: true, data: shown.map((s) => s.title), splitLine: { show: false } },
+      series: [
+        {
+          type: "bar", barMaxWidth: 22,
+          data: shown.map((s) => ({ value: s.startup_ms.first_answer.median ?? 0, itemStyle: { color: colour(s), opacity: 0.55 } })),
+          tooltip: { valueFormatter: (v: unknown) => (typeof v === "number" ? ms(v) : "–") },
+        },
+        {
+          type: "scatter", symbolSize: 7,
+          data: shown.flatMap((s) => s.startup_ms.first_answer.values.map((v) => ({ value: [v, s.title], itemStyle: { color: colour(s) } }))) as never,
+          tooltip: { valueFormatter: (v: unknown) => (Array.isArray(v) ? ms(v[0] as number) : "–") },
+        },
+      ],
+    };
+  },
+};
+
+/** One trial over time: lanes on one axis. */
+const explorer: Figure = {
+  option: (report, choice) => {
+    const trial = report.trials[choice.trial];
+    if (!trial) return { animation: false };
+    const index = report.subjects.findIndex((s) => s.id === trial.subject_id);
+    const colour = subjectColour(index, report.subjects[index]?.control ?? false, choice.dark);
+    const load = trial.load.intervals.filter((i) => i.phase !== "drain" && i.end_s > i.start_s);
+    const steps = (pick: (i: (typeof load)[number]) => number | null): [number, number | null][] =>
+      load.flatMap((i): [number, number | null][] => [[i.start_s, pick(i)], [i.end_s, pick(i)]]);
+    const ofServer = (pick: (i: Trial["server"]["intervals"][number]) => number | null): [number, number | null][] =>
+      trial.server.intervals.flatMap((i): [number, number | null][] => [[i.start_s, pick(i)], [i.end_s, pick(i)]]);
+    const lanes: { name: string; show: Show; lines: { name: string; data: [number, number | null][]; dash?: string }[] }[] = [
+      { name: "requests/s", show: axisNumber, lines: [{ name: "throughput", data: steps((i) => i.throughput_rps) }] },
+      {
+        name: "response time", show: micros, lines: [
+          { name: "p50", data: steps((i) => i.response_time_us.p50) },
+          { name: "p99", data: steps((i) => i.response_time_us.p99), dash: "dashed" },
+        ],
+      },
+      { name: "in flight", show: number, lines: [{ name: "in flight", data: steps((i) => i.in_flight_mean) }] },
+      { name: "server CPUs", show: number, lines: [{ name: "server CPU", data: ofServer((i) => i.cpu) }] },
+      { name: "memory", show: bytes, lines: [{ name: "memory", data: ofServer((i) => i.memory_anon_bytes) }] },
+      { name: "switches/s", show: axisNumber, lines: [{ name: "context switches", data: ofServer((i) => i.context_switches_per_s) }] },
+    ];
+    const height = 84, gap = 30, top = 20;
+    const warmup = load.filter((i) => i.phase === "warmup");
+    const warmupEnds = warmup[warmup.length - 1]?.end_s ?? 0;
+    const end = Math.max(...load.map((i) => i.end_s), 0);
+    return {
+      animation: false,
+      aria: { enabled: true, label: { description: `${trial.subject_id} over time` } },
+      tooltip: { trigger: "axis", renderMode: "richText", confine: true },
+      axisPointer: { link: [{ xAxisIndex: "all" }] },
+      grid: lanes.map((_, i) => ({ left: 80, right: 24, top: top + i * (height + gap), height })),
+      xAxis: lanes.map((_, i) => ({
+        type: "value" as const, gridIndex: i, min: 0, max: end, splitLine: { show: false },
+        axisLabel: { show: i === lanes.length - 1, formatter: (v: number) => `${+v.toPrecision(3)} s` },
+      })),
+      yAxis: lanes.map((lane, i) => ({
+        type: "value" as const, gridIndex: i, min: 0, name: lane.name, splitNumber: 2,
+        nameTextStyle: { align: "left" as const }, axisLabel: { formatter: lane.show },
+      })),
+      dataZoom: [
+        { type: "slider", xAxisIndex: lanes.map((_, i) => i), height: 18, bottom: 8 },
+        { type: "inside", xAxisIndex: lanes.map((_, i) => i), zoomOnMouseWheel: "ctrl" },
+      ],
+      series: lanes.flatMap((lane, i) => lane.lines.map((l, j) => ({
+        type: "line" as const, name: l.name, xAxisIndex: i, yAxisIndex: i, symbol: "none", data: l.data,
+        lineStyle: { width: 2, color: colour, type: l.dash ?? "solid" }, itemStyle: { color: colour },
+        tooltip: { valueFormatter: (v: unknown) => (typeof v === "number" ? lane.show(v) : "–") },
+        ...(j === 0 && warmupEnds > 0 ? {
+          markArea: { silent: true, itemStyle: { color: choice.dark ? "#ffffff10" : "#00000008" }, data: [[{ xAxis: 0 }, { xAxis: warmupEnds }]] },
+        } : {}),
+      }))) as NonNullable<Option["series"]>,
+    };
+  },
+};
+
+export const FIGURES: Readonly<Record<string, Figure>> = {
+  throughput, errors, response, spectrum, cpu, split, memory, startup, explorer,
+};

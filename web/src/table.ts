@@ -1,0 +1,29 @@
+// Tables that sort by a click on a column, or by the keyboard on its button.
+
+export function makeSortable(table: HTMLTableElement): void {
+  const head = table.tHead?.rows[0];
+  const body = table.tBodies[0];
+  if (!head || !body) return;
+  [...head.cells].forEach((cell, column) => {
+    const control = document.createElement("button");
+    control.type = "button";
+    control.textContent = cell.textContent;
+    cell.replaceChildren(control);
+    control.addEventListener("click", () => {
+      const descending = cell.getAttribute("aria-sort") === "ascending";
+      for (const other of head.cells) other.removeAttribute("aria-sort");
+      cell.setAttribute("aria-sort", descending ? "descending" : "ascending");
+      const rows = [...body.rows].sort((a, b) => compare(a.cells[column], b.cells[column]));
+      body.append(...(descending ? rows.reverse() : rows));
+    });
+  });
+}
+
+function compare(a: HTMLTableCellElement | undefined, b: HTMLTableCellElement | undefined): number {
+  const [x, y] = [a?.dataset["key"], b?.dataset["key"]];
+  if (x !== undefined && y !== undefined) return Number(x) - Number(y);
+  // What has no number comes last.
+  if (x !== undefined) return -1;
+  if (y !== undefined) return 1;
+  return (a?.textContent ?? "").localeCompare(b?.textContent ?? "");
+}
