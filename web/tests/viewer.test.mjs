@@ -1,77 +1,143 @@
+// The report in a real browser. REPORT names the page; `make test` makes one by a real run.
 import assert from "node:assert/strict";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { launch } from "./browser.mjs";
-import { sample, writePage } from "./fixture.mjs";
 
-let b, dir, file;
-before(async () => {
-  dir = await mkdtemp(join(tmpdir(), "dyno-page-"));
-  file = join(dir, "report.html");
-  await writePage(file, sample);
-  b = await launch();
+const file = process.env.REPORT;
+assert.ok(file, "set REPORT to the path of a report.html");
+
+let browser;
+before(async () => { browser = await launch(); });
+after(async () => { await browser?.close(); });
+
+/** Opens the page, does something with it, and holds that nothing went wrong on the way. */
+async function onPage(options, act) {
+  const opened = await browser.open(file, options);
+  try {
+    await opened.page.waitForFunction(() =>
+      [...document.querySelectorAll("figure .plot")].every((plot) => plot.dataset.drawn === "1"));
+    await act(opened.page);
+    assert.deepEqual(opened.problems, []);
+  } finally {
+    await opened.page.close();
+  }
+}
+
+const plot = (page, chart) => page.locator(`figure[data-chart="${chart}"] .plot`);
+const paths = (page, chart) => plot(page, chart).locator("svg path").count();
+
+test("every chart is drawn, with its table one click away", async () => {
+  await onPage({}, async (page) => {
+    const charts = await page.$$eval("figure[data-chart]", (all) => all.map((f) => f.dataset.chart));
+    assert.deepEqual(charts.toSorted(),
+      ["cpu", "errors", "explorer", "memory", "response", "spectrum", "split", "startup", "throughput"]);
+    for (const chart of charts) {
+      assert.ok((await paths(page, chart)) > 3, `${chart} holds nothing`);
+      const figure = page.locator(`figure[data-chart="${chart}"]`);
+      await figure.locator("summary").click();
+      assert.ok((await figure.locator("details table tbody tr").count()) > 0, `${chart} has no table`);
+    }
+  });
 });
-after(async () => {
-  await b?.close();
-  await rm(dir, { recursive: true, force: true });
+
+test("the legend hides a subject in every chart, by keyboard too", async () => {
+  await onPage({}, async (page) => {
+    const before = await paths(page, "throughput");
+    const bars = await paths(page, "startup");
+    const toggle = page.locator("#legend button").first();
+    await toggle.focus();
+    await page.keyboard.press("Space");
+    assert.equal(await toggle.getAttribute("aria-pressed"), "false");
+    await page.waitForFunction((n) => document.querySelectorAll('figure[data-chart="throughput"] svg path').length < n, before);
+    assert.ok((await paths(page, "startup")) < bars);
+    await page.keyboard.press("Enter");
+    assert.equal(await toggle.getAttribute("aria-pressed"), "true");
+    await page.waitForFunction((n) => document.querySelectorAll('figure[data-chart="throughput"] svg path').length === n, before);
+  });
 });
 
-// Lines of a series: stroke-width 2 tells them from the slider's data shadow (0.5), which is clipped too.
-const seriesLines = (page) => page.locator("#chart-1 svg g[clip-path] > path[fill='none'][stroke-width='2']").count();
-const paths = (page) => page.locator("#chart-1 svg path").count();
-
-test("draws, toggles by keyboard, zooms, resizes, changes theme", async () => {
-  const t = await b.open(file);
-  const { page } = t;
-  console.log("paths", await paths(page), "series lines", await seriesLines(page));
-  assert.ok((await paths(page)) > 20);
-  assert.equal(await seriesLines(page), 3);
-  console.log("aria", await page.locator("#chart-1").getAttribute("aria-label"), "role", await page.locator("#chart-1").getAttribute("role"));
-
-  const btn = page.getByRole("button", { name: "hyper" });
-  await btn.focus();
-  await page.keyboard.press("Space");
-  assert.equal(await btn.getAttribute("aria-pressed"), "false");
-  await assert.doesNotReject(page.waitForFunction(() => document.querySelectorAll("#chart-1 svg g[clip-path] > path[fill='none'][stroke-width='2']").length === 2));
-
-  const before = await page.locator("#chart-1").getAttribute("data-zoom");
-  const box = await page.locator("#chart-1").boundingBox();
-  await page.mouse.move(box.x + box.width / 2, box.y + 120);
-  await page.mouse.wheel(0, -400);
-  // Leave the chart, or hover's emphasis changes the stroke widths.
-  await page.mouse.move(0, 0);
-  await page.waitForFunction((z) => document.querySelector("#chart-1").dataset.zoom !== z, before);
-  console.log("zoom", before, "->", await page.locator("#chart-1").getAttribute("data-zoom"));
-
-  const w = () => page.locator("#chart-1 svg").getAttribute("width");
-  const w0 = await w();
-  await page.setViewportSize({ width: 700, height: 800 });
-  await page.waitForFunction((o) => document.querySelector("#chart-1 svg").getAttribute("width") !== o, w0);
-  console.log("width", w0, "->", await w());
-
-  const zoomed = await page.locator("#chart-1").getAttribute("data-zoom");
-  const strokes = () => page.$$eval("#chart-1 svg g[clip-path] > path[fill='none'][stroke-width='2']", (e) => e.map((p) => p.getAttribute("stroke")));
-  const s0 = await strokes();
-  await page.emulateMedia({ colorScheme: "dark" });
-  await page.waitForFunction(() => document.querySelector("#chart-1 svg g[clip-path] > path[fill='none'][stroke-width='2']")?.getAttribute("stroke")?.toLowerCase() === "#56b4e9");
-  console.log("strokes", s0, "->", await strokes());
-  const opt = await page.evaluate(() => { const o = [...window.dynoCharts.values()][0].getOption().dataZoom[0]; return [o.start.toFixed(3), o.end.toFixed(3)].join(); });
-  assert.equal(opt, zoomed, "zoom survives setTheme");
-  assert.equal(await seriesLines(page), 2, "hidden series stays hidden");
-  await btn.focus();
-  await page.keyboard.press("Enter");
-  assert.equal(await btn.getAttribute("aria-pressed"), "true");
-  console.log("aria after theme", (await page.locator("#chart-1").getAttribute("aria-label"))?.slice(0, 60));
-
-  const [dl] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save SVG" }).click()]);
-  const svg = await readFile(await dl.path(), "utf8");
-  console.log(dl.suggestedFilename(), svg.length, svg.slice(0, 300));
-  assert.match(svg, /^<svg [^>]*xmlns="http:\/\/www.w3.org\/2000\/svg"/);
-  if (process.env.KEEP_SVG) await writeFile(process.env.KEEP_SVG, svg);
-  const parsed = await page.evaluate((s) => new DOMParser().parseFromString(s, "image/svg+xml").querySelector("parsererror")?.textContent ?? null, svg);
-  assert.equal(parsed, null);
-  console.log(await page.evaluate(() => [...window.dynoCharts.values()][0].getDataURL({ type: "svg", backgroundColor: "#fff" }).slice(0, 80)));
-  assert.deepEqual(t.problems, []);
+test("a chart zooms, keeps its zoom through a change of theme, and resets", async () => {
+  await onPage({}, async (page) => {
+    const chart = plot(page, "throughput");
+    await chart.scrollIntoViewIfNeeded();
+    const zoom = () => chart.getAttribute("data-zoom");
+    const whole = await zoom();
+    const box = await chart.boundingBox();
+    await page.mouse.move(box.x + box.width / 2, box.y + 150);
+    await page.mouse.wheel(0, -400);
+    await page.waitForFunction((was) => document.querySelector('figure[data-chart="throughput"] .plot').dataset.zoom !== was, whole);
+    const zoomed = await zoom();
+    await page.getByRole("button", { name: "Dark", exact: true }).click();
+    await page.waitForFunction(() => document.documentElement.dataset.theme === "dark");
+    assert.equal(await zoom(), zoomed);
+    await page.locator('figure[data-chart="throughput"]').getByRole("button", { name: "Reset zoom" }).click();
+    assert.equal(await zoom(), whole);
+  });
 });
+
+test("scales, percentiles, steps and trials can be chosen", async () => {
+  await onPage({}, async (page) => {
+    const text = (chart) => plot(page, chart).locator("svg").textContent();
+    const figure = (chart) => page.locator(`figure[data-chart="${chart}"]`);
+    const changes = async (chart, act) => {
+      const before = await text(chart);
+      await act();
+      await page.waitForFunction(([c, was]) =>
+        document.querySelector(`figure[data-chart="${c}"] .plot svg`).textContent !== was, [chart, before]);
+    };
+    await changes("throughput", () => figure("throughput").getByRole("button", { name: "Log scale" }).click());
+    await changes("response", () => figure("response").locator("select").selectOption("p50"));
+    const trials = await page.locator("#trial option").count();
+    assert.ok(trials > 1);
+    await changes("explorer", () => page.locator("#trial").selectOption(String(trials - 1)));
+    assert.ok((await page.locator("#trial-caveats li").count()) > 0, "the caveats of the trial stand beside it");
+  });
+});
+
+test("a chart saves as a picture of its own", async () => {
+  await onPage({}, async (page) => {
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.locator('figure[data-chart="throughput"]').getByRole("button", { name: "Save SVG" }).click(),
+    ]);
+    assert.match(download.suggestedFilename(), /-throughput\.svg$/);
+    const svg = await readFile(await download.path(), "utf8");
+    const error = await page.evaluate((text) =>
+      new DOMParser().parseFromString(text, "image/svg+xml").querySelector("parsererror")?.textContent ?? null, svg);
+    assert.equal(error, null);
+    assert.match(svg, /xmlns="http:\/\/www.w3.org\/2000\/svg"/);
+  });
+});
+
+test("tables sort by a click on a column", async () => {
+  await onPage({}, async (page) => {
+    const overview = page.locator("table.overview");
+    const column = () => overview.locator("tbody tr td:nth-child(1)").allTextContents();
+    const sort = overview.locator("thead th").first().getByRole("button");
+    await sort.click();
+    const ascending = await column();
+    await sort.click();
+    assert.deepEqual(await column(), ascending.toReversed());
+    assert.equal(await overview.locator("thead th").first().getAttribute("aria-sort"), "descending");
+  });
+});
+
+test("failures are told with what the server wrote, and invalid steps with their reason", async () => {
+  await onPage({}, async (page) => {
+    const life = await page.locator("#life").textContent();
+    assert.match(life, /crashed/);
+    assert.match(life, /out of luck/);
+  });
+});
+
+for (const scheme of ["light", "dark"]) {
+  for (const width of [1280, 1920]) {
+    test(`nothing overflows at ${width} pixels, ${scheme}`, async () => {
+      await onPage({ width, scheme }, async (page) => {
+        const beyond = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        assert.ok(beyond <= 0, `the page is ${beyond} pixels too wide`);
+      });
+    });
+  }
+}

@@ -38,9 +38,18 @@ impl Caveat {
 
 /// Every code with its meaning.
 pub const GLOSSARY: &[(&str, &str)] = &[
-    ("books", "The counts of scheduled, started, ended and unanswered requests do not add up: a fault of dyno."),
-    ("littles_law", "Throughput × response time differs from the number of requests in flight by more than 5 %."),
-    ("generator_busy", "A thread of the generator was busy for more than 85 % of the time, so it may have been the limit."),
+    (
+        "books",
+        "The counts of scheduled, started, ended and unanswered requests do not add up: a fault of dyno.",
+    ),
+    (
+        "littles_law",
+        "Throughput × response time differs from the number of requests in flight by more than 5 %.",
+    ),
+    (
+        "generator_busy",
+        "A thread of the generator was busy for more than 85 % of the time, so it may have been the limit.",
+    ),
     ("wrong_answers", "Some answers had the wrong status or the wrong body."),
     ("no_answers", "Not one request was answered as expected."),
     ("errors", "Some requests failed. Throughput and response times are of the others, time-outs aside."),
@@ -58,14 +67,26 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     ("cut_short", "The user ended the load before its time."),
     ("tcp_not_measured", "The kernel did not give TCP counters for the connections."),
     ("server_not_observed", "The server's use of CPU and memory is not known here."),
-    ("no_cgroup", "Without a control group the server's CPU time is summed over living threads, and memory is resident memory."),
+    (
+        "no_cgroup",
+        "Without a control group the server's CPU time is summed over living threads, and memory is resident memory.",
+    ),
     ("limits_not_set", "A limit that the suite asks for could not be set here."),
-    ("tick_accounting", "The kernel samples the split of CPU time into user and system with its tick; the sum is exact."),
+    (
+        "tick_accounting",
+        "The kernel samples the split of CPU time into user and system with its tick; the sum is exact.",
+    ),
     ("steal", "The hypervisor gave the machine's CPUs to somebody else for part of the time."),
     ("syscalls_not_measured", "System calls per request are not counted by this version of dyno."),
-    ("few_repeats", "With fewer than five repeats there are no confidence intervals: ranges over the repeats are shown."),
+    (
+        "few_repeats",
+        "With fewer than five repeats there are no confidence intervals: ranges over the repeats are shown.",
+    ),
     ("resumed", "Some trials were served by a process started after an interruption of the run."),
-    ("same_numbers", "Subjects of different kinds have nearly the same throughput: something they share may limit them."),
+    (
+        "same_numbers",
+        "Subjects of different kinds have nearly the same throughput: something they share may limit them.",
+    ),
 ];
 
 /// A share as a percentage with at most one decimal.

@@ -111,7 +111,8 @@ fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation?;
     (used >= SERVER_BUSY).then(|| {
         let allowed = server.cpu_allowed_s.unwrap_or(0.0) / server.window_s;
-        let sentence = format!("The server's CPU: it used {} of the {} it may use.", percent(used), cpus(allowed));
+        let sentence =
+            format!("The server's CPU: it used {} of the {} it may use.", percent(used), cpus(allowed));
         verdict(Resource::ServerCpu, Confidence::High, sentence, json!({"cpu_utilisation": used}))
     })?
 }

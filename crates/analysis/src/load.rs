@@ -324,7 +324,9 @@ fn exchanges(record: &TrialRecord) -> Exchanges {
 
 fn client(record: &TrialRecord, sums: &Sums) -> Client {
     let threads = &record.client.threads;
-    let sum = |pick: fn(&dyno_archive::sample::ThreadUse) -> u64| threads.iter().map(pick).sum::<u64>() as f64 / 1e9;
+    let sum = |pick: fn(&dyno_archive::sample::ThreadUse) -> u64| {
+        threads.iter().map(pick).sum::<u64>() as f64 / 1e9
+    };
     let run_s = sum(|t| t.run_ns);
     // The split is sampled; it is scaled to the exact sum.
     let (user, sys) = (sum(|t| t.user_ns), sum(|t| t.sys_ns));
@@ -405,7 +407,9 @@ fn caveats(result: &LoadResult, record: &TrialRecord) -> Vec<Caveat> {
         unsolicited(result),
         queueing(result),
         generator_late(result),
-        record.cut_short.then(|| info("cut_short", "You ended this load early: the window is shorter than planned.")),
+        record
+            .cut_short
+            .then(|| info("cut_short", "You ended this load early: the window is shorter than planned.")),
         tcp_not_measured(result),
         short_window(result),
     ]
@@ -588,12 +592,21 @@ fn generator_late(result: &LoadResult) -> Option<Caveat> {
 
 fn tcp_not_measured(result: &LoadResult) -> Option<Caveat> {
     let none = result.tcp.segments_in.is_none();
-    none.then(|| info("tcp_not_measured", "TCP segments are not known: no connection was open, or the kernel does not count them."))
+    none.then(|| {
+        info(
+            "tcp_not_measured",
+            "TCP segments are not known: no connection was open, or the kernel does not count them.",
+        )
+    })
 }
 
 fn short_window(result: &LoadResult) -> Option<Caveat> {
-    (result.duration_s < 1.0 && result.config.requests.is_none())
-        .then(|| info("short_window", "The measured window is shorter than a second: expect noise. Use a longer duration."))
+    (result.duration_s < 1.0 && result.config.requests.is_none()).then(|| {
+        info(
+            "short_window",
+            "The measured window is shorter than a second: expect noise. Use a longer duration.",
+        )
+    })
 }
 
 #[cfg(test)]

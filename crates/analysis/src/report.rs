@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dyno_archive::dir::Run;
 use dyno_archive::plan::{self, Plan};
-use dyno_archive::start::{Failure, LimitReadBack};
+use dyno_archive::start::{CPU_QUOTA, Failure, FailureKind, LimitReadBack};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, StartRecord, TrialRecord};
 use serde::Serialize;
@@ -160,7 +160,9 @@ pub struct Table {
 #[must_use]
 pub fn report(run: &Run) -> Report {
     let plan = &run.header.plan;
-    let trials: Vec<TrialResult> = run.trials.iter().map(|t| trial(plan, &run.header.facts, t)).collect();
+    let start_of = |t: &TrialRecord| run.starts.iter().find(|s| s.start == t.start);
+    let trials: Vec<TrialResult> =
+        run.trials.iter().map(|t| trial(plan, &run.header.facts, start_of(t), t)).collect();
     let subjects: Vec<SubjectResult> = (0..plan.subjects.len()).map(|s| subject(run, s)).collect();
     let summaries = summary::summaries(plan, &trials);
     let overview = summary::overview(plan, &subjects, &trials, &summaries);
@@ -210,19 +212,22 @@ fn config(plan: &Plan, trial: &plan::Trial, seed: u64) -> load::Config {
     .with_step(&l.steps[trial.step])
 }
 
-fn trial(plan: &Plan, facts: &Facts, record: &TrialRecord) -> TrialResult {
+fn trial(plan: &Plan, facts: &Facts, start: Option<&StartRecord>, record: &TrialRecord) -> TrialResult {
     let planned = plan.trials[record.trial];
     let launch = plan.launches[planned.launch];
     let subject = &plan.subjects[launch.subject];
     let step = plan.load.steps[planned.step];
-    let load = load::result(record, config(plan, &planned, plan.seed));
-    let server = server::server_use(record, &plan.limits, &plan.placement);
+    let mut load = load::result(record, config(plan, &planned, plan.seed));
+    let server = server::server_use(record, allowed_cpus(plan, start));
+    weigh_generator(&mut load, &server, subject.control);
     let mut caveats = load.caveats.clone();
-    caveats.iter_mut().for_each(|c| weigh_generator(c, &load, &server, subject.control));
     caveats.extend(server::caveats(&server, record));
     if facts.tick_accounting == Some(true) && server.cpu_user_s.is_some() {
         // At least one tick of 4 ms decides each share: over short windows the split is coarse.
-        caveats.push(info("tick_accounting", "The split of CPU time into user and system is sampled by the kernel's tick; the sum is exact."));
+        caveats.push(info(
+            "tick_accounting",
+            "The split of CPU time into user and system is sampled by the kernel's tick; the sum is exact.",
+        ));
     }
     caveats.sort_by_key(|c| std::cmp::Reverse(c.severity));
     let valid = !caveats.iter().any(|c| c.severity == Severity::Invalid);
@@ -251,10 +256,8 @@ fn trial(plan: &Plan, facts: &Facts, record: &TrialRecord) -> TrialResult {
 
 /// A busy generator makes a step worthless only as long as the server may have had room. A server that used all of
 /// its CPU was the limit, whatever the generator did; and a control is there to show where the generator ends.
-fn weigh_generator(caveat: &mut Caveat, load: &LoadResult, server: &ServerUse, control: bool) {
-    if caveat.code != "generator_busy" {
-        return;
-    }
+fn weigh_generator(load: &mut LoadResult, server: &ServerUse, control: bool) {
+    let Some(caveat) = load.caveats.iter_mut().find(|c| c.code == "generator_busy") else { return };
     let busy = percent(load.client.busiest_thread_utilisation);
     if control {
         caveat.severity = Severity::Info;
@@ -268,12 +271,22 @@ fn weigh_generator(caveat: &mut Caveat, load: &LoadResult, server: &ServerUse, c
             percent(used)
         );
     }
+    load.valid = !load.caveats.iter().any(|c| c.severity == Severity::Invalid);
+}
+
+/// CPUs that a start could use at a time. A quota that could not be set allows nothing less.
+fn allowed_cpus(plan: &Plan, start: Option<&StartRecord>) -> f64 {
+    let cpus = plan.placement.subject.len().max(1) as f64;
+    let was_set =
+        start.is_some_and(|s| s.limits.iter().any(|l| l.name == CPU_QUOTA && l.read_back.is_some()));
+    plan.limits.cpus.filter(|_| was_set).map_or(cpus, |quota| quota.min(cpus))
 }
 
 fn subject(run: &Run, index: usize) -> SubjectResult {
     let planned = &run.header.plan.subjects[index];
     let launches = &run.header.plan.launches;
-    let starts: Vec<&StartRecord> = run.starts.iter().filter(|s| launches[s.launch].subject == index).collect();
+    let starts: Vec<&StartRecord> =
+        run.starts.iter().filter(|s| launches[s.launch].subject == index).collect();
     let ms = |ns: u64| ns as f64 / 1e6;
     let startup = |pick: fn(&dyno_archive::start::Startup) -> Option<u64>| {
         Repeated::new(starts.iter().filter_map(|s| pick(s.startup.as_ref()?)).map(ms).collect())
@@ -307,13 +320,24 @@ fn subject(run: &Run, index: usize) -> SubjectResult {
     }
 }
 
-fn failures(planned: &plan::Subject, starts: &[&StartRecord], launches: &[plan::Launch]) -> Vec<SubjectFailure> {
+fn failures(
+    planned: &plan::Subject,
+    starts: &[&StartRecord],
+    launches: &[plan::Launch],
+) -> Vec<SubjectFailure> {
     let build = planned.build_failed.iter().map(|why| SubjectFailure {
         repeat: 0,
-        failure: Failure { kind: dyno_archive::start::FailureKind::BuildFailed, message: why.clone() },
+        failure: Failure { kind: FailureKind::BuildFailed, message: why.clone() },
         log_tail: None,
     });
+    let made_good = |s: &StartRecord| {
+        let interrupted = s.failure.as_ref().is_some_and(|f| f.kind == FailureKind::Interrupted);
+        interrupted && starts.iter().any(|later| later.launch == s.launch && later.start > s.start)
+    };
     let of_start = |s: &&StartRecord| {
+        if made_good(s) {
+            return None;
+        }
         Some(SubjectFailure {
             repeat: launches[s.launch].block + 1,
             failure: s.failure.clone()?,
@@ -389,7 +413,12 @@ fn run_caveats(run: &Run, subjects: &[SubjectResult], overview: &[summary::Overv
     let mut all = Vec::new();
     if !plan.placement.is_disjoint() {
         let message = "Server and generator share CPUs, because this machine offers too few of them: each slows the other, and numbers of different subjects compare only roughly. Use a machine with two CPUs or more.";
-        all.push(Caveat::new("shared_cpus", Severity::Warning, message.into(), json!({"subject": plan.placement.subject, "generator": plan.placement.generator})));
+        all.push(Caveat::new(
+            "shared_cpus",
+            Severity::Warning,
+            message.into(),
+            json!({"subject": plan.placement.subject, "generator": plan.placement.generator}),
+        ));
     }
     if (plan.repeats as usize) < crate::stats::REPEATS_FOR_INTERVAL {
         let message = format!(

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::plan::{Limits, Placement};
 use dyno_archive::sample::ThreadUse;
 use dyno_archive::{Sample, TrialRecord};
 use serde::Serialize;
@@ -76,9 +75,9 @@ pub struct ServerInterval {
     pub threads: usize,
 }
 
-/// Computes the server's use in one trial.
+/// Computes the server's use in one trial. `allowed_cpus`: how many it could use at a time.
 #[must_use]
-pub fn server_use(record: &TrialRecord, limits: &Limits, placement: &Placement) -> ServerUse {
+pub fn server_use(record: &TrialRecord, allowed_cpus: f64) -> ServerUse {
     let Some((first, last)) = edges(record) else { return ServerUse::default() };
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
     let rate = answers_per_second(record);
@@ -89,7 +88,7 @@ pub fn server_use(record: &TrialRecord, limits: &Limits, placement: &Placement) 
     let cpu_s = cpu_between(first, last).or(first.cgroup.is_none().then_some(threads.run_s));
     let split = split_between(first, last).unwrap_or((threads.user_s, threads.sys_s));
     let user_share = if split.0 + split.1 > 0.0 { split.0 / (split.0 + split.1) } else { 0.0 };
-    let allowed = allowed_cpus(limits, placement) * seconds;
+    let allowed = allowed_cpus * seconds;
     let window: Vec<&Sample> = record.samples.iter().filter(|s| within(s, first, last)).collect();
     let anon = window.iter().filter_map(|s| s.cgroup.as_ref()?.memory_anon_bytes).max();
     let rss = window.iter().filter_map(|s| s.rss_bytes).max();
@@ -103,7 +102,12 @@ pub fn server_use(record: &TrialRecord, limits: &Limits, placement: &Placement) 
         cpu_allowed_s: Some(allowed),
         cpu_utilisation: cpu_s.map(|s| s / allowed),
         throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
-        memory_peak_bytes: last.cgroup.as_ref().and_then(|c| c.memory_peak_bytes),
+        // A kernel that lets no peak begin anew leaves the highest of the samples.
+        memory_peak_bytes: last
+            .cgroup
+            .as_ref()
+            .and_then(|c| c.memory_peak_bytes)
+            .or_else(|| window.iter().filter_map(|s| s.cgroup.as_ref()?.memory_bytes).max()),
         memory_anon_bytes: anon,
         memory_file_bytes: window.iter().filter_map(|s| s.cgroup.as_ref()?.memory_file_bytes).max(),
         rss_bytes: rss,
@@ -132,7 +136,10 @@ pub fn caveats(server: &ServerUse, record: &TrialRecord) -> Vec<Caveat> {
     let mut all = Vec::new();
     let observed = record.samples.iter().any(|s| !s.threads.is_empty() || s.cgroup.is_some());
     if !observed {
-        all.push(info("server_not_observed", "The server's CPU and memory are not known for this step: no sample of it could be taken."));
+        all.push(info(
+            "server_not_observed",
+            "The server's CPU and memory are not known for this step: no sample of it could be taken.",
+        ));
         return all;
     }
     if record.samples.iter().all(|s| s.cgroup.is_none()) {
@@ -141,19 +148,18 @@ pub fn caveats(server: &ServerUse, record: &TrialRecord) -> Vec<Caveat> {
             "No control group could be made for the server: its CPU time is summed over the threads that lived through the window, its memory is resident memory, and its peak and throttled time are not known. `dyno doctor` says how to get one.",
         ));
     }
-    all.push(info("syscalls_not_measured", "System calls per request are not counted by this version of dyno."));
+    all.push(info(
+        "syscalls_not_measured",
+        "System calls per request are not counted by this version of dyno.",
+    ));
     if let Some(share) = server.steal_share.filter(|s| *s > 0.02) {
-        let message = format!("The hypervisor gave {} of this machine's CPU time to somebody else during the step: repeat it.", percent(share));
+        let message = format!(
+            "The hypervisor gave {} of this machine's CPU time to somebody else during the step: repeat it.",
+            percent(share)
+        );
         all.push(Caveat::new("steal", Severity::Warning, message, json!({"share": share})));
     }
     all
-}
-
-/// CPUs that the subject may use at a time.
-#[must_use]
-pub fn allowed_cpus(limits: &Limits, placement: &Placement) -> f64 {
-    let cpus = placement.subject.len().max(1) as f64;
-    limits.cpus.map_or(cpus, |quota| quota.min(cpus))
 }
 
 /// The samples nearest to the edges of the measured window.
@@ -211,7 +217,8 @@ struct ThreadDeltas {
 
 impl ThreadDeltas {
     fn new(first: &Sample, last: &Sample) -> ThreadDeltas {
-        let before: BTreeMap<(u32, u32), &ThreadUse> = first.threads.iter().map(|t| ((t.pid, t.tid), t)).collect();
+        let before: BTreeMap<(u32, u32), &ThreadUse> =
+            first.threads.iter().map(|t| ((t.pid, t.tid), t)).collect();
         let mut deltas = ThreadDeltas::default();
         for thread in &last.threads {
             deltas.add(thread, before.get(&(thread.pid, thread.tid)).copied());
@@ -220,7 +227,8 @@ impl ThreadDeltas {
     }
 
     fn add(&mut self, now: &ThreadUse, before: Option<&ThreadUse>) {
-        let since = |pick: fn(&ThreadUse) -> u64| pick(now).saturating_sub(before.map_or(0, pick)) as f64 / 1e9;
+        let since =
+            |pick: fn(&ThreadUse) -> u64| pick(now).saturating_sub(before.map_or(0, pick)) as f64 / 1e9;
         let since_some = |pick: fn(&ThreadUse) -> Option<u64>| {
             Some(pick(now)?.saturating_sub(before.map_or(Some(0), pick)?))
         };
@@ -259,7 +267,8 @@ fn interval(began_ns: u64, first: &Sample, last: &Sample) -> ServerInterval {
     let threads = ThreadDeltas::new(first, last);
     let cpu_s = cpu_between(first, last).or(first.cgroup.is_none().then_some(threads.run_s));
     let since_begin = |s: &Sample| s.at_ns.saturating_sub(began_ns) as f64 / 1e9;
-    let memory = |pick: fn(&dyno_archive::sample::CgroupUse) -> Option<u64>| last.cgroup.as_ref().and_then(pick);
+    let memory =
+        |pick: fn(&dyno_archive::sample::CgroupUse) -> Option<u64>| last.cgroup.as_ref().and_then(pick);
     ServerInterval {
         start_s: since_begin(first),
         end_s: since_begin(last),

@@ -138,8 +138,11 @@ fn memory(trial: &TrialResult) -> Option<f64> {
 
 fn error_share(trial: &TrialResult) -> f64 {
     let e = &trial.load.exchanges;
-    let wrong = ["unexpected_status", "unexpected_body"].iter().filter_map(|k| trial.load.outcomes.get(*k)).sum::<u64>();
-    (e.failed + wrong) as f64 / e.started.max(1) as f64
+    (e.failed + wrong_answers(trial)) as f64 / e.started.max(1) as f64
+}
+
+fn wrong_answers(trial: &TrialResult) -> u64 {
+    ["unexpected_status", "unexpected_body"].iter().filter_map(|k| trial.load.outcomes.get(*k)).sum()
 }
 
 fn leading_limiter<'a>(trials: &[&'a TrialResult]) -> &'a TrialResult {
@@ -151,7 +154,8 @@ fn leading_limiter<'a>(trials: &[&'a TrialResult]) -> &'a TrialResult {
 fn reference_step(plan: &Plan) -> usize {
     const REFERENCE: i64 = 64;
     let steps = &plan.load.steps;
-    let like_first = |i: &usize| steps[*i].pipeline == steps[0].pipeline && steps[*i].arrivals == steps[0].arrivals;
+    let like_first =
+        |i: &usize| steps[*i].pipeline == steps[0].pipeline && steps[*i].arrivals == steps[0].arrivals;
     (0..steps.len())
         .filter(like_first)
         .min_by_key(|i| (i64::from(steps[*i].connections) - REFERENCE).abs())
@@ -171,7 +175,8 @@ pub fn overview(
         subjects.iter().map(|s| overview_row(plan, s, trials, summaries, reference)).collect();
     let peak = |row: &OverviewRow| row.peak_rps.as_ref().and_then(|p| p.median).unwrap_or(-1.0);
     rows.sort_by(|a, b| a.control.cmp(&b.control).then(peak(b).total_cmp(&peak(a))));
-    let ranked: Vec<usize> = (0..rows.len()).filter(|i| rows[*i].peak_rps.is_some() && !rows[*i].control).collect();
+    let ranked: Vec<usize> =
+        (0..rows.len()).filter(|i| rows[*i].peak_rps.is_some() && !rows[*i].control).collect();
     let peaks: Vec<&Repeated> = ranked.iter().filter_map(|i| rows[*i].peak_rps.as_ref()).collect();
     let groups = tie_groups(&peaks);
     for (i, group) in ranked.into_iter().zip(groups) {
@@ -188,11 +193,11 @@ fn overview_row(
     reference: usize,
 ) -> OverviewRow {
     let workload = &plan.workloads[0].name;
-    let own: Vec<&Summary> = summaries.iter().filter(|s| s.subject == subject.id && s.workload == *workload).collect();
-    let best = own
-        .iter()
-        .filter(|s| s.throughput_rps.median.is_some())
-        .max_by(|a, b| a.throughput_rps.median.unwrap_or(0.0).total_cmp(&b.throughput_rps.median.unwrap_or(0.0)));
+    let own: Vec<&Summary> =
+        summaries.iter().filter(|s| s.subject == subject.id && s.workload == *workload).collect();
+    let best = own.iter().filter(|s| s.throughput_rps.median.is_some()).max_by(|a, b| {
+        a.throughput_rps.median.unwrap_or(0.0).total_cmp(&b.throughput_rps.median.unwrap_or(0.0))
+    });
     let at_reference = own.iter().find(|s| s.step == reference);
     let of_subject = || trials.iter().filter(|t| t.subject_id == subject.id);
     let median = |pick: fn(&Summary) -> &Repeated| at_reference.and_then(|s| pick(s).median);
@@ -212,7 +217,9 @@ fn overview_row(
         cpu_us_per_request: median(|s| &s.cpu_us_per_request),
         memory_peak_bytes: of_subject().filter_map(memory).reduce(f64::max),
         startup_ms: subject.startup_ms.first_answer.median,
-        errors: of_subject().map(|t| t.load.exchanges.failed + t.load.exchanges.dropped).sum(),
+        errors: of_subject()
+            .map(|t| t.load.exchanges.failed + t.load.exchanges.dropped + wrong_answers(t))
+            .sum(),
         checks_passed: subject.checks.iter().filter(|c| c.ok).count(),
         checks: subject.checks.len(),
         limiter: peak_or_reference.map(|s| s.limiter),
@@ -235,7 +242,8 @@ fn absent(subject: &SubjectResult, no_numbers: bool) -> Option<String> {
 #[must_use]
 pub fn comparisons(plan: &Plan, trials: &[TrialResult], summaries: &[Summary]) -> Vec<Comparison> {
     let first = plan.subjects.iter().find(|s| !s.control && summaries.iter().any(|m| m.subject == s.id()));
-    let Some(baseline) = plan.report.baseline.clone().or(first.map(dyno_archive::plan::Subject::id)) else {
+    let named = plan.report.baseline.clone().filter(|b| summaries.iter().any(|m| m.subject == *b));
+    let Some(baseline) = named.or(first.map(dyno_archive::plan::Subject::id)) else {
         return Vec::new();
     };
     summaries.iter().filter(|s| s.subject != baseline).map(|s| comparison(s, &baseline, trials)).collect()
@@ -343,7 +351,8 @@ pub fn overview_table(rows: &[OverviewRow]) -> Table {
 #[must_use]
 pub fn trials_table(trials: &[TrialResult]) -> Table {
     let cells = |t: &TrialResult| -> Vec<Value> {
-        let codes: Vec<&str> = t.caveats.iter().filter(|c| c.severity > Severity::Info).map(|c| c.code).collect();
+        let codes: Vec<&str> =
+            t.caveats.iter().filter(|c| c.severity > Severity::Info).map(|c| c.code).collect();
         vec![
             json!(t.subject_id),
             json!(t.workload),
@@ -385,7 +394,12 @@ pub fn trials_table(trials: &[TrialResult]) -> Table {
             json!(codes.join(" ")),
         ]
     };
-    Table { name: "trials", title: "Trials", columns: TRIAL_COLUMNS.to_vec(), rows: trials.iter().map(cells).collect() }
+    Table {
+        name: "trials",
+        title: "Trials",
+        columns: TRIAL_COLUMNS.to_vec(),
+        rows: trials.iter().map(cells).collect(),
+    }
 }
 
 const TRIAL_COLUMNS: [&str; 38] = [

@@ -38,6 +38,9 @@ pub struct Startup {
     pub cpu_ns: Option<u64>,
 }
 
+/// Name of the limit on CPU time among [`StartRecord::limits`].
+pub const CPU_QUOTA: &str = "CPU quota";
+
 /// A limit that was asked for, and what the kernel says it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitReadBack {
@@ -51,7 +54,7 @@ pub struct LimitReadBack {
 /// How the subject stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop {
-    /// From the signal to the end of the last process.
+    /// From the signal, which goes to all its processes, to the end of the last one.
     pub took_ns: u64,
     /// It did not stop by its deadline and was killed.
     pub killed: bool,
@@ -89,6 +92,12 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// Whether the subject is the cause, and doing it again would give the same.
+    #[must_use]
+    pub const fn is_the_subjects(self) -> bool {
+        !matches!(self, FailureKind::Interrupted | FailureKind::Harness)
+    }
+
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -24,8 +24,12 @@ pub struct Epoll {
     events: Vec<libc::epoll_event>,
     /// Connections that may have something to read, in the order in which the kernel told.
     readable: VecDeque<Readable>,
+    /// Connections whose last read was full: they are read again in the next turn, so that no turn is endless.
+    again: Vec<Readable>,
     /// Completions that are known without asking the kernel.
     known: VecDeque<(ConnId, u32, What)>,
+    /// The present generation of each slot, connected or not.
+    generation_of: Vec<u32>,
     buffer: Box<[u8]>,
     received: usize,
     generations: u32,
@@ -47,6 +51,8 @@ struct Conn {
     connected: bool,
     out: Vec<u8>,
     written: usize,
+    /// Is in the list of connections to flush.
+    queued: bool,
 }
 
 impl Epoll {
@@ -62,7 +68,9 @@ impl Epoll {
             queued: Vec::new(),
             events: vec![libc::epoll_event { events: 0, u64: 0 }; limits::EVENTS],
             readable: VecDeque::new(),
+            again: Vec::new(),
             known: VecDeque::new(),
+            generation_of: vec![0; connections as usize],
             buffer: vec![0; limits::READ_BYTES].into(),
             received: 0,
             generations: 0,
@@ -88,7 +96,7 @@ impl Epoll {
                 _ => {}
             }
         }
-        Ok(Conn { fd, generation, connected: false, out: Vec::new(), written: 0 })
+        Ok(Conn { fd, generation, connected: false, out: Vec::new(), written: 0, queued: false })
     }
 
     fn conn(&mut self, conn: ConnId, generation: u32) -> Option<&mut Conn> {
@@ -208,6 +216,7 @@ impl Driver for Epoll {
     fn connect(&mut self, conn: ConnId) {
         self.generations += 1;
         let generation = self.generations;
+        self.generation_of[conn as usize] = generation;
         match self.start_connect(conn, generation) {
             Ok(connection) => self.conns[conn as usize] = Some(connection),
             Err(error) => {
@@ -219,7 +228,8 @@ impl Driver for Epoll {
 
     fn send(&mut self, conn: ConnId, bytes: &[u8]) {
         let connection = self.conns[conn as usize].as_mut().expect("only open connections are sent on");
-        if connection.out.is_empty() {
+        // Queued even if earlier bytes still wait for room: only a flush stamps.
+        if !std::mem::replace(&mut connection.queued, true) {
             self.queued.push(conn);
         }
         connection.out.extend_from_slice(bytes);
@@ -227,15 +237,15 @@ impl Driver for Epoll {
 
     fn close(&mut self, conn: ConnId) {
         self.conns[conn as usize] = None;
-        self.known.retain(|(c, _, _)| *c != conn);
-        self.readable.retain(|r| r.conn != conn);
+        // What is still listed for the old connection is told by its generation and ignored.
+        self.generations += 1;
+        self.generation_of[conn as usize] = self.generations;
     }
 
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
         for conn in std::mem::take(&mut self.queued) {
-            let Some(connection) = self.conns[conn as usize].as_mut().filter(|c| !c.out.is_empty()) else {
-                continue;
-            };
+            let Some(connection) = self.conns[conn as usize].as_mut().filter(|c| c.queued) else { continue };
+            connection.queued = false;
             // Right before the system call that takes the bytes.
             handed(conn, sys::now());
             Self::write(connection);
@@ -245,6 +255,7 @@ impl Driver for Epoll {
     fn turn(&mut self, until: Instant, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
         let entered = sys::now();
         self.flush(handed);
+        self.readable.extend(self.again.drain(..));
         let until = if self.known.is_empty() && self.readable.is_empty() { until } else { entered };
         self.wait(until);
         // Right after the kernel has told what is ready.
@@ -252,7 +263,10 @@ impl Driver for Epoll {
     }
 
     fn next(&mut self) -> Option<Completion> {
-        if let Some((conn, generation, what)) = self.known.pop_front() {
+        while let Some((conn, generation, what)) = self.known.pop_front() {
+            if self.generation_of[conn as usize] != generation {
+                continue;
+            }
             if matches!(what, What::ConnectFailed(_)) && self.conn(conn, generation).is_some() {
                 self.conns[conn as usize] = None;
             }
@@ -268,7 +282,7 @@ impl Driver for Epoll {
             let at = sys::now();
             if what == What::Received && (ends || self.received == self.buffer.len()) {
                 // Edge-triggered: the kernel does not tell again of what it has told already.
-                self.readable.push_back(readable);
+                self.again.push(readable);
             }
             return Some(Completion { conn, what, at });
         }

@@ -24,8 +24,8 @@ pub struct Uring {
     conns: Vec<Conn>,
     /// Connections with bytes to hand over and no send under way.
     queued: Vec<ConnId>,
-    /// Connections whose receive ended for want of a buffer.
-    starved: Vec<ConnId>,
+    /// Connections, with their generation, whose receive ended for want of a buffer.
+    starved: Vec<(ConnId, u32)>,
     /// Completions copied out of the ring, with the instant at which that was done.
     reaped: VecDeque<(cqueue::Entry, Instant)>,
     /// Completions that are known without asking the kernel.
@@ -114,19 +114,24 @@ impl Uring {
         loop {
             match self.ring.0.submit() {
                 Ok(_) => return,
-                Err(error) if is_passing(&error) => self.reap(sys::now()),
+                Err(error) if is_passing(&error) => {
+                    self.reap();
+                }
                 Err(error) => panic!("io_uring_enter: {error}"),
             }
         }
     }
 
-    /// Copies completions out of the ring. They had all happened by `at`.
-    fn reap(&mut self, at: Instant) {
+    /// Copies completions out of the ring. Returns the instant by which they had all happened.
+    fn reap(&mut self) -> Instant {
         let mut completions = self.ring.0.completion();
         completions.sync();
+        // After the tail was read: what lies before it had happened by now, what comes later is not taken.
+        let at = sys::now();
         for entry in completions {
             self.reaped.push_back((entry, at));
         }
+        at
     }
 
     fn arm_receive(&mut self, conn: ConnId) {
@@ -195,7 +200,7 @@ impl Uring {
             }
             0 => Some(What::Eof),
             _ if result == -libc::ENOBUFS => {
-                self.starved.push(conn);
+                self.starved.push((conn, self.conns[conn as usize].generation));
                 None
             }
             _ if result == -libc::EINTR => {
@@ -251,8 +256,10 @@ impl Uring {
             self.buffers.give_back(id);
         }
         if !self.starved.is_empty() {
-            for conn in std::mem::take(&mut self.starved) {
-                self.arm_receive(conn);
+            for (conn, generation) in std::mem::take(&mut self.starved) {
+                if self.conns[conn as usize].generation == generation {
+                    self.arm_receive(conn);
+                }
             }
         }
     }
@@ -365,10 +372,7 @@ impl Driver for Uring {
         self.hand_over(handed);
         let until = if self.known.is_empty() && self.reaped.is_empty() { until } else { entered };
         self.wait(until);
-        // Right after the kernel has told what completed.
-        let woke = sys::now();
-        self.reap(woke);
-        Turn { entered, woke }
+        Turn { entered, woke: self.reap() }
     }
 
     fn next(&mut self) -> Option<Completion> {
@@ -405,9 +409,12 @@ impl Uring {
             return;
         }
         let at = sys::now();
-        for conn in std::mem::take(&mut self.queued) {
+        // Taken and given back, so that its memory is allocated once.
+        let mut queued = std::mem::take(&mut self.queued);
+        for conn in queued.drain(..) {
             self.start_send(conn, at, handed);
         }
+        self.queued = queued;
     }
 }
 
@@ -422,7 +429,7 @@ impl Drop for Uring {
         let deadline = sys::now().after(1_000_000_000);
         while !self.orphans.is_empty() && sys::now() < deadline {
             self.wait(sys::now().after(10_000_000));
-            self.reap(sys::now());
+            self.reap();
             while let Some((entry, _)) = self.reaped.pop_front() {
                 self.orphans.retain(|(owner, _)| *owner != entry.user_data());
             }

@@ -37,7 +37,9 @@ pub enum Command {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  dyno run suites/hello.toml\n  dyno run suites/hello.toml --only go-nethttp --repeats 5\n  dyno run --resume runs/hello-20260102-030405\n\nExit status: 0 the run is valid, 1 some of it is not, 2 the suite is wrong, 3 the machine or a subject failed.")]
+#[command(
+    after_help = "Examples:\n  dyno run suites/hello.toml\n  dyno run suites/hello.toml --only go-nethttp --repeats 5\n  dyno run --resume runs/hello-20260102-030405\n\nExit status: 0 the run is valid, 1 some of it is not, 2 the suite is wrong, 3 the machine or a subject failed."
+)]
 pub struct RunArgs {
     /// The suite file.
     #[arg(required_unless_present = "resume")]
@@ -81,7 +83,9 @@ pub enum DriverArg {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  dyno load http://127.0.0.1:8080/plaintext                     64 connections for 10 s, closed loop\n  dyno load http://127.0.0.1:8080/ -c 256 -p 16 -d 15s          pipelined\n  dyno load http://127.0.0.1:8080/ -r 5k --arrival poisson      open loop: 5,000 requests/s at random times\n  dyno load http://127.0.0.1:8080/ -n 100k --format json        so many requests, result as JSON\n  dyno load http://127.0.0.1:8080/items -X POST -b '{}' -H 'Content-Type: application/json'\n\nExit status: 0 the result is valid, 1 it is not, 2 wrong usage, 3 the load could not begin.")]
+#[command(
+    after_help = "Examples:\n  dyno load http://127.0.0.1:8080/plaintext                     64 connections for 10 s, closed loop\n  dyno load http://127.0.0.1:8080/ -c 256 -p 16 -d 15s          pipelined\n  dyno load http://127.0.0.1:8080/ -r 5k --arrival poisson      open loop: 5,000 requests/s at random times\n  dyno load http://127.0.0.1:8080/ -n 100k --format json        so many requests, result as JSON\n  dyno load http://127.0.0.1:8080/items -X POST -b '{}' -H 'Content-Type: application/json'\n\nExit status: 0 the result is valid, 1 it is not, 2 wrong usage, 3 the load could not begin."
+)]
 pub struct LoadArgs {
     /// What to load, such as http://127.0.0.1:8080/plaintext.
     pub url: String,
@@ -180,7 +184,11 @@ fn rate(text: &str) -> Result<f64, String> {
 
 fn count(text: &str) -> Result<u64, String> {
     let n = dyno_runner::units::count(text)?;
-    if n >= 1.0 && n.fract() == 0.0 { Ok(n as u64) } else { Err(format!("{text:?} is not a whole number above 0")) }
+    if n >= 1.0 && n.fract() == 0.0 {
+        Ok(n as u64)
+    } else {
+        Err(format!("{text:?} is not a whole number above 0"))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -217,7 +225,9 @@ pub struct PlanArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  dyno report runs/hello-20260102-030405\n  dyno report runs/hello-20260102-030405 --format csv -o trials.csv")]
+#[command(
+    after_help = "Examples:\n  dyno report runs/hello-20260102-030405\n  dyno report runs/hello-20260102-030405 --format csv -o trials.csv"
+)]
 pub struct ReportArgs {
     /// Folder of the run.
     pub run: PathBuf,

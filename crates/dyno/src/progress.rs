@@ -27,7 +27,8 @@ impl Progress {
         let live = std::io::IsTerminal::is_terminal(&std::io::stderr());
         let bar = if live { ProgressBar::new(1) } else { ProgressBar::hidden() };
         bar.set_style(
-            ProgressStyle::with_template("{prefix:.dim} {bar:24} {msg}").expect("a constant template is valid"),
+            ProgressStyle::with_template("{prefix:.dim} {bar:24} {msg}")
+                .expect("a constant template is valid"),
         );
         Progress {
             bar,
@@ -47,13 +48,23 @@ impl Progress {
         self.bar.enable_steady_tick(Duration::from_millis(250));
     }
 
-    pub fn event(&mut self, plan: &Plan, event: &Event<'_>, result: impl FnOnce(usize) -> Option<TrialResult>) {
+    pub fn event(
+        &mut self,
+        plan: &Plan,
+        event: &Event<'_>,
+        result: impl FnOnce(usize) -> Option<TrialResult>,
+    ) {
         match event {
             Event::Building { subject } => self.now(&format!("building {}", plan.subjects[*subject].id())),
             Event::Built { subject } => self.built(plan, *subject),
             Event::Starting { launch } => {
                 let l = plan.launches[*launch];
-                self.bar.set_prefix(format!("{} · block {}/{}", plan.subjects[l.subject].id(), l.block + 1, plan.repeats));
+                self.bar.set_prefix(format!(
+                    "{} · block {}/{}",
+                    plan.subjects[l.subject].id(),
+                    l.block + 1,
+                    plan.repeats
+                ));
                 self.now("starting and checking");
             }
             Event::TrialStarted { trial } => self.now(&format!("{} · begins", shape(plan, *trial))),

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use dyno_report::text::Style;
 use dyno_runner::run::Interrupts;
 
+use crate::exit::Exit;
+
 /// Colours on standard output: only on a terminal, and not if `NO_COLOR` is set.
 pub fn style() -> Style {
     let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
@@ -18,14 +20,15 @@ pub fn progress_style() -> Style {
     if wanted && std::io::stderr().is_terminal() { Style::Colour } else { Style::Plain }
 }
 
-/// Counts Ctrl-C and SIGTERM. The first is announced by `say`.
+/// Counts Ctrl-C and SIGTERM. The first is announced by `say`; after the second nothing waits any more, and the third
+/// ends this process wherever it is: its guard ends what it has started.
 pub fn catch_interrupts(say: &'static str) -> anyhow::Result<Arc<Interrupts>> {
     let interrupts = Arc::new(Interrupts::new());
     let counted = Arc::clone(&interrupts);
-    ctrlc::set_handler(move || {
-        if counted.raise() == 1 {
-            eprintln!("\n{say}");
-        }
+    ctrlc::set_handler(move || match counted.raise() {
+        1 => eprintln!("\n{say}"),
+        2 => {}
+        _ => std::process::exit(Exit::Failed as i32),
     })?;
     Ok(interrupts)
 }

@@ -12,6 +12,9 @@ pub const DRAIN_NS: u64 = 5_000_000_000;
 pub const BACKOFF_MIN_NS: u64 = 1_000_000;
 pub const BACKOFF_MAX_NS: u64 = 1_000_000_000;
 
+/// How long a worker sleeps at most while its first connections are made, so that it hears of being called off.
+pub const OPENING_GLANCE_NS: u64 = 50_000_000;
+
 /// Completions that are handled before queued requests go to the kernel: more would save system calls, and make the
 /// first request of a turn wait for the last.
 pub const COMPLETIONS_PER_FLUSH: usize = 16;

@@ -30,6 +30,8 @@ pub(crate) struct Recorder {
     current: Interval,
     sealed: Vec<Interval>,
     in_flight: u64,
+    /// The latest instant for which anything was scheduled.
+    latest: Instant,
     /// Up to here the time in flight has been added to the current interval.
     settled: Instant,
     pub(crate) books: Books,
@@ -49,6 +51,7 @@ impl Recorder {
             current: Interval::new(Phase::Warmup, 0, 0),
             sealed: Vec::new(),
             in_flight: 0,
+            latest: Instant::default(),
             settled: began,
             books: Books::default(),
             residence_ns: 0,
@@ -70,8 +73,10 @@ impl Recorder {
         self.closes
     }
 
-    /// Ends the measured window at `at`, if it was to end later.
+    /// Ends the measured window at `at`, if it was to end later. A window that is cut holds everything that has been
+    /// scheduled in it already: a worker may learn of the cut after its instant.
     pub(crate) fn close_window(&mut self, at: Instant) {
+        let at = at.max(self.latest.after(1));
         if at < self.closes {
             self.opens = self.opens.min(at);
             self.closes = at;
@@ -95,6 +100,11 @@ impl Recorder {
         }
     }
 
+    /// Takes over the connect times of before the load began.
+    pub(crate) fn inherit(&mut self, before: &Recorder) {
+        self.current.connect.add(&before.current.connect);
+    }
+
     pub(crate) fn take_sealed(&mut self) -> Vec<Interval> {
         std::mem::take(&mut self.sealed)
     }
@@ -114,6 +124,7 @@ impl Recorder {
     }
 
     pub(crate) fn scheduled(&mut self, intended: Instant) {
+        self.latest = self.latest.max(intended);
         if self.is_measured(intended) {
             self.books.scheduled += 1;
         }
@@ -131,9 +142,10 @@ impl Recorder {
         self.settle(now);
         self.current.started += 1;
         self.in_flight += 1;
-        // The part of its life before we noticed it, as far as it lies in this interval.
-        let from = intended.max(self.began.after(self.current.start_ns));
-        self.current.in_flight_ns += now.since(from);
+        // The part of its life before we noticed it. After a long stall it may have begun in an earlier interval; it
+        // counts in this one, so that the window's sum is right.
+        let phase_began = if self.current.phase == Phase::Warmup { self.began } else { self.opens };
+        self.current.in_flight_ns += now.since(intended.max(phase_began));
         if self.is_measured(intended) {
             self.books.started += 1;
         }

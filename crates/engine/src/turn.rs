@@ -34,6 +34,9 @@ pub fn run<D: Driver>(
         }
         if let Stop::At(at) = stop() {
             worker.cut(at);
+            if worker.is_finished() {
+                break;
+            }
         }
         turn(worker, driver);
         worker.take_sealed().into_iter().for_each(&mut seal);

@@ -159,7 +159,8 @@ impl Worker {
         assert!(self.stage == Stage::Opening, "a load begins once");
         self.stage = Stage::Warmup;
         self.began = at;
-        self.recorder = Recorder::new(at, self.config.window);
+        let opening = std::mem::replace(&mut self.recorder, Recorder::new(at, self.config.window));
+        self.recorder.inherit(&opening);
     }
 
     /// Ends the measured window at `at`, or as planned if that is earlier.
@@ -216,10 +217,12 @@ impl Worker {
         }
         match self.stage {
             Stage::Opening if self.untried == 0 => Instant(0),
-            Stage::Opening | Stage::Finished => deadline,
+            // Whoever waits for the connections also wants to hear of a cut.
+            Stage::Opening | Stage::Finished => deadline.min(self.woke.after(limits::OPENING_GLANCE_NS)),
             Stage::Warmup if self.woke < self.began => deadline.min(self.began),
             Stage::Warmup | Stage::Measured => {
-                let arrival = self.config.schedule.peek().map_or(Instant::NEVER, |ns| self.began.after(ns));
+                let arrival = self.config.schedule.peek().filter(|_| self.is_loading());
+                let arrival = arrival.map_or(Instant::NEVER, |ns| self.began.after(ns));
                 deadline.min(self.recorder.boundary()).min(self.recorder.closes()).min(arrival)
             }
             Stage::Drain => deadline.min(self.drain_ends),
@@ -283,7 +286,9 @@ impl Worker {
 
     fn fire_arrivals<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         while self.is_loading() {
-            let Some(due) = self.config.schedule.pop_due(now.since(self.began)) else { break };
+            // A turn may reach beyond the window's end; the schedule does not.
+            let last_ns = Instant(self.recorder.closes().0 - 1).since(self.began);
+            let Some(due) = self.config.schedule.pop_due(now.since(self.began).min(last_ns)) else { break };
             let intended = self.began.after(due);
             self.recorder.scheduled(intended);
             self.begun += 1;
@@ -322,7 +327,9 @@ impl Worker {
         }
         // What starts from now on can be due no earlier than a full limit away.
         let soonest = self.config.timeout_ns.min(self.config.connect_timeout_ns);
-        self.next_timeout_check = next.min(now.after(soonest));
+        // Looking again only after a thousandth of it keeps many time-outs in a row from costing a look at every
+        // slot each; a time-out counts at no less than its limit, so it may be late.
+        self.next_timeout_check = next.min(now.after(soonest)).max(now.after(soonest / 1000));
     }
 
     fn check_finished(&mut self, now: Instant) {
@@ -450,7 +457,7 @@ impl Worker {
         while self.has_room(conn) {
             if let Some(intended) = self.waiting.pop_front() {
                 self.assign(conn, intended, now, driver);
-            } else if matches!(self.config.schedule, Schedule::Closed) && self.is_loading() {
+            } else if self.takes_next(now) {
                 // In a closed loop the intended time is the instant at which the slot fell free.
                 self.begun += 1;
                 self.recorder.scheduled(now);
@@ -461,6 +468,11 @@ impl Worker {
             }
         }
         self.offer(conn);
+    }
+
+    /// Whether a slot that falls free in a closed loop takes another request.
+    fn takes_next(&self, now: Instant) -> bool {
+        matches!(self.config.schedule, Schedule::Closed) && self.is_loading() && now < self.recorder.closes()
     }
 
     /// Lists the slot as idle if it has room and an open-loop arrival could use it.

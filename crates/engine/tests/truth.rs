@@ -8,7 +8,7 @@ use dyno_archive::plan::Arrivals;
 use dyno_archive::times::Times;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World};
-use dyno_engine::{Config, Expect, Request, Schedule, Window, limits};
+use dyno_engine::{Config, Expect, Instant, Request, Schedule, Stop, Window, limits};
 use dyno_wire::h1::response::Asked;
 use proptest::prelude::*;
 
@@ -242,6 +242,26 @@ fn faults_are_counted_exactly_as_they_were_made() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
+    /// A cut that reaches the worker after its instant, as it does over threads, loses no exchange.
+    #[test]
+    fn the_books_balance_when_a_load_is_cut_late(
+        seed in any::<u64>(), turns in 1u32..400, at_ms in 0u64..400, open in any::<bool>(), warmup_ms in 0u64..300,
+    ) {
+        let model = Model::new(Service::Exponential { mean_ns: 3e6 }, Queue::Single);
+        let arrivals = if open { Arrivals::Poisson { rate: 400.0 } } else { Arrivals::Closed };
+        let mut config = config(8, arrivals, 2);
+        config.window.warmup_ns = warmup_ms * MS;
+        let mut left = turns;
+        let played = sim::play_until(World::new(seed, model), config, || {
+            left = left.saturating_sub(1);
+            if left == 0 { Stop::At(Instant(at_ms * MS)) } else { Stop::No }
+        });
+        let books = played.report.books;
+        prop_assert!(books.balance(), "{:?}", books);
+        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        prop_assert_eq!(outcomes.total(), books.completed + books.failed);
+    }
+
     /// The books balance in every world, and nothing the server did is missing from them.
     #[test]
     fn the_books_balance_for_every_seed(
@@ -278,6 +298,8 @@ proptest! {
         let books = played.report.books;
         prop_assert!(books.balance(), "{:?}", books);
         let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        let connects: u64 = played.intervals.iter().map(|i| i.connect.count()).sum();
+        prop_assert_eq!(connects, played.report.connections.opened);
         prop_assert_eq!(outcomes.completed(), books.completed);
         prop_assert_eq!(outcomes.total(), books.completed + books.failed);
         prop_assert_eq!(played.report.unanswered.count(), books.in_flight_at_end);

@@ -9,7 +9,8 @@ use crate::format::{list, number};
 /// The sentences at the head of a report.
 #[must_use]
 pub fn sentences(report: &Report) -> Vec<String> {
-    let mut all: Vec<String> = [winner(report), ties(report), validity(report), failures(report)].into_iter().flatten().collect();
+    let mut all: Vec<String> =
+        [winner(report), ties(report), validity(report), failures(report)].into_iter().flatten().collect();
     if all.is_empty() {
         all.push("Nothing could be measured: see the reasons below.".into());
     }
@@ -44,8 +45,10 @@ fn winner(report: &Report) -> Option<String> {
     let Some(comparison) = other else {
         // The best is the baseline itself: compare the runner-up with it.
         let second = ranked.get(1)?;
-        let comparison =
-            report.comparisons.iter().find(|c| c.subject == second.subject && c.connections == connections)?;
+        let comparison = report
+            .comparisons
+            .iter()
+            .find(|c| c.subject == second.subject && c.connections == connections)?;
         return Some(compared(report, comparison, connections));
     };
     Some(compared(report, comparison, connections))
@@ -62,12 +65,21 @@ fn compared(report: &Report, c: &Comparison, connections: u32) -> String {
         Some(range) => format!("{range} times as many requests per second as {baseline} ({over})"),
         None => return format!("{subject} and {baseline} have no valid step in common to compare."),
     };
-    let cpu = c.cpu_per_request_ratio.median.map_or(String::new(), |r| format!(", for {} times the CPU per request", ratio(r)));
+    let cpu = c
+        .cpu_per_request_ratio
+        .median
+        .map_or(String::new(), |r| format!(", for {} times the CPU per request", ratio(r)));
     format!("At {connections} connections {subject} served {rate}{cpu}.")
 }
 
 fn ratio(r: f64) -> String {
-    if r >= 10.0 { format!("{r:.0}") } else if r >= 0.1 { format!("{r:.2}") } else { format!("{r:.3}") }
+    if r >= 10.0 {
+        format!("{r:.0}")
+    } else if r >= 0.1 {
+        format!("{r:.2}")
+    } else {
+        format!("{r:.3}")
+    }
 }
 
 /// `2.1–2.3`, or one value where both ends read the same.

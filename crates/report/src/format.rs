@@ -30,7 +30,11 @@ pub fn number(x: f64) -> String {
         let text = format!("{x:.*}", decimals.min(6) as usize);
         let rounded: f64 = text.parse().unwrap_or(x);
         let carried = rounded.abs().log10().floor() as i32 > magnitude;
-        return if carried && decimals > 0 { format!("{x:.*}", (decimals - 1).min(6) as usize) } else { text };
+        return if carried && decimals > 0 {
+            format!("{x:.*}", (decimals - 1).min(6) as usize)
+        } else {
+            text
+        };
     }
     let unit = 10f64.powi(-decimals);
     let rounded = (x / unit).round() * unit;

@@ -101,8 +101,10 @@ fn header(report: &Report) -> String {
 }
 
 fn answer_html(report: &Report) -> String {
-    let sentences: String =
-        answer::sentences(report).iter().map(|s| format!("<p class=\"answer\">{}</p>\n", escape(s))).collect();
+    let sentences: String = answer::sentences(report)
+        .iter()
+        .map(|s| format!("<p class=\"answer\">{}</p>\n", escape(s)))
+        .collect();
     format!("{sentences}{}", caveat_list(&report.caveats))
 }
 
@@ -141,7 +143,8 @@ fn table(class: &str, head: &[&str], rows: &[Vec<Cell>]) -> String {
             None => format!("<th scope=\"col\">{name}</th>"),
         })
         .collect();
-    let mut out = format!("<div class=\"scroll\"><table class=\"{class}\"><thead><tr>{columns}</tr></thead><tbody>\n");
+    let mut out =
+        format!("<div class=\"scroll\"><table class=\"{class}\"><thead><tr>{columns}</tr></thead><tbody>\n");
     for row in rows {
         out.push_str("<tr>");
         for (cell, name) in row.iter().zip(head) {
@@ -240,7 +243,8 @@ struct Maxima {
 fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima, baseline: Option<&OverviewRow>) -> Vec<Cell> {
     let ratio = |own: Option<f64>, pick: &dyn Fn(&OverviewRow) -> Option<f64>| {
         let (own, base) = (own?, baseline.and_then(pick)?);
-        (!r.baseline).then(|| format!("{} × {}", number(own / base), baseline.map_or("", |b| b.title.as_str())))
+        (!r.baseline)
+            .then(|| format!("{} × {}", number(own / base), baseline.map_or("", |b| b.title.as_str())))
     };
     let peak = |r: &OverviewRow| r.peak_rps.as_ref().and_then(|p| p.median);
     let mut name = format!("{}{}", swatch(report, &r.subject), escape(&r.title));
@@ -259,7 +263,9 @@ fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima, baseline: Option
         text(r.peak_rps.as_ref().map_or("–".into(), |p| spread(p, number))),
         value(r.tie_group.map(|g| g as f64), |g| format!("{g}")),
         value(r.response_p50_us, micros).with_hint(ratio(r.response_p50_us, &|r| r.response_p50_us)),
-        value(r.response_p99_us, micros).with_bar(max.p99).with_hint(ratio(r.response_p99_us, &|r| r.response_p99_us)),
+        value(r.response_p99_us, micros)
+            .with_bar(max.p99)
+            .with_hint(ratio(r.response_p99_us, &|r| r.response_p99_us)),
         value(r.cpu_us_per_request, micros)
             .with_bar(max.cpu)
             .with_hint(ratio(r.cpu_us_per_request, &|r| r.cpu_us_per_request)),
@@ -282,7 +288,9 @@ fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima, baseline: Option
 
 fn limited(r: &OverviewRow) -> Cell {
     match (&r.absent, r.limiter) {
-        (Some(why), _) => Cell { html: format!("<span class=\"bad\">{}</span>", escape(why)), ..Cell::default() },
+        (Some(why), _) => {
+            Cell { html: format!("<span class=\"bad\">{}</span>", escape(why)), ..Cell::default() }
+        }
         (None, Some(limiter)) => {
             Cell { html: escape(&resource(limiter)), hint: r.limiter_sentence.clone(), ..Cell::default() }
         }
@@ -363,8 +371,13 @@ fn under_load(report: &Report) -> String {
                   step: ● its CPU, ▲ too few requests in flight, ■ the generator, ◆ anything else. Steps that are not valid are \
                   crossed and never joined; hover for the reason. Grey: the control, the most this machine and generator reach.";
     let no_errors = report.trials.iter().all(|t| t.load.exchanges.failed + t.load.exchanges.dropped == 0);
-    let errors_note = if no_errors { "No request failed in any step." } else { "Share of requests that failed or were answered wrongly." };
-    figure("throughput", "Throughput", legend, &throughput) + &figure("errors", "Errors", errors_note, &errors)
+    let errors_note = if no_errors {
+        "No request failed in any step."
+    } else {
+        "Share of requests that failed or were answered wrongly."
+    };
+    figure("throughput", "Throughput", legend, &throughput)
+        + &figure("errors", "Errors", errors_note, &errors)
 }
 
 fn response(report: &Report) -> String {
@@ -444,7 +457,12 @@ fn cost(report: &Report) -> String {
     );
     let memory_note = "Anonymous memory of the control group where there is one, resident memory otherwise; page cache is left out.";
     figure("cpu", "Server CPU per request", "", &cpu)
-        + &figure("split", "User and system CPU per request", "At the reference step, median of the repeats. The kernel's tick samples the split.", &cpu)
+        + &figure(
+            "split",
+            "User and system CPU per request",
+            "At the reference step, median of the repeats. The kernel's tick samples the split.",
+            &cpu,
+        )
         + &figure("memory", "Memory", memory_note, &memory)
 }
 
@@ -564,8 +582,12 @@ fn life(report: &Report) -> String {
         ],
         &rows,
     );
-    figure("startup", "Start-up", "From exec to the first right answer: a bar for the median, a dot per repeat.", &startup)
-        + "<h3>Checks</h3>\n"
+    figure(
+        "startup",
+        "Start-up",
+        "From exec to the first right answer: a bar for the median, a dot per repeat.",
+        &startup,
+    ) + "<h3>Checks</h3>\n"
         + &checks(report)
         + &failures(report)
 }
@@ -593,7 +615,9 @@ fn checks(report: &Report) -> String {
         .subjects
         .iter()
         .flat_map(|s| s.checks.iter().filter(|c| !c.ok).map(move |c| (s, c)))
-        .map(|(s, c)| format!("<h4>{}: {}</h4>\n<pre>{}</pre>\n", escape(&s.title), escape(&c.name), escape(&c.detail)))
+        .map(|(s, c)| {
+            format!("<h4>{}: {}</h4>\n<pre>{}</pre>\n", escape(&s.title), escape(&c.name), escape(&c.detail))
+        })
         .collect();
     let note = "<p class=\"note\">Each check ran before the load, in turn while it ran, and after the last step. Hover for what was seen.</p>\n";
     table("checks", &head, &rows) + note + &failed
@@ -657,7 +681,18 @@ fn explorer(report: &Report) -> String {
     let rows: Vec<Vec<Cell>> = report.trials.iter().map(trial_row).collect();
     let all = table(
         "sortable",
-        &["Subject", "#Connections", "#Repeat", "#Requests/s", "#Scheduled", "#Completed", "#Failed", "Valid", "Limited by", "Caveats"],
+        &[
+            "Subject",
+            "#Connections",
+            "#Repeat",
+            "#Requests/s",
+            "#Scheduled",
+            "#Completed",
+            "#Failed",
+            "Valid",
+            "Limited by",
+            "Caveats",
+        ],
         &rows,
     );
     format!(
@@ -701,12 +736,31 @@ fn method(report: &Report) -> String {
         ("Control groups", facts.cgroup.clone()),
         ("Open files", or_dash(facts.open_files_limit, count)),
         ("dyno", format!("{} {}", facts.dyno_version, facts.dyno_commit.clone().unwrap_or_default())),
-        ("Placement", format!("subjects on CPU {}, generator on CPU {}", cpus(&run.placement.subject), cpus(&run.placement.generator))),
+        (
+            "Placement",
+            format!(
+                "subjects on CPU {}, generator on CPU {}",
+                cpus(&run.placement.subject),
+                cpus(&run.placement.generator)
+            ),
+        ),
         ("Generator", format!("{} thread(s) over {}", run.load.threads, run.load.driver)),
-        ("Each trial", format!("{} warm-up, {} measured, intervals of {}", us(run.load.warmup_ns), us(run.load.duration_ns), us(run.load.interval_ns))),
+        (
+            "Each trial",
+            format!(
+                "{} warm-up, {} measured, intervals of {}",
+                us(run.load.warmup_ns),
+                us(run.load.duration_ns),
+                us(run.load.interval_ns)
+            ),
+        ),
         ("Seed", run.seed.to_string()),
     ];
-    let machine = table("facts", &["What", "Value"], &rows.into_iter().map(|(k, v)| vec![text(k), text(v)]).collect::<Vec<_>>());
+    let machine = table(
+        "facts",
+        &["What", "Value"],
+        &rows.into_iter().map(|(k, v)| vec![text(k), text(v)]).collect::<Vec<_>>(),
+    );
     let sysctls: Vec<Vec<Cell>> = facts.sysctls.iter().map(|(k, v)| vec![text(k), text(v)]).collect();
     let blocks: String = run.order.iter().map(|b| format!("<li>{}</li>", escape(&b.join(" → ")))).collect();
     let missing: String = facts
@@ -735,7 +789,11 @@ fn limits(report: &Report) -> String {
                     text(&s.title),
                     text(&l.name),
                     text(&l.asked),
-                    text(l.read_back.clone().unwrap_or_else(|| format!("not set: {}", l.reason.clone().unwrap_or_default()))),
+                    text(
+                        l.read_back
+                            .clone()
+                            .unwrap_or_else(|| format!("not set: {}", l.reason.clone().unwrap_or_default())),
+                    ),
                 ]
             })
         })
@@ -746,7 +804,8 @@ fn limits(report: &Report) -> String {
 
 /// What looking cost.
 fn probe(report: &Report) -> String {
-    let costs: Vec<f64> = report.trials.iter().filter_map(|t| Some(t.server.probe_s? / t.server.window_s)).collect();
+    let costs: Vec<f64> =
+        report.trials.iter().filter_map(|t| Some(t.server.probe_s? / t.server.window_s)).collect();
     match dyno_analysis::stats::median(&costs) {
         Some(share) => format!(
             "<p>Reading the counters took {} of the measured time (median over the trials), on the generator's CPU.</p>\n",
@@ -759,7 +818,9 @@ fn probe(report: &Report) -> String {
 fn glossary() -> String {
     let items: String = dyno_analysis::caveat::GLOSSARY
         .iter()
-        .map(|(code, meaning)| format!("<dt id=\"caveat-{code}\">{}</dt><dd>{}</dd>", code.replace('_', " "), escape(meaning)))
+        .map(|(code, meaning)| {
+            format!("<dt id=\"caveat-{code}\">{}</dt><dd>{}</dd>", code.replace('_', " "), escape(meaning))
+        })
         .collect();
     format!("<dl class=\"glossary\">{items}</dl>\n")
 }

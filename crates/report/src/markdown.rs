@@ -35,7 +35,8 @@ fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let rule = format!("|{}\n", " --- |".repeat(head.len()));
     let head: Vec<String> = head.iter().map(ToString::to_string).collect();
     // A bar or a line break inside a cell would end it.
-    let clean = |row: Vec<String>| row.iter().map(|c| c.replace('|', "\\|").replace('\n', " ")).collect::<Vec<_>>();
+    let clean =
+        |row: Vec<String>| row.iter().map(|c| c.replace('|', "\\|").replace('\n', " ")).collect::<Vec<_>>();
     line(&head) + &rule + &rows.map(|row| line(&clean(row))).collect::<String>()
 }
 
@@ -45,7 +46,9 @@ fn overview(rows: &[OverviewRow]) -> String {
             format!("{}{}", r.title, if r.control { " (control)" } else { "" }),
             r.language.clone(),
             or_dash(r.peak_rps.as_ref().and_then(|p| p.median), number),
-            or_dash(r.peak_rps.as_ref().and_then(|p| p.spread()), |(a, b)| format!("{}–{}", number(a), number(b))),
+            or_dash(r.peak_rps.as_ref().and_then(|p| p.spread()), |(a, b)| {
+                format!("{}–{}", number(a), number(b))
+            }),
             or_dash(r.tie_group, |g| g.to_string()),
             or_dash(r.response_p50_us, micros),
             or_dash(r.response_p99_us, micros),
@@ -60,8 +63,19 @@ fn overview(rows: &[OverviewRow]) -> String {
     let reference = rows.first().map_or(0, |r| r.reference_connections);
     let (p50, p99) = (format!("p50 at {reference}"), format!("p99 at {reference}"));
     let head = [
-        "Subject", "Language", "Peak requests/s", "Range", "Tie group", &p50, &p99, "CPU per request", "Memory", "Start-up",
-        "Errors", "Checks", "Limited by",
+        "Subject",
+        "Language",
+        "Peak requests/s",
+        "Range",
+        "Tie group",
+        &p50,
+        &p99,
+        "CPU per request",
+        "Memory",
+        "Start-up",
+        "Errors",
+        "Checks",
+        "Limited by",
     ];
     table(&head, rows.iter().map(cells))
 }
@@ -87,8 +101,21 @@ fn steps(summaries: &[Summary]) -> String {
         ]
     };
     let head = [
-        "Subject", "Workload", "Connections", "Pipeline", "Rate", "Requests/s", "Repeats", "p50", "p99", "CPU per request",
-        "Memory", "Memory·time per request", "Errors", "Valid", "Limited by",
+        "Subject",
+        "Workload",
+        "Connections",
+        "Pipeline",
+        "Rate",
+        "Requests/s",
+        "Repeats",
+        "p50",
+        "p99",
+        "CPU per request",
+        "Memory",
+        "Memory·time per request",
+        "Errors",
+        "Valid",
+        "Limited by",
     ];
     table(&head, summaries.iter().map(cells))
 }
@@ -108,8 +135,16 @@ fn startup(subjects: &[SubjectResult]) -> String {
             s.stop_killed.to_string(),
         ]
     };
-    let head =
-        ["Subject", "Version", "Listening", "First right answer", "Repeats", "CPU by then", "Stop", "Had to be killed"];
+    let head = [
+        "Subject",
+        "Version",
+        "Listening",
+        "First right answer",
+        "Repeats",
+        "CPU by then",
+        "Stop",
+        "Had to be killed",
+    ];
     table(&head, subjects.iter().map(cells))
 }
 
@@ -117,7 +152,13 @@ fn checks(subjects: &[SubjectResult]) -> String {
     let rows = subjects.iter().flat_map(|s| {
         s.checks.iter().map(move |c| {
             let verdict = if c.ok { "right" } else { "**wrong**" };
-            vec![s.title.clone(), c.name.clone(), verdict.into(), format!("{}/{}", c.passed, c.passed + c.failed), c.detail.clone()]
+            vec![
+                s.title.clone(),
+                c.name.clone(),
+                verdict.into(),
+                format!("{}/{}", c.passed, c.passed + c.failed),
+                c.detail.clone(),
+            ]
         })
     });
     table(&["Subject", "Check", "Verdict", "Passed", "Detail"], rows)

@@ -55,12 +55,27 @@ pub fn load(result: &LoadResult, style: Style) -> String {
     let bad = started - ok.min(started) - result.exchanges.in_flight_at_end;
     line(
         "rate",
-        format!("{:<28}{} ok      {} failed", format!("{} requests/s", count(result.throughput_rps.round() as u64)), count(ok), count(bad)),
+        format!(
+            "{:<28}{} ok      {} failed",
+            format!("{} requests/s", count(result.throughput_rps.round() as u64)),
+            count(ok),
+            count(bad)
+        ),
     );
     let r = &result.response_time_us;
-    line("response", spread(&[("p50", r.p50), ("p90", r.p90), ("p99", r.p99), ("p99.9", r.p99_9), ("max", r.max)]));
+    line(
+        "response",
+        spread(&[("p50", r.p50), ("p90", r.p90), ("p99", r.p99), ("p99.9", r.p99_9), ("max", r.max)]),
+    );
     let s = &result.service_time_us;
-    line("service", format!("{}      send lag p99 {}", spread(&[("p50", s.p50), ("p99", s.p99)]), or_dash(result.send_lag_us.p99, micros)));
+    line(
+        "service",
+        format!(
+            "{}      send lag p99 {}",
+            spread(&[("p50", s.p50), ("p99", s.p99)]),
+            or_dash(result.send_lag_us.p99, micros)
+        ),
+    );
     line("wire", wire(result));
     line("client", client(result));
     if bad > 0 {
@@ -110,7 +125,8 @@ fn shape(result: &LoadResult) -> String {
 }
 
 fn spread(values: &[(&str, Option<f64>)]) -> String {
-    let shown: Vec<String> = values.iter().map(|(name, us)| format!("{name} {}", or_dash(*us, micros))).collect();
+    let shown: Vec<String> =
+        values.iter().map(|(name, us)| format!("{name} {}", or_dash(*us, micros))).collect();
     shown.join("   ")
 }
 
@@ -141,8 +157,13 @@ fn errors(result: &LoadResult) -> String {
         .filter(|(_, n)| *n > 0)
         .map(|(name, n)| format!("{} {name}", count(n)))
         .collect();
-    let kinds: Vec<String> = result.protocol_errors.iter().map(|(k, n)| format!("{} × {k}", count(*n))).collect();
-    if kinds.is_empty() { shown.join("   ") } else { format!("{}   ({})", shown.join("   "), kinds.join("; ")) }
+    let kinds: Vec<String> =
+        result.protocol_errors.iter().map(|(k, n)| format!("{} × {k}", count(*n))).collect();
+    if kinds.is_empty() {
+        shown.join("   ")
+    } else {
+        format!("{}   ({})", shown.join("   "), kinds.join("; "))
+    }
 }
 
 /// Breaks a long line at blanks; later lines begin with `indent`.
@@ -168,7 +189,8 @@ fn wrap(text: &str, width: usize, indent: &str) -> String {
 /// One line for a trial that has ended.
 #[must_use]
 pub fn trial_line(trial: &TrialResult, style: Style) -> String {
-    let head = format!("{:<22} repeat {}  {:>5} conn", trial.subject_id, trial.repeat, trial.step.connections);
+    let head =
+        format!("{:<22} repeat {}  {:>5} conn", trial.subject_id, trial.repeat, trial.step.connections);
     let rate = format!("{:>9}/s", count(trial.load.throughput_rps.round() as u64));
     let p = &trial.load.response_time_us;
     let cpu = or_dash(trial.server.cpu_us_per_request, |us| format!("{} CPU", micros(us)));
@@ -195,7 +217,8 @@ pub fn report(report: &Report, style: Style) -> String {
     }
     for subject in &report.subjects {
         for failure in &subject.failures {
-            let when = if failure.repeat > 0 { format!(" in repeat {}", failure.repeat) } else { String::new() };
+            let when =
+                if failure.repeat > 0 { format!(" in repeat {}", failure.repeat) } else { String::new() };
             let _ = writeln!(
                 out,
                 "{} {} {}{when}: {}",
@@ -204,19 +227,25 @@ pub fn report(report: &Report, style: Style) -> String {
                 failure.failure.kind.name(),
                 failure.failure.message
             );
-            for line in failure.log_tail.iter().flat_map(|t| t.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev()) {
+            for line in failure
+                .log_tail
+                .iter()
+                .flat_map(|t| t.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev())
+            {
                 let _ = writeln!(out, "    {}", style.dim(line));
             }
         }
         if let Some(why) = &subject.skipped {
-            let _ = writeln!(out, "{} {} was skipped: {why}", style.of(Severity::Warning, "–"), subject.title);
+            let _ =
+                writeln!(out, "{} {} was skipped: {why}", style.of(Severity::Warning, "–"), subject.title);
         }
     }
     out
 }
 
 fn caveat_line(caveat: &Caveat, style: Style) -> String {
-    let mark = if caveat.severity == Severity::Info { style.dim("·") } else { style.of(caveat.severity, "!") };
+    let mark =
+        if caveat.severity == Severity::Info { style.dim("·") } else { style.of(caveat.severity, "!") };
     format!("{mark} {}", wrap(&caveat.message, 108, "  "))
 }
 
@@ -248,7 +277,9 @@ fn overview_cells(r: &OverviewRow) -> Vec<String> {
     vec![
         name,
         or_dash(r.peak_rps.as_ref().and_then(|p| p.median), number),
-        or_dash(r.peak_rps.as_ref().and_then(|p| p.spread()), |(a, b)| format!("{}–{}", number(a), number(b))),
+        or_dash(r.peak_rps.as_ref().and_then(|p| p.spread()), |(a, b)| {
+            format!("{}–{}", number(a), number(b))
+        }),
         or_dash(r.tie_group, |g| g.to_string()),
         or_dash(r.response_p50_us, micros),
         or_dash(r.response_p99_us, micros),

@@ -3,14 +3,18 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use dyno_archive::plan::Build;
 use dyno_observer::monotonic_ns;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::launch::sys;
+use crate::launch::guard::Guard;
+use crate::launch::process;
+use crate::launch::sys::{self, ChildSetup};
+use crate::run::Interrupts;
 use crate::subject::{BuildSpec, Definition, Placeholders};
 
 /// Raised when the way of building changes, so that old artefacts are not taken for new ones.
@@ -22,6 +26,36 @@ pub struct Built {
     /// Where the artefacts are; empty for subjects without a build.
     pub out: PathBuf,
     pub build: Option<Build>,
+}
+
+/// Who looks after a build while it runs: the guard ends it if we die, the user may end it.
+#[derive(Clone, Copy, Debug)]
+pub struct Care<'a> {
+    pub guard: &'a Guard,
+    pub interrupts: &'a Interrupts,
+}
+
+/// Why a build that the user ended has no result.
+pub const INTERRUPTED: &str = "the user ended the build";
+
+impl Care<'_> {
+    /// Waits for the end of a build; `None`: the user wants it to end, and it has been ended.
+    fn wait(&self, child: &Child) -> io::Result<Option<(ExitStatus, u64)>> {
+        self.guard.watch_session(child.id());
+        let result = loop {
+            if let Some(ended) = sys::try_wait_with_cpu(child)? {
+                break Some(ended);
+            }
+            if self.interrupts.count() > 0 {
+                process::end_session(child.id());
+                let _ = sys::try_wait_with_cpu(child);
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        self.guard.forget_session(child.id());
+        Ok(result)
+    }
 }
 
 /// What was measured when an artefact was made. Kept beside it.
@@ -36,7 +70,7 @@ struct Receipt {
 ///
 /// # Errors
 /// A sentence with the end of the build's output.
-pub fn build(definition: &Definition, cache: &Path) -> Result<Built, String> {
+pub fn build(definition: &Definition, cache: &Path, care: &Care<'_>) -> Result<Built, String> {
     let Some(spec) = &definition.build else {
         let out = cache.join("none");
         fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
@@ -52,7 +86,7 @@ pub fn build(definition: &Definition, cache: &Path) -> Result<Built, String> {
     if let Some(receipt) = read_receipt(&receipt_path) {
         return Ok(Built { out, build: Some(receipt.into_build(inputs, true)) });
     }
-    let receipt = build_fresh(definition, spec, &place, &out)?;
+    let receipt = build_fresh(definition, spec, &place, &out, care)?;
     let text = serde_json::to_string(&receipt).expect("numbers only");
     fs::write(&receipt_path, text).map_err(|e| format!("{}: {e}", receipt_path.display()))?;
     Ok(Built { out, build: Some(receipt.into_build(inputs, false)) })
@@ -79,6 +113,7 @@ fn build_fresh(
     spec: &BuildSpec,
     place: &Path,
     out: &Path,
+    care: &Care<'_>,
 ) -> Result<Receipt, String> {
     let io = |e: io::Error| format!("{}: {e}", place.display());
     if place.exists() {
@@ -96,10 +131,9 @@ fn build_fresh(
     let mut shell = Command::new("sh");
     shell.args(["-c", &command]).current_dir(&source).stdin(Stdio::null());
     shell.stdout(log.try_clone().map_err(io)?).stderr(log);
-    let began = monotonic_ns();
-    let child = shell.spawn().map_err(|e| format!("sh: {e}"))?;
-    let (status, cpu_ns) = sys::wait_with_cpu(child).map_err(io)?;
-    // The build command has ended: its time is from spawn to wait.
+    let (child, began) = sys::spawn(&mut shell, ChildSetup::default()).map_err(|e| format!("sh: {e}"))?;
+    let (status, cpu_ns) = care.wait(&child).map_err(io)?.ok_or(INTERRUPTED)?;
+    // The build command has ended: its time is from its exec.
     let wall_ns = monotonic_ns() - began;
     let _ = fs::remove_dir_all(&source);
     if !status.success() {
@@ -214,6 +248,12 @@ mod tests {
         );
         fs::write(folder.join("subject.toml"), source).unwrap();
         Definition::read(&folder).unwrap()
+    }
+
+    fn build(definition: &Definition, cache: &Path) -> Result<Built, String> {
+        // The guard of a test is this test program, which ends at once with the unknown argument.
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        super::build(definition, cache, &Care { guard: &guard, interrupts: &interrupts })
     }
 
     #[test]

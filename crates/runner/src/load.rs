@@ -95,7 +95,11 @@ pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<TrialRecord, String> {
                     .spawn_scoped(scope, move || worker(spec, k, shared, &to_control))
                     .map_err(|error| format!("a worker thread could not be started: {error}"))
             })
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<_, _>>()
+            .inspect_err(|_| {
+                // The threads that did start must not wait for those that did not.
+                let _ = shared.cut.set(Instant(0));
+            })?;
         drop(to_control);
         let mut control = Control::new(spec, &shared, threads);
         control.follow(&from_workers, watch);
@@ -126,7 +130,38 @@ impl Shared {
     }
 }
 
-fn worker(spec: &Spec, k: u32, shared: &Shared, to: &mpsc::Sender<(u32, Interval)>) -> Result<Report, String> {
+fn worker(
+    spec: &Spec,
+    k: u32,
+    shared: &Shared,
+    to: &mpsc::Sender<(u32, Interval)>,
+) -> Result<Report, String> {
+    let mut called_off = CallOff { shared, armed: true };
+    let report = start_worker(spec, k, shared, to);
+    called_off.armed = report.is_err();
+    report
+}
+
+/// Calls the whole load off when a worker ends before it could begin: the others would wait for it for ever.
+struct CallOff<'a> {
+    shared: &'a Shared,
+    armed: bool,
+}
+
+impl Drop for CallOff<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            let _ = self.shared.cut.set(Instant(0));
+        }
+    }
+}
+
+fn start_worker(
+    spec: &Spec,
+    k: u32,
+    shared: &Shared,
+    to: &mpsc::Sender<(u32, Interval)>,
+) -> Result<Report, String> {
     // Spread over the CPUs one by one; more workers than CPUs share them.
     let cpu = spec.cpus.get(k as usize % spec.cpus.len().max(1));
     if let Some(&cpu) = cpu {
@@ -134,8 +169,6 @@ fn worker(spec: &Spec, k: u32, shared: &Shared, to: &mpsc::Sender<(u32, Interval
     }
     let config = config(spec, k, shared.threads);
     let no_driver = |error: io::Error| {
-        // Nobody will become ready after this: let the others end.
-        let _ = shared.cut.set(Instant(0));
         format!("the {} driver cannot be used here: {error}; try `--driver epoll`", spec.driver.name())
     };
     match spec.driver {
@@ -293,7 +326,8 @@ impl<'a> Control<'a> {
             Some(known) => known.merge(interval),
             None => self.merged.push(interval.clone()),
         }
-        self.progress[k as usize] = interval.end_ns;
+        // Whoever drains has nothing more to say of the window, and the others are not to wait for it.
+        self.progress[k as usize] = if interval.phase == Phase::Drain { u64::MAX } else { interval.end_ns };
         let reported = self.progress.iter().copied().min().unwrap_or(0);
         while let Some(next) = self.merged.get(self.told).filter(|i| i.end_ns <= reported) {
             watch.interval(next);

@@ -43,16 +43,21 @@ pub fn resolve(
         .iter()
         .map(|w| find(w, subjects_folder, &suite.suite.source, &path))
         .collect::<Result<Vec<_>, _>>()?;
-    let subjects: Vec<Subject> = wanted.iter().zip(&definitions).map(|(w, d)| planned_subject(w, d)).collect();
+    let subjects: Vec<Subject> =
+        wanted.iter().zip(&definitions).map(|(w, d)| planned_subject(w, d)).collect();
     for (i, subject) in subjects.iter().enumerate() {
         if subjects[..i].iter().any(|s| s.id() == subject.id()) {
-            let message = format!("subject {:?} is listed twice; list it once, or give one a `variant`", subject.id());
+            let message =
+                format!("subject {:?} is listed twice; list it once, or give one a `variant`", subject.id());
             return Err(FileError::whole(&path, message));
         }
     }
     if let Some(baseline) = suite.report.baseline.as_ref().filter(|_| overrides.only.is_empty()) {
         if !subjects.iter().any(|s| s.id() == *baseline) {
-            return Err(FileError::whole(&path, format!("the baseline {baseline:?} is not among the subjects")));
+            return Err(FileError::whole(
+                &path,
+                format!("the baseline {baseline:?} is not among the subjects"),
+            ));
         }
     }
     let seed = overrides.seed.or(suite.seed).unwrap_or_else(dyno_observer::monotonic_ns);
@@ -68,7 +73,11 @@ pub fn resolve(
         connect_timeout_ns: suite.load.connect_timeout_ns,
         requests_per_connection: suite.load.requests_per_connection,
         threads,
-        driver: overrides.driver.clone().or(suite.load.driver).unwrap_or_else(|| dyno_driver::Kind::best().0.name().into()),
+        driver: overrides
+            .driver
+            .clone()
+            .or(suite.load.driver)
+            .unwrap_or_else(|| dyno_driver::Kind::best().0.name().into()),
         steps: suite.load.steps,
     };
     let trials = list_trials(launches.len(), suite.workloads.len(), load.steps.len());
@@ -97,11 +106,12 @@ pub fn definitions_of(plan: &Plan) -> Result<Vec<Definition>, FileError> {
     plan.subjects
         .iter()
         .map(|s| {
-            let definition = Definition::read(&folder.join(&s.name))?;
-            match &s.variant {
-                Some(variant) => definition.with_variant(variant).map_err(|m| FileError::whole(folder, m)),
-                None => Ok(definition),
+            let mut definition = Definition::read(&folder.join(&s.name))?;
+            if let Some(variant) = &s.variant {
+                definition = definition.with_variant(variant).map_err(|m| FileError::whole(folder, m))?;
             }
+            definition.start.env.extend(s.env.clone());
+            Ok(definition)
         })
         .collect()
 }
@@ -165,11 +175,15 @@ fn planned_subject(wanted: &Wanted, definition: &Definition) -> Subject {
 
 fn unsupported(definition: &Definition) -> Option<String> {
     if !definition.protocols.iter().any(|p| p == "h1") {
-        return Some(format!("it speaks {}, which this version of dyno cannot load", definition.protocols.join(", ")));
+        return Some(format!(
+            "it speaks {}, which this version of dyno cannot load",
+            definition.protocols.join(", ")
+        ));
     }
-    ["{cert}", "{key}"].iter().find(|p| definition.uses(p)).map(|p| {
-        format!("its start needs {p}, and this version of dyno makes no certificates")
-    })
+    ["{cert}", "{key}"]
+        .iter()
+        .find(|p| definition.uses(p))
+        .map(|p| format!("its start needs {p}, and this version of dyno makes no certificates"))
 }
 
 /// All subjects once per block, in an order drawn for each block.

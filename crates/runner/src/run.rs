@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
@@ -21,14 +21,14 @@ use dyno_observer::Sampler;
 use dyno_observer::cgroup::Layout;
 use dyno_wire::h1::response::Asked;
 
-use crate::build::{self, Built};
+use crate::build::{self, Built, Care};
 use crate::checks::{self, Check};
 use crate::client;
 use crate::launch::group::{self, Groups};
 use crate::launch::guard::Guard;
-use crate::launch::process::{self, Process};
+use crate::launch::process::{self, Place, Process};
 use crate::launch::ready;
-use crate::launch::sys::set_affinity;
+use crate::launch::sys::{open_files_hard, set_affinity};
 use crate::load::{self, Edge, Reason, Watch};
 use crate::plan::Planned;
 use crate::subject::{Definition, Placeholders};
@@ -36,15 +36,34 @@ use crate::subject::{Definition, Placeholders};
 /// What happens during a run, for whoever shows it.
 #[derive(Debug)]
 pub enum Event<'a> {
-    Building { subject: usize },
-    Built { subject: usize },
-    Starting { launch: usize },
-    TrialStarted { trial: usize },
-    Interval { trial: usize, interval: &'a Interval },
-    TrialEnded { trial: usize, record: &'a TrialRecord },
+    Building {
+        subject: usize,
+    },
+    Built {
+        subject: usize,
+    },
+    Starting {
+        launch: usize,
+    },
+    TrialStarted {
+        trial: usize,
+    },
+    Interval {
+        trial: usize,
+        interval: &'a Interval,
+    },
+    TrialEnded {
+        trial: usize,
+        record: &'a TrialRecord,
+    },
     /// A start ended before its plan was done.
-    Failed { launch: usize, failure: &'a Failure },
-    LaunchEnded { launch: usize },
+    Failed {
+        launch: usize,
+        failure: &'a Failure,
+    },
+    LaunchEnded {
+        launch: usize,
+    },
 }
 
 /// How often the user has asked us to end. Set by a signal handler.
@@ -77,7 +96,15 @@ pub enum Ended {
 }
 
 /// Builds every subject of a plan that can be built, and learns versions. A failed build is recorded in the plan.
-pub fn prepare(planned: &mut Planned, cache: &Path, on: &mut dyn FnMut(Event<'_>)) -> Vec<Option<Built>> {
+///
+/// # Errors
+/// The user ended it.
+pub fn prepare(
+    planned: &mut Planned,
+    cache: &Path,
+    care: &Care<'_>,
+    on: &mut dyn FnMut(Event<'_>),
+) -> Result<Vec<Option<Built>>, Interrupted> {
     let Planned { plan, definitions } = planned;
     let mut all = Vec::new();
     for (i, (subject, definition)) in plan.subjects.iter_mut().zip(definitions).enumerate() {
@@ -86,12 +113,14 @@ pub fn prepare(planned: &mut Planned, cache: &Path, on: &mut dyn FnMut(Event<'_>
             continue;
         }
         on(Event::Building { subject: i });
-        match build::build(definition, cache) {
+        match build::build(definition, cache, care) {
             Ok(built) => {
                 subject.version = build::version(definition, &built.out);
                 subject.build.clone_from(&built.build);
+                subject.build_failed = None;
                 all.push(Some(built));
             }
+            Err(_) if care.interrupts.count() > 0 => return Err(Interrupted),
             Err(why) => {
                 subject.build_failed = Some(why);
                 all.push(None);
@@ -99,8 +128,13 @@ pub fn prepare(planned: &mut Planned, cache: &Path, on: &mut dyn FnMut(Event<'_>
         }
         on(Event::Built { subject: i });
     }
-    all
+    Ok(all)
 }
+
+/// The user ended what was going on before there was anything to keep.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("ended before the first server was started; there is nothing to keep")]
+pub struct Interrupted;
 
 /// Everything a run needs while it walks its plan.
 #[allow(missing_debug_implementations)] // It holds a closure.
@@ -110,6 +144,7 @@ pub struct Runner<'a> {
     /// Where each subject's artefacts are; `None`: it does not take part.
     pub built: &'a [Option<Built>],
     pub dir: &'a RunDir,
+    pub guard: &'a Guard,
     pub interrupts: &'a Interrupts,
     pub on: &'a mut dyn FnMut(Event<'_>),
 }
@@ -128,22 +163,24 @@ impl Runner<'_> {
         let run = self.dir.read()?;
         let done: BTreeSet<usize> = run.trials.iter().map(|t| t.trial).collect();
         let tried: BTreeSet<usize> = run.starts.iter().map(|s| s.launch).collect();
-        // A launch that failed of itself is a result; one that the user ended is not.
+        // A launch that failed of itself is a result; one that the user or a fault of ours ended is not.
         let settled: BTreeSet<usize> = run
             .starts
             .iter()
-            .filter(|s| s.failure.as_ref().is_some_and(|f| f.kind != FailureKind::Interrupted))
+            .filter(|s| s.failure.as_ref().is_some_and(|f| f.kind.is_the_subjects()))
             .map(|s| s.launch)
             .collect();
         let mut next_start = run.starts.len();
         set_affinity(&self.plan.placement.generator).map_err(RunError::Machine)?;
-        let guard = Guard::start().map_err(RunError::Machine)?;
         let groups = Groups::prepare(Layout::read());
         groups.sweep();
         for launch in 0..self.plan.launches.len() {
             let pending: Vec<usize> = (0..self.plan.trials.len())
                 .filter(|t| self.plan.trials[*t].launch == launch && !done.contains(t))
                 .collect();
+            if self.interrupts.count() > 0 {
+                return Ok(Ended::Interrupted);
+            }
             let takes_part = self.built[self.plan.launches[launch].subject].is_some();
             if pending.is_empty() || settled.contains(&launch) || !takes_part {
                 continue;
@@ -151,7 +188,7 @@ impl Runner<'_> {
             let mut record = empty_start(next_start, launch, tried.contains(&launch));
             next_start += 1;
             (self.on)(Event::Starting { launch });
-            self.launch(&mut record, &pending, &guard, &groups)?;
+            self.launch(&mut record, &pending, &groups)?;
             (self.on)(Event::LaunchEnded { launch });
             if self.interrupts.count() > 0 {
                 return Ok(Ended::Interrupted);
@@ -165,19 +202,19 @@ impl Runner<'_> {
         &mut self,
         record: &mut StartRecord,
         pending: &[usize],
-        guard: &Guard,
         groups: &Groups,
     ) -> Result<(), RunError> {
         let definition = &self.definitions[self.plan.launches[record.launch].subject];
-        match self.start(record, guard, groups) {
+        match self.start(record, groups) {
             Ok(mut subject) => {
                 if let Err(failure) = self.use_subject(record, &mut subject, pending)? {
                     record.log_tail = Some(subject.process.log_tail()).filter(|t| !t.is_empty());
                     record.failure = Some(failure);
                 }
                 // The second Ctrl-C waits for nobody.
-                let deadline = if self.interrupts.count() > 1 { 0 } else { definition.stop.deadline_ns };
-                record.stop = Some(subject.process.stop(definition.stop.signal, deadline));
+                let hurry = || self.interrupts.count() > 1;
+                record.stop =
+                    subject.process.stop(definition.stop.signal, definition.stop.deadline_ns, hurry);
             }
             Err(failure) => record.failure = Some(failure),
         }
@@ -188,20 +225,22 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn start(&self, record: &mut StartRecord, guard: &Guard, groups: &Groups) -> Result<Subject, Failure> {
+    fn start(&self, record: &mut StartRecord, groups: &Groups) -> Result<Subject, Failure> {
         let definition = &self.definitions[self.plan.launches[record.launch].subject];
         let harness = |message: String| Failure { kind: FailureKind::Harness, message };
         let ports_needed = 1 + usize::from(definition.uses("{tls_port}"));
         let ports = ready::free_ports(ports_needed, dyno_observer::monotonic_ns()).map_err(harness)?;
-        let work = make_work_folder(record.start).map_err(|e| harness(format!("no working folder: {e}")))?;
-        let group = groups.make(&group::name_of(record.start)).map_err(|e| harness(e.to_string()))?;
-        record.limits = group::limit(&group, &self.plan.limits, &self.plan.placement.subject, groups.unusable());
-        let spec = self.spec(record, &ports, work, group).map_err(harness)?;
-        let mut process = Process::start(spec, guard).map_err(|error| Failure {
+        let name = group::name_of(record.start);
+        let place = Place::make(&name, groups, self.guard).map_err(|e| harness(e.to_string()))?;
+        let cpus = &self.plan.placement.subject;
+        record.limits = group::limit(&place.group, &self.plan.limits, cpus, groups.unusable());
+        let spec = self.spec(record, &ports, name, place).map_err(harness)?;
+        let mut process = Process::start(spec).map_err(|error| Failure {
             kind: FailureKind::NotStarted,
             message: format!("`{}`: {error}", definition.start.command.join(" ")),
         })?;
         record.pid = Some(process.pid());
+        record.limits.push(self.open_files_read_back(&process));
         let ready = &definition.ready;
         match ready::wait(&mut process, &ports, &ready.path, ready.deadline_ns) {
             Ok(startup) => record.startup = Some(startup),
@@ -219,34 +258,45 @@ impl Runner<'_> {
         &self,
         record: &mut StartRecord,
         ports: &[u16],
-        work: PathBuf,
-        group: dyno_observer::cgroup::Group,
+        name: String,
+        place: Place,
     ) -> Result<process::Spec, String> {
         let index = self.plan.launches[record.launch].subject;
         let definition = &self.definitions[index];
         let out = &self.built[index].as_ref().expect("only subjects that take part are started").out;
-        let places = places(self.plan, definition, out, ports, &work);
+        let places = places(self.plan, definition, out, ports, &place.work);
         for file in &definition.start.files {
             let template = fs::read_to_string(definition.folder.join(&file.template))
                 .map_err(|e| format!("{}: {e}", file.template))?;
             let to = places.fill(&file.to);
             fs::write(&to, places.fill(&template)).map_err(|e| format!("{to}: {e}"))?;
         }
-        let open_files = self.plan.limits.open_files;
-        record.limits.extend(open_files.map(|n| LimitReadBack {
-            name: "open files".into(),
-            asked: n.to_string(),
-            read_back: Some(format!("{n} (set by the starting process)")),
-            reason: None,
-        }));
         Ok(process::Spec {
+            name,
             command: definition.start.command.iter().map(|word| places.fill(word)).collect(),
             env: definition.start.env.iter().map(|(k, v)| (k.clone(), places.fill(v))).collect(),
-            work,
-            group,
+            place,
             cpus: self.plan.placement.subject.clone(),
-            open_files,
+            open_files: self.open_files(),
         })
+    }
+
+    /// What the suite asks for, or as many as this machine allows: the same for every subject.
+    fn open_files(&self) -> u64 {
+        let most = open_files_hard();
+        self.plan.limits.open_files.map_or(most, |n| n.min(most))
+    }
+
+    fn open_files_read_back(&self, process: &Process) -> LimitReadBack {
+        let most = open_files_hard();
+        let asked = self.plan.limits.open_files;
+        let short = asked.is_some_and(|n| n > most);
+        LimitReadBack {
+            name: "open files".into(),
+            asked: asked.map_or_else(|| "as many as this machine allows".into(), |n| n.to_string()),
+            read_back: process.open_files().filter(|_| !short),
+            reason: short.then(|| format!("this user may have {most} at most")),
+        }
     }
 
     /// Checks, trials, checks. The inner error is the subject's, the outer one ours.
@@ -293,10 +343,12 @@ impl Runner<'_> {
         let workload = &self.plan.workloads[planned.workload];
         let spec = load_spec(self.plan, trial, subject.addr, workload)?;
         let (to_prober, stop_prober) = mpsc::channel::<()>();
-        let (checks, addr, pause) = (subject.checks, subject.addr, Duration::from_nanos(self.plan.load.interval_ns));
+        let (checks, addr, pause) =
+            (subject.checks, subject.addr, Duration::from_nanos(self.plan.load.interval_ns));
         thread::scope(|scope| {
             let prober = scope.spawn(move || probe(checks, addr, pause, &stop_prober));
             let mut watcher = Watcher {
+                peak_is_of_window: false,
                 trial,
                 process: &mut subject.process,
                 interrupts: self.interrupts,
@@ -324,6 +376,8 @@ fn probe(checks: &[Check], addr: SocketAddr, pause: Duration, stop: &mpsc::Recei
 
 struct Watcher<'a> {
     trial: usize,
+    /// The kernel began a new peak of memory when the window opened.
+    peak_is_of_window: bool,
     process: &'a mut Process,
     interrupts: &'a Interrupts,
     on: &'a mut dyn FnMut(Event<'_>),
@@ -333,9 +387,13 @@ impl Watch for Watcher<'_> {
     fn sample(&mut self, edge: Edge) -> Option<Sample> {
         let sampler: &Sampler = &self.process.sampler;
         if edge == Edge::Opens {
-            sampler.group.reset_peak();
+            self.peak_is_of_window = sampler.group.reset_peak();
         }
-        Some(sampler.sample())
+        let mut sample = sampler.sample();
+        if let Some(cgroup) = sample.cgroup.as_mut().filter(|_| !self.peak_is_of_window) {
+            cgroup.memory_peak_bytes = None;
+        }
+        Some(sample)
     }
 
     fn interval(&mut self, interval: &Interval) {
@@ -346,7 +404,9 @@ impl Watch for Watcher<'_> {
         if self.interrupts.count() > 0 {
             return Some(Reason::Asked);
         }
-        self.process.ended().map(|status| Reason::ServerFailed(format!("its process ended with {status} under load")))
+        self.process
+            .ended()
+            .map(|status| Reason::ServerFailed(format!("its process ended with {status} under load")))
     }
 }
 
@@ -370,18 +430,50 @@ fn interrupted() -> Failure {
     Failure { kind: FailureKind::Interrupted, message: "the user ended the run".into() }
 }
 
+/// Runs the contract's checks. A subject that does not answer at all is not asked nine times.
 fn run_checks(subject: &Subject) -> Vec<CheckResult> {
-    subject.checks.iter().map(|check| check.run(subject.addr)).collect()
+    let mut results = Vec::new();
+    for check in subject.checks {
+        let result = check.run(subject.addr);
+        let failed = !result.ok;
+        results.push(result);
+        if failed && probe_alive(subject).is_err() {
+            break;
+        }
+    }
+    results
+}
+
+/// One request that every living subject answers.
+fn probe_alive(subject: &Subject) -> std::io::Result<()> {
+    let stream = TcpStream::connect_timeout(&subject.addr, ALIVE)?;
+    client::get(stream, &subject.ready_path, ALIVE).map(drop)
+}
+
+/// The end of a process shows a moment after its sockets have closed.
+fn ended_by_now(process: &mut Process) -> Option<std::process::ExitStatus> {
+    for _ in 0..100 {
+        if let Some(status) = process.ended() {
+            return Some(status);
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    None
 }
 
 /// What failed checks mean: wrong answers, or no server any more.
 fn wrong_answers(subject: &mut Subject, results: &[CheckResult]) -> Option<Failure> {
     let failed = results.iter().find(|r| !r.ok)?;
     let message = format!("check {:?}: {}", failed.name, failed.detail);
-    let failure = match subject.process.ended() {
+    let deaf = probe_alive(subject).err();
+    let failure = match ended_by_now(&mut subject.process) {
         Some(status) => Failure {
             kind: FailureKind::Crashed,
             message: format!("its process ended with {status} during the checks; {message}"),
+        },
+        None if deaf.is_some() => Failure {
+            kind: FailureKind::Deaf,
+            message: format!("alive, but it stopped answering during the checks; {message}"),
         },
         None => Failure { kind: FailureKind::WrongAnswers, message },
     };
@@ -407,10 +499,15 @@ fn after_trial(subject: &mut Subject, record: &mut TrialRecord) -> Option<Failur
     let failure = if let Some(words) = record.subject_failure.clone() {
         Failure { kind: FailureKind::Crashed, message: words }
     } else {
-        let probe = TcpStream::connect_timeout(&subject.addr, ALIVE)
-            .and_then(|stream| client::get(stream, &subject.ready_path, ALIVE));
-        let error = probe.err()?;
-        match subject.process.ended() {
+        let probe = probe_alive(subject);
+        if probe.is_ok() && subject.process.oom_kills() > 0 {
+            // A master that starts its killed workers again answers, but not as it was asked to.
+            Err("some of its processes were killed and started again".to_string())
+        } else {
+            probe.map_err(|e| e.to_string())
+        }
+        .err()
+        .map(|error| match ended_by_now(&mut subject.process) {
             Some(status) => Failure {
                 kind: FailureKind::Crashed,
                 message: format!("its process ended with {status} after the step"),
@@ -419,17 +516,11 @@ fn after_trial(subject: &mut Subject, record: &mut TrialRecord) -> Option<Failur
                 kind: FailureKind::Deaf,
                 message: format!("alive, but it did not answer one request after the step: {error}"),
             },
-        }
+        })?
     };
     let failure = memory_first(&subject.process, failure);
     record.subject_failure = Some(format!("{}: {}", failure.kind.name(), failure.message));
     Some(failure)
-}
-
-fn make_work_folder(start: usize) -> std::io::Result<PathBuf> {
-    let folder = std::env::temp_dir().join(format!("dyno-{}-{start}", std::process::id()));
-    fs::create_dir_all(&folder)?;
-    Ok(folder)
 }
 
 fn places(plan: &Plan, definition: &Definition, out: &Path, ports: &[u16], work: &Path) -> Placeholders {
@@ -464,7 +555,8 @@ fn load_spec(plan: &Plan, trial: usize, addr: SocketAddr, workload: &Workload) -
             drain_ns: limits::DRAIN_NS.min(load.timeout_ns),
         },
         threads: load.threads,
-        driver: Kind::from_name(&load.driver).ok_or_else(|| format!("there is no driver {:?}", load.driver))?,
+        driver: Kind::from_name(&load.driver)
+            .ok_or_else(|| format!("there is no driver {:?}", load.driver))?,
         cpus: plan.placement.generator.clone(),
     })
 }
@@ -472,8 +564,14 @@ fn load_spec(plan: &Plan, trial: usize, addr: SocketAddr, workload: &Workload) -
 /// A workload's request as it goes on the wire.
 pub fn request_of(workload: &Workload, host: &str) -> Result<Request, String> {
     let body = workload.body.clone().unwrap_or_default();
-    let bytes = dyno_wire::h1::encode::request(&workload.method, &workload.path, host, &workload.headers, body.as_bytes())
-        .map_err(|error| error.to_string())?;
+    let bytes = dyno_wire::h1::encode::request(
+        &workload.method,
+        &workload.path,
+        host,
+        &workload.headers,
+        body.as_bytes(),
+    )
+    .map_err(|error| error.to_string())?;
     let asked = if workload.method == "HEAD" { Asked::Head } else { Asked::Other };
     Ok(Request { bytes: Arc::from(bytes), asked })
 }

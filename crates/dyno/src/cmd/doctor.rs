@@ -30,7 +30,10 @@ pub fn run() -> anyhow::Result<Exit> {
     println!();
     match bad {
         0 => println!("This machine can measure everything that this version of dyno knows of."),
-        n => println!("{n} of {} things are not as they could be. What cannot be measured is left out of reports and named there.", findings.len()),
+        n => println!(
+            "{n} of {} things are not as they could be. What cannot be measured is left out of reports and named there.",
+            findings.len()
+        ),
     }
     Ok(Exit::Valid)
 }
@@ -87,7 +90,8 @@ fn driver() -> Finding {
             None => "usable, with multishot receive and provided buffers".into(),
             Some(error) => format!("not usable ({error}); loads go over {}", kind.name()),
         },
-        mend: "Linux 6.0 or later, with kernel.io_uring_disabled = 0; containers often forbid it by seccomp.".into(),
+        mend: "Linux 6.0 or later, with kernel.io_uring_disabled = 0; containers often forbid it by seccomp."
+            .into(),
     }
 }
 
@@ -96,7 +100,8 @@ fn cpus(facts: &Facts) -> Finding {
         good: facts.cpus >= 2,
         what: "CPUs apart for server and load".into(),
         seen: format!("{} may be used", facts.cpus),
-        mend: "Measure on a machine with two CPUs or more: server and generator slow each other on one.".into(),
+        mend: "Measure on a machine with two CPUs or more: server and generator slow each other on one."
+            .into(),
     }
 }
 
@@ -130,7 +135,8 @@ fn files(facts: &Facts) -> Finding {
 }
 
 fn ports(facts: &Facts) -> Finding {
-    let range = facts.sysctls.iter().find(|(n, _)| n == "net.ipv4.ip_local_port_range").map(|(_, v)| v.clone());
+    let range =
+        facts.sysctls.iter().find(|(n, _)| n == "net.ipv4.ip_local_port_range").map(|(_, v)| v.clone());
     let ports = range.as_ref().and_then(|r| {
         let (from, to) = r.split_once(' ')?;
         Some(to.parse::<u32>().ok()? - from.parse::<u32>().ok()?)
@@ -148,7 +154,8 @@ fn tool_chain() -> Finding {
     let all = folder.as_deref().map(dyno_runner::subject::all);
     match all {
         Some(Ok(all)) => {
-            let unmet: Vec<String> = all.iter().filter(|d| d.unmet().is_some()).map(|d| d.name.clone()).collect();
+            let unmet: Vec<String> =
+                all.iter().filter(|d| d.unmet().is_some()).map(|d| d.name.clone()).collect();
             Finding {
                 good: unmet.is_empty(),
                 what: "subjects".into(),
@@ -160,7 +167,12 @@ fn tool_chain() -> Finding {
                 mend: "`dyno subjects list` says what each needs.".into(),
             }
         }
-        Some(Err(error)) => Finding { good: false, what: "subjects".into(), seen: error.to_string(), mend: "Mend that file.".into() },
+        Some(Err(error)) => Finding {
+            good: false,
+            what: "subjects".into(),
+            seen: error.to_string(),
+            mend: "Mend that file.".into(),
+        },
         None => Finding {
             good: true,
             what: "subjects".into(),
@@ -169,4 +181,3 @@ fn tool_chain() -> Finding {
         },
     }
 }
-

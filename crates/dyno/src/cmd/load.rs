@@ -59,6 +59,9 @@ fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     if args.insecure || args.cacert.is_some() || args.cert.is_some() || args.key.is_some() {
         return Err(bad("this version of dyno loads plain http only; TLS is to come"));
     }
+    if args.requests.is_some() && args.warmup.0 > 0 {
+        return Err(bad("-n counts requests from the start, so it has no warm-up; leave out -w, or use -d"));
+    }
     if args.threads == 0 || args.pipeline == 0 {
         return Err(bad("--threads and --pipeline are at least 1"));
     }
@@ -221,7 +224,9 @@ fn add_unknown_server(result: &mut LoadResult) {
     result.caveats.push(dyno_analysis::Caveat {
         code: "server_not_observed",
         severity: Severity::Info,
-        message: "The server's CPU is not known: run it as a subject under `dyno run` to see what limited it.".into(),
+        message:
+            "The server's CPU is not known: run it as a subject under `dyno run` to see what limited it."
+                .into(),
         evidence: serde_json::json!({}),
     });
 }
@@ -237,8 +242,11 @@ impl LiveLine {
     fn new(spec: &Spec, interrupts: Arc<Interrupts>) -> LiveLine {
         let live = std::io::IsTerminal::is_terminal(&std::io::stderr());
         let planned_ns = spec.window.duration_ns.map(|d| d + spec.window.warmup_ns);
-        let bar = if live { ProgressBar::new(planned_ns.unwrap_or(0) / 1_000_000) } else { ProgressBar::hidden() };
-        bar.set_style(ProgressStyle::with_template("  {bar:30} {msg}").expect("a constant template is valid"));
+        let bar =
+            if live { ProgressBar::new(planned_ns.unwrap_or(0) / 1_000_000) } else { ProgressBar::hidden() };
+        bar.set_style(
+            ProgressStyle::with_template("  {bar:30} {msg}").expect("a constant template is valid"),
+        );
         LiveLine { bar, interrupts, planned_s: planned_ns.map(|ns| ns as f64 / 1e9) }
     }
 }

@@ -31,9 +31,12 @@ impl Places {
     /// Where the subjects are: as asked, or found beside or above the suite, or above the current folder.
     fn subjects_folder(&self, suite: Option<&Path>) -> anyhow::Result<PathBuf> {
         if let Some(folder) = &self.subjects {
-            return Ok(folder.clone());
+            return folder
+                .canonicalize()
+                .map_err(|error| bad(format!("--subjects {}: {error}", folder.display())));
         }
-        let beside = suite.and_then(Path::parent).map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
+        let beside =
+            suite.and_then(Path::parent).map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
         beside
             .and_then(|place| dyno_runner::suite::find_upwards(place, "subjects"))
             .or_else(|| dyno_runner::suite::find_upwards(Path::new("."), "subjects"))
@@ -53,8 +56,12 @@ impl Places {
             .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
             .unwrap_or_else(std::env::temp_dir);
         let folder = base.join("dyno");
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| anyhow::anyhow!("{} cannot be made: {error}; name another folder with `--cache`", folder.display()))?;
+        std::fs::create_dir_all(&folder).map_err(|error| {
+            anyhow::anyhow!(
+                "{} cannot be made: {error}; name another folder with `--cache`",
+                folder.display()
+            )
+        })?;
         Ok(folder)
     }
 }

@@ -34,15 +34,33 @@ fn describe(plan: &Plan) -> String {
     }
     for workload in &plan.workloads {
         let expect = workload.expect_status.map_or("200–399".into(), |s| s.to_string());
-        let body = workload.expect_body.as_ref().map_or(String::new(), |b| format!(", a body of {} bytes", b.len()));
-        add("workload", format!("{}: {} {} over {}, expecting {expect}{body}", workload.name, workload.method, workload.path, workload.protocol));
+        let body =
+            workload.expect_body.as_ref().map_or(String::new(), |b| format!(", a body of {} bytes", b.len()));
+        add(
+            "workload",
+            format!(
+                "{}: {} {} over {}, expecting {expect}{body}",
+                workload.name, workload.method, workload.path, workload.protocol
+            ),
+        );
     }
     for step in &plan.load.steps {
-        let rate = step.arrivals.rate().map_or("closed loop".into(), |r| format!("open loop, {} requests/s", number(r)));
+        let rate = step
+            .arrivals
+            .rate()
+            .map_or("closed loop".into(), |r| format!("open loop, {} requests/s", number(r)));
         add("step", format!("{} connections × {} in flight, {rate}", step.connections, step.pipeline));
     }
     let us = |ns: u64| micros(ns as f64 / 1e3);
-    add("each", format!("{} warm-up, {} measured, intervals of {}", us(plan.load.warmup_ns), us(plan.load.duration_ns), us(plan.load.interval_ns)));
+    add(
+        "each",
+        format!(
+            "{} warm-up, {} measured, intervals of {}",
+            us(plan.load.warmup_ns),
+            us(plan.load.duration_ns),
+            us(plan.load.interval_ns)
+        ),
+    );
     let quota = plan.limits.cpus.map_or(String::new(), |c| format!(", quota {c} CPUs"));
     let memory = plan.limits.memory_bytes.map_or(String::new(), |b| format!(", memory {b} bytes"));
     add(

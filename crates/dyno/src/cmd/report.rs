@@ -58,13 +58,17 @@ pub fn print_paths(paths: &[PathBuf]) {
 pub fn all_valid(report: &Report) -> bool {
     let complete = report.run.trials_done == report.run.trials_planned;
     let skipped = report.subjects.iter().any(|s| s.skipped.is_some());
-    report.run.trials_invalid == 0 && (complete || skipped) && report.subjects.iter().all(|s| s.failures.is_empty())
+    report.run.trials_invalid == 0
+        && (complete || skipped)
+        && report.subjects.iter().all(|s| s.failures.is_empty())
 }
 
 /// To a file, or to standard output.
 pub fn write_out(path: Option<&Path>, text: &str) -> anyhow::Result<()> {
     match path {
-        Some(path) => std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display())),
+        Some(path) => {
+            std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
+        }
         None => {
             print!("{text}");
             Ok(())

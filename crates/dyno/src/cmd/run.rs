@@ -6,9 +6,10 @@ use std::time::SystemTime;
 use dyno_analysis::report::{Report, TrialResult};
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::{RunDir, TrialRecord};
-use dyno_runner::build::Built;
+use dyno_runner::build::{Built, Care};
+use dyno_runner::launch::guard::Guard;
 use dyno_runner::plan::{Overrides, Planned, definitions_of, resolve};
-use dyno_runner::run::{Ended, Event, Interrupts, Runner, prepare};
+use dyno_runner::run::{Ended, Event, Runner, prepare};
 use dyno_runner::suite::SuiteFile;
 
 use super::report::{all_valid, print_paths, write_all};
@@ -18,21 +19,28 @@ use crate::progress::Progress;
 use crate::terminal;
 
 pub fn run(args: RunArgs) -> anyhow::Result<Exit> {
-    let interrupts = terminal::catch_interrupts("ending after this step is taken down; press Ctrl-C again to end at once")?;
+    let interrupts = terminal::catch_interrupts(
+        "ending after this step is taken down; press Ctrl-C again to end at once",
+    )?;
     let mut progress = Progress::new();
     let cache = args.places.cache_folder()?;
+    let guard = Guard::start()?;
+    let care = Care { guard: &guard, interrupts: &interrupts };
     let (planned, built, dir) = match &args.resume {
-        Some(path) => resume(path, &cache, &mut progress)?,
-        None => begin(&args, &cache, &mut progress)?,
+        Some(path) => resume(path, &cache, &care, &mut progress)?,
+        None => begin(&args, &cache, &care, &mut progress)?,
     };
-    let ended = walk(&planned, &built, &dir, &interrupts, &mut progress)?;
+    let ended = walk(&planned, &built, &dir, &care, &mut progress)?;
     progress.end();
     let report = dyno_analysis::report::report(&dir.read()?);
     let paths = write_all(&dir, &report)?;
     print!("{}", dyno_report::text::report(&report, terminal::style()));
     print_paths(&paths);
     if ended == Ended::Interrupted {
-        eprintln!("\nThe run was interrupted; what is finished is kept. Go on with:\n  dyno run --resume {}", dir.path().display());
+        eprintln!(
+            "\nThe run was interrupted; what is finished is kept. Go on with:\n  dyno run --resume {}",
+            dir.path().display()
+        );
         return Ok(Exit::Failed);
     }
     Ok(exit(&report))
@@ -50,7 +58,7 @@ fn exit(report: &Report) -> Exit {
 
 type Prepared = (Planned, Vec<Option<Built>>, RunDir);
 
-fn begin(args: &RunArgs, cache: &Path, progress: &mut Progress) -> anyhow::Result<Prepared> {
+fn begin(args: &RunArgs, cache: &Path, care: &Care<'_>, progress: &mut Progress) -> anyhow::Result<Prepared> {
     let path = args.suite.as_deref().expect("clap asks for a suite or a run to resume");
     let suite = SuiteFile::read(path)?;
     let subjects = args.places.subjects_folder(Some(path))?;
@@ -61,7 +69,7 @@ fn begin(args: &RunArgs, cache: &Path, progress: &mut Progress) -> anyhow::Resul
         driver: args.driver.map(|d| if d == DriverArg::Uring { "uring" } else { "epoll" }.into()),
     };
     let mut planned = resolve(suite, &subjects, &overrides, &dyno_runner::allowed_cpus())?;
-    let built = build_all(&mut planned, cache, progress);
+    let built = build_all(&mut planned, cache, care, progress)?;
     let (id, started) = name_run(&planned.plan.suite.name);
     let header = Header {
         schema: SCHEMA.into(),
@@ -71,42 +79,67 @@ fn begin(args: &RunArgs, cache: &Path, progress: &mut Progress) -> anyhow::Resul
         plan: planned.plan.clone(),
         facts: dyno_observer::facts::read_facts(super::VERSION, super::COMMIT),
     };
-    let dir = RunDir::create(args.runs.join(id), &header)?;
+    let dir = create(&args.runs, header)?;
     Ok((planned, built, dir))
 }
 
-fn resume(path: &Path, cache: &Path, progress: &mut Progress) -> anyhow::Result<Prepared> {
+/// Two runs of one suite may begin in the same second: the later one gets a number.
+fn create(runs: &Path, mut header: Header) -> anyhow::Result<RunDir> {
+    let name = header.id.clone();
+    for n in 2.. {
+        let path = runs.join(&header.id);
+        std::fs::create_dir_all(runs)?;
+        match std::fs::create_dir(&path) {
+            Ok(()) => return Ok(RunDir::create(path, &header)?),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                header.id = format!("{name}-{n}")
+            }
+            Err(error) => return Err(anyhow::anyhow!("{}: {error}", path.display())),
+        }
+    }
+    unreachable!("some number is free")
+}
+
+fn resume(path: &Path, cache: &Path, care: &Care<'_>, progress: &mut Progress) -> anyhow::Result<Prepared> {
     let dir = RunDir::open(path)?;
-    let plan = dir.header()?.plan;
+    let mut header = dir.header()?;
+    let plan = header.plan.clone();
     let definitions = definitions_of(&plan)?;
     let mut planned = Planned { plan, definitions };
-    let built = build_all(&mut planned, cache, progress);
-    Ok((planned, built, dir))
+    let built = build_all(&mut planned, cache, care, progress)?;
+    // What builds now may not have built then, or the other way round.
+    header.plan.clone_from(&planned.plan);
+    Ok((planned, built, RunDir::create(path, &header)?))
 }
 
-fn build_all(planned: &mut Planned, cache: &Path, progress: &mut Progress) -> Vec<Option<Built>> {
+fn build_all(
+    planned: &mut Planned,
+    cache: &Path,
+    care: &Care<'_>,
+    progress: &mut Progress,
+) -> anyhow::Result<Vec<Option<Built>>> {
     let mut happened = Vec::new();
     // The plan is being filled in while it is built, so the progress looks at a copy of what it was.
     let before = planned.plan.clone();
-    let built = prepare(planned, cache, &mut |event| {
+    let built = prepare(planned, cache, care, &mut |event| {
         if let Event::Building { .. } = event {
             progress.event(&before, &event, |_| None);
         }
         if let Event::Built { subject } = event {
             happened.push(subject);
         }
-    });
+    })?;
     for subject in happened {
         progress.event(&planned.plan, &Event::Built { subject }, |_| None);
     }
-    built
+    Ok(built)
 }
 
 fn walk(
     planned: &Planned,
     built: &[Option<Built>],
     dir: &RunDir,
-    interrupts: &Interrupts,
+    care: &Care<'_>,
     progress: &mut Progress,
 ) -> anyhow::Result<Ended> {
     let header = dir.header()?;
@@ -123,7 +156,8 @@ fn walk(
         definitions: &planned.definitions,
         built,
         dir,
-        interrupts,
+        guard: care.guard,
+        interrupts: care.interrupts,
         on: &mut on,
     };
     Ok(runner.walk()?)
@@ -143,4 +177,3 @@ fn name_run(suite: &str) -> (String, String) {
         suite.chars().map(|c| if c.is_alphanumeric() || c == '-' || c == '_' { c } else { '-' }).collect();
     (format!("{safe}-{}-{}", &digits[..8], &digits[8..]), started)
 }
-

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use dyno_report::format::{bytes, micros};
+use dyno_runner::build::Care;
+use dyno_runner::launch::guard::Guard;
 use dyno_runner::plan::{Overrides, resolve};
-use dyno_runner::run::{Interrupts, Runner};
+use dyno_runner::run::Runner;
 use dyno_runner::subject::{self, Definition};
 use dyno_runner::suite::SuiteFile;
 use dyno_runner::text::nearest;
@@ -12,6 +14,7 @@ use dyno_runner::{build, checks};
 
 use crate::cli::{SubjectsArgs, SubjectsCommand};
 use crate::exit::{Exit, bad};
+use crate::terminal::catch_interrupts;
 
 pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
     let folder = args.places.subjects_folder(None)?;
@@ -19,7 +22,9 @@ pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
     match &args.command {
         None => list(&choose(all, &[])?),
         Some(SubjectsCommand::List { names }) => list(&choose(all, names)?),
-        Some(SubjectsCommand::Build { names }) => build_all(&choose(all, names)?, &args.places.cache_folder()?),
+        Some(SubjectsCommand::Build { names }) => {
+            build_all(&choose(all, names)?, &args.places.cache_folder()?)
+        }
         Some(SubjectsCommand::Check { names }) => {
             check_all(&choose(all, names)?, &folder, &args.places.cache_folder()?)
         }
@@ -50,18 +55,22 @@ fn list(definitions: &[Definition]) -> anyhow::Result<Exit> {
 }
 
 fn build_all(definitions: &[Definition], cache: &Path) -> anyhow::Result<Exit> {
+    let interrupts = catch_interrupts("ending the build")?;
+    let guard = Guard::start()?;
+    let care = Care { guard: &guard, interrupts: &interrupts };
     let mut exit = Exit::Valid;
     for d in definitions {
         if let Some(why) = d.unmet() {
             println!("{:<22} skipped: {why}", d.name);
             continue;
         }
-        match build::build(d, cache) {
+        match build::build(d, cache, &care) {
             Ok(built) => match built.build {
                 None => println!("{:<22} needs no build", d.name),
                 Some(b) => {
                     let how = if b.cached { "built before, in" } else { "built in" };
-                    let cpu = b.cpu_ns.map_or(String::new(), |ns| format!(", {} of CPU", micros(ns as f64 / 1e3)));
+                    let cpu =
+                        b.cpu_ns.map_or(String::new(), |ns| format!(", {} of CPU", micros(ns as f64 / 1e3)));
                     let size = bytes(b.artefact_bytes as f64);
                     println!("{:<22} {how} {}{cpu}, {size}", d.name, micros(b.wall_ns as f64 / 1e3));
                 }
@@ -84,7 +93,10 @@ fn check_all(definitions: &[Definition], folder: &Path, cache: &Path) -> anyhow:
     );
     let suite = SuiteFile::parse(Path::new("check"), &source)?;
     let mut planned = resolve(suite, folder, &Overrides::default(), &dyno_runner::allowed_cpus())?;
-    let built = dyno_runner::run::prepare(&mut planned, cache, &mut |_| {});
+    let interrupts = catch_interrupts("ending after this subject is taken down")?;
+    let guard = Guard::start()?;
+    let care = Care { guard: &guard, interrupts: &interrupts };
+    let built = dyno_runner::run::prepare(&mut planned, cache, &care, &mut |_| {})?;
     let place = std::env::temp_dir().join(format!("dyno-check-{}", std::process::id()));
     let header = dyno_archive::dir::Header {
         schema: dyno_archive::dir::SCHEMA.into(),
@@ -94,13 +106,14 @@ fn check_all(definitions: &[Definition], folder: &Path, cache: &Path) -> anyhow:
         plan: planned.plan.clone(),
         facts: dyno_archive::Facts::default(),
     };
+    guard.watch_folder(&place);
     let dir = dyno_archive::RunDir::create(&place, &header)?;
-    let interrupts = Interrupts::new();
     let result = Runner {
         plan: &planned.plan,
         definitions: &planned.definitions,
         built: &built,
         dir: &dir,
+        guard: &guard,
         interrupts: &interrupts,
         on: &mut |_| {},
     }
@@ -122,7 +135,11 @@ fn print_checks(report: &dyno_analysis::Report) -> Exit {
             exit = Exit::Failed;
         }
         let passed = s.checks.iter().filter(|c| c.ok).count();
-        println!("{:<22} {passed} of {} checks passed", s.id, s.checks.len().max(checks::contract("hello").len()));
+        println!(
+            "{:<22} {passed} of {} checks passed",
+            s.id,
+            s.checks.len().max(checks::contract("hello").len())
+        );
         for check in s.checks.iter().filter(|c| !c.ok) {
             println!("{:<22}   {}: {}", "", check.name, check.detail.replace('\n', "\n    "));
             exit = if exit == Exit::Valid { Exit::Invalid } else { exit };

@@ -133,10 +133,12 @@ impl Place {
         let processes = dyno_observer::proc::all_pids().into_iter().filter_map(|pid| {
             let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?.replace('\0', " ");
             let folder = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
-            let ours = words.contains("examples/unruly") || words.contains("serve-null") || is_work_folder(&folder);
+            let ours =
+                words.contains("examples/unruly") || words.contains("serve-null") || is_work_folder(&folder);
             ours.then(|| format!("process {pid}: {words} in {}", folder.display()))
         });
-        let folders = entries("/tmp").into_iter().filter(|p| is_work_folder(p)).map(|p| p.display().to_string());
+        let folders =
+            entries("/tmp").into_iter().filter(|p| is_work_folder(p)).map(|p| p.display().to_string());
         let groups = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
         let groups = groups
             .iter()
@@ -155,7 +157,9 @@ fn entries(folder: &str) -> Vec<PathBuf> {
 fn is_work_folder(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut parts = name.split('-');
-    parts.next() == Some("dyno") && parts.next().is_some_and(|p| p.parse::<u32>().is_ok()) && parts.next().is_some()
+    parts.next() == Some("dyno")
+        && parts.next().is_some_and(|p| p.parse::<u32>().is_ok())
+        && parts.next().is_some()
 }
 
 pub fn text(output: &Output) -> String {

@@ -147,7 +147,9 @@ fn a_server_that_ignores_the_signal_is_killed() {
 #[test]
 fn a_server_beyond_its_memory_limit_is_told_so() {
     if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
-        eprintln!("not run: this user may not make control groups, so there is no memory limit to run out of");
+        eprintln!(
+            "not run: this user may not make control groups, so there is no memory limit to run out of"
+        );
         return;
     }
     let report = beside_null(&["--mode", "hog", "--after", "100"], "[limits]\nmemory = \"96MiB\"");
@@ -204,7 +206,10 @@ fn a_wrong_suite_is_status_2_and_names_the_place() {
     let output = place.dyno(&["run", "suite.toml"]);
     assert_eq!(output.status.code(), Some(2));
     let text = crate::drive::text(&output);
-    assert!(text.contains("suite.toml:1") && text.contains("did you mean \"null\"?") && text.contains("^^^"), "{text}");
+    assert!(
+        text.contains("suite.toml:1") && text.contains("did you mean \"null\"?") && text.contains("^^^"),
+        "{text}"
+    );
     assert_eq!(place.dyno(&["run", "absent.toml"]).status.code(), Some(2));
     assert_eq!(place.dyno(&["frobnicate"]).status.code(), Some(2));
 }

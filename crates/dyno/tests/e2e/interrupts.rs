@@ -53,7 +53,10 @@ fn one_ctrl_c_keeps_what_is_finished_and_the_run_can_be_resumed() {
     let run = place.run_folder().unwrap();
     let child = {
         let mut command = place.command(Path::new(DYNO));
-        command.args(["run", "--resume", run.to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(["run", "--resume", run.to_str().unwrap()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command.spawn().unwrap()
     };
     for _ in 0..600 {

@@ -63,8 +63,14 @@ const KEYS: &[&str] = &[
     "intervals",
 ];
 
-const TIMES: &[&str] =
-    &["response_time_us", "service_time_us", "send_lag_us", "first_byte_us", "connect_us", "tls_handshake_us"];
+const TIMES: &[&str] = &[
+    "response_time_us",
+    "service_time_us",
+    "send_lag_us",
+    "first_byte_us",
+    "connect_us",
+    "tls_handshake_us",
+];
 
 const STATISTICS: &[&str] =
     &["count", "min", "mean", "stdev", "p50", "p75", "p90", "p95", "p99", "p99_9", "p99_99", "max"];
@@ -122,7 +128,9 @@ fn what_the_server_counted_is_what_we_completed() {
             assert_eq!(completed, server.count(), "{driver} {shape:?}");
             assert_eq!(result["outcomes"]["ok"].as_u64().unwrap(), completed, "{driver} {shape:?}");
             assert_eq!(result["exchanges"]["in_flight_at_end"], 0);
-            if let Some(n) = shape.iter().position(|w| *w == "-n").and_then(|i| shape[i + 1].parse::<u64>().ok()) {
+            if let Some(n) =
+                shape.iter().position(|w| *w == "-n").and_then(|i| shape[i + 1].parse::<u64>().ok())
+            {
                 assert_eq!(completed, n, "{driver} {shape:?}");
             }
         }
@@ -151,7 +159,8 @@ fn a_crash_in_flight_is_counted_and_the_books_balance() {
     for driver in ["uring", "epoll"] {
         let place = Place::new();
         let server = Server::start(&["--mode", "crash", "--after", "500"]);
-        let (status, result) = load(&place, &server.url("/plaintext"), &["-c", "8", "-d", "300ms", "--driver", driver]);
+        let (status, result) =
+            load(&place, &server.url("/plaintext"), &["-c", "8", "-d", "300ms", "--driver", driver]);
         assert!(status <= 1);
         let n = |key: &str| result["exchanges"][key].as_u64().unwrap();
         assert_eq!(n("started"), n("completed") + n("failed") + n("in_flight_at_end"));

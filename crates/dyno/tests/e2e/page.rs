@@ -13,6 +13,11 @@ fn the_report_of_a_real_run_works_in_chromium() {
     let page = place.run_folder().unwrap().join("report.html");
     let web = repository().join("web");
     assert!(web.join("node_modules").is_dir(), "run `npm ci` in web/ first; `make test` does");
-    let status = Command::new("npm").args(["test", "--silent"]).current_dir(web).env("REPORT", &page).status().unwrap();
+    let status = Command::new("npm")
+        .args(["test", "--silent"])
+        .current_dir(web)
+        .env("REPORT", &page)
+        .status()
+        .unwrap();
     assert!(status.success(), "the browser tests failed on {}", page.display());
 }

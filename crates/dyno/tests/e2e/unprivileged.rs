@@ -40,7 +40,11 @@ fn the_short_demo_runs_as_an_ordinary_user() {
         .output()
         .unwrap();
     assert!(built.status.success(), "{}", text(&built));
-    shell(&format!("cp -r {}/subjects/. {here}/subjects/; cp -r {} {here}/cache", root.display(), cache.display()));
+    shell(&format!(
+        "cp -r {}/subjects/. {here}/subjects/; cp -r {} {here}/cache",
+        root.display(),
+        cache.display()
+    ));
     let suite = fs::read_to_string(root.join("suites/hello.toml")).unwrap();
     let short = suite
         .replace("repeats = 3", "repeats = 1")
@@ -73,7 +77,8 @@ fn check(report: &Value) {
     let mut measured = Vec::new();
     for subject in report["subjects"].as_array().unwrap() {
         let name = subject["name"].as_str().unwrap();
-        let trials: Vec<&Value> = report["trials"].as_array().unwrap().iter().filter(|t| t["subject"] == name).collect();
+        let trials: Vec<&Value> =
+            report["trials"].as_array().unwrap().iter().filter(|t| t["subject"] == name).collect();
         if let Some(why) = subject["skipped"].as_str() {
             // A tool that only root has in its path is a reason; silence would not be.
             assert!(!why.is_empty() && trials.is_empty());
@@ -87,7 +92,10 @@ fn check(report: &Value) {
             assert!(trial["server"]["rss_bytes"].as_u64().unwrap() > 0, "{name}");
             if no_groups {
                 assert_eq!(trial["server"]["throttled_s"], Value::Null, "{name}");
-                assert!(trial["caveats"].as_array().unwrap().iter().any(|c| c["code"] == "no_cgroup"), "{name}");
+                assert!(
+                    trial["caveats"].as_array().unwrap().iter().any(|c| c["code"] == "no_cgroup"),
+                    "{name}"
+                );
             }
         }
     }

@@ -72,6 +72,12 @@ pub struct Played {
 /// Runs one worker in a world, from its first connection to its end.
 #[must_use]
 pub fn play(world: World, config: Config) -> Played {
+    play_until(world, config, || Stop::No)
+}
+
+/// The same, asking `stop` every turn.
+#[must_use]
+pub fn play_until(world: World, config: Config, stop: impl FnMut() -> Stop) -> Played {
     let mut driver = SimDriver::new(world);
     let mut worker = Worker::new(config);
     let mut intervals = Vec::new();
@@ -84,7 +90,7 @@ pub fn play(world: World, config: Config) -> Played {
         &mut worker,
         &mut driver,
         || Some(*begin.get_or_insert(Instant(seen.get()).after(1_000_000))),
-        || Stop::No,
+        stop,
         |interval| intervals.push(interval),
     );
     Played { report: worker.report(), intervals, truth: driver.server.truth }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dyno_archive::plan::Limits;
-use dyno_archive::start::LimitReadBack;
-use dyno_observer::cgroup::{Group, Layout, Version};
+use dyno_archive::start::{CPU_QUOTA, LimitReadBack};
+use dyno_observer::cgroup::{Group, Layout, V2, Version};
 
 use super::sys;
 use crate::units::cpu_list_text;
@@ -19,11 +19,13 @@ const PERIOD_US: u64 = 100_000;
 const CONTROLLERS: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
 
 /// Makes groups for the subjects of one run.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Groups {
     layout: Layout,
     /// `Err`: why no group can be made here.
     usable: Result<(), String>,
+    /// In version 2, where dyno and its neighbours were moved to; undone on drop.
+    _moved: Option<Moved>,
 }
 
 impl Groups {
@@ -31,19 +33,34 @@ impl Groups {
     /// group below its own, because a group with processes hands no controllers down.
     #[must_use]
     pub fn prepare(layout: Layout) -> Groups {
-        let usable = match layout.version() {
-            Version::None => Err("no control group with the cpu and memory controllers is mounted".into()),
-            Version::V1 if dyno_observer::facts::may_make_groups(&layout) => Ok(()),
-            Version::V1 => Err("this user may not make control groups".into()),
-            Version::V2 => prepare_v2(&layout).map_err(|e| format!("control groups cannot be made: {e}")),
+        let mut moved = None;
+        let usable = match (layout.version(), &layout.v2) {
+            (Version::V2, Some(v2)) => {
+                prepare_v2(v2, &mut moved).map_err(|e| format!("control groups cannot be made: {e}"))
+            }
+            (Version::V1, _) if dyno_observer::facts::may_make_groups(&layout) => Ok(()),
+            (Version::V1, _) => Err("this user may not make control groups".into()),
+            _ => Err("no control group with the cpu and memory controllers is mounted".into()),
         };
-        Groups { layout, usable }
+        Groups { layout, usable, _moved: moved }
     }
 
     /// Why there are no groups here.
     #[must_use]
     pub fn unusable(&self) -> Option<&str> {
         self.usable.as_ref().err().map(String::as_str)
+    }
+
+    /// The folders that a group of this name will have.
+    #[must_use]
+    pub fn folders(&self, name: &str) -> Vec<PathBuf> {
+        let v2 = self.layout.v2.iter().map(|v2| &v2.folder);
+        let bases: Vec<&PathBuf> = match self.layout.version() {
+            _ if self.usable.is_err() => Vec::new(),
+            Version::V2 => v2.collect(),
+            _ => CONTROLLERS.iter().filter_map(|c| self.layout.v1.get(*c)).collect(),
+        };
+        bases.into_iter().map(|base| base.join(name)).collect()
     }
 
     /// Makes a group; an empty one where none can be made.
@@ -82,11 +99,16 @@ impl Groups {
                 if owner_of(&name.to_string_lossy())
                     .is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
                 {
-                    let _ = fs::remove_dir(entry.path());
+                    destroy(&of_folder(entry.path()));
                 }
             }
         }
     }
+}
+
+/// A group known by one folder only.
+pub(super) fn of_folder(folder: PathBuf) -> Group {
+    Group { v1: [("any".to_string(), folder)].into(), v2: None }
 }
 
 /// Name of the group of a start. It tells whose it is, for [`Groups::sweep`].
@@ -111,23 +133,53 @@ fn inherit_cpuset(base: &Path, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn prepare_v2(layout: &Layout) -> io::Result<()> {
-    let v2 = layout.v2.as_ref().expect("the version says so");
-    let own = v2.folder.join(format!("dyno-{}-self", std::process::id()));
-    fs::create_dir_all(&own)?;
-    let moved = fs::read_to_string(v2.folder.join("cgroup.procs"))?
-        .lines()
-        .try_for_each(|pid| fs::write(own.join("cgroup.procs"), pid));
-    // The root group may keep its processes; every other one must be empty.
-    if let Err(error) = moved {
-        let _ = fs::remove_dir(&own);
-        return Err(error);
+/// Hands the controllers down. A group that holds processes may not (the root aside): then they are moved into a
+/// group of their own below it first.
+fn prepare_v2(v2: &V2, moved: &mut Option<Moved>) -> io::Result<()> {
+    match hand_down(v2, '+') {
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
+        result => return result,
     }
+    *moved = Some(Moved::out_of_the_way(v2)?);
+    hand_down(v2, '+')
+}
+
+fn hand_down(v2: &V2, sign: char) -> io::Result<()> {
     let wanted = ["cpu", "cpuset", "memory", "pids"];
-    for controller in wanted.iter().filter(|c| v2.controllers.iter().any(|o| o == *c)) {
-        fs::write(v2.folder.join("cgroup.subtree_control"), format!("+{controller}"))?;
+    let offered = wanted.iter().filter(|c| v2.controllers.iter().any(|o| o == *c));
+    let list: Vec<String> = offered.map(|c| format!("{sign}{c}")).collect();
+    fs::write(v2.folder.join("cgroup.subtree_control"), list.join(" "))
+}
+
+/// Processes that were moved out of a v2 group so that it can hand its controllers down. Dropping moves them back.
+#[derive(Debug)]
+struct Moved {
+    v2: V2,
+    own: PathBuf,
+}
+
+impl Moved {
+    fn out_of_the_way(v2: &V2) -> io::Result<Moved> {
+        let own = v2.folder.join(format!("dyno-{}-self", std::process::id()));
+        make_dir(&own)?;
+        let moved = Moved { v2: v2.clone(), own };
+        move_all(&v2.folder, &moved.own);
+        Ok(moved)
     }
-    Ok(())
+}
+
+impl Drop for Moved {
+    fn drop(&mut self) {
+        let _ = hand_down(&self.v2, '-');
+        move_all(&self.own, &self.v2.folder);
+        let _ = fs::remove_dir(&self.own);
+    }
+}
+
+/// Moves processes one by one. One that has ended meanwhile, or that the kernel keeps where it is, is passed over.
+fn move_all(from: &Path, to: &Path) {
+    let pids = fs::read_to_string(from.join("cgroup.procs")).unwrap_or_default();
+    pids.lines().for_each(|pid| drop(fs::write(to.join("cgroup.procs"), pid)));
 }
 
 /// Sets the limits of a group and reads each back. `why_not` says why where there is no group.
@@ -135,7 +187,7 @@ fn prepare_v2(layout: &Layout) -> io::Result<()> {
 pub fn limit(group: &Group, limits: &Limits, cpus: &[u32], why_not: Option<&str>) -> Vec<LimitReadBack> {
     let mut all = Vec::new();
     if let Some(quota) = limits.cpus {
-        all.push(set("CPU quota", &format!("{quota} CPUs"), why_not, || set_quota(group, quota)));
+        all.push(set(CPU_QUOTA, &format!("{quota} CPUs"), why_not, || set_quota(group, quota)));
     }
     if let Some(bytes) = limits.memory_bytes {
         all.push(set("memory", &format!("{bytes} bytes"), why_not, || set_memory(group, bytes)));

@@ -10,8 +10,6 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use dyno_observer::cgroup::Group;
-
 use super::{group, process, sys};
 
 /// The argument by which dyno knows that it is to be a guard.
@@ -45,11 +43,20 @@ impl Guard {
         Ok(Guard { line: Arc::new(Mutex::new(Line { to, child })) })
     }
 
-    pub(super) fn watch_session(&self, session: u32) {
+    /// What is named so in its environment, wherever it has put itself (see [`process::COOKIE`]).
+    pub(super) fn watch_cookie(&self, cookie: &str) {
+        self.say(&format!("+cookie {cookie}"));
+    }
+
+    pub(super) fn forget_cookie(&self, cookie: &str) {
+        self.say(&format!("-cookie {cookie}"));
+    }
+
+    pub(crate) fn watch_session(&self, session: u32) {
         self.say(&format!("+session {session}"));
     }
 
-    pub(super) fn forget_session(&self, session: u32) {
+    pub(crate) fn forget_session(&self, session: u32) {
         self.say(&format!("-session {session}"));
     }
 
@@ -61,11 +68,11 @@ impl Guard {
         self.say(&format!("-group {}", folder.display()));
     }
 
-    pub(super) fn watch_folder(&self, folder: &Path) {
+    pub fn watch_folder(&self, folder: &Path) {
         self.say(&format!("+folder {}", folder.display()));
     }
 
-    pub(super) fn forget_folder(&self, folder: &Path) {
+    pub fn forget_folder(&self, folder: &Path) {
         self.say(&format!("-folder {}", folder.display()));
     }
 
@@ -96,7 +103,10 @@ pub fn main(input: impl BufRead) {
             watched.remove(thing);
         }
     }
-    watched.iter().for_each(|thing| end(thing));
+    // Processes first, then what they are in, then what they may still write into.
+    for kind in ["session ", "cookie ", "group ", "folder "] {
+        watched.iter().filter(|thing| thing.starts_with(kind)).for_each(|thing| end(thing));
+    }
 }
 
 fn end(thing: &str) {
@@ -107,9 +117,9 @@ fn end(thing: &str) {
             }
         }
         Some(("group", folder)) => {
-            let group = Group { v1: [("any".to_string(), folder.into())].into(), v2: None };
-            group::destroy(&group);
+            group::destroy(&group::of_folder(folder.into()));
         }
+        Some(("cookie", cookie)) => process::end_cookie(cookie),
         Some(("folder", folder)) => {
             let _ = fs::remove_dir_all(folder);
         }

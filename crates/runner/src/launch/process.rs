@@ -10,24 +10,66 @@ use dyno_archive::start::Stop;
 use dyno_observer::cgroup::Group;
 use dyno_observer::{Sampler, monotonic_ns, proc};
 
-use super::group;
+use super::group::{self, Groups};
 use super::guard::Guard;
 use super::sys::{self, ChildSetup};
 use crate::subject::Signal;
 
+/// Environment variable by which the processes of a start are known even if they leave their session and there is
+/// no control group that would hold them. Its value is the start's name.
+pub const COOKIE: &str = "DYNO_START";
+
 /// What to start, and where.
 #[derive(Debug)]
 pub struct Spec {
+    /// Name of the start, unique on this machine.
+    pub name: String,
     pub command: Vec<String>,
     pub env: Vec<(String, String)>,
-    /// Its working folder, removed with it.
-    pub work: PathBuf,
-    pub group: Group,
+    pub place: Place,
     pub cpus: Vec<u32>,
-    pub open_files: Option<u64>,
+    /// Soft and hard limit of open files.
+    pub open_files: u64,
 }
 
-/// A subject's processes. Dropping it kills them and removes their group and working folder.
+/// A working folder and a control group, removed when dropped. The guard knows of both from before they are made.
+#[derive(Debug)]
+pub struct Place {
+    pub work: PathBuf,
+    pub group: Group,
+    guard: Guard,
+}
+
+impl Place {
+    pub fn make(name: &str, groups: &Groups, guard: &Guard) -> io::Result<Place> {
+        let mut place =
+            Place { work: std::env::temp_dir().join(name), group: Group::default(), guard: guard.clone() };
+        guard.watch_folder(&place.work);
+        groups.folders(name).iter().for_each(|folder| guard.watch_group(folder));
+        fs::create_dir_all(&place.work)?;
+        place.group = groups.make(name)?;
+        Ok(place)
+    }
+
+    /// Returns whether nothing is left.
+    fn remove(&self) -> bool {
+        let gone = group::destroy(&self.group);
+        let _ = fs::remove_dir_all(&self.work);
+        gone && !self.work.exists()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What is left even so stays in the guard's mind, which tries again when we end.
+        if self.remove() {
+            self.group.folders().for_each(|folder| self.guard.forget_group(folder));
+            self.guard.forget_folder(&self.work);
+        }
+    }
+}
+
+/// A subject's processes. Dropping it kills them and removes their place.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -36,35 +78,35 @@ pub struct Process {
     /// Instant of exec on the monotonic clock.
     pub exec_ns: u64,
     pub sampler: Sampler,
-    work: PathBuf,
-    guard: Guard,
+    name: String,
+    place: Place,
     gone: bool,
 }
 
 impl Process {
     /// Starts it. From here on the guard knows of it.
-    pub fn start(spec: Spec, guard: &Guard) -> io::Result<Process> {
-        let log = fs::File::create(log_path(&spec.work))?;
+    pub fn start(spec: Spec) -> io::Result<Process> {
+        let place = spec.place;
+        let log = fs::File::create(log_path(&place.work))?;
         let mut command = Command::new(&spec.command[0]);
-        command.args(&spec.command[1..]).envs(spec.env).current_dir(&spec.work);
+        command.args(&spec.command[1..]).envs(spec.env).env(COOKIE, &spec.name).current_dir(&place.work);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let procs_files =
-            spec.group.folders().map(|f| ChildSetup::procs_file(&f.join("cgroup.procs"))).collect();
-        let setup = ChildSetup { procs_files, cpus: spec.cpus, open_files: spec.open_files };
-        spec.group.folders().for_each(|folder| guard.watch_group(folder));
-        guard.watch_folder(&spec.work);
+            place.group.folders().map(|f| ChildSetup::procs_file(&f.join("cgroup.procs"))).collect();
+        let setup = ChildSetup { procs_files, cpus: spec.cpus, open_files: Some(spec.open_files) };
+        place.guard.watch_cookie(&spec.name);
         let (child, exec_ns) = sys::spawn(&mut command, setup)?;
-        guard.watch_session(child.id());
-        let sampler = Sampler { group: spec.group, session: child.id() };
-        Ok(Process {
-            child,
-            ended: None,
-            exec_ns,
-            sampler,
-            work: spec.work,
-            guard: guard.clone(),
-            gone: false,
-        })
+        place.guard.watch_session(child.id());
+        let sampler = Sampler { group: place.group.clone(), session: child.id() };
+        Ok(Process { child, ended: None, exec_ns, sampler, name: spec.name, place, gone: false })
+    }
+
+    /// The limit of open files as the kernel has it for the first process.
+    #[must_use]
+    pub fn open_files(&self) -> Option<String> {
+        let limits = fs::read_to_string(format!("/proc/{}/limits", self.pid())).ok()?;
+        let line = limits.lines().find_map(|l| l.strip_prefix("Max open files"))?;
+        line.split_ascii_whitespace().next().map(String::from)
     }
 
     #[must_use]
@@ -83,7 +125,7 @@ impl Process {
     /// The last lines that the subject wrote.
     #[must_use]
     pub fn log_tail(&self) -> String {
-        crate::build::tail(&log_path(&self.work), 20)
+        crate::build::tail(&log_path(&self.place.work), 20)
     }
 
     /// Times that the memory limit killed one of its processes.
@@ -92,8 +134,12 @@ impl Process {
         self.sampler.group.counters().oom_kills.unwrap_or(0)
     }
 
-    /// Asks it to stop, waits until its last process has ended or the deadline is over, then kills what is left.
-    pub fn stop(mut self, signal: Signal, deadline_ns: u64) -> Stop {
+    /// Asks all its processes to stop, as a service manager does, waits until the last has ended or the deadline is
+    /// over, then kills what is left. `None`: it had ended by itself before. `hurry` says that nobody wants to wait.
+    pub fn stop(mut self, signal: Signal, deadline_ns: u64, hurry: impl Fn() -> bool) -> Option<Stop> {
+        if self.ended().is_some() {
+            return None;
+        }
         let number = match signal {
             Signal::Term => libc::SIGTERM,
             Signal::Int => libc::SIGINT,
@@ -101,39 +147,34 @@ impl Process {
         };
         // Stop time begins with the signal.
         let began = monotonic_ns();
-        sys::kill(self.pid(), number);
-        // Its first process tells when it is done; helpers that outlive it have the rest of a short grace.
-        let ended_ns = loop {
-            if self.ended().is_some() {
-                break Some(monotonic_ns());
+        self.sampler.pids().into_iter().for_each(|pid| sys::kill(pid, number));
+        let all_ended = loop {
+            if self.ended().is_some() && self.sampler.pids().is_empty() {
+                break true;
             }
-            if monotonic_ns() - began > deadline_ns {
-                break None;
+            if monotonic_ns() - began > deadline_ns || hurry() {
+                break false;
             }
-            std::thread::sleep(Duration::from_micros(200));
+            std::thread::sleep(Duration::from_micros(500));
         };
-        let killed = ended_ns.is_none();
+        // And ends when the last process is seen to be gone.
+        let took_ns = monotonic_ns() - began;
         self.clean_up();
-        Stop { took_ns: ended_ns.unwrap_or_else(monotonic_ns) - began, killed }
+        Some(Stop { took_ns, killed: !all_ended })
     }
 
-    /// Kills what is left, collects it, and removes group and folder.
+    /// Kills what is left and collects it. Its place goes with it.
     fn clean_up(&mut self) {
         if std::mem::replace(&mut self.gone, true) {
             return;
         }
         let session = self.pid();
         end_session(session);
+        end_cookie(&self.name);
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let left = !group::destroy(&self.sampler.group);
-        let _ = fs::remove_dir_all(&self.work);
-        // If something is left even now, the guard keeps it in mind and tries again when we end.
-        if !left {
-            self.guard.forget_session(session);
-            self.sampler.group.folders().for_each(|folder| self.guard.forget_group(folder));
-            self.guard.forget_folder(&self.work);
-        }
+        self.place.guard.forget_session(session);
+        self.place.guard.forget_cookie(&self.name);
     }
 }
 
@@ -148,7 +189,7 @@ fn log_path(work: &Path) -> PathBuf {
 }
 
 /// Kills the processes of a session until none is left.
-pub(super) fn end_session(session: u32) {
+pub(crate) fn end_session(session: u32) {
     for _ in 0..500 {
         let pids = proc::session_pids(session);
         if pids.is_empty() {
@@ -156,5 +197,22 @@ pub(super) fn end_session(session: u32) {
         }
         pids.iter().for_each(|&pid| sys::kill(pid, libc::SIGKILL));
         std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Kills the processes that carry a start's name in their environment.
+pub(super) fn end_cookie(name: &str) {
+    let wanted = format!("{COOKIE}={name}");
+    let carries = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|&b| b == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    for _ in 0..100 {
+        let pids: Vec<u32> = proc::all_pids().into_iter().filter(carries).collect();
+        if pids.is_empty() {
+            return;
+        }
+        pids.iter().for_each(|&pid| sys::kill(pid, libc::SIGKILL));
+        std::thread::sleep(Duration::from_millis(5));
     }
 }

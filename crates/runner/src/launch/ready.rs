@@ -13,6 +13,9 @@ use crate::client;
 /// loopback costs some 10 µs.
 const POLL: Duration = Duration::from_micros(100);
 
+/// How long one attempt to connect may take: a full queue of new connections answers nothing at all.
+const CONNECT: Duration = Duration::from_secs(1);
+
 /// How long one attempt to get an answer may take before the next is made.
 const ATTEMPT: Duration = Duration::from_secs(2);
 
@@ -24,7 +27,6 @@ pub fn wait(process: &mut Process, ports: &[u16], path: &str, deadline_ns: u64) 
     let mut stream = connect(process, addr, give_up)?;
     // The kernel has completed a handshake: from here on the subject listens.
     let listening_ns = monotonic_ns() - exec_ns;
-    check_owner(process, ports[0])?;
     while let Err(why) = attempt(stream, path) {
         std::thread::sleep(Duration::from_millis(2));
         if process.ended().is_some() || monotonic_ns() > give_up {
@@ -37,6 +39,8 @@ pub fn wait(process: &mut Process, ports: &[u16], path: &str, deadline_ns: u64) 
     for &port in &ports[1..] {
         connect(process, SocketAddr::from(([127, 0, 0, 1], port)), give_up)?;
     }
+    // Only now: looking for the owner takes milliseconds, which are not the subject's.
+    ports.iter().try_for_each(|&port| check_owner(process, port))?;
     Ok(Startup { listening_ns, first_answer_ns, cpu_ns: process.sampler.group.counters().cpu_ns })
 }
 
@@ -51,7 +55,7 @@ fn attempt(stream: TcpStream, path: &str) -> Result<(), String> {
 
 fn connect(process: &mut Process, addr: SocketAddr, give_up: u64) -> Result<TcpStream, Failure> {
     loop {
-        if let Ok(stream) = TcpStream::connect(addr) {
+        if let Ok(stream) = TcpStream::connect_timeout(&addr, CONNECT) {
             return Ok(stream);
         }
         if let Some(status) = process.ended() {

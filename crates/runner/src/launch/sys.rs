@@ -118,17 +118,25 @@ pub fn raise_open_files() -> u64 {
     limit.rlim_cur
 }
 
-/// Waits for a child; returns its status and the CPU time of it and of all its waited-for descendants.
-pub(crate) fn wait_with_cpu(child: Child) -> io::Result<(ExitStatus, u64)> {
+/// If the child has ended: its status, and the CPU time of it and of all its waited-for descendants.
+pub(crate) fn try_wait_with_cpu(child: &Child) -> io::Result<Option<(ExitStatus, u64)>> {
     let mut status = 0;
     // SAFETY: all-zero bytes are a valid rusage; both places are valid.
-    let usage = unsafe {
+    let (pid, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        check(libc::wait4(child.id() as libc::pid_t, &raw mut status, 0, &raw mut usage))?;
-        usage
+        let pid = libc::wait4(child.id() as libc::pid_t, &raw mut status, libc::WNOHANG, &raw mut usage);
+        (check(pid)?, usage)
     };
     let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
-    Ok((ExitStatus::from_raw(status), ns(usage.ru_utime) + ns(usage.ru_stime)))
+    Ok((pid != 0).then(|| (ExitStatus::from_raw(status), ns(usage.ru_utime) + ns(usage.ru_stime))))
+}
+
+/// The hard limit of open files.
+pub fn open_files_hard() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place for an rlimit.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    limit.rlim_max
 }
 
 /// Sends a signal. That there is nobody to get it is not an error.
