@@ -1,9 +1,24 @@
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type Plugin } from "vite";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const outDir = resolve(here, "../crates/report/viewer");
+
+// What the bundle is made from. crates/report/tests/viewer.rs takes the same hash, so that cargo test knows without
+// Node whether the committed bundle is fresh.
+const SOURCES = [
+  ...readdirSync(resolve(here, "src")).sort().map((name) => `src/${name}`),
+  "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts",
+];
+
+function sourcesHash(): string {
+  const hash = createHash("sha256");
+  for (const name of SOURCES) hash.update(name).update("\0").update(readFileSync(resolve(here, name))).update("\0");
+  return hash.digest("hex");
+}
 
 // The bundle is embedded in an inline <script>, the css in an inline <style>:
 // refuse, before anything is written, a build that could close the element or
@@ -17,6 +32,7 @@ function inlineSafe(): Plugin {
         const names = Object.keys(bundle).sort().join();
         if (names !== "viewer.css,viewer.js") this.error(`unexpected outputs: ${names}`);
         for (const out of Object.values(bundle)) {
+          if (out.type === "chunk") out.code = `/* sources ${sourcesHash()} */\n${out.code}`;
           const text = out.type === "chunk" ? out.code : String(out.source);
           const bad = out.type === "chunk"
             ? /<\/?script|<!--|-->|sourceMappingURL|\bimport\s*\(|\bimport\.meta\b/i.exec(text)

@@ -49,7 +49,8 @@ function base(name: string, show: Show, choice: Choice, x: { name: string }): Op
     animation: false,
     aria: { enabled: true, label: { description: name } },
     legend: { show: false },
-    grid: { left: 70, right: 24, top: 24, bottom: 84 },
+    // Room on the right for the names at the ends of the lines.
+    grid: { left: 70, right: 110, top: 24, bottom: 84 },
     tooltip: { trigger: "item", renderMode: "richText", confine: true },
     xAxis: {
       type: "log", logBase: 2, name: x.name, nameLocation: "middle", nameGap: 26,
@@ -331,7 +332,8 @@ const explorer: Figure = {
     const height = 84, gap = 30, top = 20;
     const warmup = load.filter((i) => i.phase === "warmup");
     const warmupEnds = warmup[warmup.length - 1]?.end_s ?? 0;
-    const end = Math.max(...load.map((i) => i.end_s), 0);
+    // The last sample lies a little after the window's end.
+    const end = Math.max(...load.map((i) => i.end_s), ...trial.server.intervals.map((i) => i.end_s), 0);
     return {
       animation: false,
       aria: { enabled: true, label: { description: `${trial.subject_id} over time` } },
@@ -347,8 +349,8 @@ const explorer: Figure = {
         nameTextStyle: { align: "left" as const }, axisLabel: { formatter: lane.show },
       })),
       dataZoom: [
-        { type: "slider", xAxisIndex: lanes.map((_, i) => i), height: 18, bottom: 8 },
-        { type: "inside", xAxisIndex: lanes.map((_, i) => i), zoomOnMouseWheel: "ctrl" },
+        { type: "slider", filterMode: "none", xAxisIndex: lanes.map((_, i) => i), height: 18, bottom: 8 },
+        { type: "inside", filterMode: "none", xAxisIndex: lanes.map((_, i) => i), zoomOnMouseWheel: "ctrl" },
       ],
       series: lanes.flatMap((lane, i) => lane.lines.map((l, j) => ({
         type: "line" as const, name: l.name, xAxisIndex: i, yAxisIndex: i, symbol: "none", data: l.data,

@@ -210,12 +210,10 @@ fn overview(report: &Report) -> String {
     };
     let baseline = rows.iter().find(|r| r.baseline);
     let reference = rows.first().map_or(0, |r| r.reference_connections);
-    let (p50, p99) = (format!("#p50 at {reference} conn."), format!("#p99 at {reference} conn."));
+    let (p50, p99) = (format!("#p50 at {reference}"), format!("#p99 at {reference}"));
     let head = [
         "Subject",
-        "Language",
         "#Peak requests/s",
-        "#Range of repeats",
         "#Tie group",
         &p50,
         &p99,
@@ -227,9 +225,10 @@ fn overview(report: &Report) -> String {
         "Limited by",
     ];
     let cells: Vec<Vec<Cell>> = rows.iter().map(|r| overview_row(report, r, &maxima, baseline)).collect();
-    let note = "<p class=\"note\">Peak: the best median over the steps. Subjects of one tie group cannot be told apart. \
-                Hover a number for its ratio to the reference; click a column to sort.</p>\n";
-    table("sortable overview", &head, &cells) + note
+    let note = format!(
+        "<p class=\"note\">Peak: the best median over the steps, below it the range of the repeats. Response times and CPU at {reference} connections. Subjects of one tie group cannot be told apart. Hover a number for its ratio to the reference; click a column to sort.</p>\n"
+    );
+    table("sortable overview", &head, &cells) + &note
 }
 
 struct Maxima {
@@ -254,13 +253,12 @@ fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima, baseline: Option
     if r.baseline {
         name.push_str(" <span class=\"tag\">reference</span>");
     }
+    let _ = write!(name, "<small>{}</small>", escape(&r.language));
     let at = r.peak_connections.map(|c| format!("at {c} connections"));
     let peak_hint = [ratio(peak(r), &peak), at].into_iter().flatten().collect::<Vec<_>>().join(", ");
     vec![
         Cell { html: name, ..Cell::default() },
-        text(&r.language),
-        value(peak(r), number).with_bar(max.rps).with_hint(Some(peak_hint).filter(|h| !h.is_empty())),
-        text(r.peak_rps.as_ref().map_or("–".into(), |p| spread(p, number))),
+        peak_cell(r).with_bar(max.rps).with_hint(Some(peak_hint).filter(|h| !h.is_empty())),
         value(r.tie_group.map(|g| g as f64), |g| format!("{g}")),
         value(r.response_p50_us, micros).with_hint(ratio(r.response_p50_us, &|r| r.response_p50_us)),
         value(r.response_p99_us, micros)
@@ -284,6 +282,13 @@ fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima, baseline: Option
         },
         limited(r),
     ]
+}
+
+fn peak_cell(r: &OverviewRow) -> Cell {
+    let Some(peak) = &r.peak_rps else { return text("–") };
+    let mut cell = value(peak.median, number);
+    let _ = write!(cell.html, "<small>{}</small>", spread(peak, number));
+    cell
 }
 
 fn limited(r: &OverviewRow) -> Cell {
@@ -539,6 +544,10 @@ fn counters(report: &Report, subject: &str, connections: u32) -> String {
             ]
         })
         .collect();
+    if baseline.is_none() {
+        let own_only = rows.into_iter().map(|row| row.into_iter().take(2).collect()).collect::<Vec<_>>();
+        return table("counters", &["Per response", "#Here"], &own_only);
+    }
     let beside = baseline.map_or("#Reference".to_string(), |r| format!("#{}", escape(&r.title)));
     table("counters", &["Per response", "#Here", &beside, "#Ratio"], &rows)
 }

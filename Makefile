@@ -1,0 +1,47 @@
+# make demo   build dyno, run the demo suite on this machine, print the path of its report
+# make test   everything that must hold before a change lands
+# make bench  dyno beside wrk, alternating, on separate CPUs
+# make lint   formatting, clippy, types, the viewer's lints
+# make fuzz   each fuzz target for a minute (FUZZ_SECONDS=60); needs a nightly compiler and cargo-fuzz
+
+DYNO := target/release/dyno
+FUZZ_SECONDS ?= 60
+
+.PHONY: demo test bench lint fuzz dyno web
+
+dyno:
+	cargo build --release --locked -p dyno
+
+# Status 1 says that some steps are not valid, which the report explains; it is no reason to hide the report.
+demo:
+	./scripts/setup demo
+	$(MAKE) --no-print-directory dyno
+	$(DYNO) run suites/hello.toml || [ $$? -eq 1 ]
+
+test:
+	./scripts/setup test
+	$(MAKE) --no-print-directory lint
+	cargo test --workspace --locked
+
+lint: web
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked --quiet
+	cd web && npm run --silent check && npm run --silent lint && npm run --silent build
+	git diff --exit-code --stat crates/report/viewer || (echo "the viewer was stale; commit the fresh one" >&2; exit 1)
+
+web: web/node_modules/.installed
+
+web/node_modules/.installed: web/package-lock.json
+	cd web && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
+
+bench:
+	./scripts/setup bench
+	$(MAKE) --no-print-directory dyno
+	./benches/side-by-side
+
+fuzz:
+	cd fuzz && for target in $$(cargo +nightly fuzz list); do \
+		cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done

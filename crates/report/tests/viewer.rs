@@ -1,0 +1,28 @@
+//! The viewer that is committed, and embedded in the binary, is the one that `web/` builds.
+
+use std::fs;
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+
+#[test]
+fn the_embedded_viewer_is_fresh() {
+    let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web");
+    let mut names: Vec<String> = fs::read_dir(web.join("src"))
+        .unwrap()
+        .map(|entry| format!("src/{}", entry.unwrap().file_name().into_string().unwrap()))
+        .collect();
+    names.sort();
+    names.extend(["package.json", "package-lock.json", "tsconfig.json", "vite.config.ts"].map(String::from));
+    let mut hash = Sha256::new();
+    for name in names {
+        hash.update(&name);
+        hash.update([0]);
+        hash.update(fs::read(web.join(&name)).unwrap());
+        hash.update([0]);
+    }
+    let hash: String = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+    let viewer = include_str!("../viewer/viewer.js");
+    let stamp = viewer.lines().next().unwrap();
+    assert_eq!(stamp, format!("/* sources {hash} */"), "the viewer is stale: run `npm ci && npm run build` in web/");
+}
