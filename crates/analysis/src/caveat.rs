@@ -1,10 +1,11 @@
 //! Machine-readable reasons to distrust a number. docs/methodology.md explains each code.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 /// How much a caveat weighs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing.
@@ -16,7 +17,7 @@ pub enum Severity {
 }
 
 /// A reason to distrust a number: what it means for the reader, the evidence, and what to do.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Caveat {
     pub code: &'static str,
     pub severity: Severity,

@@ -1,5 +1,6 @@
 //! What bound a step, and how sure that is.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ pub const SERVER_FULL: f64 = 0.95;
 /// Below this share a server has room, so something else limits it.
 const SERVER_IDLE: f64 = 0.75;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Resource {
     /// The server failed.
@@ -35,7 +36,7 @@ pub enum Resource {
     Unknown,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
     High,
@@ -43,7 +44,7 @@ pub enum Confidence {
     Low,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Limiter {
     pub resource: Resource,
     pub confidence: Confidence,

@@ -7,6 +7,7 @@ use dyno_archive::outcome::{Outcome, Outcomes};
 use dyno_archive::plan::{Arrivals, Step};
 use dyno_archive::trial::{Connections, TcpCounters};
 use dyno_archive::{Interval, Phase, Times, TrialRecord};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
@@ -24,7 +25,7 @@ pub const LITTLE_TOLERANCE: f64 = 0.05;
 pub const SAMPLES_BEYOND: f64 = 20.0;
 
 /// What was asked, all defaults filled in.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Config {
     pub url: String,
     pub method: String,
@@ -66,7 +67,7 @@ impl Config {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LoadResult {
     pub schema: &'static str,
     pub valid: bool,
@@ -95,7 +96,7 @@ pub struct LoadResult {
     pub intervals: Vec<IntervalResult>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Exchanges {
     pub scheduled: u64,
     pub started: u64,
@@ -107,7 +108,7 @@ pub struct Exchanges {
     pub warmup_completed: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Bytes {
     pub sent: u64,
     pub received: u64,
@@ -115,7 +116,7 @@ pub struct Bytes {
 }
 
 /// A distribution of times in microseconds. A percentile with too few samples beyond it is `None`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Percentiles {
     pub count: u64,
     pub min: Option<f64>,
@@ -158,7 +159,7 @@ impl Percentiles {
 }
 
 /// The generator's own cost within the measured window.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Client {
     pub cpu_user_s: f64,
     pub cpu_sys_s: f64,
@@ -174,7 +175,7 @@ pub struct Client {
 }
 
 /// Segments over the measured window, `None` where the kernel does not count them for us.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Tcp {
     pub data_segments_in: Option<u64>,
     pub segments_in: Option<u64>,
@@ -184,7 +185,7 @@ pub struct Tcp {
 }
 
 /// Both sides of Little's law over the measured window.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct InFlight {
     /// Time integral of the number in flight, divided by the window.
     pub mean: f64,
@@ -192,7 +193,7 @@ pub struct InFlight {
     pub by_littles_law: f64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct IntervalResult {
     pub phase: Phase,
     pub start_s: f64,

@@ -7,6 +7,7 @@ use dyno_archive::plan::{self, Plan};
 use dyno_archive::start::{CPU_QUOTA, Failure, FailureKind, LimitReadBack};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, StartRecord, TrialRecord};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
@@ -19,7 +20,7 @@ use crate::summary::{self, Comparison, Summary};
 
 pub const SCHEMA: &str = "dyno.report/1";
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
     pub schema: &'static str,
     pub run: RunFacts,
@@ -34,7 +35,7 @@ pub struct Report {
     pub tables: Vec<Table>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RunFacts {
     pub id: String,
     pub suite: String,
@@ -60,7 +61,7 @@ pub struct RunFacts {
     pub trials_invalid: usize,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SubjectResult {
     /// `name` or `name/variant`.
     pub id: String,
@@ -86,7 +87,7 @@ pub struct SubjectResult {
     pub failures: Vec<SubjectFailure>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BuildResult {
     pub wall_s: f64,
     pub cpu_s: Option<f64>,
@@ -94,7 +95,7 @@ pub struct BuildResult {
     pub cached: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Startup {
     pub listening: Repeated,
     pub first_answer: Repeated,
@@ -102,7 +103,7 @@ pub struct Startup {
     pub cpu: Repeated,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckSummary {
     pub name: String,
     pub ok: bool,
@@ -111,7 +112,7 @@ pub struct CheckSummary {
     pub failed: usize,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SubjectFailure {
     pub repeat: u32,
     #[serde(flatten)]
@@ -119,7 +120,7 @@ pub struct SubjectFailure {
     pub log_tail: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TrialResult {
     pub subject: String,
     pub variant: Option<String>,
@@ -137,7 +138,7 @@ pub struct TrialResult {
     pub limiter: Limiter,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StepResult {
     pub index: usize,
     pub connections: u32,
@@ -148,7 +149,7 @@ pub struct StepResult {
 }
 
 /// A table for people and for spreadsheets.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Table {
     pub name: &'static str,
     pub title: &'static str,

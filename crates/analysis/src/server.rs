@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use dyno_archive::sample::ThreadUse;
 use dyno_archive::{Sample, TrialRecord};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
@@ -12,7 +13,7 @@ use crate::load::answers_per_second;
 use crate::roles;
 
 /// The server's use, `None` where it could not be measured (a caveat of the trial says why).
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ServerUse {
     /// Length of the observed window: between the samples nearest to the measured window's edges.
     pub window_s: f64,
@@ -46,14 +47,14 @@ pub struct ServerUse {
     pub intervals: Vec<ServerInterval>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PerRequest {
     pub context_switches: Option<f64>,
     pub syscalls: Option<BTreeMap<String, f64>>,
     pub run_delay_us: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RoleUse {
     pub cpu_s: f64,
     pub run_delay_s: Option<f64>,
@@ -61,7 +62,7 @@ pub struct RoleUse {
 }
 
 /// The server between two samples, for showing it over time.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ServerInterval {
     /// Since the load began.
     pub start_s: f64,

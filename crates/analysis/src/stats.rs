@@ -1,5 +1,6 @@
 //! Statistics over repeats. The unit of replication is a fresh start of the subject, never a request.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Repeats below which no interval is claimed: rank statistics of fewer say next to nothing (Kalibera and Jones,
@@ -10,7 +11,7 @@ pub const REPEATS_FOR_INTERVAL: usize = 5;
 const RESAMPLES: usize = 2000;
 
 /// One quantity over all repeats.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Repeated {
     /// One value per repeat that has one, in the order of the blocks.
     pub values: Vec<f64>,

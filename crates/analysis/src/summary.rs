@@ -1,6 +1,7 @@
 //! Over repeats and across subjects: summaries per step, the overview, comparisons, tables.
 
 use dyno_archive::plan::Plan;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ use crate::stats::{Repeated, tie_groups};
 
 /// One subject, workload and step over all its repeats. Values of trials that are not valid are left out of the
 /// quantities and counted.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Summary {
     pub subject: String,
     pub workload: String,
@@ -36,7 +37,7 @@ pub struct Summary {
 }
 
 /// One subject in the overview.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OverviewRow {
     pub subject: String,
     pub title: String,
@@ -64,7 +65,7 @@ pub struct OverviewRow {
 }
 
 /// A subject against the baseline at one step: ratios of block-paired repeats.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     pub subject: String,
     pub baseline: String,
@@ -307,8 +308,8 @@ pub fn overview_table(rows: &[OverviewRow]) -> Table {
             json!(r.subject),
             json!(r.language),
             json!(r.peak_rps.as_ref().and_then(|p| p.median)),
-            json!(r.peak_rps.as_ref().and_then(|p| p.spread()).map(|s| s.0)),
-            json!(r.peak_rps.as_ref().and_then(|p| p.spread()).map(|s| s.1)),
+            json!(r.peak_rps.as_ref().and_then(super::stats::Repeated::spread).map(|s| s.0)),
+            json!(r.peak_rps.as_ref().and_then(super::stats::Repeated::spread).map(|s| s.1)),
             json!(r.peak_connections),
             json!(r.tie_group),
             json!(r.response_p50_us),

@@ -1,9 +1,10 @@
 //! What is true of the machine and the tool for the whole run.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Facts about the machine and about this dyno, read when the run began.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
     pub cpu_model: Option<String>,
     pub cpus: u32,
@@ -32,7 +33,7 @@ pub struct Facts {
 }
 
 /// Something that could not be measured or done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Missing {
     pub what: String,
     pub why: String,

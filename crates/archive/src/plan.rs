@@ -1,5 +1,6 @@
 //! The resolved plan of a run: what will be done, with nothing implicit.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Everything that was decided before the first process started.
@@ -46,7 +47,7 @@ pub enum Order {
 }
 
 /// What each subject may use. `None`: no limit.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Limits {
     /// CPU quota in CPUs.
     pub cpus: Option<f64>,
@@ -55,7 +56,7 @@ pub struct Limits {
 }
 
 /// Which CPUs who runs on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Placement {
     pub subject: Vec<u32>,
     pub generator: Vec<u32>,
@@ -111,7 +112,7 @@ pub struct Build {
 }
 
 /// A request and the answer it should get.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
     pub name: String,
     pub protocol: String,
@@ -123,7 +124,7 @@ pub struct Workload {
     pub expect_body: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Load {
     pub warmup_ns: u64,
     pub duration_ns: u64,
@@ -139,7 +140,7 @@ pub struct Load {
 }
 
 /// One load point.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     pub connections: u32,
     /// Streams per connection; 1 for HTTP/1.1.
@@ -150,7 +151,7 @@ pub struct Step {
 }
 
 /// When requests start.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", tag = "model")]
 pub enum Arrivals {
     /// A new request as soon as a slot falls free.
@@ -195,14 +196,14 @@ pub struct ReportOptions {
 }
 
 /// A vertical line on the charts, set by the user.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Marker {
     pub connections: f64,
     pub label: String,
 }
 
 /// What CPU time costs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     pub per_vcpu_hour: f64,
 }

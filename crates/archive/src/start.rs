@@ -1,5 +1,6 @@
 //! One start of one subject: from exec to the end of its process.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::trial::CheckResult;
@@ -42,7 +43,7 @@ pub struct Startup {
 pub const CPU_QUOTA: &str = "CPU quota";
 
 /// A limit that was asked for, and what the kernel says it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitReadBack {
     pub name: String,
     pub asked: String,
@@ -61,13 +62,13 @@ pub struct Stop {
 }
 
 /// Why a start failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
     pub kind: FailureKind,
     pub message: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// Its needs are not met on this machine; it was not started.

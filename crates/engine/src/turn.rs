@@ -26,11 +26,12 @@ pub fn run<D: Driver>(
     worker.open(driver);
     let mut begun = false;
     while !worker.is_finished() {
-        if !begun && worker.is_ready() {
-            if let Some(at) = begin() {
-                worker.begin(at);
-                begun = true;
-            }
+        if !begun
+            && worker.is_ready()
+            && let Some(at) = begin()
+        {
+            worker.begin(at);
+            begun = true;
         }
         if let Stop::At(at) = stop() {
             worker.cut(at);

@@ -277,7 +277,7 @@ fn overview_cells(r: &OverviewRow) -> Vec<String> {
     vec![
         name,
         or_dash(r.peak_rps.as_ref().and_then(|p| p.median), number),
-        or_dash(r.peak_rps.as_ref().and_then(|p| p.spread()), |(a, b)| {
+        or_dash(r.peak_rps.as_ref().and_then(dyno_analysis::stats::Repeated::spread), |(a, b)| {
             format!("{}–{}", number(a), number(b))
         }),
         or_dash(r.tie_group, |g| g.to_string()),

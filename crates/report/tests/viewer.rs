@@ -1,5 +1,7 @@
 //! The viewer that is committed, and embedded in the binary, is the one that `web/` builds.
 
+#![allow(clippy::disallowed_methods)] // A test may look at files.
+
 use std::fs;
 use std::path::Path;
 
@@ -24,5 +26,9 @@ fn the_embedded_viewer_is_fresh() {
     let hash: String = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
     let viewer = include_str!("../viewer/viewer.js");
     let stamp = viewer.lines().next().unwrap();
-    assert_eq!(stamp, format!("/* sources {hash} */"), "the viewer is stale: run `npm ci && npm run build` in web/");
+    assert_eq!(
+        stamp,
+        format!("/* sources {hash} */"),
+        "the viewer is stale: run `npm ci && npm run build` in web/"
+    );
 }

@@ -267,13 +267,13 @@ impl<'a> Control<'a> {
                 Err(mpsc::RecvTimeoutError::Disconnected) => return,
             }
             self.sample_if_due(watch);
-            if self.shared.cut.get().is_none() {
-                if let Some(reason) = watch.stop() {
-                    let _ = self.shared.cut.set(sys::now().after(AHEAD_NS));
-                    match reason {
-                        Reason::Asked => self.cut_short = true,
-                        Reason::ServerFailed(words) => self.failure = Some(words),
-                    }
+            if self.shared.cut.get().is_none()
+                && let Some(reason) = watch.stop()
+            {
+                let _ = self.shared.cut.set(sys::now().after(AHEAD_NS));
+                match reason {
+                    Reason::Asked => self.cut_short = true,
+                    Reason::ServerFailed(words) => self.failure = Some(words),
                 }
             }
         }

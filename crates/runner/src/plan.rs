@@ -52,13 +52,10 @@ pub fn resolve(
             return Err(FileError::whole(&path, message));
         }
     }
-    if let Some(baseline) = suite.report.baseline.as_ref().filter(|_| overrides.only.is_empty()) {
-        if !subjects.iter().any(|s| s.id() == *baseline) {
-            return Err(FileError::whole(
-                &path,
-                format!("the baseline {baseline:?} is not among the subjects"),
-            ));
-        }
+    if let Some(baseline) = suite.report.baseline.as_ref().filter(|_| overrides.only.is_empty())
+        && !subjects.iter().any(|s| s.id() == *baseline)
+    {
+        return Err(FileError::whole(&path, format!("the baseline {baseline:?} is not among the subjects")));
     }
     let seed = overrides.seed.or(suite.seed).unwrap_or_else(dyno_observer::monotonic_ns);
     let repeats = overrides.repeats.unwrap_or(suite.repeats);

@@ -373,13 +373,13 @@ impl RawLoad {
             None => Ok(default),
         };
         const S: u64 = 1_000_000_000;
-        if let Some(driver) = &self.driver {
-            if dyno_driver::Kind::from_name(driver).is_none() {
-                return Err(mistake(
-                    "driver",
-                    format!("the driver {driver:?} does not exist; there are \"uring\" and \"epoll\""),
-                ));
-            }
+        if let Some(driver) = &self.driver
+            && dyno_driver::Kind::from_name(driver).is_none()
+        {
+            return Err(mistake(
+                "driver",
+                format!("the driver {driver:?} does not exist; there are \"uring\" and \"epoll\""),
+            ));
         }
         let options = LoadOptions {
             warmup_ns: time("warmup", &self.warmup, 2 * S)?,

@@ -26,13 +26,13 @@ const DEFAULT_DURATION_NS: u64 = 10_000_000_000;
 
 const INTERVAL_NS: u64 = 1_000_000_000;
 
-pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
-    refuse_what_cannot_be(&args)?;
+pub fn run(args: &LoadArgs) -> anyhow::Result<Exit> {
+    refuse_what_cannot_be(args)?;
     let url = Url::parse(&args.url).map_err(bad)?;
-    let workload = workload(&args, &url)?;
+    let workload = workload(args, &url)?;
     let kind = driver_kind(args.driver);
-    let spec = spec(&args, &url, &workload, kind)?;
-    let config = config(&args, &spec, &workload);
+    let spec = spec(args, &url, &workload, kind)?;
+    let config = config(args, &spec, &workload);
     let interrupts = terminal::catch_interrupts("ending early; the result covers what was measured")?;
     let mut watch = LiveLine::new(&spec, interrupts);
     let record = dyno_runner::load::run(&spec, &mut watch).map_err(|message| anyhow::anyhow!(message))?;

@@ -14,8 +14,8 @@ use crate::exit::{Exit, bad};
 
 pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
-        Command::Run(args) => run::run(args),
-        Command::Load(args) => load::run(*args),
+        Command::Run(args) => run::run(&args),
+        Command::Load(args) => load::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Subjects(args) => subjects::run(&args),

@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::terminal;
 
-pub fn run(args: RunArgs) -> anyhow::Result<Exit> {
+pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let interrupts = terminal::catch_interrupts(
         "ending after this step is taken down; press Ctrl-C again to end at once",
     )?;
@@ -28,7 +28,7 @@ pub fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let care = Care { guard: &guard, interrupts: &interrupts };
     let (planned, built, dir) = match &args.resume {
         Some(path) => resume(path, &cache, &care, &mut progress)?,
-        None => begin(&args, &cache, &care, &mut progress)?,
+        None => begin(args, &cache, &care, &mut progress)?,
     };
     let ended = walk(&planned, &built, &dir, &care, &mut progress)?;
     progress.end();
@@ -92,7 +92,7 @@ fn create(runs: &Path, mut header: Header) -> anyhow::Result<RunDir> {
         match std::fs::create_dir(&path) {
             Ok(()) => return Ok(RunDir::create(path, &header)?),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                header.id = format!("{name}-{n}")
+                header.id = format!("{name}-{n}");
             }
             Err(error) => return Err(anyhow::anyhow!("{}: {error}", path.display())),
         }

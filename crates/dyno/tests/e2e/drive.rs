@@ -177,10 +177,10 @@ impl Server {
         let port = free_port();
         let mut command = Command::new(unruly());
         command.args(["--port", &port.to_string()]).args(mode);
-        let child = command.spawn().unwrap();
+        let server = Server { child: command.spawn().unwrap(), port };
         for _ in 0..500 {
             if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                return Server { child, port };
+                return server;
             }
             std::thread::sleep(Duration::from_millis(10));
         }

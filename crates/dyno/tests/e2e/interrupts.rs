@@ -12,13 +12,15 @@ fn long_run(place: &Place) -> Child {
     place.write_suite(&["good", "null"], "");
     let mut command = place.command(Path::new(DYNO));
     command.args(["run", "suite.toml", "--repeats", "20"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
+    let mut child = command.spawn().unwrap();
     for _ in 0..600 {
         if finished(place) > 0 {
             return child;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+    let _ = child.kill();
+    let _ = child.wait();
     panic!("no trial was finished");
 }
 

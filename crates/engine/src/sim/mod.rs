@@ -321,10 +321,9 @@ impl Driver for SimDriver {
             let bytes = std::mem::take(&mut connection.out);
             connection.tcp.segments_out += 1;
             handed(conn, Instant(self.now));
-            let mut at = self.now + self.world.net.delay_ns;
-            for part in self.cut(bytes) {
+            let arrives = self.now + self.world.net.delay_ns;
+            for (at, part) in (arrives..).zip(self.cut(bytes)) {
                 self.at(at, Event::AtServer { conn, generation, bytes: part });
-                at += 1;
             }
         }
     }

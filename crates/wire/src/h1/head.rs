@@ -98,14 +98,10 @@ pub(super) enum Found {
 impl HeadBuffer {
     /// Looks for a whole head at the start of what is kept plus `input`.
     pub(super) fn take(&mut self, input: &[u8]) -> Result<Found, Error> {
-        if self.bytes.is_empty() {
-            if let Some(end) = head_end(input, 0) {
-                return if end > limits::HEAD_BYTES {
-                    Err(Error::HeadTooLarge)
-                } else {
-                    Ok(Found::InInput(end))
-                };
-            }
+        if self.bytes.is_empty()
+            && let Some(end) = head_end(input, 0)
+        {
+            return if end > limits::HEAD_BYTES { Err(Error::HeadTooLarge) } else { Ok(Found::InInput(end)) };
         }
         let kept = self.bytes.len();
         let room = limits::HEAD_BYTES.saturating_sub(kept);

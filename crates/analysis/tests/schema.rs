@@ -1,0 +1,28 @@
+//! The JSON Schemas in docs/schema are those of the types that are written. `UPDATE_GOLDEN=1` writes them anew.
+#![allow(clippy::disallowed_methods)] // A test may look at files.
+
+use std::fs;
+use std::path::Path;
+
+use dyno_analysis::{LoadResult, Report};
+
+fn check(name: &str, schema: &schemars::Schema) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema").join(name);
+    let text = serde_json::to_string_pretty(schema).unwrap() + "\n";
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, &text).unwrap();
+    }
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == text, "{name} is stale: run `UPDATE_GOLDEN=1 cargo test -p dyno-analysis --test schema`");
+}
+
+#[test]
+fn the_schema_of_a_load_is_documented() {
+    check("load.schema.json", &schemars::schema_for!(LoadResult));
+}
+
+#[test]
+fn the_schema_of_a_report_is_documented() {
+    check("report.schema.json", &schemars::schema_for!(Report));
+}

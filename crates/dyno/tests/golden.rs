@@ -1,0 +1,347 @@
+//! Golden runs: a suite, a simulated world and a seed give an archive, and the archive gives every form of the report,
+//! byte for byte. `UPDATE_GOLDEN=1 cargo test -p dyno --test golden` writes them anew.
+//!
+//! The archive under `tests/golden/hello/run` is also the fixture of the format `dyno.run/1`: it must open for ever.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dyno_archive::dir::{Header, Run, SCHEMA};
+use dyno_archive::plan::{
+    Arrivals, Launch, Limits, Load, Marker, Order, Placement, Plan, ReportOptions, Step, Subject, Suite,
+    Trial, Workload,
+};
+use dyno_archive::sample::{CgroupUse, HostUse, Sample, ThreadUse};
+use dyno_archive::start::{Failure, FailureKind, StartRecord, Startup, Stop};
+use dyno_archive::trial::{CheckResult, ClientUse};
+use dyno_archive::{Facts, Phase, RunDir, TrialRecord};
+use dyno_engine::schedule::Stripe;
+use dyno_engine::sim::{self, Fault, Model, Queue, Service, World};
+use dyno_engine::{Config, Expect, Request, Schedule, Window};
+use dyno_report::Format;
+use dyno_wire::h1::response::Asked;
+
+const MS: u64 = 1_000_000;
+const BEGAN_NS: u64 = 5_000 * MS;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello").join(name)
+}
+
+fn updating() -> bool {
+    std::env::var_os("UPDATE_GOLDEN").is_some()
+}
+
+/// A fast server, a slow one that errs, and one that cannot take part.
+fn plan() -> Plan {
+    let subject = |name: &str, title: &str, control: bool| Subject {
+        name: name.into(),
+        variant: None,
+        title: title.into(),
+        language: "Sim".into(),
+        description: format!("{title} of the simulated world."),
+        env: Default::default(),
+        version: Some(format!("{name} 1.0")),
+        build: None,
+        control,
+        skipped: None,
+        build_failed: None,
+    };
+    let mut absent = subject("absent", "Absent", false);
+    absent.skipped = Some("unobtainium is missing. Dig deeper.".into());
+    let step = |connections| Step { connections, streams: 1, pipeline: 1, arrivals: Arrivals::Closed };
+    let launches: Vec<Launch> =
+        (0..3).flat_map(|block| [1, 0, 2].map(|subject| Launch { subject, block })).collect();
+    let trials = (0..launches.len())
+        .flat_map(|launch| (0..2).map(move |step| Trial { launch, workload: 0, step }))
+        .filter(|t| launches[t.launch].subject < 2)
+        .collect();
+    Plan {
+        suite: Suite {
+            name: "golden".into(),
+            description: "Two servers of the simulated world, and one that is not there.".into(),
+            source: "subjects = [\"fast\", \"slow\", \"absent\"]\n".into(),
+            path: "golden.toml".into(),
+        },
+        subjects_folder: "subjects".into(),
+        seed: 7,
+        repeats: 3,
+        order: Order::Fixed,
+        limits: Limits { cpus: Some(0.5), ..Limits::default() },
+        placement: Placement { subject: vec![0], generator: vec![1] },
+        subjects: vec![subject("fast", "Fast <1>", false), subject("slow", "Slow", false), absent],
+        workloads: vec![Workload {
+            name: "plaintext".into(),
+            protocol: "h1".into(),
+            method: "GET".into(),
+            path: "/plaintext".into(),
+            headers: Vec::new(),
+            body: None,
+            expect_status: Some(200),
+            expect_body: Some("Hello, World!".into()),
+        }],
+        load: Load {
+            warmup_ns: 100 * MS,
+            duration_ns: 1000 * MS,
+            interval_ns: 500 * MS,
+            timeout_ns: 200 * MS,
+            connect_timeout_ns: 1000 * MS,
+            requests_per_connection: None,
+            threads: 1,
+            driver: "uring".into(),
+            steps: vec![step(4), step(16)],
+        },
+        launches,
+        trials,
+        report: ReportOptions {
+            baseline: Some("slow".into()),
+            markers: vec![Marker { connections: 8.0, label: "eight".into() }],
+        },
+        cost: None,
+    }
+}
+
+fn facts() -> Facts {
+    Facts {
+        cpu_model: Some("Simulated CPU".into()),
+        cpus: 2,
+        memory_bytes: Some(1 << 30),
+        kernel: Some("6.0.0-sim".into()),
+        cgroup: "v2".into(),
+        tick_accounting: Some(false),
+        dyno_version: "0.0.0".into(),
+        ..Facts::default()
+    }
+}
+
+fn play(plan: &Plan, index: usize) -> TrialRecord {
+    let trial = plan.trials[index];
+    let launch = plan.launches[trial.launch];
+    let service_ns = if launch.subject == 0 { 200_000.0 } else { 900_000.0 };
+    let mut model = Model::new(Service::Exponential { mean_ns: service_ns }, Queue::Single);
+    if launch.subject == 1 && trial.step == 1 {
+        model.faults = vec![(Fault::Reset, 0.01)];
+    }
+    if launch.subject == 1 && trial.step == 1 && launch.block == 2 {
+        model.faults.push((Fault::Body, 0.02));
+    }
+    let step = plan.load.steps[trial.step];
+    let bytes = &b"GET /plaintext HTTP/1.1\r\nHost: sim\r\n\r\n"[..];
+    let config = Config {
+        connections: step.connections,
+        pipeline: step.pipeline,
+        schedule: Schedule::new(step.arrivals, 1, Stripe { worker: 0, of: 1 }),
+        total: None,
+        request: Request { bytes: Arc::from(bytes), asked: Asked::Other },
+        expect: Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])) },
+        timeout_ns: plan.load.timeout_ns,
+        connect_timeout_ns: plan.load.connect_timeout_ns,
+        requests_per_connection: None,
+        window: Window {
+            warmup_ns: plan.load.warmup_ns,
+            duration_ns: Some(plan.load.duration_ns),
+            interval_ns: plan.load.interval_ns,
+            drain_ns: 1000 * MS,
+        },
+    };
+    let played = sim::play(World::new(plan.seed + index as u64, model), config);
+    let report = played.report;
+    let busy = if launch.subject == 0 { 300 } else { 480 };
+    TrialRecord {
+        trial: index,
+        start: trial.launch,
+        began_ns: BEGAN_NS,
+        window_ns: report.window_ns,
+        books: report.books,
+        connections: report.connections,
+        tcp: report.tcp,
+        client: ClientUse {
+            threads: vec![ThreadUse {
+                run_ns: 200 * MS,
+                user_ns: 50 * MS,
+                sys_ns: 150 * MS,
+                ..ThreadUse::default()
+            }],
+            rss_peak_bytes: Some(8 << 20),
+            driver: "uring".into(),
+        },
+        intervals: played.intervals,
+        residence_ns: report.residence_ns,
+        unanswered: report.unanswered,
+        protocol_errors: report.protocol_errors,
+        samples: [0, 100, 600, 1100].map(|ms| sample(ms, busy)).into(),
+        checks: vec![CheckResult { name: "plaintext".into(), ok: true, detail: "200".into() }],
+        subject_failure: None,
+        cut_short: false,
+    }
+}
+
+/// Counters that grow evenly: `busy_ms` of CPU time a second.
+fn sample(at_ms: u64, busy_ms: u64) -> Sample {
+    let cpu_ns = at_ms * busy_ms * MS / 1000;
+    Sample {
+        at_ns: BEGAN_NS + at_ms * MS,
+        took_ns: 100_000,
+        cgroup: Some(CgroupUse {
+            cpu_ns: Some(cpu_ns),
+            cpu_user_ns: Some(cpu_ns / 4),
+            cpu_sys_ns: Some(cpu_ns * 3 / 4),
+            throttled_ns: Some(if busy_ms > 400 { at_ms * MS / 5 } else { 0 }),
+            memory_bytes: Some(20 << 20),
+            memory_anon_bytes: Some(10 << 20),
+            ..CgroupUse::default()
+        }),
+        threads: vec![ThreadUse {
+            pid: 2,
+            tid: 2,
+            name: "server".into(),
+            run_ns: cpu_ns,
+            user_ns: cpu_ns / 4,
+            sys_ns: cpu_ns * 3 / 4,
+            run_delay_ns: Some(cpu_ns / 100),
+            switches_voluntary: Some(at_ms * 3),
+            switches_involuntary: Some(at_ms),
+        }],
+        processes: 1,
+        rss_bytes: Some(12 << 20),
+        host: Some(HostUse {
+            busy_ns: cpu_ns,
+            idle_ns: 2 * at_ms * MS - cpu_ns,
+            steal_ns: 0,
+            context_switches: at_ms,
+        }),
+    }
+}
+
+fn start(plan: &Plan, launch: usize) -> StartRecord {
+    let check = |name: &str| CheckResult { name: name.into(), ok: true, detail: "as it must be".into() };
+    let failed = plan.launches[launch].subject == 1 && plan.launches[launch].block == 2;
+    let message =
+        "check \"plaintext\": GET /plaintext: wanted the body \"Hello, World!\", got:\n200\n\n?????????????";
+    StartRecord {
+        start: launch,
+        launch,
+        resumed: false,
+        pid: Some(2),
+        startup: Some(Startup {
+            listening_ns: (3 + launch as u64) * MS,
+            first_answer_ns: (4 + launch as u64) * MS,
+            cpu_ns: Some(2 * MS),
+        }),
+        checks_before: vec![check("plaintext"), check("json")],
+        checks_after: vec![check("plaintext")],
+        limits: Vec::new(),
+        stop: Some(Stop { took_ns: MS, killed: false }),
+        failure: failed.then(|| Failure { kind: FailureKind::WrongAnswers, message: message.into() }),
+        log_tail: failed.then(|| "<b>oops</b>".into()),
+    }
+}
+
+fn run() -> Run {
+    let plan = plan();
+    let trials = (0..plan.trials.len()).map(|i| play(&plan, i)).collect();
+    let starts =
+        (0..plan.launches.len()).filter(|l| plan.launches[*l].subject < 2).map(|l| start(&plan, l)).collect();
+    let header = Header {
+        schema: SCHEMA.into(),
+        id: "golden-20260102-030405".into(),
+        started: "2026-01-02T03:04:05Z".into(),
+        command: vec!["dyno".into(), "run".into(), "golden.toml".into()],
+        plan,
+        facts: facts(),
+    };
+    Run { header, starts, trials }
+}
+
+#[test]
+fn the_simulated_world_gives_the_archive_that_is_kept() {
+    let run = run();
+    if updating() {
+        let _ = fs::remove_dir_all(golden("run"));
+        let dir = RunDir::create(golden("run"), &run.header).unwrap();
+        run.starts.iter().for_each(|s| dir.write_start(s).unwrap());
+        run.trials.iter().for_each(|t| dir.write_trial(t).unwrap());
+    }
+    let kept = RunDir::open(golden("run")).unwrap().read().unwrap();
+    assert_eq!(kept.header, run.header);
+    assert_eq!(kept.starts, run.starts);
+    for (kept, played) in kept.trials.iter().zip(&run.trials) {
+        assert_eq!(kept, played, "trial {}", played.trial);
+    }
+    assert_eq!(kept.trials.len(), run.trials.len());
+}
+
+#[test]
+fn the_archive_gives_every_form_of_the_report_byte_for_byte() {
+    let run = RunDir::open(golden("run")).unwrap().read().unwrap();
+    let report = dyno_analysis::report::report(&run);
+    for format in Format::ALL {
+        // The viewer's bundle changes with its own version and has its own tests.
+        let text = match format {
+            Format::Html => dyno_report::html::page(&report, "", ""),
+            other => dyno_report::render(&report, other),
+        };
+        let path = golden(&format!("report.{}", format.name()));
+        if updating() {
+            fs::write(&path, &text).unwrap();
+        }
+        let kept = fs::read_to_string(&path).unwrap();
+        assert!(
+            kept == text,
+            "report.{} has changed; see the difference with UPDATE_GOLDEN=1 and git diff",
+            format.name()
+        );
+    }
+}
+
+#[test]
+fn the_golden_run_shows_what_it_is_there_to_show() {
+    let run = RunDir::open(golden("run")).unwrap().read().unwrap();
+    let report = dyno_analysis::report::report(&run);
+    for trial in &report.trials {
+        let e = trial.load.exchanges;
+        assert_eq!(e.scheduled, e.started + e.dropped);
+        assert_eq!(e.started, e.completed + e.failed + e.in_flight_at_end);
+    }
+    assert_eq!(report.run.trials_invalid, 1, "the trial with wrong bodies is refused");
+    let throttled = report.trials.iter().find(|t| t.subject == "slow").unwrap();
+    assert_eq!(serde_json::to_value(throttled.limiter.resource).unwrap(), "cpu_quota");
+    let page = dyno_report::html::page(&report, "", "");
+    assert!(!page.contains("<b>oops</b>"), "what a server wrote must not become markup");
+}
+
+#[test]
+fn a_truncated_archive_is_an_error_or_a_shorter_run_and_never_a_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("run");
+    let status = std::process::Command::new("cp").arg("-r").arg(golden("run")).arg(&place).status().unwrap();
+    assert!(status.success());
+    for name in ["trials/0003.json", "starts/001.json", "run.json"] {
+        let path = place.join(name);
+        let whole = fs::read(&path).unwrap();
+        for cut in [0, 1, whole.len() / 3, whole.len() / 2, whole.len() - 1] {
+            fs::write(&path, &whole[..cut]).unwrap();
+            let error = RunDir::open(&place).and_then(|d| d.read()).unwrap_err().to_string();
+            assert!(error.contains(path.file_name().unwrap().to_str().unwrap()), "{error}");
+        }
+        fs::write(&path, &whole).unwrap();
+    }
+    fs::remove_file(place.join("trials/0003.json")).unwrap();
+    let shorter = RunDir::open(&place).unwrap().read().unwrap();
+    assert_eq!(dyno_analysis::report::report(&shorter).trials.len(), run().trials.len() - 1);
+    let other = fs::read_to_string(place.join("run.json")).unwrap().replace(SCHEMA, "dyno.run/99");
+    fs::write(place.join("run.json"), other).unwrap();
+    assert!(RunDir::open(&place).unwrap_err().to_string().contains("dyno.run/99"));
+}
+
+#[test]
+fn measured_intervals_of_the_golden_run_have_no_gap() {
+    let run = RunDir::open(golden("run")).unwrap().read().unwrap();
+    for trial in &run.trials {
+        let measured: Vec<_> = trial.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
+        assert_eq!(measured.first().unwrap().start_ns, trial.window_ns.0);
+        assert_eq!(measured.last().unwrap().end_ns, trial.window_ns.1);
+        assert!(measured.windows(2).all(|w| w[0].end_ns == w[1].start_ns));
+    }
+}

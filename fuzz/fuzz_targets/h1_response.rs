@@ -1,0 +1,52 @@
+//! Any bytes, cut anywhere: the reader never panics, and the events do not depend on the cuts.
+#![no_main]
+
+use dyno_wire::h1::Error;
+use dyno_wire::h1::response::{Asked, Event, Reader};
+use libfuzzer_sys::fuzz_target;
+
+#[derive(Debug, PartialEq)]
+enum Seen {
+    Head(u16),
+    Body(Vec<u8>),
+    End,
+    Error(Error),
+    Eof(bool),
+}
+
+fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, asked: Asked) -> Vec<Seen> {
+    let mut reader = Reader::new();
+    let mut seen = Vec::new();
+    for mut rest in pieces {
+        loop {
+            let (used, event) = match reader.next(rest, asked) {
+                Ok(found) => found,
+                Err(error) => {
+                    seen.push(Seen::Error(error));
+                    return seen;
+                }
+            };
+            rest = &rest[used..];
+            match event {
+                Event::NeedMore => break,
+                Event::Informational(head) | Event::Head(head) => seen.push(Seen::Head(head.status)),
+                Event::Body(data) => match seen.last_mut() {
+                    Some(Seen::Body(body)) => body.extend_from_slice(data),
+                    _ => seen.push(Seen::Body(data.to_vec())),
+                },
+                Event::End(_) => seen.push(Seen::End),
+            }
+        }
+        assert!(rest.is_empty(), "asked for more with bytes unread");
+    }
+    seen.push(Seen::Eof(reader.eof().is_ok()));
+    seen
+}
+
+fuzz_target!(|input: (bool, u8, &[u8])| {
+    let (head, size, bytes) = input;
+    let asked = if head { Asked::Head } else { Asked::Other };
+    let whole = read(std::iter::once(bytes), asked);
+    assert_eq!(whole, read(bytes.chunks(usize::from(size).max(1)), asked));
+    assert_eq!(whole, read(bytes.chunks(1), asked));
+});

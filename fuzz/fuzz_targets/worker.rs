@@ -1,0 +1,79 @@
+//! Any world: the worker never panics, always ends, and its books balance.
+#![no_main]
+
+use std::sync::Arc;
+
+use arbitrary::Arbitrary;
+use dyno_archive::plan::Arrivals;
+use dyno_engine::schedule::Stripe;
+use dyno_engine::sim::{self, Fault, Model, Net, Pause, Queue, Service, World};
+use dyno_engine::{Config, Expect, Instant, Request, Schedule, Stop, Window};
+use dyno_wire::h1::response::Asked;
+use libfuzzer_sys::fuzz_target;
+
+#[derive(Debug, Arbitrary)]
+struct Input {
+    seed: u64,
+    connections: u8,
+    pipeline: u8,
+    rate: Option<u16>,
+    poisson: bool,
+    total: Option<u8>,
+    per_connection: Option<u8>,
+    service_us: u16,
+    shared_queue: bool,
+    cut: u8,
+    refuse: u8,
+    faults: [u8; 7],
+    pause_ms: u8,
+    timeout_ms: u8,
+    warmup_ms: u8,
+    stop_after: Option<u8>,
+}
+
+const MS: u64 = 1_000_000;
+
+fn odds(byte: u8) -> f64 {
+    f64::from(byte) / 512.0
+}
+
+fuzz_target!(|input: Input| {
+    let queue = if input.shared_queue { Queue::Single } else { Queue::PerConnection };
+    let mut model = Model::new(Service::Exponential { mean_ns: f64::from(input.service_us) * 100.0 + 1.0 }, queue);
+    model.faults = Fault::ALL.into_iter().zip(input.faults).map(|(f, byte)| (f, odds(byte) / 8.0)).collect();
+    model.pauses.push(Pause { at_ns: 20 * MS, for_ns: u64::from(input.pause_ms) * MS });
+    let mut world = World::new(input.seed, model);
+    world.net = Net { delay_ns: 10_000, cut: odds(input.cut), refuse: odds(input.refuse) };
+    let rate = input.rate.map(|r| f64::from(r) + 1.0);
+    let arrivals = match (rate, input.poisson) {
+        (None, _) => Arrivals::Closed,
+        (Some(rate), false) => Arrivals::Constant { rate },
+        (Some(rate), true) => Arrivals::Poisson { rate },
+    };
+    let config = Config {
+        connections: u32::from(input.connections % 16) + 1,
+        pipeline: u32::from(input.pipeline % 8) + 1,
+        schedule: Schedule::new(arrivals, input.seed, Stripe { worker: 0, of: 1 }),
+        total: input.total.map(u64::from),
+        request: Request { bytes: Arc::from(&b"GET / HTTP/1.1\r\nHost: f\r\n\r\n"[..]), asked: Asked::Other },
+        expect: Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])) },
+        timeout_ns: (u64::from(input.timeout_ms) + 10) * MS,
+        connect_timeout_ns: 50 * MS,
+        requests_per_connection: input.per_connection.map(|n| u64::from(n) + 1),
+        window: Window {
+            warmup_ns: u64::from(input.warmup_ms) * MS / 8,
+            duration_ns: Some(60 * MS),
+            interval_ns: 20 * MS,
+            drain_ns: 100 * MS,
+        },
+    };
+    let mut turns = 0u32;
+    let played = sim::play_until(world, config, || {
+        turns += 1;
+        match input.stop_after {
+            Some(n) if turns > u32::from(n) * 4 => Stop::At(Instant(u64::from(n) * MS)),
+            _ => Stop::No,
+        }
+    });
+    assert!(played.report.books.balance(), "{:?}", played.report.books);
+});
