@@ -42,6 +42,8 @@ bench:
 	./benches/side-by-side
 
 fuzz:
+	@cargo +nightly --version >/dev/null 2>&1 || (echo "fuzz: needs a nightly compiler: rustup toolchain install nightly" >&2; exit 1)
+	@cargo fuzz --version >/dev/null 2>&1 || (echo "fuzz: needs cargo-fuzz: cargo install cargo-fuzz" >&2; exit 1)
 	cd fuzz && for target in $$(cargo +nightly fuzz list); do \
 		cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
 	done

@@ -1,4 +1,4 @@
-//! Machine-readable reasons to distrust a number. docs/methodology.md explains each code.
+//! Machine-readable reasons to distrust a number. [`GLOSSARY`] explains each code, in every report too.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -45,7 +45,7 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     ),
     (
         "littles_law",
-        "Throughput × response time differs from the number of requests in flight by more than 5 %.",
+        "The number of requests in flight by their times and by their count differ by more than 5 %.",
     ),
     (
         "generator_busy",
@@ -78,6 +78,7 @@ pub const GLOSSARY: &[(&str, &str)] = &[
         "The kernel samples the split of CPU time into user and system with its tick; the sum is exact.",
     ),
     ("steal", "The hypervisor gave the machine's CPUs to somebody else for part of the time."),
+    ("not_measured", "Some counters of the server could not be read here; they are empty."),
     ("syscalls_not_measured", "System calls per request are not counted by this version of dyno."),
     (
         "few_repeats",

@@ -37,6 +37,7 @@ pub struct Config {
     pub pipeline: u32,
     pub model: &'static str,
     pub arrival: Option<&'static str>,
+    /// Requests per second offered; `None` in a closed loop.
     pub rate: Option<f64>,
     pub requests: Option<u64>,
     pub requests_per_connection: Option<u64>,
@@ -76,6 +77,7 @@ pub struct LoadResult {
     pub duration_s: f64,
     pub exchanges: Exchanges,
     pub outcomes: BTreeMap<String, u64>,
+    /// Answers that met every expectation and arrived within the window, per second.
     pub throughput_rps: f64,
     pub bytes: Bytes,
     pub response_time_us: Percentiles,
@@ -96,6 +98,7 @@ pub struct LoadResult {
     pub intervals: Vec<IntervalResult>,
 }
 
+/// The books of the measured window: counts of exchanges that were intended in it (docs/terminology.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Exchanges {
     pub scheduled: u64,
@@ -108,6 +111,7 @@ pub struct Exchanges {
     pub warmup_completed: u64,
 }
 
+/// Bytes on the wire within the window, heads included, and bytes of bodies alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Bytes {
     pub sent: u64,
@@ -189,7 +193,7 @@ pub struct Tcp {
 pub struct InFlight {
     /// Time integral of the number in flight, divided by the window.
     pub mean: f64,
-    /// Throughput × mean response time: residence of all exchanges in the window, divided by it.
+    /// The times of all exchanges inside the window, summed and divided by its length (throughput × mean time).
     pub by_littles_law: f64,
 }
 
@@ -434,7 +438,7 @@ fn littles_law(result: &LoadResult) -> Option<Caveat> {
     let off = (by_littles_law - mean).abs() / mean;
     (mean > 0.0 && off > LITTLE_TOLERANCE).then(|| {
         let message = format!(
-            "Throughput × response time gives {by_littles_law:.2} requests in flight, but {mean:.2} were in flight: the times or counts of this step are wrong."
+            "By their times in the window {by_littles_law:.2} requests were in flight on average, by their count {mean:.2}: the times or counts of this step are wrong. Repeat it on a quieter machine, and report it if it happens again."
         );
         Caveat::new("littles_law", Severity::Invalid, message, json!({"in_flight": mean, "by_law": by_littles_law}))
     })
@@ -457,7 +461,7 @@ fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
     let (status, body) = (of(Outcome::UnexpectedStatus), of(Outcome::UnexpectedBody));
     (status + body > 0).then(|| {
         let message = format!(
-            "{status} answers had an unexpected status and {body} an unexpected body: the server did not do the work that is measured here."
+            "{status} answers had an unexpected status and {body} an unexpected body: the server did not do the work that is measured here. Ask for one answer by hand and mend the server, or the expectation."
         );
         let evidence = json!({"unexpected_status": status, "unexpected_body": body});
         Caveat::new("wrong_answers", Severity::Invalid, message, evidence)
@@ -498,7 +502,9 @@ fn checks_failed(record: &TrialRecord) -> Option<Caveat> {
         first.detail
     );
     let names: Vec<&str> = failed.iter().map(|c| c.name.as_str()).collect();
-    Some(Caveat::new("checks_failed", Severity::Warning, message, json!({"failed": names})))
+    // A wrong answer is wrong work. None in time may only mean that the server was full.
+    let severity = if failed.iter().any(|c| c.answered) { Severity::Invalid } else { Severity::Warning };
+    Some(Caveat::new("checks_failed", severity, message, json!({"failed": names})))
 }
 
 fn errors(result: &LoadResult) -> Option<Caveat> {
@@ -526,7 +532,7 @@ fn unanswered(result: &LoadResult) -> Option<Caveat> {
     let n = result.exchanges.in_flight_at_end;
     (n > 0).then(|| {
         let message = format!(
-            "{n} requests were still unanswered at the end. They are counted with the time they had waited by then, so high percentiles are lower bounds (≥)."
+            "{n} requests were still unanswered at the end. They are counted with the time they had waited by then, so high percentiles are lower bounds (≥). Load longer, or less, to see them end."
         );
         Caveat::new("unanswered", Severity::Warning, message, json!({"in_flight_at_end": n}))
     })
@@ -547,7 +553,7 @@ fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
     let got = result.throughput_rps;
     (got < rate * 0.98).then(|| {
         let message = format!(
-            "{got:.0} requests per second were answered of {rate:.0} offered: the response times are those of an overloaded server or of too few connections."
+            "{got:.0} requests per second were answered of {rate:.0} offered: the response times are those of an overloaded server or of too few connections. Offer less, or give more connections."
         );
         Caveat::new("rate_not_reached", Severity::Warning, message, json!({"offered": rate, "answered": got}))
     })
@@ -557,7 +563,7 @@ fn connections(result: &LoadResult) -> Option<Caveat> {
     let Connections { asked, established, .. } = result.connections;
     (established < asked).then(|| {
         let message = format!(
-            "{established} of {asked} connections were open at the end of the window: fewer requests were in flight than asked for at times."
+            "{established} of {asked} connections were open at the end of the window: fewer requests were in flight than asked for at times. Look at the errors and at who closed: `connections.closed_by_server`."
         );
         Caveat::new("connections", Severity::Warning, message, json!({"asked": asked, "established": established}))
     })
@@ -566,7 +572,7 @@ fn connections(result: &LoadResult) -> Option<Caveat> {
 fn unsolicited(result: &LoadResult) -> Option<Caveat> {
     let n = result.connections.unsolicited;
     (n > 0).then(|| {
-        let message = format!("The server sent bytes that answer no request on {n} connections.");
+        let message = format!("The server sent bytes that answer no request on {n} connections. Look at its answers to HEAD and at its Content-Length.");
         Caveat::new("unsolicited", Severity::Warning, message, json!({"connections": n}))
     })
 }
@@ -585,7 +591,7 @@ fn generator_late(result: &LoadResult) -> Option<Caveat> {
     let (late, median) = (result.client.wake_lag_us.p99?, result.response_time_us.p50?);
     (late > 0.1 * median && late > 100.0).then(|| {
         let message = format!(
-            "The generator woke up to {late:.0} µs late (p99), against a median response time of {median:.0} µs: some of what looks like the server is this machine."
+            "The generator woke up to {late:.0} µs late (p99), against a median response time of {median:.0} µs: some of what looks like the server is this machine. Measure on a quieter one."
         );
         Caveat::new("generator_late", Severity::Warning, message, json!({"wake_lag_p99_us": late}))
     })

@@ -271,6 +271,11 @@ fn weigh_generator(load: &mut LoadResult, server: &ServerUse, control: bool) {
             "The generator was busy for {busy} of its thread, but the server used {} of its CPU: it was at its limit all the same. More CPUs for the generator would leave no doubt.",
             percent(used)
         );
+    } else {
+        caveat.message = format!(
+            "The generator was busy for {busy} of its thread, so throughput is a lower bound of what the server can do. Give it another CPU: a machine with more of them, and `threads = {}` under `[load]`.",
+            load.config.threads + 1
+        );
     }
     load.valid = !load.caveats.iter().any(|c| c.severity == Severity::Invalid);
 }

@@ -69,8 +69,15 @@ pub struct ServerInterval {
     pub end_s: f64,
     /// In CPUs.
     pub cpu: Option<f64>,
+    pub cpu_user: Option<f64>,
+    pub cpu_sys: Option<f64>,
+    /// All of dyno's own threads, in CPUs.
+    pub generator_cpu: Option<f64>,
+    /// Time runnable but waiting for a CPU, summed over threads.
+    pub run_delay_s: Option<f64>,
     pub throttled_s: Option<f64>,
     pub memory_anon_bytes: Option<u64>,
+    pub memory_file_bytes: Option<u64>,
     pub memory_bytes: Option<u64>,
     pub context_switches_per_s: Option<f64>,
     pub threads: usize,
@@ -149,6 +156,7 @@ pub fn caveats(server: &ServerUse, record: &TrialRecord) -> Vec<Caveat> {
             "No control group could be made for the server: its CPU time is summed over the threads that lived through the window, its memory is resident memory, and its peak and throttled time are not known. `dyno doctor` says how to get one.",
         ));
     }
+    all.extend(not_measured(server));
     all.push(info(
         "syscalls_not_measured",
         "System calls per request are not counted by this version of dyno.",
@@ -161,6 +169,31 @@ pub fn caveats(server: &ServerUse, record: &TrialRecord) -> Vec<Caveat> {
         all.push(Caveat::new("steal", Severity::Warning, message, json!({"share": share})));
     }
     all
+}
+
+/// Names what is empty although there was something to read it from.
+fn not_measured(server: &ServerUse) -> Option<Caveat> {
+    let missing: Vec<&str> = [
+        ("cpu_user_s and cpu_sys_s", server.cpu_user_s.is_none()),
+        ("throttled_s", server.throttled_s.is_none()),
+        ("memory_peak_bytes", server.memory_peak_bytes.is_none()),
+        ("memory_anon_bytes", server.memory_anon_bytes.is_none()),
+        ("memory_file_bytes", server.memory_file_bytes.is_none()),
+        ("rss_bytes", server.rss_bytes.is_none()),
+        ("run_delay_s", server.run_delay_s.is_none()),
+        ("context switches", server.context_switches_voluntary.is_none()),
+        ("steal_share", server.steal_share.is_none()),
+    ]
+    .into_iter()
+    .filter_map(|(name, missing)| missing.then_some(name))
+    .collect();
+    (!missing.is_empty()).then(|| {
+        let message = format!(
+            "Not measured here, because the kernel does not show it to this user: {}. `dyno doctor` says how to get it.",
+            missing.join(", ")
+        );
+        Caveat::new("not_measured", Severity::Info, message, json!({"missing": missing}))
+    })
 }
 
 /// The samples nearest to the edges of the measured window.
@@ -253,6 +286,12 @@ impl ThreadDeltas {
     }
 }
 
+/// Run time of all threads between two readings, in seconds.
+fn run_s_between(first: &[ThreadUse], last: &[ThreadUse]) -> f64 {
+    let before = |tid: u32| first.iter().find(|t| t.tid == tid).map_or(0, |t| t.run_ns);
+    last.iter().map(|t| t.run_ns.saturating_sub(before(t.tid))).sum::<u64>() as f64 / 1e9
+}
+
 fn add_some<T: std::ops::Add<Output = T> + Default + Copy>(sum: &mut Option<T>, part: Option<T>) {
     if let Some(part) = part {
         *sum = Some(sum.unwrap_or_default() + part);
@@ -274,8 +313,14 @@ fn interval(began_ns: u64, first: &Sample, last: &Sample) -> ServerInterval {
         start_s: since_begin(first),
         end_s: since_begin(last),
         cpu: cpu_s.map(|s| s / seconds),
+        cpu_user: split_between(first, last).map(|(user, _)| user / 1e9 / seconds),
+        cpu_sys: split_between(first, last).map(|(_, sys)| sys / 1e9 / seconds),
+        generator_cpu: (!last.generator.is_empty())
+            .then(|| run_s_between(&first.generator, &last.generator) / seconds),
+        run_delay_s: threads.run_delay_s,
         throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
         memory_anon_bytes: memory(|c| c.memory_anon_bytes).or(last.rss_bytes),
+        memory_file_bytes: memory(|c| c.memory_file_bytes),
         memory_bytes: memory(|c| c.memory_bytes),
         context_switches_per_s: threads.switches().map(|n| n as f64 / seconds),
         threads: last.threads.len(),

@@ -27,9 +27,11 @@ pub struct Summary {
     pub response_p90_us: Repeated,
     pub response_p99_us: Repeated,
     pub cpu_us_per_request: Repeated,
+    /// Anonymous memory (resident, where that is all there is), highest sample of the window.
     pub memory_bytes: Repeated,
     pub memory_mb_s_per_request: Repeated,
     pub context_switches_per_request: Repeated,
+    /// Failed or wrongly answered, of those started: 0 to 1.
     pub error_share: Repeated,
     /// What limited most of the repeats.
     pub limiter: Resource,
@@ -53,6 +55,10 @@ pub struct OverviewRow {
     pub response_p50_us: Option<f64>,
     pub response_p99_us: Option<f64>,
     pub cpu_us_per_request: Option<f64>,
+    /// Price of the CPU time of 10⁹ requests at the reference step, in the currency of `[cost] per_vcpu_hour`.
+    pub cost_per_billion_requests: Option<f64>,
+    /// Highest anonymous memory (resident, where that is all there is) in any sample of any measured window. Not the
+    /// kernel's own peak, which holds page cache.
     pub memory_peak_bytes: Option<f64>,
     pub startup_ms: Option<f64>,
     pub errors: u64,
@@ -101,7 +107,6 @@ pub fn summaries(plan: &Plan, trials: &[TrialResult]) -> Vec<Summary> {
 }
 
 fn summary(subject: &str, trials: &[&TrialResult]) -> Summary {
-    // A step that the generator limited has no valid throughput, but a control is there to show just that.
     let valid: Vec<&&TrialResult> = trials.iter().filter(|t| t.valid).collect();
     let over = |pick: &dyn Fn(&TrialResult) -> Option<f64>| {
         Repeated::new(valid.iter().filter_map(|t| pick(t)).collect())
@@ -216,6 +221,11 @@ fn overview_row(
         response_p50_us: median(|s| &s.response_p50_us),
         response_p99_us: median(|s| &s.response_p99_us),
         cpu_us_per_request: median(|s| &s.cpu_us_per_request),
+        cost_per_billion_requests: plan
+            .cost
+            .zip(median(|s| &s.cpu_us_per_request))
+            // 10⁹ requests of x µs are x × 1,000 s of CPU time.
+            .map(|(cost, us)| us * 1e3 / 3600.0 * cost.per_vcpu_hour),
         memory_peak_bytes: of_subject().filter_map(memory).reduce(f64::max),
         startup_ms: subject.startup_ms.first_answer.median,
         errors: of_subject()

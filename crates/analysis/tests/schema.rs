@@ -14,7 +14,10 @@ fn check(name: &str, schema: &schemars::Schema) {
         fs::write(&path, &text).unwrap();
     }
     let committed = fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == text, "{name} is stale: run `UPDATE_GOLDEN=1 cargo test -p dyno-analysis --test schema`");
+    assert!(
+        committed == text,
+        "{name} is stale: run `UPDATE_GOLDEN=1 cargo test -p dyno-analysis --test schema`"
+    );
 }
 
 #[test]

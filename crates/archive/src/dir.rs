@@ -103,6 +103,13 @@ impl RunDir {
         parse(&path, &bytes)
     }
 
+    /// One start, by its number.
+    pub fn read_start(&self, start: usize) -> Result<StartRecord, OpenError> {
+        let path = self.path.join(format!("starts/{start:03}.json"));
+        let bytes = fs::read(&path).map_err(|source| OpenError::Io { path: path.clone(), source })?;
+        parse(&path, &bytes)
+    }
+
     pub fn read(&self) -> Result<Run, OpenError> {
         let mut run = Run {
             header: self.header()?,

@@ -13,6 +13,8 @@ pub struct Sample {
     pub cgroup: Option<CgroupUse>,
     /// Every thread of the subject that was alive.
     pub threads: Vec<ThreadUse>,
+    /// Every thread of dyno itself: workers, control and probes.
+    pub generator: Vec<ThreadUse>,
     pub processes: u32,
     /// Sum over the subject's processes of resident memory, in bytes; shared pages count once per process.
     pub rss_bytes: Option<u64>,

@@ -107,6 +107,8 @@ pub struct ClientUse {
 pub struct CheckResult {
     pub name: String,
     pub ok: bool,
+    /// A whole answer came, right or wrong.
+    pub answered: bool,
     /// What was seen, or what was wanted and what came instead, with the answer shown.
     pub detail: String,
 }

@@ -253,6 +253,7 @@ impl Driver for Epoll {
     }
 
     fn turn(&mut self, until: Instant, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+        // First thing: the worker's busy time ends here.
         let entered = sys::now();
         self.flush(handed);
         self.readable.extend(self.again.drain(..));
@@ -267,6 +268,7 @@ impl Driver for Epoll {
             if self.generation_of[conn as usize] != generation {
                 continue;
             }
+            // Known since the turn's wake-up or before; this is the first instant at which it can be told.
             if matches!(what, What::ConnectFailed(_)) && self.conn(conn, generation).is_some() {
                 self.conns[conn as usize] = None;
             }

@@ -368,6 +368,7 @@ impl Driver for Uring {
 
     fn turn(&mut self, until: Instant, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
         self.give_back_shown();
+        // First thing: the worker's busy time ends here.
         let entered = sys::now();
         self.hand_over(handed);
         let until = if self.known.is_empty() && self.reaped.is_empty() { until } else { entered };
@@ -408,6 +409,7 @@ impl Uring {
         if self.queued.is_empty() {
             return;
         }
+        // `sent` of everything in this flush: right before the one system call that hands it all over.
         let at = sys::now();
         // Taken and given back, so that its memory is allocated once.
         let mut queued = std::mem::take(&mut self.queued);

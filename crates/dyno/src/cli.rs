@@ -27,6 +27,9 @@ pub enum Command {
     /// The servers under test.
     Subjects(SubjectsArgs),
     /// What this machine can and cannot measure, and how to mend it.
+    #[command(
+        after_help = "Example:\n  dyno doctor\n\nWhat is marked -- is left out of reports and named there; the line below it says how to get it."
+    )]
     Doctor,
     /// The null responder: the smallest right answer. Suites start it themselves, as the subject `null`.
     #[command(hide = true)]
@@ -41,7 +44,7 @@ pub enum Command {
     after_help = "Examples:\n  dyno run suites/hello.toml\n  dyno run suites/hello.toml --only go-nethttp --repeats 5\n  dyno run --resume runs/hello-20260102-030405\n\nExit status: 0 the run is valid, 1 some of it is not, 2 the suite is wrong, 3 the machine or a subject failed."
 )]
 pub struct RunArgs {
-    /// The suite file.
+    /// The suite file; not with --resume.
     #[arg(required_unless_present = "resume")]
     pub suite: Option<PathBuf>,
     /// Go on with an interrupted run instead of beginning a new one.
@@ -214,6 +217,9 @@ pub enum LoadFormat {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  dyno plan suites/hello.toml\n  dyno plan suites/hello.toml --format json | jq .trials"
+)]
 pub struct PlanArgs {
     /// The suite file.
     pub suite: PathBuf,
@@ -249,6 +255,9 @@ pub enum ReportFormat {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  dyno subjects list\n  dyno subjects build rust-hyper\n  dyno subjects check nginx node-http\n\ndocs/subjects.md says how to add one."
+)]
 pub struct SubjectsArgs {
     #[command(subcommand)]
     pub command: Option<SubjectsCommand>,

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use dyno_archive::OpenError;
+
 /// What the exit status says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -43,6 +45,10 @@ pub fn bad(message: impl Into<String>) -> anyhow::Error {
 pub fn of(error: &anyhow::Error) -> Exit {
     let is_input = error.is::<BadInput>()
         || error.is::<dyno_runner::text::FileError>()
-        || error.is::<dyno_archive::OpenError>();
+        || error.downcast_ref::<OpenError>().is_some_and(|e| match e {
+            // A folder that is no run is the user's; a disk that is full is not.
+            OpenError::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
+            OpenError::Format { .. } | OpenError::Version { .. } => true,
+        });
     if is_input { Exit::Usage } else { Exit::Failed }
 }

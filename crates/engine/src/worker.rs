@@ -142,6 +142,7 @@ impl Worker {
 
     /// Begins to open all connections, so that the load begins with them in place.
     pub fn open<D: Driver>(&mut self, driver: &mut D) {
+        // All first connections are asked for in one go, from this instant.
         let now = driver.now();
         for conn in 0..self.config.connections {
             self.connect(conn, now, driver);

@@ -37,6 +37,7 @@ impl Sampler {
     /// closest to the instant.
     #[must_use]
     pub fn sample(&self) -> Sample {
+        // Before the first read: the instant that the caller asked for, and the start of the sample's own time.
         let at_ns = monotonic_ns();
         let cgroup = (!self.group.is_empty()).then(|| self.group.counters());
         let pids = self.pids();
@@ -46,6 +47,7 @@ impl Sampler {
             at_ns,
             cgroup,
             threads,
+            generator: proc::threads(std::process::id()),
             processes: pids.len() as u32,
             rss_bytes,
             host: host::counters(),

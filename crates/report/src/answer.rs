@@ -1,5 +1,7 @@
 //! The answer first: one to three sentences made from the results, with intervals or their absence said.
 
+use std::fmt::Write as _;
+
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::{Comparison, OverviewRow};
@@ -95,11 +97,11 @@ fn ties(report: &Report) -> Option<String> {
         .map(|g| ranked.iter().filter(|r| r.tie_group == Some(g)).map(|r| r.title.clone()).collect())
         .filter(|group: &Vec<String>| group.len() > 1)
         .collect();
-    if groups.is_empty() {
-        return None;
+    let mut sentence = format!("By peak throughput {} cannot be told apart (tie)", list(groups.first()?));
+    for group in &groups[1..] {
+        let _ = write!(sentence, ", nor can {}", list(group));
     }
-    let groups: Vec<String> = groups.iter().map(|g| list(g)).collect();
-    Some(format!("By peak throughput {} cannot be told apart (tie).", groups.join("; nor can ")))
+    Some(sentence + ".")
 }
 
 fn validity(report: &Report) -> Option<String> {

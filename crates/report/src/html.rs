@@ -462,6 +462,7 @@ fn cost(report: &Report) -> String {
     );
     let memory_note = "Anonymous memory of the control group where there is one, resident memory otherwise; page cache is left out.";
     figure("cpu", "Server CPU per request", "", &cpu)
+        + &price(report)
         + &figure(
             "split",
             "User and system CPU per request",
@@ -469,6 +470,27 @@ fn cost(report: &Report) -> String {
             &cpu,
         )
         + &figure("memory", "Memory", memory_note, &memory)
+}
+
+/// What the CPU time of a billion requests costs, where the suite says what CPU time costs.
+fn price(report: &Report) -> String {
+    let Some(cost) = report.run.cost else { return String::new() };
+    let rows: Vec<Vec<Cell>> = report
+        .overview
+        .iter()
+        .map(|r| {
+            vec![
+                text(&r.title),
+                value(r.cpu_us_per_request, micros),
+                value(r.cost_per_billion_requests, number),
+            ]
+        })
+        .collect();
+    let note =
+        format!("<p class=\"note\">At {} per vCPU and hour, every CPU fully used.</p>\n", cost.per_vcpu_hour);
+    "<h3>Cost of a billion requests</h3>\n".to_string()
+        + &table("sortable", &["Subject", "#CPU per request", "#Cost"], &rows)
+        + &note
 }
 
 fn why(report: &Report) -> String {

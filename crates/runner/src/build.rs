@@ -177,6 +177,9 @@ fn hash_inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<String> 
     add(spec.command.as_bytes());
     let tools = definition.version.as_deref().filter(|command| !command.contains("{out}"));
     add(tools.and_then(|command| first_line(command, &definition.folder)).unwrap_or_default().as_bytes());
+    for require in &definition.requires {
+        add(first_line(&require.test, &definition.folder).unwrap_or_default().as_bytes());
+    }
     for input in &spec.inputs {
         for file in files_below(&definition.folder.join(input))? {
             add(file.strip_prefix(&definition.folder).unwrap_or(&file).as_os_str().as_encoded_bytes());

@@ -9,14 +9,23 @@ use dyno_wire::h1::encode;
 use dyno_wire::h1::response::Asked;
 
 use crate::client::{Answer, Connection};
-
-/// How long one check may take.
-const TIMEOUT: Duration = Duration::from_secs(5);
+use crate::limits::CHECK;
+use crate::subject::Definition;
 
 const PLAINTEXT: &[u8] = b"Hello, World!";
 const JSON: &[u8] = br#"{"message":"Hello, World!"}"#;
 
-type Verdict = Result<String, String>;
+/// What was seen, or what is wrong.
+type Verdict = Result<String, Problem>;
+
+/// Why a check failed.
+#[derive(Debug)]
+enum Problem {
+    /// An answer came, and it was wrong.
+    Wrong(String),
+    /// No whole answer came.
+    NoAnswer(String),
+}
 
 /// One named check.
 #[derive(Clone, Copy, Debug)]
@@ -47,14 +56,26 @@ pub fn contract(name: &str) -> &'static [Check] {
     }
 }
 
+/// The body that a path must answer with, where a contract of the subject says so.
+#[must_use]
+pub fn body_of(definition: &Definition, path: &str) -> Option<&'static [u8]> {
+    let keeps_hello = definition.checks.iter().any(|c| c == "hello");
+    match path {
+        "/plaintext" if keeps_hello => Some(PLAINTEXT),
+        "/json" if keeps_hello => Some(JSON),
+        _ => None,
+    }
+}
+
 impl Check {
     #[must_use]
     pub fn run(&self, addr: SocketAddr) -> CheckResult {
-        let (ok, detail) = match (self.run)(addr) {
-            Ok(detail) => (true, detail),
-            Err(detail) => (false, detail),
+        let (ok, answered, detail) = match (self.run)(addr) {
+            Ok(detail) => (true, true, detail),
+            Err(Problem::Wrong(detail)) => (false, true, detail),
+            Err(Problem::NoAnswer(detail)) => (false, false, detail),
         };
-        CheckResult { name: self.name.into(), ok, detail }
+        CheckResult { name: self.name.into(), ok, answered, detail }
     }
 }
 
@@ -64,28 +85,28 @@ fn request(method: &str, path: &str, close: bool) -> Vec<u8> {
 }
 
 fn connect(addr: SocketAddr) -> io::Result<Connection> {
-    Connection::new(TcpStream::connect_timeout(&addr, TIMEOUT)?, TIMEOUT)
+    Connection::new(TcpStream::connect_timeout(&addr, CHECK)?, CHECK)
 }
 
-fn ask(connection: &mut Connection, method: &str, path: &str) -> Result<Answer, String> {
+fn ask(connection: &mut Connection, method: &str, path: &str) -> Result<Answer, Problem> {
     let asked = if method == "HEAD" { Asked::Head } else { Asked::Other };
     let mut exchange = || -> io::Result<Answer> {
         connection.send(&request(method, path, false))?;
         connection.answer(asked)
     };
-    exchange().map_err(|error| format!("{method} {path}: {error}"))
+    exchange().map_err(|error| Problem::NoAnswer(format!("{method} {path}: {error}")))
 }
 
-fn open(addr: SocketAddr) -> Result<Connection, String> {
-    connect(addr).map_err(|error| format!("connecting: {error}"))
+fn open(addr: SocketAddr) -> Result<Connection, Problem> {
+    connect(addr).map_err(|error| Problem::NoAnswer(format!("connecting: {error}")))
 }
 
 /// Fails with the request and the whole answer, as a reader needs to see them.
-fn wrong(request: &str, wanted: &str, answer: &Answer) -> String {
-    format!("{request}: wanted {wanted}, got:\n{}", answer.shown())
+fn wrong(request: &str, wanted: &str, answer: &Answer) -> Problem {
+    Problem::Wrong(format!("{request}: wanted {wanted}, got:\n{}", answer.shown()))
 }
 
-fn expect(request: &str, answer: &Answer, status: u16, body: &[u8]) -> Result<(), String> {
+fn expect(request: &str, answer: &Answer, status: u16, body: &[u8]) -> Result<(), Problem> {
     if answer.status != status {
         return Err(wrong(request, &format!("status {status}"), answer));
     }
@@ -131,7 +152,7 @@ fn head(addr: SocketAddr) -> Verdict {
     let answer = ask(&mut connection, "HEAD", "/plaintext")?;
     expect("HEAD /plaintext", &answer, 200, b"")?;
     // A body that came after all would be read as the start of the next answer.
-    let next = ask(&mut connection, "GET", "/plaintext").map_err(|e| format!("after HEAD, {e}"))?;
+    let next = ask(&mut connection, "GET", "/plaintext")?;
     expect("GET after HEAD", &next, 200, PLAINTEXT)?;
     Ok("200 without a body, and the next answer is right".into())
 }
@@ -139,7 +160,7 @@ fn head(addr: SocketAddr) -> Verdict {
 fn keep_alive(addr: SocketAddr) -> Verdict {
     let mut connection = open(addr)?;
     for i in 1..=5 {
-        let answer = ask(&mut connection, "GET", "/plaintext").map_err(|e| format!("request {i}: {e}"))?;
+        let answer = ask(&mut connection, "GET", "/plaintext")?;
         expect(&format!("request {i}"), &answer, 200, PLAINTEXT)?;
         if !answer.reusable {
             return Err(wrong(
@@ -156,11 +177,13 @@ fn pipelined(addr: SocketAddr) -> Verdict {
     const PATHS: [&str; 4] = ["/plaintext", "/json", "/plaintext", "/json"];
     let mut connection = open(addr)?;
     let all: Vec<u8> = PATHS.iter().flat_map(|path| request("GET", path, false)).collect();
-    connection.send(&all).map_err(|e| format!("sending {} requests at once: {e}", PATHS.len()))?;
+    connection
+        .send(&all)
+        .map_err(|e| Problem::NoAnswer(format!("sending {} requests at once: {e}", PATHS.len())))?;
     for (i, path) in PATHS.iter().enumerate() {
         let answer = connection
             .answer(Asked::Other)
-            .map_err(|e| format!("answer {} of {}: {e}", i + 1, PATHS.len()))?;
+            .map_err(|e| Problem::NoAnswer(format!("answer {} of {}: {e}", i + 1, PATHS.len())))?;
         let body = if *path == "/json" { JSON } else { PLAINTEXT };
         expect(&format!("answer {} of pipelined requests, GET {path}", i + 1), &answer, 200, body)?;
     }
@@ -174,19 +197,25 @@ fn in_pieces(addr: SocketAddr) -> Verdict {
     let cuts = [2, 9, bytes.len() - 3];
     let mut from = 0;
     for to in cuts.into_iter().chain([bytes.len()]) {
-        connection.send(&bytes[from..to]).map_err(|e| format!("sending piece by piece: {e}"))?;
+        connection
+            .send(&bytes[from..to])
+            .map_err(|e| Problem::NoAnswer(format!("sending piece by piece: {e}")))?;
         std::thread::sleep(Duration::from_millis(5));
         from = to;
     }
-    let answer = connection.answer(Asked::Other).map_err(|e| format!("a request in four pieces: {e}"))?;
+    let answer = connection
+        .answer(Asked::Other)
+        .map_err(|e| Problem::NoAnswer(format!("a request in four pieces: {e}")))?;
     expect("GET /plaintext in four pieces", &answer, 200, PLAINTEXT)?;
     Ok("a request in four pieces is answered".into())
 }
 
 fn connection_close(addr: SocketAddr) -> Verdict {
     let mut connection = open(addr)?;
-    connection.send(&request("GET", "/plaintext", true)).map_err(|e| e.to_string())?;
-    let answer = connection.answer(Asked::Other).map_err(|e| format!("GET with Connection: close: {e}"))?;
+    connection.send(&request("GET", "/plaintext", true)).map_err(|e| Problem::NoAnswer(e.to_string()))?;
+    let answer = connection
+        .answer(Asked::Other)
+        .map_err(|e| Problem::NoAnswer(format!("GET with Connection: close: {e}")))?;
     expect("GET with Connection: close", &answer, 200, PLAINTEXT)?;
     if connection.is_closed_by_peer() {
         Ok("answered, then closed by the server".into())

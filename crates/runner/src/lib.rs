@@ -7,6 +7,7 @@ pub mod build;
 pub mod checks;
 pub mod client;
 pub mod launch;
+pub mod limits;
 pub mod load;
 pub mod plan;
 pub mod run;

@@ -15,6 +15,7 @@ use dyno_engine::schedule::Stripe;
 use dyno_engine::{Config, Driver, Expect, Instant, Report, Request, Schedule, Stop, Window, Worker};
 
 use crate::launch::sys::{raise_open_files, set_affinity};
+use crate::limits::{AHEAD_NS, GLANCE, OTHER_FILES};
 
 /// What to load, how, and for how long.
 #[derive(Clone, Debug)]
@@ -66,12 +67,6 @@ pub enum Reason {
     /// The server failed, in words.
     ServerFailed(String),
 }
-
-/// Open files that are needed beside one per connection.
-const OTHER_FILES: u64 = 64;
-
-/// How far ahead the common instants of all workers lie: long enough for each to learn of them in time.
-const AHEAD_NS: u64 = 2_000_000;
 
 /// Runs a load. `Err`: it could not begin, as a sentence with the way out.
 pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<TrialRecord, String> {
@@ -241,9 +236,6 @@ struct Control<'a> {
     cut_short: bool,
 }
 
-/// How long the control thread sleeps at most before it looks around.
-const GLANCE: Duration = Duration::from_millis(20);
-
 impl<'a> Control<'a> {
     fn new(spec: &'a Spec, shared: &'a Shared, threads: u32) -> Self {
         Control {
@@ -378,9 +370,4 @@ fn add_report(record: &mut TrialRecord, report: Report) {
     for (name, n) in report.protocol_errors {
         *record.protocol_errors.entry(name).or_default() += n;
     }
-}
-
-/// The intervals of a phase.
-pub fn of_phase(record: &TrialRecord, phase: Phase) -> impl Iterator<Item = &Interval> {
-    record.intervals.iter().filter(move |i| i.phase == phase)
 }

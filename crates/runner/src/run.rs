@@ -29,9 +29,11 @@ use crate::launch::guard::Guard;
 use crate::launch::process::{self, Place, Process};
 use crate::launch::ready;
 use crate::launch::sys::{open_files_hard, set_affinity};
+use crate::limits::ALIVE;
 use crate::load::{self, Edge, Reason, Watch};
 use crate::plan::Planned;
 use crate::subject::{Definition, Placeholders};
+use crate::units::cpu_list_text;
 
 /// What happens during a run, for whoever shows it.
 #[derive(Debug)]
@@ -241,8 +243,18 @@ impl Runner<'_> {
         })?;
         record.pid = Some(process.pid());
         record.limits.push(self.open_files_read_back(&process));
+        if process.sampler.group.is_empty() {
+            // Without a group the affinity of the process has to do.
+            record.limits.push(LimitReadBack {
+                name: "CPUs (affinity)".into(),
+                asked: cpu_list_text(&self.plan.placement.subject),
+                read_back: process.allowed_cpus(),
+                reason: None,
+            });
+        }
         let ready = &definition.ready;
-        match ready::wait(&mut process, &ports, &ready.path, ready.deadline_ns) {
+        let right = ready::RightAnswer { path: &ready.path, body: checks::body_of(definition, &ready.path) };
+        match ready::wait(&mut process, &ports, right, ready.deadline_ns) {
             Ok(startup) => record.startup = Some(startup),
             Err(failure) => {
                 record.log_tail = Some(process.log_tail()).filter(|t| !t.is_empty());
@@ -346,7 +358,7 @@ impl Runner<'_> {
         let (checks, addr, pause) =
             (subject.checks, subject.addr, Duration::from_nanos(self.plan.load.interval_ns));
         thread::scope(|scope| {
-            let prober = scope.spawn(move || probe(checks, addr, pause, &stop_prober));
+            let prober = scope.spawn(move || probe(checks, trial, addr, pause, &stop_prober));
             let mut watcher = Watcher {
                 peak_is_of_window: false,
                 trial,
@@ -362,10 +374,17 @@ impl Runner<'_> {
     }
 }
 
-/// Checks the contract while the load runs: one check per interval, in turn, on a connection of its own.
-fn probe(checks: &[Check], addr: SocketAddr, pause: Duration, stop: &mpsc::Receiver<()>) -> Vec<CheckResult> {
+/// Checks the contract while the load runs: one check per interval, in turn, on a connection of its own. Each trial
+/// begins elsewhere in the contract, so that short ones together go through all of it.
+fn probe(
+    checks: &[Check],
+    trial: usize,
+    addr: SocketAddr,
+    pause: Duration,
+    stop: &mpsc::Receiver<()>,
+) -> Vec<CheckResult> {
     let mut results = Vec::new();
-    for check in checks.iter().cycle() {
+    for check in checks.iter().cycle().skip(trial * 2 % checks.len().max(1)) {
         match stop.recv_timeout(pause) {
             Err(mpsc::RecvTimeoutError::Timeout) => results.push(check.run(addr)),
             _ => break,
@@ -490,9 +509,6 @@ fn memory_first(process: &Process, failure: Failure) -> Failure {
         },
     }
 }
-
-/// How long a subject has to answer one request after a step, before it counts as deaf.
-const ALIVE: Duration = Duration::from_secs(3);
 
 /// Whether the subject still serves after a trial; if not, the trial says so too.
 fn after_trial(subject: &mut Subject, record: &mut TrialRecord) -> Option<Failure> {

@@ -104,6 +104,8 @@ struct Raw {
     cost: Option<dyno_archive::plan::Cost>,
     #[serde(default)]
     report: RawReport,
+    /// Known, so that it is refused for what it is.
+    backends: Option<toml::Value>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -174,6 +176,8 @@ struct RawWorkload {
     headers: BTreeMap<String, String>,
     body: Option<String>,
     expect: RawExpect,
+    /// Known, so that it is refused for what it is.
+    requests: Option<toml::Value>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -256,6 +260,12 @@ impl Raw {
                  (`dyno subjects list` shows which there are)",
             ));
         }
+        if self.backends.is_some() {
+            return Err(mistake(
+                "backends",
+                "`backends` cannot be started by this version of dyno; start them by hand and leave the key out",
+            ));
+        }
         let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let limits = self.limits.check()?;
         Ok(SuiteFile {
@@ -335,6 +345,12 @@ fn plaintext() -> Workload {
 
 impl RawWorkload {
     fn check(self) -> Result<Workload, Mistake> {
+        if self.requests.is_some() {
+            return Err(mistake(
+                "requests",
+                "a mix of `requests` cannot be loaded by this version of dyno; give one `path`, or several workloads",
+            ));
+        }
         let protocol = self.protocol.unwrap_or_else(|| "h1".into());
         if protocol != "h1" {
             let message = format!(
@@ -515,6 +531,8 @@ mod tests {
             ("subjects = [\"null\"]\n[[workloads]]\npath = \"/a b\"", "percent-encode"),
             ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h9\"", "cannot be loaded"),
             ("subjects = [\"null\"]\n[load]\ndriver = \"kqueue\"", "\"uring\" and \"epoll\""),
+            ("subjects = [\"null\"]\n[[backends]]\nname = \"db\"", "cannot be started by this version"),
+            ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nrequests = []", "give one `path`"),
             ("[[subjects]]\nuse = \"null\"\nvariants = \"x\"", "did you mean `variant`?"),
         ];
         for (source, wanted) in cases {

@@ -149,7 +149,7 @@ fn walk(
             Event::TrialEnded { record, .. } => Some((*record).clone()),
             _ => None,
         };
-        progress.event(&planned.plan, &event, |_| record.and_then(|r| result_of(&header, r)));
+        progress.event(&planned.plan, &event, |_| record.and_then(|r| result_of(&header, dir, r)));
     };
     let mut runner = Runner {
         plan: &planned.plan,
@@ -164,8 +164,9 @@ fn walk(
 }
 
 /// The result of one trial alone, for its line on the screen.
-fn result_of(header: &Header, record: TrialRecord) -> Option<TrialResult> {
-    let alone = Run { header: header.clone(), starts: Vec::new(), trials: vec![record] };
+fn result_of(header: &Header, dir: &RunDir, record: TrialRecord) -> Option<TrialResult> {
+    let starts = vec![dir.read_start(record.start).ok()?];
+    let alone = Run { header: header.clone(), starts, trials: vec![record] };
     dyno_analysis::report::report(&alone).trials.pop()
 }
 

@@ -192,15 +192,9 @@ pub fn limit(group: &Group, limits: &Limits, cpus: &[u32], why_not: Option<&str>
     if let Some(bytes) = limits.memory_bytes {
         all.push(set("memory", &format!("{bytes} bytes"), why_not, || set_memory(group, bytes)));
     }
-    if !cpus.is_empty() {
+    if !cpus.is_empty() && !group.is_empty() {
         let asked = cpu_list_text(cpus);
-        // Without a group the affinity of the process has to do, and it is set in any case.
-        let affinity = || Ok(format!("{asked} (affinity)"));
-        let cpuset = || set_cpuset(group, &asked);
-        all.push(match group.is_empty() {
-            true => set("CPUs", &asked, None, affinity),
-            false => set("CPUs", &asked, None, cpuset),
-        });
+        all.push(set("CPUs", &asked, None, || set_cpuset(group, &asked)));
     }
     all
 }
@@ -299,6 +293,42 @@ mod tests {
         assert_eq!(&read[1..], ["67108864 bytes", "0"]);
         assert!(destroy(&group));
         assert!(group.folders().all(|f| !f.exists()));
+    }
+
+    /// Written past the test harness, which keeps the output of passing tests.
+    fn not_run(why: &str) {
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
+    }
+
+    /// The kernel counts CPU time in every v2 group, whichever controllers it hands down, so this runs wherever v2 is
+    /// mounted and this user may make a group.
+    #[test]
+    fn a_v2_group_holds_counts_and_is_destroyed() {
+        let Some(v2) = Layout::read().v2 else {
+            not_run("no cgroup v2 is mounted here");
+            return;
+        };
+        let folder = v2.folder.join(format!("dyno-{}-v2test", std::process::id()));
+        if let Err(error) = fs::create_dir(&folder) {
+            not_run(&format!("this user may not make groups in {}: {error}", v2.folder.display()));
+            return;
+        }
+        let group = Group { v1: Default::default(), v2: Some(folder.clone()) };
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 1000"]);
+        let procs_files = vec![sys::ChildSetup::procs_file(&folder.join("cgroup.procs"))];
+        let (mut child, _) =
+            sys::spawn(&mut command, sys::ChildSetup { procs_files, ..Default::default() }).unwrap();
+        assert!(group.pids().contains(&child.id()));
+        while group.counters().cpu_ns.unwrap() == 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(group.counters().cpu_user_ns.is_some());
+        let waiter = std::thread::spawn(move || child.wait());
+        assert!(destroy(&group));
+        assert!(!waiter.join().unwrap().unwrap().success());
+        assert!(!folder.exists());
     }
 
     #[test]

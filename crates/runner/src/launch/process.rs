@@ -104,8 +104,19 @@ impl Process {
     /// The limit of open files as the kernel has it for the first process.
     #[must_use]
     pub fn open_files(&self) -> Option<String> {
-        let limits = fs::read_to_string(format!("/proc/{}/limits", self.pid())).ok()?;
-        let line = limits.lines().find_map(|l| l.strip_prefix("Max open files"))?;
+        self.kernel_says("limits", "Max open files")
+    }
+
+    /// The CPUs that the kernel lets the first process use.
+    #[must_use]
+    pub fn allowed_cpus(&self) -> Option<String> {
+        self.kernel_says("status", "Cpus_allowed_list:")
+    }
+
+    /// The first word after `key` in a file of the first process.
+    fn kernel_says(&self, file: &str, key: &str) -> Option<String> {
+        let text = fs::read_to_string(format!("/proc/{}/{file}", self.pid())).ok()?;
+        let line = text.lines().find_map(|l| l.strip_prefix(key))?;
         line.split_ascii_whitespace().next().map(String::from)
     }
 

@@ -1,36 +1,39 @@
 //! Readiness: when a subject listens, and when it first answers right.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
 
 use dyno_archive::start::{Failure, FailureKind, Startup};
 use dyno_observer::{monotonic_ns, proc};
 
 use super::process::Process;
-use crate::client;
+use crate::client::{self, Answer};
+use crate::limits::{ATTEMPT, CONNECT, POLL};
 
-/// How often the port is tried. Short, because the resolution of start-up time is this; a refused attempt on
-/// loopback costs some 10 µs.
-const POLL: Duration = Duration::from_micros(100);
+/// What a subject must answer to be ready.
+#[derive(Clone, Copy, Debug)]
+pub struct RightAnswer<'a> {
+    pub path: &'a str,
+    /// `None`: any body, as long as the status is 200.
+    pub body: Option<&'a [u8]>,
+}
 
-/// How long one attempt to connect may take: a full queue of new connections answers nothing at all.
-const CONNECT: Duration = Duration::from_secs(1);
-
-/// How long one attempt to get an answer may take before the next is made.
-const ATTEMPT: Duration = Duration::from_secs(2);
-
-/// Waits until the subject answers `path` on its first port, and accepts connections on all others.
-pub fn wait(process: &mut Process, ports: &[u16], path: &str, deadline_ns: u64) -> Result<Startup, Failure> {
+/// Waits until the subject answers right on its first port, and accepts connections on all others.
+pub fn wait(
+    process: &mut Process,
+    ports: &[u16],
+    right: RightAnswer<'_>,
+    deadline_ns: u64,
+) -> Result<Startup, Failure> {
     let exec_ns = process.exec_ns;
     let give_up = exec_ns + deadline_ns;
     let addr = SocketAddr::from(([127, 0, 0, 1], ports[0]));
     let mut stream = connect(process, addr, give_up)?;
     // The kernel has completed a handshake: from here on the subject listens.
     let listening_ns = monotonic_ns() - exec_ns;
-    while let Err(why) = attempt(stream, path) {
-        std::thread::sleep(Duration::from_millis(2));
+    while let Err(problem) = attempt(stream, right) {
+        std::thread::sleep(POLL);
         if process.ended().is_some() || monotonic_ns() > give_up {
-            return Err(never(process, &format!("GET {path} never got a right answer ({why})")));
+            return Err(never_right(process, right.path, problem));
         }
         stream = connect(process, addr, give_up)?;
     }
@@ -44,12 +47,19 @@ pub fn wait(process: &mut Process, ports: &[u16], path: &str, deadline_ns: u64) 
     Ok(Startup { listening_ns, first_answer_ns, cpu_ns: process.sampler.group.counters().cpu_ns })
 }
 
-/// One GET; a sentence about what is wrong with its answer, if anything is.
-fn attempt(stream: TcpStream, path: &str) -> Result<(), String> {
-    match client::get(stream, path, ATTEMPT) {
-        Ok(answer) if answer.status == 200 => Ok(()),
-        Ok(answer) => Err(format!("the last had status {}", answer.status)),
-        Err(error) => Err(error.to_string()),
+/// Why an attempt did not show the subject ready.
+enum Problem {
+    Wrong(Answer),
+    NoAnswer(std::io::Error),
+}
+
+fn attempt(stream: TcpStream, right: RightAnswer<'_>) -> Result<(), Problem> {
+    match client::get(stream, right.path, ATTEMPT) {
+        Ok(answer) if answer.status != 200 || right.body.is_some_and(|body| body != answer.body) => {
+            Err(Problem::Wrong(answer))
+        }
+        Ok(_) => Ok(()),
+        Err(error) => Err(Problem::NoAnswer(error)),
     }
 }
 
@@ -69,10 +79,22 @@ fn connect(process: &mut Process, addr: SocketAddr, give_up: u64) -> Result<TcpS
     }
 }
 
+/// A subject that answers, but never right, is not one that never got up.
+fn never_right(process: &mut Process, path: &str, problem: Problem) -> Failure {
+    match problem {
+        Problem::NoAnswer(error) => never(process, &format!("GET {path} was never answered ({error})")),
+        Problem::Wrong(answer) => {
+            let what =
+                format!("GET {path} was never answered right; the last answer was:\n{}", answer.shown());
+            Failure { kind: FailureKind::WrongAnswers, ..never(process, &what) }
+        }
+    }
+}
+
 fn never(process: &mut Process, what: &str) -> Failure {
     let message = match process.ended() {
         Some(status) => format!("it ended with {status}; {what}"),
-        None => format!("{what} before its deadline"),
+        None => format!("by its deadline, {what}"),
     };
     Failure { kind: FailureKind::NeverReady, message }
 }

@@ -44,11 +44,3 @@ pub enum Error {
     #[error("the connection closed before the body was complete")]
     ClosedInBody,
 }
-
-impl Error {
-    /// Whether the peer closed early, as opposed to having sent something malformed.
-    #[must_use]
-    pub fn is_early_close(self) -> bool {
-        matches!(self, Error::ClosedInHead | Error::ClosedInBody)
-    }
-}
