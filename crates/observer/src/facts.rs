@@ -1,5 +1,7 @@
 //! Facts of the machine.
 
+use std::io::Read as _;
+
 use dyno_archive::Facts;
 use dyno_archive::facts::Missing;
 
@@ -141,9 +143,33 @@ fn virtualisation() -> Option<String> {
     Some(name.map_or_else(|| "virtual machine".to_string(), |n| format!("virtual machine ({n})")))
 }
 
+/// Whether the tick samples user and system time, by the kernel's own configuration.
 fn tick_accounting() -> Option<bool> {
-    // Full accounting leaves its mark in the context-tracking of nohz_full CPUs; without it the tick samples.
-    read("/sys/devices/system/cpu/nohz_full").map(|s| matches!(s.trim(), "" | "(null)"))
+    let nohz_full = read("/sys/devices/system/cpu/nohz_full").unwrap_or_default();
+    accounting_of(&kernel_config()?, nohz_full.trim())
+}
+
+fn accounting_of(config: &str, nohz_full: &str) -> Option<bool> {
+    let has = |option: &str| config.lines().any(|l| l.strip_suffix("=y") == Some(option));
+    if has("CONFIG_VIRT_CPU_ACCOUNTING_NATIVE") {
+        Some(false)
+    } else if has("CONFIG_VIRT_CPU_ACCOUNTING_GEN") {
+        // Full accounting is on only for CPUs that were booted without the tick.
+        Some(matches!(nohz_full, "" | "(null)"))
+    } else {
+        has("CONFIG_TICK_CPU_ACCOUNTING").then_some(true)
+    }
+}
+
+/// The configuration that the kernel was built with, where it shows.
+fn kernel_config() -> Option<String> {
+    let mut text = String::new();
+    if let Ok(packed) = std::fs::File::open("/proc/config.gz") {
+        flate2::read::GzDecoder::new(packed).read_to_string(&mut text).ok()?;
+        return Some(text);
+    }
+    let release = read("/proc/sys/kernel/osrelease")?;
+    read(format!("/boot/config-{}", release.trim()))
 }
 
 fn open_files_limit() -> u64 {
@@ -174,6 +200,18 @@ fn hardware_counters() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_way_of_accounting_is_read_from_the_configuration() {
+        assert_eq!(
+            accounting_of("CONFIG_TICK_CPU_ACCOUNTING=y\n# CONFIG_VIRT_CPU_ACCOUNTING_GEN is not set", ""),
+            Some(true)
+        );
+        assert_eq!(accounting_of("CONFIG_VIRT_CPU_ACCOUNTING_GEN=y", "(null)"), Some(true));
+        assert_eq!(accounting_of("CONFIG_VIRT_CPU_ACCOUNTING_GEN=y", "1-3"), Some(false));
+        assert_eq!(accounting_of("CONFIG_VIRT_CPU_ACCOUNTING_NATIVE=y", ""), Some(false));
+        assert_eq!(accounting_of("", ""), None);
+    }
 
     #[test]
     fn the_facts_of_this_machine_are_read() {

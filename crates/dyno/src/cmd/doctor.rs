@@ -45,9 +45,9 @@ fn print_finding(f: &Finding, style: Style) {
         (false, Style::Plain) => "-- ".into(),
         (false, Style::Colour) => "\x1b[33m--\x1b[0m ".into(),
     };
-    println!("  {mark} {:<32} {}", f.what, f.seen);
+    println!("  {mark} {:<40} {}", f.what, f.seen);
     if !f.good {
-        println!("      {:<32} → {}", "", f.mend);
+        println!("     {:<40} → {}", "", f.mend);
     }
 }
 
