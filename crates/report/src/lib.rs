@@ -7,6 +7,7 @@ pub mod csv;
 pub mod format;
 pub mod html;
 pub mod markdown;
+mod overview;
 pub mod text;
 
 use dyno_analysis::Report;

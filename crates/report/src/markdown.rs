@@ -7,6 +7,7 @@ use dyno_analysis::summary::{OverviewRow, Summary};
 
 use crate::answer;
 use crate::format::{bytes, count, micros, number, or_dash, percent};
+use crate::overview;
 
 /// Renders the report.
 #[must_use]
@@ -22,7 +23,7 @@ pub fn render(report: &Report) -> String {
     for caveat in &report.caveats {
         let _ = writeln!(out, "- {}", caveat.message);
     }
-    let _ = writeln!(out, "\n## Overview\n\n{}", overview(&report.overview));
+    let _ = writeln!(out, "\n## Overview\n\n{}", overview_table(&report.overview));
     let _ = writeln!(out, "## Steps\n\n{}", steps(&report.summaries));
     let _ = writeln!(out, "## Start-up and stop\n\n{}", startup(&report.subjects));
     let _ = writeln!(out, "## Checks\n\n{}", checks(&report.subjects));
@@ -40,25 +41,13 @@ fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     line(&head) + &rule + &rows.map(|row| line(&clean(row))).collect::<String>()
 }
 
-fn overview(rows: &[OverviewRow]) -> String {
+fn overview_table(rows: &[OverviewRow]) -> String {
     let cells = |r: &OverviewRow| {
-        vec![
-            format!("{}{}", r.title, if r.control { " (control)" } else { "" }),
-            r.language.clone(),
-            or_dash(r.peak_rps.as_ref().and_then(|p| p.median), number),
-            or_dash(r.peak_rps.as_ref().and_then(dyno_analysis::stats::Repeated::spread), |(a, b)| {
-                format!("{}–{}", number(a), number(b))
-            }),
-            or_dash(r.tie_group, |g| g.to_string()),
-            or_dash(r.response_p50_us, micros),
-            or_dash(r.response_p99_us, micros),
-            or_dash(r.cpu_us_per_request, micros),
-            or_dash(r.memory_peak_bytes, bytes),
-            or_dash(r.startup_ms, |ms| micros(ms * 1e3)),
-            count(r.errors),
-            format!("{}/{}", r.checks_passed, r.checks),
-            r.absent.clone().or(r.limiter_sentence.clone()).unwrap_or_else(|| "–".into()),
-        ]
+        let mut row =
+            vec![format!("{}{}", r.title, if r.control { " (control)" } else { "" }), r.language.clone()];
+        row.extend(overview::cells(r));
+        row.push(r.absent.clone().or(r.limiter_sentence.clone()).unwrap_or_else(|| "–".into()));
+        row
     };
     let reference = rows.first().map_or(0, |r| r.reference_connections);
     let (p50, p99) = (format!("p50 at {reference}"), format!("p99 at {reference}"));

@@ -9,6 +9,7 @@ use dyno_archive::Outcome;
 
 use crate::answer;
 use crate::format::{bytes, count, micros, number, or_dash, percent};
+use crate::overview;
 
 /// Whether to colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +211,7 @@ pub fn report(report: &Report, style: Style) -> String {
         let _ = writeln!(out, "{}", style.bold(&wrap(&sentence, 110, "")));
     }
     out.push('\n');
-    out.push_str(&overview(&report.overview, style));
+    out.push_str(&overview_table(&report.overview, style));
     out.push('\n');
     for caveat in &report.caveats {
         let _ = writeln!(out, "{}", caveat_line(caveat, style));
@@ -249,7 +250,7 @@ fn caveat_line(caveat: &Caveat, style: Style) -> String {
     format!("{mark} {}", wrap(&caveat.message, 108, "  "))
 }
 
-fn overview(rows: &[OverviewRow], style: Style) -> String {
+fn overview_table(rows: &[OverviewRow], style: Style) -> String {
     let reference = rows.first().map_or(0, |r| r.reference_connections);
     let head = [
         "subject".to_string(),
@@ -274,22 +275,10 @@ fn overview_cells(r: &OverviewRow) -> Vec<String> {
     let limiter = r.limiter.and_then(|l| serde_json::to_value(l).ok());
     let limiter = limiter.as_ref().and_then(|v| v.as_str()).unwrap_or("–").replace('_', " ");
     let name = if r.control { format!("{} (control)", r.subject) } else { r.subject.clone() };
-    vec![
-        name,
-        or_dash(r.peak_rps.as_ref().and_then(|p| p.median), number),
-        or_dash(r.peak_rps.as_ref().and_then(dyno_analysis::stats::Repeated::spread), |(a, b)| {
-            format!("{}–{}", number(a), number(b))
-        }),
-        or_dash(r.tie_group, |g| g.to_string()),
-        or_dash(r.response_p50_us, micros),
-        or_dash(r.response_p99_us, micros),
-        or_dash(r.cpu_us_per_request, micros),
-        or_dash(r.memory_peak_bytes, bytes),
-        or_dash(r.startup_ms, |ms| micros(ms * 1e3)),
-        count(r.errors),
-        format!("{}/{}", r.checks_passed, r.checks),
-        r.absent.as_ref().map_or(limiter, |why| why.chars().take(60).collect()),
-    ]
+    let mut row = vec![name];
+    row.extend(overview::cells(r));
+    row.push(r.absent.as_ref().map_or(limiter, |why| why.chars().take(60).collect()));
+    row
 }
 
 /// Columns as wide as their widest cell; the first and the last read from the left, the others from the right.
