@@ -6,7 +6,7 @@ use dyno_analysis::report::{Report, SubjectResult};
 use dyno_analysis::summary::{OverviewRow, Summary};
 
 use crate::answer;
-use crate::format::{bytes, count, micros, number, or_dash, percent};
+use crate::format::{bytes, micros, number, or_dash, percent};
 use crate::overview;
 
 /// Renders the report.
