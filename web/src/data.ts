@@ -46,12 +46,12 @@ export interface Trial {
   step: { index: number; connections: number; rate: number | null; pipeline: number };
   valid: boolean;
   caveats: Caveat[];
+  error_share: number;
   load: {
     throughput_rps: number;
     response_time_us: Percentiles & { p75: number | null; p95: number | null; p99_9: number | null; max: number | null };
     spectrum_us: [number, number][];
     intervals: Interval[];
-    exchanges: { started: number; failed: number };
   };
   server: {
     window_s: number;

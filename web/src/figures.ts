@@ -178,7 +178,7 @@ const errors: Figure = {
   logY: false,
   option: (report, choice) =>
     overSteps(report, choice, "share of requests", percent, (s) => s.error_share,
-      (t) => t.load.exchanges.failed / Math.max(1, t.load.exchanges.started)),
+      (t) => t.error_share),
 };
 
 const response: Figure = {

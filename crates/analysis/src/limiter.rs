@@ -64,7 +64,8 @@ fn verdict(resource: Resource, confidence: Confidence, sentence: String, evidenc
 }
 
 fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
-    let failed = load.caveats.iter().find(|c| matches!(c.code, "subject_failed" | "no_answers"))?;
+    let of = |code: &str| load.caveats.iter().find(|c| c.code == code);
+    let failed = of("subject_failed").or_else(|| of("no_answers"))?;
     verdict(Resource::Failure, Confidence::High, failed.message.clone(), failed.evidence.clone())
 }
 

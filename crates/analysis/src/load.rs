@@ -398,11 +398,11 @@ fn interval_result(interval: &Interval) -> IntervalResult {
 fn caveats(result: &LoadResult, record: &TrialRecord) -> Vec<Caveat> {
     let mut all: Vec<Caveat> = [
         books(record),
+        subject_failed(record),
         littles_law(result),
         generator_busy(result),
         wrong_answers(result),
         no_answers(result),
-        subject_failed(record),
         checks_failed(record),
         errors(result),
         unanswered(result),

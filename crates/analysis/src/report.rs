@@ -133,6 +133,8 @@ pub struct TrialResult {
     pub step: StepResult,
     pub valid: bool,
     pub caveats: Vec<Caveat>,
+    /// Failed or wrongly answered, of those started: 0 to 1.
+    pub error_share: f64,
     pub load: LoadResult,
     pub server: ServerUse,
     pub limiter: Limiter,
@@ -249,10 +251,16 @@ fn trial(plan: &Plan, facts: &Facts, start: Option<&StartRecord>, record: &Trial
         },
         valid,
         caveats,
+        error_share: error_share(&load),
         limiter: limiter(&load, &server),
         load,
         server,
     }
+}
+
+fn error_share(load: &LoadResult) -> f64 {
+    let bad = load.exchanges.failed + summary::wrong_answers(load);
+    bad as f64 / load.exchanges.started.max(1) as f64
 }
 
 /// A busy generator makes a step worthless only as long as the server may have had room. A server that used all of

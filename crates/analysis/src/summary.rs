@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::caveat::{Caveat, Severity};
 use crate::limiter::Resource;
+use crate::load::LoadResult;
 use crate::report::{SubjectResult, Table, TrialResult};
 use crate::stats::{Repeated, tie_groups};
 
@@ -131,7 +132,7 @@ fn summary(subject: &str, trials: &[&TrialResult]) -> Summary {
         memory_mb_s_per_request: over(&|t| t.server.memory_mb_s_per_request),
         context_switches_per_request: over(&|t| t.server.per_request.context_switches),
         // Errors count in every trial: they are often why one is not valid.
-        error_share: Repeated::new(trials.iter().map(|t| error_share(t)).collect()),
+        error_share: Repeated::new(trials.iter().map(|t| t.error_share).collect()),
         limiter: leading.limiter.resource,
         limiter_sentence: leading.limiter.sentence.clone(),
     }
@@ -142,13 +143,9 @@ fn memory(trial: &TrialResult) -> Option<f64> {
     trial.server.memory_anon_bytes.or(trial.server.rss_bytes).map(|bytes| bytes as f64)
 }
 
-fn error_share(trial: &TrialResult) -> f64 {
-    let e = &trial.load.exchanges;
-    (e.failed + wrong_answers(trial)) as f64 / e.started.max(1) as f64
-}
-
-fn wrong_answers(trial: &TrialResult) -> u64 {
-    ["unexpected_status", "unexpected_body"].iter().filter_map(|k| trial.load.outcomes.get(*k)).sum()
+/// Complete answers that were not what was expected.
+pub(crate) fn wrong_answers(load: &LoadResult) -> u64 {
+    ["unexpected_status", "unexpected_body"].iter().filter_map(|k| load.outcomes.get(*k)).sum()
 }
 
 fn leading_limiter<'a>(trials: &[&'a TrialResult]) -> &'a TrialResult {
@@ -229,16 +226,17 @@ fn overview_row(
         memory_peak_bytes: of_subject().filter_map(memory).reduce(f64::max),
         startup_ms: subject.startup_ms.first_answer.median,
         errors: of_subject()
-            .map(|t| t.load.exchanges.failed + t.load.exchanges.dropped + wrong_answers(t))
+            .map(|t| t.load.exchanges.failed + t.load.exchanges.dropped + wrong_answers(&t.load))
             .sum(),
         checks_passed: subject.checks.iter().filter(|c| c.ok).count(),
         checks: subject.checks.len(),
         limiter: peak_or_reference.map(|s| s.limiter),
         limiter_sentence: peak_or_reference.map(|s| s.limiter_sentence.clone()),
-        absent: absent(subject, own.is_empty()),
+        absent: absent(subject, best.is_none()),
     }
 }
 
+/// Why a subject has no valid numbers, or not all of them.
 fn absent(subject: &SubjectResult, no_numbers: bool) -> Option<String> {
     if let Some(why) = &subject.skipped {
         return Some(format!("skipped: {why}"));
