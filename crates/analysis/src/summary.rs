@@ -37,6 +37,18 @@ pub struct Summary {
     /// What limited most of the repeats.
     pub limiter: Resource,
     pub limiter_sentence: String,
+    /// Warnings, and reasons to refuse, that any of the repeats has.
+    pub caveats: Vec<StepCaveat>,
+}
+
+/// A caveat that touches a step, with the repeats it touches.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct StepCaveat {
+    pub code: &'static str,
+    pub severity: Severity,
+    pub repeats: usize,
+    /// As it stands at the first of them.
+    pub message: String,
 }
 
 /// One subject in the overview.
@@ -67,6 +79,8 @@ pub struct OverviewRow {
     pub checks: usize,
     pub limiter: Option<Resource>,
     pub limiter_sentence: Option<String>,
+    /// What touches the step of the peak, or the reference step if there is no peak.
+    pub caveats: Vec<StepCaveat>,
     /// Why there are no numbers.
     pub absent: Option<String>,
 }
@@ -135,7 +149,28 @@ fn summary(subject: &str, trials: &[&TrialResult]) -> Summary {
         error_share: Repeated::new(trials.iter().map(|t| t.error_share).collect()),
         limiter: leading.limiter.resource,
         limiter_sentence: leading.limiter.sentence.clone(),
+        caveats: step_caveats(trials),
     }
+}
+
+fn step_caveats(trials: &[&TrialResult]) -> Vec<StepCaveat> {
+    let mut all: Vec<StepCaveat> = Vec::new();
+    for caveat in trials.iter().flat_map(|t| &t.caveats).filter(|c| c.severity > Severity::Info) {
+        match all.iter_mut().find(|c| c.code == caveat.code) {
+            Some(known) => {
+                known.repeats += 1;
+                known.severity = known.severity.max(caveat.severity);
+            }
+            None => all.push(StepCaveat {
+                code: caveat.code,
+                severity: caveat.severity,
+                repeats: 1,
+                message: caveat.message.clone(),
+            }),
+        }
+    }
+    all.sort_by_key(|c| std::cmp::Reverse(c.severity));
+    all
 }
 
 /// Anonymous memory, or resident memory where that is all there is.
@@ -232,6 +267,7 @@ fn overview_row(
         checks: subject.checks.len(),
         limiter: peak_or_reference.map(|s| s.limiter),
         limiter_sentence: peak_or_reference.map(|s| s.limiter_sentence.clone()),
+        caveats: peak_or_reference.map(|s| s.caveats.clone()).unwrap_or_default(),
         absent: absent(subject, best.is_none()),
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Every file is written beside its place and renamed into it, so that a crash leaves whole files or none.
 
+#![allow(clippy::disallowed_methods)] // The one place of this crate that touches files.
+
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -42,9 +44,9 @@ pub struct Run {
 /// Why a run cannot be read.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    #[error("{path}: {source}")]
+    #[error("{path}")]
     Io { path: PathBuf, source: io::Error },
-    #[error("{path} is not a part of a run: {source}")]
+    #[error("{path} is not a part of a run that this dyno can read")]
     Format { path: PathBuf, source: serde_json::Error },
     #[error("{path} has the format {found:?}; this dyno reads {SCHEMA:?}")]
     Version { path: PathBuf, found: String },

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use dyno_analysis::report::{Report, SubjectResult, TrialResult};
 use dyno_analysis::stats::Repeated;
-use dyno_analysis::summary::{OverviewRow, Summary};
+use dyno_analysis::summary::{OverviewRow, StepCaveat, Summary};
 use dyno_analysis::{Caveat, Severity};
 
 use crate::answer;
@@ -291,7 +291,31 @@ fn peak_cell(r: &OverviewRow) -> Cell {
     cell
 }
 
+/// Caveats as marks beside a number: each leads to what it means, and tells its evidence on hover.
+fn marks(caveats: &[StepCaveat]) -> String {
+    caveats
+        .iter()
+        .map(|c| {
+            format!(
+                "<a class=\"mark {}\" href=\"#caveat-{}\" title=\"{}\">{}</a> ",
+                severity(c.severity),
+                c.code,
+                escape(&c.message),
+                c.code.replace('_', " ")
+            )
+        })
+        .collect()
+}
+
 fn limited(r: &OverviewRow) -> Cell {
+    let mut cell = limiter_cell(r);
+    if !r.caveats.is_empty() {
+        let _ = write!(cell.html, "<small>{}</small>", marks(&r.caveats));
+    }
+    cell
+}
+
+fn limiter_cell(r: &OverviewRow) -> Cell {
     match (&r.absent, r.limiter) {
         (Some(why), _) => {
             Cell { html: format!("<span class=\"bad\">{}</span>", escape(why)), ..Cell::default() }
@@ -362,6 +386,7 @@ fn under_load(report: &Report) -> String {
             ("#Requests/s", &|s| value(s.throughput_rps.median, number)),
             ("#Each repeat", &|s| repeats_of(&s.throughput_rps, number)),
             ("Valid", &valid),
+            ("Caveats", &|s| Cell { html: marks(&s.caveats), ..Cell::default() }),
             ("Limited by", &|s| text(&s.limiter_sentence)),
         ],
     );

@@ -86,6 +86,7 @@ fn steps(summaries: &[Summary]) -> String {
             or_dash(s.memory_mb_s_per_request.median, |m| format!("{} kB·s", number(m * 1e3))),
             or_dash(s.error_share.median, percent),
             format!("{} of {}", s.trials - s.invalid, s.trials),
+            s.caveats.iter().map(|c| c.code.replace('_', " ")).collect::<Vec<_>>().join(", "),
             s.limiter_sentence.clone(),
         ]
     };
@@ -104,6 +105,7 @@ fn steps(summaries: &[Summary]) -> String {
         "Memory·time per request",
         "Errors",
         "Valid",
+        "Caveats",
         "Limited by",
     ];
     table(&head, summaries.iter().map(cells))
