@@ -21,6 +21,7 @@ import type {
 } from "echarts/components";
 import * as echarts from "echarts/core";
 import type { ComposeOption, EChartsType } from "echarts/core";
+import { LabelLayout } from "echarts/features";
 import { SVGRenderer } from "echarts/renderers";
 
 echarts.use([
@@ -28,6 +29,8 @@ echarts.use([
   GridComponent, TooltipComponent, LegendPlainComponent,
   DataZoomInsideComponent, DataZoomSliderComponent,
   MarkLineComponent, MarkAreaComponent, AriaComponent,
+  // Keeps the names at the ends of lines apart.
+  LabelLayout,
   SVGRenderer,
 ]);
 

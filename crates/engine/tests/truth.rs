@@ -218,6 +218,24 @@ fn nobody_listening_is_refusals_and_nothing_else() {
     assert!((40..80).contains(&outcomes.total()), "{}", outcomes.total());
 }
 
+/// Found by the property below: a request flushed twice at one instant, its first part cut, must not be overtaken.
+#[test]
+fn requests_of_one_connection_arrive_in_order_however_they_are_cut() {
+    let mut world = World::new(
+        2_659_889_940_336_871_234,
+        Model::new(Service::Exponential { mean_ns: 3324e3 }, Queue::Single),
+    );
+    world.server.pauses.push(Pause { at_ns: 400 * MS, for_ns: 300 * MS });
+    world.server.faults = Fault::ALL.map(|f| (f, 0.0)).to_vec();
+    world.net = Net { delay_ns: 20_000, cut: 0.899_773_742_345_568_6, refuse: 0.0 };
+    world.thefts.push(Theft { at_ns: 600 * MS, for_ns: 30 * MS, when: When::Working });
+    let mut config = config(13, Arrivals::Constant { rate: 730.665_430_812_300_2 }, 1);
+    config.pipeline = 8;
+    config.timeout_ns = 150 * MS;
+    let played = sim::play(world, config);
+    assert!(played.report.books.balance());
+}
+
 /// The clean run has the same counts whatever the seed cuts into pieces.
 #[test]
 fn faults_are_counted_exactly_as_they_were_made() {

@@ -126,6 +126,8 @@ struct Conn {
     peer: Peer,
     /// Deliveries to the generator keep their order even if cut.
     last_arrival: u64,
+    /// And so do those to the server, over several flushes at one instant too.
+    last_departure: u64,
     tcp: TcpCounters,
 }
 
@@ -291,6 +293,7 @@ impl Driver for SimDriver {
             out: Vec::new(),
             peer: Peer::default(),
             last_arrival: 0,
+            last_departure: 0,
             tcp: TcpCounters::default(),
         };
         self.conns.insert(conn, connection);
@@ -321,8 +324,10 @@ impl Driver for SimDriver {
             let bytes = std::mem::take(&mut connection.out);
             connection.tcp.segments_out += 1;
             handed(conn, Instant(self.now));
-            let arrives = self.now + self.world.net.delay_ns;
-            for (at, part) in (arrives..).zip(self.cut(bytes)) {
+            let arrives = (self.now + self.world.net.delay_ns).max(connection.last_departure + 1);
+            let parts = self.cut(bytes);
+            self.conns.get_mut(&conn).expect("was there above").last_departure = arrives + parts.len() as u64;
+            for (at, part) in (arrives..).zip(parts) {
                 self.at(at, Event::AtServer { conn, generation, bytes: part });
             }
         }
