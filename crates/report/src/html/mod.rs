@@ -1,6 +1,8 @@
 //! `report.html`: one self-contained page. What can be read is rendered here; the viewer (`web/`) draws the charts
 //! from the same JSON, and without it the page still reads and prints.
 
+mod table;
+
 use std::fmt::Write as _;
 
 use dyno_analysis::report::{Report, SubjectResult, TrialResult};
@@ -8,11 +10,12 @@ use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::{OverviewRow, StepCaveat, Summary};
 use dyno_analysis::{Caveat, Severity};
 
+use self::table::{Cell, escape, table, text, value};
 use crate::answer;
 use crate::format::{bytes, count, micros, number, or_dash, percent};
 
-const VIEWER_JS: &str = include_str!("../viewer/viewer.js");
-const VIEWER_CSS: &str = include_str!("../viewer/viewer.css");
+const VIEWER_JS: &str = include_str!("../../viewer/viewer.js");
+const VIEWER_CSS: &str = include_str!("../../viewer/viewer.css");
 
 /// Renders the page.
 #[must_use]
@@ -49,20 +52,6 @@ pub fn page(report: &Report, css: &str, js: &str) -> String {
          <script>{js}</script>\n</body>\n</html>\n",
         title = escape(&title)
     )
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            _ => out.push(c),
-        }
-    }
-    out
 }
 
 fn section(id: &str, title: &str, body: &str) -> String {
@@ -131,60 +120,6 @@ const fn severity(severity: Severity) -> &'static str {
         Severity::Info => "info",
         Severity::Warning => "warning",
         Severity::Invalid => "invalid",
-    }
-}
-
-/// A table; cells are HTML already. Columns whose name begins with `#` hold numbers.
-fn table(class: &str, head: &[&str], rows: &[Vec<Cell>]) -> String {
-    let columns: String = head
-        .iter()
-        .map(|name| match name.strip_prefix('#') {
-            Some(name) => format!("<th scope=\"col\" class=\"n\">{name}</th>"),
-            None => format!("<th scope=\"col\">{name}</th>"),
-        })
-        .collect();
-    let mut out =
-        format!("<div class=\"scroll\"><table class=\"{class}\"><thead><tr>{columns}</tr></thead><tbody>\n");
-    for row in rows {
-        out.push_str("<tr>");
-        for (cell, name) in row.iter().zip(head) {
-            let class = if name.starts_with('#') { " class=\"n\"" } else { "" };
-            let key = cell.key.map_or(String::new(), |k| format!(" data-key=\"{k}\""));
-            let hint = cell.hint.as_ref().map_or(String::new(), |h| format!(" title=\"{}\"", escape(h)));
-            let bar = cell.bar.map_or(String::new(), |b| format!(" style=\"--bar:{:.1}%\"", b * 100.0));
-            let _ = write!(out, "<td{class}{key}{hint}{bar}>{}</td>", cell.html);
-        }
-        out.push_str("</tr>\n");
-    }
-    out + "</tbody></table></div>\n"
-}
-
-/// A cell: what is shown, what it sorts by, a hint on hover, and a bar for the eye (0 to 1).
-#[derive(Default)]
-struct Cell {
-    html: String,
-    key: Option<f64>,
-    hint: Option<String>,
-    bar: Option<f64>,
-}
-
-fn text(text: impl AsRef<str>) -> Cell {
-    Cell { html: escape(text.as_ref()), ..Cell::default() }
-}
-
-fn value(value: Option<f64>, show: impl FnOnce(f64) -> String) -> Cell {
-    Cell { html: or_dash(value, show), key: value, ..Cell::default() }
-}
-
-impl Cell {
-    fn with_bar(mut self, of: f64) -> Cell {
-        self.bar = self.key.filter(|_| of > 0.0).map(|k| (k / of).clamp(0.0, 1.0));
-        self
-    }
-
-    fn with_hint(mut self, hint: Option<String>) -> Cell {
-        self.hint = hint;
-        self
     }
 }
 
@@ -884,11 +819,6 @@ fn glossary() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_is_escaped() {
-        assert_eq!(escape("<a href=\"x\">&"), "&lt;a href=&quot;x&quot;&gt;&amp;");
-    }
 
     #[test]
     fn the_viewer_can_stand_inside_the_page() {
