@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dyno_archive::interval::ExchangeTimes;
 use dyno_archive::outcome::{Outcome, Outcomes};
-use dyno_archive::plan::{Arrivals, Step};
+use dyno_archive::plan::{Arrivals, Load, Step, Workload};
 use dyno_archive::trial::{Connections, TcpCounters};
 use dyno_archive::{Interval, Phase, Times, TrialRecord};
 use schemars::JsonSchema;
@@ -52,19 +52,38 @@ pub struct Config {
 }
 
 impl Config {
-    /// Fills in what a step decides.
+    /// What a plan asks of one step.
     #[must_use]
-    pub fn with_step(mut self, step: &Step) -> Config {
-        self.connections = step.connections;
-        self.streams = step.streams;
-        self.pipeline = step.pipeline;
-        self.rate = step.arrivals.rate();
-        (self.model, self.arrival) = match step.arrivals {
+    pub fn new(workload: &Workload, load: &Load, step: &Step, seed: u64) -> Config {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let (model, arrival) = match step.arrivals {
             Arrivals::Closed => ("closed", None),
             Arrivals::Constant { .. } => ("open", Some("constant")),
             Arrivals::Poisson { .. } => ("open", Some("poisson")),
         };
-        self
+        Config {
+            url: workload.path.clone(),
+            method: workload.method.clone(),
+            protocol: workload.protocol.clone(),
+            driver: load.driver.clone(),
+            threads: load.threads,
+            connections: step.connections,
+            streams: step.streams,
+            pipeline: step.pipeline,
+            model,
+            arrival,
+            rate: step.arrivals.rate(),
+            requests: None,
+            requests_per_connection: load.requests_per_connection,
+            warmup_s: seconds(load.warmup_ns),
+            duration_s: Some(seconds(load.duration_ns)),
+            interval_s: seconds(load.interval_ns),
+            timeout_s: seconds(load.timeout_ns),
+            connect_timeout_s: seconds(load.connect_timeout_ns),
+            expect_status: workload.expect_status,
+            expect_body_bytes: workload.expect_body.as_ref().map(String::len),
+            seed,
+        }
     }
 }
 

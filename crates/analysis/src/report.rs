@@ -184,43 +184,13 @@ pub fn report(run: &Run) -> Report {
     }
 }
 
-/// What was asked of a trial.
-fn config(plan: &Plan, trial: &plan::Trial, seed: u64) -> load::Config {
-    let workload = &plan.workloads[trial.workload];
-    let l = &plan.load;
-    let seconds = |ns: u64| ns as f64 / 1e9;
-    load::Config {
-        url: workload.path.clone(),
-        method: workload.method.clone(),
-        protocol: workload.protocol.clone(),
-        driver: l.driver.clone(),
-        threads: l.threads,
-        connections: 0,
-        streams: 1,
-        pipeline: 1,
-        model: "closed",
-        arrival: None,
-        rate: None,
-        requests: None,
-        requests_per_connection: l.requests_per_connection,
-        warmup_s: seconds(l.warmup_ns),
-        duration_s: Some(seconds(l.duration_ns)),
-        interval_s: seconds(l.interval_ns),
-        timeout_s: seconds(l.timeout_ns),
-        connect_timeout_s: seconds(l.connect_timeout_ns),
-        expect_status: workload.expect_status,
-        expect_body_bytes: workload.expect_body.as_ref().map(String::len),
-        seed,
-    }
-    .with_step(&l.steps[trial.step])
-}
-
 fn trial(plan: &Plan, facts: &Facts, start: Option<&StartRecord>, record: &TrialRecord) -> TrialResult {
     let planned = plan.trials[record.trial];
     let launch = plan.launches[planned.launch];
     let subject = &plan.subjects[launch.subject];
     let step = plan.load.steps[planned.step];
-    let mut load = load::result(record, config(plan, &planned, plan.seed));
+    let asked = load::Config::new(&plan.workloads[planned.workload], &plan.load, &step, plan.seed);
+    let mut load = load::result(record, asked);
     let server = server::server_use(record, allowed_cpus(plan, start));
     weigh_generator(&mut load, &server, subject.control);
     let mut caveats = load.caveats.clone();
@@ -344,17 +314,10 @@ fn failures(
         failure: Failure { kind: FailureKind::BuildFailed, message: why.clone() },
         log_tail: None,
     });
-    let made_good = |s: &StartRecord| {
-        let interrupted = s.failure.as_ref().is_some_and(|f| f.kind == FailureKind::Interrupted);
-        interrupted && starts.iter().any(|later| later.launch == s.launch && later.start > s.start)
-    };
     let of_start = |s: &&StartRecord| {
-        if made_good(s) {
-            return None;
-        }
         Some(SubjectFailure {
             repeat: launches[s.launch].block + 1,
-            failure: s.failure.clone()?,
+            failure: s.failure.clone().filter(|f| f.kind != FailureKind::Interrupted)?,
             log_tail: s.log_tail.clone(),
         })
     };

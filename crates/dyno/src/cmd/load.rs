@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use dyno_analysis::load::{self as analysis, Config};
 use dyno_analysis::{LoadResult, Severity};
-use dyno_archive::plan::{Arrivals, Step, Workload};
+use dyno_archive::plan::{Arrivals, Load, Step, Workload};
 use dyno_archive::{Interval, Outcome, Phase, Sample};
 use dyno_driver::Kind;
 use dyno_engine::{Window, limits};
@@ -192,31 +192,25 @@ fn spec(args: &LoadArgs, url: &Url, workload: &Workload, driver: Kind) -> anyhow
 }
 
 fn config(args: &LoadArgs, spec: &Spec, workload: &Workload) -> Config {
-    let seconds = |ns: u64| ns as f64 / 1e9;
+    let load = Load {
+        warmup_ns: spec.window.warmup_ns,
+        duration_ns: spec.window.duration_ns.unwrap_or(0),
+        interval_ns: spec.window.interval_ns,
+        timeout_ns: spec.timeout_ns,
+        connect_timeout_ns: spec.connect_timeout_ns,
+        requests_per_connection: spec.requests_per_connection,
+        threads: spec.threads,
+        driver: spec.driver.name().into(),
+        steps: vec![spec.step],
+    };
+    let asked = Config::new(workload, &load, &spec.step, spec.seed);
     Config {
         url: args.url.clone(),
-        method: workload.method.clone(),
-        protocol: workload.protocol.clone(),
-        driver: spec.driver.name().into(),
-        threads: args.threads,
-        connections: 0,
-        streams: 1,
-        pipeline: 1,
-        model: "closed",
-        arrival: None,
-        rate: None,
-        requests: args.requests,
-        requests_per_connection: args.requests_per_connection,
-        warmup_s: seconds(args.warmup.0),
-        duration_s: spec.window.duration_ns.map(seconds),
-        interval_s: seconds(INTERVAL_NS),
-        timeout_s: seconds(args.timeout.0),
-        connect_timeout_s: seconds(args.connect_timeout.0),
-        expect_status: args.expect_status,
-        expect_body_bytes: args.expect_body.as_ref().map(String::len),
-        seed: args.seed,
+        requests: spec.total,
+        // With only a number of requests asked for, no duration was.
+        duration_s: asked.duration_s.filter(|_| spec.window.duration_ns.is_some()),
+        ..asked
     }
-    .with_step(&spec.step)
 }
 
 /// A load of somebody else's server knows nothing of what that server used, and says so.

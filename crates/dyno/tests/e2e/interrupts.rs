@@ -51,6 +51,10 @@ fn one_ctrl_c_keeps_what_is_finished_and_the_run_can_be_resumed() {
     assert!((1..80).contains(&before), "{before} trials");
     let report = place.report();
     assert_eq!(report["run"]["trials_done"].as_u64().unwrap() as usize, before);
+    // That the user ended the run is no failure of a server.
+    for subject in report["subjects"].as_array().unwrap() {
+        assert_eq!(subject["failures"].as_array().unwrap().len(), 0, "{}", subject["failures"]);
+    }
 
     let run = place.run_folder().unwrap();
     let child = {
