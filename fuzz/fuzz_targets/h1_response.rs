@@ -2,7 +2,7 @@
 #![no_main]
 
 use dyno_wire::h1::Error;
-use dyno_wire::h1::response::{Asked, Event, Reader};
+use dyno_wire::h1::response::{Asked, Event, Memo, Reader};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Debug, PartialEq)]
@@ -14,12 +14,12 @@ enum Seen {
     Eof(bool),
 }
 
-fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, asked: Asked) -> Vec<Seen> {
+fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, asked: Asked, memo: &mut Memo) -> Vec<Seen> {
     let mut reader = Reader::new();
     let mut seen = Vec::new();
     for mut rest in pieces {
         loop {
-            let (used, event) = match reader.next(rest, asked) {
+            let (used, event) = match reader.next_with(rest, asked, memo) {
                 Ok(found) => found,
                 Err(error) => {
                     seen.push(Seen::Error(error));
@@ -46,7 +46,9 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, asked: Asked) -> Vec<Seen> {
 fuzz_target!(|input: (bool, u8, &[u8])| {
     let (head, size, bytes) = input;
     let asked = if head { Asked::Head } else { Asked::Other };
-    let whole = read(std::iter::once(bytes), asked);
-    assert_eq!(whole, read(bytes.chunks(usize::from(size).max(1)), asked));
-    assert_eq!(whole, read(bytes.chunks(1), asked));
+    let mut memo = Memo::new();
+    let whole = read(std::iter::once(bytes), asked, &mut memo);
+    assert_eq!(whole, read(bytes.chunks(usize::from(size).max(1)), asked, &mut memo));
+    assert_eq!(whole, read(bytes.chunks(1), asked, &mut Memo::new()));
+    assert_eq!(whole, read(std::iter::once(bytes), asked, &mut memo));
 });

@@ -1,7 +1,7 @@
 //! Responses, read whole and in every way of cutting them.
 
 use dyno_wire::h1::Error;
-use dyno_wire::h1::response::{Asked, Closed, End, Event, Reader};
+use dyno_wire::h1::response::{Asked, Closed, End, Event, Memo, Reader};
 use proptest::prelude::*;
 
 /// What a reader saw, in a form that does not depend on how the bytes were cut.
@@ -15,13 +15,22 @@ enum Seen {
     Closed(Closed),
 }
 
+/// Reads twice: what is remembered of heads must not change what is seen of them.
 fn read(pieces: &[&[u8]], asked: Asked, close: bool) -> Vec<Seen> {
+    let mut memo = Memo::new();
+    let first = read_with(pieces, asked, close, &mut memo);
+    let again = read_with(pieces, asked, close, &mut memo);
+    assert_eq!(first, again, "a remembered head is read differently");
+    first
+}
+
+fn read_with(pieces: &[&[u8]], asked: Asked, close: bool, memo: &mut Memo) -> Vec<Seen> {
     let mut reader = Reader::new();
     let mut seen = Vec::new();
     for piece in pieces {
         let mut rest = *piece;
         loop {
-            match reader.next(rest, asked) {
+            match reader.next_with(rest, asked, memo) {
                 Ok((used, event)) => {
                     rest = &rest[used..];
                     match event {
