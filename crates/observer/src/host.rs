@@ -24,6 +24,15 @@ fn parse(stat: &str, tick_ns: u64) -> Option<HostUse> {
     })
 }
 
+/// How many local ports a connection from one address may use, as the kernel is set up.
+#[must_use]
+pub fn local_ports() -> Option<u64> {
+    let text = read("/proc/sys/net/ipv4/ip_local_port_range")?;
+    let mut edges = text.split_ascii_whitespace().map_while(|n| n.parse::<u64>().ok());
+    let (first, last) = (edges.next()?, edges.next()?);
+    last.checked_sub(first).map(|between| between + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@
 
 pub mod cgroup;
 pub mod facts;
-mod host;
+pub mod host;
 pub mod proc;
 mod sampler;
 
