@@ -7,7 +7,9 @@ use arbitrary::Arbitrary;
 use dyno_archive::plan::Arrivals;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Net, Pause, Queue, Service, World};
-use dyno_engine::{Config, Expect, Instant, Request, Schedule, Stop, Window};
+use dyno_engine::{
+    Config, Draws, Expect, Instant, Policy, Request, Schedule, Spin, Stop, Traffic, Window,
+};
 use dyno_wire::h1::response::Asked;
 use libfuzzer_sys::fuzz_target;
 
@@ -28,6 +30,8 @@ struct Input {
     pause_ms: u8,
     timeout_ms: u8,
     warmup_ms: u8,
+    first_byte_ms: Option<u8>,
+    ramp_ms: Option<u8>,
     stop_after: Option<u8>,
 }
 
@@ -53,13 +57,25 @@ fuzz_target!(|input: Input| {
     let config = Config {
         connections: u32::from(input.connections % 16) + 1,
         pipeline: u32::from(input.pipeline % 8) + 1,
-        schedule: Schedule::new(arrivals, input.seed, Stripe { worker: 0, of: 1 }),
+        schedule: Schedule::new(&arrivals, &Arc::from([]), input.seed, Stripe { worker: 0, of: 1 }),
         total: input.total.map(u64::from),
-        request: Request { bytes: Arc::from(&b"GET / HTTP/1.1\r\nHost: f\r\n\r\n"[..]), asked: Asked::Other },
-        expect: Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])) },
-        timeout_ns: (u64::from(input.timeout_ms) + 10) * MS,
-        connect_timeout_ns: 50 * MS,
-        requests_per_connection: input.per_connection.map(|n| u64::from(n) + 1),
+        traffic: Arc::new(Traffic::one(Request::fixed(
+            b"GET / HTTP/1.1\r\nHost: f\r\n\r\n",
+            Asked::Other,
+            Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])), ..Expect::default() },
+        ))),
+        draws: Draws::new(1, 0, 1),
+        check_one_in: 1,
+        worker: 0,
+        tls: None,
+        spin: Spin::Near,
+        policy: Policy {
+            timeout_ns: (u64::from(input.timeout_ms) + 10) * MS,
+            first_byte_timeout_ns: input.first_byte_ms.map(|ms| (u64::from(ms) + 1) * MS),
+            connect_timeout_ns: 50 * MS,
+            requests_per_connection: input.per_connection.map(|n| u64::from(n) + 1),
+            ramp_ns: input.ramp_ms.map(|ms| u64::from(ms) * MS / 4),
+        },
         window: Window {
             warmup_ns: u64::from(input.warmup_ms) * MS / 8,
             duration_ns: Some(60 * MS),

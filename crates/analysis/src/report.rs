@@ -188,8 +188,8 @@ fn trial(plan: &Plan, facts: &Facts, start: Option<&StartRecord>, record: &Trial
     let planned = plan.trials[record.trial];
     let launch = plan.launches[planned.launch];
     let subject = &plan.subjects[launch.subject];
-    let step = plan.load.steps[planned.step];
-    let asked = load::Config::new(&plan.workloads[planned.workload], &plan.load, &step, plan.seed);
+    let step = &plan.load.steps[planned.step];
+    let asked = load::Config::new(&plan.workloads[planned.workload], &plan.load, step, plan.seed);
     let mut load = load::result(record, asked);
     let server = server::server_use(record, allowed_cpus(plan, start));
     weigh_generator(&mut load, &server, subject.control);

@@ -180,7 +180,10 @@ fn memory(trial: &TrialResult) -> Option<f64> {
 
 /// Complete answers that were not what was expected.
 pub(crate) fn wrong_answers(load: &LoadResult) -> u64 {
-    ["unexpected_status", "unexpected_body"].iter().filter_map(|k| load.outcomes.get(*k)).sum()
+    ["unexpected_status", "unexpected_header", "unexpected_body"]
+        .iter()
+        .filter_map(|k| load.outcomes.get(*k))
+        .sum()
 }
 
 fn leading_limiter<'a>(trials: &[&'a TrialResult]) -> &'a TrialResult {

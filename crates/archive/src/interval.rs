@@ -1,5 +1,7 @@
 //! What the generator recorded, interval by interval.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +40,38 @@ impl ExchangeTimes {
     }
 }
 
+/// What became of the requests of one name, when a load mixes several.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RequestShare {
+    pub outcomes: Outcomes,
+    pub response: Times,
+    pub service: Times,
+}
+
+impl RequestShare {
+    fn add(&mut self, other: &RequestShare) {
+        self.outcomes.add(&other.outcomes);
+        self.response.add(&other.response);
+        self.service.add(&other.service);
+    }
+}
+
+/// What one worker thread used in an interval, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerUse {
+    /// CPU time, spinning included.
+    pub run_ns: u64,
+    /// Time in which it had nothing to do and polled instead of sleeping, so as not to wake late.
+    pub spun_ns: u64,
+}
+
+impl WorkerUse {
+    fn add(&mut self, other: &WorkerUse) {
+        self.run_ns += other.run_ns;
+        self.spun_ns += other.spun_ns;
+    }
+}
+
 /// What one worker, or all of them merged, saw between two instants.
 ///
 /// An exchange belongs to the phase in which it was *intended* and to the interval in which it *ended*. The times
@@ -67,6 +101,27 @@ pub struct Interval {
     pub loop_lag: Times,
     /// How much later than asked each timed sleep ended.
     pub wake_lag: Times,
+    /// Gaps between intended times of requests that followed each other on one worker. Open loop only.
+    #[serde(default)]
+    pub intended_gap: Times,
+    /// Gaps between the hand-overs of those requests.
+    #[serde(default)]
+    pub send_gap: Times,
+    /// The kernel's receive stamp of an answer's last byte − intended; only where such stamps were asked for.
+    #[serde(default)]
+    pub kernel_response: Times,
+    /// By request name, in the order of the workload's requests; empty if there is only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_request: Vec<RequestShare>,
+    /// Answers whose every expectation was checked; the others were checked for status and exact body.
+    #[serde(default)]
+    pub checked: u64,
+    /// Connections that were up at the interval's end.
+    #[serde(default)]
+    pub connections_open: u64,
+    /// By number of the worker thread.
+    #[serde(default)]
+    pub workers: BTreeMap<u32, WorkerUse>,
 }
 
 impl Interval {
@@ -89,6 +144,13 @@ impl Interval {
             tls_handshake: Times::new(),
             loop_lag: Times::new(),
             wake_lag: Times::new(),
+            intended_gap: Times::new(),
+            send_gap: Times::new(),
+            kernel_response: Times::new(),
+            by_request: Vec::new(),
+            checked: 0,
+            connections_open: 0,
+            workers: BTreeMap::new(),
         }
     }
 
@@ -97,6 +159,19 @@ impl Interval {
     pub fn merge(&mut self, other: &Interval) {
         assert_eq!((self.phase, self.start_ns), (other.phase, other.start_ns), "these are two intervals");
         self.end_ns = self.end_ns.max(other.end_ns);
+        self.connections_open += other.connections_open;
+        self.add_counts(other);
+    }
+
+    /// Adds the interval that followed this one in the same phase: the two become one.
+    pub fn extend(&mut self, next: &Interval) {
+        assert!(self.phase == next.phase && self.end_ns <= next.start_ns, "these do not follow each other");
+        self.end_ns = next.end_ns;
+        self.connections_open = next.connections_open;
+        self.add_counts(next);
+    }
+
+    fn add_counts(&mut self, other: &Interval) {
         self.outcomes.add(&other.outcomes);
         self.carried.add(&other.carried);
         self.started += other.started;
@@ -110,5 +185,14 @@ impl Interval {
         self.tls_handshake.add(&other.tls_handshake);
         self.loop_lag.add(&other.loop_lag);
         self.wake_lag.add(&other.wake_lag);
+        self.intended_gap.add(&other.intended_gap);
+        self.send_gap.add(&other.send_gap);
+        self.kernel_response.add(&other.kernel_response);
+        self.checked += other.checked;
+        for (number, used) in &other.workers {
+            self.workers.entry(*number).or_default().add(used);
+        }
+        self.by_request.resize(self.by_request.len().max(other.by_request.len()), RequestShare::default());
+        self.by_request.iter_mut().zip(&other.by_request).for_each(|(a, b)| a.add(b));
     }
 }

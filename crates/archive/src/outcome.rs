@@ -32,6 +32,8 @@ outcomes! {
     Ok = "ok",
     /// A complete answer with a status that was not expected.
     UnexpectedStatus = "unexpected_status",
+    /// A complete answer with the right status and a header that was not expected, or without one that was.
+    UnexpectedHeader = "unexpected_header",
     /// A complete answer with the right status and the wrong body.
     UnexpectedBody = "unexpected_body",
     /// Nobody listened at the address when a connection was needed.
@@ -48,6 +50,8 @@ outcomes! {
     TlsError = "tls_error",
     /// No complete answer within the request time-out.
     Timeout = "timeout",
+    /// Not one byte of an answer within the first-byte time-out.
+    TimeoutFirstByte = "timeout_first_byte",
     /// The peer reset the connection with the exchange in flight.
     Reset = "reset",
     /// The peer closed the connection before the answer was complete.
@@ -62,7 +66,16 @@ impl Outcome {
     /// Whether the whole answer arrived, right or wrong.
     #[must_use]
     pub const fn is_completed(self) -> bool {
-        matches!(self, Outcome::Ok | Outcome::UnexpectedStatus | Outcome::UnexpectedBody)
+        matches!(
+            self,
+            Outcome::Ok | Outcome::UnexpectedStatus | Outcome::UnexpectedHeader | Outcome::UnexpectedBody
+        )
+    }
+
+    /// Whether a limit of ours ended it: such an exchange took at least that long.
+    #[must_use]
+    pub const fn is_timeout(self) -> bool {
+        matches!(self, Outcome::Timeout | Outcome::TimeoutFirstByte)
     }
 
     #[must_use]

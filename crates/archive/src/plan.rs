@@ -1,7 +1,9 @@
 //! The resolved plan of a run: what will be done, with nothing implicit.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Everything that was decided before the first process started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -111,17 +113,133 @@ pub struct Build {
     pub inputs: String,
 }
 
-/// A request and the answer it should get.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// What is asked of a server: one request, or a weighted mix of them.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Workload {
     pub name: String,
     pub protocol: String,
+    /// At least one.
+    pub requests: Vec<Request>,
+}
+
+/// A request and the answer it should get. Path, header values and body may hold placeholders (docs/suites.md).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Request {
+    pub name: String,
+    /// How often it is chosen, in proportion to the weights of the others.
+    pub weight: u32,
     pub method: String,
     pub path: String,
     pub headers: Vec<(String, String)>,
-    pub body: Option<String>,
-    pub expect_status: Option<u16>,
-    pub expect_body: Option<String>,
+    pub body: Option<Body>,
+    pub expect: Expect,
+}
+
+/// What a right answer is. Whatever is not named is not looked at; without a status any from 200 to 399 is right.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Expect {
+    pub status: Option<u16>,
+    /// The whole body, byte for byte.
+    pub body: Option<Body>,
+    /// Headers that must be there, with this value if one is given.
+    pub headers: Vec<(String, Option<String>)>,
+    /// SHA-256 of the body, in hexadecimal digits.
+    pub body_sha256: Option<String>,
+    /// Text that must stand in the body somewhere.
+    pub body_contains: Option<String>,
+    /// JSON pointers (RFC 6901) into the body, with the value that must stand there.
+    pub json: Vec<(String, serde_json::Value)>,
+}
+
+impl Expect {
+    /// Whether there is something that only a look at the whole answer can tell.
+    #[must_use]
+    pub fn is_deep(&self) -> bool {
+        let body = self.body_sha256.is_some() || self.body_contains.is_some() || !self.json.is_empty();
+        body || !self.headers.is_empty()
+    }
+}
+
+/// Bytes of a body. In JSON a string if they are text, else `{"base64": …}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "BodyOnDisk", into = "BodyOnDisk")]
+#[schemars(with = "BodyOnDisk")]
+pub struct Body(pub Vec<u8>);
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum BodyOnDisk {
+    Text(String),
+    Bytes { base64: String },
+}
+
+impl From<BodyOnDisk> for Body {
+    fn from(body: BodyOnDisk) -> Body {
+        match body {
+            BodyOnDisk::Text(text) => Body(text.into_bytes()),
+            // What is not base64 was not written by us; it is kept as it stands.
+            BodyOnDisk::Bytes { base64 } => Body(STANDARD.decode(&base64).unwrap_or(base64.into_bytes())),
+        }
+    }
+}
+
+impl From<Body> for BodyOnDisk {
+    fn from(Body(bytes): Body) -> BodyOnDisk {
+        match String::from_utf8(bytes) {
+            Ok(text) => BodyOnDisk::Text(text),
+            Err(error) => BodyOnDisk::Bytes { base64: STANDARD.encode(error.as_bytes()) },
+        }
+    }
+}
+
+/// A workload as archives hold it: before mixes there was one request, and its keys stood in the workload.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WorkloadOnDisk {
+    Mix {
+        name: String,
+        protocol: String,
+        requests: Vec<Request>,
+    },
+    One {
+        name: String,
+        protocol: String,
+        method: String,
+        path: String,
+        headers: Vec<(String, String)>,
+        body: Option<Body>,
+        expect_status: Option<u16>,
+        expect_body: Option<Body>,
+    },
+}
+
+impl<'de> Deserialize<'de> for Workload {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        WorkloadOnDisk::deserialize(from).map(Into::into)
+    }
+}
+
+impl From<WorkloadOnDisk> for Workload {
+    fn from(on_disk: WorkloadOnDisk) -> Workload {
+        match on_disk {
+            WorkloadOnDisk::Mix { name, protocol, requests } => Workload { name, protocol, requests },
+            WorkloadOnDisk::One {
+                name,
+                protocol,
+                method,
+                path,
+                headers,
+                body,
+                expect_status,
+                expect_body,
+            } => {
+                let expect = Expect { status: expect_status, body: expect_body, ..Expect::default() };
+                let request = Request { name: name.clone(), weight: 1, method, path, headers, body, expect };
+                Workload { name, protocol, requests: vec![request] }
+            }
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -131,16 +249,37 @@ pub struct Load {
     pub interval_ns: u64,
     pub timeout_ns: u64,
     pub connect_timeout_ns: u64,
+    /// From sent to the first byte; `None`: only the whole answer has a limit.
+    #[serde(default)]
+    pub first_byte_timeout_ns: Option<u64>,
     /// `None`: as long as the server likes.
     pub requests_per_connection: Option<u64>,
+    /// Time over which connections are opened one by one; `None`: all of them before the load begins.
+    #[serde(default)]
+    pub ramp_connections_ns: Option<u64>,
+    /// Of how many answers one is checked in full; 1: every one, 0: none.
+    #[serde(default = "one")]
+    pub check_one_in: u64,
+    /// `auto`, `never` or `always`: whether the generator polls instead of sleeping near deadlines.
+    #[serde(default = "never")]
+    pub spin: String,
     pub threads: u32,
     /// `uring` or `epoll`.
     pub driver: String,
     pub steps: Vec<Step>,
 }
 
+// What archives of before these keys did.
+fn one() -> u64 {
+    1
+}
+
+fn never() -> String {
+    "never".into()
+}
+
 /// One load point.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     pub connections: u32,
     /// Streams per connection; 1 for HTTP/1.1.
@@ -151,7 +290,7 @@ pub struct Step {
 }
 
 /// When requests start.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", tag = "model")]
 pub enum Arrivals {
     /// A new request as soon as a slot falls free.
@@ -160,16 +299,41 @@ pub enum Arrivals {
     Constant { rate: f64 },
     /// Exponentially distributed gaps, requests per second on average.
     Poisson { rate: f64 },
+    /// A rate that changes: ramps and steps, one after the other. The last one goes on for ever.
+    Shaped { segments: Vec<Segment>, gaps: Gaps },
+    /// Instants recorded elsewhere.
+    Trace { file: String, count: u64, sha256: String },
+}
+
+/// A stretch of time over which the rate goes evenly from one value to another, requests per second.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Segment {
+    pub from_rate: f64,
+    pub to_rate: f64,
+    pub duration_ns: u64,
+}
+
+/// How the gaps between arrivals are distributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Gaps {
+    Even,
+    Exponential,
 }
 
 impl Arrivals {
-    /// Requests per second asked for; `None` in a closed loop.
+    /// Requests per second asked for; `None` in a closed loop, and where the rate is not one number.
     #[must_use]
-    pub fn rate(self) -> Option<f64> {
+    pub fn rate(&self) -> Option<f64> {
         match self {
-            Arrivals::Closed => None,
-            Arrivals::Constant { rate } | Arrivals::Poisson { rate } => Some(rate),
+            Arrivals::Constant { rate } | Arrivals::Poisson { rate } => Some(*rate),
+            Arrivals::Closed | Arrivals::Shaped { .. } | Arrivals::Trace { .. } => None,
         }
+    }
+
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Arrivals::Closed)
     }
 }
 
@@ -206,4 +370,44 @@ pub struct Marker {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     pub per_vcpu_hour: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn plans_of_before_mixes_are_read() {
+        let old = json!({
+            "name": "plaintext", "protocol": "h1", "method": "GET", "path": "/plaintext",
+            "headers": [["Accept", "*/*"]], "body": null, "expect_status": 200, "expect_body": "Hello, World!"
+        });
+        let workload: Workload = serde_json::from_value(old).unwrap();
+        let request = &workload.requests[0];
+        assert_eq!(
+            (request.name.as_str(), request.weight, request.path.as_str()),
+            ("plaintext", 1, "/plaintext")
+        );
+        assert_eq!(request.expect.body, Some(Body(b"Hello, World!".to_vec())));
+        let new = serde_json::to_value(&workload).unwrap();
+        assert_eq!(serde_json::from_value::<Workload>(new).unwrap(), workload);
+        let old = json!({
+            "warmup_ns": 0, "duration_ns": 1, "interval_ns": 1, "timeout_ns": 1, "connect_timeout_ns": 1,
+            "requests_per_connection": null, "threads": 1, "driver": "epoll",
+            "steps": [{"connections": 1, "streams": 1, "pipeline": 1, "arrivals": {"model": "poisson", "rate": 5.0}}]
+        });
+        let load: Load = serde_json::from_value(old).unwrap();
+        assert_eq!((load.check_one_in, load.spin.as_str()), (1, "never"));
+        assert_eq!(load.steps[0].arrivals.rate(), Some(5.0));
+    }
+
+    #[test]
+    fn bodies_are_text_where_they_can_be() {
+        for (bytes, text) in [(&b"a\"b"[..], r#""a\"b""#), (&[0xFF, 0][..], r#"{"base64":"/wA="}"#)] {
+            let body = Body(bytes.to_vec());
+            assert_eq!(serde_json::to_string(&body).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Body>(text).unwrap(), body);
+        }
+    }
 }

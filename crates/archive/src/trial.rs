@@ -63,6 +63,33 @@ impl Connections {
     }
 }
 
+/// What TLS connections agreed on, over the whole trial. Of several answers the first is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TlsUse {
+    /// Such as `TLSv1.3`.
+    pub version: Option<String>,
+    pub cipher_suite: Option<String>,
+    /// The protocol that ALPN chose; `None` if the server chose none.
+    pub alpn: Option<String>,
+    pub handshakes_full: u64,
+    pub handshakes_resumed: u64,
+    /// Failures by the alert's name or the reason, exact counts.
+    pub errors: BTreeMap<String, u64>,
+}
+
+impl TlsUse {
+    pub fn add(&mut self, other: &TlsUse) {
+        self.version = self.version.take().or_else(|| other.version.clone());
+        self.cipher_suite = self.cipher_suite.take().or_else(|| other.cipher_suite.clone());
+        self.alpn = self.alpn.take().or_else(|| other.alpn.clone());
+        self.handshakes_full += other.handshakes_full;
+        self.handshakes_resumed += other.handshakes_resumed;
+        for (name, n) in &other.errors {
+            *self.errors.entry(name.clone()).or_default() += n;
+        }
+    }
+}
+
 /// Sums of `TCP_INFO` counters over the generator's connections within the measured window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpCounters {
@@ -137,6 +164,12 @@ pub struct TrialRecord {
     pub unanswered: crate::times::Times,
     /// How each kind of malformed answer was named, with its count.
     pub protocol_errors: BTreeMap<String, u64>,
+    /// `None` without TLS.
+    #[serde(default)]
+    pub tls: Option<TlsUse>,
+    /// How answers failed the expectations that are checked in full, with counts.
+    #[serde(default)]
+    pub unexpected: BTreeMap<String, u64>,
     /// Counters of the subject and the machine: one sample at each edge of the window, and in between.
     pub samples: Vec<Sample>,
     /// Checks made while the load ran.

@@ -3,21 +3,22 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use dyno_archive::sample::ThreadUse;
 use dyno_archive::trial::TcpCounters;
-use dyno_engine::driver::Turn;
+use dyno_engine::driver::{Turn, Wait};
 use dyno_engine::{Completion, ConnId, Driver, Instant, What};
 
+use crate::sys::{Address, Endpoint, Stamps};
 use crate::{limits, sys};
 
 /// Load over epoll.
 #[derive(Debug)]
 pub struct Epoll {
     epoll: OwnedFd,
-    addr: sys::KernelAddr,
+    address: Address,
+    stamps: Option<stamps::Clock>,
     conns: Vec<Option<Conn>>,
     /// Connections with bytes that have not been written.
     queued: Vec<ConnId>,
@@ -56,14 +57,16 @@ struct Conn {
 }
 
 impl Epoll {
-    /// A driver for up to `connections` connections to `addr`.
-    pub fn new(addr: SocketAddr, connections: u32) -> io::Result<Epoll> {
+    /// A driver for up to `connections` connections to one endpoint.
+    pub fn new(endpoint: &Endpoint, connections: u32) -> io::Result<Epoll> {
+        let address = Address::new(endpoint)?;
         // SAFETY: no memory is involved, and the descriptor is fresh.
         let epoll = unsafe { OwnedFd::from_raw_fd(sys::check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
         sys::tighten_timers();
         Ok(Epoll {
             epoll,
-            addr: sys::KernelAddr::new(addr),
+            address,
+            stamps: (endpoint.stamps == Stamps::Kernel).then(stamps::Clock::new),
             conns: (0..connections).map(|_| None).collect(),
             queued: Vec::new(),
             events: vec![libc::epoll_event { events: 0, u64: 0 }; limits::EVENTS],
@@ -78,7 +81,11 @@ impl Epoll {
     }
 
     fn start_connect(&mut self, conn: ConnId, generation: u32) -> io::Result<Conn> {
-        let fd = sys::tcp_socket(&self.addr, false)?;
+        let fd = self.address.socket(conn, false)?;
+        if self.stamps.is_some() {
+            sys::turn_on(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)?;
+        }
+        let (peer, len) = self.address.peer();
         let mut event = libc::epoll_event {
             events: (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32,
             u64: u64::from(generation) << 32 | u64::from(conn),
@@ -91,7 +98,7 @@ impl Epoll {
                 fd.as_raw_fd(),
                 &raw mut event,
             ))?;
-            match sys::check(libc::connect(fd.as_raw_fd(), self.addr.as_ptr(), self.addr.len())) {
+            match sys::check(libc::connect(fd.as_raw_fd(), peer, len)) {
                 Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
                 _ => {}
             }
@@ -146,9 +153,12 @@ impl Epoll {
     /// Reads once. `None`: nothing there.
     fn read(&mut self, conn: ConnId) -> Option<What> {
         let connection = self.conns[conn as usize].as_ref()?;
-        // SAFETY: the buffer is valid for its length.
-        let n = unsafe {
-            libc::recv(connection.fd.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), 0)
+        let n = match &mut self.stamps {
+            Some(clock) => clock.receive(&connection.fd, &mut self.buffer),
+            // SAFETY: the buffer is valid for its length.
+            None => unsafe {
+                libc::recv(connection.fd.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len(), 0)
+            },
         };
         if n < 0 {
             let error = io::Error::last_os_error();
@@ -158,8 +168,27 @@ impl Epoll {
         Some(if n == 0 { What::Eof } else { What::Received })
     }
 
-    fn wait(&mut self, until: Instant) {
-        let now = sys::now();
+    /// Waits until a socket is ready or until `wait.until`. Returns how long it polled.
+    fn wait(&mut self, now: Instant, wait: Wait) -> u64 {
+        let asleep_until = wait.until.min(wait.spin_from);
+        let mut ready = 0;
+        if asleep_until > now || wait.until <= now {
+            ready = self.sleep(now, asleep_until);
+        }
+        if ready > 0 || wait.spin_from >= wait.until || wait.until <= now {
+            return 0;
+        }
+        // The polling begins; what lies between this and its end is idle time, however busy it looks.
+        let began = sys::now();
+        let mut now = began;
+        while now < wait.until && self.sleep(now, now) == 0 {
+            now = sys::now();
+        }
+        now.since(began)
+    }
+
+    /// Sleeps until a socket is ready or until `until`. Returns how many are.
+    fn sleep(&mut self, now: Instant, until: Instant) -> usize {
         let timeout = timespec(until.since(now));
         let timeout_ptr = if until == Instant::NEVER { std::ptr::null() } else { &raw const timeout };
         // SAFETY: `events` is valid for its length; the timeout lives through the call.
@@ -187,6 +216,7 @@ impl Epoll {
             let (conn, generation) = (event.u64 as u32, (event.u64 >> 32) as u32);
             self.ready(conn, generation, event.events);
         }
+        n
     }
 
     fn ready(&mut self, conn: ConnId, generation: u32, events: u32) {
@@ -252,15 +282,16 @@ impl Driver for Epoll {
         }
     }
 
-    fn turn(&mut self, until: Instant, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+    fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
         // First thing: the worker's busy time ends here.
         let entered = sys::now();
         self.flush(handed);
         self.readable.extend(self.again.drain(..));
-        let until = if self.known.is_empty() && self.readable.is_empty() { until } else { entered };
-        self.wait(until);
+        let until = if self.known.is_empty() && self.readable.is_empty() { wait.until } else { entered };
+        // How long there is to sleep is counted from after the writes.
+        let spun_ns = self.wait(sys::now(), Wait { until, ..wait });
         // Right after the kernel has told what is ready.
-        Turn { entered, woke: sys::now() }
+        Turn { entered, woke: sys::now(), spun_ns }
     }
 
     fn next(&mut self) -> Option<Completion> {
@@ -291,8 +322,12 @@ impl Driver for Epoll {
         None
     }
 
-    fn bytes(&self) -> &[u8] {
-        &self.buffer[..self.received]
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut self.buffer[..self.received]
+    }
+
+    fn received_at(&self) -> Option<Instant> {
+        self.stamps.as_ref()?.last
     }
 
     fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters> {
@@ -301,5 +336,65 @@ impl Driver for Epoll {
 
     fn thread_use(&self) -> ThreadUse {
         sys::thread_use()
+    }
+
+    fn thread_run_ns(&self) -> u64 {
+        sys::thread_run_ns()
+    }
+}
+
+/// Receiving with the kernel's own stamp of when the bytes came in (`SO_TIMESTAMPNS`).
+mod stamps {
+    use std::os::fd::{AsRawFd as _, OwnedFd};
+
+    use dyno_engine::Instant;
+
+    use crate::sys;
+
+    /// Room for one control message with a time.
+    #[repr(C, align(8))]
+    struct Control([u8; 64]);
+
+    #[derive(Debug)]
+    pub(super) struct Clock {
+        /// Stamps are on the wall clock; everything else is not.
+        wall_ahead_ns: u64,
+        pub(super) last: Option<Instant>,
+    }
+
+    impl Clock {
+        pub(super) fn new() -> Clock {
+            Clock { wall_ahead_ns: sys::wall_ahead_ns(), last: None }
+        }
+
+        /// Receives like `recv`, keeping the stamp of the last byte.
+        pub(super) fn receive(&mut self, fd: &OwnedFd, buffer: &mut [u8]) -> isize {
+            let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+            let mut control = Control([0; 64]);
+            // SAFETY: all-zero bytes are a valid msghdr.
+            let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+            message.msg_iov = &raw mut part;
+            message.msg_iovlen = 1;
+            message.msg_control = control.0.as_mut_ptr().cast();
+            message.msg_controllen = control.0.len() as _;
+            // SAFETY: the message points to a buffer and a control area of the lengths it names.
+            let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, 0) };
+            self.last = if n > 0 { self.stamp(&message) } else { None };
+            n
+        }
+
+        fn stamp(&self, message: &libc::msghdr) -> Option<Instant> {
+            // SAFETY: the kernel has filled the control area, and its headers are walked as it laid them out.
+            let time = unsafe {
+                let header = libc::CMSG_FIRSTHDR(message).as_ref()?;
+                if (header.cmsg_level, header.cmsg_type) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+                    return None;
+                }
+                libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned()
+            };
+            let wall_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+            // When the kernel had the bytes, brought to the clock of all other instants.
+            Some(Instant(wall_ns.saturating_sub(self.wall_ahead_ns)))
+        }
     }
 }

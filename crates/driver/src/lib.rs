@@ -15,6 +15,7 @@ use std::io;
 use std::net::SocketAddr;
 
 pub use epoll::Epoll;
+pub use sys::{Endpoint, Peer, Stamps};
 pub use uring::Uring;
 
 /// Which driver to use.
@@ -42,7 +43,7 @@ impl Kind {
     #[must_use]
     pub fn best() -> (Kind, Option<io::Error>) {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
-        match Uring::new(nowhere, 1) {
+        match Uring::new(&nowhere.into(), 1) {
             Ok(_) => (Kind::Uring, None),
             Err(error) => (Kind::Epoll, Some(error)),
         }

@@ -3,6 +3,10 @@
 /// Entries of a submission queue. A turn that queues more operations submits in between.
 pub const SUBMISSIONS: u32 = 1024;
 
+/// Sends that are handed over with one system call, so that none is stamped before another call has taken it. More
+/// go with the next one.
+pub const SENDS_PER_BATCH: usize = SUBMISSIONS as usize / 2;
+
 /// Size of one receive buffer. A longer answer arrives as several completions.
 pub const BUFFER_BYTES: usize = 8 * 1024;
 
@@ -16,3 +20,6 @@ pub const READ_BYTES: usize = 64 * 1024;
 
 /// Events taken from one `epoll_wait`. More wait for the next turn.
 pub const EVENTS: usize = 1024;
+
+/// Waits longer than this are ended by one standing timer; shorter ones have a timer each, which is exact.
+pub const STANDING_TIMER_NS: u64 = 2_000_000;

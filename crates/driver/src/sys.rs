@@ -1,8 +1,10 @@
 //! The few system calls both drivers share.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use dyno_archive::sample::ThreadUse;
 use dyno_archive::trial::TcpCounters;
@@ -44,7 +46,7 @@ pub fn thread_use() -> ThreadUse {
         tid: unsafe { libc::gettid() } as u32,
         name: std::thread::current().name().unwrap_or("worker").into(),
         // The scheduler's own sum; user and system are its split by ticks.
-        run_ns: clock(libc::CLOCK_THREAD_CPUTIME_ID),
+        run_ns: thread_run_ns(),
         user_ns: ns(usage.ru_utime),
         sys_ns: ns(usage.ru_stime),
         run_delay_ns: run_delay(),
@@ -53,14 +55,119 @@ pub fn thread_use() -> ThreadUse {
     }
 }
 
+/// CPU time of the calling thread so far, nanoseconds.
+#[must_use]
+pub fn thread_run_ns() -> u64 {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// How far the wall clock, which the kernel's receive stamps show, is ahead of the monotonic one, nanoseconds.
+pub(crate) fn wall_ahead_ns() -> u64 {
+    let before = clock(libc::CLOCK_MONOTONIC);
+    let wall = clock(libc::CLOCK_REALTIME);
+    let after = clock(libc::CLOCK_MONOTONIC);
+    // The middle of the two readings: off by at most half of what lies between them, some tens of nanoseconds.
+    wall - (before + (after - before) / 2)
+}
+
 fn run_delay() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
+/// Whom to connect to, and from where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    pub peer: Peer,
+    /// Local addresses, taken in turn by the connection slots; empty: the kernel chooses.
+    pub sources: Vec<IpAddr>,
+    pub stamps: Stamps,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Peer {
+    Tcp(SocketAddr),
+    /// Path of a Unix socket.
+    Unix(PathBuf),
+}
+
+/// Whether to ask the kernel when it received each answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamps {
+    None,
+    Kernel,
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(addr: SocketAddr) -> Self {
+        Endpoint { peer: Peer::Tcp(addr), sources: Vec::new(), stamps: Stamps::None }
+    }
+}
+
+/// An endpoint in the kernel's form.
+#[derive(Debug)]
+pub(crate) struct Address {
+    peer: Box<KernelAddr>,
+    sources: Vec<KernelAddr>,
+}
+
+impl Address {
+    pub(crate) fn new(endpoint: &Endpoint) -> io::Result<Address> {
+        let peer = match &endpoint.peer {
+            Peer::Tcp(addr) => KernelAddr::tcp(*addr),
+            Peer::Unix(path) => KernelAddr::unix(path)?,
+        };
+        let sources = endpoint.sources.iter().map(|ip| KernelAddr::tcp(SocketAddr::new(*ip, 0))).collect();
+        Ok(Address { peer: Box::new(peer), sources })
+    }
+
+    /// Where the kernel finds the peer's address. It stays there as long as `self` does.
+    pub(crate) fn peer(&self) -> (*const libc::sockaddr, libc::socklen_t) {
+        (self.peer.as_ptr(), self.peer.len)
+    }
+
+    /// A socket for connection slot `slot` that does not delay small writes, bound to the slot's source address.
+    /// `blocking` sockets are for io_uring, which never blocks on them.
+    pub(crate) fn socket(&self, slot: u32, blocking: bool) -> io::Result<OwnedFd> {
+        let flags = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | if blocking { 0 } else { libc::SOCK_NONBLOCK };
+        // SAFETY: no memory is involved.
+        let fd = check(unsafe { libc::socket(self.peer.family(), flags, 0) })?;
+        // SAFETY: the kernel has just given us this descriptor.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        if self.peer.family() == libc::AF_UNIX {
+            return Ok(fd);
+        }
+        turn_on(&fd, libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
+        if !self.sources.is_empty() {
+            let source = &self.sources[slot as usize % self.sources.len()];
+            // The port is chosen when the peer is known, so that each source has all of its ports for each peer.
+            turn_on(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)?;
+            // SAFETY: the address is valid for its length.
+            check(unsafe { libc::bind(fd.as_raw_fd(), source.as_ptr(), source.len) })?;
+        }
+        Ok(fd)
+    }
+}
+
+/// Sets a socket option that is a switch.
+pub(crate) fn turn_on(fd: &OwnedFd, level: i32, option: i32) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: `on` is a valid int of the size given.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    check(result).map(drop)
+}
+
 /// A socket address in the kernel's form. It must not move while an operation uses it.
 #[derive(Debug)]
-pub(crate) struct KernelAddr {
+struct KernelAddr {
     storage: libc::sockaddr_storage,
     len: libc::socklen_t,
 }
@@ -69,7 +176,7 @@ pub(crate) struct KernelAddr {
 unsafe impl Send for KernelAddr {}
 
 impl KernelAddr {
-    pub(crate) fn new(addr: SocketAddr) -> Self {
+    fn tcp(addr: SocketAddr) -> Self {
         // SAFETY: all-zero bytes are a valid sockaddr_storage.
         let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
         let len = match addr {
@@ -100,38 +207,30 @@ impl KernelAddr {
         KernelAddr { storage, len: len as libc::socklen_t }
     }
 
-    pub(crate) fn as_ptr(&self) -> *const libc::sockaddr {
-        (&raw const self.storage).cast()
+    fn unix(path: &Path) -> io::Result<Self> {
+        // SAFETY: all-zero bytes are a valid sockaddr_storage and sockaddr_un.
+        let (mut storage, mut sun): (libc::sockaddr_storage, libc::sockaddr_un) =
+            unsafe { std::mem::zeroed() };
+        let bytes = path.as_os_str().as_bytes();
+        if bytes.len() >= sun.sun_path.len() {
+            let message = format!("{}: a path of a Unix socket has at most 107 bytes", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        sun.sun_family = libc::AF_UNIX as libc::sa_family_t;
+        sun.sun_path.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from as libc::c_char);
+        // SAFETY: sockaddr_storage is large enough and aligned for every address family.
+        unsafe { (&raw mut storage).cast::<libc::sockaddr_un>().write(sun) };
+        let len = std::mem::offset_of!(libc::sockaddr_un, sun_path) + bytes.len() + 1;
+        Ok(KernelAddr { storage, len: len as libc::socklen_t })
     }
 
-    pub(crate) fn len(&self) -> libc::socklen_t {
-        self.len
+    fn as_ptr(&self) -> *const libc::sockaddr {
+        (&raw const self.storage).cast()
     }
 
     fn family(&self) -> i32 {
         i32::from(self.storage.ss_family)
     }
-}
-
-/// A TCP socket that does not delay small writes. `blocking` sockets are for io_uring, which never blocks on them.
-pub(crate) fn tcp_socket(addr: &KernelAddr, blocking: bool) -> io::Result<OwnedFd> {
-    let flags = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | if blocking { 0 } else { libc::SOCK_NONBLOCK };
-    // SAFETY: no memory is involved.
-    let fd = check(unsafe { libc::socket(addr.family(), flags, 0) })?;
-    // SAFETY: the kernel has just given us this descriptor.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    let on: libc::c_int = 1;
-    // SAFETY: `on` is a valid int of the size given.
-    check(unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_NODELAY,
-            (&raw const on).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    })?;
-    Ok(fd)
 }
 
 /// Turns the -1 of a system call into the error it stands for.

@@ -4,30 +4,36 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use dyno_archive::sample::ThreadUse;
 use dyno_archive::trial::TcpCounters;
-use dyno_engine::driver::Turn;
+use dyno_engine::driver::{Turn, Wait};
 use dyno_engine::{Completion, ConnId, Driver, Instant, What};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
+use crate::sys::{Address, Endpoint};
 use crate::{limits, sys};
 
 /// Load over io_uring.
 #[derive(Debug)]
 pub struct Uring {
     ring: Ring,
-    addr: Box<sys::KernelAddr>,
+    address: Address,
     conns: Vec<Conn>,
     /// Connections with bytes to hand over and no send under way.
     queued: Vec<ConnId>,
     /// Connections, with their generation, whose receive ended for want of a buffer.
     starved: Vec<(ConnId, u32)>,
-    /// Completions copied out of the ring, with the instant at which that was done.
-    reaped: VecDeque<(cqueue::Entry, Instant)>,
+    /// A completion that was looked at and is still to be told.
+    peeked: Option<cqueue::Entry>,
+    /// How many completions in the ring had happened by `reaped_at`.
+    ready: usize,
+    reaped_at: Instant,
+    /// A standing timer ends every wait at this instant: arming one for each wait would cost more than the wait.
+    timer: Option<Instant>,
+    timer_spec: Box<types::Timespec>,
     /// Completions that are known without asking the kernel.
     known: VecDeque<(ConnId, u32, What)>,
     buffers: Buffers,
@@ -67,6 +73,8 @@ enum Kind {
     Receive = 3,
     /// Results that nobody waits for.
     Ignored = 4,
+    /// The standing timer.
+    Timer = 5,
 }
 
 /// Which operation a completion belongs to: kind, generation (24 bits) and connection.
@@ -74,12 +82,17 @@ fn user_data(kind: Kind, generation: u32, conn: ConnId) -> u64 {
     (kind as u64) << 56 | u64::from(generation & 0x00FF_FFFF) << 32 | u64::from(conn)
 }
 
+fn is_timer(entry: &cqueue::Entry) -> bool {
+    entry.user_data() >> 56 == Kind::Timer as u64
+}
+
 const GROUP: u16 = 0;
 
 impl Uring {
-    /// A driver for up to `connections` connections to `addr`. Fails where the kernel lacks io_uring with provided
-    /// buffer rings and multishot receive (Linux 6.0), or forbids it.
-    pub fn new(addr: SocketAddr, connections: u32) -> io::Result<Uring> {
+    /// A driver for up to `connections` connections to one endpoint. Fails where the kernel lacks io_uring with
+    /// provided buffer rings and multishot receive (Linux 6.0), or forbids it.
+    pub fn new(endpoint: &Endpoint, connections: u32) -> io::Result<Uring> {
+        let address = Address::new(endpoint)?;
         let ring = build_ring(connections)?;
         let wanted = u16::try_from(connections.next_power_of_two()).unwrap_or(limits::BUFFERS_MAX);
         let buffers = Buffers::new(wanted.clamp(limits::BUFFERS_MIN, limits::BUFFERS_MAX));
@@ -90,11 +103,15 @@ impl Uring {
         sys::tighten_timers();
         Ok(Uring {
             ring: Ring(ring),
-            addr: Box::new(sys::KernelAddr::new(addr)),
+            address,
             conns: (0..connections).map(|_| Conn::default()).collect(),
             queued: Vec::new(),
             starved: Vec::new(),
-            reaped: VecDeque::new(),
+            peeked: None,
+            ready: 0,
+            reaped_at: Instant::default(),
+            timer: None,
+            timer_spec: Box::default(),
             known: VecDeque::new(),
             buffers,
             shown: None,
@@ -114,24 +131,22 @@ impl Uring {
         loop {
             match self.ring.0.submit() {
                 Ok(_) => return,
-                Err(error) if is_passing(&error) => {
-                    self.reap();
-                }
+                // Full of completions, which the kernel keeps for later: what it takes now is what fits.
+                Err(error) if is_passing(&error) => std::thread::yield_now(),
                 Err(error) => panic!("io_uring_enter: {error}"),
             }
         }
     }
 
-    /// Copies completions out of the ring. Returns the instant by which they had all happened.
+    /// Counts what lies in the ring. Returns the instant by which all of it had happened.
     fn reap(&mut self) -> Instant {
         let mut completions = self.ring.0.completion();
         completions.sync();
-        // After the tail was read: what lies before it had happened by now, what comes later is not taken.
-        let at = sys::now();
-        for entry in completions {
-            self.reaped.push_back((entry, at));
-        }
-        at
+        self.ready = completions.len();
+        drop(completions);
+        // After the tail was read: what lies before it had happened by now, what comes later is not counted.
+        self.reaped_at = sys::now();
+        self.reaped_at
     }
 
     fn arm_receive(&mut self, conn: ConnId) {
@@ -145,8 +160,8 @@ impl Uring {
         self.push(&entry);
     }
 
-    /// Hands the queued bytes of one connection over, unless a send is under way.
-    fn start_send(&mut self, conn: ConnId, at: Instant, handed: &mut dyn FnMut(ConnId, Instant)) {
+    /// Queues the bytes of one connection for the kernel, unless a send is under way.
+    fn start_send(&mut self, conn: ConnId) {
         let connection = &mut self.conns[conn as usize];
         if connection.fd.is_none() || connection.send_under_way || connection.out.is_empty() {
             return;
@@ -154,8 +169,6 @@ impl Uring {
         connection.sending.clear();
         connection.sent = 0;
         std::mem::swap(&mut connection.sending, &mut connection.out);
-        // Right before the system call that takes the bytes.
-        handed(conn, at);
         self.push_send(conn);
     }
 
@@ -217,6 +230,10 @@ impl Uring {
         let conn = data as u32;
         let generation = (data >> 32) as u32 & 0x00FF_FFFF;
         let kind = data >> 56;
+        if is_timer(entry) {
+            self.timer = None;
+            return None;
+        }
         if kind == Kind::Ignored as u64 {
             return None;
         }
@@ -264,9 +281,40 @@ impl Uring {
         }
     }
 
-    fn wait(&mut self, until: Instant) {
-        let now = sys::now();
-        let result = if until == Instant::NEVER {
+    /// Waits until something completed or until `wait.until`. Returns how long it polled.
+    fn wait(&mut self, now: Instant, wait: Wait) -> u64 {
+        let asleep_until = wait.until.min(wait.spin_from);
+        if asleep_until > now {
+            self.sleep(now, asleep_until);
+            // A timer of an earlier wait may have ended this one too soon.
+            while self.is_nothing_there() && sys::now() < asleep_until {
+                self.sleep(sys::now(), asleep_until);
+            }
+        } else if wait.until <= now {
+            self.glance();
+            return 0;
+        }
+        if wait.spin_from >= wait.until || !self.is_nothing_there() {
+            return 0;
+        }
+        self.spin(wait.until)
+    }
+
+    /// Whether no completion but those of timers has come. Takes the timers' away.
+    fn is_nothing_there(&mut self) -> bool {
+        while self.peeked.is_none() {
+            match self.ring.0.completion().next() {
+                None => return true,
+                Some(entry) if is_timer(&entry) => self.timer = None,
+                Some(entry) => self.peeked = Some(entry),
+            }
+        }
+        false
+    }
+
+    fn sleep(&mut self, now: Instant, until: Instant) {
+        let result = if until == Instant::NEVER || until.since(now) > limits::STANDING_TIMER_NS {
+            self.keep_timer(until);
             self.ring.0.submitter().submit_and_wait(1)
         } else {
             let ns = until.since(now);
@@ -274,11 +322,57 @@ impl Uring {
             let args = types::SubmitArgs::new().timespec(&timeout);
             self.ring.0.submitter().submit_with_args(1, &args)
         };
-        match result {
-            Ok(_) => {}
-            Err(error) if is_passing(&error) || error.raw_os_error() == Some(libc::ETIME) => {}
-            Err(error) => panic!("io_uring_enter: {error}"),
+        expect_entered(result);
+    }
+
+    /// Sees to it that the standing timer ends a wait at `until` at the latest.
+    fn keep_timer(&mut self, until: Instant) {
+        if until == Instant::NEVER || self.timer.is_some_and(|at| at <= until) {
+            return;
         }
+        self.timer = Some(until);
+        *self.timer_spec =
+            types::Timespec::new().sec(until.0 / 1_000_000_000).nsec((until.0 % 1_000_000_000) as u32);
+        let entry = opcode::Timeout::new(&raw const *self.timer_spec)
+            .flags(types::TimeoutFlags::ABS)
+            .build()
+            .user_data(user_data(Kind::Timer, 0, 0));
+        self.push(&entry);
+        // The kernel has its own copy of the time once the entry is submitted.
+        self.submit();
+    }
+
+    /// Takes what has completed, without waiting.
+    fn glance(&mut self) {
+        let queued = self.ring.0.submission().len() as u32;
+        // SAFETY: no argument is passed.
+        let result = unsafe { self.ring.0.submitter().enter::<()>(queued, 0, GETEVENTS, None) };
+        expect_entered(result);
+    }
+
+    fn spin(&mut self, until: Instant) -> u64 {
+        // The polling begins; what lies between this and its end is idle time, however busy it looks.
+        let began = sys::now();
+        let mut now = began;
+        while now < until {
+            self.glance();
+            now = sys::now();
+            if !self.is_nothing_there() {
+                break;
+            }
+        }
+        now.since(began)
+    }
+}
+
+/// `IORING_ENTER_GETEVENTS`: run what the ring has put off, and look for completions.
+const GETEVENTS: u32 = 1;
+
+fn expect_entered(result: io::Result<usize>) {
+    match result {
+        Ok(_) => {}
+        Err(error) if is_passing(&error) || error.raw_os_error() == Some(libc::ETIME) => {}
+        Err(error) => panic!("io_uring_enter: {error}"),
     }
 }
 
@@ -308,12 +402,12 @@ impl Driver for Uring {
     fn connect(&mut self, conn: ConnId) {
         self.close(conn);
         let generation = self.conns[conn as usize].generation;
-        match sys::tcp_socket(&self.addr, true) {
+        match self.address.socket(conn, true) {
             Ok(fd) => {
-                let entry =
-                    opcode::Connect::new(types::Fd(fd.as_raw_fd()), self.addr.as_ptr(), self.addr.len())
-                        .build()
-                        .user_data(user_data(Kind::Connect, generation, conn));
+                let (peer, len) = self.address.peer();
+                let entry = opcode::Connect::new(types::Fd(fd.as_raw_fd()), peer, len)
+                    .build()
+                    .user_data(user_data(Kind::Connect, generation, conn));
                 self.conns[conn as usize].fd = Some(fd);
                 self.conns[conn as usize].connecting = true;
                 self.push(&entry);
@@ -366,14 +460,14 @@ impl Driver for Uring {
         }
     }
 
-    fn turn(&mut self, until: Instant, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+    fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
         self.give_back_shown();
-        // First thing: the worker's busy time ends here.
-        let entered = sys::now();
-        self.hand_over(handed);
-        let until = if self.known.is_empty() && self.reaped.is_empty() { until } else { entered };
-        self.wait(until);
-        Turn { entered, woke: self.reap() }
+        // The worker's busy time ends here, and what it queued leaves with the system call right after.
+        let entered = self.hand_over(handed);
+        let is_idle = self.known.is_empty() && self.peeked.is_none() && self.ready == 0;
+        let until = if is_idle { wait.until } else { entered };
+        let spun_ns = self.wait(entered, Wait { until, ..wait });
+        Turn { entered, woke: self.reap(), spun_ns }
     }
 
     fn next(&mut self) -> Option<Completion> {
@@ -383,16 +477,23 @@ impl Driver for Uring {
                 return Some(Completion { conn, what, at: sys::now() });
             }
         }
-        while let Some((entry, at)) = self.reaped.pop_front() {
+        while self.peeked.is_some() || self.ready > 0 {
+            let entry = match self.peeked.take() {
+                Some(entry) => entry,
+                None => {
+                    self.ready -= 1;
+                    self.ring.0.completion().next()?
+                }
+            };
             if let Some(completion) = self.interpret(&entry) {
-                return Some(Completion { at, ..completion });
+                return Some(Completion { at: self.reaped_at, ..completion });
             }
         }
         None
     }
 
-    fn bytes(&self) -> &[u8] {
-        self.shown.map_or(&[], |(id, len)| self.buffers.get(id, len))
+    fn bytes(&mut self) -> &mut [u8] {
+        self.shown.map_or(&mut [], |(id, len)| self.buffers.get(id, len))
     }
 
     fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters> {
@@ -402,21 +503,37 @@ impl Driver for Uring {
     fn thread_use(&self) -> ThreadUse {
         sys::thread_use()
     }
+
+    fn thread_run_ns(&self) -> u64 {
+        sys::thread_run_ns()
+    }
 }
 
 impl Uring {
-    fn hand_over(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
-        if self.queued.is_empty() {
-            return;
-        }
-        // `sent` of everything in this flush: right before the one system call that hands it all over.
-        let at = sys::now();
+    /// Queues everything for the kernel. Returns the instant right before the system call that takes it.
+    fn hand_over(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) -> Instant {
         // Taken and given back, so that its memory is allocated once.
         let mut queued = std::mem::take(&mut self.queued);
-        for conn in queued.drain(..) {
-            self.start_send(conn, at, handed);
+        let mut at = None;
+        for batch in queued.chunks(limits::SENDS_PER_BATCH) {
+            if at.is_some() {
+                self.submit();
+            }
+            batch.iter().for_each(|&conn| self.start_send(conn));
+            // `sent` of everything in this batch: right before the one system call that hands it all over.
+            let now = sys::now();
+            batch.iter().filter(|&&conn| self.is_handed(conn)).for_each(|&conn| handed(conn, now));
+            at = Some(now);
         }
+        queued.clear();
         self.queued = queued;
+        at.unwrap_or_else(sys::now)
+    }
+
+    /// Whether everything that was queued on a connection is with the kernel, or about to be.
+    fn is_handed(&self, conn: ConnId) -> bool {
+        let connection = &self.conns[conn as usize];
+        connection.fd.is_some() && connection.out.is_empty()
     }
 }
 
@@ -430,9 +547,10 @@ impl Drop for Uring {
         // A send whose connection is shut down completes at once; the ring's own end waits for nothing.
         let deadline = sys::now().after(1_000_000_000);
         while !self.orphans.is_empty() && sys::now() < deadline {
-            self.wait(sys::now().after(10_000_000));
+            let now = sys::now();
+            self.sleep(now, now.after(10_000_000));
             self.reap();
-            while let Some((entry, _)) = self.reaped.pop_front() {
+            while let Some(entry) = self.ring.0.completion().next() {
                 self.orphans.retain(|(owner, _)| *owner != entry.user_data());
             }
         }
@@ -476,10 +594,10 @@ impl Buffers {
         unsafe { self.memory.add(usize::from(id) * limits::BUFFER_BYTES) }
     }
 
-    fn get(&self, id: u16, len: usize) -> &[u8] {
+    fn get(&mut self, id: u16, len: usize) -> &mut [u8] {
         assert!(id < self.count && len <= limits::BUFFER_BYTES);
         // SAFETY: the kernel has filled `len` bytes of this buffer and does not touch it until it is given back.
-        unsafe { std::slice::from_raw_parts(self.address(id), len) }
+        unsafe { std::slice::from_raw_parts_mut(self.address(id), len) }
     }
 
     fn give_back(&mut self, id: u16) {

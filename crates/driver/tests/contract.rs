@@ -3,9 +3,11 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixListener;
 use std::thread;
 
-use dyno_driver::{Epoll, Uring};
+use dyno_driver::{Endpoint, Epoll, Peer, Stamps, Uring};
+use dyno_engine::driver::Wait;
 use dyno_engine::sim::{Fault, Model, Queue, Service, SimDriver, World};
 use dyno_engine::{Completion, ConnId, ConnectError, Driver, Instant, What};
 use dyno_wire::h1::{encode, request};
@@ -45,11 +47,11 @@ impl Arena for OverEpoll {
     type Driver = Epoll;
 
     fn driver(fault: Option<Fault>, connections: u32) -> Epoll {
-        Epoll::new(serve(fault), connections).unwrap()
+        Epoll::new(&serve(fault).into(), connections).unwrap()
     }
 
     fn nobody() -> Epoll {
-        Epoll::new(closed_port(), 4).unwrap()
+        Epoll::new(&closed_port().into(), 4).unwrap()
     }
 }
 
@@ -59,11 +61,11 @@ impl Arena for OverUring {
     type Driver = Uring;
 
     fn driver(fault: Option<Fault>, connections: u32) -> Uring {
-        Uring::new(serve(fault), connections).unwrap()
+        Uring::new(&serve(fault).into(), connections).unwrap()
     }
 
     fn nobody() -> Uring {
-        Uring::new(closed_port(), 4).unwrap()
+        Uring::new(&closed_port().into(), 4).unwrap()
     }
 }
 
@@ -143,15 +145,18 @@ struct Log<D> {
     seen: Vec<(Completion, Vec<u8>)>,
     handed: Vec<(ConnId, Instant)>,
     last: Instant,
+    /// From when on turns poll instead of sleeping.
+    spin_from: Instant,
 }
 
 impl<D: Driver> Log<D> {
     fn new(driver: D) -> Self {
-        Log { driver, seen: Vec::new(), handed: Vec::new(), last: Instant(0) }
+        Log { driver, seen: Vec::new(), handed: Vec::new(), last: Instant(0), spin_from: Instant::NEVER }
     }
 
     fn turn(&mut self, until: Instant) {
-        let turn = self.driver.turn(until, &mut |conn, at| self.handed.push((conn, at)));
+        let wait = Wait { until, spin_from: self.spin_from };
+        let turn = self.driver.turn(wait, &mut |conn, at| self.handed.push((conn, at)));
         assert!(turn.entered >= self.last && turn.woke >= turn.entered, "the clock went backwards: {turn:?}");
         self.last = turn.woke;
         while let Some(completion) = self.driver.next() {
@@ -254,6 +259,26 @@ fn a_sleep_ends_at_its_deadline<A: Arena>() {
         assert_eq!(log.seen.len(), seen, "nothing completes in silence");
         assert!(log.last >= until, "woke before its deadline");
     }
+}
+
+fn polling_ends_like_sleeping<A: Arena>() {
+    let mut log = Log::new(A::driver(Some(Fault::Silence), 1));
+    log.connect(0);
+    log.driver.send(0, &get());
+    log.turn(Instant(0));
+    for ahead in [0, 2_000_000, 5_000_000] {
+        let until = log.driver.now().after(5_000_000);
+        log.spin_from = Instant(until.0 - ahead);
+        let seen = log.seen.len();
+        log.turn(until);
+        assert_eq!(log.seen.len(), seen, "nothing completes in silence");
+        assert!(log.last >= until, "woke before its deadline");
+    }
+    let mut log = Log::new(A::driver(None, 1));
+    log.spin_from = Instant(0);
+    log.connect(0);
+    log.driver.send(0, &get());
+    log.until("the answer", |log| log.bytes(0) == right_answer());
 }
 
 fn a_closed_connection_is_never_heard_of_again<A: Arena>() {
@@ -369,6 +394,7 @@ contract! {
     what_is_queued_leaves_in_order_and_is_stamped_once
     a_flush_hands_over_at_once
     a_sleep_ends_at_its_deadline
+    polling_ends_like_sleeping
     a_closed_connection_is_never_heard_of_again
     a_connection_can_be_closed_while_it_is_made
     nobody_listening_is_refused
@@ -377,4 +403,69 @@ contract! {
     a_megabyte_leaves_whole
     two_hundred_connections_work_at_once
     segments_are_counted
+}
+
+/// A driver of each kind for one endpoint, at work until `check` has seen it.
+fn with_each(endpoint: &Endpoint, check: impl Fn(&mut dyn FnMut() -> Vec<u8>)) {
+    fn answer<D: Driver>(driver: D) -> impl FnMut() -> Vec<u8> {
+        let mut log = Log::new(driver);
+        log.connect(0);
+        move || {
+            let from = log.bytes(0).len();
+            log.driver.send(0, &get());
+            log.until("an answer", |log| log.bytes(0).len() == from + right_answer().len());
+            log.bytes(0).split_off(from)
+        }
+    }
+    check(&mut answer(Epoll::new(endpoint, 1).unwrap()));
+    check(&mut answer(Uring::new(endpoint, 1).unwrap()));
+}
+
+#[test]
+fn a_unix_socket_is_as_good_as_a_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut buffer = [0; 1024];
+                while let Ok(1..) = stream.read(&mut buffer) {
+                    stream.write_all(&right_answer()).unwrap();
+                }
+            });
+        }
+    });
+    let endpoint = Endpoint { peer: Peer::Unix(path), sources: Vec::new(), stamps: Stamps::None };
+    with_each(&endpoint, |answer| assert_eq!((answer(), answer()), (right_answer(), right_answer())));
+    let long = Endpoint { peer: Peer::Unix("x".repeat(200).into()), ..endpoint };
+    assert!(Epoll::new(&long, 1).unwrap_err().to_string().contains("107"));
+}
+
+#[test]
+fn connections_come_from_the_sources_in_turn() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let peer = Peer::Tcp(listener.local_addr().unwrap());
+    let sources = ["127.0.0.2".parse().unwrap(), "127.0.0.3".parse().unwrap()].to_vec();
+    let endpoint = Endpoint { peer, sources, stamps: Stamps::None };
+    fn connect_all<D: Driver>(driver: D, listener: &TcpListener) -> Vec<String> {
+        let mut log = Log::new(driver);
+        (0..4).for_each(|conn| log.connect(conn));
+        (0..4).map(|_| listener.accept().unwrap().1.ip().to_string()).collect()
+    }
+    let expected = ["127.0.0.2", "127.0.0.3", "127.0.0.2", "127.0.0.3"];
+    assert_eq!(connect_all(Epoll::new(&endpoint, 4).unwrap(), &listener), expected);
+    assert_eq!(connect_all(Uring::new(&endpoint, 4).unwrap(), &listener), expected);
+}
+
+#[test]
+fn the_kernel_stamps_what_it_received() {
+    let endpoint = Endpoint { stamps: Stamps::Kernel, ..serve(None).into() };
+    let mut log = Log::new(Epoll::new(&endpoint, 1).unwrap());
+    log.connect(0);
+    let sent = log.driver.now();
+    log.driver.send(0, &get());
+    log.until("the answer", |log| log.bytes(0) == right_answer());
+    let stamp = log.driver.received_at().expect("asked for");
+    assert!(stamp >= sent && stamp <= log.last, "{sent:?} {stamp:?} {:?}", log.last);
 }

@@ -31,6 +31,8 @@ pub enum Command {
         after_help = "Example:\n  dyno doctor\n\nWhat is marked -- is left out of reports and named there; the line below it says how to get it."
     )]
     Doctor,
+    /// Measure this machine with controls: what the generator can reach, and how late it is.
+    Calibrate(CalibrateArgs),
     /// The null responder: the smallest right answer. Suites start it themselves, as the subject `null`.
     #[command(hide = true)]
     ServeNull {
@@ -85,91 +87,200 @@ pub enum DriverArg {
     Epoll,
 }
 
+const LOAD_EXAMPLES: &str = "\
+Examples:
+  dyno load http://127.0.0.1:8080/plaintext                     64 connections for 10 s, closed loop
+  dyno load http://127.0.0.1:8080/ -c 256 -p 16 -d 15s          pipelined
+  dyno load http://127.0.0.1:8080/ -r 5k --arrival poisson      open loop: 5,000 requests/s at random times
+  dyno load http://127.0.0.1:8080/ -r 1k..20k -d 60s            a ramp
+  dyno load http://127.0.0.1:8080/ -n 100k --format json        so many requests, result as JSON
+  dyno load https://127.0.0.1:8443/ -k                          TLS, whoever the server is
+  dyno load http://127.0.0.1:8080 --request '80 GET /items/{rand:1..1000}' --request '20 POST /items {\"n\":{seq}}'
+  dyno load --curl \"curl -H 'Accept: text/html' http://127.0.0.1:8080/\"
+  dyno load --import session.har                                what a browser asked for
+
+Placeholders in paths, header values and bodies: {seq}, {rand:1..100}, {uuid}, {csv:users.csv:name}.
+
+Exit status: 0 the result is valid, 1 it is not, 2 wrong usage, 3 the load could not begin.";
+
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  dyno load http://127.0.0.1:8080/plaintext                     64 connections for 10 s, closed loop\n  dyno load http://127.0.0.1:8080/ -c 256 -p 16 -d 15s          pipelined\n  dyno load http://127.0.0.1:8080/ -r 5k --arrival poisson      open loop: 5,000 requests/s at random times\n  dyno load http://127.0.0.1:8080/ -n 100k --format json        so many requests, result as JSON\n  dyno load http://127.0.0.1:8080/items -X POST -b '{}' -H 'Content-Type: application/json'\n\nExit status: 0 the result is valid, 1 it is not, 2 wrong usage, 3 the load could not begin."
-)]
+#[command(after_help = LOAD_EXAMPLES)]
 pub struct LoadArgs {
     /// What to load, such as http://127.0.0.1:8080/plaintext.
-    pub url: String,
+    #[arg(required_unless_present_any = ["import", "curl"])]
+    pub url: Option<String>,
+
     /// Connections.
-    #[arg(short, long, default_value = "64", value_parser = count)]
+    #[arg(short, long, default_value = "64", value_parser = count, help_heading = "Load")]
     pub connections: u64,
     /// Generator threads.
-    #[arg(short, long, default_value_t = 1)]
+    #[arg(short, long, default_value_t = 1, help_heading = "Load")]
     pub threads: u32,
-    /// Length of the measured window [default: 10s, unless -n says when to end].
-    #[arg(short, long, value_parser = duration)]
+    /// Length of the measured window [default: 10s, unless -n or a trace says when to end].
+    #[arg(short, long, value_parser = span, help_heading = "Load")]
     pub duration: Option<Ns>,
     /// End after this many requests.
-    #[arg(short = 'n', long, value_parser = count)]
+    #[arg(short = 'n', long, value_parser = count, help_heading = "Load")]
     pub requests: Option<u64>,
-    /// Offer so many requests per second on a schedule (open loop) instead of one per free connection.
-    #[arg(short, long, value_parser = rate)]
-    pub rate: Option<f64>,
+    /// Offer so many requests per second on a schedule (open loop) instead of one per free connection: 5k, a ramp
+    /// 1k..5k, or stretches 1k@10s,1k..5k@30s,5k.
+    #[arg(short, long, value_name = "RATE", help_heading = "Load")]
+    pub rate: Option<String>,
     /// How the schedule's gaps are distributed.
-    #[arg(long, value_enum, default_value = "constant", requires = "rate")]
+    #[arg(long, value_enum, default_value = "constant", requires = "rate", help_heading = "Load")]
     pub arrival: ArrivalArg,
+    /// Start requests at recorded times: a file with a number of seconds on each line.
+    #[arg(long, value_name = "FILE", conflicts_with = "rate", help_heading = "Load")]
+    pub trace: Option<PathBuf>,
     /// Load before the measured window.
-    #[arg(short, long, default_value = "0", value_parser = duration)]
+    #[arg(short, long, default_value = "0", value_parser = span, help_heading = "Load")]
     pub warmup: Ns,
     /// Streams per connection (HTTP/2).
     #[arg(short = 'm', long, hide = true)]
     pub streams: Option<u32>,
     /// Requests in flight per connection, without waiting for answers.
-    #[arg(short, long, default_value_t = 1)]
+    #[arg(short, long, default_value_t = 1, help_heading = "Load")]
     pub pipeline: u32,
     /// Protocol.
-    #[arg(long, value_enum, default_value = "auto")]
+    #[arg(long, value_enum, default_value = "auto", help_heading = "Load")]
     pub protocol: ProtocolArg,
-    /// Close a connection after so many requests; 1 means no keep-alive.
-    #[arg(long, value_parser = count)]
-    pub requests_per_connection: Option<u64>,
+    /// Decides random arrivals, mixes and placeholders.
+    #[arg(long, default_value_t = 1, help_heading = "Load")]
+    pub seed: u64,
+
     /// Request method [default: GET, or POST with a body].
-    #[arg(short = 'X', long = "method", value_name = "METHOD")]
+    #[arg(short = 'X', long = "method", value_name = "METHOD", help_heading = "Requests")]
     pub method: Option<String>,
     /// Header to send; may be given again.
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", help_heading = "Requests")]
     pub headers: Vec<String>,
     /// Request body.
-    #[arg(short, long, conflicts_with = "body_file")]
+    #[arg(short, long, conflicts_with = "body_file", help_heading = "Requests")]
     pub body: Option<String>,
-    /// File with the request body.
-    #[arg(long, value_name = "FILE")]
+    /// File with the request body; - is standard input.
+    #[arg(long, value_name = "FILE", help_heading = "Requests")]
     pub body_file: Option<PathBuf>,
-    /// From the sending of a request to the end of its answer.
-    #[arg(long, default_value = "10s", value_parser = duration)]
-    pub timeout: Ns,
-    /// For a connection to come about.
-    #[arg(long, default_value = "5s", value_parser = duration)]
-    pub connect_timeout: Ns,
-    /// TLS options, for when TLS can be loaded.
-    #[arg(short = 'k', long, hide = true)]
-    pub insecure: bool,
-    #[arg(long, hide = true)]
-    pub cacert: Option<PathBuf>,
-    #[arg(long, hide = true)]
-    pub cert: Option<PathBuf>,
-    #[arg(long, hide = true)]
-    pub key: Option<PathBuf>,
+    /// One request of a weighted mix, instead of the URL's own path; may be given again. A body may be @FILE.
+    #[arg(
+        long = "request",
+        value_name = "WEIGHT METHOD PATH [BODY]",
+        conflicts_with_all = ["method", "body", "body_file", "import", "curl"],
+        help_heading = "Requests"
+    )]
+    pub mix: Vec<String>,
+    /// Requests from a HAR file, vegeta's targets, a list of URLs, or a file of curl commands; - is standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "body", "body_file"], help_heading = "Requests")]
+    pub import: Option<PathBuf>,
+    /// What the imported file is [default: seen by its contents].
+    #[arg(long, value_enum, requires = "import", help_heading = "Requests")]
+    pub import_format: Option<ImportArg>,
+    /// The request of a curl command line.
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        conflicts_with_all = ["method", "body", "body_file", "import"],
+        help_heading = "Requests"
+    )]
+    pub curl: Option<String>,
+
     /// The only right status [default: any from 200 to 399].
-    #[arg(long, value_name = "STATUS")]
+    #[arg(long, value_name = "STATUS", help_heading = "Expected answers")]
     pub expect_status: Option<u16>,
     /// The only right body; every answer is compared with it.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", help_heading = "Expected answers")]
     pub expect_body: Option<String>,
+    /// A header that must be there, with this value if one is given; may be given again.
+    #[arg(long, value_name = "NAME[: VALUE]", help_heading = "Expected answers")]
+    pub expect_header: Vec<String>,
+    /// SHA-256 of the right body.
+    #[arg(long, value_name = "HEX", help_heading = "Expected answers")]
+    pub expect_sha256: Option<String>,
+    /// Text that must stand in the body.
+    #[arg(long, value_name = "TEXT", help_heading = "Expected answers")]
+    pub expect_contains: Option<String>,
+    /// A JSON pointer and what must stand there, such as /items/0/name=\"ann\"; may be given again.
+    #[arg(long, value_name = "POINTER=JSON", help_heading = "Expected answers")]
+    pub expect_json: Vec<String>,
+    /// Of how many answers one is checked for headers, SHA-256, text and JSON; 1: every one, 0: only before the load.
+    #[arg(long, value_name = "N", default_value_t = dyno_runner::suite::CHECK_ONE_IN, help_heading = "Expected answers")]
+    pub check_one_in: u64,
+
+    /// Close a connection after so many requests; 1 means no keep-alive.
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "Connections")]
+    pub requests_per_connection: Option<u64>,
+    /// Open the connections one by one over this time, instead of all of them before the load.
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Connections")]
+    pub ramp_connections: Option<Ns>,
+    /// From the sending of a request to the end of its answer.
+    #[arg(long, default_value = "10s", value_parser = duration, help_heading = "Connections")]
+    pub timeout: Ns,
+    /// From the sending of a request to the first byte of its answer [default: only --timeout].
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Connections")]
+    pub first_byte_timeout: Option<Ns>,
+    /// For a connection to come about, TLS included.
+    #[arg(long, default_value = "5s", value_parser = duration, help_heading = "Connections")]
+    pub connect_timeout: Ns,
+    /// Local addresses to connect from, taken in turn.
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', help_heading = "Connections")]
+    pub source: Vec<std::net::IpAddr>,
+    /// Connect to this Unix socket; the URL's host only names the server.
+    #[arg(long, value_name = "PATH", conflicts_with = "source", help_heading = "Connections")]
+    pub unix_socket: Option<PathBuf>,
+    /// Use this address for a host and port, as curl does; may be given again.
+    #[arg(long, value_name = "HOST:PORT:ADDRESS", help_heading = "Connections")]
+    pub resolve: Vec<String>,
+
+    /// Trust whatever certificate the server shows.
+    #[arg(short = 'k', long, conflicts_with = "cacert", help_heading = "TLS")]
+    pub insecure: bool,
+    /// Trust the authorities in this file (PEM) instead of the system's.
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub cacert: Option<PathBuf>,
+    /// Certificate to show if the server asks (PEM).
+    #[arg(long, value_name = "FILE", requires = "key", help_heading = "TLS")]
+    pub cert: Option<PathBuf>,
+    /// Its private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
+    pub key: Option<PathBuf>,
+    /// Whether new connections may resume earlier TLS sessions.
+    #[arg(long, value_enum, default_value = "on", help_heading = "TLS")]
+    pub tls_resumption: SwitchArg,
+
     /// The load path's system calls; io_uring where the kernel has it.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = "Generator")]
     pub driver: Option<DriverArg>,
+    /// Poll instead of sleeping, so as not to wake late: near deadlines of an open loop if there is a second CPU,
+    /// never, or always.
+    #[arg(long, value_enum, default_value = "auto", help_heading = "Generator")]
+    pub spin: SpinArg,
+    /// CPUs of the generator's threads, such as 1 or 2-3 [default: any].
+    #[arg(long, value_name = "LIST", value_parser = cpus, help_heading = "Generator")]
+    pub cpus: Option<Cpus>,
+
     /// Form of the result.
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, value_enum, default_value = "text", help_heading = "Output")]
     pub format: LoadFormat,
     /// Write the result here instead of to standard output.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
-    /// Decides random arrivals.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    /// Length of the intervals that are shown, streamed and kept.
+    #[arg(long, default_value = "1s", value_parser = duration, help_heading = "Output")]
+    pub interval: Ns,
+    /// Write each interval as a line of JSON while the load runs; - is standard output.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub stream: Option<PathBuf>,
+    /// Write the response times' percentiles as HdrHistogram's plotter reads them.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub hgrm: Option<PathBuf>,
+    /// Write the intervals' histograms as an HdrHistogram log.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub hlog: Option<PathBuf>,
+    /// Serve OpenMetrics at http://ADDRESS/metrics while the load runs, such as 127.0.0.1:9464.
+    #[arg(long, value_name = "ADDRESS", help_heading = "Output")]
+    pub metrics: Option<std::net::SocketAddr>,
+    /// Plain progress lines instead of the live view.
+    #[arg(long, help_heading = "Output")]
+    pub no_tui: bool,
 }
 
 /// Nanoseconds, as an argument.
@@ -180,9 +291,16 @@ fn duration(text: &str) -> Result<Ns, String> {
     dyno_runner::units::duration(text).map(Ns)
 }
 
-fn rate(text: &str) -> Result<f64, String> {
-    let rate = dyno_runner::units::count(text)?;
-    if rate > 0.0 { Ok(rate) } else { Err("a rate is above 0, in requests per second".into()) }
+fn span(text: &str) -> Result<Ns, String> {
+    dyno_runner::units::span(text).map(Ns)
+}
+
+/// A list of CPUs, as an argument.
+#[derive(Clone, Debug)]
+pub struct Cpus(pub Vec<u32>);
+
+fn cpus(text: &str) -> Result<Cpus, String> {
+    dyno_runner::units::cpu_list(text).map(Cpus)
 }
 
 fn count(text: &str) -> Result<u64, String> {
@@ -201,6 +319,27 @@ pub enum ArrivalArg {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ImportArg {
+    Curl,
+    Har,
+    Vegeta,
+    Urls,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SwitchArg {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SpinArg {
+    Auto,
+    Never,
+    Always,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProtocolArg {
     Auto,
     H1,
@@ -214,6 +353,14 @@ pub enum ProtocolArg {
 pub enum LoadFormat {
     Text,
     Json,
+    /// One line per interval.
+    Csv,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PlanFormat {
+    Text,
+    Json,
 }
 
 #[derive(Debug, Args)]
@@ -225,7 +372,7 @@ pub struct PlanArgs {
     pub suite: PathBuf,
     /// Form of the plan.
     #[arg(long, value_enum, default_value = "text")]
-    pub format: LoadFormat,
+    pub format: PlanFormat,
     #[command(flatten)]
     pub places: Places,
 }
@@ -282,4 +429,23 @@ pub enum SubjectsCommand {
         /// Names of subjects [default: all].
         names: Vec<String>,
     },
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  dyno calibrate\n  dyno calibrate --format json -o calibration.json\n\n`dyno load` quotes the ceilings that are measured here."
+)]
+pub struct CalibrateArgs {
+    /// Length of each measurement.
+    #[arg(short, long, default_value = "3s", value_parser = duration)]
+    pub duration: Ns,
+    /// Form of the result.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: PlanFormat,
+    /// Write the result here instead of to standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Folder in which the ceilings are kept for later loads [default: dyno in the user's cache folder].
+    #[arg(long, value_name = "FOLDER", env = "DYNO_CACHE")]
+    pub cache: Option<PathBuf>,
 }

@@ -1,8 +1,10 @@
 //! dyno: arguments and wiring. It decides nothing; see ARCHITECTURE.md for where things are decided.
 
+mod calibration;
 mod cli;
 mod cmd;
 mod exit;
+mod live;
 mod progress;
 mod terminal;
 

@@ -129,7 +129,7 @@ impl Progress {
 }
 
 fn shape(plan: &Plan, trial: usize) -> String {
-    let step = plan.load.steps[plan.trials[trial].step];
+    let step = &plan.load.steps[plan.trials[trial].step];
     let pipeline = if step.pipeline > 1 { format!(" × {}", step.pipeline) } else { String::new() };
     let rate = step.arrivals.rate().map_or(String::new(), |r| format!(" at {}/s", count(r as u64)));
     format!("{} connections{pipeline}{rate}", step.connections)

@@ -26,11 +26,23 @@ pub fn catch_interrupts(say: &'static str) -> anyhow::Result<Arc<Interrupts>> {
     let interrupts = Arc::new(Interrupts::new());
     let counted = Arc::clone(&interrupts);
     ctrlc::set_handler(move || match counted.raise() {
-        1 => eprintln!("\n{say}"),
+        1 => {
+            crate::live::give_back();
+            eprintln!("\n{say}");
+        }
         2 => {}
-        _ => std::process::exit(Exit::Failed as i32),
+        _ => {
+            crate::live::give_back();
+            std::process::exit(Exit::Failed as i32)
+        }
     })?;
     Ok(interrupts)
+}
+
+/// The wall clock, for time stamps that other tools read. Nothing is measured with it.
+pub fn unix_seconds() -> f64 {
+    let now = std::time::SystemTime::now();
+    now.duration_since(std::time::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// `dyno … | head` ends like any other tool, without a panic about the closed pipe.

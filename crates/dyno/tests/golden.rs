@@ -9,8 +9,8 @@ use std::sync::{Arc, Once};
 
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::plan::{
-    Arrivals, Launch, Limits, Load, Marker, Order, Placement, Plan, ReportOptions, Step, Subject, Suite,
-    Trial, Workload,
+    self, Arrivals, Body, Launch, Limits, Load, Marker, Order, Placement, Plan, ReportOptions,
+    Request as PlannedRequest, Step, Subject, Suite, Trial, Workload,
 };
 use dyno_archive::sample::{CgroupUse, HostUse, Sample, ThreadUse};
 use dyno_archive::start::{Failure, FailureKind, StartRecord, Startup, Stop};
@@ -18,7 +18,7 @@ use dyno_archive::trial::{CheckResult, ClientUse};
 use dyno_archive::{Facts, Phase, RunDir, TrialRecord};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Queue, Service, World};
-use dyno_engine::{Config, Expect, Request, Schedule, Window};
+use dyno_engine::{Config, Draws, Expect, Policy, Request, Schedule, Spin, Traffic, Window};
 use dyno_report::Format;
 use dyno_wire::h1::response::Asked;
 
@@ -74,12 +74,18 @@ fn plan() -> Plan {
         workloads: vec![Workload {
             name: "plaintext".into(),
             protocol: "h1".into(),
-            method: "GET".into(),
-            path: "/plaintext".into(),
-            headers: Vec::new(),
-            body: None,
-            expect_status: Some(200),
-            expect_body: Some("Hello, World!".into()),
+            requests: vec![PlannedRequest {
+                name: "plaintext".into(),
+                weight: 1,
+                method: "GET".into(),
+                path: "/plaintext".into(),
+                expect: plan::Expect {
+                    status: Some(200),
+                    body: Some(Body(b"Hello, World!".to_vec())),
+                    ..plan::Expect::default()
+                },
+                ..PlannedRequest::default()
+            }],
         }],
         load: Load {
             warmup_ns: 100 * MS,
@@ -87,7 +93,11 @@ fn plan() -> Plan {
             interval_ns: 500 * MS,
             timeout_ns: 200 * MS,
             connect_timeout_ns: 1000 * MS,
+            first_byte_timeout_ns: None,
             requests_per_connection: None,
+            ramp_connections_ns: None,
+            check_one_in: 100,
+            spin: "auto".into(),
             threads: 1,
             driver: "uring".into(),
             steps: vec![step(4), step(16)],
@@ -126,18 +136,30 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
     if launch.subject == 1 && trial.step == 1 && launch.block == 2 {
         model.faults.push((Fault::Body, 0.02));
     }
-    let step = plan.load.steps[trial.step];
+    let step = &plan.load.steps[trial.step];
     let bytes = &b"GET /plaintext HTTP/1.1\r\nHost: sim\r\n\r\n"[..];
     let config = Config {
         connections: step.connections,
         pipeline: step.pipeline,
-        schedule: Schedule::new(step.arrivals, 1, Stripe { worker: 0, of: 1 }),
+        worker: 0,
+        schedule: Schedule::new(&step.arrivals, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
         total: None,
-        request: Request { bytes: Arc::from(bytes), asked: Asked::Other },
-        expect: Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])) },
-        timeout_ns: plan.load.timeout_ns,
-        connect_timeout_ns: plan.load.connect_timeout_ns,
-        requests_per_connection: None,
+        traffic: Arc::new(Traffic::one(Request::fixed(
+            bytes,
+            Asked::Other,
+            Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])), ..Expect::default() },
+        ))),
+        draws: Draws::new(1, 0, 1),
+        check_one_in: plan.load.check_one_in,
+        policy: Policy {
+            timeout_ns: plan.load.timeout_ns,
+            first_byte_timeout_ns: None,
+            connect_timeout_ns: plan.load.connect_timeout_ns,
+            requests_per_connection: None,
+            ramp_ns: None,
+        },
+        tls: None,
+        spin: Spin::Never,
         window: Window {
             warmup_ns: plan.load.warmup_ns,
             duration_ns: Some(plan.load.duration_ns),
@@ -170,6 +192,8 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
         residence_ns: report.residence_ns,
         unanswered: report.unanswered,
         protocol_errors: report.protocol_errors,
+        tls: report.tls,
+        unexpected: report.unexpected,
         samples: [0, 100, 600, 1100].map(|ms| sample(ms, busy)).into(),
         checks: vec![CheckResult {
             name: "plaintext".into(),

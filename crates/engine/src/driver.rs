@@ -31,21 +31,45 @@ pub trait Driver {
     /// over, with the instant read just before.
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant));
 
-    /// Flushes, then sleeps until something completed or until `until`, whichever is first.
-    fn turn(&mut self, until: Instant, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn;
+    /// Flushes, then waits until something completed or until `wait.until`, whichever is first.
+    fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn;
 
     /// The next completion of this turn. Received bytes lie in [`bytes`](Self::bytes) until the next call of
     /// `next` or `turn`.
     fn next(&mut self) -> Option<Completion>;
 
-    /// The bytes of the `Received` that [`next`](Self::next) returned last.
-    fn bytes(&self) -> &[u8];
+    /// The bytes of the `Received` that [`next`](Self::next) returned last. They may be changed in place.
+    fn bytes(&mut self) -> &mut [u8];
+
+    /// When the kernel received the last of those bytes; `None` unless the driver was made to ask for it.
+    fn received_at(&self) -> Option<Instant> {
+        None
+    }
 
     /// Counters of an open connection; `None` if the kernel does not tell.
     fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters>;
 
     /// CPU use of the calling thread so far.
     fn thread_use(&self) -> ThreadUse;
+
+    /// CPU time of the calling thread so far, nanoseconds: the part of its use that is cheap to read.
+    fn thread_run_ns(&self) -> u64;
+}
+
+/// How to wait in a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    pub until: Instant,
+    /// From here on poll instead of sleeping, so as not to wake late; `NEVER`: sleep all the time.
+    pub spin_from: Instant,
+}
+
+impl Wait {
+    /// Sleeps all the time.
+    #[must_use]
+    pub const fn asleep(until: Instant) -> Wait {
+        Wait { until, spin_from: Instant::NEVER }
+    }
 }
 
 /// The instants of one turn.
@@ -55,6 +79,8 @@ pub struct Turn {
     pub entered: Instant,
     /// When it got control back: everything the turn's completions report had happened by then.
     pub woke: Instant,
+    /// How much of the wait was polling.
+    pub spun_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod driver;
+pub mod expect;
 pub mod limits;
 mod recorder;
 pub mod rng;
@@ -14,12 +15,17 @@ pub mod schedule;
 pub mod sim;
 mod slot;
 mod time;
+mod tls;
+pub mod traffic;
 mod turn;
 mod worker;
 
 pub use driver::{Completion, ConnId, ConnectError, Driver, What};
+pub use expect::Expect;
 pub use recorder::Window;
 pub use schedule::Schedule;
 pub use time::Instant;
+pub use tls::Tls;
+pub use traffic::{Draws, Request, Traffic};
 pub use turn::{Stop, run};
-pub use worker::{Config, Expect, Report, Request, Worker};
+pub use worker::{Config, Policy, Report, Spin, Worker};

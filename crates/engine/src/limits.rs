@@ -21,3 +21,20 @@ pub const COMPLETIONS_PER_FLUSH: usize = 16;
 
 /// Kinds of malformed answers that are told apart by name, per worker. Later kinds are counted as `other`.
 pub const PROTOCOL_ERROR_KINDS: usize = 64;
+
+/// Kinds of failed expectations that are told apart in words, per worker. Later kinds are counted as `other`.
+pub const UNEXPECTED_KINDS: usize = 64;
+
+/// Most units of weight in a mix of requests, after division by the greatest common divisor.
+pub const LOTS: u64 = 1 << 16;
+
+/// How long before a deadline the generator stops sleeping and polls, where it spins at all. A sleeping CPU of a
+/// virtual machine takes about this long to wake.
+pub const SPIN_AHEAD_NS: u64 = 100_000;
+
+/// How long after a hand-over it polls for the answer before it goes to sleep, where it spins at all.
+pub const SPIN_AFTER_NS: u64 = 250_000;
+
+/// Bytes of a TLS record that has not arrived whole (RFC 8446 §5.2: 2¹⁴ + 256, and five of header). rustls refuses
+/// longer ones.
+pub const TLS_RECORD_BYTES: usize = (1 << 14) + 256 + 5;

@@ -1,8 +1,8 @@
 //! Keeps what the exchanges took, in intervals, and the books.
 
-use dyno_archive::interval::{Interval, Phase};
-use dyno_archive::outcome::Outcome;
-use dyno_archive::times::Times;
+use dyno_archive::interval::{ExchangeTimes, Interval, Phase, RequestShare, WorkerUse};
+use dyno_archive::outcome::{Outcome, Outcomes};
+use dyno_archive::times::{Recording, Times};
 use dyno_archive::trial::Books;
 
 use crate::Instant;
@@ -20,6 +20,69 @@ pub struct Window {
     pub drain_ns: u64,
 }
 
+/// The distributions of the interval that is being filled.
+#[derive(Debug, Default)]
+pub(crate) struct Filling {
+    response: Recording,
+    service: Recording,
+    send_lag: Recording,
+    first_byte: Recording,
+    pub(crate) connect: Recording,
+    pub(crate) tls_handshake: Recording,
+    pub(crate) loop_lag: Recording,
+    pub(crate) wake_lag: Recording,
+    intended_gap: Recording,
+    send_gap: Recording,
+    kernel_response: Recording,
+    /// Empty if there is only one kind of request.
+    by_request: Vec<FillingShare>,
+}
+
+#[derive(Debug, Default)]
+struct FillingShare {
+    outcomes: Outcomes,
+    response: Recording,
+    service: Recording,
+}
+
+impl Filling {
+    fn new(kinds: usize) -> Filling {
+        let shares = if kinds > 1 { kinds } else { 0 };
+        Filling {
+            by_request: std::iter::repeat_with(FillingShare::default).take(shares).collect(),
+            ..Filling::default()
+        }
+    }
+
+    /// Moves everything into `interval`.
+    fn seal_into(&mut self, interval: &mut Interval) {
+        interval.times = ExchangeTimes {
+            response: self.response.seal(),
+            service: self.service.seal(),
+            send_lag: self.send_lag.seal(),
+            first_byte: self.first_byte.seal(),
+        };
+        interval.connect = self.connect.seal();
+        interval.tls_handshake = self.tls_handshake.seal();
+        interval.loop_lag = self.loop_lag.seal();
+        interval.wake_lag = self.wake_lag.seal();
+        interval.intended_gap = self.intended_gap.seal();
+        interval.send_gap = self.send_gap.seal();
+        interval.kernel_response = self.kernel_response.seal();
+        interval.by_request = self.by_request.iter_mut().map(FillingShare::seal).collect();
+    }
+}
+
+impl FillingShare {
+    fn seal(&mut self) -> RequestShare {
+        RequestShare {
+            outcomes: std::mem::take(&mut self.outcomes),
+            response: self.response.seal(),
+            service: self.service.seal(),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Recorder {
     began: Instant,
@@ -27,20 +90,25 @@ pub(crate) struct Recorder {
     /// Edges of the measured window.
     opens: Instant,
     closes: Instant,
+    /// Counters of the interval that is being filled; its distributions are in `filling` until it is sealed.
     current: Interval,
+    pub(crate) filling: Filling,
     sealed: Vec<Interval>,
     in_flight: u64,
     /// The latest instant for which anything was scheduled.
     latest: Instant,
     /// Up to here the time in flight has been added to the current interval.
     settled: Instant,
+    /// Intended time and hand-over of the request that was handed over last.
+    last_handed: Option<(Instant, Instant)>,
     pub(crate) books: Books,
     pub(crate) residence_ns: u64,
-    pub(crate) unanswered: Times,
+    unanswered: Recording,
 }
 
 impl Recorder {
-    pub(crate) fn new(began: Instant, window: Window) -> Self {
+    /// `kinds` is the number of different requests.
+    pub(crate) fn new(began: Instant, window: Window, kinds: usize) -> Self {
         let opens = began.after(window.warmup_ns);
         let closes = window.duration_ns.map_or(Instant::NEVER, |d| opens.after(d));
         let mut recorder = Recorder {
@@ -49,13 +117,15 @@ impl Recorder {
             opens,
             closes,
             current: Interval::new(Phase::Warmup, 0, 0),
+            filling: Filling::new(kinds),
             sealed: Vec::new(),
             in_flight: 0,
             latest: Instant::default(),
             settled: began,
+            last_handed: None,
             books: Books::default(),
             residence_ns: 0,
-            unanswered: Times::new(),
+            unanswered: Recording::new(),
         };
         recorder.current = recorder.interval_from(began);
         recorder
@@ -71,6 +141,15 @@ impl Recorder {
 
     pub(crate) fn closes(&self) -> Instant {
         self.closes
+    }
+
+    /// The load begins at `at`. What was recorded while connections were made stays in the first interval.
+    pub(crate) fn begin(&mut self, at: Instant, window: Window) {
+        self.began = at;
+        self.settled = at;
+        self.opens = at.after(window.warmup_ns);
+        self.closes = window.duration_ns.map_or(Instant::NEVER, |d| self.opens.after(d));
+        self.current = self.interval_from(at);
     }
 
     /// Ends the measured window at `at`, if it was to end later. A window that is cut holds everything that has been
@@ -90,19 +169,31 @@ impl Recorder {
         self.began.after(self.current.end_ns)
     }
 
+    /// Whether an interval has ended by `now`.
+    #[inline]
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        now >= self.boundary() && self.current.phase != Phase::Drain
+    }
+
     /// Seals every interval that ended by `now`.
     pub(crate) fn advance(&mut self, now: Instant) {
-        while now >= self.boundary() && self.current.phase != Phase::Drain {
+        while self.is_over(now) {
             let end = self.boundary();
             self.settle(end);
             let next = self.interval_from(end);
-            self.sealed.push(std::mem::replace(&mut self.current, next));
+            self.seal(next);
         }
     }
 
-    /// Takes over the connect times of before the load began.
-    pub(crate) fn inherit(&mut self, before: &Recorder) {
-        self.current.connect.add(&before.current.connect);
+    fn seal(&mut self, next: Interval) {
+        let mut ended = std::mem::replace(&mut self.current, next);
+        self.filling.seal_into(&mut ended);
+        self.sealed.push(ended);
+    }
+
+    #[inline]
+    pub(crate) fn has_sealed(&self) -> bool {
+        !self.sealed.is_empty()
     }
 
     pub(crate) fn take_sealed(&mut self) -> Vec<Interval> {
@@ -115,12 +206,16 @@ impl Recorder {
         self.advance(now);
         self.settle(now);
         self.current.end_ns = now.since(self.began).max(self.current.start_ns);
-        let next = Interval::new(Phase::Drain, self.current.end_ns, self.current.end_ns);
-        self.sealed.push(std::mem::replace(&mut self.current, next));
+        self.seal(Interval::new(Phase::Drain, self.current.end_ns, self.current.end_ns));
     }
 
+    #[inline]
     pub(crate) fn current(&mut self) -> &mut Interval {
         &mut self.current
+    }
+
+    pub(crate) fn own_use(&mut self, worker: u32) -> &mut WorkerUse {
+        self.current.workers.entry(worker).or_default()
     }
 
     pub(crate) fn scheduled(&mut self, intended: Instant) {
@@ -151,27 +246,57 @@ impl Recorder {
         }
     }
 
-    /// An exchange ended at `done`.
-    pub(crate) fn ended(&mut self, exchange: &Exchange, outcome: Outcome, done: Instant) {
+    /// A scheduled request was handed over: how its distance from the one before compares with what was intended.
+    pub(crate) fn handed(&mut self, exchange: &Exchange) {
+        let (intended, sent) = (exchange.intended, exchange.sent);
+        // Arrivals that waited for a connection leave in a burst that the server's slowness decided. They are in the
+        // send lag; the gaps show them too, as what the server really saw.
+        if let Some((last_intended, last_sent)) = self.last_handed.replace((intended, sent))
+            && self.is_measured(intended)
+        {
+            self.filling.intended_gap.record(intended.since(last_intended));
+            self.filling.send_gap.record(sent.since(last_sent));
+        }
+    }
+
+    /// An exchange ended at `done`; the kernel had received the last of its answer at `received_at`, if it was asked.
+    #[inline]
+    pub(crate) fn ended(
+        &mut self,
+        exchange: &Exchange,
+        outcome: Outcome,
+        done: Instant,
+        received_at: Option<Instant>,
+    ) {
         self.settle(done);
         self.in_flight -= 1;
         self.residence_ns += self.within_window(exchange.intended, done);
-        if self.phase_of(exchange.intended) != self.current.phase.min(Phase::Measured) {
+        let share = self.filling.by_request.get_mut(usize::from(exchange.request));
+        let measured = exchange.intended >= self.opens && exchange.intended < self.closes;
+        let phase = if exchange.intended < self.opens { Phase::Warmup } else { Phase::Measured };
+        if phase == self.current.phase.min(Phase::Measured) {
+            self.current.outcomes.count(outcome);
+        } else {
             self.current.carried.count(outcome);
-            if !self.is_measured(exchange.intended) {
+            if !measured {
                 return;
             }
-        } else {
-            self.current.outcomes.count(outcome);
         }
-        if self.is_measured(exchange.intended) {
+        if let Some(share) = share {
+            share.outcomes.count(outcome);
+        }
+        if measured {
             if outcome.is_completed() {
                 self.books.completed += 1;
             } else {
                 self.books.failed += 1;
             }
         }
-        self.record_times(exchange, outcome, done);
+        // Only answers that met expectations have times, and time-outs, which count at no less than their limit.
+        // Failures that end fast would otherwise make a failing server look quick.
+        if outcome == Outcome::Ok || outcome.is_timeout() {
+            self.filling.record_times(exchange, done, received_at);
+        }
     }
 
     /// An exchange is left unanswered when everything ends: its age is a lower bound of its response time.
@@ -183,23 +308,8 @@ impl Recorder {
         }
     }
 
-    /// Only answers that met expectations have times, and time-outs, which count at no less than their limit.
-    /// Failures that end fast would otherwise make a failing server look quick.
-    fn record_times(&mut self, exchange: &Exchange, outcome: Outcome, done: Instant) {
-        if !matches!(outcome, Outcome::Ok | Outcome::Timeout) {
-            return;
-        }
-        let times = &mut self.current.times;
-        times.response.record(done.since(exchange.intended));
-        if exchange.sent == Instant::NEVER {
-            return;
-        }
-        assert!(exchange.sent >= exchange.intended, "a request was sent before it was intended");
-        times.send_lag.record(exchange.sent.since(exchange.intended));
-        times.service.record(done.since(exchange.sent));
-        if exchange.first_byte != Instant::NEVER {
-            times.first_byte.record(exchange.first_byte.since(exchange.sent));
-        }
+    pub(crate) fn take_unanswered(&mut self) -> Times {
+        self.unanswered.seal()
     }
 
     fn interval_from(&self, start: Instant) -> Interval {
@@ -214,10 +324,6 @@ impl Recorder {
         Interval::new(phase, start.since(self.began), end.since(self.began))
     }
 
-    fn phase_of(&self, intended: Instant) -> Phase {
-        if intended < self.opens { Phase::Warmup } else { Phase::Measured }
-    }
-
     fn is_measured(&self, intended: Instant) -> bool {
         intended >= self.opens && intended < self.closes
     }
@@ -229,5 +335,35 @@ impl Recorder {
     fn settle(&mut self, now: Instant) {
         self.current.in_flight_ns += self.in_flight * now.since(self.settled);
         self.settled = self.settled.max(now);
+    }
+}
+
+impl Filling {
+    #[inline]
+    fn record_times(&mut self, exchange: &Exchange, done: Instant, received_at: Option<Instant>) {
+        let response = done.since(exchange.intended);
+        self.response.record(response);
+        let share = self.by_request.get_mut(usize::from(exchange.request));
+        if let Some(at) = received_at {
+            // The kernel's stamp of the same bytes: what the generator's own wake-up adds to `done` is not in it.
+            self.kernel_response.record(at.since(exchange.intended));
+        }
+        if exchange.sent == Instant::NEVER {
+            if let Some(share) = share {
+                share.response.record(response);
+            }
+            return;
+        }
+        assert!(exchange.sent >= exchange.intended, "a request was sent before it was intended");
+        let service = done.since(exchange.sent);
+        self.send_lag.record(exchange.sent.since(exchange.intended));
+        self.service.record(service);
+        if exchange.first_byte != Instant::NEVER {
+            self.first_byte.record(exchange.first_byte.since(exchange.sent));
+        }
+        if let Some(share) = share {
+            share.response.record(response);
+            share.service.record(service);
+        }
     }
 }

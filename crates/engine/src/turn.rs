@@ -40,7 +40,9 @@ pub fn run<D: Driver>(
             }
         }
         turn(worker, driver);
-        worker.take_sealed().into_iter().for_each(&mut seal);
+        if worker.has_sealed() {
+            worker.take_sealed().into_iter().for_each(&mut seal);
+        }
     }
     worker.close(driver);
     worker.take_sealed().into_iter().for_each(&mut seal);
@@ -48,9 +50,9 @@ pub fn run<D: Driver>(
 
 /// One turn: hand over, sleep, handle what completed, start what is due.
 pub(crate) fn turn<D: Driver>(worker: &mut Worker, driver: &mut D) {
-    let until = worker.deadline();
-    let turn = driver.turn(until, &mut |conn, at| worker.handed(conn, at));
-    worker.woke(turn, until, driver);
+    let wait = worker.wait();
+    let turn = driver.turn(wait, &mut |conn, at| worker.handed(conn, at));
+    worker.woke(turn, wait, driver);
     let mut handled = 0;
     while let Some(completion) = driver.next() {
         worker.complete(completion, driver);
@@ -59,6 +61,8 @@ pub(crate) fn turn<D: Driver>(worker: &mut Worker, driver: &mut D) {
             driver.flush(&mut |conn, at| worker.handed(conn, at));
         }
     }
-    // What fell due while completions were handled is started now and not after the next sleep.
-    worker.fire(driver.now(), driver);
+    // What fell due while completions were handled is started now and not after the next sleep. Without a schedule
+    // nothing is due to the microsecond, and the clock need not be read once more.
+    let now = if worker.has_schedule() { driver.now() } else { turn.woke };
+    worker.fire(now, driver);
 }

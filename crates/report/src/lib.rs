@@ -3,10 +3,14 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod calibration;
 pub mod csv;
 pub mod format;
+pub mod hdr;
 pub mod html;
+pub mod intervals;
 pub mod markdown;
+pub mod openmetrics;
 mod overview;
 pub mod text;
 

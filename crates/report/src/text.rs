@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
+use dyno_analysis::load::{Config, RequestResult};
 use dyno_analysis::report::{Report, TrialResult};
 use dyno_analysis::summary::OverviewRow;
 use dyno_analysis::{Caveat, LoadResult, Severity};
 use dyno_archive::Outcome;
+use dyno_archive::trial::TlsUse;
 
 use crate::answer;
 use crate::format::{bytes, count, micros, number, or_dash, percent};
@@ -26,7 +28,7 @@ impl Style {
         }
     }
 
-    fn bold(self, text: &str) -> String {
+    pub(crate) fn bold(self, text: &str) -> String {
         self.paint("1", text)
     }
 
@@ -77,8 +79,26 @@ pub fn load(result: &LoadResult, style: Style) -> String {
             or_dash(result.send_lag_us.p99, micros)
         ),
     );
+    if let Some(gaps) = &result.gaps {
+        line(
+            "gaps",
+            format!(
+                "coefficient of variation {} of {} intended      wake lag p99 {}      loop lag p99 {}",
+                or_dash(gaps.achieved_cv, |cv| format!("{cv:.2}")),
+                or_dash(gaps.intended_cv, |cv| format!("{cv:.2}")),
+                or_dash(result.client.wake_lag_us.p99, micros),
+                or_dash(result.client.loop_lag_us.p99, micros)
+            ),
+        );
+    }
     line("wire", wire(result));
+    if let Some(tls) = &result.tls {
+        line("tls", tls_line(tls, result));
+    }
     line("client", client(result));
+    for request in &result.requests {
+        line("", request_line(request));
+    }
     if bad > 0 {
         line("errors", errors(result));
     }
@@ -86,7 +106,7 @@ pub fn load(result: &LoadResult, style: Style) -> String {
         "  {}  {}      {}\n\n",
         style.bold("dyno load"),
         result.config.url,
-        style.dim(&shape(result))
+        style.dim(&shape(&result.config, Some((result.duration_s, result.client.threads))))
     );
     out.push('\n');
     for caveat in result.caveats.iter().filter(|c| c.severity > Severity::Info) {
@@ -108,20 +128,29 @@ fn verdict(result: &LoadResult, style: Style) -> String {
     }
 }
 
-fn shape(result: &LoadResult) -> String {
-    let c = &result.config;
+/// What was asked in one line; `ran` holds the seconds and threads that it came to.
+#[must_use]
+pub fn shape(c: &Config, ran: Option<(f64, usize)>) -> String {
     let model = match (c.rate, c.arrival) {
         (Some(rate), Some(arrival)) => format!("open loop {} requests/s, {arrival}", number(rate)),
+        (None, Some("trace")) => "open loop from a trace".into(),
+        (None, Some(arrival)) => format!("open loop at a changing rate, {arrival}"),
         _ => "closed loop".into(),
     };
     let pipeline = if c.pipeline > 1 { format!(" × {} pipelined", c.pipeline) } else { String::new() };
+    let mix = match c.requests_mixed.len() {
+        0 => String::new(),
+        n => format!(" · mix of {n} requests"),
+    };
     let driver = if c.driver == "uring" { "io_uring" } else { &c.driver };
+    let tls = if c.tls { " over TLS" } else { "" };
+    let (length, threads) = match ran {
+        Some((seconds, threads)) => (format!(" · {}", micros(seconds * 1e6)), threads),
+        None => (String::new(), c.threads as usize),
+    };
     format!(
-        "{} · {} connections{pipeline} · {model} · {} · {driver} × {}",
-        c.protocol,
-        c.connections,
-        micros(result.duration_s * 1e6),
-        result.client.threads
+        "{}{tls} · {} connections{pipeline}{mix} · {model}{length} · {driver} × {threads}",
+        c.protocol, c.connections
     )
 }
 
@@ -143,11 +172,46 @@ fn wire(result: &LoadResult) -> String {
 
 fn client(result: &LoadResult) -> String {
     let c = &result.client;
+    let spun = if c.cpu_spun_s > 0.0 && result.duration_s > 0.0 {
+        format!(", and {} of it polling so as not to wake late", percent(c.cpu_spun_s / result.duration_s))
+    } else {
+        String::new()
+    };
     format!(
-        "{} CPU per request   {} of one thread   {}",
+        "{} CPU per request   {} of one thread{spun}   {}",
         or_dash(c.cpu_us_per_exchange, micros),
         percent(c.busiest_thread_utilisation),
         or_dash(c.rss_peak_bytes, |b| bytes(b as f64))
+    )
+}
+
+fn tls_line(tls: &TlsUse, result: &LoadResult) -> String {
+    let word = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".into());
+    format!(
+        "{} {}   ALPN {}   {} full and {} resumed handshakes, p50 {}",
+        word(&tls.version),
+        word(&tls.cipher_suite),
+        word(&tls.alpn),
+        count(tls.handshakes_full),
+        count(tls.handshakes_resumed),
+        or_dash(result.tls_handshake_us.p50, micros)
+    )
+}
+
+fn request_line(request: &RequestResult) -> String {
+    let bad: Vec<String> = request
+        .outcomes
+        .iter()
+        .filter(|(name, _)| *name != Outcome::Ok.name() && !name.starts_with("status_"))
+        .map(|(name, n)| format!("   {} {name}", count(*n)))
+        .collect();
+    format!(
+        "{:<28} {:>9} requests/s   p50 {}   p99 {}{}",
+        request.name,
+        count(request.throughput_rps.round() as u64),
+        or_dash(request.response_time_us.p50, micros),
+        or_dash(request.response_time_us.p99, micros),
+        bad.concat()
     )
 }
 
@@ -158,8 +222,9 @@ fn errors(result: &LoadResult) -> String {
         .filter(|(_, n)| *n > 0)
         .map(|(name, n)| format!("{} {name}", count(n)))
         .collect();
-    let kinds: Vec<String> =
-        result.protocol_errors.iter().map(|(k, n)| format!("{} × {k}", count(*n))).collect();
+    let tls = result.tls.iter().flat_map(|tls| &tls.errors);
+    let kinds = result.protocol_errors.iter().chain(&result.unexpected).chain(tls);
+    let kinds: Vec<String> = kinds.map(|(k, n)| format!("{} × {k}", count(*n))).collect();
     if kinds.is_empty() {
         shown.join("   ")
     } else {

@@ -6,6 +6,7 @@
 pub mod build;
 pub mod checks;
 pub mod client;
+pub mod import;
 pub mod launch;
 pub mod limits;
 pub mod load;
@@ -13,7 +14,10 @@ pub mod plan;
 pub mod run;
 pub mod subject;
 pub mod suite;
+pub mod template;
 pub mod text;
+pub mod tls;
+pub mod traffic;
 pub mod units;
 
 pub use launch::sys::{allowed_cpus, raise_open_files, set_affinity};

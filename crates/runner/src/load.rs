@@ -1,35 +1,42 @@
 //! One load: worker threads with a driver each, their intervals merged, and a watcher on the same clock.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{OnceLock, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use dyno_archive::plan::Step;
+use dyno_archive::plan::{Arrivals, Step};
 use dyno_archive::trial::{Books, ClientUse, Connections};
-use dyno_archive::{Interval, Phase, Sample, Times, TrialRecord};
-use dyno_driver::{Epoll, Kind, Uring, sys};
+use dyno_archive::{Interval, Outcome, Phase, Sample, Times, TrialRecord};
+use dyno_driver::{Endpoint, Epoll, Kind, Peer, Uring, sys};
 use dyno_engine::schedule::Stripe;
-use dyno_engine::{Config, Driver, Expect, Instant, Report, Request, Schedule, Stop, Window, Worker};
+use dyno_engine::{
+    Config, Draws, Driver, Instant, Policy, Report, Schedule, Spin, Stop, Traffic, Window, Worker,
+};
 
 use crate::launch::sys::{raise_open_files, set_affinity};
-use crate::limits::{AHEAD_NS, GLANCE, OTHER_FILES};
+use crate::limits::{AHEAD_NS, GLANCE, INTERVALS, OTHER_FILES};
+use crate::tls::TlsOptions;
 
 /// What to load, how, and for how long.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    pub addr: SocketAddr,
-    pub request: Request,
-    pub expect: Expect,
+    pub endpoint: Endpoint,
+    pub traffic: Arc<Traffic>,
+    /// Of how many answers one is checked in full; 1: every one, 0: none.
+    pub check_one_in: u64,
     pub step: Step,
+    /// Instants of a recorded schedule, nanoseconds; empty unless the step asks for one.
+    pub trace: Arc<[u64]>,
     pub seed: u64,
     /// Requests in all; `None`: as many as the window allows.
     pub total: Option<u64>,
-    pub requests_per_connection: Option<u64>,
-    pub timeout_ns: u64,
-    pub connect_timeout_ns: u64,
+    pub policy: Policy,
+    /// `None`: plain connections.
+    pub tls: Option<TlsOptions>,
+    pub spin: Spin,
     pub window: Window,
     /// Worker threads; never more than connections.
     pub threads: u32,
@@ -70,14 +77,8 @@ pub enum Reason {
 
 /// Runs a load. `Err`: it could not begin, as a sentence with the way out.
 pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<TrialRecord, String> {
-    let limit = raise_open_files();
-    if u64::from(spec.step.connections) + OTHER_FILES > limit {
-        return Err(format!(
-            "{} connections need {} open files, and the limit is {limit}; raise it with `ulimit -n`, or ask for fewer connections",
-            spec.step.connections,
-            u64::from(spec.step.connections) + OTHER_FILES
-        ));
-    }
+    check_open_files(spec)?;
+    check_ports(spec)?;
     let threads = spec.threads.clamp(1, spec.step.connections);
     let shared = Shared { threads, ready: AtomicU32::new(0), begin: OnceLock::new(), cut: OnceLock::new() };
     let (to_control, from_workers) = mpsc::channel();
@@ -104,6 +105,83 @@ pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<TrialRecord, String> {
             .collect::<Result<Vec<Report>, String>>()?;
         Ok(control.finish(reports))
     })
+}
+
+/// Asks once for each request whose answers are only sampled under load, and checks the answer in full. `Err`: what
+/// came is not what is expected, or nothing came; in words.
+pub fn preflight(spec: &Spec) -> Result<(), String> {
+    for (i, request) in spec.traffic.requests().iter().enumerate() {
+        if request.expect.deep.is_empty() {
+            continue;
+        }
+        let once = Spec {
+            traffic: Arc::new(Traffic::one(request.clone())),
+            check_one_in: 1,
+            step: Step { connections: 1, pipeline: 1, arrivals: Arrivals::Closed, ..spec.step.clone() },
+            total: Some(1),
+            policy: Policy { ramp_ns: None, ..spec.policy },
+            spin: Spin::Never,
+            window: Window { warmup_ns: 0, duration_ns: None, ..spec.window },
+            threads: 1,
+            ..spec.clone()
+        };
+        let record = run(&once, &mut Unwatched)?;
+        let outcome = record.intervals.iter().flat_map(|i| i.outcomes.iter()).find(|(_, n)| *n > 0);
+        let (outcome, why) = match outcome {
+            Some((Outcome::Ok, _)) => continue,
+            Some((outcome, _)) => (outcome.name(), record.unexpected.keys().next().map(String::as_str)),
+            None => ("unanswered", None),
+        };
+        let why = why.map_or(String::new(), |why| format!(": {why}"));
+        return Err(format!(
+            "request {} was tried once before the load, and its answer is not as expected ({outcome}{why}); mend the server or the expectation",
+            i + 1
+        ));
+    }
+    Ok(())
+}
+
+/// Nobody looks.
+struct Unwatched;
+
+impl Watch for Unwatched {
+    fn sample(&mut self, _: Edge) -> Option<Sample> {
+        None
+    }
+
+    fn interval(&mut self, _: &Interval) {}
+
+    fn stop(&mut self) -> Option<Reason> {
+        None
+    }
+}
+
+fn check_open_files(spec: &Spec) -> Result<(), String> {
+    let limit = raise_open_files();
+    let needed = u64::from(spec.step.connections) + OTHER_FILES;
+    if needed <= limit {
+        return Ok(());
+    }
+    Err(format!(
+        "{} connections need {needed} open files, and the limit is {limit}; raise it with `ulimit -n {needed}`, or ask for fewer connections",
+        spec.step.connections
+    ))
+}
+
+/// A connection needs a local port, and each local address has as many of them as the kernel's range holds.
+fn check_ports(spec: &Spec) -> Result<(), String> {
+    let Peer::Tcp(_) = spec.endpoint.peer else { return Ok(()) };
+    let Some(ports) = dyno_observer::host::local_ports() else { return Ok(()) };
+    let sources = spec.endpoint.sources.len().max(1) as u64;
+    let asked = u64::from(spec.step.connections);
+    if asked <= ports * sources {
+        return Ok(());
+    }
+    Err(format!(
+        "{asked} connections need as many local ports, and there are {}; widen net.ipv4.ip_local_port_range, or connect from {} addresses: `--source 127.0.0.1,127.0.0.2,…`",
+        ports * sources,
+        asked.div_ceil(ports)
+    ))
 }
 
 /// What the workers of one load agree on.
@@ -162,17 +240,17 @@ fn start_worker(
     if let Some(&cpu) = cpu {
         set_affinity(&[cpu]).map_err(|error| format!("a worker cannot run on CPU {cpu}: {error}"))?;
     }
-    let config = config(spec, k, shared.threads);
+    let config = config(spec, k, shared.threads)?;
     let no_driver = |error: io::Error| {
         format!("the {} driver cannot be used here: {error}; try `--driver epoll`", spec.driver.name())
     };
     match spec.driver {
         Kind::Uring => {
-            let driver = Uring::new(spec.addr, config.connections).map_err(no_driver)?;
+            let driver = Uring::new(&spec.endpoint, config.connections).map_err(no_driver)?;
             Ok(drive(driver, config, k, shared, to))
         }
         Kind::Epoll => {
-            let driver = Epoll::new(spec.addr, config.connections).map_err(no_driver)?;
+            let driver = Epoll::new(&spec.endpoint, config.connections).map_err(no_driver)?;
             Ok(drive(driver, config, k, shared, to))
         }
     }
@@ -202,24 +280,23 @@ fn drive<D: Driver>(
 }
 
 /// The share of worker `k` of `of`.
-fn config(spec: &Spec, k: u32, of: u32) -> Config {
+fn config(spec: &Spec, k: u32, of: u32) -> Result<Config, String> {
     let share = |whole: u64| whole / u64::from(of) + u64::from(u64::from(k) < whole % u64::from(of));
-    Config {
+    let stripe = Stripe { worker: u64::from(k), of: u64::from(of) };
+    Ok(Config {
+        worker: k,
         connections: share(u64::from(spec.step.connections)) as u32,
         pipeline: spec.step.pipeline,
-        schedule: Schedule::new(
-            spec.step.arrivals,
-            spec.seed,
-            Stripe { worker: u64::from(k), of: u64::from(of) },
-        ),
+        schedule: Schedule::new(&spec.step.arrivals, &spec.trace, spec.seed, stripe),
         total: spec.total.map(share),
-        request: spec.request.clone(),
-        expect: spec.expect.clone(),
-        timeout_ns: spec.timeout_ns,
-        connect_timeout_ns: spec.connect_timeout_ns,
-        requests_per_connection: spec.requests_per_connection,
+        traffic: spec.traffic.clone(),
+        draws: Draws::new(spec.seed, stripe.worker, stripe.of),
+        check_one_in: spec.check_one_in,
+        policy: spec.policy,
+        tls: spec.tls.as_ref().map(TlsOptions::configure).transpose()?,
+        spin: spec.spin,
         window: spec.window,
-    }
+    })
 }
 
 /// The control thread's half: merges intervals, takes samples on time, ends the load early if asked.
@@ -325,6 +402,19 @@ impl<'a> Control<'a> {
             watch.interval(next);
             self.told += 1;
         }
+        self.make_room();
+    }
+
+    /// A load of any length needs constant memory: with too many intervals, those that everybody has reported are
+    /// joined two by two.
+    fn make_room(&mut self) {
+        if self.told < INTERVALS {
+            return;
+        }
+        let told: Vec<Interval> = self.merged.drain(..self.told).collect();
+        let joined = join_pairs(told);
+        self.told = joined.len();
+        self.merged.splice(..0, joined);
     }
 
     fn finish(mut self, reports: Vec<Report>) -> TrialRecord {
@@ -345,7 +435,9 @@ impl<'a> Control<'a> {
             intervals: self.merged,
             residence_ns: 0,
             unanswered: Times::new(),
-            protocol_errors: std::collections::BTreeMap::new(),
+            protocol_errors: BTreeMap::new(),
+            tls: None,
+            unexpected: BTreeMap::new(),
             samples: self.samples,
             checks: Vec::new(),
             subject_failure: self.failure,
@@ -354,6 +446,25 @@ impl<'a> Control<'a> {
         reports.into_iter().for_each(|report| add_report(&mut record, report));
         record
     }
+}
+
+/// Joins neighbours of the same phase, two by two.
+fn join_pairs(intervals: Vec<Interval>) -> Vec<Interval> {
+    let mut joined: Vec<Interval> = Vec::with_capacity(intervals.len() / 2 + 2);
+    let mut single = false;
+    for interval in intervals {
+        match joined.last_mut().filter(|last| single && last.phase == interval.phase) {
+            Some(last) => {
+                last.extend(&interval);
+                single = false;
+            }
+            None => {
+                joined.push(interval);
+                single = true;
+            }
+        }
+    }
+    joined
 }
 
 fn add_report(record: &mut TrialRecord, report: Report) {
@@ -367,7 +478,44 @@ fn add_report(record: &mut TrialRecord, report: Report) {
     record.client.threads.push(report.cpu);
     record.residence_ns += report.residence_ns;
     record.unanswered.add(&report.unanswered);
-    for (name, n) in report.protocol_errors {
-        *record.protocol_errors.entry(name).or_default() += n;
+    if let Some(tls) = &report.tls {
+        record.tls.get_or_insert_default().add(tls);
+    }
+    add_kinds(&mut record.protocol_errors, report.protocol_errors);
+    add_kinds(&mut record.unexpected, report.unexpected);
+}
+
+fn add_kinds(to: &mut BTreeMap<String, u64>, from: BTreeMap<String, u64>) {
+    for (name, n) in from {
+        *to.entry(name).or_default() += n;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joining_keeps_every_count_and_the_phases() {
+        let interval = |phase, second: u64| Interval {
+            started: second,
+            ..Interval::new(phase, second * 1_000_000_000, (second + 1) * 1_000_000_000)
+        };
+        let all: Vec<Interval> = (0..3)
+            .map(|s| interval(Phase::Warmup, s))
+            .chain((3..8).map(|s| interval(Phase::Measured, s)))
+            .collect();
+        let joined = join_pairs(all);
+        let edges: Vec<_> = joined.iter().map(|i| (i.phase, i.start_ns / 1_000_000_000, i.started)).collect();
+        assert_eq!(
+            edges,
+            [
+                (Phase::Warmup, 0, 1),
+                (Phase::Warmup, 2, 2),
+                (Phase::Measured, 3, 7),
+                (Phase::Measured, 5, 11),
+                (Phase::Measured, 7, 7)
+            ]
+        );
     }
 }

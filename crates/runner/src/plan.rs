@@ -68,7 +68,11 @@ pub fn resolve(
         interval_ns: suite.load.interval_ns,
         timeout_ns: suite.load.timeout_ns,
         connect_timeout_ns: suite.load.connect_timeout_ns,
+        first_byte_timeout_ns: suite.load.first_byte_timeout_ns,
         requests_per_connection: suite.load.requests_per_connection,
+        ramp_connections_ns: suite.load.ramp_connections_ns,
+        check_one_in: suite.load.check_one_in,
+        spin: suite.load.spin.name().into(),
         threads,
         driver: overrides
             .driver

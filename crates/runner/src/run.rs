@@ -16,10 +16,9 @@ use dyno_archive::start::{Failure, FailureKind, LimitReadBack};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, RunDir, Sample, StartRecord, TrialRecord};
 use dyno_driver::Kind;
-use dyno_engine::{Expect, Request, Window, limits};
+use dyno_engine::{Policy, Window, limits};
 use dyno_observer::Sampler;
 use dyno_observer::cgroup::Layout;
-use dyno_wire::h1::response::Asked;
 
 use crate::build::{self, Built, Care};
 use crate::checks::{self, Check};
@@ -34,6 +33,7 @@ use crate::load::{self, Edge, Reason, Watch};
 use crate::plan::Planned;
 use crate::subject::{Definition, Placeholders};
 use crate::units::cpu_list_text;
+use crate::{suite, traffic};
 
 /// What happens during a run, for whoever shows it.
 #[derive(Debug)]
@@ -553,17 +553,27 @@ fn places(plan: &Plan, definition: &Definition, out: &Path, ports: &[u16], work:
 
 fn load_spec(plan: &Plan, trial: usize, addr: SocketAddr, workload: &Workload) -> Result<load::Spec, String> {
     let load = &plan.load;
+    let step = load.steps[plan.trials[trial].step].clone();
+    let read = |file: &str| std::fs::read(file).map_err(|error| error.to_string());
+    let spin =
+        suite::Spin::from_name(&load.spin).ok_or_else(|| format!("there is no spin {:?}", load.spin))?;
     Ok(load::Spec {
-        addr,
-        request: request_of(workload, &addr.to_string())?,
-        expect: expect_of(workload),
-        step: load.steps[plan.trials[trial].step],
+        endpoint: addr.into(),
+        traffic: Arc::new(traffic::compile(workload, &addr.to_string(), &read)?),
+        check_one_in: load.check_one_in,
+        trace: Arc::from([]),
         // Each trial draws its own arrivals, and the same again when the run is done again.
         seed: plan.seed ^ (trial as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15),
         total: None,
-        requests_per_connection: load.requests_per_connection,
-        timeout_ns: load.timeout_ns,
-        connect_timeout_ns: load.connect_timeout_ns,
+        policy: Policy {
+            timeout_ns: load.timeout_ns,
+            first_byte_timeout_ns: load.first_byte_timeout_ns,
+            connect_timeout_ns: load.connect_timeout_ns,
+            requests_per_connection: load.requests_per_connection,
+            ramp_ns: load.ramp_connections_ns,
+        },
+        tls: None,
+        spin: spin.resolve(&step.arrivals, plan.placement.is_disjoint()),
         window: Window {
             warmup_ns: load.warmup_ns,
             duration_ns: Some(load.duration_ns),
@@ -574,30 +584,8 @@ fn load_spec(plan: &Plan, trial: usize, addr: SocketAddr, workload: &Workload) -
         driver: Kind::from_name(&load.driver)
             .ok_or_else(|| format!("there is no driver {:?}", load.driver))?,
         cpus: plan.placement.generator.clone(),
+        step,
     })
-}
-
-/// A workload's request as it goes on the wire.
-pub fn request_of(workload: &Workload, host: &str) -> Result<Request, String> {
-    let body = workload.body.clone().unwrap_or_default();
-    let bytes = dyno_wire::h1::encode::request(
-        &workload.method,
-        &workload.path,
-        host,
-        &workload.headers,
-        body.as_bytes(),
-    )
-    .map_err(|error| error.to_string())?;
-    let asked = if workload.method == "HEAD" { Asked::Head } else { Asked::Other };
-    Ok(Request { bytes: Arc::from(bytes), asked })
-}
-
-/// What a workload expects of an answer.
-#[must_use]
-pub fn expect_of(workload: &Workload) -> Expect {
-    // The answer to a HEAD has no body to compare.
-    let body = workload.expect_body.as_ref().filter(|_| workload.method != "HEAD");
-    Expect { status: workload.expect_status, body: body.map(|b| Arc::from(b.as_bytes())) }
 }
 
 /// What makes a whole run impossible.

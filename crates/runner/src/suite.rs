@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::{Arrivals, Limits, Marker, Order, ReportOptions, Step, Suite, Workload};
-use serde::{Deserialize, Deserializer, de};
+use dyno_archive::plan::{
+    Arrivals, Body, Expect, Gaps, Limits, Marker, Order, ReportOptions, Request, Step, Suite, Workload,
+};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::text::{self, FileError};
 use crate::units;
@@ -42,7 +44,11 @@ pub struct LoadOptions {
     pub interval_ns: u64,
     pub timeout_ns: u64,
     pub connect_timeout_ns: u64,
+    pub first_byte_timeout_ns: Option<u64>,
     pub requests_per_connection: Option<u64>,
+    pub ramp_connections_ns: Option<u64>,
+    pub check_one_in: u64,
+    pub spin: Spin,
     pub threads: Option<u32>,
     pub driver: Option<String>,
     pub steps: Vec<Step>,
@@ -175,9 +181,23 @@ struct RawWorkload {
     path: Option<String>,
     headers: BTreeMap<String, String>,
     body: Option<String>,
+    body_file: Option<String>,
     expect: RawExpect,
-    /// Known, so that it is refused for what it is.
-    requests: Option<toml::Value>,
+    /// A weighted mix instead of the one request above.
+    requests: Option<Vec<RawRequest>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawRequest {
+    name: Option<String>,
+    weight: Option<u32>,
+    method: Option<String>,
+    path: Option<String>,
+    headers: BTreeMap<String, String>,
+    body: Option<String>,
+    body_file: Option<String>,
+    expect: RawExpect,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -185,6 +205,39 @@ struct RawWorkload {
 struct RawExpect {
     status: Option<u16>,
     body: Option<String>,
+    headers: BTreeMap<String, RawHeader>,
+    body_sha256: Option<String>,
+    body_contains: Option<String>,
+    json: BTreeMap<String, serde_json::Value>,
+}
+
+/// A header that must be there: `true`, or the value that it must have.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum RawHeader {
+    Present(bool),
+    Value(String),
+}
+
+impl RawExpect {
+    fn check(self) -> Result<Expect, Mistake> {
+        let headers = self.headers.into_iter().map(|(name, wanted)| match wanted {
+            RawHeader::Present(true) => Ok((name, None)),
+            RawHeader::Value(value) => Ok((name, Some(value))),
+            RawHeader::Present(false) => Err(mistake(
+                "headers",
+                "an expected header is `true`, which means present, or its value; leave out what may be missing",
+            )),
+        });
+        Ok(Expect {
+            status: self.status,
+            body: self.body.map(|text| Body(text.into_bytes())),
+            headers: headers.collect::<Result<_, _>>()?,
+            body_sha256: self.body_sha256,
+            body_contains: self.body_contains,
+            json: self.json.into_iter().collect(),
+        })
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -201,7 +254,12 @@ struct RawLoad {
     duration: Option<String>,
     interval: Option<String>,
     timeout: Option<String>,
+    first_byte_timeout: Option<String>,
     connect_timeout: Option<String>,
+    ramp_connections: Option<String>,
+    check_one_in: Option<u64>,
+    spin: Option<Spin>,
+    trace: Option<String>,
     threads: Option<u32>,
     driver: Option<String>,
 }
@@ -212,6 +270,46 @@ enum Model {
     Closed,
     Open,
 }
+
+/// Whether the generator polls instead of sleeping where waking late would blur times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Spin {
+    /// In an open loop, near deadlines, if the generator has CPUs of its own.
+    #[default]
+    Auto,
+    Never,
+    Always,
+}
+
+impl Spin {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Spin::Auto => "auto",
+            Spin::Never => "never",
+            Spin::Always => "always",
+        }
+    }
+
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Spin> {
+        [Spin::Auto, Spin::Never, Spin::Always].into_iter().find(|spin| spin.name() == name)
+    }
+
+    /// What it comes to for one load.
+    #[must_use]
+    pub fn resolve(self, arrivals: &Arrivals, has_own_cpus: bool) -> dyno_engine::Spin {
+        match self {
+            Spin::Always => dyno_engine::Spin::Always,
+            Spin::Auto if !arrivals.is_closed() && has_own_cpus => dyno_engine::Spin::Near,
+            Spin::Auto | Spin::Never => dyno_engine::Spin::Never,
+        }
+    }
+}
+
+/// Of how many answers one is checked in full, unless the user says.
+pub const CHECK_ONE_IN: u64 = 100;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -331,53 +429,103 @@ fn check_workloads(raw: Vec<RawWorkload>) -> Result<Vec<Workload>, Mistake> {
 
 /// The workload of a suite that names none: the hello contract's plaintext.
 fn plaintext() -> Workload {
-    Workload {
+    let body = Some(Body(b"Hello, World!".to_vec()));
+    let request = Request {
         name: "plaintext".into(),
-        protocol: "h1".into(),
+        weight: 1,
         method: "GET".into(),
         path: "/plaintext".into(),
         headers: Vec::new(),
         body: None,
-        expect_status: Some(200),
-        expect_body: Some("Hello, World!".into()),
-    }
+        expect: Expect { status: Some(200), body, ..Expect::default() },
+    };
+    Workload { name: "plaintext".into(), protocol: "h1".into(), requests: vec![request] }
 }
 
 impl RawWorkload {
     fn check(self) -> Result<Workload, Mistake> {
-        if self.requests.is_some() {
-            return Err(mistake(
-                "requests",
-                "a mix of `requests` cannot be loaded by this version of dyno; give one `path`, or several workloads",
-            ));
-        }
-        let protocol = self.protocol.unwrap_or_else(|| "h1".into());
+        let protocol = self.protocol.clone().unwrap_or_else(|| "h1".into());
         if protocol != "h1" {
             let message = format!(
                 "the protocol {protocol:?} cannot be loaded by this version of dyno; it can load \"h1\""
             );
             return Err(mistake("protocol", message));
         }
+        let (name, requests) = if self.requests.is_some() { self.mix()? } else { self.single()? };
+        let workload = Workload { name, protocol, requests };
+        crate::traffic::compile(&workload, "host", &|file| {
+            std::fs::read(file).map_err(|error| error.to_string())
+        })
+        .map_err(|message| mistake("path", message))?;
+        Ok(workload)
+    }
+
+    fn single(self) -> Result<(String, Vec<Request>), Mistake> {
+        let request = RawRequest {
+            name: self.name,
+            weight: None,
+            method: self.method,
+            path: self.path,
+            headers: self.headers,
+            body: self.body,
+            body_file: self.body_file,
+            expect: self.expect,
+        };
+        let request = request.check()?;
+        Ok((request.name.clone(), vec![request]))
+    }
+
+    fn mix(self) -> Result<(String, Vec<Request>), Mistake> {
+        let beside =
+            self.path.is_some() || self.method.is_some() || self.body.is_some() || !self.headers.is_empty();
+        if beside {
+            return Err(mistake(
+                "requests",
+                "a workload has either a `path` or a mix of `requests`; give one",
+            ));
+        }
+        let requests = self.requests.unwrap_or_default();
+        let requests = requests.into_iter().map(RawRequest::check).collect::<Result<Vec<_>, _>>()?;
+        if requests.is_empty() {
+            return Err(mistake("requests", "a mix of `requests` has at least one"));
+        }
+        for (i, request) in requests.iter().enumerate() {
+            if requests[..i].iter().any(|r| r.name == request.name) {
+                let message = format!("two requests are called {:?}; give each its `name`", request.name);
+                return Err(mistake("requests", message));
+            }
+        }
+        Ok((self.name.unwrap_or_else(|| "mix".into()), requests))
+    }
+}
+
+impl RawRequest {
+    fn check(self) -> Result<Request, Mistake> {
         let path = self
             .path
             .ok_or_else(|| mistake("workloads", "a workload needs a `path`, such as \"/plaintext\""))?;
         if !path.starts_with('/') {
             return Err(mistake("path", format!("the path {path:?} must begin with a slash")));
         }
-        let method = self.method.unwrap_or_else(|| "GET".into());
-        let headers: Vec<_> = self.headers.into_iter().collect();
-        let body = self.body.clone().unwrap_or_default();
-        dyno_wire::h1::encode::request(&method, &path, "host", &headers, body.as_bytes())
-            .map_err(|error| mistake("path", error.to_string()))?;
-        Ok(Workload {
+        let body = match (self.body, self.body_file) {
+            (Some(_), Some(_)) => {
+                return Err(mistake("body_file", "a request has a `body` or a `body_file`, not both"));
+            }
+            (Some(text), None) => Some(Body(text.into_bytes())),
+            (None, Some(file)) => {
+                let bytes = std::fs::read(&file);
+                Some(Body(bytes.map_err(|error| mistake("body_file", format!("{file}: {error}")))?))
+            }
+            (None, None) => None,
+        };
+        Ok(Request {
             name: self.name.unwrap_or_else(|| path.trim_matches('/').replace('/', "-")),
-            protocol,
-            method,
+            weight: self.weight.unwrap_or(1),
+            method: self.method.unwrap_or_else(|| "GET".into()),
             path,
-            headers,
-            body: self.body,
-            expect_status: self.expect.status,
-            expect_body: self.expect.body,
+            headers: self.headers.into_iter().collect(),
+            body,
+            expect: self.expect.check()?,
         })
     }
 }
@@ -387,6 +535,9 @@ impl RawLoad {
         let time = |key: &'static str, text: &Option<String>, default: u64| match text {
             Some(text) => units::duration(text).map_err(|m| mistake(key, m)),
             None => Ok(default),
+        };
+        let optional = |key: &'static str, text: &Option<String>| {
+            text.as_deref().map(units::duration).transpose().map_err(|m| mistake(key, m))
         };
         const S: u64 = 1_000_000_000;
         if let Some(driver) = &self.driver
@@ -399,11 +550,15 @@ impl RawLoad {
         }
         let options = LoadOptions {
             warmup_ns: time("warmup", &self.warmup, 2 * S)?,
-            duration_ns: time("duration", &self.duration, 10 * S)?,
+            duration_ns: self.duration_ns()?,
             interval_ns: time("interval", &self.interval, S)?,
             timeout_ns: time("timeout", &self.timeout, 10 * S)?,
             connect_timeout_ns: time("connect_timeout", &self.connect_timeout, 5 * S)?,
+            first_byte_timeout_ns: optional("first_byte_timeout", &self.first_byte_timeout)?,
             requests_per_connection: self.requests_per_connection,
+            ramp_connections_ns: optional("ramp_connections", &self.ramp_connections)?,
+            check_one_in: self.check_one_in.unwrap_or(CHECK_ONE_IN),
+            spin: self.spin.unwrap_or_default(),
             threads: self.threads.map(|t| positive("threads", t)).transpose()?,
             driver: self.driver.clone(),
             steps: self.steps()?,
@@ -424,11 +579,28 @@ impl RawLoad {
         Ok(options)
     }
 
+    fn duration_ns(&self) -> Result<u64, Mistake> {
+        const DEFAULT: &str = "10s";
+        units::span(self.duration.as_deref().unwrap_or(DEFAULT)).map_err(|m| mistake("duration", m))
+    }
+
     fn steps(self) -> Result<Vec<Step>, Mistake> {
+        let warmup_ns = self.warmup.as_deref().map_or(Ok(0), units::duration).unwrap_or(0);
+        let duration_ns = self.duration_ns()?;
         let connections = self.connections.map_or_else(|| vec![64], OneOrMany::all);
         let pipelines = self.pipeline.map_or_else(|| vec![1], OneOrMany::all);
         let rates = self.rate.map(OneOrMany::all).unwrap_or_default();
-        let rates = rates.into_iter().map(check_rate).collect::<Result<Vec<_>, _>>()?;
+        let gaps = self.arrival.unwrap_or_default();
+        let rates = rates
+            .into_iter()
+            .map(|rate| check_rate(rate, gaps, warmup_ns, duration_ns))
+            .collect::<Result<Vec<_>, _>>()?;
+        if let Some(file) = &self.trace {
+            return Err(mistake(
+                "trace",
+                format!("the trace {file:?} can only be played by `dyno load --trace`"),
+            ));
+        }
         let model = self.model.unwrap_or(if rates.is_empty() { Model::Closed } else { Model::Open });
         let arrivals: Vec<Arrivals> = match (model, rates.is_empty()) {
             (Model::Closed, true) => vec![Arrivals::Closed],
@@ -441,13 +613,7 @@ impl RawLoad {
             (Model::Open, true) => {
                 return Err(mistake("model", "an open loop needs a `rate`, such as 5000 or [1000, \"5k\"]"));
             }
-            (Model::Open, false) => rates
-                .into_iter()
-                .map(|rate| match self.arrival.unwrap_or_default() {
-                    Arrival::Constant => Arrivals::Constant { rate },
-                    Arrival::Poisson => Arrivals::Poisson { rate },
-                })
-                .collect(),
+            (Model::Open, false) => rates,
         };
         if self.streams.is_some_and(|s| s != 1) {
             return Err(mistake(
@@ -459,12 +625,12 @@ impl RawLoad {
             return Err(mistake("connections", "a list of steps needs at least one entry"));
         }
         let mut steps = Vec::new();
-        for &arrivals in &arrivals {
+        for arrivals in &arrivals {
             for &pipeline in &pipelines {
                 for &connections in &connections {
                     positive("connections", connections)?;
                     positive("pipeline", pipeline)?;
-                    steps.push(Step { connections, streams: 1, pipeline, arrivals });
+                    steps.push(Step { connections, streams: 1, pipeline, arrivals: arrivals.clone() });
                 }
             }
         }
@@ -472,16 +638,18 @@ impl RawLoad {
     }
 }
 
-fn check_rate(rate: Rate) -> Result<f64, Mistake> {
-    let rate = match rate {
-        Rate::Number(n) => n,
-        Rate::Text(text) => units::count(&text).map_err(|m| mistake("rate", m))?,
+fn check_rate(rate: Rate, arrival: Arrival, warmup_ns: u64, duration_ns: u64) -> Result<Arrivals, Mistake> {
+    let text = match rate {
+        Rate::Number(n) => n.to_string(),
+        Rate::Text(text) => text,
     };
-    if rate > 0.0 && rate <= 1e9 {
-        Ok(rate)
-    } else {
-        Err(mistake("rate", "a rate is above 0, in requests per second"))
-    }
+    let gaps = match arrival {
+        Arrival::Constant => Gaps::Even,
+        Arrival::Poisson => Gaps::Exponential,
+    };
+    units::rate(&text, warmup_ns, duration_ns)
+        .map(|profile| profile.arrivals(gaps))
+        .map_err(|m| mistake("rate", m))
 }
 
 /// Where suites and subjects lie: the first folder named `subjects` at or above a path.
@@ -505,7 +673,7 @@ mod tests {
         assert_eq!(suite.suite.name, "s");
         assert_eq!(suite.subjects[1].variant.as_deref(), Some("cluster"));
         assert_eq!((suite.repeats, suite.load.steps.len()), (3, 1));
-        assert_eq!(suite.workloads[0].path, "/plaintext");
+        assert_eq!(suite.workloads[0].requests[0].path, "/plaintext");
     }
 
     #[test]
@@ -513,6 +681,32 @@ mod tests {
         let suite = parse("subjects = [\"null\"]\n[load]\nconnections = [1, 8]\npipeline = [1, 16]\nrate = [100, \"5k\"]\narrival = \"poisson\"").unwrap();
         assert_eq!(suite.load.steps.len(), 8);
         assert_eq!(suite.load.steps[7].arrivals, Arrivals::Poisson { rate: 5000.0 });
+    }
+
+    #[test]
+    fn a_workload_may_be_a_weighted_mix() {
+        let suite = parse(
+            "subjects = [\"null\"]\n[[workloads]]\nrequests = [\n\
+             { path = \"/a\", weight = 80, expect = { headers = { etag = true, server = \"x\" } } },\n\
+             { name = \"post\", method = \"POST\", path = \"/b/{seq}\", body = '{\"n\":{seq}}', weight = 20, \
+               expect = { json = { \"/ok\" = true } } },\n]",
+        )
+        .unwrap();
+        let workload = &suite.workloads[0];
+        assert_eq!((workload.name.as_str(), workload.requests.len()), ("mix", 2));
+        assert_eq!(workload.requests[0].expect.headers.len(), 2);
+        assert_eq!((workload.requests[1].name.as_str(), workload.requests[1].weight), ("post", 20));
+        assert!(workload.requests[1].expect.is_deep());
+    }
+
+    #[test]
+    fn a_rate_may_change_within_a_step() {
+        let suite = parse("subjects = [\"null\"]\n[load]\nwarmup = \"1s\"\nrate = \"100..300\"").unwrap();
+        let Arrivals::Shaped { segments, gaps: Gaps::Even } = &suite.load.steps[0].arrivals else {
+            panic!("{:?}", suite.load.steps[0].arrivals)
+        };
+        let ends: Vec<_> = segments.iter().map(|s| (s.from_rate, s.to_rate, s.duration_ns)).collect();
+        assert_eq!(ends, [(100.0, 100.0, 1_000_000_000), (100.0, 300.0, 10_000_000_000)]);
     }
 
     #[test]
@@ -532,7 +726,13 @@ mod tests {
             ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h9\"", "cannot be loaded"),
             ("subjects = [\"null\"]\n[load]\ndriver = \"kqueue\"", "\"uring\" and \"epoll\""),
             ("subjects = [\"null\"]\n[[backends]]\nname = \"db\"", "cannot be started by this version"),
-            ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nrequests = []", "give one `path`"),
+            ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nrequests = []", "either a `path` or a mix"),
+            ("subjects = [\"null\"]\n[[workloads]]\nrequests = [{ path = \"/{rand:9}\" }]", "{rand:1..100}"),
+            (
+                "subjects = [\"null\"]\n[[workloads]]\nrequests = [{ path = \"/\", wieght = 2 }]",
+                "did you mean `weight`?",
+            ),
+            ("subjects = [\"null\"]\n[load]\nrate = \"1k..\"", "1k..5k"),
             ("[[subjects]]\nuse = \"null\"\nvariants = \"x\"", "did you mean `variant`?"),
         ];
         for (source, wanted) in cases {

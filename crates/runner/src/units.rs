@@ -1,7 +1,19 @@
-//! Quantities as people write them: `10s`, `5k`, `512MiB`.
+//! Quantities as people write them: `10s`, `5k`, `512MiB`, `1k..5k@30s`.
 
-/// Parses a duration into nanoseconds: `500ms`, `10s`, `2m`, `1h`, `250us`, and bare `0`.
+use dyno_archive::plan::{Arrivals, Gaps, Segment};
+
+/// Parses a duration into nanoseconds: `500ms`, `10s`, `2m`, `1h`, `250us`, and bare `0`. At most an hour, the longest
+/// time that dyno keeps.
 pub fn duration(text: &str) -> Result<u64, String> {
+    let ns = span(text)?;
+    if ns > dyno_archive::times::MAX_NS {
+        return Err(format!("{text:?} is longer than an hour, the longest time dyno keeps"));
+    }
+    Ok(ns)
+}
+
+/// Parses how long something is to go on, into nanoseconds: like [`duration`], up to 30 days.
+pub fn span(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is not a duration; write it like 500ms, 10s, 2m or 1h");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let unit_ns = match unit {
@@ -15,10 +27,80 @@ pub fn duration(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let ns = number * unit_ns;
-    if ns > dyno_archive::times::MAX_NS as f64 {
-        return Err(format!("{text:?} is longer than an hour, the longest time dyno keeps"));
+    const LONGEST: f64 = 30.0 * 24.0 * 3600e9;
+    if ns > LONGEST {
+        return Err(format!("{text:?} is longer than 30 days"));
     }
     Ok(ns.round() as u64)
+}
+
+/// A rate over the time of a load.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Profile {
+    Constant(f64),
+    Shaped(Vec<Segment>),
+}
+
+impl Profile {
+    /// The arrivals of this rate with gaps of a kind.
+    #[must_use]
+    pub fn arrivals(self, gaps: Gaps) -> Arrivals {
+        match (self, gaps) {
+            (Profile::Constant(rate), Gaps::Even) => Arrivals::Constant { rate },
+            (Profile::Constant(rate), Gaps::Exponential) => Arrivals::Poisson { rate },
+            (Profile::Shaped(segments), gaps) => Arrivals::Shaped { segments, gaps },
+        }
+    }
+}
+
+/// Parses a rate in requests per second: `5k`; a ramp over the window, `1k..5k`; or stretches one after the other,
+/// `1k@10s,1k..5k@30s,5k`. Those without a length share what is left of `duration_ns`. The warm-up has the rate with
+/// which the first stretch begins.
+pub fn rate(text: &str, warmup_ns: u64, duration_ns: u64) -> Result<Profile, String> {
+    if let Ok(rate) = count(text) {
+        return positive_rate(text, rate).map(Profile::Constant);
+    }
+    let stretches = text.split(',').map(|part| stretch(part.trim())).collect::<Result<Vec<_>, _>>()?;
+    let given: u64 = stretches.iter().filter_map(|s| s.2).sum();
+    let open = stretches.iter().filter(|s| s.2.is_none()).count() as u64;
+    let left = duration_ns.saturating_sub(given);
+    if open > 0 && left / open == 0 {
+        return Err(format!(
+            "{text:?}: the stretches with a length leave no time for those without; use a longer duration"
+        ));
+    }
+    let mut segments: Vec<Segment> = stretches
+        .iter()
+        .map(|&(from_rate, to_rate, length)| {
+            let duration_ns = length.unwrap_or(left / open.max(1));
+            Segment { from_rate, to_rate, duration_ns }
+        })
+        .collect();
+    if segments.iter().all(|s| s.from_rate + s.to_rate == 0.0) {
+        return Err(format!("{text:?}: some rate must be above 0"));
+    }
+    if warmup_ns > 0 {
+        let first = segments[0].from_rate;
+        segments.insert(0, Segment { from_rate: first, to_rate: first, duration_ns: warmup_ns });
+    }
+    Ok(Profile::Shaped(segments))
+}
+
+fn stretch(text: &str) -> Result<(f64, f64, Option<u64>), String> {
+    let wrong = || format!("{text:?} is not a rate; write it like 5k, 1k..5k, or 1k@10s,1k..5k@30s");
+    let (rates, length) = text.split_once('@').map_or((text, None), |(r, l)| (r, Some(l)));
+    let length = length.map(span).transpose()?;
+    let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
+    let number = |text: &str| count(text).ok().filter(|rate| (0.0..=1e9).contains(rate)).ok_or_else(wrong);
+    Ok((number(from)?, number(to)?, length))
+}
+
+fn positive_rate(text: &str, rate: f64) -> Result<f64, String> {
+    if rate > 0.0 && rate <= 1e9 {
+        Ok(rate)
+    } else {
+        Err(format!("{text:?}: a rate is above 0, in requests per second"))
+    }
 }
 
 /// Parses a rate or count: `5000`, `5k`, `1.5k`, `2M`.

@@ -21,7 +21,7 @@ pub fn run() -> anyhow::Result<Exit> {
     let facts = read_facts(super::VERSION, super::COMMIT);
     let findings = findings(&facts);
     let style = terminal::style();
-    println!("dyno {} on {}", super::VERSION, machine(&facts));
+    println!("dyno {} on {}", super::VERSION, super::machine_name(&facts));
     println!();
     for finding in &findings {
         print_finding(finding, style);
@@ -49,12 +49,6 @@ fn print_finding(f: &Finding, style: Style) {
     if !f.good {
         println!("     {:<40} → {}", "", f.mend);
     }
-}
-
-fn machine(facts: &Facts) -> String {
-    let cpu = facts.cpu_model.as_deref().unwrap_or("an unknown CPU");
-    let kernel = facts.kernel.as_deref().unwrap_or("of unknown version");
-    format!("{} × {cpu}, Linux {kernel}", facts.cpus)
 }
 
 fn findings(facts: &Facts) -> Vec<Finding> {

@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod calibrate;
 mod doctor;
 mod load;
 mod plan;
@@ -15,7 +16,8 @@ use crate::exit::{Exit, bad};
 pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Run(args) => run::run(&args),
-        Command::Load(args) => load::run(&args),
+        Command::Load(args) => load::run(*args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Subjects(args) => subjects::run(&args),
@@ -51,11 +53,7 @@ impl Places {
             std::fs::create_dir_all(folder)?;
             return Ok(folder.canonicalize()?);
         }
-        let base = std::env::var_os("XDG_CACHE_HOME")
-            .map(PathBuf::from)
-            .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
-            .unwrap_or_else(std::env::temp_dir);
-        let folder = base.join("dyno");
+        let folder = default_cache_folder();
         std::fs::create_dir_all(&folder).map_err(|error| {
             anyhow::anyhow!(
                 "{} cannot be made: {error}; name another folder with `--cache`",
@@ -66,6 +64,22 @@ impl Places {
     }
 }
 
+/// Where builds and calibrations are kept unless the user says.
+pub fn default_cache_folder() -> PathBuf {
+    let base = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
+        .unwrap_or_else(std::env::temp_dir);
+    base.join("dyno")
+}
+
 /// dyno's own version, and the commit it was built from.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub const COMMIT: Option<&str> = option_env!("DYNO_COMMIT");
+
+/// The machine in one line.
+pub fn machine_name(facts: &dyno_archive::Facts) -> String {
+    let cpu = facts.cpu_model.as_deref().unwrap_or("an unknown CPU");
+    let kernel = facts.kernel.as_deref().unwrap_or("of unknown version");
+    format!("{} × {cpu}, Linux {kernel}", facts.cpus)
+}

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use dyno_archive::plan::{Order, Plan};
+use dyno_archive::plan::{Arrivals, Order, Plan, Request, Segment, Workload};
 use dyno_report::format::{micros, number};
 use dyno_runner::plan::{Overrides, expected_ns, resolve};
 use dyno_runner::suite::SuiteFile;
 use dyno_runner::units::cpu_list_text;
 
-use crate::cli::{LoadFormat, PlanArgs};
+use crate::cli::{PlanArgs, PlanFormat};
 use crate::exit::Exit;
 use crate::progress::clock;
 
@@ -17,8 +17,8 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let subjects = args.places.subjects_folder(Some(&args.suite))?;
     let planned = resolve(suite, &subjects, &Overrides::default(), &dyno_runner::allowed_cpus())?;
     match args.format {
-        LoadFormat::Json => println!("{}", serde_json::to_string_pretty(&planned.plan)?),
-        LoadFormat::Text => print!("{}", describe(&planned.plan)),
+        PlanFormat::Json => println!("{}", serde_json::to_string_pretty(&planned.plan)?),
+        PlanFormat::Text => print!("{}", describe(&planned.plan)),
     }
     Ok(Exit::Valid)
 }
@@ -33,22 +33,12 @@ fn describe(plan: &Plan) -> String {
         add("subject", format!("{:<22} {state}", subject.id()));
     }
     for workload in &plan.workloads {
-        let expect = workload.expect_status.map_or("200–399".into(), |s| s.to_string());
-        let body =
-            workload.expect_body.as_ref().map_or(String::new(), |b| format!(", a body of {} bytes", b.len()));
-        add(
-            "workload",
-            format!(
-                "{}: {} {} over {}, expecting {expect}{body}",
-                workload.name, workload.method, workload.path, workload.protocol
-            ),
-        );
+        for request in &workload.requests {
+            add("workload", describe_request(workload, request));
+        }
     }
     for step in &plan.load.steps {
-        let rate = step
-            .arrivals
-            .rate()
-            .map_or("closed loop".into(), |r| format!("open loop, {} requests/s", number(r)));
+        let rate = describe_arrivals(&step.arrivals);
         add("step", format!("{} connections × {} in flight, {rate}", step.connections, step.pipeline));
     }
     let us = |ns: u64| micros(ns as f64 / 1e3);
@@ -79,4 +69,40 @@ fn describe(plan: &Plan) -> String {
     add("trials", format!("{} in {} starts", plan.trials.len(), plan.launches.len()));
     add("time", format!("about {}, builds not counted", clock(Duration::from_nanos(expected_ns(plan)))));
     lines.join("\n") + "\n"
+}
+
+fn describe_request(workload: &Workload, request: &Request) -> String {
+    let expect = request.expect.status.map_or("200–399".into(), |s| s.to_string());
+    let body =
+        request.expect.body.as_ref().map_or(String::new(), |b| format!(", a body of {} bytes", b.0.len()));
+    let deep = if request.expect.is_deep() { ", and more" } else { "" };
+    let share = match workload.requests.len() {
+        1 => String::new(),
+        _ => format!(" (weight {}, {})", request.weight, request.name),
+    };
+    format!(
+        "{}{share}: {} {} over {}, expecting {expect}{body}{deep}",
+        workload.name, request.method, request.path, workload.protocol
+    )
+}
+
+fn describe_arrivals(arrivals: &Arrivals) -> String {
+    match arrivals {
+        Arrivals::Closed => "closed loop".into(),
+        Arrivals::Constant { rate } => format!("open loop, {} requests/s", number(*rate)),
+        Arrivals::Poisson { rate } => format!("open loop, {} requests/s at random times", number(*rate)),
+        Arrivals::Trace { file, count, .. } => format!("open loop, {count} recorded times from {file}"),
+        Arrivals::Shaped { segments, .. } => {
+            let stretch = |s: &Segment| {
+                let length = micros(s.duration_ns as f64 / 1e3);
+                if s.from_rate == s.to_rate {
+                    format!("{} for {length}", number(s.from_rate))
+                } else {
+                    format!("{} to {} over {length}", number(s.from_rate), number(s.to_rate))
+                }
+            };
+            let stretches: Vec<String> = segments.iter().map(stretch).collect();
+            format!("open loop, requests/s: {}", stretches.join(", then "))
+        }
+    }
 }

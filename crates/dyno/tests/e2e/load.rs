@@ -173,7 +173,16 @@ fn wrong_usage_is_status_2_and_says_what_to_do() {
     let place = Place::new();
     for (arguments, said) in [
         (&["load"][..], "Usage"),
-        (&["load", "https://127.0.0.1/"], "TLS is to come"),
+        (&["load", "ftp://127.0.0.1/"], "neither http nor https"),
+        (&["load", "https://127.0.0.1/", "--cacert", "/no/such"], "/no/such"),
+        (&["load", "http://127.0.0.1:1/", "-r", "1k.."], "1k..5k"),
+        (&["load", "http://127.0.0.1:1/", "--trace", "/no/such"], "/no/such"),
+        (&["load", "http://127.0.0.1:1/", "--request", "GET /"], "'80 GET /items'"),
+        (&["load", "http://127.0.0.1:1/{csv:/no/such:1}"], "/no/such"),
+        (&["load", "http://127.0.0.1:1/", "--expect-sha256", "12"], "64 hexadecimal"),
+        (&["load", "http://127.0.0.1:1/", "--resolve", "x:1"], "example.com:443:127.0.0.1"),
+        (&["load", "--curl", "wget http://127.0.0.1:1/"], "curl"),
+        (&["load", "http://127.0.0.1:1/", "--source", "::1"], "IPv6"),
         (&["load", "http://127.0.0.1:1/", "-d", "10"], "500ms, 10s"),
         (&["load", "http://127.0.0.1:1/", "-H", "nonsense"], "Name: value"),
         (&["load", "http://127.0.0.1:1/a b"], "percent-encode"),

@@ -14,7 +14,7 @@ use dyno_archive::trial::TcpCounters;
 pub use server::{Fault, Model, Pause, Queue, Service, Truth};
 use server::{Peer, Reply, Server, Then};
 
-use crate::driver::{Completion, ConnId, ConnectError, Driver, Turn, What};
+use crate::driver::{Completion, ConnId, ConnectError, Driver, Turn, Wait, What};
 use crate::rng::Rng;
 use crate::{Config, Instant, Report, Stop, Worker};
 
@@ -333,7 +333,8 @@ impl Driver for SimDriver {
         }
     }
 
-    fn turn(&mut self, until: Instant, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+    fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+        let until = wait.until;
         let stolen = self.theft(When::Working);
         self.set_now(self.now + stolen);
         let entered = Instant(self.now);
@@ -350,7 +351,8 @@ impl Driver for SimDriver {
         let stolen = self.theft(When::Asleep);
         self.set_now(self.now + stolen);
         self.happen();
-        Turn { entered, woke: Instant(self.now) }
+        // Polling and sleeping are the same here: the simulated generator wakes on time.
+        Turn { entered, woke: Instant(self.now), spun_ns: 0 }
     }
 
     fn next(&mut self) -> Option<Completion> {
@@ -359,8 +361,8 @@ impl Driver for SimDriver {
         Some(completion)
     }
 
-    fn bytes(&self) -> &[u8] {
-        &self.current
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut self.current
     }
 
     fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters> {
@@ -370,5 +372,9 @@ impl Driver for SimDriver {
     fn thread_use(&self) -> ThreadUse {
         // The simulated generator uses no CPU time at all.
         ThreadUse::default()
+    }
+
+    fn thread_run_ns(&self) -> u64 {
+        0
     }
 }

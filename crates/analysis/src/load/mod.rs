@@ -1,17 +1,18 @@
 //! The result of one load: `dyno.load/1`.
 
+mod caveats;
+
 use std::collections::BTreeMap;
 
-use dyno_archive::interval::ExchangeTimes;
+use dyno_archive::interval::{ExchangeTimes, RequestShare};
 use dyno_archive::outcome::{Outcome, Outcomes};
-use dyno_archive::plan::{Arrivals, Load, Step, Workload};
-use dyno_archive::trial::{Connections, TcpCounters};
+use dyno_archive::plan::{Arrivals, Gaps as GapKind, Load, Request, Segment, Step, Workload};
+use dyno_archive::trial::{Connections, TcpCounters, TlsUse};
 use dyno_archive::{Interval, Phase, Times, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 
-use crate::caveat::{Caveat, Severity, info, percent};
+use crate::caveat::{Caveat, Severity};
 
 pub const SCHEMA: &str = "dyno.load/1";
 
@@ -49,6 +50,26 @@ pub struct Config {
     pub expect_status: Option<u16>,
     pub expect_body_bytes: Option<usize>,
     pub seed: u64,
+    /// How the rate changes over time, where it is not one number.
+    pub rate_over_time: Option<Vec<Segment>>,
+    pub tls: bool,
+    pub first_byte_timeout_s: Option<f64>,
+    pub ramp_connections_s: Option<f64>,
+    /// `auto`, `never` or `always`.
+    pub spin: String,
+    /// Of how many answers one was checked in full; `None` if there is nothing that only a full look can tell.
+    pub check_one_in: Option<u64>,
+    /// The mix, if there is more than one request.
+    pub requests_mixed: Vec<MixedRequest>,
+}
+
+/// A request of a mix.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct MixedRequest {
+    pub name: String,
+    pub weight: u32,
+    pub method: String,
+    pub path: String,
 }
 
 impl Config {
@@ -56,14 +77,31 @@ impl Config {
     #[must_use]
     pub fn new(workload: &Workload, load: &Load, step: &Step, seed: u64) -> Config {
         let seconds = |ns: u64| ns as f64 / 1e9;
-        let (model, arrival) = match step.arrivals {
+        let (model, arrival) = match &step.arrivals {
             Arrivals::Closed => ("closed", None),
-            Arrivals::Constant { .. } => ("open", Some("constant")),
-            Arrivals::Poisson { .. } => ("open", Some("poisson")),
+            Arrivals::Constant { .. } | Arrivals::Shaped { gaps: GapKind::Even, .. } => {
+                ("open", Some("constant"))
+            }
+            Arrivals::Poisson { .. } | Arrivals::Shaped { gaps: GapKind::Exponential, .. } => {
+                ("open", Some("poisson"))
+            }
+            Arrivals::Trace { .. } => ("open", Some("trace")),
+        };
+        let rate_over_time = match &step.arrivals {
+            Arrivals::Shaped { segments, .. } => Some(segments.clone()),
+            _ => None,
+        };
+        let first = &workload.requests[0];
+        let is_mixed = workload.requests.len() > 1;
+        let mixed = |r: &Request| MixedRequest {
+            name: r.name.clone(),
+            weight: r.weight,
+            method: r.method.clone(),
+            path: r.path.clone(),
         };
         Config {
-            url: workload.path.clone(),
-            method: workload.method.clone(),
+            url: first.path.clone(),
+            method: first.method.clone(),
             protocol: workload.protocol.clone(),
             driver: load.driver.clone(),
             threads: load.threads,
@@ -80,9 +118,16 @@ impl Config {
             interval_s: seconds(load.interval_ns),
             timeout_s: seconds(load.timeout_ns),
             connect_timeout_s: seconds(load.connect_timeout_ns),
-            expect_status: workload.expect_status,
-            expect_body_bytes: workload.expect_body.as_ref().map(String::len),
+            expect_status: first.expect.status.filter(|_| !is_mixed),
+            expect_body_bytes: first.expect.body.as_ref().map(|body| body.0.len()).filter(|_| !is_mixed),
             seed,
+            rate_over_time,
+            tls: false,
+            first_byte_timeout_s: load.first_byte_timeout_ns.map(seconds),
+            ramp_connections_s: load.ramp_connections_ns.map(seconds),
+            spin: load.spin.clone(),
+            check_one_in: workload.requests.iter().any(|r| r.expect.is_deep()).then_some(load.check_one_in),
+            requests_mixed: workload.requests.iter().filter(|_| is_mixed).map(mixed).collect(),
         }
     }
 }
@@ -112,6 +157,20 @@ pub struct LoadResult {
     pub http2: Option<()>,
     pub in_flight: InFlight,
     pub protocol_errors: BTreeMap<String, u64>,
+    /// How answers failed what was checked in full, with counts.
+    pub unexpected: BTreeMap<String, u64>,
+    /// Answers that were checked in full.
+    pub checked: u64,
+    /// `None` without TLS.
+    pub tls: Option<TlsUse>,
+    /// `None` in a closed loop, which has no gaps to keep.
+    pub gaps: Option<Gaps>,
+    /// By request name; empty if there is only one.
+    pub requests: Vec<RequestResult>,
+    /// Response time by the kernel's receive stamps; `None` unless they were asked for.
+    pub kernel_response_time_us: Option<Percentiles>,
+    /// What this generator reached on this machine, if that was measured before.
+    pub ceiling: Option<Ceiling>,
     /// Response time by quantile, for drawing: `[quantile, µs]`, cut where samples end.
     pub spectrum_us: Vec<(f64, f64)>,
     pub intervals: Vec<IntervalResult>,
@@ -181,14 +240,48 @@ impl Percentiles {
     }
 }
 
+/// How evenly requests left. A coefficient of variation (standard deviation over mean) is 0 for even gaps and 1 for
+/// those of a Poisson process. Gaps are between requests of the same generator thread.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Gaps {
+    pub intended_cv: Option<f64>,
+    pub achieved_cv: Option<f64>,
+    pub intended_us: Percentiles,
+    pub achieved_us: Percentiles,
+}
+
+/// What became of the requests of one name.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RequestResult {
+    pub name: String,
+    pub weight: u32,
+    pub throughput_rps: f64,
+    /// Only those that occurred.
+    pub outcomes: BTreeMap<String, u64>,
+    pub response_time_us: Percentiles,
+    pub service_time_us: Percentiles,
+}
+
+/// The most that the generator reached on this machine, as `dyno calibrate` measured it.
+#[derive(Clone, Debug, PartialEq, Serialize, serde::Deserialize, JsonSchema)]
+pub struct Ceiling {
+    pub throughput_rps: f64,
+    /// When it was measured, as a date.
+    pub measured: String,
+}
+
 /// The generator's own cost within the measured window.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Client {
     pub cpu_user_s: f64,
     pub cpu_sys_s: f64,
     pub cpu_us_per_exchange: Option<f64>,
-    /// Of a whole CPU.
+    /// Of a whole CPU, polling left out.
     pub busiest_thread_utilisation: f64,
+    /// The same for every thread, in their order.
+    pub thread_utilisation: Vec<f64>,
+    /// CPU time spent polling instead of sleeping; it is part of `cpu_user_s` and `cpu_sys_s`.
+    pub cpu_spun_s: f64,
     pub loop_lag_us: Percentiles,
     pub wake_lag_us: Percentiles,
     pub rss_peak_bytes: Option<u64>,
@@ -227,6 +320,11 @@ pub struct IntervalResult {
     pub in_flight_mean: f64,
     pub response_time_us: Percentiles,
     pub service_time_us: Percentiles,
+    pub connections_open: u64,
+    /// Arrivals that were dropped because too many were waiting.
+    pub dropped: u64,
+    /// Of how much of a CPU the busiest generator thread made use, polling left out; `None` where it is not known.
+    pub busiest_thread_utilisation: Option<f64>,
 }
 
 /// Computes the result of one load.
@@ -254,13 +352,35 @@ pub fn result(record: &TrialRecord, config: Config) -> LoadResult {
         http2: None,
         in_flight: sums.in_flight,
         protocol_errors: record.protocol_errors.clone(),
+        unexpected: record.unexpected.clone(),
+        checked: sums.checked,
+        tls: record.tls.clone(),
+        gaps: (config.model == "open").then(|| gaps(record)),
+        requests: requests(record, &config, sums.window_s),
+        kernel_response_time_us: kernel_response(record),
+        ceiling: None,
         spectrum_us: spectrum(&sums.response),
         intervals: record.intervals.iter().map(interval_result).collect(),
         config,
     };
-    result.caveats = caveats(&result, record);
-    result.valid = !result.caveats.iter().any(|c| c.severity == Severity::Invalid);
+    result.judge(record);
     result
+}
+
+impl LoadResult {
+    /// Sets the caveats and with them whether the result is valid.
+    fn judge(&mut self, record: &TrialRecord) {
+        self.caveats = caveats::caveats(self, record);
+        self.valid = !self.caveats.iter().any(|c| c.severity == Severity::Invalid);
+    }
+
+    /// Sets the result beside what the generator reached on this machine.
+    #[must_use]
+    pub fn beside(mut self, ceiling: Option<Ceiling>, record: &TrialRecord) -> LoadResult {
+        self.ceiling = ceiling;
+        self.judge(record);
+        self
+    }
 }
 
 /// Sums over the measured window and its drain.
@@ -276,6 +396,7 @@ struct Sums {
     /// Response times with the ages of what was never answered.
     response: Times,
     bytes: Bytes,
+    checked: u64,
     in_flight: InFlight,
 }
 
@@ -291,11 +412,19 @@ impl Sums {
             times: ExchangeTimes::default(),
             response: record.unanswered.clone(),
             bytes: Bytes { sent: 0, received: 0, body_received: 0 },
+            checked: 0,
             in_flight: InFlight { mean: 0.0, by_littles_law: 0.0 },
+        };
+        let times = |pick: fn(&Interval) -> &Times| after_warmup(record, pick);
+        sums.times = ExchangeTimes {
+            response: times(|i| &i.times.response),
+            service: times(|i| &i.times.service),
+            send_lag: times(|i| &i.times.send_lag),
+            first_byte: times(|i| &i.times.first_byte),
         };
         for interval in record.intervals.iter().filter(|i| i.phase != Phase::Warmup) {
             sums.measured.add(&interval.outcomes);
-            sums.times.add(&interval.times);
+            sums.checked += interval.checked;
             if interval.phase == Phase::Measured {
                 sums.add_window(interval);
             }
@@ -346,6 +475,78 @@ fn exchanges(record: &TrialRecord) -> Exchanges {
     }
 }
 
+/// A distribution over the measured window and its drain.
+fn after_warmup(record: &TrialRecord, pick: impl Fn(&Interval) -> &Times) -> Times {
+    Times::merged(record.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
+}
+
+/// Response times of the measured window, with the ages of what was never answered.
+#[must_use]
+pub fn response_times(record: &TrialRecord) -> Times {
+    let mut times = after_warmup(record, |i| &i.times.response);
+    times.add(&record.unanswered);
+    times
+}
+
+fn gaps(record: &TrialRecord) -> Gaps {
+    let cv = |times: &Times| Some(times.stdev()? / times.mean()?);
+    let intended = after_warmup(record, |i| &i.intended_gap);
+    let achieved = after_warmup(record, |i| &i.send_gap);
+    Gaps {
+        intended_cv: cv(&intended),
+        achieved_cv: cv(&achieved),
+        intended_us: Percentiles::new(&intended),
+        achieved_us: Percentiles::new(&achieved),
+    }
+}
+
+fn kernel_response(record: &TrialRecord) -> Option<Percentiles> {
+    let times = after_warmup(record, |i| &i.kernel_response);
+    (!times.is_empty()).then(|| Percentiles::new(&times))
+}
+
+fn requests(record: &TrialRecord, config: &Config, window_s: f64) -> Vec<RequestResult> {
+    let nothing = Times::new();
+    let after_warmup = || record.intervals.iter().filter(|i| i.phase != Phase::Warmup);
+    let one = |(index, request): (usize, &MixedRequest)| {
+        let mut outcomes = Outcomes::default();
+        let mut ok_in_window = 0;
+        for interval in after_warmup() {
+            let Some(share) = interval.by_request.get(index) else { continue };
+            outcomes.add(&share.outcomes);
+            if interval.phase == Phase::Measured {
+                ok_in_window += share.outcomes.of(Outcome::Ok);
+            }
+        }
+        let times = |pick: fn(&RequestShare) -> &Times| {
+            let shares = after_warmup().map(|i| i.by_request.get(index).map_or(&nothing, pick));
+            Percentiles::new(&Times::merged(shares))
+        };
+        RequestResult {
+            name: request.name.clone(),
+            weight: request.weight,
+            throughput_rps: per_second(ok_in_window, window_s),
+            outcomes: outcomes.by_name().into_iter().filter(|(_, n)| *n > 0).collect(),
+            response_time_us: times(|share| &share.response),
+            service_time_us: times(|share| &share.service),
+        }
+    };
+    config.requests_mixed.iter().enumerate().map(one).collect()
+}
+
+/// How much of a CPU each worker thread used for work: its CPU time without its polling.
+fn utilisation(record: &TrialRecord, window_s: f64) -> Vec<f64> {
+    let measured = || record.intervals.iter().filter(|i| i.phase == Phase::Measured);
+    let spun = |worker: usize| -> u64 {
+        measured().filter_map(|i| i.workers.get(&(worker as u32))).map(|used| used.spun_ns).sum()
+    };
+    let busy = |(worker, used): (usize, &dyno_archive::sample::ThreadUse)| {
+        used.run_ns.saturating_sub(spun(worker)) as f64 / 1e9
+    };
+    let share = |busy_s: f64| if window_s > 0.0 { busy_s / window_s } else { 0.0 };
+    record.client.threads.iter().enumerate().map(busy).map(share).collect()
+}
+
 fn client(record: &TrialRecord, sums: &Sums) -> Client {
     let threads = &record.client.threads;
     let sum = |pick: fn(&dyno_archive::sample::ThreadUse) -> u64| {
@@ -355,13 +556,16 @@ fn client(record: &TrialRecord, sums: &Sums) -> Client {
     // The split is sampled; it is scaled to the exact sum.
     let (user, sys) = (sum(|t| t.user_ns), sum(|t| t.sys_ns));
     let user_share = if user + sys > 0.0 { user / (user + sys) } else { 0.0 };
-    let busiest = threads.iter().map(|t| t.run_ns).max().unwrap_or(0) as f64 / 1e9;
+    let thread_utilisation = utilisation(record, sums.window_s);
     let measured = record.intervals.iter().filter(|i| i.phase == Phase::Measured);
     Client {
         cpu_user_s: run_s * user_share,
         cpu_sys_s: run_s * (1.0 - user_share),
         cpu_us_per_exchange: (sums.answers > 0).then(|| run_s * 1e6 / sums.answers as f64),
-        busiest_thread_utilisation: if sums.window_s > 0.0 { busiest / sums.window_s } else { 0.0 },
+        busiest_thread_utilisation: thread_utilisation.iter().copied().fold(0.0, f64::max),
+        thread_utilisation,
+        cpu_spun_s: measured.clone().flat_map(|i| i.workers.values()).map(|w| w.spun_ns).sum::<u64>() as f64
+            / 1e9,
         loop_lag_us: Percentiles::new(&Times::merged(measured.clone().map(|i| &i.loop_lag))),
         wake_lag_us: Percentiles::new(&Times::merged(measured.map(|i| &i.wake_lag))),
         rss_peak_bytes: record.client.rss_peak_bytes,
@@ -395,7 +599,9 @@ fn spectrum(times: &Times) -> Vec<(f64, f64)> {
         .collect()
 }
 
-fn interval_result(interval: &Interval) -> IntervalResult {
+/// What one interval comes to.
+#[must_use]
+pub fn interval_result(interval: &Interval) -> IntervalResult {
     let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
     let ok = interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
     let all = interval.outcomes.total() + interval.carried.total();
@@ -410,240 +616,28 @@ fn interval_result(interval: &Interval) -> IntervalResult {
         in_flight_mean: mean_in_flight,
         response_time_us: Percentiles::new(&interval.times.response),
         service_time_us: Percentiles::new(&interval.times.service),
+        connections_open: interval.connections_open,
+        dropped: interval.dropped,
+        busiest_thread_utilisation: busiest(interval).filter(|_| seconds > 0.0).map(|s| s / seconds),
     }
 }
 
-/// Every reason to distrust this result, the gravest first.
-fn caveats(result: &LoadResult, record: &TrialRecord) -> Vec<Caveat> {
-    let mut all: Vec<Caveat> = [
-        books(record),
-        subject_failed(record),
-        littles_law(result),
-        generator_busy(result),
-        wrong_answers(result),
-        no_answers(result),
-        checks_failed(record),
-        errors(result),
-        unanswered(result),
-        dropped(result),
-        rate_not_reached(result),
-        connections(result),
-        unsolicited(result),
-        queueing(result),
-        generator_late(result),
-        record
-            .cut_short
-            .then(|| info("cut_short", "You ended this load early: the window is shorter than planned.")),
-        tcp_not_measured(result),
-        short_window(result),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    all.sort_by_key(|c| std::cmp::Reverse(c.severity));
-    all
-}
-
-fn books(record: &TrialRecord) -> Option<Caveat> {
-    let evidence = serde_json::to_value(record.books).expect("numbers only");
-    (!record.books.balance()).then(|| {
-        let message = "The books do not balance, which is a fault of dyno: do not use this result, and please report it.";
-        Caveat::new("books", Severity::Invalid, message.into(), evidence)
-    })
-}
-
-fn littles_law(result: &LoadResult) -> Option<Caveat> {
-    let InFlight { mean, by_littles_law } = result.in_flight;
-    let off = (by_littles_law - mean).abs() / mean;
-    (mean > 0.0 && off > LITTLE_TOLERANCE).then(|| {
-        let message = format!(
-            "By their times in the window {by_littles_law:.2} requests were in flight on average, by their count {mean:.2}: the times or counts of this step are wrong. Repeat it on a quieter machine, and report it if it happens again."
-        );
-        Caveat::new("littles_law", Severity::Invalid, message, json!({"in_flight": mean, "by_law": by_littles_law}))
-    })
-}
-
-fn generator_busy(result: &LoadResult) -> Option<Caveat> {
-    let busy = result.client.busiest_thread_utilisation;
-    (busy > GENERATOR_BUSY).then(|| {
-        let message = format!(
-            "The generator was busy for {} of one thread, so throughput is a lower bound of what the server can do. Give it another CPU: `--threads {}`.",
-            percent(busy),
-            result.config.threads + 1
-        );
-        Caveat::new("generator_busy", Severity::Invalid, message, json!({"busiest_thread_utilisation": busy}))
-    })
-}
-
-fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
-    let of = |outcome: Outcome| result.outcomes.get(outcome.name()).copied().unwrap_or(0);
-    let (status, body) = (of(Outcome::UnexpectedStatus), of(Outcome::UnexpectedBody));
-    (status + body > 0).then(|| {
-        let message = format!(
-            "{status} answers had an unexpected status and {body} an unexpected body: the server did not do the work that is measured here. Ask for one answer by hand and mend the server, or the expectation."
-        );
-        let evidence = json!({"unexpected_status": status, "unexpected_body": body});
-        Caveat::new("wrong_answers", Severity::Invalid, message, evidence)
-    })
-}
-
-fn no_answers(result: &LoadResult) -> Option<Caveat> {
-    let ok = result.outcomes.get(Outcome::Ok.name()).copied().unwrap_or(0);
-    (ok == 0).then(|| {
-        let message = match leading_failure(result) {
-            Some(failure) => format!("No request was answered as expected; most ended as {failure}."),
-            None => "No request was answered in the measured window.".into(),
-        };
-        Caveat::new("no_answers", Severity::Invalid, message, json!({}))
-    })
-}
-
-fn leading_failure(result: &LoadResult) -> Option<&'static str> {
-    let failures = Outcome::ALL.iter().filter(|o| **o != Outcome::Ok);
-    let count = |o: &Outcome| result.outcomes.get(o.name()).copied().unwrap_or(0);
-    failures.filter(|o| count(o) > 0).max_by_key(|o| count(o)).map(|o| o.name())
-}
-
-fn subject_failed(record: &TrialRecord) -> Option<Caveat> {
-    let words = record.subject_failure.as_ref()?;
-    let message = format!("The server failed during this step: {words}.");
-    Some(Caveat::new("subject_failed", Severity::Invalid, message, json!({})))
-}
-
-fn checks_failed(record: &TrialRecord) -> Option<Caveat> {
-    let failed: Vec<_> = record.checks.iter().filter(|c| !c.ok).collect();
-    let first = failed.first()?;
-    let message = format!(
-        "{} of {} contract checks failed while the load ran; the first was {:?}: {}",
-        failed.len(),
-        record.checks.len(),
-        first.name,
-        first.detail
-    );
-    let names: Vec<&str> = failed.iter().map(|c| c.name.as_str()).collect();
-    // A wrong answer is wrong work. None in time may only mean that the server was full.
-    let severity = if failed.iter().any(|c| c.answered) { Severity::Invalid } else { Severity::Warning };
-    Some(Caveat::new("checks_failed", severity, message, json!({"failed": names})))
-}
-
-fn errors(result: &LoadResult) -> Option<Caveat> {
-    let failed = result.exchanges.failed;
-    let share = failed as f64 / result.exchanges.started.max(1) as f64;
-    (failed > 0).then(|| {
-        let classes: Vec<String> = Outcome::ALL
-            .iter()
-            .filter(|o| !o.is_completed())
-            .filter_map(|o| Some((o.name(), *result.outcomes.get(o.name())?)))
-            .filter(|(_, n)| *n > 0)
-            .map(|(name, n)| format!("{n} {name}"))
-            .collect();
-        let mut message = format!("{} of the requests failed ({}).", percent(share), classes.join(", "));
-        if result.outcomes.get(Outcome::AddressExhausted.name()).is_some_and(|n| *n > 0) {
-            message.push_str(
-                " No local port was left to connect from: keep connections alive, or widen net.ipv4.ip_local_port_range.",
-            );
-        }
-        Caveat::new("errors", Severity::Warning, message, json!({"failed": failed, "share": share}))
-    })
-}
-
-fn unanswered(result: &LoadResult) -> Option<Caveat> {
-    let n = result.exchanges.in_flight_at_end;
-    (n > 0).then(|| {
-        let message = format!(
-            "{n} requests were still unanswered at the end. They are counted with the time they had waited by then, so high percentiles are lower bounds (≥). Load longer, or less, to see them end."
-        );
-        Caveat::new("unanswered", Severity::Warning, message, json!({"in_flight_at_end": n}))
-    })
-}
-
-fn dropped(result: &LoadResult) -> Option<Caveat> {
-    let n = result.exchanges.dropped;
-    (n > 0).then(|| {
-        let message = format!(
-            "{n} arrivals were dropped because too many were waiting for a connection already. Offer less, or give more connections."
-        );
-        Caveat::new("dropped", Severity::Warning, message, json!({"dropped": n}))
-    })
-}
-
-fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
-    let rate = result.config.rate?;
-    let got = result.throughput_rps;
-    (got < rate * 0.98).then(|| {
-        let message = format!(
-            "{got:.0} requests per second were answered of {rate:.0} offered: the response times are those of an overloaded server or of too few connections. Offer less, or give more connections."
-        );
-        Caveat::new("rate_not_reached", Severity::Warning, message, json!({"offered": rate, "answered": got}))
-    })
-}
-
-fn connections(result: &LoadResult) -> Option<Caveat> {
-    let Connections { asked, established, .. } = result.connections;
-    (established < asked).then(|| {
-        let message = format!(
-            "{established} of {asked} connections were open at the end of the window: fewer requests were in flight than asked for at times. Look at the errors and at who closed: `connections.closed_by_server`."
-        );
-        Caveat::new("connections", Severity::Warning, message, json!({"asked": asked, "established": established}))
-    })
-}
-
-fn unsolicited(result: &LoadResult) -> Option<Caveat> {
-    let n = result.connections.unsolicited;
-    (n > 0).then(|| {
-        let message = format!("The server sent bytes that answer no request on {n} connections. Look at its answers to HEAD and at its Content-Length.");
-        Caveat::new("unsolicited", Severity::Warning, message, json!({"connections": n}))
-    })
-}
-
-fn queueing(result: &LoadResult) -> Option<Caveat> {
-    let (response, service) = (result.response_time_us.p99?, result.service_time_us.p99?);
-    (result.config.model == "open" && response > 2.0 * service).then(|| {
-        let message = format!(
-            "Most of the response time's tail is waiting for a free connection: p99 is {response:.0} µs from the intended start, {service:.0} µs from the sending. More connections would show the server's own limit."
-        );
-        Caveat::new("queueing", Severity::Info, message, json!({"response_p99_us": response, "service_p99_us": service}))
-    })
-}
-
-fn generator_late(result: &LoadResult) -> Option<Caveat> {
-    let (late, median) = (result.client.wake_lag_us.p99?, result.response_time_us.p50?);
-    (late > 0.1 * median && late > 100.0).then(|| {
-        let message = format!(
-            "The generator woke up to {late:.0} µs late (p99), against a median response time of {median:.0} µs: some of what looks like the server is this machine. Measure on a quieter one."
-        );
-        Caveat::new("generator_late", Severity::Warning, message, json!({"wake_lag_p99_us": late}))
-    })
-}
-
-fn tcp_not_measured(result: &LoadResult) -> Option<Caveat> {
-    let none = result.tcp.segments_in.is_none();
-    none.then(|| {
-        info(
-            "tcp_not_measured",
-            "TCP segments are not known: no connection was open, or the kernel does not count them.",
-        )
-    })
-}
-
-fn short_window(result: &LoadResult) -> Option<Caveat> {
-    (result.duration_s < 1.0 && result.config.requests.is_none()).then(|| {
-        info(
-            "short_window",
-            "The measured window is shorter than a second: expect noise. Use a longer duration.",
-        )
-    })
+/// Seconds of work of the busiest worker.
+fn busiest(interval: &Interval) -> Option<f64> {
+    let work = interval.workers.values().map(|used| used.run_ns.saturating_sub(used.spun_ns));
+    work.max().map(|ns| ns as f64 / 1e9)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dyno_archive::times::Recording;
 
     #[test]
     fn percentiles_need_samples_beyond_them() {
-        let mut times = Times::new();
+        let mut times = Recording::new();
         (1..=2000u64).for_each(|i| times.record(i * 1000));
-        let p = Percentiles::new(&times);
+        let p = Percentiles::new(&times.seal());
         assert_eq!(p.count, 2000);
         assert!((p.p99.unwrap() - 1980.0).abs() < 3.0);
         assert_eq!((p.p99_9, p.p99_99), (None, None));
@@ -654,9 +648,9 @@ mod tests {
 
     #[test]
     fn a_spectrum_ends_where_samples_end() {
-        let mut times = Times::new();
+        let mut times = Recording::new();
         (0..20_000).for_each(|_| times.record(5000));
-        let spectrum = spectrum(&times);
+        let spectrum = spectrum(&times.seal());
         assert!(spectrum.iter().all(|(_, us)| (us - 5.0).abs() < 0.1));
         let last = spectrum.last().unwrap().0;
         assert!((0.998..=0.9991).contains(&last), "{last}");

@@ -1,0 +1,287 @@
+//! The reasons to distrust the result of one load.
+
+use dyno_archive::TrialRecord;
+use dyno_archive::outcome::Outcome;
+use dyno_archive::trial::Connections;
+use serde_json::json;
+
+use super::{GENERATOR_BUSY, InFlight, LITTLE_TOLERANCE, LoadResult};
+use crate::caveat::{Caveat, Severity, info, percent};
+
+/// Every reason to distrust this result, the gravest first.
+pub(super) fn caveats(result: &LoadResult, record: &TrialRecord) -> Vec<Caveat> {
+    let mut all: Vec<Caveat> = [
+        books(record),
+        subject_failed(record),
+        littles_law(result),
+        generator_busy(result),
+        wrong_answers(result),
+        no_answers(result),
+        checks_failed(record),
+        errors(result),
+        unanswered(result),
+        dropped(result),
+        rate_not_reached(result),
+        connections(result),
+        unsolicited(result),
+        queueing(result),
+        generator_late(result),
+        clumped(result),
+        ceiling(result),
+        partly_checked(result),
+        record
+            .cut_short
+            .then(|| info("cut_short", "You ended this load early: the window is shorter than planned.")),
+        tcp_not_measured(result),
+        short_window(result),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    all.sort_by_key(|c| std::cmp::Reverse(c.severity));
+    all
+}
+
+fn books(record: &TrialRecord) -> Option<Caveat> {
+    let evidence = serde_json::to_value(record.books).expect("numbers only");
+    (!record.books.balance()).then(|| {
+        let message = "The books do not balance, which is a fault of dyno: do not use this result, and please report it.";
+        Caveat::new("books", Severity::Invalid, message.into(), evidence)
+    })
+}
+
+fn littles_law(result: &LoadResult) -> Option<Caveat> {
+    let InFlight { mean, by_littles_law } = result.in_flight;
+    let off = (by_littles_law - mean).abs() / mean;
+    (mean > 0.0 && off > LITTLE_TOLERANCE).then(|| {
+        let message = format!(
+            "By their times in the window {by_littles_law:.2} requests were in flight on average, by their count {mean:.2}: the times or counts of this step are wrong. Repeat it on a quieter machine, and report it if it happens again."
+        );
+        Caveat::new("littles_law", Severity::Invalid, message, json!({"in_flight": mean, "by_law": by_littles_law}))
+    })
+}
+
+fn generator_busy(result: &LoadResult) -> Option<Caveat> {
+    let busy = result.client.busiest_thread_utilisation;
+    (busy > GENERATOR_BUSY).then(|| {
+        let message = format!(
+            "The generator was busy for {} of one thread, so throughput is a lower bound of what the server can do. Give it another CPU: `--threads {}`.",
+            percent(busy),
+            result.config.threads + 1
+        );
+        Caveat::new("generator_busy", Severity::Invalid, message, json!({"busiest_thread_utilisation": busy}))
+    })
+}
+
+fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
+    let of = |outcome: Outcome| result.outcomes.get(outcome.name()).copied().unwrap_or(0);
+    let (status, header, body) =
+        (of(Outcome::UnexpectedStatus), of(Outcome::UnexpectedHeader), of(Outcome::UnexpectedBody));
+    (status + header + body > 0).then(|| {
+        let mut message = format!("{status} answers had an unexpected status and {body} an unexpected body");
+        if header > 0 {
+            message.push_str(&format!(", {header} unexpected headers"));
+        }
+        message.push_str(": the server did not do the work that is measured here. Ask for one answer by hand and mend the server, or the expectation.");
+        let evidence = json!({"unexpected_status": status, "unexpected_header": header, "unexpected_body": body});
+        Caveat::new("wrong_answers", Severity::Invalid, message, evidence)
+    })
+}
+
+fn no_answers(result: &LoadResult) -> Option<Caveat> {
+    let ok = result.outcomes.get(Outcome::Ok.name()).copied().unwrap_or(0);
+    (ok == 0).then(|| {
+        let message = match leading_failure(result) {
+            Some(failure) => format!("No request was answered as expected; most ended as {failure}."),
+            None => "No request was answered in the measured window.".into(),
+        };
+        Caveat::new("no_answers", Severity::Invalid, message, json!({}))
+    })
+}
+
+fn leading_failure(result: &LoadResult) -> Option<&'static str> {
+    let failures = Outcome::ALL.iter().filter(|o| **o != Outcome::Ok);
+    let count = |o: &Outcome| result.outcomes.get(o.name()).copied().unwrap_or(0);
+    failures.filter(|o| count(o) > 0).max_by_key(|o| count(o)).map(|o| o.name())
+}
+
+fn subject_failed(record: &TrialRecord) -> Option<Caveat> {
+    let words = record.subject_failure.as_ref()?;
+    let message = format!("The server failed during this step: {words}.");
+    Some(Caveat::new("subject_failed", Severity::Invalid, message, json!({})))
+}
+
+fn checks_failed(record: &TrialRecord) -> Option<Caveat> {
+    let failed: Vec<_> = record.checks.iter().filter(|c| !c.ok).collect();
+    let first = failed.first()?;
+    let message = format!(
+        "{} of {} contract checks failed while the load ran; the first was {:?}: {}",
+        failed.len(),
+        record.checks.len(),
+        first.name,
+        first.detail
+    );
+    let names: Vec<&str> = failed.iter().map(|c| c.name.as_str()).collect();
+    // A wrong answer is wrong work. None in time may only mean that the server was full.
+    let severity = if failed.iter().any(|c| c.answered) { Severity::Invalid } else { Severity::Warning };
+    Some(Caveat::new("checks_failed", severity, message, json!({"failed": names})))
+}
+
+fn errors(result: &LoadResult) -> Option<Caveat> {
+    let failed = result.exchanges.failed;
+    let share = failed as f64 / result.exchanges.started.max(1) as f64;
+    (failed > 0).then(|| {
+        let classes: Vec<String> = Outcome::ALL
+            .iter()
+            .filter(|o| !o.is_completed())
+            .filter_map(|o| Some((o.name(), *result.outcomes.get(o.name())?)))
+            .filter(|(_, n)| *n > 0)
+            .map(|(name, n)| format!("{n} {name}"))
+            .collect();
+        let mut message = format!("{} of the requests failed ({}).", percent(share), classes.join(", "));
+        if result.outcomes.get(Outcome::AddressExhausted.name()).is_some_and(|n| *n > 0) {
+            message.push_str(
+                " No local port was left to connect from (EADDRNOTAVAIL): keep connections alive, connect from more addresses (`--source 127.0.0.2,127.0.0.3`), or widen net.ipv4.ip_local_port_range.",
+            );
+        }
+        if let Some(tls) = result.tls.as_ref().filter(|tls| !tls.errors.is_empty()) {
+            let kinds: Vec<String> = tls.errors.iter().map(|(name, n)| format!("{n} {name}")).collect();
+            message.push_str(&format!(" TLS: {}.", kinds.join(", ")));
+        }
+        Caveat::new("errors", Severity::Warning, message, json!({"failed": failed, "share": share}))
+    })
+}
+
+fn unanswered(result: &LoadResult) -> Option<Caveat> {
+    let n = result.exchanges.in_flight_at_end;
+    (n > 0).then(|| {
+        let message = format!(
+            "{n} requests were still unanswered at the end. They are counted with the time they had waited by then, so high percentiles are lower bounds (≥). Load longer, or less, to see them end."
+        );
+        Caveat::new("unanswered", Severity::Warning, message, json!({"in_flight_at_end": n}))
+    })
+}
+
+fn dropped(result: &LoadResult) -> Option<Caveat> {
+    let n = result.exchanges.dropped;
+    (n > 0).then(|| {
+        let message = format!(
+            "{n} arrivals were dropped because too many were waiting for a connection already. Offer less, or give more connections."
+        );
+        Caveat::new("dropped", Severity::Warning, message, json!({"dropped": n}))
+    })
+}
+
+fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
+    let rate = result.config.rate?;
+    let got = result.throughput_rps;
+    (got < rate * 0.98).then(|| {
+        let message = format!(
+            "{got:.0} requests per second were answered of {rate:.0} offered: the response times are those of an overloaded server or of too few connections. Offer less, or give more connections."
+        );
+        Caveat::new("rate_not_reached", Severity::Warning, message, json!({"offered": rate, "answered": got}))
+    })
+}
+
+fn connections(result: &LoadResult) -> Option<Caveat> {
+    let Connections { asked, established, .. } = result.connections;
+    (established < asked).then(|| {
+        let message = format!(
+            "{established} of {asked} connections were open at the end of the window: fewer requests were in flight than asked for at times. Look at the errors and at who closed: `connections.closed_by_server`."
+        );
+        Caveat::new("connections", Severity::Warning, message, json!({"asked": asked, "established": established}))
+    })
+}
+
+fn unsolicited(result: &LoadResult) -> Option<Caveat> {
+    let n = result.connections.unsolicited;
+    (n > 0).then(|| {
+        let message = format!("The server sent bytes that answer no request on {n} connections. Look at its answers to HEAD and at its Content-Length.");
+        Caveat::new("unsolicited", Severity::Warning, message, json!({"connections": n}))
+    })
+}
+
+fn queueing(result: &LoadResult) -> Option<Caveat> {
+    let (response, service) = (result.response_time_us.p99?, result.service_time_us.p99?);
+    (result.config.model == "open" && response > 2.0 * service).then(|| {
+        let message = format!(
+            "Most of the response time's tail is waiting for a free connection: p99 is {response:.0} µs from the intended start, {service:.0} µs from the sending. More connections would show the server's own limit."
+        );
+        Caveat::new("queueing", Severity::Info, message, json!({"response_p99_us": response, "service_p99_us": service}))
+    })
+}
+
+fn generator_late(result: &LoadResult) -> Option<Caveat> {
+    let (late, median) = (result.client.wake_lag_us.p99?, result.response_time_us.p50?);
+    (late > 0.1 * median && late > 100.0).then(|| {
+        let message = format!(
+            "The generator woke up to {late:.0} µs late (p99), against a median response time of {median:.0} µs: some of what looks like the server is this machine. Measure on a quieter one."
+        );
+        Caveat::new("generator_late", Severity::Warning, message, json!({"wake_lag_p99_us": late}))
+    })
+}
+
+/// Requests that leave in clumps are another load than evenly or randomly spread ones: the server's queue is longer.
+fn clumped(result: &LoadResult) -> Option<Caveat> {
+    const MOST: f64 = 0.25;
+    let gaps = result.gaps.as_ref()?;
+    let (wanted, got) = (gaps.intended_cv?, gaps.achieved_cv?);
+    (got > wanted + MOST).then(|| {
+        let message = format!(
+            "Requests left in clumps: the gaps between them have a coefficient of variation of {got:.2}, and {wanted:.2} was intended. Few connections, a slow server or a late generator do that. Look at the send lag; give more connections or a quieter machine."
+        );
+        Caveat::new("clumped", Severity::Warning, message, json!({"intended_cv": wanted, "achieved_cv": got}))
+    })
+}
+
+fn ceiling(result: &LoadResult) -> Option<Caveat> {
+    let ceiling = result.ceiling.as_ref()?;
+    Some(Caveat::new(
+        "ceiling",
+        Severity::Info,
+        format!(
+            "That is {} of the {:.0} requests per second that this generator reached on this machine against the null responder (`dyno calibrate`).",
+            percent(result.throughput_rps / ceiling.throughput_rps),
+            ceiling.throughput_rps
+        ),
+        json!({"ceiling_rps": ceiling.throughput_rps}),
+    ))
+}
+
+fn partly_checked(result: &LoadResult) -> Option<Caveat> {
+    let one_in = result.config.check_one_in.filter(|n| *n != 1)?;
+    let completed = result.exchanges.completed;
+    let checked = result.checked;
+    let message = if one_in == 0 {
+        "Expectations that need the whole answer were checked before the load only.".into()
+    } else {
+        format!(
+            "Of {completed} answers {checked} were checked in full; all of them for their status, and for their exact body where one is expected. `--check-one-in 1` checks every one."
+        )
+    };
+    Some(Caveat::new(
+        "partly_checked",
+        Severity::Info,
+        message,
+        json!({"checked": checked, "completed": completed}),
+    ))
+}
+
+fn tcp_not_measured(result: &LoadResult) -> Option<Caveat> {
+    let none = result.tcp.segments_in.is_none();
+    none.then(|| {
+        info(
+            "tcp_not_measured",
+            "TCP segments are not known: no connection was open, or the kernel does not count them.",
+        )
+    })
+}
+
+fn short_window(result: &LoadResult) -> Option<Caveat> {
+    (result.duration_s < 1.0 && result.config.requests.is_none()).then(|| {
+        info(
+            "short_window",
+            "The measured window is shorter than a second: expect noise. Use a longer duration.",
+        )
+    })
+}

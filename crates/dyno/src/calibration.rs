@@ -1,0 +1,62 @@
+//! The ceilings that `dyno calibrate` measured, kept for later loads to be set beside.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use dyno_analysis::load::Ceiling;
+use dyno_observer::facts::read_facts;
+use dyno_runner::load::Spec;
+use serde::{Deserialize, Serialize};
+
+use crate::cmd::default_cache_folder;
+
+const FILE: &str = "calibration.json";
+
+/// What is kept, by the shape of the load.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Kept {
+    /// The kernel and processor that it is true of.
+    pub machine: String,
+    pub ceilings: Vec<Shape>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Shape {
+    pub driver: String,
+    pub pipelined: bool,
+    pub ceiling: Ceiling,
+}
+
+impl Kept {
+    pub fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
+        std::fs::create_dir_all(folder)?;
+        let path = folder.join(FILE);
+        std::fs::write(&path, serde_json::to_string_pretty(self)?)
+            .with_context(|| format!("{} cannot be written", path.display()))?;
+        Ok(path)
+    }
+
+    /// `None`: nothing is kept, or it is of another machine.
+    fn read(folder: &Path) -> Option<Kept> {
+        let text = std::fs::read_to_string(folder.join(FILE)).ok()?;
+        let kept: Kept = serde_json::from_str(&text).ok()?;
+        (kept.machine == machine()).then_some(kept)
+    }
+}
+
+/// What a calibration is true of.
+pub fn machine() -> String {
+    let facts = read_facts(crate::cmd::VERSION, crate::cmd::COMMIT);
+    crate::cmd::machine_name(&facts)
+}
+
+/// The ceiling that a load of one thread over plain HTTP can be set beside.
+pub fn ceiling_for(spec: &Spec) -> Option<Ceiling> {
+    if spec.threads != 1 || spec.tls.is_some() || spec.policy.requests_per_connection.is_some() {
+        return None;
+    }
+    let folder = std::env::var_os("DYNO_CACHE").map_or_else(default_cache_folder, PathBuf::from);
+    let is_like =
+        |shape: &&Shape| shape.driver == spec.driver.name() && shape.pipelined == (spec.step.pipeline > 1);
+    Kept::read(&folder)?.ceilings.iter().find(is_like).map(|shape| shape.ceiling.clone())
+}

@@ -1,0 +1,316 @@
+//! `dyno calibrate`: controls that show what the generator itself can do and how late it is, on this machine.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use dyno_analysis::load::{self as analysis, Ceiling, Config, LoadResult, Percentiles};
+use dyno_archive::plan::{Arrivals, Body, Expect, Load, Request, Step, Workload};
+use dyno_archive::{Interval, Sample};
+use dyno_driver::{Endpoint, Kind, Stamps};
+use dyno_engine::{Policy, Spin, Window, limits};
+use dyno_report::calibration as page;
+use dyno_report::format::micros;
+use dyno_runner::load::{Edge, Reason, Spec, Watch};
+use dyno_runner::run::Interrupts;
+use dyno_runner::traffic;
+
+use crate::calibration::{Kept, Shape, machine};
+use crate::cli::{CalibrateArgs, PlanFormat};
+use crate::exit::Exit;
+use crate::terminal;
+
+const SECOND: u64 = 1_000_000_000;
+
+pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
+    let bench = Bench::new(args.duration.0)?;
+    let result = page::Calibration {
+        schema: page::SCHEMA,
+        machine: machine(),
+        shared_cpus: bench.shares_cpus(),
+        ceilings: bench.ceilings()?,
+        not_measured: not_measured(),
+        pacing: bench.pacing()?,
+        stamps: bench.stamps()?,
+        refused: bench.refused()?,
+    };
+    let folder = args.cache.clone().unwrap_or_else(super::default_cache_folder);
+    let kept = keep(&result).write(&folder)?;
+    let text = match args.format {
+        PlanFormat::Text => page::text(&result, &kept.display().to_string(), terminal::style()),
+        PlanFormat::Json => serde_json::to_string_pretty(&result)? + "\n",
+    };
+    super::report::write_out(args.output.as_deref(), &text)?;
+    Ok(Exit::Valid)
+}
+
+fn not_measured() -> BTreeMap<String, String> {
+    let why = "the null responder speaks plain HTTP/1.1 only";
+    ["h1 over TLS", "h2", "h2c"].into_iter().map(|name| (name.to_string(), why.to_string())).collect()
+}
+
+fn keep(result: &page::Calibration) -> Kept {
+    let measured = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
+    let shape = |c: &page::CeilingRow| Shape {
+        driver: c.driver.clone(),
+        pipelined: c.pipeline > 1,
+        ceiling: Ceiling { throughput_rps: c.throughput_rps, measured: measured.clone() },
+    };
+    Kept { machine: result.machine.clone(), ceilings: result.ceilings.iter().map(shape).collect() }
+}
+
+/// The null responder on one CPU, and the generator on another.
+struct Bench {
+    addr: SocketAddr,
+    /// Ended with the bench.
+    _server: Server,
+    generator_cpus: Vec<u32>,
+    server_cpus: Vec<u32>,
+    duration_ns: u64,
+    interrupts: Arc<Interrupts>,
+}
+
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Bench {
+    fn new(duration_ns: u64) -> anyhow::Result<Bench> {
+        let cpus = dyno_runner::allowed_cpus();
+        let (server_cpus, generator_cpus) = match cpus.as_slice() {
+            [first, .., last] => (vec![*first], vec![*last]),
+            few => (few.to_vec(), few.to_vec()),
+        };
+        let addr = free_port()?;
+        let server = start_null(addr, &server_cpus)?;
+        let interrupts = terminal::catch_interrupts("ending early; nothing is kept")?;
+        Ok(Bench { addr, _server: server, generator_cpus, server_cpus, duration_ns, interrupts })
+    }
+
+    fn shares_cpus(&self) -> bool {
+        self.server_cpus == self.generator_cpus
+    }
+
+    /// The most that one thread reaches against the smallest right answer.
+    fn ceilings(&self) -> anyhow::Result<Vec<page::CeilingRow>> {
+        let mut rows = Vec::new();
+        for (driver, pipeline) in [(Kind::Uring, 1), (Kind::Uring, 16), (Kind::Epoll, 1), (Kind::Epoll, 16)] {
+            if driver == Kind::Uring && Kind::best().0 != Kind::Uring {
+                continue;
+            }
+            self.say(&format!("ceiling, {} × {pipeline}", driver.name()));
+            let spec = self.spec(driver, 64, pipeline, Arrivals::Closed, Spin::Never)?;
+            let result = self.load(&spec)?;
+            rows.push(page::CeilingRow {
+                driver: driver.name().into(),
+                connections: 64,
+                pipeline,
+                throughput_rps: result.throughput_rps,
+                cpu_us_per_exchange: result.client.cpu_us_per_exchange,
+                busiest_thread_utilisation: result.client.busiest_thread_utilisation,
+            });
+        }
+        Ok(rows)
+    }
+
+    /// How late requests leave, with and without polling.
+    fn pacing(&self) -> anyhow::Result<Vec<page::PacingRow>> {
+        let mut rows = Vec::new();
+        for rate in [1000.0, 20_000.0] {
+            for (name, spin) in [("never", Spin::Never), ("auto", Spin::Near), ("always", Spin::Always)] {
+                self.say(&format!("pacing, {rate} per second, spin {name}"));
+                let arrivals = Arrivals::Constant { rate };
+                let result = self.load(&self.spec(Kind::best().0, 16, 1, arrivals, spin)?)?;
+                rows.push(page::PacingRow {
+                    rate,
+                    spin: name,
+                    send_lag_us: result.send_lag_us.clone(),
+                    wake_lag_us: result.client.wake_lag_us.clone(),
+                    response_time_us: result.response_time_us.clone(),
+                    achieved_cv: result.gaps.as_ref().and_then(|gaps| gaps.achieved_cv),
+                    cpu_s_per_s: (result.client.cpu_user_s + result.client.cpu_sys_s) / result.duration_s,
+                    spun_s_per_s: result.client.cpu_spun_s / result.duration_s,
+                });
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Our stamps beside those of the kernel, which took the same bytes.
+    fn stamps(&self) -> anyhow::Result<Vec<page::StampsRow>> {
+        let mut rows = Vec::new();
+        for rate in [1000.0, 20_000.0] {
+            for (name, spin) in [("never", Spin::Never), ("auto", Spin::Near)] {
+                self.say(&format!("kernel stamps, {rate} per second, spin {name}"));
+                let mut spec = self.spec(Kind::Epoll, 16, 1, Arrivals::Constant { rate }, spin)?;
+                spec.endpoint.stamps = Stamps::Kernel;
+                let result = self.load(&spec)?;
+                let kernel = result
+                    .kernel_response_time_us
+                    .clone()
+                    .context("the kernel stamped nothing, so there is nothing to compare with")?;
+                rows.push(page::StampsRow {
+                    rate,
+                    spin: name,
+                    ours_us: result.response_time_us.clone(),
+                    difference_p50_us: difference(&result.response_time_us, &kernel, |p| p.p50),
+                    difference_p99_us: difference(&result.response_time_us, &kernel, |p| p.p99),
+                    kernel_us: kernel,
+                });
+            }
+        }
+        Ok(rows)
+    }
+
+    /// A port at which nobody listens: every request must be counted as refused, none be lost.
+    fn refused(&self) -> anyhow::Result<page::Refused> {
+        self.say("a closed port");
+        let addr = free_port()?;
+        let mut spec = self.spec(Kind::best().0, 4, 1, Arrivals::Closed, Spin::Never)?;
+        spec.endpoint = Endpoint::from(addr);
+        spec.total = Some(100);
+        spec.window.duration_ns = None;
+        let result = self.load(&spec)?;
+        Ok(page::Refused {
+            asked: 100,
+            counted: result.outcomes.get("connect_refused").copied().unwrap_or(0),
+            failed: result.exchanges.failed,
+        })
+    }
+
+    fn say(&self, what: &str) {
+        eprintln!("calibrate: {what} ({})", micros(self.duration_ns as f64 / 1e3));
+    }
+
+    fn spec(
+        &self,
+        driver: Kind,
+        connections: u32,
+        pipeline: u32,
+        arrivals: Arrivals,
+        spin: Spin,
+    ) -> anyhow::Result<Spec> {
+        let traffic = traffic::compile(&workload(), &self.addr.to_string(), &|_| Err("no files".into()));
+        Ok(Spec {
+            endpoint: self.addr.into(),
+            traffic: Arc::new(traffic.map_err(|message| anyhow::anyhow!(message))?),
+            check_one_in: 1,
+            step: Step { connections, streams: 1, pipeline, arrivals },
+            trace: Arc::from([]),
+            seed: 1,
+            total: None,
+            policy: Policy {
+                timeout_ns: 5 * SECOND,
+                first_byte_timeout_ns: None,
+                connect_timeout_ns: 5 * SECOND,
+                requests_per_connection: None,
+                ramp_ns: None,
+            },
+            tls: None,
+            spin,
+            window: Window {
+                warmup_ns: SECOND / 2,
+                duration_ns: Some(self.duration_ns),
+                interval_ns: SECOND,
+                drain_ns: limits::DRAIN_NS,
+            },
+            threads: 1,
+            driver,
+            cpus: self.generator_cpus.clone(),
+        })
+    }
+
+    fn load(&self, spec: &Spec) -> anyhow::Result<LoadResult> {
+        let record = dyno_runner::load::run(spec, &mut Quiet(&self.interrupts))
+            .map_err(|message| anyhow::anyhow!(message))?;
+        anyhow::ensure!(self.interrupts.count() == 0, "interrupted; nothing was kept");
+        Ok(analysis::result(&record, Config::new(&workload(), &load_of(spec), &spec.step, spec.seed)))
+    }
+}
+
+fn difference(
+    ours: &Percentiles,
+    kernel: &Percentiles,
+    pick: fn(&Percentiles) -> Option<f64>,
+) -> Option<f64> {
+    Some(pick(ours)? - pick(kernel)?)
+}
+
+fn workload() -> Workload {
+    let body = Some(Body(b"Hello, World!".to_vec()));
+    let request = Request {
+        name: "plaintext".into(),
+        weight: 1,
+        method: "GET".into(),
+        path: "/plaintext".into(),
+        headers: Vec::new(),
+        body: None,
+        expect: Expect { status: Some(200), body, ..Expect::default() },
+    };
+    Workload { name: "plaintext".into(), protocol: "h1".into(), requests: vec![request] }
+}
+
+fn load_of(spec: &Spec) -> Load {
+    Load {
+        warmup_ns: spec.window.warmup_ns,
+        duration_ns: spec.window.duration_ns.unwrap_or(0),
+        interval_ns: spec.window.interval_ns,
+        timeout_ns: spec.policy.timeout_ns,
+        first_byte_timeout_ns: None,
+        connect_timeout_ns: spec.policy.connect_timeout_ns,
+        requests_per_connection: None,
+        ramp_connections_ns: None,
+        check_one_in: 1,
+        spin: "auto".into(),
+        threads: 1,
+        driver: spec.driver.name().into(),
+        steps: vec![spec.step.clone()],
+    }
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("no port is free on loopback")?;
+    Ok(listener.local_addr()?)
+}
+
+fn start_null(addr: SocketAddr, cpus: &[u32]) -> anyhow::Result<Server> {
+    let mut command = Command::new(dyno_runner::own_program());
+    command.args(["serve-null", "--port", &addr.port().to_string()]).stdin(Stdio::null());
+    let own = dyno_runner::allowed_cpus();
+    // The child inherits the CPUs of this thread, which goes back to its own at once.
+    dyno_runner::set_affinity(cpus)?;
+    let child = command.spawn().context("the null responder cannot be started");
+    dyno_runner::set_affinity(&own)?;
+    let server = Server(child?);
+    for _ in 0..200 {
+        if TcpStream::connect(addr).is_ok() {
+            return Ok(server);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    anyhow::bail!("the null responder does not listen at {addr}")
+}
+
+/// Watches for nothing but Ctrl-C.
+struct Quiet<'a>(&'a Interrupts);
+
+impl Watch for Quiet<'_> {
+    fn sample(&mut self, _: Edge) -> Option<Sample> {
+        None
+    }
+
+    fn interval(&mut self, _: &Interval) {}
+
+    fn stop(&mut self) -> Option<Reason> {
+        (self.0.count() > 0).then_some(Reason::Asked)
+    }
+}

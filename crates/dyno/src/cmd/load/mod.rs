@@ -1,0 +1,70 @@
+//! `dyno load URL`.
+
+mod outputs;
+mod requests;
+mod spec;
+mod target;
+mod watch;
+
+use dyno_analysis::load as analysis;
+use dyno_analysis::{Caveat, LoadResult, Severity};
+use dyno_archive::TrialRecord;
+use dyno_report::{hdr, intervals, text};
+
+use crate::cli::{LoadArgs, LoadFormat};
+use crate::exit::Exit;
+use crate::{calibration, terminal};
+
+pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
+    let mut args = args;
+    spec::refuse_what_cannot_be(&args)?;
+    let (url, workload) = requests::of(&mut args)?;
+    let args = args;
+    let spec = spec::spec(&args, &url, &workload)?;
+    let config = spec::config(&args, &spec, &url, &workload);
+    dyno_runner::load::preflight(&spec).map_err(|message| anyhow::anyhow!(message))?;
+    let began_unix_s = terminal::unix_seconds();
+    let interrupts = terminal::catch_interrupts("ending early; the result covers what was measured")?;
+    let mut watch = watch::Watcher::new(&args, &spec, &config, interrupts)?;
+    let record = dyno_runner::load::run(&spec, &mut watch).map_err(|message| anyhow::anyhow!(message))?;
+    watch.end()?;
+    let mut result = analysis::result(&record, config).beside(calibration::ceiling_for(&spec), &record);
+    add_unknown_server(&mut result);
+    write_result(&args, &result)?;
+    write_histograms(&args, &record, began_unix_s)?;
+    Ok(if result.valid { Exit::Valid } else { Exit::Invalid })
+}
+
+fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
+    let text = match args.format {
+        LoadFormat::Text => {
+            let style = if args.output.is_some() { text::Style::Plain } else { terminal::style() };
+            text::load(result, style)
+        }
+        LoadFormat::Json => serde_json::to_string_pretty(result)? + "\n",
+        LoadFormat::Csv => intervals::csv(&result.intervals),
+    };
+    super::report::write_out(args.output.as_deref(), &text)
+}
+
+fn write_histograms(args: &LoadArgs, record: &TrialRecord, began_unix_s: f64) -> anyhow::Result<()> {
+    if let Some(path) = &args.hgrm {
+        super::report::write_out(Some(path), &hdr::hgrm(&analysis::response_times(record)))?;
+    }
+    if let Some(path) = &args.hlog {
+        super::report::write_out(Some(path), &hdr::hlog(&record.intervals, began_unix_s))?;
+    }
+    Ok(())
+}
+
+/// A load of somebody else's server knows nothing of what that server used, and says so.
+fn add_unknown_server(result: &mut LoadResult) {
+    result.caveats.push(Caveat {
+        code: "server_not_observed",
+        severity: Severity::Info,
+        message:
+            "The server's CPU is not known: run it as a subject under `dyno run` to see what limited it."
+                .into(),
+        evidence: serde_json::json!({}),
+    });
+}

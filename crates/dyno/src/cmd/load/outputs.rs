@@ -1,0 +1,96 @@
+//! What goes out while a load runs: a line of JSON per interval, and OpenMetrics for whoever asks.
+
+use std::fs::File;
+use std::io::{BufWriter, Read as _, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use dyno_analysis::load::Config;
+use dyno_archive::Interval;
+use dyno_report::{intervals, openmetrics};
+
+use crate::exit::bad;
+
+/// Where each interval is written as it ends.
+pub struct Stream(Box<dyn Write>);
+
+impl Stream {
+    pub fn open(path: &Path, config: &Config) -> anyhow::Result<Stream> {
+        let to: Box<dyn Write> = if path == Path::new("-") {
+            Box::new(std::io::stdout())
+        } else {
+            let file =
+                File::create(path).map_err(|error| bad(format!("--stream {}: {error}", path.display())))?;
+            Box::new(BufWriter::new(file))
+        };
+        let mut stream = Stream(to);
+        stream.line(&intervals::stream_head(config))?;
+        Ok(stream)
+    }
+
+    pub fn interval(&mut self, interval: &Interval) -> anyhow::Result<()> {
+        self.line(&intervals::stream_line(interval))
+    }
+
+    /// A line is whole on disk when it is written: whoever follows the file reads no halves.
+    fn line(&mut self, line: &str) -> anyhow::Result<()> {
+        writeln!(self.0, "{line}").and_then(|()| self.0.flush()).context("the stream cannot be written")
+    }
+}
+
+/// Serves the sums so far at `/metrics`.
+pub struct Metrics {
+    sums: openmetrics::Sums,
+    page: Arc<Mutex<String>>,
+}
+
+impl Metrics {
+    pub fn serve(addr: SocketAddr, config: &Config) -> anyhow::Result<Metrics> {
+        let listener = TcpListener::bind(addr).map_err(|error| {
+            bad(format!("--metrics {addr}: {error}; give another port, or 0 for any free one"))
+        })?;
+        eprintln!("metrics at http://{}/metrics", listener.local_addr()?);
+        let sums = openmetrics::Sums::new(config);
+        let page = Arc::new(Mutex::new(sums.page()));
+        let shown = Arc::clone(&page);
+        // Ends with the process: it holds nothing that must be given back.
+        thread::Builder::new().name("metrics".into()).spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let page = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let _ = answer(stream, &page);
+            }
+        })?;
+        Ok(Metrics { sums, page })
+    }
+
+    pub fn interval(&mut self, interval: &Interval) {
+        self.sums.add(interval);
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = self.sums.page();
+    }
+}
+
+fn answer(mut stream: TcpStream, page: &str) -> std::io::Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut head = Vec::new();
+    let mut part = [0; 1024];
+    while !head.windows(4).any(|w| w == b"\r\n\r\n") && head.len() < 16 * 1024 {
+        match stream.read(&mut part)? {
+            0 => return Ok(()),
+            n => head.extend_from_slice(&part[..n]),
+        }
+    }
+    let is_metrics = head.starts_with(b"GET /metrics ") || head.starts_with(b"GET /metrics?");
+    let (status, body) = if is_metrics { ("200 OK", page) } else { ("404 Not Found", "see /metrics\n") };
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        openmetrics::CONTENT_TYPE,
+        body.len()
+    )
+}

@@ -1,0 +1,285 @@
+//! What is sent: from the URL and its flags, from a mix on the command line, or from another tool's file.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::Path;
+
+use dyno_archive::plan::{Body, Expect, Request, Workload};
+use dyno_runner::import::{self, Imported};
+
+use super::target::Url;
+use crate::cli::{ImportArg, LoadArgs, Ns};
+use crate::exit::bad;
+
+/// The server that is meant, and the requests for it.
+///
+/// What an imported command says about connections is put into `args`.
+pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
+    let expect = expect(args)?;
+    let headers = args.headers.iter().map(|h| header(h)).collect::<anyhow::Result<Vec<_>>>()?;
+    let foreign = match (&args.curl, &args.import) {
+        (Some(command), _) => Some(import::curl(command, &read_file).map_err(bad)?),
+        (None, Some(path)) => Some(read_import(path, args.import_format)?),
+        (None, None) => None,
+    };
+    let (url, mut requests) = match foreign {
+        Some(all) => imported(all, args)?,
+        None => own(args)?,
+    };
+    for request in &mut requests {
+        request.headers.extend(headers.iter().cloned());
+        request.expect = expect.clone();
+    }
+    name_apart(&mut requests);
+    Ok((url, Workload { name: "load".into(), protocol: "h1".into(), requests }))
+}
+
+/// Reads a file that is named on the command line; `-` is standard input.
+pub fn read_file(path: &str) -> Result<Vec<u8>, String> {
+    if path != "-" {
+        return std::fs::read(path).map_err(|error| error.to_string());
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin().read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
+
+fn named_file(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let path = path.to_string_lossy();
+    read_file(&path).map_err(|error| bad(format!("{path}: {error}")))
+}
+
+/// The URL with its flags, or the mix.
+fn own(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
+    let url = Url::parse(args.url.as_deref().unwrap_or_default()).map_err(bad)?;
+    if !args.mix.is_empty() {
+        let requests = args.mix.iter().map(|text| mixed(text).map_err(bad));
+        return Ok((url, requests.collect::<anyhow::Result<_>>()?));
+    }
+    let body = match &args.body_file {
+        Some(file) => Some(Body(named_file(file)?)),
+        None => args.body.clone().map(|text| Body(text.into_bytes())),
+    };
+    let method = args.method.clone().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" }.into());
+    let request = request(&method, &url.target, Vec::new(), body);
+    Ok((url, vec![request]))
+}
+
+fn request(method: &str, path: &str, headers: Vec<(String, String)>, body: Option<Body>) -> Request {
+    Request {
+        name: format!("{method} {path}"),
+        weight: 1,
+        method: method.into(),
+        path: path.into(),
+        headers,
+        body,
+        expect: Expect::default(),
+    }
+}
+
+/// `80 GET /items/{seq}` or `20 POST /items {"n":1}` or `20 POST /items @body.json`.
+fn mixed(text: &str) -> Result<Request, String> {
+    let wrong =
+        || format!("--request {text:?}: write it like '80 GET /items' or '20 POST /items @body.json'");
+    let mut words = text.trim().splitn(4, ' ');
+    let (Some(weight), Some(method), Some(path)) = (words.next(), words.next(), words.next()) else {
+        return Err(wrong());
+    };
+    let weight = weight.parse().map_err(|_| wrong())?;
+    if !path.starts_with('/') {
+        return Err(wrong());
+    }
+    let body = match words.next() {
+        Some(body) if body.starts_with('@') => {
+            let bytes = read_file(&body[1..]);
+            Some(Body(bytes.map_err(|error| format!("--request {text:?}: {}: {error}", &body[1..]))?))
+        }
+        body => body.map(|text| Body(text.as_bytes().to_vec())),
+    };
+    Ok(Request { weight, ..request(method, path, Vec::new(), body) })
+}
+
+fn read_import(path: &Path, format: Option<ImportArg>) -> anyhow::Result<Vec<Imported>> {
+    let text = String::from_utf8(named_file(path)?)
+        .map_err(|_| bad(format!("{}: the file is not text", path.display())))?;
+    let format = format.unwrap_or_else(|| guess(&text));
+    let read = match format {
+        ImportArg::Curl => import::curl(&text, &read_file),
+        ImportArg::Har => import::har(&text),
+        ImportArg::Vegeta => import::vegeta(&text, &read_file),
+        ImportArg::Urls => import::urls(&text),
+    };
+    read.map_err(|error| {
+        let name = format!("{format:?}").to_lowercase();
+        bad(format!("{}: {error} (read as {name}; --import-format says otherwise)", path.display()))
+    })
+}
+
+/// What a file is, by how it begins: JSON with a `log` is a HAR, other JSON and blocks with headers or bodies are
+/// vegeta's, lines that begin with `curl` are commands, and everything else is a list.
+fn guess(text: &str) -> ImportArg {
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let first = lines().next().unwrap_or_default();
+    if first.starts_with('{') {
+        let har = serde_json::from_str::<serde_json::Value>(text).is_ok_and(|json| json.get("log").is_some());
+        return if har { ImportArg::Har } else { ImportArg::Vegeta };
+    }
+    if first.trim_start_matches("$ ").starts_with("curl ") {
+        return ImportArg::Curl;
+    }
+    let is_url_line =
+        |line: &str| line.split_ascii_whitespace().next_back().is_some_and(|w| w.contains("://"));
+    if lines().all(is_url_line) { ImportArg::Urls } else { ImportArg::Vegeta }
+}
+
+/// Requests of another tool: all for one server, alike ones counted together as a weight.
+fn imported(all: Vec<Imported>, args: &mut LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
+    let mut server: Option<Url> = args.url.as_deref().map(Url::parse).transpose().map_err(bad)?;
+    let mut requests: Vec<Request> = Vec::new();
+    for one in all {
+        let mut url = Url::parse(&one.url).map_err(|error| bad(format!("{}: {error}", one.place)))?;
+        if args.url.is_some() {
+            // A URL beside an import says where its requests are to go instead.
+        } else if let Some(server) = server.as_ref().filter(|server| !server.is_same_server(&url)) {
+            return Err(bad(format!(
+                "{}: {} is another server than {}, and a load goes to one; leave out the others, or name the URL of the server that gets them all",
+                one.place,
+                url.authority(),
+                server.authority()
+            )));
+        }
+        adopt(&one, args)?;
+        let path = std::mem::take(&mut url.target);
+        let made = request(&one.method, &path, one.headers, one.body.map(Body));
+        match requests.iter_mut().find(|r| same(r, &made)) {
+            Some(known) => known.weight += 1,
+            None => requests.push(made),
+        }
+        server.get_or_insert(url);
+    }
+    let server = server.ok_or_else(|| bad("there are no requests to import"))?;
+    Ok((server, requests))
+}
+
+fn same(a: &Request, b: &Request) -> bool {
+    (&a.method, &a.path, &a.headers, &a.body) == (&b.method, &b.path, &b.headers, &b.body)
+}
+
+/// What an imported command says about connections holds for the load, unless a flag of ours says otherwise.
+fn adopt(one: &Imported, args: &mut LoadArgs) -> anyhow::Result<()> {
+    let path = |value: &str| Some(std::path::PathBuf::from(value));
+    for (name, value) in &one.options {
+        match name.as_str() {
+            "insecure" => args.insecure |= args.cacert.is_none(),
+            "resolve" => args.resolve.push(value.clone()),
+            "unix-socket" => args.unix_socket = args.unix_socket.take().or(path(value)),
+            "cacert" if !args.insecure => args.cacert = args.cacert.take().or(path(value)),
+            "cert" => args.cert = args.cert.take().or(path(value)),
+            "key" => args.key = args.key.take().or(path(value)),
+            "max-time" => args.timeout = seconds(one, value)?,
+            "connect-timeout" => args.connect_timeout = seconds(one, value)?,
+            // Redirects are never followed: an answer of 3xx counts as right unless a status is expected.
+            "cacert" | "location" | "http1.1" => {}
+            other => {
+                return Err(bad(format!(
+                    "{}: this version of dyno loads HTTP/1.1 only; leave out --{other}",
+                    one.place
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn seconds(one: &Imported, value: &str) -> anyhow::Result<Ns> {
+    dyno_runner::units::duration(&format!("{value}s"))
+        .map(Ns)
+        .map_err(|error| bad(format!("{}: {error}", one.place)))
+}
+
+/// Requests of the same name are told apart by a number.
+fn name_apart(requests: &mut [Request]) {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    for request in requests {
+        let n = seen.entry(request.name.clone()).or_default();
+        *n += 1;
+        if *n > 1 {
+            request.name = format!("{} #{n}", request.name);
+        }
+    }
+}
+
+fn expect(args: &LoadArgs) -> anyhow::Result<Expect> {
+    Ok(Expect {
+        status: args.expect_status,
+        body: args.expect_body.clone().map(|text| Body(text.into_bytes())),
+        headers: args.expect_header.iter().map(|text| expected_header(text)).collect(),
+        body_sha256: args.expect_sha256.clone(),
+        body_contains: args.expect_contains.clone(),
+        json: args.expect_json.iter().map(|text| pointer(text)).collect::<anyhow::Result<_>>()?,
+    })
+}
+
+fn expected_header(text: &str) -> (String, Option<String>) {
+    match text.split_once(':') {
+        Some((name, value)) => (name.trim().into(), Some(value.trim().into())),
+        None => (text.trim().into(), None),
+    }
+}
+
+fn pointer(text: &str) -> anyhow::Result<(String, serde_json::Value)> {
+    let (pointer, value) = text
+        .split_once('=')
+        .ok_or_else(|| bad(format!("--expect-json {text:?}: write it like /items/0/name=\"ann\"")))?;
+    // What is no JSON is meant as text: quotes within quotes are hard to type.
+    let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+    Ok((pointer.into(), value))
+}
+
+fn header(text: &str) -> anyhow::Result<(String, String)> {
+    let (name, value) =
+        text.split_once(':').ok_or_else(|| bad(format!("-H {text:?}: write it like 'Name: value'")))?;
+    Ok((name.trim().into(), value.trim().into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mix_is_weight_method_path_and_body() {
+        let request = mixed("20 POST /a/{seq} {\"n\": 1, \"m\": 2}").unwrap();
+        assert_eq!(
+            (request.weight, request.method.as_str(), request.path.as_str()),
+            (20, "POST", "/a/{seq}")
+        );
+        assert_eq!(request.body.unwrap().0, b"{\"n\": 1, \"m\": 2}");
+        assert!(mixed("80 GET /x").unwrap().body.is_none());
+        for text in ["GET /x", "x GET /x", "1 GET x", ""] {
+            assert!(mixed(text).unwrap_err().contains("'80 GET /items'"), "{text}");
+        }
+        assert!(mixed("1 POST /x @/no/such").unwrap_err().contains("/no/such"));
+    }
+
+    #[test]
+    fn formats_are_told_by_their_beginning() {
+        for (text, format) in [
+            ("{\"log\":{\"entries\":[]}}", ImportArg::Har),
+            ("{\"method\":\"GET\",\"url\":\"http://h/\"}\n", ImportArg::Vegeta),
+            ("# c\nGET http://h/\nX-A: b\n", ImportArg::Vegeta),
+            ("curl http://h/", ImportArg::Curl),
+            ("$ curl http://h/", ImportArg::Curl),
+            ("http://h/\n\nhttp://h/b\n", ImportArg::Urls),
+            ("GET http://h/\n", ImportArg::Urls),
+        ] {
+            assert_eq!(guess(text), format, "{text}");
+        }
+    }
+
+    #[test]
+    fn expected_json_may_be_text_without_quotes() {
+        assert_eq!(pointer("/a=1").unwrap(), ("/a".into(), 1.into()));
+        assert_eq!(pointer("/a=ann").unwrap(), ("/a".into(), "ann".into()));
+        assert!(pointer("/a").is_err());
+    }
+}

@@ -1,0 +1,206 @@
+//! From arguments to what is to be loaded, how and for how long.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use dyno_analysis::load::Config;
+use dyno_archive::plan::{Arrivals, Gaps, Load, Step, Workload};
+use dyno_driver::Kind;
+use dyno_engine::{Policy, Window, limits};
+use dyno_runner::load::Spec;
+use dyno_runner::suite::Spin;
+use dyno_runner::tls::{SessionResumption, TlsOptions, Trust};
+use dyno_runner::{traffic, units};
+use sha2::{Digest as _, Sha256};
+
+use super::requests::read_file;
+use super::target::{self, Scheme, Url};
+use crate::cli::{ArrivalArg, DriverArg, LoadArgs, Ns, ProtocolArg, SpinArg, SwitchArg};
+use crate::exit::bad;
+
+/// Length of the measured window if nothing says when to end.
+const DEFAULT_DURATION_NS: u64 = 10_000_000_000;
+
+/// Options whose protocols this version cannot load are refused by name, not ignored.
+pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
+    let protocol = !matches!(args.protocol, ProtocolArg::Auto | ProtocolArg::H1);
+    if protocol || args.streams.is_some() {
+        return Err(bad("this version of dyno loads HTTP/1.1 only; HTTP/2 is to come"));
+    }
+    if args.requests.is_some() && args.warmup.0 > 0 {
+        return Err(bad("-n counts requests from the start, so it has no warm-up; leave out -w, or use -d"));
+    }
+    if args.threads == 0 || args.pipeline == 0 {
+        return Err(bad("--threads and --pipeline are at least 1"));
+    }
+    if args.interval.0 < 10_000_000 {
+        return Err(bad("--interval is at least 10ms"));
+    }
+    Ok(())
+}
+
+pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<Spec> {
+    let connections = u32::try_from(args.connections).map_err(|_| bad("that is too many connections"))?;
+    let (arrivals, trace) = arrivals(args)?;
+    let compiled = traffic::compile(workload, &url.authority(), &read_file).map_err(bad)?;
+    let cpus = args.cpus.clone().map_or_else(Vec::new, |cpus| cpus.0);
+    Ok(Spec {
+        endpoint: target::endpoint(args, url)?,
+        traffic: Arc::new(compiled),
+        check_one_in: args.check_one_in,
+        policy: Policy {
+            timeout_ns: args.timeout.0,
+            first_byte_timeout_ns: args.first_byte_timeout.map(|Ns(ns)| ns),
+            connect_timeout_ns: args.connect_timeout.0,
+            requests_per_connection: args.requests_per_connection,
+            ramp_ns: args.ramp_connections.map(|Ns(ns)| ns),
+        },
+        tls: (url.scheme == Scheme::Https).then(|| tls(args, url)),
+        spin: spin(args).resolve(&arrivals, dyno_runner::allowed_cpus().len() > 1),
+        window: Window {
+            warmup_ns: args.warmup.0,
+            duration_ns: duration(args, &trace)?,
+            interval_ns: args.interval.0,
+            // What was sent is waited for as long as it may take, so that the server's count and ours agree.
+            drain_ns: limits::DRAIN_NS.max(args.timeout.0),
+        },
+        step: Step { connections, streams: 1, pipeline: args.pipeline, arrivals },
+        trace,
+        seed: args.seed,
+        total: args.requests,
+        threads: args.threads,
+        driver: driver_kind(args.driver),
+        cpus,
+    })
+}
+
+fn driver_kind(asked: Option<DriverArg>) -> Kind {
+    match asked {
+        Some(DriverArg::Uring) => Kind::Uring,
+        Some(DriverArg::Epoll) => Kind::Epoll,
+        None => Kind::best().0,
+    }
+}
+
+fn spin(args: &LoadArgs) -> Spin {
+    match args.spin {
+        SpinArg::Auto => Spin::Auto,
+        SpinArg::Never => Spin::Never,
+        SpinArg::Always => Spin::Always,
+    }
+}
+
+/// The schedule, with the instants of a trace.
+fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
+    if let Some(path) = &args.trace {
+        return trace(path);
+    }
+    let Some(rate) = &args.rate else { return Ok((Arrivals::Closed, Arc::from([]))) };
+    let gaps = match args.arrival {
+        ArrivalArg::Constant => Gaps::Even,
+        ArrivalArg::Poisson => Gaps::Exponential,
+    };
+    let duration_ns = args.duration.map_or(DEFAULT_DURATION_NS, |Ns(ns)| ns);
+    let profile = units::rate(rate, args.warmup.0, duration_ns).map_err(|m| bad(format!("--rate: {m}")))?;
+    Ok((profile.arrivals(gaps), Arc::from([])))
+}
+
+/// Recorded times: a number of seconds on each line, from any beginning; `#` begins a comment.
+fn trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
+    let wrong = |line: usize, text: &str| {
+        bad(format!("{}:{line}: {text:?} is not a time in seconds, such as 0.25", path.display()))
+    };
+    let name = path.display().to_string();
+    let bytes = read_file(&name).map_err(|error| bad(format!("{name}: {error}")))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut seconds = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        let number = line.split('#').next().unwrap_or_default().trim();
+        if number.is_empty() {
+            continue;
+        }
+        let time = number.parse::<f64>().ok().filter(|s| s.is_finite());
+        seconds.push(time.ok_or_else(|| wrong(i + 1, number))?);
+    }
+    seconds.sort_by(f64::total_cmp);
+    let first = *seconds.first().ok_or_else(|| bad(format!("{name}: there are no times in it")))?;
+    let times: Arc<[u64]> = seconds.iter().map(|s| ((s - first) * 1e9).round() as u64).collect();
+    let sha256 = format!("{:x}", Sha256::digest(&bytes));
+    Ok((Arrivals::Trace { file: name, count: times.len() as u64, sha256 }, times))
+}
+
+fn duration(args: &LoadArgs, trace: &[u64]) -> anyhow::Result<Option<u64>> {
+    match (args.duration, args.requests, trace.last()) {
+        (Some(Ns(0)), ..) => Err(bad("a duration of 0 measures nothing")),
+        (Some(Ns(ns)), ..) => Ok(Some(ns)),
+        (None, Some(_), _) => Ok(None),
+        // Until just after its last arrival.
+        (None, None, Some(last)) => Ok(Some((last + 1).saturating_sub(args.warmup.0).max(1))),
+        (None, None, None) => Ok(Some(DEFAULT_DURATION_NS)),
+    }
+}
+
+fn tls(args: &LoadArgs, url: &Url) -> TlsOptions {
+    let trust = match &args.cacert {
+        _ if args.insecure => Trust::Anybody,
+        Some(file) => Trust::File(file.clone()),
+        None => Trust::System,
+    };
+    TlsOptions {
+        name: url.host.clone(),
+        trust,
+        identity: args.cert.clone().zip(args.key.clone()),
+        resumption: match args.tls_resumption {
+            SwitchArg::On => SessionResumption::On,
+            SwitchArg::Off => SessionResumption::Off,
+        },
+        alpn: vec!["http/1.1"],
+    }
+}
+
+pub fn config(args: &LoadArgs, spec: &Spec, url: &Url, workload: &Workload) -> Config {
+    let load = Load {
+        warmup_ns: spec.window.warmup_ns,
+        duration_ns: spec.window.duration_ns.unwrap_or(0),
+        interval_ns: spec.window.interval_ns,
+        timeout_ns: spec.policy.timeout_ns,
+        first_byte_timeout_ns: spec.policy.first_byte_timeout_ns,
+        connect_timeout_ns: spec.policy.connect_timeout_ns,
+        requests_per_connection: spec.policy.requests_per_connection,
+        ramp_connections_ns: spec.policy.ramp_ns,
+        check_one_in: spec.check_one_in,
+        spin: spin(args).name().into(),
+        threads: spec.threads,
+        driver: spec.driver.name().into(),
+        steps: vec![spec.step.clone()],
+    };
+    let asked = Config::new(workload, &load, &spec.step, spec.seed);
+    let target = if workload.requests.len() > 1 { "" } else { workload.requests[0].path.as_str() };
+    Config {
+        url: format!("{}://{}{target}", url.scheme.name(), url.authority()),
+        requests: spec.total,
+        tls: spec.tls.is_some(),
+        // With only a number of requests asked for, no duration was.
+        duration_s: asked.duration_s.filter(|_| spec.window.duration_ns.is_some()),
+        ..asked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_begins_with_its_first_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t");
+        std::fs::write(&path, "# times\n100.5\n100.25 # early\n\n101\n").unwrap();
+        let (arrivals, times) = trace(&path).unwrap();
+        assert_eq!(*times, [0, 250_000_000, 750_000_000]);
+        assert!(matches!(arrivals, Arrivals::Trace { count: 3, .. }));
+        std::fs::write(&path, "1\nx\n").unwrap();
+        assert!(trace(&path).unwrap_err().to_string().contains("t:2: \"x\" is not a time"));
+        std::fs::write(&path, "#\n").unwrap();
+        assert!(trace(&path).unwrap_err().to_string().contains("no times"));
+    }
+}

@@ -1,0 +1,250 @@
+//! What a person sees of a load while it runs.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use dyno_analysis::load::Config;
+use dyno_archive::times::Recording;
+use dyno_archive::{Interval, Outcome, Outcomes, Phase, Sample};
+use dyno_report::format::{count, micros};
+use dyno_report::text;
+use dyno_runner::load::{Edge, Reason, Spec, Watch};
+use dyno_runner::run::Interrupts;
+
+use super::outputs::{Metrics, Stream};
+use crate::cli::{LoadArgs, LoadFormat};
+use crate::live::model::{self, Model, Point};
+use crate::live::view::Palette;
+use crate::live::{self, Live};
+use crate::terminal;
+
+/// How often plain lines come where nobody watches them live.
+const LINE_EVERY_S: f64 = 10.0;
+
+/// How often the live view is drawn between intervals.
+const DRAW_EVERY_S: f64 = 0.25;
+
+/// Follows a load for the screen, the stream and the metrics.
+pub struct Watcher {
+    screen: Screen,
+    stream: Option<Stream>,
+    metrics: Option<Metrics>,
+    interrupts: Arc<Interrupts>,
+    /// What went wrong with an output; told at the end, for the load goes on.
+    trouble: Option<anyhow::Error>,
+}
+
+enum Screen {
+    Live(Box<Show>),
+    Lines(Lines),
+}
+
+/// The live view with what it is fed from.
+struct Show {
+    live: Live,
+    model: Model,
+    response: Recording,
+    outcomes: Outcomes,
+    began: Instant,
+    drawn: f64,
+}
+
+struct Lines {
+    every_s: f64,
+    next_s: f64,
+    planned_s: Option<f64>,
+}
+
+impl Watcher {
+    pub fn new(
+        args: &LoadArgs,
+        spec: &Spec,
+        config: &Config,
+        interrupts: Arc<Interrupts>,
+    ) -> anyhow::Result<Watcher> {
+        let stream = args.stream.as_deref().map(|path| Stream::open(path, config)).transpose()?;
+        let metrics = args.metrics.map(|addr| Metrics::serve(addr, config)).transpose()?;
+        let planned_s = spec.window.duration_ns.map(|d| (d + spec.window.warmup_ns) as f64 / 1e9);
+        let screen = match live_view(args) {
+            Some(live) => Screen::Live(Box::new(Show::new(live, spec, config, planned_s))),
+            None => Screen::Lines(Lines::new(planned_s)),
+        };
+        Ok(Watcher { screen, stream, metrics, interrupts, trouble: None })
+    }
+
+    /// Gives the terminal back. `Err`: an output could not be written to its end.
+    pub fn end(self) -> anyhow::Result<()> {
+        drop(self.screen);
+        self.trouble.map_or(Ok(()), Err)
+    }
+}
+
+/// The live view, if somebody watches and wants it.
+fn live_view(args: &LoadArgs) -> Option<Live> {
+    let watched = std::io::IsTerminal::is_terminal(&std::io::stdout());
+    if args.no_tui || !watched || args.format != LoadFormat::Text {
+        return None;
+    }
+    let palette = match terminal::progress_style() {
+        text::Style::Plain => Palette::PLAIN,
+        text::Style::Colour => Palette::COLOUR,
+    };
+    Live::start(palette).ok()
+}
+
+impl Watch for Watcher {
+    fn sample(&mut self, _: Edge) -> Option<Sample> {
+        None
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        if let Some(stream) = &mut self.stream
+            && let Err(error) = stream.interval(interval)
+        {
+            self.trouble = Some(error);
+            self.stream = None;
+        }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.interval(interval);
+        }
+        match &mut self.screen {
+            Screen::Live(show) => show.interval(interval),
+            Screen::Lines(lines) => lines.interval(interval),
+        }
+    }
+
+    fn stop(&mut self) -> Option<Reason> {
+        if let Screen::Live(show) = &mut self.screen {
+            show.draw();
+            if show.live.asked_to_quit() {
+                // While every key is ours, the terminal sends no signal for Ctrl-C.
+                self.interrupts.raise();
+            }
+        }
+        (self.interrupts.count() > 0).then_some(Reason::Asked)
+    }
+}
+
+fn ok_and_failed(interval: &Interval) -> (u64, u64) {
+    let ok = interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
+    (ok, interval.outcomes.total() + interval.carried.total() - ok)
+}
+
+fn seconds(interval: &Interval) -> f64 {
+    (interval.end_ns - interval.start_ns) as f64 / 1e9
+}
+
+impl Lines {
+    fn new(planned_s: Option<f64>) -> Lines {
+        let watched = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        Lines { every_s: if watched { 0.0 } else { LINE_EVERY_S }, next_s: 0.0, planned_s }
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        let (length_s, end_s) = (seconds(interval), interval.end_ns as f64 / 1e9);
+        if interval.phase == Phase::Drain || length_s <= 0.0 || end_s < self.next_s + self.every_s {
+            return;
+        }
+        self.next_s = end_s;
+        let (ok, failed) = ok_and_failed(interval);
+        let p99 = interval.times.response.at(0.99).map_or("–".into(), |ns| micros(ns as f64 / 1e3));
+        let phase = if interval.phase == Phase::Warmup { "warm-up" } else { "measured" };
+        let left = self.planned_s.map_or(String::new(), |s| format!("   {:.0} s left", (s - end_s).max(0.0)));
+        eprintln!(
+            "{end_s:>6.0} s   {phase:<8}   {:>11} requests/s   p99 {p99:>9}   {} failed{left}",
+            count((ok as f64 / length_s) as u64),
+            count(failed)
+        );
+    }
+}
+
+impl Show {
+    fn new(live: Live, spec: &Spec, config: &Config, planned_s: Option<f64>) -> Show {
+        let model = Model {
+            title: config.url.clone(),
+            subtitle: text::shape(config, None),
+            planned_s,
+            connections_asked: u64::from(config.connections),
+            offered_rps: spec.step.arrivals.rate(),
+            ..Model::default()
+        };
+        let (response, outcomes) = (Recording::new(), Outcomes::default());
+        // The screen's own clock: it shows how long the load has been going on, and measures nothing.
+        Show { live, model, response, outcomes, began: Instant::now(), drawn: f64::NEG_INFINITY }
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        if interval.phase == Phase::Drain {
+            self.model.phase = model::Phase::Drain;
+            return;
+        }
+        if interval.phase == Phase::Measured && self.model.phase != model::Phase::Measured {
+            self.outcomes = Outcomes::default();
+        }
+        self.model.phase = match interval.phase {
+            Phase::Warmup => model::Phase::Warmup,
+            Phase::Measured | Phase::Drain => model::Phase::Measured,
+        };
+        self.outcomes.add(&interval.outcomes);
+        self.outcomes.add(&interval.carried);
+        if interval.phase == Phase::Measured {
+            self.response.add(&interval.times.response);
+            self.model.histogram = self.response.to_times().recorded().collect();
+        }
+        let bad = self.outcomes.iter().filter(|(outcome, n)| *outcome != Outcome::Ok && *n > 0);
+        self.model.outcomes = bad.map(|(outcome, n)| (outcome.name(), n)).collect();
+        self.model.connections_open = interval.connections_open;
+        self.model.threads = utilisations(interval);
+        self.model.elapsed_s = interval.end_ns as f64 / 1e9;
+        self.began = Instant::now() - std::time::Duration::from_nanos(interval.end_ns);
+        self.model.push(point(interval));
+        self.drawn = f64::NEG_INFINITY;
+    }
+
+    fn draw(&mut self) {
+        let elapsed_s = self.began.elapsed().as_secs_f64();
+        if elapsed_s - self.drawn < DRAW_EVERY_S {
+            return;
+        }
+        self.drawn = elapsed_s;
+        if self.model.phase != model::Phase::Connecting {
+            self.model.elapsed_s = elapsed_s.min(self.model.planned_s.unwrap_or(f64::INFINITY));
+        }
+        // A terminal that cannot be written is no reason to end a load.
+        let _ = self.live.show(&self.model);
+    }
+}
+
+impl Drop for Show {
+    fn drop(&mut self) {
+        live::give_back();
+    }
+}
+
+fn utilisations(interval: &Interval) -> Vec<f64> {
+    let length_ns = (interval.end_ns - interval.start_ns).max(1) as f64;
+    let busy = |used: &dyno_archive::interval::WorkerUse| {
+        (used.run_ns.saturating_sub(used.spun_ns) as f64 / length_ns).min(1.0)
+    };
+    interval.workers.values().map(busy).collect()
+}
+
+fn point(interval: &Interval) -> Point {
+    let (ok, failed) = ok_and_failed(interval);
+    let us = |times: &dyno_archive::Times, q: f64| times.at(q).map(|ns| ns as f64 / 1e3);
+    let response = &interval.times.response;
+    Point {
+        end_s: interval.end_ns as f64 / 1e9,
+        warmup: interval.phase == Phase::Warmup,
+        rps: if seconds(interval) > 0.0 { ok as f64 / seconds(interval) } else { 0.0 },
+        p50_us: us(response, 0.5),
+        p90_us: us(response, 0.9),
+        p99_us: us(response, 0.99),
+        max_us: us(response, 1.0),
+        failed,
+        send_lag_p99_us: us(&interval.times.send_lag, 0.99),
+        loop_lag_p99_us: us(&interval.loop_lag, 0.99),
+        wake_lag_p99_us: us(&interval.wake_lag, 0.99),
+        dropped: interval.dropped,
+    }
+}

@@ -1,0 +1,250 @@
+//! What the live view shows: plain numbers, no clock. Whoever runs the load fills it after each interval.
+
+/// Points kept. More are merged in pairs: the oldest become the coarsest, the newest stay one per interval.
+const POINTS_KEPT: usize = 600;
+
+/// The least ratio between the ends of a histogram, so that a narrow one shows no gaps between what can be recorded.
+const LEAST_RATIO: f64 = 2.0;
+
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    /// What is loaded: `http://127.0.0.1:8080/plaintext`.
+    pub title: String,
+    /// How: `h1 · 64 connections · closed loop · io_uring × 1`.
+    pub subtitle: String,
+    pub phase: Phase,
+    /// Since the load began, warm-up included, as is `planned_s`.
+    pub elapsed_s: f64,
+    pub planned_s: Option<f64>,
+    /// Of the warm-up and the measured window, not of the drain: back to back from 0, oldest first. Filled by
+    /// [`Model::push`], which bounds it.
+    pub points: Vec<Point>,
+    /// Response times of the measured window so far: nanoseconds and how often, ascending, sparse.
+    pub histogram: Vec<(u64, u64)>,
+    /// Exchanges that were not ok, without zeros: of the warm-up while it lasts, then of the measured window.
+    pub outcomes: Vec<(&'static str, u64)>,
+    pub connections_open: u64,
+    pub connections_asked: u64,
+    /// Share of the last interval for which each thread of the generator was busy, 0 to 1.
+    pub threads: Vec<f64>,
+    /// In an open loop, requests intended per second.
+    pub offered_rps: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    #[default]
+    Connecting,
+    Warmup,
+    Measured,
+    Drain,
+}
+
+impl Phase {
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Connecting => "connecting",
+            Phase::Warmup => "warm-up",
+            Phase::Measured => "measured",
+            Phase::Drain => "drain",
+        }
+    }
+}
+
+/// One finished interval, or some that were merged. It begins where the one before it ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Point {
+    /// Since the load began.
+    pub end_s: f64,
+    pub warmup: bool,
+    /// Ok answers per second.
+    pub rps: f64,
+    /// Response times.
+    pub p50_us: Option<f64>,
+    pub p90_us: Option<f64>,
+    pub p99_us: Option<f64>,
+    pub max_us: Option<f64>,
+    pub failed: u64,
+    pub send_lag_p99_us: Option<f64>,
+    pub loop_lag_p99_us: Option<f64>,
+    pub wake_lag_p99_us: Option<f64>,
+    pub dropped: u64,
+}
+
+impl Point {
+    /// This point, which began at `start_s`, and the next as one. A percentile of a union lies between those of its
+    /// parts, so the larger one never flatters.
+    fn merged(&self, start_s: f64, next: &Point) -> Point {
+        let widths = (self.end_s - start_s, next.end_s - self.end_s);
+        let share = widths.0 / (widths.0 + widths.1);
+        // Two points of no length weigh the same.
+        let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.5 };
+        Point {
+            end_s: next.end_s,
+            warmup: self.warmup,
+            rps: self.rps * share + next.rps * (1.0 - share),
+            p50_us: larger(self.p50_us, next.p50_us),
+            p90_us: larger(self.p90_us, next.p90_us),
+            p99_us: larger(self.p99_us, next.p99_us),
+            max_us: larger(self.max_us, next.max_us),
+            failed: self.failed.saturating_add(next.failed),
+            send_lag_p99_us: larger(self.send_lag_p99_us, next.send_lag_p99_us),
+            loop_lag_p99_us: larger(self.loop_lag_p99_us, next.loop_lag_p99_us),
+            wake_lag_p99_us: larger(self.wake_lag_p99_us, next.wake_lag_p99_us),
+            dropped: self.dropped.saturating_add(next.dropped),
+        }
+    }
+}
+
+pub fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.into_iter().chain(b).reduce(f64::max)
+}
+
+impl Model {
+    /// Adds the latest interval, which must not be of the drain: that would dilute the rate.
+    pub fn push(&mut self, point: Point) {
+        self.points.push(point);
+        if self.points.len() > POINTS_KEPT {
+            self.points = in_pairs(&self.points);
+        }
+    }
+
+    /// Each point with the second it began at.
+    pub fn spans(&self) -> impl Iterator<Item = (f64, &Point)> {
+        spans(&self.points)
+    }
+
+    /// Ok answers per second over the measured window so far.
+    pub fn measured_rps(&self) -> Option<f64> {
+        let measured = self.spans().filter(|(_, p)| !p.warmup);
+        let (seconds, answers) = measured
+            .map(|(start, p)| (p.end_s - start, p.rps * (p.end_s - start)))
+            .fold((0.0, 0.0), |sum, x| (sum.0 + x.0, sum.1 + x.1));
+        Some(answers / seconds).filter(|rps| rps.is_finite())
+    }
+
+    /// The response time in microseconds that a share (0 to 1) of the measured answers did not exceed.
+    pub fn response_us(&self, share: f64) -> Option<f64> {
+        let total: u128 = self.histogram.iter().map(|&(_, n)| u128::from(n)).sum();
+        let wanted = ((total as f64 * share).ceil() as u128).clamp(1, total.max(1));
+        let mut seen = 0;
+        let at = self.histogram.iter().find(|(_, n)| {
+            seen += u128::from(*n);
+            seen >= wanted
+        });
+        at.map(|&(ns, _)| ns as f64 / 1e3)
+    }
+}
+
+fn spans(points: &[Point]) -> impl Iterator<Item = (f64, &Point)> {
+    let starts = std::iter::once(0.0).chain(points.iter().map(|p| p.end_s));
+    starts.zip(points)
+}
+
+/// Half the points or so: warm-up and measured ones are never merged with each other.
+fn in_pairs(points: &[Point]) -> Vec<Point> {
+    let mut merged = Vec::with_capacity(points.len() / 2 + 1);
+    let mut rest = spans(points).peekable();
+    while let Some((start, point)) = rest.next() {
+        let pair = rest.next_if(|(_, next)| next.warmup == point.warmup);
+        merged.push(pair.map_or_else(|| point.clone(), |(_, next)| point.merged(start, next)));
+    }
+    merged
+}
+
+/// A histogram over equal steps of the logarithm of time.
+#[derive(Debug)]
+pub struct Bins {
+    pub low_ns: f64,
+    pub high_ns: f64,
+    pub counts: Vec<u64>,
+}
+
+impl Bins {
+    /// Nothing if there is nothing to count.
+    pub fn of(histogram: &[(u64, u64)], bins: usize) -> Option<Bins> {
+        let mut counted = histogram.iter().filter(|(_, n)| *n > 0).map(|&(ns, _)| ns.max(1) as f64);
+        let first = counted.next().filter(|_| bins > 0)?;
+        let last = counted.next_back().unwrap_or(first);
+        let (low_ns, high_ns) = widened(first, last, LEAST_RATIO);
+        let mut result = Bins { low_ns, high_ns, counts: vec![0; bins] };
+        for &(ns, n) in histogram {
+            let bin = result.bin(ns as f64);
+            result.counts[bin] = result.counts[bin].saturating_add(n);
+        }
+        Some(result)
+    }
+
+    /// The bin that a time falls into; the nearest one if it lies outside.
+    pub fn bin(&self, ns: f64) -> usize {
+        let share = (ns.max(1.0) / self.low_ns).ln() / (self.high_ns / self.low_ns).ln();
+        ((share * self.counts.len() as f64).max(0.0) as usize).min(self.counts.len() - 1)
+    }
+}
+
+/// A range of positive numbers, widened about its middle so that its ends have at least `ratio` between them.
+pub fn widened(low: f64, high: f64, ratio: f64) -> (f64, f64) {
+    let widen = (ratio * low / high).max(1.0).sqrt();
+    (low / widen, high * widen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(end_s: f64, warmup: bool, rps: f64) -> Point {
+        Point { end_s, warmup, rps, p99_us: Some(rps), failed: 1, ..Point::default() }
+    }
+
+    #[test]
+    fn points_are_bounded_and_lose_neither_failures_nor_the_mean() {
+        let mut model = Model::default();
+        for i in 1..=5000 {
+            model.push(point(f64::from(i), i <= 33, f64::from(i)));
+            assert!(model.points.len() <= POINTS_KEPT);
+        }
+        assert_eq!(model.points.iter().map(|p| p.failed).sum::<u64>(), 5000);
+        let warmup_ends = model.points.iter().rfind(|p| p.warmup).unwrap().end_s;
+        assert_eq!(warmup_ends, 33.0, "the two phases stay apart");
+        let mean = f64::midpoint(34.0, 5000.0);
+        assert!((model.measured_rps().unwrap() / mean - 1.0).abs() < 1e-9);
+        assert!(model.spans().all(|(start, p)| p.end_s > start));
+    }
+
+    #[test]
+    fn merging_weighs_rates_by_time_and_keeps_the_worse_percentile() {
+        let next = Point { p50_us: Some(7.0), ..point(4.0, false, 40.0) };
+        let merged = point(1.0, false, 80.0).merged(0.0, &next);
+        assert_eq!(
+            merged,
+            Point { failed: 2, p99_us: Some(80.0), p50_us: Some(7.0), ..point(4.0, false, 50.0) }
+        );
+        assert_eq!(point(0.0, false, 2.0).merged(0.0, &point(0.0, false, 4.0)).rps, 3.0);
+    }
+
+    #[test]
+    fn bins_are_even_in_the_logarithm_and_count_everything() {
+        let decades: Vec<_> = (0..=6).map(|e| (10u64.pow(e), 1 + u64::from(e))).collect();
+        let bins = Bins::of(&decades, 6).unwrap();
+        assert_eq!((bins.low_ns, bins.high_ns), (1.0, 1e6));
+        assert_eq!(bins.counts.iter().sum::<u64>(), 28);
+        assert_eq!(bins.counts[0], 1);
+        assert_eq!((bins.bin(0.0), bins.bin(1e12)), (0, 5));
+    }
+
+    #[test]
+    fn one_value_lies_in_the_middle_of_a_range_of_two() {
+        let bins = Bins::of(&[(1, 0), (1000, 9), (u64::MAX, 0)], 7).unwrap();
+        assert!((bins.high_ns / bins.low_ns - 2.0).abs() < 1e-9);
+        assert_eq!(bins.counts[3], 9);
+        assert!(Bins::of(&[], 7).is_none() && Bins::of(&[(5, 0)], 7).is_none());
+    }
+
+    #[test]
+    fn percentiles_come_from_the_histogram() {
+        let histogram = vec![(1_000, 50), (2_000, 49), (9_000, 1)];
+        let model = Model { histogram, ..Model::default() };
+        assert_eq!([0.5, 0.51, 0.99, 1.0].map(|q| model.response_us(q).unwrap()), [1.0, 2.0, 2.0, 9.0]);
+        assert_eq!(Model::default().response_us(0.99), None);
+    }
+}

@@ -1,0 +1,214 @@
+//! What a right answer is. Status and exact body are compared for every answer as it arrives, without keeping it;
+//! what needs the whole answer is looked at for a sample.
+
+use std::sync::Arc;
+
+use dyno_archive::Outcome;
+use dyno_wire::h1::response::Head;
+use memchr::memmem;
+use sha2::{Digest as _, Sha256};
+
+/// Expectations of one request's answers.
+#[derive(Clone, Debug, Default)]
+pub struct Expect {
+    /// `None`: any status from 200 to 399.
+    pub status: Option<u16>,
+    /// `None`: any body.
+    pub body: Option<Arc<[u8]>>,
+    pub deep: Arc<Deep>,
+}
+
+/// What only a look at the whole answer can tell.
+#[derive(Debug, Default)]
+pub struct Deep {
+    /// Names of headers that must be there, with the value that one of them must have.
+    pub headers: Vec<(String, Option<String>)>,
+    pub sha256: Option<[u8; 32]>,
+    pub contains: Option<Vec<u8>>,
+    /// JSON pointers (RFC 6901) and the values that must stand there.
+    pub json: Vec<(String, serde_json::Value)>,
+}
+
+impl Deep {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.headers.is_empty() && !self.wants_body()
+    }
+
+    fn wants_body(&self) -> bool {
+        self.sha256.is_some() || self.contains.is_some() || !self.json.is_empty()
+    }
+}
+
+/// What is known of the answer being read.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    body_bytes: u64,
+    body_wrong: bool,
+    /// The whole body of an answer that is looked at in full.
+    kept: Option<Vec<u8>>,
+    /// What was wrong with its head.
+    header_fault: Option<String>,
+}
+
+impl Answer {
+    /// The head has arrived. `in_full`: everything is to be checked.
+    #[inline]
+    pub(crate) fn see_head(&mut self, head: &Head<'_>, expect: &Expect, in_full: bool) {
+        *self = Answer { status: head.status, ..Answer::default() };
+        if in_full {
+            self.header_fault = header_fault(head, &expect.deep);
+            self.kept = expect.deep.wants_body().then(Vec::new);
+        }
+    }
+
+    /// Compares the next part of the body with the same part of what is expected.
+    #[inline]
+    pub(crate) fn see_body(&mut self, data: &[u8], expect: &Expect) {
+        let from = self.body_bytes as usize;
+        self.body_bytes += data.len() as u64;
+        if let Some(expected) = &expect.body {
+            self.body_wrong |= expected.get(from..from + data.len()) != Some(data);
+        }
+        if let Some(kept) = &mut self.kept {
+            kept.extend_from_slice(data);
+        }
+    }
+
+    /// How the answer, now complete, compares; with the reason if a full look found one.
+    #[inline]
+    pub(crate) fn judge(&mut self, expect: &Expect) -> (Outcome, Option<String>) {
+        let status_right = match expect.status {
+            Some(status) => self.status == status,
+            None => (200..400).contains(&self.status),
+        };
+        if !status_right {
+            return (Outcome::UnexpectedStatus, None);
+        }
+        if let Some(body) = &expect.body
+            && (self.body_wrong || self.body_bytes != body.len() as u64)
+        {
+            return (Outcome::UnexpectedBody, None);
+        }
+        if self.header_fault.is_some() {
+            return (Outcome::UnexpectedHeader, self.header_fault.take());
+        }
+        match self.kept.take().and_then(|body| body_fault(&body, &expect.deep)) {
+            Some(fault) => (Outcome::UnexpectedBody, Some(fault)),
+            None => (Outcome::Ok, None),
+        }
+    }
+}
+
+fn header_fault(head: &Head<'_>, deep: &Deep) -> Option<String> {
+    deep.headers.iter().find_map(|(name, wanted)| {
+        let mut seen = head.fields().filter(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())).peekable();
+        match wanted {
+            _ if seen.peek().is_none() => Some(format!("no header {name}")),
+            Some(wanted) if !seen.any(|(_, value)| value == wanted.as_bytes()) => {
+                Some(format!("header {name} is not {wanted:?}"))
+            }
+            _ => None,
+        }
+    })
+}
+
+fn body_fault(body: &[u8], deep: &Deep) -> Option<String> {
+    if let Some(wanted) = &deep.sha256
+        && Sha256::digest(body).as_slice() != wanted
+    {
+        return Some("the body's SHA-256 differs".into());
+    }
+    if let Some(wanted) = &deep.contains
+        && memmem::find(body, wanted).is_none()
+    {
+        return Some(format!("the body does not contain {:?}", String::from_utf8_lossy(wanted)));
+    }
+    if deep.json.is_empty() {
+        return None;
+    }
+    let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) else {
+        return Some("the body is not JSON".into());
+    };
+    deep.json.iter().find_map(|(pointer, wanted)| match value.pointer(pointer) {
+        None => Some(format!("nothing stands at JSON pointer {pointer:?}")),
+        Some(found) if found != wanted => Some(format!("JSON pointer {pointer:?} is not {wanted}")),
+        Some(_) => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dyno_wire::h1::response::{Asked, Event, Reader};
+
+    /// Judges a whole answer in full.
+    fn judge(expect: &Expect, bytes: &[u8]) -> (Outcome, Option<String>) {
+        let (mut reader, mut answer, mut rest) = (Reader::new(), Answer::default(), bytes);
+        loop {
+            let (used, event) = reader.next(rest, Asked::Other).unwrap();
+            rest = &rest[used..];
+            match event {
+                Event::Head(head) => answer.see_head(&head, expect, true),
+                Event::Body(data) => answer.see_body(data, expect),
+                Event::End(_) => return answer.judge(expect),
+                Event::NeedMore | Event::Informational(_) => panic!("the answer is whole"),
+            }
+        }
+    }
+
+    fn deep(deep: Deep) -> Expect {
+        Expect { deep: Arc::new(deep), ..Expect::default() }
+    }
+
+    const ANSWER: &[u8] =
+        b"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-a: 2\r\nContent-Length: 19\r\n\r\n{\"a\":{\"b\":[1,\"x\"]}}";
+
+    #[test]
+    fn headers_may_be_there_several_times() {
+        for (name, value, right) in
+            [("X-A", Some("2"), true), ("x-A", None, true), ("x-a", Some("3"), false), ("x-b", None, false)]
+        {
+            let wanted = vec![(name.to_string(), value.map(str::to_string))];
+            let (outcome, fault) = judge(&deep(Deep { headers: wanted, ..Deep::default() }), ANSWER);
+            assert_eq!(outcome == Outcome::Ok, right, "{fault:?}");
+            assert_eq!(outcome == Outcome::UnexpectedHeader, !right);
+        }
+    }
+
+    #[test]
+    fn bodies_are_looked_into() {
+        let digest = Sha256::digest(b"{\"a\":{\"b\":[1,\"x\"]}}").into();
+        let json = |pointer: &str, value: serde_json::Value| Deep {
+            json: vec![(pointer.into(), value)],
+            ..Deep::default()
+        };
+        for (wanted, fault) in [
+            (Deep { sha256: Some(digest), ..Deep::default() }, None),
+            (Deep { sha256: Some([0; 32]), ..Deep::default() }, Some("SHA-256")),
+            (Deep { contains: Some(b"\"b\":[1".to_vec()), ..Deep::default() }, None),
+            (Deep { contains: Some(b"\"c\"".to_vec()), ..Deep::default() }, Some("does not contain")),
+            (json("/a/b/1", "x".into()), None),
+            (json("/a/b/0", 2.into()), Some("is not 2")),
+            (json("/a/c", 2.into()), Some("nothing stands")),
+        ] {
+            let (outcome, found) = judge(&deep(wanted), ANSWER);
+            match fault {
+                None => assert_eq!((outcome, found), (Outcome::Ok, None)),
+                Some(words) => {
+                    assert_eq!(outcome, Outcome::UnexpectedBody);
+                    assert!(found.unwrap().contains(words));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_cheap_expectations_come_first() {
+        let expect = Expect { status: Some(201), ..deep(Deep { sha256: Some([0; 32]), ..Deep::default() }) };
+        assert_eq!(judge(&expect, ANSWER), (Outcome::UnexpectedStatus, None));
+        let expect = Expect { body: Some(Arc::from(&b"{"[..])), ..Expect::default() };
+        assert_eq!(judge(&expect, ANSWER), (Outcome::UnexpectedBody, None));
+    }
+}

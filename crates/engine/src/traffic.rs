@@ -1,0 +1,280 @@
+//! What is sent and what is expected back: requests compiled to byte templates, and how to choose among them.
+
+use std::sync::Arc;
+
+use dyno_wire::h1::response::Asked;
+
+use crate::expect::Expect;
+use crate::rng::Rng;
+
+/// The requests of a load and how often each is chosen.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    requests: Vec<Request>,
+    /// A request's index for each unit of weight.
+    lots: Box<[u16]>,
+}
+
+/// One request: its bytes, or the recipe for them.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub template: Template,
+    pub asked: Asked,
+    pub expect: Expect,
+}
+
+impl Request {
+    /// A request of the same bytes every time.
+    #[must_use]
+    pub fn fixed(bytes: &[u8], asked: Asked, expect: Expect) -> Request {
+        Request { template: Template::Fixed(Arc::from(bytes)), asked, expect }
+    }
+}
+
+/// How a request is put on the wire.
+#[derive(Clone, Debug)]
+pub enum Template {
+    /// The same bytes every time.
+    Fixed(Arc<[u8]>),
+    /// Parts, of which some differ from request to request.
+    Made { head: Vec<Part>, body: Vec<Part> },
+}
+
+/// A piece of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    Bytes(Box<[u8]>),
+    /// The number of the request: 0, 1, 2, … over all workers, each once.
+    Sequence,
+    /// A whole number from the first to the second, both included, all equally likely.
+    Random(u64, u64),
+    /// A random UUID (RFC 9562, version 4).
+    Uuid,
+    /// A value of a column; request number n takes row n, and after the last row the first again.
+    Column(Arc<[Box<[u8]>]>),
+    /// The length of the body. In a head only.
+    BodyLength,
+}
+
+/// Decides what differs from request to request. Each worker has its own.
+#[derive(Clone, Debug)]
+pub struct Draws {
+    rng: Rng,
+    next: u64,
+    step: u64,
+    scratch: Vec<u8>,
+}
+
+impl Traffic {
+    /// `weighted` holds each request with its weight. At least one weight must be above zero, and their sum at most
+    /// [`crate::limits::LOTS`] after division by their greatest common divisor.
+    pub fn new(weighted: Vec<(Request, u32)>) -> Result<Traffic, String> {
+        let divisor = weighted.iter().fold(0, |d, (_, weight)| gcd(d, *weight));
+        let total: u64 = weighted.iter().map(|(_, weight)| u64::from(*weight)).sum();
+        if total == 0 {
+            return Err("no request has a weight above 0".into());
+        }
+        let lots = total / u64::from(divisor);
+        if lots > crate::limits::LOTS {
+            return Err(format!(
+                "the weights of the requests add up to {lots} after reduction, and {} is the most; round them",
+                crate::limits::LOTS
+            ));
+        }
+        let lots = weighted.iter().enumerate();
+        let lots =
+            lots.flat_map(|(i, (_, w))| std::iter::repeat_n(i as u16, (*w / divisor) as usize)).collect();
+        Ok(Traffic { requests: weighted.into_iter().map(|(request, _)| request).collect(), lots })
+    }
+
+    /// One request, every time.
+    #[must_use]
+    pub fn one(request: Request) -> Traffic {
+        Traffic { requests: vec![request], lots: Box::new([0]) }
+    }
+
+    #[must_use]
+    pub fn requests(&self) -> &[Request] {
+        &self.requests
+    }
+
+    #[inline]
+    pub(crate) fn request(&self, index: u16) -> &Request {
+        &self.requests[usize::from(index)]
+    }
+
+    /// Which request comes next.
+    #[inline]
+    pub(crate) fn choose(&self, draws: &mut Draws) -> u16 {
+        if self.lots.len() == 1 {
+            self.lots[0]
+        } else {
+            self.lots[draws.rng.below(self.lots.len() as u64) as usize]
+        }
+    }
+}
+
+const fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl Draws {
+    /// The draws of worker `worker` of `of`: its own random numbers, and every `of`-th request number.
+    #[must_use]
+    pub fn new(seed: u64, worker: u64, of: u64) -> Draws {
+        let rng = Rng::new(seed ^ (worker + 1).wrapping_mul(0xA076_1D64_78BD_642F));
+        Draws { rng, next: worker, step: of, scratch: Vec::new() }
+    }
+
+    /// One in `every` requests.
+    #[inline]
+    pub(crate) fn is_sampled(&mut self, every: u64) -> bool {
+        every == 1 || (every > 1 && self.rng.below(every) == 0)
+    }
+}
+
+impl Template {
+    /// The bytes of the next request. `made` is memory to make them in.
+    #[inline]
+    pub fn bytes<'a>(&'a self, draws: &mut Draws, made: &'a mut Vec<u8>) -> &'a [u8] {
+        match self {
+            Template::Fixed(bytes) => bytes,
+            Template::Made { head, body } => {
+                make(head, body, draws, made);
+                made
+            }
+        }
+    }
+}
+
+fn make(head: &[Part], body: &[Part], draws: &mut Draws, made: &mut Vec<u8>) {
+    let number = draws.next;
+    draws.next += draws.step;
+    // Taken and given back, so that its memory is allocated once.
+    let mut made_body = std::mem::take(&mut draws.scratch);
+    made_body.clear();
+    made.clear();
+    body.iter().for_each(|part| part.put(number, 0, &mut draws.rng, &mut made_body));
+    head.iter().for_each(|part| part.put(number, made_body.len(), &mut draws.rng, made));
+    made.extend_from_slice(&made_body);
+    draws.scratch = made_body;
+}
+
+impl Part {
+    fn put(&self, number: u64, body_length: usize, rng: &mut Rng, out: &mut Vec<u8>) {
+        match self {
+            Part::Bytes(bytes) => out.extend_from_slice(bytes),
+            Part::Sequence => put_decimal(number, out),
+            Part::Random(from, to) => {
+                let n = match (to - from).checked_add(1) {
+                    Some(span) => from + rng.below(span),
+                    // All 2⁶⁴ values.
+                    None => rng.next_u64(),
+                };
+                put_decimal(n, out);
+            }
+            Part::Uuid => put_uuid(rng, out),
+            Part::Column(rows) => out.extend_from_slice(&rows[(number % rows.len() as u64) as usize]),
+            Part::BodyLength => put_decimal(body_length as u64, out),
+        }
+    }
+}
+
+fn put_decimal(mut n: u64, out: &mut Vec<u8>) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (n % 10) as u8;
+        n /= 10;
+        if n == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+fn put_uuid(rng: &mut Rng, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&rng.next_u64().to_be_bytes());
+    bytes[8..].copy_from_slice(&rng.next_u64().to_be_bytes());
+    // RFC 9562 §5.4: version 4, variant 10.
+    bytes[6] = bytes[6] & 0x0F | 0x40;
+    bytes[8] = bytes[8] & 0x3F | 0x80;
+    for (i, byte) in bytes.into_iter().enumerate() {
+        if matches!(i, 4 | 6 | 8 | 10) {
+            out.push(b'-');
+        }
+        out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(head: Vec<Part>, body: Vec<Part>, draws: &mut Draws) -> String {
+        let mut memory = Vec::new();
+        let template = Template::Made { head, body };
+        String::from_utf8(template.bytes(draws, &mut memory).to_vec()).unwrap()
+    }
+
+    fn bytes(text: &str) -> Part {
+        Part::Bytes(text.as_bytes().into())
+    }
+
+    #[test]
+    fn numbers_are_shared_over_workers_and_the_length_is_the_bodys() {
+        let head = vec![bytes("n="), Part::Sequence, bytes(" l="), Part::BodyLength, bytes("\n")];
+        let body = vec![bytes("<"), Part::Sequence, bytes(">")];
+        let mut draws = Draws::new(1, 1, 3);
+        let all: Vec<String> = (0..4).map(|_| made(head.clone(), body.clone(), &mut draws)).collect();
+        assert_eq!(all, ["n=1 l=3\n<1>", "n=4 l=3\n<4>", "n=7 l=3\n<7>", "n=10 l=4\n<10>"]);
+    }
+
+    #[test]
+    fn random_numbers_reach_both_ends_and_nothing_else() {
+        let mut draws = Draws::new(9, 0, 1);
+        let mut seen = [0u32; 5];
+        for _ in 0..1000 {
+            let n: usize = made(vec![Part::Random(1, 3)], vec![], &mut draws).parse().unwrap();
+            seen[n] += 1;
+        }
+        assert!(seen[0] == 0 && seen[4] == 0 && seen[1..4].iter().all(|n| *n > 250), "{seen:?}");
+        assert!(made(vec![Part::Random(0, u64::MAX)], vec![], &mut draws).parse::<u64>().is_ok());
+        assert_eq!(made(vec![Part::Random(7, 7)], vec![], &mut draws), "7");
+    }
+
+    #[test]
+    fn uuids_say_their_version_and_differ() {
+        let mut draws = Draws::new(9, 0, 1);
+        let (a, b) = (made(vec![Part::Uuid], vec![], &mut draws), made(vec![Part::Uuid], vec![], &mut draws));
+        assert_ne!(a, b);
+        assert!(a.len() == 36 && a.as_bytes()[14] == b'4' && b"89ab".contains(&a.as_bytes()[19]), "{a}");
+    }
+
+    #[test]
+    fn columns_go_round_row_by_row() {
+        let rows: Arc<[Box<[u8]>]> = Arc::from([b"a".to_vec().into(), b"bc".to_vec().into()]);
+        let mut draws = Draws::new(1, 0, 1);
+        let all: Vec<String> =
+            (0..3).map(|_| made(vec![Part::Column(rows.clone())], vec![], &mut draws)).collect();
+        assert_eq!(all, ["a", "bc", "a"]);
+    }
+
+    #[test]
+    fn weights_are_kept() {
+        let request = |n: u8| Request::fixed(&[n], Asked::Other, Expect::default());
+        let traffic = Traffic::new(vec![(request(0), 800), (request(1), 200), (request(2), 0)]).unwrap();
+        assert_eq!(traffic.lots.len(), 5);
+        let mut draws = Draws::new(3, 0, 1);
+        let first = (0..10_000).filter(|_| traffic.choose(&mut draws) == 0).count();
+        // The standard deviation of this count is 40.
+        assert!((7800..8200).contains(&first), "{first}");
+        assert!(Traffic::new(vec![(request(0), 0)]).is_err());
+        assert!(
+            Traffic::new(vec![(request(0), 1), (request(1), 999_999_937)]).unwrap_err().contains("round")
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! Opening, securing, losing and reopening connections.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use dyno_archive::outcome::Outcome;
+use dyno_archive::trial::TcpCounters;
+
+use super::{Stage, Worker};
+use crate::driver::{Completion, ConnId, ConnectError, Driver, What};
+use crate::slot::State;
+use crate::tls::Session;
+use crate::{Instant, limits};
+
+impl Worker {
+    pub fn complete<D: Driver>(&mut self, completion: Completion, driver: &mut D) {
+        // The completion's own instant: everything that follows from it happened then.
+        let Completion { conn, at: now, .. } = completion;
+        match completion.what {
+            What::Connected => self.connected(conn, now, driver),
+            What::ConnectFailed(error) => {
+                let outcome = connect_outcome(error);
+                self.fail(conn, outcome, outcome, now, driver);
+            }
+            What::Received => self.received(conn, now, driver),
+            What::Eof if self.is_securing(conn) => {
+                self.handshake_failed(conn, "closed by the server", now, driver);
+            }
+            What::Eof => self.eof(conn, now, driver),
+            What::Reset => {
+                self.connections.closed_by_server += 1;
+                if self.is_securing(conn) {
+                    self.handshake_failed(conn, "reset by the server", now, driver);
+                } else {
+                    self.fail(conn, Outcome::Reset, Outcome::Reset, now, driver);
+                }
+            }
+        }
+    }
+
+    pub(super) fn connect<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        // The attempt begins here; what the kernel and the peer take is the connect time.
+        self.slots[conn as usize].state = State::Connecting { since: now };
+        self.next_timeout_check =
+            self.next_timeout_check.min(now.after(self.config.policy.connect_timeout_ns));
+        driver.connect(conn);
+    }
+
+    fn connected<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        self.connections.opened += 1;
+        let slot = &mut self.slots[conn as usize];
+        let connecting_since = match slot.state {
+            State::Connecting { since } => since,
+            _ => now,
+        };
+        self.recorder.filling.connect.record(now.since(connecting_since));
+        slot.tcp_base = TcpCounters::default();
+        let Some(tls) = &self.config.tls else { return self.established(conn, now, driver) };
+        // The handshake begins with the connection being there.
+        slot.state = State::Securing { since: now, connecting_since };
+        match Session::new(tls) {
+            Ok(session) => slot.tls = Some(Box::new(session)),
+            Err(words) => return self.handshake_failed(conn, &words, now, driver),
+        }
+        // An empty read makes the session say what it wants to send first.
+        self.read_secured(conn, &mut [], now, driver);
+    }
+
+    /// The connection can carry requests: those that waited for it leave now.
+    pub(super) fn established<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        self.tried();
+        self.up += 1;
+        let slot = &mut self.slots[conn as usize];
+        slot.state = State::Up;
+        slot.unsent = slot.in_flight.len();
+        slot.served = slot.unsent as u64;
+        for i in 0..slot.unsent {
+            self.send_request(conn, i, driver);
+        }
+        self.refill(conn, now, driver);
+    }
+
+    pub(super) fn secured<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        let slot = &self.slots[conn as usize];
+        if let State::Securing { since, .. } = slot.state {
+            self.recorder.filling.tls_handshake.record(now.since(since));
+        }
+        if let Some(session) = &slot.tls {
+            let agreed = session.agreed();
+            if agreed.resumed {
+                self.tls.handshakes_resumed += 1;
+            } else {
+                self.tls.handshakes_full += 1;
+            }
+            if self.tls.version.is_none() {
+                self.tls.version = agreed.version;
+                self.tls.cipher_suite = agreed.cipher_suite;
+                self.tls.alpn = agreed.alpn;
+            }
+        }
+        self.established(conn, now, driver);
+    }
+
+    fn is_securing(&self, conn: ConnId) -> bool {
+        matches!(self.slots[conn as usize].state, State::Securing { .. })
+    }
+
+    pub(super) fn handshake_failed<D: Driver>(
+        &mut self,
+        conn: ConnId,
+        words: &str,
+        now: Instant,
+        driver: &mut D,
+    ) {
+        count_kind(&mut self.tls.errors, words, limits::PROTOCOL_ERROR_KINDS);
+        self.fail(conn, Outcome::TlsError, Outcome::TlsError, now, driver);
+    }
+
+    fn tried(&mut self) {
+        self.untried = self.untried.saturating_sub(1);
+    }
+
+    /// The connection is of no more use. What is in flight on it ends: the oldest as `first`, the others as `rest`.
+    pub(super) fn fail<D: Driver>(
+        &mut self,
+        conn: ConnId,
+        first: Outcome,
+        rest: Outcome,
+        now: Instant,
+        driver: &mut D,
+    ) {
+        let state = self.slots[conn as usize].state;
+        let failed_to_connect = matches!(state, State::Connecting { .. } | State::Securing { .. });
+        if failed_to_connect {
+            self.tried();
+        }
+        if first.is_timeout() {
+            self.connections.closed_by_us += 1;
+        }
+        self.drop_connection(conn, driver);
+        let slot = &mut self.slots[conn as usize];
+        let lost = std::mem::take(&mut slot.in_flight);
+        if failed_to_connect || !lost.is_empty() {
+            slot.failures += 1;
+        }
+        for (i, exchange) in lost.iter().enumerate() {
+            // Done: the failure had happened at the completion's instant, or is our own decision at this instant.
+            self.recorder.ended(exchange, if i == 0 { first } else { rest }, now, None);
+        }
+        self.retry(conn, now, driver);
+    }
+
+    pub(super) fn drop_connection<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
+        if self.slots[conn as usize].state == State::Up {
+            self.up -= 1;
+            if self.stage == Stage::Measured {
+                self.add_tcp(conn, driver);
+            }
+        }
+        driver.close(conn);
+        self.slots[conn as usize].disconnected();
+    }
+
+    /// Uses the slot again, at once after its first failure and later and later after more of them.
+    fn retry<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        let slot = &mut self.slots[conn as usize];
+        if slot.failures < 2 {
+            return self.refill(conn, now, driver);
+        }
+        let doublings = (slot.failures - 2).min(20);
+        let wait = (limits::BACKOFF_MIN_NS << doublings).min(limits::BACKOFF_MAX_NS);
+        if !slot.backing_off {
+            slot.backing_off = true;
+            self.retries.push(Reverse((now.after(wait), conn)));
+        }
+    }
+}
+
+/// Counts a kind of failure by name, and as `other` if there are too many names already.
+pub(super) fn count_kind(kinds: &mut BTreeMap<String, u64>, name: &str, most: usize) {
+    if let Some(n) = kinds.get_mut(name) {
+        *n += 1;
+    } else {
+        let name = if kinds.len() < most { name } else { "other" };
+        *kinds.entry(name.into()).or_default() += 1;
+    }
+}
+
+fn connect_outcome(error: ConnectError) -> Outcome {
+    match error {
+        ConnectError::Refused => Outcome::ConnectRefused,
+        ConnectError::TimedOut => Outcome::ConnectTimeout,
+        ConnectError::Reset => Outcome::ConnectReset,
+        ConnectError::AddressExhausted => Outcome::AddressExhausted,
+        ConnectError::Other(_) => Outcome::ConnectFailed,
+    }
+}

@@ -1,0 +1,274 @@
+//! One worker: its connections, its share of the schedule, its books.
+//!
+//! `time` moves the phases on and starts what is due; `connections` opens, secures, loses and reopens them;
+//! `exchanges` sends requests and reads answers.
+
+mod connections;
+mod exchanges;
+mod time;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use dyno_archive::interval::Interval;
+use dyno_archive::sample::ThreadUse;
+use dyno_archive::times::Times;
+use dyno_archive::trial::{Books, Connections, TcpCounters, TlsUse};
+
+use dyno_wire::h1::response::Memo;
+
+use crate::driver::{ConnId, Driver};
+use crate::recorder::{Recorder, Window};
+use crate::slot::{Slot, State};
+use crate::tls::Tls;
+use crate::traffic::{Draws, Traffic};
+use crate::{Instant, Schedule};
+
+/// What a worker is to do.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Number of this worker among those of the load, from 0.
+    pub worker: u32,
+    /// Connections of this worker, at least 1.
+    pub connections: u32,
+    /// Requests in flight per connection without waiting for answers, at least 1.
+    pub pipeline: u32,
+    pub schedule: Schedule,
+    /// Requests to start in all; `None`: as many as the window allows.
+    pub total: Option<u64>,
+    pub traffic: Arc<Traffic>,
+    pub draws: Draws,
+    /// Of how many answers one is checked in full; 1: every one, 0: none.
+    pub check_one_in: u64,
+    pub policy: Policy,
+    /// `None`: plain connections.
+    pub tls: Option<Tls>,
+    pub spin: Spin,
+    pub window: Window,
+}
+
+/// What becomes of connections.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    /// From the hand-over of a request to the end of its answer.
+    pub timeout_ns: u64,
+    /// From the hand-over of a request to the first byte of its answer; `None`: only the whole answer has a limit.
+    pub first_byte_timeout_ns: Option<u64>,
+    /// For a connection to come about, the TLS handshake included.
+    pub connect_timeout_ns: u64,
+    /// After this many requests a connection is closed and a new one opened; `None`: never.
+    pub requests_per_connection: Option<u64>,
+    /// Time over which the connections are opened one by one, from the beginning of the load; `None`: all of them
+    /// before it begins.
+    pub ramp_ns: Option<u64>,
+}
+
+/// Whether to poll instead of sleeping where waking late would blur times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spin {
+    Never,
+    /// Close to a deadline, and while an answer is due any moment.
+    Near,
+    Always,
+}
+
+/// What a worker has to tell at its end, beside its intervals.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub books: Books,
+    pub connections: Connections,
+    pub tcp: Option<TcpCounters>,
+    /// `None` without TLS.
+    pub tls: Option<TlsUse>,
+    /// CPU use within the measured window.
+    pub cpu: ThreadUse,
+    pub residence_ns: u64,
+    pub unanswered: Times,
+    pub protocol_errors: BTreeMap<String, u64>,
+    pub unexpected: BTreeMap<String, u64>,
+    /// Edges of the measured window, nanoseconds since the load began.
+    pub window_ns: (u64, u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+enum Stage {
+    /// Making the first connections.
+    Opening,
+    Warmup,
+    Measured,
+    Drain,
+    Finished,
+}
+
+/// A pure state machine that turns a schedule into operations and completions into exchanges. Driven by
+/// [`crate::run`].
+#[derive(Debug)]
+pub struct Worker {
+    config: Config,
+    stage: Stage,
+    slots: Vec<Slot>,
+    /// Slots with room, in the order in which they fell free. Open loop only.
+    idle: VecDeque<ConnId>,
+    /// Arrivals that found no slot with room; each keeps its own intended time.
+    waiting: VecDeque<Instant>,
+    /// Slots that try again at an instant.
+    retries: BinaryHeap<Reverse<(Instant, ConnId)>>,
+    /// No time-out can be due before this instant.
+    next_timeout_check: Instant,
+    began: Instant,
+    drain_ends: Instant,
+    /// Requests started, against `config.total`.
+    begun: u64,
+    /// Slots that have not been tried while opening.
+    untried: usize,
+    /// Whether the slots have been offered their first work.
+    offered: bool,
+    recorder: Recorder,
+    connections: Connections,
+    /// Connections that are up.
+    up: u64,
+    tcp: Option<TcpCounters>,
+    tls: TlsUse,
+    cpu_base: ThreadUse,
+    cpu: ThreadUse,
+    /// CPU time of this thread when the present interval began.
+    cpu_settled_ns: u64,
+    /// When control was last handed to the worker.
+    woke: Instant,
+    /// When a request was last handed over.
+    last_handed: Instant,
+    protocol_errors: BTreeMap<String, u64>,
+    unexpected: BTreeMap<String, u64>,
+    /// The head that the server sent last.
+    heads: Memo,
+    /// Memory in which requests are made, encrypted, and answers decrypted.
+    made: Vec<u8>,
+    sealed: Vec<u8>,
+    arrived: Vec<u8>,
+}
+
+// Setting up, beginning and ending.
+impl Worker {
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        assert!(config.connections > 0 && config.pipeline > 0 && config.window.interval_ns > 0);
+        let asked = config.connections;
+        let kinds = config.traffic.requests().len();
+        Worker {
+            stage: Stage::Opening,
+            slots: (0..asked).map(|_| Slot::new()).collect(),
+            idle: VecDeque::new(),
+            waiting: VecDeque::new(),
+            retries: BinaryHeap::new(),
+            next_timeout_check: Instant::NEVER,
+            began: Instant::NEVER,
+            drain_ends: Instant::NEVER,
+            begun: 0,
+            untried: if config.policy.ramp_ns.is_some() { 0 } else { asked as usize },
+            offered: false,
+            recorder: Recorder::new(Instant(0), config.window, kinds),
+            connections: Connections { asked: u64::from(asked), ..Connections::default() },
+            up: 0,
+            tcp: None,
+            tls: TlsUse::default(),
+            cpu_base: ThreadUse::default(),
+            cpu: ThreadUse::default(),
+            cpu_settled_ns: 0,
+            woke: Instant::default(),
+            last_handed: Instant::default(),
+            protocol_errors: BTreeMap::new(),
+            unexpected: BTreeMap::new(),
+            heads: Memo::new(),
+            made: Vec::new(),
+            sealed: Vec::new(),
+            arrived: Vec::new(),
+            config,
+        }
+    }
+
+    /// Begins to open all connections, so that the load begins with them in place, unless they are to be opened
+    /// one by one during it.
+    pub fn open<D: Driver>(&mut self, driver: &mut D) {
+        self.cpu_settled_ns = driver.thread_run_ns();
+        if self.config.policy.ramp_ns.is_some() {
+            return;
+        }
+        // All first connections are asked for in one go, from this instant.
+        let now = driver.now();
+        for conn in 0..self.config.connections {
+            self.connect(conn, now, driver);
+        }
+    }
+
+    /// Whether every connection has been tried once.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.stage != Stage::Opening || self.untried == 0
+    }
+
+    /// The load begins at `at`.
+    pub fn begin(&mut self, at: Instant) {
+        assert!(self.stage == Stage::Opening, "a load begins once");
+        self.stage = Stage::Warmup;
+        self.began = at;
+        self.recorder.begin(at, self.config.window);
+        if let Some(ramp_ns) = self.config.policy.ramp_ns {
+            // Evenly, the first one at once. Until its turn a slot waits like one that tries again later.
+            for conn in 0..self.config.connections {
+                let share = u128::from(ramp_ns) * u128::from(conn) / u128::from(self.config.connections);
+                self.slots[conn as usize].backing_off = true;
+                self.retries.push(Reverse((at.after(share as u64), conn)));
+            }
+        }
+    }
+
+    /// Ends the measured window at `at`, or as planned if that is earlier.
+    pub fn cut(&mut self, at: Instant) {
+        match self.stage {
+            Stage::Opening => self.stage = Stage::Finished,
+            Stage::Warmup | Stage::Measured => self.recorder.close_window(at),
+            Stage::Drain | Stage::Finished => {}
+        }
+    }
+
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.stage == Stage::Finished
+    }
+
+    /// Closes what is still open. The driver may be used for another worker afterwards.
+    pub fn close<D: Driver>(&mut self, driver: &mut D) {
+        for conn in 0..self.config.connections {
+            if self.slots[conn as usize].state != State::Down {
+                driver.close(conn);
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn has_sealed(&self) -> bool {
+        self.recorder.has_sealed()
+    }
+
+    pub fn take_sealed(&mut self) -> Vec<Interval> {
+        self.recorder.take_sealed()
+    }
+
+    #[must_use]
+    pub fn report(mut self) -> Report {
+        let since = |at: Instant| if at == Instant::NEVER { 0 } else { at.since(self.began) };
+        Report {
+            window_ns: (since(self.recorder.opens()), since(self.recorder.closes())),
+            unanswered: self.recorder.take_unanswered(),
+            books: self.recorder.books,
+            connections: self.connections,
+            tcp: self.tcp,
+            tls: self.config.tls.is_some().then_some(self.tls),
+            cpu: self.cpu,
+            residence_ns: self.recorder.residence_ns,
+            protocol_errors: self.protocol_errors,
+            unexpected: self.unexpected,
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Phases, deadlines and what falls due.
+
+use std::cmp::Reverse;
+
+use dyno_archive::outcome::Outcome;
+use dyno_archive::sample::ThreadUse;
+
+use super::{Spin, Stage, Worker};
+use crate::driver::{ConnId, Driver, Turn, Wait};
+use crate::slot::State;
+use crate::{Instant, limits};
+
+impl Worker {
+    /// Until when to wait if nothing completes before, and how.
+    #[must_use]
+    pub fn wait(&self) -> Wait {
+        let until = self.deadline();
+        let spin_from = match self.config.spin {
+            Spin::Always => Instant(0),
+            Spin::Near if matches!(self.stage, Stage::Warmup | Stage::Measured) => {
+                // Polling pays where a request must leave on time, and where an answer may come any moment: for a
+                // while after the last hand-over the wait is all polling.
+                let due = until.0.saturating_sub(limits::SPIN_AHEAD_NS);
+                let answer_due = self.recorder.in_flight() > 0
+                    && self.woke < self.last_handed.after(limits::SPIN_AFTER_NS);
+                if answer_due { Instant(0) } else { Instant(due) }
+            }
+            Spin::Never | Spin::Near => Instant::NEVER,
+        };
+        let until = if spin_from == Instant(0) && self.config.spin == Spin::Near {
+            // Nothing came: back to sleep.
+            until.min(self.last_handed.after(limits::SPIN_AFTER_NS))
+        } else {
+            until
+        };
+        Wait { until, spin_from }
+    }
+
+    /// Whether requests start at instants given beforehand.
+    #[must_use]
+    pub fn has_schedule(&self) -> bool {
+        !self.config.schedule.is_closed()
+    }
+
+    /// When to wake if nothing completes before.
+    fn deadline(&self) -> Instant {
+        let mut deadline = self.next_timeout_check;
+        if let Some(Reverse((at, _))) = self.retries.peek() {
+            deadline = deadline.min(*at);
+        }
+        match self.stage {
+            Stage::Opening if self.untried == 0 => Instant(0),
+            // Whoever waits for the connections also wants to hear of a cut.
+            Stage::Opening | Stage::Finished => deadline.min(self.woke.after(limits::OPENING_GLANCE_NS)),
+            Stage::Warmup if self.woke < self.began => deadline.min(self.began),
+            Stage::Warmup | Stage::Measured => {
+                let arrival = self.config.schedule.peek().filter(|_| self.is_loading());
+                let arrival = arrival.map_or(Instant::NEVER, |ns| self.began.after(ns));
+                deadline.min(self.recorder.boundary()).min(self.recorder.closes()).min(arrival)
+            }
+            Stage::Drain => deadline.min(self.drain_ends),
+        }
+    }
+
+    /// Control came back: moves the phases on and keeps the two lags.
+    pub fn woke<D: Driver>(&mut self, turn: Turn, wait: Wait, driver: &mut D) {
+        let loading = matches!(self.stage, Stage::Warmup | Stage::Measured);
+        if loading && self.woke >= self.began {
+            // From the last wake-up to the hand-over: how long the turn kept every stamp waiting.
+            self.recorder.filling.loop_lag.record(turn.entered.since(self.woke));
+            if turn.woke >= wait.until && wait.until > turn.entered {
+                // Only a wait that ran to its deadline says how late the machine wakes us.
+                self.recorder.filling.wake_lag.record(turn.woke.since(wait.until));
+            }
+        }
+        self.woke = turn.woke;
+        if !loading {
+            return;
+        }
+        if turn.spun_ns > 0 {
+            self.recorder.own_use(self.config.worker).spun_ns += turn.spun_ns;
+        }
+        if self.recorder.is_over(turn.woke) {
+            self.seal(turn.woke, driver);
+        }
+        if self.stage == Stage::Warmup && turn.woke >= self.recorder.opens() {
+            self.stage = Stage::Measured;
+            self.open_window(driver);
+        }
+        if self.stage == Stage::Measured && turn.woke >= self.recorder.closes() {
+            self.stage = Stage::Drain;
+            self.drain_ends = turn.woke.after(self.config.window.drain_ns);
+            self.close_window(driver);
+        }
+    }
+
+    /// An interval is over: adds what is known only now, and seals it.
+    fn seal<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+        // Read at the end of the interval: what the thread used since the last one.
+        let run_ns = driver.thread_run_ns();
+        let used_ns = run_ns - self.cpu_settled_ns;
+        self.cpu_settled_ns = run_ns;
+        self.recorder.own_use(self.config.worker).run_ns += used_ns;
+        self.recorder.current().connections_open = self.up;
+        self.recorder.advance(now);
+    }
+
+    /// Starts what is due at `now`, and ends what is overdue.
+    pub fn fire<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+        if now >= self.next_timeout_check {
+            self.check_timeouts(now, driver);
+        }
+        self.fire_retries(now, driver);
+        if self.is_loading() && now >= self.began {
+            if !self.offered {
+                self.offered = true;
+                (0..self.config.connections).for_each(|conn| self.refill(conn, now, driver));
+            }
+            self.fire_arrivals(now, driver);
+        }
+        self.check_finished(now);
+    }
+
+    fn fire_retries<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+        while let Some(&Reverse((at, conn))) = self.retries.peek() {
+            if at > now {
+                break;
+            }
+            self.retries.pop();
+            self.slots[conn as usize].backing_off = false;
+            if self.config.policy.ramp_ns.is_some()
+                && self.slots[conn as usize].state == State::Down
+                && self.is_loading()
+            {
+                // A connection that is opened in its turn comes first, and its first request with it being up.
+                self.connect(conn, now, driver);
+            } else {
+                self.refill(conn, now, driver);
+            }
+        }
+    }
+
+    pub(super) fn is_loading(&self) -> bool {
+        matches!(self.stage, Stage::Warmup | Stage::Measured)
+            && self.config.total.is_none_or(|total| self.begun < total)
+    }
+
+    fn fire_arrivals<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+        while self.is_loading() {
+            // A turn may reach beyond the window's end; the schedule does not.
+            let last_ns = Instant(self.recorder.closes().0 - 1).since(self.began);
+            let Some(due) = self.config.schedule.pop_due(now.since(self.began).min(last_ns)) else { break };
+            let intended = self.began.after(due);
+            self.recorder.scheduled(intended);
+            self.begun += 1;
+            if let Some(conn) = self.idle.pop_front() {
+                self.slots[conn as usize].idle = false;
+                self.recorder.started(intended, now);
+                self.assign(conn, intended, now, driver);
+                self.offer(conn);
+            } else if self.waiting.len() < limits::WAITING {
+                self.recorder.started(intended, now);
+                self.waiting.push_back(intended);
+            } else {
+                self.recorder.dropped(intended);
+            }
+        }
+    }
+
+    fn check_timeouts<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+        let policy = self.config.policy;
+        let mut next = Instant::NEVER;
+        for conn in 0..self.config.connections {
+            let Some((due, outcome)) = self.next_timeout(conn) else { continue };
+            if due > now {
+                next = next.min(due);
+            } else {
+                let rest = if outcome == Outcome::ConnectTimeout { outcome } else { Outcome::Cancelled };
+                self.fail(conn, outcome, rest, now, driver);
+            }
+        }
+        // What starts from now on can be due no earlier than a full limit away.
+        let soonest = policy.timeout_ns.min(policy.connect_timeout_ns);
+        let soonest = soonest.min(policy.first_byte_timeout_ns.unwrap_or(u64::MAX));
+        // Looking again only after a thousandth of it keeps many time-outs in a row from costing a look at every
+        // slot each; a time-out counts at no less than its limit, so it may be late.
+        self.next_timeout_check = next.min(now.after(soonest)).max(now.after(soonest / 1000));
+    }
+
+    /// When a slot's connection or its oldest exchange times out, and as what.
+    fn next_timeout(&self, conn: ConnId) -> Option<(Instant, Outcome)> {
+        let policy = &self.config.policy;
+        let slot = &self.slots[conn as usize];
+        match slot.state {
+            State::Down => None,
+            State::Connecting { since } => {
+                Some((since.after(policy.connect_timeout_ns), Outcome::ConnectTimeout))
+            }
+            State::Securing { connecting_since: since, .. } => {
+                Some((since.after(policy.connect_timeout_ns), Outcome::ConnectTimeout))
+            }
+            State::Up => {
+                let first = slot.in_flight.front().filter(|first| first.sent != Instant::NEVER)?;
+                let whole = (first.sent.after(policy.timeout_ns), Outcome::Timeout);
+                let first_byte = policy.first_byte_timeout_ns.filter(|_| first.first_byte == Instant::NEVER);
+                let first_byte = first_byte.map(|ns| (first.sent.after(ns), Outcome::TimeoutFirstByte));
+                Some(first_byte.map_or(whole, |f| if f.0 < whole.0 { f } else { whole }))
+            }
+        }
+    }
+
+    fn check_finished(&mut self, now: Instant) {
+        let answered = self.recorder.in_flight() == 0;
+        let asked_for_all = self.config.total.is_some_and(|total| self.begun >= total);
+        match self.stage {
+            Stage::Warmup | Stage::Measured if asked_for_all && answered => self.recorder.close_window(now),
+            Stage::Drain if answered || now >= self.drain_ends => self.finish(now),
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, now: Instant) {
+        self.stage = Stage::Finished;
+        for intended in std::mem::take(&mut self.waiting) {
+            self.recorder.unanswered(intended, now);
+        }
+        for slot in &mut self.slots {
+            for exchange in std::mem::take(&mut slot.in_flight) {
+                self.recorder.unanswered(exchange.intended, now);
+            }
+        }
+        self.recorder.finish(now);
+    }
+
+    /// The measured window opens: counters that the kernel keeps are read as its base.
+    fn open_window<D: Driver>(&mut self, driver: &mut D) {
+        for (conn, slot) in self.slots.iter_mut().enumerate().filter(|(_, s)| s.state == State::Up) {
+            slot.tcp_base = driver.tcp(conn as ConnId).unwrap_or_default();
+        }
+        self.cpu_base = driver.thread_use();
+    }
+
+    fn close_window<D: Driver>(&mut self, driver: &mut D) {
+        let used = driver.thread_use();
+        let base = &self.cpu_base;
+        self.cpu = ThreadUse {
+            run_ns: used.run_ns - base.run_ns,
+            user_ns: used.user_ns - base.user_ns,
+            sys_ns: used.sys_ns - base.sys_ns,
+            run_delay_ns: used.run_delay_ns.zip(base.run_delay_ns).map(|(a, b)| a - b),
+            switches_voluntary: used.switches_voluntary.zip(base.switches_voluntary).map(|(a, b)| a - b),
+            switches_involuntary: used
+                .switches_involuntary
+                .zip(base.switches_involuntary)
+                .map(|(a, b)| a - b),
+            ..used
+        };
+        for conn in 0..self.config.connections {
+            if self.slots[conn as usize].state == State::Up {
+                self.connections.established += 1;
+                self.add_tcp(conn, driver);
+            }
+        }
+    }
+
+    pub(super) fn add_tcp<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
+        if let Some(counters) = driver.tcp(conn) {
+            let since = counters.since(&self.slots[conn as usize].tcp_base);
+            self.tcp.get_or_insert_default().add(&since);
+        }
+    }
+}

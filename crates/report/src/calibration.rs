@@ -1,0 +1,153 @@
+//! What `dyno calibrate` found, for people and for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use dyno_analysis::load::Percentiles;
+use serde::Serialize;
+
+use crate::format::{count, micros, number, or_dash, percent};
+use crate::text::Style;
+
+pub const SCHEMA: &str = "dyno.calibration/1";
+
+/// All controls. Times in microseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Calibration {
+    pub schema: &'static str,
+    pub machine: String,
+    /// Whether server and generator had to share a CPU, which makes everything here a lower bound.
+    pub shared_cpus: bool,
+    pub ceilings: Vec<CeilingRow>,
+    /// Protocols without a ceiling, and why.
+    pub not_measured: BTreeMap<String, String>,
+    pub pacing: Vec<PacingRow>,
+    pub stamps: Vec<StampsRow>,
+    pub refused: Refused,
+}
+
+/// The most that one generator thread reached against the null responder.
+#[derive(Clone, Debug, Serialize)]
+pub struct CeilingRow {
+    pub driver: String,
+    pub connections: u32,
+    pub pipeline: u32,
+    pub throughput_rps: f64,
+    pub cpu_us_per_exchange: Option<f64>,
+    pub busiest_thread_utilisation: f64,
+}
+
+/// How late requests left on a schedule.
+#[derive(Clone, Debug, Serialize)]
+pub struct PacingRow {
+    pub rate: f64,
+    pub spin: &'static str,
+    pub send_lag_us: Percentiles,
+    pub wake_lag_us: Percentiles,
+    pub response_time_us: Percentiles,
+    pub achieved_cv: Option<f64>,
+    pub cpu_s_per_s: f64,
+    pub spun_s_per_s: f64,
+}
+
+/// Response times by our stamps and by the kernel's, of the same exchanges.
+#[derive(Clone, Debug, Serialize)]
+pub struct StampsRow {
+    pub rate: f64,
+    pub spin: &'static str,
+    pub ours_us: Percentiles,
+    pub kernel_us: Percentiles,
+    pub difference_p50_us: Option<f64>,
+    pub difference_p99_us: Option<f64>,
+}
+
+/// Requests to a port at which nobody listens.
+#[derive(Clone, Debug, Serialize)]
+pub struct Refused {
+    pub asked: u64,
+    pub counted: u64,
+    pub failed: u64,
+}
+
+/// The findings on a terminal; `kept` names the file in which the ceilings are.
+#[must_use]
+pub fn text(c: &Calibration, kept: &str, style: Style) -> String {
+    let mut out = format!("  {}  {}\n", style.bold("dyno calibrate"), c.machine);
+    if c.shared_cpus {
+        out.push_str("  ! Server and generator shared a CPU: everything here is a lower bound.\n");
+    }
+    out.push_str(&ceilings(c));
+    out.push_str(&pacing(c));
+    out.push_str(&stamps(c));
+    let _ = writeln!(
+        out,
+        "\n  A closed port: {} of {} requests counted as connect_refused.",
+        c.refused.counted, c.refused.asked
+    );
+    let _ = writeln!(out, "  `dyno load` will quote these ceilings; they are kept in {kept}.");
+    out
+}
+
+fn ceilings(c: &Calibration) -> String {
+    let mut out = String::from(
+        "\n  The most that one thread reached against the null responder, 64 connections\n\n    driver   pipeline   requests/s   CPU per request   of its thread\n",
+    );
+    for row in &c.ceilings {
+        let _ = writeln!(
+            out,
+            "    {:<8} {:>8} {:>12} {:>17} {:>15}",
+            row.driver,
+            row.pipeline,
+            count(row.throughput_rps.round() as u64),
+            or_dash(row.cpu_us_per_exchange, micros),
+            percent(row.busiest_thread_utilisation)
+        );
+    }
+    for (name, why) in &c.not_measured {
+        let _ = writeln!(out, "    {name}: not measured, {why}");
+    }
+    out
+}
+
+fn pacing(c: &Calibration) -> String {
+    let mut out = String::from(
+        "\n  How late requests leave on a schedule, 16 connections\n\n    requests/s   spin      send lag p50 / p99        wake lag p99   response p50 / p99       gaps' CV   CPU   of it polling\n",
+    );
+    for row in &c.pacing {
+        let _ = writeln!(
+            out,
+            "    {:>10}   {:<7} {:>10} / {:<10} {:>14} {:>12} / {:<10} {:>8} {:>6} {:>10}",
+            number(row.rate),
+            row.spin,
+            or_dash(row.send_lag_us.p50, micros),
+            or_dash(row.send_lag_us.p99, micros),
+            or_dash(row.wake_lag_us.p99, micros),
+            or_dash(row.response_time_us.p50, micros),
+            or_dash(row.response_time_us.p99, micros),
+            or_dash(row.achieved_cv, |cv| format!("{cv:.2}")),
+            percent(row.cpu_s_per_s),
+            percent(row.spun_s_per_s)
+        );
+    }
+    out
+}
+
+fn stamps(c: &Calibration) -> String {
+    let mut out = String::from(
+        "\n  Response time by our stamps, and by the kernel's receive stamps of the same answers (epoll)\n\n    requests/s   spin      p50 ours / kernel           p99 ours / kernel           difference p50\n",
+    );
+    for row in &c.stamps {
+        let _ = writeln!(
+            out,
+            "    {:>10}   {:<7} {:>10} / {:<10} {:>13} / {:<10} {:>16}",
+            number(row.rate),
+            row.spin,
+            or_dash(row.ours_us.p50, micros),
+            or_dash(row.kernel_us.p50, micros),
+            or_dash(row.ours_us.p99, micros),
+            or_dash(row.kernel_us.p99, micros),
+            or_dash(row.difference_p50_us, |us| format!("{us:.1} µs"))
+        );
+    }
+    out
+}

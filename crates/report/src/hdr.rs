@@ -1,0 +1,126 @@
+//! HdrHistogram's two text formats, which its plotters and log analysers read.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use dyno_archive::{Interval, Phase, Times};
+
+/// Ticks per halving of the distance to 100 %, as the reference implementations have them by default.
+const TICKS_PER_HALF: u32 = 5;
+
+/// A percentile distribution in milliseconds (`.hgrm`).
+#[must_use]
+pub fn hgrm(times: &Times) -> String {
+    let ms = |ns: f64| ns / 1e6;
+    let mut out = String::from("       Value     Percentile TotalCount 1/(1-Percentile)\n\n");
+    let total = times.count();
+    let mut seen = 0;
+    let mut next = 0.0;
+    for (value, n) in times.recorded() {
+        seen += n;
+        let reached = seen as f64 / total as f64;
+        // One line at each tick that this value reaches: ticks halve their distance every half.
+        while next <= reached {
+            let count = seen;
+            let beyond = if next < 1.0 { format!("{:>14.2}", 1.0 / (1.0 - next)) } else { String::new() };
+            let _ = writeln!(out, "{:>12.3} {next:>14.12} {count:>10} {beyond}", ms(value as f64));
+            if next >= 1.0 {
+                break;
+            }
+            next = if seen == total && 1.0 / (1.0 - next) > total as f64 { 1.0 } else { after(next) };
+        }
+    }
+    let stat = |value: Option<f64>| value.map_or(0.0, ms);
+    let _ = writeln!(
+        out,
+        "#[Mean    = {:>12.3}, StdDeviation   = {:>12.3}]",
+        stat(times.mean()),
+        stat(times.stdev())
+    );
+    let _ = writeln!(
+        out,
+        "#[Max     = {:>12.3}, Total count    = {total:>12}]",
+        stat(times.max().map(|ns| ns as f64))
+    );
+    let _ = writeln!(out, "#[Buckets = {:>12}, SubBuckets     = {:>12}]", 32, 2048);
+    out
+}
+
+fn after(quantile: f64) -> f64 {
+    let halvings = (1.0 / (1.0 - quantile)).log2().floor() + 1.0;
+    let ticks = f64::from(TICKS_PER_HALF) * halvings.exp2();
+    quantile + 1.0 / ticks
+}
+
+/// The response times of each interval (`.hlog`, format 1.3), times since the epoch of a load that began at
+/// `began_unix_s`, maxima in milliseconds, histograms in nanoseconds. The warm-up has a tag of its own.
+#[must_use]
+pub fn hlog(intervals: &[Interval], began_unix_s: f64) -> String {
+    let mut out = String::from(
+        "#[Response times in nanoseconds, written by dyno]\n#[Histogram log format version 1.3]\n",
+    );
+    let _ = writeln!(out, "#[StartTime: {began_unix_s:.3} (seconds since epoch)]");
+    let _ = writeln!(out, "#[BaseTime: {began_unix_s:.3} (seconds since epoch)]");
+    out.push_str(
+        "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n",
+    );
+    for interval in intervals.iter().filter(|i| !i.times.response.is_empty()) {
+        let tag = if interval.phase == Phase::Warmup { "Tag=warmup," } else { "" };
+        let times = &interval.times.response;
+        let _ = writeln!(
+            out,
+            "{tag}{:.3},{:.3},{:.3},{}",
+            interval.start_ns as f64 / 1e9,
+            (interval.end_ns - interval.start_ns) as f64 / 1e9,
+            times.max().unwrap_or(0) as f64 / 1e6,
+            STANDARD.encode(times.to_v2_deflate())
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dyno_archive::times::Recording;
+
+    fn times(values: impl IntoIterator<Item = u64>) -> Times {
+        let mut recording = Recording::new();
+        values.into_iter().for_each(|v| recording.record(v));
+        recording.seal()
+    }
+
+    #[test]
+    fn a_distribution_has_the_lines_that_plotters_read() {
+        let text = hgrm(&times((1..=1000).map(|i| i * 1_000_000)));
+        let rows: Vec<Vec<f64>> = text
+            .lines()
+            .skip(2)
+            .take_while(|l| !l.starts_with('#'))
+            .map(|l| l.split_ascii_whitespace().map(|w| w.parse().unwrap()).collect())
+            .collect();
+        assert_eq!(rows[0][1..3], [0.0, 1.0]);
+        let median = rows.iter().find(|r| (r[1] - 0.5).abs() < 1e-9).unwrap();
+        assert!((median[0] - 500.0).abs() < 0.5 && (median[2] - 500.0).abs() <= 1.0, "{median:?}");
+        let last = rows.last().unwrap();
+        assert_eq!((last.len(), last[1], last[2]), (3, 1.0, 1000.0));
+        assert!(rows.is_sorted_by(|a, b| a[1] < b[1] && a[2] <= b[2]));
+        assert!(text.contains("Total count    =         1000]"), "{text}");
+        assert!(hgrm(&Times::new()).contains("Total count    =            0]"));
+    }
+
+    #[test]
+    fn a_log_has_a_line_per_interval_with_its_whole_histogram() {
+        let mut interval = Interval::new(Phase::Measured, 1_000_000_000, 2_000_000_000);
+        interval.times.response = times([1_000_000, 3_000_000]);
+        let warmup = Interval { phase: Phase::Warmup, ..interval.clone() };
+        let text = hlog(&[warmup, interval.clone(), Interval::new(Phase::Drain, 2, 3)], 1.7e9);
+        let lines: Vec<&str> = text.lines().filter(|l| !l.starts_with('#')).collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[1].starts_with("Tag=warmup,1.000,1.000,3.00"), "{}", lines[1]);
+        let encoded = lines[2].split(',').next_back().unwrap();
+        let back: Times = serde_json::from_value(encoded.into()).unwrap();
+        assert_eq!(back, interval.times.response);
+    }
+}

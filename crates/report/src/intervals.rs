@@ -1,0 +1,108 @@
+//! Intervals of a load as lines: CSV at its end, JSON while it runs.
+
+use dyno_analysis::load::{Config, IntervalResult, interval_result};
+use dyno_analysis::report::Table;
+use dyno_archive::{Interval, Outcome};
+use serde_json::{Value, json};
+
+/// Name and version of the stream's lines.
+pub const STREAM_SCHEMA: &str = "dyno.stream/1";
+
+/// One line of CSV per interval.
+#[must_use]
+pub fn csv(intervals: &[IntervalResult]) -> String {
+    let columns = vec![
+        "phase",
+        "start_s",
+        "end_s",
+        "ok",
+        "failed",
+        "dropped",
+        "throughput_rps",
+        "in_flight_mean",
+        "connections_open",
+        "response_p50_us",
+        "response_p90_us",
+        "response_p99_us",
+        "response_p99_9_us",
+        "response_max_us",
+        "service_p50_us",
+        "service_p99_us",
+        "busiest_thread_utilisation",
+    ];
+    let row = |i: &IntervalResult| {
+        let (r, s) = (&i.response_time_us, &i.service_time_us);
+        vec![
+            json!(i.phase),
+            json!(i.start_s),
+            json!(i.end_s),
+            json!(i.ok),
+            json!(i.failed),
+            json!(i.dropped),
+            json!(i.throughput_rps),
+            json!(i.in_flight_mean),
+            json!(i.connections_open),
+            json!(r.p50),
+            json!(r.p90),
+            json!(r.p99),
+            json!(r.p99_9),
+            json!(r.max),
+            json!(s.p50),
+            json!(s.p99),
+            json!(i.busiest_thread_utilisation),
+        ]
+    };
+    let rows = intervals.iter().map(row).collect();
+    crate::csv::table(&Table { name: "intervals", title: "Intervals", columns, rows })
+}
+
+/// The first line of a stream: what was asked.
+#[must_use]
+pub fn stream_head(config: &Config) -> String {
+    json!({"schema": STREAM_SCHEMA, "type": "begin", "config": config}).to_string()
+}
+
+/// The line of an interval that has ended: its results, the outcomes that occurred, and the whole histogram of its
+/// response times, which later readers can merge.
+#[must_use]
+pub fn stream_line(interval: &Interval) -> String {
+    let mut line = serde_json::to_value(interval_result(interval)).expect("numbers and strings only");
+    let outcomes: serde_json::Map<String, Value> = Outcome::ALL
+        .iter()
+        .map(|o| (o.name(), interval.outcomes.of(*o) + interval.carried.of(*o)))
+        .filter(|(_, n)| *n > 0)
+        .map(|(name, n)| (name.to_string(), n.into()))
+        .collect();
+    line["type"] = "interval".into();
+    line["outcomes"] = outcomes.into();
+    line["bytes_sent"] = interval.bytes_sent.into();
+    line["bytes_received"] = interval.bytes_received.into();
+    line["response_time_hdr"] = serde_json::to_value(&interval.times.response).expect("a string");
+    line.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dyno_archive::{Phase, Times};
+
+    #[test]
+    fn a_line_of_the_stream_holds_the_interval() {
+        let mut interval = Interval::new(Phase::Measured, 0, 1_000_000_000);
+        interval.outcomes.count(Outcome::Ok);
+        interval.outcomes.count(Outcome::Timeout);
+        let line: Value = serde_json::from_str(&stream_line(&interval)).unwrap();
+        assert_eq!(line["type"], "interval");
+        assert_eq!(line["outcomes"], json!({"ok": 1, "timeout": 1}));
+        assert_eq!((&line["ok"], &line["failed"]), (&json!(1), &json!(1)));
+        assert_eq!(serde_json::from_value::<Times>(line["response_time_hdr"].clone()).unwrap(), Times::new());
+    }
+
+    #[test]
+    fn csv_has_a_cell_for_every_column() {
+        let interval = interval_result(&Interval::new(Phase::Warmup, 0, 1_000_000_000));
+        let text = csv(&[interval]);
+        let cells: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
+        assert_eq!(cells, [17, 17], "{text}");
+    }
+}

@@ -1,0 +1,112 @@
+//! The sums of a running load as OpenMetrics text (version 1.0.0), for Prometheus and its kin.
+
+use std::fmt::Write as _;
+
+use dyno_analysis::load::Config;
+use dyno_archive::times::Recording;
+use dyno_archive::{Interval, Outcome, Outcomes, Phase};
+
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+const QUANTILES: [f64; 6] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
+
+/// Everything since the load began, warm-up included.
+#[derive(Debug)]
+pub struct Sums {
+    url: String,
+    outcomes: Outcomes,
+    dropped: u64,
+    bytes_sent: u64,
+    bytes_received: u64,
+    /// Of the measured window, as everywhere else.
+    response: Recording,
+    /// Of the last interval that ended.
+    connections_open: u64,
+    throughput_rps: f64,
+    busiest: f64,
+}
+
+impl Sums {
+    #[must_use]
+    pub fn new(config: &Config) -> Sums {
+        Sums {
+            url: config.url.replace(['\\', '"', '\n'], "_"),
+            outcomes: Outcomes::default(),
+            dropped: 0,
+            bytes_sent: 0,
+            bytes_received: 0,
+            response: Recording::new(),
+            connections_open: 0,
+            throughput_rps: 0.0,
+            busiest: 0.0,
+        }
+    }
+
+    pub fn add(&mut self, interval: &Interval) {
+        self.outcomes.add(&interval.outcomes);
+        self.outcomes.add(&interval.carried);
+        self.dropped += interval.dropped;
+        self.bytes_sent += interval.bytes_sent;
+        self.bytes_received += interval.bytes_received;
+        if interval.phase != Phase::Warmup {
+            self.response.add(&interval.times.response);
+        }
+        if interval.phase != Phase::Drain {
+            let now = dyno_analysis::load::interval_result(interval);
+            self.connections_open = now.connections_open;
+            self.throughput_rps = now.throughput_rps;
+            self.busiest = now.busiest_thread_utilisation.unwrap_or(0.0);
+        }
+    }
+
+    /// The page as it is served.
+    #[must_use]
+    pub fn page(&self) -> String {
+        let mut out = String::new();
+        let url = &self.url;
+        out.push_str(
+            "# TYPE dyno_exchanges counter\n# HELP dyno_exchanges Exchanges that ended, by outcome.\n",
+        );
+        for outcome in Outcome::ALL {
+            let n = self.outcomes.of(*outcome);
+            let _ = writeln!(out, "dyno_exchanges_total{{url=\"{url}\",outcome=\"{}\"}} {n}", outcome.name());
+        }
+        let mut counter = |name: &str, unit: &str, help: &str, value: u64| {
+            let _ = writeln!(out, "# TYPE {name} counter");
+            if !unit.is_empty() {
+                let _ = writeln!(out, "# UNIT {name} {unit}");
+            }
+            let _ = writeln!(out, "# HELP {name} {help}\n{name}_total{{url=\"{url}\"}} {value}");
+        };
+        counter("dyno_dropped", "", "Arrivals dropped because too many were waiting.", self.dropped);
+        counter("dyno_sent_bytes", "bytes", "Bytes sent.", self.bytes_sent);
+        counter("dyno_received_bytes", "bytes", "Bytes received.", self.bytes_received);
+        let mut gauge = |name: &str, help: &str, value: f64| {
+            let _ =
+                writeln!(out, "# TYPE {name} gauge\n# HELP {name} {help}\n{name}{{url=\"{url}\"}} {value}");
+        };
+        gauge("dyno_connections_open", "Connections that are up.", self.connections_open as f64);
+        gauge("dyno_throughput_rps", "Right answers per second in the last interval.", self.throughput_rps);
+        gauge("dyno_generator_utilisation", "Share of a CPU of the busiest generator thread.", self.busiest);
+        self.response(&mut out);
+        out.push_str("# EOF\n");
+        out
+    }
+
+    fn response(&self, out: &mut String) {
+        let name = "dyno_response_time_seconds";
+        let times = self.response.to_times();
+        let _ = writeln!(
+            out,
+            "# TYPE {name} summary\n# UNIT {name} seconds\n# HELP {name} From the intended start to the last byte, since the window opened."
+        );
+        for q in QUANTILES {
+            if let Some(ns) = times.at(q) {
+                let _ = writeln!(out, "{name}{{url=\"{}\",quantile=\"{q}\"}} {}", self.url, ns as f64 / 1e9);
+            }
+        }
+        let sum = times.mean().unwrap_or(0.0) * times.count() as f64 / 1e9;
+        let _ = writeln!(out, "{name}_sum{{url=\"{}\"}} {sum}", self.url);
+        let _ = writeln!(out, "{name}_count{{url=\"{}\"}} {}", self.url, times.count());
+    }
+}

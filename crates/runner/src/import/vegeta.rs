@@ -1,0 +1,169 @@
+//! The targets of vegeta, in both of its formats (<https://github.com/tsenart/vegeta#-format>).
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use serde::Deserialize;
+
+use super::{BASE64, Imported, ReadFile, json_error, load, method_and_url, some};
+
+/// Reads vegeta's targets: JSON lines if the first character is `{`, otherwise blocks of `METHOD URL`, headers and
+/// `@body-file`. `Err`: a line is wrong, a body cannot be read, or there are no targets.
+pub fn vegeta(text: &str, read: ReadFile) -> Result<Vec<Imported>, String> {
+    let text = text.trim_start_matches('\u{feff}');
+    let targets = if text.trim_start().starts_with('{') { json(text)? } else { http(text, read)? };
+    some(targets, "the file has no targets; write them like GET http://localhost:8080/")
+}
+
+fn http(text: &str, read: ReadFile) -> Result<Vec<Imported>, String> {
+    let (mut done, mut open) = (Vec::new(), None);
+    for (i, line) in text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.starts_with('#')) {
+        let place = format!("line {}", i + 1);
+        match open.as_mut() {
+            _ if line.is_empty() => done.extend(open.take()),
+            // As in vegeta, a target may follow the one before without an empty line.
+            Some(target) if !begins_with_method(line) => {
+                add(target, line, read).map_err(|error| format!("{place}: {error}"))?;
+            }
+            _ => done.extend(open.replace(method_and_url(place, line)?)),
+        }
+    }
+    done.extend(open);
+    done.into_iter().map(Imported::checked).collect()
+}
+
+fn begins_with_method(line: &str) -> bool {
+    line.split_once([' ', '\t']).is_some_and(|(word, _)| word.bytes().all(|b| b.is_ascii_uppercase()))
+}
+
+/// Adds a header, or the body.
+fn add(target: &mut Imported, line: &str, read: ReadFile) -> Result<(), String> {
+    if let Some(path) = line.strip_prefix('@') {
+        if target.body.is_some() {
+            return Err(format!("this is the second body of a target; take @{path} out"));
+        }
+        target.body = Some(load(path, read)?);
+        return Ok(());
+    }
+    match line.split_once(':').map(|(name, value)| (name.trim(), value.trim())) {
+        Some((name, value)) if !value.is_empty() => target.headers.push((name.into(), value.into())),
+        Some((name, _)) => return Err(format!("header {name} has no value; write it like {name}: value")),
+        None => {
+            return Err(format!(
+                "expected Name: value or @file, found {line:?}; end the target with an empty line"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn json(text: &str) -> Result<Vec<Imported>, String> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(i, line)| {
+            let place = format!("line {}", i + 1);
+            json_target(&place, line).map_err(|error| format!("{place}: {error}"))?.checked()
+        })
+        .collect()
+}
+
+/// Vegeta passes over keys that it does not know, and what was meant by a misspelt one is missing from its load.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Target {
+    method: String,
+    url: String,
+    header: Option<BTreeMap<String, Vec<String>>>,
+    body: Option<String>,
+}
+
+fn json_target(place: &str, line: &str) -> Result<Imported, String> {
+    let wrong = |error| {
+        let like = r#"{"method": "GET", "url": "http://localhost/", "header": {"A": ["b"]}, "body": "YQ=="}"#;
+        format!("this is not a target ({}); write one a line, like {like}", json_error(&error))
+    };
+    let target: Target = serde_json::from_str(line).map_err(wrong)?;
+    let mut imported = Imported::new(place.into(), &target.method, &target.url);
+    let headers = target.header.unwrap_or_default().into_iter();
+    imported.headers =
+        headers.flat_map(|(name, values)| values.into_iter().map(move |v| (name.clone(), v))).collect();
+    let body = target.body.filter(|body| !body.is_empty()).map(|body| BASE64.decode(body)).transpose();
+    imported.body =
+        body.map_err(|error| format!("the body is not base64 ({error}); encode it, as with base64 -w0"))?;
+    Ok(imported)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(path: &str) -> Result<Vec<u8>, String> {
+        if path == "dir/body.bin" { Ok(vec![0, 255, b'\n']) } else { Err("no such file".into()) }
+    }
+
+    fn shown(text: &str) -> Vec<String> {
+        let show = |r: Imported| {
+            let headers: String = r.headers.iter().map(|(n, v)| format!(" {n}={v}")).collect();
+            format!("{}: {} {}{headers} {:?}", r.place, r.method, r.url, r.body)
+        };
+        vegeta(text, &read).unwrap().into_iter().map(show).collect()
+    }
+
+    #[test]
+    fn blocks_have_headers_bodies_and_comments() {
+        let text = "# all\n\n GET http://a:1/ \r\n X-A: 1:2\n# between\nx-a:2\n\n\n\
+                    SUBSCRIBE https://b\nPOST http://c/d\n@dir/body.bin\n";
+        let expected = [
+            "line 3: GET http://a:1/ X-A=1:2 x-a=2 None",
+            "line 9: SUBSCRIBE https://b None",
+            "line 10: POST http://c/d Some([0, 255, 10])",
+        ];
+        assert_eq!(shown(text), expected);
+    }
+
+    #[test]
+    fn json_lines_have_lists_of_headers_and_base64_bodies() {
+        let text = "\n {\"method\":\"POST\",\"url\":\"http://a/\",\"header\":{\"X\":[\"1\",\"2\"]},\"body\":\"Rk9P\"}\n\n\
+                    {\"method\":\"GET\",\"url\":\"http://b/\",\"header\":null,\"body\":\"\"}";
+        assert_eq!(
+            shown(text),
+            ["line 2: POST http://a/ X=1 X=2 Some([70, 79, 79])", "line 4: GET http://b/ None"]
+        );
+    }
+
+    #[test]
+    fn framing_is_left_to_who_sends() {
+        let text = "POST http://a/\nContent-Length: 9\ntransfer-encoding: chunked\nHost: b";
+        assert_eq!(shown(text), ["line 1: POST http://a/ Host=b None"]);
+    }
+
+    #[test]
+    fn wrong_lines_are_named_with_what_to_write() {
+        let wrong = r#"
+⏎get http://a → line 2: expected a method in capitals and a URL, found "get http://a"; write it like GET http://a
+http://a/ → line 1: expected a method in capitals and a URL, found "http://a/"; write it like GET http://a/
+GET http://a/⏎⏎X: 1 → line 3: expected a method in capitals and a URL, found "X: 1"
+GET a/b → line 1: "a/b" is not an absolute URL; write http://a/b
+GET http://:6060/ → line 1: "http://:6060/" names no host; write http://localhost:6060/
+GET http://a/⏎Authorization → line 2: expected Name: value or @file, found "Authorization"
+GET http://a/⏎X: → line 2: header X has no value; write it like X: value
+GET http://a/⏎x y: 1 → line 1: "x y" is not the name of a header
+GET http://a/⏎@x → line 2: x cannot be read (no such file); check the path
+GET http://a/⏎@dir/body.bin⏎@x → line 3: this is the second body of a target; take @x out
+ ⏎# x⏎ → the file has no targets; write them like GET http://localhost:8080/
+FIRST⏎{"headers": {}} → line 2: this is not a target (unknown field `headers`, expected one of `method`, `url`, `header`
+FIRST⏎{"method": "GET"} → line 2: this is not a target (missing field `url`); write one a line, like {"method"
+{"method": "A", "url": "b", "body": 1} → line 1: this is not a target (invalid type: integer `1`
+{"method": "A", "url": "b", "body": "?"} → line 1: the body is not base64 (Invalid
+{"method": "A", "url": "b", "header": {"X": "1"}} → line 1: this is not a target (invalid type: string "1"
+{"method": "A", "url": "b"} → line 1: "b" is not an absolute URL; write http://b
+{⏎} → line 1: this is not a target (EOF
+"#;
+        for case in wrong.trim_matches('\n').lines() {
+            let (text, begin) = case.split_once(" → ").unwrap();
+            let text = text.replace("FIRST", r#"{"method": "GET", "url": "http://a/"}"#).replace('⏎', "\n");
+            let error = vegeta(&text, &read).unwrap_err();
+            assert!(error.starts_with(begin), "{text} says {error}");
+        }
+    }
+}

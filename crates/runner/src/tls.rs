@@ -1,0 +1,147 @@
+//! What a load needs to speak TLS: from files and switches to a configuration of rustls.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use dyno_engine::Tls;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+
+/// How connections are secured.
+#[derive(Clone, Debug)]
+pub struct TlsOptions {
+    /// Name or address that the server must prove.
+    pub name: String,
+    pub trust: Trust,
+    /// Certificate and key that the client shows if it is asked.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    pub resumption: SessionResumption,
+    /// Protocols offered by ALPN, best first.
+    pub alpn: Vec<&'static str>,
+}
+
+/// Whom to believe.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// The certificates that this system trusts.
+    System,
+    /// The authorities in a file, instead.
+    File(PathBuf),
+    /// Everybody: for tests on one's own machine.
+    Anybody,
+}
+
+/// Whether a new connection may go on with an earlier one's session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionResumption {
+    On,
+    Off,
+}
+
+/// Sessions kept for resumption, per worker.
+const SESSIONS: usize = 1024;
+
+impl TlsOptions {
+    /// A configuration of its own: workers share nothing, so each makes one.
+    pub fn configure(&self) -> Result<Tls, String> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?;
+        let builder = builder.dangerous().with_custom_certificate_verifier(self.verifier(provider)?);
+        let mut config = match &self.identity {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = certificates(certificate)?;
+                let key = PrivateKeyDer::from_pem_file(key)
+                    .map_err(|error| format!("{}: no private key can be read: {error}", key.display()))?;
+                builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())?
+            }
+        };
+        config.alpn_protocols = self.alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        config.resumption = match self.resumption {
+            SessionResumption::On => Resumption::in_memory_sessions(SESSIONS),
+            SessionResumption::Off => Resumption::disabled(),
+        };
+        let name = ServerName::try_from(self.name.clone())
+            .map_err(|_| format!("{:?} is neither a host name nor an address", self.name))?;
+        Ok(Tls { config: Arc::new(config), name })
+    }
+
+    fn verifier(&self, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, String> {
+        let roots = match &self.trust {
+            Trust::Anybody => return Ok(Arc::new(Anybody(provider))),
+            Trust::File(path) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates(path)? {
+                    roots.add(certificate).map_err(|error| format!("{}: {error}", path.display()))?;
+                }
+                roots
+            }
+            Trust::System => system_roots()?,
+        };
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        verifier.map(|v| v as Arc<dyn ServerCertVerifier>).map_err(|error| error.to_string())
+    }
+}
+
+fn system_roots() -> Result<RootCertStore, String> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        return Err("this system has no certificates of authorities; install ca-certificates, name a file with --cacert, or trust anybody with -k".into());
+    }
+    Ok(roots)
+}
+
+fn certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, String> {
+    let wrong =
+        |error: &dyn std::fmt::Display| format!("{}: no certificate can be read: {error}", path.display());
+    let all = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
+    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|error| wrong(&error))?;
+    if all.is_empty() { Err(wrong(&"it holds none in PEM form")) } else { Ok(all) }
+}
+
+/// Believes every certificate, and still checks that the server has its key.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

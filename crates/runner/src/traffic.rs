@@ -1,0 +1,236 @@
+//! From a workload, as people describe it, to the byte templates that are sent.
+
+use std::sync::Arc;
+
+use dyno_archive::plan;
+use dyno_engine::expect::Deep;
+use dyno_engine::traffic::{Part, Template};
+use dyno_engine::{Expect, Request, Traffic};
+use dyno_wire::h1::encode;
+use dyno_wire::h1::response::Asked;
+
+use crate::import::ReadFile;
+use crate::template::Templates;
+
+/// Stands for a placeholder while a head is encoded and checked: a character of the private use area on each side of
+/// the placeholder's number.
+const MARK: char = '\u{F8FF}';
+
+/// Compiles a workload for a server that is called `host`. `Err`: a sentence that names the request.
+pub fn compile(workload: &plan::Workload, host: &str, read: ReadFile<'_>) -> Result<Traffic, String> {
+    let mut templates = Templates::new(read);
+    let compiled = workload.requests.iter().map(|request| {
+        let made = compile_request(request, host, &mut templates);
+        Ok((made.map_err(|error| format!("request {:?}: {error}", request.name))?, request.weight))
+    });
+    Traffic::new(compiled.collect::<Result<_, String>>()?)
+}
+
+fn compile_request(
+    request: &plan::Request,
+    host: &str,
+    templates: &mut Templates<'_>,
+) -> Result<Request, String> {
+    let asked = if request.method == "HEAD" { Asked::Head } else { Asked::Other };
+    Ok(Request { template: template(request, host, templates)?, asked, expect: expect(request)? })
+}
+
+fn template(request: &plan::Request, host: &str, templates: &mut Templates<'_>) -> Result<Template, String> {
+    let body = request.body.as_ref().map_or(&[][..], |body| &body.0);
+    let body = templates.parse(body)?;
+    let body_is_fixed = body.iter().all(is_fixed);
+    let mut holes = Vec::new();
+    let path = mark(&request.path, templates, &mut holes)?;
+    let mut headers = Vec::with_capacity(request.headers.len() + 1);
+    for (name, value) in &request.headers {
+        headers.push((name.clone(), mark(value, templates, &mut holes)?));
+    }
+    let has = |name: &str| request.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
+    if !body_is_fixed && !has("content-length") && !has("transfer-encoding") {
+        headers.push(("Content-Length".into(), put_mark(Part::BodyLength, &mut holes)));
+    }
+    let sent_body = if body_is_fixed { concat(&body) } else { Vec::new() };
+    let bytes = encode::request(&request.method, &path, host, &headers, &sent_body)
+        .map_err(|error| error.to_string())?;
+    if holes.is_empty() && body_is_fixed {
+        return Ok(Template::Fixed(bytes.into()));
+    }
+    let head = &bytes[..bytes.len() - sent_body.len()];
+    Ok(Template::Made { head: fill(head, holes), body })
+}
+
+fn is_fixed(part: &Part) -> bool {
+    matches!(part, Part::Bytes(_))
+}
+
+fn concat(parts: &[Part]) -> Vec<u8> {
+    parts
+        .iter()
+        .flat_map(|part| if let Part::Bytes(bytes) = part { &bytes[..] } else { &[] })
+        .copied()
+        .collect()
+}
+
+/// Replaces placeholders by marks, so that the encoder can check the text around them.
+fn mark(text: &str, templates: &mut Templates<'_>, holes: &mut Vec<Part>) -> Result<String, String> {
+    if text.contains(MARK) {
+        return Err("the private character U+F8FF cannot be sent in a head".into());
+    }
+    let parts = templates.parse(text.as_bytes())?;
+    Ok(parts
+        .into_iter()
+        .map(|part| match part {
+            // A piece of a string between ASCII braces is a string.
+            Part::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            hole => put_mark(hole, holes),
+        })
+        .collect())
+}
+
+fn put_mark(hole: Part, holes: &mut Vec<Part>) -> String {
+    holes.push(hole);
+    format!("{MARK}{}{MARK}", holes.len() - 1)
+}
+
+/// Puts the placeholders back where their marks are.
+fn fill(head: &[u8], holes: Vec<Part>) -> Vec<Part> {
+    let mut mark = [0; 4];
+    let mark = MARK.encode_utf8(&mut mark).as_bytes();
+    let mut parts = Vec::new();
+    let mut rest = head;
+    // Marks come in pairs, in the order in which they were put.
+    for hole in holes {
+        let at = find(rest, mark);
+        let end = at + mark.len() + find(&rest[at + mark.len()..], mark) + mark.len();
+        parts.extend((at > 0).then(|| Part::Bytes(rest[..at].into())));
+        parts.push(hole);
+        rest = &rest[end..];
+    }
+    parts.push(Part::Bytes(rest.into()));
+    parts
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> usize {
+    bytes.windows(wanted.len()).position(|w| w == wanted).expect("every mark was put")
+}
+
+fn expect(request: &plan::Request) -> Result<Expect, String> {
+    let wanted = &request.expect;
+    let deep = Deep {
+        headers: wanted.headers.clone(),
+        sha256: wanted.body_sha256.as_deref().map(parse_sha256).transpose()?,
+        contains: wanted.body_contains.as_ref().map(|text| text.as_bytes().to_vec()),
+        json: wanted.json.clone(),
+    };
+    if let Some((pointer, _)) = deep.json.iter().find(|(p, _)| !p.is_empty() && !p.starts_with('/')) {
+        return Err(format!("{pointer:?} is not a JSON pointer; write it like /items/0/name (RFC 6901)"));
+    }
+    // The answer to a HEAD has no body to compare.
+    let body = wanted.body.as_ref().filter(|_| request.method != "HEAD");
+    Ok(Expect { status: wanted.status, body: body.map(|body| Arc::from(&body.0[..])), deep: Arc::new(deep) })
+}
+
+fn parse_sha256(text: &str) -> Result<[u8; 32], String> {
+    let wrong =
+        || format!("{text:?} is not a SHA-256; it has 64 hexadecimal digits, as `sha256sum` prints them");
+    if text.len() != 64 || !text.is_ascii() {
+        return Err(wrong());
+    }
+    let mut digest = [0; 32];
+    for (i, byte) in digest.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| wrong())?;
+    }
+    Ok(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dyno_engine::Draws;
+    use dyno_wire::h1::request::{Event, Reader};
+
+    fn request(method: &str, path: &str, body: Option<&str>) -> plan::Request {
+        plan::Request {
+            name: "r".into(),
+            weight: 1,
+            method: method.into(),
+            path: path.into(),
+            headers: vec![("X-Id".into(), "{seq}".into())],
+            body: body.map(|b| plan::Body(b.as_bytes().to_vec())),
+            expect: plan::Expect::default(),
+        }
+    }
+
+    fn compile(request: plan::Request) -> Result<Traffic, String> {
+        let workload = plan::Workload { name: "w".into(), protocol: "h1".into(), requests: vec![request] };
+        super::compile(&workload, "h:1", &|_| Err("no files here".into()))
+    }
+
+    /// The bytes of the second request of worker 0, and the body that a server reads in them.
+    fn sent(traffic: &Traffic) -> (String, String) {
+        let (mut draws, mut made) = (Draws::new(1, 0, 1), Vec::new());
+        let template = &traffic.requests()[0].template;
+        template.bytes(&mut draws, &mut made);
+        let bytes = template.bytes(&mut draws, &mut made).to_vec();
+        let (mut reader, mut rest, mut body) = (Reader::new(), &bytes[..], Vec::new());
+        loop {
+            let (used, event) = reader.next(rest).unwrap();
+            rest = &rest[used..];
+            match event {
+                Event::Body(data) => body.extend_from_slice(data),
+                Event::End => break,
+                Event::NeedMore => panic!("a whole request was sent"),
+                Event::Head(_) => {}
+            }
+        }
+        assert!(rest.is_empty());
+        (String::from_utf8(bytes).unwrap(), String::from_utf8(body).unwrap())
+    }
+
+    #[test]
+    fn a_request_without_placeholders_is_the_same_bytes_every_time() {
+        let mut plain = request("GET", "/a", None);
+        plain.headers.clear();
+        let traffic = compile(plain).unwrap();
+        assert!(
+            matches!(&traffic.requests()[0].template, Template::Fixed(b) if &b[..] == b"GET /a HTTP/1.1\r\nHost: h:1\r\n\r\n")
+        );
+    }
+
+    #[test]
+    fn heads_and_bodies_are_made_and_framed_right() {
+        let traffic =
+            compile(request("POST", "/n/{seq}", Some("{\"n\":{seq},\"r\":{rand:10..99}}"))).unwrap();
+        let (bytes, body) = sent(&traffic);
+        assert!(
+            bytes.starts_with("POST /n/1 HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\nContent-Length: 14\r\n\r\n"),
+            "{bytes}"
+        );
+        assert!(body.starts_with("{\"n\":1,\"r\":") && body.len() == 14, "{body}");
+    }
+
+    #[test]
+    fn a_fixed_body_may_follow_a_made_head() {
+        let (bytes, body) = sent(&compile(request("PUT", "/a", Some("xyz"))).unwrap());
+        assert_eq!(bytes, "PUT /a HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\nContent-Length: 3\r\n\r\nxyz");
+        assert_eq!(body, "xyz");
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_refused_with_its_name() {
+        for (request, words) in [
+            (request("GET", "/a b", None), "percent-encode"),
+            (request("GET", "/{rand:2..1}", None), "{rand:1..100}"),
+            (request("GET", "/{csv:f:1}", None), "no files here"),
+            (request("GET", "/\u{F8FF}", None), "U+F8FF"),
+        ] {
+            let error = compile(request).unwrap_err();
+            assert!(error.contains("request \"r\"") && error.contains(words), "{error}");
+        }
+        let mut wrong = request("GET", "/", None);
+        wrong.expect.body_sha256 = Some("12".into());
+        assert!(compile(wrong.clone()).unwrap_err().contains("64 hexadecimal"));
+        wrong.expect = plan::Expect { json: vec![("a".into(), 1.into())], ..plan::Expect::default() };
+        assert!(compile(wrong).unwrap_err().contains("RFC 6901"));
+    }
+}
