@@ -170,6 +170,9 @@ pub struct TrialRecord {
     /// How answers failed the expectations that are checked in full, with counts.
     #[serde(default)]
     pub unexpected: BTreeMap<String, u64>,
+    /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on them.
+    #[serde(default)]
+    pub connection_failures: BTreeMap<String, u64>,
     /// Counters of the subject and the machine: one sample at each edge of the window, and in between.
     pub samples: Vec<Sample>,
     /// Checks made while the load ran.

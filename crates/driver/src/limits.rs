@@ -13,7 +13,7 @@ pub const BUFFER_BYTES: usize = 8 * 1024;
 /// Fewest and most receive buffers of an io_uring driver; between them, one per connection. Without a free buffer
 /// the kernel ends a receive, which is armed again once buffers are back.
 pub const BUFFERS_MIN: u16 = 64;
-pub const BUFFERS_MAX: u16 = 1024;
+pub const BUFFERS_MAX: u16 = 512;
 
 /// Size of the one buffer that the epoll driver reads into.
 pub const READ_BYTES: usize = 64 * 1024;

@@ -194,6 +194,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
         protocol_errors: report.protocol_errors,
         tls: report.tls,
         unexpected: report.unexpected,
+        connection_failures: report.connection_failures,
         samples: [0, 100, 600, 1100].map(|ms| sample(ms, busy)).into(),
         checks: vec![CheckResult {
             name: "plaintext".into(),

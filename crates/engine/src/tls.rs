@@ -130,7 +130,7 @@ impl Session {
             cipher_suite: self
                 .connection
                 .negotiated_cipher_suite()
-                .and_then(|suite| suite.suite().as_str().map(str::to_string)),
+                .and_then(|suite| suite.suite().as_str().map(|name| name.replacen("TLS13_", "TLS_", 1))),
             alpn: self.connection.alpn_protocol().map(text),
             resumed: self.connection.handshake_kind() == Some(HandshakeKind::Resumed),
         }

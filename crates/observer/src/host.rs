@@ -24,6 +24,13 @@ fn parse(stat: &str, tick_ns: u64) -> Option<HostUse> {
     })
 }
 
+/// CPUs that are online, whether or not this process may use them. 1 if the kernel does not tell.
+#[must_use]
+pub fn online_cpus() -> usize {
+    let is_cpu = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
+    read("/proc/stat").map_or(1, |stat| stat.lines().filter(is_cpu).count().max(1))
+}
+
 /// How many local ports a connection from one address may use, as the kernel is set up.
 #[must_use]
 pub fn local_ports() -> Option<u64> {

@@ -161,10 +161,11 @@ fn spread(values: &[(&str, Option<f64>)]) -> String {
 }
 
 fn wire(result: &LoadResult) -> String {
-    let answers = result.exchanges.completed.max(1) as f64;
+    let answers = Some(result.exchanges.completed).filter(|n| *n > 0);
+    let received = result.bytes.received as f64;
     format!(
         "{} in per response   {} segments per response   {} retransmits",
-        bytes(result.bytes.received as f64 / answers),
+        or_dash(answers, |n| bytes(received / n as f64)),
         or_dash(result.tcp.data_segments_per_response, |s| format!("{s:.2}")),
         or_dash(result.tcp.retransmits, count)
     )

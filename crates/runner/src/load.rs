@@ -438,6 +438,7 @@ impl<'a> Control<'a> {
             protocol_errors: BTreeMap::new(),
             tls: None,
             unexpected: BTreeMap::new(),
+            connection_failures: BTreeMap::new(),
             samples: self.samples,
             checks: Vec::new(),
             subject_failure: self.failure,
@@ -483,6 +484,7 @@ fn add_report(record: &mut TrialRecord, report: Report) {
     }
     add_kinds(&mut record.protocol_errors, report.protocol_errors);
     add_kinds(&mut record.unexpected, report.unexpected);
+    add_kinds(&mut record.connection_failures, report.connection_failures);
 }
 
 fn add_kinds(to: &mut BTreeMap<String, u64>, from: BTreeMap<String, u64>) {

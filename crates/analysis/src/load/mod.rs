@@ -159,6 +159,8 @@ pub struct LoadResult {
     pub protocol_errors: BTreeMap<String, u64>,
     /// How answers failed what was checked in full, with counts.
     pub unexpected: BTreeMap<String, u64>,
+    /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on them.
+    pub connection_failures: BTreeMap<String, u64>,
     /// Answers that were checked in full.
     pub checked: u64,
     /// `None` without TLS.
@@ -353,6 +355,7 @@ pub fn result(record: &TrialRecord, config: Config) -> LoadResult {
         in_flight: sums.in_flight,
         protocol_errors: record.protocol_errors.clone(),
         unexpected: record.unexpected.clone(),
+        connection_failures: record.connection_failures.clone(),
         checked: sums.checked,
         tls: record.tls.clone(),
         gaps: (config.model == "open").then(|| gaps(record)),

@@ -177,7 +177,7 @@ impl Bench {
         let mut spec = self.spec(Kind::best().0, 4, 1, Arrivals::Closed, Spin::Never)?;
         spec.endpoint = Endpoint::from(addr);
         spec.total = Some(100);
-        spec.window.duration_ns = None;
+        spec.window = Window { warmup_ns: 0, duration_ns: None, ..spec.window };
         let result = self.load(&spec)?;
         Ok(page::Refused {
             asked: 100,

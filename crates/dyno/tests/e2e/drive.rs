@@ -134,8 +134,10 @@ impl Place {
         let processes = dyno_observer::proc::all_pids().into_iter().filter_map(|pid| {
             let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?.replace('\0', " ");
             let folder = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
-            let ours =
-                words.contains("examples/unruly") || words.contains("serve-null") || is_work_folder(&folder);
+            let ours = words.contains("examples/unruly")
+                || words.contains("examples/broken")
+                || words.contains("serve-null")
+                || is_work_folder(&folder);
             ours.then(|| format!("process {pid}: {words} in {}", folder.display()))
         });
         let folders =
@@ -180,9 +182,18 @@ pub struct Server {
 
 impl Server {
     pub fn start(mode: &[&str]) -> Server {
+        Server::of(&unruly(), mode)
+    }
+
+    /// The server that breaks each rule a known number of times.
+    pub fn broken(mode: &[&str]) -> Server {
+        Server::of(&unruly().with_file_name("broken"), mode)
+    }
+
+    fn of(program: &Path, mode: &[&str]) -> Server {
         let port = free_port();
-        let mut command = Command::new(unruly());
-        command.args(["--port", &port.to_string()]).args(mode);
+        let mut command = Command::new(program);
+        command.args(["--port", &port.to_string()]).args(mode).stdout(Stdio::null());
         let server = Server { child: command.spawn().unwrap(), port };
         for _ in 0..500 {
             if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {

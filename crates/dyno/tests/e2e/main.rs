@@ -1,8 +1,11 @@
 //! The whole of dyno against real servers, good and bad.
 
+mod broken;
 mod drive;
 mod failures;
 mod interrupts;
 mod load;
+mod output;
 mod page;
+mod policy;
 mod unprivileged;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::trial::TcpCounters;
 
+use super::exchanges::Ending;
 use super::{Stage, Worker};
 use crate::driver::{Completion, ConnId, ConnectError, Driver, What};
 use crate::slot::State;
@@ -26,7 +27,9 @@ impl Worker {
             What::Eof if self.is_securing(conn) => {
                 self.handshake_failed(conn, "closed by the server", now, driver);
             }
-            What::Eof => self.eof(conn, now, driver),
+            // Without the notice that TLS ends with, the end may have been cut off (RFC 8446 §6.1).
+            What::Eof if self.slots[conn as usize].tls.is_some() => self.eof(conn, Ending::Cut, now, driver),
+            What::Eof => self.eof(conn, Ending::Clean, now, driver),
             What::Reset => {
                 self.connections.closed_by_server += 1;
                 if self.is_securing(conn) {
@@ -142,6 +145,7 @@ impl Worker {
         let lost = std::mem::take(&mut slot.in_flight);
         if failed_to_connect || !lost.is_empty() {
             slot.failures += 1;
+            *self.connection_failures.entry(first.name().into()).or_default() += 1;
         }
         for (i, exchange) in lost.iter().enumerate() {
             // Done: the failure had happened at the completion's instant, or is our own decision at this instant.

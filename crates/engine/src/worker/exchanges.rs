@@ -21,6 +21,15 @@ pub(super) enum Read {
     Unsolicited,
 }
 
+/// How the peer's closing is to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It may end a body.
+    Clean,
+    /// What went before may not be all there was.
+    Cut,
+}
+
 // Requests.
 impl Worker {
     /// Bytes were handed to the kernel at `at`, which the driver read just before.
@@ -184,7 +193,7 @@ impl Worker {
         match progress {
             Ok(Progress::Handshaking) => {}
             Ok(Progress::Secured) => self.secured(conn, now, driver),
-            Ok(Progress::Closed) => self.eof(conn, now, driver),
+            Ok(Progress::Closed) => self.eof(conn, Ending::Clean, now, driver),
             Ok(Progress::Open) | Err(Broken::Reader(())) => self.after_read(conn, read, now, driver),
             Err(Broken::Tls(words)) => {
                 // The alert for the peer leaves before the connection is closed.
@@ -295,11 +304,12 @@ impl Worker {
         self.refill(conn, now, driver);
     }
 
-    pub(super) fn eof<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    pub(super) fn eof<D: Driver>(&mut self, conn: ConnId, ending: Ending, now: Instant, driver: &mut D) {
         self.connections.closed_by_server += 1;
         match self.slots[conn as usize].reader.eof() {
             Ok(Closed::BetweenMessages) => {}
             // The close, which ends this body, had arrived at the completion's instant.
+            Ok(Closed::EndsMessage) if ending == Ending::Cut => {}
             Ok(Closed::EndsMessage) => self.end_exchange(conn, now, driver.received_at()),
             Err(error) => self.name_error(error),
         }

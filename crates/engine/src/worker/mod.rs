@@ -87,6 +87,8 @@ pub struct Report {
     pub unanswered: Times,
     pub protocol_errors: BTreeMap<String, u64>,
     pub unexpected: BTreeMap<String, u64>,
+    /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on them.
+    pub connection_failures: BTreeMap<String, u64>,
     /// Edges of the measured window, nanoseconds since the load began.
     pub window_ns: (u64, u64),
 }
@@ -140,6 +142,7 @@ pub struct Worker {
     last_handed: Instant,
     protocol_errors: BTreeMap<String, u64>,
     unexpected: BTreeMap<String, u64>,
+    connection_failures: BTreeMap<String, u64>,
     /// The head that the server sent last.
     heads: Memo,
     /// Memory in which requests are made, encrypted, and answers decrypted.
@@ -179,6 +182,7 @@ impl Worker {
             last_handed: Instant::default(),
             protocol_errors: BTreeMap::new(),
             unexpected: BTreeMap::new(),
+            connection_failures: BTreeMap::new(),
             heads: Memo::new(),
             made: Vec::new(),
             sealed: Vec::new(),
@@ -269,6 +273,7 @@ impl Worker {
             residence_ns: self.recorder.residence_ns,
             protocol_errors: self.protocol_errors,
             unexpected: self.unexpected,
+            connection_failures: self.connection_failures,
         }
     }
 }

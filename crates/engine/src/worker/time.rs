@@ -80,6 +80,10 @@ impl Worker {
         if turn.spun_ns > 0 {
             self.recorder.own_use(self.config.worker).spun_ns += turn.spun_ns;
         }
+        if turn.woke >= self.recorder.closes() {
+            // What fell due before the end belongs to the window, however late the worker woke.
+            self.fire_arrivals(Instant(self.recorder.closes().0 - 1), driver);
+        }
         if self.recorder.is_over(turn.woke) {
             self.seal(turn.woke, driver);
         }

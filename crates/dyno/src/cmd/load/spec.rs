@@ -56,7 +56,8 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
             ramp_ns: args.ramp_connections.map(|Ns(ns)| ns),
         },
         tls: (url.scheme == Scheme::Https).then(|| tls(args, url)),
-        spin: spin(args).resolve(&arrivals, dyno_runner::allowed_cpus().len() > 1),
+        // With a second CPU the server need not wait for the one that polls.
+        spin: spin(args).resolve(&arrivals, dyno_observer::host::online_cpus() > 1),
         window: Window {
             warmup_ns: args.warmup.0,
             duration_ns: duration(args, &trace)?,

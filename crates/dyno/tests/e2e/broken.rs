@@ -1,0 +1,272 @@
+//! A server that breaks every rule a known number of times, between right answers: each must be told apart, each
+//! counted exactly, and the books must balance. Over keep-alive, pipelined and TLS, on both drivers.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::drive::{Place, Server};
+
+/// What each thing that the server does must end as.
+const OUTCOMES: &[(&str, &str)] = &[
+    ("good", "ok"),
+    ("good_chunked", "ok"),
+    ("good_pieces", "ok"),
+    ("good_close", "ok"),
+    ("good_until_close", "ok"),
+    ("informational", "ok"),
+    // The answer is right; the one after it, which answers nothing, is counted with the connections.
+    ("unsolicited", "ok"),
+    ("status_500", "unexpected_status"),
+    ("wrong_body", "unexpected_body"),
+    ("wrong_header", "unexpected_header"),
+    ("short_body", "closed_early"),
+    ("cut_head", "closed_early"),
+    ("no_answer", "closed_early"),
+    ("reset", "reset"),
+    ("reset_mid_body", "reset"),
+    ("silent", "timeout_first_byte"),
+    ("stalls", "timeout"),
+    ("bad_status_line", "protocol_error"),
+    ("bad_version", "protocol_error"),
+    ("bad_chunk", "protocol_error"),
+    ("bad_length", "protocol_error"),
+    ("two_lengths", "protocol_error"),
+    ("bare_lf", "protocol_error"),
+    ("folded", "protocol_error"),
+    ("length_and_chunked", "protocol_error"),
+    ("tls_truncated", "closed_early"),
+    ("tls_alert", "tls_error"),
+    ("tls_garbage", "tls_error"),
+];
+
+/// How malformed answers are named: a part of the words, and what the server did for it.
+const KINDS: &[(&str, &[&str])] = &[
+    ("status line", &["bad_status_line"]),
+    ("protocol version", &["bad_version"]),
+    ("chunk size", &["bad_chunk"]),
+    ("Content-Length is not a number", &["bad_length", "two_lengths"]),
+    ("bare line feed", &["bare_lf"]),
+    ("folded", &["folded"]),
+    ("both Content-Length and Transfer-Encoding", &["length_and_chunked"]),
+];
+
+const TLS_KINDS: &[(&str, &str)] = &[("alert internal_error", "tls_alert"), ("InvalidContentType", "tls_garbage")];
+
+/// Turns after which the server has done everything once: every second request is answered right.
+const PLAIN_PERIOD: u64 = 48;
+const TLS_PERIOD: u64 = 54;
+
+const ROUNDS: u64 = 6;
+
+#[test]
+fn keep_alive() {
+    for driver in ["uring", "epoll"] {
+        let place = Place::new();
+        let server = Server::broken(&[]);
+        let n = PLAIN_PERIOD * ROUNDS;
+        let url = format!("http://127.0.0.1:{}/{{seq}}", server.port);
+        let result = load(&place, &url, n, &["-c", "8", "--driver", driver]);
+        let counts = counts(&server);
+        assert_each_known_number_of_times(&counts, n, PLAIN_PERIOD);
+        assert_told_apart(&result, &counts, n);
+    }
+}
+
+#[test]
+fn over_tls() {
+    for driver in ["uring", "epoll"] {
+        let place = Place::new();
+        let (certificate, key) = certificate(place.path());
+        let paths = [certificate.display().to_string(), key.display().to_string()];
+        let server = Server::broken(&["--cert", &paths[0], "--key", &paths[1]]);
+        let n = TLS_PERIOD * ROUNDS;
+        let url = format!("https://localhost:{}/{{seq}}", server.port);
+        let more = ["-c", "8", "--driver", driver, "--cacert", &paths[0], "--resolve"];
+        let resolve = format!("localhost:{}:127.0.0.1", server.port);
+        let more: Vec<&str> = more.into_iter().chain([resolve.as_str()]).collect();
+        let result = load(&place, &url, n, &more);
+        let port = server.port;
+        let counts = counts_over_tls(port, &paths[0]);
+        assert_each_known_number_of_times(&counts, n, TLS_PERIOD);
+        assert_told_apart(&result, &counts, n);
+        let errors = &result["tls"]["errors"];
+        for (words, class) in TLS_KINDS {
+            assert_eq!(sum_of(errors, words), counts[*class], "{words}: {errors}");
+        }
+        assert!(result["tls"]["handshakes_resumed"].as_u64().unwrap() > 0, "{}", result["tls"]);
+    }
+}
+
+/// What is behind a fault on its connection is lost with it, so how often the server does what depends on the cuts:
+/// its own counts are the truth. Requests behind a closing answer are left out, for whether there are any is chance.
+#[test]
+fn pipelined() {
+    for driver in ["uring", "epoll"] {
+        let place = Place::new();
+        let server = Server::broken(&[]);
+        fs::write(place.path().join("numbers.csv"), numbers_in_many_orders()).unwrap();
+        let url = format!("http://127.0.0.1:{}/{{csv:numbers.csv:1}}", server.port);
+        let n = 1800;
+        let result = load(&place, &url, n, &["-c", "4", "-p", "8", "--driver", driver]);
+        let counts = counts(&server);
+        let outcomes = &result["outcomes"];
+        for outcome in ["ok", "unexpected_status", "unexpected_body", "unexpected_header"] {
+            assert_eq!(
+                outcomes[outcome].as_u64().unwrap(),
+                performed(&counts, outcome),
+                "{outcome}: {outcomes}"
+            );
+        }
+        for outcome in ["timeout", "timeout_first_byte", "protocol_error"] {
+            assert_eq!(
+                outcomes[outcome].as_u64().unwrap(),
+                performed(&counts, outcome),
+                "{outcome}: {outcomes}"
+            );
+        }
+        // A connection that the server ends takes all that is on it along, and is itself counted once.
+        let lost = &result["connection_failures"];
+        for outcome in ["closed_early", "reset", "timeout", "timeout_first_byte", "protocol_error"] {
+            assert!(performed(&counts, outcome) > 0, "{outcome} never happened: {counts:?}");
+            assert_eq!(lost[outcome].as_u64().unwrap(), performed(&counts, outcome), "{outcome}: {lost}");
+        }
+        assert_named(&result, &counts);
+        assert_books(&result, n);
+        assert_eq!(total(outcomes), n, "{outcomes}");
+    }
+}
+
+/// One number a line, the first a good one. In one order only, the same faults would always be lost behind others.
+fn numbers_in_many_orders() -> String {
+    let numbers: Vec<u64> = (0..PLAIN_PERIOD).filter(|n| ![5, 7, 47].contains(n)).collect();
+    let order = |stride: usize| (0..numbers.len()).map(move |i| i * stride % 45);
+    let all = [1, 2, 4, 7, 11, 13].into_iter().flat_map(order);
+    all.map(|i| format!("{}\n", numbers[i])).collect()
+}
+
+fn load(place: &Place, url: &str, n: u64, more: &[&str]) -> Value {
+    let n = n.to_string();
+    let mut all = vec!["load", url, "-n", &n, "--format", "json", "--timeout", "300ms"];
+    all.extend(["--first-byte-timeout", "150ms", "--check-one-in", "1", "--expect-status", "200"]);
+    all.extend(["--expect-body", "Hello, World!"]);
+    all.extend(["--expect-header", "content-type: text/plain"]);
+    all.extend(more);
+    let output = place.dyno(&all);
+    let shown = crate::drive::text(&output);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {shown}"))
+}
+
+fn counts(server: &Server) -> BTreeMap<String, u64> {
+    let stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    let answer = dyno_runner::client::get(stream, "/counts", Duration::from_secs(5)).unwrap();
+    without_the_first_try(serde_json::from_slice(&answer.body).unwrap())
+}
+
+/// Before the load one request is tried, for what is expected of the header; it is number 0, which is a good one.
+fn without_the_first_try(mut counts: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    for name in ["good", "requests"] {
+        *counts.get_mut(name).unwrap() -= 1;
+    }
+    counts
+}
+
+fn counts_over_tls(port: u16, certificate: &str) -> BTreeMap<String, u64> {
+    let config = {
+        use rustls::pki_types::pem::PemObject as _;
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(rustls::pki_types::CertificateDer::from_pem_file(certificate).unwrap()).unwrap();
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        let builder = rustls::ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        std::sync::Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
+    };
+    let connection = rustls::ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
+    let socket = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut stream = rustls::StreamOwned::new(connection, socket);
+    use std::io::{Read as _, Write as _};
+    stream.write_all(b"GET /counts HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    without_the_first_try(serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap())
+}
+
+/// A certificate for `localhost` that is its own authority, and its key.
+pub fn certificate(folder: &Path) -> (PathBuf, PathBuf) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
+    let paths = (folder.join("certificate.pem"), folder.join("key.pem"));
+    fs::write(&paths.0, made.cert.pem()).unwrap();
+    fs::write(&paths.1, made.signing_key.serialize_pem()).unwrap();
+    paths
+}
+
+/// How often the server did something that must end as `outcome`.
+fn performed(counts: &BTreeMap<String, u64>, outcome: &str) -> u64 {
+    let classes = OUTCOMES.iter().filter(|(_, o)| *o == outcome);
+    classes.map(|(class, _)| counts.get(*class).copied().unwrap_or(0)).sum()
+}
+
+fn assert_each_known_number_of_times(counts: &BTreeMap<String, u64>, n: u64, period: u64) {
+    assert_eq!(counts["requests"], n);
+    for (class, times) in
+        counts.iter().filter(|(class, _)| !["requests", "connections"].contains(&class.as_str()))
+    {
+        let expected = if class == "good" { n / 2 } else { n / period };
+        assert_eq!(*times, expected, "{class}");
+        assert!(OUTCOMES.iter().any(|(known, _)| known == class), "what must {class} end as?");
+    }
+}
+
+fn assert_told_apart(result: &Value, counts: &BTreeMap<String, u64>, n: u64) {
+    let outcomes = &result["outcomes"];
+    for (outcome, seen) in outcomes.as_object().unwrap() {
+        if !outcome.starts_with("status_") {
+            assert_eq!(seen.as_u64().unwrap(), performed(counts, outcome), "{outcome}: {outcomes}");
+        }
+    }
+    assert_eq!(outcomes["status_1xx"].as_u64().unwrap(), 2 * counts["informational"]);
+    assert_eq!(outcomes["status_5xx"].as_u64().unwrap(), counts["status_500"]);
+    assert_eq!(result["connections"]["unsolicited"].as_u64().unwrap(), counts["unsolicited"]);
+    assert_named(result, counts);
+    assert_books(result, n);
+    assert_eq!(total(outcomes), n);
+}
+
+fn assert_named(result: &Value, counts: &BTreeMap<String, u64>) {
+    let kinds = &result["protocol_errors"];
+    for (words, classes) in KINDS {
+        let expected: u64 = classes.iter().map(|class| counts[*class]).sum();
+        assert_eq!(sum_of(kinds, words), expected, "{words}: {kinds}");
+    }
+    assert_eq!(
+        sum_of(&result["unexpected"], "content-type"),
+        counts["wrong_header"],
+        "{}",
+        result["unexpected"]
+    );
+}
+
+fn sum_of(kinds: &Value, words: &str) -> u64 {
+    let all = kinds.as_object().unwrap().iter();
+    all.filter(|(name, _)| name.contains(words)).map(|(_, n)| n.as_u64().unwrap()).sum()
+}
+
+fn total(outcomes: &Value) -> u64 {
+    let all = outcomes.as_object().unwrap().iter();
+    all.filter(|(name, _)| !name.starts_with("status_")).map(|(_, n)| n.as_u64().unwrap()).sum()
+}
+
+fn assert_books(result: &Value, n: u64) {
+    let books = |key: &str| result["exchanges"][key].as_u64().unwrap();
+    assert_eq!(books("scheduled"), n);
+    assert_eq!(books("scheduled"), books("started") + books("dropped"));
+    assert_eq!(books("started"), books("completed") + books("failed") + books("in_flight_at_end"));
+    assert_eq!(books("in_flight_at_end"), 0);
+    let codes: Vec<&str> =
+        result["caveats"].as_array().unwrap().iter().map(|c| c["code"].as_str().unwrap()).collect();
+    assert!(!codes.contains(&"books") && !codes.contains(&"littles_law"), "{codes:?}");
+}

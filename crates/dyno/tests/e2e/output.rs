@@ -1,0 +1,142 @@
+//! What `dyno load` writes beside its result: the stream, the histograms, the metrics, CSV, plain lines.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
+
+use dyno_archive::Times;
+use serde_json::Value;
+
+use crate::drive::{DYNO, Place, Server, free_port, text};
+
+#[test]
+fn every_interval_is_streamed_and_every_histogram_is_whole() {
+    let place = Place::new();
+    let server = Server::broken(&[]);
+    let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
+    let output = place.dyno(&[
+        "load",
+        &url,
+        "-r",
+        "500",
+        "-d",
+        "1s",
+        "-w",
+        "200ms",
+        "--interval",
+        "200ms",
+        "--stream",
+        "stream.ndjson",
+        "--hgrm",
+        "times.hgrm",
+        "--hlog",
+        "times.hlog",
+        "--format",
+        "csv",
+        "-o",
+        "intervals.csv",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let read = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
+
+    let stream: Vec<Value> =
+        read("stream.ndjson").lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!((&stream[0]["schema"], &stream[0]["type"]), (&"dyno.stream/1".into(), &"begin".into()));
+    assert_eq!(stream[0]["config"]["rate"], 500.0);
+    let ok = |phase: &str| -> u64 {
+        stream.iter().filter(|line| line["phase"] == phase).map(|line| line["ok"].as_u64().unwrap()).sum()
+    };
+    assert_eq!(ok("warmup") + ok("measured") + ok("drain"), 600);
+    let histogram = Times::merged(
+        &stream[1..]
+            .iter()
+            .filter(|line| line["phase"] != "warmup")
+            .map(|line| serde_json::from_value(line["response_time_hdr"].clone()).unwrap())
+            .collect::<Vec<Times>>(),
+    );
+    assert_eq!(histogram.count(), 500);
+
+    let csv = read("intervals.csv");
+    assert!(csv.starts_with("phase,start_s,end_s,ok,failed"), "{csv}");
+    assert_eq!(csv.lines().filter(|line| line.starts_with("measured,")).count(), 5, "{csv}");
+
+    let hgrm = read("times.hgrm");
+    assert!(hgrm.contains("Total count    =          500]"), "{hgrm}");
+    let logged: Vec<Times> = read("times.hlog")
+        .lines()
+        .filter(|line| !line.starts_with(['#', '"']) && !line.starts_with("Tag=warmup"))
+        .map(|line| serde_json::from_value(line.rsplit(',').next().unwrap().into()).unwrap())
+        .collect();
+    assert_eq!(Times::merged(&logged), histogram, "the log and the stream hold the same");
+}
+
+#[test]
+fn metrics_are_served_while_the_load_runs() {
+    let place = Place::new();
+    let server = Server::broken(&[]);
+    let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
+    let addr = format!("127.0.0.1:{}", free_port());
+    let mut dyno = place.command(std::path::Path::new(DYNO));
+    dyno.args(["load", &url, "-r", "200", "-d", "30s", "--interval", "100ms", "--metrics", &addr]);
+    let dyno = dyno.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let ok = |page: &str| -> f64 {
+        let line = page
+            .lines()
+            .find(|l| l.starts_with("dyno_exchanges_total") && l.contains("outcome=\"ok\""))
+            .unwrap();
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    let mut pages = Vec::new();
+    for _ in 0..300 {
+        if let Some(page) = fetch(&addr) {
+            pages.push(page);
+        }
+        if pages.len() > 1 && ok(pages.last().unwrap()) > ok(&pages[0]) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let page = pages.last().expect("the page was served");
+    assert!(ok(page) > ok(&pages[0]), "the counter grows: {page}");
+    assert!(page.ends_with("# EOF\n") && page.contains("dyno_response_time_seconds{"), "{page}");
+    // Ctrl-C ends it early, and it still reports.
+    let status = std::process::Command::new("kill").args(["-INT", &dyno.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    let output = dyno.wait_with_output().unwrap();
+    assert!(text(&output).contains("You ended this load early"), "{}", text(&output));
+}
+
+fn fetch(addr: &str) -> Option<String> {
+    let stream = std::net::TcpStream::connect(addr).ok()?;
+    let answer = dyno_runner::client::get(stream, "/metrics", Duration::from_secs(2)).ok()?;
+    (answer.status == 200).then(|| String::from_utf8(answer.body).unwrap())
+}
+
+#[test]
+fn calibration_measures_its_controls_and_is_quoted_afterwards() {
+    let place = Place::new();
+    let output = place.dyno(&["calibrate", "-d", "300ms", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["schema"], "dyno.calibration/1");
+    assert_eq!(result["refused"]["counted"], 100);
+    assert_eq!(result["ceilings"].as_array().unwrap().len(), 4);
+    assert!(
+        result["ceilings"].as_array().unwrap().iter().all(|c| c["throughput_rps"].as_f64().unwrap() > 0.0)
+    );
+    assert_eq!(result["pacing"].as_array().unwrap().len(), 6);
+    for row in result["stamps"].as_array().unwrap() {
+        let (ours, kernel) = (&row["ours_us"], &row["kernel_us"]);
+        assert_eq!(ours["count"], kernel["count"], "every answer was stamped by both");
+        assert!(
+            ours["p50"].as_f64().unwrap() >= kernel["p50"].as_f64().unwrap(),
+            "the kernel has the bytes first: {row}"
+        );
+    }
+    assert!(result["not_measured"]["h2"].as_str().unwrap().contains("HTTP/1.1 only"));
+    place.assert_nothing_is_left_soon();
+    let server = Server::broken(&[]);
+    let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
+    let output = place.dyno(&["load", &url, "-n", "100"]);
+    assert!(text(&output).contains("that this generator reached on this machine"), "{}", text(&output));
+}

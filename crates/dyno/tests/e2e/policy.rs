@@ -1,0 +1,231 @@
+//! What `dyno load` does with connections and requests, seen from the server's side.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::drive::{Place, Server, text};
+
+const DRIVERS: [&str; 2] = ["uring", "epoll"];
+
+fn load(place: &Place, arguments: &[&str]) -> Value {
+    let output = place.dyno(&[&["load"], arguments, &["--format", "json"]].concat());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output)))
+}
+
+fn server_counts(server: &Server) -> Value {
+    let stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    let answer = dyno_runner::client::get(stream, "/counts", Duration::from_secs(5)).unwrap();
+    serde_json::from_slice(&answer.body).unwrap()
+}
+
+#[test]
+fn a_mix_reaches_the_server_in_its_proportions_and_is_told_apart_by_name() {
+    for driver in DRIVERS {
+        let place = Place::new();
+        let server = Server::broken(&[]);
+        let url = format!("http://127.0.0.1:{}", server.port);
+        let mix =
+            ["--request", "75 GET /only/good/{seq}", "--request", "25 POST /only/wrong_body/1 {\"n\":{seq}}"];
+        let result = load(
+            &place,
+            &[&[url.as_str(), "-n", "4000", "--expect-body", "Hello, World!", "--driver", driver], &mix[..]]
+                .concat(),
+        );
+        let counts = server_counts(&server);
+        let (good, wrong) = (counts["good"].as_u64().unwrap(), counts["wrong_body"].as_u64().unwrap());
+        assert_eq!(good + wrong, 4000);
+        // The standard deviation of the count is 27.
+        assert!((850..1150).contains(&wrong), "{wrong} of 4,000");
+        assert_eq!(result["outcomes"]["ok"], good);
+        assert_eq!(result["outcomes"]["unexpected_body"], wrong);
+        let requests = result["requests"].as_array().unwrap();
+        assert_eq!(requests[0]["name"], "GET /only/good/{seq}");
+        assert_eq!(requests[0]["outcomes"]["ok"], good);
+        assert_eq!(requests[1]["outcomes"]["unexpected_body"], wrong);
+        assert_eq!(requests[0]["response_time_us"]["count"], good);
+    }
+}
+
+#[test]
+fn expectations_are_tried_in_full_before_the_load() {
+    let place = Place::new();
+    let server = Server::broken(&[]);
+    let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
+    let output = place.dyno(&["load", &url, "-n", "10", "--expect-contains", "Wurld"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("the body does not contain \"Wurld\""), "{}", text(&output));
+    assert_eq!(server_counts(&server)["requests"], 1, "nothing was loaded");
+    let result = load(&place, &[&url, "-n", "1000", "--expect-contains", "World", "--check-one-in", "10"]);
+    assert_eq!(result["outcomes"]["ok"], 1000);
+    let checked = result["checked"].as_u64().unwrap();
+    // The standard deviation of the count is 9.5.
+    assert!((50..150).contains(&checked), "{checked} of 1,000");
+}
+
+#[test]
+fn connections_are_opened_one_by_one_and_used_as_often_as_asked() {
+    for driver in DRIVERS {
+        let place = Place::new();
+        let server = Server::broken(&[]);
+        let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
+        let result = load(
+            &place,
+            &[&url, "-n", "200", "-c", "4", "--requests-per-connection", "10", "--driver", driver],
+        );
+        assert_eq!(result["outcomes"]["ok"], 200);
+        // Each of the four slots may end with a connection that is not used up.
+        let opened = result["connections"]["opened"].as_u64().unwrap();
+        assert!((20..=23).contains(&opened), "{opened}");
+        // The server also saw whoever waited for it to listen, and whoever asks for the counts.
+        assert_eq!(server_counts(&server)["connections"], opened + 2);
+
+        let server = Server::broken(&[]);
+        let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
+        let ramp =
+            ["-c", "10", "--ramp-connections", "500ms", "-d", "800ms", "--interval", "100ms", "-r", "200"];
+        let result = load(&place, &[&[url.as_str(), "--driver", driver], &ramp[..]].concat());
+        let open: Vec<u64> = result["intervals"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|i| i["connections_open"].as_u64().unwrap())
+            .collect();
+        assert!(open.is_sorted_by(|a, b| a <= b || *b == 0), "{open:?}");
+        assert!(open[0] < 5 && open[6] == 10, "{open:?}");
+        assert_eq!(result["exchanges"]["scheduled"], 160);
+        assert_eq!(result["outcomes"]["ok"], 160);
+    }
+}
+
+#[test]
+fn a_rate_may_ramp_and_a_trace_is_played() {
+    let place = Place::new();
+    let server = Server::broken(&[]);
+    let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
+    let result = load(&place, &[&url, "-r", "0..1000", "-d", "1s"]);
+    assert_eq!(result["exchanges"]["scheduled"], 500);
+    assert_eq!(result["config"]["rate_over_time"][0]["to_rate"], 1000.0);
+    let times: String = (0..50).map(|i| format!("{}\n", f64::from(i) * 0.01)).collect();
+    fs::write(place.path().join("trace"), times).unwrap();
+    let result = load(&place, &[&url, "--trace", "trace"]);
+    assert_eq!(result["exchanges"]["scheduled"], 50);
+    assert_eq!(result["config"]["arrival"], "trace");
+    let gaps = &result["gaps"];
+    assert!(gaps["intended_cv"].as_f64().unwrap() < 0.01, "{gaps}");
+    assert_eq!(gaps["intended_us"]["count"], 49);
+}
+
+#[test]
+fn unix_sockets_and_names_given_by_hand() {
+    for driver in DRIVERS {
+        let place = Place::new();
+        let path = place.path().join("server.sock");
+        let served = Arc::new(AtomicU64::new(0));
+        serve_unix(UnixListener::bind(&path).unwrap(), Arc::clone(&served));
+        let socket = path.display().to_string();
+        let result = load(
+            &place,
+            &["http://example.test/x", "--unix-socket", &socket, "-n", "300", "--driver", driver],
+        );
+        assert_eq!(result["outcomes"]["ok"], 300);
+        assert_eq!(served.load(Ordering::SeqCst), 300);
+        assert!(result["tcp"]["segments_in"].is_null(), "a Unix socket has no segments");
+    }
+    let place = Place::new();
+    let server = Server::broken(&[]);
+    let url = format!("http://example.test:{}/only/good/1", server.port);
+    let resolve = format!("example.test:{}:127.0.0.1", server.port);
+    let result = load(&place, &[&url, "-n", "10", "--resolve", &resolve, "--source", "127.0.0.9"]);
+    assert_eq!(result["outcomes"]["ok"], 10);
+}
+
+/// Answers every request of every connection, and counts them.
+fn serve_unix(listener: UnixListener, served: Arc<AtomicU64>) {
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let served = Arc::clone(&served);
+            std::thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                while let Ok(n @ 1..) = stream.read(&mut buffer) {
+                    assert!(buffer[..n].ends_with(b"\r\n\r\n"), "requests come one by one and whole");
+                    served.fetch_add(1, Ordering::SeqCst);
+                    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn requests_come_from_other_tools() {
+    let place = Place::new();
+    let server = Server::broken(&[]);
+    let url = format!("http://127.0.0.1:{}/only/good", server.port);
+    let har = serde_json::json!({"log": {"entries": [
+        {"request": {"method": "GET", "url": format!("{url}/1"), "headers": []}},
+        {"request": {"method": "GET", "url": format!("{url}/1"), "headers": []}},
+        {"request": {"method": "POST", "url": format!("{url}/2"), "headers": [],
+                     "postData": {"mimeType": "text/plain", "text": "hi"}}},
+    ]}});
+    fs::write(place.path().join("session.har"), har.to_string()).unwrap();
+    fs::write(place.path().join("targets"), format!("GET {url}/1\nX-A: b\n\nPOST {url}/2\n@body\n")).unwrap();
+    fs::write(place.path().join("body"), "hello").unwrap();
+    fs::write(place.path().join("urls"), format!("{url}/1\n{url}/2\n{url}/3\n")).unwrap();
+    for (file, requests) in [("session.har", 2), ("targets", 2), ("urls", 3)] {
+        let result = load(&place, &["--import", file, "-n", "30"]);
+        assert_eq!(result["outcomes"]["ok"], 30, "{file}");
+        assert_eq!(result["requests"].as_array().unwrap().len(), requests, "{file}");
+    }
+    let result = load(&place, &["--import", "session.har", "-n", "3"]);
+    assert_eq!(result["requests"][0]["weight"], 2);
+    let command = format!("curl '{url}/1' -H 'Accept: */*' --data-raw '{{\"a\":1}}'");
+    let result = load(&place, &["--curl", &command, "-n", "5"]);
+    assert_eq!((&result["outcomes"]["ok"], &result["config"]["method"]), (&5.into(), &"POST".into()));
+}
+
+/// A thousandfold of what a person would click: memory stays in proportion, and every connection is there.
+#[test]
+fn ten_thousand_connections() {
+    let limit = dyno_runner::raise_open_files();
+    if limit < 10_500 {
+        crate::drive::not_run(&format!(
+            "10,000 connections: only {limit} files may be open; raise it with `ulimit -n`"
+        ));
+        return;
+    }
+    let place = Place::new();
+    let addr = crate::drive::free_port();
+    let mut null = std::process::Command::new(crate::drive::DYNO)
+        .args(["serve-null", "--port", &addr.to_string()])
+        .spawn()
+        .unwrap();
+    while std::net::TcpStream::connect(("127.0.0.1", addr)).is_err() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let url = format!("http://127.0.0.1:{addr}/plaintext");
+    for driver in DRIVERS {
+        let one = |connections: &str| {
+            load(
+                &place,
+                &[&url, "-c", connections, "-r", "1000", "-d", "2s", "--spin", "never", "--driver", driver],
+            )
+        };
+        let (few, many) = (one("64"), one("10000"));
+        assert_eq!(many["connections"]["established"], 10_000, "{driver}: {}", many["connections"]);
+        assert_eq!(
+            (&many["exchanges"]["completed"], &many["exchanges"]["failed"]),
+            (&2000.into(), &0.into())
+        );
+        let memory = |result: &Value| result["client"]["rss_peak_bytes"].as_u64().unwrap();
+        let each = (memory(&many) - memory(&few)) / 9936;
+        assert!(each < 1024, "{driver}: {each} bytes for each connection");
+    }
+    null.kill().unwrap();
+    null.wait().unwrap();
+}
