@@ -34,6 +34,17 @@ pub struct Epoll {
     buffer: Box<[u8]>,
     received: usize,
     generations: u32,
+    timers: Timers,
+}
+
+/// What the kernel's waits can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timers {
+    /// `epoll_pwait2` (Linux 5.11).
+    Exact,
+    /// Older kernels, and tools that stand between us and the kernel: deadlines are met up to a millisecond late, which
+    /// wake lag and send lag show.
+    Milliseconds,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +88,7 @@ impl Epoll {
             buffer: vec![0; limits::READ_BYTES].into(),
             received: 0,
             generations: 0,
+            timers: Timers::Exact,
         })
     }
 
@@ -189,8 +201,31 @@ impl Epoll {
 
     /// Sleeps until a socket is ready or until `until`. Returns how many are.
     fn sleep(&mut self, now: Instant, until: Instant) -> usize {
-        let timeout = timespec(until.since(now));
-        let timeout_ptr = if until == Instant::NEVER { std::ptr::null() } else { &raw const timeout };
+        let wait_ns = (until != Instant::NEVER).then(|| until.since(now));
+        let result = match self.timers {
+            Timers::Exact => self.wait_exactly(wait_ns),
+            Timers::Milliseconds => self.wait_roughly(wait_ns),
+        };
+        let n = match result {
+            Ok(n) => n as usize,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+                self.timers = Timers::Milliseconds;
+                return self.sleep(now, until);
+            }
+            Err(error) => panic!("epoll_wait: {error}"),
+        };
+        for i in 0..n {
+            let event = self.events[i];
+            let (conn, generation) = (event.u64 as u32, (event.u64 >> 32) as u32);
+            self.ready(conn, generation, event.events);
+        }
+        n
+    }
+
+    fn wait_exactly(&mut self, wait_ns: Option<u64>) -> io::Result<i32> {
+        let timeout = wait_ns.map(timespec);
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: `events` is valid for its length; the timeout lives through the call.
         let n = unsafe {
             libc::syscall(
@@ -198,25 +233,22 @@ impl Epoll {
                 self.epoll.as_raw_fd(),
                 self.events.as_mut_ptr(),
                 self.events.len() as libc::c_int,
-                timeout_ptr,
+                timeout,
                 std::ptr::null::<libc::sigset_t>(),
                 0usize,
             )
         };
-        let n = usize::try_from(n).unwrap_or_else(|_| {
-            let error = io::Error::last_os_error();
-            assert!(
-                error.kind() == io::ErrorKind::Interrupted,
-                "epoll_pwait2 (Linux 5.11 or later): {error}"
-            );
-            0
-        });
-        for i in 0..n {
-            let event = self.events[i];
-            let (conn, generation) = (event.u64 as u32, (event.u64 >> 32) as u32);
-            self.ready(conn, generation, event.events);
-        }
-        n
+        sys::check(n as i32)
+    }
+
+    /// Rounded up: a wait must not end before its time.
+    fn wait_roughly(&mut self, wait_ns: Option<u64>) -> io::Result<i32> {
+        let timeout = wait_ns.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as i32);
+        let len = self.events.len() as libc::c_int;
+        // SAFETY: `events` is valid for its length.
+        sys::check(unsafe {
+            libc::epoll_wait(self.epoll.as_raw_fd(), self.events.as_mut_ptr(), len, timeout)
+        })
     }
 
     fn ready(&mut self, conn: ConnId, generation: u32, events: u32) {
@@ -273,13 +305,16 @@ impl Driver for Epoll {
     }
 
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
-        for conn in std::mem::take(&mut self.queued) {
+        // Taken and given back, so that its memory is allocated once.
+        let mut queued = std::mem::take(&mut self.queued);
+        for conn in queued.drain(..) {
             let Some(connection) = self.conns[conn as usize].as_mut().filter(|c| c.queued) else { continue };
             connection.queued = false;
             // Right before the system call that takes the bytes.
             handed(conn, sys::now());
             Self::write(connection);
         }
+        self.queued = queued;
     }
 
     fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {

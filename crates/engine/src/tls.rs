@@ -114,13 +114,20 @@ impl Session {
         let room = plain.len() + OVERHEAD * (plain.len() / (1 << 14) + 2);
         let start = out.len();
         out.resize(start + room, 0);
-        let UnbufferedStatus { state, .. } = self.connection.process_tls_records(&mut []);
-        let ConnectionState::WriteTraffic(mut traffic) = state.map_err(|error| describe(&error))? else {
-            return Err("the session takes no data".into());
+        // What is unread is shown as well: rustls remembers where in it the parts of a message lie.
+        let mut unread = std::mem::take(&mut self.kept);
+        let UnbufferedStatus { discard, state, .. } = self.connection.process_tls_records(&mut unread);
+        let written = match state {
+            Ok(ConnectionState::WriteTraffic(mut traffic)) => {
+                traffic.encrypt(plain, &mut out[start..]).map_err(|error| error.to_string())
+            }
+            Ok(_) => Err("the session takes no data".into()),
+            Err(error) => Err(describe(&error)),
         };
-        let n = traffic.encrypt(plain, &mut out[start..]).map_err(|error| error.to_string())?;
-        out.truncate(start + n);
-        Ok(())
+        unread.drain(..discard);
+        self.kept = unread;
+        out.truncate(start + written.as_ref().map_or(0, |n| *n));
+        written.map(drop)
     }
 
     pub(crate) fn agreed(&self) -> Agreed {
@@ -150,7 +157,7 @@ impl Session {
                 Ok(state) => step(state, &mut self.out, &mut discard, take)?,
                 Err(error) => {
                     let words = describe(&error);
-                    self.queue_alert();
+                    self.queue_alert(&mut input[used + discard..]);
                     return Err(Broken::Tls(words));
                 }
             };
@@ -179,17 +186,14 @@ impl Session {
         Ok((progress, used + more))
     }
 
-    /// After an error, rustls has an alert for the peer.
-    fn queue_alert(&mut self) {
-        let mut discard = 0;
-        while let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(data)), .. } =
-            self.connection.process_tls_records(&mut [])
-        {
-            let state = ConnectionState::EncodeTlsData(data);
+    /// After an error rustls may have an alert for the peer, one at most: asked again, it would read on where it failed.
+    /// It must see the same unread bytes, for it remembers where in them the parts of a message lie.
+    fn queue_alert(&mut self, unread: &mut [u8]) {
+        let UnbufferedStatus { state, .. } = self.connection.process_tls_records(unread);
+        if let Ok(state @ ConnectionState::EncodeTlsData(_)) = state {
             let mut nobody = |_: &[u8]| Ok::<(), std::convert::Infallible>(());
-            if step(state, &mut self.out, &mut discard, &mut nobody).is_err() {
-                return;
-            }
+            // An alert that cannot be encoded is not sent; the connection ends all the same.
+            let _ = step(state, &mut self.out, &mut 0, &mut nobody);
         }
     }
 }
@@ -261,4 +265,146 @@ fn snake(name: &str) -> String {
         out.push(c.to_ascii_lowercase());
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::{RootCertStore, ServerConfig, ServerConnection};
+    use std::io::{Read as _, Write as _};
+
+    struct Pair {
+        session: Session,
+        server: ServerConnection,
+    }
+
+    /// A session and a server whose certificate it trusts, or not.
+    fn pair(alpn: &[&str], is_trusted: bool) -> Pair {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let certificate: CertificateDer<'static> = made.cert.der().clone();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let mut server = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.clone()], key)
+            .unwrap();
+        server.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let mut roots = RootCertStore::empty();
+        if is_trusted {
+            roots.add(certificate).unwrap();
+        }
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let tls = Tls { config: Arc::new(config), name: "localhost".try_into().unwrap() };
+        let session = Session::new(&tls).unwrap();
+        Pair { session, server: ServerConnection::new(Arc::new(server)).unwrap() }
+    }
+
+    impl Pair {
+        /// What the session says goes to the server, and what that says back comes in pieces. Returns the plain text,
+        /// and every progress that was made.
+        fn exchange(&mut self, piece: usize) -> Result<(Vec<u8>, Vec<Progress>), String> {
+            let mut plain = Vec::new();
+            let mut made = vec![self.read(&mut [], &mut plain)?];
+            loop {
+                let out = self.session.take_out().to_vec();
+                self.session.sent();
+                let mut rest = &out[..];
+                while !rest.is_empty() {
+                    self.server.read_tls(&mut rest).unwrap();
+                    // A server that refuses has an alert to send.
+                    let _ = self.server.process_new_packets();
+                }
+                let mut back = Vec::new();
+                while self.server.wants_write() {
+                    self.server.write_tls(&mut back).unwrap();
+                }
+                if back.is_empty() {
+                    return Ok((plain, made));
+                }
+                for chunk in back.chunks_mut(piece) {
+                    made.push(self.read(chunk, &mut plain)?);
+                }
+            }
+        }
+
+        fn read(&mut self, input: &mut [u8], plain: &mut Vec<u8>) -> Result<Progress, String> {
+            let mut take = |data: &[u8]| {
+                plain.extend_from_slice(data);
+                Ok::<(), std::convert::Infallible>(())
+            };
+            self.session.read(input, &mut take).map_err(|broken| match broken {
+                Broken::Tls(words) => words,
+                Broken::Reader(never) => match never {},
+            })
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn however_it_is_cut_the_same_arrives(piece in 1usize..4000, length in 0usize..60_000) {
+            let mut pair = pair(&["http/1.1"], true);
+            let (plain, made) = pair.exchange(piece).unwrap();
+            prop_assert!(plain.is_empty());
+            prop_assert_eq!(made.iter().filter(|p| **p == Progress::Secured).count(), 1);
+            let agreed = pair.session.agreed();
+            prop_assert_eq!(agreed.alpn.as_deref(), Some("http/1.1"));
+            prop_assert_eq!(agreed.version.as_deref(), Some("TLSv1.3"));
+
+            let request = vec![b'q'; length];
+            let mut sealed = Vec::new();
+            pair.session.write(&request, &mut sealed).unwrap();
+            let mut rest = &sealed[..];
+            let mut seen = Vec::new();
+            while !rest.is_empty() {
+                pair.server.read_tls(&mut rest).unwrap();
+                pair.server.process_new_packets().unwrap();
+                let mut part = [0; 65_536];
+                while let Ok(n @ 1..) = pair.server.reader().read(&mut part) {
+                    seen.extend_from_slice(&part[..n]);
+                }
+            }
+            prop_assert_eq!(seen, request);
+
+            let answer: Vec<u8> = (0..length).map(|i| i as u8).collect();
+            pair.server.writer().write_all(&answer).unwrap();
+            pair.server.send_close_notify();
+            let (plain, made) = pair.exchange(piece).unwrap();
+            prop_assert_eq!(plain, answer);
+            prop_assert_eq!(made.last(), Some(&Progress::Closed));
+        }
+    }
+
+    #[test]
+    fn failures_have_names() {
+        assert_eq!(
+            pair(&["http/1.1"], false).exchange(999).unwrap_err(),
+            "certificate not accepted: UnknownIssuer"
+        );
+        assert_eq!(pair(&["h9"], true).exchange(999).unwrap_err(), "alert no_application_protocol");
+        let mut garbage = pair(&[], true);
+        let error =
+            garbage.read(&mut b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), &mut Vec::new()).unwrap_err();
+        assert!(error.contains("InvalidContentType"), "{error}");
+    }
+
+    #[test]
+    fn a_refused_server_is_told_so() {
+        let mut pair = pair(&["http/1.1"], false);
+        assert!(pair.exchange(10_000).is_err());
+        let alert = pair.session.take_out().to_vec();
+        pair.server.read_tls(&mut &alert[..]).unwrap();
+        let error = pair.server.process_new_packets().unwrap_err();
+        assert!(matches!(error, Error::AlertReceived(_)), "{error}");
+    }
 }

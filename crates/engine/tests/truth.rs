@@ -180,6 +180,51 @@ fn a_pipeline_is_filled_again_when_half_of_it_is_free() {
     assert_eq!(counted(&played, &[Phase::Measured]).of(Outcome::Ok), 1999);
 }
 
+/// Arrivals that fall due while the worker sleeps through the end of the window belong to it.
+#[test]
+fn nothing_that_was_due_in_the_window_is_left_out() {
+    let model = Model::new(Service::Fixed { ns: 1000 }, Queue::PerConnection);
+    let mut world = World::new(1, model);
+    world.thefts.push(Theft { at_ns: SECOND - 20 * MS, for_ns: 100 * MS, when: When::Asleep });
+    let played = sim::play(world, config(8, &Arrivals::Constant { rate: 1000.0 }, 1));
+    let books = played.report.books;
+    assert_eq!((books.scheduled, books.completed), (1000, 1000));
+}
+
+/// Ten connections over a second: the k-th is there after k tenths, and takes its share of the load from then on.
+#[test]
+fn a_ramp_opens_connections_one_by_one() {
+    let model = Model::new(Service::Fixed { ns: 9_980_000 }, Queue::PerConnection);
+    let mut config = config(10, &Arrivals::Closed, 2);
+    config.policy.ramp_ns = Some(SECOND);
+    config.window.interval_ns = SECOND / 4;
+    let played = sim::play(World::new(1, model), config);
+    let open: Vec<u64> = played.intervals.iter().map(|i| i.connections_open).collect();
+    assert_eq!(open[..4], [3, 5, 8, 10], "{open:?}");
+    // Service and both ways take 10 ms. In the first second connection k is there for 1 − k/10 of it.
+    let expected: f64 = (0..10).map(|k| (2.0 - f64::from(k) / 10.0) * 100.0).sum();
+    let ok = counted(&played, &[Phase::Measured]).of(Outcome::Ok) as f64;
+    assert!((ok - expected).abs() < 15.0, "{ok} against {expected}");
+    assert_eq!(played.report.connections.opened, 10);
+}
+
+#[test]
+fn a_silent_server_misses_the_first_byte_and_a_slow_one_the_whole() {
+    for (ns, outcome) in [(150 * MS, Outcome::TimeoutFirstByte), (50 * MS, Outcome::Ok)] {
+        let mut config = config(4, &Arrivals::Closed, 1);
+        config.policy.first_byte_timeout_ns = Some(100 * MS);
+        let played =
+            sim::play(World::new(1, Model::new(Service::Fixed { ns }, Queue::PerConnection)), config);
+        let counted = counted(&played, &[Phase::Measured, Phase::Drain]);
+        assert!(counted.of(outcome) > 20, "{counted:?}");
+        assert_eq!(counted.of(outcome), counted.total(), "{counted:?}");
+        if outcome != Outcome::Ok {
+            // A time-out counts at no less than its limit; a bucket is 0.1 % wide.
+            assert!(response(&played).min().unwrap() >= 99_900_000);
+        }
+    }
+}
+
 #[test]
 fn an_overload_fills_the_queue_and_is_counted() {
     let model = Model::new(Service::Fixed { ns: 10 * MS }, Queue::Single);
@@ -308,6 +353,8 @@ proptest! {
         odds in 0.0f64..0.03,
         per_connection in proptest::option::of(1u64..10),
         warmup_ms in 0u64..500,
+        first_byte_ms in proptest::option::of(1u64..200),
+        ramp_ms in proptest::option::of(0u64..1500),
     ) {
         let mut model = Model::new(Service::Exponential { mean_ns: service_us as f64 * 1e3 }, Queue::Single);
         model.faults = Fault::ALL.map(|f| (f, odds)).to_vec();
@@ -324,6 +371,8 @@ proptest! {
         config.pipeline = pipeline;
         config.policy.requests_per_connection = per_connection;
         config.policy.timeout_ns = 150 * MS;
+        config.policy.first_byte_timeout_ns = first_byte_ms.map(|ms| ms * MS);
+        config.policy.ramp_ns = ramp_ms.map(|ms| ms * MS);
         config.window.warmup_ns = warmup_ms * MS;
         let played = sim::play(world, config);
         let books = played.report.books;

@@ -54,7 +54,8 @@ const KINDS: &[(&str, &[&str])] = &[
     ("both Content-Length and Transfer-Encoding", &["length_and_chunked"]),
 ];
 
-const TLS_KINDS: &[(&str, &str)] = &[("alert internal_error", "tls_alert"), ("InvalidContentType", "tls_garbage")];
+const TLS_KINDS: &[(&str, &str)] =
+    &[("alert internal_error", "tls_alert"), ("InvalidContentType", "tls_garbage")];
 
 /// Turns after which the server has done everything once: every second request is answered right.
 const PLAIN_PERIOD: u64 = 48;

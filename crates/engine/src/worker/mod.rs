@@ -64,6 +64,13 @@ pub struct Policy {
     pub ramp_ns: Option<u64>,
 }
 
+impl Policy {
+    /// The shortest of the time-outs.
+    fn soonest_timeout_ns(&self) -> u64 {
+        self.timeout_ns.min(self.connect_timeout_ns).min(self.first_byte_timeout_ns.unwrap_or(u64::MAX))
+    }
+}
+
 /// Whether to poll instead of sleeping where waking late would blur times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spin {

@@ -44,7 +44,9 @@ impl Worker {
 
     /// When to wake if nothing completes before.
     fn deadline(&self) -> Instant {
-        let mut deadline = self.next_timeout_check;
+        // What is handed over only in the coming turn can be overdue no earlier than its limit.
+        let mut deadline =
+            self.next_timeout_check.min(self.woke.after(self.config.policy.soonest_timeout_ns()));
         if let Some(Reverse((at, _))) = self.retries.peek() {
             deadline = deadline.min(*at);
         }
@@ -184,8 +186,7 @@ impl Worker {
             }
         }
         // What starts from now on can be due no earlier than a full limit away.
-        let soonest = policy.timeout_ns.min(policy.connect_timeout_ns);
-        let soonest = soonest.min(policy.first_byte_timeout_ns.unwrap_or(u64::MAX));
+        let soonest = policy.soonest_timeout_ns();
         // Looking again only after a thousandth of it keeps many time-outs in a row from costing a look at every
         // slot each; a time-out counts at no less than its limit, so it may be late.
         self.next_timeout_check = next.min(now.after(soonest)).max(now.after(soonest / 1000));
