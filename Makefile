@@ -1,6 +1,6 @@
 # make demo   build dyno, run the demo suite on this machine, print the path of its report
 # make test   everything that must hold before a change lands
-# make bench  dyno beside wrk, alternating, on separate CPUs
+# make bench  dyno beside its peers, alternating, on separate CPUs (BENCH="keep-alive tls" for parts of it)
 # make lint   formatting, clippy, types, the viewer's lints
 # make fuzz   each fuzz target for a minute (FUZZ_SECONDS=60); needs a nightly compiler and cargo-fuzz
 
@@ -39,7 +39,8 @@ web/node_modules/.installed: web/package-lock.json
 bench:
 	./scripts/setup bench
 	$(MAKE) --no-print-directory dyno
-	./benches/side-by-side
+	cargo build --release --locked -p dyno-driver --example bare
+	./benches/side-by-side $(BENCH)
 
 fuzz:
 	@cargo +nightly --version >/dev/null 2>&1 || (echo "fuzz: needs a nightly compiler: rustup toolchain install nightly" >&2; exit 1)

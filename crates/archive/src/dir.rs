@@ -15,7 +15,10 @@ use thiserror::Error;
 use crate::{Facts, Plan, StartRecord, TrialRecord};
 
 /// The version of everything in a run's folder. Raised with every change that old readers cannot read.
-pub const SCHEMA: &str = "dyno.run/1";
+pub const SCHEMA: &str = "dyno.run/2";
+
+/// Formats that are read as well: what they lack has the meaning that it had then (see `plan` and `interval`).
+const OLDER: [&str; 1] = ["dyno.run/1"];
 
 /// What is known when the run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,7 +51,7 @@ pub enum OpenError {
     Io { path: PathBuf, source: io::Error },
     #[error("{path} is not a part of a run that this dyno can read")]
     Format { path: PathBuf, source: serde_json::Error },
-    #[error("{path} has the format {found:?}; this dyno reads {SCHEMA:?}")]
+    #[error("{path} has the format {found:?}; this dyno reads {SCHEMA:?} and older ones")]
     Version { path: PathBuf, found: String },
 }
 
@@ -99,7 +102,7 @@ impl RunDir {
         }
         // The version first: a header of another version may not parse as ours at all.
         let Version { schema } = parse(&path, &bytes)?;
-        if schema != SCHEMA {
+        if schema != SCHEMA && !OLDER.contains(&schema.as_str()) {
             return Err(OpenError::Version { path, found: schema });
         }
         parse(&path, &bytes)

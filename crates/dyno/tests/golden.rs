@@ -1,7 +1,7 @@
 //! Golden runs: a suite, a simulated world and a seed give an archive, and the archive gives every form of the report,
 //! byte for byte. `UPDATE_GOLDEN=1 cargo test -p dyno --test golden` writes them anew.
 //!
-//! The archive under `tests/golden/hello/run` is also the fixture of the format `dyno.run/1`: it must open for ever.
+//! The archive under `tests/golden/hello/run` is also the fixture of the format `dyno.run/2`: it must open for ever.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -338,6 +338,22 @@ fn the_archive_gives_every_form_of_the_report_byte_for_byte() {
             format.name()
         );
     }
+}
+
+/// The golden run as the first version of the format kept it.
+#[test]
+fn archives_of_the_first_format_are_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/archive-v1");
+    let run = RunDir::open(&folder).unwrap().read().unwrap();
+    assert_eq!(run.header.schema, "dyno.run/1");
+    assert_eq!(run.header.plan.workloads, plan().workloads);
+    let report = dyno_analysis::report::report(&run);
+    let now = dyno_analysis::report::report(&kept());
+    for (then, now) in report.trials.iter().zip(&now.trials) {
+        assert_eq!(then.load.throughput_rps, now.load.throughput_rps);
+        assert_eq!(then.load.response_time_us, now.load.response_time_us);
+    }
+    assert_eq!(report.trials.len(), now.trials.len());
 }
 
 #[test]

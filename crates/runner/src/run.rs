@@ -354,6 +354,14 @@ impl Runner<'_> {
         let planned = self.plan.trials[trial];
         let workload = &self.plan.workloads[planned.workload];
         let spec = load_spec(self.plan, trial, subject.addr, workload)?;
+        // What is only sampled under load is tried in full before it. An answer that is not as expected is a failed
+        // check of this trial, which the load then goes on to count.
+        let tried = load::preflight(&spec).err().map(|detail| CheckResult {
+            name: "expectations".into(),
+            ok: false,
+            answered: true,
+            detail,
+        });
         let (to_prober, stop_prober) = mpsc::channel::<()>();
         let (checks, addr, pause) =
             (subject.checks, subject.addr, Duration::from_nanos(self.plan.load.interval_ns));
@@ -368,7 +376,8 @@ impl Runner<'_> {
             };
             let record = load::run(&spec, &mut watcher);
             drop(to_prober);
-            let checks = prober.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let probed = prober.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let checks = tried.into_iter().chain(probed).collect();
             record.map(|record| TrialRecord { checks, ..record })
         })
     }

@@ -115,7 +115,7 @@ fn checks_failed(record: &TrialRecord) -> Option<Caveat> {
     let failed: Vec<_> = record.checks.iter().filter(|c| !c.ok).collect();
     let first = failed.first()?;
     let message = format!(
-        "{} of {} contract checks failed while the load ran; the first was {:?}: {}",
+        "{} of {} checks failed right before or during the load; the first was {:?}: {}",
         failed.len(),
         record.checks.len(),
         first.name,

@@ -124,6 +124,8 @@ impl Worker {
             State::Up => {
                 slot.unsent += 1;
                 slot.served += 1;
+                // It leaves with the coming turn, whose wait is decided before.
+                self.last_handed = now;
                 self.send_request(conn, self.slots[conn as usize].in_flight.len() - 1, driver);
             }
             State::Down => self.connect(conn, now, driver),

@@ -145,7 +145,7 @@ pub struct Worker {
     cpu_settled_ns: u64,
     /// When control was last handed to the worker.
     woke: Instant,
-    /// When a request was last handed over.
+    /// When a request was last handed over, or queued to be.
     last_handed: Instant,
     protocol_errors: BTreeMap<String, u64>,
     unexpected: BTreeMap<String, u64>,

@@ -5,6 +5,7 @@ mod table;
 
 use std::fmt::Write as _;
 
+use dyno_analysis::load::RequestResult;
 use dyno_analysis::report::{Report, SubjectResult, TrialResult};
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::{OverviewRow, StepCaveat, Summary};
@@ -382,6 +383,52 @@ fn response(report: &Report) -> String {
             "All repeats of the step; each line ends where fewer than 20 samples lie beyond.",
             &kinds,
         )
+        + &by_request(report)
+}
+
+/// Of workloads that mix several requests: what became of each. Empty if none does.
+fn by_request(report: &Report) -> String {
+    let mixed = report.trials.iter().flat_map(|t| t.load.requests.iter().map(move |r| (t, r)));
+    let rows: Vec<Vec<Cell>> = mixed.map(|(t, r)| request_row(t, r)).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = [
+        "Subject",
+        "Workload",
+        "Request",
+        "#Weight",
+        "#Connections",
+        "#Repeat",
+        "#Requests/s",
+        "#Response p50",
+        "#Response p99",
+        "#Service p50",
+        "Not ok",
+    ];
+    format!("<h3>By request</h3>\n{}", table("sortable", &head, &rows))
+}
+
+fn request_row(t: &TrialResult, r: &RequestResult) -> Vec<Cell> {
+    let bad: Vec<String> = r
+        .outcomes
+        .iter()
+        .filter(|(name, _)| *name != "ok" && !name.starts_with("status_"))
+        .map(|(name, n)| format!("{} {name}", count(*n)))
+        .collect();
+    vec![
+        text(&t.subject_id),
+        text(&t.workload),
+        text(&r.name),
+        value(Some(f64::from(r.weight)), |w| format!("{w}")),
+        value(Some(f64::from(t.step.connections)), |c| format!("{c}")),
+        value(Some(f64::from(t.repeat)), |c| format!("{c}")),
+        value(Some(r.throughput_rps), |rps| count(rps.round() as u64)),
+        value(r.response_time_us.p50, micros),
+        value(r.response_time_us.p99, micros),
+        value(r.service_time_us.p50, micros),
+        text(if bad.is_empty() { "–".into() } else { bad.join(", ") }),
+    ]
 }
 
 fn times_row(t: &TrialResult) -> Vec<Cell> {

@@ -1,0 +1,44 @@
+//! Any text: the readers of other tools' formats and of placeholders never panic, and what they accept can be sent.
+#![no_main]
+
+use dyno_archive::plan::{Body, Expect, Request, Workload};
+use dyno_runner::{import, traffic};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: (u8, &str)| {
+    let (format, text) = input;
+    let read = |path: &str| if path.len() % 2 == 0 { Ok(b"a,b\n1,2\n".to_vec()) } else { Err("no such file".into()) };
+    let imported = match format % 5 {
+        0 => import::curl(text, &read),
+        1 => import::har(text),
+        2 => import::vegeta(text, &read),
+        3 => import::urls(text),
+        _ => Ok(vec![import::Imported {
+            place: "line 1".into(),
+            method: "POST".into(),
+            url: format!("http://h/{text}"),
+            headers: vec![("X-A".into(), text.into())],
+            body: Some(text.into()),
+            options: Vec::new(),
+        }]),
+    };
+    for one in imported.into_iter().flatten() {
+        let path = one.url.splitn(4, '/').nth(3).unwrap_or_default();
+        let request = Request {
+            name: one.place,
+            weight: 1,
+            method: one.method,
+            path: format!("/{path}"),
+            headers: one.headers,
+            body: one.body.map(Body),
+            expect: Expect::default(),
+        };
+        let workload = Workload { name: "w".into(), protocol: "h1".into(), requests: vec![request] };
+        if let Ok(traffic) = traffic::compile(&workload, "h", &read) {
+            let (mut draws, mut made) = (dyno_engine::Draws::new(1, 0, 1), Vec::new());
+            let bytes = traffic.requests()[0].template.bytes(&mut draws, &mut made);
+            // One line for the request and an empty line after the fields, whatever was put in.
+            assert!(bytes.windows(4).any(|w| w == b"\r\n\r\n"));
+        }
+    }
+});
