@@ -61,6 +61,7 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     ("unsolicited", "The server sent bytes that answer no request."),
     ("queueing", "Most of the response time's tail is waiting for a free connection, not service."),
     ("generator_late", "The generator woke late; response times include that."),
+    ("generator_starved", "The generator had to wait for a CPU that something else used."),
     ("clumped", "Requests left less evenly than intended, which is another load for the server."),
     ("ceiling", "How the throughput compares with the most that the generator reached on this machine."),
     ("partly_checked", "Not every answer was checked in full; the number that was is given."),

@@ -35,6 +35,8 @@ pub struct Epoll {
     received: usize,
     generations: u32,
     timers: Timers,
+    /// Attempts to connect that found the server's queue full.
+    put_off: Vec<(ConnId, u32)>,
 }
 
 /// What the kernel's waits can do.
@@ -89,6 +91,7 @@ impl Epoll {
             received: 0,
             generations: 0,
             timers: Timers::Exact,
+            put_off: Vec::new(),
         })
     }
 
@@ -116,6 +119,30 @@ impl Epoll {
             }
         }
         Ok(Conn { fd, generation, connected: false, out: Vec::new(), written: 0, queued: false })
+    }
+
+    fn try_connect(&mut self, conn: ConnId, generation: u32) {
+        match self.start_connect(conn, generation) {
+            Ok(connection) => self.conns[conn as usize] = Some(connection),
+            Err(error) => {
+                // A Unix socket says so while its queue of new connections is full: TCP would wait.
+                if error.raw_os_error() == Some(libc::EAGAIN) {
+                    self.put_off.push((conn, generation));
+                    return;
+                }
+                let error = sys::connect_error(error.raw_os_error().unwrap_or(0));
+                self.known.push_back((conn, generation, What::ConnectFailed(error)));
+            }
+        }
+    }
+
+    /// Tries again what found the server's queue full.
+    fn connect_put_off(&mut self) {
+        for (conn, generation) in std::mem::take(&mut self.put_off) {
+            if self.generation_of[conn as usize] == generation {
+                self.try_connect(conn, generation);
+            }
+        }
     }
 
     fn conn(&mut self, conn: ConnId, generation: u32) -> Option<&mut Conn> {
@@ -190,13 +217,13 @@ impl Epoll {
         if ready > 0 || wait.spin_from >= wait.until || wait.until <= now {
             return 0;
         }
-        // The polling begins; what lies between this and its end is idle time, however busy it looks.
-        let began = sys::now();
-        let mut now = began;
+        let poll = sys::Poll::begin();
+        let mut now = poll.began;
         while now < wait.until && self.sleep(now, now) == 0 {
             now = sys::now();
         }
-        now.since(began)
+        // Up to the last look that found nothing: the one that found something was work.
+        poll.idle_ns(now)
     }
 
     /// Sleeps until a socket is ready or until `until`. Returns how many are.
@@ -279,13 +306,7 @@ impl Driver for Epoll {
         self.generations += 1;
         let generation = self.generations;
         self.generation_of[conn as usize] = generation;
-        match self.start_connect(conn, generation) {
-            Ok(connection) => self.conns[conn as usize] = Some(connection),
-            Err(error) => {
-                let error = sys::connect_error(error.raw_os_error().unwrap_or(0));
-                self.known.push_back((conn, generation, What::ConnectFailed(error)));
-            }
-        }
+        self.try_connect(conn, generation);
     }
 
     fn send(&mut self, conn: ConnId, bytes: &[u8]) {
@@ -322,7 +343,11 @@ impl Driver for Epoll {
         let entered = sys::now();
         self.flush(handed);
         self.readable.extend(self.again.drain(..));
-        let until = if self.known.is_empty() && self.readable.is_empty() { wait.until } else { entered };
+        self.connect_put_off();
+        let mut until = if self.known.is_empty() && self.readable.is_empty() { wait.until } else { entered };
+        if !self.put_off.is_empty() {
+            until = until.min(entered.after(limits::PUT_OFF_NS));
+        }
         // How long there is to sleep is counted from after the writes.
         let spun_ns = self.wait(sys::now(), Wait { until, ..wait });
         // Right after the kernel has told what is ready.

@@ -23,3 +23,6 @@ pub const EVENTS: usize = 1024;
 
 /// Waits longer than this are ended by one standing timer; shorter ones have a timer each, which is exact.
 pub const STANDING_TIMER_NS: u64 = 2_000_000;
+
+/// How long until a Unix socket whose queue of new connections was full is tried again.
+pub const PUT_OFF_NS: u64 = 1_000_000;

@@ -61,6 +61,26 @@ pub fn thread_run_ns() -> u64 {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// Polling instead of sleeping: what it took is idle time, however busy it looks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Poll {
+    pub(crate) began: Instant,
+    run_ns: u64,
+}
+
+impl Poll {
+    pub(crate) fn begin() -> Poll {
+        // From here on nothing is done but looking.
+        Poll { run_ns: thread_run_ns(), began: now() }
+    }
+
+    /// CPU time that was spent polling until `idle_until`. Time in which somebody else had the CPU is none of it.
+    pub(crate) fn idle_ns(self, idle_until: Instant) -> u64 {
+        let used = thread_run_ns() - self.run_ns;
+        idle_until.since(self.began).min(used)
+    }
+}
+
 /// How far the wall clock, which the kernel's receive stamps show, is ahead of the monotonic one, nanoseconds.
 pub(crate) fn wall_ahead_ns() -> u64 {
     let before = clock(libc::CLOCK_MONOTONIC);

@@ -290,8 +290,11 @@ impl Uring {
             while self.is_nothing_there() && sys::now() < asleep_until {
                 self.sleep(sys::now(), asleep_until);
             }
-        } else if wait.until <= now {
+        } else {
+            // What is queued leaves now, before anything is waited for: its hand-over has been stamped.
             self.glance();
+        }
+        if wait.until <= now {
             return 0;
         }
         if wait.spin_from >= wait.until || !self.is_nothing_there() {
@@ -351,17 +354,17 @@ impl Uring {
     }
 
     fn spin(&mut self, until: Instant) -> u64 {
-        // The polling begins; what lies between this and its end is idle time, however busy it looks.
-        let began = sys::now();
-        let mut now = began;
+        let poll = sys::Poll::begin();
+        let mut now = poll.began;
         while now < until {
             self.glance();
-            now = sys::now();
             if !self.is_nothing_there() {
                 break;
             }
+            now = sys::now();
         }
-        now.since(began)
+        // Up to the last look that found nothing: the one that found something was work.
+        poll.idle_ns(now)
     }
 }
 
@@ -474,7 +477,8 @@ impl Driver for Uring {
         self.give_back_shown();
         while let Some((conn, generation, what)) = self.known.pop_front() {
             if self.conns[conn as usize].generation == generation {
-                return Some(Completion { conn, what, at: sys::now() });
+                // It was known when the turn's completions were counted.
+                return Some(Completion { conn, what, at: self.reaped_at });
             }
         }
         while self.peeked.is_some() || self.ready > 0 {
@@ -548,6 +552,8 @@ impl Drop for Uring {
         let deadline = sys::now().after(1_000_000_000);
         while !self.orphans.is_empty() && sys::now() < deadline {
             let now = sys::now();
+            // Nobody keeps the standing timer any more.
+            self.timer = None;
             self.sleep(now, now.after(10_000_000));
             self.reap();
             while let Some(entry) = self.ring.0.completion().next() {

@@ -38,6 +38,9 @@ pub enum Command {
     ServeNull {
         #[arg(long)]
         port: u16,
+        /// End when standard input does: with whoever started it, however that ends.
+        #[arg(long)]
+        while_stdin: bool,
     },
 }
 
@@ -198,7 +201,7 @@ pub struct LoadArgs {
     /// Text that must stand in the body.
     #[arg(long, value_name = "TEXT", help_heading = "Expected answers")]
     pub expect_contains: Option<String>,
-    /// A JSON pointer and what must stand there, such as /items/0/name=\"ann\"; may be given again.
+    /// A JSON pointer and what must stand there, such as /items/0/name=ann; may be given again.
     #[arg(long, value_name = "POINTER=JSON", help_heading = "Expected answers")]
     pub expect_json: Vec<String>,
     /// Of how many answers one is checked for headers, SHA-256, text and JSON; 1: every one, 0: only before the load.
@@ -211,15 +214,15 @@ pub struct LoadArgs {
     /// Open the connections one by one over this time, instead of all of them before the load.
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Connections")]
     pub ramp_connections: Option<Ns>,
-    /// From the sending of a request to the end of its answer.
-    #[arg(long, default_value = "10s", value_parser = duration, help_heading = "Connections")]
-    pub timeout: Ns,
+    /// From the sending of a request to the end of its answer [default: 10s].
+    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "Connections")]
+    pub timeout: Option<Ns>,
     /// From the sending of a request to the first byte of its answer [default: only --timeout].
-    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Connections")]
+    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "Connections")]
     pub first_byte_timeout: Option<Ns>,
-    /// For a connection to come about, TLS included.
-    #[arg(long, default_value = "5s", value_parser = duration, help_heading = "Connections")]
-    pub connect_timeout: Ns,
+    /// For a connection to come about, TLS included [default: 5s].
+    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "Connections")]
+    pub connect_timeout: Option<Ns>,
     /// Local addresses to connect from, taken in turn.
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', help_heading = "Connections")]
     pub source: Vec<std::net::IpAddr>,
@@ -289,6 +292,14 @@ pub struct Ns(pub u64);
 
 fn duration(text: &str) -> Result<Ns, String> {
     dyno_runner::units::duration(text).map(Ns)
+}
+
+fn timeout(text: &str) -> Result<Ns, String> {
+    const LEAST: u64 = 1_000_000;
+    match duration(text)? {
+        Ns(ns) if ns < LEAST => Err("a time-out is at least 1ms".into()),
+        limit => Ok(limit),
+    }
 }
 
 fn span(text: &str) -> Result<Ns, String> {
@@ -437,7 +448,7 @@ pub enum SubjectsCommand {
 )]
 pub struct CalibrateArgs {
     /// Length of each measurement.
-    #[arg(short, long, default_value = "3s", value_parser = duration)]
+    #[arg(short, long, default_value = "3s", value_parser = timeout)]
     pub duration: Ns,
     /// Form of the result.
     #[arg(long, value_enum, default_value = "text")]

@@ -8,6 +8,8 @@ use dyno_wire::h1::response::Head;
 use memchr::memmem;
 use sha2::{Digest as _, Sha256};
 
+use crate::limits;
+
 /// Expectations of one request's answers.
 #[derive(Clone, Debug, Default)]
 pub struct Expect {
@@ -48,6 +50,8 @@ pub(crate) struct Answer {
     body_wrong: bool,
     /// The whole body of an answer that is looked at in full.
     kept: Option<Vec<u8>>,
+    /// It is longer than what is kept.
+    is_too_long: bool,
     /// What was wrong with its head.
     header_fault: Option<String>,
 }
@@ -72,7 +76,12 @@ impl Answer {
             self.body_wrong |= expected.get(from..from + data.len()) != Some(data);
         }
         if let Some(kept) = &mut self.kept {
-            kept.extend_from_slice(data);
+            if kept.len() + data.len() > limits::CHECKED_BODY_BYTES {
+                self.kept = None;
+                self.is_too_long = true;
+            } else {
+                kept.extend_from_slice(data);
+            }
         }
     }
 
@@ -93,6 +102,9 @@ impl Answer {
         }
         if self.header_fault.is_some() {
             return (Outcome::UnexpectedHeader, self.header_fault.take());
+        }
+        if self.is_too_long {
+            return (Outcome::UnexpectedBody, Some("the body is too long to be checked".into()));
         }
         match self.kept.take().and_then(|body| body_fault(&body, &expect.deep)) {
             Some(fault) => (Outcome::UnexpectedBody, Some(fault)),

@@ -25,7 +25,8 @@ pub const PROTOCOL_ERROR_KINDS: usize = 64;
 /// Kinds of failed expectations that are told apart in words, per worker. Later kinds are counted as `other`.
 pub const UNEXPECTED_KINDS: usize = 64;
 
-/// Most units of weight in a mix of requests, after division by the greatest common divisor.
+/// Units of weight in a mix of requests, after division by the greatest common divisor, up to which each has its place in a
+/// table. Of larger ones the request is searched.
 pub const LOTS: u64 = 1 << 16;
 
 /// How long before a deadline the generator stops sleeping and polls, where it spins at all. A sleeping CPU of a
@@ -35,6 +36,12 @@ pub const SPIN_AHEAD_NS: u64 = 100_000;
 /// How long after a hand-over it polls for the answer before it goes to sleep, where it spins at all.
 pub const SPIN_AFTER_NS: u64 = 250_000;
 
-/// Bytes of a TLS record that has not arrived whole (RFC 8446 §5.2: 2¹⁴ + 256, and five of header). rustls refuses
-/// longer ones.
-pub const TLS_RECORD_BYTES: usize = (1 << 14) + 256 + 5;
+/// Bytes of TLS messages that have not arrived whole, per connection. A longer handshake is refused: rustls itself takes
+/// no message above 64 KiB, and a record is at most 2¹⁴ + 256 + 5 (RFC 8446 §5.2).
+pub const TLS_UNREAD_BYTES: usize = 256 * 1024;
+
+/// Bytes of a body that is kept to be checked in full. A longer one is an unexpected body.
+pub const CHECKED_BODY_BYTES: usize = 64 * 1024 * 1024;
+
+/// Kinds of requests that are told apart in results. Of larger mixes only the whole is recorded.
+pub const REQUESTS_TOLD_APART: usize = 256;

@@ -5,8 +5,8 @@ use dyno_archive::outcome::{Outcome, Outcomes};
 use dyno_archive::times::{Recording, Times};
 use dyno_archive::trial::Books;
 
-use crate::Instant;
 use crate::slot::Exchange;
+use crate::{Instant, limits};
 
 /// The phases of a load, in nanoseconds since it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ struct FillingShare {
 
 impl Filling {
     fn new(kinds: usize) -> Filling {
-        let shares = if kinds > 1 { kinds } else { 0 };
+        let shares = if (2..=limits::REQUESTS_TOLD_APART).contains(&kinds) { kinds } else { 0 };
         Filling {
             by_request: std::iter::repeat_with(FillingShare::default).take(shares).collect(),
             ..Filling::default()
@@ -155,7 +155,7 @@ impl Recorder {
     /// Ends the measured window at `at`, if it was to end later. A window that is cut holds everything that has been
     /// scheduled in it already: a worker may learn of the cut after its instant.
     pub(crate) fn close_window(&mut self, at: Instant) {
-        let at = at.max(self.latest.after(1));
+        let at = at.max(self.latest.after(1)).max(self.began);
         if at < self.closes {
             self.opens = self.opens.min(at);
             self.closes = at;

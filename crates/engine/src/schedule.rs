@@ -174,7 +174,8 @@ impl Profile {
         // The root of from·t + slope·t²/2 = rest, in the form that also holds for no slope.
         let root = (stretch.from.powi(2) + 2.0 * stretch.slope * rest).max(0.0).sqrt();
         let t = if rest > 0.0 { 2.0 * rest / (stretch.from + root) } else { 0.0 };
-        Some((stretch.start_ns + t.min(stretch.duration_ns)) as u64)
+        // Rounded, so that an arrival at a whole instant is there and not a nanosecond before.
+        Some((stretch.start_ns + t.min(stretch.duration_ns)).round() as u64)
     }
 }
 

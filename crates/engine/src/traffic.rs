@@ -11,8 +11,17 @@ use crate::rng::Rng;
 #[derive(Clone, Debug)]
 pub struct Traffic {
     requests: Vec<Request>,
+    choice: Choice,
+}
+
+/// How a request is drawn.
+#[derive(Clone, Debug)]
+enum Choice {
+    One,
     /// A request's index for each unit of weight.
-    lots: Box<[u16]>,
+    Lots(Box<[u16]>),
+    /// The sum of the weights up to and with each request.
+    Sums(Box<[u64]>),
 }
 
 /// One request: its bytes, or the recipe for them.
@@ -66,31 +75,39 @@ pub struct Draws {
 }
 
 impl Traffic {
-    /// `weighted` holds each request with its weight. At least one weight must be above zero, and their sum at most
-    /// [`crate::limits::LOTS`] after division by their greatest common divisor.
+    /// `weighted` holds each request with its weight, at most 65,536 of them. At least one weight must be above zero.
     pub fn new(weighted: Vec<(Request, u32)>) -> Result<Traffic, String> {
         let divisor = weighted.iter().fold(0, |d, (_, weight)| gcd(d, *weight));
         let total: u64 = weighted.iter().map(|(_, weight)| u64::from(*weight)).sum();
         if total == 0 {
             return Err("no request has a weight above 0".into());
         }
-        let lots = total / u64::from(divisor);
-        if lots > crate::limits::LOTS {
+        if weighted.len() > usize::from(u16::MAX) + 1 {
             return Err(format!(
-                "the weights of the requests add up to {lots} after reduction, and {} is the most; round them",
-                crate::limits::LOTS
+                "{} different requests are more than the 65,536 that one load can hold; leave some out",
+                weighted.len()
             ));
         }
-        let lots = weighted.iter().enumerate();
-        let lots =
-            lots.flat_map(|(i, (_, w))| std::iter::repeat_n(i as u16, (*w / divisor) as usize)).collect();
-        Ok(Traffic { requests: weighted.into_iter().map(|(request, _)| request).collect(), lots })
+        let all = weighted.iter().enumerate();
+        let choice = if weighted.len() == 1 {
+            Choice::One
+        } else if total / u64::from(divisor) <= crate::limits::LOTS {
+            let lots = all.flat_map(|(i, (_, w))| std::iter::repeat_n(i as u16, (*w / divisor) as usize));
+            Choice::Lots(lots.collect())
+        } else {
+            let sums = weighted.iter().scan(0, |sum, (_, weight)| {
+                *sum += u64::from(*weight);
+                Some(*sum)
+            });
+            Choice::Sums(sums.collect())
+        };
+        Ok(Traffic { requests: weighted.into_iter().map(|(request, _)| request).collect(), choice })
     }
 
     /// One request, every time.
     #[must_use]
     pub fn one(request: Request) -> Traffic {
-        Traffic { requests: vec![request], lots: Box::new([0]) }
+        Traffic { requests: vec![request], choice: Choice::One }
     }
 
     #[must_use]
@@ -106,10 +123,13 @@ impl Traffic {
     /// Which request comes next.
     #[inline]
     pub(crate) fn choose(&self, draws: &mut Draws) -> u16 {
-        if self.lots.len() == 1 {
-            self.lots[0]
-        } else {
-            self.lots[draws.rng.below(self.lots.len() as u64) as usize]
+        match &self.choice {
+            Choice::One => 0,
+            Choice::Lots(lots) => lots[draws.rng.below(lots.len() as u64) as usize],
+            Choice::Sums(sums) => {
+                let drawn = draws.rng.below(sums.last().copied().unwrap_or(1));
+                sums.partition_point(|sum| *sum <= drawn) as u16
+            }
         }
     }
 }
@@ -267,14 +287,15 @@ mod tests {
     fn weights_are_kept() {
         let request = |n: u8| Request::fixed(&[n], Asked::Other, Expect::default());
         let traffic = Traffic::new(vec![(request(0), 800), (request(1), 200), (request(2), 0)]).unwrap();
-        assert_eq!(traffic.lots.len(), 5);
+        assert!(matches!(&traffic.choice, Choice::Lots(lots) if lots.len() == 5));
         let mut draws = Draws::new(3, 0, 1);
         let first = (0..10_000).filter(|_| traffic.choose(&mut draws) == 0).count();
         // The standard deviation of this count is 40.
         assert!((7800..8200).contains(&first), "{first}");
         assert!(Traffic::new(vec![(request(0), 0)]).is_err());
-        assert!(
-            Traffic::new(vec![(request(0), 1), (request(1), 999_999_937)]).unwrap_err().contains("round")
-        );
+        let lopsided =
+            Traffic::new(vec![(request(0), 1), (request(1), 0), (request(2), 999_999_937)]).unwrap();
+        assert!(matches!(lopsided.choice, Choice::Sums(_)));
+        assert!((0..1000).all(|_| lopsided.choose(&mut draws) == 2));
     }
 }

@@ -45,6 +45,9 @@ impl Style {
     }
 }
 
+/// Requests of a mix that a terminal shows.
+const REQUESTS_SHOWN: usize = 20;
+
 /// The end of `dyno load`.
 #[must_use]
 pub fn load(result: &LoadResult, style: Style) -> String {
@@ -96,8 +99,12 @@ pub fn load(result: &LoadResult, style: Style) -> String {
         line("tls", tls_line(tls, result));
     }
     line("client", client(result));
-    for request in &result.requests {
+    for request in result.requests.iter().take(REQUESTS_SHOWN) {
         line("", request_line(request));
+    }
+    if result.requests.len() > REQUESTS_SHOWN {
+        let more = result.requests.len() - REQUESTS_SHOWN;
+        line("", format!("and {more} more requests; `--format json` has them all"));
     }
     if bad > 0 {
         line("errors", errors(result));

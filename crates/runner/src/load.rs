@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
@@ -78,6 +79,7 @@ pub enum Reason {
 /// Runs a load. `Err`: it could not begin, as a sentence with the way out.
 pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<TrialRecord, String> {
     check_open_files(spec)?;
+    check_sources(spec)?;
     check_ports(spec)?;
     let threads = spec.threads.clamp(1, spec.step.connections);
     let shared = Shared { threads, ready: AtomicU32::new(0), begin: OnceLock::new(), cut: OnceLock::new() };
@@ -109,7 +111,7 @@ pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<TrialRecord, String> {
 
 /// Asks once for each request whose answers are only sampled under load, and checks the answer in full. `Err`: what
 /// came is not what is expected, or nothing came; in words.
-pub fn preflight(spec: &Spec) -> Result<(), String> {
+pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
     for (i, request) in spec.traffic.requests().iter().enumerate() {
         if request.expect.deep.is_empty() {
             continue;
@@ -125,7 +127,7 @@ pub fn preflight(spec: &Spec) -> Result<(), String> {
             threads: 1,
             ..spec.clone()
         };
-        let record = run(&once, &mut Unwatched)?;
+        let record = run(&once, &mut Unwatched).map_err(|words| Mismatch { answered: false, words })?;
         let outcome = record.intervals.iter().flat_map(|i| i.outcomes.iter()).find(|(_, n)| *n > 0);
         let (outcome, why) = match outcome {
             Some((Outcome::Ok, _)) => continue,
@@ -133,12 +135,21 @@ pub fn preflight(spec: &Spec) -> Result<(), String> {
             None => ("unanswered", None),
         };
         let why = why.map_or(String::new(), |why| format!(": {why}"));
-        return Err(format!(
+        let words = format!(
             "request {} was tried once before the load, and its answer is not as expected ({outcome}{why}); mend the server or the expectation",
             i + 1
-        ));
+        );
+        return Err(Mismatch { answered: record.books.completed > 0, words });
     }
     Ok(())
+}
+
+/// Why a load is not worth beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// A whole answer came, and was not the right one.
+    pub answered: bool,
+    pub words: String,
 }
 
 /// Nobody looks.
@@ -166,6 +177,23 @@ fn check_open_files(spec: &Spec) -> Result<(), String> {
         "{} connections need {needed} open files, and the limit is {limit}; raise it with `ulimit -n {needed}`, or ask for fewer connections",
         spec.step.connections
     ))
+}
+
+/// Every address to connect from must be one of ours, and of the peer's kind.
+fn check_sources(spec: &Spec) -> Result<(), String> {
+    for source in &spec.endpoint.sources {
+        if let Peer::Tcp(peer) = spec.endpoint.peer
+            && peer.is_ipv4() != source.is_ipv4()
+        {
+            return Err(format!("from {source} nothing reaches {peer}: one is IPv4, the other IPv6"));
+        }
+        UdpSocket::bind((*source, 0)).map_err(|error| {
+            format!(
+                "{source} is no address of this machine to connect from ({error}); `ip address` lists them"
+            )
+        })?;
+    }
+    Ok(())
 }
 
 /// A connection needs a local port, and each local address has as many of them as the kernel's range holds.
@@ -241,16 +269,17 @@ fn start_worker(
         set_affinity(&[cpu]).map_err(|error| format!("a worker cannot run on CPU {cpu}: {error}"))?;
     }
     let config = config(spec, k, shared.threads)?;
+    let endpoint = endpoint(spec, k, shared.threads);
     let no_driver = |error: io::Error| {
         format!("the {} driver cannot be used here: {error}; try `--driver epoll`", spec.driver.name())
     };
     match spec.driver {
         Kind::Uring => {
-            let driver = Uring::new(&spec.endpoint, config.connections).map_err(no_driver)?;
+            let driver = Uring::new(&endpoint, config.connections).map_err(no_driver)?;
             Ok(drive(driver, config, k, shared, to))
         }
         Kind::Epoll => {
-            let driver = Epoll::new(&spec.endpoint, config.connections).map_err(no_driver)?;
+            let driver = Epoll::new(&endpoint, config.connections).map_err(no_driver)?;
             Ok(drive(driver, config, k, shared, to))
         }
     }
@@ -279,9 +308,25 @@ fn drive<D: Driver>(
     worker.report()
 }
 
+/// The endpoint for worker `k` of `of`: its connections go on with the sources where those of the workers before it end.
+fn endpoint(spec: &Spec, k: u32, of: u32) -> Endpoint {
+    let mut endpoint = spec.endpoint.clone();
+    let before: u32 = (0..k).map(|worker| share(u64::from(spec.step.connections), worker, of) as u32).sum();
+    if !endpoint.sources.is_empty() {
+        let start = before as usize % endpoint.sources.len();
+        endpoint.sources.rotate_left(start);
+    }
+    endpoint
+}
+
+/// What worker `k` of `of` gets of a whole.
+fn share(whole: u64, k: u32, of: u32) -> u64 {
+    whole / u64::from(of) + u64::from(u64::from(k) < whole % u64::from(of))
+}
+
 /// The share of worker `k` of `of`.
 fn config(spec: &Spec, k: u32, of: u32) -> Result<Config, String> {
-    let share = |whole: u64| whole / u64::from(of) + u64::from(u64::from(k) < whole % u64::from(of));
+    let share = |whole: u64| share(whole, k, of);
     let stripe = Stripe { worker: u64::from(k), of: u64::from(of) };
     Ok(Config {
         worker: k,
@@ -336,16 +381,23 @@ impl<'a> Control<'a> {
                 Err(mpsc::RecvTimeoutError::Disconnected) => return,
             }
             self.sample_if_due(watch);
-            if self.shared.cut.get().is_none()
-                && let Some(reason) = watch.stop()
+            // Asked even after the end was decided: whoever watches also shows things then.
+            if let Some(reason) = watch.stop()
+                && self.shared.cut.get().is_none()
             {
                 let _ = self.shared.cut.set(sys::now().after(AHEAD_NS));
                 match reason {
-                    Reason::Asked => self.cut_short = true,
+                    // In the drain there is nothing left to cut.
+                    Reason::Asked => self.cut_short = !self.is_window_over(),
                     Reason::ServerFailed(words) => self.failure = Some(words),
                 }
             }
         }
+    }
+
+    fn is_window_over(&self) -> bool {
+        let planned_ns = self.spec.window.duration_ns.map(|d| d + self.spec.window.warmup_ns);
+        planned_ns.zip(self.since_begin()).is_some_and(|(planned, since)| since >= planned)
     }
 
     fn since_begin(&self) -> Option<u64> {

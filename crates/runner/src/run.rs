@@ -356,11 +356,11 @@ impl Runner<'_> {
         let spec = load_spec(self.plan, trial, subject.addr, workload)?;
         // What is only sampled under load is tried in full before it. An answer that is not as expected is a failed
         // check of this trial, which the load then goes on to count.
-        let tried = load::preflight(&spec).err().map(|detail| CheckResult {
+        let tried = load::preflight(&spec).err().map(|mismatch| CheckResult {
             name: "expectations".into(),
             ok: false,
-            answered: true,
-            detail,
+            answered: mismatch.answered,
+            detail: mismatch.words,
         });
         let (to_prober, stop_prober) = mpsc::channel::<()>();
         let (checks, addr, pause) =

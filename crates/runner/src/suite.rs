@@ -200,7 +200,7 @@ struct RawRequest {
     expect: RawExpect,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawExpect {
     status: Option<u16>,
@@ -212,7 +212,7 @@ struct RawExpect {
 }
 
 /// A header that must be there: `true`, or the value that it must have.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 enum RawHeader {
     Present(bool),
@@ -476,12 +476,16 @@ impl RawWorkload {
     }
 
     fn mix(self) -> Result<(String, Vec<Request>), Mistake> {
-        let beside =
-            self.path.is_some() || self.method.is_some() || self.body.is_some() || !self.headers.is_empty();
+        let beside = self.path.is_some()
+            || self.method.is_some()
+            || self.body.is_some()
+            || self.body_file.is_some()
+            || self.expect != RawExpect::default()
+            || !self.headers.is_empty();
         if beside {
             return Err(mistake(
                 "requests",
-                "a workload has either a `path` or a mix of `requests`; give one",
+                "a workload has either a `path` with its keys or a mix of `requests` with theirs; give one",
             ));
         }
         let requests = self.requests.unwrap_or_default();
@@ -549,7 +553,7 @@ impl RawLoad {
             ));
         }
         let options = LoadOptions {
-            warmup_ns: time("warmup", &self.warmup, 2 * S)?,
+            warmup_ns: self.warmup_ns()?,
             duration_ns: self.duration_ns()?,
             interval_ns: time("interval", &self.interval, S)?,
             timeout_ns: time("timeout", &self.timeout, 10 * S)?,
@@ -568,6 +572,7 @@ impl RawLoad {
             ("interval", options.interval_ns),
             ("timeout", options.timeout_ns),
             ("connect_timeout", options.connect_timeout_ns),
+            ("first_byte_timeout", options.first_byte_timeout_ns.unwrap_or(u64::MAX)),
         ] {
             if ns < 10_000_000 {
                 return Err(mistake(key, format!("`{key}` must be at least 10ms")));
@@ -579,13 +584,18 @@ impl RawLoad {
         Ok(options)
     }
 
+    fn warmup_ns(&self) -> Result<u64, Mistake> {
+        const DEFAULT: &str = "2s";
+        units::span(self.warmup.as_deref().unwrap_or(DEFAULT)).map_err(|m| mistake("warmup", m))
+    }
+
     fn duration_ns(&self) -> Result<u64, Mistake> {
         const DEFAULT: &str = "10s";
         units::span(self.duration.as_deref().unwrap_or(DEFAULT)).map_err(|m| mistake("duration", m))
     }
 
     fn steps(self) -> Result<Vec<Step>, Mistake> {
-        let warmup_ns = self.warmup.as_deref().map_or(Ok(0), units::duration).unwrap_or(0);
+        let warmup_ns = self.warmup_ns()?;
         let duration_ns = self.duration_ns()?;
         let connections = self.connections.map_or_else(|| vec![64], OneOrMany::all);
         let pipelines = self.pipeline.map_or_else(|| vec![1], OneOrMany::all);
@@ -701,12 +711,12 @@ mod tests {
 
     #[test]
     fn a_rate_may_change_within_a_step() {
-        let suite = parse("subjects = [\"null\"]\n[load]\nwarmup = \"1s\"\nrate = \"100..300\"").unwrap();
+        let suite = parse("subjects = [\"null\"]\n[load]\nrate = \"100..300\"").unwrap();
         let Arrivals::Shaped { segments, gaps: Gaps::Even } = &suite.load.steps[0].arrivals else {
             panic!("{:?}", suite.load.steps[0].arrivals)
         };
         let ends: Vec<_> = segments.iter().map(|s| (s.from_rate, s.to_rate, s.duration_ns)).collect();
-        assert_eq!(ends, [(100.0, 100.0, 1_000_000_000), (100.0, 300.0, 10_000_000_000)]);
+        assert_eq!(ends, [(100.0, 100.0, suite.load.warmup_ns), (100.0, 300.0, 10_000_000_000)]);
     }
 
     #[test]
@@ -726,7 +736,10 @@ mod tests {
             ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h9\"", "cannot be loaded"),
             ("subjects = [\"null\"]\n[load]\ndriver = \"kqueue\"", "\"uring\" and \"epoll\""),
             ("subjects = [\"null\"]\n[[backends]]\nname = \"db\"", "cannot be started by this version"),
-            ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nrequests = []", "either a `path` or a mix"),
+            (
+                "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nrequests = []",
+                "either a `path` with its keys",
+            ),
             ("subjects = [\"null\"]\n[[workloads]]\nrequests = [{ path = \"/{rand:9}\" }]", "{rand:1..100}"),
             (
                 "subjects = [\"null\"]\n[[workloads]]\nrequests = [{ path = \"/\", wieght = 2 }]",

@@ -40,10 +40,10 @@ fn template(request: &plan::Request, host: &str, templates: &mut Templates<'_>) 
     let body = templates.parse(body)?;
     let body_is_fixed = body.iter().all(is_fixed);
     let mut holes = Vec::new();
-    let path = mark(&request.path, templates, &mut holes)?;
+    let path = mark(&request.path, Place::Path, templates, &mut holes)?;
     let mut headers = Vec::with_capacity(request.headers.len() + 1);
     for (name, value) in &request.headers {
-        headers.push((name.clone(), mark(value, templates, &mut holes)?));
+        headers.push((name.clone(), mark(value, Place::Header, templates, &mut holes)?));
     }
     let has = |name: &str| request.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
     if !body_is_fixed && !has("content-length") && !has("transfer-encoding") {
@@ -72,11 +72,21 @@ fn concat(parts: &[Part]) -> Vec<u8> {
 }
 
 /// Replaces placeholders by marks, so that the encoder can check the text around them.
-fn mark(text: &str, templates: &mut Templates<'_>, holes: &mut Vec<Part>) -> Result<String, String> {
+fn mark(
+    text: &str,
+    place: Place,
+    templates: &mut Templates<'_>,
+    holes: &mut Vec<Part>,
+) -> Result<String, String> {
     if text.contains(MARK) {
         return Err("the private character U+F8FF cannot be sent in a head".into());
     }
     let parts = templates.parse(text.as_bytes())?;
+    for part in &parts {
+        place
+            .check(part)
+            .map_err(|value| format!("{text}: the value {value:?} cannot stand in {}", place.words()))?;
+    }
     Ok(parts
         .into_iter()
         .map(|part| match part {
@@ -85,6 +95,36 @@ fn mark(text: &str, templates: &mut Templates<'_>, holes: &mut Vec<Part>) -> Res
             hole => put_mark(hole, holes),
         })
         .collect())
+}
+
+/// Where in a head a placeholder stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Path,
+    Header,
+}
+
+impl Place {
+    const fn words(self) -> &'static str {
+        match self {
+            Place::Path => "a path: it holds blanks or control characters; percent-encode them in the file",
+            Place::Header => "a header: it holds a line break or NUL",
+        }
+    }
+
+    /// The values of a column must be as right in their place as what the encoder itself checks. `Err`: the first that
+    /// is not.
+    fn check(self, part: &Part) -> Result<(), String> {
+        let Part::Column(rows) = part else { return Ok(()) };
+        let is_wrong = |byte: &u8| match self {
+            Place::Path => *byte <= b' ' || *byte == 0x7F,
+            Place::Header => matches!(byte, b'\r' | b'\n' | 0),
+        };
+        match rows.iter().find(|row| row.iter().any(is_wrong)) {
+            Some(row) => Err(String::from_utf8_lossy(row).into_owned()),
+            None => Ok(()),
+        }
+    }
 }
 
 fn put_mark(hole: Part, holes: &mut Vec<Part>) -> String {
@@ -163,7 +203,11 @@ mod tests {
 
     fn compile(request: plan::Request) -> Result<Traffic, String> {
         let workload = plan::Workload { name: "w".into(), protocol: "h1".into(), requests: vec![request] };
-        super::compile(&workload, "h:1", &|_| Err("no files here".into()))
+        let read = |file: &str| match file {
+            "blank" => Ok(b"a\nb c\n".to_vec()),
+            _ => Err("no files here".to_string()),
+        };
+        super::compile(&workload, "h:1", &read)
     }
 
     /// The bytes of the second request of worker 0, and the body that a server reads in them.
@@ -223,6 +267,7 @@ mod tests {
             (request("GET", "/{rand:2..1}", None), "{rand:1..100}"),
             (request("GET", "/{csv:f:1}", None), "no files here"),
             (request("GET", "/\u{F8FF}", None), "U+F8FF"),
+            (request("GET", "/{csv:blank:1}", None), "percent-encode"),
         ] {
             let error = compile(request).unwrap_err();
             assert!(error.contains("request \"r\"") && error.contains(words), "{error}");

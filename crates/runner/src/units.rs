@@ -86,6 +86,13 @@ pub fn rate(text: &str, warmup_ns: u64, duration_ns: u64) -> Result<Profile, Str
     Ok(Profile::Shaped(segments))
 }
 
+/// How long the stretches of a rate are together, if each of them says.
+#[must_use]
+pub fn rate_length_ns(text: &str) -> Option<u64> {
+    let lengths = text.split(',').map(|part| stretch(part.trim()).ok()?.2);
+    lengths.sum()
+}
+
 fn stretch(text: &str) -> Result<(f64, f64, Option<u64>), String> {
     let wrong = || format!("{text:?} is not a rate; write it like 5k, 1k..5k, or 1k@10s,1k..5k@30s");
     let (rates, length) = text.split_once('@').map_or((text, None), |(r, l)| (r, Some(l)));

@@ -26,6 +26,7 @@ pub(super) fn caveats(result: &LoadResult, record: &TrialRecord) -> Vec<Caveat> 
         unsolicited(result),
         queueing(result),
         generator_late(result),
+        generator_starved(result),
         clumped(result),
         ceiling(result),
         partly_checked(result),
@@ -173,7 +174,12 @@ fn dropped(result: &LoadResult) -> Option<Caveat> {
 }
 
 fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
-    let rate = result.config.rate?;
+    if result.config.model != "open" || result.duration_s <= 0.0 {
+        return None;
+    }
+    // What was scheduled, for the rate may change: over the window it is one number all the same.
+    let scheduled = result.exchanges.scheduled as f64 / result.duration_s;
+    let rate = result.config.rate.unwrap_or(scheduled);
     let got = result.throughput_rps;
     (got < rate * 0.98).then(|| {
         let message = format!(
@@ -223,6 +229,19 @@ fn generator_late(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
+/// A generator that waits for a CPU that others use looks idle, and stamps late.
+fn generator_starved(result: &LoadResult) -> Option<Caveat> {
+    const MOST: f64 = 0.05;
+    let share = result.client.run_delay_s? / result.duration_s / result.client.threads.max(1) as f64;
+    (share > MOST).then(|| {
+        let message = format!(
+            "The generator waited for {} of the time for a CPU that something else used: throughput is a lower bound, and response times include the wait. Give it a CPU of its own (`--cpus`), or a quieter machine.",
+            percent(share)
+        );
+        Caveat::new("generator_starved", Severity::Warning, message, json!({"run_delay_share": share}))
+    })
+}
+
 /// Requests that leave in clumps are another load than evenly or randomly spread ones: the server's queue is longer.
 fn clumped(result: &LoadResult) -> Option<Caveat> {
     const MOST: f64 = 0.25;
@@ -237,7 +256,10 @@ fn clumped(result: &LoadResult) -> Option<Caveat> {
 }
 
 fn ceiling(result: &LoadResult) -> Option<Caveat> {
-    let ceiling = result.ceiling.as_ref()?;
+    let ceiling = result.ceiling.as_ref().filter(|_| result.config.model == "closed")?;
+    if result.throughput_rps == 0.0 {
+        return None;
+    }
     Some(Caveat::new(
         "ceiling",
         Severity::Info,

@@ -534,6 +534,10 @@ fn requests(record: &TrialRecord, config: &Config, window_s: f64) -> Vec<Request
             service_time_us: times(|share| &share.service),
         }
     };
+    // Of very large mixes only the whole is recorded.
+    if record.intervals.iter().all(|i| i.by_request.is_empty()) {
+        return Vec::new();
+    }
     config.requests_mixed.iter().enumerate().map(one).collect()
 }
 

@@ -22,7 +22,13 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
         Command::Report(args) => report::run(&args),
         Command::Subjects(args) => subjects::run(&args),
         Command::Doctor => doctor::run(),
-        Command::ServeNull { port } => {
+        Command::ServeNull { port, while_stdin } => {
+            if while_stdin {
+                std::thread::spawn(|| {
+                    let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+                    std::process::exit(0);
+                });
+            }
             dyno_driver::null::serve(port)?;
             Ok(Exit::Valid)
         }

@@ -116,6 +116,11 @@ fn a_rate_may_ramp_and_a_trace_is_played() {
     let result = load(&place, &[&url, "--trace", "trace"]);
     assert_eq!(result["exchanges"]["scheduled"], 50);
     assert_eq!(result["config"]["arrival"], "trace");
+    let more = load(&place, &[&url, "--trace", "trace", "-n", "500"]);
+    assert_eq!(more["exchanges"]["completed"], 50, "a trace that runs out ends the load");
+    fs::write(place.path().join("one"), "7\n").unwrap();
+    let one = load(&place, &[&url, "--trace", "one"]);
+    assert_eq!(one["exchanges"]["completed"], 1, "what fell due at the very end is sent");
     let gaps = &result["gaps"];
     assert!(gaps["intended_cv"].as_f64().unwrap() < 0.01, "{gaps}");
     assert_eq!(gaps["intended_us"]["count"], 49);

@@ -143,10 +143,11 @@ impl Worker {
             return driver.send(conn, bytes);
         };
         self.sealed.clear();
-        // A session that can no longer encrypt has failed; reading tells how.
         if session.write(bytes, &mut self.sealed).is_ok() {
             self.recorder.current().bytes_sent += self.sealed.len() as u64;
             driver.send(conn, &self.sealed);
+        } else {
+            self.broken.push(conn);
         }
     }
 }

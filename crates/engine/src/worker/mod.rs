@@ -150,6 +150,8 @@ pub struct Worker {
     protocol_errors: BTreeMap<String, u64>,
     unexpected: BTreeMap<String, u64>,
     connection_failures: BTreeMap<String, u64>,
+    /// Connections whose TLS session has failed while sending.
+    broken: Vec<ConnId>,
     /// The head that the server sent last.
     heads: Memo,
     /// Memory in which requests are made, encrypted, and answers decrypted.
@@ -190,6 +192,7 @@ impl Worker {
             protocol_errors: BTreeMap::new(),
             unexpected: BTreeMap::new(),
             connection_failures: BTreeMap::new(),
+            broken: Vec::new(),
             heads: Memo::new(),
             made: Vec::new(),
             sealed: Vec::new(),

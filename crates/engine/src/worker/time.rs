@@ -117,11 +117,13 @@ impl Worker {
             self.check_timeouts(now, driver);
         }
         self.fire_retries(now, driver);
+        self.end_broken(now, driver);
+        // Even if the window is over by now: what fell due in it waits for a slot.
+        if !self.offered && self.stage != Stage::Opening && now >= self.began {
+            self.offered = true;
+            (0..self.config.connections).for_each(|conn| self.refill(conn, now, driver));
+        }
         if self.is_loading() && now >= self.began {
-            if !self.offered {
-                self.offered = true;
-                (0..self.config.connections).for_each(|conn| self.refill(conn, now, driver));
-            }
             self.fire_arrivals(now, driver);
         }
         self.check_finished(now);
@@ -143,6 +145,13 @@ impl Worker {
             } else {
                 self.refill(conn, now, driver);
             }
+        }
+    }
+
+    /// Connections whose session took no more data end here, where nothing else is being done with them.
+    fn end_broken<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+        while let Some(conn) = self.broken.pop() {
+            self.handshake_failed(conn, "the session encrypts no more", now, driver);
         }
     }
 
@@ -216,7 +225,9 @@ impl Worker {
 
     fn check_finished(&mut self, now: Instant) {
         let answered = self.recorder.in_flight() == 0;
-        let asked_for_all = self.config.total.is_some_and(|total| self.begun >= total);
+        // A schedule may end before the number that was asked for.
+        let ran_out = self.has_schedule() && self.config.schedule.peek().is_none();
+        let asked_for_all = self.config.total.is_some_and(|total| ran_out || self.begun >= total);
         match self.stage {
             Stage::Warmup | Stage::Measured if asked_for_all && answered => self.recorder.close_window(now),
             Stage::Drain if answered || now >= self.drain_ends => self.finish(now),

@@ -15,6 +15,8 @@ use crate::cli::{LoadArgs, LoadFormat};
 use crate::exit::Exit;
 use crate::{calibration, terminal};
 
+const ENDING_EARLY: &str = "ending early; the result covers what was measured";
+
 pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     let mut args = args;
     spec::refuse_what_cannot_be(&args)?;
@@ -22,16 +24,19 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     let args = args;
     let spec = spec::spec(&args, &url, &workload)?;
     let config = spec::config(&args, &spec, &url, &workload);
-    dyno_runner::load::preflight(&spec).map_err(|message| anyhow::anyhow!(message))?;
+    outputs::check_files([&args.output, &args.hgrm, &args.hlog])?;
+    dyno_runner::load::preflight(&spec).map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
     let began_unix_s = terminal::unix_seconds();
-    let interrupts = terminal::catch_interrupts("ending early; the result covers what was measured")?;
+    let interrupts = terminal::catch_interrupts(ENDING_EARLY)?;
     let mut watch = watch::Watcher::new(&args, &spec, &config, interrupts)?;
     let record = dyno_runner::load::run(&spec, &mut watch).map_err(|message| anyhow::anyhow!(message))?;
-    watch.end()?;
+    // An output that failed on the way is told at the end: the result is not lost for it.
+    let trouble = watch.end();
     let mut result = analysis::result(&record, config).beside(calibration::ceiling_for(&spec), &record);
     add_unknown_server(&mut result);
     write_result(&args, &result)?;
     write_histograms(&args, &record, began_unix_s)?;
+    trouble?;
     Ok(if result.valid { Exit::Valid } else { Exit::Invalid })
 }
 

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufWriter, Read as _, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -14,6 +14,18 @@ use dyno_archive::Interval;
 use dyno_report::{intervals, openmetrics};
 
 use crate::exit::bad;
+
+/// Opens the files that are written at the end, so that a load is not made for nothing.
+pub fn check_files<'a>(paths: impl IntoIterator<Item = &'a Option<PathBuf>>) -> anyhow::Result<()> {
+    for path in paths.into_iter().flatten() {
+        File::options()
+            .create(true)
+            .append(true)
+            .open(path)
+            .map_err(|error| bad(format!("{} cannot be written: {error}", path.display())))?;
+    }
+    Ok(())
+}
 
 /// Where each interval is written as it ends.
 pub struct Stream(Box<dyn Write>);
@@ -46,6 +58,8 @@ impl Stream {
 pub struct Metrics {
     sums: openmetrics::Sums,
     page: Arc<Mutex<String>>,
+    /// Where the page is.
+    pub url: String,
 }
 
 impl Metrics {
@@ -53,7 +67,8 @@ impl Metrics {
         let listener = TcpListener::bind(addr).map_err(|error| {
             bad(format!("--metrics {addr}: {error}; give another port, or 0 for any free one"))
         })?;
-        eprintln!("metrics at http://{}/metrics", listener.local_addr()?);
+        let url = format!("http://{}/metrics", listener.local_addr()?);
+        eprintln!("metrics at {url}");
         let sums = openmetrics::Sums::new(config);
         let page = Arc::new(Mutex::new(sums.page()));
         let shown = Arc::clone(&page);
@@ -64,7 +79,7 @@ impl Metrics {
                 let _ = answer(stream, &page);
             }
         })?;
-        Ok(Metrics { sums, page })
+        Ok(Metrics { sums, page, url })
     }
 
     pub fn interval(&mut self, interval: &Interval) {

@@ -1,6 +1,6 @@
 //! What is sent: from the URL and its flags, from a mix on the command line, or from another tool's file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Read as _;
 use std::path::Path;
 
@@ -136,6 +136,7 @@ fn guess(text: &str) -> ImportArg {
 fn imported(all: Vec<Imported>, args: &mut LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
     let mut server: Option<Url> = args.url.as_deref().map(Url::parse).transpose().map_err(bad)?;
     let mut requests: Vec<Request> = Vec::new();
+    let mut seen: HashMap<Identity, usize> = HashMap::new();
     for one in all {
         let mut url = Url::parse(&one.url).map_err(|error| bad(format!("{}: {error}", one.place)))?;
         if args.url.is_some() {
@@ -151,7 +152,9 @@ fn imported(all: Vec<Imported>, args: &mut LoadArgs) -> anyhow::Result<(Url, Vec
         adopt(&one, args)?;
         let path = std::mem::take(&mut url.target);
         let made = request(&one.method, &path, one.headers, one.body.map(Body));
-        match requests.iter_mut().find(|r| same(r, &made)) {
+        let next = requests.len();
+        let known = *seen.entry(identity(&made)).or_insert(next);
+        match requests.get_mut(known) {
             Some(known) => known.weight += 1,
             None => requests.push(made),
         }
@@ -161,8 +164,11 @@ fn imported(all: Vec<Imported>, args: &mut LoadArgs) -> anyhow::Result<(Url, Vec
     Ok((server, requests))
 }
 
-fn same(a: &Request, b: &Request) -> bool {
-    (&a.method, &a.path, &a.headers, &a.body) == (&b.method, &b.path, &b.headers, &b.body)
+/// What makes two requests the same.
+type Identity = (String, String, Vec<(String, String)>, Option<Vec<u8>>);
+
+fn identity(r: &Request) -> Identity {
+    (r.method.clone(), r.path.clone(), r.headers.clone(), r.body.as_ref().map(|body| body.0.clone()))
 }
 
 /// What an imported command says about connections holds for the load, unless a flag of ours says otherwise.
@@ -174,10 +180,16 @@ fn adopt(one: &Imported, args: &mut LoadArgs) -> anyhow::Result<()> {
             "resolve" => args.resolve.push(value.clone()),
             "unix-socket" => args.unix_socket = args.unix_socket.take().or(path(value)),
             "cacert" if !args.insecure => args.cacert = args.cacert.take().or(path(value)),
-            "cert" => args.cert = args.cert.take().or(path(value)),
+            "cert" => {
+                args.cert = args.cert.take().or(path(value));
+                // Without a key of its own, curl takes it from the same file.
+                if !one.options.iter().any(|(name, _)| name == "key") {
+                    args.key = args.key.take().or(path(value));
+                }
+            }
             "key" => args.key = args.key.take().or(path(value)),
-            "max-time" => args.timeout = seconds(one, value)?,
-            "connect-timeout" => args.connect_timeout = seconds(one, value)?,
+            "max-time" => args.timeout = args.timeout.or(seconds(one, value)?),
+            "connect-timeout" => args.connect_timeout = args.connect_timeout.or(seconds(one, value)?),
             // Redirects are never followed: an answer of 3xx counts as right unless a status is expected.
             "cacert" | "location" | "http1.1" => {}
             other => {
@@ -191,10 +203,11 @@ fn adopt(one: &Imported, args: &mut LoadArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn seconds(one: &Imported, value: &str) -> anyhow::Result<Ns> {
-    dyno_runner::units::duration(&format!("{value}s"))
-        .map(Ns)
-        .map_err(|error| bad(format!("{}: {error}", one.place)))
+/// A limit in seconds; 0 means none.
+fn seconds(one: &Imported, value: &str) -> anyhow::Result<Option<Ns>> {
+    let ns = dyno_runner::units::duration(&format!("{value}s"));
+    let ns = ns.map_err(|error| bad(format!("{}: {error}", one.place)))?;
+    Ok((ns > 0).then_some(Ns(ns)))
 }
 
 /// Requests of the same name are told apart by a number.

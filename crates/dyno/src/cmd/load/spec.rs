@@ -21,6 +21,13 @@ use crate::exit::bad;
 /// Length of the measured window if nothing says when to end.
 const DEFAULT_DURATION_NS: u64 = 10_000_000_000;
 
+/// Time-outs if nobody says.
+const DEFAULT_TIMEOUT_NS: u64 = 10_000_000_000;
+const DEFAULT_CONNECT_TIMEOUT_NS: u64 = 5_000_000_000;
+
+/// The longest trace, nanoseconds: 30 days, as for every length of a load.
+const LONGEST_TRACE_NS: f64 = 30.0 * 24.0 * 3600e9;
+
 /// Options whose protocols this version cannot load are refused by name, not ignored.
 pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     let protocol = !matches!(args.protocol, ProtocolArg::Auto | ProtocolArg::H1);
@@ -49,21 +56,20 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
         traffic: Arc::new(compiled),
         check_one_in: args.check_one_in,
         policy: Policy {
-            timeout_ns: args.timeout.0,
+            timeout_ns: args.timeout.map_or(DEFAULT_TIMEOUT_NS, |Ns(ns)| ns),
             first_byte_timeout_ns: args.first_byte_timeout.map(|Ns(ns)| ns),
-            connect_timeout_ns: args.connect_timeout.0,
+            connect_timeout_ns: args.connect_timeout.map_or(DEFAULT_CONNECT_TIMEOUT_NS, |Ns(ns)| ns),
             requests_per_connection: args.requests_per_connection,
             ramp_ns: args.ramp_connections.map(|Ns(ns)| ns),
         },
-        tls: (url.scheme == Scheme::Https).then(|| tls(args, url)),
-        // With a second CPU the server need not wait for the one that polls.
-        spin: spin(args).resolve(&arrivals, dyno_observer::host::online_cpus() > 1),
+        tls: (url.scheme == Scheme::Https).then(|| tls(args, url)).transpose()?,
+        spin: spin(args).resolve(&arrivals, leaves_a_cpu(args, &cpus)),
         window: Window {
             warmup_ns: args.warmup.0,
             duration_ns: duration(args, &trace)?,
             interval_ns: args.interval.0,
             // What was sent is waited for as long as it may take, so that the server's count and ours agree.
-            drain_ns: limits::DRAIN_NS.max(args.timeout.0),
+            drain_ns: limits::DRAIN_NS.max(args.timeout.map_or(DEFAULT_TIMEOUT_NS, |Ns(ns)| ns)),
         },
         step: Step { connections, streams: 1, pipeline: args.pipeline, arrivals },
         trace,
@@ -73,6 +79,17 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
         driver: driver_kind(args.driver),
         cpus,
     })
+}
+
+/// Whether the generator's threads can poll without taking the CPU that a server on this machine needs: some CPU that
+/// this process may use stays free.
+fn leaves_a_cpu(args: &LoadArgs, own: &[u32]) -> bool {
+    let allowed = dyno_runner::allowed_cpus();
+    if own.is_empty() {
+        allowed.len() > args.threads as usize
+    } else {
+        allowed.iter().any(|cpu| !own.contains(cpu))
+    }
 }
 
 fn driver_kind(asked: Option<DriverArg>) -> Kind {
@@ -101,7 +118,8 @@ fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
         ArrivalArg::Constant => Gaps::Even,
         ArrivalArg::Poisson => Gaps::Exponential,
     };
-    let duration_ns = args.duration.map_or(DEFAULT_DURATION_NS, |Ns(ns)| ns);
+    let length_ns = units::rate_length_ns(rate).unwrap_or(DEFAULT_DURATION_NS);
+    let duration_ns = args.duration.map_or(length_ns, |Ns(ns)| ns);
     let profile = units::rate(rate, args.warmup.0, duration_ns).map_err(|m| bad(format!("--rate: {m}")))?;
     Ok((profile.arrivals(gaps), Arc::from([])))
 }
@@ -125,29 +143,34 @@ fn trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     }
     seconds.sort_by(f64::total_cmp);
     let first = *seconds.first().ok_or_else(|| bad(format!("{name}: there are no times in it")))?;
+    let last = seconds.last().copied().unwrap_or(first);
+    if (last - first) * 1e9 > LONGEST_TRACE_NS {
+        return Err(bad(format!("{name}: the times span more than 30 days; they are read as seconds")));
+    }
     let times: Arc<[u64]> = seconds.iter().map(|s| ((s - first) * 1e9).round() as u64).collect();
     let sha256 = format!("{:x}", Sha256::digest(&bytes));
     Ok((Arrivals::Trace { file: name, count: times.len() as u64, sha256 }, times))
 }
 
 fn duration(args: &LoadArgs, trace: &[u64]) -> anyhow::Result<Option<u64>> {
+    let stretches = args.rate.as_deref().and_then(units::rate_length_ns);
     match (args.duration, args.requests, trace.last()) {
         (Some(Ns(0)), ..) => Err(bad("a duration of 0 measures nothing")),
         (Some(Ns(ns)), ..) => Ok(Some(ns)),
         (None, Some(_), _) => Ok(None),
         // Until just after its last arrival.
         (None, None, Some(last)) => Ok(Some((last + 1).saturating_sub(args.warmup.0).max(1))),
-        (None, None, None) => Ok(Some(DEFAULT_DURATION_NS)),
+        (None, None, None) => Ok(Some(stretches.unwrap_or(DEFAULT_DURATION_NS))),
     }
 }
 
-fn tls(args: &LoadArgs, url: &Url) -> TlsOptions {
+fn tls(args: &LoadArgs, url: &Url) -> anyhow::Result<TlsOptions> {
     let trust = match &args.cacert {
         _ if args.insecure => Trust::Anybody,
         Some(file) => Trust::File(file.clone()),
         None => Trust::System,
     };
-    TlsOptions {
+    let options = TlsOptions {
         name: url.host.clone(),
         trust,
         identity: args.cert.clone().zip(args.key.clone()),
@@ -156,7 +179,10 @@ fn tls(args: &LoadArgs, url: &Url) -> TlsOptions {
             SwitchArg::Off => SessionResumption::Off,
         },
         alpn: vec!["http/1.1"],
-    }
+    };
+    // Each worker makes its own; made here once, so that a file that is no certificate is found before the load.
+    options.configure().map_err(bad)?;
+    Ok(options)
 }
 
 pub fn config(args: &LoadArgs, spec: &Spec, url: &Url, workload: &Workload) -> Config {

@@ -8,6 +8,9 @@ use dyno_driver::{Endpoint, Peer, Stamps};
 use crate::cli::LoadArgs;
 use crate::exit::bad;
 
+/// What fits into the kernel's address of a Unix socket (unix(7)).
+const UNIX_PATH_BYTES: usize = 107;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     Http,
@@ -43,7 +46,9 @@ pub struct Url {
 
 impl Url {
     pub fn parse(text: &str) -> Result<Url, String> {
-        let (scheme, rest) = match text.split_once("://") {
+        let lower = text.split_once("://").map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest));
+        let lower = lower.as_ref().map(|(scheme, rest)| (scheme.as_str(), *rest));
+        let (scheme, rest) = match lower {
             Some(("http", rest)) => (Scheme::Http, rest),
             Some(("https", rest)) => (Scheme::Https, rest),
             Some((scheme, _)) => {
@@ -51,9 +56,9 @@ impl Url {
             }
             None => (Scheme::Http, text),
         };
+        let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
-        let target = target.split('#').next().unwrap_or_default();
         let target = if target.starts_with('/') { target.to_string() } else { format!("/{target}") };
         let (host, port) = match authority.rsplit_once(':') {
             // In an IPv6 address without a port the last colon is inside the brackets.
@@ -88,10 +93,16 @@ pub fn endpoint(args: &LoadArgs, url: &Url) -> anyhow::Result<Endpoint> {
         Some(path) => Peer::Unix(path.clone()),
         None => Peer::Tcp(resolve(url, &args.resolve)?),
     };
-    if let (Peer::Tcp(addr), Some(source)) = (&peer, args.source.first())
-        && addr.is_ipv4() != source.is_ipv4()
+    if let Peer::Tcp(addr) = &peer
+        && let Some(source) = args.source.iter().find(|source| source.is_ipv4() != addr.is_ipv4())
     {
         return Err(bad(format!("--source {source} cannot reach {addr}: one is IPv4, the other IPv6")));
+    }
+    if let Peer::Unix(path) = &peer
+        && path.as_os_str().len() > UNIX_PATH_BYTES
+    {
+        let path = path.display();
+        return Err(bad(format!("{path}: a path of a Unix socket has at most {UNIX_PATH_BYTES} bytes")));
     }
     Ok(Endpoint { peer, sources: args.source.clone(), stamps: Stamps::None })
 }

@@ -66,7 +66,13 @@ impl Watcher {
         let metrics = args.metrics.map(|addr| Metrics::serve(addr, config)).transpose()?;
         let planned_s = spec.window.duration_ns.map(|d| (d + spec.window.warmup_ns) as f64 / 1e9);
         let screen = match live_view(args) {
-            Some(live) => Screen::Live(Box::new(Show::new(live, spec, config, planned_s))),
+            Some(live) => {
+                let mut show = Show::new(live, spec, config, planned_s);
+                if let Some(metrics) = &metrics {
+                    show.model.subtitle = format!("{} · {}", show.model.subtitle, metrics.url);
+                }
+                Screen::Live(Box::new(show))
+            }
             None => Screen::Lines(Lines::new(planned_s)),
         };
         Ok(Watcher { screen, stream, metrics, interrupts, trouble: None })
@@ -82,7 +88,8 @@ impl Watcher {
 /// The live view, if somebody watches and wants it.
 fn live_view(args: &LoadArgs) -> Option<Live> {
     let watched = std::io::IsTerminal::is_terminal(&std::io::stdout());
-    if args.no_tui || !watched || args.format != LoadFormat::Text {
+    let streams_here = args.stream.as_deref() == Some(std::path::Path::new("-"));
+    if args.no_tui || !watched || streams_here || args.format != LoadFormat::Text {
         return None;
     }
     let palette = match terminal::progress_style() {
@@ -117,7 +124,9 @@ impl Watch for Watcher {
         if let Screen::Live(show) = &mut self.screen {
             show.draw();
             if show.live.asked_to_quit() {
-                // While every key is ours, the terminal sends no signal for Ctrl-C.
+                // While every key was ours, the terminal sent no signal for Ctrl-C. From here on it does.
+                live::give_back();
+                eprintln!("{}", super::ENDING_EARLY);
                 self.interrupts.raise();
             }
         }
