@@ -89,9 +89,10 @@ export default function () { http.get(__ENV.URL); }
 JS
 }
 
-# command_of GENERATOR: sets `command` to its command line for the load.
+# command_of GENERATOR: sets `command` to its command line for the load, and `pin` to what keeps it on CPU 1.
 command_of() {
   local program hostport=${url#*://}
+  pin=(taskset -c 1)
   program=$(program "$1")
   hostport=${hostport%%/*}
   case $1 in
@@ -136,7 +137,8 @@ command_of() {
         dyno-patient)      command+=(--driver uring --spin never) ;;
         dyno-reconnecting) command+=(--driver uring --requests-per-connection 100 --tls-resumption off) ;;
       esac
-      [ "$rate" = 0 ] || command+=(-r "$rate")
+      # On a schedule dyno polls if some CPU stays free for the server, so it is given one instead of being kept to one.
+      [ "$rate" = 0 ] || { command+=(-r "$rate" --cpus 1); pin=(); }
       # HTTP/1.1 for all: h2o would agree on HTTP/2 with whoever offers it.
       case $url in https:*) command+=(-k --protocol h1) ;; esac ;;
   esac
