@@ -234,3 +234,31 @@ fn ten_thousand_connections() {
     null.kill().unwrap();
     null.wait().unwrap();
 }
+
+/// A server that listens and never takes a connection up: its queue fills, and then nothing answers at all. The first few
+/// connect, for the kernel does that; the others must be told from those, and from refusals.
+#[test]
+fn attempts_to_connect_that_nobody_answers_time_out() {
+    for driver in DRIVERS {
+        let place = Place::new();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        shorten_queue(&listener);
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let limits = ["--connect-timeout", "200ms", "--timeout", "400ms", "--first-byte-timeout", "300ms"];
+        let arguments = [&[url.as_str(), "-n", "8", "-c", "8", "--driver", driver][..], &limits[..]].concat();
+        let result = load(&place, &arguments);
+        let of = |outcome: &str| result["outcomes"][outcome].as_u64().unwrap();
+        assert!(of("connect_timeout") > 0 && of("timeout_first_byte") > 0, "{}", result["outcomes"]);
+        assert_eq!(of("connect_timeout") + of("timeout_first_byte"), 8, "{}", result["outcomes"]);
+        assert_eq!(result["exchanges"]["failed"], 8);
+    }
+}
+
+/// Listening again changes the length of the queue of new connections.
+fn shorten_queue(listener: &std::net::TcpListener) {
+    use std::os::fd::AsRawFd as _;
+    // SAFETY: no memory is involved.
+    #[allow(unsafe_code)]
+    let ok = unsafe { libc::listen(listener.as_raw_fd(), 1) };
+    assert_eq!(ok, 0);
+}
