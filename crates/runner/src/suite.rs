@@ -428,7 +428,8 @@ fn check_workloads(raw: Vec<RawWorkload>) -> Result<Vec<Workload>, Mistake> {
 }
 
 /// The workload of a suite that names none: the hello contract's plaintext.
-fn plaintext() -> Workload {
+#[must_use]
+pub fn plaintext() -> Workload {
     let body = Some(Body(b"Hello, World!".to_vec()));
     let request = Request {
         name: "plaintext".into(),

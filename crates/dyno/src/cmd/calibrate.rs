@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use dyno_analysis::load::{self as analysis, Ceiling, Config, LoadResult, Percentiles};
-use dyno_archive::plan::{Arrivals, Body, Expect, Load, Request, Step, Workload};
+use dyno_archive::plan::{Arrivals, Load, Step};
 use dyno_archive::{Interval, Sample};
 use dyno_driver::{Endpoint, Kind, Stamps};
 use dyno_engine::{Policy, Spin, Window, limits};
@@ -16,6 +16,7 @@ use dyno_report::calibration as page;
 use dyno_report::format::micros;
 use dyno_runner::load::{Edge, Reason, Spec, Watch};
 use dyno_runner::run::Interrupts;
+use dyno_runner::suite::plaintext;
 use dyno_runner::traffic;
 
 use crate::calibration::{Kept, Shape, machine};
@@ -198,7 +199,7 @@ impl Bench {
         arrivals: Arrivals,
         spin: Spin,
     ) -> anyhow::Result<Spec> {
-        let traffic = traffic::compile(&workload(), &self.addr.to_string(), &|_| Err("no files".into()));
+        let traffic = traffic::compile(&plaintext(), &self.addr.to_string(), &|_| Err("no files".into()));
         Ok(Spec {
             endpoint: self.addr.into(),
             traffic: Arc::new(traffic.map_err(|message| anyhow::anyhow!(message))?),
@@ -232,7 +233,7 @@ impl Bench {
         let record = dyno_runner::load::run(spec, &mut Quiet(&self.interrupts))
             .map_err(|message| anyhow::anyhow!(message))?;
         anyhow::ensure!(self.interrupts.count() == 0, "interrupted; nothing was kept");
-        Ok(analysis::result(&record, Config::new(&workload(), &load_of(spec), &spec.step, spec.seed)))
+        Ok(analysis::result(&record, Config::new(&plaintext(), &load_of(spec), &spec.step, spec.seed)))
     }
 }
 
@@ -242,20 +243,6 @@ fn difference(
     pick: fn(&Percentiles) -> Option<f64>,
 ) -> Option<f64> {
     Some(pick(ours)? - pick(kernel)?)
-}
-
-fn workload() -> Workload {
-    let body = Some(Body(b"Hello, World!".to_vec()));
-    let request = Request {
-        name: "plaintext".into(),
-        weight: 1,
-        method: "GET".into(),
-        path: "/plaintext".into(),
-        headers: Vec::new(),
-        body: None,
-        expect: Expect { status: Some(200), body, ..Expect::default() },
-    };
-    Workload { name: "plaintext".into(), protocol: "h1".into(), requests: vec![request] }
 }
 
 fn load_of(spec: &Spec) -> Load {
