@@ -72,7 +72,7 @@ impl Worker {
     }
 
     /// In a closed loop a pipeline is filled again only when half of it is free: filling each place as it falls
-    /// free would make a segment of every request, which costs both sides more than the request itself.
+    /// free would make a segment of every request (docs/performance.md).
     fn is_batch_under_way(&self, conn: ConnId) -> bool {
         let in_flight = self.slots[conn as usize].in_flight.len();
         self.config.schedule.is_closed() && in_flight > self.config.pipeline as usize / 2
