@@ -65,6 +65,8 @@ struct Conn {
     connected: bool,
     out: Vec<u8>,
     written: usize,
+    /// A write was told of a reset. The kernel tells one of them only: reading would see a mere end.
+    was_reset: bool,
     /// Is in the list of connections to flush.
     queued: bool,
 }
@@ -118,7 +120,15 @@ impl Epoll {
                 _ => {}
             }
         }
-        Ok(Conn { fd, generation, connected: false, out: Vec::new(), written: 0, queued: false })
+        Ok(Conn {
+            fd,
+            generation,
+            connected: false,
+            out: Vec::new(),
+            written: 0,
+            was_reset: false,
+            queued: false,
+        })
     }
 
     fn try_connect(&mut self, conn: ConnId, generation: u32) {
@@ -159,6 +169,7 @@ impl Epoll {
             };
             if n < 0 {
                 // Full, and EPOLLOUT will tell when it is not; or broken, and reading will tell how.
+                connection.was_reset |= io::Error::last_os_error().raw_os_error() == Some(libc::ECONNRESET);
                 return false;
             }
             connection.written += n as usize;
@@ -204,7 +215,11 @@ impl Epoll {
             return (error.kind() != io::ErrorKind::WouldBlock).then_some(What::Reset);
         }
         self.received = n as usize;
-        Some(if n == 0 { What::Eof } else { What::Received })
+        Some(match n {
+            0 if connection.was_reset => What::Reset,
+            0 => What::Eof,
+            _ => What::Received,
+        })
     }
 
     /// Waits until a socket is ready or until `wait.until`. Returns how long it polled.

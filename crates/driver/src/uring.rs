@@ -61,6 +61,8 @@ struct Conn {
     sending: Vec<u8>,
     sent: usize,
     send_under_way: bool,
+    /// A send was told of a reset. The kernel tells one of them only: receiving would see a mere end.
+    was_reset: bool,
     connecting: bool,
     /// What follows.
     out: Vec<u8>,
@@ -189,6 +191,7 @@ impl Uring {
         connection.send_under_way = false;
         if result < 0 {
             // The receive of the same connection tells what happened to it.
+            connection.was_reset |= result == -libc::ECONNRESET;
             return;
         }
         connection.sent += result as usize;
@@ -211,6 +214,7 @@ impl Uring {
                 }
                 Some(What::Received)
             }
+            0 if self.conns[conn as usize].was_reset => Some(What::Reset),
             0 => Some(What::Eof),
             _ if result == -libc::ENOBUFS => {
                 self.starved.push((conn, self.conns[conn as usize].generation));
@@ -435,6 +439,7 @@ impl Driver for Uring {
         let old = connection.generation;
         connection.generation += 1;
         connection.out.clear();
+        connection.was_reset = false;
         if std::mem::take(&mut connection.send_under_way) {
             let owner = user_data(Kind::Send, old, conn);
             self.orphans.push((owner, std::mem::take(&mut connection.sending)));

@@ -342,6 +342,19 @@ fn a_reset_is_told_from_a_close<A: Arena>() {
     assert_eq!(log.count(0, What::Eof), 0);
 }
 
+/// The kernel tells of a reset once. If a send hears it, the connection was reset all the same.
+fn a_reset_that_a_send_meets_is_still_a_reset<A: Arena>() {
+    let mut log = Log::new(A::driver(Some(Fault::Reset), 1));
+    log.connect(0);
+    log.driver.send(0, &get());
+    log.driver.flush(&mut |_, _| {});
+    // Long enough for the reset to be there before the next request leaves.
+    thread::sleep(std::time::Duration::from_millis(50));
+    log.driver.send(0, &get());
+    log.until("the reset", |log| log.count(0, What::Reset) == 1);
+    assert_eq!(log.count(0, What::Eof), 0);
+}
+
 fn a_megabyte_leaves_whole<A: Arena>() {
     let mut log = Log::new(A::driver(None, 1));
     log.connect(0);
@@ -400,6 +413,7 @@ contract! {
     nobody_listening_is_refused
     a_close_comes_after_the_last_bytes
     a_reset_is_told_from_a_close
+    a_reset_that_a_send_meets_is_still_a_reset
     a_megabyte_leaves_whole
     two_hundred_connections_work_at_once
     segments_are_counted
