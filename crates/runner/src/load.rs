@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use dyno_archive::plan::{Arrivals, Step};
+use dyno_archive::plan::{self, Arrivals, Step};
 use dyno_archive::trial::{Books, ClientUse, Connections};
 use dyno_archive::{Interval, Outcome, Phase, Sample, Times, TrialRecord};
 use dyno_driver::{Endpoint, Epoll, Kind, Peer, Uring, sys};
@@ -44,6 +44,28 @@ pub struct Spec {
     pub driver: Kind,
     /// CPUs of the worker threads; empty: any.
     pub cpus: Vec<u32>,
+}
+
+impl Spec {
+    /// What was asked, in the words of a plan; `spin` as it was asked.
+    #[must_use]
+    pub fn planned(&self, spin: crate::suite::Spin) -> plan::Load {
+        plan::Load {
+            warmup_ns: self.window.warmup_ns,
+            duration_ns: self.window.duration_ns.unwrap_or(0),
+            interval_ns: self.window.interval_ns,
+            timeout_ns: self.policy.timeout_ns,
+            first_byte_timeout_ns: self.policy.first_byte_timeout_ns,
+            connect_timeout_ns: self.policy.connect_timeout_ns,
+            requests_per_connection: self.policy.requests_per_connection,
+            ramp_connections_ns: self.policy.ramp_ns,
+            check_one_in: self.check_one_in,
+            spin: spin.name().into(),
+            threads: self.threads,
+            driver: self.driver.name().into(),
+            steps: vec![self.step.clone()],
+        }
+    }
 }
 
 /// Where a sample lies in the load.

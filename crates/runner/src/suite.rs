@@ -187,7 +187,7 @@ struct RawWorkload {
     requests: Option<Vec<RawRequest>>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawRequest {
     name: Option<String>,
@@ -452,7 +452,20 @@ impl RawWorkload {
             );
             return Err(mistake("protocol", message));
         }
-        let (name, requests) = if self.requests.is_some() { self.mix()? } else { self.single()? };
+        let (name, own, requests) = self.split();
+        let (name, requests) = match requests {
+            Some(_) if own != RawRequest::default() => {
+                return Err(mistake(
+                    "requests",
+                    "a workload has either a `path` with its keys or a mix of `requests` with theirs; give one",
+                ));
+            }
+            Some(requests) => (name.unwrap_or_else(|| "mix".into()), check_mix(requests)?),
+            None => {
+                let request = RawRequest { name, ..own }.check()?;
+                (request.name.clone(), vec![request])
+            }
+        };
         let workload = Workload { name, protocol, requests };
         crate::traffic::compile(&workload, "host", &|file| {
             std::fs::read(file).map_err(|error| error.to_string())
@@ -461,9 +474,10 @@ impl RawWorkload {
         Ok(workload)
     }
 
-    fn single(self) -> Result<(String, Vec<Request>), Mistake> {
-        let request = RawRequest {
-            name: self.name,
+    /// The name, the one request that stands in the workload itself, and the mix.
+    fn split(self) -> (Option<String>, RawRequest, Option<Vec<RawRequest>>) {
+        let own = RawRequest {
+            name: None,
             weight: None,
             method: self.method,
             path: self.path,
@@ -472,36 +486,22 @@ impl RawWorkload {
             body_file: self.body_file,
             expect: self.expect,
         };
-        let request = request.check()?;
-        Ok((request.name.clone(), vec![request]))
+        (self.name, own, self.requests)
     }
+}
 
-    fn mix(self) -> Result<(String, Vec<Request>), Mistake> {
-        let beside = self.path.is_some()
-            || self.method.is_some()
-            || self.body.is_some()
-            || self.body_file.is_some()
-            || self.expect != RawExpect::default()
-            || !self.headers.is_empty();
-        if beside {
-            return Err(mistake(
-                "requests",
-                "a workload has either a `path` with its keys or a mix of `requests` with theirs; give one",
-            ));
-        }
-        let requests = self.requests.unwrap_or_default();
-        let requests = requests.into_iter().map(RawRequest::check).collect::<Result<Vec<_>, _>>()?;
-        if requests.is_empty() {
-            return Err(mistake("requests", "a mix of `requests` has at least one"));
-        }
-        for (i, request) in requests.iter().enumerate() {
-            if requests[..i].iter().any(|r| r.name == request.name) {
-                let message = format!("two requests are called {:?}; give each its `name`", request.name);
-                return Err(mistake("requests", message));
-            }
-        }
-        Ok((self.name.unwrap_or_else(|| "mix".into()), requests))
+fn check_mix(requests: Vec<RawRequest>) -> Result<Vec<Request>, Mistake> {
+    let requests = requests.into_iter().map(RawRequest::check).collect::<Result<Vec<_>, _>>()?;
+    if requests.is_empty() {
+        return Err(mistake("requests", "a mix of `requests` has at least one"));
     }
+    for (i, request) in requests.iter().enumerate() {
+        if requests[..i].iter().any(|r| r.name == request.name) {
+            let message = format!("two requests are called {:?}; give each its `name`", request.name);
+            return Err(mistake("requests", message));
+        }
+    }
+    Ok(requests)
 }
 
 impl RawRequest {
@@ -737,6 +737,10 @@ mod tests {
             ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h9\"", "cannot be loaded"),
             ("subjects = [\"null\"]\n[load]\ndriver = \"kqueue\"", "\"uring\" and \"epoll\""),
             ("subjects = [\"null\"]\n[[backends]]\nname = \"db\"", "cannot be started by this version"),
+            (
+                "subjects = [\"null\"]\n[[workloads]]\nexpect = { status = 201 }\nrequests = [{ path = \"/\" }]",
+                "either a `path` with its keys",
+            ),
             (
                 "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nrequests = []",
                 "either a `path` with its keys",

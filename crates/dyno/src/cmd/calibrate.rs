@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use dyno_analysis::load::{self as analysis, Ceiling, Config, LoadResult, Percentiles};
-use dyno_archive::plan::{Arrivals, Load, Step};
+use dyno_archive::plan::{Arrivals, Step};
 use dyno_archive::{Interval, Sample};
 use dyno_driver::{Endpoint, Kind, Stamps};
 use dyno_engine::{Policy, Spin, Window, limits};
@@ -16,7 +17,7 @@ use dyno_report::calibration as page;
 use dyno_report::format::micros;
 use dyno_runner::load::{Edge, Reason, Spec, Watch};
 use dyno_runner::run::Interrupts;
-use dyno_runner::suite::plaintext;
+use dyno_runner::suite::{self, plaintext};
 use dyno_runner::traffic;
 
 use crate::calibration::{Kept, Shape, machine};
@@ -41,11 +42,22 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let folder = args.cache.clone().unwrap_or_else(super::default_cache_folder);
     let kept = keep(&result).write(&folder)?;
     let text = match args.format {
-        PlanFormat::Text => page::text(&result, &kept.display().to_string(), terminal::style()),
+        PlanFormat::Text => page::text(&result, &where_kept(args, &kept), terminal::style()),
         PlanFormat::Json => serde_json::to_string_pretty(&result)? + "\n",
     };
     super::report::write_out(args.output.as_deref(), &text)?;
     Ok(Exit::Valid)
+}
+
+/// Where the ceilings are, and what makes later loads find them there.
+fn where_kept(args: &CalibrateArgs, kept: &Path) -> String {
+    let found = args.cache.is_none() || std::env::var_os("DYNO_CACHE").map(PathBuf::from) == args.cache;
+    match &args.cache {
+        Some(folder) if !found => {
+            format!("{}; set DYNO_CACHE={} for it to find them there", kept.display(), folder.display())
+        }
+        _ => kept.display().to_string(),
+    }
 }
 
 fn not_measured() -> BTreeMap<String, String> {
@@ -233,7 +245,10 @@ impl Bench {
         let record = dyno_runner::load::run(spec, &mut Quiet(&self.interrupts))
             .map_err(|message| anyhow::anyhow!(message))?;
         anyhow::ensure!(self.interrupts.count() == 0, "interrupted; nothing was kept");
-        Ok(analysis::result(&record, Config::new(&plaintext(), &load_of(spec), &spec.step, spec.seed)))
+        Ok(analysis::result(
+            &record,
+            Config::new(&plaintext(), &spec.planned(suite::Spin::Auto), &spec.step, spec.seed),
+        ))
     }
 }
 
@@ -243,24 +258,6 @@ fn difference(
     pick: fn(&Percentiles) -> Option<f64>,
 ) -> Option<f64> {
     Some(pick(ours)? - pick(kernel)?)
-}
-
-fn load_of(spec: &Spec) -> Load {
-    Load {
-        warmup_ns: spec.window.warmup_ns,
-        duration_ns: spec.window.duration_ns.unwrap_or(0),
-        interval_ns: spec.window.interval_ns,
-        timeout_ns: spec.policy.timeout_ns,
-        first_byte_timeout_ns: None,
-        connect_timeout_ns: spec.policy.connect_timeout_ns,
-        requests_per_connection: None,
-        ramp_connections_ns: None,
-        check_one_in: 1,
-        spin: "auto".into(),
-        threads: 1,
-        driver: spec.driver.name().into(),
-        steps: vec![spec.step.clone()],
-    }
 }
 
 /// A port that was free a moment ago.

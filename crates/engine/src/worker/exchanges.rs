@@ -45,8 +45,7 @@ impl Worker {
             }
         }
         self.last_handed = at;
-        let policy = &self.config.policy;
-        let soonest = policy.timeout_ns.min(policy.first_byte_timeout_ns.unwrap_or(u64::MAX));
+        let soonest = self.config.policy.soonest_answer_timeout_ns();
         self.next_timeout_check = self.next_timeout_check.min(at.after(soonest));
     }
 

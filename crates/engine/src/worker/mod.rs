@@ -67,7 +67,12 @@ pub struct Policy {
 impl Policy {
     /// The shortest of the time-outs.
     fn soonest_timeout_ns(&self) -> u64 {
-        self.timeout_ns.min(self.connect_timeout_ns).min(self.first_byte_timeout_ns.unwrap_or(u64::MAX))
+        self.soonest_answer_timeout_ns().min(self.connect_timeout_ns)
+    }
+
+    /// The shortest of those that count from a hand-over.
+    fn soonest_answer_timeout_ns(&self) -> u64 {
+        self.timeout_ns.min(self.first_byte_timeout_ns.unwrap_or(u64::MAX))
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dyno_analysis::load::Config;
-use dyno_archive::plan::{Arrivals, Gaps, Load, Step, Workload};
+use dyno_archive::plan::{Arrivals, Gaps, Step, Workload};
 use dyno_driver::Kind;
 use dyno_engine::{Policy, Window, limits};
 use dyno_runner::load::Spec;
@@ -51,17 +51,12 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
     let (arrivals, trace) = arrivals(args)?;
     let compiled = traffic::compile(workload, &url.authority(), &read_file).map_err(bad)?;
     let cpus = args.cpus.clone().map_or_else(Vec::new, |cpus| cpus.0);
+    let policy = policy(args);
     Ok(Spec {
         endpoint: target::endpoint(args, url)?,
         traffic: Arc::new(compiled),
         check_one_in: args.check_one_in,
-        policy: Policy {
-            timeout_ns: args.timeout.map_or(DEFAULT_TIMEOUT_NS, |Ns(ns)| ns),
-            first_byte_timeout_ns: args.first_byte_timeout.map(|Ns(ns)| ns),
-            connect_timeout_ns: args.connect_timeout.map_or(DEFAULT_CONNECT_TIMEOUT_NS, |Ns(ns)| ns),
-            requests_per_connection: args.requests_per_connection,
-            ramp_ns: args.ramp_connections.map(|Ns(ns)| ns),
-        },
+        policy,
         tls: (url.scheme == Scheme::Https).then(|| tls(args, url)).transpose()?,
         spin: spin(args).resolve(&arrivals, leaves_a_cpu(args, &cpus)),
         window: Window {
@@ -69,7 +64,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
             duration_ns: duration(args, &trace)?,
             interval_ns: args.interval.0,
             // What was sent is waited for as long as it may take, so that the server's count and ours agree.
-            drain_ns: limits::DRAIN_NS.max(args.timeout.map_or(DEFAULT_TIMEOUT_NS, |Ns(ns)| ns)),
+            drain_ns: limits::DRAIN_NS.max(policy.timeout_ns),
         },
         step: Step { connections, streams: 1, pipeline: args.pipeline, arrivals },
         trace,
@@ -79,6 +74,17 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
         driver: driver_kind(args.driver),
         cpus,
     })
+}
+
+fn policy(args: &LoadArgs) -> Policy {
+    let ns = |limit: Option<Ns>| limit.map(|Ns(ns)| ns);
+    Policy {
+        timeout_ns: ns(args.timeout).unwrap_or(DEFAULT_TIMEOUT_NS),
+        first_byte_timeout_ns: ns(args.first_byte_timeout),
+        connect_timeout_ns: ns(args.connect_timeout).unwrap_or(DEFAULT_CONNECT_TIMEOUT_NS),
+        requests_per_connection: args.requests_per_connection,
+        ramp_ns: ns(args.ramp_connections),
+    }
 }
 
 /// Whether the generator's threads can poll without taking the CPU that a server on this machine needs: some CPU that
@@ -186,21 +192,7 @@ fn tls(args: &LoadArgs, url: &Url) -> anyhow::Result<TlsOptions> {
 }
 
 pub fn config(args: &LoadArgs, spec: &Spec, url: &Url, workload: &Workload) -> Config {
-    let load = Load {
-        warmup_ns: spec.window.warmup_ns,
-        duration_ns: spec.window.duration_ns.unwrap_or(0),
-        interval_ns: spec.window.interval_ns,
-        timeout_ns: spec.policy.timeout_ns,
-        first_byte_timeout_ns: spec.policy.first_byte_timeout_ns,
-        connect_timeout_ns: spec.policy.connect_timeout_ns,
-        requests_per_connection: spec.policy.requests_per_connection,
-        ramp_connections_ns: spec.policy.ramp_ns,
-        check_one_in: spec.check_one_in,
-        spin: spin(args).name().into(),
-        threads: spec.threads,
-        driver: spec.driver.name().into(),
-        steps: vec![spec.step.clone()],
-    };
+    let load = spec.planned(spin(args));
     let asked = Config::new(workload, &load, &spec.step, spec.seed);
     let target = if workload.requests.len() > 1 { "" } else { workload.requests[0].path.as_str() };
     Config {
