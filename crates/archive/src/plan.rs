@@ -269,6 +269,25 @@ pub struct Load {
     pub steps: Vec<Step>,
 }
 
+/// What an HTTP/2 client says of itself at the start of each connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Http2 {
+    /// Each stream's window is 2^this − 1 bytes: how much of an answer a server may send before it is told to go on.
+    /// 10 to 30.
+    pub window_bits: u8,
+    /// The same for a connection's streams together.
+    pub connection_window_bits: u8,
+    /// Bytes of the table in which a server may keep headers of its answers (SETTINGS_HEADER_TABLE_SIZE).
+    pub header_table_size: u32,
+}
+
+impl Default for Http2 {
+    /// Windows as large as h2load's, so that no answer waits for a WINDOW_UPDATE; the table as large as RFC 7541 has it.
+    fn default() -> Self {
+        Http2 { window_bits: 30, connection_window_bits: 30, header_table_size: 4096 }
+    }
+}
+
 // What archives of before these keys did.
 fn one() -> u64 {
     1

@@ -9,6 +9,7 @@
 pub mod driver;
 pub mod expect;
 pub mod limits;
+mod protocol;
 mod recorder;
 pub mod rng;
 pub mod schedule;
@@ -22,6 +23,7 @@ mod worker;
 
 pub use driver::{Completion, ConnId, ConnectError, Driver, What};
 pub use expect::Expect;
+pub use protocol::{Http2, Protocol};
 pub use recorder::Window;
 pub use schedule::Schedule;
 pub use time::Instant;
