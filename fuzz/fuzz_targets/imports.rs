@@ -33,7 +33,7 @@ fuzz_target!(|input: (u8, &str)| {
             body: one.body.map(Body),
             expect: Expect::default(),
         };
-        let workload = Workload { name: "w".into(), protocol: "h1".into(), requests: vec![request] };
+        let workload = Workload { name: "w".into(), protocol: "h1".into(), tls: false, requests: vec![request] };
         if let Ok(traffic) = traffic::compile(&workload, "h", &read) {
             let (mut draws, mut made) = (dyno_engine::Draws::new(1, 0, 1), Vec::new());
             let bytes = traffic.requests()[0].template.bytes(&mut draws, &mut made);

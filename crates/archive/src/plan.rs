@@ -24,6 +24,9 @@ pub struct Plan {
     pub launches: Vec<Launch>,
     /// In the order they will run.
     pub trials: Vec<Trial>,
+    /// Workloads that a subject which takes part will not get: there are no trials of them.
+    #[serde(default)]
+    pub not_served: Vec<NotServed>,
     pub report: ReportOptions,
     pub cost: Option<Cost>,
 }
@@ -117,7 +120,10 @@ pub struct Build {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Workload {
     pub name: String,
+    /// `h1`, `h2`, `h2c` or `h2c-upgrade`; of a load without a suite also `auto`.
     pub protocol: String,
+    /// Over TLS.
+    pub tls: bool,
     /// At least one.
     pub requests: Vec<Request>,
 }
@@ -200,6 +206,8 @@ enum WorkloadOnDisk {
     Mix {
         name: String,
         protocol: String,
+        #[serde(default)]
+        tls: bool,
         requests: Vec<Request>,
     },
     One {
@@ -223,7 +231,9 @@ impl<'de> Deserialize<'de> for Workload {
 impl From<WorkloadOnDisk> for Workload {
     fn from(on_disk: WorkloadOnDisk) -> Workload {
         match on_disk {
-            WorkloadOnDisk::Mix { name, protocol, requests } => Workload { name, protocol, requests },
+            WorkloadOnDisk::Mix { name, protocol, tls, requests } => {
+                Workload { name, protocol, tls, requests }
+            }
             WorkloadOnDisk::One {
                 name,
                 protocol,
@@ -236,7 +246,7 @@ impl From<WorkloadOnDisk> for Workload {
             } => {
                 let expect = Expect { status: expect_status, body: expect_body, ..Expect::default() };
                 let request = Request { name: name.clone(), weight: 1, method, path, headers, body, expect };
-                Workload { name, protocol, requests: vec![request] }
+                Workload { name, protocol, tls: false, requests: vec![request] }
             }
         }
     }
@@ -266,6 +276,10 @@ pub struct Load {
     pub threads: u32,
     /// `uring` or `epoll`.
     pub driver: String,
+    /// For workloads over HTTP/2.
+    #[serde(default)]
+    pub http2: Http2,
+    /// Each differs from all others. Which of them a workload has, the trials say: protocols have streams or pipelines.
     pub steps: Vec<Step>,
 }
 
@@ -371,6 +385,14 @@ pub struct Trial {
     pub step: usize,
 }
 
+/// A workload that a subject does not get, and why, as the second half of a sentence about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotServed {
+    pub subject: usize,
+    pub workload: usize,
+    pub reason: String,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReportOptions {
     /// The subject that others are compared with.
@@ -409,6 +431,7 @@ mod tests {
             ("plaintext", 1, "/plaintext")
         );
         assert_eq!(request.expect.body, Some(Body(b"Hello, World!".to_vec())));
+        assert!(!workload.tls);
         let new = serde_json::to_value(&workload).unwrap();
         assert_eq!(serde_json::from_value::<Workload>(new).unwrap(), workload);
         let old = json!({
@@ -418,6 +441,7 @@ mod tests {
         });
         let load: Load = serde_json::from_value(old).unwrap();
         assert_eq!((load.check_one_in, load.spin.as_str()), (1, "never"));
+        assert_eq!(load.http2, Http2::default());
         assert_eq!(load.steps[0].arrivals.rate(), Some(5.0));
     }
 

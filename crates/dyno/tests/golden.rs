@@ -74,6 +74,7 @@ fn plan() -> Plan {
         workloads: vec![Workload {
             name: "plaintext".into(),
             protocol: "h1".into(),
+            tls: false,
             requests: vec![PlannedRequest {
                 name: "plaintext".into(),
                 weight: 1,
@@ -100,10 +101,12 @@ fn plan() -> Plan {
             spin: "auto".into(),
             threads: 1,
             driver: "uring".into(),
+            http2: plan::Http2::default(),
             steps: vec![step(4), step(16)],
         },
         launches,
         trials,
+        not_served: Vec::new(),
         report: ReportOptions {
             baseline: Some("slow".into()),
             markers: vec![Marker { connections: 8.0, label: "eight".into() }],

@@ -63,6 +63,7 @@ impl Spec {
             spin: spin.name().into(),
             threads: self.threads,
             driver: self.driver.name().into(),
+            http2: plan::Http2::default(),
             steps: vec![self.step.clone()],
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::{Launch, Load, Order, Placement, Plan, Subject, Trial};
+use dyno_archive::plan::{Http2, Launch, Load, Order, Placement, Plan, Subject, Trial};
 use dyno_engine::rng::Rng;
 
 use crate::subject::{self, Definition};
@@ -79,6 +79,7 @@ pub fn resolve(
             .clone()
             .or(suite.load.driver)
             .unwrap_or_else(|| dyno_driver::Kind::best().0.name().into()),
+        http2: Http2::default(),
         steps: suite.load.steps,
     };
     let trials = list_trials(launches.len(), suite.workloads.len(), load.steps.len());
@@ -95,6 +96,7 @@ pub fn resolve(
         load,
         launches,
         trials,
+        not_served: Vec::new(),
         report: suite.report,
         cost: suite.cost,
     };

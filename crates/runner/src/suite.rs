@@ -440,7 +440,7 @@ pub fn plaintext() -> Workload {
         body: None,
         expect: Expect { status: Some(200), body, ..Expect::default() },
     };
-    Workload { name: "plaintext".into(), protocol: "h1".into(), requests: vec![request] }
+    Workload { name: "plaintext".into(), protocol: "h1".into(), tls: false, requests: vec![request] }
 }
 
 impl RawWorkload {
@@ -466,7 +466,7 @@ impl RawWorkload {
                 (request.name.clone(), vec![request])
             }
         };
-        let workload = Workload { name, protocol, requests };
+        let workload = Workload { name, protocol, tls: false, requests };
         crate::traffic::compile(&workload, "host", &|file| {
             std::fs::read(file).map_err(|error| error.to_string())
         })

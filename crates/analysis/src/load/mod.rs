@@ -122,7 +122,7 @@ impl Config {
             expect_body_bytes: first.expect.body.as_ref().map(|body| body.0.len()).filter(|_| !is_mixed),
             seed,
             rate_over_time,
-            tls: false,
+            tls: workload.tls,
             first_byte_timeout_s: load.first_byte_timeout_ns.map(seconds),
             ramp_connections_s: load.ramp_connections_ns.map(seconds),
             spin: load.spin.clone(),

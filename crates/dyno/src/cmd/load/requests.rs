@@ -7,7 +7,7 @@ use std::path::Path;
 use dyno_archive::plan::{Body, Expect, Request, Workload};
 use dyno_runner::import::{self, Imported};
 
-use super::target::Url;
+use super::target::{Scheme, Url};
 use crate::cli::{ImportArg, LoadArgs, Ns};
 use crate::exit::bad;
 
@@ -31,7 +31,8 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
         request.expect = expect.clone();
     }
     name_apart(&mut requests);
-    Ok((url, Workload { name: "load".into(), protocol: "h1".into(), requests }))
+    let tls = url.scheme == Scheme::Https;
+    Ok((url, Workload { name: "load".into(), protocol: "h1".into(), tls, requests }))
 }
 
 /// Reads a file that is named on the command line; `-` is standard input.
