@@ -1,0 +1,186 @@
+//! Writing header blocks.
+
+use super::huffman;
+use super::table::{self, Dynamic, STATIC};
+use alloc::vec::Vec;
+
+/// What a literal field asks of those who read it (RFC 7541 §6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Indexing {
+    /// Insert it into the dynamic table. This is for [`Encoder`] and whoever else keeps track of the peer's table.
+    Incremental,
+    /// Leave the dynamic table as it is.
+    Without,
+    /// As `Without`, and whoever passes the field on must not index it either: for secrets (RFC 7541 §7.1.3).
+    Never,
+}
+
+impl Indexing {
+    /// How the field's first byte begins, and how many bits of it are left for the name's index.
+    fn pattern(self) -> (u8, u8) {
+        match self {
+            Self::Incremental => (0x40, 6),
+            Self::Without => (0x00, 4),
+            Self::Never => (0x10, 4),
+        }
+    }
+}
+
+/// Appends an integer that begins in the low `prefix_bits` (1 to 8) of a byte with `flags` above them (RFC 7541 §5.1).
+pub fn put_int(prefix_bits: u8, flags: u8, value: usize, out: &mut Vec<u8>) {
+    let full = 0xff >> (8 - prefix_bits);
+    if value < usize::from(full) {
+        out.push(flags | value as u8);
+        return;
+    }
+    out.push(flags | full);
+    let mut rest = value - usize::from(full);
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+/// Appends a string, Huffman-coded if that is shorter (RFC 7541 §5.2).
+pub fn put_string(bytes: &[u8], out: &mut Vec<u8>) {
+    let coded = huffman::encoded_len(bytes);
+    if coded < bytes.len() {
+        put_int(7, 0x80, coded, out);
+        huffman::encode(bytes, out);
+    } else {
+        put_int(7, 0, bytes.len(), out);
+        out.extend_from_slice(bytes);
+    }
+}
+
+/// Appends a reference to an entry of the tables (RFC 7541 §6.1).
+pub fn put_indexed(index: usize, out: &mut Vec<u8>) {
+    put_int(7, 0x80, index, out);
+}
+
+/// Appends a size update of the dynamic table, in bytes. It may only begin a block (RFC 7541 §6.3).
+pub fn put_size_update(size: u32, out: &mut Vec<u8>) {
+    put_int(5, 0x20, size as usize, out);
+}
+
+/// Appends a field with no use of the dynamic table: the static entry if there is one, else a literal with the static
+/// entry's name if there is one. A field that is never to be indexed is always a literal (RFC 7541 §6.2.3).
+pub fn put_field(name: &[u8], value: &[u8], indexing: Indexing, out: &mut Vec<u8>) {
+    put_found(static_index(name, value), name, value, indexing, out);
+}
+
+/// The indexes of the static entry with this name and value, and of the first one with this name.
+#[must_use]
+pub fn static_index(name: &[u8], value: &[u8]) -> (Option<usize>, Option<usize>) {
+    let Some(first) = STATIC.iter().position(|entry| entry.0.as_bytes() == name) else { return (None, None) };
+    let full = STATIC[first..]
+        .iter()
+        .take_while(|entry| entry.0.as_bytes() == name)
+        .position(|entry| entry.1.as_bytes() == value);
+    (full.map(|position| first + position + 1), Some(first + 1))
+}
+
+/// Whether the static table has this name with this value.
+#[must_use]
+pub fn is_static(name: &[u8], value: &[u8]) -> bool {
+    static_index(name, value).0.is_some()
+}
+
+fn put_found(
+    (full, named): (Option<usize>, Option<usize>),
+    name: &[u8],
+    value: &[u8],
+    indexing: Indexing,
+    out: &mut Vec<u8>,
+) {
+    if let Some(index) = full
+        && indexing != Indexing::Never
+    {
+        return put_indexed(index, out);
+    }
+    let (flags, prefix_bits) = indexing.pattern();
+    put_int(prefix_bits, flags, named.unwrap_or(0), out);
+    if named.is_none() {
+        put_string(name, out);
+    }
+    put_string(value, out);
+}
+
+/// Writes the header blocks of one direction of a connection, in order, with a dynamic table.
+#[derive(Debug)]
+pub struct Encoder {
+    table: Dynamic,
+    unsaid: Option<Unsaid>,
+}
+
+/// Sizes that the table took since the last block and that the next one must tell (RFC 7541 §4.2).
+#[derive(Clone, Copy, Debug)]
+struct Unsaid {
+    smallest: u32,
+    last: u32,
+}
+
+impl Default for Encoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Encoder {
+    /// Begins with a table of 4096 bytes (RFC 9113 §6.5.2).
+    #[must_use]
+    pub fn new() -> Self {
+        Self { table: Dynamic::new(table::INITIAL_SIZE), unsaid: None }
+    }
+
+    /// Makes the table's size `max_size`, in bytes. It must not exceed the peer's `SETTINGS_HEADER_TABLE_SIZE`.
+    pub fn set_max_size(&mut self, max_size: u32) {
+        let smallest = self.unsaid.map_or(max_size, |unsaid| unsaid.smallest.min(max_size));
+        self.unsaid = Some(Unsaid { smallest, last: max_size });
+        self.table.set_max_size(max_size);
+    }
+
+    /// Appends one whole header block. Every field that fits goes into the table.
+    pub fn encode<'a>(&mut self, fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, out: &mut Vec<u8>) {
+        self.begin(out);
+        for (name, value) in fields {
+            self.put(name, value, Indexing::Incremental, out);
+        }
+    }
+
+    /// Begins a block. Its fields are then [`put`](Self::put) one by one.
+    pub fn begin(&mut self, out: &mut Vec<u8>) {
+        let Some(Unsaid { smallest, last }) = self.unsaid.take() else { return };
+        if smallest < last {
+            put_size_update(smallest, out);
+        }
+        put_size_update(last, out);
+    }
+
+    /// Appends one field.
+    pub fn put(&mut self, name: &[u8], value: &[u8], indexing: Indexing, out: &mut Vec<u8>) {
+        let fits = table::entry_size(name, value) <= self.table.max_size() as usize;
+        // One that does not fit would empty the table for nothing (RFC 7541 §4.4).
+        let indexing = if indexing == Indexing::Incremental && !fits { Indexing::Without } else { indexing };
+        let found @ (full, _) = self.find(name, value);
+        put_found(found, name, value, indexing, out);
+        if full.is_none() && indexing == Indexing::Incremental {
+            self.table.insert(name, value);
+        }
+    }
+
+    /// As [`static_index`], in both tables.
+    fn find(&self, name: &[u8], value: &[u8]) -> (Option<usize>, Option<usize>) {
+        let (full, named) = static_index(name, value);
+        if full.is_some() {
+            return (full, named);
+        }
+        let first = STATIC.len() + 1;
+        let full =
+            self.table.iter().position(|entry| entry == (name, value)).map(|position| first + position);
+        let named = named
+            .or_else(|| self.table.iter().position(|entry| entry.0 == name).map(|position| first + position));
+        (full, named)
+    }
+}

@@ -1,0 +1,189 @@
+//! The fields that indexes stand for (RFC 7541 §2.3).
+
+use super::Error;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// What an entry counts beyond its name and value, in bytes (RFC 7541 §4.1).
+pub const ENTRY_OVERHEAD: usize = 32;
+
+/// Size of the dynamic table before anybody asks for another, in bytes (RFC 9113 §6.5.2).
+pub const INITIAL_SIZE: u32 = 4096;
+
+/// RFC 7541 Appendix A; index 1 comes first. Entries of one name stand together.
+pub static STATIC: [(&str, &str); 61] = [
+    (":authority", ""),
+    (":method", "GET"),
+    (":method", "POST"),
+    (":path", "/"),
+    (":path", "/index.html"),
+    (":scheme", "http"),
+    (":scheme", "https"),
+    (":status", "200"),
+    (":status", "204"),
+    (":status", "206"),
+    (":status", "304"),
+    (":status", "400"),
+    (":status", "404"),
+    (":status", "500"),
+    ("accept-charset", ""),
+    ("accept-encoding", "gzip, deflate"),
+    ("accept-language", ""),
+    ("accept-ranges", ""),
+    ("accept", ""),
+    ("access-control-allow-origin", ""),
+    ("age", ""),
+    ("allow", ""),
+    ("authorization", ""),
+    ("cache-control", ""),
+    ("content-disposition", ""),
+    ("content-encoding", ""),
+    ("content-language", ""),
+    ("content-length", ""),
+    ("content-location", ""),
+    ("content-range", ""),
+    ("content-type", ""),
+    ("cookie", ""),
+    ("date", ""),
+    ("etag", ""),
+    ("expect", ""),
+    ("expires", ""),
+    ("from", ""),
+    ("host", ""),
+    ("if-match", ""),
+    ("if-modified-since", ""),
+    ("if-none-match", ""),
+    ("if-range", ""),
+    ("if-unmodified-since", ""),
+    ("last-modified", ""),
+    ("link", ""),
+    ("location", ""),
+    ("max-forwards", ""),
+    ("proxy-authenticate", ""),
+    ("proxy-authorization", ""),
+    ("range", ""),
+    ("referer", ""),
+    ("refresh", ""),
+    ("retry-after", ""),
+    ("server", ""),
+    ("set-cookie", ""),
+    ("strict-transport-security", ""),
+    ("transfer-encoding", ""),
+    ("user-agent", ""),
+    ("vary", ""),
+    ("via", ""),
+    ("www-authenticate", ""),
+];
+
+/// Size of a field as an entry, whether it is in a table or not (RFC 7541 §4.1).
+#[inline]
+pub fn entry_size(name: &[u8], value: &[u8]) -> usize {
+    name.len() + value.len() + ENTRY_OVERHEAD
+}
+
+/// The last fields of one direction, newest first (RFC 7541 §2.3.2).
+///
+/// All strings lie in one buffer, each entry's name and value together, in the order of their arrival: an insertion
+/// appends, an eviction only forgets. The buffer's front is given up once it is the larger part.
+#[derive(Debug)]
+pub struct Dynamic {
+    /// The newest one comes first.
+    entries: VecDeque<Entry>,
+    bytes: Vec<u8>,
+    /// Bytes that came before `bytes[0]` and are gone.
+    given_up: u64,
+    /// RFC 7541 §4.1, in bytes.
+    size: usize,
+    max_size: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Where its name begins, counted from the first byte that was ever inserted. The value follows the name.
+    start: u64,
+    name_len: u32,
+    value_len: u32,
+}
+
+impl Entry {
+    fn len(&self) -> usize {
+        self.name_len as usize + self.value_len as usize
+    }
+}
+
+impl Dynamic {
+    pub fn new(max_size: u32) -> Self {
+        Self { entries: VecDeque::new(), bytes: Vec::new(), given_up: 0, size: 0, max_size }
+    }
+
+    pub fn max_size(&self) -> u32 {
+        self.max_size
+    }
+
+    /// Evicts what no longer fits (RFC 7541 §4.3).
+    pub fn set_max_size(&mut self, max_size: u32) {
+        self.max_size = max_size;
+        self.evict_above(max_size as usize);
+        self.compact();
+    }
+
+    /// Evicts until the entry fits, which may leave nothing and not even the entry (RFC 7541 §4.4).
+    pub fn insert(&mut self, name: &[u8], value: &[u8]) {
+        let size = entry_size(name, value);
+        let Some(room) = (self.max_size as usize).checked_sub(size) else {
+            self.evict_above(0);
+            self.compact();
+            return;
+        };
+        self.evict_above(room);
+        self.compact();
+        let start = self.given_up + self.bytes.len() as u64;
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(value);
+        // What fits into a table fits into its size, which has 32 bits.
+        self.entries.push_front(Entry { start, name_len: name.len() as u32, value_len: value.len() as u32 });
+        self.size += size;
+    }
+
+    /// The field that `index` stands for, of the static table or of this one (RFC 7541 §2.3.3).
+    #[inline]
+    pub fn look_up(&self, index: usize) -> Result<(&[u8], &[u8]), Error> {
+        let position = index.checked_sub(1).ok_or(Error::IndexZero)?;
+        if let Some((name, value)) = STATIC.get(position) {
+            return Ok((name.as_bytes(), value.as_bytes()));
+        }
+        let entry = self.entries.get(position - STATIC.len()).ok_or(Error::IndexBeyondTables)?;
+        Ok(self.strings(entry))
+    }
+
+    /// The entries from the newest, which has the index after the static table's last, to the oldest.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.entries.iter().map(|entry| self.strings(entry))
+    }
+
+    #[inline]
+    fn strings(&self, entry: &Entry) -> (&[u8], &[u8]) {
+        let start = (entry.start - self.given_up) as usize;
+        self.bytes[start..start + entry.len()].split_at(entry.name_len as usize)
+    }
+
+    fn evict_above(&mut self, size: usize) {
+        while self.size > size
+            && let Some(oldest) = self.entries.pop_back()
+        {
+            self.size -= oldest.len() + ENTRY_OVERHEAD;
+        }
+    }
+
+    /// Gives up the buffer's front where that moves less than it frees: each byte is moved once at most, on average.
+    fn compact(&mut self) {
+        let dead = match self.entries.back() {
+            Some(oldest) => (oldest.start - self.given_up) as usize,
+            None => self.bytes.len(),
+        };
+        if dead > self.bytes.len() / 2 {
+            self.bytes.drain(..dead);
+            self.given_up += dead as u64;
+        }
+    }
+}
