@@ -11,3 +11,4 @@
 extern crate alloc;
 
 pub mod h1;
+pub mod h2;

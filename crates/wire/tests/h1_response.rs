@@ -39,7 +39,7 @@ fn read_with(pieces: &[&[u8]], asked: Asked, close: bool, memo: &mut Memo) -> Ve
                             break;
                         }
                         Event::Informational(head) => seen.push(Seen::Interim(head.status)),
-                        Event::Head(head) => seen.push(Seen::Head(head.status)),
+                        Event::Upgraded(head) | Event::Head(head) => seen.push(Seen::Head(head.status)),
                         Event::Body(data) => match seen.last_mut() {
                             Some(Seen::Body(body)) => body.extend_from_slice(data),
                             _ => seen.push(Seen::Body(data.to_vec())),

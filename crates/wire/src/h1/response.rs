@@ -10,6 +10,8 @@ use alloc::vec::Vec;
 pub enum Asked {
     /// HEAD: the response has no body, whatever its fields say.
     Head,
+    /// It asked to go on in another protocol, which a server may do (RFC 9110 §7.8).
+    Upgrade,
     Other,
 }
 
@@ -39,6 +41,8 @@ pub enum Event<'a> {
     NeedMore,
     /// An interim response; the final one is still to come.
     Informational(Head<'a>),
+    /// The server goes on in the protocol it was asked for: what follows is no HTTP/1.1 any more.
+    Upgraded(Head<'a>),
     Head(Head<'a>),
     Body(&'a [u8]),
     End(End),
@@ -241,7 +245,8 @@ impl Reader {
     fn head_event<'a>(state: &mut State, head: Head<'a>, asked: Asked) -> Result<Event<'a>, Error> {
         let State::Head { informational } = state else { unreachable!("heads are read in the head state") };
         if head.status == 101 {
-            return Err(Error::UnexpectedUpgrade);
+            let was_asked = asked == Asked::Upgrade;
+            return if was_asked { Ok(Event::Upgraded(head)) } else { Err(Error::UnexpectedUpgrade) };
         }
         if head.status < 200 {
             *informational += 1;

@@ -1,0 +1,67 @@
+//! What went over connections, counted.
+
+use super::Code;
+use super::frame::Kind;
+
+/// Counts of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Direction {
+    /// By [`Kind`].
+    pub frames: [u64; Kind::COUNT],
+    /// RST_STREAM frames by [`Code`].
+    pub resets: [u64; Code::COUNT],
+    /// GOAWAY frames by [`Code`].
+    pub go_aways: [u64; Code::COUNT],
+    /// Bytes of header blocks as they were on the wire.
+    pub block_bytes: u64,
+    /// Bytes of the names and values in them.
+    pub field_bytes: u64,
+}
+
+/// Counts of both directions, of one connection or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub received: Direction,
+    pub sent: Direction,
+    /// PINGs that were not answers to ours.
+    pub pings: u64,
+    /// Most streams that were open at once on one connection.
+    pub most_streams: u64,
+}
+
+impl Direction {
+    #[inline]
+    pub const fn count(&mut self, kind: Kind) {
+        self.frames[kind as usize] += 1;
+    }
+
+    #[must_use]
+    pub const fn of(&self, kind: Kind) -> u64 {
+        self.frames[kind as usize]
+    }
+
+    /// What came after `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Direction) -> Direction {
+        Direction {
+            frames: core::array::from_fn(|i| self.frames[i] - earlier.frames[i]),
+            resets: core::array::from_fn(|i| self.resets[i] - earlier.resets[i]),
+            go_aways: core::array::from_fn(|i| self.go_aways[i] - earlier.go_aways[i]),
+            block_bytes: self.block_bytes - earlier.block_bytes,
+            field_bytes: self.field_bytes - earlier.field_bytes,
+        }
+    }
+}
+
+impl Counts {
+    /// What came after `earlier`; the most streams at once are of the whole time.
+    #[must_use]
+    pub fn since(&self, earlier: &Counts) -> Counts {
+        Counts {
+            received: self.received.since(&earlier.received),
+            sent: self.sent.since(&earlier.sent),
+            pings: self.pings - earlier.pings,
+            most_streams: self.most_streams,
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Requests as header blocks, encoded once for many connections.
+//!
+//! HPACK's table belongs to a connection, so what a block may refer to depends on what went before on the same
+//! connection. Requests are therefore compiled in three forms. The fields that all requests of a load share are put into
+//! the peer's table by the first request of a connection, whichever it is, always in the same order; later ones refer to
+//! them. All other fields go as literals that are not indexed, and the table never changes again.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::hpack::encode as hpack;
+use super::hpack::encode::Indexing;
+use super::limits;
+
+/// Length of the static table (RFC 7541 Appendix A): the first entry of the dynamic table has the next index.
+const STATIC_ENTRIES: usize = 61;
+
+/// The form of a header block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The first of a connection: it puts the shared fields into the peer's table.
+    First,
+    /// A later one: it refers to them.
+    Later,
+    /// The peer's table is too small for them: nothing refers to it.
+    Plain,
+}
+
+/// A request's header block, or pieces of one, in each form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    pub first: Box<[u8]>,
+    pub later: Box<[u8]>,
+    pub plain: Box<[u8]>,
+    /// Bytes of the names and values.
+    pub field_bytes: u32,
+}
+
+impl Block {
+    #[inline]
+    #[must_use]
+    pub fn form(&self, form: Form) -> &[u8] {
+        match form {
+            Form::First => &self.first,
+            Form::Later => &self.later,
+            Form::Plain => &self.plain,
+        }
+    }
+}
+
+/// The fields that all requests of a load share.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shared {
+    fields: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Shared {
+    /// Those of `requests` (each a list of fields, names in lower case) that all have, outside the static table, and that
+    /// fit into a table of the usual size.
+    #[must_use]
+    pub fn of(requests: &[Vec<(Vec<u8>, Vec<u8>)>]) -> Shared {
+        let Some((first, others)) = requests.split_first() else { return Shared::default() };
+        let is_alone = |name: &[u8], request: &Vec<(Vec<u8>, Vec<u8>)>| {
+            // Fields of the same name must keep their order, which moving some of them would change.
+            request.iter().filter(|(n, _)| n == name).count() == 1
+        };
+        let mut shared = Shared::default();
+        for field in first {
+            let is_shared = others.iter().all(|other| other.contains(field) && is_alone(&field.0, other));
+            if is_shared
+                && is_alone(&field.0, first)
+                && !hpack::is_static(&field.0, &field.1)
+                && shared.table_bytes() + entry_bytes(field) <= limits::ENCODER_TABLE_BYTES
+            {
+                shared.fields.push(field.clone());
+            }
+        }
+        shared
+    }
+
+    /// The space in the peer's table that they take (RFC 7541 §4.1).
+    #[must_use]
+    pub fn table_bytes(&self) -> u32 {
+        self.fields.iter().map(entry_bytes).sum()
+    }
+
+    /// The index of a shared field, once all are in the table: the one that was put last has the first (§2.3.3).
+    fn index(&self, field: &(Vec<u8>, Vec<u8>)) -> Option<usize> {
+        let at = self.fields.iter().position(|f| f == field)?;
+        Some(STATIC_ENTRIES + self.fields.len() - at)
+    }
+
+    /// Encodes fields, names in lower case, pseudo-header fields first. Shared ones come before the others, in their own
+    /// order, so that all requests fill the table alike.
+    #[must_use]
+    pub fn encode(&self, fields: &[(Vec<u8>, Vec<u8>)]) -> Block {
+        let (mut first, mut later, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+        let is_pseudo = |field: &&(Vec<u8>, Vec<u8>)| field.0.first() == Some(&b':');
+        let is_shared = |field: &&(Vec<u8>, Vec<u8>)| self.fields.contains(field);
+        let of_kind = |pseudo: bool, shared: bool| {
+            // Shared ones in the order of the table, not of the request.
+            let own = fields.iter().filter(move |f| !shared && is_pseudo(f) == pseudo && !is_shared(f));
+            let common =
+                self.fields.iter().filter(move |f| shared && is_pseudo(f) == pseudo && fields.contains(f));
+            own.chain(common)
+        };
+        for field in of_kind(true, true)
+            .chain(of_kind(true, false))
+            .chain(of_kind(false, true))
+            .chain(of_kind(false, false))
+        {
+            let (name, value) = field;
+            hpack::put_field(name, value, Indexing::Without, &mut plain);
+            if let Some(index) = self.index(field) {
+                hpack::put_field(name, value, Indexing::Incremental, &mut first);
+                hpack::put_indexed(index, &mut later);
+            } else {
+                hpack::put_field(name, value, Indexing::Without, &mut first);
+                hpack::put_field(name, value, Indexing::Without, &mut later);
+            }
+        }
+        let field_bytes = fields.iter().map(|(name, value)| (name.len() + value.len()) as u32).sum();
+        Block { first: first.into(), later: later.into(), plain: plain.into(), field_bytes }
+    }
+}
+
+/// The beginning of a literal field that is not indexed, up to its value (RFC 7541 §6.2.2).
+pub fn put_name(name: &[u8], out: &mut Vec<u8>) {
+    // No value of the static table is this one, so the name alone is looked up.
+    let (_, known) = hpack::static_index(name, b"\0");
+    hpack::put_int(4, 0, known.unwrap_or(0), out);
+    if known.is_none() {
+        hpack::put_string(name, out);
+    }
+}
+
+fn entry_bytes(field: &(Vec<u8>, Vec<u8>)) -> u32 {
+    (field.0.len() + field.1.len() + 32) as u32
+}
+
+/// What a connection has put into the peer's table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TableUse {
+    form: Form,
+    shared_bytes: u32,
+    /// The size that the peer counts with.
+    size: u32,
+    /// The smallest and the last size that the peer has allowed since the last block, to be told it (RFC 7541 §4.2).
+    update: Option<(u32, u32)>,
+}
+
+impl TableUse {
+    pub(super) fn new(shared_bytes: u32) -> TableUse {
+        TableUse { form: Form::First, shared_bytes, size: limits::ENCODER_TABLE_BYTES, update: None }
+    }
+
+    pub(super) const fn form(&self) -> Form {
+        self.form
+    }
+
+    /// The peer has announced how large its table may be.
+    pub(super) fn allowed(&mut self, by_peer: u32) {
+        let size = by_peer.min(limits::ENCODER_TABLE_BYTES);
+        let now = self.update.map_or(self.size, |(_, last)| last);
+        if size == now {
+            return;
+        }
+        let smallest = self.update.map_or(size, |(smallest, _)| smallest.min(size));
+        self.update = Some((smallest, size));
+        if smallest < self.shared_bytes {
+            // What was put there is evicted, and a second filling would not be worth its while.
+            self.form = Form::Plain;
+        }
+    }
+
+    /// A block in the present form is about to be sent: what really goes, with the size updates that must begin it.
+    #[inline]
+    pub(super) fn begin<'a>(&mut self, block: &'a [u8], updated: &'a mut Vec<u8>) -> &'a [u8] {
+        if self.form == Form::First {
+            self.form = Form::Later;
+        }
+        let Some((smallest, last)) = self.update.take() else { return block };
+        if smallest < last {
+            hpack::put_size_update(smallest, updated);
+        }
+        hpack::put_size_update(last, updated);
+        self.size = last;
+        updated.extend_from_slice(block);
+        updated
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::hpack::Decoder;
+    use super::*;
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    type List = Vec<(Vec<u8>, Vec<u8>)>;
+
+    fn list(fields: &[(&str, &str)]) -> List {
+        fields.iter().map(|(n, v)| (n.as_bytes().to_vec(), v.as_bytes().to_vec())).collect()
+    }
+
+    fn decode(decoder: &mut Decoder, block: &[u8]) -> List {
+        let mut fields = Vec::new();
+        decoder.decode(block, |n, v| fields.push((n.to_vec(), v.to_vec()))).unwrap();
+        fields
+    }
+
+    fn sorted(mut list: List) -> List {
+        list.sort();
+        list
+    }
+
+    #[test]
+    fn the_only_request_becomes_a_few_bytes() {
+        let request = list(&[
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":authority", "127.0.0.1:8080"),
+            (":path", "/plaintext"),
+            ("user-agent", "dyno"),
+        ]);
+        let shared = Shared::of(core::slice::from_ref(&request));
+        let block = shared.encode(&request);
+        assert_eq!(block.later.len(), 5);
+        let mut decoder = Decoder::new(4096);
+        for bytes in [&block.first, &block.later, &block.later] {
+            assert_eq!(sorted(decode(&mut decoder, bytes)), sorted(request.clone()));
+        }
+        assert_eq!(block.field_bytes, 7 + 3 + 7 + 4 + 10 + 14 + 5 + 10 + 10 + 4);
+    }
+
+    #[test]
+    fn fields_of_one_name_keep_their_order() {
+        let a = list(&[(":path", "/a"), ("cookie", "1"), ("x", "y"), ("cookie", "2")]);
+        let b = list(&[(":path", "/b"), ("cookie", "2"), ("x", "y")]);
+        let shared = Shared::of(&[a.clone(), b]);
+        assert_eq!(shared.fields, list(&[("x", "y")]));
+        let fields = decode(&mut Decoder::new(4096), &shared.encode(&a).first);
+        let cookies: Vec<_> = fields.iter().filter(|(n, _)| n == b"cookie").map(|(_, v)| v[0]).collect();
+        assert_eq!(cookies, b"12");
+    }
+
+    proptest! {
+        /// Whatever mix of requests is sent in whatever order, the peer reads each one's fields, even if it changes the
+        /// size of its table in between.
+        #[test]
+        fn every_request_is_read_as_it_is(
+            requests in proptest::collection::vec(proptest::collection::vec((0u8..4, 0u8..3), 0..5), 1..4),
+            sent in proptest::collection::vec((0usize..4, proptest::option::of(0u32..200)), 1..20),
+        ) {
+            let requests: Vec<List> = requests
+                .into_iter()
+                .map(|fields| {
+                    let mut list = list(&[(":method", "GET"), (":path", "/path")]);
+                    list.extend(fields.into_iter().map(|(n, v)| (vec![b'a' + n], vec![b'0' + v; 20])));
+                    list
+                })
+                .collect();
+            let shared = Shared::of(&requests);
+            let blocks: Vec<Block> = requests.iter().map(|request| shared.encode(request)).collect();
+            let mut table = TableUse::new(shared.table_bytes());
+            let mut decoder = Decoder::new(4096);
+            for (which, size) in sent {
+                let which = which % requests.len();
+                if let Some(size) = size {
+                    decoder.set_limit(size);
+                    table.allowed(size);
+                }
+                let mut updated = Vec::new();
+                let block = table.begin(blocks[which].form(table.form()), &mut updated).to_vec();
+                prop_assert_eq!(sorted(decode(&mut decoder, &block)), sorted(requests[which].clone()));
+            }
+        }
+    }
+}

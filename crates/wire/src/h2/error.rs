@@ -1,0 +1,119 @@
+use thiserror::Error;
+
+use super::Code;
+use super::hpack;
+
+/// How a peer broke HTTP/2, so that the connection is of no more use. Each variant is one kind that reports can count
+/// and name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+pub enum Error {
+    #[error("the connection does not begin with the server's SETTINGS frame (RFC 9113 §3.4)")]
+    NoPreface,
+    #[error("the answer is HTTP/1, not HTTP/2")]
+    SpokeHttp1,
+    #[error("a frame is longer than the announced SETTINGS_MAX_FRAME_SIZE (RFC 9113 §4.2)")]
+    FrameTooLong,
+    #[error("a frame has a length that its type does not allow (RFC 9113 §4.2)")]
+    FrameLength,
+    #[error("a frame is on stream 0 that must not be, or on a stream and must be on stream 0 (RFC 9113 §6)")]
+    WrongStream,
+    #[error("the padding of a frame is as long as the frame or longer (RFC 9113 §6.1)")]
+    Padding,
+    #[error("a frame is on a stream that was never opened (RFC 9113 §5.1)")]
+    IdleStream,
+    #[error("DATA or HEADERS came on a stream that had ended (RFC 9113 §5.1)")]
+    StreamClosed,
+    #[error("the header block is interrupted by another frame (RFC 9113 §6.10)")]
+    InterruptedBlock,
+    #[error("CONTINUATION came without a header block to continue (RFC 9113 §6.10)")]
+    Continuation,
+    #[error("a header block is too large")]
+    BlockTooLarge,
+    #[error("a header block is in too many frames")]
+    TooManyContinuations,
+    #[error("PUSH_PROMISE came although push is disabled (RFC 9113 §8.4)")]
+    Push,
+    #[error("a setting has a value that is not allowed (RFC 9113 §6.5.2)")]
+    SettingValue,
+    #[error("SETTINGS with ACK came that nothing had asked for, or with a payload (RFC 9113 §6.5)")]
+    SettingsAck,
+    #[error("WINDOW_UPDATE by nothing (RFC 9113 §6.9)")]
+    WindowByNothing,
+    #[error("a flow-control window was raised above 2³¹ − 1 (RFC 9113 §6.9.1)")]
+    WindowOverflow,
+    #[error("more DATA came than the flow-control window allowed (RFC 9113 §6.9)")]
+    WindowExceeded,
+    #[error("HPACK: {0}")]
+    Hpack(#[from] hpack::Error),
+}
+
+impl Error {
+    /// What to tell the peer (RFC 9113 §5.4.1).
+    #[must_use]
+    pub const fn code(self) -> Code {
+        match self {
+            Error::FrameTooLong | Error::FrameLength => Code::FrameSizeError,
+            Error::StreamClosed => Code::StreamClosed,
+            Error::WindowOverflow | Error::WindowExceeded => Code::FlowControlError,
+            Error::Hpack(_) => Code::CompressionError,
+            Error::BlockTooLarge | Error::TooManyContinuations => Code::EnhanceYourCalm,
+            Error::NoPreface
+            | Error::SpokeHttp1
+            | Error::WrongStream
+            | Error::Padding
+            | Error::IdleStream
+            | Error::InterruptedBlock
+            | Error::Continuation
+            | Error::Push
+            | Error::SettingValue
+            | Error::SettingsAck
+            | Error::WindowByNothing => Code::ProtocolError,
+        }
+    }
+}
+
+/// How a peer broke one stream; the others go on (RFC 9113 §5.4.2, §8.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+pub enum Malformed {
+    #[error("a response has no :status, or more than one (RFC 9113 §8.3.2)")]
+    Status,
+    #[error(
+        "a response has a pseudo-header field that is not :status, or one after other fields (RFC 9113 §8.3)"
+    )]
+    PseudoField,
+    #[error(
+        "a field name has a character that is not allowed, such as an upper-case letter (RFC 9113 §8.2.1)"
+    )]
+    FieldName,
+    #[error("a field value has a character that is not allowed (RFC 9113 §8.2.1)")]
+    FieldValue,
+    #[error("a field belongs to HTTP/1 connections (RFC 9113 §8.2.2)")]
+    ConnectionField,
+    #[error("Content-Length is not a number, or two of them differ (RFC 9110 §8.6)")]
+    ContentLength,
+    #[error("the body is longer or shorter than Content-Length says (RFC 9113 §8.1.1)")]
+    BodyLength,
+    #[error("an interim (1xx) response ends its stream, or it is 101 (RFC 9113 §8.1, §8.6)")]
+    Informational,
+    #[error("too many interim (1xx) responses")]
+    TooManyInformational,
+    #[error("DATA came before the response's head (RFC 9113 §8.1)")]
+    DataBeforeHead,
+    #[error("trailers do not end their stream, or have a pseudo-header field (RFC 9113 §8.1)")]
+    Trailers,
+    #[error("a stream's flow-control window was raised above 2³¹ − 1, or by nothing (RFC 9113 §6.9)")]
+    Window,
+    #[error("more DATA came than the stream's flow-control window allowed (RFC 9113 §6.9)")]
+    WindowExceeded,
+}
+
+impl Malformed {
+    /// What to tell the peer.
+    #[must_use]
+    pub const fn code(self) -> Code {
+        match self {
+            Malformed::WindowExceeded | Malformed::Window => Code::FlowControlError,
+            _ => Code::ProtocolError,
+        }
+    }
+}

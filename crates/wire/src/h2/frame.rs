@@ -1,0 +1,220 @@
+//! Frames (RFC 9113 §4, §6): their headers, and how to write the small ones.
+
+use alloc::vec::Vec;
+
+use super::Code;
+
+/// What a client's connection begins with (RFC 9113 §3.4).
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Length of a frame's header.
+pub const HEADER_BYTES: usize = 9;
+
+/// Types of frames (RFC 9113 §6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Data,
+    Headers,
+    Priority,
+    RstStream,
+    Settings,
+    PushPromise,
+    Ping,
+    GoAway,
+    WindowUpdate,
+    Continuation,
+    /// Any type that RFC 9113 does not define; such frames are to be ignored (§4.1).
+    Unknown,
+}
+
+impl Kind {
+    /// How many there are, with `Unknown`.
+    pub const COUNT: usize = 11;
+
+    const ALL: [Kind; Kind::COUNT] = [
+        Kind::Data,
+        Kind::Headers,
+        Kind::Priority,
+        Kind::RstStream,
+        Kind::Settings,
+        Kind::PushPromise,
+        Kind::Ping,
+        Kind::GoAway,
+        Kind::WindowUpdate,
+        Kind::Continuation,
+        Kind::Unknown,
+    ];
+
+    #[inline]
+    #[must_use]
+    pub fn from_wire(number: u8) -> Kind {
+        *Kind::ALL.get(usize::from(number)).unwrap_or(&Kind::Unknown)
+    }
+
+    /// The name of RFC 9113 §6.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Data => "DATA",
+            Kind::Headers => "HEADERS",
+            Kind::Priority => "PRIORITY",
+            Kind::RstStream => "RST_STREAM",
+            Kind::Settings => "SETTINGS",
+            Kind::PushPromise => "PUSH_PROMISE",
+            Kind::Ping => "PING",
+            Kind::GoAway => "GOAWAY",
+            Kind::WindowUpdate => "WINDOW_UPDATE",
+            Kind::Continuation => "CONTINUATION",
+            Kind::Unknown => "unknown",
+        }
+    }
+
+    pub fn all() -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter()
+    }
+}
+
+/// Flags of frames (RFC 9113 §6).
+pub mod flag {
+    pub const END_STREAM: u8 = 0x1;
+    /// Of SETTINGS and PING.
+    pub const ACK: u8 = 0x1;
+    pub const END_HEADERS: u8 = 0x4;
+    pub const PADDED: u8 = 0x8;
+    pub const PRIORITY: u8 = 0x20;
+}
+
+/// A frame's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of payload behind it.
+    pub length: u32,
+    pub kind: Kind,
+    pub flags: u8,
+    /// 0: the connection itself.
+    pub stream: u32,
+}
+
+impl Header {
+    #[inline]
+    #[must_use]
+    pub fn parse(bytes: &[u8; HEADER_BYTES]) -> Header {
+        let [a, b, c, kind, flags, s0, s1, s2, s3] = *bytes;
+        Header {
+            length: u32::from_be_bytes([0, a, b, c]),
+            kind: Kind::from_wire(kind),
+            flags,
+            // The first bit is reserved, and to be ignored (§4.1).
+            stream: u32::from_be_bytes([s0 & 0x7F, s1, s2, s3]),
+        }
+    }
+
+    #[inline]
+    #[must_use]
+    pub const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// Writes a frame's header. `kind` must not be `Unknown`.
+#[inline]
+pub fn put_header(kind: Kind, flags: u8, stream: u32, length: usize, out: &mut Vec<u8>) {
+    let [_, a, b, c] = (length as u32).to_be_bytes();
+    let [s0, s1, s2, s3] = stream.to_be_bytes();
+    out.extend_from_slice(&[a, b, c, kind as u8, flags, s0, s1, s2, s3]);
+}
+
+pub fn put_reset(stream: u32, code: Code, out: &mut Vec<u8>) {
+    put_header(Kind::RstStream, 0, stream, 4, out);
+    out.extend_from_slice(&code.number().to_be_bytes());
+}
+
+pub fn put_go_away(last_stream: u32, code: Code, out: &mut Vec<u8>) {
+    put_header(Kind::GoAway, 0, 0, 8, out);
+    out.extend_from_slice(&last_stream.to_be_bytes());
+    out.extend_from_slice(&code.number().to_be_bytes());
+}
+
+pub fn put_window_update(stream: u32, by: u32, out: &mut Vec<u8>) {
+    put_header(Kind::WindowUpdate, 0, stream, 4, out);
+    out.extend_from_slice(&by.to_be_bytes());
+}
+
+/// Writes a header block as HEADERS and as many CONTINUATION frames as it takes (§6.2, §6.10). Returns how many.
+pub fn put_block(stream: u32, block: &[u8], end_stream: bool, most: usize, out: &mut Vec<u8>) -> u64 {
+    let end_stream = if end_stream { flag::END_STREAM } else { 0 };
+    if block.len() <= most {
+        put_header(Kind::Headers, flag::END_HEADERS | end_stream, stream, block.len(), out);
+        out.extend_from_slice(block);
+        return 0;
+    }
+    let (first, rest) = block.split_at(most);
+    put_header(Kind::Headers, end_stream, stream, first.len(), out);
+    out.extend_from_slice(first);
+    let mut chunks = rest.chunks(most).peekable();
+    let mut continuations = 0;
+    while let Some(chunk) = chunks.next() {
+        let flags = if chunks.peek().is_none() { flag::END_HEADERS } else { 0 };
+        put_header(Kind::Continuation, flags, stream, chunk.len(), out);
+        out.extend_from_slice(chunk);
+        continuations += 1;
+    }
+    continuations
+}
+
+/// The part of a payload that padding leaves (§6.1). `None`: the padding is as long as the payload, or longer.
+#[must_use]
+pub fn without_padding(payload: &[u8]) -> Option<&[u8]> {
+    let (&pad, rest) = payload.split_first()?;
+    rest.get(..rest.len().checked_sub(usize::from(pad))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_read_as_they_are_written() {
+        for kind in Kind::all().filter(|kind| *kind != Kind::Unknown) {
+            let mut out = Vec::new();
+            put_header(kind, 0x25, 0x7FFF_FFFF, 0x12_3456, &mut out);
+            let header = Header::parse(out[..].try_into().unwrap());
+            assert_eq!(header, Header { length: 0x12_3456, kind, flags: 0x25, stream: 0x7FFF_FFFF });
+        }
+        assert_eq!(Kind::from_wire(10), Kind::Unknown);
+        assert_eq!(Header::parse(&[0, 0, 0, 0, 0, 0x80, 0, 0, 1]).stream, 1);
+    }
+
+    #[test]
+    fn padding_may_fill_a_payload_but_for_its_length() {
+        assert_eq!(without_padding(&[0, 1, 2]), Some(&[1, 2][..]));
+        assert_eq!(without_padding(&[2, 0, 0]), Some(&[][..]));
+        assert_eq!(without_padding(&[3, 0, 0]), None);
+        assert_eq!(without_padding(&[]), None);
+    }
+
+    #[test]
+    fn long_blocks_are_continued() {
+        let block = [7; 25];
+        let mut out = Vec::new();
+        assert_eq!(put_block(3, &block, true, 10, &mut out), 2);
+        let mut rest = &out[..];
+        let mut seen = Vec::new();
+        let mut read = Vec::new();
+        while let Some((header, payload)) = rest.split_first_chunk() {
+            let header = Header::parse(header);
+            seen.push((header.kind, header.flags, header.length));
+            read.extend_from_slice(&payload[..header.length as usize]);
+            rest = &payload[header.length as usize..];
+        }
+        assert_eq!(read, block);
+        assert_eq!(
+            seen,
+            [
+                (Kind::Headers, flag::END_STREAM, 10),
+                (Kind::Continuation, 0, 10),
+                (Kind::Continuation, flag::END_HEADERS, 5)
+            ]
+        );
+    }
+}

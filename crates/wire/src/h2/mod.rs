@@ -1,0 +1,34 @@
+//! HTTP/2 (RFC 9113) and HPACK (RFC 7541): the client half that the generator drives, and the server half that the null
+//! responder and the simulated servers speak.
+//!
+//! ```text
+//!                         ┌────────────────────────── Client / Server ─────────────────────────┐
+//!   bytes ── next() ──►   frame: header + payload ──► hpack: header blocks ──► streams: events │ ──► Event
+//!   bytes ◄── Io::out     settings, windows, PING, GOAWAY answered on the way                  │
+//!                         └────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! It is our own because a load generator must see what a library hides: where frames and segments end, what each
+//! direction consists of, and when a window holds a request up. What a peer does is an [`Event`](client::Event) or an
+//! [`Error`]; nothing it sends makes us panic.
+
+pub mod client;
+mod code;
+pub mod counts;
+pub mod encode;
+mod error;
+pub mod frame;
+pub mod head;
+pub mod hpack;
+pub mod limits;
+pub mod server;
+pub mod settings;
+mod streams;
+mod window;
+
+pub use client::{Ask, Client, Event, Io};
+pub use code::Code;
+pub use counts::Counts;
+pub use encode::{Block, Form, Shared};
+pub use error::{Error, Malformed};
+pub use streams::Key;

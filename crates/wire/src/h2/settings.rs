@@ -1,0 +1,102 @@
+//! SETTINGS (RFC 9113 §6.5).
+
+use alloc::vec::Vec;
+
+use super::frame::{self, Kind, flag};
+use super::{Error, limits};
+
+const HEADER_TABLE_SIZE: u16 = 1;
+const ENABLE_PUSH: u16 = 2;
+const MAX_CONCURRENT_STREAMS: u16 = 3;
+const INITIAL_WINDOW_SIZE: u16 = 4;
+const MAX_FRAME_SIZE: u16 = 5;
+
+/// The window every stream and connection begins with (RFC 9113 §6.9.2).
+pub const DEFAULT_WINDOW: u32 = 65_535;
+
+/// What a client announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// Bytes of the peer's HPACK table.
+    pub header_table_size: u32,
+    /// Bytes that the peer may send on a stream without a WINDOW_UPDATE, at most 2³¹ − 1.
+    pub stream_window: u32,
+    /// The same for the whole connection, at most 2³¹ − 1.
+    pub connection_window: u32,
+}
+
+impl Default for Own {
+    /// What a peer assumes that is told nothing (§6.5.2).
+    fn default() -> Self {
+        Own { header_table_size: 4096, stream_window: DEFAULT_WINDOW, connection_window: DEFAULT_WINDOW }
+    }
+}
+
+impl Own {
+    /// The payload of the SETTINGS frame. Push is always disabled: nothing would ask for what is pushed.
+    pub fn put_payload(&self, out: &mut Vec<u8>) {
+        let mut put = |id: u16, value: u32| {
+            out.extend_from_slice(&id.to_be_bytes());
+            out.extend_from_slice(&value.to_be_bytes());
+        };
+        put(ENABLE_PUSH, 0);
+        put(INITIAL_WINDOW_SIZE, self.stream_window);
+        if self.header_table_size != Own::default().header_table_size {
+            put(HEADER_TABLE_SIZE, self.header_table_size);
+        }
+    }
+
+    pub fn put_frame(&self, out: &mut Vec<u8>) {
+        let mut payload = Vec::new();
+        self.put_payload(&mut payload);
+        frame::put_header(Kind::Settings, 0, 0, payload.len(), out);
+        out.extend_from_slice(&payload);
+    }
+}
+
+/// What the peer allows. Begins with the values that hold until it says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    pub header_table_size: u32,
+    /// `None`: no limit.
+    pub max_concurrent_streams: Option<u32>,
+    pub initial_window: u32,
+    pub max_frame_size: u32,
+}
+
+impl Default for Peer {
+    fn default() -> Self {
+        Peer {
+            header_table_size: limits::ENCODER_TABLE_BYTES,
+            max_concurrent_streams: None,
+            initial_window: DEFAULT_WINDOW,
+            max_frame_size: 16_384,
+        }
+    }
+}
+
+impl Peer {
+    /// Takes over what a SETTINGS frame says. Later values of the same setting win; unknown ones are ignored (§6.5).
+    pub fn read(&mut self, payload: &[u8]) -> Result<(), Error> {
+        let (entries, []) = payload.as_chunks::<6>() else { return Err(Error::FrameLength) };
+        for [i0, i1, v0, v1, v2, v3] in entries {
+            let value = u32::from_be_bytes([*v0, *v1, *v2, *v3]);
+            match u16::from_be_bytes([*i0, *i1]) {
+                HEADER_TABLE_SIZE => self.header_table_size = value,
+                MAX_CONCURRENT_STREAMS => self.max_concurrent_streams = Some(value),
+                // A server must not enable push for itself, and what it says else means nothing to a client.
+                ENABLE_PUSH if value != 0 => return Err(Error::SettingValue),
+                INITIAL_WINDOW_SIZE if value > i32::MAX as u32 => return Err(Error::WindowOverflow),
+                INITIAL_WINDOW_SIZE => self.initial_window = value,
+                MAX_FRAME_SIZE if !(16_384..=16_777_215).contains(&value) => return Err(Error::SettingValue),
+                MAX_FRAME_SIZE => self.max_frame_size = value,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+pub fn put_ack(out: &mut Vec<u8>) {
+    frame::put_header(Kind::Settings, flag::ACK, 0, 0, out);
+}

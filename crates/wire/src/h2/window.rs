@@ -1,0 +1,108 @@
+//! Flow-control windows (RFC 9113 §5.2, §6.9).
+
+/// The largest window there may be (§6.9.1).
+const MOST: i64 = i32::MAX as i64;
+
+/// What we may still send. A change of SETTINGS can make it negative (§6.9.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendWindow(i64);
+
+impl SendWindow {
+    #[must_use]
+    pub const fn new(size: u32) -> SendWindow {
+        SendWindow(size as i64)
+    }
+
+    /// Bytes that may leave now.
+    #[inline]
+    #[must_use]
+    pub const fn room(self) -> usize {
+        if self.0 > 0 { self.0 as usize } else { 0 }
+    }
+
+    pub const fn take(&mut self, bytes: usize) {
+        self.0 -= bytes as i64;
+    }
+
+    /// A WINDOW_UPDATE, or a change of the initial size. `false`: the window would become too large.
+    #[must_use]
+    pub const fn change(&mut self, by: i64) -> bool {
+        self.0 += by;
+        self.0 <= MOST
+    }
+}
+
+/// What the peer may still send, and what of it is to be given back.
+///
+/// Given back is what has been read once it is half of the window: often enough that the peer is never held up by our
+/// silence, and so seldom that there are at most two WINDOW_UPDATEs for each window's worth of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiveWindow {
+    size: i64,
+    left: i64,
+}
+
+impl ReceiveWindow {
+    /// A window whose peer has been told of `told` bytes and which is to be `size` large.
+    #[must_use]
+    pub const fn new(size: u32, told: u32) -> ReceiveWindow {
+        ReceiveWindow { size: size as i64, left: told as i64 }
+    }
+
+    /// `bytes` came. `false`: more than the peer was told it may send.
+    #[inline]
+    #[must_use]
+    pub const fn take(&mut self, bytes: u32) -> bool {
+        self.left -= bytes as i64;
+        self.left >= 0
+    }
+
+    /// By how much to raise the window now; 0: not yet.
+    #[inline]
+    pub const fn give_back(&mut self) -> u32 {
+        let missing = self.size - self.left;
+        if missing < 1 || missing < self.size / 2 {
+            return 0;
+        }
+        self.left = self.size;
+        missing as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_a_window_is_given_back_at_once() {
+        let mut window = ReceiveWindow::new(1000, 1000);
+        assert!(window.take(499));
+        assert_eq!(window.give_back(), 0);
+        assert!(window.take(1));
+        assert_eq!(window.give_back(), 500);
+        assert!(window.take(1000));
+        assert!(!window.take(1));
+    }
+
+    #[test]
+    fn a_window_that_cannot_be_shrunk_is_not_refilled_above_its_size() {
+        // Every connection begins with 65,535 (§6.9.2).
+        let mut window = ReceiveWindow::new(1023, 65_535);
+        assert!(window.take(64_512));
+        assert_eq!(window.give_back(), 0);
+        assert!(window.take(600));
+        assert_eq!(window.give_back(), 600);
+    }
+
+    #[test]
+    fn a_send_window_may_be_negative_and_not_too_large() {
+        let mut window = SendWindow::new(10);
+        window.take(10);
+        assert!(window.change(-5));
+        assert_eq!(window.room(), 0);
+        assert!(window.change(6));
+        assert_eq!(window.room(), 1);
+        assert!(window.change(MOST - 1));
+        assert!(!window.change(1));
+    }
+}
