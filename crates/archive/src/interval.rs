@@ -97,6 +97,9 @@ pub struct Interval {
     pub times: ExchangeTimes,
     pub connect: Times,
     pub tls_handshake: Times,
+    /// How long flow-control windows of HTTP/2 held a request's body up; one for each time that they did.
+    #[serde(default)]
+    pub window_stall: Times,
     /// How long the generator was busy in each of its turns.
     pub loop_lag: Times,
     /// How much later than asked each timed sleep ended.
@@ -142,6 +145,7 @@ impl Interval {
             times: ExchangeTimes::default(),
             connect: Times::new(),
             tls_handshake: Times::new(),
+            window_stall: Times::new(),
             loop_lag: Times::new(),
             wake_lag: Times::new(),
             intended_gap: Times::new(),
@@ -183,6 +187,7 @@ impl Interval {
         self.times.add(&other.times);
         self.connect.add(&other.connect);
         self.tls_handshake.add(&other.tls_handshake);
+        self.window_stall.add(&other.window_stall);
         self.loop_lag.add(&other.loop_lag);
         self.wake_lag.add(&other.wake_lag);
         self.intended_gap.add(&other.intended_gap);

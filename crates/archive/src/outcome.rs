@@ -58,6 +58,10 @@ outcomes! {
     ClosedEarly = "closed_early",
     /// The answer broke the protocol.
     ProtocolError = "protocol_error",
+    /// The server ended this request's stream with RST_STREAM; the connection went on.
+    StreamReset = "stream_reset",
+    /// The server refused to deal with the request, on every try.
+    StreamRefused = "stream_refused",
     /// We closed the connection because an exchange before it on the same connection failed.
     Cancelled = "cancelled",
 }

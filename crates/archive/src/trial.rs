@@ -90,6 +90,91 @@ impl TlsUse {
     }
 }
 
+/// What HTTP/2 connections consisted of. Counts of frames and bytes are of the measured window, those of connections and
+/// streams of the whole trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Http2Use {
+    /// Connections that came to speak HTTP/2.
+    pub connections: u64,
+    /// Connections that were to speak it over TLS, and on which ALPN chose something else.
+    pub fallen_back: u64,
+    /// Requests to upgrade that the server answered without doing so.
+    pub upgrades_declined: u64,
+    /// Streams per connection that were asked for.
+    pub streams_asked: u32,
+    /// The fewest that a server announced to allow (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: any number.
+    pub streams_granted: Option<u32>,
+    /// Most that were open at once on one connection.
+    pub streams_most: u64,
+    pub received: Http2Direction,
+    pub sent: Http2Direction,
+    /// PINGs of servers.
+    pub pings: u64,
+    /// Times at which something was received.
+    pub receives: u64,
+    /// Complete responses.
+    pub responses: u64,
+    /// TLS records with data in them; 0 without TLS.
+    pub tls_records: u64,
+    /// Requests that were sent again because the server had said that it did not deal with them.
+    pub retried: u64,
+}
+
+/// One direction of HTTP/2 connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Http2Direction {
+    /// Frames by the name of their type; those of which there were none are left out.
+    pub frames: BTreeMap<String, u64>,
+    /// RST_STREAM frames by the name of their code.
+    pub resets: BTreeMap<String, u64>,
+    /// GOAWAY frames by the name of their code.
+    pub go_aways: BTreeMap<String, u64>,
+    /// Bytes of header blocks on the wire.
+    pub block_bytes: u64,
+    /// Bytes of the names and values in them.
+    pub field_bytes: u64,
+}
+
+impl Http2Use {
+    pub fn add(&mut self, other: &Http2Use) {
+        self.connections += other.connections;
+        self.fallen_back += other.fallen_back;
+        self.upgrades_declined += other.upgrades_declined;
+        self.streams_asked = self.streams_asked.max(other.streams_asked);
+        self.streams_granted = match (self.streams_granted, other.streams_granted) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        self.streams_most = self.streams_most.max(other.streams_most);
+        self.received.add(&other.received);
+        self.sent.add(&other.sent);
+        self.pings += other.pings;
+        self.receives += other.receives;
+        self.responses += other.responses;
+        self.tls_records += other.tls_records;
+        self.retried += other.retried;
+    }
+}
+
+impl Http2Direction {
+    fn add(&mut self, other: &Http2Direction) {
+        let add = |to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>| {
+            from.iter().for_each(|(name, n)| *to.entry(name.clone()).or_default() += n);
+        };
+        add(&mut self.frames, &other.frames);
+        add(&mut self.resets, &other.resets);
+        add(&mut self.go_aways, &other.go_aways);
+        self.block_bytes += other.block_bytes;
+        self.field_bytes += other.field_bytes;
+    }
+
+    /// How many frames there were in all.
+    #[must_use]
+    pub fn all_frames(&self) -> u64 {
+        self.frames.values().sum()
+    }
+}
+
 /// Sums of `TCP_INFO` counters over the generator's connections within the measured window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpCounters {
@@ -167,6 +252,9 @@ pub struct TrialRecord {
     /// `None` without TLS.
     #[serde(default)]
     pub tls: Option<TlsUse>,
+    /// `None` unless HTTP/2 was asked for, or spoken.
+    #[serde(default)]
+    pub http2: Option<Http2Use>,
     /// How answers failed the expectations that are checked in full, with counts.
     #[serde(default)]
     pub unexpected: BTreeMap<String, u64>,

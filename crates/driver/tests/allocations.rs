@@ -12,7 +12,8 @@ use dyno_engine::expect::Expect;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::{Part, Template};
 use dyno_engine::{
-    Config, Draws, Driver, Policy, Request, Schedule, Spin, Stop, Traffic, Window, Worker, limits,
+    Config, Draws, Driver, Http2, Policy, Protocol, Request, Schedule, Spin, Stop, Traffic, Window, Worker,
+    limits,
 };
 use dyno_wire::h1::response::Asked;
 
@@ -55,10 +56,19 @@ fn config(total: u64, pipeline: u32, template: Template, arrivals: &Arrivals) ->
     Config {
         worker: 0,
         connections: 32,
+        protocol: Protocol::H1,
+        http2: Http2::default(),
         pipeline,
+        streams: 1,
         schedule: Schedule::new(arrivals, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
         total: Some(total),
-        traffic: Arc::new(Traffic::one(Request { template, asked: Asked::Other, expect })),
+        traffic: Arc::new(Traffic::one(Request {
+            template,
+            upgrade: None,
+            stream: None,
+            asked: Asked::Other,
+            expect,
+        })),
         draws: Draws::new(1, 0, 1),
         check_one_in: 1,
         policy: Policy {

@@ -138,13 +138,10 @@ pub struct LoadArgs {
     /// Load before the measured window.
     #[arg(short, long, default_value = "0", value_parser = span, help_heading = "Load")]
     pub warmup: Ns,
-    /// Streams per connection (HTTP/2).
-    #[arg(short = 'm', long, hide = true)]
-    pub streams: Option<u32>,
-    /// Requests in flight per connection, without waiting for answers.
+    /// Requests in flight per connection of HTTP/1.1, without waiting for answers.
     #[arg(short, long, default_value_t = 1, help_heading = "Load")]
     pub pipeline: u32,
-    /// Protocol.
+    /// What to speak: over TLS auto takes what ALPN settles on, HTTP/2 first; on http:// it is h1.
     #[arg(long, value_enum, default_value = "auto", help_heading = "Load")]
     pub protocol: ProtocolArg,
     /// Decides random arrivals, mixes and placeholders.
@@ -207,6 +204,19 @@ pub struct LoadArgs {
     /// Of how many answers one is checked for headers, SHA-256, text and JSON; 1: every one, 0: only before the load.
     #[arg(long, value_name = "N", default_value_t = dyno_runner::suite::CHECK_ONE_IN, help_heading = "Expected answers")]
     pub check_one_in: u64,
+
+    /// Streams open at once per connection; fewer where the server allows no more.
+    #[arg(short = 'm', long, value_name = "N", default_value_t = 1, help_heading = "HTTP/2")]
+    pub streams: u32,
+    /// Bytes that the server may send on a stream before it must wait for us: 2^N − 1.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u8).range(1..=31), help_heading = "HTTP/2")]
+    pub window_bits: u8,
+    /// The same for a whole connection. No server can be told fewer than 2^16 − 1; below that it is told late of more.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u8).range(1..=31), help_heading = "HTTP/2")]
+    pub connection_window_bits: u8,
+    /// Bytes of the table with which the server may compress its header fields; 0: it has none.
+    #[arg(long, value_name = "BYTES", default_value_t = 4096, help_heading = "HTTP/2")]
+    pub header_table_size: u32,
 
     /// Close a connection after so many requests; 1 means no keep-alive.
     #[arg(long, value_name = "N", value_parser = count, help_heading = "Connections")]
@@ -353,9 +363,13 @@ pub enum SpinArg {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProtocolArg {
     Auto,
+    /// HTTP/1.1, plain or over TLS.
     H1,
+    /// HTTP/2 over TLS, by ALPN.
     H2,
+    /// HTTP/2 on a plain connection, by prior knowledge.
     H2c,
+    /// HTTP/2 on a plain connection, by an Upgrade from HTTP/1.1.
     #[value(name = "h2c-upgrade")]
     H2cUpgrade,
 }

@@ -18,7 +18,7 @@ use dyno_archive::trial::{CheckResult, ClientUse};
 use dyno_archive::{Facts, Phase, RunDir, TrialRecord};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Queue, Service, World};
-use dyno_engine::{Config, Draws, Expect, Policy, Request, Schedule, Spin, Traffic, Window};
+use dyno_engine::{Config, Draws, Expect, Http2, Policy, Protocol, Request, Schedule, Spin, Traffic, Window};
 use dyno_report::Format;
 use dyno_wire::h1::response::Asked;
 
@@ -143,7 +143,10 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
     let bytes = &b"GET /plaintext HTTP/1.1\r\nHost: sim\r\n\r\n"[..];
     let config = Config {
         connections: step.connections,
+        protocol: Protocol::H1,
+        http2: Http2::default(),
         pipeline: step.pipeline,
+        streams: step.streams,
         worker: 0,
         schedule: Schedule::new(&step.arrivals, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
         total: None,
@@ -196,6 +199,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
         unanswered: report.unanswered,
         protocol_errors: report.protocol_errors,
         tls: report.tls,
+        http2: report.http2,
         unexpected: report.unexpected,
         connection_failures: report.connection_failures,
         samples: [0, 100, 600, 1100].map(|ms| sample(ms, busy)).into(),

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use dyno_archive::Outcome;
-use dyno_wire::h1::response::Head;
 use memchr::memmem;
 use sha2::{Digest as _, Sha256};
 
@@ -57,12 +56,20 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The head has arrived. `in_full`: everything is to be checked.
+    /// The head has arrived. `in_full`: everything is to be checked, its fields too.
     #[inline]
-    pub(crate) fn see_head(&mut self, head: &Head<'_>, expect: &Expect, in_full: bool) {
-        *self = Answer { status: head.status, ..Answer::default() };
+    pub(crate) fn see_head<'a, F>(
+        &mut self,
+        status: u16,
+        fields: impl Fn() -> F,
+        expect: &Expect,
+        in_full: bool,
+    ) where
+        F: Iterator<Item = (&'a [u8], &'a [u8])>,
+    {
+        *self = Answer { status, ..Answer::default() };
         if in_full {
-            self.header_fault = header_fault(head, &expect.deep);
+            self.header_fault = header_fault(fields, &expect.deep);
             self.kept = expect.deep.wants_body().then(Vec::new);
         }
     }
@@ -113,9 +120,12 @@ impl Answer {
     }
 }
 
-fn header_fault(head: &Head<'_>, deep: &Deep) -> Option<String> {
+fn header_fault<'a, F>(fields: impl Fn() -> F, deep: &Deep) -> Option<String>
+where
+    F: Iterator<Item = (&'a [u8], &'a [u8])>,
+{
     deep.headers.iter().find_map(|(name, wanted)| {
-        let mut seen = head.fields().filter(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())).peekable();
+        let mut seen = fields().filter(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())).peekable();
         match wanted {
             _ if seen.peek().is_none() => Some(format!("no header {name}")),
             Some(wanted) if !seen.any(|(_, value)| value == wanted.as_bytes()) => {
@@ -162,10 +172,12 @@ mod tests {
             let (used, event) = reader.next(rest, Asked::Other).unwrap();
             rest = &rest[used..];
             match event {
-                Event::Head(head) => answer.see_head(&head, expect, true),
+                Event::Head(head) => answer.see_head(head.status, || head.fields(), expect, true),
                 Event::Body(data) => answer.see_body(data, expect),
                 Event::End(_) => return answer.judge(expect),
-                Event::NeedMore | Event::Informational(_) => panic!("the answer is whole"),
+                Event::NeedMore | Event::Informational(_) | Event::Upgraded(_) => {
+                    panic!("the answer is whole")
+                }
             }
         }
     }

@@ -30,4 +30,4 @@ pub use time::Instant;
 pub use tls::Tls;
 pub use traffic::{Draws, Request, Traffic};
 pub use turn::{Stop, run};
-pub use worker::{Config, Policy, Report, Spin, Worker};
+pub use worker::{Config, Policy, Report, Spin, Worker, upgrade_settings};

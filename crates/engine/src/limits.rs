@@ -15,6 +15,10 @@ pub const BACKOFF_MAX_NS: u64 = 1_000_000_000;
 /// How long a worker sleeps at most while its first connections are made, so that it hears of being called off.
 pub const OPENING_GLANCE_NS: u64 = 50_000_000;
 
+/// How often a request is sent again that a server would not deal with (REFUSED_STREAM, or above the last stream of a
+/// GOAWAY). One more refusal is its outcome.
+pub const RETRIES: u8 = 8;
+
 /// Completions that are handled before queued requests go to the kernel: more would save system calls, and make the
 /// first request of a turn wait for the last.
 pub const COMPLETIONS_PER_FLUSH: usize = 16;

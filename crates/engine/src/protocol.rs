@@ -39,6 +39,12 @@ impl Protocol {
         Protocol::ALL.into_iter().find(|protocol| protocol.name() == name)
     }
 
+    /// Whether some connection may come to speak HTTP/2.
+    #[must_use]
+    pub const fn may_be_h2(self) -> bool {
+        !matches!(self, Protocol::H1)
+    }
+
     /// Whether every connection that comes to be speaks HTTP/2.
     #[must_use]
     pub const fn is_h2(self) -> bool {

@@ -29,6 +29,7 @@ pub(crate) struct Filling {
     first_byte: Recording,
     pub(crate) connect: Recording,
     pub(crate) tls_handshake: Recording,
+    pub(crate) window_stall: Recording,
     pub(crate) loop_lag: Recording,
     pub(crate) wake_lag: Recording,
     intended_gap: Recording,
@@ -64,6 +65,7 @@ impl Filling {
         };
         interval.connect = self.connect.seal();
         interval.tls_handshake = self.tls_handshake.seal();
+        interval.window_stall = self.window_stall.seal();
         interval.loop_lag = self.loop_lag.seal();
         interval.wake_lag = self.wake_lag.seal();
         interval.intended_gap = self.intended_gap.seal();

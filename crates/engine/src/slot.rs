@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use dyno_archive::trial::TcpCounters;
 use dyno_wire::h1::response::Reader;
+use dyno_wire::h2::{Client, Key};
 
 use crate::Instant;
 use crate::expect::Answer;
@@ -21,6 +22,8 @@ pub(crate) struct Exchange {
     pub(crate) request: u16,
     /// Its answer is checked in full.
     pub(crate) in_full: bool,
+    /// How often it has been asked for again because a server would not deal with it.
+    pub(crate) retries: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,19 +37,28 @@ pub(crate) enum State {
         since: Instant,
         connecting_since: Instant,
     },
+    /// HTTP/2 has begun, and the server's settings have not come.
+    Greeting {
+        connecting_since: Instant,
+    },
     Up,
+}
+
+impl State {
+    /// Whether a connection is under way that cannot carry requests yet.
+    pub(crate) const fn is_opening(self) -> bool {
+        matches!(self, State::Connecting { .. } | State::Securing { .. } | State::Greeting { .. })
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) state: State,
-    pub(crate) reader: Reader,
     /// `None` on a plain connection.
     pub(crate) tls: Option<Box<Session>>,
-    /// Oldest first; answers come in this order.
-    pub(crate) in_flight: VecDeque<Exchange>,
-    /// How many at the back of `in_flight` have not been handed to the kernel.
-    pub(crate) unsent: usize,
+    pub(crate) talk: Talk,
+    /// Exchanges that were given to this slot while its connection could not take them, oldest first.
+    pub(crate) assigned: VecDeque<Exchange>,
     /// Requests given to the present connection.
     pub(crate) served: u64,
     /// Connection failures in a row.
@@ -55,46 +67,157 @@ pub(crate) struct Slot {
     pub(crate) idle: bool,
     /// Waits in the worker's list of retries.
     pub(crate) backing_off: bool,
-    pub(crate) answer: Answer,
     /// The connection's counters when the measured window began, or zero if it was opened later.
     pub(crate) tcp_base: TcpCounters,
+}
+
+/// What is spoken on a connection.
+#[derive(Debug)]
+pub(crate) enum Talk {
+    H1(H1),
+    H2(Box<H2>),
+}
+
+/// HTTP/1.1: answers come in the order of the requests.
+#[derive(Debug)]
+pub(crate) struct H1 {
+    pub(crate) reader: Reader,
+    /// Oldest first.
+    pub(crate) in_flight: VecDeque<Exchange>,
+    /// How many at the back of `in_flight` have not been handed to the kernel.
+    pub(crate) unsent: usize,
+    pub(crate) answer: Answer,
+    pub(crate) upgrade: Upgrade,
+}
+
+/// Whether an HTTP/1.1 connection is to become one of HTTP/2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Upgrade {
+    No,
+    /// The first request will ask for it.
+    Wanted,
+    /// The first request has asked for it.
+    Asked,
+}
+
+/// HTTP/2: each exchange is a stream.
+#[derive(Debug)]
+pub(crate) struct H2 {
+    pub(crate) client: Client<Stream>,
+    /// Streams whose requests have not been handed to the kernel.
+    pub(crate) unsent: Vec<Key>,
+    /// When anything last came.
+    pub(crate) received: Instant,
+}
+
+/// What is known of one stream.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) exchange: Exchange,
+    pub(crate) answer: Answer,
+    /// Since when windows have held its request up; `NEVER`: they do not.
+    pub(crate) blocked_since: Instant,
+}
+
+impl H1 {
+    fn new() -> H1 {
+        H1 {
+            reader: Reader::new(),
+            in_flight: VecDeque::new(),
+            unsent: 0,
+            answer: Answer::default(),
+            upgrade: Upgrade::No,
+        }
+    }
+
+    /// Ready for a new connection; memory is kept.
+    pub(crate) fn renew(&mut self, upgrade: Upgrade) {
+        self.reader = Reader::new();
+        self.in_flight.clear();
+        self.unsent = 0;
+        self.answer = Answer::default();
+        self.upgrade = upgrade;
+    }
 }
 
 impl Slot {
     pub(crate) fn new() -> Self {
         Slot {
             state: State::Down,
-            reader: Reader::new(),
             tls: None,
-            in_flight: VecDeque::new(),
-            unsent: 0,
+            talk: Talk::H1(H1::new()),
+            assigned: VecDeque::new(),
             served: 0,
             failures: 0,
             idle: false,
             backing_off: false,
-            answer: Answer::default(),
             tcp_base: TcpCounters::default(),
         }
     }
 
-    /// Stamps what has just been handed to the kernel. Returns the exchanges concerned.
-    pub(crate) fn handed(&mut self, at: Instant) -> impl Iterator<Item = &Exchange> {
-        let first = self.in_flight.len() - self.unsent;
-        for exchange in self.in_flight.range_mut(first..) {
-            // The bytes left no earlier than this instant; what the kernel does with them is service time.
-            exchange.sent = at;
+    /// Exchanges on the connection.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> usize {
+        match &self.talk {
+            Talk::H1(h1) => h1.in_flight.len(),
+            Talk::H2(h2) => h2.client.open(),
         }
-        self.unsent = 0;
-        self.in_flight.range(first..)
     }
 
-    /// Forgets the connection, keeping what is in flight for the caller to settle.
+    /// Stamps what has just been handed to the kernel; `each` sees the exchanges concerned.
+    #[inline]
+    pub(crate) fn handed(&mut self, at: Instant, mut each: impl FnMut(&Exchange)) {
+        match &mut self.talk {
+            Talk::H1(h1) => {
+                let first = h1.in_flight.len() - h1.unsent;
+                for exchange in h1.in_flight.range_mut(first..) {
+                    // The bytes left no earlier than this instant; what the kernel does with them is service time.
+                    exchange.sent = at;
+                    each(exchange);
+                }
+                h1.unsent = 0;
+            }
+            Talk::H2(h2) => {
+                for key in h2.unsent.drain(..) {
+                    // A stream may have ended before its request left.
+                    let Some(stream) = h2.client.data(key) else { continue };
+                    // As above. A body that windows hold up leaves later: its wait is the server's doing.
+                    stream.exchange.sent = at;
+                    each(&stream.exchange);
+                }
+            }
+        }
+    }
+
+    /// Whether something waits to be handed to the kernel.
+    #[inline]
+    pub(crate) fn has_unsent(&self) -> bool {
+        match &self.talk {
+            Talk::H1(h1) => h1.unsent > 0,
+            Talk::H2(h2) => !h2.unsent.is_empty(),
+        }
+    }
+
+    /// Gives up the exchanges on the connection, oldest first.
+    pub(crate) fn take_in_flight(&mut self) -> Vec<Exchange> {
+        match &mut self.talk {
+            Talk::H1(h1) => h1.in_flight.drain(..).collect(),
+            Talk::H2(h2) => h2.client.take_all().into_iter().map(|stream| stream.exchange).collect(),
+        }
+    }
+
+    pub(crate) fn is_greeting(&self) -> bool {
+        matches!(self.state, State::Greeting { .. })
+    }
+
+    /// Forgets the connection. What was in flight on it must have been taken.
     pub(crate) fn disconnected(&mut self) {
         self.state = State::Down;
-        self.reader = Reader::new();
+        match &mut self.talk {
+            Talk::H1(h1) => h1.renew(Upgrade::No),
+            Talk::H2(_) => self.talk = Talk::H1(H1::new()),
+        }
         self.tls = None;
-        self.answer = Answer::default();
-        self.unsent = 0;
         self.served = 0;
     }
 }

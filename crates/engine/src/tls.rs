@@ -75,6 +75,11 @@ impl Session {
         &self.out
     }
 
+    /// Whether the handshake is over.
+    pub(crate) fn is_secured(&self) -> bool {
+        self.is_secured
+    }
+
     /// Forgets what has been sent.
     pub(crate) fn sent(&mut self) {
         self.out.clear();

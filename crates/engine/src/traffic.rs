@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use dyno_wire::h1::response::Asked;
+use dyno_wire::h2::hpack::encode as hpack;
+use dyno_wire::h2::{Block, Form};
 
 use crate::expect::Expect;
 use crate::rng::Rng;
@@ -11,6 +13,8 @@ use crate::rng::Rng;
 #[derive(Clone, Debug)]
 pub struct Traffic {
     requests: Vec<Request>,
+    /// Space in the table of an HTTP/2 peer that the fields take which all requests share.
+    shared_bytes: u32,
     choice: Choice,
 }
 
@@ -27,7 +31,12 @@ enum Choice {
 /// One request: its bytes, or the recipe for them.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// As an HTTP/1.1 message.
     pub template: Template,
+    /// The same with the fields that ask for HTTP/2 (RFC 7540 §3.2); needed only where a load upgrades.
+    pub upgrade: Option<Template>,
+    /// As a stream of HTTP/2; needed only where a load may speak it.
+    pub stream: Option<StreamTemplate>,
     pub asked: Asked,
     pub expect: Expect,
 }
@@ -36,7 +45,8 @@ impl Request {
     /// A request of the same bytes every time.
     #[must_use]
     pub fn fixed(bytes: &[u8], asked: Asked, expect: Expect) -> Request {
-        Request { template: Template::Fixed(Arc::from(bytes)), asked, expect }
+        let template = Template::Fixed(Arc::from(bytes));
+        Request { template, upgrade: None, stream: None, asked, expect }
     }
 }
 
@@ -47,6 +57,46 @@ pub enum Template {
     Fixed(Arc<[u8]>),
     /// Parts, of which some differ from request to request.
     Made { head: Vec<Part>, body: Vec<Part> },
+}
+
+/// How a request is put on a stream of HTTP/2.
+#[derive(Clone, Debug)]
+pub enum StreamTemplate {
+    /// The same header block and body every time.
+    Fixed { block: Block, body: Arc<[u8]> },
+    /// Pieces, of which some differ from request to request.
+    Made { fields: Vec<FieldPiece>, body: Vec<Part> },
+}
+
+/// A piece of a header block.
+#[derive(Clone, Debug)]
+pub enum FieldPiece {
+    /// Fields that are the same every time.
+    Fixed(Block),
+    /// A field of which only the name is.
+    Made {
+        /// The beginning of a literal field up to its value (RFC 7541 §6.2.2).
+        name: Box<[u8]>,
+        name_bytes: u32,
+        value: Vec<Part>,
+    },
+}
+
+/// Memory in which requests are made.
+#[derive(Debug, Default)]
+pub(crate) struct Making {
+    block: Vec<u8>,
+    value: Vec<u8>,
+    body: Vec<u8>,
+}
+
+/// A request as a stream carries it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MadeStream<'a> {
+    pub(crate) block: &'a [u8],
+    /// Bytes of names and values in it.
+    pub(crate) field_bytes: u32,
+    pub(crate) body: &'a [u8],
 }
 
 /// A piece of a request.
@@ -101,13 +151,26 @@ impl Traffic {
             });
             Choice::Sums(sums.collect())
         };
-        Ok(Traffic { requests: weighted.into_iter().map(|(request, _)| request).collect(), choice })
+        let requests = weighted.into_iter().map(|(request, _)| request).collect();
+        Ok(Traffic { requests, shared_bytes: 0, choice })
     }
 
     /// One request, every time.
     #[must_use]
     pub fn one(request: Request) -> Traffic {
-        Traffic { requests: vec![request], choice: Choice::One }
+        Traffic { requests: vec![request], shared_bytes: 0, choice: Choice::One }
+    }
+
+    /// The same, whose stream templates share fields of this size in an HTTP/2 peer's table.
+    #[must_use]
+    pub fn sharing(mut self, shared_bytes: u32) -> Traffic {
+        self.shared_bytes = shared_bytes;
+        self
+    }
+
+    #[must_use]
+    pub fn shared_bytes(&self) -> u32 {
+        self.shared_bytes
     }
 
     #[must_use]
@@ -146,6 +209,12 @@ impl Draws {
         Draws { rng, next: worker, step: of, scratch: Vec::new() }
     }
 
+    fn take_number(&mut self) -> u64 {
+        let number = self.next;
+        self.next += self.step;
+        number
+    }
+
     /// One in `every` requests.
     #[inline]
     pub(crate) fn is_sampled(&mut self, every: u64) -> bool {
@@ -167,9 +236,59 @@ impl Template {
     }
 }
 
+impl StreamTemplate {
+    /// The next request, its header block in the form that the connection needs.
+    #[inline]
+    pub(crate) fn make<'a>(
+        &'a self,
+        form: Form,
+        draws: &mut Draws,
+        making: &'a mut Making,
+    ) -> MadeStream<'a> {
+        match self {
+            StreamTemplate::Fixed { block, body } => {
+                MadeStream { block: block.form(form), field_bytes: block.field_bytes, body }
+            }
+            StreamTemplate::Made { fields, body } => make_stream(fields, body, form, draws, making),
+        }
+    }
+}
+
+fn make_stream<'a>(
+    fields: &[FieldPiece],
+    body: &[Part],
+    form: Form,
+    draws: &mut Draws,
+    making: &'a mut Making,
+) -> MadeStream<'a> {
+    let number = draws.take_number();
+    making.block.clear();
+    making.body.clear();
+    body.iter().for_each(|part| part.put(number, 0, &mut draws.rng, &mut making.body));
+    let mut field_bytes = 0;
+    for field in fields {
+        match field {
+            FieldPiece::Fixed(block) => {
+                making.block.extend_from_slice(block.form(form));
+                field_bytes += block.field_bytes;
+            }
+            FieldPiece::Made { name, name_bytes, value } => {
+                making.value.clear();
+                let length = making.body.len();
+                value.iter().for_each(|part| part.put(number, length, &mut draws.rng, &mut making.value));
+                making.block.extend_from_slice(name);
+                // Not by Huffman: what is different every time would have to be encoded every time.
+                hpack::put_int(7, 0, making.value.len(), &mut making.block);
+                making.block.extend_from_slice(&making.value);
+                field_bytes += name_bytes + making.value.len() as u32;
+            }
+        }
+    }
+    MadeStream { block: &making.block, field_bytes, body: &making.body }
+}
+
 fn make(head: &[Part], body: &[Part], draws: &mut Draws, made: &mut Vec<u8>) {
-    let number = draws.next;
-    draws.next += draws.step;
+    let number = draws.take_number();
     // Taken and given back, so that its memory is allocated once.
     let mut made_body = std::mem::take(&mut draws.scratch);
     made_body.clear();

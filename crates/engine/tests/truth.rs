@@ -9,7 +9,8 @@ use dyno_archive::times::Times;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World};
 use dyno_engine::{
-    Config, Draws, Expect, Instant, Policy, Request, Schedule, Spin, Stop, Traffic, Window, limits,
+    Config, Draws, Expect, Http2, Instant, Policy, Protocol, Request, Schedule, Spin, Stop, Traffic, Window,
+    limits,
 };
 use dyno_wire::h1::response::Asked;
 use proptest::prelude::*;
@@ -20,7 +21,10 @@ const MS: u64 = 1_000_000;
 fn config(connections: u32, arrivals: &Arrivals, seconds: u64) -> Config {
     Config {
         connections,
+        protocol: Protocol::H1,
+        http2: Http2::default(),
         pipeline: 1,
+        streams: 1,
         schedule: Schedule::new(arrivals, &Arc::from([]), 42, Stripe { worker: 0, of: 1 }),
         total: None,
         traffic: Arc::new(Traffic::one(Request::fixed(

@@ -111,7 +111,7 @@ fn take(
         bytes = &bytes[used..];
         match event {
             Event::NeedMore => return Ok((whole - bytes.len(), false)),
-            Event::Informational(_) => {}
+            Event::Informational(_) | Event::Upgraded(_) => {}
             Event::Head(head) => {
                 answer.status = head.status;
                 let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();

@@ -14,7 +14,8 @@ use dyno_archive::{Interval, Outcome, Phase, Sample, Times, TrialRecord};
 use dyno_driver::{Endpoint, Epoll, Kind, Peer, Uring, sys};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::{
-    Config, Draws, Driver, Instant, Policy, Report, Schedule, Spin, Stop, Traffic, Window, Worker,
+    Config, Draws, Driver, Http2, Instant, Policy, Protocol, Report, Schedule, Spin, Stop, Traffic, Window,
+    Worker,
 };
 
 use crate::launch::sys::{raise_open_files, set_affinity};
@@ -25,6 +26,8 @@ use crate::tls::TlsOptions;
 #[derive(Clone, Debug)]
 pub struct Spec {
     pub endpoint: Endpoint,
+    pub protocol: Protocol,
+    pub http2: Http2,
     pub traffic: Arc<Traffic>,
     /// Of how many answers one is checked in full; 1: every one, 0: none.
     pub check_one_in: u64,
@@ -63,7 +66,7 @@ impl Spec {
             spin: spin.name().into(),
             threads: self.threads,
             driver: self.driver.name().into(),
-            http2: plan::Http2::default(),
+            http2: self.http2,
             steps: vec![self.step.clone()],
         }
     }
@@ -142,7 +145,7 @@ pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
         let once = Spec {
             traffic: Arc::new(Traffic::one(request.clone())),
             check_one_in: 1,
-            step: Step { connections: 1, pipeline: 1, arrivals: Arrivals::Closed, ..spec.step.clone() },
+            step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed },
             total: Some(1),
             policy: Policy { ramp_ns: None, ..spec.policy },
             spin: Spin::Never,
@@ -354,7 +357,10 @@ fn config(spec: &Spec, k: u32, of: u32) -> Result<Config, String> {
     Ok(Config {
         worker: k,
         connections: share(u64::from(spec.step.connections)) as u32,
+        protocol: spec.protocol,
+        http2: spec.http2,
         pipeline: spec.step.pipeline,
+        streams: spec.step.streams,
         schedule: Schedule::new(&spec.step.arrivals, &spec.trace, spec.seed, stripe),
         total: spec.total.map(share),
         traffic: spec.traffic.clone(),
@@ -512,6 +518,7 @@ impl<'a> Control<'a> {
             unanswered: Times::new(),
             protocol_errors: BTreeMap::new(),
             tls: None,
+            http2: None,
             unexpected: BTreeMap::new(),
             connection_failures: BTreeMap::new(),
             samples: self.samples,
@@ -556,6 +563,9 @@ fn add_report(record: &mut TrialRecord, report: Report) {
     record.unanswered.add(&report.unanswered);
     if let Some(tls) = &report.tls {
         record.tls.get_or_insert_default().add(tls);
+    }
+    if let Some(http2) = &report.http2 {
+        record.http2.get_or_insert_default().add(http2);
     }
     add_kinds(&mut record.protocol_errors, report.protocol_errors);
     add_kinds(&mut record.unexpected, report.unexpected);

@@ -568,7 +568,10 @@ fn load_spec(plan: &Plan, trial: usize, addr: SocketAddr, workload: &Workload) -
         suite::Spin::from_name(&load.spin).ok_or_else(|| format!("there is no spin {:?}", load.spin))?;
     Ok(load::Spec {
         endpoint: addr.into(),
-        traffic: Arc::new(traffic::compile(workload, &addr.to_string(), &read)?),
+        protocol: dyno_engine::Protocol::from_name(&workload.protocol)
+            .ok_or_else(|| format!("there is no protocol {:?}", workload.protocol))?,
+        http2: load.http2,
+        traffic: Arc::new(traffic::compile(workload, &addr.to_string(), &load.http2, &read)?),
         check_one_in: load.check_one_in,
         trace: Arc::from([]),
         // Each trial draws its own arrivals, and the same again when the run is done again.

@@ -467,7 +467,7 @@ impl RawWorkload {
             }
         };
         let workload = Workload { name, protocol, tls: false, requests };
-        crate::traffic::compile(&workload, "host", &|file| {
+        crate::traffic::compile(&workload, "host", &dyno_engine::Http2::default(), &|file| {
             std::fs::read(file).map_err(|error| error.to_string())
         })
         .map_err(|message| mistake("path", message))?;

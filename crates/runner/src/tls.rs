@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dyno_engine::Tls;
+use dyno_engine::{Protocol, Tls};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -46,6 +46,16 @@ pub enum SessionResumption {
 const SESSIONS: usize = 1024;
 
 impl TlsOptions {
+    /// What to offer by ALPN for a load of this protocol, best first. HTTP/1.1 is offered beside HTTP/2, so that a server
+    /// without it is told apart from one that fails.
+    #[must_use]
+    pub fn alpn(protocol: Protocol) -> Vec<&'static str> {
+        match protocol {
+            Protocol::H2 | Protocol::Auto => vec!["h2", "http/1.1"],
+            Protocol::H1 | Protocol::H2c | Protocol::H2cUpgrade => vec!["http/1.1"],
+        }
+    }
+
     /// A configuration of its own: workers share nothing, so each makes one.
     pub fn configure(&self) -> Result<Tls, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());

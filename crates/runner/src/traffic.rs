@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use dyno_archive::plan;
 use dyno_engine::expect::Deep;
-use dyno_engine::traffic::{Part, Template};
-use dyno_engine::{Expect, Request, Traffic};
+use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
+use dyno_engine::{Expect, Http2, Protocol, Request, Traffic};
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::Asked;
+use dyno_wire::h2;
 
 use crate::import::ReadFile;
 use crate::template::Templates;
@@ -16,14 +19,41 @@ use crate::template::Templates;
 /// the placeholder's number.
 const MARK: char = '\u{F8FF}';
 
-/// Compiles a workload for a server that is called `host`. `Err`: a sentence that names the request.
-pub fn compile(workload: &plan::Workload, host: &str, read: ReadFile<'_>) -> Result<Traffic, String> {
+/// Compiles a workload for a server that is called `host`. `http2` is what an upgrade announces. `Err`: a sentence that names
+/// the request.
+pub fn compile(
+    workload: &plan::Workload,
+    host: &str,
+    http2: &Http2,
+    read: ReadFile<'_>,
+) -> Result<Traffic, String> {
+    let protocol = Protocol::from_name(&workload.protocol).unwrap_or_default();
     let mut templates = Templates::new(read);
-    let compiled = workload.requests.iter().map(|request| {
-        let made = compile_request(request, host, &mut templates);
-        Ok((made.map_err(|error| format!("request {:?}: {error}", request.name))?, request.weight))
-    });
-    Traffic::new(compiled.collect::<Result<_, String>>()?)
+    let mut compiled = Vec::with_capacity(workload.requests.len());
+    let mut lists = Vec::new();
+    for request in &workload.requests {
+        let named = |error: String| format!("request {:?}: {error}", request.name);
+        let made = compile_request(request, host, &mut templates).map_err(named)?;
+        compiled.push((made, request.weight));
+        if protocol.may_be_h2() {
+            let scheme = if workload.tls { "https" } else { "http" };
+            lists.push(FieldList::of(request, scheme, host, &mut templates).map_err(named)?);
+        }
+    }
+    let fixed: Vec<_> = lists.iter().map(FieldList::fixed).collect();
+    let shared = h2::Shared::of(&fixed);
+    for ((made, _), list) in compiled.iter_mut().zip(lists) {
+        made.stream = Some(list.encode(&shared));
+    }
+    if protocol == Protocol::H2cUpgrade {
+        for ((made, _), request) in compiled.iter_mut().zip(&workload.requests) {
+            // What a server that declines answers to HEAD could not be told from an answer with a body.
+            if made.asked == Asked::Other {
+                made.upgrade = Some(template(&upgrading(request, http2), host, &mut templates)?);
+            }
+        }
+    }
+    Ok(Traffic::new(compiled)?.sharing(shared.table_bytes()))
 }
 
 fn compile_request(
@@ -32,7 +62,121 @@ fn compile_request(
     templates: &mut Templates<'_>,
 ) -> Result<Request, String> {
     let asked = if request.method == "HEAD" { Asked::Head } else { Asked::Other };
-    Ok(Request { template: template(request, host, templates)?, asked, expect: expect(request)? })
+    let template = template(request, host, templates)?;
+    Ok(Request { template, upgrade: None, stream: None, asked, expect: expect(request)? })
+}
+
+/// The same request, asking to go on in HTTP/2 (RFC 7540 §3.2).
+fn upgrading(request: &plan::Request, http2: &Http2) -> plan::Request {
+    let settings = URL_SAFE_NO_PAD.encode(dyno_engine::upgrade_settings(http2));
+    let mut request = request.clone();
+    request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("connection"));
+    for (name, value) in
+        [("Connection", "Upgrade, HTTP2-Settings"), ("Upgrade", "h2c"), ("HTTP2-Settings", &settings)]
+    {
+        request.headers.push((name.into(), value.into()));
+    }
+    request
+}
+
+/// A request as HTTP/2 has it: fields with lower-case names, of which some are made anew each time, and a body.
+struct FieldList {
+    fields: Vec<(Vec<u8>, Vec<Part>)>,
+    body: Vec<Part>,
+}
+
+/// Fields that belong to HTTP/1.1 connections and are no part of a request in HTTP/2 (RFC 9113 §8.2.2). The host becomes
+/// `:authority` (§8.3.1).
+const NOT_IN_HTTP2: [&str; 7] = [
+    "connection",
+    "proxy-connection",
+    "keep-alive",
+    "transfer-encoding",
+    "upgrade",
+    "http2-settings",
+    "host",
+];
+
+impl FieldList {
+    /// What the HTTP/1.1 encoder checks has been checked.
+    fn of(
+        request: &plan::Request,
+        scheme: &str,
+        host: &str,
+        templates: &mut Templates<'_>,
+    ) -> Result<FieldList, String> {
+        let mut parse = |text: &str, place: Place| -> Result<Vec<Part>, String> {
+            let parts = templates.parse(text.as_bytes())?;
+            parts
+                .iter()
+                .try_for_each(|part| place.check(part))
+                .map_err(|value| format!("{text}: the value {value:?} cannot stand in {}", place.words()))?;
+            Ok(parts)
+        };
+        let own_host = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let authority = own_host.map_or(host, |(_, value)| value.as_str());
+        let mut fields = vec![
+            (b":method".to_vec(), vec![bytes(&request.method)]),
+            (b":scheme".to_vec(), vec![bytes(scheme)]),
+            (b":authority".to_vec(), parse(authority, Place::Header)?),
+            (b":path".to_vec(), parse(&request.path, Place::Path)?),
+        ];
+        for (name, value) in &request.headers {
+            let name = name.to_ascii_lowercase();
+            // Of transfer codings only `trailers` may be named (§8.2.2).
+            if !NOT_IN_HTTP2.contains(&name.as_str()) && (name != "te" || value.trim() == "trailers") {
+                fields.push((name.into_bytes(), parse(value.trim(), Place::Header)?));
+            }
+        }
+        let body = request.body.as_ref().map_or(&[][..], |body| &body.0);
+        let body = templates.parse(body)?;
+        let has_length = fields.iter().any(|(name, _)| name == b"content-length");
+        let wants_length = !body.is_empty() || matches!(request.method.as_str(), "POST" | "PUT" | "PATCH");
+        if wants_length && !has_length {
+            let length = if body.iter().all(is_fixed) {
+                bytes(&concat(&body).len().to_string())
+            } else {
+                Part::BodyLength
+            };
+            fields.push((b"content-length".to_vec(), vec![length]));
+        }
+        Ok(FieldList { fields, body })
+    }
+
+    /// The fields that are the same every time.
+    fn fixed(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let fixed = self.fields.iter().filter(|(_, value)| value.iter().all(is_fixed));
+        fixed.map(|(name, value)| (name.clone(), concat(value))).collect()
+    }
+
+    fn encode(self, shared: &h2::Shared) -> StreamTemplate {
+        let all_fixed = self.fixed();
+        if all_fixed.len() == self.fields.len() && self.body.iter().all(is_fixed) {
+            return StreamTemplate::Fixed {
+                block: shared.encode(&all_fixed),
+                body: concat(&self.body).into(),
+            };
+        }
+        let is_pseudo = |name: &[u8]| name.starts_with(b":");
+        let mut fields = Vec::new();
+        // Pseudo-header fields come first (RFC 9113 §8.3); within each kind what is fixed comes before what is made.
+        for pseudo in [true, false] {
+            let kind = |name: &[u8]| is_pseudo(name) == pseudo;
+            let fixed: Vec<_> = all_fixed.iter().filter(|(name, _)| kind(name)).cloned().collect();
+            fields.push(FieldPiece::Fixed(shared.encode(&fixed)));
+            let made = self.fields.iter().filter(|(name, value)| kind(name) && !value.iter().all(is_fixed));
+            fields.extend(made.map(|(name, value)| {
+                let mut literal = Vec::new();
+                h2::encode::put_name(name, &mut literal);
+                FieldPiece::Made { name: literal.into(), name_bytes: name.len() as u32, value: value.clone() }
+            }));
+        }
+        StreamTemplate::Made { fields, body: self.body }
+    }
+}
+
+fn bytes(text: &str) -> Part {
+    Part::Bytes(text.as_bytes().into())
 }
 
 fn template(request: &plan::Request, host: &str, templates: &mut Templates<'_>) -> Result<Template, String> {
@@ -208,7 +352,7 @@ mod tests {
             "blank" => Ok(b"a\nb c\n".to_vec()),
             _ => Err("no files here".to_string()),
         };
-        super::compile(&workload, "h:1", &read)
+        super::compile(&workload, "h:1", &Http2::default(), &read)
     }
 
     /// The bytes of the second request of worker 0, and the body that a server reads in them.

@@ -12,7 +12,7 @@ use dyno_analysis::load::{self as analysis, Ceiling, Config, LoadResult, Percent
 use dyno_archive::plan::{Arrivals, Step};
 use dyno_archive::{Interval, Sample};
 use dyno_driver::{Endpoint, Kind, Stamps};
-use dyno_engine::{Policy, Spin, Window, limits};
+use dyno_engine::{Http2, Policy, Protocol, Spin, Window, limits};
 use dyno_report::calibration as page;
 use dyno_report::format::micros;
 use dyno_runner::load::{Edge, Reason, Spec, Watch};
@@ -211,9 +211,13 @@ impl Bench {
         arrivals: Arrivals,
         spin: Spin,
     ) -> anyhow::Result<Spec> {
-        let traffic = traffic::compile(&plaintext(), &self.addr.to_string(), &|_| Err("no files".into()));
+        let traffic = traffic::compile(&plaintext(), &self.addr.to_string(), &Http2::default(), &|_| {
+            Err("no files".into())
+        });
         Ok(Spec {
             endpoint: self.addr.into(),
+            protocol: Protocol::H1,
+            http2: Http2::default(),
             traffic: Arc::new(traffic.map_err(|message| anyhow::anyhow!(message))?),
             check_one_in: 1,
             step: Step { connections, streams: 1, pipeline, arrivals },

@@ -9,7 +9,8 @@ use dyno_archive::trial::TcpCounters;
 use super::exchanges::Ending;
 use super::{Stage, Worker};
 use crate::driver::{Completion, ConnId, ConnectError, Driver, What};
-use crate::slot::State;
+use crate::protocol::Protocol;
+use crate::slot::{State, Talk, Upgrade};
 use crate::tls::Session;
 use crate::{Instant, limits};
 
@@ -24,6 +25,11 @@ impl Worker {
                 self.fail(conn, outcome, outcome, now, driver);
             }
             What::Received => self.received(conn, now, driver),
+            // A server that closes where HTTP/2 should begin does not speak it.
+            What::Eof if self.slots[conn as usize].is_greeting() => {
+                self.connections.closed_by_server += 1;
+                self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
+            }
             What::Eof if self.is_securing(conn) => {
                 self.handshake_failed(conn, "closed by the server", now, driver);
             }
@@ -58,7 +64,7 @@ impl Worker {
         };
         self.recorder.filling.connect.record(now.since(connecting_since));
         slot.tcp_base = TcpCounters::default();
-        let Some(tls) = &self.config.tls else { return self.established(conn, now, driver) };
+        let Some(tls) = &self.config.tls else { return self.begin_talk(conn, None, now, driver) };
         // The handshake begins with the connection being there.
         slot.state = State::Securing { since: now, connecting_since };
         match Session::new(tls) {
@@ -69,17 +75,29 @@ impl Worker {
         self.read_secured(conn, &mut [], now, driver);
     }
 
+    /// The connection is there, and what is spoken on it is settled: by ALPN, or by what was asked.
+    fn begin_talk<D: Driver>(&mut self, conn: ConnId, alpn: Option<&str>, now: Instant, driver: &mut D) {
+        let protocol = self.config.protocol;
+        if protocol == Protocol::H2c || alpn == Some("h2") {
+            return self.greet(conn, now, driver);
+        }
+        // Asked for HTTP/2, the server chose something else: told, and never passed over.
+        self.frames.fallen_back += u64::from(protocol == Protocol::H2);
+        if let Talk::H1(h1) = &mut self.slots[conn as usize].talk {
+            h1.renew(if protocol == Protocol::H2cUpgrade { Upgrade::Wanted } else { Upgrade::No });
+        }
+        self.established(conn, now, driver);
+    }
+
     /// The connection can carry requests: those that waited for it leave now.
     pub(super) fn established<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         self.tried();
         self.up += 1;
         let slot = &mut self.slots[conn as usize];
         slot.state = State::Up;
-        slot.unsent = slot.in_flight.len();
-        slot.served = slot.unsent as u64;
-        for i in 0..slot.unsent {
-            self.send_request(conn, i, driver);
-        }
+        slot.served = 0;
+        self.place_assigned(conn, now, driver);
+        self.push_out(conn, driver);
         self.refill(conn, now, driver);
     }
 
@@ -88,8 +106,10 @@ impl Worker {
         if let State::Securing { since, .. } = slot.state {
             self.recorder.filling.tls_handshake.record(now.since(since));
         }
+        let mut alpn = None;
         if let Some(session) = &slot.tls {
             let agreed = session.agreed();
+            alpn.clone_from(&agreed.alpn);
             if agreed.resumed {
                 self.tls.handshakes_resumed += 1;
             } else {
@@ -101,7 +121,7 @@ impl Worker {
                 self.tls.alpn = agreed.alpn;
             }
         }
-        self.established(conn, now, driver);
+        self.begin_talk(conn, alpn.as_deref(), now, driver);
     }
 
     fn is_securing(&self, conn: ConnId) -> bool {
@@ -133,20 +153,25 @@ impl Worker {
         driver: &mut D,
     ) {
         let state = self.slots[conn as usize].state;
-        let failed_to_connect = matches!(state, State::Connecting { .. } | State::Securing { .. });
+        let failed_to_connect = state.is_opening();
         if failed_to_connect {
             self.tried();
         }
         if first.is_timeout() {
             self.connections.closed_by_us += 1;
         }
-        self.drop_connection(conn, driver);
         let slot = &mut self.slots[conn as usize];
-        let lost = std::mem::take(&mut slot.in_flight);
+        let mut lost = slot.take_in_flight();
+        if failed_to_connect {
+            lost.extend(slot.assigned.drain(..));
+        }
         if failed_to_connect || !lost.is_empty() {
-            slot.failures += 1;
             *self.connection_failures.entry(first.name().into()).or_default() += 1;
         }
+        // What is only assigned goes to the next connection, but not in an endless hurry.
+        let slot = &mut self.slots[conn as usize];
+        slot.failures += u32::from(failed_to_connect || !lost.is_empty() || !slot.assigned.is_empty());
+        self.drop_connection(conn, driver);
         for (i, exchange) in lost.iter().enumerate() {
             // Done: the failure had happened at the completion's instant, or is our own decision at this instant.
             self.recorder.ended(exchange, if i == 0 { first } else { rest }, now, None);

@@ -1,13 +1,15 @@
 //! Requests and answers.
 
 use dyno_archive::outcome::Outcome;
-use dyno_wire::h1::Error as WireError;
-use dyno_wire::h1::response::{Closed, End, Event};
+use dyno_wire::h1;
+use dyno_wire::h1::response::{Asked, Closed, End, Event};
+use dyno_wire::h2;
 
 use super::Worker;
 use super::connections::count_kind;
 use crate::driver::{ConnId, Driver};
-use crate::slot::{Exchange, State};
+use crate::expect::Answer;
+use crate::slot::{Exchange, State, Talk, Upgrade};
 use crate::tls::{Broken, Progress};
 use crate::{Instant, limits};
 
@@ -19,6 +21,15 @@ pub(super) enum Read {
     ServerEnds,
     /// Bytes came that answer no request.
     Unsolicited,
+}
+
+/// How the peer broke the protocol, whichever it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum WireError {
+    #[error(transparent)]
+    H1(#[from] h1::Error),
+    #[error(transparent)]
+    H2(#[from] h2::Error),
 }
 
 /// How the peer's closing is to be taken.
@@ -33,27 +44,30 @@ pub(super) enum Ending {
 // Requests.
 impl Worker {
     /// Bytes were handed to the kernel at `at`, which the driver read just before.
+    #[inline]
     pub fn handed(&mut self, conn: ConnId, at: Instant) {
         let slot = &mut self.slots[conn as usize];
-        if slot.unsent == 0 {
+        if !slot.has_unsent() {
             return;
         }
         let is_open_loop = !self.config.schedule.is_closed();
-        for exchange in slot.handed(at) {
+        let recorder = &mut self.recorder;
+        slot.handed(at, |exchange| {
             if is_open_loop {
-                self.recorder.handed(exchange);
+                recorder.handed(exchange);
             }
-        }
+        });
         self.last_handed = at;
         let soonest = self.config.policy.soonest_answer_timeout_ns();
         self.next_timeout_check = self.next_timeout_check.min(at.after(soonest));
     }
 
-    /// Uses the slot's room: for arrivals that wait, or, in a closed loop, for new exchanges.
+    /// Uses the slot's room: for what was assigned to it, for arrivals that wait, or, in a closed loop, for new exchanges.
     pub(super) fn refill<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         if self.stage == super::Stage::Opening || now < self.began || self.is_batch_under_way(conn) {
             return;
         }
+        self.place_assigned(conn, now, driver);
         while self.has_room(conn) {
             if let Some(intended) = self.waiting.pop_front() {
                 self.assign(conn, intended, now, driver);
@@ -67,14 +81,15 @@ impl Worker {
                 break;
             }
         }
+        self.push_out(conn, driver);
         self.offer(conn);
     }
 
     /// In a closed loop a pipeline is filled again only when half of it is free: filling each place as it falls
     /// free would make a segment of every request (docs/performance.md).
     fn is_batch_under_way(&self, conn: ConnId) -> bool {
-        let in_flight = self.slots[conn as usize].in_flight.len();
-        self.config.schedule.is_closed() && in_flight > self.config.pipeline as usize / 2
+        let Talk::H1(h1) = &self.slots[conn as usize].talk else { return false };
+        self.config.schedule.is_closed() && h1.in_flight.len() > self.config.pipeline as usize / 2
     }
 
     /// Whether a slot that falls free in a closed loop takes another request.
@@ -92,12 +107,32 @@ impl Worker {
         }
     }
 
+    /// Whether the slot may be given another exchange.
     fn has_room(&self, conn: ConnId) -> bool {
         let slot = &self.slots[conn as usize];
-        let served = if slot.state == State::Up { slot.served } else { slot.in_flight.len() as u64 };
-        !slot.backing_off
-            && slot.in_flight.len() < self.config.pipeline as usize
-            && self.config.policy.requests_per_connection.is_none_or(|most| served < most)
+        if slot.backing_off {
+            return false;
+        }
+        let assigned = slot.assigned.len();
+        if slot.state == State::Up {
+            return assigned == 0 && self.takes_request(conn);
+        }
+        let most = if self.config.protocol.may_be_h2() { self.config.streams } else { self.config.pipeline };
+        assigned < most as usize
+            && self.config.policy.requests_per_connection.is_none_or(|most| (assigned as u64) < most)
+    }
+
+    /// Whether the connection, which is up, takes another request now.
+    #[inline]
+    fn takes_request(&self, conn: ConnId) -> bool {
+        let slot = &self.slots[conn as usize];
+        let has_place = match &slot.talk {
+            Talk::H1(h1) if h1.upgrade == Upgrade::No => h1.in_flight.len() < self.config.pipeline as usize,
+            // What the connection will speak is not known before the first answer.
+            Talk::H1(h1) => h1.in_flight.is_empty(),
+            Talk::H2(h2) => h2.client.open() < self.config.streams as usize && h2.client.room() > 0,
+        };
+        has_place && self.config.policy.requests_per_connection.is_none_or(|most| slot.served < most)
     }
 
     /// Gives an exchange to a slot that has room.
@@ -111,32 +146,64 @@ impl Worker {
         let request = self.config.traffic.choose(&mut self.config.draws);
         let in_full = !self.config.traffic.request(request).expect.deep.is_empty()
             && self.config.draws.is_sampled(self.config.check_one_in);
-        let slot = &mut self.slots[conn as usize];
-        slot.in_flight.push_back(Exchange {
+        let exchange = Exchange {
             intended,
             sent: Instant::NEVER,
             first_byte: Instant::NEVER,
             request,
             in_full,
-        });
-        match slot.state {
-            State::Up => {
-                slot.unsent += 1;
-                slot.served += 1;
-                // It leaves with the coming turn, whose wait is decided before.
-                self.last_handed = now;
-                self.send_request(conn, self.slots[conn as usize].in_flight.len() - 1, driver);
-            }
-            State::Down => self.connect(conn, now, driver),
-            State::Connecting { .. } | State::Securing { .. } => {}
+            retries: 0,
+        };
+        let slot = &mut self.slots[conn as usize];
+        if slot.state == State::Up {
+            return self.ask(conn, exchange, now, driver);
+        }
+        slot.assigned.push_back(exchange);
+        if slot.state == State::Down {
+            self.connect(conn, now, driver);
         }
     }
 
-    /// Queues the bytes of the exchange at `index` of the slot.
-    pub(super) fn send_request<D: Driver>(&mut self, conn: ConnId, index: usize, driver: &mut D) {
+    /// Sends what was assigned to the slot as far as its connection takes it, or opens one for it.
+    pub(super) fn place_assigned<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        loop {
+            let slot = &self.slots[conn as usize];
+            if slot.assigned.is_empty() || slot.backing_off {
+                return;
+            }
+            match slot.state {
+                State::Down => return self.connect(conn, now, driver),
+                State::Up if self.takes_request(conn) => {
+                    let Some(exchange) = self.slots[conn as usize].assigned.pop_front() else { return };
+                    self.ask(conn, exchange, now, driver);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Queues the request of an exchange on a connection that takes it.
+    #[inline]
+    fn ask<D: Driver>(&mut self, conn: ConnId, exchange: Exchange, now: Instant, driver: &mut D) {
+        // It leaves with the coming turn, whose wait is decided before.
+        self.last_handed = now;
         let slot = &mut self.slots[conn as usize];
-        let request = self.config.traffic.request(slot.in_flight[index].request);
-        let bytes = request.template.bytes(&mut self.config.draws, &mut self.made);
+        slot.served += 1;
+        let h1 = match &mut slot.talk {
+            Talk::H1(h1) => h1,
+            Talk::H2(_) => return self.open_stream(conn, exchange, now),
+        };
+        let request = self.config.traffic.request(exchange.request);
+        let template = match (h1.upgrade, &request.upgrade) {
+            (Upgrade::Wanted, Some(template)) => {
+                h1.upgrade = Upgrade::Asked;
+                template
+            }
+            _ => &request.template,
+        };
+        h1.in_flight.push_back(exchange);
+        h1.unsent += 1;
+        let bytes = template.bytes(&mut self.config.draws, &mut self.made);
         let Some(session) = &mut slot.tls else {
             self.recorder.current().bytes_sent += bytes.len() as u64;
             return driver.send(conn, bytes);
@@ -148,6 +215,30 @@ impl Worker {
         } else {
             self.broken.push(conn);
         }
+    }
+
+    /// Queues what an HTTP/2 connection has to say.
+    #[inline]
+    pub(super) fn push_out<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
+        if self.out.is_empty() {
+            return;
+        }
+        match &mut self.slots[conn as usize].tls {
+            None => {
+                self.recorder.current().bytes_sent += self.out.len() as u64;
+                driver.send(conn, &self.out);
+            }
+            Some(session) => {
+                self.sealed.clear();
+                if session.write(&self.out, &mut self.sealed).is_ok() {
+                    self.recorder.current().bytes_sent += self.sealed.len() as u64;
+                    driver.send(conn, &self.sealed);
+                } else {
+                    self.broken.push(conn);
+                }
+            }
+        }
+        self.out.clear();
     }
 }
 
@@ -181,7 +272,15 @@ impl Worker {
         let received_at = driver.received_at();
         let Some(mut session) = self.slots[conn as usize].tls.take() else { return };
         let mut read = Ok(Read::Open);
+        let is_secured = session.is_secured();
+        // What stands right behind the handshake cannot be read before it is known what is spoken.
+        let mut early = Vec::new();
         let progress = session.read(bytes, &mut |plain| {
+            if !is_secured {
+                early.extend_from_slice(plain);
+                return Ok(());
+            }
+            self.frames.tls_records += 1;
             read = self.read(conn, now, received_at, plain);
             if read == Ok(Read::Open) { Ok(()) } else { Err(()) }
         });
@@ -194,10 +293,21 @@ impl Worker {
         self.slots[conn as usize].tls = Some(session);
         match progress {
             Ok(Progress::Handshaking) => {}
-            Ok(Progress::Secured) => self.secured(conn, now, driver),
-            Ok(Progress::Closed) => self.eof(conn, Ending::Clean, now, driver),
+            Ok(Progress::Secured) => {
+                self.secured(conn, now, driver);
+                if !early.is_empty() {
+                    let read = self.read(conn, now, received_at, &early);
+                    self.after_read(conn, read, now, driver);
+                }
+            }
+            Ok(Progress::Closed) => {
+                // What came before the notice may have answered requests.
+                self.push_out(conn, driver);
+                self.eof(conn, Ending::Clean, now, driver);
+            }
             Ok(Progress::Open) | Err(Broken::Reader(())) => self.after_read(conn, read, now, driver),
             Err(Broken::Tls(words)) => {
+                self.out.clear();
                 // The alert for the peer leaves before the connection is closed.
                 driver.flush(&mut |conn, at| self.handed(conn, at));
                 self.connections.closed_by_us += 1;
@@ -225,7 +335,10 @@ impl Worker {
                 self.fail(conn, Outcome::ProtocolError, Outcome::Cancelled, now, driver);
             }
             Err(error) => {
-                self.name_error(error);
+                self.name_error(&error);
+                if let WireError::H2(error) = error {
+                    self.say_go_away(conn, error.code(), driver);
+                }
                 self.connections.closed_by_us += 1;
                 self.fail(conn, Outcome::ProtocolError, Outcome::Cancelled, now, driver);
             }
@@ -233,16 +346,34 @@ impl Worker {
     }
 
     /// Reads all of `bytes`, ending exchanges as their answers complete.
+    #[inline]
     fn read(
+        &mut self,
+        conn: ConnId,
+        now: Instant,
+        received_at: Option<Instant>,
+        bytes: &[u8],
+    ) -> Result<Read, WireError> {
+        match self.slots[conn as usize].talk {
+            Talk::H1(_) => self.read_messages(conn, now, received_at, bytes),
+            Talk::H2(_) => self.read_streams(conn, now, received_at, bytes),
+        }
+    }
+
+    /// Reads HTTP/1.1.
+    fn read_messages(
         &mut self,
         conn: ConnId,
         now: Instant,
         received_at: Option<Instant>,
         mut bytes: &[u8],
     ) -> Result<Read, WireError> {
-        let mut slot = &mut self.slots[conn as usize];
-        while !bytes.is_empty() || !slot.reader.is_between_messages() {
-            let Some(exchange) = slot.in_flight.front_mut() else { return Ok(Read::Unsolicited) };
+        loop {
+            let Talk::H1(h1) = &mut self.slots[conn as usize].talk else { return Ok(Read::Open) };
+            if bytes.is_empty() && h1.reader.is_between_messages() {
+                return Ok(Read::Open);
+            }
+            let Some(exchange) = h1.in_flight.front_mut() else { return Ok(Read::Unsolicited) };
             if exchange.sent == Instant::NEVER {
                 // An answer to a request that has not left yet is an answer to nothing.
                 return Ok(Read::Unsolicited);
@@ -252,73 +383,107 @@ impl Worker {
                 exchange.first_byte = now;
             }
             let request = self.config.traffic.request(exchange.request);
-            let (used, event) = slot.reader.next_with(bytes, request.asked, &mut self.heads)?;
+            let asked = if h1.upgrade == Upgrade::Asked { Asked::Upgrade } else { request.asked };
+            let (used, event) = h1.reader.next_with(bytes, asked, &mut self.heads)?;
             bytes = &bytes[used..];
             match event {
-                Event::NeedMore => break,
+                Event::NeedMore => return Ok(Read::Open),
                 Event::Informational(head) => {
                     self.recorder.current().outcomes.count_status(head.status);
                 }
-                Event::Head(head) => slot.answer.see_head(&head, &request.expect, exchange.in_full),
+                Event::Upgraded(head) => {
+                    self.recorder.current().outcomes.count_status(head.status);
+                    self.upgraded(conn, now);
+                    return if bytes.is_empty() {
+                        Ok(Read::Open)
+                    } else {
+                        self.read_streams(conn, now, received_at, bytes)
+                    };
+                }
+                Event::Head(head) => {
+                    // A server that answers without changing over goes on in HTTP/1.1 (RFC 9110 §7.8).
+                    if h1.upgrade == Upgrade::Asked {
+                        self.frames.declined += 1;
+                        h1.upgrade = Upgrade::No;
+                    }
+                    let fields = || head.fields();
+                    h1.answer.see_head(head.status, fields, &request.expect, exchange.in_full);
+                }
                 Event::Body(data) => {
                     self.recorder.current().body_received += data.len() as u64;
-                    slot.answer.see_body(data, &request.expect);
+                    h1.answer.see_body(data, &request.expect);
                 }
                 Event::End(end) => {
-                    slot.failures = 0;
-                    self.end_exchange(conn, now, received_at);
+                    self.end_message(conn, now, received_at);
                     if end == End::Final {
                         return Ok(Read::ServerEnds);
                     }
                 }
             }
-            // Borrowed anew: ending an exchange needed all of the worker.
-            slot = &mut self.slots[conn as usize];
         }
-        Ok(Read::Open)
     }
 
-    /// The oldest exchange of a slot has its whole answer.
+    /// The oldest exchange of an HTTP/1.1 connection has its whole answer.
     #[inline]
-    fn end_exchange(&mut self, conn: ConnId, now: Instant, received_at: Option<Instant>) {
+    fn end_message(&mut self, conn: ConnId, now: Instant, received_at: Option<Instant>) {
         let slot = &mut self.slots[conn as usize];
-        let Some(exchange) = slot.in_flight.pop_front() else { return };
-        let (outcome, fault) = slot.answer.judge(&self.config.traffic.request(exchange.request).expect);
+        slot.failures = 0;
+        let Talk::H1(h1) = &mut slot.talk else { return };
+        let Some(exchange) = h1.in_flight.pop_front() else { return };
+        let mut answer = std::mem::take(&mut h1.answer);
+        self.end_exchange(&exchange, &mut answer, now, received_at);
+    }
+
+    /// An exchange has its whole answer.
+    #[inline]
+    pub(super) fn end_exchange(
+        &mut self,
+        exchange: &Exchange,
+        answer: &mut Answer,
+        now: Instant,
+        received_at: Option<Instant>,
+    ) {
+        let (outcome, fault) = answer.judge(&self.config.traffic.request(exchange.request).expect);
         let interval = self.recorder.current();
-        interval.outcomes.count_status(slot.answer.status);
+        interval.outcomes.count_status(answer.status);
         interval.checked += u64::from(exchange.in_full);
         if let Some(fault) = fault {
             count_kind(&mut self.unexpected, &fault, limits::UNEXPECTED_KINDS);
         }
         // Done: the last byte had arrived at the completion's instant.
-        self.recorder.ended(&exchange, outcome, now, received_at);
+        self.recorder.ended(exchange, outcome, now, received_at);
     }
 
     /// After answers were read: goes on with the connection, or replaces it if it has served its share.
     fn answered<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        self.settle_streams(conn, now, driver);
         let slot = &self.slots[conn as usize];
         let most = self.config.policy.requests_per_connection;
-        let used_up = most.is_some_and(|most| slot.served >= most);
-        if used_up && slot.in_flight.is_empty() {
+        let is_used_up = most.is_some_and(|most| slot.served >= most) || slot.is_draining();
+        if is_used_up && slot.state == State::Up && slot.in_flight() == 0 {
+            self.say_go_away(conn, h2::Code::NoError, driver);
             self.connections.closed_by_us += 1;
             self.drop_connection(conn, driver);
         }
         self.refill(conn, now, driver);
+        self.push_out(conn, driver);
     }
 
     pub(super) fn eof<D: Driver>(&mut self, conn: ConnId, ending: Ending, now: Instant, driver: &mut D) {
         self.connections.closed_by_server += 1;
-        match self.slots[conn as usize].reader.eof() {
-            Ok(Closed::BetweenMessages) => {}
-            // The close, which ends this body, had arrived at the completion's instant.
-            Ok(Closed::EndsMessage) if ending == Ending::Cut => {}
-            Ok(Closed::EndsMessage) => self.end_exchange(conn, now, driver.received_at()),
-            Err(error) => self.name_error(error),
+        if let Talk::H1(h1) = &mut self.slots[conn as usize].talk {
+            match h1.reader.eof() {
+                Ok(Closed::BetweenMessages) => {}
+                // The close, which ends this body, had arrived at the completion's instant.
+                Ok(Closed::EndsMessage) if ending == Ending::Cut => {}
+                Ok(Closed::EndsMessage) => self.end_message(conn, now, driver.received_at()),
+                Err(error) => self.name_error(&error),
+            }
         }
         self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
     }
 
-    fn name_error(&mut self, error: WireError) {
+    pub(super) fn name_error(&mut self, error: &dyn std::fmt::Display) {
         count_kind(&mut self.protocol_errors, &error.to_string(), limits::PROTOCOL_ERROR_KINDS);
     }
 }

@@ -1,10 +1,12 @@
 //! One worker: its connections, its share of the schedule, its books.
 //!
 //! `time` moves the phases on and starts what is due; `connections` opens, secures, loses and reopens them;
-//! `exchanges` sends requests and reads answers.
+//! `exchanges` sends requests and reads answers, `streams` does so over HTTP/2, and `frames` counts what only that has.
 
 mod connections;
 mod exchanges;
+mod frames;
+mod streams;
 mod time;
 
 use std::cmp::Reverse;
@@ -12,18 +14,23 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use dyno_archive::interval::Interval;
+use dyno_archive::outcome::Outcome;
 use dyno_archive::sample::ThreadUse;
 use dyno_archive::times::Times;
-use dyno_archive::trial::{Books, Connections, TcpCounters, TlsUse};
+use dyno_archive::trial::{Books, Connections, Http2Use, TcpCounters, TlsUse};
 
 use dyno_wire::h1::response::Memo;
+use dyno_wire::h2::settings::Own;
 
 use crate::driver::{ConnId, Driver};
+use crate::protocol::{Http2, Protocol};
 use crate::recorder::{Recorder, Window};
-use crate::slot::{Slot, State};
+use crate::slot::{Exchange, Slot, State};
 use crate::tls::Tls;
-use crate::traffic::{Draws, Traffic};
+use crate::traffic::{Draws, Making, Traffic};
 use crate::{Instant, Schedule};
+use frames::Frames;
+pub use streams::upgrade_settings;
 
 /// What a worker is to do.
 #[derive(Clone, Debug)]
@@ -32,8 +39,12 @@ pub struct Config {
     pub worker: u32,
     /// Connections of this worker, at least 1.
     pub connections: u32,
-    /// Requests in flight per connection without waiting for answers, at least 1.
+    pub protocol: Protocol,
+    pub http2: Http2,
+    /// Requests in flight per connection of HTTP/1.1 without waiting for answers, at least 1.
     pub pipeline: u32,
+    /// Streams open at once per connection of HTTP/2, at least 1; fewer where the server allows no more.
+    pub streams: u32,
     pub schedule: Schedule,
     /// Requests to start in all; `None`: as many as the window allows.
     pub total: Option<u64>,
@@ -70,6 +81,17 @@ impl Policy {
         self.soonest_answer_timeout_ns().min(self.connect_timeout_ns)
     }
 
+    /// When an exchange that has left times out, and as what.
+    fn due(&self, exchange: &Exchange) -> Option<(Instant, Outcome)> {
+        if exchange.sent == Instant::NEVER {
+            return None;
+        }
+        let whole = (exchange.sent.after(self.timeout_ns), Outcome::Timeout);
+        let first_byte = self.first_byte_timeout_ns.filter(|_| exchange.first_byte == Instant::NEVER);
+        let first_byte = first_byte.map(|ns| (exchange.sent.after(ns), Outcome::TimeoutFirstByte));
+        Some(first_byte.map_or(whole, |f| if f.0 < whole.0 { f } else { whole }))
+    }
+
     /// The shortest of those that count from a hand-over.
     fn soonest_answer_timeout_ns(&self) -> u64 {
         self.timeout_ns.min(self.first_byte_timeout_ns.unwrap_or(u64::MAX))
@@ -93,6 +115,8 @@ pub struct Report {
     pub tcp: Option<TcpCounters>,
     /// `None` without TLS.
     pub tls: Option<TlsUse>,
+    /// `None` unless HTTP/2 was asked for, or spoken.
+    pub http2: Option<Http2Use>,
     /// CPU use within the measured window.
     pub cpu: ThreadUse,
     pub residence_ns: u64,
@@ -144,6 +168,12 @@ pub struct Worker {
     up: u64,
     tcp: Option<TcpCounters>,
     tls: TlsUse,
+    /// What went over HTTP/2 so far, when the measured window began, and within it.
+    frames: Frames,
+    frames_base: Frames,
+    frames_used: Frames,
+    /// What we announce to HTTP/2 servers.
+    own: Own,
     cpu_base: ThreadUse,
     cpu: ThreadUse,
     /// CPU time of this thread when the present interval began.
@@ -159,7 +189,10 @@ pub struct Worker {
     broken: Vec<ConnId>,
     /// The head that the server sent last.
     heads: Memo,
+    /// What an HTTP/2 connection has to say, until it goes to the driver. Empty between two connections.
+    out: Vec<u8>,
     /// Memory in which requests are made, encrypted, and answers decrypted.
+    making: Making,
     made: Vec<u8>,
     sealed: Vec<u8>,
     arrived: Vec<u8>,
@@ -169,7 +202,8 @@ pub struct Worker {
 impl Worker {
     #[must_use]
     pub fn new(config: Config) -> Self {
-        assert!(config.connections > 0 && config.pipeline > 0 && config.window.interval_ns > 0);
+        assert!(config.connections > 0 && config.pipeline > 0 && config.streams > 0);
+        assert!(config.window.interval_ns > 0);
         let asked = config.connections;
         let kinds = config.traffic.requests().len();
         Worker {
@@ -189,6 +223,10 @@ impl Worker {
             up: 0,
             tcp: None,
             tls: TlsUse::default(),
+            frames: Frames::default(),
+            frames_base: Frames::default(),
+            frames_used: Frames::default(),
+            own: streams::own(&config.http2),
             cpu_base: ThreadUse::default(),
             cpu: ThreadUse::default(),
             cpu_settled_ns: 0,
@@ -199,6 +237,8 @@ impl Worker {
             connection_failures: BTreeMap::new(),
             broken: Vec::new(),
             heads: Memo::new(),
+            out: Vec::new(),
+            making: Making::default(),
             made: Vec::new(),
             sealed: Vec::new(),
             arrived: Vec::new(),
@@ -284,6 +324,7 @@ impl Worker {
             connections: self.connections,
             tcp: self.tcp,
             tls: self.config.tls.is_some().then_some(self.tls),
+            http2: self.frames.report(&self.frames_used, self.config.protocol, self.config.streams),
             cpu: self.cpu,
             residence_ns: self.recorder.residence_ns,
             protocol_errors: self.protocol_errors,

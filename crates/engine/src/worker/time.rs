@@ -7,7 +7,7 @@ use dyno_archive::sample::ThreadUse;
 
 use super::{Spin, Stage, Worker};
 use crate::driver::{ConnId, Driver, Turn, Wait};
-use crate::slot::State;
+use crate::slot::{State, Talk};
 use crate::{Instant, limits};
 
 impl Worker {
@@ -186,6 +186,18 @@ impl Worker {
         let policy = self.config.policy;
         let mut next = Instant::NEVER;
         for conn in 0..self.config.connections {
+            if let (State::Up, Talk::H2(_)) =
+                (self.slots[conn as usize].state, &self.slots[conn as usize].talk)
+            {
+                match self.check_streams(conn, now) {
+                    Some(due) => next = next.min(due),
+                    None => self.fail(conn, Outcome::Timeout, Outcome::Cancelled, now, driver),
+                }
+                // What was cancelled made room.
+                self.refill(conn, now, driver);
+                self.push_out(conn, driver);
+                continue;
+            }
             let Some((due, outcome)) = self.next_timeout(conn) else { continue };
             if due > now {
                 next = next.min(due);
@@ -210,16 +222,13 @@ impl Worker {
             State::Connecting { since } => {
                 Some((since.after(policy.connect_timeout_ns), Outcome::ConnectTimeout))
             }
-            State::Securing { connecting_since: since, .. } => {
+            State::Securing { connecting_since: since, .. } | State::Greeting { connecting_since: since } => {
                 Some((since.after(policy.connect_timeout_ns), Outcome::ConnectTimeout))
             }
-            State::Up => {
-                let first = slot.in_flight.front().filter(|first| first.sent != Instant::NEVER)?;
-                let whole = (first.sent.after(policy.timeout_ns), Outcome::Timeout);
-                let first_byte = policy.first_byte_timeout_ns.filter(|_| first.first_byte == Instant::NEVER);
-                let first_byte = first_byte.map(|ns| (first.sent.after(ns), Outcome::TimeoutFirstByte));
-                Some(first_byte.map_or(whole, |f| if f.0 < whole.0 { f } else { whole }))
-            }
+            State::Up => match &slot.talk {
+                Talk::H1(h1) => policy.due(h1.in_flight.front()?),
+                Talk::H2(_) => None,
+            },
         }
     }
 
@@ -241,7 +250,7 @@ impl Worker {
             self.recorder.unanswered(intended, now);
         }
         for slot in &mut self.slots {
-            for exchange in std::mem::take(&mut slot.in_flight) {
+            for exchange in slot.take_in_flight().into_iter().chain(std::mem::take(&mut slot.assigned)) {
                 self.recorder.unanswered(exchange.intended, now);
             }
         }
@@ -254,9 +263,11 @@ impl Worker {
             slot.tcp_base = driver.tcp(conn as ConnId).unwrap_or_default();
         }
         self.cpu_base = driver.thread_use();
+        self.frames_base = self.frames.clone();
     }
 
     fn close_window<D: Driver>(&mut self, driver: &mut D) {
+        self.frames_used = self.frames.since(&self.frames_base);
         let used = driver.thread_use();
         let base = &self.cpu_base;
         self.cpu = ThreadUse {

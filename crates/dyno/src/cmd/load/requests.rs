@@ -7,6 +7,7 @@ use std::path::Path;
 use dyno_archive::plan::{Body, Expect, Request, Workload};
 use dyno_runner::import::{self, Imported};
 
+use super::spec;
 use super::target::{Scheme, Url};
 use crate::cli::{ImportArg, LoadArgs, Ns};
 use crate::exit::bad;
@@ -32,7 +33,8 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
     }
     name_apart(&mut requests);
     let tls = url.scheme == Scheme::Https;
-    Ok((url, Workload { name: "load".into(), protocol: "h1".into(), tls, requests }))
+    let protocol = spec::protocol(args, url.scheme)?.name().into();
+    Ok((url, Workload { name: "load".into(), protocol, tls, requests }))
 }
 
 /// Reads a file that is named on the command line; `-` is standard input.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dyno_analysis::load::Config;
 use dyno_archive::plan::{Arrivals, Gaps, Step, Workload};
 use dyno_driver::Kind;
-use dyno_engine::{Policy, Window, limits};
+use dyno_engine::{Http2, Policy, Protocol, Window, limits};
 use dyno_runner::load::Spec;
 use dyno_runner::suite::Spin;
 use dyno_runner::tls::{SessionResumption, TlsOptions, Trust};
@@ -30,15 +30,18 @@ const LONGEST_TRACE_NS: f64 = 30.0 * 24.0 * 3600e9;
 
 /// Options whose protocols this version cannot load are refused by name, not ignored.
 pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
-    let protocol = !matches!(args.protocol, ProtocolArg::Auto | ProtocolArg::H1);
-    if protocol || args.streams.is_some() {
-        return Err(bad("this version of dyno loads HTTP/1.1 only; HTTP/2 is to come"));
-    }
     if args.requests.is_some() && args.warmup.0 > 0 {
         return Err(bad("-n counts requests from the start, so it has no warm-up; leave out -w, or use -d"));
     }
-    if args.threads == 0 || args.pipeline == 0 {
-        return Err(bad("--threads and --pipeline are at least 1"));
+    if args.threads == 0 || args.pipeline == 0 || args.streams == 0 {
+        return Err(bad("--threads, --streams and --pipeline are at least 1"));
+    }
+    let is_h2 = matches!(args.protocol, ProtocolArg::H2 | ProtocolArg::H2c | ProtocolArg::H2cUpgrade);
+    if is_h2 && args.pipeline > 1 {
+        return Err(bad("--pipeline is for HTTP/1.1; HTTP/2 has --streams (-m) instead"));
+    }
+    if args.protocol == ProtocolArg::H1 && args.streams > 1 {
+        return Err(bad("--streams (-m) is for HTTP/2; HTTP/1.1 has --pipeline (-p) instead"));
     }
     if args.interval.0 < 10_000_000 {
         return Err(bad("--interval is at least 10ms"));
@@ -49,15 +52,19 @@ pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
 pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<Spec> {
     let connections = u32::try_from(args.connections).map_err(|_| bad("that is too many connections"))?;
     let (arrivals, trace) = arrivals(args)?;
-    let compiled = traffic::compile(workload, &url.authority(), &read_file).map_err(bad)?;
+    let http2 = http2(args);
+    let compiled = traffic::compile(workload, &url.authority(), &http2, &read_file).map_err(bad)?;
+    let protocol = Protocol::from_name(&workload.protocol).unwrap_or_default();
     let cpus = args.cpus.clone().map_or_else(Vec::new, |cpus| cpus.0);
     let policy = policy(args);
     Ok(Spec {
         endpoint: target::endpoint(args, url)?,
+        protocol,
+        http2,
         traffic: Arc::new(compiled),
         check_one_in: args.check_one_in,
         policy,
-        tls: (url.scheme == Scheme::Https).then(|| tls(args, url)).transpose()?,
+        tls: (url.scheme == Scheme::Https).then(|| tls(args, url, protocol)).transpose()?,
         spin: spin(args).resolve(&arrivals, leaves_a_cpu(args, &cpus)),
         window: Window {
             warmup_ns: args.warmup.0,
@@ -66,7 +73,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
             // What was sent is waited for as long as it may take, so that the server's count and ours agree.
             drain_ns: limits::DRAIN_NS.max(policy.timeout_ns),
         },
-        step: Step { connections, streams: 1, pipeline: args.pipeline, arrivals },
+        step: Step { connections, streams: args.streams, pipeline: args.pipeline, arrivals },
         trace,
         seed: args.seed,
         total: args.requests,
@@ -74,6 +81,39 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
         driver: driver_kind(args.driver),
         cpus,
     })
+}
+
+/// What is asked for, given how the server is reached. On a plain connection nothing can be negotiated, so `auto` is
+/// HTTP/1.1 there.
+pub fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
+    Ok(match (args.protocol, scheme) {
+        (ProtocolArg::Auto, Scheme::Https) => Protocol::Auto,
+        (ProtocolArg::Auto, Scheme::Http) if args.streams > 1 => {
+            return Err(bad(
+                "on http:// nothing tells whether the server speaks HTTP/2; add --protocol h2c (prior knowledge) or h2c-upgrade, or leave out --streams",
+            ));
+        }
+        (ProtocolArg::Auto, Scheme::Http) | (ProtocolArg::H1, _) => Protocol::H1,
+        (ProtocolArg::H2, Scheme::Https) => Protocol::H2,
+        (ProtocolArg::H2, Scheme::Http) => {
+            return Err(bad(
+                "--protocol h2 is HTTP/2 over TLS; use https://, or --protocol h2c for HTTP/2 on a plain connection",
+            ));
+        }
+        (ProtocolArg::H2c | ProtocolArg::H2cUpgrade, Scheme::Https) => {
+            return Err(bad("h2c is HTTP/2 without TLS; use http://, or --protocol h2 over TLS"));
+        }
+        (ProtocolArg::H2c, Scheme::Http) => Protocol::H2c,
+        (ProtocolArg::H2cUpgrade, Scheme::Http) => Protocol::H2cUpgrade,
+    })
+}
+
+fn http2(args: &LoadArgs) -> Http2 {
+    Http2 {
+        window_bits: args.window_bits,
+        connection_window_bits: args.connection_window_bits,
+        header_table_size: args.header_table_size,
+    }
 }
 
 fn policy(args: &LoadArgs) -> Policy {
@@ -170,7 +210,7 @@ fn duration(args: &LoadArgs, trace: &[u64]) -> anyhow::Result<Option<u64>> {
     }
 }
 
-fn tls(args: &LoadArgs, url: &Url) -> anyhow::Result<TlsOptions> {
+fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOptions> {
     let trust = match &args.cacert {
         _ if args.insecure => Trust::Anybody,
         Some(file) => Trust::File(file.clone()),
@@ -184,7 +224,7 @@ fn tls(args: &LoadArgs, url: &Url) -> anyhow::Result<TlsOptions> {
             SwitchArg::On => SessionResumption::On,
             SwitchArg::Off => SessionResumption::Off,
         },
-        alpn: vec!["http/1.1"],
+        alpn: TlsOptions::alpn(protocol),
     };
     // Each worker makes its own; made here once, so that a file that is no certificate is found before the load.
     options.configure().map_err(bad)?;

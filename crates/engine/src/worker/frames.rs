@@ -1,0 +1,80 @@
+//! What only HTTP/2 has, counted.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::trial::{Http2Direction, Http2Use};
+use dyno_wire::h2::counts::{Counts, Direction};
+use dyno_wire::h2::{Code, frame::Kind};
+
+use crate::protocol::Protocol;
+
+/// Counts over all HTTP/2 connections of a worker.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Frames {
+    pub(super) counts: Counts,
+    /// Connections that came to speak HTTP/2.
+    pub(super) connections: u64,
+    /// Connections that were to speak it, and on which ALPN chose something else.
+    pub(super) fallen_back: u64,
+    /// Requests to upgrade that the server answered without doing so.
+    pub(super) declined: u64,
+    /// Times at which something was received.
+    pub(super) receives: u64,
+    pub(super) responses: u64,
+    /// TLS records with data in them.
+    pub(super) tls_records: u64,
+    /// Requests that were sent again because the server had not dealt with them.
+    pub(super) retried: u64,
+    /// The fewest streams that a server allowed on a connection; `None`: no limit was announced.
+    pub(super) granted: Option<u32>,
+}
+
+impl Frames {
+    /// What came after `earlier`. What belongs to connections is of the whole time.
+    pub(super) fn since(&self, earlier: &Frames) -> Frames {
+        Frames {
+            counts: self.counts.since(&earlier.counts),
+            receives: self.receives - earlier.receives,
+            responses: self.responses - earlier.responses,
+            tls_records: self.tls_records - earlier.tls_records,
+            retried: self.retried - earlier.retried,
+            ..self.clone()
+        }
+    }
+
+    /// For the record of the trial: `used` is what went over in its measured window.
+    pub(super) fn report(&self, used: &Frames, protocol: Protocol, asked: u32) -> Option<Http2Use> {
+        if self.connections == 0 && !protocol.is_h2() {
+            return None;
+        }
+        Some(Http2Use {
+            connections: self.connections,
+            fallen_back: self.fallen_back,
+            upgrades_declined: self.declined,
+            streams_asked: asked,
+            streams_granted: self.granted,
+            streams_most: self.counts.most_streams,
+            received: direction(&used.counts.received),
+            sent: direction(&used.counts.sent),
+            pings: used.counts.pings,
+            receives: used.receives,
+            responses: used.responses,
+            tls_records: used.tls_records,
+            retried: used.retried,
+        })
+    }
+}
+
+fn direction(counts: &Direction) -> Http2Direction {
+    let named = |all: Vec<(&'static str, u64)>| -> BTreeMap<String, u64> {
+        all.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.to_string(), n)).collect()
+    };
+    let by_code = |of: &[u64; Code::COUNT]| named(Code::all().map(|c| (c.name(), of[c as usize])).collect());
+    Http2Direction {
+        frames: named(Kind::all().map(|kind| (kind.name(), counts.of(kind))).collect()),
+        resets: by_code(&counts.resets),
+        go_aways: by_code(&counts.go_aways),
+        block_bytes: counts.block_bytes,
+        field_bytes: counts.field_bytes,
+    }
+}

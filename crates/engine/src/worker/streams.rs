@@ -1,0 +1,298 @@
+//! Exchanges as streams of HTTP/2.
+
+use dyno_archive::outcome::Outcome;
+use dyno_wire::h2::settings::Own;
+use dyno_wire::h2::{Ask, Client, Code, Error, Event, Io, Key};
+
+use super::Worker;
+use super::exchanges::{Read, WireError};
+use crate::driver::{ConnId, Driver};
+use crate::expect::Answer;
+use crate::slot::{Exchange, H2, Slot, State, Stream, Talk};
+use crate::{Instant, limits};
+
+impl Slot {
+    /// Whether the server takes no more streams on this connection.
+    pub(super) fn is_draining(&self) -> bool {
+        matches!(&self.talk, Talk::H2(h2) if h2.client.is_draining())
+    }
+}
+
+// Beginning and ending.
+impl Worker {
+    /// The connection is there and HTTP/2 is to be spoken: its preface goes out, and the server's is awaited.
+    pub(super) fn greet<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
+        let client = Client::new(self.own, self.config.traffic.shared_bytes(), &mut io);
+        self.frames.connections += 1;
+        let slot = &mut self.slots[conn as usize];
+        let connecting_since = match slot.state {
+            State::Connecting { since: at } | State::Securing { connecting_since: at, .. } => at,
+            _ => now,
+        };
+        slot.state = State::Greeting { connecting_since };
+        slot.talk = Talk::H2(Box::new(H2 { client, unsent: Vec::new(), received: now }));
+        self.push_out(conn, driver);
+    }
+
+    /// The server has changed over to HTTP/2: the request that asked for it goes on as stream 1.
+    pub(super) fn upgraded(&mut self, conn: ConnId, now: Instant) {
+        let slot = &mut self.slots[conn as usize];
+        let Talk::H1(h1) = &mut slot.talk else { return };
+        let Some(exchange) = h1.in_flight.pop_front() else { return };
+        let asked = self.config.traffic.request(exchange.request).asked;
+        let stream = Stream { exchange, answer: Answer::default(), blocked_since: Instant::NEVER };
+        let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
+        let shared = self.config.traffic.shared_bytes();
+        let (client, _) = Client::upgraded(self.own, shared, asked, stream, &mut io);
+        self.frames.connections += 1;
+        slot.talk = Talk::H2(Box::new(H2 { client, unsent: Vec::new(), received: now }));
+    }
+
+    /// Tells the server, if HTTP/2 is spoken, that the connection is about to be closed, and why.
+    pub(super) fn say_go_away<D: Driver>(&mut self, conn: ConnId, code: Code, driver: &mut D) {
+        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
+        h2.client.go_away(code, &mut Io { out: &mut self.out, counts: &mut self.frames.counts });
+        self.push_out(conn, driver);
+        driver.flush(&mut |conn, at| self.handed(conn, at));
+    }
+
+    /// Opens a stream for an exchange. Its bytes go out with [`Worker::push_out`].
+    #[inline]
+    pub(super) fn open_stream(&mut self, conn: ConnId, exchange: Exchange, now: Instant) {
+        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
+        let request = self.config.traffic.request(exchange.request);
+        let Some(template) = &request.stream else { return };
+        let made = template.make(h2.client.form(), &mut self.config.draws, &mut self.making);
+        let ask = Ask {
+            block: made.block,
+            field_bytes: made.field_bytes,
+            body: made.body,
+            asked: request.asked,
+            wants_fields: exchange.in_full && !request.expect.deep.headers.is_empty(),
+        };
+        let stream = Stream { exchange, answer: Answer::default(), blocked_since: Instant::NEVER };
+        let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
+        let (key, is_whole) = h2.client.request(&ask, stream, &mut io);
+        h2.unsent.push(key);
+        if !is_whole && let Some(stream) = h2.client.data(key) {
+            // The windows hold the rest up from here on.
+            stream.blocked_since = now;
+        }
+    }
+
+    /// After bytes were read: takes up again what the server will not deal with, and opens the connection for requests
+    /// once the server's settings are there.
+    pub(super) fn settle_streams<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        let slot = &mut self.slots[conn as usize];
+        let Talk::H2(h2) = &mut slot.talk else { return };
+        if matches!(slot.state, State::Greeting { .. }) && h2.client.is_ready() {
+            self.established(conn, now, driver);
+        }
+    }
+}
+
+// Reading.
+impl Worker {
+    /// Reads HTTP/2.
+    pub(super) fn read_streams(
+        &mut self,
+        conn: ConnId,
+        now: Instant,
+        received_at: Option<Instant>,
+        mut bytes: &[u8],
+    ) -> Result<Read, WireError> {
+        self.frames.receives += 1;
+        while !bytes.is_empty() {
+            let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return Ok(Read::Open) };
+            h2.received = now;
+            let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
+            let (used, event) = h2.client.next(bytes, &mut io)?;
+            bytes = &bytes[used..];
+            match event {
+                Event::NeedMore => break,
+                Event::Handled => {}
+                Event::Body { stream, data, end } => {
+                    self.recorder.current().body_received += data.len() as u64;
+                    if let Some(s) = h2.client.data(stream) {
+                        s.answer.see_body(data, &self.config.traffic.request(s.exchange.request).expect);
+                    }
+                    if end {
+                        self.end_stream(conn, stream, now, received_at);
+                    }
+                }
+                Event::Head { stream, status, end } => {
+                    self.see_head(conn, stream, status, now)?;
+                    if end {
+                        self.end_stream(conn, stream, now, received_at);
+                    }
+                }
+                Event::Informational { stream, status } => {
+                    self.recorder.current().outcomes.count_status(status);
+                    if let Some(s) = h2.client.data(stream) {
+                        // The first bytes of this answer had arrived at the completion's instant.
+                        s.exchange.first_byte = s.exchange.first_byte.min(now);
+                    }
+                }
+                Event::End { stream } => self.end_stream(conn, stream, now, received_at),
+                Event::Settings => {
+                    self.granted(conn);
+                    self.resume_streams(conn, now);
+                }
+                Event::Window => self.resume_streams(conn, now),
+                Event::Reset { stream, code } => self.reset_by_server(conn, stream, code, now),
+                Event::Malformed { stream, why } => {
+                    let stream = h2.client.cancel(stream, why.code(), &mut io);
+                    self.name_error(&why);
+                    // The fault had arrived at the completion's instant.
+                    self.recorder.ended(&stream.exchange, Outcome::ProtocolError, now, None);
+                }
+                Event::GoAway { .. } => self.gone_away(conn, now),
+            }
+        }
+        Ok(Read::Open)
+    }
+
+    #[inline]
+    fn see_head(&mut self, conn: ConnId, key: Key, status: u16, now: Instant) -> Result<(), WireError> {
+        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return Ok(()) };
+        let H2 { client, .. } = &mut **h2;
+        let (stream, fields) = client.data_and_fields(key);
+        let exchange = &mut stream.exchange;
+        if exchange.sent == Instant::NEVER {
+            // An answer to a request that has not left yet is an answer to nothing.
+            return Err(Error::IdleStream.into());
+        }
+        if exchange.first_byte == Instant::NEVER {
+            // The first bytes of this answer had arrived at the completion's instant.
+            exchange.first_byte = now;
+        }
+        let expect = &self.config.traffic.request(exchange.request).expect;
+        stream.answer.see_head(status, || fields.iter(), expect, exchange.in_full);
+        Ok(())
+    }
+
+    /// A stream has its whole answer.
+    #[inline]
+    fn end_stream(&mut self, conn: ConnId, key: Key, now: Instant, received_at: Option<Instant>) {
+        let slot = &mut self.slots[conn as usize];
+        slot.failures = 0;
+        let Talk::H2(h2) = &mut slot.talk else { return };
+        let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
+        let Stream { exchange, mut answer, blocked_since } = h2.client.finish(key, &mut io);
+        self.frames.responses += 1;
+        self.unblocked(blocked_since, now);
+        self.end_exchange(&exchange, &mut answer, now, received_at);
+    }
+
+    /// Goes on with bodies that windows held up.
+    fn resume_streams(&mut self, conn: ConnId, now: Instant) {
+        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
+        let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
+        let recorder = &mut self.recorder;
+        h2.client.resume(&mut io, &mut |stream| {
+            // The window's update had arrived at the completion's instant: the wait ended with it.
+            recorder.filling.window_stall.record(now.since(stream.blocked_since));
+            stream.blocked_since = Instant::NEVER;
+        });
+    }
+
+    /// A stream has ended; if windows still held its request up, that ended too.
+    fn unblocked(&mut self, since: Instant, now: Instant) {
+        if since != Instant::NEVER {
+            self.recorder.filling.window_stall.record(now.since(since));
+        }
+    }
+
+    fn reset_by_server(&mut self, conn: ConnId, key: Key, code: Code, now: Instant) {
+        let slot = &mut self.slots[conn as usize];
+        let Talk::H2(h2) = &mut slot.talk else { return };
+        let stream = h2.client.take(key);
+        self.unblocked(stream.blocked_since, now);
+        if code == Code::RefusedStream {
+            return self.ask_again(conn, stream.exchange, now);
+        }
+        // The reset had arrived at the completion's instant.
+        self.recorder.ended(&stream.exchange, Outcome::StreamReset, now, None);
+    }
+
+    /// The server takes no more streams. Those that it will not deal with are asked for again on the next connection.
+    fn gone_away(&mut self, conn: ConnId, now: Instant) {
+        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
+        let unprocessed = h2.client.take_unprocessed();
+        // From the youngest on, each to the front: they keep their order and come before what was assigned later.
+        for stream in unprocessed.into_iter().rev() {
+            self.unblocked(stream.blocked_since, now);
+            self.ask_again(conn, stream.exchange, now);
+        }
+    }
+
+    /// The server has said that it did not deal with a request, so it may be sent again (RFC 9113 §8.7). It keeps its
+    /// intended time: the detour is part of its response time.
+    fn ask_again(&mut self, conn: ConnId, mut exchange: Exchange, now: Instant) {
+        if exchange.retries >= limits::RETRIES {
+            // That the last refusal had arrived is known at the completion's instant.
+            return self.recorder.ended(&exchange, Outcome::StreamRefused, now, None);
+        }
+        exchange.retries += 1;
+        exchange.sent = Instant::NEVER;
+        exchange.first_byte = Instant::NEVER;
+        self.frames.retried += 1;
+        self.slots[conn as usize].assigned.push_front(exchange);
+    }
+
+    /// The server's settings have come: how many streams it allows is worth telling.
+    fn granted(&mut self, conn: ConnId) {
+        let Talk::H2(h2) = &self.slots[conn as usize].talk else { return };
+        if let Some(most) = h2.client.peer().max_concurrent_streams {
+            self.frames.granted = Some(self.frames.granted.map_or(most, |least: u32| least.min(most)));
+        }
+    }
+}
+
+// Time-outs.
+impl Worker {
+    /// Ends the streams of a connection that are overdue. Returns when the next of them will be; `None`: the connection is
+    /// dead, and all of it is to be given up.
+    pub(super) fn check_streams(&mut self, conn: ConnId, now: Instant) -> Option<Instant> {
+        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return Some(Instant::NEVER) };
+        let mut next = Instant::NEVER;
+        let mut overdue = Vec::new();
+        for (key, stream) in h2.client.iter() {
+            let Some((due, outcome)) = self.config.policy.due(&stream.exchange) else { continue };
+            if due > now {
+                next = next.min(due);
+            } else if h2.received < stream.exchange.sent {
+                // Nothing at all has come since: not a slow answer, but a silent server.
+                return None;
+            } else {
+                overdue.push((key, outcome));
+            }
+        }
+        for (key, outcome) in overdue {
+            let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
+            let stream = h2.client.cancel(key, Code::Cancel, &mut io);
+            // Done: our own decision at this instant.
+            self.recorder.ended(&stream.exchange, outcome, now, None);
+        }
+        Some(next)
+    }
+}
+
+/// What we announce.
+pub(super) fn own(options: &crate::protocol::Http2) -> Own {
+    let window = |bits: u8| ((1u64 << bits) - 1) as u32;
+    Own {
+        header_table_size: options.header_table_size,
+        stream_window: window(options.window_bits),
+        connection_window: window(options.connection_window_bits),
+    }
+}
+
+/// What an upgrade's request announces: the payload of SETTINGS in base64url (RFC 7540 §3.2.1).
+#[must_use]
+pub fn upgrade_settings(options: &crate::protocol::Http2) -> Vec<u8> {
+    let mut payload = Vec::new();
+    own(options).put_payload(&mut payload);
+    payload
+}
