@@ -40,6 +40,14 @@ impl Caveat {
 /// Every code with its meaning.
 pub const GLOSSARY: &[(&str, &str)] = &[
     (
+        "fell_back",
+        "HTTP/2 was asked for, and the server chose HTTP/1.1 on some connections: another protocol was measured.",
+    ),
+    (
+        "streams_not_granted",
+        "The server allows fewer streams on a connection than were asked for, so fewer requests were in flight.",
+    ),
+    (
         "books",
         "The counts of scheduled, started, ended and unanswered requests do not add up: a fault of dyno.",
     ),

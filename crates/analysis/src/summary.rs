@@ -19,6 +19,7 @@ pub struct Summary {
     pub workload: String,
     pub step: usize,
     pub connections: u32,
+    pub streams: u32,
     pub pipeline: u32,
     pub rate: Option<f64>,
     pub trials: usize,
@@ -133,6 +134,7 @@ fn summary(subject: &str, trials: &[&TrialResult]) -> Summary {
         workload: first.workload.clone(),
         step: first.step.index,
         connections: first.step.connections,
+        streams: first.step.streams,
         pipeline: first.step.pipeline,
         rate: first.step.rate,
         trials: trials.len(),
@@ -438,6 +440,11 @@ pub fn trials_table(trials: &[TrialResult]) -> Table {
             json!(t.server.per_request.context_switches),
             json!(t.load.client.busiest_thread_utilisation),
             json!(t.load.client.cpu_us_per_exchange),
+            json!(t.load.config.protocol),
+            json!(t.load.config.tls),
+            json!(t.load.tcp.data_segments_per_response),
+            json!(t.load.http2.as_ref().and_then(|h| h.frames_per_segment)),
+            json!(t.load.http2.as_ref().and_then(|h| h.responses_per_receive)),
             json!(t.limiter.resource),
             json!(codes.join(" ")),
         ]
@@ -450,7 +457,7 @@ pub fn trials_table(trials: &[TrialResult]) -> Table {
     }
 }
 
-const TRIAL_COLUMNS: [&str; 38] = [
+const TRIAL_COLUMNS: [&str; 43] = [
     "subject",
     "workload",
     "block",
@@ -487,6 +494,11 @@ const TRIAL_COLUMNS: [&str; 38] = [
     "server_context_switches_per_request",
     "generator_busiest_thread",
     "generator_cpu_us_per_exchange",
+    "protocol",
+    "tls",
+    "segments_per_response",
+    "frames_per_segment",
+    "responses_per_receive",
     "limiter",
     "caveats",
 ];

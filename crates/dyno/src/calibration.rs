@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use dyno_analysis::load::Ceiling;
+use dyno_engine::Protocol;
 use dyno_observer::facts::read_facts;
 use dyno_runner::load::Spec;
 use serde::{Deserialize, Serialize};
@@ -52,7 +53,11 @@ pub fn machine() -> String {
 
 /// The ceiling that a load of one thread over plain HTTP can be set beside.
 pub fn ceiling_for(spec: &Spec) -> Option<Ceiling> {
-    if spec.threads != 1 || spec.tls.is_some() || spec.policy.requests_per_connection.is_some() {
+    if spec.threads != 1
+        || spec.protocol != Protocol::H1
+        || spec.tls.is_some()
+        || spec.policy.requests_per_connection.is_some()
+    {
         return None;
     }
     let folder = std::env::var_os("DYNO_CACHE").map_or_else(default_cache_folder, PathBuf::from);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::load::{Config, RequestResult};
+use dyno_analysis::load::{Config, Http2, RequestResult};
 use dyno_analysis::report::{Report, TrialResult};
 use dyno_analysis::summary::OverviewRow;
 use dyno_analysis::{Caveat, LoadResult, Severity};
@@ -98,6 +98,9 @@ pub fn load(result: &LoadResult, style: Style) -> String {
     if let Some(tls) = &result.tls {
         line("tls", tls_line(tls, result));
     }
+    if let Some(http2) = &result.http2 {
+        line("http2", http2_line(http2));
+    }
     line("client", client(result));
     for request in result.requests.iter().take(REQUESTS_SHOWN) {
         line("", request_line(request));
@@ -155,8 +158,9 @@ pub fn shape(c: &Config, ran: Option<(f64, usize)>) -> String {
         Some((seconds, threads)) => (format!(" · {}", micros(seconds * 1e6)), threads),
         None => (String::new(), c.threads as usize),
     };
+    let streams = if c.streams > 1 { format!(" × {} streams", c.streams) } else { String::new() };
     format!(
-        "{}{tls} · {} connections{pipeline}{mix} · {model}{length} · {driver} × {threads}",
+        "{}{tls} · {} connections{streams}{pipeline}{mix} · {model}{length} · {driver} × {threads}",
         c.protocol, c.connections
     )
 }
@@ -204,6 +208,32 @@ fn tls_line(tls: &TlsUse, result: &LoadResult) -> String {
         count(tls.handshakes_resumed),
         or_dash(result.tls_handshake_us.p50, micros)
     )
+}
+
+/// Streams, what a response consists of, and what went wrong.
+fn http2_line(h: &Http2) -> String {
+    let granted = h.streams.granted.map_or("any number".into(), |n| count(u64::from(n)));
+    let frames: Vec<String> =
+        h.frames_per_response.iter().filter(|(_, n)| **n >= 0.005).map(frame_share).collect();
+    let resets: u64 = h.resets_in.values().sum();
+    let go_aways: u64 = h.goaways.values().sum();
+    let stalls = match h.window_stall_us.count {
+        0 => String::new(),
+        n => format!("   {} stalls on windows, p50 {}", count(n), or_dash(h.window_stall_us.p50, micros)),
+    };
+    format!(
+        "{} streams at most ({granted} allowed)   {} a response   {} frames a segment   HPACK saves {}   {} resets   {} GOAWAY{stalls}",
+        count(h.streams.most),
+        if frames.is_empty() { "–".into() } else { frames.join(" ") },
+        or_dash(h.frames_per_segment, |n| format!("{n:.2}")),
+        or_dash(h.header_fields_in.saved, percent),
+        count(resets),
+        count(go_aways)
+    )
+}
+
+fn frame_share((kind, n): (&String, &f64)) -> String {
+    format!("{n:.2} {kind}")
 }
 
 fn request_line(request: &RequestResult) -> String {

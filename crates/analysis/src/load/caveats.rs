@@ -15,6 +15,7 @@ pub(super) fn caveats(result: &LoadResult, record: &TrialRecord) -> Vec<Caveat> 
         subject_failed(record),
         littles_law(result),
         generator_busy(result),
+        fell_back(result),
         wrong_answers(result),
         no_answers(result),
         checks_failed(record),
@@ -24,6 +25,7 @@ pub(super) fn caveats(result: &LoadResult, record: &TrialRecord) -> Vec<Caveat> 
         rate_not_reached(result),
         connections(result),
         unsolicited(result),
+        streams_not_granted(result),
         queueing(result),
         generator_late(result),
         generator_starved(result),
@@ -207,6 +209,36 @@ fn unsolicited(result: &LoadResult) -> Option<Caveat> {
         let message = format!("The server sent bytes that answer no request on {n} connections. Look at its answers to HEAD and at its Content-Length.");
         Caveat::new("unsolicited", Severity::Warning, message, json!({"connections": n}))
     })
+}
+
+/// What was asked for is not what was measured.
+fn fell_back(result: &LoadResult) -> Option<Caveat> {
+    let n = result.http2.as_ref()?.fallen_back;
+    (n > 0).then(|| {
+        let how = match result.config.protocol.as_str() {
+            "h2c-upgrade" => "the server answered the upgrade without changing over",
+            _ => "the server chose something else by ALPN",
+        };
+        let message = format!(
+            "{n} connections were to speak HTTP/2 and spoke HTTP/1.1: {how}. Turn HTTP/2 on in the server, or measure `--protocol h1` and call it that."
+        );
+        Caveat::new("fell_back", Severity::Invalid, message, json!({"connections": n}))
+    })
+}
+
+fn streams_not_granted(result: &LoadResult) -> Option<Caveat> {
+    let streams = result.http2.as_ref()?.streams;
+    let granted = streams.granted.filter(|granted| *granted < streams.asked)?;
+    let message = format!(
+        "The server allows {granted} streams at once on a connection, of {} that were asked for: fewer requests were in flight. Give more connections, or raise the server's limit (SETTINGS_MAX_CONCURRENT_STREAMS).",
+        streams.asked
+    );
+    Some(Caveat::new(
+        "streams_not_granted",
+        Severity::Warning,
+        message,
+        json!({"asked": streams.asked, "granted": granted}),
+    ))
 }
 
 fn queueing(result: &LoadResult) -> Option<Caveat> {

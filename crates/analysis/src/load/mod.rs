@@ -1,6 +1,7 @@
 //! The result of one load: `dyno.load/1`.
 
 mod caveats;
+mod http2;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::caveat::{Caveat, Severity};
+pub use http2::{HeaderBytes, Http2, Streams};
 
 pub const SCHEMA: &str = "dyno.load/1";
 
@@ -153,8 +155,8 @@ pub struct LoadResult {
     pub connections: Connections,
     pub client: Client,
     pub tcp: Tcp,
-    /// `null` for HTTP/1.1.
-    pub http2: Option<()>,
+    /// `null` unless HTTP/2 was asked for, or spoken.
+    pub http2: Option<Http2>,
     pub in_flight: InFlight,
     pub protocol_errors: BTreeMap<String, u64>,
     /// How answers failed what was checked in full, with counts.
@@ -351,7 +353,7 @@ pub fn result(record: &TrialRecord, config: Config) -> LoadResult {
         connections: record.connections,
         client: client(record, &sums),
         tcp: tcp(record.tcp.as_ref(), sums.answers),
-        http2: None,
+        http2: http2::http2(record),
         in_flight: sums.in_flight,
         protocol_errors: record.protocol_errors.clone(),
         unexpected: record.unexpected.clone(),

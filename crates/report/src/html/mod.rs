@@ -2,6 +2,7 @@
 //! from the same JSON, and without it the page still reads and prints.
 
 mod table;
+mod wire;
 
 use std::fmt::Write as _;
 
@@ -39,6 +40,7 @@ pub fn page(report: &Report, css: &str, js: &str) -> String {
         section("response", "Response time", &response(report)),
         section("cost", "Cost", &cost(report)),
         section("why", "Why", &why(report)),
+        section("wire", "On the wire", &wire::wire(report)),
         section("life", "Start-up, stop, checks, build", &life(report)),
         section("explorer", "Explorer", &explorer(report)),
         section("method", "Method", &method(report)),
@@ -287,7 +289,7 @@ fn figure(chart: &str, caption: &str, note: &str, table: &str) -> String {
 }
 
 fn step_table(report: &Report, columns: &[(&str, &dyn Fn(&Summary) -> Cell)]) -> String {
-    let mut head = vec!["Subject", "Workload", "#Connections", "#Pipeline", "#Rate"];
+    let mut head = vec!["Subject", "Workload", "#Connections", "#Streams", "#Pipeline", "#Rate"];
     head.extend(columns.iter().map(|(name, _)| *name));
     let rows: Vec<Vec<Cell>> = report
         .summaries
@@ -297,6 +299,7 @@ fn step_table(report: &Report, columns: &[(&str, &dyn Fn(&Summary) -> Cell)]) ->
                 text(&s.subject),
                 text(&s.workload),
                 value(Some(f64::from(s.connections)), |c| format!("{c}")),
+                value(Some(f64::from(s.streams)), |c| format!("{c}")),
                 value(Some(f64::from(s.pipeline)), |c| format!("{c}")),
                 value(s.rate, number),
             ];

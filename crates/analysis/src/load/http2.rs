@@ -1,0 +1,131 @@
+//! What HTTP/2 connections consisted of: counts, and what each response took.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::TrialRecord;
+use dyno_archive::trial::{Http2Direction, Http2Use};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Percentiles, after_warmup};
+
+/// HTTP/2 within the measured window; connections and streams of the whole load. Quotients are `None` where there is
+/// nothing to divide by.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Http2 {
+    /// Connections that came to speak HTTP/2.
+    pub connections: u64,
+    /// Connections that were to speak HTTP/2 and came to speak HTTP/1.1: by ALPN, or because an upgrade was declined.
+    pub fallen_back: u64,
+    pub streams: Streams,
+    /// By type; types of which there were none are left out.
+    pub frames_in: BTreeMap<String, u64>,
+    pub frames_out: BTreeMap<String, u64>,
+    /// Frames that came, per TCP segment with data.
+    pub frames_per_segment: Option<f64>,
+    pub segments_per_response: Option<f64>,
+    /// By type.
+    pub frames_per_response: BTreeMap<String, f64>,
+    /// Complete responses per receive: how far a server, or the network, gathers answers.
+    pub responses_per_receive: Option<f64>,
+    /// TLS records with data per response; `None` without TLS.
+    pub tls_records_per_response: Option<f64>,
+    /// WINDOW_UPDATE frames that we sent, per response.
+    pub window_updates_out_per_response: Option<f64>,
+    /// RST_STREAM frames by code.
+    pub resets_in: BTreeMap<String, u64>,
+    pub resets_out: BTreeMap<String, u64>,
+    /// GOAWAY frames that came, by code.
+    pub goaways: BTreeMap<String, u64>,
+    /// Those that we sent: as a matter of form where we close, and with a code where the server broke a rule.
+    pub goaways_out: BTreeMap<String, u64>,
+    /// Streams that the server refused (RST_STREAM with REFUSED_STREAM).
+    pub streams_refused: u64,
+    /// Requests sent again because the server had said that it did not deal with them.
+    pub retried: u64,
+    pub pings_in: u64,
+    pub header_fields_in: HeaderBytes,
+    pub header_fields_out: HeaderBytes,
+    /// How long flow-control windows held request bodies up; `count` is how often.
+    pub window_stall_us: Percentiles,
+}
+
+/// Streams per connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Streams {
+    pub asked: u32,
+    /// The fewest that the server announced to allow on a connection; `None`: any number.
+    pub granted: Option<u32>,
+    /// Most that were open at once on one connection.
+    pub most: u64,
+}
+
+/// What HPACK made of header fields.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct HeaderBytes {
+    /// Bytes of names and values.
+    pub fields: u64,
+    /// Bytes that they took on the wire.
+    pub wire: u64,
+    /// 1 − wire / fields.
+    pub saved: Option<f64>,
+}
+
+impl HeaderBytes {
+    fn new(direction: &Http2Direction) -> HeaderBytes {
+        let (fields, wire) = (direction.field_bytes, direction.block_bytes);
+        HeaderBytes { fields, wire, saved: per(wire, fields).map(|share| 1.0 - share) }
+    }
+}
+
+pub(super) fn http2(record: &TrialRecord) -> Option<Http2> {
+    let used: &Http2Use = record.http2.as_ref()?;
+    let segments = record.tcp.as_ref().map_or(0, |tcp| tcp.data_segments_in);
+    let per_response = |n: u64| per(n, used.responses);
+    let (received, sent) = (&used.received, &used.sent);
+    let of = |direction: &Http2Direction, name: &str| direction.frames.get(name).copied().unwrap_or(0);
+    let each = received.frames.iter().filter_map(|(kind, n)| Some((kind.clone(), per_response(*n)?)));
+    Some(Http2 {
+        connections: used.connections,
+        fallen_back: used.fallen_back + used.upgrades_declined,
+        streams: Streams {
+            asked: used.streams_asked,
+            granted: used.streams_granted,
+            most: used.streams_most,
+        },
+        frames_per_segment: per(received.all_frames(), segments),
+        segments_per_response: per_response(segments).filter(|_| segments > 0),
+        frames_per_response: each.collect(),
+        responses_per_receive: per(used.responses, used.receives),
+        tls_records_per_response: per_response(used.tls_records).filter(|_| used.tls_records > 0),
+        window_updates_out_per_response: per_response(of(sent, "WINDOW_UPDATE")),
+        frames_in: received.frames.clone(),
+        frames_out: sent.frames.clone(),
+        resets_in: received.resets.clone(),
+        resets_out: sent.resets.clone(),
+        goaways: received.go_aways.clone(),
+        goaways_out: sent.go_aways.clone(),
+        streams_refused: received.resets.get("REFUSED_STREAM").copied().unwrap_or(0),
+        retried: used.retried,
+        pings_in: used.pings,
+        header_fields_in: HeaderBytes::new(received),
+        header_fields_out: HeaderBytes::new(sent),
+        window_stall_us: Percentiles::new(&after_warmup(record, |i| &i.window_stall)),
+    })
+}
+
+fn per(n: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| n as f64 / of as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_bytes_saved_are_what_is_not_on_the_wire() {
+        let direction = Http2Direction { block_bytes: 10, field_bytes: 100, ..Http2Direction::default() };
+        assert_eq!(HeaderBytes::new(&direction).saved, Some(0.9));
+        assert_eq!(HeaderBytes::new(&Http2Direction::default()).saved, None);
+    }
+}
