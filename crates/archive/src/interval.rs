@@ -100,6 +100,12 @@ pub struct Interval {
     /// How long flow-control windows of HTTP/2 held a request's body up; one for each time that they did.
     #[serde(default)]
     pub window_stall: Times,
+    /// From the intended start of a page's document to the end of its last resource; one for each page that is complete.
+    #[serde(default)]
+    pub page: Times,
+    /// Pages of which something failed.
+    #[serde(default)]
+    pub pages_failed: u64,
     /// How long the generator was busy in each of its turns.
     pub loop_lag: Times,
     /// How much later than asked each timed sleep ended.
@@ -146,6 +152,8 @@ impl Interval {
             connect: Times::new(),
             tls_handshake: Times::new(),
             window_stall: Times::new(),
+            page: Times::new(),
+            pages_failed: 0,
             loop_lag: Times::new(),
             wake_lag: Times::new(),
             intended_gap: Times::new(),
@@ -188,6 +196,8 @@ impl Interval {
         self.connect.add(&other.connect);
         self.tls_handshake.add(&other.tls_handshake);
         self.window_stall.add(&other.window_stall);
+        self.page.add(&other.page);
+        self.pages_failed += other.pages_failed;
         self.loop_lag.add(&other.loop_lag);
         self.wake_lag.add(&other.wake_lag);
         self.intended_gap.add(&other.intended_gap);

@@ -126,6 +126,16 @@ pub struct Workload {
     pub tls: bool,
     /// At least one.
     pub requests: Vec<Request>,
+    /// The requests are a page: the first is its document, and the others, which it refers to, follow once it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page: Option<Page>,
+}
+
+/// How a page is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Page {
+    /// Connections of HTTP/1.1 that load one page together; of HTTP/2 it is always one.
+    pub connections: u32,
 }
 
 /// A request and the answer it should get. Path, header values and body may hold placeholders (docs/suites.md).
@@ -209,6 +219,8 @@ enum WorkloadOnDisk {
         #[serde(default)]
         tls: bool,
         requests: Vec<Request>,
+        #[serde(default)]
+        page: Option<Page>,
     },
     One {
         name: String,
@@ -231,8 +243,8 @@ impl<'de> Deserialize<'de> for Workload {
 impl From<WorkloadOnDisk> for Workload {
     fn from(on_disk: WorkloadOnDisk) -> Workload {
         match on_disk {
-            WorkloadOnDisk::Mix { name, protocol, tls, requests } => {
-                Workload { name, protocol, tls, requests }
+            WorkloadOnDisk::Mix { name, protocol, tls, requests, page } => {
+                Workload { name, protocol, tls, requests, page }
             }
             WorkloadOnDisk::One {
                 name,
@@ -246,7 +258,7 @@ impl From<WorkloadOnDisk> for Workload {
             } => {
                 let expect = Expect { status: expect_status, body: expect_body, ..Expect::default() };
                 let request = Request { name: name.clone(), weight: 1, method, path, headers, body, expect };
-                Workload { name, protocol, tls: false, requests: vec![request] }
+                Workload { name, protocol, tls: false, requests: vec![request], page: None }
             }
         }
     }

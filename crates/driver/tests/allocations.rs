@@ -58,6 +58,7 @@ fn config(total: u64, pipeline: u32, template: Template, arrivals: &Arrivals) ->
         connections: 32,
         protocol: Protocol::H1,
         http2: Http2::default(),
+        page_connections: None,
         pipeline,
         streams: 1,
         schedule: Schedule::new(arrivals, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),

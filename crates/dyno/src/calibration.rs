@@ -56,6 +56,7 @@ pub fn ceiling_for(spec: &Spec) -> Option<Ceiling> {
     if spec.threads != 1
         || spec.protocol != Protocol::H1
         || spec.tls.is_some()
+        || spec.page_connections.is_some()
         || spec.policy.requests_per_connection.is_some()
     {
         return None;

@@ -151,6 +151,18 @@ pub struct LoadArgs {
     /// Request method [default: GET, or POST with a body].
     #[arg(short = 'X', long = "method", value_name = "METHOD", help_heading = "Requests")]
     pub method: Option<String>,
+    /// Load a page: the URL is its document, and this path, or PATH*N of them, follows once the document is there; may be
+    /// given again. -c is then the number of visitors.
+    #[arg(
+        long = "resource",
+        value_name = "PATH[*N]",
+        conflicts_with_all = ["mix", "import", "curl"],
+        help_heading = "Requests"
+    )]
+    pub resources: Vec<String>,
+    /// Connections over which a visitor loads a page in HTTP/1.1, as browsers do; in HTTP/2 it is one.
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Requests")]
+    pub page_connections: u32,
     /// Header to send; may be given again.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", help_heading = "Requests")]
     pub headers: Vec<String>,

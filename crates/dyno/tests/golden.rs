@@ -75,6 +75,7 @@ fn plan() -> Plan {
             name: "plaintext".into(),
             protocol: "h1".into(),
             tls: false,
+            page: None,
             requests: vec![PlannedRequest {
                 name: "plaintext".into(),
                 weight: 1,
@@ -145,6 +146,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
         connections: step.connections,
         protocol: Protocol::H1,
         http2: Http2::default(),
+        page_connections: None,
         pipeline: step.pipeline,
         streams: step.streams,
         worker: 0,

@@ -30,6 +30,7 @@ pub(crate) struct Filling {
     pub(crate) connect: Recording,
     pub(crate) tls_handshake: Recording,
     pub(crate) window_stall: Recording,
+    page: Recording,
     pub(crate) loop_lag: Recording,
     pub(crate) wake_lag: Recording,
     intended_gap: Recording,
@@ -66,6 +67,7 @@ impl Filling {
         interval.connect = self.connect.seal();
         interval.tls_handshake = self.tls_handshake.seal();
         interval.window_stall = self.window_stall.seal();
+        interval.page = self.page.seal();
         interval.loop_lag = self.loop_lag.seal();
         interval.wake_lag = self.wake_lag.seal();
         interval.intended_gap = self.intended_gap.seal();
@@ -298,6 +300,18 @@ impl Recorder {
         // Failures that end fast would otherwise make a failing server look quick.
         if outcome == Outcome::Ok || outcome.is_timeout() {
             self.filling.record_times(exchange, done, received_at);
+        }
+    }
+
+    /// A page that was intended at `began` is complete at `done`, or something of it failed.
+    pub(crate) fn page_ended(&mut self, began: Instant, done: Instant, is_ok: bool) {
+        if !self.is_measured(began) {
+            return;
+        }
+        if is_ok {
+            self.filling.page.record(done.since(began));
+        } else {
+            self.current.pages_failed += 1;
         }
     }
 

@@ -23,6 +23,7 @@ fn config(connections: u32, arrivals: &Arrivals, seconds: u64) -> Config {
         connections,
         protocol: Protocol::H1,
         http2: Http2::default(),
+        page_connections: None,
         pipeline: 1,
         streams: 1,
         schedule: Schedule::new(arrivals, &Arc::from([]), 42, Stripe { worker: 0, of: 1 }),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::load::{Config, Http2, RequestResult};
+use dyno_analysis::load::{Config, Http2, Pages, RequestResult};
 use dyno_analysis::report::{Report, TrialResult};
 use dyno_analysis::summary::OverviewRow;
 use dyno_analysis::{Caveat, LoadResult, Severity};
@@ -47,6 +47,9 @@ impl Style {
 
 /// Requests of a mix that a terminal shows.
 const REQUESTS_SHOWN: usize = 20;
+
+/// Requests of a page that a terminal shows: of a page it is the whole that counts.
+const RESOURCES_SHOWN: usize = 3;
 
 /// The end of `dyno load`.
 #[must_use]
@@ -94,6 +97,9 @@ pub fn load(result: &LoadResult, style: Style) -> String {
             ),
         );
     }
+    if let Some(pages) = &result.pages {
+        line("pages", pages_line(pages));
+    }
     line("wire", wire(result));
     if let Some(tls) = &result.tls {
         line("tls", tls_line(tls, result));
@@ -102,11 +108,12 @@ pub fn load(result: &LoadResult, style: Style) -> String {
         line("http2", http2_line(http2));
     }
     line("client", client(result));
-    for request in result.requests.iter().take(REQUESTS_SHOWN) {
+    let shown = if result.pages.is_some() { RESOURCES_SHOWN } else { REQUESTS_SHOWN };
+    for request in result.requests.iter().take(shown) {
         line("", request_line(request));
     }
-    if result.requests.len() > REQUESTS_SHOWN {
-        let more = result.requests.len() - REQUESTS_SHOWN;
+    if result.requests.len() > shown {
+        let more = result.requests.len() - shown;
         line("", format!("and {more} more requests; `--format json` has them all"));
     }
     if bad > 0 {
@@ -150,6 +157,7 @@ pub fn shape(c: &Config, ran: Option<(f64, usize)>) -> String {
     let pipeline = if c.pipeline > 1 { format!(" × {} pipelined", c.pipeline) } else { String::new() };
     let mix = match c.requests_mixed.len() {
         0 => String::new(),
+        n if c.page_connections.is_some() => format!(" · pages of {n} requests"),
         n => format!(" · mix of {n} requests"),
     };
     let driver = if c.driver == "uring" { "io_uring" } else { &c.driver };
@@ -159,8 +167,9 @@ pub fn shape(c: &Config, ran: Option<(f64, usize)>) -> String {
         None => (String::new(), c.threads as usize),
     };
     let streams = if c.streams > 1 { format!(" × {} streams", c.streams) } else { String::new() };
+    let who = if c.page_connections.is_some() { "visitors" } else { "connections" };
     format!(
-        "{}{tls} · {} connections{streams}{pipeline}{mix} · {model}{length} · {driver} × {threads}",
+        "{}{tls} · {} {who}{streams}{pipeline}{mix} · {model}{length} · {driver} × {threads}",
         c.protocol, c.connections
     )
 }
@@ -207,6 +216,18 @@ fn tls_line(tls: &TlsUse, result: &LoadResult) -> String {
         count(tls.handshakes_full),
         count(tls.handshakes_resumed),
         or_dash(result.tls_handshake_us.p50, micros)
+    )
+}
+
+fn pages_line(p: &Pages) -> String {
+    format!(
+        "{} pages/s   {}   {} complete, {} not   {} resources each, over {} connections",
+        number(p.per_second),
+        spread(&[("p50", p.time_us.p50), ("p90", p.time_us.p90), ("p99", p.time_us.p99)]),
+        count(p.completed),
+        count(p.failed),
+        p.resources,
+        p.connections_each
     )
 }
 

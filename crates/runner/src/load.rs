@@ -26,6 +26,8 @@ use crate::tls::TlsOptions;
 #[derive(Clone, Debug)]
 pub struct Spec {
     pub endpoint: Endpoint,
+    /// The traffic is a page, and so many connections load one together; the step's connections are visitors.
+    pub page_connections: Option<u32>,
     pub protocol: Protocol,
     pub http2: Http2,
     pub traffic: Arc<Traffic>,
@@ -50,6 +52,12 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// Connections in all.
+    #[must_use]
+    pub fn connections(&self) -> u32 {
+        self.step.connections.saturating_mul(self.page_connections.unwrap_or(1))
+    }
+
     /// What was asked, in the words of a plan; `spin` as it was asked.
     #[must_use]
     pub fn planned(&self, spin: crate::suite::Spin) -> plan::Load {
@@ -135,6 +143,13 @@ pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<TrialRecord, String> {
     })
 }
 
+/// How many connections load a page of this workload together; `None` if it is no page.
+#[must_use]
+pub fn page_connections(workload: &plan::Workload) -> Option<u32> {
+    let is_h2 = Protocol::from_name(&workload.protocol).is_some_and(Protocol::is_h2);
+    workload.page.map(|page| if is_h2 { 1 } else { page.connections })
+}
+
 /// Asks once for each request whose answers are only sampled under load, and checks the answer in full. `Err`: what
 /// came is not what is expected, or nothing came; in words.
 pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
@@ -143,7 +158,8 @@ pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
             continue;
         }
         let once = Spec {
-            traffic: Arc::new(Traffic::one(request.clone())),
+            traffic: Arc::new(Traffic::one(request.clone()).sharing(spec.traffic.shared_bytes())),
+            page_connections: None,
             check_one_in: 1,
             step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed },
             total: Some(1),
@@ -195,13 +211,13 @@ impl Watch for Unwatched {
 
 fn check_open_files(spec: &Spec) -> Result<(), String> {
     let limit = raise_open_files();
-    let needed = u64::from(spec.step.connections) + OTHER_FILES;
+    let needed = u64::from(spec.connections()) + OTHER_FILES;
     if needed <= limit {
         return Ok(());
     }
     Err(format!(
         "{} connections need {needed} open files, and the limit is {limit}; raise it with `ulimit -n {needed}`, or ask for fewer connections",
-        spec.step.connections
+        spec.connections()
     ))
 }
 
@@ -227,7 +243,7 @@ fn check_ports(spec: &Spec) -> Result<(), String> {
     let Peer::Tcp(_) = spec.endpoint.peer else { return Ok(()) };
     let Some(ports) = dyno_observer::host::local_ports() else { return Ok(()) };
     let sources = spec.endpoint.sources.len().max(1) as u64;
-    let asked = u64::from(spec.step.connections);
+    let asked = u64::from(spec.connections());
     if asked <= ports * sources {
         return Ok(());
     }
@@ -337,7 +353,9 @@ fn drive<D: Driver>(
 /// The endpoint for worker `k` of `of`: its connections go on with the sources where those of the workers before it end.
 fn endpoint(spec: &Spec, k: u32, of: u32) -> Endpoint {
     let mut endpoint = spec.endpoint.clone();
-    let before: u32 = (0..k).map(|worker| share(u64::from(spec.step.connections), worker, of) as u32).sum();
+    let each = spec.page_connections.unwrap_or(1);
+    let before = (0..k).map(|worker| share(u64::from(spec.step.connections), worker, of) as u32 * each);
+    let before: u32 = before.sum();
     if !endpoint.sources.is_empty() {
         let start = before as usize % endpoint.sources.len();
         endpoint.sources.rotate_left(start);
@@ -356,7 +374,8 @@ fn config(spec: &Spec, k: u32, of: u32) -> Result<Config, String> {
     let stripe = Stripe { worker: u64::from(k), of: u64::from(of) };
     Ok(Config {
         worker: k,
-        connections: share(u64::from(spec.step.connections)) as u32,
+        connections: share(u64::from(spec.step.connections)) as u32 * spec.page_connections.unwrap_or(1),
+        page_connections: spec.page_connections,
         protocol: spec.protocol,
         http2: spec.http2,
         pipeline: spec.step.pipeline,

@@ -571,6 +571,7 @@ fn load_spec(plan: &Plan, trial: usize, addr: SocketAddr, workload: &Workload) -
         protocol: dyno_engine::Protocol::from_name(&workload.protocol)
             .ok_or_else(|| format!("there is no protocol {:?}", workload.protocol))?,
         http2: load.http2,
+        page_connections: load::page_connections(workload),
         traffic: Arc::new(traffic::compile(workload, &addr.to_string(), &load.http2, &read)?),
         check_one_in: load.check_one_in,
         trace: Arc::from([]),

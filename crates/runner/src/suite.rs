@@ -440,7 +440,13 @@ pub fn plaintext() -> Workload {
         body: None,
         expect: Expect { status: Some(200), body, ..Expect::default() },
     };
-    Workload { name: "plaintext".into(), protocol: "h1".into(), tls: false, requests: vec![request] }
+    Workload {
+        name: "plaintext".into(),
+        protocol: "h1".into(),
+        tls: false,
+        requests: vec![request],
+        page: None,
+    }
 }
 
 impl RawWorkload {
@@ -466,7 +472,7 @@ impl RawWorkload {
                 (request.name.clone(), vec![request])
             }
         };
-        let workload = Workload { name, protocol, tls: false, requests };
+        let workload = Workload { name, protocol, tls: false, requests, page: None };
         crate::traffic::compile(&workload, "host", &dyno_engine::Http2::default(), &|file| {
             std::fs::read(file).map_err(|error| error.to_string())
         })

@@ -346,8 +346,13 @@ mod tests {
     }
 
     fn compile(request: plan::Request) -> Result<Traffic, String> {
-        let workload =
-            plan::Workload { name: "w".into(), protocol: "h1".into(), tls: false, requests: vec![request] };
+        let workload = plan::Workload {
+            name: "w".into(),
+            protocol: "h2c".into(),
+            tls: false,
+            requests: vec![request],
+            page: None,
+        };
         let read = |file: &str| match file {
             "blank" => Ok(b"a\nb c\n".to_vec()),
             _ => Err("no files here".to_string()),

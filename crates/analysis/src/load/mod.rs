@@ -63,6 +63,8 @@ pub struct Config {
     pub check_one_in: Option<u64>,
     /// The mix, if there is more than one request.
     pub requests_mixed: Vec<MixedRequest>,
+    /// Connections over which a visitor loads a page; `None`: no pages are loaded. `connections` are visitors then.
+    pub page_connections: Option<u32>,
 }
 
 /// A request of a mix.
@@ -129,6 +131,10 @@ impl Config {
             ramp_connections_s: load.ramp_connections_ns.map(seconds),
             spin: load.spin.clone(),
             check_one_in: workload.requests.iter().any(|r| r.expect.is_deep()).then_some(load.check_one_in),
+            page_connections: workload.page.map(|page| match workload.protocol.as_str() {
+                "h2" | "h2c" | "h2c-upgrade" => 1,
+                _ => page.connections,
+            }),
             requests_mixed: workload.requests.iter().filter(|_| is_mixed).map(mixed).collect(),
         }
     }
@@ -157,6 +163,8 @@ pub struct LoadResult {
     pub tcp: Tcp,
     /// `null` unless HTTP/2 was asked for, or spoken.
     pub http2: Option<Http2>,
+    /// `null` unless pages were loaded.
+    pub pages: Option<Pages>,
     pub in_flight: InFlight,
     pub protocol_errors: BTreeMap<String, u64>,
     /// How answers failed what was checked in full, with counts.
@@ -252,6 +260,23 @@ pub struct Gaps {
     pub achieved_cv: Option<f64>,
     pub intended_us: Percentiles,
     pub achieved_us: Percentiles,
+}
+
+/// Documents with their resources, over the measured window and its drain. A page is measured if its document was
+/// intended in the window.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Pages {
+    pub resources: usize,
+    /// Connections over which a page was loaded.
+    pub connections_each: u32,
+    /// Pages of which everything was answered as expected.
+    pub completed: u64,
+    /// Pages of which something failed.
+    pub failed: u64,
+    /// Complete pages per second of the window.
+    pub per_second: f64,
+    /// From the intended start of the document to the end of the last resource.
+    pub time_us: Percentiles,
 }
 
 /// What became of the requests of one name.
@@ -354,6 +379,7 @@ pub fn result(record: &TrialRecord, config: Config) -> LoadResult {
         client: client(record, &sums),
         tcp: tcp(record.tcp.as_ref(), sums.answers),
         http2: http2::http2(record),
+        pages: pages(record, &config, sums.window_s),
         in_flight: sums.in_flight,
         protocol_errors: record.protocol_errors.clone(),
         unexpected: record.unexpected.clone(),
@@ -503,6 +529,21 @@ fn gaps(record: &TrialRecord) -> Gaps {
         intended_us: Percentiles::new(&intended),
         achieved_us: Percentiles::new(&achieved),
     }
+}
+
+fn pages(record: &TrialRecord, config: &Config, window_s: f64) -> Option<Pages> {
+    let connections_each = config.page_connections?;
+    let times = after_warmup(record, |i| &i.page);
+    let measured = record.intervals.iter().filter(|i| i.phase == Phase::Measured);
+    let in_window: u64 = measured.map(|i| i.page.count()).sum();
+    Some(Pages {
+        resources: config.requests_mixed.len().saturating_sub(1),
+        connections_each,
+        completed: times.count(),
+        failed: record.intervals.iter().map(|i| i.pages_failed).sum(),
+        per_second: per_second(in_window, window_s),
+        time_us: Percentiles::new(&times),
+    })
 }
 
 fn kernel_response(record: &TrialRecord) -> Option<Percentiles> {

@@ -218,6 +218,7 @@ impl Bench {
             endpoint: self.addr.into(),
             protocol: Protocol::H1,
             http2: Http2::default(),
+            page_connections: None,
             traffic: Arc::new(traffic.map_err(|message| anyhow::anyhow!(message))?),
             check_one_in: 1,
             step: Step { connections, streams: 1, pipeline, arrivals },

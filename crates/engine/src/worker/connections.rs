@@ -174,7 +174,7 @@ impl Worker {
         self.drop_connection(conn, driver);
         for (i, exchange) in lost.iter().enumerate() {
             // Done: the failure had happened at the completion's instant, or is our own decision at this instant.
-            self.recorder.ended(exchange, if i == 0 { first } else { rest }, now, None);
+            self.ended(conn, exchange, if i == 0 { first } else { rest }, now, None);
         }
         self.retry(conn, now, driver);
     }
@@ -187,6 +187,8 @@ impl Worker {
             }
         }
         driver.close(conn);
+        // What was to be said on this connection must not go to another.
+        self.out.clear();
         self.slots[conn as usize].disconnected();
     }
 

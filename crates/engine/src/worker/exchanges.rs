@@ -67,6 +67,9 @@ impl Worker {
         if self.stage == super::Stage::Opening || now < self.began || self.is_batch_under_way(conn) {
             return;
         }
+        if self.pages.is_some() {
+            return self.refill_page(conn, now, driver);
+        }
         self.place_assigned(conn, now, driver);
         while self.has_room(conn) {
             if let Some(intended) = self.waiting.pop_front() {
@@ -108,7 +111,7 @@ impl Worker {
     }
 
     /// Whether the slot may be given another exchange.
-    fn has_room(&self, conn: ConnId) -> bool {
+    pub(super) fn has_room(&self, conn: ConnId) -> bool {
         let slot = &self.slots[conn as usize];
         if slot.backing_off {
             return false;
@@ -144,6 +147,19 @@ impl Worker {
         driver: &mut D,
     ) {
         let request = self.config.traffic.choose(&mut self.config.draws);
+        self.give(conn, request, intended, now, driver);
+    }
+
+    /// Gives an exchange of this request to a slot that has room.
+    #[inline]
+    pub(super) fn give<D: Driver>(
+        &mut self,
+        conn: ConnId,
+        request: u16,
+        intended: Instant,
+        now: Instant,
+        driver: &mut D,
+    ) {
         let in_full = !self.config.traffic.request(request).expect.deep.is_empty()
             && self.config.draws.is_sampled(self.config.check_one_in);
         let exchange = Exchange {
@@ -431,13 +447,14 @@ impl Worker {
         let Talk::H1(h1) = &mut slot.talk else { return };
         let Some(exchange) = h1.in_flight.pop_front() else { return };
         let mut answer = std::mem::take(&mut h1.answer);
-        self.end_exchange(&exchange, &mut answer, now, received_at);
+        self.end_exchange(conn, &exchange, &mut answer, now, received_at);
     }
 
     /// An exchange has its whole answer.
     #[inline]
     pub(super) fn end_exchange(
         &mut self,
+        conn: ConnId,
         exchange: &Exchange,
         answer: &mut Answer,
         now: Instant,
@@ -451,7 +468,23 @@ impl Worker {
             count_kind(&mut self.unexpected, &fault, limits::UNEXPECTED_KINDS);
         }
         // Done: the last byte had arrived at the completion's instant.
+        self.ended(conn, exchange, outcome, now, received_at);
+    }
+
+    /// An exchange has ended, one way or another.
+    #[inline]
+    pub(super) fn ended(
+        &mut self,
+        conn: ConnId,
+        exchange: &Exchange,
+        outcome: Outcome,
+        now: Instant,
+        received_at: Option<Instant>,
+    ) {
         self.recorder.ended(exchange, outcome, now, received_at);
+        if let Some(pages) = &mut self.pages {
+            pages.see(conn, exchange, outcome);
+        }
     }
 
     /// After answers were read: goes on with the connection, or replaces it if it has served its share.

@@ -1,11 +1,13 @@
 //! One worker: its connections, its share of the schedule, its books.
 //!
 //! `time` moves the phases on and starts what is due; `connections` opens, secures, loses and reopens them;
-//! `exchanges` sends requests and reads answers, `streams` does so over HTTP/2, and `frames` counts what only that has.
+//! `exchanges` sends requests and reads answers, `streams` does so over HTTP/2, and `frames` counts what only that has;
+//! `pages` loads documents with their resources.
 
 mod connections;
 mod exchanges;
 mod frames;
+mod pages;
 mod streams;
 mod time;
 
@@ -30,6 +32,7 @@ use crate::tls::Tls;
 use crate::traffic::{Draws, Making, Traffic};
 use crate::{Instant, Schedule};
 use frames::Frames;
+use pages::Pages;
 pub use streams::upgrade_settings;
 
 /// What a worker is to do.
@@ -49,6 +52,9 @@ pub struct Config {
     /// Requests to start in all; `None`: as many as the window allows.
     pub total: Option<u64>,
     pub traffic: Arc<Traffic>,
+    /// The traffic is a page, its first request the document and the others its resources; so many connections load one
+    /// page together. `None`: requests have nothing to do with each other.
+    pub page_connections: Option<u32>,
     pub draws: Draws,
     /// Of how many answers one is checked in full; 1: every one, 0: none.
     pub check_one_in: u64,
@@ -168,6 +174,8 @@ pub struct Worker {
     up: u64,
     tcp: Option<TcpCounters>,
     tls: TlsUse,
+    /// `None` unless pages are loaded.
+    pages: Option<Pages>,
     /// What went over HTTP/2 so far, when the measured window began, and within it.
     frames: Frames,
     frames_base: Frames,
@@ -223,6 +231,7 @@ impl Worker {
             up: 0,
             tcp: None,
             tls: TlsUse::default(),
+            pages: config.page_connections.map(|each| Pages::new(asked, each, kinds)),
             frames: Frames::default(),
             frames_base: Frames::default(),
             frames_used: Frames::default(),

@@ -145,7 +145,7 @@ impl Worker {
                     let stream = h2.client.cancel(stream, why.code(), &mut io);
                     self.name_error(&why);
                     // The fault had arrived at the completion's instant.
-                    self.recorder.ended(&stream.exchange, Outcome::ProtocolError, now, None);
+                    self.ended(conn, &stream.exchange, Outcome::ProtocolError, now, None);
                 }
                 Event::GoAway { .. } => self.gone_away(conn, now),
             }
@@ -182,7 +182,7 @@ impl Worker {
         let Stream { exchange, mut answer, blocked_since } = h2.client.finish(key, &mut io);
         self.frames.responses += 1;
         self.unblocked(blocked_since, now);
-        self.end_exchange(&exchange, &mut answer, now, received_at);
+        self.end_exchange(conn, &exchange, &mut answer, now, received_at);
     }
 
     /// Goes on with bodies that windows held up.
@@ -213,7 +213,7 @@ impl Worker {
             return self.ask_again(conn, stream.exchange, now);
         }
         // The reset had arrived at the completion's instant.
-        self.recorder.ended(&stream.exchange, Outcome::StreamReset, now, None);
+        self.ended(conn, &stream.exchange, Outcome::StreamReset, now, None);
     }
 
     /// The server takes no more streams. Those that it will not deal with are asked for again on the next connection.
@@ -232,7 +232,7 @@ impl Worker {
     fn ask_again(&mut self, conn: ConnId, mut exchange: Exchange, now: Instant) {
         if exchange.retries >= limits::RETRIES {
             // That the last refusal had arrived is known at the completion's instant.
-            return self.recorder.ended(&exchange, Outcome::StreamRefused, now, None);
+            return self.ended(conn, &exchange, Outcome::StreamRefused, now, None);
         }
         exchange.retries += 1;
         exchange.sent = Instant::NEVER;
@@ -270,10 +270,11 @@ impl Worker {
             }
         }
         for (key, outcome) in overdue {
+            let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { break };
             let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
             let stream = h2.client.cancel(key, Code::Cancel, &mut io);
             // Done: our own decision at this instant.
-            self.recorder.ended(&stream.exchange, outcome, now, None);
+            self.ended(conn, &stream.exchange, outcome, now, None);
         }
         Some(next)
     }

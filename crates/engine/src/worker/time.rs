@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::sample::ThreadUse;
 
+use super::pages::Pages;
 use super::{Spin, Stage, Worker};
 use crate::driver::{ConnId, Driver, Turn, Wait};
 use crate::slot::{State, Talk};
@@ -247,6 +248,9 @@ impl Worker {
     fn finish(&mut self, now: Instant) {
         self.stage = Stage::Finished;
         for intended in std::mem::take(&mut self.waiting) {
+            self.recorder.unanswered(intended, now);
+        }
+        for intended in self.pages.iter().flat_map(Pages::waiting) {
             self.recorder.unanswered(intended, now);
         }
         for slot in &mut self.slots {

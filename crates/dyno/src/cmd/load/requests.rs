@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read as _;
 use std::path::Path;
 
-use dyno_archive::plan::{Body, Expect, Request, Workload};
+use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
 use dyno_runner::import::{self, Imported};
 
 use super::spec;
@@ -27,14 +27,18 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
         Some(all) => imported(all, args)?,
         None => own(args)?,
     };
-    for request in &mut requests {
+    for (i, request) in requests.iter_mut().enumerate() {
         request.headers.extend(headers.iter().cloned());
-        request.expect = expect.clone();
+        // Of a page, what is expected is the document; any answer from 200 to 399 will do for its resources.
+        if i == 0 || args.resources.is_empty() {
+            request.expect = expect.clone();
+        }
     }
     name_apart(&mut requests);
     let tls = url.scheme == Scheme::Https;
     let protocol = spec::protocol(args, url.scheme)?.name().into();
-    Ok((url, Workload { name: "load".into(), protocol, tls, requests }))
+    let page = (!args.resources.is_empty()).then_some(Page { connections: args.page_connections });
+    Ok((url, Workload { name: "load".into(), protocol, tls, requests, page }))
 }
 
 /// Reads a file that is named on the command line; `-` is standard input.
@@ -64,8 +68,29 @@ fn own(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
         None => args.body.clone().map(|text| Body(text.into_bytes())),
     };
     let method = args.method.clone().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" }.into());
-    let request = request(&method, &url.target, Vec::new(), body);
-    Ok((url, vec![request]))
+    let mut requests = vec![request(&method, &url.target, Vec::new(), body)];
+    for text in &args.resources {
+        requests.extend(resources(text).map_err(bad)?);
+    }
+    Ok((url, requests))
+}
+
+/// The most resources that a page may have.
+const RESOURCES: usize = 1000;
+
+/// `/a.css`, or `/icon*20` for twenty times the same.
+fn resources(text: &str) -> Result<impl Iterator<Item = Request>, String> {
+    let wrong =
+        || format!("--resource {text:?}: write it like '/style.css', or '/icon*20' for twenty of them");
+    let (path, times) = match text.rsplit_once('*') {
+        Some((path, times)) => (path, times.parse::<usize>().map_err(|_| wrong())?),
+        None => (text, 1),
+    };
+    if !path.starts_with('/') || !(1..=RESOURCES).contains(&times) {
+        return Err(wrong());
+    }
+    let path = path.to_string();
+    Ok((0..times).map(move |_| request("GET", &path, Vec::new(), None)))
 }
 
 fn request(method: &str, path: &str, headers: Vec<(String, String)>, body: Option<Body>) -> Request {

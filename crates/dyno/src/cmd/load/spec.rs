@@ -7,7 +7,7 @@ use dyno_analysis::load::Config;
 use dyno_archive::plan::{Arrivals, Gaps, Step, Workload};
 use dyno_driver::Kind;
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
-use dyno_runner::load::Spec;
+use dyno_runner::load::{self, Spec};
 use dyno_runner::suite::Spin;
 use dyno_runner::tls::{SessionResumption, TlsOptions, Trust};
 use dyno_runner::{traffic, units};
@@ -37,6 +37,9 @@ pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
         return Err(bad("--threads, --streams and --pipeline are at least 1"));
     }
     let is_h2 = matches!(args.protocol, ProtocolArg::H2 | ProtocolArg::H2c | ProtocolArg::H2cUpgrade);
+    if !args.resources.is_empty() {
+        refuse_what_pages_cannot_be(args)?;
+    }
     if is_h2 && args.pipeline > 1 {
         return Err(bad("--pipeline is for HTTP/1.1; HTTP/2 has --streams (-m) instead"));
     }
@@ -45,6 +48,28 @@ pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     }
     if args.interval.0 < 10_000_000 {
         return Err(bad("--interval is at least 10ms"));
+    }
+    Ok(())
+}
+
+fn refuse_what_pages_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
+    if args.rate.is_some() || args.trace.is_some() {
+        return Err(bad(
+            "pages (--resource) are loaded one after the other by each visitor; leave out --rate and --trace",
+        ));
+    }
+    if args.protocol == ProtocolArg::Auto {
+        return Err(bad(
+            "a page takes one connection of HTTP/2 and several of HTTP/1.1; say which with --protocol h1, h2 or h2c",
+        ));
+    }
+    if args.pipeline > 1 {
+        return Err(bad("browsers do not pipeline; leave out --pipeline with --resource"));
+    }
+    if args.requests_per_connection.is_some() || args.ramp_connections.is_some() {
+        return Err(bad(
+            "pages (--resource) keep their connections from the beginning; leave out --requests-per-connection and --ramp-connections",
+        ));
     }
     Ok(())
 }
@@ -61,6 +86,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
         endpoint: target::endpoint(args, url)?,
         protocol,
         http2,
+        page_connections: load::page_connections(workload),
         traffic: Arc::new(compiled),
         check_one_in: args.check_one_in,
         policy,
@@ -234,7 +260,8 @@ fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOpti
 pub fn config(args: &LoadArgs, spec: &Spec, url: &Url, workload: &Workload) -> Config {
     let load = spec.planned(spin(args));
     let asked = Config::new(workload, &load, &spec.step, spec.seed);
-    let target = if workload.requests.len() > 1 { "" } else { workload.requests[0].path.as_str() };
+    let is_mix = workload.requests.len() > 1 && workload.page.is_none();
+    let target = if is_mix { "" } else { workload.requests[0].path.as_str() };
     Config {
         url: format!("{}://{}{target}", url.scheme.name(), url.authority()),
         requests: spec.total,

@@ -1,0 +1,106 @@
+//! Pages in a world whose truth is known.
+
+use std::sync::Arc;
+
+use dyno_archive::Times;
+use dyno_archive::interval::Phase;
+use dyno_archive::plan::Arrivals;
+use dyno_engine::schedule::Stripe;
+use dyno_engine::sim::{self, Fault, Model, Played, Queue, Service, World};
+use dyno_engine::{
+    Config, Draws, Expect, Http2, Policy, Protocol, Request, Schedule, Spin, Traffic, Window, limits,
+};
+use dyno_wire::h1::response::Asked;
+
+const SECOND: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+
+/// `visitors` load pages of one document and `resources` for a second, over `each` connections of HTTP/1.1.
+fn load(world: World, visitors: u32, each: u32, resources: usize) -> Played {
+    let request = |path: &str| {
+        let bytes = format!("GET {path} HTTP/1.1\r\nHost: sim\r\n\r\n");
+        Request::fixed(bytes.as_bytes(), Asked::Other, Expect { status: Some(200), ..Expect::default() })
+    };
+    let mut requests = vec![(request("/"), 1)];
+    requests.extend((0..resources).map(|i| (request(&format!("/{i}")), 1)));
+    let config = Config {
+        worker: 0,
+        connections: visitors * each,
+        protocol: Protocol::H1,
+        http2: Http2::default(),
+        pipeline: 1,
+        streams: 1,
+        schedule: Schedule::new(&Arrivals::Closed, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
+        total: None,
+        traffic: Arc::new(Traffic::new(requests).unwrap()),
+        page_connections: Some(each),
+        draws: Draws::new(1, 0, 1),
+        check_one_in: 1,
+        policy: Policy {
+            timeout_ns: SECOND / 10,
+            first_byte_timeout_ns: None,
+            connect_timeout_ns: SECOND,
+            requests_per_connection: None,
+            ramp_ns: None,
+        },
+        tls: None,
+        spin: Spin::Never,
+        window: Window {
+            warmup_ns: 0,
+            duration_ns: Some(SECOND),
+            interval_ns: SECOND,
+            drain_ns: limits::DRAIN_NS,
+        },
+    };
+    sim::play(world, config)
+}
+
+fn page_times(played: &Played) -> Times {
+    Times::merged(played.intervals.iter().map(|i| &i.page))
+}
+
+/// Six connections and twelve resources: the document and two rounds, each 1 ms of service and two delays of 10 µs.
+#[test]
+fn a_page_takes_its_rounds() {
+    let world = World::new(1, Model::new(Service::Fixed { ns: MS }, Queue::PerConnection));
+    let played = load(world, 2, 6, 12);
+    let times = page_times(&played);
+    // Histograms keep three digits.
+    assert!((times.at(0.5).unwrap() as f64 / 3_060_000.0 - 1.0).abs() < 0.002, "{:?}", times.at(0.5));
+    assert!((times.max().unwrap() as f64 / 3_060_000.0 - 1.0).abs() < 0.002);
+    // Of each visitor 326 pages fit into the second, and the 327th begins in it.
+    assert!((2 * 326..=2 * 327).contains(&times.count()), "{}", times.count());
+    let books = played.report.books;
+    assert!(books.balance());
+    assert_eq!((books.failed, books.in_flight_at_end), (0, 0));
+    // Every document and every resource is a request of its own.
+    assert_eq!(played.truth.requests, books.completed + carried(&played));
+}
+
+/// Answers that came after the window to what was intended after it: there are none, because nothing starts then.
+fn carried(played: &Played) -> u64 {
+    played.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.carried.total()).sum()
+}
+
+#[test]
+fn one_connection_takes_one_at_a_time() {
+    let world = World::new(1, Model::new(Service::Fixed { ns: MS }, Queue::PerConnection));
+    let times = page_times(&load(world, 1, 1, 4));
+    assert!((times.at(0.5).unwrap() as f64 / 5_100_000.0 - 1.0).abs() < 0.002, "{:?}", times.at(0.5));
+}
+
+#[test]
+fn whatever_fails_the_books_balance_and_pages_go_on() {
+    for seed in 0..200 {
+        let mut model = Model::new(Service::Exponential { mean_ns: 200_000.0 }, Queue::PerConnection);
+        model.faults = Fault::ALL.iter().map(|fault| (*fault, 0.004)).collect();
+        let mut world = World::new(seed, model);
+        world.net.cut = 0.2;
+        world.net.refuse = 0.1;
+        let played = load(world, 3, 4, 7);
+        assert!(played.report.books.balance(), "seed {seed}: {:?}", played.report.books);
+        let failed: u64 = played.intervals.iter().map(|i| i.pages_failed).sum();
+        assert!(page_times(&played).count() > 10, "seed {seed}");
+        assert!(failed > 0, "seed {seed}");
+    }
+}
