@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2154
 # The generators that benches/side-by-side compares: what each is called, whether it is here, its version, its command line,
 # and what its output says. Sourced, not run. A load is described by the variables
-#   url  connections  depth (requests in flight per connection)  rate (requests/s on a schedule; 0: closed loop)  seconds
+#   url  protocol (h1, h2c or h2)  connections  depth (requests in flight per connection: pipelined, or streams)
+#   rate (requests/s on a schedule; 0: closed loop)  seconds
 # and files go to $work.
 
 # Every generator has one CPU. These tell the Go tools and oha not to start more threads than that.
@@ -103,12 +104,15 @@ command_of() {
     wrk2)
       command=("$program" -t1 "-c$connections" "-d${seconds}s" "-R$rate" --latency "$url") ;;
     h2load)
-      command=("$program" --h1 -t1 "-c$connections" "-m$depth" "-D$seconds" "$url") ;;
+      command=("$program" -t1 "-c$connections" "-m$depth" "-D$seconds")
+      [ "$protocol" != h1 ] || command+=(--h1)
+      command+=("$url") ;;
     gcannon)
       command=("$program" "$url" -t 1 -c "$connections" -p "$depth" -d "$seconds" --json) ;;
     oha)
       command=("$program" --no-tui --output-format json -c "$connections" -z "${seconds}s" --insecure)
       [ "$rate" = 0 ] || command+=(-q "$rate" --latency-correction)
+      [ "$protocol" = h1 ] || command+=(--http2 -p "$depth")
       command+=("$url") ;;
     autocannon)
       command=("$program" --json --no-progress -c "$connections" -p "$depth" -d "$seconds" "$url") ;;
@@ -130,7 +134,8 @@ command_of() {
     bare)
       command=("$program" "$hostport" "$connections" "$seconds" "$depth" "/${url#*://*/}") ;;
     dyno-*)
-      command=("$program" load "$url" -c "$connections" -p "$depth" -d "${seconds}s" --format json)
+      command=("$program" load "$url" --protocol "$protocol" -c "$connections" -d "${seconds}s" --format json)
+      if [ "$protocol" = h1 ]; then command+=(-p "$depth"); else command+=(-m "$depth"); fi
       case $1 in
         dyno-epoll)        command+=(--driver epoll) ;;
         dyno-uring)        command+=(--driver uring) ;;
@@ -139,8 +144,7 @@ command_of() {
       esac
       # On a schedule dyno polls if some CPU stays free for the server, so it is given one instead of being kept to one.
       [ "$rate" = 0 ] || { command+=(-r "$rate" --cpus 1); pin=(); }
-      # HTTP/1.1 for all: h2o would agree on HTTP/2 with whoever offers it.
-      case $url in https:*) command+=(-k --protocol h1) ;; esac ;;
+      case $url in https:*) command+=(-k) ;; esac ;;
   esac
 }
 
