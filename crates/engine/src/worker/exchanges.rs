@@ -171,11 +171,13 @@ impl Worker {
             retries: 0,
         };
         let slot = &mut self.slots[conn as usize];
-        if slot.state == State::Up {
+        // A slot that was listed as idle may have lost its room since: a server can end a connection, or allow fewer streams.
+        if slot.state == State::Up && slot.assigned.is_empty() && self.takes_request(conn) {
             return self.ask(conn, exchange, now, driver);
         }
+        let slot = &mut self.slots[conn as usize];
         slot.assigned.push_back(exchange);
-        if slot.state == State::Down {
+        if slot.state == State::Down && !slot.backing_off {
             self.connect(conn, now, driver);
         }
     }
