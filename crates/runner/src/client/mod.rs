@@ -1,10 +1,17 @@
 //! A plain blocking HTTP client for readiness probes and contract checks. Load never goes through it.
 
+mod h2;
+
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use dyno_engine::Tls;
+use dyno_wire::h1::encode;
 use dyno_wire::h1::response::{Asked, Closed, End, Event, Reader};
+use rustls::{ClientConnection, StreamOwned};
+
+use crate::door::{Door, Speech};
 
 /// One whole answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,30 +38,92 @@ impl Answer {
     }
 }
 
+/// Bytes to and from a server, until a deadline.
+#[derive(Debug)]
+struct Line {
+    stream: Stream,
+    /// For everything that is done on this connection.
+    deadline: Instant,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Line {
+    fn new(stream: TcpStream, tls: Option<&Tls>, timeout: Duration) -> io::Result<Line> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
+        let stream = match tls {
+            None => Stream::Plain(stream),
+            Some(tls) => {
+                let connection = ClientConnection::new(tls.config.clone(), tls.name.clone());
+                let connection = connection.map_err(io::Error::other)?;
+                // The handshake is made with the first write.
+                Stream::Tls(Box::new(StreamOwned::new(connection, stream)))
+            }
+        };
+        Ok(Line { stream, deadline: Instant::now() + timeout })
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.stream {
+            Stream::Plain(stream) => stream.write_all(bytes),
+            Stream::Tls(stream) => {
+                stream.write_all(bytes)?;
+                stream.flush()
+            }
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let socket = match &self.stream {
+            Stream::Plain(stream) => stream,
+            Stream::Tls(stream) => &stream.sock,
+        };
+        socket.set_read_timeout(Some(left))?;
+        let read = match &mut self.stream {
+            Stream::Plain(stream) => stream.read(buffer),
+            Stream::Tls(stream) => stream.read(buffer),
+        };
+        read.map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no answer in time"),
+            _ => error,
+        })
+    }
+}
+
+fn closed() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without an answer")
+}
+
 /// A connection with the answers still to be read on it.
 #[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
+    line: Line,
     reader: Reader,
     unread: Vec<u8>,
-    deadline: Instant,
 }
 
 impl Connection {
     /// `timeout` is for everything that is done on this connection.
     pub fn new(stream: TcpStream, timeout: Duration) -> io::Result<Connection> {
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(timeout))?;
-        Ok(Connection {
-            stream,
-            reader: Reader::new(),
-            unread: Vec::new(),
-            deadline: Instant::now() + timeout,
-        })
+        Ok(Connection::on(Line::new(stream, None, timeout)?))
+    }
+
+    fn on(line: Line) -> Connection {
+        Connection { line, reader: Reader::new(), unread: Vec::new() }
     }
 
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+        self.line.write_all(bytes)
     }
 
     /// Reads one whole answer.
@@ -67,14 +136,11 @@ impl Connection {
                 return Ok(answer);
             }
             let mut buffer = [0; 16 * 1024];
-            let n = self.read(&mut buffer)?;
+            let n = self.line.read(&mut buffer)?;
             if n == 0 {
                 return match self.reader.eof().map_err(io::Error::other)? {
                     Closed::EndsMessage => Ok(answer),
-                    Closed::BetweenMessages => Err(io::Error::new(
-                        io::ErrorKind::UnexpectedEof,
-                        "the connection was closed without an answer",
-                    )),
+                    Closed::BetweenMessages => Err(closed()),
                 };
             }
             self.unread.extend_from_slice(&buffer[..n]);
@@ -83,19 +149,7 @@ impl Connection {
 
     /// Whether the peer closes the connection, without sending anything more.
     pub fn is_closed_by_peer(&mut self) -> bool {
-        self.unread.is_empty() && matches!(self.read(&mut [0; 1]), Ok(0))
-    }
-
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.stream.set_read_timeout(Some(left))?;
-        self.stream.read(buffer).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no answer in time"),
-            _ => error,
-        })
+        self.unread.is_empty() && matches!(self.line.read(&mut [0; 1]), Ok(0))
     }
 }
 
@@ -126,11 +180,51 @@ fn take(
     }
 }
 
-/// GETs `path` on a fresh connection, within `timeout`.
+/// GETs `path` on a fresh plain connection by HTTP/1.1, within `timeout`.
 pub fn get(stream: TcpStream, path: &str, timeout: Duration) -> io::Result<Answer> {
-    let mut connection = Connection::new(stream, timeout)?;
-    let request =
-        dyno_wire::h1::encode::request("GET", path, "127.0.0.1", &[], b"").map_err(io::Error::other)?;
+    get_h1(Line::new(stream, None, timeout)?, "127.0.0.1", path)
+}
+
+fn get_h1(line: Line, host: &str, path: &str) -> io::Result<Answer> {
+    let mut connection = Connection::on(line);
+    let request = encode::request("GET", path, host, &[], b"").map_err(io::Error::other)?;
     connection.send(&request)?;
     connection.answer(Asked::Other)
+}
+
+/// Asks single questions at a door, as it wants to be asked.
+#[derive(Debug)]
+pub struct Caller {
+    door: Door,
+    tls: Option<Tls>,
+}
+
+impl Caller {
+    /// # Errors
+    /// A sentence: the door's authority cannot be read.
+    pub fn new(door: &Door) -> Result<Caller, String> {
+        let tls = door.tls().map(|options| options.configure()).transpose()?;
+        Ok(Caller { door: door.clone(), tls })
+    }
+
+    #[must_use]
+    pub fn door(&self) -> &Door {
+        &self.door
+    }
+
+    /// Connects and GETs `path`, each within `timeout`.
+    pub fn ask(&self, path: &str, timeout: Duration) -> io::Result<Answer> {
+        self.get(TcpStream::connect_timeout(&self.door.addr, timeout)?, path, timeout)
+    }
+
+    /// GETs `path` on a fresh connection to the door, within `timeout`.
+    pub fn get(&self, stream: TcpStream, path: &str, timeout: Duration) -> io::Result<Answer> {
+        let mut line = Line::new(stream, self.tls.as_ref(), timeout)?;
+        let host = self.door.host();
+        match self.door.speech {
+            Speech::H1 | Speech::H1Tls | Speech::H2cUpgrade => get_h1(line, &host, path),
+            Speech::H2 => h2::get(&mut line, "https", &host, path),
+            Speech::H2c => h2::get(&mut line, "http", &host, path),
+        }
+    }
 }
