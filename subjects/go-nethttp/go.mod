@@ -1,3 +1,3 @@
 module dyno/subjects/go-nethttp
 
-go 1.22
+go 1.24

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -34,31 +33,52 @@ func jsonMessage(w http.ResponseWriter, r *http.Request) {
 	w.Write(body)
 }
 
+// protocols are those that a plain port speaks; a TLS port has the defaults, HTTP/1.1 and HTTP/2.
+func protocols(h2c bool) *http.Protocols {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(h2c)
+	return protocols
+}
+
 func main() {
-	port := flag.Int("port", 8080, "port to listen on")
+	port := flag.Int("port", 0, "port to listen on")
+	h2c := flag.Bool("h2c", false, "speak HTTP/2 on it too")
+	tlsPort := flag.Int("tls-port", 0, "port to listen on with TLS")
+	cert := flag.String("cert", "", "file with the certificates")
+	key := flag.String("key", "", "file with the key")
 	flag.Parse()
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /plaintext", plaintext)
 	mux.HandleFunc("GET /json", jsonMessage)
-	server := &http.Server{Addr: fmt.Sprintf("127.0.0.1:%d", *port), Handler: mux}
+
+	var servers []*http.Server
+	failed := make(chan error)
+	if *port != 0 {
+		server := &http.Server{Addr: fmt.Sprintf("127.0.0.1:%d", *port), Handler: mux, Protocols: protocols(*h2c)}
+		servers = append(servers, server)
+		go func() { failed <- server.ListenAndServe() }()
+	}
+	if *tlsPort != 0 {
+		server := &http.Server{Addr: fmt.Sprintf("127.0.0.1:%d", *tlsPort), Handler: mux}
+		servers = append(servers, server)
+		go func() { failed <- server.ListenAndServeTLS(*cert, *key) }()
+	}
 
 	term, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		<-term.Done()
-		// Shutdown would wait 5 s for connections that never sent a request.
-		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
-		defer cancel()
+	select {
+	case err := <-failed:
+		log.Fatal(err)
+	case <-term.Done():
+	}
+	// Shutdown would wait 5 s for connections that never sent a request.
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	defer cancel()
+	for _, server := range servers {
 		if server.Shutdown(ctx) != nil {
 			server.Close()
 		}
-	}()
-
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		log.Fatal(err)
 	}
-	<-stopped
 }

@@ -84,6 +84,7 @@ pub const GLOSSARY: &[(&str, &str)] = &[
         "no_cgroup",
         "Without a control group the server's CPU time is summed over living threads, and memory is resident memory.",
     ),
+    ("not_served", "A server does not speak the protocol of a workload, so it has no numbers for it."),
     ("limits_not_set", "A limit that the suite asks for could not be set here."),
     (
         "tick_accounting",

@@ -409,9 +409,23 @@ fn run_caveats(run: &Run, subjects: &[SubjectResult], overview: &[summary::Overv
         all.push(info("resumed", "This run was interrupted and resumed: some trials were served by a process that was started again."));
     }
     all.extend(limits_not_set(subjects));
+    all.extend(not_served(plan));
     all.extend(summary::same_numbers(overview));
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
+}
+
+/// Workloads that some subjects did not get: their rows are missing for a reason.
+fn not_served(plan: &Plan) -> Option<Caveat> {
+    let each: Vec<String> = plan
+        .not_served
+        .iter()
+        .map(|not| {
+            let (subject, workload) = (plan.subjects[not.subject].id(), &plan.workloads[not.workload].name);
+            format!("{subject} was not asked for {workload}: {}", not.reason)
+        })
+        .collect();
+    (!each.is_empty()).then(|| info("not_served", format!("{}.", each.join(". "))))
 }
 
 fn limits_not_set(subjects: &[SubjectResult]) -> Option<Caveat> {

@@ -193,12 +193,14 @@ fn leading_limiter<'a>(trials: &[&'a TrialResult]) -> &'a TrialResult {
     trials.iter().max_by_key(|t| votes(t.limiter.resource)).expect("a summary has trials")
 }
 
-/// The step at which subjects are compared: the one nearest to 64 connections, of the first pipeline depth and rate.
+/// The step at which subjects are compared: the one nearest to 64 connections, of the first pipeline depth, streams and rate.
 fn reference_step(plan: &Plan) -> usize {
     const REFERENCE: i64 = 64;
     let steps = &plan.load.steps;
-    let like_first =
-        |i: &usize| steps[*i].pipeline == steps[0].pipeline && steps[*i].arrivals == steps[0].arrivals;
+    let like_first = |i: &usize| {
+        let (step, first) = (&steps[*i], &steps[0]);
+        step.pipeline == first.pipeline && step.streams == first.streams && step.arrivals == first.arrivals
+    };
     (0..steps.len())
         .filter(like_first)
         .min_by_key(|i| (i64::from(steps[*i].connections) - REFERENCE).abs())
@@ -273,7 +275,7 @@ fn overview_row(
         limiter: peak_or_reference.map(|s| s.limiter),
         limiter_sentence: peak_or_reference.map(|s| s.limiter_sentence.clone()),
         caveats: peak_or_reference.map(|s| s.caveats.clone()).unwrap_or_default(),
-        absent: absent(subject, best.is_none()),
+        absent: absent(subject, best.is_none()).or_else(|| not_asked(plan, &subject.id)),
     }
 }
 
@@ -286,6 +288,12 @@ fn absent(subject: &SubjectResult, no_numbers: bool) -> Option<String> {
     let message = failure.failure.message.lines().next().unwrap_or_default();
     let words = format!("{}: {message}", failure.failure.kind.name());
     Some(if no_numbers { words } else { format!("in part: {words}") })
+}
+
+/// Why a subject has no numbers in the overview, which is of the first workload.
+fn not_asked(plan: &Plan, id: &str) -> Option<String> {
+    let not = plan.not_served.iter().find(|n| n.workload == 0 && plan.subjects[n.subject].id() == id)?;
+    Some(format!("not asked for {}: {}", plan.workloads[0].name, not.reason))
 }
 
 /// Every subject against the baseline (the first that is no control, unless the suite names one).

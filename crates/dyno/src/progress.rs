@@ -131,8 +131,13 @@ impl Progress {
 fn shape(plan: &Plan, trial: usize) -> String {
     let step = &plan.load.steps[plan.trials[trial].step];
     let pipeline = if step.pipeline > 1 { format!(" × {}", step.pipeline) } else { String::new() };
+    let streams = if step.streams > 1 { format!(" × {} streams", step.streams) } else { String::new() };
     let rate = step.arrivals.rate().map_or(String::new(), |r| format!(" at {}/s", count(r as u64)));
-    format!("{} connections{pipeline}{rate}", step.connections)
+    let workload = match plan.workloads.as_slice() {
+        [_] => String::new(),
+        all => format!("{} · ", all[plan.trials[trial].workload].name),
+    };
+    format!("{workload}{} connections{streams}{pipeline}{rate}", step.connections)
 }
 
 /// Minutes and seconds.

@@ -4,8 +4,10 @@
 //! Everything a subject does wrong becomes a record; only what makes the run itself impossible is an error.
 
 pub mod build;
+pub mod certs;
 pub mod checks;
 pub mod client;
+pub mod door;
 pub mod import;
 pub mod launch;
 pub mod limits;

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::{Http2, Launch, Load, Order, Placement, Plan, Subject, Trial};
+use dyno_archive::plan::{Launch, Load, NotServed, Order, Placement, Plan, Subject, Trial, Workload};
 use dyno_engine::rng::Rng;
 
+use crate::door::{self, Speech};
 use crate::subject::{self, Definition};
 use crate::suite::{SuiteFile, Wanted};
 use crate::text::{FileError, nearest};
@@ -43,8 +44,13 @@ pub fn resolve(
         .iter()
         .map(|w| find(w, subjects_folder, &suite.suite.source, &path))
         .collect::<Result<Vec<_>, _>>()?;
-    let subjects: Vec<Subject> =
-        wanted.iter().zip(&definitions).map(|(w, d)| planned_subject(w, d)).collect();
+    let served: Vec<Vec<Result<(), String>>> =
+        definitions.iter().map(|d| suite.workloads.iter().map(|w| serves(d, w)).collect()).collect();
+    let subjects: Vec<Subject> = wanted
+        .iter()
+        .zip(definitions.iter().zip(&served))
+        .map(|(wanted, (definition, served))| planned_subject(wanted, definition, served))
+        .collect();
     for (i, subject) in subjects.iter().enumerate() {
         if subjects[..i].iter().any(|s| s.id() == subject.id()) {
             let message =
@@ -79,10 +85,11 @@ pub fn resolve(
             .clone()
             .or(suite.load.driver)
             .unwrap_or_else(|| dyno_driver::Kind::best().0.name().into()),
-        http2: Http2::default(),
+        http2: suite.load.http2,
         steps: suite.load.steps,
     };
-    let trials = list_trials(launches.len(), suite.workloads.len(), load.steps.len());
+    let trials = list_trials(&launches, &served, &suite.steps_of);
+    let not_served = not_served(&subjects, &served);
     let plan = Plan {
         suite: suite.suite,
         subjects_folder: subjects_folder.display().to_string(),
@@ -96,7 +103,7 @@ pub fn resolve(
         load,
         launches,
         trials,
-        not_served: Vec::new(),
+        not_served,
         report: suite.report,
         cost: suite.cost,
     };
@@ -160,7 +167,7 @@ fn find(wanted: &Wanted, folder: &Path, source: &str, suite: &Path) -> Result<De
     Ok(definition)
 }
 
-fn planned_subject(wanted: &Wanted, definition: &Definition) -> Subject {
+fn planned_subject(wanted: &Wanted, definition: &Definition, served: &[Result<(), String>]) -> Subject {
     Subject {
         name: wanted.name.clone(),
         variant: wanted.variant.clone(),
@@ -171,22 +178,42 @@ fn planned_subject(wanted: &Wanted, definition: &Definition) -> Subject {
         version: None,
         build: None,
         control: definition.is_control(),
-        skipped: unsupported(definition).or_else(|| definition.unmet()),
+        skipped: serves_nothing(served).or_else(|| definition.unmet()),
         build_failed: None,
     }
 }
 
-fn unsupported(definition: &Definition) -> Option<String> {
-    if !definition.protocols.iter().any(|p| p == "h1") {
-        return Some(format!(
-            "it speaks {}, which this version of dyno cannot load",
-            definition.protocols.join(", ")
-        ));
+/// Whether a subject speaks what a workload speaks. `Err`: why not, as the second half of a sentence about it.
+fn serves(definition: &Definition, workload: &Workload) -> Result<(), String> {
+    let Some(speech) = Speech::of(workload) else {
+        return Err(format!("no server speaks {:?}", workload.protocol));
+    };
+    if definition.protocols.contains(&speech) {
+        return Ok(());
     }
-    ["{cert}", "{key}"]
-        .iter()
-        .find(|p| definition.uses(p))
-        .map(|p| format!("its start needs {p}, and this version of dyno makes no certificates"))
+    Err(format!("it speaks {}, not {speech}", door::list(&definition.protocols)))
+}
+
+/// Why a subject that serves none of the workloads is not started at all.
+fn serves_nothing(served: &[Result<(), String>]) -> Option<String> {
+    let reasons: Vec<&String> = served.iter().map(|s| s.as_ref().err()).collect::<Option<_>>()?;
+    let first = reasons.first()?;
+    let others =
+        if reasons.iter().any(|reason| reason != first) { ", nor what the other workloads need" } else { "" };
+    Some(format!("{first}{others}"))
+}
+
+/// What those that take part are not asked.
+fn not_served(subjects: &[Subject], served: &[Vec<Result<(), String>>]) -> Vec<NotServed> {
+    let mut all = Vec::new();
+    for (subject, of_subject) in served.iter().enumerate().filter(|(s, _)| subjects[*s].skipped.is_none()) {
+        for (workload, served) in of_subject.iter().enumerate() {
+            if let Err(reason) = served {
+                all.push(NotServed { subject, workload, reason: reason.clone() });
+            }
+        }
+    }
+    all
 }
 
 /// All subjects once per block, in an order drawn for each block.
@@ -203,11 +230,15 @@ fn order_launches(subjects: usize, repeats: u32, order: Order, seed: u64) -> Vec
     launches
 }
 
-fn list_trials(launches: usize, workloads: usize, steps: usize) -> Vec<Trial> {
+fn list_trials(
+    launches: &[Launch],
+    served: &[Vec<Result<(), String>>],
+    steps_of: &[Vec<usize>],
+) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for launch in 0..launches {
-        for workload in 0..workloads {
-            trials.extend((0..steps).map(|step| Trial { launch, workload, step }));
+    for (launch, Launch { subject, .. }) in launches.iter().enumerate() {
+        for (workload, steps) in steps_of.iter().enumerate().filter(|(w, _)| served[*subject][*w].is_ok()) {
+            trials.extend(steps.iter().map(|&step| Trial { launch, workload, step }));
         }
     }
     trials

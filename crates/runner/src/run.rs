@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -21,8 +20,10 @@ use dyno_observer::Sampler;
 use dyno_observer::cgroup::Layout;
 
 use crate::build::{self, Built, Care};
+use crate::certs::Certs;
 use crate::checks::{self, Check};
-use crate::client;
+use crate::client::{Answer, Caller};
+use crate::door::{Door, Speech};
 use crate::launch::group::{self, Groups};
 use crate::launch::guard::Guard;
 use crate::launch::process::{self, Place, Process};
@@ -151,12 +152,64 @@ pub struct Runner<'a> {
     pub on: &'a mut dyn FnMut(Event<'_>),
 }
 
+/// What all starts of a run share.
+struct Ground {
+    groups: Groups,
+    /// `None`: no subject needs them.
+    certs: Option<Certs>,
+}
+
 /// A subject that is up, with what a trial needs to know of it.
 struct Subject {
     process: Process,
-    addr: SocketAddr,
-    checks: &'static [Check],
+    /// One for each of its protocols.
+    entrances: Vec<Entrance>,
     ready_path: String,
+}
+
+/// A door with what to do at it.
+struct Entrance {
+    caller: Caller,
+    checks: Vec<Check>,
+}
+
+impl Entrance {
+    fn new(definition: &Definition, door: &Door) -> Result<Entrance, String> {
+        Ok(Entrance { caller: Caller::new(door)?, checks: checks::contract(definition, door) })
+    }
+
+    fn door(&self) -> &Door {
+        self.caller.door()
+    }
+}
+
+/// The ports of one start.
+#[derive(Clone, Copy)]
+struct Ports {
+    plain: u16,
+    tls: u16,
+}
+
+impl Ports {
+    fn find() -> Result<Ports, String> {
+        let free = ready::free_ports(2, dyno_observer::monotonic_ns())?;
+        Ok(Ports { plain: free[0], tls: free[1] })
+    }
+
+    /// Those that a subject is told of.
+    fn used_by(self, definition: &Definition) -> Vec<u16> {
+        let all = [("{port}", self.plain), ("{tls_port}", self.tls)];
+        all.into_iter().filter(|(place, _)| definition.uses(place)).map(|(_, port)| port).collect()
+    }
+
+    fn door(self, speech: Speech, certs: Option<&Certs>) -> Door {
+        let port = if speech.is_tls() { self.tls } else { self.plain };
+        Door {
+            addr: SocketAddr::from(([127, 0, 0, 1], port)),
+            speech,
+            authority: certs.filter(|_| speech.is_tls()).map(Certs::authority),
+        }
+    }
 }
 
 impl Runner<'_> {
@@ -174,8 +227,8 @@ impl Runner<'_> {
             .collect();
         let mut next_start = run.starts.len();
         set_affinity(&self.plan.placement.generator).map_err(RunError::Machine)?;
-        let groups = Groups::prepare(Layout::read());
-        groups.sweep();
+        let ground = Ground { groups: Groups::prepare(Layout::read()), certs: self.certs()? };
+        ground.groups.sweep();
         for launch in 0..self.plan.launches.len() {
             let pending: Vec<usize> = (0..self.plan.trials.len())
                 .filter(|t| self.plan.trials[*t].launch == launch && !done.contains(t))
@@ -190,7 +243,7 @@ impl Runner<'_> {
             let mut record = empty_start(next_start, launch, tried.contains(&launch));
             next_start += 1;
             (self.on)(Event::Starting { launch });
-            self.launch(&mut record, &pending, &groups)?;
+            self.launch(&mut record, &pending, &ground)?;
             (self.on)(Event::LaunchEnded { launch });
             if self.interrupts.count() > 0 {
                 return Ok(Ended::Interrupted);
@@ -199,15 +252,27 @@ impl Runner<'_> {
         Ok(Ended::Complete)
     }
 
+    /// Certificates for those that take part and need one.
+    fn certs(&self) -> Result<Option<Certs>, RunError> {
+        let wanted = self
+            .definitions
+            .iter()
+            .zip(self.built)
+            .any(|(d, built)| built.is_some() && d.needs_certificate());
+        let name = format!("dyno-{}-tls-{}", std::process::id(), dyno_observer::monotonic_ns());
+        let folder = std::env::temp_dir().join(name);
+        wanted.then(|| Certs::make(folder, self.guard)).transpose().map_err(RunError::Machine)
+    }
+
     /// One start of one subject, from spawn to stop. Whatever the subject does is recorded.
     fn launch(
         &mut self,
         record: &mut StartRecord,
         pending: &[usize],
-        groups: &Groups,
+        ground: &Ground,
     ) -> Result<(), RunError> {
         let definition = &self.definitions[self.plan.launches[record.launch].subject];
-        match self.start(record, groups) {
+        match self.start(record, ground) {
             Ok(mut subject) => {
                 if let Err(failure) = self.use_subject(record, &mut subject, pending)? {
                     record.log_tail = Some(subject.process.log_tail()).filter(|t| !t.is_empty());
@@ -227,16 +292,19 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn start(&self, record: &mut StartRecord, groups: &Groups) -> Result<Subject, Failure> {
+    fn start(&self, record: &mut StartRecord, ground: &Ground) -> Result<Subject, Failure> {
         let definition = &self.definitions[self.plan.launches[record.launch].subject];
         let harness = |message: String| Failure { kind: FailureKind::Harness, message };
-        let ports_needed = 1 + usize::from(definition.uses("{tls_port}"));
-        let ports = ready::free_ports(ports_needed, dyno_observer::monotonic_ns()).map_err(harness)?;
+        let ports = Ports::find().map_err(harness)?;
+        let certs = ground.certs.as_ref();
+        let doors = definition.protocols.iter().map(|&speech| ports.door(speech, certs));
+        let entrances: Vec<Entrance> =
+            doors.map(|door| Entrance::new(definition, &door)).collect::<Result<_, _>>().map_err(harness)?;
         let name = group::name_of(record.start);
-        let place = Place::make(&name, groups, self.guard).map_err(|e| harness(e.to_string()))?;
+        let place = Place::make(&name, &ground.groups, self.guard).map_err(|e| harness(e.to_string()))?;
         let cpus = &self.plan.placement.subject;
-        record.limits = group::limit(&place.group, &self.plan.limits, cpus, groups.unusable());
-        let spec = self.spec(record, &ports, name, place).map_err(harness)?;
+        record.limits = group::limit(&place.group, &self.plan.limits, cpus, ground.groups.unusable());
+        let spec = self.spec(record, ports, certs, name, place).map_err(harness)?;
         let mut process = Process::start(spec).map_err(|error| Failure {
             kind: FailureKind::NotStarted,
             message: format!("`{}`: {error}", definition.start.command.join(" ")),
@@ -253,30 +321,34 @@ impl Runner<'_> {
             });
         }
         let ready = &definition.ready;
-        let right = ready::RightAnswer { path: &ready.path, body: checks::body_of(definition, &ready.path) };
-        match ready::wait(&mut process, &ports, right, ready.deadline_ns) {
+        let right = ready::RightAnswer {
+            to: &first_to_ask(&entrances).caller,
+            path: &ready.path,
+            body: checks::body_of(definition, &ready.path),
+        };
+        match ready::wait(&mut process, right, &ports.used_by(definition), ready.deadline_ns) {
             Ok(startup) => record.startup = Some(startup),
             Err(failure) => {
                 record.log_tail = Some(process.log_tail()).filter(|t| !t.is_empty());
                 return Err(memory_first(&process, failure));
             }
         }
-        let checks = definition.checks.first().map_or(&[][..], |name| checks::contract(name));
-        let addr = SocketAddr::from(([127, 0, 0, 1], ports[0]));
-        Ok(Subject { process, addr, checks, ready_path: ready.path.clone() })
+        Ok(Subject { process, entrances, ready_path: ready.path.clone() })
     }
 
     fn spec(
         &self,
         record: &mut StartRecord,
-        ports: &[u16],
+        ports: Ports,
+        certs: Option<&Certs>,
         name: String,
         place: Place,
     ) -> Result<process::Spec, String> {
         let index = self.plan.launches[record.launch].subject;
         let definition = &self.definitions[index];
         let out = &self.built[index].as_ref().expect("only subjects that take part are started").out;
-        let places = places(self.plan, definition, out, ports, &place.work);
+        let mut places = places(self.plan, definition, out, ports, &place.work);
+        places.0.extend(certs.into_iter().flat_map(certificate_places));
         for file in &definition.start.files {
             let template = fs::read_to_string(definition.folder.join(&file.template))
                 .map_err(|e| format!("{}: {e}", file.template))?;
@@ -353,7 +425,13 @@ impl Runner<'_> {
     fn trial(&mut self, trial: usize, subject: &mut Subject) -> Result<TrialRecord, String> {
         let planned = self.plan.trials[trial];
         let workload = &self.plan.workloads[planned.workload];
-        let spec = load_spec(self.plan, trial, subject.addr, workload)?;
+        let speech = Speech::of(workload)
+            .ok_or_else(|| format!("the workload {:?} cannot be loaded", workload.name))?;
+        let entrance =
+            subject.entrances.iter().find(|e| e.door().speech == speech).ok_or_else(|| {
+                format!("it does not speak {speech} any more; was its subject.toml changed?")
+            })?;
+        let spec = load_spec(self.plan, trial, entrance.door(), workload)?;
         // What is only sampled under load is tried in full before it. An answer that is not as expected is a failed
         // check of this trial, which the load then goes on to count.
         let tried = load::preflight(&spec).err().map(|mismatch| CheckResult {
@@ -363,10 +441,9 @@ impl Runner<'_> {
             detail: mismatch.words,
         });
         let (to_prober, stop_prober) = mpsc::channel::<()>();
-        let (checks, addr, pause) =
-            (subject.checks, subject.addr, Duration::from_nanos(self.plan.load.interval_ns));
+        let (checks, pause) = (&entrance.checks, Duration::from_nanos(self.plan.load.interval_ns));
         thread::scope(|scope| {
-            let prober = scope.spawn(move || probe(checks, trial, addr, pause, &stop_prober));
+            let prober = scope.spawn(move || probe(checks, trial, pause, &stop_prober));
             let mut watcher = Watcher {
                 peak_is_of_window: false,
                 trial,
@@ -385,17 +462,11 @@ impl Runner<'_> {
 
 /// Checks the contract while the load runs: one check per interval, in turn, on a connection of its own. Each trial
 /// begins elsewhere in the contract, so that short ones together go through all of it.
-fn probe(
-    checks: &[Check],
-    trial: usize,
-    addr: SocketAddr,
-    pause: Duration,
-    stop: &mpsc::Receiver<()>,
-) -> Vec<CheckResult> {
+fn probe(checks: &[Check], trial: usize, pause: Duration, stop: &mpsc::Receiver<()>) -> Vec<CheckResult> {
     let mut results = Vec::new();
     for check in checks.iter().cycle().skip(trial * 2 % checks.len().max(1)) {
         match stop.recv_timeout(pause) {
-            Err(mpsc::RecvTimeoutError::Timeout) => results.push(check.run(addr)),
+            Err(mpsc::RecvTimeoutError::Timeout) => results.push(check.run()),
             _ => break,
         }
     }
@@ -458,24 +529,33 @@ fn interrupted() -> Failure {
     Failure { kind: FailureKind::Interrupted, message: "the user ended the run".into() }
 }
 
-/// Runs the contract's checks. A subject that does not answer at all is not asked nine times.
+/// Where a subject is first asked whether it is ready: over what takes the least, so that the time is its own.
+fn first_to_ask(entrances: &[Entrance]) -> &Entrance {
+    const ORDER: [Speech; 5] = [Speech::H1, Speech::H2cUpgrade, Speech::H2c, Speech::H1Tls, Speech::H2];
+    let rank = |e: &&Entrance| ORDER.iter().position(|speech| *speech == e.door().speech);
+    entrances.iter().min_by_key(rank).expect("a definition has protocols")
+}
+
+/// Runs the contract's checks at every door. A subject that does not answer at all is not asked nine times.
 fn run_checks(subject: &Subject) -> Vec<CheckResult> {
     let mut results = Vec::new();
-    for check in subject.checks {
-        let result = check.run(subject.addr);
-        let failed = !result.ok;
-        results.push(result);
-        if failed && probe_alive(subject).is_err() {
-            break;
+    for entrance in &subject.entrances {
+        for check in &entrance.checks {
+            let result = check.run();
+            let failed = !result.ok;
+            results.push(result);
+            if failed && probe_alive(subject).is_err() {
+                return results;
+            }
         }
     }
     results
 }
 
-/// One request that every living subject answers.
+/// One request at every door that every living subject answers.
 fn probe_alive(subject: &Subject) -> std::io::Result<()> {
-    let stream = TcpStream::connect_timeout(&subject.addr, ALIVE)?;
-    client::get(stream, &subject.ready_path, ALIVE).map(drop)
+    let ask = |e: &Entrance| -> std::io::Result<Answer> { e.caller.ask(&subject.ready_path, ALIVE) };
+    subject.entrances.iter().try_for_each(|entrance| ask(entrance).map(drop))
 }
 
 /// The end of a process shows a moment after its sockets have closed.
@@ -548,33 +628,31 @@ fn after_trial(subject: &mut Subject, record: &mut TrialRecord) -> Option<Failur
     Some(failure)
 }
 
-fn places(plan: &Plan, definition: &Definition, out: &Path, ports: &[u16], work: &Path) -> Placeholders {
+fn places(plan: &Plan, definition: &Definition, out: &Path, ports: Ports, work: &Path) -> Placeholders {
     let cpus = plan.limits.cpus.map_or(plan.placement.subject.len() as u64, |quota| quota.ceil() as u64);
     let mut places = build::placeholders(definition, out);
     places.0.extend([
-        ("port", ports[0].to_string()),
-        ("tls_port", ports.get(1).copied().unwrap_or(0).to_string()),
+        ("port", ports.plain.to_string()),
+        ("tls_port", ports.tls.to_string()),
         ("cpus", cpus.max(1).to_string()),
         ("work", work.display().to_string()),
     ]);
     places
 }
 
-fn load_spec(plan: &Plan, trial: usize, addr: SocketAddr, workload: &Workload) -> Result<load::Spec, String> {
+fn certificate_places(certs: &Certs) -> [(&'static str, String); 2] {
+    [("cert", certs.chain().display().to_string()), ("key", certs.key().display().to_string())]
+}
+
+fn load_spec(plan: &Plan, trial: usize, door: &Door, workload: &Workload) -> Result<load::Spec, String> {
     let load = &plan.load;
     let step = load.steps[plan.trials[trial].step].clone();
     let read = |file: &str| std::fs::read(file).map_err(|error| error.to_string());
     let spin =
         suite::Spin::from_name(&load.spin).ok_or_else(|| format!("there is no spin {:?}", load.spin))?;
     Ok(load::Spec {
-        endpoint: addr.into(),
-        protocol: dyno_engine::Protocol::from_name(&workload.protocol)
-            .ok_or_else(|| format!("there is no protocol {:?}", workload.protocol))?,
-        http2: load.http2,
         page_connections: load::page_connections(workload),
-        traffic: Arc::new(traffic::compile(workload, &addr.to_string(), &load.http2, &read)?),
         check_one_in: load.check_one_in,
-        trace: Arc::from([]),
         // Each trial draws its own arrivals, and the same again when the run is done again.
         seed: plan.seed ^ (trial as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15),
         total: None,
@@ -585,7 +663,6 @@ fn load_spec(plan: &Plan, trial: usize, addr: SocketAddr, workload: &Workload) -
             requests_per_connection: load.requests_per_connection,
             ramp_ns: load.ramp_connections_ns,
         },
-        tls: None,
         spin: spin.resolve(&step.arrivals, plan.placement.is_disjoint()),
         window: Window {
             warmup_ns: load.warmup_ns,
@@ -598,6 +675,7 @@ fn load_spec(plan: &Plan, trial: usize, addr: SocketAddr, workload: &Workload) -
             .ok_or_else(|| format!("there is no driver {:?}", load.driver))?,
         cpus: plan.placement.generator.clone(),
         step,
+        ..door.load(traffic::compile(workload, &door.host(), &load.http2, &read)?, load.http2)
     })
 }
 

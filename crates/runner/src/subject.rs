@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
 
+use crate::door::Speech;
 use crate::text::{self, FileError};
 use crate::units;
+
+/// The contracts that a subject may keep (`checks`).
+pub const CONTRACTS: [&str; 2] = ["hello", "hello-bodies"];
 
 /// A server under test, as its file describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +20,7 @@ pub struct Definition {
     pub title: String,
     pub language: String,
     pub description: String,
-    pub protocols: Vec<String>,
+    pub protocols: Vec<Speech>,
     pub checks: Vec<String>,
     pub requires: Vec<Require>,
     /// Prints the version of what runs; its first line is reported.
@@ -97,9 +101,32 @@ pub struct ReadySpec {
 pub struct Variant {
     pub title: Option<String>,
     pub description: Option<String>,
+    pub protocols: Option<Vec<Speech>>,
     pub command: Option<Vec<String>>,
     pub env: BTreeMap<String, String>,
+    /// Instead of all of the definition's.
+    pub files: Option<Vec<FileSpec>>,
+    pub ready: ReadyKeys,
     pub build: Option<BuildSpec>,
+}
+
+/// How a subject is known to be ready, as far as a file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReadyKeys {
+    path: Option<String>,
+    deadline: Option<Nanoseconds>,
+}
+
+/// A duration as people write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Nanoseconds(u64);
+
+impl<'de> Deserialize<'de> for Nanoseconds {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        units::duration(&text).map(Nanoseconds).map_err(de::Error::custom)
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -110,7 +137,7 @@ struct Raw {
     language: String,
     #[serde(default)]
     description: String,
-    protocols: Vec<String>,
+    protocols: Vec<Speech>,
     #[serde(default)]
     checks: Vec<String>,
     #[serde(default)]
@@ -121,7 +148,7 @@ struct Raw {
     #[serde(default)]
     stop: RawStop,
     #[serde(default)]
-    ready: RawReady,
+    ready: ReadyKeys,
     #[serde(default)]
     endpoints: BTreeMap<String, String>,
     #[serde(default)]
@@ -138,14 +165,7 @@ struct RawVersion {
 #[serde(deny_unknown_fields, default)]
 struct RawStop {
     signal: Signal,
-    deadline: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RawReady {
-    path: Option<String>,
-    deadline: Option<String>,
+    deadline: Option<Nanoseconds>,
 }
 
 impl Definition {
@@ -156,9 +176,7 @@ impl Definition {
             .map_err(|error| FileError::whole(&path, format!("cannot be read: {error}")))?;
         let raw: Raw = text::parse_toml(&path, &source)?;
         let whole = |message: String| FileError::whole(&path, message);
-        let time = |text: &Option<String>, default: u64| {
-            text.as_deref().map_or(Ok(default), units::duration).map_err(whole)
-        };
+        let time = |given: Option<Nanoseconds>, default: u64| given.map_or(default, |Nanoseconds(ns)| ns);
         if raw.start.command.is_empty() {
             return Err(whole("`start.command` is empty".into()));
         }
@@ -169,10 +187,11 @@ impl Definition {
                 folder.file_name().unwrap_or_default()
             )));
         }
-        if let Some(unknown) = raw.checks.iter().find(|c| *c != "hello") {
-            return Err(whole(format!("there is no contract {unknown:?}; there is \"hello\"")));
+        if let Some(unknown) = raw.checks.iter().find(|c| !CONTRACTS.contains(&c.as_str())) {
+            let known = CONTRACTS.map(|c| format!("{c:?}")).join(" and ");
+            return Err(whole(format!("there is no contract {unknown:?}; there are {known}")));
         }
-        Ok(Definition {
+        let definition = Definition {
             name: raw.name,
             title: raw.title,
             language: raw.language,
@@ -183,15 +202,33 @@ impl Definition {
             version: raw.version.map(|v| v.command),
             build: raw.build,
             start: raw.start,
-            stop: StopSpec { signal: raw.stop.signal, deadline_ns: time(&raw.stop.deadline, 5_000_000_000)? },
+            stop: StopSpec { signal: raw.stop.signal, deadline_ns: time(raw.stop.deadline, 5_000_000_000) },
             ready: ReadySpec {
                 path: raw.ready.path.unwrap_or_else(|| "/".into()),
-                deadline_ns: time(&raw.ready.deadline, 20_000_000_000)?,
+                deadline_ns: time(raw.ready.deadline, 20_000_000_000),
             },
             endpoints: raw.endpoints,
             variants: raw.variants,
             folder: folder.into(),
-        })
+        };
+        definition.check().map_err(whole)?;
+        for variant in definition.variants.keys() {
+            definition.with_variant(variant).map_err(whole)?;
+        }
+        Ok(definition)
+    }
+
+    /// Whether its start can be what it says of itself.
+    fn check(&self) -> Result<(), String> {
+        if self.protocols.is_empty() {
+            return Err("`protocols` is empty; say what it speaks, for instance [\"h1\"]".into());
+        }
+        match self.protocols.iter().find(|speech| speech.is_tls()) {
+            Some(speech) if !self.uses("{tls_port}") => Err(format!(
+                "it says that it speaks {speech}, but its start has no {{tls_port}} to speak it on"
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// The definition with a variant's overrides applied.
@@ -212,10 +249,21 @@ impl Definition {
         if let Some(command) = &over.command {
             definition.start.command.clone_from(command);
         }
+        if let Some(protocols) = &over.protocols {
+            definition.protocols.clone_from(protocols);
+        }
         definition.start.env.extend(over.env.clone());
+        if let Some(files) = &over.files {
+            definition.start.files.clone_from(files);
+        }
+        set(&mut definition.ready.path, &over.ready.path);
+        if let Some(Nanoseconds(ns)) = over.ready.deadline {
+            definition.ready.deadline_ns = ns;
+        }
         if over.build.is_some() {
             definition.build.clone_from(&over.build);
         }
+        definition.check().map_err(|message| format!("variant {variant:?}: {message}"))?;
         Ok(definition)
     }
 
@@ -230,6 +278,12 @@ impl Definition {
     #[must_use]
     pub fn is_control(&self) -> bool {
         self.start.command.first().is_some_and(|c| c == "{dyno}")
+    }
+
+    /// Whether it is to be given a certificate.
+    #[must_use]
+    pub fn needs_certificate(&self) -> bool {
+        self.uses("{cert}") || self.uses("{key}")
     }
 
     /// Whether a start uses the placeholder.
@@ -303,11 +357,32 @@ mod tests {
     }
 
     #[test]
+    fn a_variant_may_speak_otherwise() {
+        let (_root, folder) = write(&format!(
+            "{GOOD}[variants.tls]\nprotocols = [\"h1-tls\", \"h2\"]\nready = {{ path = \"/r\" }}\n\
+             command = [\"x\", \"{{tls_port}}\", \"{{cert}}\", \"{{key}}\"]\nfiles = []\n"
+        ));
+        let definition = Definition::read(&folder).unwrap();
+        assert!(!definition.needs_certificate());
+        let tls = definition.with_variant("tls").unwrap();
+        assert_eq!(tls.protocols, [Speech::H1Tls, Speech::H2]);
+        assert!(tls.needs_certificate());
+        assert_eq!((tls.ready.path.as_str(), tls.ready.deadline_ns), ("/r", definition.ready.deadline_ns));
+    }
+
+    #[test]
     fn mistakes_are_named() {
         let error = |source: &str| Definition::read(&write(source).1).unwrap_err().to_string();
         assert!(error(&GOOD.replace("title = \"X\"", "titel = \"X\"")).contains("did you mean `title`?"));
         assert!(error(&GOOD.replace("\"x\"\ntitle", "\"y\"\ntitle")).contains("but its folder is"));
-        assert!(error(&GOOD.replace("[\"hello\"]", "[\"hallo\"]")).contains("there is \"hello\""));
+        assert!(error(&GOOD.replace("[\"hello\"]", "[\"hallo\"]")).contains("there are \"hello\""));
+        assert!(error(&GOOD.replace("[\"h1\"]", "[\"h3\"]")).contains("unknown value `h3`"));
+        assert!(error(&GOOD.replace("[\"h1\"]", "[]")).contains("`protocols` is empty"));
+        assert!(error(&GOOD.replace("[\"h1\"]", "[\"h1\", \"h2\"]")).contains("has no {tls_port}"));
+        let mute = "[variants.mute]\nprotocols = [\"h1-tls\"]\n";
+        assert!(error(&format!("{GOOD}{mute}")).contains("variant \"mute\": it says"));
+        let ready = "[ready]\ndeadline = \"5\"\n";
+        assert!(error(&format!("{GOOD}{ready}")).contains("\"5\" is not a duration"));
     }
 
     #[test]

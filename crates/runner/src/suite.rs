@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::{
-    Arrivals, Body, Expect, Gaps, Limits, Marker, Order, ReportOptions, Request, Step, Suite, Workload,
+    Arrivals, Body, Expect, Gaps, Http2, Limits, Marker, Order, ReportOptions, Request, Step, Suite, Workload,
 };
+use dyno_engine::Protocol;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::text::{self, FileError};
@@ -25,6 +26,8 @@ pub struct SuiteFile {
     pub subjects: Vec<Wanted>,
     pub workloads: Vec<Workload>,
     pub load: LoadOptions,
+    /// Of each workload, which of the load's steps it has.
+    pub steps_of: Vec<Vec<usize>>,
     pub cost: Option<dyno_archive::plan::Cost>,
     pub report: ReportOptions,
 }
@@ -51,6 +54,8 @@ pub struct LoadOptions {
     pub spin: Spin,
     pub threads: Option<u32>,
     pub driver: Option<String>,
+    pub http2: Http2,
+    /// Of all workloads, each once.
     pub steps: Vec<Step>,
 }
 
@@ -177,6 +182,8 @@ impl<'de> Deserialize<'de> for RawSubject {
 struct RawWorkload {
     name: Option<String>,
     protocol: Option<String>,
+    tls: Option<bool>,
+    streams: Option<OneOrMany<u32>>,
     method: Option<String>,
     path: Option<String>,
     headers: BTreeMap<String, String>,
@@ -246,9 +253,13 @@ struct RawLoad {
     model: Option<Model>,
     arrival: Option<Arrival>,
     connections: Option<OneOrMany<u32>>,
+    in_flight: Option<OneOrMany<u32>>,
     rate: Option<OneOrMany<Rate>>,
-    streams: Option<u32>,
+    streams: Option<OneOrMany<u32>>,
     pipeline: Option<OneOrMany<u32>>,
+    window_bits: Option<u32>,
+    connection_window_bits: Option<u32>,
+    header_table_size: Option<u32>,
     requests_per_connection: Option<u64>,
     warmup: Option<String>,
     duration: Option<String>,
@@ -366,6 +377,8 @@ impl Raw {
         }
         let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let limits = self.limits.check()?;
+        let shaped = check_workloads(self.workloads)?;
+        let (load, steps_of) = self.load.check(&shaped)?;
         Ok(SuiteFile {
             suite: Suite {
                 name: self.suite.name.unwrap_or(stem),
@@ -379,8 +392,9 @@ impl Raw {
             limits: limits.0,
             cpuset: limits.1,
             subjects: self.subjects.into_iter().map(|s| s.0).collect(),
-            workloads: check_workloads(self.workloads)?,
-            load: self.load.check()?,
+            workloads: shaped.into_iter().map(|shaped| shaped.workload).collect(),
+            load,
+            steps_of,
             cost: self.cost,
             report: ReportOptions { baseline: self.report.baseline, markers: self.report.markers },
         })
@@ -411,20 +425,29 @@ impl RawLimits {
     }
 }
 
-fn check_workloads(raw: Vec<RawWorkload>) -> Result<Vec<Workload>, Mistake> {
+/// A workload, with what it has to say of the steps.
+#[derive(Debug)]
+struct Shaped {
+    workload: Workload,
+    protocol: Protocol,
+    /// Its own, in place of the load's.
+    streams: Option<Vec<u32>>,
+}
+
+fn check_workloads(raw: Vec<RawWorkload>) -> Result<Vec<Shaped>, Mistake> {
     if raw.is_empty() {
-        return Ok(vec![plaintext()]);
+        return Ok(vec![Shaped { workload: plaintext(), protocol: Protocol::H1, streams: None }]);
     }
-    let workloads: Vec<Workload> = raw.into_iter().map(RawWorkload::check).collect::<Result<_, _>>()?;
-    for (i, workload) in workloads.iter().enumerate() {
-        if workloads[..i].iter().any(|w| w.name == workload.name) {
+    let shaped: Vec<Shaped> = raw.into_iter().map(RawWorkload::check).collect::<Result<_, _>>()?;
+    for (i, Shaped { workload, .. }) in shaped.iter().enumerate() {
+        if shaped[..i].iter().any(|s| s.workload.name == workload.name) {
             return Err(mistake(
                 "name",
                 format!("two workloads are called {:?}; give each its `name`", workload.name),
             ));
         }
     }
-    Ok(workloads)
+    Ok(shaped)
 }
 
 /// The workload of a suite that names none: the hello contract's plaintext.
@@ -450,13 +473,12 @@ pub fn plaintext() -> Workload {
 }
 
 impl RawWorkload {
-    fn check(self) -> Result<Workload, Mistake> {
-        let protocol = self.protocol.clone().unwrap_or_else(|| "h1".into());
-        if protocol != "h1" {
-            let message = format!(
-                "the protocol {protocol:?} cannot be loaded by this version of dyno; it can load \"h1\""
-            );
-            return Err(mistake("protocol", message));
+    fn check(self) -> Result<Shaped, Mistake> {
+        let protocol = check_protocol(self.protocol.as_deref())?;
+        let tls = check_tls(protocol, self.tls)?;
+        let streams = self.streams.clone().map(OneOrMany::all);
+        if !protocol.is_h2() && streams.as_ref().is_some_and(|all| all.iter().any(|s| *s != 1)) {
+            return Err(mistake("streams", NO_STREAMS));
         }
         let (name, own, requests) = self.split();
         let (name, requests) = match requests {
@@ -472,12 +494,12 @@ impl RawWorkload {
                 (request.name.clone(), vec![request])
             }
         };
-        let workload = Workload { name, protocol, tls: false, requests, page: None };
-        crate::traffic::compile(&workload, "host", &dyno_engine::Http2::default(), &|file| {
+        let workload = Workload { name, protocol: protocol.name().into(), tls, requests, page: None };
+        crate::traffic::compile(&workload, "host", &Http2::default(), &|file| {
             std::fs::read(file).map_err(|error| error.to_string())
         })
         .map_err(|message| mistake("path", message))?;
-        Ok(workload)
+        Ok(Shaped { workload, protocol, streams })
     }
 
     /// The name, the one request that stands in the workload itself, and the mix.
@@ -493,6 +515,38 @@ impl RawWorkload {
             expect: self.expect,
         };
         (self.name, own, self.requests)
+    }
+}
+
+const NO_STREAMS: &str = "streams belong to HTTP/2, and this is HTTP/1.1, which has `pipeline`; \
+                          set `protocol` to \"h2\" or \"h2c\", or leave `streams` out";
+
+fn check_protocol(name: Option<&str>) -> Result<Protocol, Mistake> {
+    let name = name.unwrap_or("h1");
+    Protocol::from_name(name).filter(|protocol| *protocol != Protocol::Auto).ok_or_else(|| {
+        mistake(
+            "protocol",
+            format!(
+                "the protocol {name:?} cannot be loaded; there are \"h1\", \"h2\" (HTTP/2 over TLS), \"h2c\" (without, \
+                 by prior knowledge) and \"h2c-upgrade\""
+            ),
+        )
+    })
+}
+
+/// Whether a protocol goes over TLS, as far as the two belong together.
+fn check_tls(protocol: Protocol, asked: Option<bool>) -> Result<bool, Mistake> {
+    match (protocol, asked) {
+        (Protocol::H2, Some(false)) => Err(mistake(
+            "tls",
+            "\"h2\" is agreed on in the TLS handshake; without TLS set `protocol` to \"h2c\" or \"h2c-upgrade\"",
+        )),
+        (Protocol::H2c | Protocol::H2cUpgrade, Some(true)) => Err(mistake(
+            "tls",
+            format!("{:?} is HTTP/2 without TLS; over TLS set `protocol` to \"h2\"", protocol.name()),
+        )),
+        (Protocol::H2, None) => Ok(true),
+        (_, asked) => Ok(asked.unwrap_or(false)),
     }
 }
 
@@ -542,7 +596,7 @@ impl RawRequest {
 }
 
 impl RawLoad {
-    fn check(self) -> Result<LoadOptions, Mistake> {
+    fn check(self, workloads: &[Shaped]) -> Result<(LoadOptions, Vec<Vec<usize>>), Mistake> {
         let time = |key: &'static str, text: &Option<String>, default: u64| match text {
             Some(text) => units::duration(text).map_err(|m| mistake(key, m)),
             None => Ok(default),
@@ -559,6 +613,8 @@ impl RawLoad {
                 format!("the driver {driver:?} does not exist; there are \"uring\" and \"epoll\""),
             ));
         }
+        self.refuse_what_no_workload_has(workloads)?;
+        let (steps, steps_of) = self.steps(workloads)?;
         let options = LoadOptions {
             warmup_ns: self.warmup_ns()?,
             duration_ns: self.duration_ns()?,
@@ -572,7 +628,8 @@ impl RawLoad {
             spin: self.spin.unwrap_or_default(),
             threads: self.threads.map(|t| positive("threads", t)).transpose()?,
             driver: self.driver.clone(),
-            steps: self.steps()?,
+            http2: self.http2()?,
+            steps,
         };
         for (key, ns) in [
             ("duration", options.duration_ns),
@@ -588,7 +645,7 @@ impl RawLoad {
         if options.requests_per_connection == Some(0) {
             return Err(mistake("requests_per_connection", "a connection serves at least 1 request"));
         }
-        Ok(options)
+        Ok((options, steps_of))
     }
 
     fn warmup_ns(&self) -> Result<u64, Mistake> {
@@ -601,58 +658,182 @@ impl RawLoad {
         units::span(self.duration.as_deref().unwrap_or(DEFAULT)).map_err(|m| mistake("duration", m))
     }
 
-    fn steps(self) -> Result<Vec<Step>, Mistake> {
-        let warmup_ns = self.warmup_ns()?;
-        let duration_ns = self.duration_ns()?;
-        let connections = self.connections.map_or_else(|| vec![64], OneOrMany::all);
-        let pipelines = self.pipeline.map_or_else(|| vec![1], OneOrMany::all);
-        let rates = self.rate.map(OneOrMany::all).unwrap_or_default();
-        let gaps = self.arrival.unwrap_or_default();
-        let rates = rates
-            .into_iter()
-            .map(|rate| check_rate(rate, gaps, warmup_ns, duration_ns))
-            .collect::<Result<Vec<_>, _>>()?;
+    /// Keys of one protocol where all workloads speak the other are a mistake, not to be passed over.
+    fn refuse_what_no_workload_has(&self, workloads: &[Shaped]) -> Result<(), Mistake> {
+        let more_than_one = |given: &Option<OneOrMany<u32>>| {
+            given.clone().is_some_and(|given| given.all().iter().any(|n| *n > 1))
+        };
+        let is_h2 = |shaped: &Shaped| shaped.protocol.is_h2();
+        if !workloads.iter().any(is_h2) {
+            let h2_keys = [
+                ("window_bits", self.window_bits.is_some()),
+                ("connection_window_bits", self.connection_window_bits.is_some()),
+                ("header_table_size", self.header_table_size.is_some()),
+            ];
+            if more_than_one(&self.streams) {
+                return Err(mistake("streams", NO_STREAMS));
+            }
+            if let Some((key, _)) = h2_keys.into_iter().find(|(_, given)| *given) {
+                let message = format!("`{key}` belongs to HTTP/2, and no workload speaks it; leave it out");
+                return Err(mistake(key, message));
+            }
+        }
+        if workloads.iter().all(is_h2) && more_than_one(&self.pipeline) {
+            return Err(mistake(
+                "pipeline",
+                "pipelining belongs to HTTP/1.1, and all workloads speak HTTP/2, which has `streams`",
+            ));
+        }
+        Ok(())
+    }
+
+    fn http2(&self) -> Result<Http2, Mistake> {
+        let default = Http2::default();
+        let bits = |key: &'static str, given: Option<u32>, default: u8| match given.map(u8::try_from) {
+            None => Ok(default),
+            Some(Ok(bits @ 10..=30)) => Ok(bits),
+            Some(_) => Err(mistake(
+                key,
+                format!("`{key}` is 10 to 30, and the window then 2 to that power, less one, bytes"),
+            )),
+        };
+        Ok(Http2 {
+            window_bits: bits("window_bits", self.window_bits, default.window_bits)?,
+            connection_window_bits: bits(
+                "connection_window_bits",
+                self.connection_window_bits,
+                default.connection_window_bits,
+            )?,
+            header_table_size: self.header_table_size.unwrap_or(default.header_table_size),
+        })
+    }
+
+    fn arrivals(&self) -> Result<Vec<Arrivals>, Mistake> {
         if let Some(file) = &self.trace {
             return Err(mistake(
                 "trace",
                 format!("the trace {file:?} can only be played by `dyno load --trace`"),
             ));
         }
+        let (warmup_ns, duration_ns) = (self.warmup_ns()?, self.duration_ns()?);
+        let gaps = self.arrival.unwrap_or_default();
+        let rates = self.rate.clone().map(OneOrMany::all).unwrap_or_default();
+        let rates = rates
+            .into_iter()
+            .map(|rate| check_rate(rate, gaps, warmup_ns, duration_ns))
+            .collect::<Result<Vec<_>, _>>()?;
         let model = self.model.unwrap_or(if rates.is_empty() { Model::Closed } else { Model::Open });
-        let arrivals: Vec<Arrivals> = match (model, rates.is_empty()) {
-            (Model::Closed, true) => vec![Arrivals::Closed],
+        match (model, rates.is_empty()) {
+            (Model::Closed, true) => Ok(vec![Arrivals::Closed]),
             (Model::Closed, false) => {
-                return Err(mistake(
-                    "rate",
-                    "a closed loop has no `rate`; leave it out, or set `model = \"open\"`",
-                ));
+                Err(mistake("rate", "a closed loop has no `rate`; leave it out, or set `model = \"open\"`"))
             }
             (Model::Open, true) => {
-                return Err(mistake("model", "an open loop needs a `rate`, such as 5000 or [1000, \"5k\"]"));
+                Err(mistake("model", "an open loop needs a `rate`, such as 5000 or [1000, \"5k\"]"))
             }
-            (Model::Open, false) => rates,
+            (Model::Open, false) => Ok(rates),
+        }
+    }
+
+    /// The steps of all workloads, each once, and which of them each workload has.
+    fn steps(&self, workloads: &[Shaped]) -> Result<(Vec<Step>, Vec<Vec<usize>>), Mistake> {
+        let arrivals = self.arrivals()?;
+        let width = self.width()?;
+        let mut all: Vec<Step> = Vec::new();
+        let mut steps_of = Vec::new();
+        for workload in workloads {
+            let mut own: Vec<usize> = Vec::new();
+            for step in self.steps_of(workload, &arrivals, &width)? {
+                let index = all.iter().position(|known| *known == step).unwrap_or(all.len());
+                if index == all.len() {
+                    all.push(step);
+                }
+                if !own.contains(&index) {
+                    own.push(index);
+                }
+            }
+            steps_of.push(own);
+        }
+        Ok((all, steps_of))
+    }
+
+    fn width(&self) -> Result<Width, Mistake> {
+        let (key, width) = match (&self.connections, &self.in_flight) {
+            (Some(_), Some(_)) => {
+                return Err(mistake(
+                    "in_flight",
+                    "`in_flight` says how many connections there are: give it, or `connections`, not both",
+                ));
+            }
+            (None, Some(in_flight)) => ("in_flight", Width::InFlight(in_flight.clone().all())),
+            (Some(connections), None) => ("connections", Width::Connections(connections.clone().all())),
+            (None, None) => ("connections", Width::Connections(vec![64])),
         };
-        if self.streams.is_some_and(|s| s != 1) {
-            return Err(mistake(
-                "streams",
-                "streams belong to HTTP/2, which this version of dyno cannot load yet; HTTP/1.1 has `pipeline`",
-            ));
-        }
-        if connections.is_empty() || pipelines.is_empty() {
-            return Err(mistake("connections", "a list of steps needs at least one entry"));
-        }
+        let (Width::Connections(all) | Width::InFlight(all)) = &width;
+        check_list(key, all)?;
+        Ok(width)
+    }
+
+    /// The grid of one workload: HTTP/2 has streams, HTTP/1.1 a pipeline.
+    fn steps_of(&self, shaped: &Shaped, arrivals: &[Arrivals], width: &Width) -> Result<Vec<Step>, Mistake> {
+        let all = |given: &Option<OneOrMany<u32>>| given.clone().map_or_else(|| vec![1], OneOrMany::all);
+        let (pipelines, streams) = if shaped.protocol.is_h2() {
+            (vec![1], shaped.streams.clone().unwrap_or_else(|| all(&self.streams)))
+        } else {
+            (all(&self.pipeline), vec![1])
+        };
+        check_list("pipeline", &pipelines)?;
+        check_list("streams", &streams)?;
         let mut steps = Vec::new();
-        for arrivals in &arrivals {
+        for arrivals in arrivals {
             for &pipeline in &pipelines {
-                for &connections in &connections {
-                    positive("connections", connections)?;
-                    positive("pipeline", pipeline)?;
-                    steps.push(Step { connections, streams: 1, pipeline, arrivals: arrivals.clone() });
+                for &streams in &streams {
+                    for connections in width.connections(&shaped.workload.name, streams * pipeline)? {
+                        let arrivals = arrivals.clone();
+                        steps.push(Step { connections, streams, pipeline, arrivals });
+                    }
                 }
             }
         }
         Ok(steps)
     }
+}
+
+/// How wide each step is.
+enum Width {
+    Connections(Vec<u32>),
+    /// Requests in flight at a time, over all connections.
+    InFlight(Vec<u32>),
+}
+
+impl Width {
+    /// The numbers of connections for a workload that has `each` requests in flight on one.
+    fn connections(&self, workload: &str, each: u32) -> Result<Vec<u32>, Mistake> {
+        let all = match self {
+            Width::Connections(all) => return Ok(all.clone()),
+            Width::InFlight(all) => all,
+        };
+        let connections = all.iter().map(|&in_flight| {
+            if in_flight % each == 0 {
+                return Ok(in_flight / each);
+            }
+            Err(mistake(
+                "in_flight",
+                format!(
+                    "{in_flight} requests in flight do not come to whole connections with {each} on each, as workload \
+                     {workload:?} has them; ask for a multiple of {each}"
+                ),
+            ))
+        });
+        connections.collect()
+    }
+}
+
+fn check_list(key: &'static str, all: &[u32]) -> Result<(), Mistake> {
+    if all.is_empty() {
+        return Err(mistake(key, format!("a list of `{key}` needs at least one entry")));
+    }
+    all.iter().try_for_each(|n| positive(key, *n).map(drop))
 }
 
 fn check_rate(rate: Rate, arrival: Arrival, warmup_ns: u64, duration_ns: u64) -> Result<Arrivals, Mistake> {
@@ -717,6 +898,38 @@ mod tests {
     }
 
     #[test]
+    fn each_protocol_has_steps_of_its_own() {
+        let suite = parse(
+            "subjects = [\"null\"]\n[load]\nin_flight = [100, 1000]\nstreams = 10\nwindow_bits = 16\n\
+             [[workloads]]\nname = \"a\"\npath = \"/\"\n\
+             [[workloads]]\nname = \"b\"\npath = \"/\"\ntls = true\n\
+             [[workloads]]\nname = \"c\"\npath = \"/\"\nprotocol = \"h2\"\n\
+             [[workloads]]\nname = \"d\"\npath = \"/\"\nprotocol = \"h2c\"\nstreams = [10, 50]\n",
+        )
+        .unwrap();
+        let shapes: Vec<_> = suite.load.steps.iter().map(|s| (s.connections, s.streams)).collect();
+        assert_eq!(shapes, [(100, 1), (1000, 1), (10, 10), (100, 10), (2, 50), (20, 50)]);
+        assert_eq!(suite.steps_of, [vec![0, 1], vec![0, 1], vec![2, 3], vec![2, 3, 4, 5]]);
+        let tls: Vec<_> = suite.workloads.iter().map(|w| w.tls).collect();
+        assert_eq!(tls, [false, true, true, false]);
+        assert_eq!(suite.load.http2, Http2 { window_bits: 16, ..Http2::default() });
+    }
+
+    #[test]
+    fn a_pipeline_is_of_http1_alone() {
+        let suite = parse(
+            "subjects = [\"null\"]\n[load]\nconnections = [8, 8]\npipeline = [1, 16]\nstreams = 4\n\
+             [[workloads]]\nname = \"a\"\npath = \"/\"\n\
+             [[workloads]]\nname = \"b\"\npath = \"/\"\nprotocol = \"h2c-upgrade\"\n",
+        )
+        .unwrap();
+        let shapes: Vec<_> =
+            suite.load.steps.iter().map(|s| (s.connections, s.streams, s.pipeline)).collect();
+        assert_eq!(shapes, [(8, 1, 1), (8, 1, 16), (8, 4, 1)]);
+        assert_eq!(suite.steps_of, [vec![0, 1], vec![2]]);
+    }
+
+    #[test]
     fn a_rate_may_change_within_a_step() {
         let suite = parse("subjects = [\"null\"]\n[load]\nrate = \"100..300\"").unwrap();
         let Arrivals::Shaped { segments, gaps: Gaps::Even } = &suite.load.steps[0].arrivals else {
@@ -741,6 +954,29 @@ mod tests {
             ("subjects = [\"null\"]\n[[workloads]]\npath = \"x\"", "must begin with a slash"),
             ("subjects = [\"null\"]\n[[workloads]]\npath = \"/a b\"", "percent-encode"),
             ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h9\"", "cannot be loaded"),
+            (
+                "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h2\"\ntls = false",
+                "set `protocol` to \"h2c\"",
+            ),
+            (
+                "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h2c\"\ntls = true",
+                "over TLS set `protocol` to \"h2\"",
+            ),
+            ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"auto\"", "cannot be loaded"),
+            ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nstreams = 2", "belong to HTTP/2"),
+            ("subjects = [\"null\"]\n[load]\nstreams = [1, 2]", "belong to HTTP/2"),
+            ("subjects = [\"null\"]\n[load]\nwindow_bits = 16", "no workload speaks it"),
+            (
+                "subjects = [\"null\"]\n[load]\nwindow_bits = 31\n[[workloads]]\npath = \"/\"\nprotocol = \"h2\"",
+                "s.toml:3: `window_bits` is 10 to 30",
+            ),
+            (
+                "subjects = [\"null\"]\n[load]\npipeline = 2\n[[workloads]]\npath = \"/\"\nprotocol = \"h2\"",
+                "which has `streams`",
+            ),
+            ("subjects = [\"null\"]\n[load]\nconnections = 1\nin_flight = 1", "not both"),
+            ("subjects = [\"null\"]\n[load]\nin_flight = []", "at least one entry"),
+            ("subjects = [\"null\"]\n[load]\nin_flight = 100\npipeline = 16", "ask for a multiple of 16"),
             ("subjects = [\"null\"]\n[load]\ndriver = \"kqueue\"", "\"uring\" and \"epoll\""),
             ("subjects = [\"null\"]\n[[backends]]\nname = \"db\"", "cannot be started by this version"),
             (

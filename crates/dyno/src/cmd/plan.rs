@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dyno_archive::plan::{Arrivals, Order, Plan, Request, Segment, Workload};
+use dyno_archive::plan::{Arrivals, Order, Plan, Request, Segment, Step, Workload};
 use dyno_report::format::{micros, number};
 use dyno_runner::plan::{Overrides, expected_ns, resolve};
 use dyno_runner::suite::SuiteFile;
@@ -37,9 +37,12 @@ fn describe(plan: &Plan) -> String {
             add("workload", describe_request(workload, request));
         }
     }
-    for step in &plan.load.steps {
-        let rate = describe_arrivals(&step.arrivals);
-        add("step", format!("{} connections × {} in flight, {rate}", step.connections, step.pipeline));
+    for (i, step) in plan.load.steps.iter().enumerate() {
+        add("step", format!("{}{}", describe_step(step), describe_whose(plan, i)));
+    }
+    for not in &plan.not_served {
+        let (subject, workload) = (plan.subjects[not.subject].id(), &plan.workloads[not.workload].name);
+        add("not asked", format!("{subject:<22} {workload}: {}", not.reason));
     }
     let us = |ns: u64| micros(ns as f64 / 1e3);
     add(
@@ -71,6 +74,26 @@ fn describe(plan: &Plan) -> String {
     lines.join("\n") + "\n"
 }
 
+fn describe_step(step: &Step) -> String {
+    let each = match step.streams {
+        1 => format!("{} in flight", step.pipeline),
+        streams => format!("{streams} streams"),
+    };
+    format!("{} connections × {each}, {}", step.connections, describe_arrivals(&step.arrivals))
+}
+
+/// Which workloads have a step, where not all of them do.
+fn describe_whose(plan: &Plan, step: usize) -> String {
+    let has = |workload: usize| plan.trials.iter().any(|t| t.workload == workload && t.step == step);
+    let asked = |workload: usize| plan.trials.iter().any(|t| t.workload == workload);
+    let all = 0..plan.workloads.len();
+    if all.clone().filter(|w| asked(*w)).all(has) {
+        return String::new();
+    }
+    let names: Vec<&str> = all.filter(|w| has(*w)).map(|w| plan.workloads[w].name.as_str()).collect();
+    format!(" · {}", names.join(", "))
+}
+
 fn describe_request(workload: &Workload, request: &Request) -> String {
     let expect = request.expect.status.map_or("200–399".into(), |s| s.to_string());
     let body =
@@ -80,8 +103,9 @@ fn describe_request(workload: &Workload, request: &Request) -> String {
         1 => String::new(),
         _ => format!(" (weight {}, {})", request.weight, request.name),
     };
+    let tls = if workload.tls { " (TLS)" } else { "" };
     format!(
-        "{}{share}: {} {} over {}, expecting {expect}{body}{deep}",
+        "{}{share}: {} {} over {}{tls}, expecting {expect}{body}{deep}",
         workload.name, request.method, request.path, workload.protocol
     )
 }

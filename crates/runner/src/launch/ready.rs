@@ -6,27 +6,28 @@ use dyno_archive::start::{Failure, FailureKind, Startup};
 use dyno_observer::{monotonic_ns, proc};
 
 use super::process::Process;
-use crate::client::{self, Answer};
+use crate::client::{Answer, Caller};
 use crate::limits::{ATTEMPT, CONNECT, POLL};
 
-/// What a subject must answer to be ready.
+/// What a subject must answer to be ready, and to whom.
 #[derive(Clone, Copy, Debug)]
 pub struct RightAnswer<'a> {
+    pub to: &'a Caller,
     pub path: &'a str,
     /// `None`: any body, as long as the status is 200.
     pub body: Option<&'a [u8]>,
 }
 
-/// Waits until the subject answers right on its first port, and accepts connections on all others.
+/// Waits until the subject answers right, and accepts connections on all its ports.
 pub fn wait(
     process: &mut Process,
-    ports: &[u16],
     right: RightAnswer<'_>,
+    ports: &[u16],
     deadline_ns: u64,
 ) -> Result<Startup, Failure> {
     let exec_ns = process.exec_ns;
     let give_up = exec_ns + deadline_ns;
-    let addr = SocketAddr::from(([127, 0, 0, 1], ports[0]));
+    let addr = right.to.door().addr;
     let mut stream = connect(process, addr, give_up)?;
     // The kernel has completed a handshake: from here on the subject listens.
     let listening_ns = monotonic_ns() - exec_ns;
@@ -39,7 +40,7 @@ pub fn wait(
     }
     // The whole of the first right answer has arrived.
     let first_answer_ns = monotonic_ns() - exec_ns;
-    for &port in &ports[1..] {
+    for &port in ports.iter().filter(|port| **port != addr.port()) {
         connect(process, SocketAddr::from(([127, 0, 0, 1], port)), give_up)?;
     }
     // Only now: looking for the owner takes milliseconds, which are not the subject's.
@@ -54,7 +55,7 @@ enum Problem {
 }
 
 fn attempt(stream: TcpStream, right: RightAnswer<'_>) -> Result<(), Problem> {
-    match client::get(stream, right.path, ATTEMPT) {
+    match right.to.get(stream, right.path, ATTEMPT) {
         Ok(answer) if answer.status != 200 || right.body.is_some_and(|body| body != answer.body) => {
             Err(Problem::Wrong(answer))
         }

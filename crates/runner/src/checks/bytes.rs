@@ -1,83 +1,28 @@
-//! Contracts that subjects must meet. `hello` is design §7's: what every hello subject serves.
+//! The hello contract over plain HTTP/1.1, with sockets of our own that see every byte.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use dyno_archive::trial::CheckResult;
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::Asked;
 
+use super::{JSON, PLAINTEXT, Problem, Verdict};
 use crate::client::{Answer, Connection};
 use crate::limits::CHECK;
-use crate::subject::Definition;
 
-const PLAINTEXT: &[u8] = b"Hello, World!";
-const JSON: &[u8] = br#"{"message":"Hello, World!"}"#;
-
-/// What was seen, or what is wrong.
-type Verdict = Result<String, Problem>;
-
-/// Why a check failed.
-#[derive(Debug)]
-enum Problem {
-    /// An answer came, and it was wrong.
-    Wrong(String),
-    /// No whole answer came.
-    NoAnswer(String),
-}
-
-/// One named check.
-#[derive(Clone, Copy, Debug)]
-pub struct Check {
-    pub name: &'static str,
-    run: fn(SocketAddr) -> Verdict,
-}
-
-/// The hello contract, in the order in which a reader wants to see it.
-pub const HELLO: [Check; 9] = [
-    Check { name: "plaintext", run: plaintext },
-    Check { name: "json", run: json },
-    Check { name: "unknown path is 404", run: unknown_path },
-    Check { name: "HEAD has no body", run: head },
-    Check { name: "keep-alive", run: keep_alive },
-    Check { name: "pipelined in order", run: pipelined },
-    Check { name: "request in pieces", run: in_pieces },
-    Check { name: "Connection: close", run: connection_close },
-    Check { name: "Content-Length", run: content_length },
+/// In the order in which a reader wants to see it.
+pub(super) const HELLO: [(&str, fn(SocketAddr) -> Verdict); 9] = [
+    ("plaintext", plaintext),
+    ("json", json),
+    ("unknown path is 404", unknown_path),
+    ("HEAD has no body", head),
+    ("keep-alive", keep_alive),
+    ("pipelined in order", pipelined),
+    ("request in pieces", in_pieces),
+    ("Connection: close", connection_close),
+    ("Content-Length", content_length),
 ];
-
-/// The checks of a named contract.
-#[must_use]
-pub fn contract(name: &str) -> &'static [Check] {
-    match name {
-        "hello" => &HELLO,
-        _ => &[],
-    }
-}
-
-/// The body that a path must answer with, where a contract of the subject says so.
-#[must_use]
-pub fn body_of(definition: &Definition, path: &str) -> Option<&'static [u8]> {
-    let keeps_hello = definition.checks.iter().any(|c| c == "hello");
-    match path {
-        "/plaintext" if keeps_hello => Some(PLAINTEXT),
-        "/json" if keeps_hello => Some(JSON),
-        _ => None,
-    }
-}
-
-impl Check {
-    #[must_use]
-    pub fn run(&self, addr: SocketAddr) -> CheckResult {
-        let (ok, answered, detail) = match (self.run)(addr) {
-            Ok(detail) => (true, true, detail),
-            Err(Problem::Wrong(detail)) => (false, true, detail),
-            Err(Problem::NoAnswer(detail)) => (false, false, detail),
-        };
-        CheckResult { name: self.name.into(), ok, answered, detail }
-    }
-}
 
 fn request(method: &str, path: &str, close: bool) -> Vec<u8> {
     let close = if close { vec![("Connection".to_string(), "close".to_string())] } else { Vec::new() };

@@ -1,0 +1,166 @@
+//! Contracts by the load's own client, which has to speak every protocol anyway.
+
+use std::time::Instant;
+
+use dyno_archive::plan::{Body, Expect, Http2, Request, Step, Workload};
+use dyno_archive::{Interval, Outcome, Sample};
+
+use super::{JSON, Media, PLAINTEXT, Problem, Verdict};
+use crate::door::{Door, Speech};
+use crate::limits::CHECK;
+use crate::load::{self, Edge, Reason, Watch};
+use crate::traffic;
+
+/// A request, and what must come back each time it is sent.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    pub(super) name: &'static str,
+    request: Request,
+    /// Media type of the answers, whatever parameters it comes with.
+    media: Option<&'static str>,
+    /// Sent so often, on one connection …
+    times: u64,
+    /// … and so often at a time.
+    streams: u32,
+}
+
+/// The hello contract by the load's client.
+pub(super) fn questions(speech: Speech, media: Media) -> Vec<Question> {
+    let question = |name, method: &str, path: &str, status, body: Option<&[u8]>| Question {
+        name,
+        request: Request {
+            name: name.into(),
+            weight: 1,
+            method: method.into(),
+            path: path.into(),
+            expect: Expect {
+                status: Some(status),
+                body: body.map(|bytes| Body(bytes.to_vec())),
+                ..Expect::default()
+            },
+            ..Request::default()
+        },
+        media: None,
+        times: 1,
+        streams: 1,
+    };
+    let typed = |question: Question, media_type| Question {
+        media: Some(media_type).filter(|_| media == Media::Checked),
+        ..question
+    };
+    let mut json = question("json", "GET", "/json", 200, None);
+    let message = serde_json::from_slice(JSON).expect("a constant");
+    json.request.expect.json = vec![(String::new(), message)];
+    let plaintext = || question("plaintext", "GET", "/plaintext", 200, Some(PLAINTEXT));
+    let many = if speech.protocol().is_h2() {
+        Question { name: "many streams at once", times: 100, streams: 10, ..plaintext() }
+    } else {
+        Question { name: "keep-alive", times: 5, ..plaintext() }
+    };
+    vec![
+        typed(plaintext(), "text/plain"),
+        typed(json, "application/json"),
+        question("unknown path is 404", "GET", "/no-such-path-here", 404, None),
+        // Twice: a body that came after all would be in the way of the next answer.
+        Question { times: 2, ..question("HEAD has no body", "HEAD", "/plaintext", 200, Some(b"")) },
+        many,
+    ]
+}
+
+impl Question {
+    pub(super) fn put(&self, door: &Door) -> Verdict {
+        match self.media {
+            None => self.put_with(door, Vec::new()),
+            Some(media) => self.put_typed(door, media),
+        }
+    }
+
+    /// Expectations name whole values of headers, and a media type may come with its character set.
+    fn put_typed(&self, door: &Door, media: &str) -> Verdict {
+        const PARAMETERS: [&str; 5] =
+            ["", "; charset=utf-8", ";charset=utf-8", "; charset=UTF-8", ";charset=UTF-8"];
+        let mut last = Problem::NoAnswer(String::new());
+        for parameters in PARAMETERS {
+            let wanted = ("content-type".to_string(), Some(format!("{media}{parameters}")));
+            match self.put_with(door, vec![wanted]) {
+                // Whatever else is wrong will be so again.
+                Err(Problem::Wrong(why)) if why.contains(Outcome::UnexpectedHeader.name()) => {
+                    last = Problem::Wrong(format!("{why}, with or without a character set"));
+                }
+                verdict => return verdict,
+            }
+        }
+        Err(last)
+    }
+
+    fn put_with(&self, door: &Door, headers: Vec<(String, Option<String>)>) -> Verdict {
+        let mut request = self.request.clone();
+        request.expect.headers = headers;
+        let shown = format!("{} {} over {}", request.method, request.path, door.speech);
+        let workload = Workload {
+            name: self.name.into(),
+            protocol: door.speech.protocol().name().into(),
+            tls: door.speech.is_tls(),
+            requests: vec![request],
+            page: None,
+        };
+        let http2 = Http2::default();
+        let traffic = traffic::compile(&workload, &door.host(), &http2, &|_| Err("no files here".into()))
+            .map_err(Problem::NoAnswer)?;
+        let once = door.load(traffic, http2);
+        let step = Step { streams: self.streams, ..once.step.clone() };
+        let spec = load::Spec { step, total: Some(self.times), ..once };
+        ask(&spec).map_err(|problem| match problem {
+            Problem::Wrong(why) => Problem::Wrong(format!("{shown}: {why}")),
+            Problem::NoAnswer(why) => Problem::NoAnswer(format!("{shown}: {why}")),
+        })?;
+        Ok(match self.times {
+            1 => "as expected".into(),
+            n => format!("{n} requests on one connection, each answered as expected"),
+        })
+    }
+}
+
+/// Sends what `spec` asks for, all of it on one connection; every answer must be as expected.
+fn ask(spec: &load::Spec) -> Result<(), Problem> {
+    let record =
+        load::run(spec, &mut Patience { until: Instant::now() + 2 * CHECK }).map_err(Problem::NoAnswer)?;
+    let wanted = spec.total.unwrap_or(1);
+    let outcomes = || record.intervals.iter().flat_map(|i| i.outcomes.iter());
+    let right: u64 = outcomes().filter(|(o, _)| *o == Outcome::Ok).map(|(_, n)| n).sum();
+    if let Some((outcome, n)) = outcomes().find(|(o, n)| *o != Outcome::Ok && *n > 0) {
+        let kinds = [&record.unexpected, &record.protocol_errors, &record.connection_failures];
+        let why: Vec<&str> = kinds.iter().flat_map(|kind| kind.keys()).map(String::as_str).collect();
+        let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
+        let words = format!("{n} of {wanted} ended as {}{why}", outcome.name());
+        return Err(if record.books.completed > 0 {
+            Problem::Wrong(words)
+        } else {
+            Problem::NoAnswer(words)
+        });
+    }
+    if right != wanted {
+        return Err(Problem::NoAnswer(format!("{right} of {wanted} were answered in time")));
+    }
+    match record.connections.opened {
+        1 => Ok(()),
+        n => Err(Problem::Wrong(format!("it took {n} connections, because the server closed them"))),
+    }
+}
+
+/// Nobody looks, but not for ever.
+struct Patience {
+    until: Instant,
+}
+
+impl Watch for Patience {
+    fn sample(&mut self, _: Edge) -> Option<Sample> {
+        None
+    }
+
+    fn interval(&mut self, _: &Interval) {}
+
+    fn stop(&mut self) -> Option<Reason> {
+        (Instant::now() > self.until).then_some(Reason::Asked)
+    }
+}

@@ -1,0 +1,230 @@
+//! A plain blocking HTTP client for readiness probes and contract checks. Load never goes through it.
+
+mod h2;
+
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use dyno_engine::Tls;
+use dyno_wire::h1::encode;
+use dyno_wire::h1::response::{Asked, Closed, End, Event, Reader};
+use rustls::{ClientConnection, StreamOwned};
+
+use crate::door::{Door, Speech};
+
+/// One whole answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    /// Whether the connection could be used again.
+    pub reusable: bool,
+}
+
+impl Answer {
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+    }
+
+    /// The answer in the form in which a report shows it.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        let headers: String = self.headers.iter().map(|(n, v)| format!("{n}: {v}\n")).collect();
+        let body = String::from_utf8_lossy(&self.body[..self.body.len().min(500)]).into_owned();
+        format!("{}\n{headers}\n{body}", self.status)
+    }
+}
+
+/// Bytes to and from a server, until a deadline.
+#[derive(Debug)]
+struct Line {
+    stream: Stream,
+    /// For everything that is done on this connection.
+    deadline: Instant,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Line {
+    fn new(stream: TcpStream, tls: Option<&Tls>, timeout: Duration) -> io::Result<Line> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
+        let stream = match tls {
+            None => Stream::Plain(stream),
+            Some(tls) => {
+                let connection = ClientConnection::new(tls.config.clone(), tls.name.clone());
+                let connection = connection.map_err(io::Error::other)?;
+                // The handshake is made with the first write.
+                Stream::Tls(Box::new(StreamOwned::new(connection, stream)))
+            }
+        };
+        Ok(Line { stream, deadline: Instant::now() + timeout })
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.stream {
+            Stream::Plain(stream) => stream.write_all(bytes),
+            Stream::Tls(stream) => {
+                stream.write_all(bytes)?;
+                stream.flush()
+            }
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let socket = match &self.stream {
+            Stream::Plain(stream) => stream,
+            Stream::Tls(stream) => &stream.sock,
+        };
+        socket.set_read_timeout(Some(left))?;
+        let read = match &mut self.stream {
+            Stream::Plain(stream) => stream.read(buffer),
+            Stream::Tls(stream) => stream.read(buffer),
+        };
+        read.map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no answer in time"),
+            _ => error,
+        })
+    }
+}
+
+fn closed() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without an answer")
+}
+
+/// A connection with the answers still to be read on it.
+#[derive(Debug)]
+pub struct Connection {
+    line: Line,
+    reader: Reader,
+    unread: Vec<u8>,
+}
+
+impl Connection {
+    /// `timeout` is for everything that is done on this connection.
+    pub fn new(stream: TcpStream, timeout: Duration) -> io::Result<Connection> {
+        Ok(Connection::on(Line::new(stream, None, timeout)?))
+    }
+
+    fn on(line: Line) -> Connection {
+        Connection { line, reader: Reader::new(), unread: Vec::new() }
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.line.write_all(bytes)
+    }
+
+    /// Reads one whole answer.
+    pub fn answer(&mut self, asked: Asked) -> io::Result<Answer> {
+        let mut answer = Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: false };
+        loop {
+            let (used, done) = take(&mut self.reader, &self.unread, asked, &mut answer)?;
+            self.unread.drain(..used);
+            if done {
+                return Ok(answer);
+            }
+            let mut buffer = [0; 16 * 1024];
+            let n = self.line.read(&mut buffer)?;
+            if n == 0 {
+                return match self.reader.eof().map_err(io::Error::other)? {
+                    Closed::EndsMessage => Ok(answer),
+                    Closed::BetweenMessages => Err(closed()),
+                };
+            }
+            self.unread.extend_from_slice(&buffer[..n]);
+        }
+    }
+
+    /// Whether the peer closes the connection, without sending anything more.
+    pub fn is_closed_by_peer(&mut self) -> bool {
+        self.unread.is_empty() && matches!(self.line.read(&mut [0; 1]), Ok(0))
+    }
+}
+
+fn take(
+    reader: &mut Reader,
+    mut bytes: &[u8],
+    asked: Asked,
+    answer: &mut Answer,
+) -> io::Result<(usize, bool)> {
+    let whole = bytes.len();
+    loop {
+        let (used, event) = reader.next(bytes, asked).map_err(io::Error::other)?;
+        bytes = &bytes[used..];
+        match event {
+            Event::NeedMore => return Ok((whole - bytes.len(), false)),
+            Event::Informational(_) | Event::Upgraded(_) => {}
+            Event::Head(head) => {
+                answer.status = head.status;
+                let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+                answer.headers = head.fields().map(|(n, v)| (text(n), text(v))).collect();
+            }
+            Event::Body(data) => answer.body.extend_from_slice(data),
+            Event::End(end) => {
+                answer.reusable = end == End::Reusable;
+                return Ok((whole - bytes.len(), true));
+            }
+        }
+    }
+}
+
+/// GETs `path` on a fresh plain connection by HTTP/1.1, within `timeout`.
+pub fn get(stream: TcpStream, path: &str, timeout: Duration) -> io::Result<Answer> {
+    get_h1(Line::new(stream, None, timeout)?, "127.0.0.1", path)
+}
+
+fn get_h1(line: Line, host: &str, path: &str) -> io::Result<Answer> {
+    let mut connection = Connection::on(line);
+    let request = encode::request("GET", path, host, &[], b"").map_err(io::Error::other)?;
+    connection.send(&request)?;
+    connection.answer(Asked::Other)
+}
+
+/// Asks single questions at a door, as it wants to be asked.
+#[derive(Debug)]
+pub struct Caller {
+    door: Door,
+    tls: Option<Tls>,
+}
+
+impl Caller {
+    /// # Errors
+    /// A sentence: the door's authority cannot be read.
+    pub fn new(door: &Door) -> Result<Caller, String> {
+        let tls = door.tls().map(|options| options.configure()).transpose()?;
+        Ok(Caller { door: door.clone(), tls })
+    }
+
+    #[must_use]
+    pub fn door(&self) -> &Door {
+        &self.door
+    }
+
+    /// Connects and GETs `path`, each within `timeout`.
+    pub fn ask(&self, path: &str, timeout: Duration) -> io::Result<Answer> {
+        self.get(TcpStream::connect_timeout(&self.door.addr, timeout)?, path, timeout)
+    }
+
+    /// GETs `path` on a fresh connection to the door, within `timeout`.
+    pub fn get(&self, stream: TcpStream, path: &str, timeout: Duration) -> io::Result<Answer> {
+        let mut line = Line::new(stream, self.tls.as_ref(), timeout)?;
+        let host = self.door.host();
+        match self.door.speech {
+            Speech::H1 | Speech::H1Tls | Speech::H2cUpgrade => get_h1(line, &host, path),
+            Speech::H2 => h2::get(&mut line, "https", &host, path),
+            Speech::H2c => h2::get(&mut line, "http", &host, path),
+        }
+    }
+}
