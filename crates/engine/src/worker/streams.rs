@@ -9,6 +9,7 @@ use super::exchanges::{Read, WireError};
 use crate::driver::{ConnId, Driver};
 use crate::expect::Answer;
 use crate::slot::{Exchange, H2, Slot, State, Stream, Talk};
+use crate::traffic::Request;
 use crate::{Instant, limits};
 
 impl Slot {
@@ -40,7 +41,8 @@ impl Worker {
         let slot = &mut self.slots[conn as usize];
         let Talk::H1(h1) = &mut slot.talk else { return };
         let Some(exchange) = h1.in_flight.pop_front() else { return };
-        let asked = self.config.traffic.request(exchange.request).asked;
+        let request = self.config.traffic.request(exchange.request);
+        let asked = (request.asked, wants_fields(request, &exchange));
         let stream = Stream { exchange, answer: Answer::default(), blocked_since: Instant::NEVER };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
         let shared = self.config.traffic.shared_bytes();
@@ -69,7 +71,7 @@ impl Worker {
             field_bytes: made.field_bytes,
             body: made.body,
             asked: request.asked,
-            wants_fields: exchange.in_full && !request.expect.deep.headers.is_empty(),
+            wants_fields: wants_fields(request, &exchange),
         };
         let stream = Stream { exchange, answer: Answer::default(), blocked_since: Instant::NEVER };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
@@ -278,6 +280,11 @@ impl Worker {
         }
         Some(next)
     }
+}
+
+/// Whether the fields of an answer will be looked at.
+fn wants_fields(request: &Request, exchange: &Exchange) -> bool {
+    exchange.in_full && !request.expect.deep.headers.is_empty()
 }
 
 /// What we announce.

@@ -192,10 +192,16 @@ impl<T> Client<T> {
     }
 
     /// The same for a connection that was upgraded from HTTP/1.1: the request that asked for it is stream 1 (RFC 7540
-    /// §3.2).
-    pub fn upgraded(own: Own, shared_bytes: u32, asked: Asked, data: T, io: &mut Io<'_>) -> (Self, Key) {
+    /// §3.2). Of it there need be known what it asked, and whether the fields of its answer are to be kept.
+    pub fn upgraded(
+        own: Own,
+        shared_bytes: u32,
+        (asked, wants_fields): (Asked, bool),
+        data: T,
+        io: &mut Io<'_>,
+    ) -> (Self, Key) {
         let mut client = Client::new(own, shared_bytes, io);
-        let key = client.enter(asked, false, data);
+        let key = client.enter(asked, wants_fields, data);
         io.counts.most_streams = io.counts.most_streams.max(1);
         (client, key)
     }
