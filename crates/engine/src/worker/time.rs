@@ -173,6 +173,7 @@ impl Worker {
                 self.slots[conn as usize].idle = false;
                 self.recorder.started(intended, now);
                 self.assign(conn, intended, now, driver);
+                self.push_out(conn, driver);
                 self.offer(conn);
             } else if self.waiting.len() < limits::WAITING {
                 self.recorder.started(intended, now);
