@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dyno_archive::plan::Arrivals;
+use dyno_driver::null::Writes;
 use dyno_driver::{Endpoint, Epoll, Uring};
 use dyno_engine::expect::Expect;
 use dyno_engine::schedule::Stripe;
@@ -111,7 +112,7 @@ fn allocations<D: Driver>(mut driver: D, config: Config) -> u64 {
 
 fn null_responder() -> SocketAddr {
     let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    std::thread::spawn(move || dyno_driver::null::serve(addr.port()));
+    std::thread::spawn(move || dyno_driver::null::serve(addr.port(), Writes::Batch));
     while TcpStream::connect(addr).is_err() {
         std::thread::sleep(Duration::from_millis(5));
     }
