@@ -224,7 +224,7 @@ fn requests_of_one_connection_arrive_in_order_however_they_are_cut() {
         Model::new(Service::Exponential { mean_ns: 3324e3 }, Queue::Single),
     );
     world.server.pauses.push(Pause { at_ns: 400 * MS, for_ns: 300 * MS });
-    world.server.faults = Fault::ALL.map(|f| (f, 0.0)).to_vec();
+    world.server.faults = Fault::OF_HTTP1.map(|f| (f, 0.0)).to_vec();
     world.net = Net { delay_ns: 20_000, cut: 0.899_773_742_345_568_6, refuse: 0.0 };
     world.thefts.push(Theft { at_ns: 600 * MS, for_ns: 30 * MS, when: When::Working });
     let mut config = config(13, &Arrivals::Constant { rate: 730.665_430_812_300_2 }, 1);
@@ -239,14 +239,14 @@ fn requests_of_one_connection_arrive_in_order_however_they_are_cut() {
 fn faults_are_counted_exactly_as_they_were_made() {
     for seed in 0..20 {
         let mut model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
-        model.faults = Fault::ALL.map(|f| (f, 0.01)).to_vec();
+        model.faults = Fault::OF_HTTP1.map(|f| (f, 0.01)).to_vec();
         let mut world = World::new(seed, model);
         world.net.cut = 0.3;
         let mut config = config(8, &Arrivals::Closed, 20);
         config.policy.timeout_ns = 200 * MS;
         let played = sim::play(world, config);
         let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
-        for fault in Fault::ALL.into_iter().filter(|f| *f != Fault::PoliteClose) {
+        for fault in Fault::OF_HTTP1.into_iter().filter(|f| *f != Fault::PoliteClose) {
             let made = played.truth.faults.get(&fault).copied().unwrap_or(0);
             assert_eq!(outcomes.of(fault.outcome()), made, "seed {seed}, {fault:?}");
             assert!(made > 20, "seed {seed}: too few of {fault:?} to prove anything");
@@ -297,7 +297,7 @@ proptest! {
         ramp_ms in proptest::option::of(0u64..1500),
     ) {
         let mut model = Model::new(Service::Exponential { mean_ns: service_us as f64 * 1e3 }, Queue::Single);
-        model.faults = Fault::ALL.map(|f| (f, odds)).to_vec();
+        model.faults = Fault::OF_HTTP1.map(|f| (f, odds)).to_vec();
         model.pauses.push(Pause { at_ns: 400 * MS, for_ns: 300 * MS });
         let mut world = World::new(seed, model);
         world.net = Net { delay_ns: 20_000, cut, refuse };
@@ -338,7 +338,7 @@ proptest! {
     fn a_run_is_a_function_of_its_seed(seed in any::<u64>()) {
         let play = || {
             let mut model = Model::new(Service::Exponential { mean_ns: 2e6 }, Queue::Single);
-            model.faults = Fault::ALL.map(|f| (f, 0.02)).to_vec();
+            model.faults = Fault::OF_HTTP1.map(|f| (f, 0.02)).to_vec();
             let mut world = World::new(seed, model);
             world.net.cut = 0.5;
             let mut config = config(5, &Arrivals::Poisson { rate: 300.0 }, 1);
