@@ -113,6 +113,8 @@ pub struct Model {
     pub max_streams: Option<u32>,
     /// Bytes of a request's body that a stream of HTTP/2 takes without a WINDOW_UPDATE.
     pub request_window: u32,
+    /// Probability that a connection of HTTP/2 is sent away before its first stream.
+    pub turn_away: f64,
 }
 
 impl Model {
@@ -126,6 +128,7 @@ impl Model {
             body: b"Hello, World!".to_vec(),
             max_streams: None,
             request_window: DEFAULT_WINDOW,
+            turn_away: 0.0,
         }
     }
 }
@@ -253,7 +256,11 @@ impl Server {
                     return self.receive_messages(peer, &first, now_ns);
                 }
                 let mut out = Vec::new();
-                peer.talk = Talk::H2(Box::new(Streams::new(&self.model, &mut out)));
+                let mut streams = Streams::new(&self.model, &mut out);
+                if self.rng.chance(self.model.turn_away) {
+                    streams.go_away(&mut out);
+                }
+                peer.talk = Talk::H2(Box::new(streams));
                 self.receive_frames(peer, &first, now_ns, out)
             }
         }
@@ -394,8 +401,7 @@ impl Server {
             return None;
         }
         if fault == Some(Fault::GoAway) {
-            streams.wire.go_away(Code::NoError, out);
-            streams.leaving = true;
+            streams.go_away(out);
         }
         streams.wire.defer(stream);
         if fault == Some(Fault::Silence) {
@@ -456,6 +462,11 @@ impl Streams {
             working: BTreeMap::new(),
             leaving: false,
         }
+    }
+
+    fn go_away(&mut self, out: &mut Vec<u8>) {
+        self.wire.go_away(Code::NoError, out);
+        self.leaving = true;
     }
 
     /// What becomes of the connection now.
