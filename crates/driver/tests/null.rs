@@ -176,6 +176,7 @@ fn load(addr: SocketAddr, requests: u64) -> Report {
         connections: 1,
         protocol: Protocol::H2c,
         http2: Http2::default(),
+        page_connections: None,
         pipeline: 1,
         streams: 1,
         schedule: Schedule::new(&Arrivals::Closed, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use dyno_archive::interval::Phase;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
+use dyno_archive::times::Times;
 use dyno_archive::trial::Http2Use;
 use dyno_engine::sim::{self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World};
 use dyno_engine::traffic::{StreamTemplate, Template};
@@ -35,19 +36,28 @@ fn config_of(connections: u32, streams: u32, total: u64) -> Config {
 }
 
 fn traffic(method: &str, body: &[u8], expected: &[u8]) -> Arc<Traffic> {
-    let fields: Vec<(Vec<u8>, Vec<u8>)> =
-        [(":method", method), (":scheme", "http"), (":authority", "sim"), (":path", "/"), ("x", "y")]
+    mix(1, method, body, expected)
+}
+
+/// Requests that differ in their paths.
+fn mix(requests: usize, method: &str, body: &[u8], expected: &[u8]) -> Arc<Traffic> {
+    let fields = |index: usize| -> Vec<(Vec<u8>, Vec<u8>)> {
+        let path = format!("/{index}");
+        [(":method", method), (":scheme", "http"), (":authority", "sim"), (":path", &path), ("x", "y")]
             .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
-            .to_vec();
-    let shared = Shared::of(std::slice::from_ref(&fields));
-    let request = Request {
+            .to_vec()
+    };
+    let lists: Vec<_> = (0..requests).map(fields).collect();
+    let shared = Shared::of(&lists);
+    let request = |list: &Vec<_>| Request {
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
-        stream: Some(StreamTemplate::Fixed { block: shared.encode(&fields), body: Arc::from(body) }),
+        stream: Some(StreamTemplate::Fixed { block: shared.encode(list), body: Arc::from(body) }),
         asked: Asked::Other,
         expect: Expect { status: Some(200), body: Some(Arc::from(expected)), ..Expect::default() },
     };
-    Arc::new(Traffic::one(request).sharing(shared.table_bytes()))
+    let weighted = lists.iter().map(|list| (request(list), 1)).collect();
+    Arc::new(Traffic::new(weighted).unwrap().sharing(shared.table_bytes()))
 }
 
 fn fixed(ns: u64) -> Model {
@@ -247,10 +257,55 @@ fn windows_hold_requests_up_and_the_wait_is_recorded() {
     let played = sim::play(World::new(1, model), config);
     assert_eq!(of_all(&played, Outcome::Ok), 1000);
     assert_eq!(played.truth.bodies.into_iter().collect::<Vec<_>>(), [(body, 1000)]);
-    let stalls = dyno_archive::times::Times::merged(played.intervals.iter().map(|i| &i.window_stall));
+    let stalls = Times::merged(played.intervals.iter().map(|i| &i.window_stall));
     assert_eq!(stalls.count(), 1000);
     for at in [0.0, 0.5, 1.0] {
         assert!(off(stalls.at(at), 180_000.0) < 0.002, "{:?}", stalls.at(at));
+    }
+}
+
+/// Visitors with one connection each: the document, and its twelve resources over the streams there are.
+#[test]
+fn a_page_takes_its_rounds_over_streams() {
+    for (streams, granted, rounds) in [(100, None, 2.0), (100, Some(6), 3.0), (1, None, 13.0)] {
+        let mut model = fixed(MS);
+        model.max_streams = granted;
+        let mut config = config(3, streams, &Arrivals::Closed, 2);
+        config.traffic = mix(13, "GET", b"", b"Hello, World!");
+        config.page_connections = Some(1);
+        let played = sim::play(World::new(1, model), config);
+        let pages = Times::merged(played.intervals.iter().map(|i| &i.page));
+        for at in [0.5, 1.0] {
+            assert!(
+                off(pages.at(at), rounds * 1_020_000.0) < 0.002,
+                "{streams}, {granted:?}: {:?}",
+                pages.at(at)
+            );
+        }
+        assert!(played.report.books.balance());
+        assert_eq!(played.report.books.failed, 0);
+    }
+}
+
+#[test]
+fn pages_go_on_whatever_fails() {
+    for seed in 0..50 {
+        let mut model = Model::new(Service::Exponential { mean_ns: 200_000.0 }, Queue::PerConnection);
+        model.faults = Fault::OF_HTTP2.map(|fault| (fault, 0.004)).to_vec();
+        model.max_streams = Some(5);
+        model.turn_away = 0.1;
+        let mut world = World::new(seed, model);
+        world.net.cut = 0.2;
+        world.net.refuse = 0.1;
+        let mut config = config(3, 100, &Arrivals::Closed, 1);
+        config.traffic = mix(8, "GET", b"", b"Hello, World!");
+        config.page_connections = Some(1);
+        config.policy.timeout_ns = SECOND / 10;
+        let played = sim::play(world, config);
+        assert!(played.report.books.balance(), "seed {seed}: {:?}", played.report.books);
+        let pages = Times::merged(played.intervals.iter().map(|i| &i.page));
+        let failed: u64 = played.intervals.iter().map(|i| i.pages_failed).sum();
+        assert!(pages.count() > 10 && failed > 0, "seed {seed}: {} pages, {failed} failed", pages.count());
     }
 }
 
@@ -264,7 +319,7 @@ fn what_windows_hold_up_until_a_time_out_is_recorded_too() {
     config.policy.timeout_ns = 50 * MS;
     let played = sim::play(World::new(1, model), config);
     assert_eq!(of_all(&played, Outcome::Ok), 0);
-    let stalls = dyno_archive::times::Times::merged(played.intervals.iter().map(|i| &i.window_stall));
+    let stalls = Times::merged(played.intervals.iter().map(|i| &i.window_stall));
     assert_eq!(stalls.count(), 40);
     assert!(stalls.min().unwrap() > 49 * MS, "{:?}", stalls.min());
 }

@@ -110,8 +110,8 @@ impl Worker {
         }
     }
 
-    /// The slot that has been idle for the longest, if it can still be given an exchange: since it was listed, the server may
-    /// have sent it away, or its connection may have failed.
+    /// The slot that has been idle for the longest and still has room. One that was listed may have lost it since: a server
+    /// can end a connection, or allow fewer streams, and a connection can fail.
     pub(super) fn take_idle(&mut self) -> Option<ConnId> {
         while let Some(conn) = self.idle.pop_front() {
             self.slots[conn as usize].idle = false;
@@ -188,13 +188,11 @@ impl Worker {
             retries: 0,
         };
         let slot = &mut self.slots[conn as usize];
-        // A slot that was listed as idle may have lost its room since: a server can end a connection, or allow fewer streams.
-        if slot.state == State::Up && slot.assigned.is_empty() && self.takes_request(conn) {
+        if slot.state == State::Up {
             return self.ask(conn, exchange, now, driver);
         }
-        let slot = &mut self.slots[conn as usize];
         slot.assigned.push_back(exchange);
-        if slot.state == State::Down && !slot.backing_off {
+        if slot.state == State::Down {
             self.connect(conn, now, driver);
         }
     }
