@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 
 use super::counts::Counts;
 use super::encode::{Form, TableUse};
-use super::frame::{self, HEADER_BYTES, Header, Kind, flag};
+use super::frame::{self, HEADER_BYTES, Header, Kind, fill, flag};
 use super::head::{Fields, Memo, Seen};
 use super::hpack::Decoder;
-use super::settings::{self, DEFAULT_WINDOW, Own, Peer};
+use super::settings::{self, By, DEFAULT_WINDOW, Own, Peer};
 use super::streams::{Key, Streams};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{Code, Error, Malformed, limits};
@@ -605,7 +605,7 @@ impl<T> Client<T> {
 
     /// Whether nobody has opened this stream. The peer can open none: push is disabled.
     fn is_idle(&self, id: u32) -> bool {
-        id % 2 == 0 || id >= self.next_id
+        id.is_multiple_of(2) || id >= self.next_id
     }
 
     /// A whole frame other than DATA.
@@ -744,7 +744,7 @@ impl<T> Client<T> {
             return Ok(Event::Handled);
         }
         let before = self.peer;
-        self.peer.read(payload)?;
+        self.peer.read(payload, By::Server)?;
         let by = i64::from(self.peer.initial_window) - i64::from(before.initial_window);
         if by != 0 {
             // It holds for the streams that are open, too (§6.9.2).
@@ -819,13 +819,6 @@ fn ping(header: &Header, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'stati
         io.counts.sent.count(Kind::Ping);
     }
     Ok(Event::Handled)
-}
-
-/// Adds from `input` until `kept` holds `whole` bytes. Returns how many it took.
-fn fill(kept: &mut Vec<u8>, whole: usize, input: &[u8]) -> usize {
-    let n = whole.saturating_sub(kept.len()).min(input.len());
-    kept.extend_from_slice(&input[..n]);
-    n
 }
 
 impl<T> Stream<T> {

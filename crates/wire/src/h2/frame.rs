@@ -169,6 +169,13 @@ pub fn without_padding(payload: &[u8]) -> Option<&[u8]> {
     rest.get(..rest.len().checked_sub(usize::from(pad))?)
 }
 
+/// Adds from `input` until `kept` holds `whole` bytes. Returns how many it took.
+pub(super) fn fill(kept: &mut Vec<u8>, whole: usize, input: &[u8]) -> usize {
+    let n = whole.saturating_sub(kept.len()).min(input.len());
+    kept.extend_from_slice(&input[..n]);
+    n
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
