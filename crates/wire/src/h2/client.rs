@@ -331,7 +331,12 @@ impl<T> Client<T> {
     #[inline]
     pub fn take(&mut self, stream: Key) -> T {
         let id = self.streams.get(stream).id;
-        self.streams.remove(id).expect("a key is used while its stream is open").data
+        let stream = self.streams.remove(id).expect("a key is used while its stream is open");
+        if stream.unsent.is_some() {
+            // Or a connection whose window stays shut would remember all that ever waited for it.
+            self.blocked.retain(|blocked| *blocked != id);
+        }
+        stream.data
     }
 
     /// Ends a stream of our own accord.
@@ -868,5 +873,31 @@ impl<T> Stream<T> {
             return Err(Malformed::BodyLength);
         }
         Ok(Event::End { stream: key })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
+        let (mut out, mut counts) = (Vec::new(), Counts::default());
+        let mut io = Io { out: &mut out, counts: &mut counts };
+        let mut client = Client::new(Own::default(), 0, &mut io);
+        client.next(&[0, 0, 0, 4, 0, 0, 0, 0, 0], &mut io).unwrap();
+        let body = [0; 70_000];
+        let ask = Ask { block: &[], field_bytes: 0, body: &body, asked: Asked::Other, wants_fields: false };
+        for _ in 0..10 {
+            let (key, is_whole) = client.request(&ask, (), &mut io);
+            assert!(!is_whole);
+            assert_eq!(client.blocked.len(), 1);
+            client.finish(key, &mut io);
+            let (key, _) = client.request(&ask, (), &mut io);
+            client.take(key);
+            client.request(&ask, (), &mut io);
+            client.take_all();
+        }
+        assert!(client.blocked.is_empty());
     }
 }
