@@ -521,7 +521,7 @@ impl<T> Client<T> {
         give_back(&mut self.receive, 0, io);
         let padding = if header.has(flag::PADDED) { Padding::Unknown } else { Padding::Bytes(0) };
         if header.length == 0 && padding == Padding::Unknown {
-            return Err(Error::Padding);
+            return Err(Error::FrameLength);
         }
         let end = header.has(flag::END_STREAM);
         let data = DataLeft { stream: header.stream, left: header.length, padding, end };
@@ -639,13 +639,7 @@ impl<T> Client<T> {
     /// HEADERS (RFC 9113 §6.2).
     #[inline]
     fn headers(&mut self, header: &Header, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'static>, Error> {
-        let mut block = payload;
-        if header.has(flag::PADDED) {
-            block = frame::without_padding(block).ok_or(Error::Padding)?;
-        }
-        if header.has(flag::PRIORITY) {
-            block = block.get(5..).ok_or(Error::FrameLength)?;
-        }
+        let block = frame::fragment(header, payload)?;
         let end = header.has(flag::END_STREAM);
         if header.has(flag::END_HEADERS) {
             return self.read_block(header.stream, block, end, io);
