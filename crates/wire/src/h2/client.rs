@@ -150,6 +150,16 @@ enum Padding {
     Bytes(u32),
 }
 
+impl DataLeft {
+    /// How much of it belongs to the body; the padding must be known.
+    const fn body(&self) -> u32 {
+        match self.padding {
+            Padding::Bytes(padding) => self.left - padding,
+            Padding::Unknown => self.left,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Block {
     stream: u32,
@@ -590,10 +600,12 @@ impl<T> Client<T> {
         let Some(key) = self.streams.find(left.stream) else { return Event::Handled };
         let stream = self.streams.get_mut(key);
         if let Some(expected) = &mut stream.expected {
-            match expected.checked_sub(data.len() as u64) {
-                Some(rest) if rest == 0 || !end => *expected = rest,
-                _ => return Event::Malformed { stream: key, why: Malformed::BodyLength },
+            // A frame is judged as a whole with its first part: what is seen of it does not depend on where it is cut.
+            let whole = data.len() as u64 + u64::from(left.body());
+            if whole > *expected || (left.end && whole < *expected) {
+                return Event::Malformed { stream: key, why: Malformed::BodyLength };
             }
+            *expected -= data.len() as u64;
         }
         if data.is_empty() && !end { Event::Handled } else { Event::Body { stream: key, data, end } }
     }
