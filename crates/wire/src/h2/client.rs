@@ -785,10 +785,13 @@ impl<T> Client<T> {
         let Some(key) = self.streams.find(id) else {
             return if self.is_idle(id) { Err(Error::IdleStream) } else { Ok(Event::Handled) };
         };
-        if by > 0 && self.streams.get_mut(key).send.change(by) {
-            return Ok(Event::Window);
+        if by == 0 {
+            return Ok(Event::Malformed { stream: key, why: Malformed::WindowByNothing });
         }
-        Ok(Event::Malformed { stream: key, why: Malformed::Window })
+        if !self.streams.get_mut(key).send.change(by) {
+            return Ok(Event::Malformed { stream: key, why: Malformed::Window });
+        }
+        Ok(Event::Window)
     }
 
     /// RST_STREAM (RFC 9113 §6.4).

@@ -101,8 +101,10 @@ pub enum Malformed {
     DataBeforeHead,
     #[error("trailers do not end their stream, or have a pseudo-header field (RFC 9113 §8.1)")]
     Trailers,
-    #[error("a stream's flow-control window was raised above 2³¹ − 1, or by nothing (RFC 9113 §6.9)")]
+    #[error("a stream's flow-control window was raised above 2³¹ − 1 (RFC 9113 §6.9.1)")]
     Window,
+    #[error("a stream's flow-control window was raised by nothing (RFC 9113 §6.9)")]
+    WindowByNothing,
     #[error("more DATA came than the stream's flow-control window allowed (RFC 9113 §6.9)")]
     WindowExceeded,
 }
