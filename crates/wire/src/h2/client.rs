@@ -765,7 +765,11 @@ impl<T> Client<T> {
                 }
             }
         }
-        self.table.allowed(self.peer.header_table_size);
+        if let Some(smallest) = settings::smallest_table(payload) {
+            // Each value counts, though only the last one holds.
+            self.table.allowed(smallest);
+            self.table.allowed(self.peer.header_table_size);
+        }
         self.is_ready = true;
         settings::put_ack(io.out);
         io.counts.sent.count(Kind::Settings);
