@@ -35,7 +35,7 @@ pub enum Error {
     Push,
     #[error("a setting has a value that is not allowed (RFC 9113 §6.5.2)")]
     SettingValue,
-    #[error("SETTINGS with ACK came that nothing had asked for, or with a payload (RFC 9113 §6.5)")]
+    #[error("SETTINGS with ACK came that nothing had asked for (RFC 9113 §6.5.3)")]
     SettingsAck,
     #[error("WINDOW_UPDATE by nothing (RFC 9113 §6.9)")]
     WindowByNothing,
