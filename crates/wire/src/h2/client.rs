@@ -622,7 +622,7 @@ impl<T> Client<T> {
 
     /// Whether nobody has opened this stream. The peer can open none: push is disabled.
     fn is_idle(&self, id: u32) -> bool {
-        id % 2 == 0 || id >= self.next_id
+        id.is_multiple_of(2) || id >= self.next_id
     }
 
     /// A whole frame other than DATA.
