@@ -7,6 +7,8 @@
 pub mod frames;
 mod witness;
 
+use std::collections::VecDeque;
+
 use dyno_wire::h1::response::Asked;
 use dyno_wire::h2::encode::Shared;
 use dyno_wire::h2::settings::Own;
@@ -55,6 +57,8 @@ pub enum Sent {
     Window(u32, u32),
     GoAway(Code),
 }
+
+const UNDER_WAY: usize = 4;
 
 pub type Field = (Vec<u8>, Vec<u8>);
 
@@ -112,6 +116,10 @@ pub struct Talk {
     /// All bytes that the client wrote.
     pub written: Vec<u8>,
     next_id: u32,
+    /// Made one after the other, whenever there is room and fewer than [`UNDER_WAY`] are open.
+    pub requests: VecDeque<Request>,
+    /// This stream is given up when its head has come.
+    pub gives_up: Option<u32>,
     pub is_over: bool,
     /// Fields of the last head of a stream that wanted them.
     pub head: Vec<Field>,
@@ -144,6 +152,8 @@ impl Talk {
             out,
             written: Vec::new(),
             next_id,
+            requests: VecDeque::new(),
+            gives_up: None,
             is_over: false,
             head: Vec::new(),
         };
@@ -155,20 +165,27 @@ impl Talk {
     pub fn hear(&mut self, mut bytes: &[u8]) {
         while !self.is_over && !bytes.is_empty() {
             let mut io = Io { out: &mut self.out, counts: &mut self.counts };
-            let next = self.client.next(bytes, &mut io);
-            let used = next.as_ref().map_or(bytes.len(), |(used, _)| *used);
-            self.witness.server(&bytes[..used]);
-            let (used, event) = match next {
-                Ok((used, event)) => (used, event),
-                Err(error) => return self.give_up(error),
+            let (used, event) = match self.client.next(bytes, &mut io) {
+                Ok(found) => found,
+                Err(error) => {
+                    self.witness.server_fails(bytes);
+                    return self.give_up(error);
+                }
             };
             let (used_bytes, rest) = bytes.split_at(used);
+            self.witness.server(used_bytes);
             assert!(event != Event::NeedMore || rest.is_empty(), "{} bytes were left unread", rest.len());
             assert!(event == Event::NeedMore || !used_bytes.is_empty(), "{event:?} came out of nothing");
             bytes = rest;
             self.overhear();
             self.take(event);
             self.overhear();
+            while self.client.open() < UNDER_WAY
+                && self.client.room() > 0
+                && let Some(request) = self.requests.pop_front()
+            {
+                self.ask(request);
+            }
         }
     }
 
@@ -191,9 +208,12 @@ impl Talk {
             Event::Head { stream, status, end } => {
                 let (id, fields) = self.client.data_and_fields(stream);
                 self.head = fields.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
-                self.seen.push(Seen::Head(*id, status));
+                let id = *id;
+                self.seen.push(Seen::Head(id, status));
                 if end {
                     self.finish(stream, Seen::End);
+                } else if self.gives_up == Some(id) {
+                    self.cancel(id);
                 }
             }
             Event::Body { stream, data, end } => {
@@ -284,6 +304,11 @@ impl Talk {
         self.overhear();
         assert_eq!(self.witness.has_sent_all(id), is_whole);
         id
+    }
+
+    /// How much DATA the server may send on an open stream.
+    pub fn room_for(&self, id: u32) -> usize {
+        self.witness.room_for(id)
     }
 
     /// Gives a stream up. It must be open.

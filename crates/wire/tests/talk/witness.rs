@@ -118,6 +118,11 @@ impl Witness {
         self.streams[&id].has_ended
     }
 
+    /// How much DATA the server may send on a stream.
+    pub fn room_for(&self, id: u32) -> usize {
+        self.received.window.min(self.streams[&id].received.window).max(0) as usize
+    }
+
     fn enter(&mut self, id: u32, body_left: usize) -> &mut Stream {
         let stream = Stream {
             window: self.initial_window,
@@ -140,12 +145,7 @@ impl Witness {
             let Some(header) = self.by_server.first_chunk().map(Header::parse) else { return };
             let length = header.length as usize;
             if header.kind == Kind::Data {
-                // It counts when it begins.
-                self.received.take(length);
-                if let Some(stream) = self.streams.get_mut(&header.stream) {
-                    stream.received.take(length);
-                }
-                self.passing = HEADER_BYTES + length;
+                self.server_data(&header);
                 continue;
             }
             if self.by_server.len() < HEADER_BYTES + length {
@@ -153,6 +153,27 @@ impl Witness {
             }
             let payload: Vec<u8> = self.by_server.drain(..HEADER_BYTES + length).skip(HEADER_BYTES).collect();
             self.server_frame(&header, &payload);
+        }
+    }
+
+    /// DATA counts when it begins.
+    fn server_data(&mut self, header: &Header) {
+        let length = header.length as usize;
+        self.received.take(length);
+        if let Some(stream) = self.streams.get_mut(&header.stream) {
+            stream.received.take(length);
+        }
+        self.passing = HEADER_BYTES + length;
+    }
+
+    /// The client could not go on with this. It has taken notice of DATA, if that is what it begins with.
+    pub fn server_fails(&mut self, bytes: &[u8]) {
+        self.by_server.extend_from_slice(bytes);
+        if self.passing == 0
+            && let Some(header) = self.by_server.first_chunk().map(Header::parse)
+            && header.kind == Kind::Data
+        {
+            self.server_data(&header);
         }
     }
 
