@@ -132,6 +132,16 @@ impl Peer {
     }
 }
 
+/// The smallest HEADER_TABLE_SIZE that a SETTINGS frame names, however often it does: what the table did not have room
+/// for in between is gone (RFC 7541 §4.2).
+pub(super) fn smallest_table(payload: &[u8]) -> Option<u32> {
+    let (entries, _) = payload.as_chunks::<6>();
+    let sizes = entries.iter().filter_map(|[i0, i1, size @ ..]| {
+        (u16::from_be_bytes([*i0, *i1]) == HEADER_TABLE_SIZE).then_some(u32::from_be_bytes(*size))
+    });
+    sizes.min()
+}
+
 pub fn put_ack(out: &mut Vec<u8>) {
     frame::put_header(Kind::Settings, flag::ACK, 0, 0, out);
 }
