@@ -80,23 +80,30 @@ impl Line {
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+        loop {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let read = match &mut self.stream {
+                Stream::Plain(stream) => {
+                    stream.set_read_timeout(Some(left))?;
+                    stream.read(buffer)
+                }
+                Stream::Tls(stream) => {
+                    stream.sock.set_read_timeout(Some(left))?;
+                    stream.read(buffer)
+                }
+            };
+            return match read {
+                // A ring of a load that has just ended is still being taken down, which interrupts this thread.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"))
+                }
+                read => read,
+            };
         }
-        let socket = match &self.stream {
-            Stream::Plain(stream) => stream,
-            Stream::Tls(stream) => &stream.sock,
-        };
-        socket.set_read_timeout(Some(left))?;
-        let read = match &mut self.stream {
-            Stream::Plain(stream) => stream.read(buffer),
-            Stream::Tls(stream) => stream.read(buffer),
-        };
-        read.map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no answer in time"),
-            _ => error,
-        })
     }
 }
 
