@@ -8,4 +8,5 @@ mod load;
 mod output;
 mod page;
 mod policy;
+mod protocols;
 mod unprivileged;
