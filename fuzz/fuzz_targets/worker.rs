@@ -44,7 +44,7 @@ fn odds(byte: u8) -> f64 {
 fuzz_target!(|input: Input| {
     let queue = if input.shared_queue { Queue::Single } else { Queue::PerConnection };
     let mut model = Model::new(Service::Exponential { mean_ns: f64::from(input.service_us) * 100.0 + 1.0 }, queue);
-    model.faults = Fault::ALL.into_iter().zip(input.faults).map(|(f, byte)| (f, odds(byte) / 8.0)).collect();
+    model.faults = Fault::OF_HTTP1.into_iter().zip(input.faults).map(|(f, byte)| (f, odds(byte) / 8.0)).collect();
     model.pauses.push(Pause { at_ns: 20 * MS, for_ns: u64::from(input.pause_ms) * MS });
     let mut world = World::new(input.seed, model);
     world.net = Net { delay_ns: 10_000, cut: odds(input.cut), refuse: odds(input.refuse) };

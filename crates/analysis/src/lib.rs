@@ -6,6 +6,7 @@
 pub mod caveat;
 pub mod limiter;
 pub mod load;
+pub mod protocols;
 pub mod report;
 pub mod roles;
 pub mod server;

@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::caveat::{Caveat, Severity, info, percent};
 use crate::limiter::{Limiter, SERVER_FULL, limiter};
 use crate::load::{self, LoadResult};
+use crate::protocols::{self, ProtocolComparison};
 use crate::server::{self, ServerUse};
 use crate::stats::Repeated;
 use crate::summary::{self, Comparison, Summary};
@@ -32,6 +33,8 @@ pub struct Report {
     pub summaries: Vec<Summary>,
     pub overview: Vec<summary::OverviewRow>,
     pub comparisons: Vec<Comparison>,
+    /// HTTP/2 against HTTP/1.1, server by server; empty unless a suite asks the same in both.
+    pub protocols: Vec<ProtocolComparison>,
     pub tables: Vec<Table>,
 }
 
@@ -170,6 +173,7 @@ pub fn report(run: &Run) -> Report {
     let summaries = summary::summaries(plan, &trials);
     let overview = summary::overview(plan, &subjects, &trials, &summaries);
     let comparisons = summary::comparisons(plan, &trials, &summaries);
+    let protocols = protocols::protocols(plan, &trials);
     let tables = vec![summary::overview_table(&overview), summary::trials_table(&trials)];
     Report {
         schema: SCHEMA,
@@ -180,6 +184,7 @@ pub fn report(run: &Run) -> Report {
         summaries,
         overview,
         comparisons,
+        protocols,
         tables,
     }
 }

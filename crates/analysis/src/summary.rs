@@ -56,6 +56,8 @@ pub struct StepCaveat {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OverviewRow {
     pub subject: String,
+    pub workload: String,
+    /// The subject's; with the workload's name where there are several.
     pub title: String,
     pub language: String,
     pub control: bool,
@@ -63,6 +65,7 @@ pub struct OverviewRow {
     /// Best valid throughput over the steps, and the step's connections.
     pub peak_rps: Option<Repeated>,
     pub peak_connections: Option<u32>,
+    pub peak_streams: Option<u32>,
     /// Subjects of the same number cannot be told apart by peak throughput.
     pub tie_group: Option<usize>,
     pub reference_connections: u32,
@@ -193,21 +196,22 @@ fn leading_limiter<'a>(trials: &[&'a TrialResult]) -> &'a TrialResult {
     trials.iter().max_by_key(|t| votes(t.limiter.resource)).expect("a summary has trials")
 }
 
-/// The step at which subjects are compared: the one nearest to 64 connections, of the first pipeline depth, streams and rate.
-fn reference_step(plan: &Plan) -> usize {
+/// The step at which subjects are compared: of those that a workload has, the one nearest to 64 connections, of the first
+/// pipeline depth, streams and rate.
+fn reference_step(plan: &Plan, steps: &[usize]) -> usize {
     const REFERENCE: i64 = 64;
-    let steps = &plan.load.steps;
+    let step = |i: usize| &plan.load.steps[i];
+    let first = steps.first().copied().unwrap_or(0);
     let like_first = |i: &usize| {
-        let (step, first) = (&steps[*i], &steps[0]);
+        let (step, first) = (step(*i), step(first));
         step.pipeline == first.pipeline && step.streams == first.streams && step.arrivals == first.arrivals
     };
-    (0..steps.len())
-        .filter(like_first)
-        .min_by_key(|i| (i64::from(steps[*i].connections) - REFERENCE).abs())
-        .unwrap_or(0)
+    let nearest = steps.iter().copied().filter(like_first);
+    nearest.min_by_key(|i| (i64::from(step(*i).connections) - REFERENCE).abs()).unwrap_or(first)
 }
 
-/// The overview, best peak throughput first, controls and absent subjects last.
+/// The overview, best peak throughput first, controls and absent subjects last. Where a suite has several workloads, each that
+/// a subject got has a row, and workloads follow one another.
 #[must_use]
 pub fn overview(
     plan: &Plan,
@@ -215,46 +219,63 @@ pub fn overview(
     trials: &[TrialResult],
     summaries: &[Summary],
 ) -> Vec<OverviewRow> {
-    let reference = reference_step(plan);
-    let mut rows: Vec<OverviewRow> =
-        subjects.iter().map(|s| overview_row(plan, s, trials, summaries, reference)).collect();
-    let peak = |row: &OverviewRow| row.peak_rps.as_ref().and_then(|p| p.median).unwrap_or(-1.0);
-    rows.sort_by(|a, b| a.control.cmp(&b.control).then(peak(b).total_cmp(&peak(a))));
-    let ranked: Vec<usize> =
-        (0..rows.len()).filter(|i| rows[*i].peak_rps.is_some() && !rows[*i].control).collect();
-    let peaks: Vec<&Repeated> = ranked.iter().filter_map(|i| rows[*i].peak_rps.as_ref()).collect();
-    let groups = tie_groups(&peaks);
-    for (i, group) in ranked.into_iter().zip(groups) {
-        rows[i].tie_group = Some(group);
+    let mut all = Vec::new();
+    for (number, workload) in plan.workloads.iter().enumerate() {
+        let has =
+            |s: &&SubjectResult| summaries.iter().any(|m| m.subject == s.id && m.workload == workload.name);
+        // A subject without any numbers stands in the first workload's rows, with the reason.
+        let is_absent = |s: &SubjectResult| number == 0 && !summaries.iter().any(|m| m.subject == s.id);
+        let mut steps: Vec<usize> =
+            summaries.iter().filter(|m| m.workload == workload.name).map(|m| m.step).collect();
+        steps.sort_unstable();
+        let reference = reference_step(plan, &steps);
+        let own = subjects.iter().filter(|s| has(s) || is_absent(s));
+        let mut rows: Vec<OverviewRow> =
+            own.map(|s| overview_row(plan, s, &workload.name, trials, summaries, reference)).collect();
+        let peak = |row: &OverviewRow| row.peak_rps.as_ref().and_then(|p| p.median).unwrap_or(-1.0);
+        rows.sort_by(|a, b| a.control.cmp(&b.control).then(peak(b).total_cmp(&peak(a))));
+        let ranked: Vec<usize> =
+            (0..rows.len()).filter(|i| rows[*i].peak_rps.is_some() && !rows[*i].control).collect();
+        let peaks: Vec<&Repeated> = ranked.iter().filter_map(|i| rows[*i].peak_rps.as_ref()).collect();
+        for (i, group) in ranked.iter().copied().zip(tie_groups(&peaks)) {
+            rows[i].tie_group = Some(group);
+        }
+        all.extend(rows);
     }
-    rows
+    all
 }
 
 fn overview_row(
     plan: &Plan,
     subject: &SubjectResult,
+    workload: &str,
     trials: &[TrialResult],
     summaries: &[Summary],
     reference: usize,
 ) -> OverviewRow {
-    let workload = &plan.workloads[0].name;
     let own: Vec<&Summary> =
-        summaries.iter().filter(|s| s.subject == subject.id && s.workload == *workload).collect();
+        summaries.iter().filter(|s| s.subject == subject.id && s.workload == workload).collect();
     let best = own.iter().filter(|s| s.throughput_rps.median.is_some()).max_by(|a, b| {
         a.throughput_rps.median.unwrap_or(0.0).total_cmp(&b.throughput_rps.median.unwrap_or(0.0))
     });
     let at_reference = own.iter().find(|s| s.step == reference);
-    let of_subject = || trials.iter().filter(|t| t.subject_id == subject.id);
+    let of_row = || trials.iter().filter(|t| t.subject_id == subject.id && t.workload == workload);
     let median = |pick: fn(&Summary) -> &Repeated| at_reference.and_then(|s| pick(s).median);
     let peak_or_reference = best.or(at_reference);
     OverviewRow {
         subject: subject.id.clone(),
-        title: subject.title.clone(),
+        workload: workload.into(),
+        title: if plan.workloads.len() > 1 && !own.is_empty() {
+            format!("{} · {workload}", subject.title)
+        } else {
+            subject.title.clone()
+        },
         language: subject.language.clone(),
         control: subject.control,
         baseline: plan.report.baseline.as_ref() == Some(&subject.id),
         peak_rps: best.map(|s| s.throughput_rps.clone()),
         peak_connections: best.map(|s| s.connections),
+        peak_streams: best.map(|s| s.streams),
         tie_group: None,
         reference_connections: plan.load.steps[reference].connections,
         response_p50_us: median(|s| &s.response_p50_us),
@@ -265,9 +286,9 @@ fn overview_row(
             .zip(median(|s| &s.cpu_us_per_request))
             // 10⁹ requests of x µs are x × 1,000 s of CPU time.
             .map(|(cost, us)| us * 1e3 / 3600.0 * cost.per_vcpu_hour),
-        memory_peak_bytes: of_subject().filter_map(memory).reduce(f64::max),
+        memory_peak_bytes: of_row().filter_map(memory).reduce(f64::max),
         startup_ms: subject.startup_ms.first_answer.median,
-        errors: of_subject()
+        errors: of_row()
             .map(|t| t.load.exchanges.failed + t.load.exchanges.dropped + wrong_answers(&t.load))
             .sum(),
         checks_passed: subject.checks.iter().filter(|c| c.ok).count(),
@@ -275,7 +296,8 @@ fn overview_row(
         limiter: peak_or_reference.map(|s| s.limiter),
         limiter_sentence: peak_or_reference.map(|s| s.limiter_sentence.clone()),
         caveats: peak_or_reference.map(|s| s.caveats.clone()).unwrap_or_default(),
-        absent: absent(subject, best.is_none()).or_else(|| not_asked(plan, &subject.id)),
+        absent: absent(subject, best.is_none())
+            .or_else(|| not_asked(plan, &subject.id).filter(|_| own.is_empty())),
     }
 }
 
@@ -290,7 +312,7 @@ fn absent(subject: &SubjectResult, no_numbers: bool) -> Option<String> {
     Some(if no_numbers { words } else { format!("in part: {words}") })
 }
 
-/// Why a subject has no numbers in the overview, which is of the first workload.
+/// Why a subject was not asked for anything.
 fn not_asked(plan: &Plan, id: &str) -> Option<String> {
     let not = plan.not_served.iter().find(|n| n.workload == 0 && plan.subjects[n.subject].id() == id)?;
     Some(format!("not asked for {}: {}", plan.workloads[0].name, not.reason))
@@ -363,11 +385,13 @@ pub fn overview_table(rows: &[OverviewRow]) -> Table {
     let cells = |r: &OverviewRow| -> Vec<Value> {
         vec![
             json!(r.subject),
+            json!(r.workload),
             json!(r.language),
             json!(r.peak_rps.as_ref().and_then(|p| p.median)),
             json!(r.peak_rps.as_ref().and_then(super::stats::Repeated::spread).map(|s| s.0)),
             json!(r.peak_rps.as_ref().and_then(super::stats::Repeated::spread).map(|s| s.1)),
             json!(r.peak_connections),
+            json!(r.peak_streams),
             json!(r.tie_group),
             json!(r.response_p50_us),
             json!(r.response_p99_us),
@@ -385,11 +409,13 @@ pub fn overview_table(rows: &[OverviewRow]) -> Table {
         title: "Overview",
         columns: vec![
             "subject",
+            "workload",
             "language",
             "peak_rps",
             "peak_rps_low",
             "peak_rps_high",
             "peak_connections",
+            "peak_streams",
             "tie_group",
             "response_p50_us",
             "response_p99_us",

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use dyno_driver::null::Writes;
 
 const ABOUT: &str = "Puts HTTP servers on a dynamometer: builds and starts them, proves that they answer right, loads \
                      them, watches what each request costs, and says what limited every step.";
@@ -41,6 +42,9 @@ pub enum Command {
         /// End when standard input does: with whoever started it, however that ends.
         #[arg(long)]
         while_stdin: bool,
+        /// How answers of HTTP/2 are handed to the kernel.
+        #[arg(long, value_enum, default_value_t = WriteArg::Batch)]
+        write: WriteArg,
     },
 }
 
@@ -384,6 +388,26 @@ pub enum ProtocolArg {
     /// HTTP/2 on a plain connection, by an Upgrade from HTTP/1.1.
     #[value(name = "h2c-upgrade")]
     H2cUpgrade,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WriteArg {
+    /// All answers to what one read brought in one write.
+    Batch,
+    /// Each answer, of three frames, in a write of its own.
+    Response,
+    /// Each frame of those in a write of its own.
+    Frame,
+}
+
+impl From<WriteArg> for Writes {
+    fn from(arg: WriteArg) -> Writes {
+        match arg {
+            WriteArg::Batch => Writes::Batch,
+            WriteArg::Response => Writes::Response,
+            WriteArg::Frame => Writes::Frame,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

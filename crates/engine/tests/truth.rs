@@ -1,79 +1,14 @@
 //! The instrument, graded against worlds whose truth is known.
 
-use std::sync::Arc;
+mod world;
 
-use dyno_archive::interval::{Interval, Phase};
-use dyno_archive::outcome::{Outcome, Outcomes};
+use dyno_archive::interval::Phase;
+use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
-use dyno_archive::times::Times;
-use dyno_engine::schedule::Stripe;
-use dyno_engine::sim::{self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World};
-use dyno_engine::{
-    Config, Draws, Expect, Http2, Instant, Policy, Protocol, Request, Schedule, Spin, Stop, Traffic, Window,
-    limits,
-};
-use dyno_wire::h1::response::Asked;
+use dyno_engine::sim::{self, Fault, Model, Net, Pause, Queue, Service, Theft, When, World};
+use dyno_engine::{Instant, Stop};
 use proptest::prelude::*;
-
-const SECOND: u64 = 1_000_000_000;
-const MS: u64 = 1_000_000;
-
-fn config(connections: u32, arrivals: &Arrivals, seconds: u64) -> Config {
-    Config {
-        connections,
-        protocol: Protocol::H1,
-        http2: Http2::default(),
-        page_connections: None,
-        pipeline: 1,
-        streams: 1,
-        schedule: Schedule::new(arrivals, &Arc::from([]), 42, Stripe { worker: 0, of: 1 }),
-        total: None,
-        traffic: Arc::new(Traffic::one(Request::fixed(
-            b"GET / HTTP/1.1\r\nHost: sim\r\n\r\n",
-            Asked::Other,
-            Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])), ..Expect::default() },
-        ))),
-        draws: Draws::new(1, 0, 1),
-        check_one_in: 1,
-        worker: 0,
-        tls: None,
-        spin: Spin::Near,
-        policy: Policy {
-            timeout_ns: 10 * SECOND,
-            first_byte_timeout_ns: None,
-            connect_timeout_ns: SECOND,
-            requests_per_connection: None,
-            ramp_ns: None,
-        },
-        window: Window {
-            warmup_ns: 0,
-            duration_ns: Some(seconds * SECOND),
-            interval_ns: SECOND,
-            drain_ns: limits::DRAIN_NS,
-        },
-    }
-}
-
-fn counted(played: &Played, phases: &[Phase]) -> Outcomes {
-    let mut sum = Outcomes::default();
-    for interval in played.intervals.iter().filter(|i| phases.contains(&i.phase)) {
-        sum.add(&interval.outcomes);
-    }
-    sum
-}
-
-fn times(played: &Played, pick: impl Fn(&Interval) -> &Times) -> Times {
-    Times::merged(played.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
-}
-
-fn response(played: &Played) -> Times {
-    times(played, |i| &i.times.response)
-}
-
-/// Relative difference of a measured time to the true one.
-fn off(measured: Option<u64>, truth: f64) -> f64 {
-    (measured.expect("there are samples") as f64 / truth - 1.0).abs()
-}
+use world::{MS, SECOND, config, counted, off, response, times};
 
 /// 1,000 requests per second for 5 s, service in no time, and the server pauses for one second. An exchange that is
 /// intended x after the pause began waits for 1 s − x: one fifth of all response times is uniform up to 1 s.
@@ -289,7 +224,7 @@ fn requests_of_one_connection_arrive_in_order_however_they_are_cut() {
         Model::new(Service::Exponential { mean_ns: 3324e3 }, Queue::Single),
     );
     world.server.pauses.push(Pause { at_ns: 400 * MS, for_ns: 300 * MS });
-    world.server.faults = Fault::ALL.map(|f| (f, 0.0)).to_vec();
+    world.server.faults = Fault::OF_HTTP1.map(|f| (f, 0.0)).to_vec();
     world.net = Net { delay_ns: 20_000, cut: 0.899_773_742_345_568_6, refuse: 0.0 };
     world.thefts.push(Theft { at_ns: 600 * MS, for_ns: 30 * MS, when: When::Working });
     let mut config = config(13, &Arrivals::Constant { rate: 730.665_430_812_300_2 }, 1);
@@ -304,14 +239,14 @@ fn requests_of_one_connection_arrive_in_order_however_they_are_cut() {
 fn faults_are_counted_exactly_as_they_were_made() {
     for seed in 0..20 {
         let mut model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
-        model.faults = Fault::ALL.map(|f| (f, 0.01)).to_vec();
+        model.faults = Fault::OF_HTTP1.map(|f| (f, 0.01)).to_vec();
         let mut world = World::new(seed, model);
         world.net.cut = 0.3;
         let mut config = config(8, &Arrivals::Closed, 20);
         config.policy.timeout_ns = 200 * MS;
         let played = sim::play(world, config);
         let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
-        for fault in Fault::ALL.into_iter().filter(|f| *f != Fault::PoliteClose) {
+        for fault in Fault::OF_HTTP1.into_iter().filter(|f| *f != Fault::PoliteClose) {
             let made = played.truth.faults.get(&fault).copied().unwrap_or(0);
             assert_eq!(outcomes.of(fault.outcome()), made, "seed {seed}, {fault:?}");
             assert!(made > 20, "seed {seed}: too few of {fault:?} to prove anything");
@@ -362,7 +297,7 @@ proptest! {
         ramp_ms in proptest::option::of(0u64..1500),
     ) {
         let mut model = Model::new(Service::Exponential { mean_ns: service_us as f64 * 1e3 }, Queue::Single);
-        model.faults = Fault::ALL.map(|f| (f, odds)).to_vec();
+        model.faults = Fault::OF_HTTP1.map(|f| (f, odds)).to_vec();
         model.pauses.push(Pause { at_ns: 400 * MS, for_ns: 300 * MS });
         let mut world = World::new(seed, model);
         world.net = Net { delay_ns: 20_000, cut, refuse };
@@ -403,7 +338,7 @@ proptest! {
     fn a_run_is_a_function_of_its_seed(seed in any::<u64>()) {
         let play = || {
             let mut model = Model::new(Service::Exponential { mean_ns: 2e6 }, Queue::Single);
-            model.faults = Fault::ALL.map(|f| (f, 0.02)).to_vec();
+            model.faults = Fault::OF_HTTP1.map(|f| (f, 0.02)).to_vec();
             let mut world = World::new(seed, model);
             world.net.cut = 0.5;
             let mut config = config(5, &Arrivals::Poisson { rate: 300.0 }, 1);

@@ -12,7 +12,10 @@ use crate::format::{list, number};
 #[must_use]
 pub fn sentences(report: &Report) -> Vec<String> {
     let mut all: Vec<String> =
-        [winner(report), ties(report), validity(report), failures(report)].into_iter().flatten().collect();
+        [winner(report), protocols(report), ties(report), validity(report), failures(report)]
+            .into_iter()
+            .flatten()
+            .collect();
     if all.is_empty() {
         all.push("Nothing could be measured: see the reasons below.".into());
     }
@@ -25,7 +28,9 @@ fn title<'a>(report: &'a Report, id: &'a str) -> &'a str {
 
 /// Subjects with numbers, controls aside, best first.
 fn ranked(report: &Report) -> Vec<&OverviewRow> {
-    report.overview.iter().filter(|r| !r.control && r.peak_rps.is_some()).collect()
+    let first = report.run.workloads.first().map_or("", |w| w.name.as_str());
+    let is_ranked = |r: &&OverviewRow| !r.control && r.peak_rps.is_some() && r.workload == first;
+    report.overview.iter().filter(is_ranked).collect()
 }
 
 fn winner(report: &Report) -> Option<String> {
@@ -43,17 +48,46 @@ fn winner(report: &Report) -> Option<String> {
             best.peak_connections?
         ));
     };
-    let other = report.comparisons.iter().find(|c| c.subject == best.subject && c.connections == connections);
+    let is_of = |c: &&Comparison, row: &OverviewRow| {
+        c.subject == row.subject && c.workload == row.workload && c.connections == connections
+    };
+    let other = report.comparisons.iter().find(|c| is_of(c, best));
     let Some(comparison) = other else {
         // The best is the baseline itself: compare the runner-up with it.
         let second = ranked.get(1)?;
-        let comparison = report
-            .comparisons
-            .iter()
-            .find(|c| c.subject == second.subject && c.connections == connections)?;
+        let comparison = report.comparisons.iter().find(|c| is_of(c, second))?;
         return Some(compared(report, comparison, connections));
     };
     Some(compared(report, comparison, connections))
+}
+
+/// What HTTP/2 did to throughput, at equal requests in flight: otherwise it would be the concurrency that is compared.
+fn protocols(report: &Report) -> Option<String> {
+    let mut kinds: Vec<(&str, &str, u64)> = Vec::new();
+    for c in &report.protocols {
+        let kind = (c.workload.as_str(), c.baseline.as_str(), c.in_flight);
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds.sort_by_key(|(workload, _, level)| (*level, *workload));
+    let of_kind = |(workload, baseline, level): &(&str, &str, u64)| {
+        let same = report.protocols.iter().filter(|c| {
+            (c.workload.as_str(), c.baseline.as_str(), c.in_flight) == (*workload, *baseline, *level)
+        });
+        let ratios: Vec<f64> = same.filter_map(|c| c.throughput_ratio.median).collect();
+        let (low, high) = ratios.iter().fold((f64::MAX, 0.0f64), |(l, h), r| (l.min(*r), h.max(*r)));
+        (!ratios.is_empty()).then(|| {
+            format!(
+                "{workload} served {} to {} times as many as {baseline} at {level} in flight ({} servers)",
+                ratio(low),
+                ratio(high),
+                ratios.len()
+            )
+        })
+    };
+    let clauses: Vec<String> = kinds.iter().filter_map(of_kind).collect();
+    (!clauses.is_empty()).then(|| format!("Requests per second by protocol: {}.", clauses.join("; ")))
 }
 
 fn compared(report: &Report, c: &Comparison, connections: u32) -> String {

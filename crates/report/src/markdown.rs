@@ -49,8 +49,8 @@ fn overview_table(rows: &[OverviewRow]) -> String {
         row.push(r.absent.clone().or(r.limiter_sentence.clone()).unwrap_or_else(|| "–".into()));
         row
     };
-    let reference = rows.first().map_or(0, |r| r.reference_connections);
-    let (p50, p99) = (format!("p50 at {reference}"), format!("p99 at {reference}"));
+    let reference = overview::at_reference(rows, "at ");
+    let (p50, p99) = (format!("p50{reference}"), format!("p99{reference}"));
     let head = [
         "Subject",
         "Language",

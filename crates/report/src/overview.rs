@@ -4,6 +4,16 @@ use dyno_analysis::summary::OverviewRow;
 
 use crate::format::{bytes, count, micros, number, or_dash};
 
+/// The connections at which response times and CPU are given, as ` at 64`; empty if rows differ in it, because their
+/// workloads have other steps.
+pub(crate) fn at_reference(rows: &[OverviewRow], sign: &str) -> String {
+    let mut all = rows.iter().filter(|r| r.peak_rps.is_some()).map(|r| r.reference_connections);
+    match all.next() {
+        Some(first) if all.all(|other| other == first) => format!(" {sign}{first}"),
+        _ => String::new(),
+    }
+}
+
 /// Peak, range, tie group, p50, p99, CPU per request, memory, start-up, errors, checks: in this order.
 pub(crate) fn cells(r: &OverviewRow) -> [String; 10] {
     let peak = r.peak_rps.as_ref();

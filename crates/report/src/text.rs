@@ -375,14 +375,14 @@ fn caveat_line(caveat: &Caveat, style: Style) -> String {
 }
 
 fn overview_table(rows: &[OverviewRow], style: Style) -> String {
-    let reference = rows.first().map_or(0, |r| r.reference_connections);
+    let reference = overview::at_reference(rows, "@");
     let head = [
         "subject".to_string(),
         "peak req/s".into(),
         "range".into(),
         "tie".into(),
-        format!("p50 @{reference}"),
-        format!("p99 @{reference}"),
+        format!("p50{reference}"),
+        format!("p99{reference}"),
         "CPU/req".into(),
         "memory".into(),
         "start-up".into(),

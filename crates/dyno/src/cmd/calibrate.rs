@@ -61,8 +61,11 @@ fn where_kept(args: &CalibrateArgs, kept: &Path) -> String {
 }
 
 fn not_measured() -> BTreeMap<String, String> {
-    let why = "the null responder speaks plain HTTP/1.1 only";
-    ["h1 over TLS", "h2", "h2c"].into_iter().map(|name| (name.to_string(), why.to_string())).collect()
+    let no_tls = "the null responder speaks no TLS";
+    [("h1 over TLS", no_tls), ("h2", no_tls), ("h2c", "calibration loads HTTP/1.1 only")]
+        .into_iter()
+        .map(|(name, why)| (name.to_string(), why.to_string()))
+        .collect()
 }
 
 fn keep(result: &page::Calibration) -> Kept {

@@ -22,14 +22,14 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
         Command::Report(args) => report::run(&args),
         Command::Subjects(args) => subjects::run(&args),
         Command::Doctor => doctor::run(),
-        Command::ServeNull { port, while_stdin } => {
+        Command::ServeNull { port, while_stdin, write } => {
             if while_stdin {
                 std::thread::spawn(|| {
                     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
                     std::process::exit(0);
                 });
             }
-            dyno_driver::null::serve(port)?;
+            dyno_driver::null::serve(port, write.into())?;
             Ok(Exit::Valid)
         }
     }

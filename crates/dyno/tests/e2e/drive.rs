@@ -178,6 +178,7 @@ pub fn text(output: &Output) -> String {
 pub struct Server {
     child: Child,
     pub port: u16,
+    count_port: u16,
 }
 
 impl Server {
@@ -190,11 +191,20 @@ impl Server {
         Server::of(&unruly().with_file_name("broken"), mode)
     }
 
+    /// The HTTP/2 server of another implementation.
+    pub fn streams(mode: &[&str]) -> Server {
+        let count_port = free_port().to_string();
+        let mode = [mode, &["--count-port", &count_port]].concat();
+        let mut server = Server::of(&unruly().with_file_name("streams"), &mode);
+        server.count_port = count_port.parse().unwrap();
+        server
+    }
+
     fn of(program: &Path, mode: &[&str]) -> Server {
         let port = free_port();
         let mut command = Command::new(program);
         command.args(["--port", &port.to_string()]).args(mode).stdout(Stdio::null());
-        let server = Server { child: command.spawn().unwrap(), port };
+        let server = Server { child: command.spawn().unwrap(), port, count_port: port };
         for _ in 0..500 {
             if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
                 return server;
@@ -210,9 +220,20 @@ impl Server {
 
     /// Requests that the server itself has counted.
     pub fn count(&self) -> u64 {
-        let stream = std::net::TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        self.counts().parse().unwrap()
+    }
+
+    /// Requests that the HTTP/2 server has counted, and bytes of their bodies.
+    pub fn answered(&self) -> (u64, u64) {
+        let counts = self.counts();
+        let (requests, bytes) = counts.split_once(' ').unwrap();
+        (requests.parse().unwrap(), bytes.parse().unwrap())
+    }
+
+    fn counts(&self) -> String {
+        let stream = std::net::TcpStream::connect(("127.0.0.1", self.count_port)).unwrap();
         let answer = dyno_runner::client::get(stream, "/count", Duration::from_secs(5)).unwrap();
-        String::from_utf8(answer.body).unwrap().parse().unwrap()
+        String::from_utf8(answer.body).unwrap()
     }
 }
 

@@ -9,4 +9,5 @@ mod output;
 mod page;
 mod policy;
 mod protocols;
+mod streams;
 mod unprivileged;

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use dyno_archive::sample::ThreadUse;
 use dyno_archive::trial::TcpCounters;
 
+use server::{Act, Peer, Server, Then};
 pub use server::{Fault, Model, Pause, Queue, Service, Truth};
-use server::{Peer, Reply, Server, Then};
 
 use crate::driver::{Completion, ConnId, ConnectError, Driver, Turn, Wait, What};
 use crate::rng::Rng;
@@ -135,6 +135,7 @@ struct Conn {
 enum Event {
     Opened { conn: ConnId, generation: u64, outcome: Result<(), ConnectError> },
     AtServer { conn: ConnId, generation: u64, bytes: Vec<u8> },
+    WorkDone { conn: ConnId, generation: u64, stream: u32 },
     AtGenerator { conn: ConnId, generation: u64, what: Arrival },
 }
 
@@ -224,7 +225,15 @@ impl SimDriver {
                     self.completed.push_back((Completion { conn, what, at }, Vec::new()));
                 }
                 Event::AtServer { conn, generation, bytes } if self.is_current(conn, generation) => {
-                    self.serve(conn, generation, &bytes, at);
+                    let peer = &mut self.conns.get_mut(&conn).expect("is current").peer;
+                    let acts = self.server.receive(peer, &bytes, at);
+                    acts.into_iter().for_each(|act| self.act(conn, generation, act));
+                }
+                Event::WorkDone { conn, generation, stream } if self.is_current(conn, generation) => {
+                    let peer = &mut self.conns.get_mut(&conn).expect("is current").peer;
+                    if let Some(act) = self.server.finish(peer, stream, at) {
+                        self.act(conn, generation, act);
+                    }
                 }
                 Event::AtGenerator { conn, generation, what } if self.is_current(conn, generation) => {
                     self.arrive(conn, what);
@@ -238,24 +247,27 @@ impl SimDriver {
         self.conns.get(&conn).is_some_and(|c| c.generation == generation)
     }
 
-    fn serve(&mut self, conn: ConnId, generation: u64, bytes: &[u8], at: u64) {
-        let peer = &mut self.conns.get_mut(&conn).expect("is current").peer;
-        for Reply { at_ns, bytes, then } in self.server.receive(peer, bytes, at) {
-            let mut arrival = at_ns + self.world.net.delay_ns;
-            let parts = if bytes.is_empty() { Vec::new() } else { self.cut(bytes) };
-            for part in parts {
-                arrival = self.arrival_after(conn, arrival);
-                let what = Arrival::Bytes(part);
-                self.at(arrival, Event::AtGenerator { conn, generation, what });
+    fn act(&mut self, conn: ConnId, generation: u64, act: Act) {
+        let (at_ns, bytes, then) = match act {
+            Act::Say { at_ns, bytes, then } => (at_ns, bytes, then),
+            Act::Work { until_ns, stream } => {
+                return self.at(until_ns, Event::WorkDone { conn, generation, stream });
             }
-            let what = match then {
-                Then::KeepOpen => continue,
-                Then::Close => Arrival::Eof,
-                Then::Reset => Arrival::Reset,
-            };
-            let arrival = self.arrival_after(conn, arrival);
+        };
+        let mut arrival = at_ns + self.world.net.delay_ns;
+        let parts = if bytes.is_empty() { Vec::new() } else { self.cut(bytes) };
+        for part in parts {
+            arrival = self.arrival_after(conn, arrival);
+            let what = Arrival::Bytes(part);
             self.at(arrival, Event::AtGenerator { conn, generation, what });
         }
+        let what = match then {
+            Then::KeepOpen => return,
+            Then::Close => Arrival::Eof,
+            Then::Reset => Arrival::Reset,
+        };
+        let arrival = self.arrival_after(conn, arrival);
+        self.at(arrival, Event::AtGenerator { conn, generation, what });
     }
 
     /// No delivery overtakes an earlier one of its connection.

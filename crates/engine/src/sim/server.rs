@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use dyno_archive::Outcome;
 use dyno_wire::h1::{encode, request};
+use dyno_wire::h2::settings::{DEFAULT_WINDOW, Offer};
+use dyno_wire::h2::{Code, server as h2};
 
 use crate::rng::Rng;
 
@@ -19,7 +21,7 @@ pub enum Service {
 pub enum Queue {
     /// One request at a time, first come, first served: with Poisson arrivals and exponential service, M/M/1.
     Single,
-    /// Each connection has a server of its own.
+    /// Each connection has a server of its own; with HTTP/2, each stream, so that answers may overtake each other.
     PerConnection,
 }
 
@@ -43,14 +45,22 @@ pub enum Fault {
     CloseInBody,
     /// Bytes that are no HTTP.
     Garbage,
-    /// No answer, ever, on this connection.
+    /// No answer, ever: on this connection of HTTP/1.1, or on this stream of HTTP/2.
     Silence,
-    /// A right answer with `Connection: close`, and the close.
+    /// HTTP/1.1: a right answer with `Connection: close`, and the close.
     PoliteClose,
+    /// HTTP/2: the stream is reset.
+    StreamReset,
+    /// HTTP/2: the stream is refused, so that it may be asked for again.
+    Refuse,
+    /// HTTP/2: this stream is the last that is dealt with. Once all are answered the connection is closed.
+    GoAway,
+    /// HTTP/2: a field's name has upper-case letters.
+    Malformed,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 7] = [
+    pub const OF_HTTP1: [Fault; 7] = [
         Fault::Status,
         Fault::Body,
         Fault::Reset,
@@ -58,6 +68,19 @@ impl Fault {
         Fault::Garbage,
         Fault::Silence,
         Fault::PoliteClose,
+    ];
+
+    pub const OF_HTTP2: [Fault; 10] = [
+        Fault::Status,
+        Fault::Body,
+        Fault::Reset,
+        Fault::CloseInBody,
+        Fault::Garbage,
+        Fault::Silence,
+        Fault::StreamReset,
+        Fault::Refuse,
+        Fault::GoAway,
+        Fault::Malformed,
     ];
 
     /// What the exchange must be counted as.
@@ -68,14 +91,16 @@ impl Fault {
             Fault::Body => Outcome::UnexpectedBody,
             Fault::Reset => Outcome::Reset,
             Fault::CloseInBody => Outcome::ClosedEarly,
-            Fault::Garbage => Outcome::ProtocolError,
+            Fault::Garbage | Fault::Malformed => Outcome::ProtocolError,
             Fault::Silence => Outcome::Timeout,
-            Fault::PoliteClose => Outcome::Ok,
+            Fault::StreamReset => Outcome::StreamReset,
+            // The next try, or the last answer, is a right one.
+            Fault::PoliteClose | Fault::Refuse | Fault::GoAway => Outcome::Ok,
         }
     }
 }
 
-/// A server of the simulated world.
+/// A server of the simulated world. A connection that begins with the preface of HTTP/2 speaks that.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub service: Service,
@@ -84,12 +109,27 @@ pub struct Model {
     /// Each with its probability per request.
     pub faults: Vec<(Fault, f64)>,
     pub body: Vec<u8>,
+    /// Streams that a connection of HTTP/2 may have open at once; `None`: any number.
+    pub max_streams: Option<u32>,
+    /// Bytes of a request's body that a stream of HTTP/2 takes without a WINDOW_UPDATE.
+    pub request_window: u32,
+    /// Probability that a connection of HTTP/2 is sent away before its first stream.
+    pub turn_away: f64,
 }
 
 impl Model {
     #[must_use]
     pub fn new(service: Service, queue: Queue) -> Model {
-        Model { service, queue, pauses: Vec::new(), faults: Vec::new(), body: b"Hello, World!".to_vec() }
+        Model {
+            service,
+            queue,
+            pauses: Vec::new(),
+            faults: Vec::new(),
+            body: b"Hello, World!".to_vec(),
+            max_streams: None,
+            request_window: DEFAULT_WINDOW,
+            turn_away: 0.0,
+        }
     }
 }
 
@@ -99,14 +139,23 @@ pub struct Truth {
     /// Requests that arrived whole.
     pub requests: u64,
     pub faults: BTreeMap<Fault, u64>,
+    /// Bodies of requests that arrived whole over HTTP/2, and how often each did.
+    pub bodies: BTreeMap<Vec<u8>, u64>,
 }
 
-/// What the server does about one request.
+/// What the server does.
 #[derive(Clone, Debug)]
-pub(super) struct Reply {
-    pub(super) at_ns: u64,
-    pub(super) bytes: Vec<u8>,
-    pub(super) then: Then,
+pub(super) enum Act {
+    Say {
+        at_ns: u64,
+        bytes: Vec<u8>,
+        then: Then,
+    },
+    /// Goes on with a stream of HTTP/2: [`Server::finish`] is to be called then.
+    Work {
+        until_ns: u64,
+        stream: u32,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,12 +166,38 @@ pub(super) enum Then {
 }
 
 /// The server's half of one connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Peer {
-    reader: request::Reader,
+    talk: Talk,
     free_at_ns: u64,
     /// It has decided not to answer on this connection any more.
     done: bool,
+}
+
+#[derive(Debug)]
+enum Talk {
+    /// Not known yet: the bytes that have come could begin either.
+    Unknown(Vec<u8>),
+    H1(request::Reader),
+    H2(Box<Streams>),
+}
+
+/// A connection of HTTP/2.
+#[derive(Debug)]
+struct Streams {
+    wire: h2::Server,
+    /// Bodies of requests that are under way.
+    bodies: BTreeMap<u32, Vec<u8>>,
+    /// What becomes of the requests that are being worked on.
+    working: BTreeMap<u32, Option<Fault>>,
+    /// GOAWAY has been sent.
+    leaving: bool,
+}
+
+impl Default for Peer {
+    fn default() -> Self {
+        Peer { talk: Talk::Unknown(Vec::new()), free_at_ns: 0, done: false }
+    }
 }
 
 #[derive(Debug)]
@@ -130,39 +205,105 @@ pub(super) struct Server {
     model: Model,
     rng: Rng,
     free_at_ns: u64,
+    answers: Answers,
     pub(super) truth: Truth,
 }
 
+/// Answers over HTTP/2.
+#[derive(Debug)]
+struct Answers {
+    ok: h2::Answer,
+    failed: h2::Answer,
+    wrong: h2::Answer,
+    malformed: h2::Answer,
+}
+
+impl Answers {
+    fn new(body: &[u8]) -> Answers {
+        let length = body.len().to_string();
+        let answer = |status: &str, name: &str, length: &str, body: &[u8]| {
+            let fields = [(":status", status), (name, "text/plain"), ("content-length", length)];
+            h2::Answer::new(&fields, body, h2::Cut::Two)
+        };
+        Answers {
+            ok: answer("200", "content-type", &length, body),
+            failed: answer("500", "content-type", "4", b"oops"),
+            wrong: answer("200", "content-type", &length, &vec![b'?'; body.len()]),
+            malformed: answer("200", "Content-Type", &length, body),
+        }
+    }
+}
+
+const GARBAGE: &[u8] = b"\x15\x03\x01\x00\x02\x02\x46 no http\r\n\r\n";
+
 impl Server {
     pub(super) fn new(model: Model, rng: Rng) -> Self {
-        Server { model, rng, free_at_ns: 0, truth: Truth::default() }
+        let answers = Answers::new(&model.body);
+        Server { model, rng, free_at_ns: 0, answers, truth: Truth::default() }
     }
 
-    /// Bytes arrive at `now_ns`; says what will be answered, and when.
-    pub(super) fn receive(&mut self, peer: &mut Peer, mut bytes: &[u8], now_ns: u64) -> Vec<Reply> {
-        let mut replies = Vec::new();
+    /// Bytes arrive at `now_ns`; says what will be done, and when.
+    pub(super) fn receive(&mut self, peer: &mut Peer, bytes: &[u8], now_ns: u64) -> Vec<Act> {
+        match &mut peer.talk {
+            Talk::H1(_) => self.receive_messages(peer, bytes, now_ns),
+            Talk::H2(_) => self.receive_frames(peer, bytes, now_ns, Vec::new()),
+            Talk::Unknown(kept) => {
+                kept.extend_from_slice(bytes);
+                let Some(is_h2) = h2::is_spoken(kept) else { return Vec::new() };
+                let first = std::mem::take(kept);
+                if !is_h2 {
+                    peer.talk = Talk::H1(request::Reader::new());
+                    return self.receive_messages(peer, &first, now_ns);
+                }
+                let mut out = Vec::new();
+                let mut streams = Streams::new(&self.model, &mut out);
+                if self.rng.chance(self.model.turn_away) {
+                    streams.go_away(&mut out);
+                }
+                peer.talk = Talk::H2(Box::new(streams));
+                self.receive_frames(peer, &first, now_ns, out)
+            }
+        }
+    }
+
+    fn draw_work(&mut self) -> u64 {
+        match self.model.service {
+            Service::Fixed { ns } => ns,
+            Service::Exponential { mean_ns } => self.rng.exponential(mean_ns) as u64,
+        }
+    }
+
+    fn draw_fault(&mut self) -> Option<Fault> {
+        let fault = self.model.faults.iter().find(|(_, odds)| self.rng.chance(*odds)).map(|(f, _)| *f)?;
+        *self.truth.faults.entry(fault).or_default() += 1;
+        Some(fault)
+    }
+}
+
+// HTTP/1.1: answers leave in the order of the requests.
+impl Server {
+    fn receive_messages(&mut self, peer: &mut Peer, mut bytes: &[u8], now_ns: u64) -> Vec<Act> {
+        let mut acts = Vec::new();
         loop {
-            let (used, event) = peer.reader.next(bytes).expect("the generator writes valid requests");
+            let Talk::H1(reader) = &mut peer.talk else { return acts };
+            let (used, event) = reader.next(bytes).expect("the generator writes valid requests");
             bytes = &bytes[used..];
             match event {
-                request::Event::NeedMore => return replies,
+                request::Event::NeedMore => return acts,
                 request::Event::Head(_) | request::Event::Body(_) => {}
                 request::Event::End => {
                     if peer.done {
                         continue;
                     }
                     self.truth.requests += 1;
-                    replies.extend(self.serve(peer, now_ns));
+                    acts.extend(self.serve(peer, now_ns));
                 }
             }
         }
     }
 
-    fn serve(&mut self, peer: &mut Peer, now_ns: u64) -> Option<Reply> {
-        let work = match self.model.service {
-            Service::Fixed { ns } => ns,
-            Service::Exponential { mean_ns } => self.rng.exponential(mean_ns) as u64,
-        };
+    fn serve(&mut self, peer: &mut Peer, now_ns: u64) -> Option<Act> {
+        let work = self.draw_work();
         let free_at = match self.model.queue {
             Queue::Single => &mut self.free_at_ns,
             Queue::PerConnection => &mut peer.free_at_ns,
@@ -174,13 +315,7 @@ impl Server {
         self.reply(fault, at_ns)
     }
 
-    fn draw_fault(&mut self) -> Option<Fault> {
-        let fault = self.model.faults.iter().find(|(_, odds)| self.rng.chance(*odds)).map(|(f, _)| *f)?;
-        *self.truth.faults.entry(fault).or_default() += 1;
-        Some(fault)
-    }
-
-    fn reply(&self, fault: Option<Fault>, at_ns: u64) -> Option<Reply> {
+    fn reply(&self, fault: Option<Fault>, at_ns: u64) -> Option<Act> {
         let body = &self.model.body[..];
         let ok = |close: bool| encode::response(200, "OK", "text/plain", body.len(), close, body);
         let (bytes, then) = match fault {
@@ -199,12 +334,144 @@ impl Server {
                 bytes.truncate(bytes.len() - body.len() / 2 - 1);
                 (bytes, Then::Close)
             }
-            Some(Fault::Garbage) => {
-                (b"\x15\x03\x01\x00\x02\x02\x46 no http\r\n\r\n".to_vec(), Then::KeepOpen)
-            }
+            Some(Fault::Garbage) => (GARBAGE.to_vec(), Then::KeepOpen),
             Some(Fault::Silence) => return None,
+            Some(fault) => panic!("{fault:?} is a fault of HTTP/2 only"),
         };
-        Some(Reply { at_ns, bytes, then })
+        Some(Act::Say { at_ns, bytes, then })
+    }
+}
+
+// HTTP/2: each stream is answered when its work is done.
+impl Server {
+    /// `out`: what is to be said before anything else.
+    fn receive_frames(
+        &mut self,
+        peer: &mut Peer,
+        mut bytes: &[u8],
+        now_ns: u64,
+        mut out: Vec<u8>,
+    ) -> Vec<Act> {
+        let mut acts = Vec::new();
+        let Talk::H2(streams) = &mut peer.talk else { return acts };
+        if peer.done {
+            return acts;
+        }
+        loop {
+            let (used, event) =
+                streams.wire.next(bytes, &mut out).expect("the generator writes valid frames");
+            bytes = &bytes[used..];
+            match event {
+                h2::Event::NeedMore => break,
+                h2::Event::Handled => {}
+                h2::Event::Request { stream, end: true, .. } => {
+                    acts.extend(self.begin(streams, stream, now_ns, &mut out));
+                }
+                h2::Event::Request { stream, .. } => drop(streams.bodies.insert(stream, Vec::new())),
+                h2::Event::Body { stream, data, end } => {
+                    let Some(body) = streams.bodies.get_mut(&stream) else { continue };
+                    body.extend_from_slice(data);
+                    if end && let Some(body) = streams.bodies.remove(&stream) {
+                        *self.truth.bodies.entry(body).or_default() += 1;
+                        acts.extend(self.begin(streams, stream, now_ns, &mut out));
+                    }
+                }
+                h2::Event::Reset { stream } => {
+                    streams.bodies.remove(&stream);
+                    streams.working.remove(&stream);
+                }
+            }
+        }
+        let then = streams.then();
+        peer.done = then != Then::KeepOpen;
+        if !out.is_empty() || peer.done {
+            // Before what is still being worked on.
+            acts.insert(0, Act::Say { at_ns: now_ns, bytes: out, then });
+        }
+        acts
+    }
+
+    /// A request has come whole.
+    fn begin(&mut self, streams: &mut Streams, stream: u32, now_ns: u64, out: &mut Vec<u8>) -> Option<Act> {
+        self.truth.requests += 1;
+        let work = self.draw_work();
+        let fault = self.draw_fault();
+        if fault == Some(Fault::Refuse) {
+            streams.wire.reset(stream, Code::RefusedStream, out);
+            return None;
+        }
+        if fault == Some(Fault::GoAway) {
+            streams.go_away(out);
+        }
+        streams.wire.defer(stream);
+        if fault == Some(Fault::Silence) {
+            return None;
+        }
+        streams.working.insert(stream, fault);
+        let from_ns = match self.model.queue {
+            Queue::Single => now_ns.max(self.free_at_ns),
+            Queue::PerConnection => now_ns,
+        };
+        let until_ns = after_pauses(&self.model.pauses, from_ns, work);
+        if self.model.queue == Queue::Single {
+            self.free_at_ns = until_ns;
+        }
+        Some(Act::Work { until_ns, stream })
+    }
+
+    /// The work for a stream is done at `now_ns`.
+    pub(super) fn finish(&mut self, peer: &mut Peer, stream: u32, now_ns: u64) -> Option<Act> {
+        let Talk::H2(streams) = &mut peer.talk else { return None };
+        if peer.done {
+            return None;
+        }
+        // Otherwise the client has given up on it.
+        let fault = streams.working.remove(&stream)?;
+        let mut bytes = Vec::new();
+        let mut then = Then::KeepOpen;
+        let wire = &mut streams.wire;
+        match fault {
+            None | Some(Fault::GoAway) => wire.answer(stream, &self.answers.ok, &mut bytes),
+            Some(Fault::Status) => wire.answer(stream, &self.answers.failed, &mut bytes),
+            Some(Fault::Body) => wire.answer(stream, &self.answers.wrong, &mut bytes),
+            Some(Fault::Malformed) => wire.answer(stream, &self.answers.malformed, &mut bytes),
+            Some(Fault::StreamReset) => wire.reset(stream, Code::InternalError, &mut bytes),
+            Some(Fault::Reset) => then = Then::Reset,
+            Some(Fault::CloseInBody) => {
+                wire.answer(stream, &self.answers.ok, &mut bytes);
+                bytes.truncate(bytes.len().saturating_sub(self.model.body.len() / 2 + 1));
+                then = Then::Close;
+            }
+            Some(Fault::Garbage) => bytes.extend_from_slice(GARBAGE),
+            Some(fault) => panic!("{fault:?} does not end in an answer of HTTP/2"),
+        }
+        if then == Then::KeepOpen {
+            then = streams.then();
+        }
+        peer.done = then != Then::KeepOpen || fault == Some(Fault::Garbage);
+        Some(Act::Say { at_ns: now_ns, bytes, then })
+    }
+}
+
+impl Streams {
+    fn new(model: &Model, out: &mut Vec<u8>) -> Streams {
+        let offer = Offer { max_streams: model.max_streams, stream_window: model.request_window };
+        Streams {
+            wire: h2::Server::new(offer, out),
+            bodies: BTreeMap::new(),
+            working: BTreeMap::new(),
+            leaving: false,
+        }
+    }
+
+    fn go_away(&mut self, out: &mut Vec<u8>) {
+        self.wire.go_away(Code::NoError, out);
+        self.leaving = true;
+    }
+
+    /// What becomes of the connection now.
+    fn then(&self) -> Then {
+        if self.leaving && self.wire.open() == 0 { Then::Close } else { Then::KeepOpen }
     }
 }
 

@@ -160,6 +160,7 @@ impl Worker {
         if first.is_timeout() {
             self.connections.closed_by_us += 1;
         }
+        self.end_stalls(conn, now);
         let slot = &mut self.slots[conn as usize];
         let mut lost = slot.take_in_flight();
         if failed_to_connect {
@@ -193,7 +194,7 @@ impl Worker {
     }
 
     /// Uses the slot again, at once after its first failure and later and later after more of them.
-    fn retry<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+    pub(super) fn retry<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &mut self.slots[conn as usize];
         if slot.failures < 2 {
             return self.refill(conn, now, driver);

@@ -110,6 +110,18 @@ impl Worker {
         }
     }
 
+    /// The slot that has been idle for the longest and still has room. One that was listed may have lost it since: a server
+    /// can end a connection, or allow fewer streams, and a connection can fail.
+    pub(super) fn take_idle(&mut self) -> Option<ConnId> {
+        while let Some(conn) = self.idle.pop_front() {
+            self.slots[conn as usize].idle = false;
+            if self.has_room(conn) {
+                return Some(conn);
+            }
+        }
+        None
+    }
+
     /// Whether the slot may be given another exchange.
     pub(super) fn has_room(&self, conn: ConnId) -> bool {
         let slot = &self.slots[conn as usize];
@@ -120,7 +132,12 @@ impl Worker {
         if slot.state == State::Up {
             return assigned == 0 && self.takes_request(conn);
         }
-        let most = if self.config.protocol.may_be_h2() { self.config.streams } else { self.config.pipeline };
+        let most = if self.config.protocol.may_be_h2() {
+            // No more than a connection is likely to take: the rest would wait on it while others have room.
+            self.config.streams.min(self.frames.granted.unwrap_or(u32::MAX)).max(1)
+        } else {
+            self.config.pipeline
+        };
         assigned < most as usize
             && self.config.policy.requests_per_connection.is_none_or(|most| (assigned as u64) < most)
     }
@@ -171,13 +188,11 @@ impl Worker {
             retries: 0,
         };
         let slot = &mut self.slots[conn as usize];
-        // A slot that was listed as idle may have lost its room since: a server can end a connection, or allow fewer streams.
-        if slot.state == State::Up && slot.assigned.is_empty() && self.takes_request(conn) {
+        if slot.state == State::Up {
             return self.ask(conn, exchange, now, driver);
         }
-        let slot = &mut self.slots[conn as usize];
         slot.assigned.push_back(exchange);
-        if slot.state == State::Down && !slot.backing_off {
+        if slot.state == State::Down {
             self.connect(conn, now, driver);
         }
     }
@@ -264,6 +279,7 @@ impl Worker {
 impl Worker {
     #[inline]
     pub(super) fn received<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        assert!(self.out.is_empty(), "what one connection has to say must not leave on another");
         let received_at = driver.received_at();
         let bytes = driver.bytes();
         self.recorder.current().bytes_received += bytes.len() as u64;
@@ -489,16 +505,27 @@ impl Worker {
         }
     }
 
-    /// After answers were read: goes on with the connection, or replaces it if it has served its share.
+    /// After answers were read.
     fn answered<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         self.settle_streams(conn, now, driver);
+        self.go_on(conn, now, driver);
+    }
+
+    /// Goes on with the connection, or replaces it if it has served its share.
+    pub(super) fn go_on<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &self.slots[conn as usize];
+        let served = slot.served;
         let most = self.config.policy.requests_per_connection;
-        let is_used_up = most.is_some_and(|most| slot.served >= most) || slot.is_draining();
+        let is_used_up = most.is_some_and(|most| served >= most) || slot.is_draining();
         if is_used_up && slot.state == State::Up && slot.in_flight() == 0 {
             self.say_go_away(conn, h2::Code::NoError, driver);
             self.connections.closed_by_us += 1;
             self.drop_connection(conn, driver);
+            if served == 0 {
+                // A server that sends connections away before their first request is not asked in an endless hurry.
+                self.slots[conn as usize].failures += 1;
+                return self.retry(conn, now, driver);
+            }
         }
         self.refill(conn, now, driver);
         self.push_out(conn, driver);

@@ -146,6 +146,7 @@ impl Worker {
                 Event::Malformed { stream, why } => {
                     let stream = h2.client.cancel(stream, why.code(), &mut io);
                     self.name_error(&why);
+                    self.unblocked(stream.blocked_since, now);
                     // The fault had arrived at the completion's instant.
                     self.ended(conn, &stream.exchange, Outcome::ProtocolError, now, None);
                 }
@@ -203,6 +204,14 @@ impl Worker {
     fn unblocked(&mut self, since: Instant, now: Instant) {
         if since != Instant::NEVER {
             self.recorder.filling.window_stall.record(now.since(since));
+        }
+    }
+
+    /// The connection ends at `now`, and with it the wait of what windows still held up.
+    pub(super) fn end_stalls(&mut self, conn: ConnId, now: Instant) {
+        let Talk::H2(h2) = &self.slots[conn as usize].talk else { return };
+        for (_, stream) in h2.client.iter().filter(|(_, s)| s.blocked_since != Instant::NEVER) {
+            self.recorder.filling.window_stall.record(now.since(stream.blocked_since));
         }
     }
 
@@ -275,6 +284,10 @@ impl Worker {
             let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { break };
             let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
             let stream = h2.client.cancel(key, Code::Cancel, &mut io);
+            if stream.blocked_since != Instant::NEVER {
+                // Nor did the windows grow until this instant.
+                self.recorder.filling.window_stall.record(now.since(stream.blocked_since));
+            }
             // Done: our own decision at this instant.
             self.ended(conn, &stream.exchange, outcome, now, None);
         }

@@ -169,10 +169,10 @@ impl Worker {
             let intended = self.began.after(due);
             self.recorder.scheduled(intended);
             self.begun += 1;
-            if let Some(conn) = self.idle.pop_front() {
-                self.slots[conn as usize].idle = false;
+            if let Some(conn) = self.take_idle() {
                 self.recorder.started(intended, now);
                 self.assign(conn, intended, now, driver);
+                self.push_out(conn, driver);
                 self.offer(conn);
             } else if self.waiting.len() < limits::WAITING {
                 self.recorder.started(intended, now);
@@ -194,9 +194,8 @@ impl Worker {
                     Some(due) => next = next.min(due),
                     None => self.fail(conn, Outcome::Timeout, Outcome::Cancelled, now, driver),
                 }
-                // What was cancelled made room.
-                self.refill(conn, now, driver);
-                self.push_out(conn, driver);
+                // What was cancelled made room, or was the last that could happen on the connection.
+                self.go_on(conn, now, driver);
                 continue;
             }
             let Some((due, outcome)) = self.next_timeout(conn) else { continue };

@@ -147,8 +147,13 @@ fn overview(report: &Report) -> String {
         startup: most(&|r| r.startup_ms),
     };
     let baseline = rows.iter().find(|r| r.baseline);
-    let reference = rows.first().map_or(0, |r| r.reference_connections);
-    let (p50, p99) = (format!("#p50 at {reference}"), format!("#p99 at {reference}"));
+    let reference = crate::overview::at_reference(rows, "at ");
+    let (p50, p99) = (format!("#p50{reference}"), format!("#p99{reference}"));
+    let where_at = if reference.is_empty() {
+        " at the step of each workload that is nearest to 64".into()
+    } else {
+        reference
+    };
     let head = [
         "Subject",
         "#Peak requests/s",
@@ -164,7 +169,7 @@ fn overview(report: &Report) -> String {
     ];
     let cells: Vec<Vec<Cell>> = rows.iter().map(|r| overview_row(report, r, &maxima, baseline)).collect();
     let note = format!(
-        "<p class=\"note\">Peak: the best median over the steps, below it the range of the repeats. Response times and CPU at {reference} connections. Subjects of one tie group cannot be told apart. Hover a number for its ratio to the reference; click a column to sort.</p>\n"
+        "<p class=\"note\">Peak: the best median over the steps, below it the range of the repeats. Response times and CPU{where_at} connections. Subjects of one tie group cannot be told apart. Hover a number for its ratio to the reference; click a column to sort.</p>\n"
     );
     table("sortable overview", &head, &cells) + &note
 }
@@ -192,7 +197,8 @@ fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima, baseline: Option
         name.push_str(" <span class=\"tag\">reference</span>");
     }
     let _ = write!(name, "<small>{}</small>", escape(&r.language));
-    let at = r.peak_connections.map(|c| format!("at {c} connections"));
+    let streams = r.peak_streams.filter(|n| *n > 1).map_or(String::new(), |n| format!(" × {n} streams"));
+    let at = r.peak_connections.map(|c| format!("at {c} connections{streams}"));
     let peak_hint = [ratio(peak(r), &peak), at].into_iter().flatten().collect::<Vec<_>>().join(", ");
     vec![
         Cell { html: name, ..Cell::default() },

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use dyno_analysis::report::{Report, TrialResult};
+use dyno_analysis::stats::Repeated;
 
 use super::table::{Cell, table, text, value};
 use crate::format::{count, micros, number, percent};
@@ -28,6 +29,7 @@ pub(super) fn wire(report: &Report) -> String {
         ],
         &segments,
     );
+    let segments = format!("{segments}{}", by_protocol(report));
     let frames: Vec<Vec<Cell>> = report.trials.iter().filter_map(frames_row).collect();
     if frames.is_empty() {
         return segments;
@@ -61,6 +63,49 @@ pub(super) fn wire(report: &Report) -> String {
     );
     format!(
         "{segments}<h3>HTTP/2: frames and segments</h3>\n<p class=\"note\">A server that puts HEADERS and DATA into one write needs one segment for a small response; one that writes each frame by itself needs as many as there are frames. Several responses may share a segment where streams are many.</p>\n{frames}"
+    )
+}
+
+/// HTTP/2 against HTTP/1.1; empty unless a suite asks the same in both.
+fn by_protocol(report: &Report) -> String {
+    let range = |q: &Repeated| {
+        let each: Vec<String> = q.values.iter().map(|r| format!("{r:.2}")).collect();
+        Cell { html: each.join("  "), ..value(q.median, |r| format!("{r:.2}")) }
+    };
+    let rows: Vec<Vec<Cell>> = report
+        .protocols
+        .iter()
+        .map(|c| {
+            vec![
+                text(&c.server),
+                text(&c.workload),
+                text(&c.baseline),
+                value(Some(c.in_flight as f64), |n| count(n as u64)),
+                value(Some(f64::from(c.connections)), |n| count(n as u64)),
+                value(Some(f64::from(c.baseline_connections)), |n| count(n as u64)),
+                range(&c.throughput_ratio),
+                range(&c.response_p99_ratio),
+                range(&c.cpu_per_request_ratio),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = [
+        "Server",
+        "Workload",
+        "Against",
+        "#In flight",
+        "#Connections",
+        "#Theirs",
+        "#Requests/s, ratio",
+        "#Response p99, ratio",
+        "#CPU per request, ratio",
+    ];
+    format!(
+        "<h3>By protocol</h3>\n<p class=\"note\">The same request to the same server at equal requests in flight, as ratios to HTTP/1.1, one number per repeat. Connections differ: HTTP/2 needs fewer for the same concurrency, and that is part of the comparison.</p>\n{}",
+        table("sortable", &head, &rows)
     )
 }
 

@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 
 use super::counts::Counts;
 use super::encode::{Form, TableUse};
-use super::frame::{self, HEADER_BYTES, Header, Kind, flag};
+use super::frame::{self, HEADER_BYTES, Header, Kind, fill, flag};
 use super::head::{Fields, Memo, Seen};
 use super::hpack::Decoder;
-use super::settings::{self, DEFAULT_WINDOW, Own, Peer};
+use super::settings::{self, By, DEFAULT_WINDOW, Own, Peer};
 use super::streams::{Key, Streams};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{Code, Error, Malformed, limits};
@@ -148,6 +148,16 @@ enum Padding {
     /// The next byte tells.
     Unknown,
     Bytes(u32),
+}
+
+impl DataLeft {
+    /// How much of it belongs to the body; the padding must be known.
+    const fn body(&self) -> u32 {
+        match self.padding {
+            Padding::Bytes(padding) => self.left - padding,
+            Padding::Unknown => self.left,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -331,7 +341,12 @@ impl<T> Client<T> {
     #[inline]
     pub fn take(&mut self, stream: Key) -> T {
         let id = self.streams.get(stream).id;
-        self.streams.remove(id).expect("a key is used while its stream is open").data
+        let stream = self.streams.remove(id).expect("a key is used while its stream is open");
+        if stream.unsent.is_some() {
+            // Or a connection whose window stays shut would remember all that ever waited for it.
+            self.blocked.retain(|blocked| *blocked != id);
+        }
+        stream.data
     }
 
     /// Ends a stream of our own accord.
@@ -516,7 +531,7 @@ impl<T> Client<T> {
         give_back(&mut self.receive, 0, io);
         let padding = if header.has(flag::PADDED) { Padding::Unknown } else { Padding::Bytes(0) };
         if header.length == 0 && padding == Padding::Unknown {
-            return Err(Error::Padding);
+            return Err(Error::FrameLength);
         }
         let end = header.has(flag::END_STREAM);
         let data = DataLeft { stream: header.stream, left: header.length, padding, end };
@@ -585,10 +600,12 @@ impl<T> Client<T> {
         let Some(key) = self.streams.find(left.stream) else { return Event::Handled };
         let stream = self.streams.get_mut(key);
         if let Some(expected) = &mut stream.expected {
-            match expected.checked_sub(data.len() as u64) {
-                Some(rest) if rest == 0 || !end => *expected = rest,
-                _ => return Event::Malformed { stream: key, why: Malformed::BodyLength },
+            // A frame is judged as a whole with its first part: what is seen of it does not depend on where it is cut.
+            let whole = data.len() as u64 + u64::from(left.body());
+            if whole > *expected || (left.end && whole < *expected) {
+                return Event::Malformed { stream: key, why: Malformed::BodyLength };
             }
+            *expected -= data.len() as u64;
         }
         if data.is_empty() && !end { Event::Handled } else { Event::Body { stream: key, data, end } }
     }
@@ -605,7 +622,7 @@ impl<T> Client<T> {
 
     /// Whether nobody has opened this stream. The peer can open none: push is disabled.
     fn is_idle(&self, id: u32) -> bool {
-        id % 2 == 0 || id >= self.next_id
+        id.is_multiple_of(2) || id >= self.next_id
     }
 
     /// A whole frame other than DATA.
@@ -634,13 +651,7 @@ impl<T> Client<T> {
     /// HEADERS (RFC 9113 §6.2).
     #[inline]
     fn headers(&mut self, header: &Header, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'static>, Error> {
-        let mut block = payload;
-        if header.has(flag::PADDED) {
-            block = frame::without_padding(block).ok_or(Error::Padding)?;
-        }
-        if header.has(flag::PRIORITY) {
-            block = block.get(5..).ok_or(Error::FrameLength)?;
-        }
+        let block = frame::fragment(header, payload)?;
         let end = header.has(flag::END_STREAM);
         if header.has(flag::END_HEADERS) {
             return self.read_block(header.stream, block, end, io);
@@ -744,7 +755,7 @@ impl<T> Client<T> {
             return Ok(Event::Handled);
         }
         let before = self.peer;
-        self.peer.read(payload)?;
+        self.peer.read(payload, By::Server)?;
         let by = i64::from(self.peer.initial_window) - i64::from(before.initial_window);
         if by != 0 {
             // It holds for the streams that are open, too (§6.9.2).
@@ -754,7 +765,11 @@ impl<T> Client<T> {
                 }
             }
         }
-        self.table.allowed(self.peer.header_table_size);
+        if let Some(smallest) = settings::smallest_table(payload) {
+            // Each value counts, though only the last one holds.
+            self.table.allowed(smallest);
+            self.table.allowed(self.peer.header_table_size);
+        }
         self.is_ready = true;
         settings::put_ack(io.out);
         io.counts.sent.count(Kind::Settings);
@@ -774,10 +789,13 @@ impl<T> Client<T> {
         let Some(key) = self.streams.find(id) else {
             return if self.is_idle(id) { Err(Error::IdleStream) } else { Ok(Event::Handled) };
         };
-        if by > 0 && self.streams.get_mut(key).send.change(by) {
-            return Ok(Event::Window);
+        if by == 0 {
+            return Ok(Event::Malformed { stream: key, why: Malformed::WindowByNothing });
         }
-        Ok(Event::Malformed { stream: key, why: Malformed::Window })
+        if !self.streams.get_mut(key).send.change(by) {
+            return Ok(Event::Malformed { stream: key, why: Malformed::Window });
+        }
+        Ok(Event::Window)
     }
 
     /// RST_STREAM (RFC 9113 §6.4).
@@ -821,13 +839,6 @@ fn ping(header: &Header, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'stati
     Ok(Event::Handled)
 }
 
-/// Adds from `input` until `kept` holds `whole` bytes. Returns how many it took.
-fn fill(kept: &mut Vec<u8>, whole: usize, input: &[u8]) -> usize {
-    let n = whole.saturating_sub(kept.len()).min(input.len());
-    kept.extend_from_slice(&input[..n]);
-    n
-}
-
 impl<T> Stream<T> {
     /// The first header block, or one after interim responses.
     #[inline]
@@ -868,5 +879,31 @@ impl<T> Stream<T> {
             return Err(Malformed::BodyLength);
         }
         Ok(Event::End { stream: key })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
+        let (mut out, mut counts) = (Vec::new(), Counts::default());
+        let mut io = Io { out: &mut out, counts: &mut counts };
+        let mut client = Client::new(Own::default(), 0, &mut io);
+        client.next(&[0, 0, 0, 4, 0, 0, 0, 0, 0], &mut io).unwrap();
+        let body = [0; 70_000];
+        let ask = Ask { block: &[], field_bytes: 0, body: &body, asked: Asked::Other, wants_fields: false };
+        for _ in 0..10 {
+            let (key, is_whole) = client.request(&ask, (), &mut io);
+            assert!(!is_whole);
+            assert_eq!(client.blocked.len(), 1);
+            client.finish(key, &mut io);
+            let (key, _) = client.request(&ask, (), &mut io);
+            client.take(key);
+            client.request(&ask, (), &mut io);
+            client.take_all();
+        }
+        assert!(client.blocked.is_empty());
     }
 }

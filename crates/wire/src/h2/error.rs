@@ -35,7 +35,7 @@ pub enum Error {
     Push,
     #[error("a setting has a value that is not allowed (RFC 9113 §6.5.2)")]
     SettingValue,
-    #[error("SETTINGS with ACK came that nothing had asked for, or with a payload (RFC 9113 §6.5)")]
+    #[error("SETTINGS with ACK came that nothing had asked for (RFC 9113 §6.5.3)")]
     SettingsAck,
     #[error("WINDOW_UPDATE by nothing (RFC 9113 §6.9)")]
     WindowByNothing,
@@ -101,8 +101,10 @@ pub enum Malformed {
     DataBeforeHead,
     #[error("trailers do not end their stream, or have a pseudo-header field (RFC 9113 §8.1)")]
     Trailers,
-    #[error("a stream's flow-control window was raised above 2³¹ − 1, or by nothing (RFC 9113 §6.9)")]
+    #[error("a stream's flow-control window was raised above 2³¹ − 1 (RFC 9113 §6.9.1)")]
     Window,
+    #[error("a stream's flow-control window was raised by nothing (RFC 9113 §6.9)")]
+    WindowByNothing,
     #[error("more DATA came than the stream's flow-control window allowed (RFC 9113 §6.9)")]
     WindowExceeded,
 }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::Code;
+use super::{Code, Error};
 
 /// What a client's connection begins with (RFC 9113 §3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -162,6 +162,16 @@ pub fn put_block(stream: u32, block: &[u8], end_stream: bool, most: usize, out: 
     continuations
 }
 
+/// The part of a header block that HEADERS has, without padding and priority (§6.2).
+#[inline]
+pub fn fragment<'p>(header: &Header, payload: &'p [u8]) -> Result<&'p [u8], Error> {
+    let fixed = usize::from(header.has(flag::PADDED)) + if header.has(flag::PRIORITY) { 5 } else { 0 };
+    let (fixed, rest) = payload.split_at_checked(fixed).ok_or(Error::FrameLength)?;
+    let padding = if header.has(flag::PADDED) { usize::from(fixed[0]) } else { 0 };
+    let length = rest.len().checked_sub(padding).ok_or(Error::Padding)?;
+    Ok(&rest[..length])
+}
+
 /// The part of a payload that padding leaves (§6.1). `None`: the padding is as long as the payload, or longer.
 #[must_use]
 pub fn without_padding(payload: &[u8]) -> Option<&[u8]> {
@@ -169,9 +179,17 @@ pub fn without_padding(payload: &[u8]) -> Option<&[u8]> {
     rest.get(..rest.len().checked_sub(usize::from(pad))?)
 }
 
+/// Adds from `input` until `kept` holds `whole` bytes. Returns how many it took.
+pub(super) fn fill(kept: &mut Vec<u8>, whole: usize, input: &[u8]) -> usize {
+    let n = whole.saturating_sub(kept.len()).min(input.len());
+    kept.extend_from_slice(&input[..n]);
+    n
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     #[test]
     fn headers_are_read_as_they_are_written() {
@@ -191,6 +209,27 @@ mod tests {
         assert_eq!(without_padding(&[2, 0, 0]), Some(&[][..]));
         assert_eq!(without_padding(&[3, 0, 0]), None);
         assert_eq!(without_padding(&[]), None);
+    }
+
+    #[test]
+    fn fragments_stand_between_priority_and_padding() {
+        let read = |flags, payload: &[u8]| {
+            let header = Header { length: payload.len() as u32, kind: Kind::Headers, flags, stream: 1 };
+            fragment(&header, payload).map(<[u8]>::to_vec)
+        };
+        let both = flag::PADDED | flag::PRIORITY;
+        assert_eq!(read(0, &[]), Ok(vec![]));
+        assert_eq!(read(0, &[1, 2]), Ok(vec![1, 2]));
+        assert_eq!(read(flag::PADDED, &[1, 2, 3]), Ok(vec![2]));
+        assert_eq!(read(flag::PRIORITY, &[0, 0, 0, 0, 0, 7]), Ok(vec![7]));
+        assert_eq!(read(both, &[1, 0, 0, 0, 0, 0, 7, 9]), Ok(vec![7]));
+        assert_eq!(read(both, &[1, 0, 0, 0, 0, 0, 9]), Ok(vec![]));
+        // Too short for what its flags promise (§4.2), or padded beyond the fragment (§6.2).
+        assert_eq!(read(flag::PADDED, &[]), Err(Error::FrameLength));
+        assert_eq!(read(flag::PRIORITY, &[0; 4]), Err(Error::FrameLength));
+        assert_eq!(read(both, &[0; 5]), Err(Error::FrameLength));
+        assert_eq!(read(flag::PADDED, &[1]), Err(Error::Padding));
+        assert_eq!(read(both, &[2, 0, 0, 0, 0, 0, 9]), Err(Error::Padding));
     }
 
     #[test]

@@ -1,21 +1,38 @@
 //! The server half of a connection: what the null responder and the simulated servers need.
 //!
-//! It keeps the rules that a client depends on (preface, settings, windows, PING, HPACK) and takes its client, which is
-//! ours, at its word otherwise: it does not check requests as a server on the open net must.
+//! It keeps the rules that a client depends on (preface, settings, windows, PING, HPACK, GOAWAY) and takes its client,
+//! which is ours, at its word otherwise: it does not check requests as a server on the open net must.
+//!
+//! A request without a body is answered right where it is read, and nothing is kept of it. Only streams of which there is
+//! something to know are entered: those with a body under way, those whose answer windows hold up, and those that the
+//! caller [defers](Server::defer).
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::frame::{self, HEADER_BYTES, Header, Kind, flag};
+use super::frame::{self, HEADER_BYTES, Header, Kind, fill, flag};
 use super::head::Fields;
 use super::hpack::Decoder;
-use super::settings::{self, DEFAULT_WINDOW, Own, Peer};
+use super::hpack::encode::{self as hpack, Indexing};
+use super::settings::{self, By, DEFAULT_WINDOW, Offer, Own, Peer};
+use super::streams::{Key, Streams};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{Code, Error, limits};
 
+/// Whether a connection that begins with `bytes` speaks HTTP/2; `None`: they are too few to tell.
+#[must_use]
+pub fn is_spoken(bytes: &[u8]) -> Option<bool> {
+    let n = bytes.len().min(frame::PREFACE.len());
+    if bytes[..n] != frame::PREFACE[..n] {
+        return Some(false);
+    }
+    (n == frame::PREFACE.len()).then_some(true)
+}
+
 /// What one call of [`Server::next`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'i> {
+pub enum Event<'a> {
     NeedMore,
     Handled,
     /// A request's head, whose fields are in [`Server::fields`]. `repeated`: they are those of the request before.
@@ -25,13 +42,13 @@ pub enum Event<'i> {
         end: bool,
         repeated: bool,
     },
-    /// A part of a request's body.
+    /// A part of a request's body, which may be empty. `end`: the last one.
     Body {
         stream: u32,
-        data: &'i [u8],
+        data: &'a [u8],
         end: bool,
     },
-    /// The client gave up on a stream.
+    /// The client gave up on a stream: no answer is wanted any more.
     Reset {
         stream: u32,
     },
@@ -46,55 +63,128 @@ pub enum Cut {
     Three,
 }
 
+/// An answer for many streams. Its frames lie ready but for the stream's identifier.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    block: Vec<u8>,
+    body: Arc<[u8]>,
+    cut: Cut,
+    /// All frames, on stream 0. Empty if it takes more of them than usual.
+    frames: Vec<u8>,
+    /// Where in them the identifiers are.
+    ids: Vec<usize>,
+}
+
+impl Answer {
+    /// Encodes an answer without use of the table, so that it is right on every connection. `fields` begin with `:status`;
+    /// their names are written as they are given.
+    #[must_use]
+    pub fn new(fields: &[(&str, &str)], body: &[u8], cut: Cut) -> Answer {
+        let mut block = Vec::new();
+        for (name, value) in fields {
+            hpack::put_field(name.as_bytes(), value.as_bytes(), Indexing::Without, &mut block);
+        }
+        let mut answer = Answer { block, body: body.into(), cut, frames: Vec::new(), ids: Vec::new() };
+        // Every peer takes frames of this size.
+        let most = limits::FRAME_BYTES as usize;
+        if answer.block.len() <= most && body.len() <= most {
+            answer.put_frames();
+        }
+        answer
+    }
+
+    fn put_frames(&mut self) {
+        let mut frames = Vec::new();
+        frame::put_block(0, &self.block, self.body.is_empty(), usize::MAX, &mut frames);
+        if !self.body.is_empty() {
+            let end = if self.cut == Cut::Two { flag::END_STREAM } else { 0 };
+            frame::put_header(Kind::Data, end, 0, self.body.len(), &mut frames);
+            frames.extend_from_slice(&self.body);
+            if self.cut == Cut::Three {
+                frame::put_header(Kind::Data, flag::END_STREAM, 0, 0, &mut frames);
+            }
+        }
+        let mut at = 0;
+        while let Some(header) = frames[at..].first_chunk().map(Header::parse) {
+            self.ids.push(at + HEADER_BYTES - 4);
+            at += HEADER_BYTES + header.length as usize;
+        }
+        self.frames = frames;
+    }
+}
+
 /// A server's connection. Call [`next`](Self::next) with the unread input until it says `NeedMore`.
 #[derive(Debug)]
 pub struct Server {
+    offer: Offer,
     peer: Peer,
     /// Bytes of the client's preface that have come.
     preface: usize,
+    /// The beginning of a frame that has not arrived whole, or one that did and has been read.
     kept: Vec<u8>,
+    is_kept_read: bool,
     decoder: Decoder,
     fields: Fields,
-    /// The block that gave those fields, and the table it was read with.
+    /// The block that gave those fields, and the table it was read with. Empty: none.
     last_block: (Vec<u8>, u64),
-    block: Option<(u32, bool, Vec<u8>)>,
+    block: Option<Block>,
     send: SendWindow,
     receive: ReceiveWindow,
-    /// Windows of streams that differ from the initial one.
-    windows: BTreeMap<u32, SendWindow>,
-    /// Bodies that windows hold up, in order.
-    blocked: VecDeque<Held>,
+    streams: Streams<Stream>,
+    /// The highest stream that the client has opened.
+    highest: u32,
+    /// The highest one that is dealt with.
+    last: u32,
+    /// Streams with more body to send than a window allowed, in the order in which they were held up.
+    blocked: VecDeque<u32>,
+}
+
+/// A header block that is being continued.
+#[derive(Debug)]
+struct Block {
+    stream: u32,
+    end: bool,
+    continuations: u32,
+    bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Stream {
+    send: SendWindow,
+    receive: ReceiveWindow,
+    /// The whole request has come.
+    is_asked: bool,
+    /// What windows hold up of its answer.
+    held: Option<Held>,
 }
 
 #[derive(Debug)]
 struct Held {
-    stream: u32,
-    body: Vec<u8>,
+    body: Arc<[u8]>,
+    at: usize,
     cut: Cut,
 }
 
+// Reading.
 impl Server {
-    /// Begins a connection. `max_streams`: how many the client may have open at once; `None`: any number.
-    pub fn new(max_streams: Option<u32>, out: &mut Vec<u8>) -> Server {
-        let mut payload = Vec::new();
-        if let Some(most) = max_streams {
-            // SETTINGS_MAX_CONCURRENT_STREAMS (RFC 9113 §6.5.2).
-            payload.extend_from_slice(&3u16.to_be_bytes());
-            payload.extend_from_slice(&most.to_be_bytes());
-        }
-        frame::put_header(Kind::Settings, 0, 0, payload.len(), out);
-        out.extend_from_slice(&payload);
+    /// Begins a connection.
+    pub fn new(offer: Offer, out: &mut Vec<u8>) -> Server {
+        offer.put_frame(out);
         Server {
+            offer,
             peer: Peer::default(),
             preface: 0,
             kept: Vec::new(),
+            is_kept_read: false,
             decoder: Decoder::new(Own::default().header_table_size),
             fields: Fields::default(),
             last_block: (Vec::new(), 0),
             block: None,
             send: SendWindow::new(DEFAULT_WINDOW),
             receive: ReceiveWindow::new(DEFAULT_WINDOW, DEFAULT_WINDOW),
-            windows: BTreeMap::new(),
+            streams: Streams::default(),
+            highest: 0,
+            last: u32::MAX,
             blocked: VecDeque::new(),
         }
     }
@@ -105,28 +195,36 @@ impl Server {
         &self.fields
     }
 
-    /// Reads on in `input`. What the protocol itself has to answer is appended to `out`.
+    /// Streams that are entered: of which the request or the answer is under way, or deferred.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Reads on in `input`. Returns how many bytes were used. What the protocol itself has to answer is appended to `out`.
     #[inline]
-    pub fn next<'i>(&mut self, input: &'i [u8], out: &mut Vec<u8>) -> Result<(usize, Event<'i>), Error> {
+    pub fn next<'a>(&'a mut self, input: &'a [u8], out: &mut Vec<u8>) -> Result<(usize, Event<'a>), Error> {
         if self.preface < frame::PREFACE.len() {
             return self.read_preface(input);
+        }
+        if self.is_kept_read {
+            self.is_kept_read = false;
+            self.kept.clear();
         }
         if self.kept.is_empty()
             && let Some((header, rest)) = input.split_first_chunk::<HEADER_BYTES>()
         {
             let header = Header::parse(header);
-            if header.length > limits::FRAME_BYTES {
-                return Err(Error::FrameTooLong);
-            }
+            self.check_begin(&header)?;
             if let Some(payload) = rest.get(..header.length as usize) {
                 let event = self.frame(&header, payload, out)?;
-                return Ok((HEADER_BYTES + payload.len(), event));
+                return Ok((HEADER_BYTES + payload.len(), with_data(event, &header, payload)?));
             }
         }
         self.keep(input, out)
     }
 
-    fn read_preface<'i>(&mut self, input: &'i [u8]) -> Result<(usize, Event<'i>), Error> {
+    fn read_preface(&mut self, input: &[u8]) -> Result<(usize, Event<'static>), Error> {
         let rest = &frame::PREFACE[self.preface..];
         let n = rest.len().min(input.len());
         if input[..n] != rest[..n] {
@@ -136,79 +234,62 @@ impl Server {
         Ok((n, if n == 0 { Event::NeedMore } else { Event::Handled }))
     }
 
-    fn keep<'i>(&mut self, input: &'i [u8], out: &mut Vec<u8>) -> Result<(usize, Event<'i>), Error> {
-        let mut used = 0;
-        let mut whole = HEADER_BYTES;
-        for _ in 0..2 {
-            let n = whole.saturating_sub(self.kept.len()).min(input.len() - used);
-            self.kept.extend_from_slice(&input[used..used + n]);
-            used += n;
-            let Some(header) = self.kept.first_chunk().map(Header::parse) else { break };
-            if header.length > limits::FRAME_BYTES {
-                return Err(Error::FrameTooLong);
-            }
-            whole = HEADER_BYTES + header.length as usize;
+    /// Whether a frame may begin like this.
+    #[inline]
+    fn check_begin(&self, header: &Header) -> Result<(), Error> {
+        if header.length > limits::FRAME_BYTES {
+            return Err(Error::FrameTooLong);
         }
-        if self.kept.len() < whole || used == 0 {
-            return Ok((used, Event::NeedMore));
+        if self.block.is_some() && header.kind != Kind::Continuation {
+            return Err(Error::InterruptedBlock);
         }
-        let kept = core::mem::take(&mut self.kept);
-        let header = Header::parse(kept.first_chunk().expect("it has been read"));
-        let event = match self.frame(&header, &kept[HEADER_BYTES..], out)? {
-            // Bodies are not kept for anybody: their end is what counts.
-            Event::Body { stream, end, .. } => Event::Body { stream, data: &[], end },
-            Event::NeedMore => Event::NeedMore,
-            Event::Handled => Event::Handled,
-            Event::Request { stream, end, repeated } => Event::Request { stream, end, repeated },
-            Event::Reset { stream } => Event::Reset { stream },
-        };
-        Ok((used, event))
+        let is_of_stream =
+            matches!(header.kind, Kind::Headers | Kind::Data | Kind::Continuation | Kind::RstStream);
+        if is_of_stream && header.stream == 0 {
+            return Err(Error::WrongStream);
+        }
+        Ok(())
     }
 
-    fn frame<'i>(
-        &mut self,
-        header: &Header,
-        payload: &'i [u8],
-        out: &mut Vec<u8>,
-    ) -> Result<Event<'i>, Error> {
-        let (stream, end) = (header.stream, header.has(flag::END_STREAM));
+    /// Keeps the beginning of a frame until the rest of it is there.
+    fn keep<'a>(&'a mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(usize, Event<'a>), Error> {
+        let mut used = fill(&mut self.kept, HEADER_BYTES, input);
+        let Some(header) = self.kept.first_chunk().map(Header::parse) else {
+            return Ok((used, Event::NeedMore));
+        };
+        self.check_begin(&header)?;
+        let whole = HEADER_BYTES + header.length as usize;
+        used += fill(&mut self.kept, whole, &input[used..]);
+        if self.kept.len() < whole {
+            return Ok((used, Event::NeedMore));
+        }
+        // Taken and given back, so that its memory is allocated once.
+        let kept = core::mem::take(&mut self.kept);
+        let event = self.frame(&header, &kept[HEADER_BYTES..], out);
+        self.kept = kept;
+        self.is_kept_read = true;
+        Ok((used, with_data(event?, &header, &self.kept[HEADER_BYTES..])?))
+    }
+
+    /// A whole frame. The data of a body is for the caller to add.
+    #[inline]
+    fn frame(&mut self, header: &Header, payload: &[u8], out: &mut Vec<u8>) -> Result<Event<'static>, Error> {
         match header.kind {
-            Kind::Headers => {
-                let mut block = payload;
-                if header.has(flag::PADDED) {
-                    block = frame::without_padding(block).ok_or(Error::Padding)?;
-                }
-                if header.has(flag::PRIORITY) {
-                    block = block.get(5..).ok_or(Error::FrameLength)?;
-                }
-                if header.has(flag::END_HEADERS) {
-                    return self.request(stream, end, block);
-                }
-                self.block = Some((stream, end, block.to_vec()));
-                Ok(Event::Handled)
-            }
-            Kind::Continuation => {
-                let (stream, end, mut block) = self.block.take().ok_or(Error::Continuation)?;
-                block.extend_from_slice(payload);
-                if header.has(flag::END_HEADERS) {
-                    return self.request(stream, end, &block);
-                }
-                self.block = Some((stream, end, block));
-                Ok(Event::Handled)
-            }
-            Kind::Data => self.data(header, payload, out),
+            Kind::Headers => self.headers(header, payload),
+            Kind::Continuation => self.continuation(header, payload),
+            Kind::Data => self.data(header, out),
             Kind::Settings if header.has(flag::ACK) => Ok(Event::Handled),
             Kind::Settings => self.settings(payload, out),
-            Kind::WindowUpdate => self.window_update(stream, payload, out),
+            Kind::WindowUpdate => self.window_update(header.stream, payload, out),
+            Kind::Ping if payload.len() != 8 => Err(Error::FrameLength),
             Kind::Ping if !header.has(flag::ACK) => {
                 frame::put_header(Kind::Ping, flag::ACK, 0, payload.len(), out);
                 out.extend_from_slice(payload);
                 Ok(Event::Handled)
             }
             Kind::RstStream => {
-                self.blocked.retain(|held| held.stream != stream);
-                self.windows.remove(&stream);
-                Ok(Event::Reset { stream })
+                self.streams.remove(header.stream);
+                Ok(Event::Reset { stream: header.stream })
             }
             Kind::PushPromise => Err(Error::Push),
             Kind::Ping | Kind::Priority | Kind::GoAway | Kind::Unknown => Ok(Event::Handled),
@@ -216,54 +297,118 @@ impl Server {
     }
 
     #[inline]
-    fn request(&mut self, stream: u32, end: bool, block: &[u8]) -> Result<Event<'static>, Error> {
+    fn headers(&mut self, header: &Header, payload: &[u8]) -> Result<Event<'static>, Error> {
+        let mut block = payload;
+        if header.has(flag::PADDED) {
+            block = frame::without_padding(block).ok_or(Error::Padding)?;
+        }
+        if header.has(flag::PRIORITY) {
+            block = block.get(5..).ok_or(Error::FrameLength)?;
+        }
+        let (stream, end) = (header.stream, header.has(flag::END_STREAM));
+        if header.has(flag::END_HEADERS) {
+            return self.read_block(stream, end, block);
+        }
+        self.block = Some(Block { stream, end, continuations: 0, bytes: block.to_vec() });
+        Ok(Event::Handled)
+    }
+
+    fn continuation(&mut self, header: &Header, payload: &[u8]) -> Result<Event<'static>, Error> {
+        let mut block = self.block.take().ok_or(Error::Continuation)?;
+        if header.stream != block.stream {
+            return Err(Error::InterruptedBlock);
+        }
+        block.continuations += 1;
+        if block.continuations > limits::CONTINUATIONS {
+            return Err(Error::TooManyContinuations);
+        }
+        if block.bytes.len() + payload.len() > limits::BLOCK_BYTES {
+            return Err(Error::BlockTooLarge);
+        }
+        block.bytes.extend_from_slice(payload);
+        if header.has(flag::END_HEADERS) {
+            return self.read_block(block.stream, block.end, &block.bytes);
+        }
+        self.block = Some(block);
+        Ok(Event::Handled)
+    }
+
+    /// A whole header block. It is decoded whatever becomes of its stream, because the table is the connection's
+    /// (RFC 9113 §4.3).
+    #[inline]
+    fn read_block(&mut self, stream: u32, end: bool, block: &[u8]) -> Result<Event<'static>, Error> {
+        if stream <= self.highest || stream > self.last {
+            return self.read_other_block(stream, end, block);
+        }
+        let repeated = self.read_request(block)?;
+        self.highest = stream;
+        if !end {
+            self.enter(stream, false);
+        }
+        Ok(Event::Request { stream, end, repeated })
+    }
+
+    /// Reads a request's fields. Returns whether they are those of the request before.
+    #[inline]
+    fn read_request(&mut self, block: &[u8]) -> Result<bool, Error> {
         let generation = self.decoder.generation();
-        if self.last_block.1 == generation && self.last_block.0 == block {
-            return Ok(Event::Request { stream, end, repeated: true });
+        if self.last_block.1 == generation && self.last_block.0 == block && !block.is_empty() {
+            return Ok(true);
         }
         let fields = &mut self.fields;
         fields.clear();
         self.decoder.decode(block, |name, value| fields.push(name, value))?;
         self.last_block.0.clear();
-        if self.decoder.generation() == generation {
+        if self.decoder.generation() == generation && block.len() <= limits::MEMO_BYTES {
             self.last_block.0.extend_from_slice(block);
             self.last_block.1 = generation;
         }
-        Ok(Event::Request { stream, end, repeated: false })
+        Ok(false)
     }
 
-    fn data<'i>(
-        &mut self,
-        header: &Header,
-        payload: &'i [u8],
-        out: &mut Vec<u8>,
-    ) -> Result<Event<'i>, Error> {
+    /// Trailers, whose fields are nobody's, or the head of a stream that is not dealt with.
+    fn read_other_block(&mut self, stream: u32, end: bool, block: &[u8]) -> Result<Event<'static>, Error> {
+        self.decoder.decode(block, |_, _| {})?;
+        self.highest = self.highest.max(stream);
+        let Some(key) = self.streams.find(stream) else { return Ok(Event::Handled) };
+        let entered = self.streams.get_mut(key);
+        if entered.is_asked || !end {
+            return Err(Error::StreamClosed);
+        }
+        entered.is_asked = true;
+        Ok(Event::Body { stream, data: &[], end: true })
+    }
+
+    fn data(&mut self, header: &Header, out: &mut Vec<u8>) -> Result<Event<'static>, Error> {
+        let (stream, end) = (header.stream, header.has(flag::END_STREAM));
         if !self.receive.take(header.length) {
             return Err(Error::WindowExceeded);
         }
-        let by = self.receive.give_back();
-        if by > 0 {
-            frame::put_window_update(0, by, out);
-        }
-        let end = header.has(flag::END_STREAM);
-        if !end && header.length > 0 {
-            // What has come on a stream is given back at once: a simple server's way.
-            frame::put_window_update(header.stream, header.length, out);
-        }
-        let data = if header.has(flag::PADDED) {
-            frame::without_padding(payload).ok_or(Error::Padding)?
-        } else {
-            payload
+        give_back(&mut self.receive, 0, out);
+        let Some(key) = self.streams.find(stream) else {
+            // It was refused, or the client has been told that it is not dealt with.
+            return if stream > self.highest { Err(Error::IdleStream) } else { Ok(Event::Handled) };
         };
-        Ok(Event::Body { stream: header.stream, data, end })
+        let entered = self.streams.get_mut(key);
+        if entered.is_asked {
+            return Err(Error::StreamClosed);
+        }
+        if !entered.receive.take(header.length) {
+            return Err(Error::WindowExceeded);
+        }
+        entered.is_asked = end;
+        if !end {
+            give_back(&mut entered.receive, stream, out);
+        }
+        Ok(Event::Body { stream, data: &[], end })
     }
 
     fn settings(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<Event<'static>, Error> {
         let before = self.peer.initial_window;
-        self.peer.read(payload)?;
+        self.peer.read(payload, By::Client)?;
         let by = i64::from(self.peer.initial_window) - i64::from(before);
-        for window in self.windows.values_mut() {
-            if !window.change(by) {
+        for (_, stream) in self.streams.iter_mut() {
+            if !stream.send.change(by) {
                 return Err(Error::WindowOverflow);
             }
         }
@@ -280,10 +425,13 @@ impl Server {
     ) -> Result<Event<'static>, Error> {
         let bytes: [u8; 4] = payload.try_into().map_err(|_| Error::FrameLength)?;
         let by = i64::from(u32::from_be_bytes(bytes) & 0x7FFF_FFFF);
-        let initial = self.peer.initial_window;
         let window = match stream {
             0 => &mut self.send,
-            _ => self.windows.entry(stream).or_insert(SendWindow::new(initial)),
+            _ => match self.streams.find(stream) {
+                Some(key) => &mut self.streams.get_mut(key).send,
+                // It has been answered already.
+                None => return Ok(Event::Handled),
+            },
         };
         if !window.change(by) {
             return Err(Error::WindowOverflow);
@@ -292,51 +440,127 @@ impl Server {
         Ok(Event::Handled)
     }
 
-    /// Answers a request: a head, encoded without use of the table, and a body as far as windows allow.
-    #[inline]
-    pub fn answer(&mut self, stream: u32, block: &[u8], body: &[u8], cut: Cut, out: &mut Vec<u8>) {
-        frame::put_block(stream, block, body.is_empty(), self.peer.max_frame_size as usize, out);
-        if !body.is_empty() {
-            self.put_body(stream, body, cut, out);
+    fn enter(&mut self, stream: u32, is_asked: bool) -> Key {
+        let window = self.offer.stream_window;
+        self.streams.insert(
+            stream,
+            Stream {
+                send: SendWindow::new(self.peer.initial_window),
+                receive: ReceiveWindow::new(window, window),
+                is_asked,
+                held: None,
+            },
+        )
+    }
+}
+
+/// Adds the data to the event of a DATA frame.
+#[inline]
+fn with_data<'a>(event: Event<'static>, header: &Header, payload: &'a [u8]) -> Result<Event<'a>, Error> {
+    let Event::Body { stream, end, .. } = event else { return Ok(event) };
+    let data = match header.kind {
+        Kind::Data if header.has(flag::PADDED) => frame::without_padding(payload).ok_or(Error::Padding)?,
+        Kind::Data => payload,
+        _ => &[],
+    };
+    Ok(Event::Body { stream, data, end })
+}
+
+/// Raises a window if enough of it has been used.
+fn give_back(window: &mut ReceiveWindow, stream: u32, out: &mut Vec<u8>) {
+    let by = window.give_back();
+    if by > 0 {
+        frame::put_window_update(stream, by, out);
+    }
+}
+
+// Answering.
+impl Server {
+    /// Says that a request will be answered later, so that its stream is not forgotten until then.
+    pub fn defer(&mut self, stream: u32) {
+        if self.streams.find(stream).is_none() {
+            self.enter(stream, true);
         }
     }
 
-    /// Ends a stream, or refuses it.
+    /// Answers a request that is complete: at once as far as windows allow, the rest as they grow.
+    #[inline]
+    pub fn answer(&mut self, stream: u32, answer: &Answer, out: &mut Vec<u8>) {
+        let bytes = answer.body.len();
+        let key = if self.streams.len() == 0 { None } else { self.streams.find(stream) };
+        let room = match key {
+            None => self.peer.initial_window as usize,
+            Some(key) => self.streams.get(key).send.room(),
+        };
+        if bytes > room || bytes > self.send.room() || answer.frames.is_empty() {
+            return self.answer_in_parts(stream, answer, out);
+        }
+        let from = out.len();
+        out.extend_from_slice(&answer.frames);
+        for at in &answer.ids {
+            out[from + at..from + at + 4].copy_from_slice(&stream.to_be_bytes());
+        }
+        self.send.take(bytes);
+        if key.is_some() {
+            self.streams.remove(stream);
+        }
+    }
+
+    #[cold]
+    fn answer_in_parts(&mut self, stream: u32, answer: &Answer, out: &mut Vec<u8>) {
+        let most = self.peer.max_frame_size as usize;
+        frame::put_block(stream, &answer.block, answer.body.is_empty(), most, out);
+        if answer.body.is_empty() {
+            self.streams.remove(stream);
+            return;
+        }
+        let key = self.streams.find(stream).unwrap_or_else(|| self.enter(stream, true));
+        self.streams.get_mut(key).held = Some(Held { body: answer.body.clone(), at: 0, cut: answer.cut });
+        self.go_on(stream, out);
+    }
+
+    /// Ends a stream without an answer, or refuses it.
     pub fn reset(&mut self, stream: u32, code: Code, out: &mut Vec<u8>) {
+        self.streams.remove(stream);
         frame::put_reset(stream, code, out);
     }
 
-    fn put_body(&mut self, stream: u32, mut body: &[u8], cut: Cut, out: &mut Vec<u8>) {
-        let initial = SendWindow::new(self.peer.initial_window);
-        let known = self.windows.get(&stream).copied();
-        let mut window = known.unwrap_or(initial);
-        while !body.is_empty() {
-            let n =
-                body.len().min(self.peer.max_frame_size as usize).min(window.room()).min(self.send.room());
-            if n == 0 {
-                self.windows.insert(stream, window);
-                self.blocked.push_back(Held { stream, body: body.to_vec(), cut });
-                return;
-            }
-            let ends = n == body.len() && cut == Cut::Two;
-            frame::put_header(Kind::Data, if ends { flag::END_STREAM } else { 0 }, stream, n, out);
-            out.extend_from_slice(&body[..n]);
-            window.take(n);
-            self.send.take(n);
-            body = &body[n..];
-        }
-        if cut == Cut::Three {
-            frame::put_header(Kind::Data, flag::END_STREAM, stream, 0, out);
-        }
-        if known.is_some() {
-            self.windows.remove(&stream);
-        }
+    /// Tells the client that no stream is dealt with beyond those that have been opened, and why.
+    pub fn go_away(&mut self, code: Code, out: &mut Vec<u8>) {
+        self.last = self.last.min(self.highest);
+        frame::put_go_away(self.last, code, out);
     }
 
+    /// Puts as much of a held body as windows allow.
+    fn go_on(&mut self, stream: u32, out: &mut Vec<u8>) {
+        let Some(key) = self.streams.find(stream) else { return };
+        let Stream { send, held: Some(held), .. } = self.streams.get_mut(key) else { return };
+        let most = self.peer.max_frame_size as usize;
+        while held.at < held.body.len() {
+            let rest = &held.body[held.at..];
+            let n = rest.len().min(most).min(send.room()).min(self.send.room());
+            if n == 0 {
+                self.blocked.push_back(stream);
+                return;
+            }
+            let ends = n == rest.len() && held.cut == Cut::Two;
+            frame::put_header(Kind::Data, if ends { flag::END_STREAM } else { 0 }, stream, n, out);
+            out.extend_from_slice(&rest[..n]);
+            send.take(n);
+            self.send.take(n);
+            held.at += n;
+        }
+        if held.cut == Cut::Three {
+            frame::put_header(Kind::Data, flag::END_STREAM, stream, 0, out);
+        }
+        self.streams.remove(stream);
+    }
+
+    /// Goes on with bodies that windows held up.
     fn resume(&mut self, out: &mut Vec<u8>) {
         for _ in 0..self.blocked.len() {
-            let Some(held) = self.blocked.pop_front() else { return };
-            self.put_body(held.stream, &held.body, held.cut, out);
+            let Some(stream) = self.blocked.pop_front() else { return };
+            self.go_on(stream, out);
         }
     }
 }

@@ -54,6 +54,41 @@ impl Own {
     }
 }
 
+/// What a server announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// How many streams the client may have open at once; `None`: any number.
+    pub max_streams: Option<u32>,
+    /// Bytes of a request's body that the client may send on a stream without a WINDOW_UPDATE, at most 2³¹ − 1.
+    pub stream_window: u32,
+}
+
+impl Default for Offer {
+    fn default() -> Self {
+        Offer { max_streams: None, stream_window: DEFAULT_WINDOW }
+    }
+}
+
+impl Offer {
+    pub fn put_frame(&self, out: &mut Vec<u8>) {
+        let window = (self.stream_window != DEFAULT_WINDOW).then_some(self.stream_window);
+        let entries = [(MAX_CONCURRENT_STREAMS, self.max_streams), (INITIAL_WINDOW_SIZE, window)];
+        let said = || entries.iter().filter_map(|(id, value)| Some((*id, (*value)?)));
+        frame::put_header(Kind::Settings, 0, 0, 6 * said().count(), out);
+        for (id, value) in said() {
+            out.extend_from_slice(&id.to_be_bytes());
+            out.extend_from_slice(&value.to_be_bytes());
+        }
+    }
+}
+
+/// Who announces something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    Client,
+    Server,
+}
+
 /// What the peer allows. Begins with the values that hold until it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
@@ -76,16 +111,16 @@ impl Default for Peer {
 }
 
 impl Peer {
-    /// Takes over what a SETTINGS frame says. Later values of the same setting win; unknown ones are ignored (§6.5).
-    pub fn read(&mut self, payload: &[u8]) -> Result<(), Error> {
+    /// Takes over what a SETTINGS frame of the peer, who is `by`, says. Later values of the same setting win; unknown ones are ignored (§6.5).
+    pub fn read(&mut self, payload: &[u8], by: By) -> Result<(), Error> {
         let (entries, []) = payload.as_chunks::<6>() else { return Err(Error::FrameLength) };
         for [i0, i1, v0, v1, v2, v3] in entries {
             let value = u32::from_be_bytes([*v0, *v1, *v2, *v3]);
             match u16::from_be_bytes([*i0, *i1]) {
                 HEADER_TABLE_SIZE => self.header_table_size = value,
                 MAX_CONCURRENT_STREAMS => self.max_concurrent_streams = Some(value),
-                // A server must not enable push for itself, and what it says else means nothing to a client.
-                ENABLE_PUSH if value != 0 => return Err(Error::SettingValue),
+                // Only a client may enable push, for the server; what it says else means nothing here.
+                ENABLE_PUSH if value > u32::from(by == By::Client) => return Err(Error::SettingValue),
                 INITIAL_WINDOW_SIZE if value > i32::MAX as u32 => return Err(Error::WindowOverflow),
                 INITIAL_WINDOW_SIZE => self.initial_window = value,
                 MAX_FRAME_SIZE if !(16_384..=16_777_215).contains(&value) => return Err(Error::SettingValue),
@@ -95,6 +130,16 @@ impl Peer {
         }
         Ok(())
     }
+}
+
+/// The smallest HEADER_TABLE_SIZE that a SETTINGS frame names, however often it does: what the table did not have room
+/// for in between is gone (RFC 7541 §4.2).
+pub(super) fn smallest_table(payload: &[u8]) -> Option<u32> {
+    let (entries, _) = payload.as_chunks::<6>();
+    let sizes = entries.iter().filter_map(|[i0, i1, size @ ..]| {
+        (u16::from_be_bytes([*i0, *i1]) == HEADER_TABLE_SIZE).then_some(u32::from_be_bytes(*size))
+    });
+    sizes.min()
 }
 
 pub fn put_ack(out: &mut Vec<u8>) {

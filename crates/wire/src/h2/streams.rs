@@ -55,8 +55,8 @@ impl<S> Streams<S> {
         let mut at = self.home(id);
         loop {
             match self.index[at] {
-                (found, place) if found == id => return Some(Key(place)),
                 (0, _) => return None,
+                (found, place) if found == id => return Some(Key(place)),
                 _ => at = (at + 1) & (self.index.len() - 1),
             }
         }
@@ -80,13 +80,13 @@ impl<S> Streams<S> {
     #[inline]
     pub fn remove(&mut self, id: u32) -> Option<S> {
         let mut at = self.home(id);
-        while self.index[at].0 != id {
-            if self.index[at].0 == 0 {
-                return None;
+        let place = loop {
+            match self.index[at] {
+                (0, _) => return None,
+                (found, place) if found == id => break place,
+                _ => at = (at + 1) & (self.index.len() - 1),
             }
-            at = (at + 1) & (self.index.len() - 1);
-        }
-        let place = self.index[at].1;
+        };
         self.close_gap(at);
         self.free.push(place);
         self.len -= 1;
@@ -157,6 +157,14 @@ mod tests {
     use super::*;
     use alloc::collections::BTreeMap;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_connection_itself_is_no_stream() {
+        let mut streams = Streams::default();
+        streams.insert(1, ());
+        assert_eq!((streams.find(0), streams.remove(0)), (None, None));
+        assert_eq!(streams.len(), 1);
+    }
 
     proptest! {
         #[test]

@@ -61,7 +61,7 @@ impl ReceiveWindow {
     #[inline]
     pub const fn give_back(&mut self) -> u32 {
         let missing = self.size - self.left;
-        if missing < 1 || missing < self.size / 2 {
+        if missing < 1 || missing * 2 < self.size {
             return 0;
         }
         self.left = self.size;
@@ -82,6 +82,18 @@ mod tests {
         assert_eq!(window.give_back(), 500);
         assert!(window.take(1000));
         assert!(!window.take(1));
+    }
+
+    #[test]
+    fn there_are_at_most_two_updates_per_window() {
+        for size in 1..200 {
+            let (mut window, mut updates) = (ReceiveWindow::new(size, size), 0);
+            for _ in 0..size * 100 {
+                assert!(window.take(1), "the peer is held up");
+                updates += u32::from(window.give_back() > 0);
+            }
+            assert!(updates <= 200, "{updates} updates of {size} bytes");
+        }
     }
 
     #[test]

@@ -1,56 +1,61 @@
 //! The null responder: the smallest correct server for the hello contract, one thread, epoll. What dyno reaches
 //! against it is the ceiling of this machine and this generator.
+//!
+//! On one port it speaks HTTP/1.1, and HTTP/2 where a connection begins with that preface. `talk` answers bytes with
+//! bytes; `pieces` cuts those into writes; here is what is done with sockets.
+
+mod pieces;
+mod talk;
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-use dyno_wire::h1::{encode, request};
-
 use crate::{limits, sys};
+use pieces::pieces;
+use talk::{Answers, Talk};
 
 const LISTENER: u64 = u64::MAX;
 
-struct Conn {
-    stream: TcpStream,
-    reader: request::Reader,
-    out: Vec<u8>,
+/// How answers of HTTP/2 are handed to the kernel. HTTP/1.1 is always `Batch`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Writes {
+    /// All answers to what one read brought in one write. Each consists of HEADERS and DATA.
+    #[default]
+    Batch,
+    /// Each answer in a write of its own. It consists of three frames: HEADERS, DATA, and an empty DATA at the end.
+    Response,
+    /// Each frame in a write of its own. The frames are those of `Response`, so that the two differ in nothing else.
+    Frame,
 }
 
-/// Ready-made answers: for GET and HEAD, kept alive and closing.
-struct Answers {
-    plaintext: [Vec<u8>; 4],
-    json: [Vec<u8>; 4],
-    not_found: [Vec<u8>; 4],
-}
+impl Writes {
+    pub const ALL: [Writes; 3] = [Writes::Batch, Writes::Response, Writes::Frame];
 
-impl Answers {
-    fn new() -> Answers {
-        let all = |status: u16, reason: &str, kind: &str, body: &[u8]| {
-            let answer = |close, body_sent: &[u8]| {
-                encode::response(status, reason, kind, body.len(), close, body_sent)
-            };
-            [answer(false, body), answer(true, body), answer(false, b""), answer(true, b"")]
-        };
-        Answers {
-            plaintext: all(200, "OK", "text/plain", b"Hello, World!"),
-            json: all(200, "OK", "application/json", br#"{"message":"Hello, World!"}"#),
-            not_found: all(404, "Not Found", "text/plain", b"not found"),
+    /// As it is called on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Writes::Batch => "batch",
+            Writes::Response => "response",
+            Writes::Frame => "frame",
         }
     }
 
-    fn to(&self, head: &request::Head<'_>) -> &[u8] {
-        let kind = match head.target {
-            b"/plaintext" => &self.plaintext,
-            b"/json" => &self.json,
-            _ => &self.not_found,
-        };
-        &kind[usize::from(!head.persists()) + 2 * usize::from(head.method == b"HEAD")]
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Writes> {
+        Writes::ALL.into_iter().find(|writes| writes.name() == name)
     }
 }
 
-/// Serves until the process ends.
-pub fn serve(port: u16) -> io::Result<()> {
+struct Conn {
+    stream: TcpStream,
+    talk: Talk,
+    out: Vec<u8>,
+}
+
+/// Serves on a port of 127.0.0.1 until the process ends.
+pub fn serve(port: u16, writes: Writes) -> io::Result<()> {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port)))?;
     listener.set_nonblocking(true)?;
     // SAFETY: no memory is involved; listening again only makes the queue of new connections longer.
@@ -58,7 +63,7 @@ pub fn serve(port: u16) -> io::Result<()> {
     // SAFETY: the descriptor is fresh.
     let epoll = unsafe { OwnedFd::from_raw_fd(sys::check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
     add(&epoll, listener.as_raw_fd(), LISTENER)?;
-    let answers = Answers::new();
+    let answers = Answers::new(writes);
     let mut conns: Vec<Option<Conn>> = Vec::new();
     let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; limits::EVENTS];
     let mut buffer = vec![0; limits::READ_BYTES];
@@ -71,8 +76,9 @@ pub fn serve(port: u16) -> io::Result<()> {
                 continue;
             }
             let slot = &mut conns[event.u64 as usize];
-            let goes_on =
-                slot.as_mut().is_some_and(|conn| answer(conn, &answers, &mut buffer).unwrap_or(false));
+            let goes_on = slot
+                .as_mut()
+                .is_some_and(|conn| answer(conn, &answers, writes, &mut buffer).unwrap_or(false));
             if !goes_on {
                 *slot = None;
             }
@@ -89,6 +95,7 @@ fn accept(listener: &TcpListener, epoll: &OwnedFd, conns: &mut Vec<Option<Conn>>
             Err(_) => return Ok(()),
         };
         stream.set_nonblocking(true)?;
+        // What is written leaves at once: how many segments an answer is, is a matter of the writes alone.
         stream.set_nodelay(true)?;
         // A descriptor's number is a slot that is free.
         let index = stream.as_raw_fd() as usize;
@@ -96,7 +103,7 @@ fn accept(listener: &TcpListener, epoll: &OwnedFd, conns: &mut Vec<Option<Conn>>
             conns.resize_with(index + 1, || None);
         }
         add(epoll, stream.as_raw_fd(), index as u64)?;
-        conns[index] = Some(Conn { stream, reader: request::Reader::new(), out: Vec::new() });
+        conns[index] = Some(Conn { stream, talk: Talk::new(), out: Vec::new() });
     }
 }
 
@@ -108,28 +115,19 @@ fn add(epoll: &OwnedFd, fd: i32, data: u64) -> io::Result<()> {
 }
 
 /// Reads once and answers everything that is complete. Returns whether the connection goes on.
-fn answer(conn: &mut Conn, answers: &Answers, buffer: &mut [u8]) -> io::Result<bool> {
+fn answer(conn: &mut Conn, answers: &Answers, writes: Writes, buffer: &mut [u8]) -> io::Result<bool> {
     let n = match conn.stream.read(buffer) {
         Ok(0) => return Ok(false),
         Ok(n) => n,
         Err(error) => return Ok(error.kind() == io::ErrorKind::WouldBlock),
     };
-    let mut bytes = &buffer[..n];
-    let mut goes_on = true;
     conn.out.clear();
-    while goes_on {
-        let Ok((used, event)) = conn.reader.next(bytes) else { return Ok(false) };
-        bytes = &bytes[used..];
-        match event {
-            request::Event::NeedMore => break,
-            request::Event::Head(head) => {
-                conn.out.extend_from_slice(answers.to(&head));
-                goes_on = head.persists();
-            }
-            request::Event::Body(_) | request::Event::End => {}
-        }
+    let goes_on = conn.talk.hear(&buffer[..n], answers, &mut conn.out);
+    if writes == Writes::Batch || !conn.talk.is_h2() {
+        write_all(&mut conn.stream, &conn.out)?;
+    } else {
+        pieces(&conn.out, writes).try_for_each(|piece| write_all(&mut conn.stream, piece))?;
     }
-    write_all(&mut conn.stream, &conn.out)?;
     Ok(goes_on)
 }
 
@@ -143,4 +141,17 @@ fn write_all(stream: &mut TcpStream, mut bytes: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for writes in Writes::ALL {
+            assert_eq!(Writes::from_name(writes.name()), Some(writes));
+        }
+        assert_eq!(Writes::from_name("segment"), None);
+    }
 }

@@ -1,0 +1,328 @@
+//! What is said on one connection, without the connection.
+
+use dyno_wire::h1::{encode, request};
+use dyno_wire::h2::server::{self, Answer, Cut, Event, Server};
+use dyno_wire::h2::settings::Offer;
+
+use super::Writes;
+
+/// Which of the contract's answers a request gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    Plaintext,
+    Json,
+    NotFound,
+}
+
+impl Route {
+    const ALL: [Route; 3] = [Route::Plaintext, Route::Json, Route::NotFound];
+
+    fn of(path: &[u8]) -> Route {
+        match path {
+            b"/plaintext" => Route::Plaintext,
+            b"/json" => Route::Json,
+            _ => Route::NotFound,
+        }
+    }
+
+    const fn status(self) -> (u16, &'static str) {
+        match self {
+            Route::Plaintext | Route::Json => (200, "OK"),
+            Route::NotFound => (404, "Not Found"),
+        }
+    }
+
+    const fn content_type(self) -> &'static str {
+        match self {
+            Route::Plaintext | Route::NotFound => "text/plain",
+            Route::Json => "application/json",
+        }
+    }
+
+    const fn body(self) -> &'static [u8] {
+        match self {
+            Route::Plaintext => b"Hello, World!",
+            Route::Json => br#"{"message":"Hello, World!"}"#,
+            Route::NotFound => b"not found",
+        }
+    }
+}
+
+/// Whether an answer's body is wanted, or only its head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wants {
+    Body,
+    Head,
+}
+
+impl Wants {
+    fn of(method: &[u8]) -> Wants {
+        if method == b"HEAD" { Wants::Head } else { Wants::Body }
+    }
+}
+
+/// Ready-made answers, by route.
+pub(super) struct Answers {
+    /// With the body and without, each kept alive and closing.
+    h1: [[[Vec<u8>; 2]; 2]; 3],
+    /// With the body and without.
+    h2: [[Answer; 2]; 3],
+}
+
+impl Answers {
+    pub(super) fn new(writes: Writes) -> Answers {
+        let cut = if writes == Writes::Batch { Cut::Two } else { Cut::Three };
+        let bodies = |route: Route| [route.body(), b""];
+        Answers {
+            h1: Route::ALL.map(|route| {
+                let (status, reason) = route.status();
+                bodies(route).map(|body| {
+                    [false, true].map(|close| {
+                        let length = route.body().len();
+                        encode::response(status, reason, route.content_type(), length, close, body)
+                    })
+                })
+            }),
+            h2: Route::ALL.map(|route| {
+                let (status, length) = (route.status().0.to_string(), route.body().len().to_string());
+                let fields = [
+                    (":status", &status[..]),
+                    ("content-type", route.content_type()),
+                    ("content-length", &length),
+                ];
+                bodies(route).map(|body| Answer::new(&fields, body, cut))
+            }),
+        }
+    }
+
+    fn h1(&self, head: &request::Head<'_>) -> &[u8] {
+        let wants = Wants::of(head.method);
+        &self.h1[Route::of(head.target) as usize][wants as usize][usize::from(!head.persists())]
+    }
+
+    fn h2(&self, asked: Asked) -> &Answer {
+        &self.h2[asked.route as usize][asked.wants as usize]
+    }
+}
+
+/// What a request of HTTP/2 asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    route: Route,
+    wants: Wants,
+}
+
+/// What is spoken on a connection.
+pub(super) enum Talk {
+    /// Not known yet: the few bytes that have come could begin either.
+    Unknown(Vec<u8>),
+    H1(request::Reader),
+    H2(Box<H2>),
+}
+
+pub(super) struct H2 {
+    server: Server,
+    /// What the last request asked for: the next one mostly asks the same.
+    last: Asked,
+    /// Requests whose bodies are under way.
+    under_way: Vec<(u32, Asked)>,
+}
+
+impl Talk {
+    pub(super) fn new() -> Talk {
+        Talk::Unknown(Vec::new())
+    }
+
+    pub(super) fn is_h2(&self) -> bool {
+        matches!(self, Talk::H2(_))
+    }
+
+    /// Bytes came. What is to be said to them is appended to `out`. Returns whether the connection goes on.
+    #[inline]
+    pub(super) fn hear(&mut self, bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
+        match self {
+            Talk::H1(reader) => hear_h1(reader, bytes, answers, out),
+            Talk::H2(h2) => h2.hear(bytes, answers, out),
+            Talk::Unknown(kept) => {
+                kept.extend_from_slice(bytes);
+                let Some(is_h2) = server::is_spoken(kept) else { return true };
+                let first = std::mem::take(kept);
+                *self =
+                    if is_h2 { Talk::H2(Box::new(H2::new(out))) } else { Talk::H1(request::Reader::new()) };
+                self.hear(&first, answers, out)
+            }
+        }
+    }
+}
+
+fn hear_h1(reader: &mut request::Reader, mut bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
+    loop {
+        let Ok((used, event)) = reader.next(bytes) else { return false };
+        bytes = &bytes[used..];
+        match event {
+            request::Event::NeedMore => return true,
+            request::Event::Head(head) => {
+                out.extend_from_slice(answers.h1(&head));
+                if !head.persists() {
+                    return false;
+                }
+            }
+            request::Event::Body(_) | request::Event::End => {}
+        }
+    }
+}
+
+impl H2 {
+    fn new(out: &mut Vec<u8>) -> H2 {
+        H2 {
+            server: Server::new(Offer::default(), out),
+            last: Asked { route: Route::NotFound, wants: Wants::Body },
+            under_way: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn hear(&mut self, mut bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
+        loop {
+            let (used, event) = match self.server.next(bytes, out) {
+                Ok(found) => found,
+                Err(error) => {
+                    self.server.go_away(error.code(), out);
+                    return false;
+                }
+            };
+            bytes = &bytes[used..];
+            match event {
+                Event::NeedMore => return true,
+                Event::Request { stream, end, repeated } => {
+                    if !repeated {
+                        self.last = asked(&self.server);
+                    }
+                    if end {
+                        self.server.answer(stream, answers.h2(self.last), out);
+                    } else {
+                        self.under_way.push((stream, self.last));
+                    }
+                }
+                Event::Body { stream, end: true, .. } => {
+                    if let Some(asked) = self.forget(stream) {
+                        self.server.answer(stream, answers.h2(asked), out);
+                    }
+                }
+                Event::Reset { stream } => drop(self.forget(stream)),
+                Event::Handled | Event::Body { end: false, .. } => {}
+            }
+        }
+    }
+
+    fn forget(&mut self, stream: u32) -> Option<Asked> {
+        let at = self.under_way.iter().position(|(s, _)| *s == stream)?;
+        Some(self.under_way.swap_remove(at).1)
+    }
+}
+
+fn asked(server: &Server) -> Asked {
+    let value = |name: &[u8]| server.fields().iter().find(|(n, _)| *n == name).map_or(&b""[..], |(_, v)| v);
+    Asked { route: Route::of(value(b":path")), wants: Wants::of(value(b":method")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_wire::h2::frame::{self, Header, Kind, flag};
+
+    use super::*;
+
+    /// What a fresh connection says to bytes that come in pieces of a length.
+    fn hear(bytes: &[u8], piece: usize) -> (Vec<u8>, bool) {
+        let answers = Answers::new(Writes::Batch);
+        let mut talk = Talk::new();
+        let mut out = Vec::new();
+        let goes_on = bytes.chunks(piece).all(|piece| talk.hear(piece, &answers, &mut out));
+        (out, goes_on)
+    }
+
+    fn frames(mut out: &[u8]) -> Vec<(Kind, u8, u32, &[u8])> {
+        let mut all = Vec::new();
+        while let Some((header, rest)) = out.split_first_chunk() {
+            let header = Header::parse(header);
+            let (payload, after) = rest.split_at(header.length as usize);
+            all.push((header.kind, header.flags, header.stream, payload));
+            out = after;
+        }
+        all
+    }
+
+    /// The preface, SETTINGS, and what is asked for.
+    fn h2(requests: &[u8]) -> Vec<u8> {
+        let mut bytes = frame::PREFACE.to_vec();
+        frame::put_header(Kind::Settings, 0, 0, 0, &mut bytes);
+        bytes.extend_from_slice(requests);
+        bytes
+    }
+
+    /// A request's HEADERS; `method` is an index of the static table, 2 for GET and 3 for POST.
+    fn request(stream: u32, method: u8, path: &str, end: bool) -> Vec<u8> {
+        let mut block = vec![0x80 | method, 0x86, 0x04, path.len() as u8];
+        block.extend_from_slice(path.as_bytes());
+        let mut bytes = Vec::new();
+        frame::put_block(stream, &block, end, 1000, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn both_protocols_are_spoken_however_the_beginning_is_cut() {
+        let h1 = encode::request("GET", "/plaintext", "h", &[], b"").unwrap();
+        let h2 = h2(&request(1, 2, "/plaintext", true));
+        for piece in [1, 2, 3, 17, 100] {
+            let (out, goes_on) = hear(&h1, piece);
+            assert!(goes_on && out.starts_with(b"HTTP/1.1 200") && out.ends_with(b"Hello, World!"));
+            let (out, goes_on) = hear(&h2, piece);
+            assert!(goes_on);
+            let kinds: Vec<_> = frames(&out).iter().map(|f| f.0).collect();
+            assert_eq!(kinds, [Kind::Settings, Kind::Settings, Kind::Headers, Kind::Data]);
+            assert!(out.ends_with(b"Hello, World!"));
+        }
+    }
+
+    #[test]
+    fn a_method_that_begins_like_the_preface_is_http1() {
+        let (out, _) = hear(&encode::request("PRIZE", "/json", "h", &[], b"").unwrap(), 1);
+        assert!(out.ends_with(br#"{"message":"Hello, World!"}"#));
+    }
+
+    #[test]
+    fn bodies_of_requests_are_read_before_they_are_answered() {
+        let mut requests = request(1, 3, "/json", false);
+        requests.extend(request(3, 3, "/nowhere", false));
+        let part = |stream: u32, flags: u8, requests: &mut Vec<u8>| {
+            frame::put_header(Kind::Data, flags, stream, 3, requests);
+            requests.extend_from_slice(b"abc");
+        };
+        part(1, 0, &mut requests);
+        part(3, flag::END_STREAM, &mut requests);
+        part(1, flag::END_STREAM, &mut requests);
+        let (out, _) = hear(&h2(&requests), 1000);
+        let bodies: Vec<_> =
+            frames(&out).into_iter().filter(|f| f.0 == Kind::Data).map(|f| (f.2, f.3)).collect();
+        assert_eq!(bodies, [(3, &b"not found"[..]), (1, br#"{"message":"Hello, World!"}"#)]);
+    }
+
+    #[test]
+    fn a_request_that_was_reset_is_forgotten() {
+        let mut requests = request(1, 3, "/json", false);
+        frame::put_reset(1, dyno_wire::h2::Code::Cancel, &mut requests);
+        requests.extend(request(3, 2, "/plaintext", true));
+        let (out, goes_on) = hear(&h2(&requests), 1000);
+        assert!(goes_on && frames(&out).iter().all(|f| f.2 != 1));
+    }
+
+    #[test]
+    fn who_breaks_the_protocol_is_told_why_and_left() {
+        let mut requests = Vec::new();
+        frame::put_header(Kind::Continuation, 0, 1, 0, &mut requests);
+        let (out, goes_on) = hear(&h2(&requests), 1000);
+        let last = frames(&out).pop().unwrap();
+        assert!(!goes_on);
+        assert_eq!((last.0, last.3), (Kind::GoAway, &[0, 0, 0, 0, 0, 0, 0, 1][..]));
+    }
+}

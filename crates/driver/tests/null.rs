@@ -1,0 +1,225 @@
+//! The null responder over real sockets, asked by a client that blocks.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dyno_archive::plan::Arrivals;
+use dyno_driver::Epoll;
+use dyno_driver::null::{self, Writes};
+use dyno_engine::schedule::Stripe;
+use dyno_engine::traffic::{StreamTemplate, Template};
+use dyno_engine::{
+    Config, Draws, Expect, Http2, Policy, Protocol, Report, Request, Schedule, Spin, Stop, Traffic, Window,
+    Worker,
+};
+use dyno_wire::h1::encode;
+use dyno_wire::h1::response::Asked;
+use dyno_wire::h2::client::{Ask, Client, Event, Io};
+use dyno_wire::h2::settings::Own;
+use dyno_wire::h2::{Counts, Shared};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn serve(writes: Writes) -> SocketAddr {
+    let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    std::thread::spawn(move || null::serve(addr.port(), writes));
+    while TcpStream::connect(addr).is_err() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    addr
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Answer {
+    status: u16,
+    length: Option<String>,
+    body: Vec<u8>,
+    done: bool,
+}
+
+fn fields(method: &str, path: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+    [(":method", method), (":scheme", "http"), (":authority", "null"), (":path", path)]
+        .map(|(n, v)| (n.as_bytes().to_vec(), v.as_bytes().to_vec()))
+        .to_vec()
+}
+
+/// Asks for everything on one connection, as many at once as there is room for, and waits for all answers.
+fn ask(addr: SocketAddr, own: Own, requests: &[(&str, &str, Vec<u8>)]) -> Vec<Answer> {
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let (mut out, mut counts) = (Vec::new(), Counts::default());
+    let mut client = Client::new(own, 0, &mut Io { out: &mut out, counts: &mut counts });
+    let mut answers = vec![Answer::default(); requests.len()];
+    let mut opened = 0;
+    let mut buffer = vec![0; 4096];
+    while answers.iter().any(|answer| !answer.done) {
+        let mut io = Io { out: &mut out, counts: &mut counts };
+        while opened < requests.len() && client.room() > 0 {
+            let (method, path, body) = &requests[opened];
+            let block = Shared::default().encode(&fields(method, path));
+            let asked = if *method == "HEAD" { Asked::Head } else { Asked::Other };
+            let (block, field_bytes) = (block.form(client.form()), block.field_bytes);
+            client.request(&Ask { block, field_bytes, body, asked, wants_fields: true }, opened, &mut io);
+            opened += 1;
+        }
+        stream.write_all(&out).unwrap();
+        out.clear();
+        let n = stream.read(&mut buffer).unwrap();
+        assert!(n > 0, "the server closed; {answers:?}");
+        read(&mut client, &buffer[..n], &mut Io { out: &mut out, counts: &mut counts }, &mut answers);
+    }
+    answers
+}
+
+fn read(client: &mut Client<usize>, mut bytes: &[u8], io: &mut Io<'_>, answers: &mut [Answer]) {
+    while !bytes.is_empty() {
+        let (used, event) = client.next(bytes, io).unwrap();
+        bytes = &bytes[used..];
+        let (stream, end) = match event {
+            Event::Head { stream, status, end } => {
+                let (index, fields) = client.data_and_fields(stream);
+                let answer = &mut answers[*index];
+                answer.status = status;
+                let length = fields.iter().find(|(name, _)| *name == b"content-length");
+                answer.length = length.map(|(_, value)| String::from_utf8(value.to_vec()).unwrap());
+                (stream, end)
+            }
+            Event::Body { stream, data, end } => {
+                answers[*client.data(stream).unwrap()].body.extend_from_slice(data);
+                (stream, end)
+            }
+            Event::Settings | Event::Window => {
+                client.resume(io, &mut |_| {});
+                continue;
+            }
+            Event::Handled | Event::NeedMore => continue,
+            other => panic!("{other:?}"),
+        };
+        if end {
+            answers[client.finish(stream, io)].done = true;
+        }
+    }
+}
+
+fn get(path: &str) -> (&str, &str, Vec<u8>) {
+    ("GET", path, Vec::new())
+}
+
+#[test]
+fn the_contract_is_kept_over_both_protocols() {
+    for writes in Writes::ALL {
+        let addr = serve(writes);
+        let head = ("HEAD", "/plaintext", Vec::new());
+        let answers = ask(addr, Own::default(), &[get("/plaintext"), get("/json"), get("/x"), head]);
+        let all: Vec<_> = answers.iter().map(|a| (a.status, a.length.as_deref(), &a.body[..])).collect();
+        assert_eq!(
+            all,
+            [
+                (200, Some("13"), &b"Hello, World!"[..]),
+                (200, Some("27"), br#"{"message":"Hello, World!"}"#),
+                (404, Some("9"), b"not found"),
+                (200, Some("13"), b""),
+            ]
+        );
+        let mut h1 = TcpStream::connect(addr).unwrap();
+        h1.write_all(
+            &encode::request("GET", "/plaintext", "h", &[("Connection".into(), "close".into())], b"")
+                .unwrap(),
+        )
+        .unwrap();
+        let mut answer = String::new();
+        h1.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nHello, World!"));
+    }
+}
+
+#[test]
+fn answers_that_windows_hold_up_go_on() {
+    for writes in Writes::ALL {
+        let own = Own { stream_window: 5, connection_window: 70_000, ..Own::default() };
+        let requests = vec![get("/json"); 500];
+        for answer in ask(serve(writes), own, &requests) {
+            assert_eq!((answer.status, &answer.body[..]), (200, &br#"{"message":"Hello, World!"}"#[..]));
+        }
+    }
+}
+
+#[test]
+fn bodies_larger_than_every_window_are_read() {
+    let requests = [
+        ("POST", "/plaintext", vec![b'x'; 300_000]),
+        get("/json"),
+        ("POST", "/nowhere", vec![b'y'; 200_000]),
+    ];
+    let answers = ask(serve(Writes::Batch), Own::default(), &requests);
+    let all: Vec<_> = answers.iter().map(|a| (a.status, a.body.len())).collect();
+    assert_eq!(all, [(200, 13), (200, 27), (404, 9)]);
+}
+
+/// One connection with one stream, so that nothing but the writes decides how many segments an answer is.
+fn load(addr: SocketAddr, requests: u64) -> Report {
+    let list = fields("GET", "/plaintext");
+    let shared = Shared::of(std::slice::from_ref(&list));
+    let expect =
+        Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])), ..Expect::default() };
+    let request = Request {
+        template: Template::Fixed(Arc::from([])),
+        upgrade: None,
+        stream: Some(StreamTemplate::Fixed { block: shared.encode(&list), body: Arc::from([]) }),
+        asked: Asked::Other,
+        expect,
+    };
+    let mut worker = Worker::new(Config {
+        worker: 0,
+        connections: 1,
+        protocol: Protocol::H2c,
+        http2: Http2::default(),
+        page_connections: None,
+        pipeline: 1,
+        streams: 1,
+        schedule: Schedule::new(&Arrivals::Closed, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
+        total: Some(requests),
+        traffic: Arc::new(Traffic::one(request).sharing(shared.table_bytes())),
+        draws: Draws::new(1, 0, 1),
+        check_one_in: 1,
+        policy: Policy {
+            timeout_ns: 20 * SECOND,
+            first_byte_timeout_ns: None,
+            connect_timeout_ns: 20 * SECOND,
+            requests_per_connection: None,
+            ramp_ns: None,
+        },
+        tls: None,
+        spin: Spin::Never,
+        window: Window { warmup_ns: 0, duration_ns: None, interval_ns: 3600 * SECOND, drain_ns: 20 * SECOND },
+    });
+    let mut driver = Epoll::new(&addr.into(), 1).unwrap();
+    let mut begin = None;
+    dyno_engine::run(
+        &mut worker,
+        &mut driver,
+        || Some(*begin.get_or_insert_with(dyno_driver::sys::now)),
+        || Stop::No,
+        drop,
+    );
+    worker.report()
+}
+
+#[test]
+fn writes_decide_how_many_segments_an_answer_is() {
+    const REQUESTS: u64 = 300;
+    for (writes, frames, segments) in [(Writes::Batch, 2, 1), (Writes::Response, 3, 1), (Writes::Frame, 3, 3)]
+    {
+        let report = load(serve(writes), REQUESTS);
+        assert_eq!(report.books.completed, REQUESTS);
+        let used = report.http2.unwrap();
+        let seen = used.received.frames["DATA"] + used.received.frames["HEADERS"];
+        assert_eq!(seen, frames * REQUESTS, "{writes:?}");
+        // A few more for the server's settings, and fewer where the machine was too busy to send each at once.
+        let counted = report.tcp.unwrap().data_segments_in;
+        let expected = segments * REQUESTS;
+        assert!((expected * 9 / 10..=expected + 5).contains(&counted), "{writes:?}: {counted} segments");
+    }
+}

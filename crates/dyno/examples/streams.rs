@@ -1,0 +1,151 @@
+//! An HTTP/2 server for the end-to-end tests, on another implementation than ours (the `h2` crate): it counts what it
+//! answers, and ends streams and connections early when told to.
+//!
+//! `streams --port P --count-port P [--cert FILE --key FILE] [--max-streams N] [--window BYTES] [--go-away-every N]
+//! [--refuse-every N] [--reset-every N]`
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use h2::Reason;
+use h2::server::SendResponse;
+use http::{Request, Response};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+
+/// Requests answered whole, and bytes of bodies that came with them.
+static ANSWERED: AtomicU64 = AtomicU64::new(0);
+static BODIES: AtomicU64 = AtomicU64::new(0);
+
+#[derive(Clone, Debug)]
+struct Options {
+    port: u16,
+    count_port: u16,
+    tls: Option<(String, String)>,
+    max_streams: Option<u32>,
+    window: Option<u32>,
+    go_away_every: Option<u64>,
+    refuse_every: Option<u64>,
+    reset_every: Option<u64>,
+}
+
+fn options() -> Options {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let of = |name: &str| words.iter().position(|w| w == name).and_then(|i| words.get(i + 1)).cloned();
+    let number = |name: &str| of(name).map(|text| text.parse::<u64>().expect("a number"));
+    Options {
+        port: number("--port").expect("--port") as u16,
+        count_port: number("--count-port").expect("--count-port") as u16,
+        tls: of("--cert").zip(of("--key")),
+        max_streams: number("--max-streams").map(|n| n as u32),
+        window: number("--window").map(|n| n as u32),
+        go_away_every: number("--go-away-every"),
+        refuse_every: number("--refuse-every"),
+        reset_every: number("--reset-every"),
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let options = options();
+    let count_port = options.count_port;
+    std::thread::spawn(move || count(count_port));
+    let acceptor = options.tls.as_ref().map(|(cert, key)| acceptor(cert, key));
+    let listener = TcpListener::bind(("127.0.0.1", options.port)).await.expect("the port is free");
+    loop {
+        let (socket, _) = listener.accept().await.expect("accepting works");
+        let (options, acceptor) = (options.clone(), acceptor.clone());
+        tokio::spawn(async move {
+            match acceptor {
+                None => serve(socket, options).await,
+                Some(acceptor) => match acceptor.accept(socket).await {
+                    Ok(socket) => serve(socket, options).await,
+                    Err(error) => eprintln!("streams: {error}"),
+                },
+            }
+        });
+    }
+}
+
+fn acceptor(cert: &str, key: &str) -> tokio_rustls::TlsAcceptor {
+    let chain: Vec<_> = CertificateDer::pem_file_iter(cert).unwrap().map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_file(key).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Arc::new(config).into()
+}
+
+/// Answers with both counts to whoever connects.
+fn count(port: u16) {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
+    for stream in listener.incoming() {
+        let body = format!("{} {}", ANSWERED.load(Ordering::SeqCst), BODIES.load(Ordering::SeqCst));
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        // Whoever asked may have gone.
+        let _ = stream.expect("accepting works").write_all(answer.as_bytes());
+    }
+}
+
+async fn serve<S: AsyncRead + AsyncWrite + Unpin>(socket: S, options: Options) {
+    let mut builder = h2::server::Builder::new();
+    if let Some(most) = options.max_streams {
+        builder.max_concurrent_streams(most);
+    }
+    if let Some(window) = options.window {
+        builder.initial_window_size(window);
+    }
+    let mut connection = match builder.handshake::<S, Bytes>(socket).await {
+        Ok(connection) => connection,
+        Err(error) => return eprintln!("streams: {error}"),
+    };
+    let mut asked = 0;
+    while let Some(request) = connection.accept().await {
+        let (request, respond) = match request {
+            Ok(both) => both,
+            // The client may go at any time; what else it does wrong is for the test to see.
+            Err(error) if error.is_io() => return,
+            Err(error) => return eprintln!("streams: {error}"),
+        };
+        asked += 1;
+        if options.go_away_every.is_some_and(|every| asked == every) {
+            connection.graceful_shutdown();
+        }
+        tokio::spawn(answer(request, respond, asked, options.clone()));
+    }
+}
+
+async fn answer(
+    request: Request<h2::RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    asked: u64,
+    options: Options,
+) {
+    let is_due = |every: Option<u64>| every.is_some_and(|every| asked % every == 0);
+    if is_due(options.refuse_every) {
+        return respond.send_reset(Reason::REFUSED_STREAM);
+    }
+    if is_due(options.reset_every) {
+        return respond.send_reset(Reason::INTERNAL_ERROR);
+    }
+    let mut body = request.into_body();
+    while let Some(Ok(data)) = body.data().await {
+        BODIES.fetch_add(data.len() as u64, Ordering::SeqCst);
+        // The client has gone if its window cannot be raised any more.
+        let _ = body.flow_control().release_capacity(data.len());
+    }
+    let head = Response::builder().header("content-type", "text/plain").body(()).expect("it is right");
+    let Ok(mut stream) = respond.send_response(head, false) else { return };
+    if stream.send_data(Bytes::from_static(b"Hello, World!"), true).is_ok() {
+        ANSWERED.fetch_add(1, Ordering::SeqCst);
+    }
+}

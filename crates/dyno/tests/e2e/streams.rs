@@ -1,0 +1,196 @@
+//! HTTP/2 against a server of another implementation, whose own counts must be ours.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::drive::{Place, Server, text};
+
+fn load(place: &Place, url: &str, arguments: &[&str]) -> (i32, Value) {
+    let mut all = vec!["load", url, "--format", "json", "--expect-body", "Hello, World!"];
+    all.extend(arguments);
+    let output = place.dyno(&all);
+    let result = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output)));
+    (output.status.code().unwrap(), result)
+}
+
+fn number(result: &Value, pointer: &str) -> u64 {
+    result.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {pointer} in {result}"))
+}
+
+/// Every request was answered right, and as many as the server says.
+fn assert_all_right(result: &Value, server: &Server, what: &str) {
+    let completed = number(result, "/exchanges/completed");
+    assert_eq!(completed, server.answered().0, "{what}");
+    assert_eq!(completed, number(result, "/outcomes/ok"), "{what}");
+    assert_eq!(completed, number(result, "/exchanges/scheduled"), "{what}");
+    assert_eq!(result["protocol_errors"], serde_json::json!({}), "{what}");
+    assert_eq!(result["http2"]["resets_out"], serde_json::json!({}), "{what}");
+}
+
+#[test]
+fn what_the_server_counted_is_what_we_completed() {
+    let shapes: [&[&str]; 6] = [
+        &["-c", "4", "-m", "10", "-n", "5000"],
+        &["-c", "1", "-m", "100", "-d", "500ms"],
+        &["-c", "16", "-d", "500ms"],
+        &["-c", "4", "-m", "8", "--requests-per-connection", "100", "-n", "3000"],
+        &["-c", "4", "-m", "4", "-r", "2000", "--arrival", "poisson", "-d", "500ms"],
+        &["-c", "6", "-m", "3", "-t", "2", "-n", "4001"],
+    ];
+    for driver in ["uring", "epoll"] {
+        for shape in shapes {
+            let place = Place::new();
+            let server = Server::streams(&[]);
+            let arguments = [shape, &["--protocol", "h2c", "--driver", driver]].concat();
+            let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
+            assert_all_right(&result, &server, &format!("{driver} {shape:?}"));
+            let frames = &result["http2"]["frames_in"];
+            // The server sends HEADERS and one DATA for each, and the last interval may have begun after some of them.
+            assert!(number(frames, "/HEADERS") > 0 && number(frames, "/DATA") > 0, "{frames}");
+        }
+    }
+}
+
+#[test]
+fn over_tls_by_alpn() {
+    let place = Place::new();
+    let (cert, key) = certificate(place.path());
+    for driver in ["uring", "epoll"] {
+        for protocol in ["h2", "auto"] {
+            let server = Server::streams(&["--cert", &cert, "--key", &key]);
+            let url = format!("https://localhost:{}/plaintext", server.port);
+            let arguments = [
+                "--protocol",
+                protocol,
+                "--driver",
+                driver,
+                "--cacert",
+                &cert,
+                "-c",
+                "4",
+                "-m",
+                "10",
+                "-n",
+                "5000",
+            ];
+            let (_, result) = load(&place, &url, &arguments);
+            assert_all_right(&result, &server, &format!("{driver} {protocol}"));
+            assert_eq!(result["tls"]["alpn"], "h2");
+            assert_eq!(number(&result, "/http2/connections"), 4);
+        }
+    }
+}
+
+#[test]
+fn a_server_that_goes_away_loses_nothing() {
+    for driver in ["uring", "epoll"] {
+        let place = Place::new();
+        let server = Server::streams(&["--go-away-every", "100"]);
+        let arguments = ["--protocol", "h2c", "--driver", driver, "-c", "4", "-m", "10", "-n", "5000"];
+        let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
+        assert_all_right(&result, &server, driver);
+        assert!(number(&result, "/connections/opened") > 40, "{}", result["connections"]);
+        assert!(number(&result, "/http2/goaways/NO_ERROR") > 40, "{}", result["http2"]);
+    }
+}
+
+#[test]
+fn what_is_refused_is_asked_for_again_and_what_is_reset_is_counted() {
+    let place = Place::new();
+    let server = Server::streams(&["--refuse-every", "10"]);
+    let arguments = ["--protocol", "h2c", "-c", "2", "-m", "5", "-n", "2000"];
+    let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
+    assert_all_right(&result, &server, "refused");
+    let retried = number(&result, "/http2/retried");
+    assert_eq!(retried, number(&result, "/http2/streams_refused"));
+    // One in ten of those that were asked for, again or for the first time.
+    assert!((200..=230).contains(&retried), "{retried}");
+
+    let server = Server::streams(&["--reset-every", "10"]);
+    let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
+    assert_eq!(number(&result, "/outcomes/stream_reset"), 200);
+    assert_eq!(number(&result, "/http2/resets_in/INTERNAL_ERROR"), 200);
+    assert_eq!(number(&result, "/outcomes/ok"), server.answered().0);
+    assert_eq!(number(&result, "/connections/opened"), 2);
+}
+
+#[test]
+fn no_more_streams_are_opened_than_the_server_allows() {
+    let place = Place::new();
+    let server = Server::streams(&["--max-streams", "3"]);
+    let arguments = ["--protocol", "h2c", "-c", "2", "-m", "10", "-n", "2000"];
+    let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
+    assert_all_right(&result, &server, "few streams");
+    assert_eq!(result["http2"]["streams"], serde_json::json!({"asked": 10, "granted": 3, "most": 3}));
+    let codes: Vec<&str> =
+        result["caveats"].as_array().unwrap().iter().filter_map(|c| c["code"].as_str()).collect();
+    assert!(codes.contains(&"streams_not_granted"), "{codes:?}");
+}
+
+#[test]
+fn bodies_wait_for_windows_and_arrive_whole() {
+    let place = Place::new();
+    let body = place.path().join("body");
+    std::fs::write(&body, vec![b'x'; 100_000]).unwrap();
+    let server = Server::streams(&["--window", "4096"]);
+    let body = body.display().to_string();
+    let arguments = ["--protocol", "h2c", "-c", "2", "-m", "4", "-n", "200", "--body-file", &body];
+    let (_, result) = load(&place, &server.url("/"), &arguments);
+    assert_all_right(&result, &server, "bodies");
+    assert_eq!(server.answered().1, 200 * 100_000);
+    assert!(number(&result, "/http2/window_stall_us/count") >= 200, "{}", result["http2"]);
+}
+
+#[test]
+fn small_windows_of_ours_hold_the_server_up_and_lose_nothing() {
+    let place = Place::new();
+    let server = Server::streams(&[]);
+    let arguments = [
+        "--protocol",
+        "h2c",
+        "-c",
+        "2",
+        "-m",
+        "8",
+        "-n",
+        "20000",
+        "--window-bits",
+        "4",
+        "--connection-window-bits",
+        "16",
+        "--header-table-size",
+        "0",
+    ];
+    let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
+    assert_all_right(&result, &server, "small windows");
+    // 13 bytes of body, half a window of 65,535 at a time.
+    let updates = number(&result, "/http2/frames_out/WINDOW_UPDATE");
+    assert!(updates <= 2 * (20_000 * 13 / 65_535 + 2), "{updates}");
+}
+
+/// A server that chooses HTTP/1.1 is loaded so, and the result says that this is not what was asked for.
+#[test]
+fn falling_back_is_told() {
+    let place = Place::new();
+    let server = Server::start(&[]);
+    let (status, result) =
+        load(&place, &server.url("/plaintext"), &["--protocol", "h2c-upgrade", "-n", "200"]);
+    assert_eq!((status, &result["valid"]), (1, &Value::Bool(false)));
+    assert_eq!(number(&result, "/outcomes/ok"), 200);
+    assert_eq!(number(&result, "/http2/fallen_back"), number(&result, "/connections/opened"));
+    assert_eq!(result["caveats"][0]["code"], "fell_back");
+
+    // Prior knowledge that is wrong is a protocol error.
+    let (status, result) = load(&place, &server.url("/plaintext"), &["--protocol", "h2c", "-n", "20"]);
+    assert_eq!(status, 1);
+    assert_eq!(number(&result, "/outcomes/ok"), 0);
+}
+
+fn certificate(folder: &Path) -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
+    let path = |name: &str| folder.join(name).display().to_string();
+    std::fs::write(path("cert.pem"), made.cert.pem()).unwrap();
+    std::fs::write(path("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    (path("cert.pem"), path("key.pem"))
+}

@@ -1,0 +1,545 @@
+//! The instrument over HTTP/2, graded against worlds whose truth is known.
+
+mod world;
+
+use std::sync::Arc;
+
+use dyno_archive::interval::Phase;
+use dyno_archive::outcome::Outcome;
+use dyno_archive::plan::Arrivals;
+use dyno_archive::times::Times;
+use dyno_archive::trial::Http2Use;
+use dyno_engine::sim::{self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World};
+use dyno_engine::traffic::{StreamTemplate, Template};
+use dyno_engine::{Config, Expect, Instant, Protocol, Request, Stop, Traffic};
+use dyno_wire::h1::response::Asked;
+use dyno_wire::h2::Shared;
+use proptest::prelude::*;
+use world::{MS, SECOND, counted, off, response};
+
+/// A load over HTTP/2 by prior knowledge.
+fn config(connections: u32, streams: u32, arrivals: &Arrivals, seconds: u64) -> Config {
+    Config {
+        protocol: Protocol::H2c,
+        streams,
+        traffic: traffic("GET", b"", b"Hello, World!"),
+        ..world::config(connections, arrivals, seconds)
+    }
+}
+
+/// The same in a closed loop, until so many requests have ended: everything is within the measured window.
+fn config_of(connections: u32, streams: u32, total: u64) -> Config {
+    let mut config = config(connections, streams, &Arrivals::Closed, 1);
+    config.total = Some(total);
+    config.window.duration_ns = None;
+    config
+}
+
+fn traffic(method: &str, body: &[u8], expected: &[u8]) -> Arc<Traffic> {
+    mix(1, method, body, expected)
+}
+
+/// Requests that differ in their paths.
+fn mix(requests: usize, method: &str, body: &[u8], expected: &[u8]) -> Arc<Traffic> {
+    let fields = |index: usize| -> Vec<(Vec<u8>, Vec<u8>)> {
+        let path = format!("/{index}");
+        [(":method", method), (":scheme", "http"), (":authority", "sim"), (":path", &path), ("x", "y")]
+            .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+            .to_vec()
+    };
+    let lists: Vec<_> = (0..requests).map(fields).collect();
+    let shared = Shared::of(&lists);
+    let request = |list: &Vec<_>| Request {
+        template: Template::Fixed(Arc::from([])),
+        upgrade: None,
+        stream: Some(StreamTemplate::Fixed { block: shared.encode(list), body: Arc::from(body) }),
+        asked: Asked::Other,
+        expect: Expect { status: Some(200), body: Some(Arc::from(expected)), ..Expect::default() },
+    };
+    let weighted = lists.iter().map(|list| (request(list), 1)).collect();
+    Arc::new(Traffic::new(weighted).unwrap().sharing(shared.table_bytes()))
+}
+
+fn fixed(ns: u64) -> Model {
+    Model::new(Service::Fixed { ns }, Queue::PerConnection)
+}
+
+fn faulty(faults: &[(Fault, f64)]) -> Model {
+    let mut model = fixed(MS);
+    model.faults = faults.to_vec();
+    model
+}
+
+fn made(played: &Played, fault: Fault) -> u64 {
+    played.truth.faults.get(&fault).copied().unwrap_or(0)
+}
+
+fn http2(played: &Played) -> &Http2Use {
+    played.report.http2.as_ref().expect("HTTP/2 was asked for")
+}
+
+fn of_all(played: &Played, outcome: Outcome) -> u64 {
+    counted(played, &[Phase::Warmup, Phase::Measured, Phase::Drain]).of(outcome)
+}
+
+fn mean_in_flight(played: &Played, seconds: u64) -> f64 {
+    let measured = played.intervals.iter().filter(|i| i.phase == Phase::Measured);
+    measured.map(|i| i.in_flight_ns).sum::<u64>() as f64 / (seconds * SECOND) as f64
+}
+
+#[test]
+fn in_flight_are_as_many_as_were_asked_for_or_as_the_server_grants() {
+    for (streams, granted, each) in [(10, None, 10u32), (10, Some(4), 4), (3, Some(100), 3), (5, Some(1), 1)]
+    {
+        let mut model = fixed(MS);
+        model.max_streams = granted;
+        let played = sim::play(World::new(1, model), config(8, streams, &Arrivals::Closed, 5));
+        let expected = 8.0 * f64::from(each);
+        let in_flight = mean_in_flight(&played, 5);
+        assert!((in_flight / expected - 1.0).abs() < 0.001, "{in_flight} against {expected}");
+        // Each takes 1 ms of service and two one-way delays of 10 µs.
+        let ok = counted(&played, &[Phase::Measured]).of(Outcome::Ok) as f64;
+        let rate = expected * 5e9 / 1_020_000.0;
+        assert!((ok / rate - 1.0).abs() < 0.001, "{ok} against {rate}");
+        let used = http2(&played);
+        assert_eq!((used.streams_granted, used.streams_most), (granted, u64::from(each)));
+    }
+}
+
+/// Also after the server has sent connections away: what waits for a new one is no more than it will take.
+#[test]
+fn in_flight_are_no_more_than_granted_on_later_connections_either() {
+    let mut model = faulty(&[(Fault::GoAway, 0.002)]);
+    model.max_streams = Some(4);
+    let played = sim::play(World::new(1, model), config(8, 10, &Arrivals::Closed, 5));
+    assert!(made(&played, Fault::GoAway) > 50);
+    let in_flight = mean_in_flight(&played, 5);
+    assert!((31.5..=32.05).contains(&in_flight), "{in_flight}");
+}
+
+#[test]
+fn answers_may_overtake_each_other() {
+    let mean = 5e6;
+    let model = Model::new(Service::Exponential { mean_ns: mean }, Queue::PerConnection);
+    let played = sim::play(World::new(3, model), config(1, 50, &Arrivals::Closed, 60));
+    let response = response(&played);
+    assert!(response.count() > 500_000);
+    for q in [0.25, 0.5, 0.9, 0.99] {
+        let truth = -mean * (1.0f64 - q).ln() + 20_000.0;
+        assert!(off(response.at(q), truth) < 0.02, "quantile {q}: {:?} against {truth}", response.at(q));
+    }
+}
+
+/// Poisson arrivals into one queue with exponential service: response times are exponential with mean 1/(μ − λ).
+#[test]
+fn queueing_test_m_m_1_gives_the_exponential_it_must_over_streams() {
+    let (lambda, mu) = (500.0, 800.0);
+    let model = Model::new(Service::Exponential { mean_ns: 1e9 / mu }, Queue::Single);
+    let mut world = World::new(3, model);
+    world.net.delay_ns = 1;
+    let played = sim::play(world, config(20, 100, &Arrivals::Poisson { rate: lambda }, 1000));
+    let response = response(&played);
+    assert!(response.count() > 450_000);
+    let mean = 1e9 / (mu - lambda);
+    for q in [0.25, 0.5, 0.75, 0.9, 0.99] {
+        let truth = -mean * (1.0f64 - q).ln();
+        // Response times of one busy period are correlated: half a million are worth some thousands.
+        assert!(off(response.at(q), truth) < 0.05, "quantile {q}: {:?} against {truth}", response.at(q));
+    }
+}
+
+#[test]
+fn servers_that_go_away_cost_no_request() {
+    for seed in 0..10 {
+        let mut world = World::new(seed, faulty(&[(Fault::GoAway, 0.02)]));
+        world.net.cut = 0.3;
+        let played = sim::play(world, config_of(4, 8, 5000));
+        let books = played.report.books;
+        assert_eq!((books.scheduled, books.completed, books.failed), (5000, 5000, 0), "seed {seed}");
+        let used = http2(&played);
+        assert!(used.retried > 50, "seed {seed}: {} retried", used.retried);
+        assert_eq!(used.received.go_aways["NO_ERROR"], made(&played, Fault::GoAway), "seed {seed}");
+        assert!(made(&played, Fault::GoAway) > 50, "seed {seed}");
+        assert_eq!(of_all(&played, Outcome::Ok), 5000);
+        // Nothing was dealt with twice.
+        assert_eq!(played.truth.requests, 5000, "seed {seed}");
+        assert!(played.report.connection_failures.is_empty());
+    }
+}
+
+/// In an open loop a connection that has room may be told to take no more before an arrival comes to use it.
+#[test]
+fn servers_that_go_away_cost_no_arrival_either() {
+    for seed in 0..10 {
+        let mut world = World::new(seed, faulty(&[(Fault::GoAway, 0.005)]));
+        world.server.service = Service::Exponential { mean_ns: 20e6 };
+        let played = sim::play(world, config(4, 50, &Arrivals::Poisson { rate: 2000.0 }, 5));
+        let books = played.report.books;
+        assert!(books.scheduled > 9000);
+        assert_eq!((books.completed, books.failed), (books.scheduled, 0), "seed {seed}");
+        assert!(made(&played, Fault::GoAway) > 30, "seed {seed}");
+        assert_eq!(played.truth.requests, books.scheduled, "seed {seed}");
+    }
+}
+
+#[test]
+fn refused_streams_are_asked_for_again() {
+    let played = sim::play(World::new(1, faulty(&[(Fault::Refuse, 0.2)])), config_of(4, 8, 5000));
+    let books = played.report.books;
+    assert_eq!((books.completed, books.failed), (5000, 0));
+    let refused = made(&played, Fault::Refuse);
+    assert!(refused > 1000);
+    assert_eq!(http2(&played).retried, refused);
+    assert_eq!(http2(&played).received.resets["REFUSED_STREAM"], refused);
+    assert_eq!(played.truth.requests, 5000 + refused);
+    assert_eq!(played.report.connections.opened, 4);
+}
+
+#[test]
+fn streams_that_are_refused_for_ever_end_as_that() {
+    let played = sim::play(World::new(1, faulty(&[(Fault::Refuse, 1.0)])), config_of(4, 8, 500));
+    assert_eq!(played.report.books.failed, 500);
+    assert_eq!(of_all(&played, Outcome::StreamRefused), 500);
+    assert_eq!(http2(&played).retried, 500 * u64::from(dyno_engine::limits::RETRIES));
+}
+
+#[test]
+fn a_stream_that_times_out_is_cancelled_and_its_connection_goes_on() {
+    let mut config = config_of(1, 8, 5000);
+    config.policy.timeout_ns = 50 * MS;
+    let played = sim::play(World::new(1, faulty(&[(Fault::Silence, 0.01)])), config);
+    let silent = made(&played, Fault::Silence);
+    assert!(silent > 20);
+    assert_eq!(of_all(&played, Outcome::Timeout), silent);
+    assert_eq!(of_all(&played, Outcome::Ok), 5000 - silent);
+    let used = http2(&played);
+    assert_eq!(used.sent.resets.get("CANCEL"), Some(&silent));
+    assert_eq!((played.report.connections.opened, used.connections), (1, 1));
+    assert!(played.report.connection_failures.is_empty());
+}
+
+/// What nothing more can become of is replaced, also if the last that happens on it is a time-out.
+#[test]
+fn a_connection_that_is_used_up_is_replaced_after_a_time_out_too() {
+    for faults in [&[(Fault::Silence, 0.2)][..], &[(Fault::Silence, 0.2), (Fault::GoAway, 0.05)]] {
+        let mut config = config_of(2, 3, 2000);
+        config.policy.timeout_ns = 20 * MS;
+        config.policy.requests_per_connection = Some(7);
+        // What never ends is to fail instead.
+        config.window.duration_ns = Some(600 * SECOND);
+        let played = sim::play(World::new(1, faulty(faults)), config);
+        let books = played.report.books;
+        assert_eq!(books.completed + books.failed, 2000, "{books:?}");
+        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        assert_eq!(outcomes.of(Outcome::Ok) + outcomes.of(Outcome::Timeout), 2000, "{outcomes:?}");
+    }
+}
+
+#[test]
+fn a_silent_stream_misses_its_first_byte_alone() {
+    let mut config = config_of(1, 8, 2000);
+    config.policy.first_byte_timeout_ns = Some(30 * MS);
+    let played = sim::play(World::new(1, faulty(&[(Fault::Silence, 0.01)])), config);
+    let silent = made(&played, Fault::Silence);
+    assert_eq!(of_all(&played, Outcome::TimeoutFirstByte), silent);
+    assert_eq!(of_all(&played, Outcome::Ok), 2000 - silent);
+    assert_eq!(played.report.connections.opened, 1);
+}
+
+/// A window of 1,000 bytes is given back as soon as they have come: 10,000 take the first way and nine rounds of 20 µs.
+#[test]
+fn windows_hold_requests_up_and_the_wait_is_recorded() {
+    let body: Vec<u8> = (0..10_000u32).map(|i| (i * 7) as u8).collect();
+    let mut model = fixed(MS);
+    model.request_window = 1000;
+    let mut config = config_of(2, 1, 1000);
+    config.traffic = traffic("POST", &body, b"Hello, World!");
+    let played = sim::play(World::new(1, model), config);
+    assert_eq!(of_all(&played, Outcome::Ok), 1000);
+    assert_eq!(played.truth.bodies.into_iter().collect::<Vec<_>>(), [(body, 1000)]);
+    let stalls = Times::merged(played.intervals.iter().map(|i| &i.window_stall));
+    assert_eq!(stalls.count(), 1000);
+    for at in [0.0, 0.5, 1.0] {
+        assert!(off(stalls.at(at), 180_000.0) < 0.002, "{:?}", stalls.at(at));
+    }
+}
+
+/// Visitors with one connection each: the document, and its twelve resources over the streams there are.
+#[test]
+fn a_page_takes_its_rounds_over_streams() {
+    for (streams, granted, rounds) in [(100, None, 2.0), (100, Some(6), 3.0), (1, None, 13.0)] {
+        let mut model = fixed(MS);
+        model.max_streams = granted;
+        let mut config = config(3, streams, &Arrivals::Closed, 2);
+        config.traffic = mix(13, "GET", b"", b"Hello, World!");
+        config.page_connections = Some(1);
+        let played = sim::play(World::new(1, model), config);
+        let pages = Times::merged(played.intervals.iter().map(|i| &i.page));
+        for at in [0.5, 1.0] {
+            assert!(
+                off(pages.at(at), rounds * 1_020_000.0) < 0.002,
+                "{streams}, {granted:?}: {:?}",
+                pages.at(at)
+            );
+        }
+        assert!(played.report.books.balance());
+        assert_eq!(played.report.books.failed, 0);
+    }
+}
+
+#[test]
+fn pages_go_on_whatever_fails() {
+    for seed in 0..50 {
+        let mut model = Model::new(Service::Exponential { mean_ns: 200_000.0 }, Queue::PerConnection);
+        model.faults = Fault::OF_HTTP2.map(|fault| (fault, 0.004)).to_vec();
+        model.max_streams = Some(5);
+        model.turn_away = 0.1;
+        let mut world = World::new(seed, model);
+        world.net.cut = 0.2;
+        world.net.refuse = 0.1;
+        let mut config = config(3, 100, &Arrivals::Closed, 1);
+        config.traffic = mix(8, "GET", b"", b"Hello, World!");
+        config.page_connections = Some(1);
+        config.policy.timeout_ns = SECOND / 10;
+        let played = sim::play(world, config);
+        assert!(played.report.books.balance(), "seed {seed}: {:?}", played.report.books);
+        let pages = Times::merged(played.intervals.iter().map(|i| &i.page));
+        let failed: u64 = played.intervals.iter().map(|i| i.pages_failed).sum();
+        assert!(pages.count() > 10 && failed > 0, "seed {seed}: {} pages, {failed} failed", pages.count());
+    }
+}
+
+/// A server that never opens a window is a stall that lasts until the time-out.
+#[test]
+fn what_windows_hold_up_until_a_time_out_is_recorded_too() {
+    let mut model = fixed(MS);
+    model.request_window = 0;
+    let mut config = config_of(1, 4, 40);
+    config.traffic = traffic("POST", b"a body", b"Hello, World!");
+    config.policy.timeout_ns = 50 * MS;
+    let played = sim::play(World::new(1, model), config);
+    assert_eq!(of_all(&played, Outcome::Ok), 0);
+    let stalls = Times::merged(played.intervals.iter().map(|i| &i.window_stall));
+    assert_eq!(stalls.count(), 40);
+    assert!(stalls.min().unwrap() > 49 * MS, "{:?}", stalls.min());
+}
+
+/// Connections that are sent away at once are made anew, but not in an endless hurry.
+#[test]
+fn connections_that_are_turned_away_are_made_anew() {
+    let mut model = fixed(MS);
+    model.turn_away = 0.5;
+    let mut config = config_of(4, 8, 2000);
+    config.policy.requests_per_connection = Some(20);
+    let played = sim::play(World::new(1, model.clone()), config.clone());
+    assert_eq!((of_all(&played, Outcome::Ok), played.report.books.failed), (2000, 0));
+    model.turn_away = 1.0;
+    config.window.duration_ns = Some(3 * SECOND);
+    let played = sim::play(World::new(1, model), config);
+    assert!(played.report.books.balance());
+    // Back-off: 4 slots, waits doubling from 1 ms to 1 s.
+    let opened = played.report.connections.opened;
+    assert!((40..80).contains(&opened), "{opened}");
+}
+
+#[test]
+fn bodies_arrive_whole_however_they_are_cut_and_shared() {
+    let body: Vec<u8> = (0..100_000u32).map(|i| (i * 31 / 7) as u8).collect();
+    for seed in 0..5 {
+        let mut world = World::new(seed, fixed(MS));
+        world.net.cut = 0.8;
+        let mut config = config_of(2, 6, 200);
+        config.traffic = traffic("POST", &body, b"Hello, World!");
+        let played = sim::play(world, config);
+        assert_eq!(of_all(&played, Outcome::Ok), 200);
+        assert_eq!(played.truth.bodies.get(&body), Some(&200));
+        assert_eq!(played.truth.bodies.len(), 1);
+    }
+}
+
+/// Answers that our own windows hold up come whole.
+#[test]
+fn answers_larger_than_our_windows_are_read() {
+    let mut model = fixed(MS);
+    model.body = (0..200_000u32).map(|i| (i * 13) as u8).collect();
+    let mut config = config_of(2, 4, 200);
+    config.traffic = traffic("GET", b"", &model.body);
+    config.http2.window_bits = 10;
+    config.http2.connection_window_bits = 16;
+    let mut world = World::new(1, model);
+    world.net.cut = 0.3;
+    let played = sim::play(world, config);
+    assert_eq!(of_all(&played, Outcome::Ok), 200);
+    assert!(http2(&played).sent.frames["WINDOW_UPDATE"] > 200 * 190);
+}
+
+/// What happens to a stream happens to no other.
+#[test]
+fn faults_of_streams_are_counted_exactly_as_they_were_made() {
+    const FAULTS: [Fault; 7] = [
+        Fault::Status,
+        Fault::Body,
+        Fault::Silence,
+        Fault::StreamReset,
+        Fault::Refuse,
+        Fault::GoAway,
+        Fault::Malformed,
+    ];
+    for seed in 0..10 {
+        let mut world = World::new(seed, faulty(&FAULTS.map(|fault| (fault, 0.01))));
+        world.net.cut = 0.3;
+        let mut config = config_of(4, 6, 8000);
+        config.policy.timeout_ns = 100 * MS;
+        let played = sim::play(world, config);
+        let mut failed = 0;
+        for fault in FAULTS.into_iter().filter(|fault| fault.outcome() != Outcome::Ok) {
+            assert_eq!(of_all(&played, fault.outcome()), made(&played, fault), "seed {seed}, {fault:?}");
+            assert!(made(&played, fault) > 40, "seed {seed}: too few of {fault:?} to prove anything");
+            failed += made(&played, fault);
+        }
+        assert_eq!(of_all(&played, Outcome::Ok), 8000 - failed, "seed {seed}");
+        let used = http2(&played);
+        assert_eq!(used.sent.resets["PROTOCOL_ERROR"], made(&played, Fault::Malformed), "seed {seed}");
+        assert_eq!(used.received.resets["INTERNAL_ERROR"], made(&played, Fault::StreamReset), "seed {seed}");
+        assert_eq!(used.received.resets["REFUSED_STREAM"], made(&played, Fault::Refuse), "seed {seed}");
+        assert_eq!(used.received.go_aways["NO_ERROR"], made(&played, Fault::GoAway), "seed {seed}");
+        assert_eq!(played.truth.requests, 8000 + made(&played, Fault::Refuse), "seed {seed}");
+    }
+}
+
+/// With one stream on each connection, what happens to the connection happens to it alone.
+#[test]
+fn faults_of_connections_are_counted_exactly_as_they_were_made() {
+    const FAULTS: [Fault; 3] = [Fault::Reset, Fault::CloseInBody, Fault::Garbage];
+    for seed in 0..10 {
+        let mut world = World::new(seed, faulty(&FAULTS.map(|fault| (fault, 0.01))));
+        world.net.cut = 0.3;
+        let played = sim::play(world, config_of(8, 1, 8000));
+        for fault in FAULTS {
+            assert_eq!(of_all(&played, fault.outcome()), made(&played, fault), "seed {seed}, {fault:?}");
+            assert!(made(&played, fault) > 40, "seed {seed}");
+        }
+        assert_eq!(played.truth.requests, 8000, "seed {seed}");
+    }
+}
+
+/// A reset takes all streams of its connection, and those of no other.
+#[test]
+fn a_connection_that_breaks_takes_its_streams() {
+    let played = sim::play(World::new(1, faulty(&[(Fault::Reset, 0.002)])), config_of(4, 10, 10_000));
+    let lost = of_all(&played, Outcome::Reset);
+    // A connection that is to be reset may draw another reset before that.
+    let resets = played.report.connection_failures["reset"];
+    assert!(resets > 5 && resets <= made(&played, Fault::Reset));
+    assert!(lost > resets && lost <= 10 * resets, "{lost} lost by {resets}");
+    assert_eq!(of_all(&played, Outcome::Ok), 10_000 - lost);
+    // The last ones need not be made anew.
+    let opened = played.report.connections.opened;
+    assert!((resets..=4 + resets).contains(&opened), "{opened} for {resets}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// The books balance in every world of HTTP/2, and nothing the server did is missing from them.
+    #[test]
+    fn the_books_balance_for_every_seed(
+        seed in any::<u64>(),
+        connections in 1u32..12,
+        streams in 1u32..9,
+        granted in proptest::option::of(1u32..9),
+        arrivals in prop_oneof![
+            Just(Arrivals::Closed),
+            (10.0f64..3000.0).prop_map(|rate| Arrivals::Constant { rate }),
+            (10.0f64..3000.0).prop_map(|rate| Arrivals::Poisson { rate }),
+        ],
+        service_us in 1u64..20_000,
+        single in any::<bool>(),
+        cut in 0.0f64..1.0,
+        refuse in 0.0f64..0.3,
+        odds in 0.0f64..0.03,
+        sizes in (0usize..3000, 0usize..5000),
+        windows in (1u32..2000, 10u8..18),
+        per_connection in proptest::option::of(1u64..10),
+        first_byte_ms in proptest::option::of(1u64..200),
+        times_ms in (0u64..500, proptest::option::of(0u64..1500)),
+    ) {
+        let queue = if single { Queue::Single } else { Queue::PerConnection };
+        let mut model = Model::new(Service::Exponential { mean_ns: service_us as f64 * 1e3 }, queue);
+        model.faults = Fault::OF_HTTP2.map(|f| (f, odds)).to_vec();
+        model.pauses.push(Pause { at_ns: 400 * MS, for_ns: 300 * MS });
+        model.max_streams = granted;
+        model.request_window = windows.0;
+        model.turn_away = refuse / 2.0;
+        model.body = vec![b'b'; sizes.1];
+        let mut config = config(connections, streams, &arrivals, 1);
+        config.traffic = traffic("POST", &vec![b'a'; sizes.0], &model.body);
+        config.http2.window_bits = windows.1;
+        config.http2.connection_window_bits = windows.1;
+        config.policy.requests_per_connection = per_connection;
+        config.policy.timeout_ns = 150 * MS;
+        config.policy.first_byte_timeout_ns = first_byte_ms.map(|ms| ms * MS);
+        config.window.warmup_ns = times_ms.0 * MS;
+        config.policy.ramp_ns = times_ms.1.map(|ms| ms * MS);
+        let mut world = World::new(seed, model);
+        world.net = Net { delay_ns: 20_000, cut, refuse };
+        world.thefts.push(Theft { at_ns: 600 * MS, for_ns: 30 * MS, when: When::Working });
+        let played = sim::play(world, config);
+        let books = played.report.books;
+        prop_assert!(books.balance(), "{:?}", books);
+        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        prop_assert_eq!(outcomes.completed(), books.completed);
+        prop_assert_eq!(outcomes.total(), books.completed + books.failed);
+        prop_assert_eq!(played.report.unanswered.count(), books.in_flight_at_end);
+        let most = u64::from(streams.min(granted.unwrap_or(u32::MAX)));
+        prop_assert!(http2(&played).streams_most <= most);
+        // What waits for ever is a hole: time-outs end what is in flight, and the rest finds connections.
+        prop_assert!(arrivals != Arrivals::Closed || books.in_flight_at_end == 0, "{:?}", books);
+        for body in played.truth.bodies.keys() {
+            prop_assert_eq!(body.len(), sizes.0);
+        }
+        // Every measured interval is there, without a gap.
+        let mut at = 0;
+        for interval in &played.intervals {
+            prop_assert_eq!(interval.start_ns, at);
+            at = interval.end_ns;
+        }
+    }
+
+    /// A cut that reaches the worker after its instant, as it does over threads, loses no exchange.
+    #[test]
+    fn the_books_balance_when_a_load_is_cut_late(
+        seed in any::<u64>(), turns in 1u32..400, at_ms in 0u64..400, open in any::<bool>(), warmup_ms in 0u64..300,
+    ) {
+        let mut model = Model::new(Service::Exponential { mean_ns: 3e6 }, Queue::Single);
+        model.faults = vec![(Fault::GoAway, 0.02), (Fault::Refuse, 0.02)];
+        let arrivals = if open { Arrivals::Poisson { rate: 400.0 } } else { Arrivals::Closed };
+        let mut config = config(3, 4, &arrivals, 2);
+        config.window.warmup_ns = warmup_ms * MS;
+        let mut left = turns;
+        let played = sim::play_until(World::new(seed, model), config, || {
+            left = left.saturating_sub(1);
+            if left == 0 { Stop::At(Instant(at_ms * MS)) } else { Stop::No }
+        });
+        let books = played.report.books;
+        prop_assert!(books.balance(), "{:?}", books);
+        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        prop_assert_eq!(outcomes.total(), books.completed + books.failed);
+        prop_assert_eq!(outcomes.of(Outcome::Ok), outcomes.total());
+    }
+
+    /// The same seed gives the same run, to the last bucket.
+    #[test]
+    fn a_run_is_a_function_of_its_seed(seed in any::<u64>()) {
+        let play = || {
+            let mut model = Model::new(Service::Exponential { mean_ns: 2e6 }, Queue::PerConnection);
+            model.faults = Fault::OF_HTTP2.map(|f| (f, 0.02)).to_vec();
+            let mut world = World::new(seed, model);
+            world.net.cut = 0.5;
+            let mut config = config(3, 4, &Arrivals::Poisson { rate: 300.0 }, 1);
+            config.policy.timeout_ns = 100 * MS;
+            sim::play(world, config).intervals
+        };
+        prop_assert_eq!(play(), play());
+    }
+}

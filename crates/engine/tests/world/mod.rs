@@ -1,0 +1,75 @@
+//! What the tests in simulated worlds share.
+#![allow(dead_code, reason = "each of them uses a part")]
+
+use std::sync::Arc;
+
+use dyno_archive::interval::{Interval, Phase};
+use dyno_archive::outcome::Outcomes;
+use dyno_archive::plan::Arrivals;
+use dyno_archive::times::Times;
+use dyno_engine::schedule::Stripe;
+use dyno_engine::sim::Played;
+use dyno_engine::{
+    Config, Draws, Expect, Http2, Policy, Protocol, Request, Schedule, Spin, Traffic, Window, limits,
+};
+use dyno_wire::h1::response::Asked;
+
+pub const SECOND: u64 = 1_000_000_000;
+pub const MS: u64 = 1_000_000;
+
+pub fn config(connections: u32, arrivals: &Arrivals, seconds: u64) -> Config {
+    Config {
+        connections,
+        protocol: Protocol::H1,
+        http2: Http2::default(),
+        page_connections: None,
+        pipeline: 1,
+        streams: 1,
+        schedule: Schedule::new(arrivals, &Arc::from([]), 42, Stripe { worker: 0, of: 1 }),
+        total: None,
+        traffic: Arc::new(Traffic::one(Request::fixed(
+            b"GET / HTTP/1.1\r\nHost: sim\r\n\r\n",
+            Asked::Other,
+            Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])), ..Expect::default() },
+        ))),
+        draws: Draws::new(1, 0, 1),
+        check_one_in: 1,
+        worker: 0,
+        tls: None,
+        spin: Spin::Near,
+        policy: Policy {
+            timeout_ns: 10 * SECOND,
+            first_byte_timeout_ns: None,
+            connect_timeout_ns: SECOND,
+            requests_per_connection: None,
+            ramp_ns: None,
+        },
+        window: Window {
+            warmup_ns: 0,
+            duration_ns: Some(seconds * SECOND),
+            interval_ns: SECOND,
+            drain_ns: limits::DRAIN_NS,
+        },
+    }
+}
+
+pub fn counted(played: &Played, phases: &[Phase]) -> Outcomes {
+    let mut sum = Outcomes::default();
+    for interval in played.intervals.iter().filter(|i| phases.contains(&i.phase)) {
+        sum.add(&interval.outcomes);
+    }
+    sum
+}
+
+pub fn times(played: &Played, pick: impl Fn(&Interval) -> &Times) -> Times {
+    Times::merged(played.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
+}
+
+pub fn response(played: &Played) -> Times {
+    times(played, |i| &i.times.response)
+}
+
+/// Relative difference of a measured time to the true one.
+pub fn off(measured: Option<u64>, truth: f64) -> f64 {
+    (measured.expect("there are samples") as f64 / truth - 1.0).abs()
+}

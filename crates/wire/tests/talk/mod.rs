@@ -1,0 +1,341 @@
+//! Conversations between the HTTP/2 client and a scripted server: what the server says goes in, in any pieces, and what
+//! the client saw and said comes out in one order. A witness holds the client to RFC 9113 and RFC 7541 all the while.
+
+// Each test uses its part.
+#![allow(dead_code)]
+
+pub mod frames;
+mod witness;
+
+use std::collections::VecDeque;
+
+use dyno_wire::h1::response::Asked;
+use dyno_wire::h2::encode::Shared;
+use dyno_wire::h2::settings::Own;
+use dyno_wire::h2::{Ask, Client, Code, Counts, Error, Event, Io, Key, Malformed};
+pub use frames::Step;
+use witness::Witness;
+
+/// What happened, in an order that does not depend on how the bytes were cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Settings,
+    Window,
+    Interim(u32, u16),
+    Head(u32, u16),
+    /// All that came until something else happened.
+    Body(u32, Vec<u8>),
+    /// The head or the body ended the response.
+    End(u32),
+    /// Trailers did.
+    Trailers(u32),
+    Reset(u32, Code),
+    /// And what the peer was told.
+    Malformed(u32, Malformed, Code),
+    /// And which streams were taken as not dealt with.
+    GoAway(Code, Vec<u32>),
+    /// And what the peer was told.
+    Error(Error, Code),
+    /// The rest of a request's body is queued.
+    Whole(u32),
+    Room(usize),
+    Sent(Sent),
+}
+
+/// Frames of the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sent {
+    Settings(Vec<(u16, u32)>),
+    Ack,
+    Pong([u8; 8]),
+    /// Size updates that begin the next header block.
+    Sizes(Vec<u32>),
+    /// A header block in so many frames. `true`: it ends the stream.
+    Headers(u32, usize, bool),
+    Data(u32, usize, bool),
+    Reset(u32, Code),
+    Window(u32, u32),
+    GoAway(Code),
+}
+
+const UNDER_WAY: usize = 4;
+
+pub type Field = (Vec<u8>, Vec<u8>);
+
+pub fn fields(list: &[(&str, &str)]) -> Vec<Field> {
+    list.iter().map(|(n, v)| (n.as_bytes().to_vec(), v.as_bytes().to_vec())).collect()
+}
+
+/// A request as tests make it.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    pub asked: Asked,
+    pub body: usize,
+    /// Length of one more field's value.
+    pub field: usize,
+    pub wants_fields: bool,
+}
+
+impl Request {
+    pub fn get() -> Request {
+        Request { asked: Asked::Other, body: 0, field: 0, wants_fields: false }
+    }
+
+    pub fn post(body: usize) -> Request {
+        Request { body, ..Request::get() }
+    }
+
+    pub fn fields(self) -> Vec<Field> {
+        let method = match self.asked {
+            Asked::Head => "HEAD",
+            _ if self.body > 0 => "POST",
+            _ => "GET",
+        };
+        let mut all = fields(&[
+            (":method", method),
+            (":scheme", "http"),
+            (":authority", "server.example:8080"),
+            (":path", "/path"),
+            ("user-agent", "dyno"),
+        ]);
+        if self.field > 0 {
+            all.push((b"x-long".to_vec(), vec![b'~'; self.field]));
+        }
+        all
+    }
+}
+
+/// One side of the conversation is the client, the other is whoever calls [`Talk::hear`].
+pub struct Talk {
+    pub client: Client<u32>,
+    pub counts: Counts,
+    pub seen: Vec<Seen>,
+    witness: Witness,
+    shared: Shared,
+    out: Vec<u8>,
+    /// All bytes that the client wrote.
+    pub written: Vec<u8>,
+    next_id: u32,
+    /// Made one after the other, whenever there is room and fewer than [`UNDER_WAY`] are open.
+    pub requests: VecDeque<Request>,
+    /// This stream is given up when its head has come.
+    pub gives_up: Option<u32>,
+    pub is_over: bool,
+    /// Fields of the last head of a stream that wanted them.
+    pub head: Vec<Field>,
+}
+
+impl Talk {
+    pub fn new(own: Own) -> Talk {
+        let (mut out, mut counts) = (Vec::new(), Counts::default());
+        let shared = shared();
+        let mut io = Io { out: &mut out, counts: &mut counts };
+        let client = Client::new(own, shared.table_bytes(), &mut io);
+        Talk::of(client, own, out, counts, 1)
+    }
+
+    /// A connection that was upgraded, and whose stream 1 is there.
+    pub fn upgraded(own: Own, asked: Asked) -> Talk {
+        let (mut out, mut counts) = (Vec::new(), Counts::default());
+        let mut io = Io { out: &mut out, counts: &mut counts };
+        let (client, _) = Client::upgraded(own, shared().table_bytes(), (asked, false), 1, &mut io);
+        Talk::of(client, own, out, counts, 3)
+    }
+
+    fn of(client: Client<u32>, own: Own, out: Vec<u8>, counts: Counts, next_id: u32) -> Talk {
+        let mut talk = Talk {
+            client,
+            counts,
+            seen: Vec::new(),
+            witness: Witness::new(own, next_id),
+            shared: shared(),
+            out,
+            written: Vec::new(),
+            next_id,
+            requests: VecDeque::new(),
+            gives_up: None,
+            is_over: false,
+            head: Vec::new(),
+        };
+        talk.overhear();
+        talk
+    }
+
+    /// The server's bytes arrive, as one piece.
+    pub fn hear(&mut self, mut bytes: &[u8]) {
+        while !self.is_over && !bytes.is_empty() {
+            let mut io = Io { out: &mut self.out, counts: &mut self.counts };
+            let (used, event) = match self.client.next(bytes, &mut io) {
+                Ok(found) => found,
+                Err(error) => {
+                    self.witness.server_fails(bytes);
+                    return self.give_up(error);
+                }
+            };
+            let (used_bytes, rest) = bytes.split_at(used);
+            self.witness.server(used_bytes);
+            assert!(event != Event::NeedMore || rest.is_empty(), "{} bytes were left unread", rest.len());
+            assert!(event == Event::NeedMore || !used_bytes.is_empty(), "{event:?} came out of nothing");
+            bytes = rest;
+            self.overhear();
+            self.take(event);
+            self.overhear();
+            while self.client.open() < UNDER_WAY
+                && self.client.room() > 0
+                && let Some(request) = self.requests.pop_front()
+            {
+                self.ask(request);
+            }
+        }
+    }
+
+    /// Does with an event what the contract asks for.
+    fn take(&mut self, event: Event<'_>) {
+        match event {
+            Event::NeedMore | Event::Handled => {}
+            Event::Settings => {
+                self.seen.push(Seen::Settings);
+                self.resume();
+            }
+            Event::Window => {
+                self.seen.push(Seen::Window);
+                self.resume();
+            }
+            Event::Informational { stream, status } => {
+                let id = self.id(stream);
+                self.seen.push(Seen::Interim(id, status));
+            }
+            Event::Head { stream, status, end } => {
+                let (id, fields) = self.client.data_and_fields(stream);
+                self.head = fields.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
+                let id = *id;
+                self.seen.push(Seen::Head(id, status));
+                if end {
+                    self.finish(stream, Seen::End);
+                } else if self.gives_up == Some(id) {
+                    self.cancel(id);
+                }
+            }
+            Event::Body { stream, data, end } => {
+                let id = self.id(stream);
+                match self.seen.last_mut() {
+                    Some(Seen::Body(last, body)) if *last == id => body.extend_from_slice(data),
+                    _ if data.is_empty() => {}
+                    _ => self.seen.push(Seen::Body(id, data.to_vec())),
+                }
+                if end {
+                    self.finish(stream, Seen::End);
+                }
+            }
+            Event::End { stream } => self.finish(stream, Seen::Trailers),
+            Event::Reset { stream, code } => {
+                let id = self.client.take(stream);
+                self.seen.push(Seen::Reset(id, code));
+            }
+            Event::Malformed { stream, why } => {
+                let mut io = Io { out: &mut self.out, counts: &mut self.counts };
+                let id = self.client.cancel(stream, why.code(), &mut io);
+                self.overhear();
+                let Some(Seen::Sent(Sent::Reset(told, code))) = self.seen.pop() else {
+                    panic!("no RST_STREAM")
+                };
+                assert_eq!(told, id);
+                self.seen.push(Seen::Malformed(id, why, code));
+            }
+            Event::GoAway { code } => {
+                let unprocessed = self.client.take_unprocessed();
+                self.seen.push(Seen::GoAway(code, unprocessed));
+            }
+        }
+    }
+
+    fn id(&mut self, stream: Key) -> u32 {
+        *self.client.data(stream).expect("events are of open streams")
+    }
+
+    fn finish(&mut self, stream: Key, seen: fn(u32) -> Seen) {
+        self.overhear();
+        let mut io = Io { out: &mut self.out, counts: &mut self.counts };
+        let id = self.client.finish(stream, &mut io);
+        self.seen.push(seen(id));
+        if self.witness.has_sent_all(id) {
+            assert!(self.out.is_empty(), "a stream that is closed on both sides is left alone (§5.1)");
+        }
+    }
+
+    fn resume(&mut self) {
+        let mut whole = Vec::new();
+        let mut io = Io { out: &mut self.out, counts: &mut self.counts };
+        self.client.resume(&mut io, &mut |id| whole.push(*id));
+        self.overhear();
+        self.seen.extend(whole.into_iter().map(Seen::Whole));
+    }
+
+    fn give_up(&mut self, error: Error) {
+        self.overhear();
+        self.client.go_away(error.code(), &mut Io { out: &mut self.out, counts: &mut self.counts });
+        self.overhear();
+        let Some(Seen::Sent(Sent::GoAway(code))) = self.seen.pop() else { panic!("no GOAWAY") };
+        self.seen.push(Seen::Error(error, code));
+        self.is_over = true;
+        let open = self.client.open();
+        assert_eq!(self.client.take_all().len(), open);
+    }
+
+    /// Makes a request. There must be room. Returns its stream.
+    pub fn ask(&mut self, request: Request) -> u32 {
+        assert!(self.client.room() > 0, "no room for a stream");
+        let id = self.next_id;
+        self.next_id += 2;
+        let fields = request.fields();
+        let block = self.shared.encode(&fields);
+        self.witness.expect(fields, request.body);
+        let body = vec![b'x'; request.body];
+        let ask = Ask {
+            block: block.form(self.client.form()),
+            field_bytes: block.field_bytes,
+            body: &body,
+            asked: request.asked,
+            wants_fields: request.wants_fields,
+        };
+        let mut io = Io { out: &mut self.out, counts: &mut self.counts };
+        let (key, is_whole) = self.client.request(&ask, id, &mut io);
+        assert_eq!(self.client.data(key), Some(&mut id.clone()));
+        self.overhear();
+        assert_eq!(self.witness.has_sent_all(id), is_whole);
+        id
+    }
+
+    /// How much DATA the server may send on an open stream.
+    pub fn room_for(&self, id: u32) -> usize {
+        self.witness.room_for(id)
+    }
+
+    /// Gives a stream up. It must be open.
+    pub fn cancel(&mut self, id: u32) {
+        let (key, _) = self.client.iter().find(|(_, open)| **open == id).expect("the stream is open");
+        let mut io = Io { out: &mut self.out, counts: &mut self.counts };
+        assert_eq!(self.client.cancel(key, Code::Cancel, &mut io), id);
+        self.overhear();
+    }
+
+    pub fn step(&mut self, step: &Step, cut: usize) {
+        match step {
+            Step::Says(bytes) => bytes.chunks(cut).for_each(|piece| self.hear(piece)),
+            Step::Asks(request) => drop(self.ask(*request)),
+            Step::Cancels(id) => self.cancel(*id),
+            Step::Room => self.seen.push(Seen::Room(self.client.room())),
+        }
+    }
+
+    /// Reads what the client wrote.
+    fn overhear(&mut self) {
+        self.witness.client(&self.out, &mut self.seen);
+        self.written.append(&mut self.out);
+    }
+}
+
+/// What all requests share.
+fn shared() -> Shared {
+    Shared::of(&[Request::get().fields(), Request::post(1).fields()])
+}

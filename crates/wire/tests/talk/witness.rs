@@ -1,0 +1,366 @@
+//! Hears both sides and holds the client to RFC 9113 and RFC 7541, whatever the server does.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use dyno_wire::h2::Code;
+use dyno_wire::h2::frame::{HEADER_BYTES, Header, Kind, PREFACE, flag};
+use dyno_wire::h2::hpack::Decoder;
+use dyno_wire::h2::settings::{DEFAULT_WINDOW, Own};
+
+use super::frames::{HEADER_TABLE_SIZE, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE};
+use super::{Field, Seen, Sent};
+
+const LARGEST_WINDOW: i64 = i32::MAX as i64;
+
+pub struct Witness {
+    own: Own,
+    /// What was said and not yet read.
+    by_server: Vec<u8>,
+    by_client: Vec<u8>,
+    /// Payload of the server's DATA that is still to come.
+    passing: usize,
+    has_greeted: bool,
+    is_told: bool,
+    /// SETTINGS of the server that the client has not acknowledged.
+    offered: VecDeque<Vec<(u16, u32)>>,
+    initial_window: i64,
+    max_frame_size: usize,
+    decoder: Decoder,
+    /// What the client may still send on the connection.
+    window: i64,
+    streams: BTreeMap<u32, Stream>,
+    /// Requests that were made and not yet heard: fields, and length of the body.
+    expected: VecDeque<(Vec<Field>, usize)>,
+    block: Option<Block>,
+    received: Received,
+}
+
+struct Stream {
+    /// What the client may still send.
+    window: i64,
+    body_left: usize,
+    has_ended: bool,
+    is_reset: bool,
+    received: Received,
+}
+
+/// DATA that the client got, and WINDOW_UPDATEs it gave for it.
+struct Received {
+    size: i64,
+    window: i64,
+    bytes: i64,
+    updates: i64,
+}
+
+struct Block {
+    stream: u32,
+    end: bool,
+    frames: usize,
+    bytes: Vec<u8>,
+}
+
+impl Received {
+    fn new(size: u32, told: u32) -> Received {
+        Received { size: size.into(), window: told.into(), bytes: 0, updates: 0 }
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.bytes += bytes as i64;
+        self.window -= bytes as i64;
+    }
+
+    fn give_back(&mut self, by: u32) {
+        assert!((1..=LARGEST_WINDOW).contains(&by.into()), "§6.9: a window is raised by 1 to 2³¹ − 1");
+        self.updates += 1;
+        self.window += i64::from(by);
+        assert!(self.window <= LARGEST_WINDOW, "§6.9.1: a window is too large");
+        assert!(self.window <= self.size.max(0), "a window is raised above its size");
+    }
+
+    /// `first`: updates that no data needs.
+    fn check(&self, first: i64) {
+        let most = 2 * self.bytes / self.size.max(1) + first;
+        assert!(self.updates <= most, "{} WINDOW_UPDATEs for {} bytes", self.updates, self.bytes);
+    }
+}
+
+impl Witness {
+    pub fn new(own: Own, next_id: u32) -> Witness {
+        let mut witness = Witness {
+            own,
+            by_server: Vec::new(),
+            by_client: Vec::new(),
+            passing: 0,
+            has_greeted: false,
+            is_told: false,
+            offered: VecDeque::new(),
+            initial_window: DEFAULT_WINDOW.into(),
+            max_frame_size: 16_384,
+            decoder: Decoder::new(4096),
+            window: DEFAULT_WINDOW.into(),
+            streams: BTreeMap::new(),
+            expected: VecDeque::new(),
+            block: None,
+            received: Received::new(own.connection_window, DEFAULT_WINDOW),
+        };
+        if next_id == 3 {
+            witness.enter(1, 0).has_ended = true;
+        }
+        witness
+    }
+
+    /// A request is about to be made.
+    pub fn expect(&mut self, fields: Vec<Field>, body: usize) {
+        self.expected.push_back((sorted(fields), body));
+    }
+
+    pub fn has_sent_all(&self, id: u32) -> bool {
+        self.streams[&id].has_ended
+    }
+
+    /// How much DATA the server may send on a stream.
+    pub fn room_for(&self, id: u32) -> usize {
+        self.received.window.min(self.streams[&id].received.window).max(0) as usize
+    }
+
+    fn enter(&mut self, id: u32, body_left: usize) -> &mut Stream {
+        let stream = Stream {
+            window: self.initial_window,
+            body_left,
+            has_ended: false,
+            is_reset: false,
+            received: Received::new(self.own.stream_window, self.own.stream_window),
+        };
+        assert!(self.streams.insert(id, stream).is_none(), "§5.1.1: stream {id} is opened again");
+        self.streams.get_mut(&id).unwrap()
+    }
+
+    /// The server says this, and the client has taken notice of it.
+    pub fn server(&mut self, bytes: &[u8]) {
+        self.by_server.extend_from_slice(bytes);
+        loop {
+            let skipped = self.passing.min(self.by_server.len());
+            self.by_server.drain(..skipped);
+            self.passing -= skipped;
+            let Some(header) = self.by_server.first_chunk().map(Header::parse) else { return };
+            let length = header.length as usize;
+            if header.kind == Kind::Data {
+                self.server_data(&header);
+                continue;
+            }
+            if self.by_server.len() < HEADER_BYTES + length {
+                return;
+            }
+            let payload: Vec<u8> = self.by_server.drain(..HEADER_BYTES + length).skip(HEADER_BYTES).collect();
+            self.server_frame(&header, &payload);
+        }
+    }
+
+    /// DATA counts when it begins.
+    fn server_data(&mut self, header: &Header) {
+        let length = header.length as usize;
+        self.received.take(length);
+        if let Some(stream) = self.streams.get_mut(&header.stream) {
+            stream.received.take(length);
+        }
+        self.passing = HEADER_BYTES + length;
+    }
+
+    /// The client could not go on with this. It has taken notice of DATA, if that is what it begins with.
+    pub fn server_fails(&mut self, bytes: &[u8]) {
+        self.by_server.extend_from_slice(bytes);
+        if self.passing == 0
+            && let Some(header) = self.by_server.first_chunk().map(Header::parse)
+            && header.kind == Kind::Data
+        {
+            self.server_data(&header);
+        }
+    }
+
+    fn server_frame(&mut self, header: &Header, payload: &[u8]) {
+        let number = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_be_bytes);
+        match header.kind {
+            Kind::Settings if !header.has(flag::ACK) => self.offered.push_back(entries(payload)),
+            Kind::WindowUpdate if header.stream == 0 => {
+                self.window += i64::from(number(payload) & 0x7FFF_FFFF);
+            }
+            Kind::WindowUpdate => {
+                if let Some(stream) = self.streams.get_mut(&header.stream) {
+                    stream.window += i64::from(number(payload) & 0x7FFF_FFFF);
+                }
+            }
+            Kind::RstStream => {
+                if let Some(stream) = self.streams.get_mut(&header.stream) {
+                    stream.is_reset = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The client says this.
+    pub fn client(&mut self, bytes: &[u8], seen: &mut Vec<Seen>) {
+        self.by_client.extend_from_slice(bytes);
+        if !self.has_greeted {
+            assert!(self.by_client.starts_with(PREFACE), "§3.4: the preface comes first");
+            self.by_client.drain(..PREFACE.len());
+            self.has_greeted = true;
+        }
+        while let Some(header) = self.by_client.first_chunk().map(Header::parse) {
+            assert!(self.is_told || header.kind == Kind::Settings, "§3.4: SETTINGS follow the preface");
+            self.is_told = true;
+            let whole = HEADER_BYTES + header.length as usize;
+            let frame: Vec<u8> = self.by_client.drain(..whole).collect();
+            assert_eq!(frame[5] & 0x80, 0, "§4.1: the reserved bit is 0");
+            if let Some(sent) = self.client_frame(&header, &frame[HEADER_BYTES..], seen) {
+                seen.push(Seen::Sent(sent));
+            }
+        }
+        assert!(self.by_client.is_empty(), "half a frame is written");
+        assert!(self.block.is_none(), "§6.10: a header block is left open");
+    }
+
+    fn client_frame(&mut self, header: &Header, payload: &[u8], seen: &mut Vec<Seen>) -> Option<Sent> {
+        assert!(payload.len() <= self.max_frame_size, "§4.2: a frame of {} bytes", payload.len());
+        let continues = self.block.is_some();
+        assert_eq!(continues, header.kind == Kind::Continuation, "§6.10: a header block is one piece");
+        let id = header.stream;
+        let of_connection = matches!(header.kind, Kind::Settings | Kind::Ping | Kind::GoAway);
+        assert!(header.kind == Kind::WindowUpdate || of_connection == (id == 0), "§6: {header:?}");
+        let end = header.has(flag::END_STREAM);
+        match header.kind {
+            Kind::Headers => {
+                assert!(header.flags & !(flag::END_STREAM | flag::END_HEADERS) == 0);
+                let newest = self.streams.last_key_value().map_or(0, |(id, _)| *id);
+                assert!(id % 2 == 1 && id > newest, "§5.1.1: {id} comes after {newest}");
+                self.block = Some(Block { stream: id, end, frames: 0, bytes: Vec::new() });
+                self.fragment(header, payload, seen)
+            }
+            Kind::Continuation => self.fragment(header, payload, seen),
+            Kind::Data => {
+                self.data(id, payload.len(), end);
+                Some(Sent::Data(id, payload.len(), end))
+            }
+            Kind::RstStream => {
+                let stream = self.streams.get_mut(&id).expect("§6.4: RST_STREAM is of no idle stream");
+                assert!(!stream.is_reset, "§5.4.2: stream {id} had been reset");
+                stream.is_reset = true;
+                Some(Sent::Reset(id, Code::from_wire(u32::from_be_bytes(payload.try_into().unwrap()))))
+            }
+            Kind::WindowUpdate => {
+                let by = u32::from_be_bytes(payload.try_into().unwrap());
+                self.update(id, by);
+                Some(Sent::Window(id, by))
+            }
+            Kind::Settings if header.has(flag::ACK) => {
+                assert!(payload.is_empty(), "§6.5: an acknowledgement is empty");
+                self.apply();
+                Some(Sent::Ack)
+            }
+            Kind::Settings => Some(Sent::Settings(entries(payload))),
+            Kind::Ping => {
+                assert!(header.has(flag::ACK), "the client asks for no PING");
+                Some(Sent::Pong(payload.try_into().unwrap()))
+            }
+            Kind::GoAway => {
+                Some(Sent::GoAway(Code::from_wire(u32::from_be_bytes(payload[4..8].try_into().unwrap()))))
+            }
+            Kind::Priority | Kind::PushPromise | Kind::Unknown => panic!("the client says {header:?}"),
+        }
+    }
+
+    /// A part of a header block.
+    fn fragment(&mut self, header: &Header, payload: &[u8], seen: &mut Vec<Seen>) -> Option<Sent> {
+        let block = self.block.as_mut().expect("§6.10: CONTINUATION continues something");
+        assert_eq!(block.stream, header.stream, "§6.10");
+        block.frames += 1;
+        block.bytes.extend_from_slice(payload);
+        if !header.has(flag::END_HEADERS) {
+            return None;
+        }
+        let Block { stream, end, frames, bytes } = self.block.take()?;
+        let mut fields = Vec::new();
+        let decoded = self.decoder.decode(&bytes, |n, v| fields.push((n.to_vec(), v.to_vec())));
+        assert_eq!(decoded, Ok(()), "§4.3: the server cannot read the header block");
+        let (expected, body) = self.expected.pop_front().expect("a request was made");
+        let fields_come_last = fields.iter().skip_while(|(n, _)| n[0] == b':').all(|(n, _)| n[0] != b':');
+        assert!(fields_come_last, "§8.3: pseudo-header fields come first");
+        assert_eq!(sorted(fields), expected);
+        assert_eq!(end, body == 0);
+        self.enter(stream, body).has_ended = end;
+        let sizes = size_updates(&bytes);
+        if !sizes.is_empty() {
+            seen.push(Seen::Sent(Sent::Sizes(sizes)));
+        }
+        Some(Sent::Headers(stream, frames, end))
+    }
+
+    fn data(&mut self, id: u32, length: usize, end: bool) {
+        let stream = self.streams.get_mut(&id).expect("§6.1: DATA is of an open stream");
+        assert!(!stream.has_ended && !stream.is_reset, "§5.1: DATA on a stream that is closed");
+        stream.window -= length as i64;
+        self.window -= length as i64;
+        assert!(length == 0 || (stream.window >= 0 && self.window >= 0), "§6.9.1: DATA exceeds a window");
+        stream.body_left -= length;
+        assert_eq!(end, stream.body_left == 0);
+        stream.has_ended = end;
+    }
+
+    fn update(&mut self, id: u32, by: u32) {
+        if id == 0 {
+            self.received.give_back(by);
+            return self.received.check(1);
+        }
+        let stream = self.streams.get_mut(&id).expect("§6.9: WINDOW_UPDATE is of an open stream");
+        assert!(!stream.is_reset, "§5.1: WINDOW_UPDATE on a stream that was reset");
+        stream.received.give_back(by);
+        stream.received.check(0);
+    }
+
+    /// From its acknowledgement on the client has to keep to a setting, one value after the other (§6.5.3).
+    fn apply(&mut self) {
+        for (id, value) in self.offered.pop_front().expect("§6.5.3: an acknowledgement of nothing") {
+            match id {
+                HEADER_TABLE_SIZE => self.decoder.set_limit(value),
+                INITIAL_WINDOW_SIZE => {
+                    let by = i64::from(value) - self.initial_window;
+                    self.initial_window += by;
+                    self.streams.values_mut().for_each(|stream| stream.window += by);
+                }
+                MAX_FRAME_SIZE => self.max_frame_size = value as usize,
+                _ => {}
+            }
+        }
+    }
+}
+
+fn entries(payload: &[u8]) -> Vec<(u16, u32)> {
+    let entry = |e: &[u8]| (u16::from_be_bytes([e[0], e[1]]), u32::from_be_bytes([e[2], e[3], e[4], e[5]]));
+    payload.chunks_exact(6).map(entry).collect()
+}
+
+fn sorted(mut fields: Vec<Field>) -> Vec<Field> {
+    fields.sort();
+    fields
+}
+
+/// The sizes that a block begins with (RFC 7541 §6.3).
+fn size_updates(mut block: &[u8]) -> Vec<u32> {
+    let mut sizes = Vec::new();
+    while let Some((first @ 0x20..0x40, rest)) = block.split_first() {
+        block = rest;
+        let mut size = u32::from(first & 0x1F);
+        let mut shift = 0;
+        while size >= 0x1F {
+            let (byte, rest) = block.split_first().unwrap();
+            block = rest;
+            size += u32::from(byte & 0x7F) << shift;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        sizes.push(size);
+    }
+    sizes
+}
