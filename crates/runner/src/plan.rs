@@ -297,6 +297,42 @@ mod tests {
         assert_ne!(launches, order_launches(7, 20, Order::Random, 2));
     }
 
+    fn planned(subjects: &[(&str, &str)], suite: &str) -> Plan {
+        let root = tempfile::tempdir().unwrap();
+        for (name, protocols) in subjects {
+            let folder = root.path().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            let text = format!(
+                "name = {name:?}\ntitle = {name:?}\nlanguage = \"C\"\nprotocols = [{protocols}]\n\
+                 [start]\ncommand = [\"x\", \"{{port}}\", \"{{tls_port}}\"]\n"
+            );
+            std::fs::write(folder.join("subject.toml"), text).unwrap();
+        }
+        let suite = SuiteFile::parse(Path::new("s.toml"), suite).unwrap();
+        resolve(suite, root.path(), &Overrides::default(), &[0, 1]).unwrap().plan
+    }
+
+    #[test]
+    fn subjects_get_the_workloads_that_they_speak() {
+        let plan = planned(
+            &[("a", "\"h1\""), ("b", "\"h1\", \"h2c\""), ("c", "\"h2\"")],
+            "subjects = [\"a\", \"b\", \"c\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n[load]\nin_flight = [20, 40]\n\
+             streams = 10\n[[workloads]]\nname = \"one\"\npath = \"/\"\n\
+             [[workloads]]\nname = \"two\"\nprotocol = \"h2c\"\npath = \"/\"\n",
+        );
+        let trials: Vec<_> = plan.trials.iter().map(|t| (t.launch, t.workload, t.step)).collect();
+        assert_eq!(trials, [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1), (1, 1, 2), (1, 1, 3)]);
+        let not_served: Vec<_> =
+            plan.not_served.iter().map(|n| (n.subject, n.workload, n.reason.as_str())).collect();
+        assert_eq!(not_served, [(0, 1, "it speaks h1, not h2c")]);
+        assert_eq!(
+            plan.subjects[2].skipped.as_deref(),
+            Some("it speaks h2, not h1, nor what the other workloads need")
+        );
+        // The subject that is skipped takes no time.
+        assert!(expected_ns(&plan) < 3 * START_NS + 7 * (plan.load.warmup_ns + plan.load.duration_ns));
+    }
+
     #[test]
     fn subject_and_generator_are_kept_apart_where_possible() {
         let two = place(None, &[0, 1]);

@@ -8,5 +8,6 @@ mod load;
 mod output;
 mod page;
 mod policy;
+mod protocols;
 mod streams;
 mod unprivileged;

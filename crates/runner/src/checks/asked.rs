@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use dyno_archive::plan::{Body, Expect, Http2, Request, Step, Workload};
-use dyno_archive::{Interval, Outcome, Sample};
+use dyno_archive::{Interval, Outcome, Sample, TrialRecord};
 
 use super::{JSON, Media, PLAINTEXT, Problem, Verdict};
 use crate::door::{Door, Speech};
@@ -142,10 +142,27 @@ fn ask(spec: &load::Spec) -> Result<(), Problem> {
     if right != wanted {
         return Err(Problem::NoAnswer(format!("{right} of {wanted} were answered in time")));
     }
-    match record.connections.opened {
-        1 => Ok(()),
-        n => Err(Problem::Wrong(format!("it took {n} connections, because the server closed them"))),
+    if record.connections.opened != 1 {
+        let n = record.connections.opened;
+        return Err(Problem::Wrong(format!("it took {n} connections, because the server closed them")));
     }
+    spoke_as_asked(spec, &record)
+}
+
+/// Whether the server did not choose HTTP/1.1 where HTTP/2 was asked for, and took as many requests at a time.
+fn spoke_as_asked(spec: &load::Spec, record: &TrialRecord) -> Result<(), Problem> {
+    let Some(http2) = record.http2.as_ref().filter(|_| spec.protocol.is_h2()) else { return Ok(()) };
+    if http2.fallen_back + http2.upgrades_declined > 0 {
+        return Err(Problem::Wrong("the server went on in HTTP/1.1".into()));
+    }
+    let streams = u64::from(spec.step.streams);
+    if http2.streams_most < streams && streams > 1 {
+        let most = http2.streams_most;
+        return Err(Problem::Wrong(format!(
+            "only {most} of {streams} requests could be in flight at a time"
+        )));
+    }
+    Ok(())
 }
 
 /// Nobody looks, but not for ever.
