@@ -1,6 +1,6 @@
 //! The same request to the same server in several protocols, at equal requests in flight.
 
-use dyno_archive::plan::{Plan, Workload};
+use dyno_archive::plan::{Plan, Request, Workload};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -37,14 +37,21 @@ pub fn protocols(plan: &Plan, trials: &[TrialResult]) -> Vec<ProtocolComparison>
     }
     for server in servers {
         for workload in plan.workloads.iter().filter(|w| w.protocol.starts_with("h2")) {
-            let is_baseline = |w: &&Workload| {
-                w.protocol == "h1" && w.tls == workload.tls && w.requests == workload.requests
-            };
+            let is_baseline =
+                |w: &&Workload| w.protocol == "h1" && w.tls == workload.tls && ask_alike(w, workload);
             let Some(baseline) = plan.workloads.iter().find(is_baseline) else { continue };
             all.extend(compare(server, workload, baseline, trials));
         }
     }
     all
+}
+
+/// Whether two workloads ask the same, whatever they call it.
+fn ask_alike(a: &Workload, b: &Workload) -> bool {
+    let unnamed = |w: &Workload| -> Vec<Request> {
+        w.requests.iter().map(|r| Request { name: String::new(), ..r.clone() }).collect()
+    };
+    unnamed(a) == unnamed(b)
 }
 
 fn compare(

@@ -165,7 +165,7 @@ pub struct LoadArgs {
     )]
     pub resources: Vec<String>,
     /// Connections over which a visitor loads a page in HTTP/1.1, as browsers do; in HTTP/2 it is one.
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Requests")]
+    #[arg(long, value_name = "N", default_value_t = dyno_runner::suite::PAGE_CONNECTIONS, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Requests")]
     pub page_connections: u32,
     /// Header to send; may be given again.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", help_heading = "Requests")]

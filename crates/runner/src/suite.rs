@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::{
-    Arrivals, Body, Expect, Gaps, Http2, Limits, Marker, Order, ReportOptions, Request, Step, Suite, Workload,
+    Arrivals, Body, Expect, Gaps, Http2, Limits, Marker, Order, Page, ReportOptions, Request, Step, Suite,
+    Workload,
 };
 use dyno_engine::Protocol;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
+use crate::limits;
 use crate::text::{self, FileError};
 use crate::units;
 
@@ -192,7 +194,24 @@ struct RawWorkload {
     expect: RawExpect,
     /// A weighted mix instead of the one request above.
     requests: Option<Vec<RawRequest>>,
+    /// The request above is a document, and these follow it.
+    page: Option<RawPage>,
 }
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPage {
+    resources: Vec<String>,
+    #[serde(default = "page_connections")]
+    connections: u32,
+}
+
+const fn page_connections() -> u32 {
+    PAGE_CONNECTIONS
+}
+
+/// Connections over which browsers load a page in HTTP/1.1.
+pub const PAGE_CONNECTIONS: u32 = 6;
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -379,6 +398,9 @@ impl Raw {
         let limits = self.limits.check()?;
         let shaped = check_workloads(self.workloads)?;
         let (load, steps_of) = self.load.check(&shaped)?;
+        if shaped.iter().any(|s| s.workload.page.is_some()) {
+            check_pages(&load)?;
+        }
         Ok(SuiteFile {
             suite: Suite {
                 name: self.suite.name.unwrap_or(stem),
@@ -473,8 +495,9 @@ pub fn plaintext() -> Workload {
 }
 
 impl RawWorkload {
-    fn check(self) -> Result<Shaped, Mistake> {
+    fn check(mut self) -> Result<Shaped, Mistake> {
         let protocol = check_protocol(self.protocol.as_deref())?;
+        let page = self.page.take();
         let tls = check_tls(protocol, self.tls)?;
         let streams = self.streams.clone().map(OneOrMany::all);
         if !protocol.is_h2() && streams.as_ref().is_some_and(|all| all.iter().any(|s| *s != 1)) {
@@ -488,13 +511,25 @@ impl RawWorkload {
                     "a workload has either a `path` with its keys or a mix of `requests` with theirs; give one",
                 ));
             }
+            Some(_) if page.is_some() => {
+                return Err(mistake(
+                    "page",
+                    "a page is one document with its resources; leave out `requests`",
+                ));
+            }
             Some(requests) => (name.unwrap_or_else(|| "mix".into()), check_mix(requests)?),
             None => {
                 let request = RawRequest { name, ..own }.check()?;
-                (request.name.clone(), vec![request])
+                let name = request.name.clone();
+                let mut requests = vec![request];
+                if let Some(page) = &page {
+                    requests.extend(check_page(page)?);
+                }
+                (name, requests)
             }
         };
-        let workload = Workload { name, protocol: protocol.name().into(), tls, requests, page: None };
+        let page = page.map(|page| Page { connections: page.connections });
+        let workload = Workload { name, protocol: protocol.name().into(), tls, requests, page };
         crate::traffic::compile(&workload, "host", &Http2::default(), &|file| {
             std::fs::read(file).map_err(|error| error.to_string())
         })
@@ -516,6 +551,67 @@ impl RawWorkload {
         };
         (self.name, own, self.requests)
     }
+}
+
+/// Pages are loaded one after the other by visitors who keep their connections.
+fn check_pages(load: &LoadOptions) -> Result<(), Mistake> {
+    let wrong = |key, with| {
+        Err(mistake(
+            key,
+            format!(
+                "pages are loaded one after the other by each visitor, over connections that are kept; leave out `{with}`"
+            ),
+        ))
+    };
+    if load.steps.iter().any(|step| !step.arrivals.is_closed()) {
+        return wrong("rate", "rate");
+    }
+    if load.steps.iter().any(|step| step.pipeline > 1) {
+        return wrong("pipeline", "pipeline");
+    }
+    if load.requests_per_connection.is_some() {
+        return wrong("requests_per_connection", "requests_per_connection");
+    }
+    if load.ramp_connections_ns.is_some() {
+        return wrong("ramp_connections", "ramp_connections");
+    }
+    Ok(())
+}
+
+/// The resources of a page.
+fn check_page(page: &RawPage) -> Result<Vec<Request>, Mistake> {
+    if !(1..=64).contains(&page.connections) {
+        return Err(mistake("connections", "a page is loaded over 1 to 64 connections"));
+    }
+    let all: Result<Vec<_>, String> = page.resources.iter().map(|text| resources(text)).collect();
+    let all: Vec<Request> = all.map_err(|message| mistake("resources", message))?.concat();
+    if all.is_empty() {
+        return Err(mistake("resources", "a page has at least one resource, such as \"/style.css\""));
+    }
+    Ok(all)
+}
+
+/// `/a.css`, or `/icon*20` for twenty times the same: requests for resources of a page.
+pub fn resources(text: &str) -> Result<Vec<Request>, String> {
+    let wrong =
+        || format!("the resource {text:?}: write it like \"/style.css\", or \"/icon*20\" for twenty of them");
+    let (path, times) = match text.rsplit_once('*') {
+        Some((path, times)) => (path, times.parse::<u32>().map_err(|_| wrong())?),
+        None => (text, 1),
+    };
+    if !path.starts_with('/') || !(1..=limits::RESOURCES).contains(&times) {
+        return Err(wrong());
+    }
+    let one = |i: u32| Request {
+        name: if times > 1 { format!("{path} #{}", i + 1) } else { path.into() },
+        weight: 1,
+        method: "GET".into(),
+        path: path.into(),
+        headers: Vec::new(),
+        body: None,
+        expect: Expect::default(),
+    };
+    Ok((0..times).map(one).collect())
 }
 
 const NO_STREAMS: &str = "streams belong to HTTP/2, and this is HTTP/1.1, which has `pipeline`; \
@@ -879,6 +975,30 @@ mod tests {
         let suite = parse("subjects = [\"null\"]\n[load]\nconnections = [1, 8]\npipeline = [1, 16]\nrate = [100, \"5k\"]\narrival = \"poisson\"").unwrap();
         assert_eq!(suite.load.steps.len(), 8);
         assert_eq!(suite.load.steps[7].arrivals, Arrivals::Poisson { rate: 5000.0 });
+    }
+
+    #[test]
+    fn a_workload_may_be_a_page() {
+        let page = |more: &str| {
+            parse(&format!(
+                "subjects = [\"null\"]\n[[workloads]]\nprotocol = \"h2c\"\npath = \"/a\"\n\
+                 page = {{ resources = [\"/b.css\", \"/c*3\"] }}\n{more}"
+            ))
+        };
+        let suite = page("").unwrap();
+        let workload = &suite.workloads[0];
+        let paths: Vec<&str> = workload.requests.iter().map(|r| r.path.as_str()).collect();
+        assert_eq!(paths, ["/a", "/b.css", "/c", "/c", "/c"]);
+        assert_eq!(workload.page, Some(Page { connections: 6 }));
+        assert_eq!(workload.requests[4].name, "/c #3");
+        assert!(page("[load]\nrate = 10").unwrap_err().contains("leave out `rate`"));
+        for wrong in [
+            "page = { resources = [] }",
+            "page = { resources = [\"/a*0\"] }",
+            "page = { resources = [\"a\"] }",
+        ] {
+            assert!(parse(&format!("subjects = [\"null\"]\n[[workloads]]\n{wrong}")).is_err(), "{wrong}");
+        }
     }
 
     #[test]

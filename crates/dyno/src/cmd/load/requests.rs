@@ -6,6 +6,7 @@ use std::path::Path;
 
 use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
 use dyno_runner::import::{self, Imported};
+use dyno_runner::suite;
 
 use super::spec;
 use super::target::{Scheme, Url};
@@ -70,27 +71,9 @@ fn own(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
     let method = args.method.clone().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" }.into());
     let mut requests = vec![request(&method, &url.target, Vec::new(), body)];
     for text in &args.resources {
-        requests.extend(resources(text).map_err(bad)?);
+        requests.extend(suite::resources(text).map_err(|error| bad(format!("--resource: {error}")))?);
     }
     Ok((url, requests))
-}
-
-/// The most resources that a page may have.
-const RESOURCES: usize = 1000;
-
-/// `/a.css`, or `/icon*20` for twenty times the same.
-fn resources(text: &str) -> Result<impl Iterator<Item = Request>, String> {
-    let wrong =
-        || format!("--resource {text:?}: write it like '/style.css', or '/icon*20' for twenty of them");
-    let (path, times) = match text.rsplit_once('*') {
-        Some((path, times)) => (path, times.parse::<usize>().map_err(|_| wrong())?),
-        None => (text, 1),
-    };
-    if !path.starts_with('/') || !(1..=RESOURCES).contains(&times) {
-        return Err(wrong());
-    }
-    let path = path.to_string();
-    Ok((0..times).map(move |_| request("GET", &path, Vec::new(), None)))
 }
 
 fn request(method: &str, path: &str, headers: Vec<(String, String)>, body: Option<Body>) -> Request {
