@@ -130,7 +130,7 @@ async fn answer(
     asked: u64,
     options: Options,
 ) {
-    let is_due = |every: Option<u64>| every.is_some_and(|every| asked % every == 0);
+    let is_due = |every: Option<u64>| every.is_some_and(|every| asked.is_multiple_of(every));
     if is_due(options.refuse_every) {
         return respond.send_reset(Reason::REFUSED_STREAM);
     }

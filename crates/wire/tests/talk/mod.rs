@@ -58,8 +58,6 @@ pub enum Sent {
     GoAway(Code),
 }
 
-const UNDER_WAY: usize = 4;
-
 pub type Field = (Vec<u8>, Vec<u8>);
 
 pub fn fields(list: &[(&str, &str)]) -> Vec<Field> {
@@ -116,8 +114,10 @@ pub struct Talk {
     /// All bytes that the client wrote.
     pub written: Vec<u8>,
     next_id: u32,
-    /// Made one after the other, whenever there is room and fewer than [`UNDER_WAY`] are open.
+    /// Made one after the other, whenever there is room.
     pub requests: VecDeque<Request>,
+    /// And fewer than these are open.
+    pub under_way: usize,
     /// This stream is given up when its head has come.
     pub gives_up: Option<u32>,
     pub is_over: bool,
@@ -153,6 +153,7 @@ impl Talk {
             written: Vec::new(),
             next_id,
             requests: VecDeque::new(),
+            under_way: 4,
             gives_up: None,
             is_over: false,
             head: Vec::new(),
@@ -180,7 +181,7 @@ impl Talk {
             self.overhear();
             self.take(event);
             self.overhear();
-            while self.client.open() < UNDER_WAY
+            while self.client.open() < self.under_way
                 && self.client.room() > 0
                 && let Some(request) = self.requests.pop_front()
             {
