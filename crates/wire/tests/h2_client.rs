@@ -1638,6 +1638,22 @@ fn streams_that_we_reset() {
     ]);
 }
 
+/// Those that were reset first are then forgotten, which is a matter of memory and not of the protocol.
+#[test]
+fn so_many_resets_are_remembered() {
+    let mut talk = Talk::new(LARGE);
+    talk.step(&settings(&[]), usize::MAX);
+    for _ in 0..=limits::REMEMBERED_RESETS {
+        let id = talk.ask(Request::get());
+        talk.cancel(id);
+    }
+    talk.seen.clear();
+    talk.step(&data(3, "late", 0), usize::MAX);
+    assert_eq!(talk.seen, []);
+    talk.step(&data(1, "too late", 0), usize::MAX);
+    assert_eq!(talk.seen, [Error(E::StreamClosed, Code::StreamClosed)]);
+}
+
 /// A stream is given up while a frame of its body arrives.
 #[test]
 fn a_body_whose_stream_is_given_up() {

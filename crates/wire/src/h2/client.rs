@@ -886,6 +886,22 @@ impl<T> Stream<T> {
 mod tests {
     use super::*;
 
+    /// RFC 9113 §5.1.1.
+    #[test]
+    fn a_connection_ends_with_its_identifiers() {
+        let (mut out, mut counts) = (Vec::new(), Counts::default());
+        let mut io = Io { out: &mut out, counts: &mut counts };
+        let mut client = Client::new(Own::default(), 0, &mut io);
+        client.next(&[0, 0, 0, 4, 0, 0, 0, 0, 0], &mut io).unwrap();
+        client.next_id = i32::MAX as u32;
+        assert!(client.room() > 0 && !client.is_draining());
+        let ask = Ask { block: &[0x82], field_bytes: 0, body: &[], asked: Asked::Other, wants_fields: false };
+        let (key, _) = client.request(&ask, (), &mut io);
+        assert!(client.room() == 0 && client.is_draining());
+        let (_, event) = client.next(&[0, 0, 1, 1, 5, 0x7F, 0xFF, 0xFF, 0xFF, 0x88], &mut io).unwrap();
+        assert_eq!(event, Event::Head { stream: key, status: 200, end: true });
+    }
+
     #[test]
     fn a_window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
         let (mut out, mut counts) = (Vec::new(), Counts::default());

@@ -3,9 +3,13 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Where a stream is kept while it is open. It says nothing any more once the stream has been removed.
+/// Where a stream is kept while it is open. Once it has been removed the key stands for nothing, also when another stream
+/// takes its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key(u32);
+pub struct Key {
+    place: u32,
+    id: u32,
+}
 
 /// A map from stream identifiers to values.
 ///
@@ -15,9 +19,16 @@ pub struct Key(u32);
 pub struct Streams<S> {
     /// Open addressing with linear probing: identifier and place, or an identifier of 0.
     index: Box<[(u32, u32)]>,
-    places: Vec<Option<S>>,
+    places: Vec<Place<S>>,
     free: Vec<u32>,
     len: usize,
+}
+
+#[derive(Debug)]
+struct Place<S> {
+    /// Whose it is, or was.
+    id: u32,
+    stream: Option<S>,
 }
 
 impl<S> Default for Streams<S> {
@@ -40,13 +51,13 @@ impl<S> Streams<S> {
             self.grow();
         }
         let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
+            self.places.push(Place { id: 0, stream: None });
             (self.places.len() - 1) as u32
         });
-        self.places[place as usize] = Some(stream);
+        self.places[place as usize] = Place { id, stream: Some(stream) };
         self.enter(id, place);
         self.len += 1;
-        Key(place)
+        Key { place, id }
     }
 
     #[inline]
@@ -56,7 +67,7 @@ impl<S> Streams<S> {
         loop {
             match self.index[at] {
                 (0, _) => return None,
-                (found, place) if found == id => return Some(Key(place)),
+                (found, place) if found == id => return Some(Key { place, id }),
                 _ => at = (at + 1) & (self.index.len() - 1),
             }
         }
@@ -66,7 +77,7 @@ impl<S> Streams<S> {
     /// If the stream has been removed.
     #[inline]
     pub fn get_mut(&mut self, key: Key) -> &mut S {
-        self.places[key.0 as usize].as_mut().expect("a key is used while its stream is open")
+        self.try_get_mut(key).expect("a key is used while its stream is open")
     }
 
     /// # Panics
@@ -74,7 +85,8 @@ impl<S> Streams<S> {
     #[inline]
     #[must_use]
     pub fn get(&self, key: Key) -> &S {
-        self.places[key.0 as usize].as_ref().expect("a key is used while its stream is open")
+        let place = self.places.get(key.place as usize).filter(|place| place.id == key.id);
+        place.and_then(|place| place.stream.as_ref()).expect("a key is used while its stream is open")
     }
 
     #[inline]
@@ -90,25 +102,25 @@ impl<S> Streams<S> {
         self.close_gap(at);
         self.free.push(place);
         self.len -= 1;
-        self.places[place as usize].take()
+        self.places[place as usize].stream.take()
     }
 
     /// The stream, unless it has been removed.
     #[inline]
     pub fn try_get_mut(&mut self, key: Key) -> Option<&mut S> {
-        self.places.get_mut(key.0 as usize)?.as_mut()
+        self.places.get_mut(key.place as usize).filter(|place| place.id == key.id)?.stream.as_mut()
     }
 
     /// All of them, in no order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut S)> {
         let places = self.places.iter_mut().enumerate();
-        places.filter_map(|(i, place)| Some((Key(i as u32), place.as_mut()?)))
+        places.filter_map(|(i, place)| Some((Key { place: i as u32, id: place.id }, place.stream.as_mut()?)))
     }
 
     /// All of them, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &S)> {
         let places = self.places.iter().enumerate();
-        places.filter_map(|(i, place)| Some((Key(i as u32), place.as_ref()?)))
+        places.filter_map(|(i, place)| Some((Key { place: i as u32, id: place.id }, place.stream.as_ref()?)))
     }
 
     #[inline]
@@ -164,6 +176,17 @@ mod tests {
         streams.insert(1, ());
         assert_eq!((streams.find(0), streams.remove(0)), (None, None));
         assert_eq!(streams.len(), 1);
+    }
+
+    #[test]
+    fn a_key_stands_for_its_stream_alone() {
+        let mut streams = Streams::default();
+        let first = streams.insert(1, 'a');
+        assert_eq!(streams.remove(1), Some('a'));
+        assert_eq!(streams.try_get_mut(first), None);
+        let second = streams.insert(3, 'b');
+        assert_eq!(streams.try_get_mut(first), None, "another stream has its place");
+        assert_eq!(streams.try_get_mut(second), Some(&mut 'b'));
     }
 
     proptest! {
