@@ -288,7 +288,7 @@ impl Server {
                 Ok(Event::Handled)
             }
             Kind::RstStream => {
-                self.streams.remove(header.stream);
+                self.forget(header.stream);
                 Ok(Event::Reset { stream: header.stream })
             }
             Kind::PushPromise => Err(Error::Push),
@@ -298,13 +298,7 @@ impl Server {
 
     #[inline]
     fn headers(&mut self, header: &Header, payload: &[u8]) -> Result<Event<'static>, Error> {
-        let mut block = payload;
-        if header.has(flag::PADDED) {
-            block = frame::without_padding(block).ok_or(Error::Padding)?;
-        }
-        if header.has(flag::PRIORITY) {
-            block = block.get(5..).ok_or(Error::FrameLength)?;
-        }
+        let block = frame::fragment(header, payload)?;
         let (stream, end) = (header.stream, header.has(flag::END_STREAM));
         if header.has(flag::END_HEADERS) {
             return self.read_block(stream, end, block);
@@ -521,8 +515,15 @@ impl Server {
 
     /// Ends a stream without an answer, or refuses it.
     pub fn reset(&mut self, stream: u32, code: Code, out: &mut Vec<u8>) {
-        self.streams.remove(stream);
+        self.forget(stream);
         frame::put_reset(stream, code, out);
+    }
+
+    fn forget(&mut self, stream: u32) {
+        if self.streams.remove(stream).is_some_and(|stream| stream.held.is_some()) {
+            // Or a connection whose window stays shut would remember all that ever waited for it.
+            self.blocked.retain(|blocked| *blocked != stream);
+        }
     }
 
     /// Tells the client that no stream is dealt with beyond those that have been opened, and why.
@@ -562,5 +563,33 @@ impl Server {
             let Some(stream) = self.blocked.pop_front() else { return };
             self.go_on(stream, out);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
+        let mut out = Vec::new();
+        let mut server = Server::new(Offer::default(), &mut out);
+        server.send = SendWindow::new(0);
+        let answer = Answer::new(&[(":status", "200")], b"body", Cut::Two);
+        for stream in [1, 3, 5, 7] {
+            server.answer(stream, &answer, &mut out);
+        }
+        assert_eq!((server.blocked.len(), server.open()), (4, 4));
+        server.reset(1, Code::Cancel, &mut out);
+        let mut input = frame::PREFACE.to_vec();
+        frame::put_reset(3, Code::Cancel, &mut input);
+        frame::put_window_update(0, 4, &mut input);
+        let mut rest = &input[..];
+        while !rest.is_empty() {
+            let used = server.next(rest, &mut out).unwrap().0;
+            rest = &rest[used..];
+        }
+        // The window was enough for the oldest of those that are left.
+        assert_eq!((&server.blocked, server.open()), (&VecDeque::from([7]), 1));
     }
 }
