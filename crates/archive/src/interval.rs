@@ -109,6 +109,9 @@ pub struct Interval {
     /// Pages of which something failed.
     #[serde(default)]
     pub pages_failed: u64,
+    /// Pages that were not complete when the load ended.
+    #[serde(default)]
+    pub pages_unfinished: u64,
     /// How long the generator was busy in each of its turns.
     pub loop_lag: Times,
     /// How much later than asked each timed sleep ended.
@@ -158,6 +161,7 @@ impl Interval {
             page: Times::new(),
             pages_completed: 0,
             pages_failed: 0,
+            pages_unfinished: 0,
             loop_lag: Times::new(),
             wake_lag: Times::new(),
             intended_gap: Times::new(),
@@ -203,6 +207,7 @@ impl Interval {
         self.page.add(&other.page);
         self.pages_completed += other.pages_completed;
         self.pages_failed += other.pages_failed;
+        self.pages_unfinished += other.pages_unfinished;
         self.loop_lag.add(&other.loop_lag);
         self.wake_lag.add(&other.wake_lag);
         self.intended_gap.add(&other.intended_gap);

@@ -316,6 +316,11 @@ impl Recorder {
         }
     }
 
+    /// The load ended before a page that was intended at `began` was complete.
+    pub(crate) fn page_unfinished(&mut self, began: Instant) {
+        self.current.pages_unfinished += u64::from(self.is_measured(began));
+    }
+
     /// An exchange is left unanswered when everything ends: its age is a lower bound of its response time.
     pub(crate) fn unanswered(&mut self, intended: Instant, now: Instant) {
         self.residence_ns += self.within_window(intended, now);

@@ -63,6 +63,10 @@ pub(crate) struct Slot {
     pub(crate) served: u64,
     /// Connection failures in a row.
     pub(crate) failures: u32,
+    /// A whole answer has come on the present connection.
+    pub(crate) answered: bool,
+    /// The last connection came to speak HTTP/2, or the next may: it has streams to give exchanges to.
+    pub(crate) spoke_h2: bool,
     /// Waits in the worker's list of idle slots.
     pub(crate) idle: bool,
     /// Waits in the worker's list of retries.
@@ -149,6 +153,8 @@ impl Slot {
             assigned: VecDeque::new(),
             served: 0,
             failures: 0,
+            answered: false,
+            spoke_h2: true,
             idle: false,
             backing_off: false,
             tcp_base: TcpCounters::default(),
@@ -219,5 +225,6 @@ impl Slot {
         }
         self.tls = None;
         self.served = 0;
+        self.answered = false;
     }
 }

@@ -221,11 +221,12 @@ fn tls_line(tls: &TlsUse, result: &LoadResult) -> String {
 
 fn pages_line(p: &Pages) -> String {
     format!(
-        "{} pages/s   {}   {} complete, {} not   {} resources each, over {} connections",
+        "{} pages/s   {}   {} complete, {} failed, {} unfinished   {} resources each, over {} connections",
         number(p.per_second),
         spread(&[("p50", p.time_us.p50), ("p90", p.time_us.p90), ("p99", p.time_us.p99)]),
         count(p.completed),
         count(p.failed),
+        count(p.unfinished),
         p.resources,
         p.connections_each
     )

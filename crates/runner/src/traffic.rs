@@ -140,9 +140,10 @@ impl FieldList {
         Ok(FieldList { fields, body })
     }
 
-    /// The fields that are the same every time.
+    /// The fields that are the same every time, and that none which is not shares its name with: those may be moved.
     fn fixed(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let fixed = self.fields.iter().filter(|(_, value)| value.iter().all(is_fixed));
+        let is_made = |name: &Vec<u8>| self.fields.iter().any(|(n, v)| n == name && !v.iter().all(is_fixed));
+        let fixed = self.fields.iter().filter(|(name, _)| !is_made(name));
         fixed.map(|(name, value)| (name.clone(), concat(value))).collect()
     }
 
@@ -156,13 +157,18 @@ impl FieldList {
         }
         let is_pseudo = |name: &[u8]| name.starts_with(b":");
         let mut fields = Vec::new();
-        // Pseudo-header fields come first (RFC 9113 §8.3); within each kind what is fixed comes before what is made.
+        let is_movable = |name: &Vec<u8>| all_fixed.iter().any(|(n, _)| n == name);
+        // Pseudo-header fields come first (RFC 9113 §8.3); within each kind what may be moved comes before the rest, which
+        // keeps its order.
         for pseudo in [true, false] {
             let kind = |name: &[u8]| is_pseudo(name) == pseudo;
-            let fixed: Vec<_> = all_fixed.iter().filter(|(name, _)| kind(name)).cloned().collect();
-            fields.push(FieldPiece::Fixed(shared.encode(&fixed)));
-            let made = self.fields.iter().filter(|(name, value)| kind(name) && !value.iter().all(is_fixed));
-            fields.extend(made.map(|(name, value)| {
+            let movable: Vec<_> = all_fixed.iter().filter(|(name, _)| kind(name)).cloned().collect();
+            fields.push(FieldPiece::Fixed(shared.encode(&movable)));
+            let rest = self.fields.iter().filter(|(name, _)| kind(name) && !is_movable(name));
+            fields.extend(rest.map(|(name, value)| {
+                if value.iter().all(is_fixed) {
+                    return FieldPiece::Fixed(shared.encode(&[(name.clone(), concat(value))]));
+                }
                 let mut literal = Vec::new();
                 h2::encode::put_name(name, &mut literal);
                 FieldPiece::Made { name: literal.into(), name_bytes: name.len() as u32, value: value.clone() }

@@ -273,6 +273,9 @@ pub struct Pages {
     pub completed: u64,
     /// Pages of which something failed.
     pub failed: u64,
+    /// Pages that were not complete when the window and what was in flight at its end were over: their times are missing, so
+    /// high percentiles are lower bounds.
+    pub unfinished: u64,
     /// Pages that were complete within the window, per second.
     pub per_second: f64,
     /// From the intended start of the document to the end of the last resource.
@@ -541,6 +544,7 @@ fn pages(record: &TrialRecord, config: &Config, window_s: f64) -> Option<Pages> 
         connections_each,
         completed: times.count(),
         failed: record.intervals.iter().map(|i| i.pages_failed).sum(),
+        unfinished: record.intervals.iter().map(|i| i.pages_unfinished).sum(),
         per_second: per_second(in_window, window_s),
         time_us: Percentiles::new(&times),
     })

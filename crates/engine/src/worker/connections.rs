@@ -83,6 +83,7 @@ impl Worker {
         }
         // Asked for HTTP/2, the server chose something else: told, and never passed over.
         self.frames.fallen_back += u64::from(protocol == Protocol::H2);
+        self.slots[conn as usize].spoke_h2 = protocol == Protocol::H2cUpgrade;
         if let Talk::H1(h1) = &mut self.slots[conn as usize].talk {
             h1.renew(if protocol == Protocol::H2cUpgrade { Upgrade::Wanted } else { Upgrade::No });
         }
@@ -95,7 +96,8 @@ impl Worker {
         self.up += 1;
         let slot = &mut self.slots[conn as usize];
         slot.state = State::Up;
-        slot.served = 0;
+        // After an upgrade the first request is on its way.
+        slot.served = slot.in_flight() as u64;
         self.place_assigned(conn, now, driver);
         self.push_out(conn, driver);
         self.refill(conn, now, driver);
@@ -180,6 +182,29 @@ impl Worker {
         self.retry(conn, now, driver);
     }
 
+    /// We give a connection up, as `why`. What is in flight on it ends as `rest`.
+    pub(super) fn give_up<D: Driver>(
+        &mut self,
+        conn: ConnId,
+        why: Outcome,
+        rest: Outcome,
+        now: Instant,
+        driver: &mut D,
+    ) {
+        self.connections.closed_by_us += 1;
+        *self.connection_failures.entry(why.name().into()).or_default() += 1;
+        self.end_stalls(conn, now);
+        let slot = &mut self.slots[conn as usize];
+        let lost = slot.take_in_flight();
+        slot.failures += 1;
+        self.drop_connection(conn, driver);
+        for exchange in &lost {
+            // Done: our own decision at this instant.
+            self.ended(conn, exchange, rest, now, None);
+        }
+        self.retry(conn, now, driver);
+    }
+
     pub(super) fn drop_connection<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
         if self.slots[conn as usize].state == State::Up {
             self.up -= 1;
@@ -188,8 +213,9 @@ impl Worker {
             }
         }
         driver.close(conn);
-        // What was to be said on this connection must not go to another.
+        // What was to be said on this connection must not go to another, nor its broken session be held against the next.
         self.out.clear();
+        self.broken.retain(|broken| *broken != conn);
         self.slots[conn as usize].disconnected();
     }
 
@@ -204,6 +230,10 @@ impl Worker {
         if !slot.backing_off {
             slot.backing_off = true;
             self.retries.push(Reverse((now.after(wait), conn)));
+        }
+        if self.pages.is_some() {
+            // The visitor's other connections go on.
+            self.refill_page(conn, now, driver);
         }
     }
 }

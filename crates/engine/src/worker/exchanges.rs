@@ -132,7 +132,7 @@ impl Worker {
         if slot.state == State::Up {
             return assigned == 0 && self.takes_request(conn);
         }
-        let most = if self.config.protocol.may_be_h2() {
+        let most = if self.config.protocol.may_be_h2() && slot.spoke_h2 {
             // No more than a connection is likely to take: the rest would wait on it while others have room.
             self.config.streams.min(self.frames.granted.unwrap_or(u32::MAX)).max(1)
         } else {
@@ -210,6 +210,12 @@ impl Worker {
                     let Some(exchange) = self.slots[conn as usize].assigned.pop_front() else { return };
                     self.ask(conn, exchange, now, driver);
                 }
+                State::Up => {
+                    // It waits for room, and a server may never allow any.
+                    let limit = now.after(self.config.policy.connect_timeout_ns);
+                    self.next_timeout_check = self.next_timeout_check.min(limit);
+                    return;
+                }
                 _ => return,
             }
         }
@@ -283,6 +289,7 @@ impl Worker {
         let received_at = driver.received_at();
         let bytes = driver.bytes();
         self.recorder.current().bytes_received += bytes.len() as u64;
+        self.frames.receives += u64::from(matches!(self.slots[conn as usize].talk, Talk::H2(_)));
         if self.slots[conn as usize].tls.is_none() {
             let read = self.read(conn, now, received_at, bytes);
             return self.after_read(conn, read, now, driver);
@@ -403,7 +410,8 @@ impl Worker {
         mut bytes: &[u8],
     ) -> Result<Read, WireError> {
         loop {
-            let Talk::H1(h1) = &mut self.slots[conn as usize].talk else { return Ok(Read::Open) };
+            let slot = &mut self.slots[conn as usize];
+            let Talk::H1(h1) = &mut slot.talk else { return Ok(Read::Open) };
             if bytes.is_empty() && h1.reader.is_between_messages() {
                 return Ok(Read::Open);
             }
@@ -443,6 +451,7 @@ impl Worker {
                     if h1.upgrade == Upgrade::Asked {
                         self.frames.declined += 1;
                         h1.upgrade = Upgrade::No;
+                        slot.spoke_h2 = false;
                     }
                     let fields = || head.fields();
                     h1.answer.see_head(head.status, fields, &request.expect, exchange.in_full);
@@ -466,6 +475,7 @@ impl Worker {
     fn end_message(&mut self, conn: ConnId, now: Instant, received_at: Option<Instant>) {
         let slot = &mut self.slots[conn as usize];
         slot.failures = 0;
+        slot.answered = true;
         let Talk::H1(h1) = &mut slot.talk else { return };
         let Some(exchange) = h1.in_flight.pop_front() else { return };
         let mut answer = std::mem::take(&mut h1.answer);
@@ -518,15 +528,15 @@ impl Worker {
     /// Goes on with the connection, or replaces it if it has served its share.
     pub(super) fn go_on<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &self.slots[conn as usize];
-        let served = slot.served;
+        let (served, answered) = (slot.served, slot.answered);
         let most = self.config.policy.requests_per_connection;
         let is_used_up = most.is_some_and(|most| served >= most) || slot.is_draining();
         if is_used_up && slot.state == State::Up && slot.in_flight() == 0 {
             self.say_go_away(conn, h2::Code::NoError, driver);
             self.connections.closed_by_us += 1;
             self.drop_connection(conn, driver);
-            if served == 0 {
-                // A server that sends connections away before their first request is not asked in an endless hurry.
+            if !answered {
+                // A server that sends connections away before their first answer is not asked in an endless hurry.
                 self.slots[conn as usize].failures += 1;
                 return self.retry(conn, now, driver);
             }

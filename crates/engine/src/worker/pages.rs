@@ -53,6 +53,11 @@ impl Pages {
         self.ended.push((conn, exchange.request, outcome == Outcome::Ok));
     }
 
+    /// When the pages that are not complete were intended.
+    pub(super) fn unfinished(&self) -> impl Iterator<Item = Instant> + '_ {
+        self.visitors.iter().filter_map(|visitor| visitor.began)
+    }
+
     /// When what no connection has been given yet was intended, once for each.
     pub(super) fn waiting(&self) -> impl Iterator<Item = Instant> + '_ {
         let last = self.resources;
@@ -83,9 +88,9 @@ impl Worker {
         visitor.failed |= !is_ok;
         if request == DOCUMENT && is_ok && pages.resources > 0 {
             if !may_go_on {
-                // The load is over: the page stays unfinished, and is counted nowhere.
+                // The load is over, and the page stays unfinished.
                 visitor.began = None;
-                return;
+                return self.recorder.page_unfinished(began);
             }
             visitor.next = DOCUMENT + 1;
             // The document is complete, so what it refers to is wanted from this instant on.

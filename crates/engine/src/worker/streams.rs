@@ -25,7 +25,6 @@ impl Worker {
     pub(super) fn greet<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
         let client = Client::new(self.own, self.config.traffic.shared_bytes(), &mut io);
-        self.frames.connections += 1;
         let slot = &mut self.slots[conn as usize];
         let connecting_since = match slot.state {
             State::Connecting { since: at } | State::Securing { connecting_since: at, .. } => at,
@@ -47,8 +46,12 @@ impl Worker {
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
         let shared = self.config.traffic.shared_bytes();
         let (client, _) = Client::upgraded(self.own, shared, asked, stream, &mut io);
-        self.frames.connections += 1;
         slot.talk = Talk::H2(Box::new(H2 { client, unsent: Vec::new(), received: now }));
+        // Until the server's settings come it is being made anew, from this instant on.
+        slot.state = State::Greeting { connecting_since: now };
+        self.up -= 1;
+        self.next_timeout_check =
+            self.next_timeout_check.min(now.after(self.config.policy.connect_timeout_ns));
     }
 
     /// Tells the server, if HTTP/2 is spoken, that the connection is about to be closed, and why.
@@ -89,6 +92,8 @@ impl Worker {
         let slot = &mut self.slots[conn as usize];
         let Talk::H2(h2) = &mut slot.talk else { return };
         if matches!(slot.state, State::Greeting { .. }) && h2.client.is_ready() {
+            self.frames.connections += 1;
+            self.slots[conn as usize].spoke_h2 = true;
             self.established(conn, now, driver);
         }
     }
@@ -104,7 +109,6 @@ impl Worker {
         received_at: Option<Instant>,
         mut bytes: &[u8],
     ) -> Result<Read, WireError> {
-        self.frames.receives += 1;
         while !bytes.is_empty() {
             let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return Ok(Read::Open) };
             h2.received = now;
@@ -180,6 +184,7 @@ impl Worker {
     fn end_stream(&mut self, conn: ConnId, key: Key, now: Instant, received_at: Option<Instant>) {
         let slot = &mut self.slots[conn as usize];
         slot.failures = 0;
+        slot.answered = true;
         let Talk::H2(h2) = &mut slot.talk else { return };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
         let Stream { exchange, mut answer, blocked_since } = h2.client.finish(key, &mut io);
@@ -263,22 +268,32 @@ impl Worker {
 
 // Time-outs.
 impl Worker {
-    /// Ends the streams of a connection that are overdue. Returns when the next of them will be; `None`: the connection is
-    /// dead, and all of it is to be given up.
-    pub(super) fn check_streams(&mut self, conn: ConnId, now: Instant) -> Option<Instant> {
-        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return Some(Instant::NEVER) };
+    /// Ends the streams of a connection that are overdue, each as what it is.
+    pub(super) fn check_streams(&mut self, conn: ConnId, now: Instant) -> Checked {
+        let slot = &mut self.slots[conn as usize];
+        let Talk::H2(h2) = &mut slot.talk else { return Checked::Alive(Instant::NEVER) };
         let mut next = Instant::NEVER;
         let mut overdue = Vec::new();
+        let mut silent = None;
         for (key, stream) in h2.client.iter() {
             let Some((due, outcome)) = self.config.policy.due(&stream.exchange) else { continue };
             if due > now {
                 next = next.min(due);
-            } else if h2.received < stream.exchange.sent {
-                // Nothing at all has come since: not a slow answer, but a silent server.
-                return None;
-            } else {
-                overdue.push((key, outcome));
+                continue;
             }
+            overdue.push((key, outcome));
+            if h2.received < stream.exchange.sent {
+                // Nothing at all has come since: not a slow answer, but a silent server.
+                silent = Some(outcome);
+            }
+        }
+        if h2.client.open() == 0 && h2.client.room() == 0 && !slot.assigned.is_empty() {
+            // The server allows no stream at all, and that is as good as no connection.
+            let due = h2.received.after(self.config.policy.connect_timeout_ns);
+            if due <= now {
+                return Checked::Shut;
+            }
+            next = next.min(due);
         }
         for (key, outcome) in overdue {
             let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { break };
@@ -291,8 +306,19 @@ impl Worker {
             // Done: our own decision at this instant.
             self.ended(conn, &stream.exchange, outcome, now, None);
         }
-        Some(next)
+        silent.map_or(Checked::Alive(next), Checked::Silent)
     }
+}
+
+/// What a look at the streams of a connection showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Checked {
+    /// The next time-out is due at this instant.
+    Alive(Instant),
+    /// Nothing has come since a request left that is overdue, as this.
+    Silent(Outcome),
+    /// The server allows no streams.
+    Shut,
 }
 
 /// Whether the fields of an answer will be looked at.

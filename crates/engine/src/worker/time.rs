@@ -6,6 +6,7 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::sample::ThreadUse;
 
 use super::pages::Pages;
+use super::streams::Checked;
 use super::{Spin, Stage, Worker};
 use crate::driver::{ConnId, Driver, Turn, Wait};
 use crate::slot::{State, Talk};
@@ -191,11 +192,22 @@ impl Worker {
                 (self.slots[conn as usize].state, &self.slots[conn as usize].talk)
             {
                 match self.check_streams(conn, now) {
-                    Some(due) => next = next.min(due),
-                    None => self.fail(conn, Outcome::Timeout, Outcome::Cancelled, now, driver),
+                    Checked::Alive(due) => {
+                        next = next.min(due);
+                        // What was cancelled made room, or was the last that could happen on the connection.
+                        self.go_on(conn, now, driver);
+                    }
+                    Checked::Silent(outcome) => self.give_up(conn, outcome, Outcome::Cancelled, now, driver),
+                    Checked::Shut => {
+                        let refused = Outcome::StreamRefused;
+                        let assigned = std::mem::take(&mut self.slots[conn as usize].assigned);
+                        for exchange in assigned {
+                            // Done: our own decision at this instant.
+                            self.ended(conn, &exchange, refused, now, None);
+                        }
+                        self.give_up(conn, refused, refused, now, driver);
+                    }
                 }
-                // What was cancelled made room, or was the last that could happen on the connection.
-                self.go_on(conn, now, driver);
                 continue;
             }
             let Some((due, outcome)) = self.next_timeout(conn) else { continue };
@@ -251,6 +263,9 @@ impl Worker {
         }
         for intended in self.pages.iter().flat_map(Pages::waiting) {
             self.recorder.unanswered(intended, now);
+        }
+        for began in self.pages.iter().flat_map(Pages::unfinished) {
+            self.recorder.page_unfinished(began);
         }
         for slot in &mut self.slots {
             for exchange in slot.take_in_flight().into_iter().chain(std::mem::take(&mut slot.assigned)) {

@@ -332,7 +332,8 @@ impl<T> Client<T> {
     #[inline]
     pub fn finish(&mut self, stream: Key, io: &mut Io<'_>) -> T {
         if self.streams.get(stream).unsent.is_some() {
-            return self.cancel(stream, Code::NoError, io);
+            // Nothing can follow from the peer, so the stream need not be remembered.
+            put_reset(self.streams.get(stream).id, Code::NoError, io);
         }
         self.take(stream)
     }
@@ -352,9 +353,7 @@ impl<T> Client<T> {
     /// Ends a stream of our own accord.
     pub fn cancel(&mut self, stream: Key, code: Code, io: &mut Io<'_>) -> T {
         let id = self.streams.get(stream).id;
-        frame::put_reset(id, code, io.out);
-        io.counts.sent.count(Kind::RstStream);
-        io.counts.sent.resets[code as usize] += 1;
+        put_reset(id, code, io);
         if self.reset.len() >= limits::REMEMBERED_RESETS {
             self.reset.pop_first();
         }
@@ -436,6 +435,12 @@ fn put_data(
         at += n;
     }
     at
+}
+
+fn put_reset(id: u32, code: Code, io: &mut Io<'_>) {
+    frame::put_reset(id, code, io.out);
+    io.counts.sent.count(Kind::RstStream);
+    io.counts.sent.resets[code as usize] += 1;
 }
 
 /// Raises a window if enough of it has been used.
