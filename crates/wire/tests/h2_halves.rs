@@ -213,10 +213,11 @@ proptest! {
     fn what_one_half_sends_the_other_reads(
         plans in proptest::collection::vec(plan(), 1..12),
         windows in (1u32..3000, 1u32..100_000, 1u32..3000),
+        table in prop_oneof![Just(4096u32), Just(0), 0u32..10_000],
         max_streams in proptest::option::of(1u32..5),
         steps in proptest::collection::vec(1usize..5000, 8),
     ) {
-        let own = Own { stream_window: windows.0, connection_window: windows.1, ..Own::default() };
+        let own = Own { stream_window: windows.0, connection_window: windows.1, header_table_size: table };
         let mut world = World::new(plans, own, Offer { max_streams, stream_window: windows.2 });
         let mut turns = steps.iter().cycle();
         let mut turn = || *turns.next().unwrap();
