@@ -291,7 +291,7 @@ impl Server {
                 Ok(Event::Handled)
             }
             Kind::RstStream => {
-                self.streams.remove(header.stream);
+                self.forget(header.stream);
                 Ok(Event::Reset { stream: header.stream })
             }
             Kind::PushPromise => Err(Error::Push),
@@ -531,8 +531,15 @@ impl Server {
 
     /// Ends a stream without an answer, or refuses it.
     pub fn reset(&mut self, stream: u32, code: Code, out: &mut Vec<u8>) {
-        self.streams.remove(stream);
+        self.forget(stream);
         frame::put_reset(stream, code, out);
+    }
+
+    fn forget(&mut self, stream: u32) {
+        if self.streams.remove(stream).is_some_and(|stream| stream.held.is_some()) {
+            // Or a connection whose window stays shut would remember all that ever waited for it.
+            self.blocked.retain(|blocked| *blocked != stream);
+        }
     }
 
     /// Tells the client that no stream is dealt with beyond those that have been opened, and why.
@@ -572,5 +579,29 @@ impl Server {
             let Some(stream) = self.blocked.pop_front() else { return };
             self.go_on(stream, out);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
+        let mut out = Vec::new();
+        let mut server = Server::new(Offer::default(), &mut out);
+        server.next(frame::PREFACE, &mut out).unwrap();
+        let answer = Answer::new(&[(":status", "200")], &[0; 70_000], Cut::Two);
+        for stream in (1..40).step_by(2) {
+            let mut input = Vec::new();
+            frame::put_block(stream, &[0x82], true, 100, &mut input);
+            server.next(&input, &mut out).unwrap();
+            server.answer(stream, &answer, &mut out);
+            assert_eq!((server.open(), server.blocked.len()), (1, 1));
+            input.clear();
+            frame::put_reset(stream, Code::Cancel, &mut input);
+            server.next(&input, &mut out).unwrap();
+        }
+        assert_eq!((server.open(), server.blocked.len()), (0, 0));
     }
 }
