@@ -229,11 +229,12 @@ impl Server {
 
     fn read_preface(&mut self, input: &[u8]) -> Result<(usize, Event<'static>), Error> {
         let rest = &frame::PREFACE[self.preface..];
-        let n = rest.len().min(input.len());
-        if input[..n] != rest[..n] {
-            return Err(if self.preface == 0 { Error::SpokeHttp1 } else { Error::NoPreface });
-        }
+        let n = rest.iter().zip(input).take_while(|(expected, byte)| expected == byte).count();
         self.preface += n;
+        if n < rest.len().min(input.len()) {
+            let began_like_it = self.preface >= b"PRI ".len();
+            return Err(if began_like_it { Error::NoPreface } else { Error::SpokeHttp1 });
+        }
         Ok((n, if n == 0 { Event::NeedMore } else { Event::Handled }))
     }
 
@@ -301,13 +302,7 @@ impl Server {
 
     #[inline]
     fn headers(&mut self, header: &Header, payload: &[u8]) -> Result<Event<'static>, Error> {
-        let mut block = payload;
-        if header.has(flag::PADDED) {
-            block = frame::without_padding(block).ok_or(Error::Padding)?;
-        }
-        if header.has(flag::PRIORITY) {
-            block = block.get(5..).ok_or(Error::FrameLength)?;
-        }
+        let block = frame::fragment(header, payload)?;
         let (stream, end) = (header.stream, header.has(flag::END_STREAM));
         if header.has(flag::END_HEADERS) {
             return self.read_block(stream, end, block);
