@@ -7,10 +7,12 @@ use arbitrary::Arbitrary;
 use dyno_archive::plan::Arrivals;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Net, Pause, Queue, Service, World};
+use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    Config, Draws, Expect, Instant, Policy, Request, Schedule, Spin, Stop, Traffic, Window,
+    Config, Draws, Expect, Http2, Instant, Policy, Protocol, Request, Schedule, Spin, Stop, Traffic, Window,
 };
 use dyno_wire::h1::response::Asked;
+use dyno_wire::h2::Shared;
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Debug, Arbitrary)]
@@ -26,7 +28,8 @@ struct Input {
     shared_queue: bool,
     cut: u8,
     refuse: u8,
-    faults: [u8; 7],
+    faults: [u8; 10],
+    http2: Option<Streams>,
     pause_ms: u8,
     timeout_ms: u8,
     warmup_ms: u8,
@@ -35,16 +38,66 @@ struct Input {
     stop_after: Option<u8>,
 }
 
+/// What only HTTP/2 has.
+#[derive(Debug, Arbitrary)]
+struct Streams {
+    streams: u8,
+    granted: Option<u8>,
+    request_window: u16,
+    window_bits: u8,
+    body: u16,
+    answer: u16,
+    turn_away: u8,
+    page: bool,
+}
+
 const MS: u64 = 1_000_000;
 
 fn odds(byte: u8) -> f64 {
     f64::from(byte) / 512.0
 }
 
+/// Requests that differ in their paths.
+fn traffic(input: &Input, expected: &[u8], requests: usize) -> Arc<Traffic> {
+    let body: Arc<[u8]> =
+        vec![b'a'; input.http2.as_ref().map_or(0, |streams| usize::from(streams.body))].into();
+    let lists: Vec<Vec<(Vec<u8>, Vec<u8>)>> = (0..requests)
+        .map(|index| {
+            let path = format!("/{index}");
+            [(":method", "POST"), (":scheme", "http"), (":authority", "f"), (":path", &path), ("x", "y")]
+                .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+                .to_vec()
+        })
+        .collect();
+    let shared = Shared::of(&lists);
+    let request = |list: &Vec<(Vec<u8>, Vec<u8>)>| Request {
+        template: Template::Fixed(Arc::from(&b"GET / HTTP/1.1\r\nHost: f\r\n\r\n"[..])),
+        upgrade: None,
+        stream: Some(StreamTemplate::Fixed { block: shared.encode(list), body: body.clone() }),
+        asked: Asked::Other,
+        expect: Expect { status: Some(200), body: Some(Arc::from(expected)), ..Expect::default() },
+    };
+    let weighted = lists.iter().map(|list| (request(list), 1)).collect();
+    Arc::new(Traffic::new(weighted).expect("the weights are above zero").sharing(shared.table_bytes()))
+}
+
 fuzz_target!(|input: Input| {
     let queue = if input.shared_queue { Queue::Single } else { Queue::PerConnection };
-    let mut model = Model::new(Service::Exponential { mean_ns: f64::from(input.service_us) * 100.0 + 1.0 }, queue);
-    model.faults = Fault::OF_HTTP1.into_iter().zip(input.faults).map(|(f, byte)| (f, odds(byte) / 8.0)).collect();
+    let mut model =
+        Model::new(Service::Exponential { mean_ns: f64::from(input.service_us) * 100.0 + 1.0 }, queue);
+    let faults: &[Fault] = if input.http2.is_some() { &Fault::OF_HTTP2 } else { &Fault::OF_HTTP1 };
+    model.faults = faults.iter().zip(input.faults).map(|(f, byte)| (*f, odds(byte) / 8.0)).collect();
+    let mut http2 = Http2::default();
+    if let Some(streams) = &input.http2 {
+        model.max_streams = streams.granted.map(u32::from);
+        model.request_window = u32::from(streams.request_window);
+        model.body = vec![b'b'; usize::from(streams.answer)];
+        model.turn_away = odds(streams.turn_away);
+        http2.window_bits = 10 + streams.window_bits % 21;
+        http2.connection_window_bits = http2.window_bits;
+    }
+    let is_page = input.rate.is_none() && input.http2.as_ref().is_some_and(|streams| streams.page);
+    let expected = model.body.clone();
     model.pauses.push(Pause { at_ns: 20 * MS, for_ns: u64::from(input.pause_ms) * MS });
     let mut world = World::new(input.seed, model);
     world.net = Net { delay_ns: 10_000, cut: odds(input.cut), refuse: odds(input.refuse) };
@@ -56,14 +109,14 @@ fuzz_target!(|input: Input| {
     };
     let config = Config {
         connections: u32::from(input.connections % 16) + 1,
+        protocol: if input.http2.is_some() { Protocol::H2c } else { Protocol::H1 },
+        http2,
+        page_connections: is_page.then_some(1),
         pipeline: u32::from(input.pipeline % 8) + 1,
+        streams: input.http2.as_ref().map_or(1, |streams| u32::from(streams.streams % 16) + 1),
         schedule: Schedule::new(&arrivals, &Arc::from([]), input.seed, Stripe { worker: 0, of: 1 }),
         total: input.total.map(u64::from),
-        traffic: Arc::new(Traffic::one(Request::fixed(
-            b"GET / HTTP/1.1\r\nHost: f\r\n\r\n",
-            Asked::Other,
-            Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])), ..Expect::default() },
-        ))),
+        traffic: traffic(&input, &expected, if is_page { 5 } else { 1 }),
         draws: Draws::new(1, 0, 1),
         check_one_in: 1,
         worker: 0,

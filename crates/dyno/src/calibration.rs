@@ -24,8 +24,16 @@ pub struct Kept {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Shape {
     pub driver: String,
+    #[serde(default = "h1")]
+    pub protocol: String,
+    /// Several requests in flight on a connection: pipelined, or as streams.
     pub pipelined: bool,
     pub ceiling: Ceiling,
+}
+
+/// What ceilings of before this key are of.
+fn h1() -> String {
+    Protocol::H1.name().into()
 }
 
 impl Kept {
@@ -51,10 +59,9 @@ pub fn machine() -> String {
     crate::cmd::machine_name(&facts)
 }
 
-/// The ceiling that a load of one thread over plain HTTP can be set beside.
+/// The ceiling that a load of one thread over plain connections can be set beside.
 pub fn ceiling_for(spec: &Spec) -> Option<Ceiling> {
     if spec.threads != 1
-        || spec.protocol != Protocol::H1
         || spec.tls.is_some()
         || spec.page_connections.is_some()
         || spec.policy.requests_per_connection.is_some()
@@ -62,7 +69,12 @@ pub fn ceiling_for(spec: &Spec) -> Option<Ceiling> {
         return None;
     }
     let folder = std::env::var_os("DYNO_CACHE").map_or_else(default_cache_folder, PathBuf::from);
-    let is_like =
-        |shape: &&Shape| shape.driver == spec.driver.name() && shape.pipelined == (spec.step.pipeline > 1);
+    // Once a connection is upgraded it is like any other of HTTP/2.
+    let protocol = if spec.protocol.is_h2() { Protocol::H2c } else { Protocol::H1 };
+    let is_like = |shape: &&Shape| {
+        shape.driver == spec.driver.name()
+            && shape.protocol == protocol.name()
+            && shape.pipelined == (spec.step.pipeline * spec.step.streams > 1)
+    };
     Kept::read(&folder)?.ceilings.iter().find(is_like).map(|shape| shape.ceiling.clone())
 }

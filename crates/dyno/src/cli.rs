@@ -477,17 +477,17 @@ pub struct SubjectsArgs {
 pub enum SubjectsCommand {
     /// Which there are, and which cannot be built here and why.
     List {
-        /// Names of subjects [default: all].
+        /// Names of subjects with all their variants, or NAME/VARIANT [default: all].
         names: Vec<String>,
     },
     /// Build them.
     Build {
-        /// Names of subjects [default: all].
+        /// Names of subjects with all their variants, or NAME/VARIANT [default: all].
         names: Vec<String>,
     },
     /// Build and start them, and check that they answer right.
     Check {
-        /// Names of subjects [default: all].
+        /// Names of subjects with all their variants, or NAME/VARIANT [default: all].
         names: Vec<String>,
     },
 }

@@ -30,8 +30,11 @@ pub struct Calibration {
 #[derive(Clone, Debug, Serialize)]
 pub struct CeilingRow {
     pub driver: String,
+    pub protocol: String,
     pub connections: u32,
+    /// Requests in flight per connection: pipelined, or streams.
     pub pipeline: u32,
+    pub streams: u32,
     pub throughput_rps: f64,
     pub cpu_us_per_exchange: Option<f64>,
     pub busiest_thread_utilisation: f64,
@@ -90,14 +93,15 @@ pub fn text(c: &Calibration, kept: &str, style: Style) -> String {
 
 fn ceilings(c: &Calibration) -> String {
     let mut out = String::from(
-        "\n  The most that one thread reached against the null responder, 64 connections\n\n    driver   pipeline   requests/s   CPU per request   of its thread\n",
+        "\n  The most that one thread reached against the null responder, 64 connections\n\n    driver   protocol   in flight on each   requests/s   CPU per request   of its thread\n",
     );
     for row in &c.ceilings {
         let _ = writeln!(
             out,
-            "    {:<8} {:>8} {:>12} {:>17} {:>15}",
+            "    {:<8} {:<10} {:>17} {:>12} {:>17} {:>15}",
             row.driver,
-            row.pipeline,
+            row.protocol,
+            row.pipeline * row.streams,
             count(row.throughput_rps.round() as u64),
             or_dash(row.cpu_us_per_exchange, micros),
             percent(row.busiest_thread_utilisation)

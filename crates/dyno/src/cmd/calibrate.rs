@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use dyno_analysis::load::{self as analysis, Ceiling, Config, LoadResult, Percentiles};
-use dyno_archive::plan::{Arrivals, Step};
+use dyno_archive::plan::{Arrivals, Step, Workload};
 use dyno_archive::{Interval, Sample};
 use dyno_driver::{Endpoint, Kind, Stamps};
 use dyno_engine::{Http2, Policy, Protocol, Spin, Window, limits};
@@ -62,7 +62,7 @@ fn where_kept(args: &CalibrateArgs, kept: &Path) -> String {
 
 fn not_measured() -> BTreeMap<String, String> {
     let no_tls = "the null responder speaks no TLS";
-    [("h1 over TLS", no_tls), ("h2", no_tls), ("h2c", "calibration loads HTTP/1.1 only")]
+    [("h1 over TLS", no_tls), ("h2", no_tls)]
         .into_iter()
         .map(|(name, why)| (name.to_string(), why.to_string()))
         .collect()
@@ -72,7 +72,8 @@ fn keep(result: &page::Calibration) -> Kept {
     let measured = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
     let shape = |c: &page::CeilingRow| Shape {
         driver: c.driver.clone(),
-        pipelined: c.pipeline > 1,
+        protocol: c.protocol.clone(),
+        pipelined: c.pipeline * c.streams > 1,
         ceiling: Ceiling { throughput_rps: c.throughput_rps, measured: measured.clone() },
     };
     Kept { machine: result.machine.clone(), ceilings: result.ceilings.iter().map(shape).collect() }
@@ -118,17 +119,21 @@ impl Bench {
     /// The most that one thread reaches against the smallest right answer.
     fn ceilings(&self) -> anyhow::Result<Vec<page::CeilingRow>> {
         let mut rows = Vec::new();
-        for (driver, pipeline) in [(Kind::Uring, 1), (Kind::Uring, 16), (Kind::Epoll, 1), (Kind::Epoll, 16)] {
-            if driver == Kind::Uring && Kind::best().0 != Kind::Uring {
-                continue;
-            }
-            self.say(&format!("ceiling, {} × {pipeline}", driver.name()));
-            let spec = self.spec(driver, 64, pipeline, Arrivals::Closed, Spin::Never)?;
-            let result = self.load(&spec)?;
+        let shapes =
+            [(Protocol::H1, 1, 1), (Protocol::H1, 16, 1), (Protocol::H2c, 1, 1), (Protocol::H2c, 1, 10)];
+        let drivers = [Kind::Uring, Kind::Epoll].into_iter();
+        let usable = drivers.filter(|driver| *driver == Kind::Epoll || Kind::best().0 == Kind::Uring);
+        for (driver, (protocol, pipeline, streams)) in usable.flat_map(|d| shapes.map(|shape| (d, shape))) {
+            self.say(&format!("ceiling, {} {} × {}", driver.name(), protocol.name(), pipeline * streams));
+            let spec = self.spec(driver, 64, Arrivals::Closed, Spin::Never)?;
+            let step = Step { pipeline, streams, ..spec.step.clone() };
+            let result = self.load(&Spec { protocol, step, ..spec })?;
             rows.push(page::CeilingRow {
                 driver: driver.name().into(),
+                protocol: protocol.name().into(),
                 connections: 64,
                 pipeline,
+                streams,
                 throughput_rps: result.throughput_rps,
                 cpu_us_per_exchange: result.client.cpu_us_per_exchange,
                 busiest_thread_utilisation: result.client.busiest_thread_utilisation,
@@ -144,7 +149,7 @@ impl Bench {
             for (name, spin) in [("never", Spin::Never), ("auto", Spin::Near), ("always", Spin::Always)] {
                 self.say(&format!("pacing, {rate} per second, spin {name}"));
                 let arrivals = Arrivals::Constant { rate };
-                let result = self.load(&self.spec(Kind::best().0, 16, 1, arrivals, spin)?)?;
+                let result = self.load(&self.spec(Kind::best().0, 16, arrivals, spin)?)?;
                 rows.push(page::PacingRow {
                     rate,
                     spin: name,
@@ -166,7 +171,7 @@ impl Bench {
         for rate in [1000.0, 20_000.0] {
             for (name, spin) in [("never", Spin::Never), ("auto", Spin::Near)] {
                 self.say(&format!("kernel stamps, {rate} per second, spin {name}"));
-                let mut spec = self.spec(Kind::Epoll, 16, 1, Arrivals::Constant { rate }, spin)?;
+                let mut spec = self.spec(Kind::Epoll, 16, Arrivals::Constant { rate }, spin)?;
                 spec.endpoint.stamps = Stamps::Kernel;
                 let result = self.load(&spec)?;
                 let Some(kernel) = result.kernel_response_time_us.clone() else {
@@ -190,7 +195,7 @@ impl Bench {
     fn refused(&self) -> anyhow::Result<page::Refused> {
         self.say("a closed port");
         let addr = free_port()?;
-        let mut spec = self.spec(Kind::best().0, 4, 1, Arrivals::Closed, Spin::Never)?;
+        let mut spec = self.spec(Kind::best().0, 4, Arrivals::Closed, Spin::Never)?;
         spec.endpoint = Endpoint::from(addr);
         spec.total = Some(100);
         spec.window = Window { warmup_ns: 0, duration_ns: None, ..spec.window };
@@ -206,15 +211,10 @@ impl Bench {
         eprintln!("calibrate: {what} ({})", micros(self.duration_ns as f64 / 1e3));
     }
 
-    fn spec(
-        &self,
-        driver: Kind,
-        connections: u32,
-        pipeline: u32,
-        arrivals: Arrivals,
-        spin: Spin,
-    ) -> anyhow::Result<Spec> {
-        let traffic = traffic::compile(&plaintext(), &self.addr.to_string(), &Http2::default(), &|_| {
+    fn spec(&self, driver: Kind, connections: u32, arrivals: Arrivals, spin: Spin) -> anyhow::Result<Spec> {
+        // Compiled for both protocols: which of them is spoken, the caller says.
+        let workload = Workload { protocol: Protocol::H2c.name().into(), ..plaintext() };
+        let traffic = traffic::compile(&workload, &self.addr.to_string(), &Http2::default(), &|_| {
             Err("no files".into())
         });
         Ok(Spec {
@@ -224,7 +224,7 @@ impl Bench {
             page_connections: None,
             traffic: Arc::new(traffic.map_err(|message| anyhow::anyhow!(message))?),
             check_one_in: 1,
-            step: Step { connections, streams: 1, pipeline, arrivals },
+            step: Step { connections, streams: 1, pipeline: 1, arrivals },
             trace: Arc::from([]),
             seed: 1,
             total: None,

@@ -120,7 +120,7 @@ fn calibration_measures_its_controls_and_is_quoted_afterwards() {
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["schema"], "dyno.calibration/1");
     assert_eq!(result["refused"]["counted"], 100);
-    assert_eq!(result["ceilings"].as_array().unwrap().len(), 4);
+    assert_eq!(result["ceilings"].as_array().unwrap().len(), 8);
     assert!(
         result["ceilings"].as_array().unwrap().iter().all(|c| c["throughput_rps"].as_f64().unwrap() > 0.0)
     );
@@ -133,7 +133,7 @@ fn calibration_measures_its_controls_and_is_quoted_afterwards() {
             "the kernel has the bytes first: {row}"
         );
     }
-    assert!(result["not_measured"]["h2"].as_str().unwrap().contains("HTTP/1.1 only"));
+    assert!(result["not_measured"]["h2"].as_str().unwrap().contains("no TLS"));
     place.assert_nothing_is_left_soon();
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
