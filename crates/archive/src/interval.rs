@@ -103,6 +103,9 @@ pub struct Interval {
     /// From the intended start of a page's document to the end of its last resource; one for each page that is complete.
     #[serde(default)]
     pub page: Times,
+    /// Pages that were complete here, whenever they began.
+    #[serde(default)]
+    pub pages_completed: u64,
     /// Pages of which something failed.
     #[serde(default)]
     pub pages_failed: u64,
@@ -153,6 +156,7 @@ impl Interval {
             tls_handshake: Times::new(),
             window_stall: Times::new(),
             page: Times::new(),
+            pages_completed: 0,
             pages_failed: 0,
             loop_lag: Times::new(),
             wake_lag: Times::new(),
@@ -197,6 +201,7 @@ impl Interval {
         self.tls_handshake.add(&other.tls_handshake);
         self.window_stall.add(&other.window_stall);
         self.page.add(&other.page);
+        self.pages_completed += other.pages_completed;
         self.pages_failed += other.pages_failed;
         self.loop_lag.add(&other.loop_lag);
         self.wake_lag.add(&other.wake_lag);

@@ -221,14 +221,14 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", default_value_t = dyno_runner::suite::CHECK_ONE_IN, help_heading = "Expected answers")]
     pub check_one_in: u64,
 
-    /// Streams open at once per connection; fewer where the server allows no more.
-    #[arg(short = 'm', long, value_name = "N", default_value_t = 1, help_heading = "HTTP/2")]
-    pub streams: u32,
+    /// Streams open at once per connection; fewer where the server allows no more [default: 1, of a page 100].
+    #[arg(short = 'm', long, value_name = "N", help_heading = "HTTP/2")]
+    pub streams: Option<u32>,
     /// Bytes that the server may send on a stream before it must wait for us: 2^N − 1.
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u8).range(1..=31), help_heading = "HTTP/2")]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u8).range(10..=30), help_heading = "HTTP/2")]
     pub window_bits: u8,
     /// The same for a whole connection. No server can be told fewer than 2^16 − 1; below that it is told late of more.
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u8).range(1..=31), help_heading = "HTTP/2")]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u8).range(10..=30), help_heading = "HTTP/2")]
     pub connection_window_bits: u8,
     /// Bytes of the table with which the server may compress its header fields; 0: it has none.
     #[arg(long, value_name = "BYTES", default_value_t = 4096, help_heading = "HTTP/2")]

@@ -305,6 +305,7 @@ impl Recorder {
 
     /// A page that was intended at `began` is complete at `done`, or something of it failed.
     pub(crate) fn page_ended(&mut self, began: Instant, done: Instant, is_ok: bool) {
+        self.current.pages_completed += u64::from(is_ok);
         if !self.is_measured(began) {
             return;
         }

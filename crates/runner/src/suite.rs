@@ -210,6 +210,10 @@ const fn page_connections() -> u32 {
     PAGE_CONNECTIONS
 }
 
+/// Streams over which a page is loaded in HTTP/2 unless somebody says otherwise: what servers usually allow, for browsers
+/// ask for all of a page at once.
+pub const PAGE_STREAMS: u32 = 100;
+
 /// Connections over which browsers load a page in HTTP/1.1.
 pub const PAGE_CONNECTIONS: u32 = 6;
 
@@ -397,8 +401,15 @@ impl Raw {
         let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let limits = self.limits.check()?;
         let shaped = check_workloads(self.workloads)?;
+        let has_pages = shaped.iter().any(|s| s.workload.page.is_some());
+        if has_pages && self.load.in_flight.is_some() {
+            return Err(mistake(
+                "in_flight",
+                "how many requests of a page are in flight changes as it loads; give the number of visitors as `connections`",
+            ));
+        }
         let (load, steps_of) = self.load.check(&shaped)?;
-        if shaped.iter().any(|s| s.workload.page.is_some()) {
+        if has_pages {
             check_pages(&load)?;
         }
         Ok(SuiteFile {
@@ -874,7 +885,9 @@ impl RawLoad {
     fn steps_of(&self, shaped: &Shaped, arrivals: &[Arrivals], width: &Width) -> Result<Vec<Step>, Mistake> {
         let all = |given: &Option<OneOrMany<u32>>| given.clone().map_or_else(|| vec![1], OneOrMany::all);
         let (pipelines, streams) = if shaped.protocol.is_h2() {
-            (vec![1], shaped.streams.clone().unwrap_or_else(|| all(&self.streams)))
+            let of_page = shaped.workload.page.is_some() && self.streams.is_none();
+            let default = || if of_page { vec![PAGE_STREAMS] } else { all(&self.streams) };
+            (vec![1], shaped.streams.clone().unwrap_or_else(default))
         } else {
             (all(&self.pipeline), vec![1])
         };

@@ -47,10 +47,7 @@ pub fn compile(
     }
     if protocol == Protocol::H2cUpgrade {
         for ((made, _), request) in compiled.iter_mut().zip(&workload.requests) {
-            // What a server that declines answers to HEAD could not be told from an answer with a body.
-            if made.asked == Asked::Other {
-                made.upgrade = Some(template(&upgrading(request, http2), host, &mut templates)?);
-            }
+            made.upgrade = Some(template(&upgrading(request, http2), host, &mut templates)?);
         }
     }
     Ok(Traffic::new(compiled)?.sharing(shared.table_bytes()))

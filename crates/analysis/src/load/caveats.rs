@@ -213,6 +213,19 @@ fn unsolicited(result: &LoadResult) -> Option<Caveat> {
 
 /// What was asked for is not what was measured.
 fn fell_back(result: &LoadResult) -> Option<Caveat> {
+    let config = &result.config;
+    if config.protocol == "auto" && config.streams > 1 && result.http2.is_none() {
+        let message = format!(
+            "The server chose HTTP/1.1, which has no streams: each connection had one request in flight instead of {}. Give more connections, or turn HTTP/2 on in the server.",
+            config.streams
+        );
+        return Some(Caveat::new(
+            "fell_back",
+            Severity::Warning,
+            message,
+            json!({"streams": config.streams}),
+        ));
+    }
     let n = result.http2.as_ref()?.fallen_back;
     (n > 0).then(|| {
         let how = match result.config.protocol.as_str() {
@@ -220,7 +233,7 @@ fn fell_back(result: &LoadResult) -> Option<Caveat> {
             _ => "the server chose something else by ALPN",
         };
         let message = format!(
-            "{n} connections were to speak HTTP/2 and spoke HTTP/1.1: {how}. Turn HTTP/2 on in the server, or measure `--protocol h1` and call it that."
+            "{n} connections were to speak HTTP/2 and spoke HTTP/1.1: {how}. Turn HTTP/2 on in the server, or ask for the protocol h1 and call it that."
         );
         Caveat::new("fell_back", Severity::Invalid, message, json!({"connections": n}))
     })

@@ -273,7 +273,7 @@ pub struct Pages {
     pub completed: u64,
     /// Pages of which something failed.
     pub failed: u64,
-    /// Complete pages per second of the window.
+    /// Pages that were complete within the window, per second.
     pub per_second: f64,
     /// From the intended start of the document to the end of the last resource.
     pub time_us: Percentiles,
@@ -535,7 +535,7 @@ fn pages(record: &TrialRecord, config: &Config, window_s: f64) -> Option<Pages> 
     let connections_each = config.page_connections?;
     let times = after_warmup(record, |i| &i.page);
     let measured = record.intervals.iter().filter(|i| i.phase == Phase::Measured);
-    let in_window: u64 = measured.map(|i| i.page.count()).sum();
+    let in_window: u64 = measured.map(|i| i.pages_completed).sum();
     Some(Pages {
         resources: config.requests_mixed.len().saturating_sub(1),
         connections_each,

@@ -417,7 +417,11 @@ impl Worker {
                 exchange.first_byte = now;
             }
             let request = self.config.traffic.request(exchange.request);
-            let asked = if h1.upgrade == Upgrade::Asked { Asked::Upgrade } else { request.asked };
+            let asked = match (h1.upgrade, request.asked) {
+                (Upgrade::Asked, Asked::Head) => Asked::UpgradeHead,
+                (Upgrade::Asked, _) => Asked::Upgrade,
+                (_, asked) => asked,
+            };
             let (used, event) = h1.reader.next_with(bytes, asked, &mut self.heads)?;
             bytes = &bytes[used..];
             match event {

@@ -12,6 +12,8 @@ pub enum Asked {
     Head,
     /// It asked to go on in another protocol, which a server may do (RFC 9110 §7.8).
     Upgrade,
+    /// So did a HEAD.
+    UpgradeHead,
     Other,
 }
 
@@ -245,7 +247,7 @@ impl Reader {
     fn head_event<'a>(state: &mut State, head: Head<'a>, asked: Asked) -> Result<Event<'a>, Error> {
         let State::Head { informational } = state else { unreachable!("heads are read in the head state") };
         if head.status == 101 {
-            let was_asked = asked == Asked::Upgrade;
+            let was_asked = matches!(asked, Asked::Upgrade | Asked::UpgradeHead);
             return if was_asked { Ok(Event::Upgraded(head)) } else { Err(Error::UnexpectedUpgrade) };
         }
         if head.status < 200 {
@@ -264,7 +266,7 @@ impl Reader {
 
 /// RFC 9112 §6.3, in its order.
 fn body_of(head: &Head<'_>, asked: Asked) -> Body {
-    if asked == Asked::Head || matches!(head.status, 204 | 304) {
+    if matches!(asked, Asked::Head | Asked::UpgradeHead) || matches!(head.status, 204 | 304) {
         return Body::Length(0);
     }
     match (head.framing.transfer, head.framing.content_length) {

@@ -10,7 +10,7 @@ use dyno_runner::suite;
 
 use super::spec;
 use super::target::{Scheme, Url};
-use crate::cli::{ImportArg, LoadArgs, Ns};
+use crate::cli::{ImportArg, LoadArgs, Ns, ProtocolArg};
 use crate::exit::bad;
 
 /// The server that is meant, and the requests for it.
@@ -160,7 +160,7 @@ fn imported(all: Vec<Imported>, args: &mut LoadArgs) -> anyhow::Result<(Url, Vec
                 server.authority()
             )));
         }
-        adopt(&one, args)?;
+        adopt(&one, url.scheme == Scheme::Https, args)?;
         let path = std::mem::take(&mut url.target);
         let made = request(&one.method, &path, one.headers, one.body.map(Body));
         let next = requests.len();
@@ -183,7 +183,7 @@ fn identity(r: &Request) -> Identity {
 }
 
 /// What an imported command says about connections holds for the load, unless a flag of ours says otherwise.
-fn adopt(one: &Imported, args: &mut LoadArgs) -> anyhow::Result<()> {
+fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs) -> anyhow::Result<()> {
     let path = |value: &str| Some(std::path::PathBuf::from(value));
     for (name, value) in &one.options {
         match name.as_str() {
@@ -202,12 +202,16 @@ fn adopt(one: &Imported, args: &mut LoadArgs) -> anyhow::Result<()> {
             "max-time" => args.timeout = args.timeout.or(seconds(one, value)?),
             "connect-timeout" => args.connect_timeout = args.connect_timeout.or(seconds(one, value)?),
             // Redirects are never followed: an answer of 3xx counts as right unless a status is expected.
-            "cacert" | "location" | "http1.1" => {}
+            "cacert" | "location" => {}
+            _ if args.protocol != ProtocolArg::Auto => {}
+            "http1.1" => args.protocol = ProtocolArg::H1,
+            // As curl does: over TLS by ALPN, which is what `auto` does, and by an upgrade on plain connections.
+            "http2" if is_https => {}
+            "http2" => args.protocol = ProtocolArg::H2cUpgrade,
+            "http2-prior-knowledge" if is_https => args.protocol = ProtocolArg::H2,
+            "http2-prior-knowledge" => args.protocol = ProtocolArg::H2c,
             other => {
-                return Err(bad(format!(
-                    "{}: this version of dyno loads HTTP/1.1 only; leave out --{other}",
-                    one.place
-                )));
+                return Err(bad(format!("{}: --{other} has no counterpart here; leave it out", one.place)));
             }
         }
     }

@@ -8,7 +8,7 @@ use dyno_archive::plan::{Arrivals, Gaps, Step, Workload};
 use dyno_driver::Kind;
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
 use dyno_runner::load::{self, Spec};
-use dyno_runner::suite::Spin;
+use dyno_runner::suite::{self, Spin};
 use dyno_runner::tls::{SessionResumption, TlsOptions, Trust};
 use dyno_runner::{traffic, units};
 use sha2::{Digest as _, Sha256};
@@ -33,23 +33,38 @@ pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     if args.requests.is_some() && args.warmup.0 > 0 {
         return Err(bad("-n counts requests from the start, so it has no warm-up; leave out -w, or use -d"));
     }
-    if args.threads == 0 || args.pipeline == 0 || args.streams == 0 {
+    if args.threads == 0 || args.pipeline == 0 || args.streams == Some(0) {
         return Err(bad("--threads, --streams and --pipeline are at least 1"));
     }
     let is_h2 = matches!(args.protocol, ProtocolArg::H2 | ProtocolArg::H2c | ProtocolArg::H2cUpgrade);
     if !args.resources.is_empty() {
         refuse_what_pages_cannot_be(args)?;
     }
+    if args.protocol == ProtocolArg::Auto && args.pipeline > 1 && args.url.as_deref().is_some_and(is_https) {
+        return Err(bad(
+            "what https:// comes to may be HTTP/2, which has no pipelines; add --protocol h1, or take --streams (-m)",
+        ));
+    }
     if is_h2 && args.pipeline > 1 {
         return Err(bad("--pipeline is for HTTP/1.1; HTTP/2 has --streams (-m) instead"));
     }
-    if args.protocol == ProtocolArg::H1 && args.streams > 1 {
+    if args.protocol == ProtocolArg::H1 && streams(args) > 1 {
         return Err(bad("--streams (-m) is for HTTP/2; HTTP/1.1 has --pipeline (-p) instead"));
     }
     if args.interval.0 < 10_000_000 {
         return Err(bad("--interval is at least 10ms"));
     }
     Ok(())
+}
+
+fn is_https(url: &str) -> bool {
+    url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
+}
+
+/// Streams per connection: of a page as many as servers usually allow, for browsers ask for all of it at once.
+fn streams(args: &LoadArgs) -> u32 {
+    let is_page = !args.resources.is_empty() && args.protocol != ProtocolArg::H1;
+    args.streams.unwrap_or(if is_page { suite::PAGE_STREAMS } else { 1 })
 }
 
 fn refuse_what_pages_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
@@ -99,7 +114,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
             // What was sent is waited for as long as it may take, so that the server's count and ours agree.
             drain_ns: limits::DRAIN_NS.max(policy.timeout_ns),
         },
-        step: Step { connections, streams: args.streams, pipeline: args.pipeline, arrivals },
+        step: Step { connections, streams: streams(args), pipeline: args.pipeline, arrivals },
         trace,
         seed: args.seed,
         total: args.requests,
@@ -114,7 +129,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
 pub fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
     Ok(match (args.protocol, scheme) {
         (ProtocolArg::Auto, Scheme::Https) => Protocol::Auto,
-        (ProtocolArg::Auto, Scheme::Http) if args.streams > 1 => {
+        (ProtocolArg::Auto, Scheme::Http) if streams(args) > 1 => {
             return Err(bad(
                 "on http:// nothing tells whether the server speaks HTTP/2; add --protocol h2c (prior knowledge) or h2c-upgrade, or leave out --streams",
             ));
