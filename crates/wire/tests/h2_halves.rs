@@ -213,10 +213,11 @@ proptest! {
     fn what_one_half_sends_the_other_reads(
         plans in proptest::collection::vec(plan(), 1..12),
         windows in (1u32..3000, 1u32..100_000, 1u32..3000),
+        table in prop_oneof![Just(4096u32), Just(0), 0u32..10_000],
         max_streams in proptest::option::of(1u32..5),
         steps in proptest::collection::vec(1usize..5000, 8),
     ) {
-        let own = Own { stream_window: windows.0, connection_window: windows.1, ..Own::default() };
+        let own = Own { stream_window: windows.0, connection_window: windows.1, header_table_size: table };
         let mut world = World::new(plans, own, Offer { max_streams, stream_window: windows.2 });
         let mut turns = steps.iter().cycle();
         let mut turn = || *turns.next().unwrap();
@@ -243,12 +244,14 @@ proptest! {
         prop_assert_eq!((world.server.open(), world.client.open()), (0, 0));
     }
 
+    /// Nothing makes a server panic, and it says and fails alike wherever its input is cut.
     #[test]
-    fn a_server_reads_anything_without_a_panic(
+    fn a_server_reads_anything_in_any_pieces(
         begins_right in any::<bool>(), bytes in proptest::collection::vec(any::<u8>(), 0..200),
         frames in proptest::collection::vec((0u8..11, any::<u8>(), 0u32..6, 0usize..20), 0..20),
+        piece in 1usize..30,
     ) {
-        let mut input = if begins_right { frame::PREFACE.to_vec() } else { Vec::new() };
+        let mut input = if begins_right { frame::PREFACE.to_vec() } else { bytes.clone() };
         for (kind, flags, stream, length) in frames {
             let header = Header { length: length as u32, kind: Kind::from_wire(kind), flags, stream };
             if header.kind != Kind::Unknown {
@@ -256,15 +259,44 @@ proptest! {
                 input.extend(bytes.iter().cycle().take(if bytes.is_empty() { 0 } else { length }));
             }
         }
-        let mut out = Vec::new();
-        let mut server = Server::new(Offer::default(), &mut out);
-        let mut rest = &input[..];
-        while let Ok((used, event)) = server.next(rest, &mut out) {
-            if event == server::Event::NeedMore {
-                break;
+        prop_assert_eq!(served(&input, usize::MAX), served(&input, piece));
+        prop_assert_eq!(served(&input, usize::MAX), served(&input, 1));
+    }
+}
+
+/// What a server says to this in pieces of such a size, how often it is asked or reset, and how it fails.
+fn served(input: &[u8], piece: usize) -> (Vec<u8>, usize, Option<Error>) {
+    let (mut out, mut events) = (Vec::new(), 0);
+    let mut server = Server::new(Offer::default(), &mut out);
+    for mut rest in input.chunks(piece) {
+        loop {
+            match server.next(rest, &mut out) {
+                Err(error) => return (out, events, Some(error)),
+                Ok((used, event)) => {
+                    rest = &rest[used..];
+                    match event {
+                        server::Event::NeedMore => break,
+                        server::Event::Handled => {}
+                        _ => events += 1,
+                    }
+                }
             }
-            rest = &rest[used..];
         }
+        assert!(rest.is_empty(), "asked for more with bytes unread");
+    }
+    (out, events, None)
+}
+
+#[test]
+fn other_protocols_are_named_wherever_they_are_cut() {
+    for (bytes, why) in [
+        ("GET / HTTP/1.1\r\n", Error::SpokeHttp1),
+        // It begins like PRI.
+        ("POST / HTTP/1.1\r\n", Error::SpokeHttp1),
+        ("PRI * HTTP/2.0\r\n\r\nXX", Error::NoPreface),
+    ] {
+        assert_eq!(served(bytes.as_bytes(), usize::MAX).2, Some(why), "{bytes}");
+        assert_eq!(served(bytes.as_bytes(), 1).2, Some(why), "{bytes}");
     }
 }
 

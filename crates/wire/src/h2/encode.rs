@@ -173,6 +173,11 @@ impl TableUse {
         }
     }
 
+    /// Whether the next block must begin with size updates.
+    pub(super) const fn owes_update(&self) -> bool {
+        self.update.is_some()
+    }
+
     /// A block in the present form is about to be sent: what really goes, with the size updates that must begin it.
     #[inline]
     pub(super) fn begin<'a>(&mut self, block: &'a [u8], updated: &'a mut Vec<u8>) -> &'a [u8] {

@@ -11,6 +11,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::encode::TableUse;
 use super::frame::{self, HEADER_BYTES, Header, Kind, fill, flag};
 use super::head::Fields;
 use super::hpack::Decoder;
@@ -137,6 +138,7 @@ pub struct Server {
     last: u32,
     /// Streams with more body to send than a window allowed, in the order in which they were held up.
     blocked: VecDeque<u32>,
+    table: TableUse,
 }
 
 /// A header block that is being continued.
@@ -186,6 +188,7 @@ impl Server {
             highest: 0,
             last: u32::MAX,
             blocked: VecDeque::new(),
+            table: TableUse::new(0),
         }
     }
 
@@ -226,11 +229,12 @@ impl Server {
 
     fn read_preface(&mut self, input: &[u8]) -> Result<(usize, Event<'static>), Error> {
         let rest = &frame::PREFACE[self.preface..];
-        let n = rest.len().min(input.len());
-        if input[..n] != rest[..n] {
-            return Err(if self.preface == 0 { Error::SpokeHttp1 } else { Error::NoPreface });
-        }
+        let n = rest.iter().zip(input).take_while(|(expected, byte)| expected == byte).count();
         self.preface += n;
+        if n < rest.len().min(input.len()) {
+            let began_like_it = self.preface >= b"PRI ".len();
+            return Err(if began_like_it { Error::NoPreface } else { Error::SpokeHttp1 });
+        }
         Ok((n, if n == 0 { Event::NeedMore } else { Event::Handled }))
     }
 
@@ -406,6 +410,11 @@ impl Server {
                 return Err(Error::WindowOverflow);
             }
         }
+        if let Some(smallest) = settings::smallest_table(payload) {
+            // Each value counts, though only the last one holds.
+            self.table.allowed(smallest);
+            self.table.allowed(self.peer.header_table_size);
+        }
         settings::put_ack(out);
         self.resume(out);
         Ok(Event::Handled)
@@ -486,7 +495,7 @@ impl Server {
             None => self.peer.initial_window as usize,
             Some(key) => self.streams.get(key).send.room(),
         };
-        if bytes > room || bytes > self.send.room() || answer.frames.is_empty() {
+        if bytes > room || bytes > self.send.room() || answer.frames.is_empty() || self.table.owes_update() {
             return self.answer_in_parts(stream, answer, out);
         }
         let from = out.len();
@@ -503,7 +512,9 @@ impl Server {
     #[cold]
     fn answer_in_parts(&mut self, stream: u32, answer: &Answer, out: &mut Vec<u8>) {
         let most = self.peer.max_frame_size as usize;
-        frame::put_block(stream, &answer.block, answer.body.is_empty(), most, out);
+        let mut updated = Vec::new();
+        let block = self.table.begin(&answer.block, &mut updated);
+        frame::put_block(stream, block, answer.body.is_empty(), most, out);
         if answer.body.is_empty() {
             self.streams.remove(stream);
             return;
