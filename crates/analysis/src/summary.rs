@@ -205,9 +205,9 @@ fn leading_limiter<'a>(trials: &[&'a TrialResult]) -> &'a TrialResult {
 /// The step at which subjects are compared: of those that a workload has, the one nearest to 64 requests in flight, of the
 /// first pipeline depth, streams and rate. By connections alone it would set workloads of one stream and of many side by side
 /// at very different concurrency.
-fn reference_step(plan: &Plan, steps: &[usize]) -> usize {
+fn reference_step(all: &[Step], steps: &[usize]) -> usize {
     const REFERENCE: u64 = 64;
-    let step = |i: usize| &plan.load.steps[i];
+    let step = |i: usize| &all[i];
     let first = steps.first().copied().unwrap_or(0);
     let like_first = |i: &usize| {
         let (step, first) = (step(*i), step(first));
@@ -239,7 +239,7 @@ pub fn overview(
         let mut steps: Vec<usize> =
             summaries.iter().filter(|m| m.workload == workload.name).map(|m| m.step).collect();
         steps.sort_unstable();
-        let reference = reference_step(plan, &steps);
+        let reference = reference_step(&plan.load.steps, &steps);
         let own = subjects.iter().filter(|s| has(s) || is_absent(s));
         let mut rows: Vec<OverviewRow> =
             own.map(|s| overview_row(plan, s, &workload.name, trials, summaries, reference)).collect();
@@ -583,7 +583,25 @@ const TRIAL_COLUMNS: [&str; 46] = [
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::plan::Arrivals;
+
     use super::*;
+
+    #[test]
+    fn the_reference_is_nearest_to_64_in_flight_among_like_steps() {
+        let all: Vec<Step> = [(100, 1, 1), (1000, 1, 1), (10, 10, 1), (100, 10, 1), (16, 1, 1), (4, 1, 16)]
+            .map(|(connections, streams, pipeline)| Step {
+                connections,
+                streams,
+                pipeline,
+                arrivals: Arrivals::Closed,
+            })
+            .into();
+        assert_eq!(reference_step(&all, &[0, 1]), 0);
+        // 100 connections are nearer to 64 than 10 are, but have 1,000 requests in flight.
+        assert_eq!(reference_step(&all, &[2, 3]), 2);
+        assert_eq!(reference_step(&all, &[4, 5]), 4, "another pipeline is not alike");
+    }
 
     #[test]
     fn only_different_servers_are_suspiciously_alike() {

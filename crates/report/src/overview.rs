@@ -55,7 +55,10 @@ impl Reference {
 
 /// What all rows with numbers share: connections if those are alike, or else requests in flight.
 fn reference(rows: &[OverviewRow]) -> Option<Reference> {
-    let all: Vec<Reference> = rows.iter().filter(|r| r.peak_rps.is_some()).map(Reference::of).collect();
+    shared(&rows.iter().filter(|r| r.peak_rps.is_some()).map(Reference::of).collect::<Vec<_>>())
+}
+
+fn shared(all: &[Reference]) -> Option<Reference> {
     let first = *all.first()?;
     if all.iter().any(|r| r.in_flight() != first.in_flight()) {
         return None;
@@ -80,4 +83,20 @@ pub(crate) fn cells(r: &OverviewRow) -> [String; 10] {
         count(r.errors),
         format!("{}/{}", r.checks_passed, r.checks),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_is_said_in_what_all_rows_share() {
+        use Reference::{Connections, InFlight};
+        assert_eq!(shared(&[Connections(64), Connections(64)]), Some(Connections(64)));
+        assert_eq!(shared(&[Connections(100), InFlight(100)]), Some(InFlight(100)));
+        assert_eq!(shared(&[Connections(100), InFlight(1000)]), None);
+        assert_eq!(shared(&[]), None);
+        assert_eq!(Connections(1).in_words(), "1 connection");
+        assert_eq!(InFlight(100).in_words(), "100 in flight");
+    }
 }

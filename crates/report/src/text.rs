@@ -397,7 +397,14 @@ fn overview_table(rows: &[OverviewRow], style: Style) -> String {
         "limited by".into(),
     ];
     let mut table: Vec<Vec<String>> = vec![head.to_vec()];
-    table.extend(rows.iter().map(overview_cells));
+    let has_several = rows.iter().any(|r| r.workload != rows[0].workload);
+    table.extend(rows.iter().map(|r| {
+        let mut row = overview_cells(r);
+        if has_several && r.peak_rps.is_some() {
+            row[0] = format!("{} · {}", row[0], r.workload);
+        }
+        row
+    }));
     align(&table, style)
 }
 
