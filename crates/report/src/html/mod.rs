@@ -583,7 +583,11 @@ fn card(report: &Report, subject: &SubjectResult, steps: &[&Summary]) -> String 
         a.throughput_rps.median.unwrap_or(0.0).total_cmp(&b.throughput_rps.median.unwrap_or(0.0))
     });
     let why = busiest.map_or(String::new(), |s| {
-        let sentence = format!("{}: {}", step_in_words(report, s), s.limiter_sentence);
+        let sentence = format!(
+            "{}: {}",
+            step_in_words(report, &s.workload, [s.connections, s.streams, s.pipeline]),
+            s.limiter_sentence
+        );
         format!("<p>At {}</p>\n{}", escape(&sentence), counters(report, s))
     });
     format!(
@@ -601,11 +605,11 @@ fn step_label(report: &Report, s: &Summary) -> String {
 }
 
 /// `64 connections`, or `64 connections × 10 streams of h2`.
-fn step_in_words(report: &Report, s: &Summary) -> String {
-    let streams = if s.streams > 1 { format!(" × {} streams", s.streams) } else { String::new() };
-    let pipeline = if s.pipeline > 1 { format!(" × {} pipelined", s.pipeline) } else { String::new() };
-    let workload = if report.run.workloads.len() > 1 { format!(" of {}", s.workload) } else { String::new() };
-    format!("{}{streams}{pipeline}{workload}", plural(u64::from(s.connections), "connection"))
+fn step_in_words(report: &Report, workload: &str, [connections, streams, pipeline]: [u32; 3]) -> String {
+    let streams = if streams > 1 { format!(" × {streams} streams") } else { String::new() };
+    let pipeline = if pipeline > 1 { format!(" × {pipeline} pipelined") } else { String::new() };
+    let workload = if report.run.workloads.len() > 1 { format!(" of {workload}") } else { String::new() };
+    format!("{}{streams}{pipeline}{workload}", plural(u64::from(connections), "connection"))
 }
 
 /// Counters per response at the busiest step, beside the reference's at the same step of the same workload.
@@ -783,10 +787,11 @@ fn explorer(report: &Report) -> String {
         .enumerate()
         .map(|(i, t)| {
             let mark = if t.valid { "" } else { " (not valid)" };
+            let shape = [t.step.connections, t.step.streams, t.step.pipeline];
             format!(
-                "<option value=\"{i}\">{} · {} connections · repeat {}{mark}</option>",
+                "<option value=\"{i}\">{} · {} · repeat {}{mark}</option>",
                 escape(&t.subject_id),
-                t.step.connections,
+                escape(&step_in_words(report, &t.workload, shape)),
                 t.repeat
             )
         })
