@@ -26,6 +26,7 @@ export class Chart {
     this.figure = figure;
     this.logY = figure.logY ?? false;
     plot.classList.add(`plot-${name}`);
+    if (figure.height) plot.style.height = `${figure.height(report)}px`;
     this.chart = echarts.init(plot, chartTheme(choice.dark), { renderer: "svg" });
     this.chart.on("finished", () => { plot.dataset["drawn"] = "1"; });
     this.chart.on("datazoom", () => { this.noteZoom(); });

@@ -43,7 +43,7 @@ export interface Trial {
   subject_id: string;
   workload: string;
   repeat: number;
-  step: { index: number; connections: number; rate: number | null; pipeline: number };
+  step: { index: number; connections: number; streams: number; rate: number | null; pipeline: number };
   valid: boolean;
   caveats: Caveat[];
   error_share: number;
@@ -70,6 +70,7 @@ export interface Summary {
   workload: string;
   step: number;
   connections: number;
+  streams: number;
   pipeline: number;
   rate: number | null;
   throughput_rps: Repeated;
@@ -92,7 +93,10 @@ export interface Subject {
 
 export interface OverviewRow {
   subject: string;
-  reference_connections: number;
+  workload: string;
+  /** The subject's; with the workload's name where there are several. */
+  title: string;
+  reference_step: number;
 }
 
 export interface Report {

@@ -20,6 +20,8 @@ export interface Choice {
 export interface Figure {
   /** Whether the y axis may be switched to logarithmic, and how it starts. */
   logY?: boolean;
+  /** In CSS pixels, where the style's height may be too little for all rows. */
+  height?: (report: Report) => number;
   option: (report: Report, choice: Choice) => Option;
 }
 
@@ -63,6 +65,25 @@ function base(name: string, show: Show, choice: Choice, x: { name: string }): Op
   };
 }
 
+/** What one line joins: steps that differ in connections or rate alone. */
+function seriesKey(s: Summary): string {
+  return `${s.workload}·${s.streams}·${s.pipeline}`;
+}
+
+/** A step in words: streams, pipeline and rate only where they say something. */
+export function stepName(s: { connections: number; streams: number; pipeline: number; rate: number | null }): string {
+  const connections = s.connections === 1 ? "1 connection" : `${s.connections} connections`;
+  const streams = s.streams > 1 ? ` × ${s.streams} streams` : "";
+  const pipeline = s.pipeline > 1 ? ` × ${s.pipeline}` : "";
+  const rate = s.rate === null ? "" : ` at ${s.rate}/s`;
+  return `${connections}${streams}${pipeline}${rate}`;
+}
+
+/** The name of a workload where there are several. */
+function workloadPrefix(report: Report, workload: string): string {
+  return report.summaries.some((s) => s.workload !== workload) ? `${workload}, ` : "";
+}
+
 interface Dot { value: [number, number]; symbol?: string; symbolSize?: number; itemStyle?: object; note: string }
 
 /** A line through medians, a dot per repeat, a cross per step that is not valid. */
@@ -82,17 +103,17 @@ function overSteps(
     if (choice.hidden.has(subject.id)) return [];
     const colour = subjectColour(index, subject.control, choice.dark);
     const own = report.summaries.filter((s) => s.subject === subject.id);
-    const workloads = [...new Set(own.map((s) => `${s.workload}·${s.pipeline}`))];
-    const lines = workloads.map((workload) => line(subject, index, colour, choice,
-      own.filter((s) => `${s.workload}·${s.pipeline}` === workload && drawable(pick(s).median)), x.of, pick, show));
-    const bands = workloads.flatMap((workload) => band(colour,
-      own.filter((s) => `${s.workload}·${s.pipeline}` === workload && pick(s).interval !== null), x.of, pick));
+    const keys = [...new Set(own.map(seriesKey))];
+    const lines = keys.map((key) => line(subject, index, colour, choice,
+      own.filter((s) => seriesKey(s) === key && drawable(pick(s).median)), x.of, pick, show));
+    const bands = keys.flatMap((key) => band(colour,
+      own.filter((s) => seriesKey(s) === key && pick(s).interval !== null), x.of, pick));
     const dots: Dot[] = report.trials
       .filter((t) => t.subject_id === subject.id)
       .flatMap((t) => {
         const y = ofTrial(t);
         if (!drawable(y)) return [];
-        return [dot(t, [x.of(t.step), y], colour, `${subject.title}\n${t.step.connections} connections, repeat ${t.repeat}: ${show(y)}`)];
+        return [dot(t, [x.of(t.step), y], colour, `${subject.title}\n${workloadPrefix(report, t.workload)}${stepName(t.step)}, repeat ${t.repeat}: ${show(y)}`)];
       });
     return [...bands, ...lines, {
       type: "scatter" as const, name: subject.id, data: dots, symbolSize: 7, z: 3,
@@ -235,18 +256,30 @@ const spectrum: Figure = {
   },
 };
 
+/** Pixels that the longest of the names of bars needs on the left. */
+function labelRoom(names: string[]): number {
+  return Math.min(300, Math.max(120, 16 + 7 * Math.max(0, ...names.map((name) => name.length))));
+}
+
 function median(values: number[]): number | null {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.floor(sorted.length / 2)] ?? null;
 }
 
-/** User and system CPU per request at the reference step: the trial in the middle of the repeats. */
+/**
+ * User and system CPU per request at the reference step of each workload: the trial in the middle of the repeats. A bar
+ * per row of the overview.
+ */
 const split: Figure = {
+  height: (report) => Math.max(300, 64 + 20 * report.overview.length),
   option: (report, choice) => {
-    const shown = report.subjects.filter((s) => !choice.hidden.has(s.id));
-    const reference = report.overview[0]?.reference_connections;
-    const middle = shown.map((subject) => {
-      const own = report.trials.filter((t) => t.subject_id === subject.id && t.step.connections === reference);
+    const shown = report.subjects.filter((s) => !choice.hidden.has(s.id)).flatMap((subject) => {
+      const rows = report.overview.filter((r) => r.subject === subject.id);
+      return rows.map((row) => ({ subject, row }));
+    });
+    const middle = shown.map(({ subject, row }) => {
+      const own = report.trials.filter((t) =>
+        t.subject_id === subject.id && t.workload === row.workload && t.step.index === row.reference_step);
       const mid = median(own.flatMap((t) => t.server.cpu_us_per_request ?? []));
       return own.find((t) => t.server.cpu_us_per_request === mid);
     });
@@ -258,7 +291,7 @@ const split: Figure = {
     const bar = (name: string, data: (number | null)[], opacity: number): object => ({
       type: "bar", name, stack: "cpu", barMaxWidth: 26,
       data: data.map((value, i) => {
-        const subject = shown[i];
+        const subject = shown[i]?.subject;
         const index = subject ? report.subjects.indexOf(subject) : 0;
         return { value, itemStyle: { color: subjectColour(index, subject?.control ?? false, choice.dark), opacity } };
       }),
@@ -267,10 +300,10 @@ const split: Figure = {
     return {
       animation: false,
       aria: { enabled: true, label: { description: "User and system CPU per request by subject" } },
-      grid: { left: 120, right: 24, top: 24, bottom: 40 },
+      grid: { left: labelRoom(shown.map(({ row }) => row.title)), right: 24, top: 24, bottom: 40 },
       tooltip: { trigger: "axis", renderMode: "richText", confine: true, axisPointer: { type: "none" } },
       xAxis: { type: "value", min: 0, name: "CPU per request (full: user, pale: system)", nameLocation: "middle", nameGap: 24, axisLabel: { formatter: micros } },
-      yAxis: { type: "category", inverse: true, data: shown.map((s) => s.title), splitLine: { show: false } },
+      yAxis: { type: "category", inverse: true, data: shown.map(({ row }) => row.title), splitLine: { show: false } },
       series: [bar("user", part("cpu_user_s"), 1), bar("system", part("cpu_sys_s"), 0.45)] as NonNullable<Option["series"]>,
     };
   },
@@ -284,7 +317,7 @@ const startup: Figure = {
     return {
       animation: false,
       aria: { enabled: true, label: { description: "Start-up time by subject" } },
-      grid: { left: 120, right: 40, top: 10, bottom: 40 },
+      grid: { left: labelRoom(shown.map((s) => s.title)), right: 40, top: 10, bottom: 40 },
       tooltip: { trigger: "item", renderMode: "richText", confine: true },
       xAxis: { type: "value", min: 0, axisLabel: { formatter: ms }, name: "from exec to the first right answer", nameLocation: "middle", nameGap: 24 },
       yAxis: { type: "category", inverse: true, data: shown.map((s) => s.title), splitLine: { show: false } },

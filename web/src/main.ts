@@ -1,7 +1,7 @@
 import "./style.css";
 import { button, Chart, download } from "./chart.ts";
 import { readReport, type Report } from "./data.ts";
-import type { Choice } from "./figures.ts";
+import { type Choice, stepName } from "./figures.ts";
 import { makeSortable } from "./table.ts";
 import { isDark, onThemeChange, subjectColour } from "./theme.ts";
 
@@ -12,8 +12,7 @@ class Page {
 
   constructor(private readonly report: Report) {
     const steps = [...new Set(report.summaries.map((s) => s.step))];
-    const reference = report.overview[0]?.reference_connections;
-    const step = report.summaries.find((s) => s.connections === reference)?.step ?? steps[0] ?? 0;
+    const step = report.overview[0]?.reference_step ?? steps[0] ?? 0;
     this.choice = { dark: isDark(), logY: false, hidden: new Set(), percentile: "p99", step, trial: 0 };
   }
 
@@ -127,12 +126,6 @@ class Page {
       swatch.style.background = subjectColour(index, this.report.subjects[index]?.control ?? false, this.choice.dark);
     }
   }
-}
-
-function stepName(s: { connections: number; pipeline: number; rate: number | null }): string {
-  const pipeline = s.pipeline > 1 ? ` × ${s.pipeline}` : "";
-  const rate = s.rate === null ? "" : ` at ${s.rate}/s`;
-  return `${s.connections} connections${pipeline}${rate}`;
 }
 
 function choose(name: string, options: [string, string][], chosen: string, act: (value: string) => void): HTMLElement {

@@ -403,9 +403,12 @@ fn run_caveats(run: &Run, subjects: &[SubjectResult], overview: &[summary::Overv
         ));
     }
     if (plan.repeats as usize) < crate::stats::REPEATS_FOR_INTERVAL {
+        let too_few = match plan.repeats {
+            1 => "One repeat is too few".to_string(),
+            n => format!("{n} repeats are too few"),
+        };
         let message = format!(
-            "{} repeats are too few for confidence intervals: ranges are over the repeats, and differences inside them are called ties. Ask for {} or more repeats for intervals.",
-            plan.repeats,
+            "{too_few} for confidence intervals: ranges are over the repeats, and differences inside them are called ties. Ask for {} or more repeats for intervals.",
             crate::stats::REPEATS_FOR_INTERVAL
         );
         all.push(info("few_repeats", message));

@@ -1,6 +1,6 @@
 //! Over repeats and across subjects: summaries per step, the overview, comparisons, tables.
 
-use dyno_archive::plan::Plan;
+use dyno_archive::plan::{Plan, Step};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -68,7 +68,11 @@ pub struct OverviewRow {
     pub peak_streams: Option<u32>,
     /// Subjects of the same number cannot be told apart by peak throughput.
     pub tie_group: Option<usize>,
+    /// The step at which response times, CPU and cost are given, and its connections.
+    pub reference_step: usize,
     pub reference_connections: u32,
+    /// Requests in flight there: connections × streams × pipeline.
+    pub reference_in_flight: u64,
     pub response_p50_us: Option<f64>,
     pub response_p99_us: Option<f64>,
     pub cpu_us_per_request: Option<f64>,
@@ -97,6 +101,8 @@ pub struct Comparison {
     pub workload: String,
     pub step: usize,
     pub connections: u32,
+    pub streams: u32,
+    pub pipeline: u32,
     pub throughput_ratio: Repeated,
     pub response_p99_ratio: Repeated,
     pub cpu_per_request_ratio: Repeated,
@@ -196,18 +202,23 @@ fn leading_limiter<'a>(trials: &[&'a TrialResult]) -> &'a TrialResult {
     trials.iter().max_by_key(|t| votes(t.limiter.resource)).expect("a summary has trials")
 }
 
-/// The step at which subjects are compared: of those that a workload has, the one nearest to 64 connections, of the first
-/// pipeline depth, streams and rate.
-fn reference_step(plan: &Plan, steps: &[usize]) -> usize {
-    const REFERENCE: i64 = 64;
-    let step = |i: usize| &plan.load.steps[i];
+/// The step at which subjects are compared: of those that a workload has, the one nearest to 64 requests in flight, of the
+/// first pipeline depth, streams and rate. By connections alone it would set workloads of one stream and of many side by side
+/// at very different concurrency.
+fn reference_step(all: &[Step], steps: &[usize]) -> usize {
+    const REFERENCE: u64 = 64;
+    let step = |i: usize| &all[i];
     let first = steps.first().copied().unwrap_or(0);
     let like_first = |i: &usize| {
         let (step, first) = (step(*i), step(first));
         step.pipeline == first.pipeline && step.streams == first.streams && step.arrivals == first.arrivals
     };
     let nearest = steps.iter().copied().filter(like_first);
-    nearest.min_by_key(|i| (i64::from(step(*i).connections) - REFERENCE).abs()).unwrap_or(first)
+    nearest.min_by_key(|i| in_flight(step(*i)).abs_diff(REFERENCE)).unwrap_or(first)
+}
+
+fn in_flight(step: &Step) -> u64 {
+    u64::from(step.connections) * u64::from(step.streams) * u64::from(step.pipeline)
 }
 
 /// The overview, best peak throughput first, controls and absent subjects last. Where a suite has several workloads, each that
@@ -228,7 +239,7 @@ pub fn overview(
         let mut steps: Vec<usize> =
             summaries.iter().filter(|m| m.workload == workload.name).map(|m| m.step).collect();
         steps.sort_unstable();
-        let reference = reference_step(plan, &steps);
+        let reference = reference_step(&plan.load.steps, &steps);
         let own = subjects.iter().filter(|s| has(s) || is_absent(s));
         let mut rows: Vec<OverviewRow> =
             own.map(|s| overview_row(plan, s, &workload.name, trials, summaries, reference)).collect();
@@ -277,7 +288,9 @@ fn overview_row(
         peak_connections: best.map(|s| s.connections),
         peak_streams: best.map(|s| s.streams),
         tie_group: None,
+        reference_step: reference,
         reference_connections: plan.load.steps[reference].connections,
+        reference_in_flight: in_flight(&plan.load.steps[reference]),
         response_p50_us: median(|s| &s.response_p50_us),
         response_p99_us: median(|s| &s.response_p99_us),
         cpu_us_per_request: median(|s| &s.cpu_us_per_request),
@@ -318,10 +331,11 @@ fn not_asked(plan: &Plan, id: &str) -> Option<String> {
     Some(format!("not asked for {}: {}", plan.workloads[0].name, not.reason))
 }
 
-/// Every subject against the baseline (the first that is no control, unless the suite names one).
+/// Every subject against the baseline: the one that the suite names, or the first that is no control, or the first.
 #[must_use]
 pub fn comparisons(plan: &Plan, trials: &[TrialResult], summaries: &[Summary]) -> Vec<Comparison> {
-    let first = plan.subjects.iter().find(|s| !s.control && summaries.iter().any(|m| m.subject == s.id()));
+    let measured = || plan.subjects.iter().filter(|s| summaries.iter().any(|m| m.subject == s.id()));
+    let first = measured().find(|s| !s.control).or_else(|| measured().next());
     let named = plan.report.baseline.clone().filter(|b| summaries.iter().any(|m| m.subject == *b));
     let Some(baseline) = named.or(first.map(dyno_archive::plan::Subject::id)) else {
         return Vec::new();
@@ -355,6 +369,8 @@ fn comparison(summary: &Summary, baseline: &str, trials: &[TrialResult]) -> Comp
         workload: summary.workload.clone(),
         step: summary.step,
         connections: summary.connections,
+        streams: summary.streams,
+        pipeline: summary.pipeline,
         tie: throughput_ratio.spread().is_some_and(|(low, high)| low <= 1.0 && 1.0 <= high),
         throughput_ratio,
         response_p99_ratio: ratio(&|t| t.load.response_time_us.p99),
@@ -362,21 +378,43 @@ fn comparison(summary: &Summary, baseline: &str, trials: &[TrialResult]) -> Comp
     }
 }
 
-/// Four or more subjects whose peaks lie within 3 % of each other: something they share may be what is measured.
+/// Four or more servers whose peaks with a workload lie within 3 % of each other: something they share may be what is
+/// measured. Variants of one server are expected to be alike.
 #[must_use]
 pub fn same_numbers(rows: &[OverviewRow]) -> Option<Caveat> {
+    let mut workloads: Vec<&str> = rows.iter().map(|r| r.workload.as_str()).collect();
+    workloads.dedup();
+    workloads.iter().find_map(|workload| {
+        let own = rows.iter().filter(|r| r.workload == *workload);
+        let names = alike(
+            own.filter_map(|r| Some((r.peak_rps.as_ref()?.median?, r.subject.as_str()))).collect(),
+        )?;
+        let with = if workloads.len() > 1 { format!(" with {workload}") } else { String::new() };
+        let message = format!(
+            "{} have nearly the same peak throughput{with}, which different servers rarely have: look at what limited each.",
+            names.join(", ")
+        );
+        Some(Caveat::new("same_numbers", Severity::Warning, message, json!({"subjects": names})))
+    })
+}
+
+/// The first, by peak, of enough different servers with peaks alike: one subject of each.
+fn alike(mut peaks: Vec<(f64, &str)>) -> Option<Vec<&str>> {
     const ALIKE: f64 = 0.03;
     const ENOUGH: usize = 4;
-    let mut peaks: Vec<(f64, &str)> =
-        rows.iter().filter_map(|r| Some((r.peak_rps.as_ref()?.median?, r.subject.as_str()))).collect();
     peaks.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let alike = peaks.windows(ENOUGH).find(|w| w[ENOUGH - 1].0 <= w[0].0 * (1.0 + ALIKE))?;
-    let names: Vec<&str> = alike.iter().map(|(_, name)| *name).collect();
-    let message = format!(
-        "{} have nearly the same peak throughput, which different servers rarely have: look at what limited each.",
-        names.join(", ")
-    );
-    Some(Caveat::new("same_numbers", Severity::Warning, message, json!({"subjects": names})))
+    let server = |id: &'_ str| id.split('/').next().unwrap_or_default().to_string();
+    peaks.iter().enumerate().find_map(|(i, (lowest, _))| {
+        let mut servers: Vec<String> = Vec::new();
+        let mut names = Vec::new();
+        for (_, id) in peaks[i..].iter().take_while(|(peak, _)| *peak <= lowest * (1.0 + ALIKE)) {
+            if !servers.contains(&server(id)) && names.len() < ENOUGH {
+                servers.push(server(id));
+                names.push(*id);
+            }
+        }
+        (names.len() == ENOUGH).then_some(names)
+    })
 }
 
 /// The overview as a table.
@@ -479,6 +517,9 @@ pub fn trials_table(trials: &[TrialResult]) -> Table {
             json!(t.load.tcp.data_segments_per_response),
             json!(t.load.http2.as_ref().and_then(|h| h.frames_per_segment)),
             json!(t.load.http2.as_ref().and_then(|h| h.responses_per_receive)),
+            json!(t.load.pages.as_ref().map(|p| p.per_second)),
+            json!(t.load.pages.as_ref().and_then(|p| p.time_us.p50)),
+            json!(t.load.pages.as_ref().and_then(|p| p.time_us.p99)),
             json!(t.limiter.resource),
             json!(codes.join(" ")),
         ]
@@ -491,7 +532,7 @@ pub fn trials_table(trials: &[TrialResult]) -> Table {
     }
 }
 
-const TRIAL_COLUMNS: [&str; 43] = [
+const TRIAL_COLUMNS: [&str; 46] = [
     "subject",
     "workload",
     "block",
@@ -533,6 +574,44 @@ const TRIAL_COLUMNS: [&str; 43] = [
     "segments_per_response",
     "frames_per_segment",
     "responses_per_receive",
+    "pages_per_second",
+    "page_p50_us",
+    "page_p99_us",
     "limiter",
     "caveats",
 ];
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::plan::Arrivals;
+
+    use super::*;
+
+    #[test]
+    fn the_reference_is_nearest_to_64_in_flight_among_like_steps() {
+        let all: Vec<Step> = [(100, 1, 1), (1000, 1, 1), (10, 10, 1), (100, 10, 1), (16, 1, 1), (4, 1, 16)]
+            .map(|(connections, streams, pipeline)| Step {
+                connections,
+                streams,
+                pipeline,
+                arrivals: Arrivals::Closed,
+            })
+            .into();
+        assert_eq!(reference_step(&all, &[0, 1]), 0);
+        // 100 connections are nearer to 64 than 10 are, but have 1,000 requests in flight.
+        assert_eq!(reference_step(&all, &[2, 3]), 2);
+        assert_eq!(reference_step(&all, &[4, 5]), 4, "another pipeline is not alike");
+    }
+
+    #[test]
+    fn only_different_servers_are_suspiciously_alike() {
+        assert_eq!(
+            alike(vec![(103.0, "d"), (100.0, "a/h2"), (101.0, "b"), (102.0, "c")]),
+            Some(vec!["a/h2", "b", "c", "d"])
+        );
+        assert_eq!(alike(vec![(100.0, "a"), (100.0, "a/h2"), (100.0, "b"), (100.0, "c")]), None);
+        assert_eq!(alike(vec![(100.0, "a"), (101.0, "b"), (102.0, "c"), (104.0, "d")]), None);
+        let variants_between = vec![(100.0, "a"), (100.5, "a/h2"), (101.0, "b"), (102.0, "c"), (102.5, "d")];
+        assert_eq!(alike(variants_between), Some(vec!["a", "b", "c", "d"]));
+    }
+}

@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 
+use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::{Comparison, OverviewRow};
+use dyno_archive::plan::Workload;
 
-use crate::format::{list, number};
+use crate::format::{list, number, plural};
+use crate::overview::Reference;
 
 /// The sentences at the head of a report.
 #[must_use]
@@ -26,86 +29,144 @@ fn title<'a>(report: &'a Report, id: &'a str) -> &'a str {
     report.subjects.iter().find(|s| s.id == id).map_or(id, |s| s.title.as_str())
 }
 
-/// Subjects with numbers, controls aside, best first.
+/// Subjects with numbers for the first workload, best first: controls only if nothing else has any.
 fn ranked(report: &Report) -> Vec<&OverviewRow> {
     let first = report.run.workloads.first().map_or("", |w| w.name.as_str());
-    let is_ranked = |r: &&OverviewRow| !r.control && r.peak_rps.is_some() && r.workload == first;
-    report.overview.iter().filter(is_ranked).collect()
+    let measured = report.overview.iter().filter(|r| r.peak_rps.is_some() && r.workload == first);
+    let (controls, others): (Vec<_>, Vec<_>) = measured.partition(|r| r.control);
+    if others.is_empty() { controls } else { others }
+}
+
+/// ` over h1` or ` for json`: which workload a sentence is about, where there are several.
+fn of_workload(report: &Report, workload: &str) -> String {
+    let all = &report.run.workloads;
+    let spoken = |w: &Workload| (w.protocol.clone(), w.tls);
+    match all.first() {
+        Some(first) if all.iter().any(|w| spoken(w) != spoken(first)) => format!(" over {workload}"),
+        Some(_) if all.len() > 1 => format!(" for {workload}"),
+        _ => String::new(),
+    }
 }
 
 fn winner(report: &Report) -> Option<String> {
     let ranked = ranked(report);
     let best = ranked.first()?;
-    let connections = best.reference_connections;
-    let [_, _, ..] = ranked.as_slice() else {
-        let peak = best.peak_rps.as_ref()?;
-        return Some(format!(
-            "{} served at most {} requests per second ({} over {} repeats), at {} connections.",
-            best.title,
-            number(peak.median?),
-            range(peak, number)?,
-            peak.values.len(),
-            best.peak_connections?
-        ));
+    let [_, second, ..] = ranked.as_slice() else {
+        return alone(report, best);
     };
-    let is_of = |c: &&Comparison, row: &OverviewRow| {
-        c.subject == row.subject && c.workload == row.workload && c.connections == connections
+    let of = |row: &OverviewRow| {
+        report
+            .comparisons
+            .iter()
+            .find(|c| c.subject == row.subject && c.workload == row.workload && c.step == row.reference_step)
     };
-    let other = report.comparisons.iter().find(|c| is_of(c, best));
-    let Some(comparison) = other else {
-        // The best is the baseline itself: compare the runner-up with it.
-        let second = ranked.get(1)?;
-        let comparison = report.comparisons.iter().find(|c| is_of(c, second))?;
-        return Some(compared(report, comparison, connections));
+    // If the best is the baseline itself, the runner-up is compared with it.
+    let (row, comparison) = of(best).map(|c| (*best, c)).or_else(|| Some((*second, of(second)?)))?;
+    Some(compared(report, comparison, row))
+}
+
+fn alone(report: &Report, row: &OverviewRow) -> Option<String> {
+    let peak = row.peak_rps.as_ref()?;
+    let repeats = peak.values.len();
+    let over = if repeats == 1 {
+        "one repeat, so no interval".to_string()
+    } else {
+        format!("{} over {repeats} repeats", range(peak, number)?)
     };
-    Some(compared(report, comparison, connections))
+    let streams = row.peak_streams.filter(|n| *n > 1).map_or(String::new(), |n| format!(" × {n} streams"));
+    Some(format!(
+        "{} served at most {} requests per second{} ({over}), at {}{streams}.",
+        title(report, &row.subject),
+        number(peak.median?),
+        of_workload(report, &row.workload),
+        plural(u64::from(row.peak_connections?), "connection"),
+    ))
 }
 
 /// What HTTP/2 did to throughput, at equal requests in flight: otherwise it would be the concurrency that is compared.
+/// Controls say nothing about servers.
 fn protocols(report: &Report) -> Option<String> {
-    let mut kinds: Vec<(&str, &str, u64)> = Vec::new();
-    for c in &report.protocols {
-        let kind = (c.workload.as_str(), c.baseline.as_str(), c.in_flight);
-        if !kinds.contains(&kind) {
-            kinds.push(kind);
+    let is_control = |c: &&ProtocolComparison| report.subjects.iter().any(|s| s.id == c.subject && s.control);
+    let measured = |c: &&ProtocolComparison| c.throughput_ratio.median.is_some();
+    let all: Vec<&ProtocolComparison> =
+        report.protocols.iter().filter(|c| !is_control(c)).filter(measured).collect();
+    let mut kinds: Vec<Vec<&ProtocolComparison>> = Vec::new();
+    for c in &all {
+        match kinds.iter_mut().find(|k| kind(k[0]) == kind(c)) {
+            Some(known) => known.push(c),
+            None => kinds.push(vec![c]),
         }
     }
-    kinds.sort_by_key(|(workload, _, level)| (*level, *workload));
-    let of_kind = |(workload, baseline, level): &(&str, &str, u64)| {
-        let same = report.protocols.iter().filter(|c| {
-            (c.workload.as_str(), c.baseline.as_str(), c.in_flight) == (*workload, *baseline, *level)
-        });
-        let ratios: Vec<f64> = same.filter_map(|c| c.throughput_ratio.median).collect();
-        let (low, high) = ratios.iter().fold((f64::MAX, 0.0f64), |(l, h), r| (l.min(*r), h.max(*r)));
-        (!ratios.is_empty()).then(|| {
-            format!(
-                "{workload} served {} to {} times as many as {baseline} at {level} in flight ({} servers)",
-                ratio(low),
-                ratio(high),
-                ratios.len()
-            )
-        })
+    kinds.sort_by(|a, b| (a[0].in_flight, &a[0].workload).cmp(&(b[0].in_flight, &b[0].workload)));
+    let clauses: Vec<String> = kinds.iter().map(|k| protocol_clause(report, k, &kinds)).collect();
+    let repeats = all.iter().map(|c| c.throughput_ratio.values.len()).max()?;
+    let over = match repeats {
+        1 => "one repeat, so no interval".to_string(),
+        n => format!("medians of {n} repeats"),
     };
-    let clauses: Vec<String> = kinds.iter().filter_map(of_kind).collect();
-    (!clauses.is_empty()).then(|| format!("Requests per second by protocol: {}.", clauses.join("; ")))
+    Some(format!("Requests per second by protocol ({over}): {}.", clauses.join("; ")))
 }
 
-fn compared(report: &Report, c: &Comparison, connections: u32) -> String {
+/// What makes comparisons of several servers alike.
+fn kind(c: &ProtocolComparison) -> (&str, &str, [u32; 4]) {
+    let shape = [c.connections, c.streams, c.baseline_connections, c.baseline_pipeline];
+    (&c.workload, &c.baseline, shape)
+}
+
+fn protocol_clause(
+    report: &Report,
+    own: &[&ProtocolComparison],
+    kinds: &[Vec<&ProtocolComparison>],
+) -> String {
+    let first = own[0];
+    let ratios: Vec<f64> = own.iter().filter_map(|c| c.throughput_ratio.median).collect();
+    let (low, high) = ratios.iter().fold((f64::MAX, 0.0f64), |(l, h), r| (l.min(*r), h.max(*r)));
+    let (low, high) = (ratio(low), ratio(high));
+    let times = if low == high { low } else { format!("{low} to {high}") };
+    let mut servers: Vec<&str> = own.iter().map(|c| c.server.as_str()).collect();
+    servers.sort_unstable();
+    servers.dedup();
+    let who = match own {
+        [one] => title(report, &one.subject).to_string(),
+        _ if servers.len() == 1 => format!("{} variants of {}", own.len(), servers[0]),
+        _ => format!("{} servers", servers.len()),
+    };
+    let same_level = |k: &&Vec<&ProtocolComparison>| {
+        let (level, of) = (k[0].in_flight, (&k[0].workload, &k[0].baseline));
+        level == first.in_flight && of == (&first.workload, &first.baseline)
+    };
+    let shape = if kinds.iter().filter(same_level).count() > 1 {
+        format!(
+            " as {} × {} beside {} × {}",
+            first.connections, first.streams, first.baseline_connections, first.baseline_pipeline
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "{} served {times} times as many as {} at {} in flight{shape} ({who})",
+        first.workload, first.baseline, first.in_flight
+    )
+}
+
+fn compared(report: &Report, c: &Comparison, row: &OverviewRow) -> String {
     let (subject, baseline) = (title(report, &c.subject), title(report, &c.baseline));
     let repeats = c.throughput_ratio.values.len();
     let over = match c.throughput_ratio.interval {
         Some(_) => "95 % interval".to_string(),
+        None if repeats == 1 => "one repeat, so no interval".to_string(),
         None => format!("range of {repeats} repeats, too few for an interval"),
     };
+    let with = of_workload(report, &c.workload);
     let rate = match range(&c.throughput_ratio, ratio) {
-        Some(range) => format!("{range} times as many requests per second as {baseline} ({over})"),
-        None => return format!("{subject} and {baseline} have no valid step in common to compare."),
+        Some(range) => format!("{range} times as many requests per second{with} as {baseline} ({over})"),
+        None => return format!("{subject} and {baseline} have no valid step{with} in common to compare."),
     };
     let cpu = c
         .cpu_per_request_ratio
         .median
         .map_or(String::new(), |r| format!(", for {} times the CPU per request", ratio(r)));
-    format!("At {connections} connections {subject} served {rate}{cpu}.")
+    format!("At {} {subject} served {rate}{cpu}.", Reference::of(row).in_words())
 }
 
 fn ratio(r: f64) -> String {
@@ -128,10 +189,15 @@ fn range(q: &Repeated, show: impl Fn(f64) -> String) -> Option<String> {
 fn ties(report: &Report) -> Option<String> {
     let ranked = ranked(report);
     let groups: Vec<Vec<String>> = (1..=ranked.len())
-        .map(|g| ranked.iter().filter(|r| r.tie_group == Some(g)).map(|r| r.title.clone()).collect())
+        .map(|g| {
+            let of_group = ranked.iter().filter(|r| r.tie_group == Some(g));
+            of_group.map(|r| title(report, &r.subject).to_string()).collect()
+        })
         .filter(|group: &Vec<String>| group.len() > 1)
         .collect();
-    let mut sentence = format!("By peak throughput {} cannot be told apart (tie)", list(groups.first()?));
+    let with = of_workload(report, &ranked.first()?.workload);
+    let mut sentence =
+        format!("By peak throughput{with} {} cannot be told apart (tie)", list(groups.first()?));
     for group in &groups[1..] {
         let _ = write!(sentence, ", nor can {}", list(group));
     }
@@ -171,6 +237,7 @@ fn reason(code: &str) -> &str {
         "subject_failed" => "the server failed",
         "littles_law" => "Little's law does not hold",
         "books" => "the books do not balance",
+        "fell_back" => "the server spoke HTTP/1.1",
         other => other,
     }
 }

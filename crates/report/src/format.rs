@@ -14,6 +14,12 @@ pub fn count(n: u64) -> String {
     out
 }
 
+/// `1 connection`, `2 connections`.
+#[must_use]
+pub fn plural(n: u64, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
 /// Three significant digits, thousands separated.
 #[must_use]
 pub fn number(x: f64) -> String {

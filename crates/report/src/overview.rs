@@ -2,16 +2,68 @@
 
 use dyno_analysis::summary::OverviewRow;
 
-use crate::format::{bytes, count, micros, number, or_dash};
+use crate::format::{bytes, count, micros, number, or_dash, plural};
 
-/// The connections at which response times and CPU are given, as ` at 64`; empty if rows differ in it, because their
-/// workloads have other steps.
+/// Where response times and CPU are given, as ` at 64` (connections) or ` at 100 in flight` where there are streams or
+/// pipelines; empty if rows differ in it, because their workloads have other steps.
 pub(crate) fn at_reference(rows: &[OverviewRow], sign: &str) -> String {
-    let mut all = rows.iter().filter(|r| r.peak_rps.is_some()).map(|r| r.reference_connections);
-    match all.next() {
-        Some(first) if all.all(|other| other == first) => format!(" {sign}{first}"),
-        _ => String::new(),
+    match reference(rows) {
+        Some(Reference::Connections(n)) => format!(" {sign}{n}"),
+        Some(Reference::InFlight(n)) => format!(" {sign}{n} in flight"),
+        None => String::new(),
     }
+}
+
+/// [`at_reference`] within a sentence.
+pub(crate) fn reference_in_words(rows: &[OverviewRow]) -> String {
+    match reference(rows) {
+        Some(at) => format!("at {}", at.in_words()),
+        None => "at the step of each workload that is nearest to 64 in flight".into(),
+    }
+}
+
+/// Where a row's response times and CPU are given: its connections, where each has one request in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reference {
+    Connections(u64),
+    InFlight(u64),
+}
+
+impl Reference {
+    pub(crate) fn of(row: &OverviewRow) -> Reference {
+        if row.reference_in_flight == u64::from(row.reference_connections) {
+            Reference::Connections(row.reference_in_flight)
+        } else {
+            Reference::InFlight(row.reference_in_flight)
+        }
+    }
+
+    /// `64 connections` or `100 in flight`.
+    pub(crate) fn in_words(self) -> String {
+        match self {
+            Reference::Connections(n) => plural(n, "connection"),
+            Reference::InFlight(n) => format!("{n} in flight"),
+        }
+    }
+
+    const fn in_flight(self) -> u64 {
+        match self {
+            Reference::Connections(n) | Reference::InFlight(n) => n,
+        }
+    }
+}
+
+/// What all rows with numbers share: connections if those are alike, or else requests in flight.
+fn reference(rows: &[OverviewRow]) -> Option<Reference> {
+    shared(&rows.iter().filter(|r| r.peak_rps.is_some()).map(Reference::of).collect::<Vec<_>>())
+}
+
+fn shared(all: &[Reference]) -> Option<Reference> {
+    let first = *all.first()?;
+    if all.iter().any(|r| r.in_flight() != first.in_flight()) {
+        return None;
+    }
+    Some(if all.iter().all(|r| *r == first) { first } else { Reference::InFlight(first.in_flight()) })
 }
 
 /// Peak, range, tie group, p50, p99, CPU per request, memory, start-up, errors, checks: in this order.
@@ -31,4 +83,20 @@ pub(crate) fn cells(r: &OverviewRow) -> [String; 10] {
         count(r.errors),
         format!("{}/{}", r.checks_passed, r.checks),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_is_said_in_what_all_rows_share() {
+        use Reference::{Connections, InFlight};
+        assert_eq!(shared(&[Connections(64), Connections(64)]), Some(Connections(64)));
+        assert_eq!(shared(&[Connections(100), InFlight(100)]), Some(InFlight(100)));
+        assert_eq!(shared(&[Connections(100), InFlight(1000)]), None);
+        assert_eq!(shared(&[]), None);
+        assert_eq!(Connections(1).in_words(), "1 connection");
+        assert_eq!(InFlight(100).in_words(), "100 in flight");
+    }
 }

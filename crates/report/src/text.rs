@@ -10,7 +10,7 @@ use dyno_archive::Outcome;
 use dyno_archive::trial::TlsUse;
 
 use crate::answer;
-use crate::format::{bytes, count, micros, number, or_dash, percent};
+use crate::format::{bytes, count, micros, number, or_dash, percent, plural};
 use crate::overview;
 
 /// Whether to colour.
@@ -167,10 +167,11 @@ pub fn shape(c: &Config, ran: Option<(f64, usize)>) -> String {
         None => (String::new(), c.threads as usize),
     };
     let streams = if c.streams > 1 { format!(" × {} streams", c.streams) } else { String::new() };
-    let who = if c.page_connections.is_some() { "visitors" } else { "connections" };
+    let who = if c.page_connections.is_some() { "visitor" } else { "connection" };
     format!(
-        "{}{tls} · {} {who}{streams}{pipeline}{mix} · {model}{length} · {driver} × {threads}",
-        c.protocol, c.connections
+        "{}{tls} · {}{streams}{pipeline}{mix} · {model}{length} · {driver} × {threads}",
+        c.protocol,
+        plural(u64::from(c.connections), who)
     )
 }
 
@@ -221,20 +222,25 @@ fn tls_line(tls: &TlsUse, result: &LoadResult) -> String {
 
 fn pages_line(p: &Pages) -> String {
     format!(
-        "{} pages/s   {}   {} complete, {} failed, {} unfinished   {} resources each, over {} connections",
+        "{} pages/s   {}   {} complete, {} failed, {} unfinished   {} each, over {}",
         number(p.per_second),
         spread(&[("p50", p.time_us.p50), ("p90", p.time_us.p90), ("p99", p.time_us.p99)]),
         count(p.completed),
         count(p.failed),
         count(p.unfinished),
-        p.resources,
-        p.connections_each
+        plural(p.resources as u64, "resource"),
+        plural(u64::from(p.connections_each), "connection")
     )
 }
 
 /// Streams, what a response consists of, and what went wrong.
 fn http2_line(h: &Http2) -> String {
-    let granted = h.streams.granted.map_or("any number".into(), |n| count(u64::from(n)));
+    // Without a connection of HTTP/2 no server has announced anything.
+    let granted = match (h.connections, h.streams.granted) {
+        (0, _) => String::new(),
+        (_, None) => " (any number allowed)".into(),
+        (_, Some(n)) => format!(" ({} allowed)", count(u64::from(n))),
+    };
     let frames: Vec<String> =
         h.frames_per_response.iter().filter(|(_, n)| **n >= 0.005).map(frame_share).collect();
     let resets: u64 = h.resets_in.values().sum();
@@ -244,7 +250,7 @@ fn http2_line(h: &Http2) -> String {
         n => format!("   {} stalls on windows, p50 {}", count(n), or_dash(h.window_stall_us.p50, micros)),
     };
     format!(
-        "{} streams at most ({granted} allowed)   {} a response   {} frames a segment   HPACK saves {}   {} resets   {} GOAWAY{stalls}",
+        "{} streams at most{granted}   {} a response   {} frames a segment   HPACK saves {}   {} resets   {} GOAWAY{stalls}",
         count(h.streams.most),
         if frames.is_empty() { "–".into() } else { frames.join(" ") },
         or_dash(h.frames_per_segment, |n| format!("{n:.2}")),
@@ -392,7 +398,14 @@ fn overview_table(rows: &[OverviewRow], style: Style) -> String {
         "limited by".into(),
     ];
     let mut table: Vec<Vec<String>> = vec![head.to_vec()];
-    table.extend(rows.iter().map(overview_cells));
+    let has_several = rows.iter().any(|r| r.workload != rows[0].workload);
+    table.extend(rows.iter().map(|r| {
+        let mut row = overview_cells(r);
+        if has_several && r.peak_rps.is_some() {
+            row[0] = format!("{} · {}", row[0], r.workload);
+        }
+        row
+    }));
     align(&table, style)
 }
 

@@ -6,7 +6,7 @@ mod wire;
 
 use std::fmt::Write as _;
 
-use dyno_analysis::load::RequestResult;
+use dyno_analysis::load::{Pages, RequestResult};
 use dyno_analysis::report::{Report, SubjectResult, TrialResult};
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::{OverviewRow, StepCaveat, Summary};
@@ -14,7 +14,7 @@ use dyno_analysis::{Caveat, Severity};
 
 use self::table::{Cell, escape, table, text, value};
 use crate::answer;
-use crate::format::{bytes, count, micros, number, or_dash, percent};
+use crate::format::{bytes, count, micros, number, or_dash, percent, plural};
 
 const VIEWER_JS: &str = include_str!("../../viewer/viewer.js");
 const VIEWER_CSS: &str = include_str!("../../viewer/viewer.css");
@@ -146,14 +146,9 @@ fn overview(report: &Report) -> String {
         memory: most(&|r| r.memory_peak_bytes),
         startup: most(&|r| r.startup_ms),
     };
-    let baseline = rows.iter().find(|r| r.baseline);
     let reference = crate::overview::at_reference(rows, "at ");
     let (p50, p99) = (format!("#p50{reference}"), format!("#p99{reference}"));
-    let where_at = if reference.is_empty() {
-        " at the step of each workload that is nearest to 64".into()
-    } else {
-        reference
-    };
+    let where_at = crate::overview::reference_in_words(rows);
     let head = [
         "Subject",
         "#Peak requests/s",
@@ -167,9 +162,9 @@ fn overview(report: &Report) -> String {
         "Checks",
         "Limited by",
     ];
-    let cells: Vec<Vec<Cell>> = rows.iter().map(|r| overview_row(report, r, &maxima, baseline)).collect();
+    let cells: Vec<Vec<Cell>> = rows.iter().map(|r| overview_row(report, r, &maxima)).collect();
     let note = format!(
-        "<p class=\"note\">Peak: the best median over the steps, below it the range of the repeats. Response times and CPU{where_at} connections. Subjects of one tie group cannot be told apart. Hover a number for its ratio to the reference; click a column to sort.</p>\n"
+        "<p class=\"note\">Peak: the best median over the steps, below it the range of the repeats. Response times and CPU {where_at}. Subjects of one tie group cannot be told apart. Hover a number for its ratio to the reference; click a column to sort.</p>\n"
     );
     table("sortable overview", &head, &cells) + &note
 }
@@ -182,7 +177,9 @@ struct Maxima {
     startup: f64,
 }
 
-fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima, baseline: Option<&OverviewRow>) -> Vec<Cell> {
+fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima) -> Vec<Cell> {
+    // Of the same workload: another one may ask for something else.
+    let baseline = report.overview.iter().find(|b| b.baseline && b.workload == r.workload);
     let ratio = |own: Option<f64>, pick: &dyn Fn(&OverviewRow) -> Option<f64>| {
         let (own, base) = (own?, baseline.and_then(pick)?);
         (!r.baseline)
@@ -198,7 +195,7 @@ fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima, baseline: Option
     }
     let _ = write!(name, "<small>{}</small>", escape(&r.language));
     let streams = r.peak_streams.filter(|n| *n > 1).map_or(String::new(), |n| format!(" × {n} streams"));
-    let at = r.peak_connections.map(|c| format!("at {c} connections{streams}"));
+    let at = r.peak_connections.map(|c| format!("at {}{streams}", plural(u64::from(c), "connection")));
     let peak_hint = [ratio(peak(r), &peak), at].into_iter().flatten().collect::<Vec<_>>().join(", ");
     vec![
         Cell { html: name, ..Cell::default() },
@@ -392,7 +389,55 @@ fn response(report: &Report) -> String {
             "All repeats of the step; each line ends where fewer than 20 samples lie beyond.",
             &kinds,
         )
+        + &pages(report)
         + &by_request(report)
+}
+
+/// Of workloads that load pages: what became of them. Empty if none does.
+fn pages(report: &Report) -> String {
+    let of_pages = report.trials.iter().filter_map(|t| Some((t, t.load.pages.as_ref()?)));
+    let rows: Vec<Vec<Cell>> = of_pages.map(|(t, p)| page_row(t, p)).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = [
+        "Subject",
+        "Workload",
+        "#Visitors",
+        "#Repeat",
+        "#Pages/s",
+        "#Page p50",
+        "#Page p90",
+        "#Page p99",
+        "#Complete",
+        "#Not complete",
+        "#Resources each",
+        "#Connections each",
+        "#Requests/s",
+    ];
+    format!(
+        "<h3>Pages</h3>\n<p class=\"note\">A page counts from the intended start of its document to the end of its last resource, and as complete if everything of it was answered as expected.</p>\n{}",
+        table("sortable", &head, &rows)
+    )
+}
+
+fn page_row(t: &TrialResult, p: &Pages) -> Vec<Cell> {
+    let n = |n: u64| value(Some(n as f64), |n| count(n as u64));
+    vec![
+        text(&t.subject_id),
+        text(&t.workload),
+        n(u64::from(t.step.connections)),
+        n(u64::from(t.repeat)),
+        value(Some(p.per_second), number),
+        value(p.time_us.p50, micros),
+        value(p.time_us.p90, micros),
+        value(p.time_us.p99, micros),
+        n(p.completed),
+        n(p.failed),
+        n(p.resources as u64),
+        n(u64::from(p.connections_each)),
+        value(Some(t.load.throughput_rps), number),
+    ]
 }
 
 /// Of workloads that mix several requests: what became of each. Empty if none does.
@@ -529,7 +574,7 @@ fn card(report: &Report, subject: &SubjectResult, steps: &[&Summary]) -> String 
             format!(
                 "<li class=\"{class}\" title=\"{}\"><b>{}</b> {}</li>",
                 escape(&s.limiter_sentence),
-                s.connections,
+                escape(&step_label(report, s)),
                 escape(&resource(s.limiter))
             )
         })
@@ -537,23 +582,48 @@ fn card(report: &Report, subject: &SubjectResult, steps: &[&Summary]) -> String 
     let busiest = steps.iter().max_by(|a, b| {
         a.throughput_rps.median.unwrap_or(0.0).total_cmp(&b.throughput_rps.median.unwrap_or(0.0))
     });
-    let sentence = busiest.map_or(String::new(), |s| escape(&s.limiter_sentence));
-    let connections = busiest.map_or(0, |s| s.connections);
+    let why = busiest.map_or(String::new(), |s| {
+        let sentence = format!(
+            "{}: {}",
+            step_in_words(report, &s.workload, [s.connections, s.streams, s.pipeline]),
+            s.limiter_sentence
+        );
+        format!("<p>At {}</p>\n{}", escape(&sentence), counters(report, s))
+    });
     format!(
-        "<article class=\"card\"><h3>{}{}</h3>\n<ol class=\"strip\">{strip}</ol>\n<p>At {connections} connections: {sentence}</p>\n{}</article>\n",
+        "<article class=\"card\"><h3>{}{}</h3>\n<ol class=\"strip\">{strip}</ol>\n{why}</article>\n",
         swatch(report, &subject.id),
-        escape(&subject.title),
-        counters(report, &subject.id, connections)
+        escape(&subject.title)
     )
 }
 
-/// Counters per response at the busiest step, beside the reference's at the same step.
-fn counters(report: &Report, subject: &str, connections: u32) -> String {
+/// `64`, or as much of `h2 64 × 10 × 4` (workload, connections, streams, pipeline) as differs from one.
+fn step_label(report: &Report, s: &Summary) -> String {
+    let workload = if report.run.workloads.len() > 1 { format!("{} ", s.workload) } else { String::new() };
+    let times = |n: u32| if n > 1 { format!(" × {n}") } else { String::new() };
+    format!("{workload}{}{}{}", s.connections, times(s.streams), times(s.pipeline))
+}
+
+/// `64 connections`, or `64 connections × 10 streams of h2`.
+fn step_in_words(report: &Report, workload: &str, [connections, streams, pipeline]: [u32; 3]) -> String {
+    let streams = if streams > 1 { format!(" × {streams} streams") } else { String::new() };
+    let pipeline = if pipeline > 1 { format!(" × {pipeline} pipelined") } else { String::new() };
+    let workload = if report.run.workloads.len() > 1 { format!(" of {workload}") } else { String::new() };
+    format!("{}{streams}{pipeline}{workload}", plural(u64::from(connections), "connection"))
+}
+
+/// Counters per response at the busiest step, beside the reference's at the same step of the same workload.
+fn counters(report: &Report, busiest: &Summary) -> String {
     let of = |id: &str| -> Vec<&TrialResult> {
-        report.trials.iter().filter(|t| t.subject_id == id && t.step.connections == connections).collect()
+        let is_of = |t: &&TrialResult| {
+            t.subject_id == id && t.workload == busiest.workload && t.step.index == busiest.step
+        };
+        report.trials.iter().filter(is_of).collect()
     };
-    let own = of(subject);
-    let baseline = report.overview.iter().find(|r| r.baseline).filter(|r| r.subject != subject);
+    let own = of(&busiest.subject);
+    let is_baseline =
+        |r: &&OverviewRow| r.baseline && r.workload == busiest.workload && r.subject != busiest.subject;
+    let baseline = report.overview.iter().find(is_baseline);
     let base = baseline.map(|r| of(&r.subject)).unwrap_or_default();
     let median = |trials: &[&TrialResult], pick: &dyn Fn(&TrialResult) -> Option<f64>| {
         dyno_analysis::stats::median(&trials.iter().filter_map(|t| pick(t)).collect::<Vec<_>>())
@@ -717,10 +787,11 @@ fn explorer(report: &Report) -> String {
         .enumerate()
         .map(|(i, t)| {
             let mark = if t.valid { "" } else { " (not valid)" };
+            let shape = [t.step.connections, t.step.streams, t.step.pipeline];
             format!(
-                "<option value=\"{i}\">{} · {} connections · repeat {}{mark}</option>",
+                "<option value=\"{i}\">{} · {} · repeat {}{mark}</option>",
                 escape(&t.subject_id),
-                t.step.connections,
+                escape(&step_in_words(report, &t.workload, shape)),
                 t.repeat
             )
         })

@@ -77,12 +77,18 @@ fn by_protocol(report: &Report) -> String {
         .iter()
         .map(|c| {
             vec![
-                text(&c.server),
+                text(&c.subject),
                 text(&c.workload),
-                text(&c.baseline),
+                text(if c.baseline_subject == c.subject {
+                    c.baseline.clone()
+                } else {
+                    format!("{} of {}", c.baseline, c.baseline_subject)
+                }),
                 value(Some(c.in_flight as f64), |n| count(n as u64)),
                 value(Some(f64::from(c.connections)), |n| count(n as u64)),
+                value(Some(f64::from(c.streams)), |n| count(n as u64)),
                 value(Some(f64::from(c.baseline_connections)), |n| count(n as u64)),
+                value(Some(f64::from(c.baseline_pipeline)), |n| count(n as u64)),
                 range(&c.throughput_ratio),
                 range(&c.response_p99_ratio),
                 range(&c.cpu_per_request_ratio),
@@ -93,12 +99,14 @@ fn by_protocol(report: &Report) -> String {
         return String::new();
     }
     let head = [
-        "Server",
+        "Subject",
         "Workload",
         "Against",
         "#In flight",
         "#Connections",
-        "#Theirs",
+        "#Streams",
+        "#Connections there",
+        "#Pipeline there",
         "#Requests/s, ratio",
         "#Response p99, ratio",
         "#CPU per request, ratio",
