@@ -13,8 +13,7 @@ pub struct Key {
 
 /// A map from stream identifiers to values.
 ///
-/// A client's identifiers are odd and rise by two, and streams end about in the order in which they were opened. So an
-/// identifier's own bits are its hash: those that are open at once are neighbours and rarely meet.
+/// A client's identifiers rise by two, and those that are open at once are neighbours; a hash spreads them out.
 #[derive(Debug)]
 pub struct Streams<S> {
     /// Open addressing with linear probing: identifier and place, or an identifier of 0.
@@ -125,7 +124,9 @@ impl<S> Streams<S> {
 
     #[inline]
     fn home(&self, id: u32) -> usize {
-        (id >> 1) as usize & (self.index.len() - 1)
+        // Multiplied by 2³² over the golden ratio, its upper bits taken (Knuth, The Art of Computer Programming 6.4): without
+        // it neighbours would stand side by side, and to remove one would mean to look at all of them.
+        (id.wrapping_mul(0x9E37_79B9) >> (32 - self.index.len().trailing_zeros())) as usize
     }
 
     fn enter(&mut self, id: u32, place: u32) {
