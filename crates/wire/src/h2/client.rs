@@ -554,7 +554,10 @@ impl<T> Client<T> {
         if !end {
             give_back(&mut stream.receive, header.stream, io);
         }
-        self.read_data(data, rest)
+        // Nearly always the whole of it is there, and then its stream need not be looked for again.
+        let whole = rest.get(..header.length as usize).filter(|_| padding == Padding::Bytes(0));
+        let Some(body) = whole else { return self.read_data(data, rest) };
+        Ok((body.len(), stream.show(key, body, 0, end, end)))
     }
 
     /// The stream is to be cancelled; what is left of its frame is passed over.
@@ -603,16 +606,7 @@ impl<T> Client<T> {
     #[inline]
     fn show_data<'i>(&mut self, left: DataLeft, data: &'i [u8], end: bool) -> Event<'i> {
         let Some(key) = self.streams.find(left.stream) else { return Event::Handled };
-        let stream = self.streams.get_mut(key);
-        if let Some(expected) = &mut stream.expected {
-            // A frame is judged as a whole with its first part: what is seen of it does not depend on where it is cut.
-            let whole = data.len() as u64 + u64::from(left.body());
-            if whole > *expected || (left.end && whole < *expected) {
-                return Event::Malformed { stream: key, why: Malformed::BodyLength };
-            }
-            *expected -= data.len() as u64;
-        }
-        if data.is_empty() && !end { Event::Handled } else { Event::Body { stream: key, data, end } }
+        self.streams.get_mut(key).show(key, data, left.body(), left.end, end)
     }
 
     /// DATA or HEADERS came for a stream that is not open. Whether that may be (RFC 9113 §5.1).
@@ -845,6 +839,20 @@ fn ping(header: &Header, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'stati
 }
 
 impl<T> Stream<T> {
+    /// What a part of its body means, of whose frame `left` bytes are to come, with which it `ends`; `end`: it has.
+    #[inline]
+    fn show<'i>(&mut self, key: Key, data: &'i [u8], left: u32, ends: bool, end: bool) -> Event<'i> {
+        if let Some(expected) = &mut self.expected {
+            // A frame is judged as a whole with its first part: what is seen of it does not depend on where it is cut.
+            let whole = data.len() as u64 + u64::from(left);
+            if whole > *expected || (ends && whole < *expected) {
+                return Event::Malformed { stream: key, why: Malformed::BodyLength };
+            }
+            *expected -= data.len() as u64;
+        }
+        if data.is_empty() && !end { Event::Handled } else { Event::Body { stream: key, data, end } }
+    }
+
     /// The first header block, or one after interim responses.
     #[inline]
     fn head(
