@@ -186,7 +186,13 @@ fn wrong_usage_is_status_2_and_says_what_to_do() {
         (&["load", "http://127.0.0.1:1/", "-d", "10"], "500ms, 10s"),
         (&["load", "http://127.0.0.1:1/", "-H", "nonsense"], "Name: value"),
         (&["load", "http://127.0.0.1:1/a b"], "percent-encode"),
-        (&["load", "http://127.0.0.1:1/", "--protocol", "h2"], "HTTP/2 is to come"),
+        (&["load", "http://127.0.0.1:1/", "--protocol", "h2"], "--protocol h2c"),
+        (&["load", "https://127.0.0.1:1/", "--protocol", "h2c"], "--protocol h2"),
+        (&["load", "http://127.0.0.1:1/", "-m", "4"], "--protocol h2c"),
+        (&["load", "http://127.0.0.1:1/", "--protocol", "h2c", "-p", "4"], "--streams"),
+        (&["load", "https://127.0.0.1:1/", "-p", "4"], "--protocol h1"),
+        (&["load", "http://127.0.0.1:1/", "--protocol", "h2c", "--resource", "x"], "/style.css"),
+        (&["load", "http://127.0.0.1:1/", "--resource", "/a"], "--protocol h1, h2 or h2c"),
     ] {
         let output = place.dyno(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

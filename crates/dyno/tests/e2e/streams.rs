@@ -68,7 +68,7 @@ fn over_tls_by_alpn() {
                 "--cacert",
                 &cert,
                 "-c",
-                "10",
+                "4",
                 "-m",
                 "10",
                 "-n",
