@@ -33,7 +33,9 @@ fn each_server_is_loaded_over_what_it_speaks_and_nothing_else() {
     let place = Place::new();
     place.copy_subject("nginx");
     place.copy_subject("h2o");
-    fs::write(place.path().join("suite.toml"), suite(&["null", "nginx/h2", "nginx/h2c", "h2o/h2"])).unwrap();
+    place.copy_subject("nghttpd");
+    let subjects = ["null", "nginx/h2", "nginx/h2c", "h2o/h2", "nghttpd", "nghttpd/h2"];
+    fs::write(place.path().join("suite.toml"), suite(&subjects)).unwrap();
     let output = place.dyno(&["run", "suite.toml"]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
     place.assert_nothing_is_left();
@@ -44,6 +46,8 @@ fn each_server_is_loaded_over_what_it_speaks_and_nothing_else() {
     };
     assert_eq!(served("nginx/h2"), ["h1", "h1-tls", "h2"]);
     assert_eq!(served("nginx/h2c"), ["h2c"]);
+    assert_eq!(served("nghttpd"), ["h2c"]);
+    assert_eq!(served("nghttpd/h2"), ["h2"]);
     assert_eq!(served("h2o/h2"), WORKLOADS.map(|(name, ..)| name));
     for trial in report["trials"].as_array().unwrap() {
         look_at(trial);
