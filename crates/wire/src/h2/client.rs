@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use super::block::Block;
 use super::counts::Counts;
 use super::encode::{Form, TableUse};
 use super::frame::{self, HEADER_BYTES, Header, Kind, fill, flag};
@@ -158,14 +159,6 @@ impl DataLeft {
             Padding::Unknown => self.left,
         }
     }
-}
-
-#[derive(Debug)]
-struct Block {
-    stream: u32,
-    end: bool,
-    continuations: u32,
-    bytes: Vec<u8>,
 }
 
 // Opening, asking and ending.
@@ -655,8 +648,7 @@ impl<T> Client<T> {
         if header.has(flag::END_HEADERS) {
             return self.read_block(header.stream, block, end, io);
         }
-        let bytes = block.to_vec();
-        self.block = Some(Box::new(Block { stream: header.stream, end, continuations: 0, bytes }));
+        self.block = Some(Box::new(Block::begin(header, block)));
         Ok(Event::Handled)
     }
 
@@ -668,18 +660,7 @@ impl<T> Client<T> {
         io: &mut Io<'_>,
     ) -> Result<Event<'static>, Error> {
         let Some(mut block) = self.block.take() else { return Err(Error::Continuation) };
-        if header.stream != block.stream {
-            return Err(Error::InterruptedBlock);
-        }
-        block.continuations += 1;
-        if block.continuations > limits::CONTINUATIONS {
-            return Err(Error::TooManyContinuations);
-        }
-        if block.bytes.len() + payload.len() > limits::BLOCK_BYTES {
-            return Err(Error::BlockTooLarge);
-        }
-        block.bytes.extend_from_slice(payload);
-        if header.has(flag::END_HEADERS) {
+        if block.go_on(header, payload)? {
             return self.read_block(block.stream, &block.bytes, block.end, io);
         }
         self.block = Some(block);

@@ -12,6 +12,7 @@
 //! direction consists of, and when a window holds a request up. What a peer does is an [`Event`] or an
 //! [`Error`]; nothing it sends makes us panic.
 
+mod block;
 pub mod client;
 mod code;
 pub mod counts;

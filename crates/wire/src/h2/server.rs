@@ -11,6 +11,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::block::Block;
 use super::encode::TableUse;
 use super::frame::{self, HEADER_BYTES, Header, Kind, fill, flag};
 use super::head::Fields;
@@ -142,14 +143,6 @@ pub struct Server {
 }
 
 /// A header block that is being continued.
-#[derive(Debug)]
-struct Block {
-    stream: u32,
-    end: bool,
-    continuations: u32,
-    bytes: Vec<u8>,
-}
-
 #[derive(Debug)]
 struct Stream {
     send: SendWindow,
@@ -307,24 +300,13 @@ impl Server {
         if header.has(flag::END_HEADERS) {
             return self.read_block(stream, end, block);
         }
-        self.block = Some(Block { stream, end, continuations: 0, bytes: block.to_vec() });
+        self.block = Some(Block::begin(header, block));
         Ok(Event::Handled)
     }
 
     fn continuation(&mut self, header: &Header, payload: &[u8]) -> Result<Event<'static>, Error> {
         let mut block = self.block.take().ok_or(Error::Continuation)?;
-        if header.stream != block.stream {
-            return Err(Error::InterruptedBlock);
-        }
-        block.continuations += 1;
-        if block.continuations > limits::CONTINUATIONS {
-            return Err(Error::TooManyContinuations);
-        }
-        if block.bytes.len() + payload.len() > limits::BLOCK_BYTES {
-            return Err(Error::BlockTooLarge);
-        }
-        block.bytes.extend_from_slice(payload);
-        if header.has(flag::END_HEADERS) {
+        if block.go_on(header, payload)? {
             return self.read_block(block.stream, block.end, &block.bytes);
         }
         self.block = Some(block);
