@@ -76,6 +76,7 @@ fn header(report: &Report) -> String {
         ("response", "Response time"),
         ("cost", "Cost"),
         ("why", "Why"),
+        ("wire", "On the wire"),
         ("life", "Start-up & checks"),
         ("explorer", "Explorer"),
         ("method", "Method"),
