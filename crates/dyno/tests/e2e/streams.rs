@@ -18,6 +18,10 @@ fn number(result: &Value, pointer: &str) -> u64 {
     result.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {pointer} in {result}"))
 }
 
+fn codes(result: &Value) -> Vec<&str> {
+    result["caveats"].as_array().unwrap().iter().filter_map(|c| c["code"].as_str()).collect()
+}
+
 /// Every request was answered right, and as many as the server says.
 fn assert_all_right(result: &Value, server: &Server, what: &str) {
     let completed = number(result, "/exchanges/completed");
@@ -123,9 +127,7 @@ fn no_more_streams_are_opened_than_the_server_allows() {
     let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
     assert_all_right(&result, &server, "few streams");
     assert_eq!(result["http2"]["streams"], serde_json::json!({"asked": 10, "granted": 3, "most": 3}));
-    let codes: Vec<&str> =
-        result["caveats"].as_array().unwrap().iter().filter_map(|c| c["code"].as_str()).collect();
-    assert!(codes.contains(&"streams_not_granted"), "{codes:?}");
+    assert!(codes(&result).contains(&"streams_not_granted"), "{}", result["caveats"]);
 }
 
 #[test]
@@ -179,7 +181,8 @@ fn falling_back_is_told() {
     assert_eq!((status, &result["valid"]), (1, &Value::Bool(false)));
     assert_eq!(number(&result, "/outcomes/ok"), 200);
     assert_eq!(number(&result, "/http2/fallen_back"), number(&result, "/connections/opened"));
-    assert_eq!(result["caveats"][0]["code"], "fell_back");
+    // Not alone, perhaps: so short a load can find the generator busy, too.
+    assert!(codes(&result).contains(&"fell_back"), "{}", result["caveats"]);
 
     // Prior knowledge that is wrong is a protocol error.
     let (status, result) = load(&place, &server.url("/plaintext"), &["--protocol", "h2c", "-n", "20"]);
