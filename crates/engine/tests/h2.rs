@@ -15,7 +15,7 @@ use dyno_engine::{Config, Expect, Instant, Protocol, Request, Stop, Traffic};
 use dyno_wire::h1::response::Asked;
 use dyno_wire::h2::Shared;
 use proptest::prelude::*;
-use world::{MS, SECOND, counted, off, response};
+use world::{MS, SECOND, assert_exponential, counted, off, response};
 
 /// A load over HTTP/2 by prior knowledge.
 fn config(connections: u32, streams: u32, arrivals: &Arrivals, seconds: u64) -> Config {
@@ -138,14 +138,7 @@ fn queueing_test_m_m_1_gives_the_exponential_it_must_over_streams() {
     let mut world = World::new(3, model);
     world.net.delay_ns = 1;
     let played = sim::play(world, config(20, 100, &Arrivals::Poisson { rate: lambda }, 1000));
-    let response = response(&played);
-    assert!(response.count() > 450_000);
-    let mean = 1e9 / (mu - lambda);
-    for q in [0.25, 0.5, 0.75, 0.9, 0.99] {
-        let truth = -mean * (1.0f64 - q).ln();
-        // Response times of one busy period are correlated: half a million are worth some thousands.
-        assert!(off(response.at(q), truth) < 0.05, "quantile {q}: {:?} against {truth}", response.at(q));
-    }
+    assert_exponential(&response(&played), 1e9 / (mu - lambda));
 }
 
 #[test]

@@ -1,19 +1,16 @@
 //! Pages in a world whose truth is known.
 
+mod world;
+
 use std::sync::Arc;
 
 use dyno_archive::Times;
 use dyno_archive::interval::Phase;
 use dyno_archive::plan::Arrivals;
-use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Played, Queue, Service, World};
-use dyno_engine::{
-    Config, Draws, Expect, Http2, Policy, Protocol, Request, Schedule, Spin, Traffic, Window, limits,
-};
+use dyno_engine::{Config, Expect, Policy, Request, Traffic};
 use dyno_wire::h1::response::Asked;
-
-const SECOND: u64 = 1_000_000_000;
-const MS: u64 = 1_000_000;
+use world::{MS, SECOND};
 
 /// `visitors` load pages of one document and `resources` for a second, over `each` connections of HTTP/1.1.
 fn load(world: World, visitors: u32, each: u32, resources: usize) -> Played {
@@ -23,36 +20,10 @@ fn load(world: World, visitors: u32, each: u32, resources: usize) -> Played {
     };
     let mut requests = vec![(request("/"), 1)];
     requests.extend((0..resources).map(|i| (request(&format!("/{i}")), 1)));
-    let config = Config {
-        worker: 0,
-        connections: visitors * each,
-        protocol: Protocol::H1,
-        http2: Http2::default(),
-        pipeline: 1,
-        streams: 1,
-        schedule: Schedule::new(&Arrivals::Closed, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
-        total: None,
-        traffic: Arc::new(Traffic::new(requests).unwrap()),
-        page_connections: Some(each),
-        draws: Draws::new(1, 0, 1),
-        check_one_in: 1,
-        policy: Policy {
-            timeout_ns: SECOND / 10,
-            first_byte_timeout_ns: None,
-            connect_timeout_ns: SECOND,
-            requests_per_connection: None,
-            ramp_ns: None,
-        },
-        tls: None,
-        spin: Spin::Never,
-        window: Window {
-            warmup_ns: 0,
-            duration_ns: Some(SECOND),
-            interval_ns: SECOND,
-            drain_ns: limits::DRAIN_NS,
-        },
-    };
-    sim::play(world, config)
+    let alone = world::config(visitors * each, &Arrivals::Closed, 1);
+    let policy = Policy { timeout_ns: SECOND / 10, ..alone.policy };
+    let traffic = Arc::new(Traffic::new(requests).unwrap());
+    sim::play(world, Config { traffic, page_connections: Some(each), policy, ..alone })
 }
 
 fn page_times(played: &Played) -> Times {

@@ -8,7 +8,7 @@ use dyno_archive::plan::Arrivals;
 use dyno_engine::sim::{self, Fault, Model, Net, Pause, Queue, Service, Theft, When, World};
 use dyno_engine::{Instant, Stop};
 use proptest::prelude::*;
-use world::{MS, SECOND, config, counted, off, response, times};
+use world::{MS, SECOND, assert_exponential, config, counted, response, times};
 
 /// 1,000 requests per second for 5 s, service in no time, and the server pauses for one second. An exchange that is
 /// intended x after the pause began waits for 1 s − x: one fifth of all response times is uniform up to 1 s.
@@ -57,14 +57,7 @@ fn queueing_test_m_m_1_gives_the_exponential_it_must() {
     let mut world = World::new(3, model);
     world.net.delay_ns = 1;
     let played = sim::play(world, config(2000, &Arrivals::Poisson { rate: lambda }, 1000));
-    let response = response(&played);
-    assert!(response.count() > 450_000);
-    let mean = 1e9 / (mu - lambda);
-    for q in [0.25, 0.5, 0.75, 0.9, 0.99] {
-        let truth = -mean * (1.0f64 - q).ln();
-        // Response times of one busy period are correlated: half a million are worth some thousands.
-        assert!(off(response.at(q), truth) < 0.05, "quantile {q}: {:?} against {truth}", response.at(q));
-    }
+    assert_exponential(&response(&played), 1e9 / (mu - lambda));
 }
 
 #[test]

@@ -73,3 +73,13 @@ pub fn response(played: &Played) -> Times {
 pub fn off(measured: Option<u64>, truth: f64) -> f64 {
     (measured.expect("there are samples") as f64 / truth - 1.0).abs()
 }
+
+/// Half a million response times of a long M/M/1 are exponential with this mean, nanoseconds.
+pub fn assert_exponential(response: &Times, mean: f64) {
+    assert!(response.count() > 450_000);
+    for q in [0.25, 0.5, 0.75, 0.9, 0.99] {
+        let truth = -mean * (1.0f64 - q).ln();
+        // Response times of one busy period are correlated: half a million are worth some thousands.
+        assert!(off(response.at(q), truth) < 0.05, "quantile {q}: {:?} against {truth}", response.at(q));
+    }
+}
