@@ -1,9 +1,10 @@
 //! The yardstick of `make bench`: the least that any generator over io_uring can do. Multishot receives into provided
-//! buffers, one batch of sends per turn, no parsing, no clock, no records. What dyno costs more than this is what its
-//! checking, its books and its histograms cost.
+//! buffers, one batch of sends per turn, no clock, no records, and no more parsing than it takes to see where answers end.
+//! What dyno costs more than this is what its checking, its books and its histograms cost.
 //!
-//! `bare ADDR:PORT CONNECTIONS SECONDS [DEPTH] [PATH]` prints requests per second, user and system CPU in microseconds
-//! per request. An answer is `DEPTH` times the size of the first one received, whatever it holds.
+//! `bare ADDR:PORT CONNECTIONS SECONDS [DEPTH] [PATH] [h1|h2c]` prints requests per second, user and system CPU in
+//! microseconds per request. Over HTTP/1.1 an answer is as long as the first one received, whatever it holds; over HTTP/2 it
+//! is what a frame with END_STREAM ends.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed};
@@ -12,6 +13,8 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
+use dyno_wire::h2::frame::{self, HEADER_BYTES, Header, Kind, flag};
+use dyno_wire::h2::{Block, Shared};
 use io_uring::{IoUring, cqueue, opcode, types};
 
 const BUFFERS: u16 = 1024;
@@ -20,27 +23,38 @@ const BUFFER_BYTES: usize = 4096;
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let [_, addr, connections, seconds, rest @ ..] = args.as_slice() else {
-        eprintln!("usage: bare ADDR:PORT CONNECTIONS SECONDS [DEPTH] [PATH]");
+        eprintln!("usage: bare ADDR:PORT CONNECTIONS SECONDS [DEPTH] [PATH] [h1|h2c]");
         std::process::exit(2);
     };
     let connections: usize = connections.parse().expect("CONNECTIONS is a number");
     let seconds: f64 = seconds.parse().expect("SECONDS is a number");
     let depth: usize = rest.first().map_or(1, |d| d.parse().expect("DEPTH is a number"));
     let path = rest.get(1).map_or("/plaintext", String::as_str);
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {addr}\r\n\r\n");
-    let answer_bytes = answer_bytes(addr, &request);
-    let batch = request.repeat(depth).into_bytes();
-    let sockets: Vec<TcpStream> = (0..connections)
-        .map(|_| {
-            let socket = TcpStream::connect(addr.as_str()).expect("the server listens");
+    let mut talks: Vec<Talk> = match rest.get(2).map_or("h1", String::as_str) {
+        "h1" => {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: {addr}\r\n\r\n");
+            let answer = answer_bytes(addr, &request) * depth;
+            let batch = request.repeat(depth).into_bytes();
+            let talk = || Talk { batch: batch.clone(), units: answer, missing: answer, streams: None };
+            (0..connections).map(|_| talk()).collect()
+        }
+        "h2c" => (0..connections).map(|_| Talk::h2c(addr, path, depth)).collect(),
+        other => panic!("{other} is neither h1 nor h2c"),
+    };
+    let sockets: Vec<TcpStream> = talks
+        .iter()
+        .map(|talk| {
+            let mut socket = TcpStream::connect(addr.as_str()).expect("the server listens");
             socket.set_nodelay(true).expect("TCP has this option");
+            if talk.streams.is_some() {
+                greet(&mut socket);
+            }
             socket
         })
         .collect();
     let before = cpu();
     let began = Instant::now();
-    let answers =
-        drive(&sockets, &batch, answer_bytes * depth, Duration::from_secs_f64(seconds)) * depth as u64;
+    let answers = drive(&sockets, &mut talks, Duration::from_secs_f64(seconds)) * depth as u64;
     let elapsed = began.elapsed().as_secs_f64();
     let after = cpu();
     let per_request = |s: f64| s * 1e6 / answers as f64;
@@ -50,6 +64,103 @@ fn main() {
         per_request(after.0 - before.0),
         per_request(after.1 - before.1)
     );
+}
+
+/// What goes over one connection.
+struct Talk {
+    /// Requests that leave together.
+    batch: Vec<u8>,
+    /// What answers all of them: bytes, or streams that end.
+    units: usize,
+    /// What of that is still to come.
+    missing: usize,
+    /// `None`: HTTP/1.1.
+    streams: Option<Streams>,
+}
+
+/// HTTP/2 on one connection.
+struct Streams {
+    next_id: u32,
+    /// The block of every request but the first.
+    later: Box<[u8]>,
+    /// The beginning of a frame's header, and how much of a payload is to be passed over.
+    begun: Vec<u8>,
+    payload: usize,
+}
+
+impl Talk {
+    fn h2c(addr: &str, path: &str, depth: usize) -> Talk {
+        let list = [(":method", "GET"), (":scheme", "http"), (":authority", addr), (":path", path)];
+        let list: Vec<_> =
+            list.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect();
+        let block: Block = Shared::of(std::slice::from_ref(&list)).encode(&list);
+        let streams = Streams { next_id: 3, later: block.later, begun: Vec::new(), payload: 0 };
+        let mut talk = Talk { batch: Vec::new(), units: depth, missing: depth, streams: Some(streams) };
+        frame::put_block(1, &block.first, true, usize::MAX, &mut talk.batch);
+        talk.put_later(depth - 1);
+        talk
+    }
+
+    fn put_later(&mut self, requests: usize) {
+        let Some(streams) = &mut self.streams else { return };
+        for _ in 0..requests {
+            frame::put_block(streams.next_id, &streams.later, true, usize::MAX, &mut self.batch);
+            streams.next_id += 2;
+        }
+    }
+
+    /// Makes the next batch. The last one has left: it has been answered.
+    fn renew(&mut self) {
+        self.missing = self.units;
+        if self.streams.is_some() {
+            self.batch.clear();
+            self.put_later(self.units);
+        }
+    }
+
+    /// How much of an answer `bytes` are.
+    fn units_in(&mut self, bytes: &[u8]) -> usize {
+        self.streams.as_mut().map_or(bytes.len(), |streams| streams.ended_by(bytes))
+    }
+}
+
+impl Streams {
+    /// How many streams end in `bytes`.
+    fn ended_by(&mut self, mut bytes: &[u8]) -> usize {
+        let mut ended = 0;
+        loop {
+            let passed = self.payload.min(bytes.len());
+            self.payload -= passed;
+            bytes = &bytes[passed..];
+            let wanted = (HEADER_BYTES - self.begun.len()).min(bytes.len());
+            self.begun.extend_from_slice(&bytes[..wanted]);
+            bytes = &bytes[wanted..];
+            let Some(header) = self.begun.first_chunk().map(Header::parse) else { return ended };
+            self.begun.clear();
+            self.payload = header.length as usize;
+            let is_of_stream = matches!(header.kind, Kind::Data | Kind::Headers);
+            ended += usize::from(is_of_stream && header.has(flag::END_STREAM));
+        }
+    }
+}
+
+/// Begins HTTP/2: our preface with a window that lasts, and the acknowledgement of the server's settings.
+fn greet(socket: &mut TcpStream) {
+    let mut out = frame::PREFACE.to_vec();
+    frame::put_header(Kind::Settings, 0, 0, 0, &mut out);
+    frame::put_window_update(0, i32::MAX as u32 - 65_535, &mut out);
+    frame::put_header(Kind::Settings, flag::ACK, 0, 0, &mut out);
+    socket.write_all(&out).expect("the server reads");
+    // Up to its acknowledgement of ours: what comes later is no concern of settings.
+    loop {
+        let mut header = [0; HEADER_BYTES];
+        socket.read_exact(&mut header).expect("the server speaks HTTP/2");
+        let header = Header::parse(&header);
+        socket.read_exact(&mut vec![0; header.length as usize]).expect("the server speaks HTTP/2");
+        if header.kind == Kind::Settings && header.has(flag::ACK) {
+            return;
+        }
+    }
 }
 
 /// Size of one answer, head and body, read with a plain socket.
@@ -66,8 +177,8 @@ fn answer_bytes(addr: &str, request: &str) -> usize {
     answer.len()
 }
 
-/// Sends `batch` on every socket, and again whenever `expected` bytes have come back. Returns how often.
-fn drive(sockets: &[TcpStream], batch: &[u8], expected: usize, duration: Duration) -> u64 {
+/// Sends each socket's batch, and the next one whenever it has been answered. Returns how often.
+fn drive(sockets: &[TcpStream], talks: &mut [Talk], duration: Duration) -> u64 {
     let mut ring: IoUring = IoUring::builder()
         .setup_single_issuer()
         .setup_defer_taskrun()
@@ -83,10 +194,9 @@ fn drive(sockets: &[TcpStream], batch: &[u8], expected: usize, duration: Duratio
     }
     let fds: Vec<i32> = sockets.iter().map(std::os::fd::AsRawFd::as_raw_fd).collect();
     ring.submitter().register_files(&fds).expect("fixed files");
-    let mut missing = vec![expected; fds.len()];
-    for conn in 0..fds.len() as u32 {
-        push(&mut ring, &receive(conn));
-        push(&mut ring, &send(conn, batch));
+    for (conn, talk) in talks.iter().enumerate() {
+        push(&mut ring, &receive(conn as u32));
+        push(&mut ring, &send(conn as u32, &talk.batch));
     }
     let ends = Instant::now() + duration;
     let mut rounds = 0u64;
@@ -103,16 +213,16 @@ fn drive(sockets: &[TcpStream], batch: &[u8], expected: usize, duration: Duratio
             let Some(buffer) = cqueue::buffer_select(entry.flags()) else { continue };
             let conn = entry.user_data() as u32;
             let n = usize::try_from(entry.result()).expect("the server goes on");
+            let talk = &mut talks[conn as usize];
+            talk.missing -= talk.units_in(buffers.get(buffer, n));
             buffers.give_back(buffer);
             if !cqueue::more(entry.flags()) {
                 push(&mut ring, &receive(conn));
             }
-            let missing = &mut missing[conn as usize];
-            *missing -= n;
-            if *missing == 0 {
-                *missing = expected;
+            if talk.missing == 0 {
+                talk.renew();
                 rounds += 1;
-                push(&mut ring, &send(conn, batch));
+                push(&mut ring, &send(conn, &talk.batch));
             }
         }
     }
@@ -130,7 +240,7 @@ fn send(conn: u32, batch: &[u8]) -> io_uring::squeue::Entry {
 }
 
 fn push(ring: &mut IoUring, entry: &io_uring::squeue::Entry) {
-    // SAFETY: the batch lives until the process ends.
+    // SAFETY: a batch stays as it is until it has been answered.
     while unsafe { ring.submission().push(entry) }.is_err() {
         ring.submit().expect("io_uring_enter");
     }
@@ -168,6 +278,11 @@ impl Buffers {
         let mut buffers = Buffers { ring: ring.cast(), memory, tail: 0 };
         (0..BUFFERS).for_each(|id| buffers.give_back(id));
         buffers
+    }
+
+    fn get(&self, id: u16, len: usize) -> &[u8] {
+        // SAFETY: the kernel has filled so many bytes of this buffer, and leaves it alone until it is given back.
+        unsafe { std::slice::from_raw_parts(self.memory.add(usize::from(id) * BUFFER_BYTES), len) }
     }
 
     fn give_back(&mut self, id: u16) {
