@@ -75,9 +75,7 @@ fn ask(addr: SocketAddr, own: Own, requests: &[(&str, &str, Vec<u8>)]) -> Vec<An
 
 fn read(client: &mut Client<usize>, mut bytes: &[u8], io: &mut Io<'_>, answers: &mut [Answer]) {
     while !bytes.is_empty() {
-        let (used, event) = client.next(bytes, io).unwrap();
-        bytes = &bytes[used..];
-        let (stream, end) = match event {
+        let (stream, end) = match client.next(&mut bytes, io).unwrap() {
             Event::Head { stream, status, end } => {
                 let (index, fields) = client.data_and_fields(stream);
                 let answer = &mut answers[*index];
@@ -98,7 +96,8 @@ fn read(client: &mut Client<usize>, mut bytes: &[u8], io: &mut Io<'_>, answers: 
             other => panic!("{other:?}"),
         };
         if end {
-            answers[client.finish(stream, io)].done = true;
+            answers[*client.data(stream).unwrap()].done = true;
+            client.finish(stream, io);
         }
     }
 }

@@ -47,7 +47,23 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     body_bytes: u64,
     body_wrong: bool,
-    /// The whole body of an answer that is looked at in full.
+    /// `None`: it is not looked at in full. Apart, because few are, and every answer's place is moved and cleared.
+    full: Option<Box<Full>>,
+}
+
+/// What a complete answer turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) status: u16,
+    pub(crate) outcome: Outcome,
+    /// What a look at the whole of it found.
+    pub(crate) fault: Option<String>,
+}
+
+/// What is known beside of an answer that is looked at in full.
+#[derive(Debug, Default)]
+struct Full {
+    /// The whole body, if it is asked for and not too long.
     kept: Option<Vec<u8>>,
     /// It is longer than what is kept.
     is_too_long: bool,
@@ -67,11 +83,11 @@ impl Answer {
     ) where
         F: Iterator<Item = (&'a [u8], &'a [u8])>,
     {
-        *self = Answer { status, ..Answer::default() };
-        if in_full {
-            self.header_fault = header_fault(fields, &expect.deep);
-            self.kept = expect.deep.wants_body().then(Vec::new);
-        }
+        let full = in_full.then(|| {
+            let header_fault = header_fault(fields, &expect.deep);
+            Box::new(Full { kept: expect.deep.wants_body().then(Vec::new), is_too_long: false, header_fault })
+        });
+        *self = Answer { status, full, ..Answer::default() };
     }
 
     /// Compares the next part of the body with the same part of what is expected.
@@ -82,19 +98,20 @@ impl Answer {
         if let Some(expected) = &expect.body {
             self.body_wrong |= expected.get(from..from + data.len()) != Some(data);
         }
-        if let Some(kept) = &mut self.kept {
-            if kept.len() + data.len() > limits::CHECKED_BODY_BYTES {
-                self.kept = None;
-                self.is_too_long = true;
-            } else {
-                kept.extend_from_slice(data);
-            }
+        if let Some(full) = &mut self.full {
+            full.keep(data);
         }
     }
 
-    /// How the answer, now complete, compares; with the reason if a full look found one.
+    /// How the answer, now complete, compares.
     #[inline]
-    pub(crate) fn judge(&mut self, expect: &Expect) -> (Outcome, Option<String>) {
+    pub(crate) fn judge(&mut self, expect: &Expect) -> Verdict {
+        let (outcome, fault) = self.compare(expect);
+        Verdict { status: self.status, outcome, fault }
+    }
+
+    #[inline]
+    fn compare(&mut self, expect: &Expect) -> (Outcome, Option<String>) {
         let status_right = match expect.status {
             Some(status) => self.status == status,
             None => (200..400).contains(&self.status),
@@ -107,13 +124,29 @@ impl Answer {
         {
             return (Outcome::UnexpectedBody, None);
         }
+        self.full.take().map_or((Outcome::Ok, None), |full| full.judge(&expect.deep))
+    }
+}
+
+impl Full {
+    fn keep(&mut self, data: &[u8]) {
+        let Some(kept) = &mut self.kept else { return };
+        if kept.len() + data.len() > limits::CHECKED_BODY_BYTES {
+            self.kept = None;
+            self.is_too_long = true;
+        } else {
+            kept.extend_from_slice(data);
+        }
+    }
+
+    fn judge(self, deep: &Deep) -> (Outcome, Option<String>) {
         if self.header_fault.is_some() {
-            return (Outcome::UnexpectedHeader, self.header_fault.take());
+            return (Outcome::UnexpectedHeader, self.header_fault);
         }
         if self.is_too_long {
             return (Outcome::UnexpectedBody, Some("the body is too long to be checked".into()));
         }
-        match self.kept.take().and_then(|body| body_fault(&body, &expect.deep)) {
+        match self.kept.and_then(|body| body_fault(&body, deep)) {
             Some(fault) => (Outcome::UnexpectedBody, Some(fault)),
             None => (Outcome::Ok, None),
         }
@@ -174,7 +207,10 @@ mod tests {
             match event {
                 Event::Head(head) => answer.see_head(head.status, || head.fields(), expect, true),
                 Event::Body(data) => answer.see_body(data, expect),
-                Event::End(_) => return answer.judge(expect),
+                Event::End(_) => {
+                    let Verdict { outcome, fault, .. } = answer.judge(expect);
+                    return (outcome, fault);
+                }
                 Event::NeedMore | Event::Informational(_) | Event::Upgraded(_) => {
                     panic!("the answer is whole")
                 }

@@ -19,6 +19,9 @@ pub const OPENING_GLANCE_NS: u64 = 50_000_000;
 /// GOAWAY). One more refusal is its outcome.
 pub const RETRIES: u8 = 8;
 
+/// Streams of a connection for which there is room from its beginning. Room for more is made when they are opened.
+pub const STREAMS_AHEAD: u32 = 128;
+
 /// Completions that are handled before queued requests go to the kernel: more would save system calls, and make the
 /// first request of a turn wait for the last.
 pub const COMPLETIONS_PER_FLUSH: usize = 16;

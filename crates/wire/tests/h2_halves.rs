@@ -176,9 +176,7 @@ impl World {
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             let mut io = Io { out: &mut self.to_server, counts: &mut self.counts };
-            let (used, event) = self.client.next(rest, &mut io).unwrap();
-            rest = &rest[used..];
-            match event {
+            match self.client.next(&mut rest, &mut io).unwrap() {
                 Event::Head { stream, status: 200, end } => self.ended(stream, end),
                 Event::Body { stream, data, end } => {
                     let index = *self.client.data(stream).unwrap();
@@ -199,7 +197,8 @@ impl World {
     fn ended(&mut self, stream: dyno_wire::h2::Key, end: bool) {
         if end {
             let mut io = Io { out: &mut self.to_server, counts: &mut self.counts };
-            let index = self.client.finish(stream, &mut io);
+            let index = *self.client.data(stream).unwrap();
+            self.client.finish(stream, &mut io);
             self.seen[index].end = Some(End::Whole);
         }
     }

@@ -8,7 +8,7 @@ use dyno_wire::h2;
 use super::Worker;
 use super::connections::count_kind;
 use crate::driver::{ConnId, Driver};
-use crate::expect::Answer;
+use crate::expect::Verdict;
 use crate::slot::{Exchange, State, Talk, Upgrade};
 use crate::tls::{Broken, Progress};
 use crate::{Instant, limits};
@@ -478,8 +478,8 @@ impl Worker {
         slot.answered = true;
         let Talk::H1(h1) = &mut slot.talk else { return };
         let Some(exchange) = h1.in_flight.pop_front() else { return };
-        let mut answer = std::mem::take(&mut h1.answer);
-        self.end_exchange(conn, &exchange, &mut answer, now, received_at);
+        let verdict = h1.answer.judge(&self.config.traffic.request(exchange.request).expect);
+        self.end_exchange(conn, &exchange, verdict, now, received_at);
     }
 
     /// An exchange has its whole answer.
@@ -488,19 +488,18 @@ impl Worker {
         &mut self,
         conn: ConnId,
         exchange: &Exchange,
-        answer: &mut Answer,
+        verdict: Verdict,
         now: Instant,
         received_at: Option<Instant>,
     ) {
-        let (outcome, fault) = answer.judge(&self.config.traffic.request(exchange.request).expect);
         let interval = self.recorder.current();
-        interval.outcomes.count_status(answer.status);
+        interval.outcomes.count_status(verdict.status);
         interval.checked += u64::from(exchange.in_full);
-        if let Some(fault) = fault {
+        if let Some(fault) = verdict.fault {
             count_kind(&mut self.unexpected, &fault, limits::UNEXPECTED_KINDS);
         }
         // Done: the last byte had arrived at the completion's instant.
-        self.ended(conn, exchange, outcome, now, received_at);
+        self.ended(conn, exchange, verdict.outcome, now, received_at);
     }
 
     /// An exchange has ended, one way or another.

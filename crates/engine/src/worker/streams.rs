@@ -31,7 +31,7 @@ impl Worker {
             _ => now,
         };
         slot.state = State::Greeting { connecting_since };
-        slot.talk = Talk::H2(Box::new(H2 { client, unsent: Vec::new(), received: now }));
+        slot.talk = talk(client, self.config.streams, now);
         self.push_out(conn, driver);
     }
 
@@ -46,7 +46,7 @@ impl Worker {
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
         let shared = self.config.traffic.shared_bytes();
         let (client, _) = Client::upgraded(self.own, shared, asked, stream, &mut io);
-        slot.talk = Talk::H2(Box::new(H2 { client, unsent: Vec::new(), received: now }));
+        slot.talk = talk(client, self.config.streams, now);
         // Until the server's settings come it is being made anew, from this instant on.
         slot.state = State::Greeting { connecting_since: now };
         self.up -= 1;
@@ -113,9 +113,7 @@ impl Worker {
             let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return Ok(Read::Open) };
             h2.received = now;
             let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
-            let (used, event) = h2.client.next(bytes, &mut io)?;
-            bytes = &bytes[used..];
-            match event {
+            match h2.client.next(&mut bytes, &mut io)? {
                 Event::NeedMore => break,
                 Event::Handled => {}
                 Event::Body { stream, data, end } => {
@@ -186,11 +184,13 @@ impl Worker {
         slot.failures = 0;
         slot.answered = true;
         let Talk::H2(h2) = &mut slot.talk else { return };
-        let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
-        let Stream { exchange, mut answer, blocked_since } = h2.client.finish(key, &mut io);
+        let Some(Stream { exchange, answer, blocked_since }) = h2.client.data(key) else { return };
+        let (exchange, blocked_since) = (*exchange, *blocked_since);
+        let verdict = answer.judge(&self.config.traffic.request(exchange.request).expect);
+        h2.client.finish(key, &mut Io { out: &mut self.out, counts: &mut self.frames.counts });
         self.frames.responses += 1;
         self.unblocked(blocked_since, now);
-        self.end_exchange(conn, &exchange, &mut answer, now, received_at);
+        self.end_exchange(conn, &exchange, verdict, now, received_at);
     }
 
     /// Goes on with bodies that windows held up.
@@ -319,6 +319,13 @@ pub(super) enum Checked {
     Silent(Outcome),
     /// The server allows no streams.
     Shut,
+}
+
+/// HTTP/2 begins on a connection at `now`. Its lists are made as long as they will be, not while requests wait.
+fn talk(mut client: Client<Stream>, streams: u32, now: Instant) -> Talk {
+    let ahead = streams.min(limits::STREAMS_AHEAD) as usize;
+    client.reserve(ahead);
+    Talk::H2(Box::new(H2 { client, unsent: Vec::with_capacity(ahead), received: now }))
 }
 
 /// Whether the fields of an answer will be looked at.

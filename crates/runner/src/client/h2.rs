@@ -46,9 +46,7 @@ pub(super) fn get(line: &mut Line, scheme: &str, host: &str, path: &str) -> io::
 /// Reads what has come. Returns whether the answer is complete.
 fn take(client: &mut Client<()>, mut bytes: &[u8], answer: &mut Answer, io: &mut Io<'_>) -> io::Result<bool> {
     loop {
-        let (used, event) = client.next(bytes, io).map_err(Error::other)?;
-        bytes = &bytes[used..];
-        match event {
+        match client.next(&mut bytes, io).map_err(Error::other)? {
             Event::NeedMore => return Ok(false),
             Event::Head { stream, status, end } => {
                 answer.status = status;

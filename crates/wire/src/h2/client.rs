@@ -8,8 +8,7 @@ use super::block::Block;
 use super::counts::Counts;
 use super::encode::{Form, TableUse};
 use super::frame::{self, HEADER_BYTES, Header, Kind, fill, flag};
-use super::head::{Fields, Memo, Seen};
-use super::hpack::Decoder;
+use super::head::{Fields, Heads, Seen};
 use super::settings::{self, By, DEFAULT_WINDOW, Own, Peer};
 use super::streams::{Key, Streams};
 use super::window::{ReceiveWindow, SendWindow};
@@ -85,9 +84,7 @@ pub struct Client<T> {
     blocked: VecDeque<u32>,
     send: SendWindow,
     receive: ReceiveWindow,
-    decoder: Decoder,
-    memo: Memo,
-    fields: Fields,
+    heads: Heads,
     table: TableUse,
     /// The highest stream that the peer will deal with, once it has said so.
     last_stream: Option<u32>,
@@ -183,9 +180,7 @@ impl<T> Client<T> {
             send: SendWindow::new(DEFAULT_WINDOW),
             receive,
             // Until our settings are acknowledged the peer may go by the defaults.
-            decoder: Decoder::new(own.header_table_size.max(Own::default().header_table_size)),
-            memo: Memo::default(),
-            fields: Fields::default(),
+            heads: Heads::new(own.header_table_size.max(Own::default().header_table_size)),
             table: TableUse::new(shared_bytes),
             last_stream: None,
             reading: Reading::Frame,
@@ -207,6 +202,11 @@ impl<T> Client<T> {
         let key = client.enter(asked, wants_fields, data);
         io.counts.most_streams = io.counts.most_streams.max(1);
         (client, key)
+    }
+
+    /// Makes room for so many streams at once, so that to open them allocates nothing.
+    pub fn reserve(&mut self, streams: usize) {
+        self.streams.reserve(streams);
     }
 
     /// How the next request's header block must be encoded.
@@ -287,8 +287,7 @@ impl<T> Client<T> {
                 return;
             }
             let Some(id) = self.blocked.pop_front() else { return };
-            let Some(key) = self.streams.find(id) else { continue };
-            let stream = self.streams.get_mut(key);
+            let Some((_, stream)) = self.streams.find_mut(id) else { continue };
             let Some(unsent) = &mut stream.unsent else { continue };
             unsent.at += put_data(id, &unsent.bytes[unsent.at..], most, &mut self.send, &mut stream.send, io);
             if unsent.at == unsent.bytes.len() {
@@ -312,7 +311,7 @@ impl<T> Client<T> {
     /// If the stream has ended.
     #[inline]
     pub fn data_and_fields(&mut self, stream: Key) -> (&mut T, &Fields) {
-        (&mut self.streams.get_mut(stream).data, &self.fields)
+        (&mut self.streams.get_mut(stream).data, self.heads.fields())
     }
 
     /// All open streams, in no order.
@@ -323,24 +322,29 @@ impl<T> Client<T> {
     /// Removes a stream whose answer is complete. If its request is not, the peer is told that the rest will not come
     /// (RFC 9113 §8.1: no error).
     #[inline]
-    pub fn finish(&mut self, stream: Key, io: &mut Io<'_>) -> T {
-        if self.streams.get(stream).unsent.is_some() {
+    pub fn finish(&mut self, stream: Key, io: &mut Io<'_>) {
+        let &Stream { id, ref unsent, .. } = self.streams.get(stream);
+        if unsent.is_some() {
             // Nothing can follow from the peer, so the stream need not be remembered.
-            put_reset(self.streams.get(stream).id, Code::NoError, io);
+            put_reset(id, Code::NoError, io);
+            self.unblock(id);
         }
-        self.take(stream)
+        self.streams.end(stream);
     }
 
     /// Removes a stream that the peer has ended.
-    #[inline]
     pub fn take(&mut self, stream: Key) -> T {
-        let id = self.streams.get(stream).id;
-        let stream = self.streams.remove(id).expect("a key is used while its stream is open");
+        let stream = self.streams.take(stream);
         if stream.unsent.is_some() {
-            // Or a connection whose window stays shut would remember all that ever waited for it.
-            self.blocked.retain(|blocked| *blocked != id);
+            self.unblock(stream.id);
         }
         stream.data
+    }
+
+    /// Or a connection whose window stays shut would remember all that ever waited for it.
+    #[cold]
+    fn unblock(&mut self, id: u32) {
+        self.blocked.retain(|blocked| *blocked != id);
     }
 
     /// Ends a stream of our own accord.
@@ -386,21 +390,19 @@ impl<T> Client<T> {
     fn enter(&mut self, asked: Asked, wants_fields: bool, data: T) -> Key {
         let id = self.next_id;
         self.next_id += 2;
-        self.streams.insert(
+        let stream = Stream {
             id,
-            Stream {
-                id,
-                phase: Phase::Head { informational: 0 },
-                send: SendWindow::new(self.peer.initial_window),
-                // Our SETTINGS went before, so the peer knows this window.
-                receive: ReceiveWindow::new(self.own.stream_window, self.own.stream_window),
-                unsent: None,
-                asked,
-                wants_fields,
-                expected: None,
-                data,
-            },
-        )
+            phase: Phase::Head { informational: 0 },
+            send: SendWindow::new(self.peer.initial_window),
+            // Our SETTINGS went before, so the peer knows this window.
+            receive: ReceiveWindow::new(self.own.stream_window, self.own.stream_window),
+            unsent: None,
+            asked,
+            wants_fields,
+            expected: None,
+            data,
+        };
+        self.streams.insert(id, stream)
     }
 }
 
@@ -448,9 +450,10 @@ fn give_back(window: &mut ReceiveWindow, stream: u32, io: &mut Io<'_>) {
 
 // Reading.
 impl<T> Client<T> {
-    /// Reads on in `input`. Returns how many bytes were used.
+    /// Reads on in `input`, which is moved on past what was used. (To return that with the event would mean to put each event
+    /// together twice, on the hottest path there is.)
     #[inline]
-    pub fn next<'i>(&mut self, input: &'i [u8], io: &mut Io<'_>) -> Result<(usize, Event<'i>), Error> {
+    pub fn next<'i>(&mut self, input: &mut &'i [u8], io: &mut Io<'_>) -> Result<Event<'i>, Error> {
         if let Reading::Data(data) = self.reading {
             return self.read_data(data, input);
         }
@@ -460,12 +463,12 @@ impl<T> Client<T> {
             let header = Header::parse(header);
             self.check_begin(&header, input)?;
             if header.kind == Kind::Data {
-                let (used, event) = self.begin_data(&header, rest, io)?;
-                return Ok((HEADER_BYTES + used, event));
+                *input = rest;
+                return self.begin_data(&header, input, io);
             }
-            if let Some(payload) = rest.get(..header.length as usize) {
-                let event = self.frame(&header, payload, io)?;
-                return Ok((HEADER_BYTES + payload.len(), event));
+            if let Some((payload, rest)) = rest.split_at_checked(header.length as usize) {
+                *input = rest;
+                return self.frame(&header, payload, io);
             }
         }
         self.keep(input, io)
@@ -487,28 +490,27 @@ impl<T> Client<T> {
     }
 
     /// Keeps the beginning of a frame until the rest of it is there.
-    fn keep<'i>(&mut self, input: &'i [u8], io: &mut Io<'_>) -> Result<(usize, Event<'i>), Error> {
-        let mut used = fill(&mut self.kept, HEADER_BYTES, input);
-        let Some(header) = self.kept.first_chunk().map(Header::parse) else {
-            return Ok((used, Event::NeedMore));
-        };
+    fn keep<'i>(&mut self, input: &mut &'i [u8], io: &mut Io<'_>) -> Result<Event<'i>, Error> {
+        let used = fill(&mut self.kept, HEADER_BYTES, input);
+        *input = &input[used..];
+        let Some(header) = self.kept.first_chunk().map(Header::parse) else { return Ok(Event::NeedMore) };
         self.check_begin(&header, &self.kept)?;
         if header.kind == Kind::Data {
             self.kept.clear();
-            let (more, event) = self.begin_data(&header, &input[used..], io)?;
-            return Ok((used + more, event));
+            return self.begin_data(&header, input, io);
         }
         let whole = HEADER_BYTES + header.length as usize;
-        used += fill(&mut self.kept, whole, &input[used..]);
+        let used = fill(&mut self.kept, whole, input);
+        *input = &input[used..];
         if self.kept.len() < whole {
-            return Ok((used, Event::NeedMore));
+            return Ok(Event::NeedMore);
         }
         // Taken and given back, so that its memory is allocated once.
         let kept = core::mem::take(&mut self.kept);
         let event = self.frame(&header, &kept[HEADER_BYTES..], io);
         self.kept = kept;
         self.kept.clear();
-        Ok((used, event?))
+        event
     }
 
     /// A DATA frame (RFC 9113 §6.1) begins; all of its payload counts against the windows (§6.9.1).
@@ -516,9 +518,9 @@ impl<T> Client<T> {
     fn begin_data<'i>(
         &mut self,
         header: &Header,
-        rest: &'i [u8],
+        input: &mut &'i [u8],
         io: &mut Io<'_>,
-    ) -> Result<(usize, Event<'i>), Error> {
+    ) -> Result<Event<'i>, Error> {
         io.counts.received.count(Kind::Data);
         if header.stream == 0 {
             return Err(Error::WrongStream);
@@ -533,11 +535,10 @@ impl<T> Client<T> {
         }
         let end = header.has(flag::END_STREAM);
         let data = DataLeft { stream: header.stream, left: header.length, padding, end };
-        let Some(key) = self.streams.find(header.stream) else {
+        let Some((key, stream)) = self.streams.find_mut(header.stream) else {
             self.check_gone(header.stream, end)?;
-            return self.read_data(data, rest);
+            return self.read_data(data, input);
         };
-        let stream = self.streams.get_mut(key);
         if !stream.receive.take(header.length) {
             return Ok(self.malformed_data(key, data, Malformed::WindowExceeded));
         }
@@ -548,30 +549,30 @@ impl<T> Client<T> {
             give_back(&mut stream.receive, header.stream, io);
         }
         // Nearly always the whole of it is there, and then its stream need not be looked for again.
-        let whole = rest.get(..header.length as usize).filter(|_| padding == Padding::Bytes(0));
-        let Some(body) = whole else { return self.read_data(data, rest) };
-        Ok((body.len(), stream.show(key, body, 0, end, end)))
+        let whole = input.split_at_checked(header.length as usize).filter(|_| padding == Padding::Bytes(0));
+        let Some((body, rest)) = whole else { return self.read_data(data, input) };
+        *input = rest;
+        Ok(stream.show(key, body, 0, end, end))
     }
 
     /// The stream is to be cancelled; what is left of its frame is passed over.
     #[cold]
-    fn malformed_data(&mut self, stream: Key, data: DataLeft, why: Malformed) -> (usize, Event<'static>) {
+    fn malformed_data(&mut self, stream: Key, data: DataLeft, why: Malformed) -> Event<'static> {
         self.reading = if data.left > 0 { Reading::Data(data) } else { Reading::Frame };
-        (0, Event::Malformed { stream, why })
+        Event::Malformed { stream, why }
     }
 
     /// Reads on in the payload of DATA.
-    #[inline]
-    fn read_data<'i>(&mut self, mut data: DataLeft, input: &'i [u8]) -> Result<(usize, Event<'i>), Error> {
-        let mut used = 0;
+    fn read_data<'i>(&mut self, mut data: DataLeft, input: &mut &'i [u8]) -> Result<Event<'i>, Error> {
+        let whole = input.len();
         let padding = match data.padding {
             Padding::Bytes(n) => n,
             Padding::Unknown => {
-                let Some(&n) = input.first() else {
+                let Some((&n, rest)) = input.split_first() else {
                     self.reading = Reading::Data(data);
-                    return Ok((0, Event::NeedMore));
+                    return Ok(Event::NeedMore);
                 };
-                used = 1;
+                *input = rest;
                 data.left -= 1;
                 u32::from(n)
             }
@@ -579,27 +580,25 @@ impl<T> Client<T> {
         if padding > data.left {
             return Err(Error::Padding);
         }
-        let body = &input[used..];
-        let body = &body[..body.len().min((data.left - padding) as usize)];
-        used += body.len();
+        let (body, rest) = input.split_at(input.len().min((data.left - padding) as usize));
         data.left -= body.len() as u32;
-        let passed = if data.left == padding { (input.len() - used).min(padding as usize) } else { 0 };
-        used += passed;
+        let passed = if data.left == padding { rest.len().min(padding as usize) } else { 0 };
+        *input = &rest[passed..];
         data.left -= passed as u32;
         data.padding = Padding::Bytes(padding - passed as u32);
         let is_over = data.left == 0;
         self.reading = if is_over { Reading::Frame } else { Reading::Data(data) };
-        if used == 0 && !is_over {
-            return Ok((0, Event::NeedMore));
+        if input.len() == whole && !is_over {
+            return Ok(Event::NeedMore);
         }
-        Ok((used, self.show_data(data, body, is_over && data.end)))
+        Ok(self.show_data(data, body, is_over && data.end))
     }
 
     /// What a part of a body means for its stream.
     #[inline]
     fn show_data<'i>(&mut self, left: DataLeft, data: &'i [u8], end: bool) -> Event<'i> {
-        let Some(key) = self.streams.find(left.stream) else { return Event::Handled };
-        self.streams.get_mut(key).show(key, data, left.body(), left.end, end)
+        let Some((key, stream)) = self.streams.find_mut(left.stream) else { return Event::Handled };
+        stream.show(key, data, left.body(), left.end, end)
     }
 
     /// DATA or HEADERS came for a stream that is not open. Whether that may be (RFC 9113 §5.1).
@@ -618,7 +617,21 @@ impl<T> Client<T> {
     }
 
     /// A whole frame other than DATA.
+    #[inline]
     fn frame(&mut self, header: &Header, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'static>, Error> {
+        if header.kind == Kind::Headers {
+            return self.headers(header, payload, io);
+        }
+        self.rare_frame(header, payload, io)
+    }
+
+    /// A whole frame that is not of every answer.
+    fn rare_frame(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        io: &mut Io<'_>,
+    ) -> Result<Event<'static>, Error> {
         io.counts.received.count(header.kind);
         let is_of_connection = matches!(header.kind, Kind::Settings | Kind::Ping | Kind::GoAway);
         let may_be_both = matches!(header.kind, Kind::WindowUpdate | Kind::Unknown);
@@ -626,7 +639,6 @@ impl<T> Client<T> {
             return Err(Error::WrongStream);
         }
         match header.kind {
-            Kind::Headers => self.headers(header, payload, io),
             Kind::Continuation => self.continuation(header, payload, io),
             Kind::Settings => self.settings(header, payload, io),
             Kind::WindowUpdate => self.window_update(header.stream, payload),
@@ -636,13 +648,17 @@ impl<T> Client<T> {
             Kind::PushPromise => Err(Error::Push),
             // Deprecated, but for its length (§6.3).
             Kind::Priority if payload.len() != 5 => Err(Error::FrameLength),
-            Kind::Priority | Kind::Unknown | Kind::Data => Ok(Event::Handled),
+            Kind::Priority | Kind::Unknown | Kind::Data | Kind::Headers => Ok(Event::Handled),
         }
     }
 
     /// HEADERS (RFC 9113 §6.2).
     #[inline]
     fn headers(&mut self, header: &Header, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'static>, Error> {
+        io.counts.received.count(Kind::Headers);
+        if header.stream == 0 {
+            return Err(Error::WrongStream);
+        }
         let block = frame::fragment(header, payload)?;
         let end = header.has(flag::END_STREAM);
         if header.has(flag::END_HEADERS) {
@@ -677,46 +693,27 @@ impl<T> Client<T> {
         end: bool,
         io: &mut Io<'_>,
     ) -> Result<Event<'static>, Error> {
-        let key = self.streams.find(id);
-        let wants_fields = key.is_some_and(|key| self.streams.get(key).wants_fields);
-        let seen = self.decode(block, wants_fields)?;
+        let found = self.streams.find_mut(id);
+        let wants_fields = found.as_ref().is_some_and(|(_, stream)| stream.wants_fields);
+        let seen = self.heads.read(block, wants_fields)?;
         io.counts.received.block_bytes += block.len() as u64;
         io.counts.received.field_bytes += u64::from(seen.field_bytes);
-        let Some(key) = key else {
+        let Some((key, stream)) = found else {
             self.check_gone(id, end)?;
             return Ok(Event::Handled);
         };
-        let stream = self.streams.get_mut(key);
-        let event = match stream.phase {
-            Phase::Head { informational } => stream.head(key, &seen, informational, end),
-            Phase::Body => stream.trailers(key, &seen, end),
-        };
-        Ok(event.unwrap_or_else(|why| Event::Malformed { stream: key, why }))
-    }
-
-    #[inline]
-    fn decode(&mut self, block: &[u8], wants_fields: bool) -> Result<Seen, Error> {
-        if !wants_fields && let Some(seen) = self.memo.find(block, self.decoder.generation()) {
-            return Ok(seen);
-        }
-        self.decode_anew(block, wants_fields)
-    }
-
-    fn decode_anew(&mut self, block: &[u8], wants_fields: bool) -> Result<Seen, Error> {
-        let before = self.decoder.generation();
-        let mut seen = Seen::default();
-        let fields = &mut self.fields;
-        fields.clear();
-        self.decoder.decode(block, |name, value| {
-            seen.see(name, value);
-            if wants_fields {
-                fields.push(name, value);
-            }
-        })?;
-        if self.decoder.generation() == before {
-            self.memo.learn(block, before, seen);
-        }
-        Ok(seen)
+        let malformed = |why| Event::Malformed { stream: key, why };
+        Ok(match stream.phase {
+            Phase::Head { informational } => match stream.head(&seen, informational, end) {
+                Ok(status @ ..200) => Event::Informational { stream: key, status },
+                Ok(status) => Event::Head { stream: key, status, end },
+                Err(why) => malformed(why),
+            },
+            Phase::Body => match stream.trailers(&seen, end) {
+                Ok(()) => Event::End { stream: key },
+                Err(why) => malformed(why),
+            },
+        })
     }
 
     /// SETTINGS (RFC 9113 §6.5).
@@ -731,7 +728,7 @@ impl<T> Client<T> {
                 return Err(Error::FrameLength);
             }
             self.unacknowledged = self.unacknowledged.checked_sub(1).ok_or(Error::SettingsAck)?;
-            self.decoder.set_limit(self.own.header_table_size);
+            self.heads.set_limit(self.own.header_table_size);
             return Ok(Event::Handled);
         }
         let before = self.peer;
@@ -745,11 +742,7 @@ impl<T> Client<T> {
                 }
             }
         }
-        if let Some(smallest) = settings::smallest_table(payload) {
-            // Each value counts, though only the last one holds.
-            self.table.allowed(smallest);
-            self.table.allowed(self.peer.header_table_size);
-        }
+        self.table.announced(payload, &self.peer);
         self.is_ready = true;
         settings::put_ack(io.out);
         io.counts.sent.count(Kind::Settings);
@@ -766,13 +759,13 @@ impl<T> Client<T> {
             }
             return if self.send.change(by) { Ok(Event::Window) } else { Err(Error::WindowOverflow) };
         }
-        let Some(key) = self.streams.find(id) else {
+        let Some((key, stream)) = self.streams.find_mut(id) else {
             return if self.is_idle(id) { Err(Error::IdleStream) } else { Ok(Event::Handled) };
         };
         if by == 0 {
             return Ok(Event::Malformed { stream: key, why: Malformed::WindowByNothing });
         }
-        if !self.streams.get_mut(key).send.change(by) {
+        if !stream.send.change(by) {
             return Ok(Event::Malformed { stream: key, why: Malformed::Window });
         }
         Ok(Event::Window)
@@ -834,15 +827,9 @@ impl<T> Stream<T> {
         if data.is_empty() && !end { Event::Handled } else { Event::Body { stream: key, data, end } }
     }
 
-    /// The first header block, or one after interim responses.
+    /// The first header block, or one after interim responses. Returns its status.
     #[inline]
-    fn head(
-        &mut self,
-        key: Key,
-        seen: &Seen,
-        informational: u8,
-        end: bool,
-    ) -> Result<Event<'static>, Malformed> {
+    fn head(&mut self, seen: &Seen, informational: u8, end: bool) -> Result<u16, Malformed> {
         let status = seen.head()?;
         if status < 200 {
             if end || status == 101 {
@@ -852,7 +839,7 @@ impl<T> Stream<T> {
                 return Err(Malformed::TooManyInformational);
             }
             self.phase = Phase::Head { informational: informational + 1 };
-            return Ok(Event::Informational { stream: key, status });
+            return Ok(status);
         }
         // Such answers have no body, whatever length they tell (RFC 9110 §8.6, §15.3.5, §15.4.5).
         let is_bodiless = self.asked == Asked::Head || matches!(status, 204 | 304);
@@ -861,10 +848,10 @@ impl<T> Stream<T> {
             return Err(Malformed::BodyLength);
         }
         self.phase = Phase::Body;
-        Ok(Event::Head { stream: key, status, end })
+        Ok(status)
     }
 
-    fn trailers(&mut self, key: Key, seen: &Seen, end: bool) -> Result<Event<'static>, Malformed> {
+    fn trailers(&self, seen: &Seen, end: bool) -> Result<(), Malformed> {
         if !end {
             return Err(Malformed::Trailers);
         }
@@ -872,7 +859,7 @@ impl<T> Stream<T> {
         if self.expected.is_some_and(|n| n > 0) {
             return Err(Malformed::BodyLength);
         }
-        Ok(Event::End { stream: key })
+        Ok(())
     }
 }
 
@@ -886,13 +873,14 @@ mod tests {
         let (mut out, mut counts) = (Vec::new(), Counts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
         let mut client = Client::new(Own::default(), 0, &mut io);
-        client.next(&[0, 0, 0, 4, 0, 0, 0, 0, 0], &mut io).unwrap();
+        client.next(&mut &[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &mut io).unwrap();
         client.next_id = i32::MAX as u32;
         assert!(client.room() > 0 && !client.is_draining());
         let ask = Ask { block: &[0x82], field_bytes: 0, body: &[], asked: Asked::Other, wants_fields: false };
         let (key, _) = client.request(&ask, (), &mut io);
         assert!(client.room() == 0 && client.is_draining());
-        let (_, event) = client.next(&[0, 0, 1, 1, 5, 0x7F, 0xFF, 0xFF, 0xFF, 0x88], &mut io).unwrap();
+        let mut answer = &[0, 0, 1, 1, 5, 0x7F, 0xFF, 0xFF, 0xFF, 0x88][..];
+        let event = client.next(&mut answer, &mut io).unwrap();
         assert_eq!(event, Event::Head { stream: key, status: 200, end: true });
     }
 
@@ -901,7 +889,7 @@ mod tests {
         let (mut out, mut counts) = (Vec::new(), Counts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
         let mut client = Client::new(Own::default(), 0, &mut io);
-        client.next(&[0, 0, 0, 4, 0, 0, 0, 0, 0], &mut io).unwrap();
+        client.next(&mut &[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &mut io).unwrap();
         let body = [0; 70_000];
         let ask = Ask { block: &[], field_bytes: 0, body: &body, asked: Asked::Other, wants_fields: false };
         for _ in 0..10 {

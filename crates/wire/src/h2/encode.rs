@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use super::hpack::encode as hpack;
 use super::hpack::encode::Indexing;
 use super::limits;
+use super::settings::{self, Peer};
 
 /// Length of the static table (RFC 7541 Appendix A): the first entry of the dynamic table has the next index.
 const STATIC_ENTRIES: usize = 61;
@@ -156,6 +157,15 @@ impl TableUse {
 
     pub(super) const fn form(&self) -> Form {
         self.form
+    }
+
+    /// The peer has sent SETTINGS, after which this is what it wants.
+    pub(super) fn announced(&mut self, payload: &[u8], peer: &Peer) {
+        if let Some(smallest) = settings::smallest_table(payload) {
+            // Each value counts, though only the last one holds.
+            self.allowed(smallest);
+            self.allowed(peer.header_table_size);
+        }
     }
 
     /// The peer has announced how large its table may be.

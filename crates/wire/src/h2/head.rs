@@ -2,7 +2,8 @@
 
 use alloc::vec::Vec;
 
-use super::Malformed;
+use super::hpack::Decoder;
+use super::{Error, Malformed, limits};
 
 /// The fields of a response that was asked for in full.
 #[derive(Clone, Debug, Default)]
@@ -123,12 +124,61 @@ impl Seen {
     }
 }
 
+/// Reads header blocks.
+#[derive(Debug)]
+pub(super) struct Heads {
+    decoder: Decoder,
+    memo: Memo,
+    fields: Fields,
+}
+
+impl Heads {
+    /// The peer may use so many bytes for its table.
+    pub(super) fn new(table_size: u32) -> Heads {
+        Heads { decoder: Decoder::new(table_size), memo: Memo::default(), fields: Fields::default() }
+    }
+
+    pub(super) fn set_limit(&mut self, table_size: u32) {
+        self.decoder.set_limit(table_size);
+    }
+
+    /// The fields of the last block that was read for them.
+    pub(super) fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    #[inline]
+    pub(super) fn read(&mut self, block: &[u8], wants_fields: bool) -> Result<Seen, Error> {
+        if !wants_fields && let Some(seen) = self.memo.find(block, self.decoder.generation()) {
+            return Ok(seen);
+        }
+        self.decode(block, wants_fields)
+    }
+
+    fn decode(&mut self, block: &[u8], wants_fields: bool) -> Result<Seen, Error> {
+        let before = self.decoder.generation();
+        let mut seen = Seen::default();
+        let fields = &mut self.fields;
+        fields.clear();
+        self.decoder.decode(block, |name, value| {
+            seen.see(name, value);
+            if wants_fields {
+                fields.push(name, value);
+            }
+        })?;
+        if self.decoder.generation() == before {
+            self.memo.learn(block, before, seen);
+        }
+        Ok(seen)
+    }
+}
+
 /// The last header block that left the dynamic table as it was, and what it says.
 ///
 /// Servers under load send the same block again and again; to compare it with the last one costs a fraction of decoding
 /// it. It says the same as long as the table is the same.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Memo {
+struct Memo {
     /// Empty: nothing is known.
     block: Vec<u8>,
     generation: u64,
@@ -137,12 +187,12 @@ pub(super) struct Memo {
 
 impl Memo {
     #[inline]
-    pub(super) fn find(&self, block: &[u8], generation: u64) -> Option<Seen> {
+    fn find(&self, block: &[u8], generation: u64) -> Option<Seen> {
         (self.generation == generation && self.block == block && !block.is_empty()).then_some(self.seen)
     }
 
-    pub(super) fn learn(&mut self, block: &[u8], generation: u64, seen: Seen) {
-        if block.len() <= super::limits::MEMO_BYTES {
+    fn learn(&mut self, block: &[u8], generation: u64, seen: Seen) {
+        if block.len() <= limits::MEMO_BYTES {
             self.block.clear();
             self.block.extend_from_slice(block);
             self.generation = generation;

@@ -350,8 +350,7 @@ impl Server {
     fn read_other_block(&mut self, stream: u32, end: bool, block: &[u8]) -> Result<Event<'static>, Error> {
         self.decoder.decode(block, |_, _| {})?;
         self.highest = self.highest.max(stream);
-        let Some(key) = self.streams.find(stream) else { return Ok(Event::Handled) };
-        let entered = self.streams.get_mut(key);
+        let Some((_, entered)) = self.streams.find_mut(stream) else { return Ok(Event::Handled) };
         if entered.is_asked || !end {
             return Err(Error::StreamClosed);
         }
@@ -365,11 +364,10 @@ impl Server {
             return Err(Error::WindowExceeded);
         }
         give_back(&mut self.receive, 0, out);
-        let Some(key) = self.streams.find(stream) else {
+        let Some((_, entered)) = self.streams.find_mut(stream) else {
             // It was refused, or the client has been told that it is not dealt with.
             return if stream > self.highest { Err(Error::IdleStream) } else { Ok(Event::Handled) };
         };
-        let entered = self.streams.get_mut(key);
         if entered.is_asked {
             return Err(Error::StreamClosed);
         }
@@ -392,11 +390,7 @@ impl Server {
                 return Err(Error::WindowOverflow);
             }
         }
-        if let Some(smallest) = settings::smallest_table(payload) {
-            // Each value counts, though only the last one holds.
-            self.table.allowed(smallest);
-            self.table.allowed(self.peer.header_table_size);
-        }
+        self.table.announced(payload, &self.peer);
         settings::put_ack(out);
         self.resume(out);
         Ok(Event::Handled)
@@ -412,8 +406,8 @@ impl Server {
         let by = i64::from(u32::from_be_bytes(bytes) & 0x7FFF_FFFF);
         let window = match stream {
             0 => &mut self.send,
-            _ => match self.streams.find(stream) {
-                Some(key) => &mut self.streams.get_mut(key).send,
+            _ => match self.streams.find_mut(stream) {
+                Some((_, stream)) => &mut stream.send,
                 // It has been answered already.
                 None => return Ok(Event::Handled),
             },
@@ -427,15 +421,9 @@ impl Server {
 
     fn enter(&mut self, stream: u32, is_asked: bool) -> Key {
         let window = self.offer.stream_window;
-        self.streams.insert(
-            stream,
-            Stream {
-                send: SendWindow::new(self.peer.initial_window),
-                receive: ReceiveWindow::new(window, window),
-                is_asked,
-                held: None,
-            },
-        )
+        let send = SendWindow::new(self.peer.initial_window);
+        let receive = ReceiveWindow::new(window, window);
+        self.streams.insert(stream, Stream { send, receive, is_asked, held: None })
     }
 }
 
@@ -527,8 +515,7 @@ impl Server {
 
     /// Puts as much of a held body as windows allow.
     fn go_on(&mut self, stream: u32, out: &mut Vec<u8>) {
-        let Some(key) = self.streams.find(stream) else { return };
-        let Stream { send, held: Some(held), .. } = self.streams.get_mut(key) else { return };
+        let Some((_, Stream { send, held: Some(held), .. })) = self.streams.find_mut(stream) else { return };
         let most = self.peer.max_frame_size as usize;
         while held.at < held.body.len() {
             let rest = &held.body[held.at..];

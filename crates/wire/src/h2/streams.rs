@@ -1,75 +1,78 @@
 //! The open streams of a connection, found by their identifier.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
+use alloc::collections::BTreeMap;
 
-/// Where a stream is kept while it is open. Once it has been removed the key stands for nothing, also when another stream
-/// takes its place.
+/// Stands for a stream while it is open. Identifiers are not used twice on a connection (RFC 9113 §5.1.1), so once the
+/// stream has been removed its key stands for nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    place: u32,
     id: u32,
 }
 
 /// A map from stream identifiers to values.
 ///
-/// A client's identifiers rise by two, and those that are open at once are neighbours; a hash spreads them out.
+/// Identifiers rise by two, and those that are open at once are nearly always neighbours. So each has a place in a ring,
+/// without searching; the ring is at least twice as long as streams are open. A stream that outlives the others by a whole
+/// round keeps its place, and the one that would have it is put elsewhere.
 #[derive(Debug)]
 pub struct Streams<S> {
-    /// Open addressing with linear probing: identifier and place, or an identifier of 0.
-    index: Box<[(u32, u32)]>,
-    places: Vec<Place<S>>,
-    free: Vec<u32>,
+    /// A power of two.
+    ring: Box<[Option<Place<S>>]>,
+    /// Those whose place another one has.
+    elsewhere: BTreeMap<u32, S>,
     len: usize,
 }
 
 #[derive(Debug)]
 struct Place<S> {
-    /// Whose it is, or was.
     id: u32,
-    stream: Option<S>,
+    stream: S,
 }
 
 impl<S> Default for Streams<S> {
     fn default() -> Self {
-        Streams { index: Box::new([(0, 0); 16]), places: Vec::new(), free: Vec::new(), len: 0 }
+        Streams { ring: Self::free(4), elsewhere: BTreeMap::new(), len: 0 }
     }
 }
 
 impl<S> Streams<S> {
+    /// Makes room for so many streams at once, so that to open them allocates nothing.
+    pub fn reserve(&mut self, streams: usize) {
+        if streams * 2 > self.ring.len() {
+            self.grow((streams * 2).next_power_of_two());
+        }
+    }
+
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Adds a stream. `id` must not be 0 and not be there already.
+    /// Adds a stream. `id` must not be there already.
     #[inline]
     pub fn insert(&mut self, id: u32, stream: S) -> Key {
-        // At most a quarter full, so that a search ends after a step or two.
-        if (self.len + 1) * 4 > self.index.len() {
-            self.grow();
-        }
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place { id: 0, stream: None });
-            (self.places.len() - 1) as u32
-        });
-        self.places[place as usize] = Place { id, stream: Some(stream) };
-        self.enter(id, place);
         self.len += 1;
-        Key { place, id }
+        self.reserve(self.len);
+        let place = &mut self.ring[home(id, self.ring.len())];
+        if place.is_none() {
+            *place = Some(Place { id, stream });
+        } else {
+            self.elsewhere.insert(id, stream);
+        }
+        Key { id }
     }
 
     #[inline]
     #[must_use]
     pub fn find(&self, id: u32) -> Option<Key> {
-        let mut at = self.home(id);
-        loop {
-            match self.index[at] {
-                (0, _) => return None,
-                (found, place) if found == id => return Some(Key { place, id }),
-                _ => at = (at + 1) & (self.index.len() - 1),
-            }
-        }
+        self.try_get(id).map(|_| Key { id })
+    }
+
+    #[inline]
+    pub fn find_mut(&mut self, id: u32) -> Option<(Key, &mut S)> {
+        let key = Key { id };
+        self.try_get_mut(key).map(|stream| (key, stream))
     }
 
     /// # Panics
@@ -84,91 +87,92 @@ impl<S> Streams<S> {
     #[inline]
     #[must_use]
     pub fn get(&self, key: Key) -> &S {
-        let place = self.places.get(key.place as usize).filter(|place| place.id == key.id);
-        place.and_then(|place| place.stream.as_ref()).expect("a key is used while its stream is open")
+        self.try_get(key.id).expect("a key is used while its stream is open")
     }
 
+    /// # Panics
+    /// If the stream has been removed.
+    pub fn take(&mut self, key: Key) -> S {
+        self.remove(key.id).expect("a key is used while its stream is open")
+    }
+
+    /// Removes a stream where it is, which costs less than to hand it out.
+    ///
+    /// # Panics
+    /// If it has been removed.
     #[inline]
-    pub fn remove(&mut self, id: u32) -> Option<S> {
-        let mut at = self.home(id);
-        let place = loop {
-            match self.index[at] {
-                (0, _) => return None,
-                (found, place) if found == id => break place,
-                _ => at = (at + 1) & (self.index.len() - 1),
+    pub fn end(&mut self, key: Key) {
+        let place = &mut self.ring[home(key.id, self.ring.len())];
+        match place {
+            Some(Place { id, .. }) if *id == key.id => {
+                *place = None;
+                self.len -= 1;
             }
-        };
-        self.close_gap(at);
-        self.free.push(place);
-        self.len -= 1;
-        self.places[place as usize].stream.take()
+            _ => drop(self.take(key)),
+        }
+    }
+
+    pub fn remove(&mut self, id: u32) -> Option<S> {
+        let place = &mut self.ring[home(id, self.ring.len())];
+        let here = place.take_if(|place| place.id == id);
+        let stream = here.map(|place| place.stream).or_else(|| self.elsewhere.remove(&id));
+        self.len -= usize::from(stream.is_some());
+        stream
     }
 
     /// The stream, unless it has been removed.
     #[inline]
     pub fn try_get_mut(&mut self, key: Key) -> Option<&mut S> {
-        self.places.get_mut(key.place as usize).filter(|place| place.id == key.id)?.stream.as_mut()
+        match &mut self.ring[home(key.id, self.ring.len())] {
+            Some(place) if place.id == key.id => Some(&mut place.stream),
+            _ => self.elsewhere.get_mut(&key.id),
+        }
     }
 
     /// All of them, in no order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut S)> {
-        let places = self.places.iter_mut().enumerate();
-        places.filter_map(|(i, place)| Some((Key { place: i as u32, id: place.id }, place.stream.as_mut()?)))
+        let places = self.ring.iter_mut().flatten().map(|place| (Key { id: place.id }, &mut place.stream));
+        places.chain(self.elsewhere.iter_mut().map(|(id, stream)| (Key { id: *id }, stream)))
     }
 
     /// All of them, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &S)> {
-        let places = self.places.iter().enumerate();
-        places.filter_map(|(i, place)| Some((Key { place: i as u32, id: place.id }, place.stream.as_ref()?)))
+        let places = self.ring.iter().flatten().map(|place| (Key { id: place.id }, &place.stream));
+        places.chain(self.elsewhere.iter().map(|(id, stream)| (Key { id: *id }, stream)))
     }
 
     #[inline]
-    fn home(&self, id: u32) -> usize {
-        // Multiplied by 2³² over the golden ratio, its upper bits taken (Knuth, The Art of Computer Programming 6.4): without
-        // it neighbours would stand side by side, and to remove one would mean to look at all of them.
-        (id.wrapping_mul(0x9E37_79B9) >> (32 - self.index.len().trailing_zeros())) as usize
-    }
-
-    fn enter(&mut self, id: u32, place: u32) {
-        let mut at = self.home(id);
-        while self.index[at].0 != 0 {
-            at = (at + 1) & (self.index.len() - 1);
-        }
-        self.index[at] = (id, place);
-    }
-
-    /// Moves later entries of the same run back, so that searches need no tombstones.
-    fn close_gap(&mut self, mut gap: usize) {
-        let mask = self.index.len() - 1;
-        let mut at = gap;
-        loop {
-            at = (at + 1) & mask;
-            let (id, _) = self.index[at];
-            if id == 0 {
-                break;
-            }
-            // How far the entry is from its home, and from the gap: it may move if its home is not between the two.
-            if (at.wrapping_sub(self.home(id)) & mask) >= (at.wrapping_sub(gap) & mask) {
-                self.index[gap] = self.index[at];
-                gap = at;
-            }
-        }
-        self.index[gap] = (0, 0);
-    }
-
-    fn grow(&mut self) {
-        let bigger = alloc::vec![(0, 0); self.index.len() * 2].into_boxed_slice();
-        let old = core::mem::replace(&mut self.index, bigger);
-        for &(id, place) in old.iter().filter(|(id, _)| *id != 0) {
-            self.enter(id, place);
+    fn try_get(&self, id: u32) -> Option<&S> {
+        match &self.ring[home(id, self.ring.len())] {
+            Some(place) if place.id == id => Some(&place.stream),
+            _ => self.elsewhere.get(&id),
         }
     }
+
+    #[cold]
+    fn grow(&mut self, places: usize) {
+        let old = core::mem::replace(&mut self.ring, Self::free(places));
+        for place in old.into_iter().flatten() {
+            // What lay apart in a shorter ring does so in a longer one.
+            let at = home(place.id, places);
+            self.ring[at] = Some(place);
+        }
+    }
+
+    fn free(places: usize) -> Box<[Option<Place<S>>]> {
+        core::iter::repeat_with(|| None).take(places).collect()
+    }
+}
+
+#[inline]
+const fn home(id: u32, places: usize) -> usize {
+    (id as usize >> 1) & (places - 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     #[test]
@@ -185,9 +189,21 @@ mod tests {
         let first = streams.insert(1, 'a');
         assert_eq!(streams.remove(1), Some('a'));
         assert_eq!(streams.try_get_mut(first), None);
-        let second = streams.insert(3, 'b');
+        let second = streams.insert(9, 'b');
         assert_eq!(streams.try_get_mut(first), None, "another stream has its place");
         assert_eq!(streams.try_get_mut(second), Some(&mut 'b'));
+    }
+
+    #[test]
+    fn streams_that_outlive_a_round_keep_their_places() {
+        let mut streams = Streams::default();
+        let old = streams.insert(1, 0);
+        for id in (3..999).step_by(2) {
+            let key = streams.insert(id, id);
+            assert_eq!((*streams.get(old), *streams.get(key), streams.len()), (0, id, 2));
+            assert_eq!(streams.remove(id), Some(id));
+        }
+        assert_eq!(streams.ring.len(), 4, "it is as long as streams are open, not as they are old");
     }
 
     proptest! {
@@ -196,7 +212,7 @@ mod tests {
             let mut streams = Streams::default();
             let mut truth = BTreeMap::new();
             for (adds, n) in steps {
-                // Identifiers that lie far apart share homes.
+                // Identifiers that lie far apart share places.
                 let id = 1 + 2 * (n % 50) + 1024 * (n / 50);
                 if adds && !truth.contains_key(&id) {
                     let key = streams.insert(id, n);

@@ -166,14 +166,15 @@ impl Talk {
     pub fn hear(&mut self, mut bytes: &[u8]) {
         while !self.is_over && !bytes.is_empty() {
             let mut io = Io { out: &mut self.out, counts: &mut self.counts };
-            let (used, event) = match self.client.next(bytes, &mut io) {
-                Ok(found) => found,
+            let mut rest = bytes;
+            let event = match self.client.next(&mut rest, &mut io) {
+                Ok(event) => event,
                 Err(error) => {
                     self.witness.server_fails(bytes);
                     return self.give_up(error);
                 }
             };
-            let (used_bytes, rest) = bytes.split_at(used);
+            let (used_bytes, rest) = bytes.split_at(bytes.len() - rest.len());
             self.witness.server(used_bytes);
             assert!(event != Event::NeedMore || rest.is_empty(), "{} bytes were left unread", rest.len());
             assert!(event == Event::NeedMore || !used_bytes.is_empty(), "{event:?} came out of nothing");
@@ -257,7 +258,8 @@ impl Talk {
     fn finish(&mut self, stream: Key, seen: fn(u32) -> Seen) {
         self.overhear();
         let mut io = Io { out: &mut self.out, counts: &mut self.counts };
-        let id = self.client.finish(stream, &mut io);
+        let id = *self.client.data(stream).unwrap();
+        self.client.finish(stream, &mut io);
         self.seen.push(seen(id));
         if self.witness.has_sent_all(id) {
             assert!(self.out.is_empty(), "a stream that is closed on both sides is left alone (§5.1)");
