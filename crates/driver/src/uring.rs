@@ -196,7 +196,12 @@ impl Uring {
         }
         connection.sent += result as usize;
         if connection.sent < connection.sending.len() {
-            self.push_send(conn);
+            return self.push_send(conn);
+        }
+        if connection.out.capacity() == 0 {
+            // Nothing has been asked for meanwhile, as nearly always: one piece of memory is enough.
+            connection.sending.clear();
+            std::mem::swap(&mut connection.sending, &mut connection.out);
         } else if !connection.out.is_empty() {
             self.queued.push(conn);
         }
@@ -430,6 +435,9 @@ impl Driver for Uring {
         let connection = &mut self.conns[conn as usize];
         if connection.out.is_empty() && !connection.send_under_way {
             self.queued.push(conn);
+        }
+        if connection.out.capacity() == 0 {
+            connection.out.reserve(limits::OUT_BYTES.max(bytes.len()));
         }
         connection.out.extend_from_slice(bytes);
     }
