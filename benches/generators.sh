@@ -132,7 +132,7 @@ command_of() {
       command=("$program" attack "-targets=$work/vegeta.targets" "-rate=$rate" "-duration=${seconds}s" -insecure -http2=false
         "-workers=$connections" "-max-workers=$connections" "-connections=$connections" "-output=$work/vegeta.results") ;;
     bare)
-      command=("$program" "$hostport" "$connections" "$seconds" "$depth" "/${url#*://*/}") ;;
+      command=("$program" "$hostport" "$connections" "$seconds" "$depth" "/${url#*://*/}" "$protocol") ;;
     dyno-*)
       command=("$program" load "$url" --protocol "$protocol" -c "$connections" -d "${seconds}s" --format json)
       if [ "$protocol" = h1 ]; then command+=(-p "$depth"); else command+=(-m "$depth"); fi
