@@ -1,0 +1,399 @@
+//! The load of a suite: how much is asked for, and when.
+
+use dyno_archive::plan::{Arrivals, Gaps, Http2, Step};
+use serde::{Deserialize, Serialize};
+
+use super::workloads::{NO_STREAMS, PAGE_STREAMS, Shaped};
+use super::{Mistake, OneOrMany, mistake, positive};
+use crate::units;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadOptions {
+    pub warmup_ns: u64,
+    pub duration_ns: u64,
+    pub interval_ns: u64,
+    pub timeout_ns: u64,
+    pub connect_timeout_ns: u64,
+    pub first_byte_timeout_ns: Option<u64>,
+    pub requests_per_connection: Option<u64>,
+    pub ramp_connections_ns: Option<u64>,
+    pub check_one_in: u64,
+    pub spin: Spin,
+    pub threads: Option<u32>,
+    pub driver: Option<String>,
+    pub http2: Http2,
+    /// Of all workloads, each once.
+    pub steps: Vec<Step>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawLoad {
+    model: Option<Model>,
+    arrival: Option<Arrival>,
+    connections: Option<OneOrMany<u32>>,
+    pub(super) in_flight: Option<OneOrMany<u32>>,
+    rate: Option<OneOrMany<Rate>>,
+    streams: Option<OneOrMany<u32>>,
+    pipeline: Option<OneOrMany<u32>>,
+    window_bits: Option<u32>,
+    connection_window_bits: Option<u32>,
+    header_table_size: Option<u32>,
+    requests_per_connection: Option<u64>,
+    warmup: Option<String>,
+    duration: Option<String>,
+    interval: Option<String>,
+    timeout: Option<String>,
+    first_byte_timeout: Option<String>,
+    connect_timeout: Option<String>,
+    ramp_connections: Option<String>,
+    check_one_in: Option<u64>,
+    spin: Option<Spin>,
+    trace: Option<String>,
+    threads: Option<u32>,
+    driver: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Model {
+    Closed,
+    Open,
+}
+
+/// Whether the generator polls instead of sleeping where waking late would blur times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Spin {
+    /// In an open loop, near deadlines, if the generator has CPUs of its own.
+    #[default]
+    Auto,
+    Never,
+    Always,
+}
+
+impl Spin {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Spin::Auto => "auto",
+            Spin::Never => "never",
+            Spin::Always => "always",
+        }
+    }
+
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Spin> {
+        [Spin::Auto, Spin::Never, Spin::Always].into_iter().find(|spin| spin.name() == name)
+    }
+
+    /// What it comes to for one load.
+    #[must_use]
+    pub fn resolve(self, arrivals: &Arrivals, has_own_cpus: bool) -> dyno_engine::Spin {
+        match self {
+            Spin::Always => dyno_engine::Spin::Always,
+            Spin::Auto if !arrivals.is_closed() && has_own_cpus => dyno_engine::Spin::Near,
+            Spin::Auto | Spin::Never => dyno_engine::Spin::Never,
+        }
+    }
+}
+
+/// Of how many answers one is checked in full, unless the user says.
+pub const CHECK_ONE_IN: u64 = 100;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Arrival {
+    #[default]
+    Constant,
+    Poisson,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Rate {
+    Number(f64),
+    Text(String),
+}
+
+impl RawLoad {
+    pub(super) fn check(self, workloads: &[Shaped]) -> Result<(LoadOptions, Vec<Vec<usize>>), Mistake> {
+        let time = |key: &'static str, text: &Option<String>, default: u64| match text {
+            Some(text) => units::duration(text).map_err(|m| mistake(key, m)),
+            None => Ok(default),
+        };
+        let optional = |key: &'static str, text: &Option<String>| {
+            text.as_deref().map(units::duration).transpose().map_err(|m| mistake(key, m))
+        };
+        const S: u64 = 1_000_000_000;
+        if let Some(driver) = &self.driver
+            && dyno_driver::Kind::from_name(driver).is_none()
+        {
+            return Err(mistake(
+                "driver",
+                format!("the driver {driver:?} does not exist; there are \"uring\" and \"epoll\""),
+            ));
+        }
+        self.refuse_what_no_workload_has(workloads)?;
+        let (steps, steps_of) = self.steps(workloads)?;
+        let options = LoadOptions {
+            warmup_ns: self.warmup_ns()?,
+            duration_ns: self.duration_ns()?,
+            interval_ns: time("interval", &self.interval, S)?,
+            timeout_ns: time("timeout", &self.timeout, 10 * S)?,
+            connect_timeout_ns: time("connect_timeout", &self.connect_timeout, 5 * S)?,
+            first_byte_timeout_ns: optional("first_byte_timeout", &self.first_byte_timeout)?,
+            requests_per_connection: self.requests_per_connection,
+            ramp_connections_ns: optional("ramp_connections", &self.ramp_connections)?,
+            check_one_in: self.check_one_in.unwrap_or(CHECK_ONE_IN),
+            spin: self.spin.unwrap_or_default(),
+            threads: self.threads.map(|t| positive("threads", t)).transpose()?,
+            driver: self.driver.clone(),
+            http2: self.http2()?,
+            steps,
+        };
+        for (key, ns) in [
+            ("duration", options.duration_ns),
+            ("interval", options.interval_ns),
+            ("timeout", options.timeout_ns),
+            ("connect_timeout", options.connect_timeout_ns),
+            ("first_byte_timeout", options.first_byte_timeout_ns.unwrap_or(u64::MAX)),
+        ] {
+            if ns < 10_000_000 {
+                return Err(mistake(key, format!("`{key}` must be at least 10ms")));
+            }
+        }
+        if options.requests_per_connection == Some(0) {
+            return Err(mistake("requests_per_connection", "a connection serves at least 1 request"));
+        }
+        Ok((options, steps_of))
+    }
+
+    fn warmup_ns(&self) -> Result<u64, Mistake> {
+        const DEFAULT: &str = "2s";
+        units::span(self.warmup.as_deref().unwrap_or(DEFAULT)).map_err(|m| mistake("warmup", m))
+    }
+
+    fn duration_ns(&self) -> Result<u64, Mistake> {
+        const DEFAULT: &str = "10s";
+        units::span(self.duration.as_deref().unwrap_or(DEFAULT)).map_err(|m| mistake("duration", m))
+    }
+
+    /// Keys of one protocol where all workloads speak the other are a mistake, not to be passed over.
+    fn refuse_what_no_workload_has(&self, workloads: &[Shaped]) -> Result<(), Mistake> {
+        let more_than_one = |given: &Option<OneOrMany<u32>>| {
+            given.clone().is_some_and(|given| given.all().iter().any(|n| *n > 1))
+        };
+        let is_h2 = |shaped: &Shaped| shaped.protocol.is_h2();
+        if !workloads.iter().any(is_h2) {
+            let h2_keys = [
+                ("window_bits", self.window_bits.is_some()),
+                ("connection_window_bits", self.connection_window_bits.is_some()),
+                ("header_table_size", self.header_table_size.is_some()),
+            ];
+            if more_than_one(&self.streams) {
+                return Err(mistake("streams", NO_STREAMS));
+            }
+            if let Some((key, _)) = h2_keys.into_iter().find(|(_, given)| *given) {
+                let message = format!("`{key}` belongs to HTTP/2, and no workload speaks it; leave it out");
+                return Err(mistake(key, message));
+            }
+        }
+        if workloads.iter().all(is_h2) && more_than_one(&self.pipeline) {
+            return Err(mistake(
+                "pipeline",
+                "pipelining belongs to HTTP/1.1, and all workloads speak HTTP/2, which has `streams`",
+            ));
+        }
+        Ok(())
+    }
+
+    fn http2(&self) -> Result<Http2, Mistake> {
+        let default = Http2::default();
+        let bits = |key: &'static str, given: Option<u32>, default: u8| match given.map(u8::try_from) {
+            None => Ok(default),
+            Some(Ok(bits @ 10..=30)) => Ok(bits),
+            Some(_) => Err(mistake(
+                key,
+                format!("`{key}` is 10 to 30, and the window then 2 to that power, less one, bytes"),
+            )),
+        };
+        Ok(Http2 {
+            window_bits: bits("window_bits", self.window_bits, default.window_bits)?,
+            connection_window_bits: bits(
+                "connection_window_bits",
+                self.connection_window_bits,
+                default.connection_window_bits,
+            )?,
+            header_table_size: self.header_table_size.unwrap_or(default.header_table_size),
+        })
+    }
+
+    fn arrivals(&self) -> Result<Vec<Arrivals>, Mistake> {
+        if let Some(file) = &self.trace {
+            return Err(mistake(
+                "trace",
+                format!("the trace {file:?} can only be played by `dyno load --trace`"),
+            ));
+        }
+        let (warmup_ns, duration_ns) = (self.warmup_ns()?, self.duration_ns()?);
+        let gaps = self.arrival.unwrap_or_default();
+        let rates = self.rate.clone().map(OneOrMany::all).unwrap_or_default();
+        let rates = rates
+            .into_iter()
+            .map(|rate| check_rate(rate, gaps, warmup_ns, duration_ns))
+            .collect::<Result<Vec<_>, _>>()?;
+        let model = self.model.unwrap_or(if rates.is_empty() { Model::Closed } else { Model::Open });
+        match (model, rates.is_empty()) {
+            (Model::Closed, true) => Ok(vec![Arrivals::Closed]),
+            (Model::Closed, false) => {
+                Err(mistake("rate", "a closed loop has no `rate`; leave it out, or set `model = \"open\"`"))
+            }
+            (Model::Open, true) => {
+                Err(mistake("model", "an open loop needs a `rate`, such as 5000 or [1000, \"5k\"]"))
+            }
+            (Model::Open, false) => Ok(rates),
+        }
+    }
+
+    /// The steps of all workloads, each once, and which of them each workload has.
+    fn steps(&self, workloads: &[Shaped]) -> Result<(Vec<Step>, Vec<Vec<usize>>), Mistake> {
+        let arrivals = self.arrivals()?;
+        let width = self.width()?;
+        let mut all: Vec<Step> = Vec::new();
+        let mut steps_of = Vec::new();
+        for workload in workloads {
+            let mut own: Vec<usize> = Vec::new();
+            for step in self.steps_of(workload, &arrivals, &width)? {
+                let index = all.iter().position(|known| *known == step).unwrap_or(all.len());
+                if index == all.len() {
+                    all.push(step);
+                }
+                if !own.contains(&index) {
+                    own.push(index);
+                }
+            }
+            steps_of.push(own);
+        }
+        Ok((all, steps_of))
+    }
+
+    fn width(&self) -> Result<Width, Mistake> {
+        let (key, width) = match (&self.connections, &self.in_flight) {
+            (Some(_), Some(_)) => {
+                return Err(mistake(
+                    "in_flight",
+                    "`in_flight` says how many connections there are: give it, or `connections`, not both",
+                ));
+            }
+            (None, Some(in_flight)) => ("in_flight", Width::InFlight(in_flight.clone().all())),
+            (Some(connections), None) => ("connections", Width::Connections(connections.clone().all())),
+            (None, None) => ("connections", Width::Connections(vec![64])),
+        };
+        let (Width::Connections(all) | Width::InFlight(all)) = &width;
+        check_list(key, all)?;
+        Ok(width)
+    }
+
+    /// The grid of one workload: HTTP/2 has streams, HTTP/1.1 a pipeline.
+    fn steps_of(&self, shaped: &Shaped, arrivals: &[Arrivals], width: &Width) -> Result<Vec<Step>, Mistake> {
+        let all = |given: &Option<OneOrMany<u32>>| given.clone().map_or_else(|| vec![1], OneOrMany::all);
+        let (pipelines, streams) = if shaped.protocol.is_h2() {
+            let of_page = shaped.workload.page.is_some() && self.streams.is_none();
+            let default = || if of_page { vec![PAGE_STREAMS] } else { all(&self.streams) };
+            (vec![1], shaped.streams.clone().unwrap_or_else(default))
+        } else {
+            (all(&self.pipeline), vec![1])
+        };
+        check_list("pipeline", &pipelines)?;
+        check_list("streams", &streams)?;
+        let mut steps = Vec::new();
+        for arrivals in arrivals {
+            for &pipeline in &pipelines {
+                for &streams in &streams {
+                    for connections in width.connections(&shaped.workload.name, streams * pipeline)? {
+                        let arrivals = arrivals.clone();
+                        steps.push(Step { connections, streams, pipeline, arrivals });
+                    }
+                }
+            }
+        }
+        Ok(steps)
+    }
+}
+
+/// How wide each step is.
+enum Width {
+    Connections(Vec<u32>),
+    /// Requests in flight at a time, over all connections.
+    InFlight(Vec<u32>),
+}
+
+impl Width {
+    /// The numbers of connections for a workload that has `each` requests in flight on one.
+    fn connections(&self, workload: &str, each: u32) -> Result<Vec<u32>, Mistake> {
+        let all = match self {
+            Width::Connections(all) => return Ok(all.clone()),
+            Width::InFlight(all) => all,
+        };
+        let connections = all.iter().map(|&in_flight| {
+            if in_flight % each == 0 {
+                return Ok(in_flight / each);
+            }
+            Err(mistake(
+                "in_flight",
+                format!(
+                    "{in_flight} requests in flight do not come to whole connections with {each} on each, as workload \
+                     {workload:?} has them; ask for a multiple of {each}"
+                ),
+            ))
+        });
+        connections.collect()
+    }
+}
+
+fn check_list(key: &'static str, all: &[u32]) -> Result<(), Mistake> {
+    if all.is_empty() {
+        return Err(mistake(key, format!("a list of `{key}` needs at least one entry")));
+    }
+    all.iter().try_for_each(|n| positive(key, *n).map(drop))
+}
+
+fn check_rate(rate: Rate, arrival: Arrival, warmup_ns: u64, duration_ns: u64) -> Result<Arrivals, Mistake> {
+    let text = match rate {
+        Rate::Number(n) => n.to_string(),
+        Rate::Text(text) => text,
+    };
+    let gaps = match arrival {
+        Arrival::Constant => Gaps::Even,
+        Arrival::Poisson => Gaps::Exponential,
+    };
+    units::rate(&text, warmup_ns, duration_ns)
+        .map(|profile| profile.arrivals(gaps))
+        .map_err(|m| mistake("rate", m))
+}
+
+/// Pages are loaded one after the other by visitors who keep their connections.
+pub(super) fn check_pages(load: &LoadOptions) -> Result<(), Mistake> {
+    let wrong = |key, with| {
+        Err(mistake(
+            key,
+            format!(
+                "pages are loaded one after the other by each visitor, over connections that are kept; leave out `{with}`"
+            ),
+        ))
+    };
+    if load.steps.iter().any(|step| !step.arrivals.is_closed()) {
+        return wrong("rate", "rate");
+    }
+    if load.steps.iter().any(|step| step.pipeline > 1) {
+        return wrong("pipeline", "pipeline");
+    }
+    if load.requests_per_connection.is_some() {
+        return wrong("requests_per_connection", "requests_per_connection");
+    }
+    if load.ramp_connections_ns.is_some() {
+        return wrong("ramp_connections", "ramp_connections");
+    }
+    Ok(())
+}

@@ -1,0 +1,449 @@
+//! Suite files: what a person asks for. docs/suites.md describes every key.
+//!
+//! Each part is read as it is written (`Raw…`) and then checked into what the planner takes, with every default filled in:
+//! `workloads` has what is asked for, `load` how much of it and when.
+
+mod load;
+mod workloads;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use dyno_archive::plan::{Limits, Marker, Order, ReportOptions, Suite, Workload};
+use serde::{Deserialize, Deserializer, de};
+
+use crate::text::{self, FileError};
+use crate::units;
+pub use load::{CHECK_ONE_IN, LoadOptions, Spin};
+use load::{RawLoad, check_pages};
+pub use workloads::{PAGE_CONNECTIONS, PAGE_STREAMS, plaintext, resources};
+use workloads::{RawWorkload, check_workloads};
+
+/// A suite, checked, with every default filled in. Which subjects exist is not known yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SuiteFile {
+    pub suite: Suite,
+    pub repeats: u32,
+    /// `None`: drawn when the run is planned, and recorded.
+    pub seed: Option<u64>,
+    pub order: Order,
+    pub limits: Limits,
+    /// CPUs of the subjects; `None`: chosen when the run is planned.
+    pub cpuset: Option<Vec<u32>>,
+    pub subjects: Vec<Wanted>,
+    pub workloads: Vec<Workload>,
+    pub load: LoadOptions,
+    /// Of each workload, which of the load's steps it has.
+    pub steps_of: Vec<Vec<usize>>,
+    pub cost: Option<dyno_archive::plan::Cost>,
+    pub report: ReportOptions,
+}
+
+/// A subject as the suite asks for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    pub name: String,
+    pub variant: Option<String>,
+    pub env: BTreeMap<String, String>,
+}
+
+impl SuiteFile {
+    /// Reads a suite file.
+    pub fn read(path: &Path) -> Result<SuiteFile, FileError> {
+        let source = std::fs::read_to_string(path)
+            .map_err(|error| FileError::whole(path, format!("cannot be read: {error}")))?;
+        SuiteFile::parse(path, &source)
+    }
+
+    pub fn parse(path: &Path, source: &str) -> Result<SuiteFile, FileError> {
+        let raw: Raw = text::parse_toml(path, source)?;
+        raw.check(path, source).map_err(|message| locate(path, source, message))
+    }
+}
+
+/// Finds the line that a mistake in a value is about: the first that has its key.
+fn locate(path: &Path, source: &str, mistake: Mistake) -> FileError {
+    let at = source.lines().scan(0, |start, line| {
+        let here = *start;
+        *start += line.len() + 1;
+        Some((here, line))
+    });
+    let found = at.into_iter().find_map(|(start, line)| {
+        let key = line.split('=').next()?.trim();
+        (key == mistake.key && line.contains('=')).then(|| start..start + line.trim_end().len())
+    });
+    match found {
+        Some(span) => FileError::at(path, source, span, mistake.message),
+        None => FileError::whole(path, mistake.message),
+    }
+}
+
+struct Mistake {
+    key: &'static str,
+    message: String,
+}
+
+fn mistake(key: &'static str, message: impl Into<String>) -> Mistake {
+    Mistake { key, message: message.into() }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    #[serde(default)]
+    suite: RawSuite,
+    #[serde(default)]
+    limits: RawLimits,
+    #[serde(default)]
+    subjects: Vec<RawSubject>,
+    #[serde(default)]
+    workloads: Vec<RawWorkload>,
+    #[serde(default)]
+    load: RawLoad,
+    cost: Option<dyno_archive::plan::Cost>,
+    #[serde(default)]
+    report: RawReport,
+    /// Known, so that it is refused for what it is.
+    backends: Option<toml::Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawSuite {
+    name: Option<String>,
+    description: String,
+    repeats: Option<u32>,
+    seed: Option<u64>,
+    order: Order,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawLimits {
+    cpus: Option<f64>,
+    cpuset: Option<String>,
+    memory: Option<String>,
+    files: Option<u64>,
+}
+
+/// A subject is its name, or a table.
+#[derive(Debug)]
+struct RawSubject(Wanted);
+
+impl<'de> Deserialize<'de> for RawSubject {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Table {
+            r#use: String,
+            variant: Option<String>,
+            #[serde(default)]
+            env: BTreeMap<String, String>,
+        }
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = RawSubject;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a subject's name, or a table with `use`")
+            }
+
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<RawSubject, E> {
+                let (name, variant) = match name.split_once('/') {
+                    Some((name, variant)) => (name, Some(variant.to_string())),
+                    None => (name, None),
+                };
+                Ok(RawSubject(Wanted { name: name.into(), variant, ..Wanted::default() }))
+            }
+
+            fn visit_map<M: de::MapAccess<'de>>(self, map: M) -> Result<RawSubject, M::Error> {
+                let table = Table::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(RawSubject(Wanted { name: table.r#use, variant: table.variant, env: table.env }))
+            }
+        }
+        from.deserialize_any(Visitor)
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum OneOrMany<T> {
+    One(T),
+    Many(Vec<T>),
+}
+
+impl<T> OneOrMany<T> {
+    fn all(self) -> Vec<T> {
+        match self {
+            OneOrMany::One(one) => vec![one],
+            OneOrMany::Many(many) => many,
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawReport {
+    baseline: Option<String>,
+    markers: Vec<Marker>,
+}
+
+impl Raw {
+    fn check(self, path: &Path, source: &str) -> Result<SuiteFile, Mistake> {
+        if self.subjects.is_empty() {
+            return Err(mistake(
+                "subjects",
+                "there are no subjects; name at least one, for instance `subjects = [\"null\"]` \
+                 (`dyno subjects list` shows which there are)",
+            ));
+        }
+        if self.backends.is_some() {
+            return Err(mistake(
+                "backends",
+                "`backends` cannot be started by this version of dyno; start them by hand and leave the key out",
+            ));
+        }
+        let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+        let limits = self.limits.check()?;
+        let shaped = check_workloads(self.workloads)?;
+        let has_pages = shaped.iter().any(|s| s.workload.page.is_some());
+        if has_pages && self.load.in_flight.is_some() {
+            return Err(mistake(
+                "in_flight",
+                "how many requests of a page are in flight changes as it loads; give the number of visitors as `connections`",
+            ));
+        }
+        let (load, steps_of) = self.load.check(&shaped)?;
+        if has_pages {
+            check_pages(&load)?;
+        }
+        Ok(SuiteFile {
+            suite: Suite {
+                name: self.suite.name.unwrap_or(stem),
+                description: self.suite.description,
+                source: source.into(),
+                path: path.display().to_string(),
+            },
+            repeats: positive("repeats", self.suite.repeats.unwrap_or(3))?,
+            seed: self.suite.seed,
+            order: self.suite.order,
+            limits: limits.0,
+            cpuset: limits.1,
+            subjects: self.subjects.into_iter().map(|s| s.0).collect(),
+            workloads: shaped.into_iter().map(|shaped| shaped.workload).collect(),
+            load,
+            steps_of,
+            cost: self.cost,
+            report: ReportOptions { baseline: self.report.baseline, markers: self.report.markers },
+        })
+    }
+}
+
+fn positive(key: &'static str, n: u32) -> Result<u32, Mistake> {
+    if n == 0 { Err(mistake(key, format!("`{key}` must be at least 1"))) } else { Ok(n) }
+}
+
+impl RawLimits {
+    fn check(self) -> Result<(Limits, Option<Vec<u32>>), Mistake> {
+        if self.cpus.is_some_and(|cpus| !(0.01..=4096.0).contains(&cpus)) {
+            return Err(mistake(
+                "cpus",
+                "`cpus` is a quota in CPUs, from 0.01 upwards: 1.5 is one and a half",
+            ));
+        }
+        let memory =
+            self.memory.as_deref().map(units::bytes).transpose().map_err(|m| mistake("memory", m))?;
+        if memory.is_some_and(|bytes| bytes < 1 << 20) {
+            return Err(mistake("memory", "a memory limit below 1MiB starts no process"));
+        }
+        let cpuset =
+            self.cpuset.as_deref().map(units::cpu_list).transpose().map_err(|m| mistake("cpuset", m))?;
+        let limits = Limits { cpus: self.cpus, memory_bytes: memory, open_files: self.files };
+        Ok((limits, cpuset))
+    }
+}
+
+/// Where suites and subjects lie: the first folder named `subjects` at or above a path.
+#[must_use]
+pub fn find_upwards(from: &Path, name: &str) -> Option<PathBuf> {
+    let from = std::fs::canonicalize(from).ok()?;
+    from.ancestors().map(|a| a.join(name)).find(|p| p.is_dir())
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::plan::{Arrivals, Gaps, Http2, Page};
+
+    use super::*;
+
+    fn parse(source: &str) -> Result<SuiteFile, String> {
+        SuiteFile::parse(Path::new("suites/s.toml"), source).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_smallest_suite_is_a_list_of_subjects() {
+        let suite = parse("subjects = [\"null\", \"node-http/cluster\"]").unwrap();
+        assert_eq!(suite.suite.name, "s");
+        assert_eq!(suite.subjects[1].variant.as_deref(), Some("cluster"));
+        assert_eq!((suite.repeats, suite.load.steps.len()), (3, 1));
+        assert_eq!(suite.workloads[0].requests[0].path, "/plaintext");
+    }
+
+    #[test]
+    fn steps_are_the_product_of_lists() {
+        let suite = parse("subjects = [\"null\"]\n[load]\nconnections = [1, 8]\npipeline = [1, 16]\nrate = [100, \"5k\"]\narrival = \"poisson\"").unwrap();
+        assert_eq!(suite.load.steps.len(), 8);
+        assert_eq!(suite.load.steps[7].arrivals, Arrivals::Poisson { rate: 5000.0 });
+    }
+
+    #[test]
+    fn a_workload_may_be_a_page() {
+        let page = |more: &str| {
+            parse(&format!(
+                "subjects = [\"null\"]\n[[workloads]]\nprotocol = \"h2c\"\npath = \"/a\"\n\
+                 page = {{ resources = [\"/b.css\", \"/c*3\"] }}\n{more}"
+            ))
+        };
+        let suite = page("").unwrap();
+        let workload = &suite.workloads[0];
+        let paths: Vec<&str> = workload.requests.iter().map(|r| r.path.as_str()).collect();
+        assert_eq!(paths, ["/a", "/b.css", "/c", "/c", "/c"]);
+        assert_eq!(workload.page, Some(Page { connections: 6 }));
+        assert_eq!(workload.requests[4].name, "/c #3");
+        assert!(page("[load]\nrate = 10").unwrap_err().contains("leave out `rate`"));
+        for wrong in [
+            "page = { resources = [] }",
+            "page = { resources = [\"/a*0\"] }",
+            "page = { resources = [\"a\"] }",
+        ] {
+            assert!(parse(&format!("subjects = [\"null\"]\n[[workloads]]\n{wrong}")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_workload_may_be_a_weighted_mix() {
+        let suite = parse(
+            "subjects = [\"null\"]\n[[workloads]]\nrequests = [\n\
+             { path = \"/a\", weight = 80, expect = { headers = { etag = true, server = \"x\" } } },\n\
+             { name = \"post\", method = \"POST\", path = \"/b/{seq}\", body = '{\"n\":{seq}}', weight = 20, \
+               expect = { json = { \"/ok\" = true } } },\n]",
+        )
+        .unwrap();
+        let workload = &suite.workloads[0];
+        assert_eq!((workload.name.as_str(), workload.requests.len()), ("mix", 2));
+        assert_eq!(workload.requests[0].expect.headers.len(), 2);
+        assert_eq!((workload.requests[1].name.as_str(), workload.requests[1].weight), ("post", 20));
+        assert!(workload.requests[1].expect.is_deep());
+    }
+
+    #[test]
+    fn each_protocol_has_steps_of_its_own() {
+        let suite = parse(
+            "subjects = [\"null\"]\n[load]\nin_flight = [100, 1000]\nstreams = 10\nwindow_bits = 16\n\
+             [[workloads]]\nname = \"a\"\npath = \"/\"\n\
+             [[workloads]]\nname = \"b\"\npath = \"/\"\ntls = true\n\
+             [[workloads]]\nname = \"c\"\npath = \"/\"\nprotocol = \"h2\"\n\
+             [[workloads]]\nname = \"d\"\npath = \"/\"\nprotocol = \"h2c\"\nstreams = [10, 50]\n",
+        )
+        .unwrap();
+        let shapes: Vec<_> = suite.load.steps.iter().map(|s| (s.connections, s.streams)).collect();
+        assert_eq!(shapes, [(100, 1), (1000, 1), (10, 10), (100, 10), (2, 50), (20, 50)]);
+        assert_eq!(suite.steps_of, [vec![0, 1], vec![0, 1], vec![2, 3], vec![2, 3, 4, 5]]);
+        let tls: Vec<_> = suite.workloads.iter().map(|w| w.tls).collect();
+        assert_eq!(tls, [false, true, true, false]);
+        assert_eq!(suite.load.http2, Http2 { window_bits: 16, ..Http2::default() });
+    }
+
+    #[test]
+    fn a_pipeline_is_of_http1_alone() {
+        let suite = parse(
+            "subjects = [\"null\"]\n[load]\nconnections = [8, 8]\npipeline = [1, 16]\nstreams = 4\n\
+             [[workloads]]\nname = \"a\"\npath = \"/\"\n\
+             [[workloads]]\nname = \"b\"\npath = \"/\"\nprotocol = \"h2c-upgrade\"\n",
+        )
+        .unwrap();
+        let shapes: Vec<_> =
+            suite.load.steps.iter().map(|s| (s.connections, s.streams, s.pipeline)).collect();
+        assert_eq!(shapes, [(8, 1, 1), (8, 1, 16), (8, 4, 1)]);
+        assert_eq!(suite.steps_of, [vec![0, 1], vec![2]]);
+    }
+
+    #[test]
+    fn a_rate_may_change_within_a_step() {
+        let suite = parse("subjects = [\"null\"]\n[load]\nrate = \"100..300\"").unwrap();
+        let Arrivals::Shaped { segments, gaps: Gaps::Even } = &suite.load.steps[0].arrivals else {
+            panic!("{:?}", suite.load.steps[0].arrivals)
+        };
+        let ends: Vec<_> = segments.iter().map(|s| (s.from_rate, s.to_rate, s.duration_ns)).collect();
+        assert_eq!(ends, [(100.0, 100.0, suite.load.warmup_ns), (100.0, 300.0, 10_000_000_000)]);
+    }
+
+    #[test]
+    fn mistakes_name_their_line_and_the_way_out() {
+        let cases = [
+            ("[suite]\nname = \"x\"", "there are no subjects"),
+            ("subject = [\"null\"]", "did you mean `subjects`?"),
+            ("subjects = [\"null\"]\n[load]\nduration = \"10\"", "s.toml:3: \"10\" is not a duration"),
+            ("subjects = [\"null\"]\n[load]\nconections = 1", "did you mean `connections`?"),
+            ("subjects = [\"null\"]\n[load]\nmodel = \"open\"", "an open loop needs a `rate`"),
+            ("subjects = [\"null\"]\n[load]\nmodel = \"closed\"\nrate = 5", "a closed loop has no `rate`"),
+            ("subjects = [\"null\"]\n[load]\nconnections = 0", "at least 1"),
+            ("subjects = [\"null\"]\n[limits]\nmemory = \"lots\"", "s.toml:3: \"lots\" is not a size"),
+            ("subjects = [\"null\"]\n[limits]\ncpuset = \"x\"", "not a list of CPUs"),
+            ("subjects = [\"null\"]\n[[workloads]]\npath = \"x\"", "must begin with a slash"),
+            ("subjects = [\"null\"]\n[[workloads]]\npath = \"/a b\"", "percent-encode"),
+            ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h9\"", "cannot be loaded"),
+            (
+                "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h2\"\ntls = false",
+                "set `protocol` to \"h2c\"",
+            ),
+            (
+                "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"h2c\"\ntls = true",
+                "over TLS set `protocol` to \"h2\"",
+            ),
+            ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nprotocol = \"auto\"", "cannot be loaded"),
+            ("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nstreams = 2", "belong to HTTP/2"),
+            ("subjects = [\"null\"]\n[load]\nstreams = [1, 2]", "belong to HTTP/2"),
+            ("subjects = [\"null\"]\n[load]\nwindow_bits = 16", "no workload speaks it"),
+            (
+                "subjects = [\"null\"]\n[load]\nwindow_bits = 31\n[[workloads]]\npath = \"/\"\nprotocol = \"h2\"",
+                "s.toml:3: `window_bits` is 10 to 30",
+            ),
+            (
+                "subjects = [\"null\"]\n[load]\npipeline = 2\n[[workloads]]\npath = \"/\"\nprotocol = \"h2\"",
+                "which has `streams`",
+            ),
+            ("subjects = [\"null\"]\n[load]\nconnections = 1\nin_flight = 1", "not both"),
+            ("subjects = [\"null\"]\n[load]\nin_flight = []", "at least one entry"),
+            ("subjects = [\"null\"]\n[load]\nin_flight = 100\npipeline = 16", "ask for a multiple of 16"),
+            ("subjects = [\"null\"]\n[load]\ndriver = \"kqueue\"", "\"uring\" and \"epoll\""),
+            ("subjects = [\"null\"]\n[[backends]]\nname = \"db\"", "cannot be started by this version"),
+            (
+                "subjects = [\"null\"]\n[[workloads]]\nexpect = { status = 201 }\nrequests = [{ path = \"/\" }]",
+                "either a `path` with its keys",
+            ),
+            (
+                "subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\nrequests = []",
+                "either a `path` with its keys",
+            ),
+            ("subjects = [\"null\"]\n[[workloads]]\nrequests = [{ path = \"/{rand:9}\" }]", "{rand:1..100}"),
+            (
+                "subjects = [\"null\"]\n[[workloads]]\nrequests = [{ path = \"/\", wieght = 2 }]",
+                "did you mean `weight`?",
+            ),
+            ("subjects = [\"null\"]\n[load]\nrate = \"1k..\"", "1k..5k"),
+            ("[[subjects]]\nuse = \"null\"\nvariants = \"x\"", "did you mean `variant`?"),
+        ];
+        for (source, wanted) in cases {
+            let error = parse(source).unwrap_err();
+            assert!(error.contains(wanted), "{source}\n→ {error}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_the_reader_panic(source in "[a-z=\\[\\]\"0-9\n .#]{0,200}") {
+            let _ = parse(&source);
+        }
+    }
+}
