@@ -60,7 +60,7 @@ pub(crate) struct Verdict {
     pub(crate) fault: Option<String>,
 }
 
-/// What is known beside of an answer that is looked at in full.
+/// What more is known of an answer that is looked at in full.
 #[derive(Debug, Default)]
 struct Full {
     /// The whole body, if it is asked for and not too long.

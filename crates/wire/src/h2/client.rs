@@ -341,7 +341,8 @@ impl<T> Client<T> {
         stream.data
     }
 
-    /// Or a connection whose window stays shut would remember all that ever waited for it.
+    /// A stream is gone and waits for no window any more. A connection whose window stays shut would otherwise remember all
+    /// that ever waited for it.
     #[cold]
     fn unblock(&mut self, id: u32) {
         self.blocked.retain(|blocked| *blocked != id);
