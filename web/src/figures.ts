@@ -12,8 +12,8 @@ export interface Choice {
   /** Names of hidden subjects. */
   hidden: ReadonlySet<string>;
   percentile: "p50" | "p90" | "p99";
-  /** Index of the step of the spectrum. */
-  step: number;
+  /** What the spectrum is of. */
+  at: { workload: string; step: number };
   trial: number;
 }
 
@@ -38,11 +38,20 @@ function limiterSymbol(resource: string): string {
   }
 }
 
-/** The quantity that varies over the steps: connections, or the rate where that varies instead. */
-function xOf(report: Report): { name: string; of: (s: { connections: number; rate: number | null }) => number } {
-  const connections = new Set(report.summaries.map((s) => s.connections));
-  const rates = new Set(report.summaries.map((s) => s.rate));
-  if (connections.size === 1 && rates.size > 1) return { name: "offered requests/s", of: (s) => s.rate ?? 0 };
+interface Shape { connections: number; streams: number; pipeline: number; rate: number | null }
+
+/**
+ * The quantity that varies over the steps: connections, or the rate where that varies instead. Where steps of different
+ * connections have the same number of requests in flight, that is what makes them comparable; markers stand at connections.
+ */
+function xOf(report: Report): { name: string; of: (s: Shape) => number } {
+  const inFlight = (s: Shape): number => s.connections * s.streams * s.pipeline;
+  const different = (of: (s: Shape) => number | null): number => new Set(report.summaries.map(of)).size;
+  const connections = different((s) => s.connections);
+  if (connections === 1 && different((s) => s.rate) > 1) return { name: "offered requests/s", of: (s) => s.rate ?? 0 };
+  if (different(inFlight) < connections && report.run.markers.length === 0) {
+    return { name: "requests in flight", of: inFlight };
+  }
   return { name: "connections", of: (s) => s.connections };
 }
 
@@ -71,7 +80,7 @@ function seriesKey(s: Summary): string {
 }
 
 /** A step in words: streams, pipeline and rate only where they say something. */
-export function stepName(s: { connections: number; streams: number; pipeline: number; rate: number | null }): string {
+export function stepName(s: Shape): string {
   const connections = s.connections === 1 ? "1 connection" : `${s.connections} connections`;
   const streams = s.streams > 1 ? ` × ${s.streams} streams` : "";
   const pipeline = s.pipeline > 1 ? ` × ${s.pipeline}` : "";
@@ -80,8 +89,12 @@ export function stepName(s: { connections: number; streams: number; pipeline: nu
 }
 
 /** The name of a workload where there are several. */
-function workloadPrefix(report: Report, workload: string): string {
-  return report.summaries.some((s) => s.workload !== workload) ? `${workload}, ` : "";
+export function workloadPrefix(report: Report, workload: string): string {
+  return hasSeveralWorkloads(report) ? `${workload}, ` : "";
+}
+
+function hasSeveralWorkloads(report: Report): boolean {
+  return new Set(report.summaries.map((s) => s.workload)).size > 1;
 }
 
 interface Dot { value: [number, number]; symbol?: string; symbolSize?: number; itemStyle?: object; note: string }
@@ -104,7 +117,7 @@ function overSteps(
     const colour = subjectColour(index, subject.control, choice.dark);
     const own = report.summaries.filter((s) => s.subject === subject.id);
     const keys = [...new Set(own.map(seriesKey))];
-    const lines = keys.map((key) => line(subject, index, colour, choice,
+    const lines = keys.map((key) => line(report, subject, index, colour, choice,
       own.filter((s) => seriesKey(s) === key && drawable(pick(s).median)), x.of, pick, show));
     const bands = keys.flatMap((key) => band(colour,
       own.filter((s) => seriesKey(s) === key && pick(s).interval !== null), x.of, pick));
@@ -124,20 +137,25 @@ function overSteps(
 }
 
 function line(
-  subject: Subject, index: number, colour: string, choice: Choice, own: Summary[],
+  report: Report, subject: Subject, index: number, colour: string, choice: Choice, own: Summary[],
   x: (s: Summary) => number, pick: (s: Summary) => Repeated, show: Show,
 ): object {
+  // Of several workloads the colour tells the subject, and there is no room for both.
+  const workload = hasSeveralWorkloads(report) ? own[0]?.workload ?? "" : "";
+  const name = workload === "" ? subject.title : `${subject.title} · ${workload}`;
+  // The names of many lines that all lie on zero would cover the axis, and say nothing.
+  const isNamed = own.length > 1 && own.some((s) => (pick(s).median ?? 0) > 0);
   return {
     type: "line" as const, name: subject.id, z: 2, symbol: "none",
     data: own.map((s) => [x(s), pick(s).median]),
     lineStyle: { width: 2, type: subjectDash(index, subject.control), color: colour },
     itemStyle: { color: colour },
     endLabel: {
-      show: own.length > 1, formatter: subject.title, color: choice.dark ? "#c9d1d9" : "#24292f", fontSize: 11,
+      show: isNamed, formatter: workload || subject.title, color: choice.dark ? "#c9d1d9" : "#24292f", fontSize: 11,
       distance: 6,
     },
     labelLayout: { moveOverlap: "shiftY" },
-    tooltip: { formatter: (p: unknown) => `${subject.title}: ${show((p as { value: [number, number] }).value[1])}` },
+    tooltip: { formatter: (p: unknown) => `${name}: ${show((p as { value: [number, number] }).value[1])}` },
   };
 }
 
@@ -231,7 +249,7 @@ const spectrum: Figure = {
       if (choice.hidden.has(subject.id)) return [];
       const colour = subjectColour(index, subject.control, choice.dark);
       return report.trials
-        .filter((t) => t.subject_id === subject.id && t.step.index === choice.step)
+        .filter((t) => t.subject_id === subject.id && t.workload === choice.at.workload && t.step.index === choice.at.step)
         .map((t) => ({
           type: "line" as const, name: subject.id, symbol: "none",
           data: t.load.spectrum_us.map(([q, us]) => [1 / (1 - q), us]),

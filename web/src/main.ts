@@ -1,7 +1,7 @@
 import "./style.css";
 import { button, Chart, download } from "./chart.ts";
 import { readReport, type Report } from "./data.ts";
-import { type Choice, stepName } from "./figures.ts";
+import { type Choice, stepName, workloadPrefix } from "./figures.ts";
 import { makeSortable } from "./table.ts";
 import { isDark, onThemeChange, subjectColour } from "./theme.ts";
 
@@ -11,9 +11,9 @@ class Page {
   private choice: Choice;
 
   constructor(private readonly report: Report) {
-    const steps = [...new Set(report.summaries.map((s) => s.step))];
-    const step = report.overview[0]?.reference_step ?? steps[0] ?? 0;
-    this.choice = { dark: isDark(), logY: false, hidden: new Set(), percentile: "p99", step, trial: 0 };
+    const [row] = report.overview;
+    const at = { workload: row?.workload ?? "", step: row?.reference_step ?? 0 };
+    this.choice = { dark: isDark(), logY: false, hidden: new Set(), percentile: "p99", at, trial: 0 };
   }
 
   start(): void {
@@ -53,8 +53,14 @@ class Page {
   }
 
   private steps(): HTMLElement {
-    const seen = new Map(this.report.summaries.map((s) => [String(s.step), stepName(s)]));
-    return choose("Step", [...seen], String(this.choice.step), (value) => { this.change({ step: Number(value) }); });
+    // Workloads may share a step, and their lines would lie on each other.
+    const key = (at: Choice["at"]): string => JSON.stringify([at.workload, at.step]);
+    const all = new Map(this.report.summaries.map((s) => [key(s), s]));
+    const names = [...all].map(([k, s]): [string, string] => [k, workloadPrefix(this.report, s.workload) + stepName(s)]);
+    return choose("Step", names, key(this.choice.at), (value) => {
+      const chosen = all.get(value);
+      if (chosen) this.change({ at: { workload: chosen.workload, step: chosen.step } });
+    });
   }
 
   /** One legend for all charts: a subject is hidden or shown everywhere at once. */

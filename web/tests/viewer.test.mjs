@@ -88,6 +88,18 @@ test("scales, percentiles, steps and trials can be chosen", async () => {
     };
     await changes("throughput", () => figure("throughput").getByRole("button", { name: "Log scale" }).click());
     await changes("response", () => figure("response").locator("select").selectOption("p50"));
+    const choice = figure("spectrum").locator("select");
+    const names = await choice.locator("option").allTextContents();
+    assert.deepEqual(names.toSorted(),
+      ["json, 2 connections", "json, 4 connections", "plaintext, 2 connections", "plaintext, 4 connections"]);
+    for (const name of names) {
+      await choice.selectOption(name);
+      const trials = await page.evaluate((name) =>
+        JSON.parse(document.getElementById("dyno-data").textContent).trials
+          .filter((t) => `${t.workload}, ${t.step.connections} connections` === name).length, name);
+      await page.waitForFunction((n) =>
+        document.querySelectorAll('figure[data-chart="spectrum"] svg path[stroke-width="1.5"]').length === n, trials);
+    }
     const trials = await page.locator("#trial option").count();
     assert.ok(trials > 1);
     await changes("explorer", () => page.locator("#trial").selectOption(String(trials - 1)));

@@ -20,6 +20,8 @@ pub struct Progress {
     style: Style,
     began: Instant,
     expected: Duration,
+    /// Of the longest of [`shape`]s, in characters.
+    shape_width: usize,
 }
 
 impl Progress {
@@ -36,6 +38,7 @@ impl Progress {
             style: terminal::progress_style(),
             began: Instant::now(),
             expected: Duration::ZERO,
+            shape_width: 0,
         }
     }
 
@@ -43,6 +46,8 @@ impl Progress {
     pub fn begin(&mut self, plan: &Plan, already_done: usize) {
         self.began = Instant::now();
         self.expected = Duration::from_nanos(expected_ns(plan));
+        let widths = (0..plan.trials.len()).map(|trial| shape(plan, trial).chars().count());
+        self.shape_width = widths.max().unwrap_or(0);
         self.bar.set_length(plan.trials.len() as u64);
         self.bar.set_position(already_done as u64);
         self.bar.enable_steady_tick(Duration::from_millis(250));
@@ -72,7 +77,8 @@ impl Progress {
             Event::TrialEnded { trial, .. } => {
                 self.bar.inc(1);
                 if let Some(result) = result(*trial) {
-                    self.line(&text::trial_line(&result, self.style));
+                    let shape = format!("{:>1$}", shape(plan, *trial), self.shape_width);
+                    self.line(&text::trial_line(&result, &shape, self.style));
                 }
             }
             Event::Failed { launch, failure } => {

@@ -318,11 +318,10 @@ fn wrap(text: &str, width: usize, indent: &str) -> String {
     out
 }
 
-/// One line for a trial that has ended.
+/// One line for a trial that has ended; `shape` says which workload and step it was of.
 #[must_use]
-pub fn trial_line(trial: &TrialResult, style: Style) -> String {
-    let head =
-        format!("{:<22} repeat {}  {:>5} conn", trial.subject_id, trial.repeat, trial.step.connections);
+pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
+    let head = format!("{:<22} repeat {}  {shape}", trial.subject_id, trial.repeat);
     let rate = format!("{:>9}/s", count(trial.load.throughput_rps.round() as u64));
     let p = &trial.load.response_time_us;
     let cpu = or_dash(trial.server.cpu_us_per_request, |us| format!("{} CPU", micros(us)));

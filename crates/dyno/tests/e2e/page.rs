@@ -9,7 +9,8 @@ fn the_report_of_a_real_run_works_in_chromium() {
     let place = Place::new();
     place.add_unruly("good", &[], "");
     place.add_unruly("crashing", &["--mode", "crash", "--after", "400"], "");
-    place.run(&["good", "null", "crashing"], "");
+    // Two workloads with the same steps: what is chosen by step must be told apart by workload, too.
+    place.run(&["good", "null", "crashing"], "[[workloads]]\npath = \"/json\"\n");
     let page = place.run_folder().unwrap().join("report.html");
     let web = repository().join("web");
     assert!(web.join("node_modules").is_dir(), "run `npm ci` in web/ first; `make test` does");
