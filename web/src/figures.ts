@@ -79,6 +79,13 @@ function seriesKey(s: Summary): string {
   return `${s.workload}·${s.streams}·${s.pipeline}`;
 }
 
+/** Of so many lines the names still find room beside each other. */
+const NAMES_MOVED = 8;
+
+function lineCount(report: Report): number {
+  return new Set(report.summaries.map((s) => `${s.subject}·${seriesKey(s)}`)).size;
+}
+
 /** A step in words: streams, pipeline and rate only where they say something. */
 export function stepName(s: Shape): string {
   const connections = s.connections === 1 ? "1 connection" : `${s.connections} connections`;
@@ -154,7 +161,8 @@ function line(
       show: isNamed, formatter: workload || subject.title, color: choice.dark ? "#c9d1d9" : "#24292f", fontSize: 11,
       distance: 6,
     },
-    labelLayout: { moveOverlap: "shiftY" },
+    // Names of a few lines move apart. Those of many would end up far from their lines: better some than wrong ones.
+    labelLayout: lineCount(report) > NAMES_MOVED ? { hideOverlap: true } : { moveOverlap: "shiftY" },
     tooltip: { formatter: (p: unknown) => `${name}: ${show((p as { value: [number, number] }).value[1])}` },
   };
 }
