@@ -330,10 +330,7 @@ impl Driver for Epoll {
         if !std::mem::replace(&mut connection.queued, true) {
             self.queued.push(conn);
         }
-        if connection.out.capacity() == 0 {
-            connection.out.reserve(limits::OUT_BYTES.max(bytes.len()));
-        }
-        connection.out.extend_from_slice(bytes);
+        sys::queue(bytes, &mut connection.out);
     }
 
     fn close(&mut self, conn: ConnId) {

@@ -10,6 +10,8 @@ use dyno_archive::sample::ThreadUse;
 use dyno_archive::trial::TcpCounters;
 use dyno_engine::{ConnectError, Instant};
 
+use crate::limits;
+
 /// Reads the monotonic clock. Instants of all threads and processes of this machine compare.
 #[must_use]
 pub fn now() -> Instant {
@@ -167,6 +169,15 @@ impl Address {
         }
         Ok(fd)
     }
+}
+
+/// Adds `bytes` to what is to be sent on a connection. Its memory is made for a few requests at once.
+#[inline]
+pub(crate) fn queue(bytes: &[u8], out: &mut Vec<u8>) {
+    if out.capacity() == 0 {
+        out.reserve(limits::OUT_BYTES.max(bytes.len()));
+    }
+    out.extend_from_slice(bytes);
 }
 
 /// Sets a socket option that is a switch.

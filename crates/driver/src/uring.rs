@@ -436,10 +436,7 @@ impl Driver for Uring {
         if connection.out.is_empty() && !connection.send_under_way {
             self.queued.push(conn);
         }
-        if connection.out.capacity() == 0 {
-            connection.out.reserve(limits::OUT_BYTES.max(bytes.len()));
-        }
-        connection.out.extend_from_slice(bytes);
+        sys::queue(bytes, &mut connection.out);
     }
 
     fn close(&mut self, conn: ConnId) {

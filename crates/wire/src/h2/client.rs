@@ -649,6 +649,7 @@ impl<T> Client<T> {
             Kind::PushPromise => Err(Error::Push),
             // Deprecated, but for its length (§6.3).
             Kind::Priority if payload.len() != 5 => Err(Error::FrameLength),
+            // DATA and HEADERS do not come here.
             Kind::Priority | Kind::Unknown | Kind::Data | Kind::Headers => Ok(Event::Handled),
         }
     }
