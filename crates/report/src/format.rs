@@ -59,6 +59,18 @@ pub fn micros(us: f64) -> String {
     }
 }
 
+/// How long the phases of each trial are.
+#[must_use]
+pub fn phases(load: &dyno_archive::plan::Load) -> String {
+    let time = |ns: u64| micros(ns as f64 / 1e3);
+    format!(
+        "{} warm-up, {} measured, intervals of {}",
+        time(load.warmup_ns),
+        time(load.duration_ns),
+        time(load.interval_ns)
+    )
+}
+
 /// A size in bytes, decimal units.
 #[must_use]
 pub fn bytes(bytes: f64) -> String {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dyno_archive::plan::{Arrivals, Order, Plan, Request, Segment, Step, Workload};
-use dyno_report::format::{micros, number};
+use dyno_report::format::{micros, number, phases};
 use dyno_runner::plan::{Overrides, expected_ns, resolve};
 use dyno_runner::suite::SuiteFile;
 use dyno_runner::units::cpu_list_text;
@@ -44,16 +44,7 @@ fn describe(plan: &Plan) -> String {
         let (subject, workload) = (plan.subjects[not.subject].id(), &plan.workloads[not.workload].name);
         add("not asked", format!("{subject:<22} {workload}: {}", not.reason));
     }
-    let us = |ns: u64| micros(ns as f64 / 1e3);
-    add(
-        "each",
-        format!(
-            "{} warm-up, {} measured, intervals of {}",
-            us(plan.load.warmup_ns),
-            us(plan.load.duration_ns),
-            us(plan.load.interval_ns)
-        ),
-    );
+    add("each", phases(&plan.load));
     let quota = plan.limits.cpus.map_or(String::new(), |c| format!(", quota {c} CPUs"));
     let memory = plan.limits.memory_bytes.map_or(String::new(), |b| format!(", memory {b} bytes"));
     add(

@@ -6,7 +6,7 @@ use dyno_analysis::report::{Report, TrialResult};
 use super::figure;
 use super::table::{Cell, escape, table, text, value};
 use super::why::step_in_words;
-use crate::format::{bytes, count, micros, number, or_dash, percent};
+use crate::format::{bytes, count, number, or_dash, percent, phases};
 
 pub(super) fn explorer(report: &Report) -> String {
     let options: String = report
@@ -69,7 +69,6 @@ pub(super) fn method(report: &Report) -> String {
     let run = &report.run;
     let facts = &run.facts;
     let known = |t: &Option<String>| t.clone().unwrap_or_else(|| "not known here".into());
-    let us = |ns: u64| micros(ns as f64 / 1e3);
     let cpus = |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     let rows: Vec<(&str, String)> = vec![
         ("CPU", format!("{} × {}", facts.cpus, known(&facts.cpu_model))),
@@ -91,15 +90,7 @@ pub(super) fn method(report: &Report) -> String {
             ),
         ),
         ("Generator", format!("{} thread(s) over {}", run.load.threads, run.load.driver)),
-        (
-            "Each trial",
-            format!(
-                "{} warm-up, {} measured, intervals of {}",
-                us(run.load.warmup_ns),
-                us(run.load.duration_ns),
-                us(run.load.interval_ns)
-            ),
-        ),
+        ("Each trial", phases(&run.load)),
         ("Seed", run.seed.to_string()),
     ];
     let machine = table(
