@@ -209,10 +209,17 @@ pub struct Bytes {
     pub body_received: u64,
 }
 
-/// A distribution of times in microseconds. A percentile with too few samples beyond it is `None`.
+/// A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of right answers; percentiles are of
+/// all that was due, in which whatever got no right answer ranks above every right answer. A percentile that falls among
+/// those, or that has too few samples beyond it, is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Percentiles {
     pub count: u64,
+    /// Exchanges that were due and got no right answer; 0 where the distribution is of something that cannot fail.
+    pub unanswered: u64,
+    /// The longest wait known, of right answers and of what got none; microseconds. It bounds the percentiles that fall
+    /// among the unanswered from below.
+    pub longest_wait: Option<f64>,
     pub min: Option<f64>,
     pub mean: Option<f64>,
     pub stdev: Option<f64>,
@@ -237,6 +244,8 @@ impl Percentiles {
         };
         Percentiles {
             count: times.count(),
+            unanswered: 0,
+            longest_wait: times.max().map(us),
             min: times.min().map(us),
             mean: times.mean().map(|ns| ns / 1e3),
             stdev: times.stdev().map(|ns| ns / 1e3),
