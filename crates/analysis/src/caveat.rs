@@ -53,7 +53,11 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     ),
     (
         "littles_law",
-        "The number of requests in flight by their times and by their count differ by more than 5 %.",
+        "The number of requests in flight by the times that are kept of them and by their count differ by more than 5 %.",
+    ),
+    (
+        "longer_than_window",
+        "Half of the requests took longer than the measured window, so it shows little of them.",
     ),
     (
         "generator_busy",
@@ -61,8 +65,8 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     ),
     ("wrong_answers", "Some answers had the wrong status or the wrong body."),
     ("no_answers", "Not one request was answered as expected."),
-    ("errors", "Some requests failed. Throughput and response times are of the others, time-outs aside."),
-    ("unanswered", "Some requests were still unanswered at the end; their ages count as lower bounds."),
+    ("errors", "Some requests failed. In percentiles they rank above every right answer; throughput is of the others."),
+    ("unanswered", "Some requests were still unanswered at the end. In percentiles they rank above every right answer."),
     ("rate_not_reached", "Fewer requests were answered per second than were offered."),
     ("dropped", "Arrivals were dropped because too many were waiting already."),
     ("connections", "Fewer connections than asked for were open at the end of the window."),

@@ -10,15 +10,16 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use thiserror::Error;
 
-use crate::{Facts, Plan, StartRecord, TrialRecord};
+use crate::{Facts, Plan, StartRecord, TrialRecord, upgrade};
 
 /// The version of everything in a run's folder. Raised with every change that old readers cannot read.
-pub const SCHEMA: &str = "dyno.run/2";
+pub const SCHEMA: &str = "dyno.run/3";
 
-/// Formats that are read as well: what they lack has the meaning that it had then (see `plan` and `interval`).
-const OLDER: [&str; 1] = ["dyno.run/1"];
+/// Formats that are read as well: what they lack has the meaning that it had then (see `plan`, `interval` and [`crate::upgrade`]).
+const OLDER: [&str; 2] = ["dyno.run/1", "dyno.run/2"];
 
 /// What is known when the run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -116,10 +117,12 @@ impl RunDir {
     }
 
     pub fn read(&self) -> Result<Run, OpenError> {
+        let header = self.header()?;
+        let upgrade_trial = if header.schema == SCHEMA { |trial| trial } else { upgrade::trial_of_2 };
         let mut run = Run {
-            header: self.header()?,
-            starts: self.read_all("starts")?,
-            trials: self.read_all("trials")?,
+            starts: self.read_all("starts", |start| start)?,
+            trials: self.read_all("trials", upgrade_trial)?,
+            header,
         };
         run.starts.sort_by_key(|s: &StartRecord| s.start);
         run.trials.sort_by_key(|t: &TrialRecord| t.trial);
@@ -146,7 +149,11 @@ impl RunDir {
         self.write_bytes(name, &bytes).map(drop)
     }
 
-    fn read_all<T: DeserializeOwned>(&self, folder: &str) -> Result<Vec<T>, OpenError> {
+    fn read_all<T: DeserializeOwned>(
+        &self,
+        folder: &str,
+        upgrade: fn(Value) -> Value,
+    ) -> Result<Vec<T>, OpenError> {
         let folder = self.path.join(folder);
         let entries =
             fs::read_dir(&folder).map_err(|source| OpenError::Io { path: folder.clone(), source })?;
@@ -155,7 +162,10 @@ impl RunDir {
             let path = entry.map_err(|source| OpenError::Io { path: folder.clone(), source })?.path();
             if path.extension().is_some_and(|e| e == "json") {
                 let bytes = fs::read(&path).map_err(|source| OpenError::Io { path: path.clone(), source })?;
-                all.push(parse(&path, &bytes)?);
+                let value = upgrade(parse(&path, &bytes)?);
+                let record =
+                    serde_json::from_value(value).map_err(|source| OpenError::Format { path, source })?;
+                all.push(record);
             }
         }
         Ok(all)

@@ -18,7 +18,8 @@ pub enum Phase {
     Drain,
 }
 
-/// The distributions kept for exchanges. What each means is defined in docs/terminology.md.
+/// The distributions kept for right answers. What each means is defined in docs/terminology.md. Exchanges that got none are
+/// counted among the outcomes, and their ages are in [`crate::trial::Unanswered`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExchangeTimes {
     /// done − intended.
@@ -44,8 +45,16 @@ impl ExchangeTimes {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestShare {
     pub outcomes: Outcomes,
+    /// Right answers, from intended.
     pub response: Times,
+    /// Right answers, from sent.
     pub service: Times,
+    /// Requests of this name that were dropped, or still without an answer at the end: they have no outcome.
+    #[serde(default)]
+    pub never_ended: u64,
+    /// The longest that one of this name had waited, from intended, when it ended without a right answer; nanoseconds.
+    #[serde(default)]
+    pub longest_failure_ns: u64,
 }
 
 impl RequestShare {
@@ -53,6 +62,8 @@ impl RequestShare {
         self.outcomes.add(&other.outcomes);
         self.response.add(&other.response);
         self.service.add(&other.service);
+        self.never_ended += other.never_ended;
+        self.longest_failure_ns = self.longest_failure_ns.max(other.longest_failure_ns);
     }
 }
 
@@ -74,9 +85,9 @@ impl WorkerUse {
 
 /// What one worker, or all of them merged, saw between two instants.
 ///
-/// An exchange belongs to the phase in which it was *intended* and to the interval in which it *ended*. The times
-/// of an exchange that was intended in an earlier phase than the one it ended in are kept only if it was intended
-/// in the measured window; it is counted in any case (`carried`).
+/// An exchange belongs to the interval in which it *ended*, and to the phase in which it was *intended*; in a closed loop what is
+/// under way when the measured window opens is carried into it and belongs to it. The times of an exchange that ended in
+/// a later phase than its own are kept only if its own is the measured window; it is counted in any case (`carried`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub phase: Phase,
@@ -95,6 +106,10 @@ pub struct Interval {
     /// ∫ exchanges in flight dt over the interval, in nanoseconds.
     pub in_flight_ns: u64,
     pub times: ExchangeTimes,
+    /// The longest that an exchange of this phase had waited, from intended, when it ended here without a right answer;
+    /// nanoseconds, 0 if there was none.
+    #[serde(default)]
+    pub longest_failure_ns: u64,
     pub connect: Times,
     pub tls_handshake: Times,
     /// How long flow-control windows of HTTP/2 held a request's body up; one for each time that they did.
@@ -155,6 +170,7 @@ impl Interval {
             body_received: 0,
             in_flight_ns: 0,
             times: ExchangeTimes::default(),
+            longest_failure_ns: 0,
             connect: Times::new(),
             tls_handshake: Times::new(),
             window_stall: Times::new(),
@@ -201,6 +217,7 @@ impl Interval {
         self.body_received += other.body_received;
         self.in_flight_ns += other.in_flight_ns;
         self.times.add(&other.times);
+        self.longest_failure_ns = self.longest_failure_ns.max(other.longest_failure_ns);
         self.connect.add(&other.connect);
         self.tls_handshake.add(&other.tls_handshake);
         self.window_stall.add(&other.window_stall);

@@ -15,6 +15,7 @@ pub mod sample;
 pub mod start;
 pub mod times;
 pub mod trial;
+mod upgrade;
 
 pub use dir::{OpenError, RunDir};
 pub use facts::Facts;

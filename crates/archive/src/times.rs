@@ -147,15 +147,39 @@ impl Times {
     /// the sample of rank ⌈q·n⌉.
     #[must_use]
     pub fn at(&self, q: f64) -> Option<u64> {
-        let rank = ((q * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
+        if q == 0.0 {
+            return self.buckets().next().map(|(index, _)| layout::range(index).0);
+        }
+        self.at_rank(((q * self.count as f64).ceil() as u64).clamp(1, self.count.max(1)))
+    }
+
+    /// The sample of this rank, counted from 1 at the shortest: the longest duration of the bucket that holds it. `None` if there
+    /// are fewer samples.
+    #[must_use]
+    pub fn at_rank(&self, rank: u64) -> Option<u64> {
         let mut seen = 0;
-        let mut buckets = self.buckets();
-        let (index, _) = buckets.find(|(_, n)| {
+        let (index, _) = self.buckets().find(|(_, n)| {
             seen += n;
             seen >= rank
         })?;
-        let (first, last) = layout::range(index);
-        Some(if q == 0.0 { first } else { last })
+        Some(layout::range(index).1)
+    }
+
+    /// All but its `n` longest samples, and these.
+    #[must_use]
+    pub fn split_longest(&self, n: u64) -> (Times, Times) {
+        let mut left = self.count.saturating_sub(n);
+        let (mut shorter, mut longest) = (Recording::new(), Recording::new());
+        for (index, count) in self.buckets() {
+            let taken = count.min(left);
+            left -= taken;
+            for (part, samples) in [(&mut shorter, taken), (&mut longest, count - taken)] {
+                if samples > 0 {
+                    part.add_at(index, samples);
+                }
+            }
+        }
+        (shorter.to_times(), longest.to_times())
     }
 
     #[must_use]
@@ -411,6 +435,15 @@ mod tests {
         assert_eq!(recording.seal().count(), 3);
         assert_eq!(recording.seal(), Times::new());
         assert!(recording.counts.iter().all(|&n| n == 0));
+    }
+
+    #[test]
+    fn the_longest_can_be_taken_off() {
+        let all = times(&[10, 20, 20, 30]);
+        assert_eq!(all.split_longest(2), (times(&[10, 20]), times(&[20, 30])));
+        assert_eq!(all.split_longest(0), (all.clone(), Times::new()));
+        assert_eq!(all.split_longest(9), (Times::new(), all.clone()));
+        assert_eq!([1, 2, 3, 4, 5].map(|rank| all.at_rank(rank)), [Some(10), Some(20), Some(20), Some(30), None]);
     }
 
     #[test]

@@ -7,11 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::interval::Interval;
 use crate::sample::{Sample, ThreadUse};
+use crate::times::Times;
 
-/// The books of the measured window: `scheduled = started + dropped` and
-/// `started = completed + failed + in_flight_at_end`. An exchange belongs to the window if it was intended in it.
+/// The books of the measured window: `carried_in + scheduled = started + dropped` and
+/// `started = completed + failed + in_flight_at_end`. An exchange belongs to the window if it was intended in it, or, in a
+/// closed loop, if it was under way when the window opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Books {
+    /// Under way when the window opened. In an open loop 0: there what is due is decided by the schedule.
+    #[serde(default)]
+    pub carried_in: u64,
     pub scheduled: u64,
     pub started: u64,
     pub dropped: u64,
@@ -25,11 +30,18 @@ pub struct Books {
 impl Books {
     #[must_use]
     pub fn balance(&self) -> bool {
-        self.scheduled == self.started + self.dropped
+        self.due() == self.started + self.dropped
             && self.started == self.completed + self.failed + self.in_flight_at_end
     }
 
+    /// Exchanges of which a right answer was wanted within the window.
+    #[must_use]
+    pub fn due(&self) -> u64 {
+        self.carried_in + self.scheduled
+    }
+
     pub fn add(&mut self, other: &Books) {
+        self.carried_in += other.carried_in;
         self.scheduled += other.scheduled;
         self.started += other.started;
         self.dropped += other.dropped;
@@ -214,6 +226,52 @@ pub struct ClientUse {
     pub driver: String,
 }
 
+/// How long those exchanges of the measured window had waited that got no right answer. Those that were dropped are not
+/// among them: they waited for nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Unanswered {
+    /// From intended to their end, by the name of the outcome; as [`Unanswered::AT_END`] to the end of the drain.
+    pub ages: BTreeMap<String, Times>,
+    /// The longest that one of them had waited since it was sent; nanoseconds, 0 if none was sent.
+    pub longest_service_ns: u64,
+}
+
+impl Unanswered {
+    /// Under this name stand the ages of what had not ended when the load did.
+    pub const AT_END: &'static str = "in_flight_at_end";
+
+    pub fn add(&mut self, other: &Unanswered) {
+        for (name, ages) in &other.ages {
+            self.ages.entry(name.clone()).or_default().add(ages);
+        }
+        self.longest_service_ns = self.longest_service_ns.max(other.longest_service_ns);
+    }
+
+    /// The longest that one of them had waited, from intended; nanoseconds.
+    #[must_use]
+    pub fn longest_ns(&self) -> Option<u64> {
+        self.ages.values().filter_map(Times::max).max()
+    }
+}
+
+/// What lies beyond the edges of the measured window although it is of it, and in it although it is not. With these the sum of
+/// all times can be held against the integral of the number in flight, which knows nothing of exchanges (Little's law).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edges {
+    /// Ages, when the window opened, of the exchanges that were carried into it; nanoseconds, summed.
+    pub before_ns: u64,
+    /// Time that exchanges which do not belong to the window were in flight after it opened; nanoseconds, summed.
+    pub others_ns: u64,
+}
+
+impl Edges {
+    pub fn add(&mut self, other: &Edges) {
+        self.before_ns += other.before_ns;
+        self.others_ns += other.others_ns;
+    }
+}
+
 /// A check of answers: before the load, sampled during it, or after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckResult {
@@ -242,11 +300,10 @@ pub struct TrialRecord {
     pub tcp: Option<TcpCounters>,
     pub client: ClientUse,
     pub intervals: Vec<Interval>,
-    /// Time that exchanges spent between intended and done inside the measured window, whatever their end, summed.
-    /// Divided by the window's length it must equal the mean number in flight (Little's law).
-    pub residence_ns: u64,
-    /// Ages of measured exchanges still unanswered at the end: each a lower bound of its response time.
-    pub unanswered: crate::times::Times,
+    /// `None` in archives of before: there the law cannot be tested.
+    #[serde(default)]
+    pub edges: Option<Edges>,
+    pub unanswered: Unanswered,
     /// How each kind of malformed answer was named, with its count.
     pub protocol_errors: BTreeMap<String, u64>,
     /// `None` without TLS.

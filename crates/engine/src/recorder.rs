@@ -1,9 +1,11 @@
 //! Keeps what the exchanges took, in intervals, and the books.
 
+use std::collections::BTreeMap;
+
 use dyno_archive::interval::{ExchangeTimes, Interval, Phase, RequestShare, WorkerUse};
 use dyno_archive::outcome::{Outcome, Outcomes};
-use dyno_archive::times::{Recording, Times};
-use dyno_archive::trial::Books;
+use dyno_archive::times::Recording;
+use dyno_archive::trial::{Books, Edges, Unanswered};
 
 use crate::slot::Exchange;
 use crate::{Instant, limits};
@@ -45,6 +47,8 @@ struct FillingShare {
     outcomes: Outcomes,
     response: Recording,
     service: Recording,
+    never_ended: u64,
+    longest_failure_ns: u64,
 }
 
 impl Filling {
@@ -83,6 +87,30 @@ impl FillingShare {
             outcomes: std::mem::take(&mut self.outcomes),
             response: self.response.seal(),
             service: self.service.seal(),
+            never_ended: std::mem::take(&mut self.never_ended),
+            longest_failure_ns: std::mem::take(&mut self.longest_failure_ns),
+        }
+    }
+}
+
+/// The ages of what got no right answer, while they are being collected. Memory is taken for a class when it first occurs.
+#[derive(Debug, Default)]
+struct Ages {
+    by_name: BTreeMap<&'static str, Recording>,
+    longest_service_ns: u64,
+}
+
+impl Ages {
+    fn record(&mut self, name: &'static str, age_ns: u64, service_ns: u64) {
+        self.by_name.entry(name).or_default().record(age_ns);
+        self.longest_service_ns = self.longest_service_ns.max(service_ns);
+    }
+
+    fn seal(&mut self) -> Unanswered {
+        let ages = std::mem::take(&mut self.by_name);
+        Unanswered {
+            ages: ages.iter().map(|(name, ages)| ((*name).into(), ages.to_times())).collect(),
+            longest_service_ns: self.longest_service_ns,
         }
     }
 }
@@ -94,6 +122,8 @@ pub(crate) struct Recorder {
     /// Edges of the measured window.
     opens: Instant,
     closes: Instant,
+    /// What is under way when the window opens belongs to it, and it has opened.
+    carries: bool,
     /// Counters of the interval that is being filled; its distributions are in `filling` until it is sealed.
     current: Interval,
     pub(crate) filling: Filling,
@@ -106,8 +136,8 @@ pub(crate) struct Recorder {
     /// Intended time and hand-over of the request that was handed over last.
     last_handed: Option<(Instant, Instant)>,
     pub(crate) books: Books,
-    pub(crate) residence_ns: u64,
-    unanswered: Recording,
+    pub(crate) edges: Edges,
+    ages: Ages,
 }
 
 impl Recorder {
@@ -120,6 +150,7 @@ impl Recorder {
             interval_ns: window.interval_ns,
             opens,
             closes,
+            carries: false,
             current: Interval::new(Phase::Warmup, 0, 0),
             filling: Filling::new(kinds),
             sealed: Vec::new(),
@@ -128,8 +159,8 @@ impl Recorder {
             settled: began,
             last_handed: None,
             books: Books::default(),
-            residence_ns: 0,
-            unanswered: Recording::new(),
+            edges: Edges::default(),
+            ages: Ages::default(),
         };
         recorder.current = recorder.interval_from(began);
         recorder
@@ -154,6 +185,22 @@ impl Recorder {
         self.opens = at.after(window.warmup_ns);
         self.closes = window.duration_ns.map_or(Instant::NEVER, |d| self.opens.after(d));
         self.current = self.interval_from(at);
+    }
+
+    /// The window has opened over these exchanges of a closed loop, given by their intended instants. They belong to it with all
+    /// of their age: a stall that began in the warm-up would otherwise take what it held with it.
+    pub(crate) fn carry_in(&mut self, under_way: impl Iterator<Item = Instant>) {
+        if self.opens >= self.closes {
+            // The load was cut before its window: there is nothing to carry anything into.
+            return;
+        }
+        self.carries = true;
+        for intended in under_way.filter(|intended| *intended < self.opens) {
+            self.books.carried_in += 1;
+            self.books.started += 1;
+            // Its age as the window opens, which is no part of the window's time in flight.
+            self.edges.before_ns += self.opens.since(intended);
+        }
     }
 
     /// Ends the measured window at `at`, if it was to end later. A window that is cut holds everything that has been
@@ -224,15 +271,19 @@ impl Recorder {
 
     pub(crate) fn scheduled(&mut self, intended: Instant) {
         self.latest = self.latest.max(intended);
-        if self.is_measured(intended) {
+        if self.belongs(intended) {
             self.books.scheduled += 1;
         }
     }
 
-    pub(crate) fn dropped(&mut self, intended: Instant) {
+    /// An arrival found no room in the queue either. `request` is what would have been asked.
+    pub(crate) fn dropped(&mut self, intended: Instant, request: u16) {
         self.current.dropped += 1;
-        if self.is_measured(intended) {
+        if self.belongs(intended) {
             self.books.dropped += 1;
+            if let Some(share) = self.filling.by_request.get_mut(usize::from(request)) {
+                share.never_ended += 1;
+            }
         }
     }
 
@@ -245,7 +296,7 @@ impl Recorder {
         // counts in this one, so that the window's sum is right.
         let phase_began = if self.current.phase == Phase::Warmup { self.began } else { self.opens };
         self.current.in_flight_ns += now.since(intended.max(phase_began));
-        if self.is_measured(intended) {
+        if self.belongs(intended) {
             self.books.started += 1;
         }
     }
@@ -256,7 +307,7 @@ impl Recorder {
         // Arrivals that waited for a connection leave in a burst that the server's slowness decided. They are in the
         // send lag; the gaps show them too, as what the server really saw.
         if let Some((last_intended, last_sent)) = self.last_handed.replace((intended, sent))
-            && self.is_measured(intended)
+            && self.belongs(intended)
         {
             self.filling.intended_gap.record(intended.since(last_intended));
             self.filling.send_gap.record(sent.since(last_sent));
@@ -274,39 +325,55 @@ impl Recorder {
     ) {
         self.settle(done);
         self.in_flight -= 1;
-        self.residence_ns += self.within_window(exchange.intended, done);
-        let share = self.filling.by_request.get_mut(usize::from(exchange.request));
-        let measured = exchange.intended >= self.opens && exchange.intended < self.closes;
-        let phase = if exchange.intended < self.opens { Phase::Warmup } else { Phase::Measured };
+        let belongs = self.belongs(exchange.intended);
+        let phase = if belongs { Phase::Measured } else { Phase::Warmup };
         if phase == self.current.phase.min(Phase::Measured) {
             self.current.outcomes.count(outcome);
         } else {
             self.current.carried.count(outcome);
-            if !measured {
+            if !belongs {
+                // It was in flight in a window that it does not belong to, up to this instant.
+                self.edges.others_ns += done.since(exchange.intended.max(self.opens));
                 return;
             }
         }
-        if let Some(share) = share {
+        if let Some(share) = self.filling.by_request.get_mut(usize::from(exchange.request)) {
             share.outcomes.count(outcome);
         }
-        if measured {
+        if belongs {
             if outcome.is_completed() {
                 self.books.completed += 1;
             } else {
                 self.books.failed += 1;
             }
         }
-        // Only answers that met expectations have times, and time-outs, which count at no less than their limit.
-        // Failures that end fast would otherwise make a failing server look quick.
-        if outcome == Outcome::Ok || outcome.is_timeout() {
+        // Only right answers have times. Failures that end fast would otherwise make a failing server look quick, and those that
+        // end late would vanish or be cut off at a limit of ours: they are counted, and rank above every right answer.
+        if outcome == Outcome::Ok {
             self.filling.record_times(exchange, done, received_at);
+        } else {
+            self.failed(exchange, outcome, done, belongs);
+        }
+    }
+
+    /// An exchange got no right answer: keeps how long it had waited.
+    #[cold]
+    fn failed(&mut self, exchange: &Exchange, outcome: Outcome, done: Instant, belongs: bool) {
+        // Its whole wait up to its end, of whatever kind that was.
+        let age_ns = done.since(exchange.intended);
+        self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
+        if let Some(share) = self.filling.by_request.get_mut(usize::from(exchange.request)) {
+            share.longest_failure_ns = share.longest_failure_ns.max(age_ns);
+        }
+        if belongs {
+            self.ages.record(outcome.name(), age_ns, service_ns(exchange, done));
         }
     }
 
     /// A page that was intended at `began` is complete at `done`, or something of it failed.
     pub(crate) fn page_ended(&mut self, began: Instant, done: Instant, is_ok: bool) {
         self.current.pages_completed += u64::from(is_ok);
-        if !self.is_measured(began) {
+        if !self.belongs(began) {
             return;
         }
         if is_ok {
@@ -318,20 +385,28 @@ impl Recorder {
 
     /// The load ended before a page that was intended at `began` was complete.
     pub(crate) fn page_unfinished(&mut self, began: Instant) {
-        self.current.pages_unfinished += u64::from(self.is_measured(began));
+        self.current.pages_unfinished += u64::from(self.belongs(began));
     }
 
-    /// An exchange is left unanswered when everything ends: its age is a lower bound of its response time.
-    pub(crate) fn unanswered(&mut self, intended: Instant, now: Instant) {
-        self.residence_ns += self.within_window(intended, now);
-        if self.is_measured(intended) {
-            self.books.in_flight_at_end += 1;
-            self.unanswered.record(now.since(intended));
+    /// An exchange has not ended when everything does: its age is a lower bound of its response time.
+    pub(crate) fn unanswered(&mut self, exchange: &Exchange, now: Instant) {
+        if !self.belongs(exchange.intended) {
+            // In flight up to the end, in a window that it does not belong to.
+            self.edges.others_ns += now.since(exchange.intended.max(self.opens));
+            return;
+        }
+        self.books.in_flight_at_end += 1;
+        // It has waited from its intended start until now, and nobody knows for how long it still would.
+        let age_ns = now.since(exchange.intended);
+        self.ages.record(Unanswered::AT_END, age_ns, service_ns(exchange, now));
+        if let Some(share) = self.filling.by_request.get_mut(usize::from(exchange.request)) {
+            share.never_ended += 1;
+            share.longest_failure_ns = share.longest_failure_ns.max(age_ns);
         }
     }
 
-    pub(crate) fn take_unanswered(&mut self) -> Times {
-        self.unanswered.seal()
+    pub(crate) fn take_unanswered(&mut self) -> Unanswered {
+        self.ages.seal()
     }
 
     fn interval_from(&self, start: Instant) -> Interval {
@@ -346,18 +421,21 @@ impl Recorder {
         Interval::new(phase, start.since(self.began), end.since(self.began))
     }
 
-    fn is_measured(&self, intended: Instant) -> bool {
-        intended >= self.opens && intended < self.closes
-    }
-
-    fn within_window(&self, from: Instant, to: Instant) -> u64 {
-        to.min(self.closes).since(from.max(self.opens))
+    /// Whether what was intended at this instant is of the measured window.
+    #[inline]
+    fn belongs(&self, intended: Instant) -> bool {
+        intended < self.closes && (intended >= self.opens || self.carries)
     }
 
     fn settle(&mut self, now: Instant) {
         self.current.in_flight_ns += self.in_flight * now.since(self.settled);
         self.settled = self.settled.max(now);
     }
+}
+
+/// How long an exchange has been with the server at `now`; 0 if it was never sent.
+fn service_ns(exchange: &Exchange, now: Instant) -> u64 {
+    if exchange.sent == Instant::NEVER { 0 } else { now.since(exchange.sent) }
 }
 
 impl Filling {
@@ -370,12 +448,7 @@ impl Filling {
             // The kernel's stamp of the same bytes: what the generator's own wake-up adds to `done` is not in it.
             self.kernel_response.record(at.since(exchange.intended));
         }
-        if exchange.sent == Instant::NEVER {
-            if let Some(share) = share {
-                share.response.record(response);
-            }
-            return;
-        }
+        assert!(exchange.sent != Instant::NEVER, "an answer to a request that never left");
         assert!(exchange.sent >= exchange.intended, "a request was sent before it was intended");
         let service = done.since(exchange.sent);
         self.send_lag.record(exchange.sent.since(exchange.intended));

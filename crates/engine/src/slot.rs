@@ -26,6 +26,20 @@ pub(crate) struct Exchange {
     pub(crate) retries: u8,
 }
 
+impl Exchange {
+    /// One that has not left.
+    pub(crate) const fn new(intended: Instant, request: u16) -> Exchange {
+        Exchange {
+            intended,
+            sent: Instant::NEVER,
+            first_byte: Instant::NEVER,
+            request,
+            in_full: false,
+            retries: 0,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Down,
@@ -210,6 +224,16 @@ impl Slot {
             Talk::H1(h1) => h1.in_flight.drain(..).collect(),
             Talk::H2(h2) => h2.client.take_all().into_iter().map(|stream| stream.exchange).collect(),
         }
+    }
+
+    /// When what has been given to the slot and has not ended was intended.
+    pub(crate) fn under_way(&self) -> impl Iterator<Item = Instant> + '_ {
+        let (h1, h2) = match &self.talk {
+            Talk::H1(h1) => (Some(h1.in_flight.iter()), None),
+            Talk::H2(h2) => (None, Some(h2.client.iter().map(|(_, stream)| &stream.exchange))),
+        };
+        let on_connection = h1.into_iter().flatten().chain(h2.into_iter().flatten());
+        on_connection.chain(&self.assigned).map(|exchange| exchange.intended)
     }
 
     pub(crate) fn is_greeting(&self) -> bool {

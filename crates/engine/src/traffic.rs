@@ -111,6 +111,9 @@ pub enum Part {
     Uuid,
     /// A value of a column; request number n takes row n, and after the last row the first again.
     Column(Arc<[Box<[u8]>]>),
+    /// The instant at which the request was to leave, nanoseconds since the load began. With it a server's own log can be held
+    /// against what the generator says of each request.
+    Intended,
     /// The length of the body. In a head only.
     BodyLength,
 }
@@ -121,6 +124,8 @@ pub struct Draws {
     rng: Rng,
     next: u64,
     step: u64,
+    /// For [`Part::Intended`]: of the request that is made next.
+    pub(crate) intended_ns: u64,
     scratch: Vec<u8>,
 }
 
@@ -206,7 +211,7 @@ impl Draws {
     #[must_use]
     pub fn new(seed: u64, worker: u64, of: u64) -> Draws {
         let rng = Rng::new(seed ^ (worker + 1).wrapping_mul(0xA076_1D64_78BD_642F));
-        Draws { rng, next: worker, step: of, scratch: Vec::new() }
+        Draws { rng, next: worker, step: of, intended_ns: 0, scratch: Vec::new() }
     }
 
     fn take_number(&mut self) -> u64 {
@@ -261,10 +266,11 @@ fn make_stream<'a>(
     draws: &mut Draws,
     making: &'a mut Making,
 ) -> MadeStream<'a> {
-    let number = draws.take_number();
+    let mut own = Own { number: draws.take_number(), intended_ns: draws.intended_ns, body_length: 0 };
     making.block.clear();
     making.body.clear();
-    body.iter().for_each(|part| part.put(number, 0, &mut draws.rng, &mut making.body));
+    body.iter().for_each(|part| part.put(own, &mut draws.rng, &mut making.body));
+    own.body_length = making.body.len();
     let mut field_bytes = 0;
     for field in fields {
         match field {
@@ -274,8 +280,7 @@ fn make_stream<'a>(
             }
             FieldPiece::Made { name, name_bytes, value } => {
                 making.value.clear();
-                let length = making.body.len();
-                value.iter().for_each(|part| part.put(number, length, &mut draws.rng, &mut making.value));
+                value.iter().for_each(|part| part.put(own, &mut draws.rng, &mut making.value));
                 making.block.extend_from_slice(name);
                 // Not by Huffman: what is different every time would have to be encoded every time.
                 hpack::put_int(7, 0, making.value.len(), &mut making.block);
@@ -288,22 +293,33 @@ fn make_stream<'a>(
 }
 
 fn make(head: &[Part], body: &[Part], draws: &mut Draws, made: &mut Vec<u8>) {
-    let number = draws.take_number();
+    let mut own = Own { number: draws.take_number(), intended_ns: draws.intended_ns, body_length: 0 };
     // Taken and given back, so that its memory is allocated once.
     let mut made_body = std::mem::take(&mut draws.scratch);
     made_body.clear();
     made.clear();
-    body.iter().for_each(|part| part.put(number, 0, &mut draws.rng, &mut made_body));
-    head.iter().for_each(|part| part.put(number, made_body.len(), &mut draws.rng, made));
+    body.iter().for_each(|part| part.put(own, &mut draws.rng, &mut made_body));
+    own.body_length = made_body.len();
+    head.iter().for_each(|part| part.put(own, &mut draws.rng, made));
     made.extend_from_slice(&made_body);
     draws.scratch = made_body;
 }
 
+/// What a request has of its own.
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    number: u64,
+    intended_ns: u64,
+    /// Known once the body is made.
+    body_length: usize,
+}
+
 impl Part {
-    fn put(&self, number: u64, body_length: usize, rng: &mut Rng, out: &mut Vec<u8>) {
+    fn put(&self, own: Own, rng: &mut Rng, out: &mut Vec<u8>) {
         match self {
             Part::Bytes(bytes) => out.extend_from_slice(bytes),
-            Part::Sequence => put_decimal(number, out),
+            Part::Sequence => put_decimal(own.number, out),
+            Part::Intended => put_decimal(own.intended_ns, out),
             Part::Random(from, to) => {
                 let n = match (to - from).checked_add(1) {
                     Some(span) => from + rng.below(span),
@@ -313,8 +329,8 @@ impl Part {
                 put_decimal(n, out);
             }
             Part::Uuid => put_uuid(rng, out),
-            Part::Column(rows) => out.extend_from_slice(&rows[(number % rows.len() as u64) as usize]),
-            Part::BodyLength => put_decimal(body_length as u64, out),
+            Part::Column(rows) => out.extend_from_slice(&rows[(own.number % rows.len() as u64) as usize]),
+            Part::BodyLength => put_decimal(own.body_length as u64, out),
         }
     }
 }

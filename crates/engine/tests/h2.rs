@@ -15,7 +15,7 @@ use dyno_engine::{Config, Expect, Instant, Protocol, Request, Stop, Traffic};
 use dyno_wire::h1::response::Asked;
 use dyno_wire::h2::Shared;
 use proptest::prelude::*;
-use world::{MS, SECOND, assert_exponential, counted, off, response};
+use world::{MS, SECOND, assert_exponential, at_end, counted, off, response};
 
 /// A load over HTTP/2 by prior knowledge.
 fn config(connections: u32, streams: u32, arrivals: &Arrivals, seconds: u64) -> Config {
@@ -483,7 +483,7 @@ proptest! {
         let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
         prop_assert_eq!(outcomes.completed(), books.completed);
         prop_assert_eq!(outcomes.total(), books.completed + books.failed);
-        prop_assert_eq!(played.report.unanswered.count(), books.in_flight_at_end);
+        prop_assert_eq!(at_end(&played).count(), books.in_flight_at_end);
         let most = u64::from(streams.min(granted.unwrap_or(u32::MAX)));
         prop_assert!(http2(&played).streams_most <= most);
         // What waits for ever is a hole: time-outs end what is in flight, and the rest finds connections.

@@ -9,12 +9,13 @@ use dyno_archive::{Interval, Phase, Times};
 /// Ticks per halving of the distance to 100 %, as the reference implementations have them by default.
 const TICKS_PER_HALF: u32 = 5;
 
-/// A percentile distribution in milliseconds (`.hgrm`).
+/// A percentile distribution in milliseconds (`.hgrm`) of all that was due: right answers, and `missing` that got none. These rank
+/// above every right answer, so with them the distribution ends below 100 %.
 #[must_use]
-pub fn hgrm(times: &Times) -> String {
+pub fn hgrm(times: &Times, missing: u64) -> String {
     let ms = |ns: f64| ns / 1e6;
     let mut out = String::from("       Value     Percentile TotalCount 1/(1-Percentile)\n\n");
-    let total = times.count();
+    let total = times.count() + missing;
     let mut seen = 0;
     let mut next = 0.0;
     for (value, n) in times.recorded() {
@@ -43,6 +44,9 @@ pub fn hgrm(times: &Times) -> String {
         "#[Max     = {:>12.3}, Total count    = {total:>12}]",
         stat(times.max().map(|ns| ns as f64))
     );
+    if missing > 0 {
+        let _ = writeln!(out, "#[Unanswered = {missing:>12}, of Total count; they took longer than any value above]");
+    }
     let _ = writeln!(out, "#[Buckets = {:>12}, SubBuckets     = {:>12}]", 32, 2048);
     out
 }
@@ -53,13 +57,17 @@ fn after(quantile: f64) -> f64 {
     quantile + 1.0 / ticks
 }
 
-/// The response times of each interval (`.hlog`, format 1.3), times since the epoch of a load that began at
-/// `began_unix_s`, maxima in milliseconds, histograms in nanoseconds. The warm-up has a tag of its own.
+/// The response times of each interval's right answers (`.hlog`, format 1.3), times since the epoch of a load that began at
+/// `began_unix_s`, maxima in milliseconds, histograms in nanoseconds. The warm-up has a tag of its own. A comment tells how many
+/// got no right answer, which the format has no place for.
 #[must_use]
-pub fn hlog(intervals: &[Interval], began_unix_s: f64) -> String {
+pub fn hlog(intervals: &[Interval], missing: u64, began_unix_s: f64) -> String {
     let mut out = String::from(
         "#[Response times in nanoseconds, written by dyno]\n#[Histogram log format version 1.3]\n",
     );
+    if missing > 0 {
+        let _ = writeln!(out, "#[Unanswered: {missing} requests that were due got no right answer and are in no histogram]");
+    }
     let _ = writeln!(out, "#[StartTime: {began_unix_s:.3} (seconds since epoch)]");
     let _ = writeln!(out, "#[BaseTime: {began_unix_s:.3} (seconds since epoch)]");
     out.push_str(
@@ -93,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_distribution_has_the_lines_that_plotters_read() {
-        let text = hgrm(&times((1..=1000).map(|i| i * 1_000_000)));
+        let text = hgrm(&times((1..=1000).map(|i| i * 1_000_000)), 0);
         let rows: Vec<Vec<f64>> = text
             .lines()
             .skip(2)
@@ -107,7 +115,22 @@ mod tests {
         assert_eq!((last.len(), last[1], last[2]), (3, 1.0, 1000.0));
         assert!(rows.is_sorted_by(|a, b| a[1] < b[1] && a[2] <= b[2]));
         assert!(text.contains("Total count    =         1000]"), "{text}");
-        assert!(hgrm(&Times::new()).contains("Total count    =            0]"));
+        assert!(hgrm(&Times::new(), 0).contains("Total count    =            0]"));
+    }
+
+    #[test]
+    fn what_was_never_answered_stands_beyond_the_last_value() {
+        let text = hgrm(&times((1..=900).map(|i| i * 1_000_000)), 100);
+        let quantiles: Vec<f64> = text
+            .lines()
+            .skip(2)
+            .take_while(|l| !l.starts_with('#'))
+            .map(|l| l.split_ascii_whitespace().nth(1).unwrap().parse().unwrap())
+            .collect();
+        assert!(quantiles.iter().all(|q| *q <= 0.9) && *quantiles.last().unwrap() > 0.89, "{quantiles:?}");
+        assert!(text.contains("#[Unanswered =          100"), "{text}");
+        let log = hlog(&[], 100, 0.0);
+        assert!(log.contains("Unanswered: 100 requests"), "{log}");
     }
 
     #[test]
@@ -115,7 +138,7 @@ mod tests {
         let mut interval = Interval::new(Phase::Measured, 1_000_000_000, 2_000_000_000);
         interval.times.response = times([1_000_000, 3_000_000]);
         let warmup = Interval { phase: Phase::Warmup, ..interval.clone() };
-        let text = hlog(&[warmup, interval.clone(), Interval::new(Phase::Drain, 2, 3)], 1.7e9);
+        let text = hlog(&[warmup, interval.clone(), Interval::new(Phase::Drain, 2, 3)], 0, 1.7e9);
         let lines: Vec<&str> = text.lines().filter(|l| !l.starts_with('#')).collect();
         assert_eq!(lines.len(), 3, "{text}");
         assert!(lines[1].starts_with("Tag=warmup,1.000,1.000,3.00"), "{}", lines[1]);

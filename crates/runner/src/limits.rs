@@ -35,3 +35,6 @@ pub const RESOURCES: u32 = 1000;
 /// Intervals of a running load that are kept apart. With more, neighbours are joined two by two, so that a load of any
 /// length needs constant memory; what is streamed while it runs is not joined.
 pub const INTERVALS: usize = 1024;
+
+/// Samples of the subject that are kept of a running load. With more, every second one is left out.
+pub const SAMPLES: usize = 1024;

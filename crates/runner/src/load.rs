@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use dyno_archive::plan::{self, Arrivals, Step};
-use dyno_archive::trial::{Books, ClientUse, Connections};
-use dyno_archive::{Interval, Outcome, Phase, Sample, Times, TrialRecord};
+use dyno_archive::trial::{Books, ClientUse, Connections, Edges, Unanswered};
+use dyno_archive::{Interval, Outcome, Phase, Sample, TrialRecord};
 use dyno_driver::{Endpoint, Epoll, Kind, Peer, Uring, sys};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::{
@@ -19,7 +19,7 @@ use dyno_engine::{
 };
 
 use crate::launch::sys::{raise_open_files, set_affinity};
-use crate::limits::{AHEAD_NS, GLANCE, INTERVALS, OTHER_FILES};
+use crate::limits::{AHEAD_NS, GLANCE, INTERVALS, OTHER_FILES, SAMPLES};
 use crate::tls::TlsOptions;
 
 /// What to load, how, and for how long.
@@ -401,6 +401,8 @@ struct Control<'a> {
     progress: Vec<u64>,
     told: usize,
     samples: Vec<Sample>,
+    /// Which of them was taken as the window opened.
+    opened_with: Option<usize>,
     next_sample_ns: Option<u64>,
     failure: Option<String>,
     cut_short: bool,
@@ -415,6 +417,7 @@ impl<'a> Control<'a> {
             progress: vec![0; threads as usize],
             told: 0,
             samples: Vec::new(),
+            opened_with: None,
             next_sample_ns: Some(0),
             failure: None,
             cut_short: false,
@@ -481,6 +484,10 @@ impl<'a> Control<'a> {
         };
         // The counters are read at the edge; the sample keeps the instant at which that really was.
         self.samples.extend(watch.sample(edge));
+        if edge == Edge::Opens {
+            self.opened_with = self.samples.len().checked_sub(1);
+        }
+        self.thin_samples();
         let next = due + self.spec.window.interval_ns;
         let ends_phase = if due < opens { Some(opens) } else { closes };
         self.next_sample_ns = match edge {
@@ -517,6 +524,14 @@ impl<'a> Control<'a> {
         self.merged.splice(..0, joined);
     }
 
+    /// Nor does the memory of samples grow with a load's length: of too many every second is left out, but for the one at which the
+    /// window opened. They hold counters that only grow, so what is left out is in the next one.
+    fn thin_samples(&mut self) {
+        if self.samples.len() >= SAMPLES {
+            self.opened_with = thin(&mut self.samples, self.opened_with);
+        }
+    }
+
     fn finish(mut self, reports: Vec<Report>) -> TrialRecord {
         self.merged.sort_by_key(|i| (i.start_ns, i.phase));
         let mut record = TrialRecord {
@@ -533,8 +548,8 @@ impl<'a> Control<'a> {
                 driver: self.spec.driver.name().into(),
             },
             intervals: self.merged,
-            residence_ns: 0,
-            unanswered: Times::new(),
+            edges: Some(Edges::default()),
+            unanswered: Unanswered::default(),
             protocol_errors: BTreeMap::new(),
             tls: None,
             http2: None,
@@ -548,6 +563,19 @@ impl<'a> Control<'a> {
         reports.into_iter().for_each(|report| add_report(&mut record, report));
         record
     }
+}
+
+/// Leaves out every second of `all` but for the first, the last and the one at `keep`, of which the new place is returned.
+fn thin<T>(all: &mut Vec<T>, keep: Option<usize>) -> Option<usize> {
+    let last = all.len().saturating_sub(1);
+    let stays = |index: usize| index.is_multiple_of(2) || index == last || Some(index) == keep;
+    let moved = keep.map(|keep| (0..keep).filter(|index| stays(*index)).count());
+    let mut index = 0;
+    all.retain(|_| {
+        index += 1;
+        stays(index - 1)
+    });
+    moved
 }
 
 /// Joins neighbours of the same phase, two by two.
@@ -578,7 +606,7 @@ fn add_report(record: &mut TrialRecord, report: Report) {
         record.tcp.get_or_insert_default().add(tcp);
     }
     record.client.threads.push(report.cpu);
-    record.residence_ns += report.residence_ns;
+    record.edges.get_or_insert_default().add(&report.edges);
     record.unanswered.add(&report.unanswered);
     if let Some(tls) = &report.tls {
         record.tls.get_or_insert_default().add(tls);
@@ -600,6 +628,17 @@ fn add_kinds(to: &mut BTreeMap<String, u64>, from: BTreeMap<String, u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thinning_keeps_both_ends_and_what_must_stay() {
+        let mut all: Vec<u32> = (0..1024).collect();
+        let mut keep = Some(301);
+        while all.len() > 8 {
+            keep = thin(&mut all, keep);
+            assert_eq!((all.first(), all.last(), keep.map(|k| all[k])), (Some(&0), Some(&1023), Some(301)));
+        }
+        assert_eq!(thin(&mut Vec::<u32>::new(), None), None);
+    }
 
     #[test]
     fn joining_keeps_every_count_and_the_phases() {

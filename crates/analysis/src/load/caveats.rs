@@ -5,7 +5,7 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::trial::Connections;
 use serde_json::json;
 
-use super::{GENERATOR_BUSY, InFlight, LITTLE_TOLERANCE, LoadResult};
+use super::{GENERATOR_BUSY, InFlight, LITTLE_TOLERANCE, LoadResult, at_quantile, response_times};
 use crate::caveat::{Caveat, Severity, info, percent};
 
 /// Every reason to distrust this result, the gravest first.
@@ -14,6 +14,7 @@ pub(super) fn caveats(result: &LoadResult, record: &TrialRecord) -> Vec<Caveat> 
         books(record),
         subject_failed(record),
         littles_law(result),
+        longer_than_window(result, record),
         generator_busy(result),
         fell_back(result),
         wrong_answers(result),
@@ -55,12 +56,33 @@ fn books(record: &TrialRecord) -> Option<Caveat> {
 
 fn littles_law(result: &LoadResult) -> Option<Caveat> {
     let InFlight { mean, by_littles_law } = result.in_flight;
+    let by_littles_law = by_littles_law?;
     let off = (by_littles_law - mean).abs() / mean;
     (mean > 0.0 && off > LITTLE_TOLERANCE).then(|| {
         let message = format!(
-            "By their times in the window {by_littles_law:.2} requests were in flight on average, by their count {mean:.2}: the times or counts of this step are wrong. Repeat it on a quieter machine, and report it if it happens again."
+            "By the times that the distributions hold {by_littles_law:.2} requests were in flight on average, by their count {mean:.2}: times are missing, or counts are wrong. That is a fault of dyno: do not use this step, and please report it."
         );
         Caveat::new("littles_law", Severity::Invalid, message, json!({"in_flight": mean, "by_law": by_littles_law}))
+    })
+}
+
+/// With a median beyond the window, most of what the window shows was asked before it, or is answered after it.
+fn longer_than_window(result: &LoadResult, record: &TrialRecord) -> Option<Caveat> {
+    let (answers, missing) = response_times(record);
+    let window_us = result.duration_s * 1e6;
+    let median_us = at_quantile(&answers, missing, 0.5).map(|ns| ns as f64 / 1e3);
+    // Where the median falls among the unanswered, the longest wait known is what can be said of it.
+    let median_us = median_us.or(result.response_time_us.longest_wait)?;
+    // A load of a given number of requests ends with its last answer.
+    let is_beyond = median_us > window_us && result.config.requests.is_none() && window_us > 0.0;
+    is_beyond.then(|| {
+        let message = format!(
+            "Half of the requests took longer than the measured window of {:.2} s ({:.2} s and more): it shows little of them. Measure for longer, or with fewer requests in flight.",
+            result.duration_s,
+            median_us / 1e6
+        );
+        let evidence = json!({"median_us": median_us, "window_us": window_us});
+        Caveat::new("longer_than_window", Severity::Invalid, message, evidence)
     })
 }
 

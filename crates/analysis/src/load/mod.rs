@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use dyno_archive::interval::{ExchangeTimes, RequestShare};
 use dyno_archive::outcome::{Outcome, Outcomes};
 use dyno_archive::plan::{Arrivals, Gaps as GapKind, Load, Request, Segment, Step, Workload};
-use dyno_archive::trial::{Connections, TcpCounters, TlsUse};
+use dyno_archive::trial::{Connections, Edges, TcpCounters, TlsUse};
 use dyno_archive::{Interval, Phase, Times, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -156,6 +156,8 @@ pub struct LoadResult {
     pub service_time_us: Percentiles,
     pub send_lag_us: Percentiles,
     pub first_byte_us: Percentiles,
+    /// How long what got no right answer had waited when it ended, or when the load did, by outcome: from the intended start.
+    pub unanswered_us: BTreeMap<String, Percentiles>,
     pub connect_us: Percentiles,
     pub tls_handshake_us: Percentiles,
     pub connections: Connections,
@@ -191,6 +193,8 @@ pub struct LoadResult {
 /// The books of the measured window: counts of exchanges that were intended in it (docs/terminology.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Exchanges {
+    /// Under way when the window of a closed loop opened: `carried_in + scheduled = started + dropped`.
+    pub carried_in: u64,
     pub scheduled: u64,
     pub started: u64,
     pub completed: u64,
@@ -233,19 +237,48 @@ pub struct Percentiles {
     pub max: Option<f64>,
 }
 
+/// What was due and got no right answer: it ranks above every right answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    pub count: u64,
+    /// The longest that one of them is known to have waited, nanoseconds.
+    pub longest_ns: Option<u64>,
+}
+
+impl Missing {
+    pub const NONE: Missing = Missing { count: 0, longest_ns: None };
+}
+
+/// The duration at quantile `q` of all that was due, in nanoseconds: that of rank ⌈q·n⌉, where n counts the right answers
+/// and what is missing, and what is missing ranks last. `None` if nothing was due, or if the rank falls among the missing.
+#[must_use]
+pub fn at_quantile(answers: &Times, missing: u64, q: f64) -> Option<u64> {
+    let due = answers.count() + missing;
+    let rank = ((q * due as f64).ceil() as u64).clamp(1, due.max(1));
+    answers.at_rank(rank)
+}
+
 impl Percentiles {
+    /// Of something that cannot fail.
     #[must_use]
     pub fn new(times: &Times) -> Percentiles {
+        Percentiles::of_due(times, Missing::NONE)
+    }
+
+    /// Of all that was due: the right answers, and what got none.
+    #[must_use]
+    pub fn of_due(times: &Times, missing: Missing) -> Percentiles {
         let us = |ns: u64| ns as f64 / 1e3;
+        let due = times.count() + missing.count;
         let at = |q: f64| {
-            let beyond = times.count() as f64 * (1.0 - q);
+            let beyond = due as f64 * (1.0 - q);
             // The comparison allows for the rounding of 1 − q.
-            if beyond + 1e-6 < SAMPLES_BEYOND { None } else { times.at(q).map(us) }
+            if beyond + 1e-6 < SAMPLES_BEYOND { None } else { at_quantile(times, missing.count, q).map(us) }
         };
         Percentiles {
             count: times.count(),
-            unanswered: 0,
-            longest_wait: times.max().map(us),
+            unanswered: missing.count,
+            longest_wait: times.max().max(missing.longest_ns).map(us),
             min: times.min().map(us),
             mean: times.mean().map(|ns| ns / 1e3),
             stdev: times.stdev().map(|ns| ns / 1e3),
@@ -282,8 +315,7 @@ pub struct Pages {
     pub completed: u64,
     /// Pages of which something failed.
     pub failed: u64,
-    /// Pages that were not complete when the window and what was in flight at its end were over: their times are missing, so
-    /// high percentiles are lower bounds.
+    /// Pages that were not complete when the window and what was in flight at its end were over.
     pub unfinished: u64,
     /// Pages that were complete within the window, per second.
     pub per_second: f64,
@@ -341,13 +373,15 @@ pub struct Tcp {
     pub data_segments_per_response: Option<f64>,
 }
 
-/// Both sides of Little's law over the measured window.
+/// Both sides of Little's law (L = λ·W) over the measured window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct InFlight {
-    /// Time integral of the number in flight, divided by the window.
+    /// L: the time integral of the number in flight, divided by the window. It is counted as requests start and end, and knows
+    /// nothing of what they took.
     pub mean: f64,
-    /// The times of all exchanges inside the window, summed and divided by its length (throughput × mean time).
-    pub by_littles_law: f64,
+    /// λ·W: what the distributions hold (times of right answers, ages of all others) within the window, summed and divided by
+    /// its length. A request that fell out of the distributions is missing here. `null` in archives of before.
+    pub by_littles_law: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -381,10 +415,11 @@ pub fn result(record: &TrialRecord, config: Config) -> LoadResult {
         outcomes: sums.measured.by_name(),
         throughput_rps: per_second(sums.ok, sums.window_s),
         bytes: sums.bytes,
-        response_time_us: Percentiles::new(&sums.response),
-        service_time_us: Percentiles::new(&sums.times.service),
+        response_time_us: Percentiles::of_due(&sums.times.response, sums.missing),
+        service_time_us: Percentiles::of_due(&sums.times.service, sums.missing_service),
         send_lag_us: Percentiles::new(&sums.times.send_lag),
         first_byte_us: Percentiles::new(&sums.times.first_byte),
+        unanswered_us: record.unanswered.ages.iter().map(|(n, ages)| (n.clone(), Percentiles::new(ages))).collect(),
         connect_us: Percentiles::new(&Times::merged(record.intervals.iter().map(|i| &i.connect))),
         tls_handshake_us: Percentiles::new(&Times::merged(record.intervals.iter().map(|i| &i.tls_handshake))),
         connections: record.connections,
@@ -400,9 +435,9 @@ pub fn result(record: &TrialRecord, config: Config) -> LoadResult {
         tls: record.tls.clone(),
         gaps: (config.model == "open").then(|| gaps(record)),
         requests: requests(record, &config, sums.window_s),
-        kernel_response_time_us: kernel_response(record),
+        kernel_response_time_us: kernel_response(record, sums.missing),
         ceiling: None,
-        spectrum_us: spectrum(&sums.response),
+        spectrum_us: spectrum(&sums.times.response, sums.missing.count),
         intervals: record.intervals.iter().map(interval_result).collect(),
         config,
     };
@@ -435,9 +470,11 @@ struct Sums {
     answers: u64,
     /// Outcomes of the exchanges that belong to the window.
     measured: Outcomes,
+    /// Of right answers.
     times: ExchangeTimes,
-    /// Response times with the ages of what was never answered.
-    response: Times,
+    /// What was due and got no right answer, with its longest wait since it was intended, and since it was sent.
+    missing: Missing,
+    missing_service: Missing,
     bytes: Bytes,
     checked: u64,
     in_flight: InFlight,
@@ -453,10 +490,11 @@ impl Sums {
             answers: 0,
             measured: Outcomes::default(),
             times: ExchangeTimes::default(),
-            response: record.unanswered.clone(),
+            missing: Missing::NONE,
+            missing_service: Missing::NONE,
             bytes: Bytes { sent: 0, received: 0, body_received: 0 },
             checked: 0,
-            in_flight: InFlight { mean: 0.0, by_littles_law: 0.0 },
+            in_flight: InFlight { mean: 0.0, by_littles_law: None },
         };
         let times = |pick: fn(&Interval) -> &Times| after_warmup(record, pick);
         sums.times = ExchangeTimes {
@@ -472,10 +510,14 @@ impl Sums {
                 sums.add_window(interval);
             }
         }
-        sums.response.add(&sums.times.response);
+        let missing = record.books.due().saturating_sub(sums.times.response.count());
+        sums.missing = Missing { count: missing, longest_ns: record.unanswered.longest_ns() };
+        let longest_ns = Some(record.unanswered.longest_service_ns).filter(|ns| *ns > 0);
+        sums.missing_service = Missing { count: missing, longest_ns };
         if window_ns > 0.0 {
             sums.in_flight.mean /= window_ns;
-            sums.in_flight.by_littles_law = record.residence_ns as f64 / window_ns;
+            let within = record.edges.map(|edges| within_window(record, &sums.times.response, edges));
+            sums.in_flight.by_littles_law = within.map(|within_ns| within_ns / window_ns);
         }
         sums
     }
@@ -488,6 +530,16 @@ impl Sums {
         self.bytes.body_received += interval.body_received;
         self.in_flight.mean += interval.in_flight_ns as f64;
     }
+}
+
+/// Time that exchanges spent in flight inside the measured window by what the distributions hold, in nanoseconds: the sum of
+/// all times and ages, without their parts before the window and in the drain, and with the part of those that are of neither.
+fn within_window(record: &TrialRecord, response: &Times, edges: Edges) -> f64 {
+    let sum = |times: &Times| times.mean().unwrap_or(0.0) * times.count() as f64;
+    let ages: f64 = record.unanswered.ages.values().map(sum).sum();
+    let drain: u64 =
+        record.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.in_flight_ns).sum();
+    sum(response) + ages + edges.others_ns as f64 - edges.before_ns as f64 - drain as f64
 }
 
 /// Complete answers per second of the measured window, right or wrong: what the server did work for.
@@ -508,6 +560,7 @@ fn exchanges(record: &TrialRecord) -> Exchanges {
         Phase::Measured | Phase::Drain => i.carried.completed(),
     });
     Exchanges {
+        carried_in: books.carried_in,
         scheduled: books.scheduled,
         started: books.started,
         completed: books.completed,
@@ -523,12 +576,12 @@ fn after_warmup(record: &TrialRecord, pick: impl Fn(&Interval) -> &Times) -> Tim
     Times::merged(record.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
 }
 
-/// Response times of the measured window, with the ages of what was never answered.
+/// Response times of the right answers of the measured window, and how many of the requests that were due got none.
 #[must_use]
-pub fn response_times(record: &TrialRecord) -> Times {
-    let mut times = after_warmup(record, |i| &i.times.response);
-    times.add(&record.unanswered);
-    times
+pub fn response_times(record: &TrialRecord) -> (Times, u64) {
+    let times = after_warmup(record, |i| &i.times.response);
+    let missing = record.books.due().saturating_sub(times.count());
+    (times, missing)
 }
 
 fn gaps(record: &TrialRecord) -> Gaps {
@@ -548,20 +601,23 @@ fn pages(record: &TrialRecord, config: &Config, window_s: f64) -> Option<Pages> 
     let times = after_warmup(record, |i| &i.page);
     let measured = record.intervals.iter().filter(|i| i.phase == Phase::Measured);
     let in_window: u64 = measured.map(|i| i.pages_completed).sum();
+    let failed = record.intervals.iter().map(|i| i.pages_failed).sum();
+    let unfinished = record.intervals.iter().map(|i| i.pages_unfinished).sum();
     Some(Pages {
         resources: config.requests_mixed.len().saturating_sub(1),
         connections_each,
         completed: times.count(),
-        failed: record.intervals.iter().map(|i| i.pages_failed).sum(),
-        unfinished: record.intervals.iter().map(|i| i.pages_unfinished).sum(),
+        failed,
+        unfinished,
         per_second: per_second(in_window, window_s),
-        time_us: Percentiles::new(&times),
+        // How long a page that failed had taken by then is not kept.
+        time_us: Percentiles::of_due(&times, Missing { count: failed + unfinished, longest_ns: None }),
     })
 }
 
-fn kernel_response(record: &TrialRecord) -> Option<Percentiles> {
+fn kernel_response(record: &TrialRecord, missing: Missing) -> Option<Percentiles> {
     let times = after_warmup(record, |i| &i.kernel_response);
-    (!times.is_empty()).then(|| Percentiles::new(&times))
+    (!times.is_empty()).then(|| Percentiles::of_due(&times, missing))
 }
 
 fn requests(record: &TrialRecord, config: &Config, window_s: f64) -> Vec<RequestResult> {
@@ -570,24 +626,32 @@ fn requests(record: &TrialRecord, config: &Config, window_s: f64) -> Vec<Request
     let one = |(index, request): (usize, &MixedRequest)| {
         let mut outcomes = Outcomes::default();
         let mut ok_in_window = 0;
+        let mut missing = Missing::NONE;
         for interval in after_warmup() {
             let Some(share) = interval.by_request.get(index) else { continue };
             outcomes.add(&share.outcomes);
+            missing.count += share.outcomes.total() - share.outcomes.of(Outcome::Ok) + share.never_ended;
+            missing.longest_ns =
+                missing.longest_ns.max(Some(share.longest_failure_ns).filter(|ns| *ns > 0));
             if interval.phase == Phase::Measured {
                 ok_in_window += share.outcomes.of(Outcome::Ok);
             }
         }
         let times = |pick: fn(&RequestShare) -> &Times| {
             let shares = after_warmup().map(|i| i.by_request.get(index).map_or(&nothing, pick));
-            Percentiles::new(&Times::merged(shares))
+            Times::merged(shares)
         };
         RequestResult {
             name: request.name.clone(),
             weight: request.weight,
             throughput_rps: per_second(ok_in_window, window_s),
             outcomes: outcomes.by_name().into_iter().filter(|(_, n)| *n > 0).collect(),
-            response_time_us: times(|share| &share.response),
-            service_time_us: times(|share| &share.service),
+            response_time_us: Percentiles::of_due(&times(|share| &share.response), missing),
+            // How long it had been with the server is kept for all requests together only.
+            service_time_us: Percentiles::of_due(
+                &times(|share| &share.service),
+                Missing { longest_ns: None, ..missing },
+            ),
         }
     };
     // Of very large mixes only the whole is recorded.
@@ -649,15 +713,15 @@ fn tcp(counters: Option<&TcpCounters>, answers: u64) -> Tcp {
     }
 }
 
-/// Quantiles whose distance from 1 falls by a constant factor, as far as samples reach.
-fn spectrum(times: &Times) -> Vec<(f64, f64)> {
+/// Quantiles whose distance from 1 falls by a constant factor, as far as samples reach and right answers do.
+fn spectrum(times: &Times, missing: u64) -> Vec<(f64, f64)> {
     const POINTS_PER_DECADE: i32 = 12;
-    let reach = times.count() as f64 / SAMPLES_BEYOND;
+    let reach = (times.count() + missing) as f64 / SAMPLES_BEYOND;
     let points = (reach.max(1.0).log10() * f64::from(POINTS_PER_DECADE)) as i32;
     (0..=points)
         .filter_map(|i| {
             let q = 1.0 - 10f64.powf(-f64::from(i) / f64::from(POINTS_PER_DECADE));
-            Some((q, times.at(q)? as f64 / 1e3))
+            Some((q, at_quantile(times, missing, q)? as f64 / 1e3))
         })
         .collect()
 }
@@ -668,6 +732,12 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
     let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
     let ok = interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
     let all = interval.outcomes.total() + interval.carried.total();
+    // Of the interval's own phase: those of an earlier one have no times here either.
+    let of_phase = &interval.outcomes;
+    let missing = Missing {
+        count: of_phase.total() - of_phase.of(Outcome::Ok) + interval.dropped,
+        longest_ns: Some(interval.longest_failure_ns).filter(|ns| *ns > 0),
+    };
     let mean_in_flight = if seconds > 0.0 { interval.in_flight_ns as f64 / 1e9 / seconds } else { 0.0 };
     IntervalResult {
         phase: interval.phase,
@@ -677,8 +747,11 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
         failed: all - ok,
         throughput_rps: per_second(ok, seconds),
         in_flight_mean: mean_in_flight,
-        response_time_us: Percentiles::new(&interval.times.response),
-        service_time_us: Percentiles::new(&interval.times.service),
+        response_time_us: Percentiles::of_due(&interval.times.response, missing),
+        service_time_us: Percentiles::of_due(
+            &interval.times.service,
+            Missing { longest_ns: None, ..missing },
+        ),
         connections_open: interval.connections_open,
         dropped: interval.dropped,
         busiest_thread_utilisation: busiest(interval).filter(|_| seconds > 0.0).map(|s| s / seconds),
@@ -713,7 +786,7 @@ mod tests {
     fn a_spectrum_ends_where_samples_end() {
         let mut times = Recording::new();
         (0..20_000).for_each(|_| times.record(5000));
-        let spectrum = spectrum(&times.seal());
+        let spectrum = spectrum(&times.seal(), 0);
         assert!(spectrum.iter().all(|(_, us)| (us - 5.0).abs() < 0.1));
         let last = spectrum.last().unwrap().0;
         assert!((0.998..=0.9991).contains(&last), "{last}");

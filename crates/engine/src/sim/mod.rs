@@ -12,7 +12,7 @@ use dyno_archive::sample::ThreadUse;
 use dyno_archive::trial::TcpCounters;
 
 use server::{Act, Peer, Server, Then};
-pub use server::{Fault, Model, Pause, Queue, Service, Truth};
+pub use server::{Answered, Fault, Identity, Model, Pause, Queue, Service, Truth};
 
 use crate::driver::{Completion, ConnId, ConnectError, Driver, Turn, Wait, What};
 use crate::rng::Rng;
@@ -67,6 +67,8 @@ pub struct Played {
     pub report: Report,
     pub intervals: Vec<dyno_archive::Interval>,
     pub truth: Truth,
+    /// When the load began, on the world's clock.
+    pub began: Instant,
 }
 
 /// Runs one worker in a world, from its first connection to its end.
@@ -93,7 +95,8 @@ pub fn play_until(world: World, config: Config, stop: impl FnMut() -> Stop) -> P
         stop,
         |interval| intervals.push(interval),
     );
-    Played { report: worker.report(), intervals, truth: driver.server.truth }
+    let began = begin.unwrap_or_default();
+    Played { report: worker.report(), intervals, truth: driver.server.truth, began }
 }
 
 /// A [`Driver`] whose kernel, network and server are simulated.
@@ -109,7 +112,7 @@ pub struct SimDriver {
     conns: BTreeMap<ConnId, Conn>,
     generations: u64,
     queued: Vec<ConnId>,
-    completed: VecDeque<(Completion, Vec<u8>)>,
+    completed: VecDeque<(Completion, Delivery)>,
     current: Vec<u8>,
     thefts: VecDeque<Theft>,
     /// Lets the outside of a [`crate::run`] read the virtual time.
@@ -139,9 +142,17 @@ enum Event {
     AtGenerator { conn: ConnId, generation: u64, what: Arrival },
 }
 
+/// What comes with a completion.
+#[derive(Debug, Default)]
+struct Delivery {
+    bytes: Vec<u8>,
+    /// Whose right answer is complete with them.
+    answers: Option<Identity>,
+}
+
 #[derive(Debug)]
 enum Arrival {
-    Bytes(Vec<u8>),
+    Bytes(Delivery),
     Eof,
     Reset,
 }
@@ -222,7 +233,7 @@ impl SimDriver {
                     }
                     let what = outcome.map_or_else(What::ConnectFailed, |()| What::Connected);
                     let at = Instant(self.now);
-                    self.completed.push_back((Completion { conn, what, at }, Vec::new()));
+                    self.completed.push_back((Completion { conn, what, at }, Delivery::default()));
                 }
                 Event::AtServer { conn, generation, bytes } if self.is_current(conn, generation) => {
                     let peer = &mut self.conns.get_mut(&conn).expect("is current").peer;
@@ -248,17 +259,18 @@ impl SimDriver {
     }
 
     fn act(&mut self, conn: ConnId, generation: u64, act: Act) {
-        let (at_ns, bytes, then) = match act {
-            Act::Say { at_ns, bytes, then } => (at_ns, bytes, then),
+        let (at_ns, bytes, then, answers) = match act {
+            Act::Say { at_ns, bytes, then, answers } => (at_ns, bytes, then, answers),
             Act::Work { until_ns, stream } => {
                 return self.at(until_ns, Event::WorkDone { conn, generation, stream });
             }
         };
         let mut arrival = at_ns + self.world.net.delay_ns;
         let parts = if bytes.is_empty() { Vec::new() } else { self.cut(bytes) };
-        for part in parts {
+        let last = parts.len().saturating_sub(1);
+        for (i, bytes) in parts.into_iter().enumerate() {
             arrival = self.arrival_after(conn, arrival);
-            let what = Arrival::Bytes(part);
+            let what = Arrival::Bytes(Delivery { bytes, answers: answers.filter(|_| i == last) });
             self.at(arrival, Event::AtGenerator { conn, generation, what });
         }
         let what = match then {
@@ -278,17 +290,17 @@ impl SimDriver {
     }
 
     fn arrive(&mut self, conn: ConnId, what: Arrival) {
-        let (what, bytes) = match what {
-            Arrival::Bytes(bytes) => {
+        let (what, delivery) = match what {
+            Arrival::Bytes(delivery) => {
                 let tcp = &mut self.conns.get_mut(&conn).expect("is current").tcp;
                 tcp.data_segments_in += 1;
                 tcp.segments_in += 1;
-                (What::Received, bytes)
+                (What::Received, delivery)
             }
-            Arrival::Eof => (What::Eof, Vec::new()),
-            Arrival::Reset => (What::Reset, Vec::new()),
+            Arrival::Eof => (What::Eof, Delivery::default()),
+            Arrival::Reset => (What::Reset, Delivery::default()),
         };
-        self.completed.push_back((Completion { conn, what, at: Instant(self.now) }, bytes));
+        self.completed.push_back((Completion { conn, what, at: Instant(self.now) }, delivery));
     }
 }
 
@@ -368,8 +380,12 @@ impl Driver for SimDriver {
     }
 
     fn next(&mut self) -> Option<Completion> {
-        let (completion, bytes) = self.completed.pop_front()?;
-        self.current = bytes;
+        let (completion, delivery) = self.completed.pop_front()?;
+        self.current = delivery.bytes;
+        if let Some(to) = delivery.answers {
+            // Taken at the completion's instant: the worker reads it before time goes on.
+            self.server.truth.answered.push(Answered { to, at_ns: completion.at.0 });
+        }
         Some(completion)
     }
 

@@ -141,6 +141,31 @@ pub struct Truth {
     pub faults: BTreeMap<Fault, u64>,
     /// Bodies of requests that arrived whole over HTTP/2, and how often each did.
     pub bodies: BTreeMap<Vec<u8>, u64>,
+    /// Right answers that the generator took, in the order in which it did, of requests that say who they are.
+    pub answered: Vec<Answered>,
+}
+
+/// A right answer that the generator took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answered {
+    pub to: Identity,
+    /// When the last of its bytes was taken, on the world's clock.
+    pub at_ns: u64,
+}
+
+/// Who a request says it is, with a path of `/INTENDED/NUMBER`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// When it was to leave, nanoseconds since the load began.
+    pub intended_ns: u64,
+    pub number: u64,
+}
+
+impl Identity {
+    fn of(path: &[u8]) -> Option<Identity> {
+        let (intended, number) = std::str::from_utf8(path).ok()?.strip_prefix('/')?.split_once('/')?;
+        Some(Identity { intended_ns: intended.parse().ok()?, number: number.parse().ok()? })
+    }
 }
 
 /// What the server does.
@@ -150,6 +175,8 @@ pub(super) enum Act {
         at_ns: u64,
         bytes: Vec<u8>,
         then: Then,
+        /// Whose right answer is complete with these bytes.
+        answers: Option<Identity>,
     },
     /// Goes on with a stream of HTTP/2: [`Server::finish`] is to be called then.
     Work {
@@ -169,6 +196,8 @@ pub(super) enum Then {
 #[derive(Debug)]
 pub(super) struct Peer {
     talk: Talk,
+    /// Who the request says it is that is being read.
+    asking: Option<Identity>,
     free_at_ns: u64,
     /// It has decided not to answer on this connection any more.
     done: bool,
@@ -188,6 +217,8 @@ struct Streams {
     wire: h2::Server,
     /// Bodies of requests that are under way.
     bodies: BTreeMap<u32, Vec<u8>>,
+    /// Who the requests say they are that have begun.
+    asking: BTreeMap<u32, Identity>,
     /// What becomes of the requests that are being worked on.
     working: BTreeMap<u32, Option<Fault>>,
     /// GOAWAY has been sent.
@@ -196,7 +227,7 @@ struct Streams {
 
 impl Default for Peer {
     fn default() -> Self {
-        Peer { talk: Talk::Unknown(Vec::new()), free_at_ns: 0, done: false }
+        Peer { talk: Talk::Unknown(Vec::new()), asking: None, free_at_ns: 0, done: false }
     }
 }
 
@@ -290,7 +321,8 @@ impl Server {
             bytes = &bytes[used..];
             match event {
                 request::Event::NeedMore => return acts,
-                request::Event::Head(_) | request::Event::Body(_) => {}
+                request::Event::Head(head) => peer.asking = Identity::of(head.target),
+                request::Event::Body(_) => {}
                 request::Event::End => {
                     if peer.done {
                         continue;
@@ -312,10 +344,10 @@ impl Server {
         *free_at = at_ns;
         let fault = self.draw_fault();
         peer.done = fault.is_some_and(|f| !matches!(f, Fault::Status | Fault::Body));
-        self.reply(fault, at_ns)
+        self.reply(fault, peer.asking, at_ns)
     }
 
-    fn reply(&self, fault: Option<Fault>, at_ns: u64) -> Option<Act> {
+    fn reply(&self, fault: Option<Fault>, asking: Option<Identity>, at_ns: u64) -> Option<Act> {
         let body = &self.model.body[..];
         let ok = |close: bool| encode::response(200, "OK", "text/plain", body.len(), close, body);
         let (bytes, then) = match fault {
@@ -338,7 +370,8 @@ impl Server {
             Some(Fault::Silence) => return None,
             Some(fault) => panic!("{fault:?} is a fault of HTTP/2 only"),
         };
-        Some(Act::Say { at_ns, bytes, then })
+        let answers = asking.filter(|_| matches!(fault, None | Some(Fault::PoliteClose)));
+        Some(Act::Say { at_ns, bytes, then, answers })
     }
 }
 
@@ -364,10 +397,16 @@ impl Server {
             match event {
                 h2::Event::NeedMore => break,
                 h2::Event::Handled => {}
-                h2::Event::Request { stream, end: true, .. } => {
+                h2::Event::Request { stream, end, .. } => {
+                    let path = streams.wire.fields().iter().find(|(name, _)| *name == b":path");
+                    let identity = path.and_then(|(_, path)| Identity::of(path));
+                    streams.asking.extend(identity.map(|identity| (stream, identity)));
+                    if !end {
+                        streams.bodies.insert(stream, Vec::new());
+                        continue;
+                    }
                     acts.extend(self.begin(streams, stream, now_ns, &mut out));
                 }
-                h2::Event::Request { stream, .. } => drop(streams.bodies.insert(stream, Vec::new())),
                 h2::Event::Body { stream, data, end } => {
                     let Some(body) = streams.bodies.get_mut(&stream) else { continue };
                     body.extend_from_slice(data);
@@ -386,7 +425,7 @@ impl Server {
         peer.done = then != Then::KeepOpen;
         if !out.is_empty() || peer.done {
             // Before what is still being worked on.
-            acts.insert(0, Act::Say { at_ns: now_ns, bytes: out, then });
+            acts.insert(0, Act::Say { at_ns: now_ns, bytes: out, then, answers: None });
         }
         acts
     }
@@ -427,6 +466,7 @@ impl Server {
         }
         // Otherwise the client has given up on it.
         let fault = streams.working.remove(&stream)?;
+        let asking = streams.asking.remove(&stream);
         let mut bytes = Vec::new();
         let mut then = Then::KeepOpen;
         let wire = &mut streams.wire;
@@ -449,7 +489,8 @@ impl Server {
             then = streams.then();
         }
         peer.done = then != Then::KeepOpen || fault == Some(Fault::Garbage);
-        Some(Act::Say { at_ns: now_ns, bytes, then })
+        let answers = asking.filter(|_| matches!(fault, None | Some(Fault::GoAway)));
+        Some(Act::Say { at_ns: now_ns, bytes, then, answers })
     }
 }
 
@@ -459,6 +500,7 @@ impl Streams {
         Streams {
             wire: h2::Server::new(offer, out),
             bodies: BTreeMap::new(),
+            asking: BTreeMap::new(),
             working: BTreeMap::new(),
             leaving: false,
         }

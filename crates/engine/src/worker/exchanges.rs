@@ -179,14 +179,7 @@ impl Worker {
     ) {
         let in_full = !self.config.traffic.request(request).expect.deep.is_empty()
             && self.config.draws.is_sampled(self.config.check_one_in);
-        let exchange = Exchange {
-            intended,
-            sent: Instant::NEVER,
-            first_byte: Instant::NEVER,
-            request,
-            in_full,
-            retries: 0,
-        };
+        let exchange = Exchange { in_full, ..Exchange::new(intended, request) };
         let slot = &mut self.slots[conn as usize];
         if slot.state == State::Up {
             return self.ask(conn, exchange, now, driver);
@@ -242,6 +235,8 @@ impl Worker {
         };
         h1.in_flight.push_back(exchange);
         h1.unsent += 1;
+        // What the request says of itself is what its response time will count from.
+        self.config.draws.intended_ns = exchange.intended.since(self.began);
         let bytes = template.bytes(&mut self.config.draws, &mut self.made);
         let Some(session) = &mut slot.tls else {
             self.recorder.current().bytes_sent += bytes.len() as u64;

@@ -18,8 +18,7 @@ use std::sync::Arc;
 use dyno_archive::interval::Interval;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::sample::ThreadUse;
-use dyno_archive::times::Times;
-use dyno_archive::trial::{Books, Connections, Http2Use, TcpCounters, TlsUse};
+use dyno_archive::trial::{Books, Connections, Edges, Http2Use, TcpCounters, TlsUse, Unanswered};
 
 use dyno_wire::h1::response::Memo;
 use dyno_wire::h2::settings::Own;
@@ -125,8 +124,8 @@ pub struct Report {
     pub http2: Option<Http2Use>,
     /// CPU use within the measured window.
     pub cpu: ThreadUse,
-    pub residence_ns: u64,
-    pub unanswered: Times,
+    pub edges: Edges,
+    pub unanswered: Unanswered,
     pub protocol_errors: BTreeMap<String, u64>,
     pub unexpected: BTreeMap<String, u64>,
     /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on them.
@@ -335,7 +334,7 @@ impl Worker {
             tls: self.config.tls.is_some().then_some(self.tls),
             http2: self.frames.report(&self.frames_used, self.config.protocol, self.config.streams),
             cpu: self.cpu,
-            residence_ns: self.recorder.residence_ns,
+            edges: self.recorder.edges,
             protocol_errors: self.protocol_errors,
             unexpected: self.unexpected,
             connection_failures: self.connection_failures,

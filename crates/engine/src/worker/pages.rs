@@ -58,10 +58,13 @@ impl Pages {
         self.visitors.iter().filter_map(|visitor| visitor.began)
     }
 
-    /// When what no connection has been given yet was intended, once for each.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = Instant> + '_ {
+    /// What no connection has been given yet: when it was intended, and which request it is.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (Instant, u16)> + '_ {
         let last = self.resources;
-        let of = move |v: &Visitor| std::iter::repeat_n(v.continued, usize::from(last + 1 - v.next));
+        let of = move |v: &Visitor| {
+            let continued = v.continued;
+            (v.next..=last).map(move |request| (continued, request))
+        };
         self.visitors.iter().filter(|v| v.began.is_some() && v.next > DOCUMENT).flat_map(of)
     }
 }

@@ -68,6 +68,8 @@ impl Worker {
         let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         let request = self.config.traffic.request(exchange.request);
         let Some(template) = &request.stream else { return };
+        // As over HTTP/1.1: what its response time will count from.
+        self.config.draws.intended_ns = exchange.intended.since(self.began);
         let made = template.make(h2.client.form(), &mut self.config.draws, &mut self.making);
         let ask = Ask {
             block: made.block,

@@ -9,7 +9,7 @@ use super::pages::Pages;
 use super::streams::Checked;
 use super::{Spin, Stage, Worker};
 use crate::driver::{ConnId, Driver, Turn, Wait};
-use crate::slot::{State, Talk};
+use crate::slot::{Exchange, Slot, State, Talk};
 use crate::{Instant, limits};
 
 impl Worker {
@@ -179,7 +179,8 @@ impl Worker {
                 self.recorder.started(intended, now);
                 self.waiting.push_back(intended);
             } else {
-                self.recorder.dropped(intended);
+                let request = self.config.traffic.choose(&mut self.config.draws);
+                self.recorder.dropped(intended, request);
             }
         }
     }
@@ -259,17 +260,18 @@ impl Worker {
     fn finish(&mut self, now: Instant) {
         self.stage = Stage::Finished;
         for intended in std::mem::take(&mut self.waiting) {
-            self.recorder.unanswered(intended, now);
+            let request = self.config.traffic.choose(&mut self.config.draws);
+            self.recorder.unanswered(&Exchange::new(intended, request), now);
         }
-        for intended in self.pages.iter().flat_map(Pages::waiting) {
-            self.recorder.unanswered(intended, now);
+        for (intended, request) in self.pages.iter().flat_map(Pages::waiting) {
+            self.recorder.unanswered(&Exchange::new(intended, request), now);
         }
         for began in self.pages.iter().flat_map(Pages::unfinished) {
             self.recorder.page_unfinished(began);
         }
         for slot in &mut self.slots {
             for exchange in slot.take_in_flight().into_iter().chain(std::mem::take(&mut slot.assigned)) {
-                self.recorder.unanswered(exchange.intended, now);
+                self.recorder.unanswered(&exchange, now);
             }
         }
         self.recorder.finish(now);
@@ -279,6 +281,10 @@ impl Worker {
     fn open_window<D: Driver>(&mut self, driver: &mut D) {
         for (conn, slot) in self.slots.iter_mut().enumerate().filter(|(_, s)| s.state == State::Up) {
             slot.tcp_base = driver.tcp(conn as ConnId).unwrap_or_default();
+        }
+        if !self.has_schedule() {
+            let waiting = self.pages.iter().flat_map(Pages::waiting).map(|(intended, _)| intended);
+            self.recorder.carry_in(self.slots.iter().flat_map(Slot::under_way).chain(waiting));
         }
         self.cpu_base = driver.thread_use();
         self.frames_base = self.frames.clone();

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use dyno_archive::interval::{Interval, Phase};
-use dyno_archive::outcome::Outcomes;
+use dyno_archive::outcome::{Outcome, Outcomes};
 use dyno_archive::plan::Arrivals;
 use dyno_archive::times::Times;
+use dyno_archive::trial::Unanswered;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::Played;
 use dyno_engine::{
@@ -67,6 +68,16 @@ pub fn times(played: &Played, pick: impl Fn(&Interval) -> &Times) -> Times {
 
 pub fn response(played: &Played) -> Times {
     times(played, |i| &i.times.response)
+}
+
+/// How long those had waited that ended like this.
+pub fn ages(played: &Played, outcome: Outcome) -> Times {
+    played.report.unanswered.ages.get(outcome.name()).cloned().unwrap_or_default()
+}
+
+/// How long those had waited that had not ended when the load did.
+pub fn at_end(played: &Played) -> Times {
+    played.report.unanswered.ages.get(Unanswered::AT_END).cloned().unwrap_or_default()
 }
 
 /// Relative difference of a measured time to the true one.

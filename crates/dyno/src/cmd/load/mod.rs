@@ -53,11 +53,12 @@ fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
 }
 
 fn write_histograms(args: &LoadArgs, record: &TrialRecord, began_unix_s: f64) -> anyhow::Result<()> {
+    let (answers, missing) = analysis::response_times(record);
     if let Some(path) = &args.hgrm {
-        super::report::write_out(Some(path), &hdr::hgrm(&analysis::response_times(record)))?;
+        super::report::write_out(Some(path), &hdr::hgrm(&answers, missing))?;
     }
     if let Some(path) = &args.hlog {
-        super::report::write_out(Some(path), &hdr::hlog(&record.intervals, began_unix_s))?;
+        super::report::write_out(Some(path), &hdr::hlog(&record.intervals, missing, began_unix_s))?;
     }
     Ok(())
 }

@@ -1,0 +1,393 @@
+//! Percentiles are over every request that was due. Here they are held against the simulated world's own log of who got a
+//! right answer, and when: what is not in that log ranks above everything that is.
+
+use std::sync::Arc;
+
+use dyno_analysis::load::{self, LoadResult, Missing, Percentiles, SAMPLES_BEYOND};
+use dyno_archive::plan::{self, Arrivals};
+use dyno_archive::times::Recording;
+use dyno_archive::trial::ClientUse;
+use dyno_archive::{Phase, Times, TrialRecord};
+use dyno_engine::schedule::Stripe;
+use dyno_engine::sim::{self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World};
+use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
+use dyno_engine::{
+    Config, Draws, Expect, Http2, Instant, Policy, Protocol, Request, Schedule, Spin, Traffic, Window, limits,
+};
+use dyno_wire::h1::response::Asked;
+use dyno_wire::h2::Shared;
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+
+/// Requests that tell the world who they are.
+fn traffic() -> Arc<Traffic> {
+    let bytes = |text: &[u8]| Part::Bytes(text.into());
+    let path = || [bytes(b"/"), Part::Intended, bytes(b"/"), Part::Sequence];
+    let head = [bytes(b"GET ")].into_iter().chain(path());
+    let head = head.chain([bytes(b" HTTP/1.1\r\nHost: sim\r\n\r\n")]).collect();
+    let fixed: Vec<(Vec<u8>, Vec<u8>)> = [(":method", "GET"), (":scheme", "http"), (":authority", "sim")]
+        .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+        .to_vec();
+    let shared = Shared::of(std::slice::from_ref(&fixed));
+    let mut name = Vec::new();
+    dyno_wire::h2::encode::put_name(b":path", &mut name);
+    let fields = vec![
+        FieldPiece::Fixed(shared.encode(&fixed)),
+        FieldPiece::Made { name: name.into(), name_bytes: 5, value: path().into() },
+    ];
+    let request = Request {
+        template: Template::Made { head, body: Vec::new() },
+        upgrade: None,
+        stream: Some(StreamTemplate::Made { fields, body: Vec::new() }),
+        asked: Asked::Other,
+        expect: Expect {
+            status: Some(200),
+            body: Some(Arc::from(&b"Hello, World!"[..])),
+            ..Expect::default()
+        },
+    };
+    Arc::new(Traffic::one(request).sharing(shared.table_bytes()))
+}
+
+fn config(protocol: Protocol, shape: (u32, u32), arrivals: &Arrivals, window: Window) -> Config {
+    let (connections, each) = shape;
+    Config {
+        worker: 0,
+        connections,
+        protocol,
+        http2: Http2::default(),
+        pipeline: if protocol == Protocol::H1 { each } else { 1 },
+        streams: if protocol == Protocol::H1 { 1 } else { each },
+        schedule: Schedule::new(arrivals, &Arc::from([]), 7, Stripe { worker: 0, of: 1 }),
+        total: None,
+        traffic: traffic(),
+        page_connections: None,
+        draws: Draws::new(1, 0, 1),
+        check_one_in: 1,
+        policy: Policy {
+            timeout_ns: 10 * SECOND,
+            first_byte_timeout_ns: None,
+            connect_timeout_ns: SECOND,
+            requests_per_connection: None,
+            ramp_ns: None,
+        },
+        tls: None,
+        spin: Spin::Never,
+        window,
+    }
+}
+
+fn window(warmup_ms: u64, duration_ms: u64) -> Window {
+    Window {
+        warmup_ns: warmup_ms * MS,
+        duration_ns: Some(duration_ms * MS),
+        interval_ns: 100 * MS,
+        drain_ns: limits::DRAIN_NS,
+    }
+}
+
+fn record(played: &Played) -> TrialRecord {
+    let report = played.report.clone();
+    TrialRecord {
+        trial: 0,
+        start: 0,
+        began_ns: 0,
+        window_ns: report.window_ns,
+        books: report.books,
+        connections: report.connections,
+        tcp: report.tcp,
+        client: ClientUse { threads: Vec::new(), rss_peak_bytes: None, driver: "sim".into() },
+        intervals: played.intervals.clone(),
+        edges: Some(report.edges),
+        unanswered: report.unanswered,
+        protocol_errors: report.protocol_errors,
+        tls: report.tls,
+        http2: report.http2,
+        unexpected: report.unexpected,
+        connection_failures: report.connection_failures,
+        samples: Vec::new(),
+        checks: Vec::new(),
+        subject_failure: None,
+        cut_short: false,
+    }
+}
+
+/// What `dyno load` would say of it.
+fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
+    let request = plan::Request { weight: 1, method: "GET".into(), path: "/".into(), ..plan::Request::default() };
+    let workload = plan::Workload {
+        name: "sim".into(),
+        protocol: config.protocol.name().into(),
+        tls: false,
+        requests: vec![request],
+        page: None,
+    };
+    let step = plan::Step {
+        connections: config.connections,
+        streams: config.streams,
+        pipeline: config.pipeline,
+        arrivals: arrivals.clone(),
+    };
+    let asked = plan::Load {
+        warmup_ns: config.window.warmup_ns,
+        duration_ns: config.window.duration_ns.unwrap_or(0),
+        interval_ns: config.window.interval_ns,
+        timeout_ns: config.policy.timeout_ns,
+        connect_timeout_ns: config.policy.connect_timeout_ns,
+        first_byte_timeout_ns: None,
+        requests_per_connection: None,
+        ramp_connections_ns: None,
+        check_one_in: 1,
+        spin: "never".into(),
+        threads: 1,
+        driver: "sim".into(),
+        http2: plan::Http2::default(),
+        steps: vec![step.clone()],
+    };
+    load::result(&record(played), load::Config::new(&workload, &asked, &step, 1))
+}
+
+/// What the world knows: how long each right answer took whose request was due in the window, and how many were due.
+struct Log {
+    waits: Vec<u64>,
+    due: u64,
+}
+
+fn log(played: &Played, config: &Config) -> Log {
+    let (opens, closes) = played.report.window_ns;
+    let is_closed = config.schedule.is_closed();
+    let wait = |answered: &sim::Answered| {
+        let taken = Instant(answered.at_ns).since(played.began);
+        let intended = answered.to.intended_ns;
+        // A closed loop asks anew when it has an answer, so what is under way as the window opens is due in it.
+        let is_due = intended < closes && (intended >= opens || is_closed && taken >= opens);
+        is_due.then(|| taken - intended)
+    };
+    let mut waits: Vec<u64> = played.truth.answered.iter().filter_map(wait).collect();
+    waits.sort_unstable();
+    let due = if is_closed {
+        // Nobody but the generator knows what it would have asked on connections that never came about.
+        played.report.books.due()
+    } else {
+        // A schedule is a function of its plan and seed: the world can read it as well.
+        let mut schedule = config.schedule.clone();
+        let mut due = 0;
+        while let Some(at) = schedule.pop_due(closes - 1) {
+            due += u64::from(at >= opens);
+        }
+        due
+    };
+    Log { waits, due }
+}
+
+impl Log {
+    /// The wait of rank ⌈q·due⌉; `None` if who had that rank got no right answer, or too few had to wait for longer.
+    fn at(&self, q: f64) -> Option<u64> {
+        if self.due as f64 * (1.0 - q) + 1e-6 < SAMPLES_BEYOND {
+            return None;
+        }
+        let rank = ((q * self.due as f64).ceil() as u64).max(1);
+        self.waits.get(rank as usize - 1).copied()
+    }
+}
+
+fn percentiles(p: &Percentiles) -> [(f64, Option<f64>); 7] {
+    [
+        (0.5, p.p50),
+        (0.75, p.p75),
+        (0.9, p.p90),
+        (0.95, p.p95),
+        (0.99, p.p99),
+        (0.999, p.p99_9),
+        (0.9999, p.p99_99),
+    ]
+}
+
+/// Holds what is reported against the log.
+fn compare(result: &LoadResult, log: &Log) -> Result<(), TestCaseError> {
+    let response = &result.response_time_us;
+    prop_assert_eq!(response.count, log.waits.len() as u64);
+    prop_assert_eq!(response.unanswered, log.due - response.count);
+    prop_assert_eq!(result.service_time_us.unanswered, response.unanswered);
+    for (q, reported) in percentiles(response) {
+        let truth = log.at(q);
+        match (reported, truth) {
+            (None, None) => {}
+            // The upper end of a bucket that is 0.1 % wide.
+            (Some(us), Some(ns)) => {
+                let off = us * 1e3 - ns as f64;
+                prop_assert!((-0.5..=ns as f64 * 1.001e-3 + 1.0).contains(&off), "p{}: {us} µs, {ns} ns", q * 100.0);
+            }
+            _ => prop_assert!(false, "p{}: {reported:?} µs is reported, {truth:?} ns is true", q * 100.0),
+        }
+    }
+    let caveats: Vec<&str> = result.caveats.iter().map(|c| c.code).collect();
+    prop_assert!(!caveats.contains(&"littles_law"), "{:?}", result.in_flight);
+    prop_assert!(!caveats.contains(&"books"));
+    Ok(())
+}
+
+fn arrivals() -> impl Strategy<Value = Arrivals> {
+    prop_oneof![
+        Just(Arrivals::Closed),
+        (50.0f64..3000.0).prop_map(|rate| Arrivals::Constant { rate }),
+        (50.0f64..3000.0).prop_map(|rate| Arrivals::Poisson { rate }),
+        (50.0f64..1500.0, 50.0f64..1500.0).prop_map(|(from_rate, to_rate)| Arrivals::Shaped {
+            segments: vec![plan::Segment { from_rate, to_rate, duration_ns: SECOND }],
+            gaps: plan::Gaps::Even,
+        }),
+    ]
+}
+
+/// When the server stalls, and for how long: also over the window's beginning, and over its end.
+fn stall() -> impl Strategy<Value = Pause> {
+    (0u64..1600, 0u64..900).prop_map(|(at, length)| Pause { at_ns: at * MS + 1_234_567, for_ns: length * MS + 1 })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+
+    #[test]
+    fn percentiles_are_those_of_the_worlds_own_log(
+        seed in any::<u64>(),
+        protocol in prop_oneof![Just(Protocol::H1), Just(Protocol::H2c)],
+        shape in (1u32..16, 1u32..9),
+        arrivals in arrivals(),
+        service_us in 100u64..15_000,
+        single in any::<bool>(),
+        stalls in proptest::collection::vec(stall(), 0..3),
+        odds in 0.0f64..0.03,
+        refuse in prop_oneof![Just(0.0), 0.0f64..0.3],
+        timeout_ms in 60u64..1500,
+        warmup_ms in prop_oneof![Just(0u64), 100u64..500],
+        per_connection in proptest::option::of(3u64..40),
+        robbed_ms in proptest::option::of((0u64..1500, 1u64..60)),
+    ) {
+        let queue = if single { Queue::Single } else { Queue::PerConnection };
+        let mut model = Model::new(Service::Exponential { mean_ns: service_us as f64 * 1e3 }, queue);
+        let faults = if protocol == Protocol::H1 { &Fault::OF_HTTP1[..] } else { &Fault::OF_HTTP2[..] };
+        model.faults = faults.iter().map(|fault| (*fault, odds)).collect();
+        model.pauses = stalls;
+        model.pauses.sort_by_key(|pause| pause.at_ns);
+        let mut world = World::new(seed, model);
+        // So quick a network that no answer is on its way while its stream is given up.
+        world.net = Net { delay_ns: 1, cut: 0.3, refuse };
+        world.thefts.extend(robbed_ms.map(|(at, length)| {
+            Theft { at_ns: at * MS, for_ns: length * MS, when: When::Working }
+        }));
+        let mut config = config(protocol, shape, &arrivals, window(warmup_ms, 1000));
+        config.policy.timeout_ns = timeout_ms * MS;
+        config.policy.requests_per_connection = per_connection;
+        let played = sim::play(world, config.clone());
+        prop_assert!(played.report.books.balance(), "{:?}", played.report.books);
+        compare(&result(&played, &config, &arrivals), &log(&played, &config))?;
+    }
+
+    /// Whatever a request could have been, it makes no percentile better to fail.
+    #[test]
+    fn a_failure_never_lowers_a_percentile(
+        values in proptest::collection::vec(1u64..10_000_000_000, 1..3000),
+        failures in 0u64..300,
+        turned in 1usize..200,
+    ) {
+        let times = |values: &[u64]| -> Times {
+            let mut recording = Recording::new();
+            values.iter().for_each(|ns| recording.record(*ns));
+            recording.seal()
+        };
+        let missing = |count| Missing { count, longest_ns: Some(1) };
+        let before = Percentiles::of_due(&times(&values), missing(failures));
+        let turned = turned.min(values.len());
+        let one_more = Percentiles::of_due(&times(&values), missing(failures + 1));
+        let turned = Percentiles::of_due(&times(&values[turned..]), missing(failures + turned as u64));
+        for after in [one_more, turned] {
+            for ((q, before), (_, after)) in percentiles(&before).into_iter().zip(percentiles(&after)) {
+                // `None` is more than any number, or there were too few beyond it before.
+                if let (Some(before), Some(after)) = (before, after) {
+                    prop_assert!(after >= before, "p{}: {before} became {after}", q * 100.0);
+                }
+            }
+        }
+    }
+}
+
+/// Ten connections with ten requests each, answered one after the other on each, and a stall of 600 ms that begins 100 ms before
+/// the window: up to a hundred are under way as it opens, and every one of them has waited for more than half a second.
+#[test]
+fn a_stall_that_began_in_the_warm_up_is_in_the_window() {
+    for protocol in [Protocol::H1, Protocol::H2c] {
+        let mut model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+        model.pauses.push(Pause { at_ns: 400 * MS, for_ns: 600 * MS });
+        let config = config(protocol, (10, 10), &Arrivals::Closed, window(500, 1000));
+        let played = sim::play(World::new(1, model), config.clone());
+        // A pipeline is filled again when half of it is free, so some places of it may have been.
+        let carried_in = played.report.books.carried_in;
+        assert!(if protocol == Protocol::H1 { carried_in >= 50 } else { carried_in == 100 }, "{carried_in}");
+        let result = result(&played, &config, &Arrivals::Closed);
+        let slow: u64 = played
+            .intervals
+            .iter()
+            .filter(|i| i.phase != Phase::Warmup)
+            .flat_map(|i| i.times.response.recorded())
+            .filter(|(ns, _)| *ns > 500 * MS)
+            .map(|(_, n)| n)
+            .sum();
+        assert_eq!(slow, carried_in, "{protocol:?}");
+        assert!(result.response_time_us.max.unwrap() > 600_000.0);
+        assert_eq!(result.exchanges.carried_in, carried_in);
+        compare(&result, &log(&played, &config)).unwrap();
+    }
+}
+
+/// A stall of 1.2 s with a time-out of 1 s, 1,000 requests per second over 16 connections of HTTP/2: 6 % of the requests wait, and
+/// most of them are cancelled because one beside them timed out. Their waits are in the percentiles all the same.
+#[test]
+fn a_stall_longer_than_the_time_out_does_not_vanish() {
+    let mut model = Model::new(Service::Fixed { ns: 100_000 }, Queue::PerConnection);
+    model.pauses.push(Pause { at_ns: 5 * SECOND, for_ns: 1200 * MS });
+    let arrivals = Arrivals::Constant { rate: 1000.0 };
+    let mut config = config(Protocol::H2c, (16, 100), &arrivals, window(0, 20_000));
+    config.policy.timeout_ns = SECOND;
+    let played = sim::play(World::new(1, model), config.clone());
+    let result = result(&played, &config, &arrivals);
+    let response = &result.response_time_us;
+    assert!(response.unanswered > 900, "{response:?}");
+    assert_eq!(response.count + response.unanswered, 20_000);
+    // 5 % of all got no answer at all, so p90 is theirs who did not have to wait, and p99 is nobody's.
+    assert!(response.p90.unwrap() < 1000.0 && response.p99.is_none(), "{response:?}");
+    assert!(response.longest_wait.unwrap() >= 999_000.0);
+    assert!(result.unanswered_us["cancelled"].count > result.unanswered_us["timeout"].count);
+    compare(&result, &log(&played, &config)).unwrap();
+}
+
+/// The law is tested between two things that are kept apart: without its ages a failing load does not pass it.
+#[test]
+fn littles_law_finds_times_that_are_missing() {
+    let mut model = Model::new(Service::Fixed { ns: 5 * MS }, Queue::PerConnection);
+    model.faults = vec![(Fault::Silence, 0.002)];
+    let mut config = config(Protocol::H1, (8, 1), &Arrivals::Closed, window(100, 2000));
+    config.policy.timeout_ns = 300 * MS;
+    let played = sim::play(World::new(1, model), config.clone());
+    let whole = result(&played, &config, &Arrivals::Closed);
+    let off = |result: &LoadResult| (result.in_flight.by_littles_law.unwrap() / result.in_flight.mean - 1.0).abs();
+    assert!(whole.response_time_us.unanswered > 3 && off(&whole) < 0.001, "{:?}", whole.in_flight);
+    let mut robbed = played;
+    robbed.report.unanswered.ages.clear();
+    let robbed = result(&robbed, &config, &Arrivals::Closed);
+    assert!(off(&robbed) > 0.05, "{:?}", robbed.in_flight);
+    assert!(robbed.caveats.iter().any(|c| c.code == "littles_law") && !robbed.valid);
+}
+
+#[test]
+fn a_median_beyond_the_window_refuses_the_step() {
+    for (service_ms, refused) in [(1900, true), (100, false)] {
+        let model = Model::new(Service::Fixed { ns: service_ms * MS }, Queue::PerConnection);
+        let config = config(Protocol::H1, (64, 1), &Arrivals::Closed, window(200, 1500));
+        let played = sim::play(World::new(1, model), config.clone());
+        let result = result(&played, &config, &Arrivals::Closed);
+        let is_refused = result.caveats.iter().any(|c| c.code == "longer_than_window");
+        assert_eq!(is_refused, refused, "{:?}", result.response_time_us);
+    }
+}

@@ -1,0 +1,94 @@
+//! What archives of before said, in today's words: value by value, before they are read.
+
+use serde_json::{Value, json};
+
+use crate::outcome::Outcome;
+use crate::times::Times;
+use crate::trial::Unanswered;
+
+/// A trial of `dyno.run/2` or before. There response times held right answers, time-outs at no less than their limit, and,
+/// apart, the ages of what was in flight at the end; nothing else that had waited was kept.
+pub(crate) fn trial_of_2(mut trial: Value) -> Value {
+    let at_end = trial["unanswered"].take();
+    let mut time_outs = Times::new();
+    let intervals = trial.get_mut("intervals").and_then(Value::as_array_mut);
+    for interval in intervals.into_iter().flatten() {
+        time_outs.add(&take_time_outs_out(interval));
+    }
+    let mut ages = serde_json::Map::new();
+    if !time_outs.is_empty() {
+        ages.insert(Outcome::Timeout.name().into(), json!(time_outs));
+    }
+    if at_end.as_str().is_some_and(|text| !text.is_empty()) {
+        ages.insert(Unanswered::AT_END.into(), at_end);
+    }
+    trial["unanswered"] = json!({"ages": ages, "longest_service_ns": 0});
+    trial
+}
+
+/// Time-outs are the longest of an interval's times: no right answer takes longer than the limit, but for what waited for a
+/// connection, which was there with them. Returns how long those of the measured window had taken.
+fn take_time_outs_out(interval: &mut Value) -> Times {
+    let timed_out = |outcomes: &Value| -> u64 {
+        let kinds = Outcome::ALL.iter().filter(|outcome| outcome.is_timeout());
+        kinds.filter_map(|outcome| outcomes.get(outcome.name())?.as_u64()).sum()
+    };
+    let shares = interval.get_mut("by_request").and_then(Value::as_array_mut);
+    for share in shares.into_iter().flatten() {
+        let n = timed_out(&share["outcomes"]);
+        take_longest(&mut share["response"], n);
+        take_longest(&mut share["service"], n);
+    }
+    // Those of an earlier phase had no times here.
+    let of_phase = timed_out(&interval["outcomes"]);
+    let _service = take_longest(&mut interval["times"]["service"], of_phase);
+    let response = take_longest(&mut interval["times"]["response"], of_phase);
+    if interval["phase"] == "warmup" { Times::new() } else { response }
+}
+
+/// Takes the `n` longest off. Leaves what is no distribution as it is: whoever reads it says so.
+fn take_longest(times: &mut Value, n: u64) -> Times {
+    let all = if n > 0 { serde_json::from_value::<Times>(times.clone()).ok() } else { None };
+    let Some(all) = all else { return Times::new() };
+    let (shorter, longest) = all.split_longest(n);
+    *times = json!(shorter);
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::times::Recording;
+
+    fn times(values: &[u64]) -> Times {
+        let mut recording = Recording::new();
+        values.iter().for_each(|&v| recording.record(v));
+        recording.seal()
+    }
+
+    #[test]
+    fn time_outs_of_before_move_from_the_answers_to_the_unanswered() {
+        let interval = |phase: &str| {
+            json!({
+                "phase": phase, "outcomes": {"ok": 2, "timeout": 1}, "carried": {"timeout": 4},
+                "times": {"response": times(&[5, 7, 1000]), "service": times(&[4, 6, 900])}
+            })
+        };
+        let old = json!({"unanswered": times(&[50]), "intervals": [interval("warmup"), interval("measured")]});
+        let new = trial_of_2(old);
+        let ages = &new["unanswered"]["ages"];
+        assert_eq!(serde_json::from_value::<Times>(ages["timeout"].clone()).unwrap(), times(&[1000]));
+        assert_eq!(serde_json::from_value::<Times>(ages[Unanswered::AT_END].clone()).unwrap(), times(&[50]));
+        for interval in new["intervals"].as_array().unwrap() {
+            let response: Times = serde_json::from_value(interval["times"]["response"].clone()).unwrap();
+            assert_eq!(response, times(&[5, 7]));
+        }
+    }
+
+    #[test]
+    fn what_is_no_trial_stays_none() {
+        for nonsense in [json!({}), json!({"intervals": 3}), json!({"intervals": [{"outcomes": {"timeout": 1}}]})] {
+            assert!(serde_json::from_value::<crate::TrialRecord>(trial_of_2(nonsense)).is_err());
+        }
+    }
+}
