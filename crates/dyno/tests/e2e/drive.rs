@@ -218,6 +218,13 @@ impl Server {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: a signal to a child that has not been waited for.
+        #[allow(unsafe_code)]
+        let status = unsafe { libc::kill(self.child.id() as i32, signal) };
+        assert_eq!(status, 0);
+    }
+
     /// Requests that the server itself has counted.
     pub fn count(&self) -> u64 {
         self.counts().parse().unwrap()
