@@ -62,7 +62,7 @@ const TLS_KINDS: &[(&str, &str)] =
 const PLAIN_PERIOD: u64 = 48;
 const TLS_PERIOD: u64 = 54;
 
-const ROUNDS: u64 = 6;
+const ROUNDS: u64 = 3;
 
 #[test]
 fn keep_alive() {
@@ -112,7 +112,7 @@ fn pipelined() {
         let server = Server::broken(&[]);
         fs::write(place.path().join("numbers.csv"), numbers_in_no_order()).unwrap();
         let url = format!("http://127.0.0.1:{}/{{csv:numbers.csv:1}}", server.port);
-        let n = 1800;
+        let n = 600;
         let result = load(&place, &url, n, &["-c", "4", "-p", "8", "--driver", driver]);
         let counts = counts(&server);
         let outcomes = &result["outcomes"];
@@ -153,8 +153,9 @@ fn numbers_in_no_order() -> String {
 
 fn load(place: &Place, url: &str, n: u64, more: &[&str]) -> Value {
     let n = n.to_string();
-    let mut all = vec!["load", url, "-n", &n, "--format", "json", "--timeout", "300ms"];
-    all.extend(["--first-byte-timeout", "150ms", "--check-one-in", "1", "--expect-status", "200"]);
+    let mut all = vec!["load", url, "-n", &n, "--format", "json", "--timeout", "5s"];
+    // Far beyond what a busy machine takes to answer: only silence takes that long.
+    all.extend(["--first-byte-timeout", "3s", "--check-one-in", "1", "--expect-status", "200"]);
     all.extend(["--expect-body", "Hello, World!"]);
     all.extend(["--expect-header", "content-type: text/plain"]);
     all.extend(more);
