@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{Facts, Plan, StartRecord, TrialRecord};
+use crate::{Facts, Plan, StartRecord, TrialRecord, check};
 
 /// The version of everything in a run's folder. Raised with every change that old readers cannot read.
 pub const SCHEMA: &str = "dyno.run/2";
@@ -51,6 +51,8 @@ pub enum OpenError {
     Io { path: PathBuf, source: io::Error },
     #[error("{path} is not a part of a run that this dyno can read")]
     Format { path: PathBuf, source: serde_json::Error },
+    #[error("{path} does not hold together: {what}. It is damaged, or a part of another run")]
+    Contents { path: PathBuf, what: String },
     #[error("{path} has the format {found:?}; this dyno reads {SCHEMA:?} and older ones")]
     Version { path: PathBuf, found: String },
 }
@@ -95,7 +97,7 @@ impl RunDir {
 
     pub fn header(&self) -> Result<Header, OpenError> {
         let path = self.path.join("run.json");
-        let bytes = fs::read(&path).map_err(|source| OpenError::Io { path: path.clone(), source })?;
+        let bytes = read_bytes(&path)?;
         #[derive(Deserialize)]
         struct Version {
             schema: String,
@@ -105,24 +107,39 @@ impl RunDir {
         if schema != SCHEMA && !OLDER.contains(&schema.as_str()) {
             return Err(OpenError::Version { path, found: schema });
         }
-        parse(&path, &bytes)
+        let header = parse(&path, &bytes)?;
+        holds_together(&path, check::header(&header))?;
+        Ok(header)
     }
 
     /// One start, by its number.
     pub fn read_start(&self, start: usize) -> Result<StartRecord, OpenError> {
-        let path = self.path.join(format!("starts/{start:03}.json"));
-        let bytes = fs::read(&path).map_err(|source| OpenError::Io { path: path.clone(), source })?;
-        parse(&path, &bytes)
+        let plan = self.header()?.plan;
+        read_start(&plan, &self.path.join(format!("starts/{start:03}.json")))
     }
 
+    /// The whole run. What comes back holds together: every index leads somewhere, and every count fits a sum (see
+    /// `check`).
     pub fn read(&self) -> Result<Run, OpenError> {
-        let mut run = Run {
-            header: self.header()?,
-            starts: self.read_all("starts")?,
-            trials: self.read_all("trials")?,
-        };
-        run.starts.sort_by_key(|s: &StartRecord| s.start);
-        run.trials.sort_by_key(|t: &TrialRecord| t.trial);
+        let header = self.header()?;
+        let starts: Vec<StartRecord> =
+            self.files("starts")?.iter().map(|path| read_start(&header.plan, path)).collect::<Result<_, _>>()?;
+        let trials: Vec<TrialRecord> = self
+            .files("trials")?
+            .iter()
+            .map(|path| read_trial(&header.plan, &starts, path))
+            .collect::<Result<_, _>>()?;
+        let mut run = Run { header, starts, trials };
+        holds_together(
+            &self.path.join("starts"),
+            check::no_two_alike("starts", run.starts.iter().map(|s| s.start)),
+        )?;
+        holds_together(
+            &self.path.join("trials"),
+            check::no_two_alike("trials", run.trials.iter().map(|t| t.trial)),
+        )?;
+        run.starts.sort_by_key(|s| s.start);
+        run.trials.sort_by_key(|t| t.trial);
         Ok(run)
     }
 
@@ -146,20 +163,42 @@ impl RunDir {
         self.write_bytes(name, &bytes).map(drop)
     }
 
-    fn read_all<T: DeserializeOwned>(&self, folder: &str) -> Result<Vec<T>, OpenError> {
+    /// The records in a folder, by name.
+    fn files(&self, folder: &str) -> Result<Vec<PathBuf>, OpenError> {
         let folder = self.path.join(folder);
-        let entries =
-            fs::read_dir(&folder).map_err(|source| OpenError::Io { path: folder.clone(), source })?;
+        let failed = |source| OpenError::Io { path: folder.clone(), source };
         let mut all = Vec::new();
-        for entry in entries {
-            let path = entry.map_err(|source| OpenError::Io { path: folder.clone(), source })?.path();
+        for entry in fs::read_dir(&folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
             if path.extension().is_some_and(|e| e == "json") {
-                let bytes = fs::read(&path).map_err(|source| OpenError::Io { path: path.clone(), source })?;
-                all.push(parse(&path, &bytes)?);
+                all.push(path);
             }
         }
+        all.sort();
         Ok(all)
     }
+}
+
+fn read_start(plan: &Plan, path: &Path) -> Result<StartRecord, OpenError> {
+    let start = parse(path, &read_bytes(path)?)?;
+    holds_together(path, check::start(plan, &start))?;
+    Ok(start)
+}
+
+fn read_trial(plan: &Plan, starts: &[StartRecord], path: &Path) -> Result<TrialRecord, OpenError> {
+    let bytes = read_bytes(path)?;
+    holds_together(path, check::numbers(&parse(path, &bytes)?))?;
+    let trial = parse(path, &bytes)?;
+    holds_together(path, check::trial(plan, starts, &trial))?;
+    Ok(trial)
+}
+
+fn holds_together(path: &Path, checked: check::Checked) -> Result<(), OpenError> {
+    checked.map_err(|what| OpenError::Contents { path: path.into(), what })
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>, OpenError> {
+    fs::read(path).map_err(|source| OpenError::Io { path: path.into(), source })
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, OpenError> {
