@@ -67,7 +67,10 @@ fn step(index: usize, step: &Step) -> Checked {
     let each = [step.connections, step.streams, step.pipeline];
     let in_flight = each.into_iter().try_fold(1u32, u32::checked_mul);
     if in_flight.is_none_or(|n| n == 0 || n > IN_FLIGHT) {
-        return Err(format!("step {index} asks for {} connections × {} streams × {}", each[0], each[1], each[2]));
+        return Err(format!(
+            "step {index} asks for {} connections × {} streams × {}",
+            each[0], each[1], each[2]
+        ));
     }
     let rate = |rate| positive(&format!("the rate of step {index}"), Some(rate));
     match &step.arrivals {
@@ -76,7 +79,11 @@ fn step(index: usize, step: &Step) -> Checked {
         Arrivals::Shaped { segments, .. } => {
             let is_rate = |r: f64| r.is_finite() && r >= 0.0;
             let is_good = |s: &Segment| is_rate(s.from_rate) && is_rate(s.to_rate);
-            segments.iter().all(is_good).then_some(()).ok_or(format!("a rate of step {index} is below nothing"))
+            segments
+                .iter()
+                .all(is_good)
+                .then_some(())
+                .ok_or(format!("a rate of step {index} is below nothing"))
         }
     }
 }

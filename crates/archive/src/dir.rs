@@ -122,8 +122,11 @@ impl RunDir {
     /// `check`).
     pub fn read(&self) -> Result<Run, OpenError> {
         let header = self.header()?;
-        let starts: Vec<StartRecord> =
-            self.files("starts")?.iter().map(|path| read_start(&header.plan, path)).collect::<Result<_, _>>()?;
+        let starts: Vec<StartRecord> = self
+            .files("starts")?
+            .iter()
+            .map(|path| read_start(&header.plan, path))
+            .collect::<Result<_, _>>()?;
         let trials: Vec<TrialRecord> = self
             .files("trials")?
             .iter()

@@ -434,11 +434,13 @@ mod tests {
         };
         for text in
             [other, "AAAA".into(), "!".into(), STANDARD.encode([0x1C, 0x84, 0x93, 0x14, 0, 0, 0, 1, 7])]
-            .into_iter()
-            .chain([[&[0xFF; 9][..], &[2]].concat(), [&[0xFE; 9][..], &[0xFE; 9]].concat()].map(|payload| {
-                // A run of zeros beyond every index; counts whose sum does not fit.
-                STANDARD.encode(v2::write(&payload))
-            }))
+                .into_iter()
+                .chain([[&[0xFF; 9][..], &[2]].concat(), [&[0xFE; 9][..], &[0xFE; 9]].concat()].map(
+                    |payload| {
+                        // A run of zeros beyond every index; counts whose sum does not fit.
+                        STANDARD.encode(v2::write(&payload))
+                    },
+                ))
         {
             assert!(serde_json::from_value::<Times>(text.clone().into()).is_err(), "{text}");
         }
