@@ -9,7 +9,12 @@ export interface Repeated {
 }
 
 export interface Percentiles {
+  /** Right answers. */
   count: number;
+  /** What was due and got no right answer: it ranks above every right answer. */
+  unanswered: number;
+  /** The longest wait known, in microseconds. */
+  longest_wait: number | null;
   p50: number | null;
   p90: number | null;
   p99: number | null;
@@ -77,6 +82,8 @@ export interface Summary {
   response_p50_us: Repeated;
   response_p90_us: Repeated;
   response_p99_us: Repeated;
+  /** In how many valid repeats a percentile lies among what was never answered. */
+  response_unanswered: { share: number; longest_wait: number | null; p50: number; p90: number; p99: number };
   cpu_us_per_request: Repeated;
   memory_bytes: Repeated;
   error_share: Repeated;

@@ -2,7 +2,7 @@
 // does not hold, but for the choice of what to draw.
 import type { Option } from "./charts.ts";
 import type { Repeated, Report, Subject, Summary, Trial } from "./data.ts";
-import { axisNumber, bytes, micros, number, percent } from "./format.ts";
+import { axisNumber, beyond, bytes, isBeyond, micros, number, percent, type Quantile, wait } from "./format.ts";
 import { subjectColour, subjectDash } from "./theme.ts";
 
 /** What the reader has chosen for a chart. */
@@ -11,7 +11,7 @@ export interface Choice {
   logY: boolean;
   /** Names of hidden subjects. */
   hidden: ReadonlySet<string>;
-  percentile: "p50" | "p90" | "p99";
+  percentile: Quantile;
   /** What the spectrum is of. */
   at: { workload: string; step: number };
   trial: number;
@@ -28,6 +28,9 @@ export interface Figure {
 type Show = (value: number) => string;
 
 const CROSS = "path://M0,0 L8,8 M8,0 L0,8";
+
+/** Stands on a lower bound: the truth is above it. */
+const ARROW = "path://M4,0 L8,6 L5,6 L5,14 L3,14 L3,6 L0,6 Z";
 
 function limiterSymbol(resource: string): string {
   switch (resource) {
@@ -104,7 +107,20 @@ function hasSeveralWorkloads(report: Report): boolean {
   return new Set(report.summaries.map((s) => s.workload)).size > 1;
 }
 
-interface Dot { value: [number, number]; symbol?: string; symbolSize?: number; itemStyle?: object; note: string }
+interface Dot {
+  value: [number, number]; symbol?: string; symbolSize?: number | number[]; symbolOffset?: (number | string)[];
+  itemStyle?: object; note: string;
+}
+
+/** What is drawn in place of a value that is only known to be exceeded. */
+interface Bounds {
+  /** The bound of a trial, in words and as a number; null if its value is known, or nothing is. */
+  ofTrial: (t: Trial) => { at: number; words: string } | null;
+  /** Whether a step has no median because of such trials: the line must not pass over it. */
+  breaks: (s: Summary) => boolean;
+}
+
+const NO_BOUNDS: Bounds = { ofTrial: () => null, breaks: () => false };
 
 /** A line through medians, a dot per repeat, a cross per step that is not valid. */
 function overSteps(
@@ -114,6 +130,7 @@ function overSteps(
   show: Show,
   pick: (s: Summary) => Repeated,
   ofTrial: (t: Trial) => number | null,
+  bounds: Bounds = NO_BOUNDS,
 ): Option {
   const x = xOf(report);
   const option = base(name, show, choice, x);
@@ -125,15 +142,17 @@ function overSteps(
     const own = report.summaries.filter((s) => s.subject === subject.id);
     const keys = [...new Set(own.map(seriesKey))];
     const lines = keys.map((key) => line(report, subject, index, colour, choice,
-      own.filter((s) => seriesKey(s) === key && drawable(pick(s).median)), x.of, pick, show));
+      own.filter((s) => seriesKey(s) === key && (drawable(pick(s).median) || bounds.breaks(s))), x.of, pick, show));
     const bands = keys.flatMap((key) => band(colour,
       own.filter((s) => seriesKey(s) === key && pick(s).interval !== null), x.of, pick));
     const dots: Dot[] = report.trials
       .filter((t) => t.subject_id === subject.id)
       .flatMap((t) => {
         const y = ofTrial(t);
-        if (!drawable(y)) return [];
-        return [dot(t, [x.of(t.step), y], colour, `${subject.title}\n${workloadPrefix(report, t.workload)}${stepName(t.step)}, repeat ${t.repeat}: ${show(y)}`)];
+        const note = `${subject.title}\n${workloadPrefix(report, t.workload)}${stepName(t.step)}, repeat ${t.repeat}: `;
+        if (drawable(y)) return [dot(t, [x.of(t.step), y], colour, note + show(y))];
+        const bound = bounds.ofTrial(t);
+        return bound ? [arrow(dot(t, [x.of(t.step), bound.at], colour, note + bound.words))] : [];
       });
     return [...bands, ...lines, {
       type: "scatter" as const, name: subject.id, data: dots, symbolSize: 7, z: 3,
@@ -193,6 +212,11 @@ function dot(t: Trial, value: [number, number], colour: string, note: string): D
   return { value, symbol: limiterSymbol(t.limiter.resource), note: `${note}\n${wrap(t.limiter.sentence)}` };
 }
 
+/** The mark of a value that is above where it stands. */
+function arrow(of: Dot): Dot {
+  return { ...of, symbol: ARROW, symbolSize: [10, 16], symbolOffset: [0, "-50%"] };
+}
+
 function wrap(text: string, width = 60): string {
   const lines: string[] = [""];
   for (const word of text.split(" ")) {
@@ -228,12 +252,20 @@ const errors: Figure = {
       (t) => t.error_share),
 };
 
+/** A percentile that lies among what was never answered is longer than the longest wait. */
+function unanswered(q: Quantile): Bounds {
+  return {
+    ofTrial: ({ load: { response_time_us: p } }) => (isBeyond(p, q) ? { at: p.longest_wait ?? 1, words: wait(p, q) } : null),
+    breaks: (s) => s.response_unanswered[q] > 0,
+  };
+}
+
 const response: Figure = {
   logY: true,
   option: (report, choice) => {
     const pick = { p50: "response_p50_us", p90: "response_p90_us", p99: "response_p99_us" } as const;
     return overSteps(report, choice, `${choice.percentile} response time`, micros,
-      (s) => s[pick[choice.percentile]], (t) => t.load.response_time_us[choice.percentile]);
+      (s) => s[pick[choice.percentile]], (t) => t.load.response_time_us[choice.percentile], unanswered(choice.percentile));
   },
 };
 
@@ -256,14 +288,16 @@ const spectrum: Figure = {
     const series = report.subjects.flatMap((subject, index) => {
       if (choice.hidden.has(subject.id)) return [];
       const colour = subjectColour(index, subject.control, choice.dark);
-      return report.trials
-        .filter((t) => t.subject_id === subject.id && t.workload === choice.at.workload && t.step.index === choice.at.step)
-        .map((t) => ({
-          type: "line" as const, name: subject.id, symbol: "none",
-          data: t.load.spectrum_us.map(([q, us]) => [1 / (1 - q), us]),
-          lineStyle: { width: 1.5, color: colour, type: subjectDash(index, subject.control), opacity: t.valid ? 1 : 0.35 },
-          itemStyle: { color: colour },
-        }));
+      const own = report.trials.filter((t) =>
+        t.subject_id === subject.id && t.workload === choice.at.workload && t.step.index === choice.at.step);
+      const lines = own.map((t) => ({
+        type: "line" as const, name: subject.id, symbol: "none",
+        data: t.load.spectrum_us.map(([q, us]) => [1 / (1 - q), us]),
+        lineStyle: { width: 1.5, color: colour, type: subjectDash(index, subject.control), opacity: t.valid ? 1 : 0.35 },
+        itemStyle: { color: colour },
+      }));
+      const ends = own.flatMap((t) => spectrumEnd(t) ?? []);
+      return [...lines, { type: "scatter" as const, name: subject.id, data: ends, itemStyle: { color: colour }, tooltip: { show: false } }];
     });
     const label = (v: number): string => `${+((1 - 1 / v) * 100).toPrecision(6)} %`;
     return {
@@ -271,9 +305,9 @@ const spectrum: Figure = {
       tooltip: {
         trigger: "axis", renderMode: "richText", confine: true,
         formatter: (p: unknown) => {
-          const points = p as { seriesName: string; value: [number, number] }[];
+          const points = p as { seriesName: string; value: [number, number]; data: Dot | [number, number] }[];
           const head = points[0] ? label(points[0].value[0]) : "";
-          return [head, ...points.map((q) => `${q.seriesName}: ${micros(q.value[1])}`)].join("\n");
+          return [head, ...points.map((q) => `${q.seriesName}: ${"note" in q.data ? q.data.note : micros(q.value[1])}`)].join("\n");
         },
       },
       xAxis: { type: "log", name: "percentile", nameLocation: "middle", nameGap: 26, axisLabel: { formatter: label } },
@@ -281,6 +315,14 @@ const spectrum: Figure = {
     };
   },
 };
+
+/** Where the unanswered begin: from there on every percentile is longer than the longest wait. */
+function spectrumEnd(t: Trial): Dot | null {
+  const p = t.load.response_time_us;
+  if (p.unanswered === 0 || p.longest_wait === null) return null;
+  const due = p.count + p.unanswered;
+  return arrow({ value: [due / p.unanswered, p.longest_wait], note: beyond(p.longest_wait, p.unanswered / due) });
+}
 
 /** Pixels that the longest of the names of bars needs on the left. */
 function labelRoom(names: string[]): number {
@@ -363,6 +405,13 @@ const startup: Figure = {
   },
 };
 
+/** The p99 of an interval that lies among what was never answered, in its middle. */
+function unansweredInterval(i: Trial["load"]["intervals"][number]): Dot | null {
+  const p = i.response_time_us;
+  if (!isBeyond(p, "p99") || p.longest_wait === null) return null;
+  return arrow({ value: [(i.start_s + i.end_s) / 2, p.longest_wait], note: wait(p, "p99") });
+}
+
 /** One trial over time: lanes on one axis. */
 const explorer: Figure = {
   option: (report, choice) => {
@@ -388,11 +437,16 @@ const explorer: Figure = {
       { name: "memory", show: bytes, lines: [{ name: "memory", data: ofServer((i) => i.memory_anon_bytes) }] },
       { name: "switches/s", show: axisNumber, lines: [{ name: "context switches", data: ofServer((i) => i.context_switches_per_s) }] },
     ];
+    const bounds: object = {
+      type: "scatter", name: "p99", xAxisIndex: 1, yAxisIndex: 1, itemStyle: { color: colour },
+      data: load.flatMap((i) => unansweredInterval(i) ?? []),
+      tooltip: { valueFormatter: (v: unknown) => (Array.isArray(v) ? `> ${micros(v[1] as number)}` : "–") },
+    };
     const height = 84, gap = 30, top = 20;
     const warmup = load.filter((i) => i.phase === "warmup");
     const warmupEnds = warmup[warmup.length - 1]?.end_s ?? 0;
     // The last sample lies a little after the window's end.
-    const end = Math.max(...load.map((i) => i.end_s), ...trial.server.intervals.map((i) => i.end_s), 0);
+    const end = [...load, ...trial.server.intervals].reduce((last, i) => Math.max(last, i.end_s), 0);
     return {
       animation: false,
       aria: { enabled: true, label: { description: `${trial.subject_id} over time` } },
@@ -411,14 +465,14 @@ const explorer: Figure = {
         { type: "slider", filterMode: "none", xAxisIndex: lanes.map((_, i) => i), height: 18, bottom: 8 },
         { type: "inside", filterMode: "none", xAxisIndex: lanes.map((_, i) => i), zoomOnMouseWheel: "ctrl" },
       ],
-      series: lanes.flatMap((lane, i) => lane.lines.map((l, j) => ({
+      series: [...lanes.flatMap((lane, i) => lane.lines.map((l, j) => ({
         type: "line" as const, name: l.name, xAxisIndex: i, yAxisIndex: i, symbol: "none", data: l.data,
         lineStyle: { width: 2, color: colour, type: l.dash ?? "solid" }, itemStyle: { color: colour },
         tooltip: { valueFormatter: (v: unknown) => (typeof v === "number" ? lane.show(v) : "–") },
         ...(j === 0 && warmupEnds > 0 ? {
           markArea: { silent: true, itemStyle: { color: choice.dark ? "#ffffff10" : "#00000008" }, data: [[{ xAxis: 0 }, { xAxis: warmupEnds }]] },
         } : {}),
-      }))) as NonNullable<Option["series"]>,
+      }))), bounds] as NonNullable<Option["series"]>,
     };
   },
 };

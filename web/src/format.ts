@@ -1,4 +1,5 @@
 // Numbers as people read them, like crates/report/src/format.rs.
+import type { Percentiles } from "./data.ts";
 
 /** Three significant digits, thousands apart. */
 export function number(x: number): string {
@@ -29,6 +30,31 @@ export function bytes(b: number): string {
 
 export function percent(share: number): string {
   return `${number(share * 100)} %`;
+}
+
+/** Percentiles that charts are drawn of. */
+export type Quantile = "p50" | "p90" | "p99";
+
+const SHARES: Readonly<Record<Quantile, number>> = { p50: 0.5, p90: 0.9, p99: 0.99 };
+
+/** Whether a percentile lies among what was never answered, as analysis::load::place has it. */
+export function isBeyond(p: Percentiles, q: Quantile): boolean {
+  const rank = Math.max(1, Math.ceil(SHARES[q] * (p.count + p.unanswered) - 1e-9));
+  return p[q] === null && p.unanswered > 0 && rank > p.count;
+}
+
+/** A percentile's time, or what it is longer than. */
+export function wait(p: Percentiles, q: Quantile): string {
+  if (isBeyond(p, q)) return beyond(p.longest_wait, p.unanswered / (p.count + p.unanswered));
+  const us = p[q];
+  return us === null ? "–" : micros(us);
+}
+
+/** Longer than the longest wait known: `> 1.20 s (5.9 % not answered)`. */
+export function beyond(longestWait: number | null, share: number): string {
+  const percents = share * 100;
+  const shown = percents >= 9.95 ? percents.toFixed(0) : percents >= 0.1 ? percents.toFixed(1) : number(percents);
+  return `${longestWait === null ? "–" : `> ${micros(longestWait)}`} (${shown} % not answered)`;
 }
 
 /** Short labels for axes. */

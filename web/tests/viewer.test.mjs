@@ -1,6 +1,8 @@
 // The report in a real browser. REPORT names the page; `make test` makes one by a real run.
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { launch } from "./browser.mjs";
 
@@ -24,14 +26,38 @@ async function onPage(options, act) {
   }
 }
 
+/** The page with other data. `expected`: complaints that belong to the test. */
+async function onChanged(change, act, expected = []) {
+  const html = await readFile(file, "utf8");
+  const [, data] = /id="dyno-data">(.*?)<\/script>/s.exec(html);
+  const report = JSON.parse(data);
+  change(report);
+  const changed = JSON.stringify(report).replaceAll("<", "\\u003c");
+  const folder = await mkdtemp(join(tmpdir(), "dyno-page-"));
+  try {
+    const path = join(folder, "report.html");
+    await writeFile(path, html.replace(data, () => changed));
+    const opened = await browser.open(path);
+    await opened.page.waitForFunction(() =>
+      [...document.querySelectorAll("figure .plot")].every((plot) => plot.dataset.drawn === "1"));
+    await act(opened.page);
+    assert.deepEqual(opened.problems.filter((p) => !expected.some((e) => e.test(p))), []);
+    await opened.page.close();
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
 const plot = (page, chart) => page.locator(`figure[data-chart="${chart}"] .plot`);
 const paths = (page, chart) => plot(page, chart).locator("svg path").count();
 
 test("every chart is drawn, with its table one click away", async () => {
   await onPage({}, async (page) => {
     const charts = await page.$$eval("figure[data-chart]", (all) => all.map((f) => f.dataset.chart));
-    assert.deepEqual(charts.toSorted(),
-      ["cpu", "errors", "explorer", "memory", "response", "spectrum", "split", "startup", "throughput"]);
+    const failed = await page.evaluate(() =>
+      JSON.parse(document.getElementById("dyno-data").textContent).trials.some((t) => t.error_share > 0));
+    assert.deepEqual(charts.toSorted(), ["cpu", ...(failed ? ["errors"] : []), "explorer", "memory", "response", "spectrum", "split",
+      "startup", "throughput"], "a chart of errors stands where there were any, and only there");
     for (const chart of charts) {
       assert.ok((await paths(page, chart)) > 3, `${chart} holds nothing`);
       const figure = page.locator(`figure[data-chart="${chart}"]`);
@@ -105,6 +131,57 @@ test("scales, percentiles, steps and trials can be chosen", async () => {
     await changes("explorer", () => page.locator("#trial").selectOption(String(trials - 1)));
     assert.ok((await page.locator("#trial-caveats li").count()) > 0, "the caveats of the trial stand beside it");
   });
+});
+
+test("a percentile among the unanswered is an arrow, and no point of the line", async () => {
+  await onChanged((report) => {
+    for (const t of report.trials) {
+      const p = t.load.response_time_us;
+      Object.assign(p, { p99: null, unanswered: Math.ceil(p.count / 4), longest_wait: 1.2e6 });
+      for (const i of t.load.intervals) Object.assign(i.response_time_us, { p99: null, unanswered: 1 + i.response_time_us.count, longest_wait: 5e5 });
+    }
+    for (const s of report.summaries) {
+      Object.assign(s.response_p99_us, { values: [], median: null, min: null, max: null, interval: null });
+      s.response_unanswered = { share: 0.2, longest_wait: 1.2e6, p50: 0, p90: 0, p99: s.trials };
+    }
+  }, async (page) => {
+    const arrows = (chart) => plot(page, chart).locator("svg path").evaluateAll((all) =>
+      all.filter((path) => /^M4 0L8 6L5 6/.test(path.getAttribute("d"))).length);
+    const trials = await page.locator("#trial option").count();
+    assert.equal(await arrows("response"), trials);
+    assert.ok((await arrows("explorer")) > 0 && (await arrows("spectrum")) > 0);
+    const box = await plot(page, "response").locator("svg path").evaluateAll((all) => {
+      const arrow = all.find((path) => /^M4 0L8 6L5 6/.test(path.getAttribute("d")));
+      const { x, y, width, height } = arrow.getBoundingClientRect();
+      return [x + width / 2, y + height / 2];
+    });
+    await plot(page, "response").scrollIntoViewIfNeeded();
+    assert.ok(box.every(Number.isFinite));
+    await page.locator('figure[data-chart="response"] select').selectOption("p50");
+    await page.waitForFunction(() => ![...document.querySelectorAll('figure[data-chart="response"] svg path')]
+      .some((path) => /^M4 0L8 6L5 6/.test(path.getAttribute("d"))));
+  });
+});
+
+test("what stands in the data is never run", async () => {
+  const hostile = '</script><script>document.title="owned"</script><img src=x onerror="document.title=\'owned\'">';
+  await onChanged((report) => {
+    report.subjects.forEach((s) => { s.title = `${hostile} ${s.id}`; });
+    report.run.markers = [{ connections: 2, label: hostile }];
+    report.trials.forEach((t) => { t.limiter.sentence = hostile; });
+    report.trials.forEach((t) => { t.caveats.push({ code: "x", severity: "invalid", message: hostile }); });
+  }, async (page) => {
+    assert.equal(await page.evaluate(() => document.title.includes("owned") || document.querySelector("img") !== null), false);
+    assert.ok((await page.locator("#legend").textContent()).includes("<img src=x"));
+    // The policy itself: a script that is put into the page does not run.
+    const ran = await page.evaluate(() => {
+      const script = document.createElement("script");
+      script.textContent = 'document.title = "owned"';
+      document.body.append(script);
+      return document.title;
+    });
+    assert.ok(!ran.includes("owned"), "the policy lets any script run");
+  }, [/Content Security Policy/]);
 });
 
 test("a chart saves as a picture of its own", async () => {

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::caveat::{Caveat, Severity};
 use crate::limiter::Resource;
-use crate::load::LoadResult;
+use crate::load::place::{StepUnanswered, over_repeats};
+use crate::load::{LoadResult, Percentiles};
 use crate::report::{SubjectResult, Table, TrialResult};
 use crate::stats::{Repeated, tie_groups};
 
@@ -28,6 +29,8 @@ pub struct Summary {
     pub response_p50_us: Repeated,
     pub response_p90_us: Repeated,
     pub response_p99_us: Repeated,
+    /// Percentiles of it that are missing above are longer than its longest wait.
+    pub response_unanswered: StepUnanswered,
     pub cpu_us_per_request: Repeated,
     /// Anonymous memory (resident, where that is all there is), highest sample of the window.
     pub memory_bytes: Repeated,
@@ -133,9 +136,12 @@ pub fn summaries(plan: &Plan, trials: &[TrialResult]) -> Vec<Summary> {
 
 fn summary(subject: &str, trials: &[&TrialResult]) -> Summary {
     let valid: Vec<&&TrialResult> = trials.iter().filter(|t| t.valid).collect();
-    let over = |pick: &dyn Fn(&TrialResult) -> Option<f64>| {
-        Repeated::new(valid.iter().filter_map(|t| pick(t)).collect())
+    let known = |pick: &dyn Fn(&TrialResult) -> Option<f64>| -> Vec<f64> {
+        valid.iter().filter_map(|t| pick(t)).collect()
     };
+    let over = |pick: &dyn Fn(&TrialResult) -> Option<f64>| Repeated::new(known(pick));
+    let response: Vec<&Percentiles> = valid.iter().map(|t| &t.load.response_time_us).collect();
+    let unanswered = StepUnanswered::new(&response);
     let first = trials[0];
     let leading = leading_limiter(trials);
     Summary {
@@ -149,9 +155,10 @@ fn summary(subject: &str, trials: &[&TrialResult]) -> Summary {
         trials: trials.len(),
         invalid: trials.len() - valid.len(),
         throughput_rps: over(&|t| Some(t.load.throughput_rps)),
-        response_p50_us: over(&|t| t.load.response_time_us.p50),
-        response_p90_us: over(&|t| t.load.response_time_us.p90),
-        response_p99_us: over(&|t| t.load.response_time_us.p99),
+        response_p50_us: over_repeats(known(&|t| t.load.response_time_us.p50), unanswered.p50),
+        response_p90_us: over_repeats(known(&|t| t.load.response_time_us.p90), unanswered.p90),
+        response_p99_us: over_repeats(known(&|t| t.load.response_time_us.p99), unanswered.p99),
+        response_unanswered: unanswered,
         cpu_us_per_request: over(&|t| t.server.cpu_us_per_request),
         memory_bytes: over(&memory),
         memory_mb_s_per_request: over(&|t| t.server.memory_mb_s_per_request),
@@ -497,6 +504,8 @@ pub fn trials_table(trials: &[TrialResult]) -> Table {
             json!(t.load.response_time_us.p99),
             json!(t.load.response_time_us.p99_9),
             json!(t.load.response_time_us.max),
+            json!(t.load.response_time_us.unanswered),
+            json!(t.load.response_time_us.longest_wait),
             json!(t.load.service_time_us.p50),
             json!(t.load.service_time_us.p99),
             json!(t.load.send_lag_us.p99),
@@ -532,7 +541,7 @@ pub fn trials_table(trials: &[TrialResult]) -> Table {
     }
 }
 
-const TRIAL_COLUMNS: [&str; 46] = [
+const TRIAL_COLUMNS: [&str; 48] = [
     "subject",
     "workload",
     "block",
@@ -554,6 +563,8 @@ const TRIAL_COLUMNS: [&str; 46] = [
     "response_p99_us",
     "response_p99_9_us",
     "response_max_us",
+    "unanswered",
+    "longest_wait_us",
     "service_p50_us",
     "service_p99_us",
     "send_lag_p99_us",

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::{Facts, Plan, StartRecord, TrialRecord, upgrade};
+use crate::{Facts, Plan, StartRecord, TrialRecord, check, upgrade};
 
 /// The version of everything in a run's folder. Raised with every change that old readers cannot read.
 pub const SCHEMA: &str = "dyno.run/3";
@@ -52,6 +52,8 @@ pub enum OpenError {
     Io { path: PathBuf, source: io::Error },
     #[error("{path} is not a part of a run that this dyno can read")]
     Format { path: PathBuf, source: serde_json::Error },
+    #[error("{path} does not hold together: {what}. It is damaged, or a part of another run")]
+    Contents { path: PathBuf, what: String },
     #[error("{path} has the format {found:?}; this dyno reads {SCHEMA:?} and older ones")]
     Version { path: PathBuf, found: String },
 }
@@ -96,7 +98,7 @@ impl RunDir {
 
     pub fn header(&self) -> Result<Header, OpenError> {
         let path = self.path.join("run.json");
-        let bytes = fs::read(&path).map_err(|source| OpenError::Io { path: path.clone(), source })?;
+        let bytes = read_bytes(&path)?;
         #[derive(Deserialize)]
         struct Version {
             schema: String,
@@ -106,26 +108,42 @@ impl RunDir {
         if schema != SCHEMA && !OLDER.contains(&schema.as_str()) {
             return Err(OpenError::Version { path, found: schema });
         }
-        parse(&path, &bytes)
+        let header = parse(&path, &bytes)?;
+        holds_together(&path, check::header(&header))?;
+        Ok(header)
     }
 
     /// One start, by its number.
     pub fn read_start(&self, start: usize) -> Result<StartRecord, OpenError> {
-        let path = self.path.join(format!("starts/{start:03}.json"));
-        let bytes = fs::read(&path).map_err(|source| OpenError::Io { path: path.clone(), source })?;
-        parse(&path, &bytes)
+        let plan = self.header()?.plan;
+        read_start(&plan, &self.path.join(format!("starts/{start:03}.json")))
     }
 
+    /// The whole run. What comes back holds together: every index leads somewhere, and every count fits a sum (see
+    /// `check`).
     pub fn read(&self) -> Result<Run, OpenError> {
         let header = self.header()?;
-        let upgrade_trial = if header.schema == SCHEMA { |trial| trial } else { upgrade::trial_of_2 };
-        let mut run = Run {
-            starts: self.read_all("starts", |start| start)?,
-            trials: self.read_all("trials", upgrade_trial)?,
-            header,
-        };
-        run.starts.sort_by_key(|s: &StartRecord| s.start);
-        run.trials.sort_by_key(|t: &TrialRecord| t.trial);
+        let starts: Vec<StartRecord> = self
+            .files("starts")?
+            .iter()
+            .map(|path| read_start(&header.plan, path))
+            .collect::<Result<_, _>>()?;
+        let trials: Vec<TrialRecord> = self
+            .files("trials")?
+            .iter()
+            .map(|path| read_trial(&header, &starts, path))
+            .collect::<Result<_, _>>()?;
+        let mut run = Run { header, starts, trials };
+        holds_together(
+            &self.path.join("starts"),
+            check::no_two_alike("starts", run.starts.iter().map(|s| s.start)),
+        )?;
+        holds_together(
+            &self.path.join("trials"),
+            check::no_two_alike("trials", run.trials.iter().map(|t| t.trial)),
+        )?;
+        run.starts.sort_by_key(|s| s.start);
+        run.trials.sort_by_key(|t| t.trial);
         Ok(run)
     }
 
@@ -149,27 +167,46 @@ impl RunDir {
         self.write_bytes(name, &bytes).map(drop)
     }
 
-    fn read_all<T: DeserializeOwned>(
-        &self,
-        folder: &str,
-        upgrade: fn(Value) -> Value,
-    ) -> Result<Vec<T>, OpenError> {
+    /// The records in a folder, by name.
+    fn files(&self, folder: &str) -> Result<Vec<PathBuf>, OpenError> {
         let folder = self.path.join(folder);
-        let entries =
-            fs::read_dir(&folder).map_err(|source| OpenError::Io { path: folder.clone(), source })?;
+        let failed = |source| OpenError::Io { path: folder.clone(), source };
         let mut all = Vec::new();
-        for entry in entries {
-            let path = entry.map_err(|source| OpenError::Io { path: folder.clone(), source })?.path();
+        for entry in fs::read_dir(&folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
             if path.extension().is_some_and(|e| e == "json") {
-                let bytes = fs::read(&path).map_err(|source| OpenError::Io { path: path.clone(), source })?;
-                let value = upgrade(parse(&path, &bytes)?);
-                let record =
-                    serde_json::from_value(value).map_err(|source| OpenError::Format { path, source })?;
-                all.push(record);
+                all.push(path);
             }
         }
+        all.sort();
         Ok(all)
     }
+}
+
+fn read_start(plan: &Plan, path: &Path) -> Result<StartRecord, OpenError> {
+    let start = parse(path, &read_bytes(path)?)?;
+    holds_together(path, check::start(plan, &start))?;
+    Ok(start)
+}
+
+fn read_trial(header: &Header, starts: &[StartRecord], path: &Path) -> Result<TrialRecord, OpenError> {
+    let mut value: Value = parse(path, &read_bytes(path)?)?;
+    holds_together(path, check::numbers(&value))?;
+    if header.schema != SCHEMA {
+        value = upgrade::trial_of_2(value);
+    }
+    let trial = serde_json::from_value(value)
+        .map_err(|source| OpenError::Format { path: path.into(), source })?;
+    holds_together(path, check::trial(&header.plan, starts, &trial))?;
+    Ok(trial)
+}
+
+fn holds_together(path: &Path, checked: check::Checked) -> Result<(), OpenError> {
+    checked.map_err(|what| OpenError::Contents { path: path.into(), what })
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>, OpenError> {
+    fs::read(path).map_err(|source| OpenError::Io { path: path.into(), source })
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, OpenError> {

@@ -6,9 +6,11 @@
 //! Instants are nanoseconds of `CLOCK_MONOTONIC` of the machine that measured. Only [`dir`] touches files.
 #![forbid(unsafe_code)]
 
+mod check;
 pub mod dir;
 pub mod facts;
 pub mod interval;
+pub mod limits;
 pub mod outcome;
 pub mod plan;
 pub mod sample;

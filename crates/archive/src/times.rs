@@ -8,6 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::limits::COUNT;
+
 /// The longest duration that keeps its value; longer ones are recorded as this one. One hour is beyond every
 /// time-out a suite may ask for (`dyno-runner` refuses longer ones).
 pub const MAX_NS: u64 = 3_600_000_000_000;
@@ -295,11 +297,12 @@ mod payload {
         fn next(&mut self) -> Option<(usize, u64)> {
             loop {
                 match self.take()? {
-                    0 => self.index += 1,
+                    0 => self.index = self.index.saturating_add(1),
                     zeros @ ..0 => self.index = self.index.saturating_add(zeros.unsigned_abs() as usize),
                     count => {
-                        self.index += 1;
-                        return Some((self.index - 1, count as u64));
+                        let here = self.index;
+                        self.index = here.saturating_add(1);
+                        return Some((here, count as u64));
                     }
                 }
             }
@@ -321,6 +324,7 @@ mod v2 {
     const COMPRESSED_COOKIE: u32 = 0x1C84_9314;
     const HEADER_BYTES: usize = 40;
     const DIGITS: u32 = 3;
+    const LONGEST_COUNTER: usize = 9;
 
     pub(super) fn write(payload: &[u8]) -> Vec<u8> {
         let mut header = Vec::with_capacity(HEADER_BYTES);
@@ -349,7 +353,9 @@ mod v2 {
             return Err("not a deflated HdrHistogram (V2)".into());
         }
         let mut all = Vec::new();
-        ZlibDecoder::new(rest).read_to_end(&mut all).map_err(|error| error.to_string())?;
+        // A few bytes of a hostile file could swell to gigabytes: no payload is longer than all counters at their longest.
+        let most = HEADER_BYTES + super::layout::BUCKETS * LONGEST_COUNTER;
+        ZlibDecoder::new(rest).take(most as u64).read_to_end(&mut all).map_err(|error| error.to_string())?;
         let (header, payload) = all.split_at_checked(HEADER_BYTES).ok_or("cut off")?;
         let bounds = (&header[12..16], &header[16..24], &header[24..32]);
         if header[..4] != COOKIE.to_be_bytes() || bounds != ours() {
@@ -385,6 +391,10 @@ impl<'de> Deserialize<'de> for Times {
             for (index, n) in (payload::Buckets { rest: &payload, index: 0 }) {
                 if index >= layout::BUCKETS {
                     return Err(de::Error::custom("a histogram with more counters than its bounds allow"));
+                }
+                // Sums over many distributions must fit their counters too.
+                if n > COUNT - all.count {
+                    return Err(de::Error::custom(format!("a histogram of more than {COUNT} samples")));
                 }
                 all.add_at(index, n);
             }
@@ -457,6 +467,13 @@ mod tests {
         };
         for text in
             [other, "AAAA".into(), "!".into(), STANDARD.encode([0x1C, 0x84, 0x93, 0x14, 0, 0, 0, 1, 7])]
+                .into_iter()
+                .chain([[&[0xFF; 9][..], &[2]].concat(), [&[0xFE; 9][..], &[0xFE; 9]].concat()].map(
+                    |payload| {
+                        // A run of zeros beyond every index; counts whose sum does not fit.
+                        STANDARD.encode(v2::write(&payload))
+                    },
+                ))
         {
             assert!(serde_json::from_value::<Times>(text.clone().into()).is_err(), "{text}");
         }

@@ -33,6 +33,7 @@ fn main() {
         }
         // Does not stop when asked to.
         "stubborn" => ignore_term(),
+        "escapes" => write_escapes(),
         _ => {}
     }
     if let Some(second) = options.second_port.filter(|_| options.mode != "one-port") {
@@ -63,6 +64,11 @@ fn forever() -> ! {
     loop {
         thread::sleep(Duration::from_secs(3600));
     }
+}
+
+/// What a terminal would obey: colours, a title.
+fn write_escapes() {
+    eprintln!("\x1b[31munruly is red\x1b[0m \x1b]0;owned\x07");
 }
 
 fn ignore_term() {
@@ -118,9 +124,11 @@ fn misbehave(options: &Options) {
 fn answer(head: &request::Head<'_>, options: &Options) -> Vec<u8> {
     let late = ANSWERED.load(Ordering::Relaxed) >= options.after;
     let wrong = options.mode == "wrong" && late;
+    let escapes = options.mode == "escapes" && late;
     let count = ANSWERED.load(Ordering::Relaxed).to_string();
     let (status, kind, body): (u16, &str, &[u8]) = match head.target {
         b"/plaintext" if wrong => (200, "text/plain", b"Hello, Wrong!"),
+        b"/plaintext" if escapes => (200, "text/plain", b"\x1b]52;c;aGk=\x07\x1b[2JHello"),
         b"/plaintext" => (200, "text/plain", b"Hello, World!"),
         b"/json" => (200, "application/json", br#"{"message":"Hello, World!"}"#),
         b"/count" => (200, "text/plain", count.as_bytes()),

@@ -22,7 +22,8 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             let exit = exit::of(&error);
-            eprintln!("dyno: {error:#}");
+            // Causes quote files, servers and compilers.
+            eprintln!("dyno: {}", dyno_report::terminal::display(format!("{error:#}")));
             exit.into()
         }
     }

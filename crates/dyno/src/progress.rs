@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use dyno_analysis::load::interval_result;
 use dyno_analysis::report::TrialResult;
 use dyno_archive::plan::Plan;
 use dyno_archive::{Interval, Outcome, Phase};
-use dyno_report::format::{count, micros};
+use dyno_report::format::{count, micros, wait_so_far};
+use dyno_report::terminal::{line, shown};
 use dyno_report::text::{self, Style};
 use dyno_runner::plan::expected_ns;
 use dyno_runner::run::Event;
@@ -64,12 +66,8 @@ impl Progress {
             Event::Built { subject } => self.built(plan, *subject),
             Event::Starting { launch } => {
                 let l = plan.launches[*launch];
-                self.bar.set_prefix(format!(
-                    "{} · block {}/{}",
-                    plan.subjects[l.subject].id(),
-                    l.block + 1,
-                    plan.repeats
-                ));
+                let id = line(&plan.subjects[l.subject].id());
+                self.bar.set_prefix(format!("{id} · block {}/{}", l.block + 1, plan.repeats));
                 self.now("starting and checking");
             }
             Event::TrialStarted { trial } => self.now(&format!("{} · begins", shape(plan, *trial))),
@@ -84,7 +82,7 @@ impl Progress {
             Event::Failed { launch, failure } => {
                 let id = plan.subjects[plan.launches[*launch].subject].id();
                 let message = failure.message.lines().next().unwrap_or_default();
-                self.line(&format!("{id:<22} {}: {message}", failure.kind.name()));
+                self.line(&line(&format!("{id:<22} {}: {message}", failure.kind.name())));
             }
             Event::LaunchEnded { .. } => {}
         }
@@ -93,9 +91,10 @@ impl Progress {
     fn built(&self, plan: &Plan, subject: usize) {
         let subject = &plan.subjects[subject];
         if let Some(why) = &subject.build_failed {
-            self.line(&format!("{:<22} build failed: {why}", subject.id()));
+            self.line(&shown(&format!("{:<22} build failed: {why}", subject.id())));
         } else if let Some(build) = subject.build.as_ref().filter(|b| !b.cached) {
-            self.line(&format!("{:<22} built in {}", subject.id(), micros(build.wall_ns as f64 / 1e3)));
+            let id = line(&subject.id());
+            self.line(&format!("{id:<22} built in {}", micros(build.wall_ns as f64 / 1e3)));
         }
     }
 
@@ -107,7 +106,7 @@ impl Progress {
         };
         let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
         let ok = interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
-        let p99 = interval.times.response.at(0.99).map_or("–".into(), |ns| micros(ns as f64 / 1e3));
+        let p99 = wait_so_far(&interval_result(interval).response_time_us, &interval.times.response, 0.99);
         self.now(&format!(
             "{} · {phase} · {}/s · p99 {p99}",
             shape(plan, trial),
@@ -118,9 +117,10 @@ impl Progress {
     fn now(&self, message: &str) {
         let left = self.expected.saturating_sub(self.began.elapsed());
         let left = if left.is_zero() { String::new() } else { format!(" · {} left", clock(left)) };
-        self.bar.set_message(format!("{message}{left}"));
+        self.bar.set_message(format!("{}{left}", line(message)));
     }
 
+    /// Prints a line, in which nothing is left that others wrote and a terminal would obey.
     fn line(&self, text: &str) {
         if self.live {
             self.bar.println(text);

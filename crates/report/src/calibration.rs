@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use dyno_analysis::load::Percentiles;
 use serde::Serialize;
 
-use crate::format::{count, micros, number, or_dash, percent};
+use crate::format::{count, micros, number, or_dash, percent, wait};
 use crate::text::Style;
 
 pub const SCHEMA: &str = "dyno.calibration/1";
@@ -126,8 +126,8 @@ fn pacing(c: &Calibration) -> String {
             or_dash(row.send_lag_us.p50, micros),
             or_dash(row.send_lag_us.p99, micros),
             or_dash(row.wake_lag_us.p99, micros),
-            or_dash(row.response_time_us.p50, micros),
-            or_dash(row.response_time_us.p99, micros),
+            wait(&row.response_time_us, 0.5),
+            wait(&row.response_time_us, 0.99),
             or_dash(row.achieved_cv, |cv| format!("{cv:.2}")),
             percent(row.cpu_s_per_s),
             percent(row.spun_s_per_s)
@@ -146,9 +146,9 @@ fn stamps(c: &Calibration) -> String {
             "    {:>10}   {:<7} {:>10} / {:<10} {:>13} / {:<10} {:>16}",
             number(row.rate),
             row.spin,
-            or_dash(row.ours_us.p50, micros),
+            wait(&row.ours_us, 0.5),
             or_dash(row.kernel_us.p50, micros),
-            or_dash(row.ours_us.p99, micros),
+            wait(&row.ours_us, 0.99),
             or_dash(row.kernel_us.p99, micros),
             or_dash(row.difference_p50_us, |us| format!("{us:.1} µs"))
         );

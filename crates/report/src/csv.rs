@@ -13,19 +13,24 @@ pub fn render(report: &Report) -> String {
 /// Any table.
 #[must_use]
 pub fn table(table: &Table) -> String {
-    let head = table.columns.join(",");
-    let rows = table.rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join(","));
-    std::iter::once(head).chain(rows).map(|line| line + "\r\n").collect()
+    let mut lines = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    let written = lines
+        .write_record(&table.columns)
+        .and_then(|()| table.rows.iter().try_for_each(|row| lines.write_record(row.iter().map(cell))));
+    written.expect("memory takes every byte, and rows have a cell for every column");
+    let bytes = lines.into_inner().expect("memory takes every byte");
+    String::from_utf8(bytes).expect("made of strings")
 }
 
-/// What is not known is an empty cell, never a zero.
+/// What is not known is an empty cell, never a zero. Spreadsheets run a text that begins like a formula: names are chosen by
+/// whoever wrote the suite, so such a text gets an apostrophe before it, as OWASP advises. Numbers stay numbers.
 fn cell(value: &Value) -> String {
-    let text = match value {
+    match value {
         Value::Null => String::new(),
+        Value::String(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) => format!("'{text}"),
         Value::String(text) => text.clone(),
         other => other.to_string(),
-    };
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+    }
 }
 
 #[cfg(test)]
@@ -33,14 +38,26 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn one(columns: Vec<&'static str>, rows: Vec<Vec<Value>>) -> String {
+        table(&Table { name: "t", title: "T", columns, rows })
+    }
+
     #[test]
     fn cells_are_quoted_where_they_must_be() {
-        let t = Table {
-            name: "t",
-            title: "T",
-            columns: vec!["a", "b"],
-            rows: vec![vec![json!("x,\"y\""), json!(null)], vec![json!(1.5), json!(true)]],
-        };
-        assert_eq!(table(&t), "a,b\r\n\"x,\"\"y\"\"\",\r\n1.5,true\r\n");
+        let rows = vec![vec![json!("x,\"y\""), json!(null)], vec![json!(1.5), json!(true)]];
+        assert_eq!(one(vec!["a", "b"], rows), "a,b\r\n\"x,\"\"y\"\"\",\r\n1.5,true\r\n");
+    }
+
+    #[test]
+    fn no_text_is_a_formula_and_every_number_is_one() {
+        let texts = ["=HYPERLINK(\"http://x\")", "+1", "-1", "@a", "\tx", "\rx"];
+        let rows =
+            texts.iter().map(|t| vec![json!(t)]).chain([vec![json!(-1.5)], vec![json!("a-b")]]).collect();
+        let text = one(vec!["name"], rows);
+        let cells: Vec<String> =
+            csv::Reader::from_reader(text.as_bytes()).records().map(|r| r.unwrap()[0].to_string()).collect();
+        let defused: Vec<String> = texts.iter().map(|t| format!("'{t}")).collect();
+        assert_eq!(cells[..6], defused);
+        assert_eq!(cells[6..], ["-1.5", "a-b"]);
     }
 }

@@ -1,5 +1,11 @@
 //! Numbers as people read them: at most three significant digits, a unit without leading zeros, thousands apart.
 
+use dyno_analysis::load::Percentiles;
+use dyno_analysis::load::place::{Place, Unanswered, at_of_due};
+use dyno_analysis::stats::Repeated;
+use dyno_analysis::summary::Summary;
+use dyno_archive::Times;
+
 /// Thousands separated by commas.
 #[must_use]
 pub fn count(n: u64) -> String {
@@ -56,6 +62,88 @@ pub fn micros(us: f64) -> String {
         u if u < 999.5 => format!("{} µs", number(us)),
         u if u < 999_500.0 => format!("{} ms", number(us / 1e3)),
         _ => format!("{} s", number(us / 1e6)),
+    }
+}
+
+/// A percentile of a distribution in which whatever got no right answer ranks above every right answer: its time, or
+/// `> 1.20 s (5.9 % not answered)` where it lies among those, or `–` where too few samples lie beyond it.
+#[must_use]
+pub fn wait(p: &Percentiles, q: f64) -> String {
+    match p.place(q) {
+        Place::At(us) => micros(us),
+        Place::Beyond(unanswered) => beyond(unanswered),
+        Place::TooFew => "–".into(),
+    }
+}
+
+/// [`wait`] while a load runs: however few samples there are.
+#[must_use]
+pub fn wait_so_far(p: &Percentiles, answers: &Times, q: f64) -> String {
+    if p.is_beyond(q) { beyond(p.unanswered()) } else { or_dash(at_of_due(p, answers, q), micros) }
+}
+
+/// What stands below a table in which `–` means that there are too few samples.
+pub const TOO_FEW: &str = "–: too few samples, because fewer than 20 lie beyond this percentile";
+
+/// What stands below a table in which percentiles lie among what was never answered.
+pub const BEYOND: &str = "> …: the percentile lies among requests that got no right answer, and is longer than the longest wait known";
+
+/// Longer than the longest wait known.
+#[must_use]
+pub fn beyond(of: Unanswered) -> String {
+    match of.longest_wait {
+        Some(us) => format!("> {} ({} not answered)", micros(us), share(of.share)),
+        None => format!("– ({} not answered)", share(of.share)),
+    }
+}
+
+/// A share in as many digits as say something.
+fn share(share: f64) -> String {
+    match share * 100.0 {
+        p if p >= 9.95 => format!("{p:.0} %"),
+        p if p >= 0.1 => format!("{p:.1} %"),
+        p => format!("{} %", number(p)),
+    }
+}
+
+/// The percentiles of response time that steps have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantile {
+    P50,
+    P90,
+    P99,
+}
+
+impl Quantile {
+    #[must_use]
+    pub fn of_step(self, s: &Summary) -> &Repeated {
+        match self {
+            Quantile::P50 => &s.response_p50_us,
+            Quantile::P90 => &s.response_p90_us,
+            Quantile::P99 => &s.response_p99_us,
+        }
+    }
+
+    /// Repeats in which it lies among what was never answered.
+    const fn repeats_beyond(self, s: &Summary) -> usize {
+        match self {
+            Quantile::P50 => s.response_unanswered.p50,
+            Quantile::P90 => s.response_unanswered.p90,
+            Quantile::P99 => s.response_unanswered.p99,
+        }
+    }
+}
+
+/// The median of a step's repeats, as [`wait`] shows it.
+#[must_use]
+pub fn wait_at_step(s: &Summary, q: Quantile) -> String {
+    let of = s.response_unanswered;
+    match q.of_step(s).median {
+        Some(us) => micros(us),
+        None if q.repeats_beyond(s) > 0 => {
+            beyond(Unanswered { share: of.share, longest_wait: of.longest_wait })
+        }
+        None => "–".into(),
     }
 }
 
@@ -126,6 +214,24 @@ mod tests {
         }
         assert_eq!(count(1_812_047), "1,812,047");
         assert_eq!(count(12), "12");
+    }
+
+    #[test]
+    fn a_percentile_among_the_unanswered_says_how_long_was_waited_at_least() {
+        let p = Percentiles {
+            count: 9410,
+            unanswered: 590,
+            longest_wait: Some(1.2e6),
+            p50: Some(812.0),
+            max: Some(26_000.0),
+            ..Percentiles::default()
+        };
+        assert_eq!(wait(&p, 0.5), "812 µs");
+        assert_eq!(wait(&p, 0.99), "> 1.20 s (5.9 % not answered)");
+        assert_eq!(wait(&p, 1.0), "> 1.20 s (5.9 % not answered)");
+        let few = Percentiles { count: 500, ..Percentiles::default() };
+        assert_eq!(wait(&few, 0.99), "–");
+        assert_eq!([0.25, 0.0999, 0.0004].map(share), ["25 %", "10 %", "0.0400 %"]);
     }
 
     #[test]

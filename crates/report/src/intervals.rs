@@ -26,6 +26,8 @@ pub fn csv(intervals: &[IntervalResult]) -> String {
         "response_p99_us",
         "response_p99_9_us",
         "response_max_us",
+        "unanswered",
+        "longest_wait_us",
         "service_p50_us",
         "service_p99_us",
         "busiest_thread_utilisation",
@@ -47,6 +49,8 @@ pub fn csv(intervals: &[IntervalResult]) -> String {
             json!(r.p99),
             json!(r.p99_9),
             json!(r.max),
+            json!(r.unanswered),
+            json!(r.longest_wait),
             json!(s.p50),
             json!(s.p99),
             json!(i.busiest_thread_utilisation),
@@ -103,6 +107,6 @@ mod tests {
         let interval = interval_result(&Interval::new(Phase::Warmup, 0, 1_000_000_000));
         let text = csv(&[interval]);
         let cells: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
-        assert_eq!(cells, [17, 17], "{text}");
+        assert_eq!(cells, [19, 19], "{text}");
     }
 }

@@ -12,6 +12,9 @@ pub mod intervals;
 pub mod markdown;
 pub mod openmetrics;
 mod overview;
+pub mod redact;
+pub mod shell;
+pub mod terminal;
 pub mod text;
 
 use dyno_analysis::Report;
@@ -59,8 +62,9 @@ pub fn render(report: &Report, format: Format) -> String {
     }
 }
 
-/// The report as JSON, for programs.
+/// The report as JSON, for programs. Without secrets: it is passed on as the page is.
 #[must_use]
 pub fn json(report: &Report) -> String {
-    serde_json::to_string_pretty(report).expect("reports hold nothing that JSON cannot")
+    serde_json::to_string_pretty(&*redact::for_sharing(report).report)
+        .expect("reports hold nothing that JSON cannot")
 }

@@ -5,47 +5,98 @@ use std::fmt::Write as _;
 use dyno_analysis::report::{Report, SubjectResult};
 use dyno_analysis::summary::{OverviewRow, Summary};
 
-use crate::answer;
-use crate::format::{bytes, micros, number, or_dash, percent};
-use crate::overview;
+use crate::format::{Quantile, bytes, micros, number, or_dash, percent, wait_at_step};
+use crate::{answer, overview, redact, shell, terminal};
 
 /// Renders the report.
 #[must_use]
 pub fn render(report: &Report) -> String {
+    let shared = redact::for_sharing(report);
+    let report = &*shared.report;
     let mut out = String::new();
-    let _ = writeln!(out, "# {}\n", report.run.suite);
+    let _ = writeln!(out, "# {}\n", escape(&report.run.suite));
     if !report.run.description.is_empty() {
-        let _ = writeln!(out, "{}\n", report.run.description);
+        let _ = writeln!(out, "{}\n", escape(&report.run.description));
     }
     for sentence in answer::sentences(report) {
-        let _ = writeln!(out, "**{sentence}**\n");
+        let _ = writeln!(out, "**{}**\n", escape(&sentence));
     }
     for caveat in &report.caveats {
-        let _ = writeln!(out, "- {}", caveat.message);
+        let _ = writeln!(out, "- {}", escape(&caveat.message));
     }
-    let _ = writeln!(out, "\n## Overview\n\n{}", overview_table(&report.overview));
+    let _ = writeln!(out, "\n## Overview\n\n{}", overview_table(report));
     let _ = writeln!(out, "## Steps\n\n{}", steps(&report.summaries));
+    let _ = writeln!(out, "{NOT_ANSWERED}\n");
     let _ = writeln!(out, "## Start-up and stop\n\n{}", startup(&report.subjects));
     let _ = writeln!(out, "## Checks\n\n{}", checks(&report.subjects));
     let _ = writeln!(out, "## Machine\n\n{}", machine(report));
+    let _ = writeln!(out, "## Run it again\n\n{}", code_block(&shell::command(&report.run.command)));
+    if let Some(said) = redact::said(shared.withheld) {
+        let _ = writeln!(out, "{}", escape(&said));
+    }
     out
 }
 
-fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let rule = format!("|{}\n", " --- |".repeat(head.len()));
-    let head: Vec<String> = head.iter().map(ToString::to_string).collect();
-    // A bar or a line break inside a cell would end it.
-    let clean =
-        |row: Vec<String>| row.iter().map(|c| c.replace('|', "\\|").replace('\n', " ")).collect::<Vec<_>>();
-    line(&head) + &rule + &rows.map(|row| line(&clean(row))).collect::<String>()
+/// What stands below percentiles.
+const NOT_ANSWERED: &str = "Percentiles are over all requests that were due; one that got no right answer ranks above every right answer. \
+     `> 1.20 s (5.9 % not answered)`: the percentile lies among those, and the time is the longest wait known. \
+     `–`: fewer than 20 samples lie beyond it, which is too few to give it.";
+
+/// Text as it stands, whatever it holds: no markup, HTML, link, mention, code or table of its own, on one line.
+fn escape(text: &str) -> String {
+    let text = terminal::line(text);
+    let mut out = String::with_capacity(text.len() + 8);
+    for (i, c) in text.char_indices() {
+        let is_special = match c {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '$' | '@' => true,
+            // An entity, and the scheme of a link that has no brackets.
+            '&' => text[i + 1..].starts_with(|c: char| c == '#' || c.is_ascii_alphabetic()),
+            ':' => text[i + 1..].starts_with("//"),
+            '.' | ')' if is_list(&text[..i], &text[i + 1..]) => true,
+            '.' => text[..i].to_ascii_lowercase().ends_with("www"),
+            // A heading, a list or a rule, where a line begins.
+            '#' | '+' | '-' | '=' => text[..i].trim().is_empty(),
+            _ => false,
+        };
+        if is_special {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
 }
 
-fn overview_table(rows: &[OverviewRow]) -> String {
+/// Whether a point or bracket between these would make a list of them.
+fn is_list(before: &str, after: &str) -> bool {
+    let is_number = !before.trim().is_empty() && before.trim().chars().all(|c| c.is_ascii_digit());
+    is_number && (after.is_empty() || after.starts_with(' '))
+}
+
+/// Lines between fences that are longer than any within.
+fn code_block(text: &str) -> String {
+    let text = terminal::shown(text);
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}sh\n{text}\n{fence}\n")
+}
+
+/// A table; its cells are text.
+fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|c| escape(c)).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let rule = format!("|{}\n", " --- |".repeat(head.len()));
+    let head: Vec<String> = head.iter().map(ToString::to_string).collect();
+    line(&head) + &rule + &rows.map(|row| line(&row)).collect::<String>()
+}
+
+fn overview_table(report: &Report) -> String {
+    let rows = &report.overview;
     let cells = |r: &OverviewRow| {
         let mut row =
             vec![format!("{}{}", r.title, if r.control { " (control)" } else { "" }), r.language.clone()];
-        row.extend(overview::cells(r));
+        row.extend(overview::cells(report, r));
         row.push(r.absent.clone().or(r.limiter_sentence.clone()).unwrap_or_else(|| "–".into()));
         row
     };
@@ -80,8 +131,8 @@ fn steps(summaries: &[Summary]) -> String {
             or_dash(s.rate, number),
             or_dash(s.throughput_rps.median, number),
             s.throughput_rps.values.iter().map(|v| number(*v)).collect::<Vec<_>>().join(" "),
-            or_dash(s.response_p50_us.median, micros),
-            or_dash(s.response_p99_us.median, micros),
+            wait_at_step(s, Quantile::P50),
+            wait_at_step(s, Quantile::P99),
             or_dash(s.cpu_us_per_request.median, micros),
             or_dash(s.memory_bytes.median, bytes),
             or_dash(s.memory_mb_s_per_request.median, |m| format!("{} kB·s", number(m * 1e3))),
@@ -144,7 +195,7 @@ fn startup(subjects: &[SubjectResult]) -> String {
 fn checks(subjects: &[SubjectResult]) -> String {
     let rows = subjects.iter().flat_map(|s| {
         s.checks.iter().map(move |c| {
-            let verdict = if c.ok { "right" } else { "**wrong**" };
+            let verdict = if c.ok { "right" } else { "wrong" };
             vec![
                 s.title.clone(),
                 c.name.clone(),
@@ -171,7 +222,38 @@ fn machine(report: &Report) -> String {
         ("Control groups", facts.cgroup.clone()),
         ("dyno", facts.dyno_version.clone()),
         ("Seed", report.run.seed.to_string()),
-        ("Again", format!("`{}`", report.run.command.join(" "))),
     ];
     table(&["What", "Value"], rows.into_iter().map(|(what, value)| vec![what.to_string(), value]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_text() {
+        for (written, escaped) in [
+            ("Fast <1> & co", "Fast \\<1\\> & co"),
+            ("<img src=x onerror=alert(1)>", "\\<img src=x onerror=alert(1)\\>"),
+            ("[click](javascript:x) ![i](http://x)", "\\[click\\](javascript:x) !\\[i\\](http\\://x)"),
+            ("a|b\nc `d` *e* _f_ ~~g~~", "a\\|b c \\`d\\` \\*e\\* \\_f\\_ \\~\\~g\\~\\~"),
+            ("&lt; &#60; a&b", "\\&lt; \\&#60; a\\&b"),
+            ("# x", "\\# x"),
+            ("- x", "\\- x"),
+            ("1. x", "1\\. x"),
+            ("3.09 ms", "3.09 ms"),
+            ("www.x.org and @me", "www\\.x.org and \\@me"),
+            ("a\\|b", "a\\\\\\|b"),
+            ("\u{1b}[2J", "␛\\[2J"),
+            ("p99 1.20 s, 5-6", "p99 1.20 s, 5-6"),
+        ] {
+            assert_eq!(escape(written), escaped);
+        }
+    }
+
+    #[test]
+    fn a_code_block_ends_at_its_own_fence() {
+        assert_eq!(code_block("dyno run x"), "```sh\ndyno run x\n```\n");
+        assert_eq!(code_block("a ```` b"), "`````sh\na ```` b\n`````\n");
+    }
 }

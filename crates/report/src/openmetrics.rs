@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::load::Config;
+use dyno_analysis::load::place::at_of_due;
+use dyno_analysis::load::{Config, Percentiles};
 use dyno_archive::times::Recording;
 use dyno_archive::{Interval, Outcome, Outcomes, Phase};
 
@@ -20,6 +21,8 @@ pub struct Sums {
     bytes_received: u64,
     /// Of the measured window, as everywhere else.
     response: Recording,
+    /// Requests of it that were due and got no right answer.
+    unanswered: u64,
     /// Of the last interval that ended.
     connections_open: u64,
     throughput_rps: f64,
@@ -36,6 +39,7 @@ impl Sums {
             bytes_sent: 0,
             bytes_received: 0,
             response: Recording::new(),
+            unanswered: 0,
             connections_open: 0,
             throughput_rps: 0.0,
             busiest: 0.0,
@@ -50,6 +54,7 @@ impl Sums {
         self.bytes_received += interval.bytes_received;
         if interval.phase != Phase::Warmup {
             self.response.add(&interval.times.response);
+            self.unanswered += dyno_analysis::load::interval_result(interval).response_time_us.unanswered;
         }
         if interval.phase != Phase::Drain {
             let now = dyno_analysis::load::interval_result(interval);
@@ -96,14 +101,18 @@ impl Sums {
     fn response(&self, out: &mut String) {
         let name = "dyno_response_time_seconds";
         let times = self.response.to_times();
+        let waits = Percentiles { unanswered: self.unanswered, ..Percentiles::new(&times) };
         let _ = writeln!(
             out,
-            "# TYPE {name} summary\n# UNIT {name} seconds\n# HELP {name} From the intended start to the last byte, since the window opened."
+            "# TYPE {name} summary\n# UNIT {name} seconds\n# HELP {name} From the intended start to the last byte, since the window opened. Sum and count are of right answers; quantiles are of all that was due, +Inf where they lie among what got no right answer."
         );
         for q in QUANTILES {
-            if let Some(ns) = times.at(q) {
-                let _ = writeln!(out, "{name}{{url=\"{}\",quantile=\"{q}\"}} {}", self.url, ns as f64 / 1e9);
-            }
+            let seconds = match at_of_due(&waits, &times, q) {
+                Some(us) => (us / 1e6).to_string(),
+                None if waits.is_beyond(q) => "+Inf".into(),
+                None => continue,
+            };
+            let _ = writeln!(out, "{name}{{url=\"{}\",quantile=\"{q}\"}} {seconds}", self.url);
         }
         let sum = times.mean().unwrap_or(0.0) * times.count() as f64 / 1e9;
         let _ = writeln!(out, "{name}_sum{{url=\"{}\"}} {sum}", self.url);

@@ -1,8 +1,9 @@
 //! The cells of the overview that every text form shares.
 
+use dyno_analysis::Report;
 use dyno_analysis::summary::OverviewRow;
 
-use crate::format::{bytes, count, micros, number, or_dash, plural};
+use crate::format::{Quantile, bytes, count, micros, number, or_dash, plural, wait_at_step};
 
 /// Where response times and CPU are given, as ` at 64` (connections) or ` at 100 in flight` where there are streams or
 /// pipelines; empty if rows differ in it, because their workloads have other steps.
@@ -66,8 +67,22 @@ fn shared(all: &[Reference]) -> Option<Reference> {
     Some(if all.iter().all(|r| *r == first) { first } else { Reference::InFlight(first.in_flight()) })
 }
 
+/// A row's p50 and p99, as [`wait_at_step`] shows them.
+pub(crate) fn waits_at_reference(report: &Report, r: &OverviewRow) -> [String; 2] {
+    let of_row = report
+        .summaries
+        .iter()
+        .find(|s| s.subject == r.subject && s.workload == r.workload && s.step == r.reference_step);
+    let shown = |q, us: Option<f64>| match (us, of_row) {
+        (None, Some(step)) => wait_at_step(step, q),
+        (us, _) => or_dash(us, micros),
+    };
+    [shown(Quantile::P50, r.response_p50_us), shown(Quantile::P99, r.response_p99_us)]
+}
+
 /// Peak, range, tie group, p50, p99, CPU per request, memory, start-up, errors, checks: in this order.
-pub(crate) fn cells(r: &OverviewRow) -> [String; 10] {
+pub(crate) fn cells(report: &Report, r: &OverviewRow) -> [String; 10] {
+    let [p50, p99] = waits_at_reference(report, r);
     let peak = r.peak_rps.as_ref();
     [
         or_dash(peak.and_then(|p| p.median), number),
@@ -75,8 +90,8 @@ pub(crate) fn cells(r: &OverviewRow) -> [String; 10] {
             format!("{}–{}", number(a), number(b))
         }),
         or_dash(r.tie_group, |g| g.to_string()),
-        or_dash(r.response_p50_us, micros),
-        or_dash(r.response_p99_us, micros),
+        p50,
+        p99,
         or_dash(r.cpu_us_per_request, micros),
         or_dash(r.memory_peak_bytes, bytes),
         or_dash(r.startup_ms, |ms| micros(ms * 1e3)),

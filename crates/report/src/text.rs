@@ -2,16 +2,17 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::load::{Config, Http2, Pages, RequestResult};
-use dyno_analysis::report::{Report, TrialResult};
+use dyno_analysis::load::place::Place;
+use dyno_analysis::load::{Config, Http2, Pages, Percentiles, RequestResult};
+use dyno_analysis::report::{Report, SubjectFailure, SubjectResult, TrialResult};
 use dyno_analysis::summary::OverviewRow;
 use dyno_analysis::{Caveat, LoadResult, Severity};
 use dyno_archive::Outcome;
 use dyno_archive::trial::TlsUse;
 
-use crate::answer;
-use crate::format::{bytes, count, micros, number, or_dash, percent, plural};
-use crate::overview;
+use crate::format::{BEYOND, TOO_FEW, bytes, count, micros, number, or_dash, percent, plural, wait};
+use crate::terminal::{self, shown};
+use crate::{answer, overview};
 
 /// Whether to colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,14 +52,18 @@ const REQUESTS_SHOWN: usize = 20;
 /// Requests of a page that a terminal shows: of a page it is the whole that counts.
 const RESOURCES_SHOWN: usize = 3;
 
+/// Lines of a subject's log that a terminal shows.
+const LOG_LINES: usize = 5;
+
 /// The end of `dyno load`.
 #[must_use]
 pub fn load(result: &LoadResult, style: Style) -> String {
     let mut out = String::new();
-    let mut line = |name: &str, text: String| {
-        let _ = writeln!(out, "  {}{text}", style.dim(&format!("{name:<10}")));
+    let name = |name: &str| style.dim(&format!("{name:<10}"));
+    let _ = writeln!(out, "  {}{}", name("valid"), verdict(result, style));
+    let mut line = |of: &str, text: String| {
+        let _ = writeln!(out, "  {}{}", name(of), terminal::line(&text));
     };
-    line("valid", verdict(result, style));
     let ok = result.outcomes.get(Outcome::Ok.name()).copied().unwrap_or(0);
     let started = result.exchanges.started;
     let bad = started - ok.min(started) - result.exchanges.in_flight_at_end;
@@ -71,20 +76,12 @@ pub fn load(result: &LoadResult, style: Style) -> String {
             count(bad)
         ),
     );
-    let r = &result.response_time_us;
-    line(
-        "response",
-        spread(&[("p50", r.p50), ("p90", r.p90), ("p99", r.p99), ("p99.9", r.p99_9), ("max", r.max)]),
-    );
-    let s = &result.service_time_us;
-    line(
-        "service",
-        format!(
-            "{}      send lag p99 {}",
-            spread(&[("p50", s.p50), ("p99", s.p99)]),
-            or_dash(result.send_lag_us.p99, micros)
-        ),
-    );
+    line("response", spread(&result.response_time_us, &RESPONSE_SHOWN));
+    let service = spread(&result.service_time_us, &SERVICE_SHOWN);
+    line("service", format!("{service}      send lag p99 {}", or_dash(result.send_lag_us.p99, micros)));
+    if let Some(words) = footnote(result) {
+        line("", words);
+    }
     if let Some(gaps) = &result.gaps {
         line(
             "gaps",
@@ -122,7 +119,7 @@ pub fn load(result: &LoadResult, style: Style) -> String {
     let head = format!(
         "  {}  {}      {}\n\n",
         style.bold("dyno load"),
-        result.config.url,
+        terminal::line(&result.config.url),
         style.dim(&shape(&result.config, Some((result.duration_s, result.client.threads))))
     );
     out.push('\n');
@@ -175,10 +172,38 @@ pub fn shape(c: &Config, ran: Option<(f64, usize)>) -> String {
     )
 }
 
-fn spread(values: &[(&str, Option<f64>)]) -> String {
-    let shown: Vec<String> =
-        values.iter().map(|(name, us)| format!("{name} {}", or_dash(*us, micros))).collect();
-    shown.join("   ")
+/// Percentiles that a terminal shows, by name.
+const RESPONSE_SHOWN: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+const SERVICE_SHOWN: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
+const PAGES_SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
+
+/// The percentiles in a row. Where those at the end are all longer than the longest wait, one of them says so for all.
+fn spread(p: &Percentiles, of: &[(&str, f64)]) -> String {
+    let is_beyond = |q: f64| matches!(p.place(q), Place::Beyond(_));
+    let first_beyond = of.iter().position(|(_, q)| is_beyond(*q)).unwrap_or(of.len());
+    let shown = of.iter().take(first_beyond).map(|(name, q)| format!("{name} {}", wait(p, *q)));
+    let beyond = of.get(first_beyond).map(|(name, q)| {
+        let more = if of.len() > first_beyond + 1 { " and above" } else { "" };
+        format!("{name}{more} {}", wait(p, *q))
+    });
+    shown.chain(beyond).collect::<Vec<_>>().join("   ")
+}
+
+/// What the signs in the lines of percentiles mean, if there are any.
+fn footnote(result: &LoadResult) -> Option<String> {
+    let p = &result.response_time_us;
+    let is_missing = |q: f64| p.place(q) == Place::TooFew;
+    if p.unanswered > 0 {
+        return Some(format!(
+            "percentiles are over all {} that were due: {} got no right answer and rank{} above the {} that did",
+            count(p.due()),
+            count(p.unanswered),
+            if p.unanswered == 1 { "s" } else { "" },
+            count(p.count)
+        ));
+    }
+    (p.due() > 0 && RESPONSE_SHOWN.iter().any(|(_, q)| is_missing(*q))).then(|| TOO_FEW.into())
 }
 
 fn wire(result: &LoadResult) -> String {
@@ -224,7 +249,7 @@ fn pages_line(p: &Pages) -> String {
     format!(
         "{} pages/s   {}   {} complete, {} failed, {} unfinished   {} each, over {}",
         number(p.per_second),
-        spread(&[("p50", p.time_us.p50), ("p90", p.time_us.p90), ("p99", p.time_us.p99)]),
+        spread(&p.time_us, &PAGES_SHOWN),
         count(p.completed),
         count(p.failed),
         count(p.unfinished),
@@ -275,8 +300,8 @@ fn request_line(request: &RequestResult) -> String {
         "{:<28} {:>9} requests/s   p50 {}   p99 {}{}",
         request.name,
         count(request.throughput_rps.round() as u64),
-        or_dash(request.response_time_us.p50, micros),
-        or_dash(request.response_time_us.p99, micros),
+        wait(&request.response_time_us, 0.5),
+        wait(&request.response_time_us, 0.99),
         bad.concat()
     )
 }
@@ -298,8 +323,9 @@ fn errors(result: &LoadResult) -> String {
     }
 }
 
-/// Breaks a long line at blanks; later lines begin with `indent`.
+/// Breaks a long line at blanks; later lines begin with `indent`. Nothing in it is obeyed by a terminal.
 fn wrap(text: &str, width: usize, indent: &str) -> String {
+    let text = shown(text);
     let mut out = String::new();
     let mut at = 0;
     for word in text.split(' ') {
@@ -321,11 +347,11 @@ fn wrap(text: &str, width: usize, indent: &str) -> String {
 /// One line for a trial that has ended; `shape` says which workload and step it was of.
 #[must_use]
 pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
-    let head = format!("{:<22} repeat {}  {shape}", trial.subject_id, trial.repeat);
+    let head = terminal::line(&format!("{:<22} repeat {}  {shape}", trial.subject_id, trial.repeat));
     let rate = format!("{:>9}/s", count(trial.load.throughput_rps.round() as u64));
     let p = &trial.load.response_time_us;
     let cpu = or_dash(trial.server.cpu_us_per_request, |us| format!("{} CPU", micros(us)));
-    let times = format!("p50 {:>8}  p99 {:>8}  {cpu:>13}", or_dash(p.p50, micros), or_dash(p.p99, micros));
+    let times = format!("p50 {:>8}  p99 {:>8}  {cpu:>13}", wait(p, 0.5), wait(p, 0.99));
     let limit = serde_json::to_value(trial.limiter.resource).ok();
     let limit = limit.as_ref().and_then(|v| v.as_str()).unwrap_or_default().replace('_', " ");
     let worst = trial.caveats.iter().find(|c| c.severity > Severity::Info);
@@ -341,35 +367,33 @@ pub fn report(report: &Report, style: Style) -> String {
         let _ = writeln!(out, "{}", style.bold(&wrap(&sentence, 110, "")));
     }
     out.push('\n');
-    out.push_str(&overview_table(&report.overview, style));
+    out.push_str(&overview_table(report, style));
+    for note in overview_notes(report) {
+        let _ = writeln!(out, "{}", style.dim(&wrap(note, 110, "")));
+    }
     out.push('\n');
     for caveat in &report.caveats {
         let _ = writeln!(out, "{}", caveat_line(caveat, style));
     }
     for subject in &report.subjects {
-        for failure in &subject.failures {
-            let when =
-                if failure.repeat > 0 { format!(" in repeat {}", failure.repeat) } else { String::new() };
-            let _ = writeln!(
-                out,
-                "{} {} {}{when}: {}",
-                style.of(Severity::Invalid, "✗"),
-                subject.title,
-                failure.failure.kind.name(),
-                failure.failure.message
-            );
-            for line in failure
-                .log_tail
-                .iter()
-                .flat_map(|t| t.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev())
-            {
-                let _ = writeln!(out, "    {}", style.dim(line));
-            }
-        }
+        subject.failures.iter().for_each(|failure| out.push_str(&failure_lines(subject, failure, style)));
         if let Some(why) = &subject.skipped {
-            let _ =
-                writeln!(out, "{} {} was skipped: {why}", style.of(Severity::Warning, "–"), subject.title);
+            let words = format!("{} was skipped: {why}", subject.title);
+            let _ = writeln!(out, "{} {}", style.of(Severity::Warning, "–"), shown(&words));
         }
+    }
+    out
+}
+
+/// A failure and the last of what the subject wrote.
+fn failure_lines(subject: &SubjectResult, failure: &SubjectFailure, style: Style) -> String {
+    let when = if failure.repeat > 0 { format!(" in repeat {}", failure.repeat) } else { String::new() };
+    let kind = failure.failure.kind.name();
+    let words = format!("{} {kind}{when}: {}", subject.title, failure.failure.message);
+    let mut out = format!("{} {}\n", style.of(Severity::Invalid, "✗"), shown(&words));
+    let log: Vec<&str> = failure.log_tail.iter().flat_map(|tail| tail.lines()).collect();
+    for line in log.iter().skip(log.len().saturating_sub(LOG_LINES)) {
+        let _ = writeln!(out, "    {}", style.dim(&terminal::line(line)));
     }
     out
 }
@@ -380,7 +404,8 @@ fn caveat_line(caveat: &Caveat, style: Style) -> String {
     format!("{mark} {}", wrap(&caveat.message, 108, "  "))
 }
 
-fn overview_table(rows: &[OverviewRow], style: Style) -> String {
+fn overview_table(report: &Report, style: Style) -> String {
+    let rows = &report.overview;
     let reference = overview::at_reference(rows, "@");
     let head = [
         "subject".to_string(),
@@ -399,7 +424,7 @@ fn overview_table(rows: &[OverviewRow], style: Style) -> String {
     let mut table: Vec<Vec<String>> = vec![head.to_vec()];
     let has_several = rows.iter().any(|r| r.workload != rows[0].workload);
     table.extend(rows.iter().map(|r| {
-        let mut row = overview_cells(r);
+        let mut row = overview_cells(report, r);
         if has_several && r.peak_rps.is_some() {
             row[0] = format!("{} · {}", row[0], r.workload);
         }
@@ -408,18 +433,32 @@ fn overview_table(rows: &[OverviewRow], style: Style) -> String {
     align(&table, style)
 }
 
-fn overview_cells(r: &OverviewRow) -> Vec<String> {
+/// What the signs in the columns of percentiles mean, where there are any.
+fn overview_notes(report: &Report) -> Vec<&'static str> {
+    let measured = report.overview.iter().filter(|r| r.peak_rps.is_some());
+    let waits: Vec<String> = measured.flat_map(|r| overview::waits_at_reference(report, r)).collect();
+    let beyond = waits.iter().any(|w| w.contains("not answered"));
+    let too_few = waits.iter().any(|w| w == "–");
+    [(beyond, BEYOND), (too_few, TOO_FEW)]
+        .into_iter()
+        .filter_map(|(is_there, note)| is_there.then_some(note))
+        .collect()
+}
+
+fn overview_cells(report: &Report, r: &OverviewRow) -> Vec<String> {
     let limiter = r.limiter.and_then(|l| serde_json::to_value(l).ok());
     let limiter = limiter.as_ref().and_then(|v| v.as_str()).unwrap_or("–").replace('_', " ");
     let name = if r.control { format!("{} (control)", r.subject) } else { r.subject.clone() };
     let mut row = vec![name];
-    row.extend(overview::cells(r));
+    row.extend(overview::cells(report, r));
     row.push(r.absent.as_ref().map_or(limiter, |why| why.chars().take(60).collect()));
     row
 }
 
 /// Columns as wide as their widest cell; the first and the last read from the left, the others from the right.
 fn align(table: &[Vec<String>], style: Style) -> String {
+    let table: Vec<Vec<String>> =
+        table.iter().map(|row| row.iter().map(|cell| terminal::line(cell)).collect()).collect();
     let columns = table[0].len();
     let width = |c: usize| table.iter().map(|row| row[c].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();

@@ -2,6 +2,7 @@
 
 mod caveats;
 mod http2;
+pub mod place;
 
 use std::collections::BTreeMap;
 

@@ -3,6 +3,7 @@
 use dyno_archive::Facts;
 use dyno_observer::cgroup::{Layout, Version};
 use dyno_observer::facts::{may_make_groups, read_facts};
+use dyno_report::terminal::line;
 use dyno_report::text::Style;
 
 use crate::exit::Exit;
@@ -21,7 +22,7 @@ pub fn run() -> anyhow::Result<Exit> {
     let facts = read_facts(super::VERSION, super::COMMIT);
     let findings = findings(&facts);
     let style = terminal::style();
-    println!("dyno {} on {}", super::VERSION, super::machine_name(&facts));
+    println!("dyno {} on {}", super::VERSION, line(&super::machine_name(&facts)));
     println!();
     for finding in &findings {
         print_finding(finding, style);
@@ -45,9 +46,9 @@ fn print_finding(f: &Finding, style: Style) {
         (false, Style::Plain) => "-- ".into(),
         (false, Style::Colour) => "\x1b[33m--\x1b[0m ".into(),
     };
-    println!("  {mark} {:<40} {}", f.what, f.seen);
+    println!("  {mark} {:<40} {}", f.what, line(&f.seen));
     if !f.good {
-        println!("     {:<40} → {}", "", f.mend);
+        println!("     {:<40} → {}", "", line(&f.mend));
     }
 }
 

@@ -18,7 +18,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let planned = resolve(suite, &subjects, &Overrides::default(), &dyno_runner::allowed_cpus())?;
     match args.format {
         PlanFormat::Json => println!("{}", serde_json::to_string_pretty(&planned.plan)?),
-        PlanFormat::Text => print!("{}", describe(&planned.plan)),
+        PlanFormat::Text => print!("{}", dyno_report::terminal::shown(&describe(&planned.plan))),
     }
     Ok(Exit::Valid)
 }

@@ -1,11 +1,13 @@
 //! `dyno report RUN`, and the writing of reports for `dyno run`.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use dyno_analysis::Report;
 use dyno_archive::RunDir;
 use dyno_report::Format;
+use dyno_report::terminal::shown;
 
 use crate::cli::{ReportArgs, ReportFormat};
 use crate::exit::Exit;
@@ -15,7 +17,10 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     let dir = RunDir::open(&args.run)?;
     let report = dyno_analysis::report::report(&dir.read()?);
     match args.format {
-        Some(form) => write_out(args.output.as_deref(), &dyno_report::render(&report, format(form)))?,
+        Some(form) => {
+            let text = dyno_report::render(&report, format(form));
+            write_out(args.output.as_deref(), &for_reader(args.output.as_deref(), &text))?;
+        }
         None => {
             let paths = write_all(&dir, &report)?;
             print!("{}", dyno_report::text::report(&report, terminal::style()));
@@ -61,6 +66,13 @@ pub fn all_valid(report: &Report) -> bool {
     report.run.trials_invalid == 0
         && (complete || skipped)
         && report.subjects.iter().all(|s| s.failures.is_empty())
+}
+
+/// A form for programs, or what is seen of it on a terminal, which would obey what others wrote into it. Text for people is
+/// made for terminals, and has colours of its own.
+pub fn for_reader<'a>(output: Option<&Path>, text: &'a str) -> Cow<'a, str> {
+    let is_seen = output.is_none() && std::io::IsTerminal::is_terminal(&std::io::stdout());
+    if is_seen { shown(text) } else { Cow::Borrowed(text) }
 }
 
 /// To a file, or to standard output.

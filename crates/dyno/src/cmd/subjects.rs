@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use dyno_report::format::{bytes, micros};
+use dyno_report::terminal::shown;
 use dyno_runner::build::Care;
 use dyno_runner::door::Speech;
 use dyno_runner::launch::guard::Guard;
@@ -70,7 +71,8 @@ fn list(chosen: &[Chosen]) -> anyhow::Result<Exit> {
     for Chosen { id, definition: d } in chosen {
         let state = d.unmet().map_or("yes".into(), |why| format!("no: {why}"));
         let protocols: Vec<&str> = d.protocols.iter().map(|speech| speech.name()).collect();
-        println!("{id:<22} {:<12} {:<30} {state}", d.language, protocols.join(" "));
+        let words = format!("{id:<22} {:<12} {:<30} {state}", d.language, protocols.join(" "));
+        println!("{}", shown(&words));
     }
     Ok(Exit::Valid)
 }
@@ -87,7 +89,7 @@ fn build_all(chosen: &[Chosen], cache: &Path) -> anyhow::Result<Exit> {
             continue;
         }
         if let Some(why) = d.unmet() {
-            println!("{id:<22} skipped: {why}");
+            println!("{}", shown(&format!("{id:<22} skipped: {why}")));
             continue;
         }
         match build::build(d, cache, &care) {
@@ -102,7 +104,7 @@ fn build_all(chosen: &[Chosen], cache: &Path) -> anyhow::Result<Exit> {
                 }
             },
             Err(why) => {
-                println!("{id:<22} build failed: {why}");
+                println!("{}", shown(&format!("{id:<22} build failed: {why}")));
                 exit = Exit::Failed;
             }
         }
@@ -161,18 +163,20 @@ fn print_checks(report: &dyno_analysis::Report, chosen: &[Chosen]) -> Exit {
     let mut exit = Exit::Valid;
     for s in &report.subjects {
         if let Some(why) = &s.skipped {
-            println!("{:<22} skipped: {why}", s.id);
+            println!("{}", shown(&format!("{:<22} skipped: {why}", s.id)));
             continue;
         }
         for failure in &s.failures {
-            println!("{:<22} {}: {}", s.id, failure.failure.kind.name(), failure.failure.message);
+            let words = format!("{}: {}", failure.failure.kind.name(), failure.failure.message);
+            println!("{:<22} {}", s.id, shown(&words));
             exit = Exit::Failed;
         }
         let expected = chosen.iter().find(|c| c.id == s.id).map_or(0, |c| checks::count(&c.definition));
         let passed = s.checks.iter().filter(|c| c.ok).count();
         println!("{:<22} {passed} of {} checks passed", s.id, s.checks.len().max(expected));
         for check in s.checks.iter().filter(|c| !c.ok) {
-            println!("{:<22}   {}: {}", "", check.name, check.detail.replace('\n', "\n    "));
+            let words = format!("{}: {}", check.name, check.detail.replace('\n', "\n    "));
+            println!("{:<22}   {}", "", shown(&words));
             exit = if exit == Exit::Valid { Exit::Invalid } else { exit };
         }
     }

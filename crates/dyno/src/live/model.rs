@@ -21,6 +21,10 @@ pub struct Model {
     pub points: Vec<Point>,
     /// Response times of the measured window so far: nanoseconds and how often, ascending, sparse.
     pub histogram: Vec<(u64, u64)>,
+    /// Requests of the measured window so far that were due and got no right answer: they rank above the histogram.
+    pub unanswered: u64,
+    /// The longest wait known in it, in microseconds.
+    pub longest_wait_us: Option<f64>,
     /// Exchanges that were not ok, without zeros: of the warm-up while it lasts, then of the measured window.
     pub outcomes: Vec<(&'static str, u64)>,
     pub connections_open: u64,
@@ -64,11 +68,21 @@ pub struct Point {
     pub p90_us: Option<f64>,
     pub p99_us: Option<f64>,
     pub max_us: Option<f64>,
+    /// Which of the four above are only what is known to be exceeded: the true one lies among what was never answered.
+    pub beyond: [bool; 4],
     pub failed: u64,
     pub send_lag_p99_us: Option<f64>,
     pub loop_lag_p99_us: Option<f64>,
     pub wake_lag_p99_us: Option<f64>,
     pub dropped: u64,
+}
+
+/// A response time in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Wait {
+    At(f64),
+    /// Longer than this: it lies among what was never answered.
+    Beyond(f64),
 }
 
 impl Point {
@@ -87,6 +101,7 @@ impl Point {
             p90_us: larger(self.p90_us, next.p90_us),
             p99_us: larger(self.p99_us, next.p99_us),
             max_us: larger(self.max_us, next.max_us),
+            beyond: std::array::from_fn(|i| self.beyond[i] || next.beyond[i]),
             failed: self.failed.saturating_add(next.failed),
             send_lag_p99_us: larger(self.send_lag_p99_us, next.send_lag_p99_us),
             loop_lag_p99_us: larger(self.loop_lag_p99_us, next.loop_lag_p99_us),
@@ -123,9 +138,23 @@ impl Model {
         Some(answers / seconds).filter(|rps| rps.is_finite())
     }
 
-    /// The response time in microseconds that a share (0 to 1) of the measured answers did not exceed.
+    /// The response time in microseconds that a share (0 to 1) of all that was due did not exceed.
+    pub fn response(&self, share: f64) -> Option<Wait> {
+        let longest = || self.longest_wait_us.map(Wait::Beyond);
+        self.response_us(share).map(Wait::At).or_else(|| longest().filter(|_| self.unanswered > 0))
+    }
+
+    /// The share of all that was due in the measured window that got no right answer.
+    pub fn unanswered_share(&self) -> f64 {
+        let answered: f64 = self.histogram.iter().map(|&(_, n)| n as f64).sum();
+        let unanswered = self.unanswered as f64;
+        if unanswered > 0.0 { unanswered / (answered + unanswered) } else { 0.0 }
+    }
+
+    /// [`Model::response`] where it lies among the right answers.
     pub fn response_us(&self, share: f64) -> Option<f64> {
-        let total: u128 = self.histogram.iter().map(|&(_, n)| u128::from(n)).sum();
+        let answered: u128 = self.histogram.iter().map(|&(_, n)| u128::from(n)).sum();
+        let total = answered + u128::from(self.unanswered);
         let wanted = ((total as f64 * share).ceil() as u128).clamp(1, total.max(1));
         let mut seen = 0;
         let at = self.histogram.iter().find(|(_, n)| {
@@ -246,5 +275,16 @@ mod tests {
         let model = Model { histogram, ..Model::default() };
         assert_eq!([0.5, 0.51, 0.99, 1.0].map(|q| model.response_us(q).unwrap()), [1.0, 2.0, 2.0, 9.0]);
         assert_eq!(Model::default().response_us(0.99), None);
+    }
+
+    #[test]
+    fn what_was_never_answered_ranks_above_every_answer() {
+        let histogram = vec![(1_000, 50), (2_000, 40)];
+        let (unanswered, longest_wait_us) = (10, Some(1.2e6));
+        let model = Model { histogram, unanswered, longest_wait_us, ..Model::default() };
+        let at = |q| model.response(q).unwrap();
+        assert_eq!([0.5, 0.9].map(at), [Wait::At(1.0), Wait::At(2.0)]);
+        assert_eq!([0.91, 0.99, 1.0].map(at), [Wait::Beyond(1.2e6); 3]);
+        assert_eq!(model.unanswered_share(), 0.1);
     }
 }

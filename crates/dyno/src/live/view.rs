@@ -14,7 +14,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 use ratatui::widgets::canvas::{self, Canvas};
 
-use super::model::{Bins, Model, Phase, Point, larger, widened};
+use super::model::{Bins, Model, Phase, Point, Wait, larger, widened};
 use crate::progress::clock;
 
 /// Columns and rows below which there is one line instead of panels.
@@ -199,10 +199,11 @@ impl View<'_> {
         let model = self.model;
         let heads = ["requests/s", "response time p50", "p90", "p99", "max", "failed"].map(String::from);
         let now = model.points.last().map(|p| {
-            let [p50, p90, p99, max] = [p.p50_us, p.p90_us, p.p99_us, p.max_us].map(time);
+            let times = [p.p50_us, p.p90_us, p.p99_us, p.max_us];
+            let [p50, p90, p99, max] = std::array::from_fn(|i| bounded(times[i], p.beyond[i]));
             [rate(Some(p.rps)), p50, p90, p99, max, whole(p.failed)]
         });
-        let [p50, p90, p99, max] = [0.5, 0.9, 0.99, 1.0].map(|share| time(model.response_us(share)));
+        let [p50, p90, p99, max] = [0.5, 0.9, 0.99, 1.0].map(|share| waited(model.response(share)));
         let measuring = matches!(model.phase, Phase::Measured | Phase::Drain);
         let failed = or_dash(measuring.then(|| self.failed()), whole);
         let measured = [rate(model.measured_rps()), p50, p90, p99, max, failed];
@@ -277,6 +278,7 @@ impl View<'_> {
         let ticks: Vec<_> = ticks.map(|(cell, us)| (cells.height - 1 - cell, time_label(us))).collect();
         self.axes(cells, &ticks, &time_ticks);
         self.lines(cells, &scale, &columns);
+        self.arrows(cells, &scale, &columns);
         self.line_names(cells, &scale, &columns);
     }
 
@@ -298,6 +300,16 @@ impl View<'_> {
         };
         let canvas = Canvas::default().marker(Marker::Braille).x_bounds([0.0, right]).y_bounds([0.0, top]);
         canvas.paint(paint).render(cells, self.buffer);
+    }
+
+    /// Where p99 lies among what was never answered, the line is at the longest wait known, and the truth above it.
+    fn arrows(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
+        for (i, column) in columns.iter().enumerate().filter(|(_, c)| c.beyond) {
+            let Some(us) = column.times[0] else { continue };
+            let down = ((1.0 - scale.share(us)) * f64::from(cells.height)) as u16;
+            let area = Rect { x: cells.x + i as u16, width: 1, ..row(cells, down.min(cells.height - 1)) };
+            self.text(area, "↑", self.palette.attention);
+        }
     }
 
     /// Each line's name right of its end: those that would collide move down, or up from the lower end.
@@ -413,11 +425,16 @@ impl View<'_> {
         let mut classes: Vec<_> =
             self.model.outcomes.iter().map(|(name, n)| (name.replace('_', " "), *n, attention)).collect();
         classes.sort_by_key(|(_, n, _)| std::cmp::Reverse(*n));
-        let none = if classes.is_empty() { "  no errors" } else { "" };
+        let unanswered = self.model.unanswered_share();
+        let said = match (classes.is_empty(), unanswered > 0.0) {
+            (true, _) => "  no errors".into(),
+            (false, true) => format!("  {} not answered", percent(unanswered)),
+            (false, false) => String::new(),
+        };
         classes.push(("dropped unsent".into(), dropped, attention));
         classes.push(("during warm-up".into(), in_warmup, FAINT));
         let room = usize::from(width.min(40)).saturating_sub(18);
-        let mut lines = vec![Line::from(vec![Span::styled("Errors", BOLD), Span::raw(none)])];
+        let mut lines = vec![Line::from(vec![Span::styled("Errors", BOLD), Span::raw(said)])];
         lines.extend(
             classes
                 .into_iter()
@@ -435,10 +452,13 @@ impl View<'_> {
             let text = format!("{}: {open} of {asked} connections open", model.phase.name());
             return Line::raw(text).render(row(area, 0), self.buffer);
         };
-        let p99 = model.response_us(0.99).or(last.p99_us);
+        let p99 = match model.response(0.99) {
+            None => bounded(last.p99_us, last.beyond[2]),
+            known => waited(known),
+        };
         let facts = [
             format!("{}/s", rate(model.measured_rps().or(Some(last.rps)))),
-            format!("p99 {}", time(p99)),
+            format!("p99 {p99}"),
             format!("{} failed", whole(self.failed())),
             self.time_told(),
             "q ends early and still reports".into(),
@@ -520,6 +540,8 @@ struct Column {
     failed: bool,
     /// The largest of [`PERCENTILES`] in it.
     times: [Option<f64>; 3],
+    /// The first of them is only a lower bound.
+    beyond: bool,
 }
 
 impl Column {
@@ -545,6 +567,7 @@ fn columns(model: &Model, span_s: f64, width: u16) -> Vec<Column> {
             column.answers += overlap / per_s * point.rps;
             column.warmup = point.warmup;
             column.failed |= point.failed > 0;
+            column.beyond |= point.beyond[2];
             for (time, us) in column.times.iter_mut().zip(percentiles(point)) {
                 *time = larger(*time, us);
             }
@@ -688,6 +711,19 @@ fn whole(n: u64) -> String {
     }
 }
 
+fn waited(wait: Option<Wait>) -> String {
+    match wait {
+        Some(Wait::Beyond(us)) => bounded(Some(us), true),
+        Some(Wait::At(us)) => time(Some(us)),
+        None => time(None),
+    }
+}
+
+/// A time, or that it is longer than this.
+fn bounded(us: Option<f64>, beyond: bool) -> String {
+    if beyond && us.is_some() { format!("> {}", time(us)) } else { time(us) }
+}
+
 fn whole_percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
@@ -723,6 +759,7 @@ mod tests {
             p90_us: Some(498.0),
             p99_us: Some(1_210.0),
             max_us: Some(9_800.0),
+            beyond: [false; 4],
             failed: u64::from(second == 12),
             send_lag_p99_us: Some(9.0),
             loop_lag_p99_us: Some(38.0),
@@ -740,6 +777,8 @@ mod tests {
             planned_s: Some(30.0),
             points: (1..=20).map(point).collect(),
             histogram: vec![(300_000, 40), (312_000, 50), (700_000, 8), (1_440_000, 1), (9_800_000, 1)],
+            unanswered: 0,
+            longest_wait_us: None,
             outcomes: vec![("timeout", 12), ("connect_refused", 1_204)],
             connections_open: 63,
             connections_asked: 64,
@@ -767,6 +806,17 @@ mod tests {
             assert!(sorted, "the most frequent class comes first");
         }
         assert_shows(&screen(200, 60, &model()), &[" warm-up ", "× failures", "╌╌╌", "100 answers"]);
+    }
+
+    #[test]
+    fn what_was_never_answered_shows_in_every_number_it_touches() {
+        let last = Point { p99_us: Some(1.2e6), beyond: [false, false, true, true], ..point(21) };
+        let points = (1..=20).map(point).chain([last]).collect();
+        let model = Model { unanswered: 10, longest_wait_us: Some(1.2e6), points, ..model() };
+        let screen = screen(120, 40, &model);
+        assert_shows(&screen, &["> 1.20 s", "9.09 % not answered", "↑"]);
+        let line = self::screen(40, 10, &model);
+        assert!(line.contains("p99 > 1.20 s"), "{line}");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Servers that fail: each is reported as what it is, the other subject's results stand, nothing is left.
 
+use std::process::Output;
+
 use serde_json::Value;
 
-use crate::drive::{Place, not_run, refused_for};
+use crate::drive::{Place, not_run, refused_for, text};
 
 /// Runs an unruly subject beside the null responder and returns the report, after what holds for all of them.
 fn beside_null(arguments: &[&str], extra: &str) -> Value {
@@ -219,4 +221,49 @@ fn a_wrong_suite_is_status_2_and_names_the_place() {
     );
     assert_eq!(place.dyno(&["run", "absent.toml"]).status.code(), Some(2));
     assert_eq!(place.dyno(&["frobnicate"]).status.code(), Some(2));
+}
+
+/// What a terminal would obey, in none of what was printed.
+fn assert_nothing_to_obey(output: &Output, shown: &str) {
+    let printed = text(output);
+    let obeyed: Vec<char> = printed.chars().filter(|c| c.is_control() && !"\n\t".contains(*c)).collect();
+    assert_eq!(obeyed, [], "{printed:?}");
+    assert!(printed.contains(shown), "{shown:?} is not shown: {printed}");
+}
+
+#[test]
+fn what_a_server_writes_is_shown_and_never_obeyed() {
+    let place = Place::new();
+    place.add_unruly("bad", &["--mode", "escapes"], "");
+    place.write_suite(&["bad"], "");
+    let output = place.dyno(&["run", "suite.toml"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    // The wrong answer, by its writer's colours (which go) and its title (which is made visible).
+    assert_nothing_to_obey(&output, "52;c;aGk=");
+    assert!(text(&output).contains("unruly is red ␛]0;owned␇"), "the log: {}", text(&output));
+    let run = place.run_folder().unwrap();
+    assert_nothing_to_obey(&place.dyno(&["report", run.to_str().unwrap()]), "52;c;aGk=");
+    assert_nothing_to_obey(&place.dyno(&["report", run.to_str().unwrap(), "--format", "md"]), "52;c;aGk=");
+    assert_nothing_to_obey(&place.dyno(&["subjects", "check", "bad"]), "52;c;aGk=");
+}
+
+#[test]
+fn what_a_build_writes_is_shown_and_never_obeyed() {
+    let place = Place::new();
+    let build = "[build]\ninputs = []\ncommand = \"printf '\\\\033[31merror\\\\033[0m: \\\\033]0;owned\\\\007'; exit 1\"\n";
+    place.add_unruly("bad", &[], build);
+    place.write_suite(&["bad", "null"], "");
+    let shown = "error: ␛]0;owned␇";
+    assert_nothing_to_obey(&place.dyno(&["subjects", "build", "bad"]), shown);
+    assert_nothing_to_obey(&place.dyno(&["run", "suite.toml"]), shown);
+    assert_nothing_to_obey(&place.dyno(&["subjects", "check", "bad"]), shown);
+}
+
+#[test]
+fn what_a_file_holds_is_shown_in_errors_and_never_obeyed() {
+    let place = Place::new();
+    std::fs::write(place.path().join("suite.toml"), "subjects = [\"\u{9b}2J\u{202e}x\"]\n").unwrap();
+    let output = place.dyno(&["run", "suite.toml"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert_nothing_to_obey(&output, "\\u{9b}2J");
 }

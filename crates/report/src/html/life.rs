@@ -1,35 +1,31 @@
 //! What is not load: start-up, stopping, checks, builds, failures.
 
-use std::fmt::Write as _;
+use dyno_analysis::report::{CheckSummary, Report, SubjectFailure, SubjectResult};
+use maud::{Markup, html};
 
-use dyno_analysis::report::{Report, SubjectResult};
-
-use super::table::{Cell, escape, table, text, value};
-use super::{figure, repeats_of, swatch};
+use super::table::{Cell, cell, table, text, value};
+use super::{figure, note, repeats_of, swatch};
 use crate::format::{bytes, micros};
 
-pub(super) fn life(report: &Report) -> String {
+pub(super) fn life(report: &Report) -> Markup {
     let ms = |v: f64| micros(v * 1e3);
-    let rows: Vec<Vec<Cell>> = report
-        .subjects
-        .iter()
-        .map(|s| {
-            let build = s.build.as_ref();
-            vec![
-                Cell { html: format!("{}{}", swatch(report, &s.id), escape(&s.title)), ..Cell::default() },
-                text(s.version.as_deref().unwrap_or("–")),
-                value(s.startup_ms.listening.median, ms),
-                value(s.startup_ms.first_answer.median, ms),
-                repeats_of(&s.startup_ms.first_answer, ms),
-                value(s.startup_ms.cpu.median, ms),
-                value(s.stop_ms.median, ms),
-                value(Some(s.stop_killed as f64), |n| format!("{n}")),
-                value(build.map(|b| b.wall_s), |x| micros(x * 1e6)),
-                value(build.and_then(|b| b.cpu_s), |x| micros(x * 1e6)),
-                value(build.map(|b| b.artefact_bytes as f64), bytes),
-            ]
-        })
-        .collect();
+    let row = |s: &SubjectResult| {
+        let build = s.build.as_ref();
+        vec![
+            subject(report, s),
+            text(s.version.as_deref().unwrap_or("–")),
+            value(s.startup_ms.listening.median, ms),
+            value(s.startup_ms.first_answer.median, ms),
+            repeats_of(&s.startup_ms.first_answer, ms),
+            value(s.startup_ms.cpu.median, ms),
+            value(s.stop_ms.median, ms),
+            value(Some(s.stop_killed as f64), |n| format!("{n}")),
+            value(build.map(|b| b.wall_s), |x| micros(x * 1e6)),
+            value(build.and_then(|b| b.cpu_s), |x| micros(x * 1e6)),
+            value(build.map(|b| b.artefact_bytes as f64), bytes),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = report.subjects.iter().map(row).collect();
     let startup = table(
         "sortable",
         &[
@@ -47,17 +43,20 @@ pub(super) fn life(report: &Report) -> String {
         ],
         &rows,
     );
-    figure(
-        "startup",
-        "Start-up",
-        "From exec to the first right answer: a bar for the median, a dot per repeat.",
-        &startup,
-    ) + "<h3>Checks</h3>\n"
-        + &checks(report)
-        + &failures(report)
+    let what = "From exec to the first right answer: a bar for the median, a dot per repeat.";
+    html! {
+        (figure("startup", "Start-up", what, &startup))
+        h3 { "Checks" } "\n"
+        (checks(report))
+        (failures(report))
+    }
 }
 
-fn checks(report: &Report) -> String {
+fn subject(report: &Report, s: &SubjectResult) -> Cell {
+    cell(html! { (swatch(report, &s.id)) (s.title) })
+}
+
+fn checks(report: &Report) -> Markup {
     let names: Vec<&str> = report
         .subjects
         .iter()
@@ -66,64 +65,52 @@ fn checks(report: &Report) -> String {
         .unwrap_or_default();
     let mut head = vec!["Subject"];
     head.extend(&names);
-    let rows: Vec<Vec<Cell>> = report
-        .subjects
-        .iter()
-        .map(|s| {
-            let name = format!("{}{}", swatch(report, &s.id), escape(&s.title));
-            let mut row = vec![Cell { html: name, ..Cell::default() }];
-            row.extend(names.iter().map(|n| check_cell(s, n)));
-            row
-        })
-        .collect();
-    let failed: String = report
-        .subjects
-        .iter()
-        .flat_map(|s| s.checks.iter().filter(|c| !c.ok).map(move |c| (s, c)))
-        .map(|(s, c)| {
-            format!("<h4>{}: {}</h4>\n<pre>{}</pre>\n", escape(&s.title), escape(&c.name), escape(&c.detail))
-        })
-        .collect();
-    let note = "<p class=\"note\">Each check ran before the load, in turn while it ran, and after the last step. Hover for what was seen.</p>\n";
-    table("checks", &head, &rows) + note + &failed
-}
-
-fn check_cell(subject: &SubjectResult, name: &str) -> Cell {
-    match subject.checks.iter().find(|c| c.name == name) {
-        None => text("–"),
-        Some(c) => Cell {
-            html: format!(
-                "<span class=\"{}\">{} {}/{}</span>",
-                if c.ok { "good" } else { "bad" },
-                if c.ok { "✓" } else { "✗" },
-                c.passed,
-                c.passed + c.failed
-            ),
-            hint: Some(c.detail.clone()),
-            ..Cell::default()
-        },
-    }
-}
-
-fn failures(report: &Report) -> String {
-    let mut out = String::new();
-    for s in &report.subjects {
-        if let Some(why) = &s.skipped {
-            let _ = writeln!(out, "<p><b>{}</b> was skipped: {}</p>", escape(&s.title), escape(why));
-        }
-        for f in &s.failures {
-            let _ = writeln!(
-                out,
-                "<p class=\"bad\"><b>{}</b>, repeat {}: {}: {}</p>",
-                escape(&s.title),
-                f.repeat,
-                f.failure.kind.name(),
-                escape(&f.failure.message)
-            );
-            if let Some(log) = &f.log_tail {
-                let _ = writeln!(out, "<pre>{}</pre>", escape(log));
+    let row = |s: &SubjectResult| {
+        let mut row = vec![subject(report, s)];
+        row.extend(names.iter().map(|n| check_cell(s, n)));
+        row
+    };
+    let rows: Vec<Vec<Cell>> = report.subjects.iter().map(row).collect();
+    let failed =
+        |s: &'_ SubjectResult| -> Vec<CheckSummary> { s.checks.iter().filter(|c| !c.ok).cloned().collect() };
+    html! {
+        (table("checks", &head, &rows))
+        (note("Each check ran before the load, in turn while it ran, and after the last step. Hover for what was seen."))
+        @for s in &report.subjects {
+            @for c in failed(s) {
+                h4 { (s.title) ": " (c.name) } "\n"
+                pre { (c.detail) } "\n"
             }
         }
     }
-    if out.is_empty() { out } else { format!("<h3>Failures</h3>\n{out}") }
+}
+
+fn check_cell(subject: &SubjectResult, name: &str) -> Cell {
+    let Some(c) = subject.checks.iter().find(|c| c.name == name) else { return text("–") };
+    let (class, mark) = if c.ok { ("good", "✓") } else { ("bad", "✗") };
+    let shown = html! { span class=(class) { (mark) " " (c.passed) "/" (c.passed + c.failed) } };
+    cell(shown).with_hint(Some(c.detail.clone()))
+}
+
+fn failures(report: &Report) -> Markup {
+    let any = report.subjects.iter().any(|s| s.skipped.is_some() || !s.failures.is_empty());
+    html! {
+        @if any {
+            h3 { "Failures" } "\n"
+            @for s in &report.subjects {
+                @if let Some(why) = &s.skipped { p { b { (s.title) } " was skipped: " (why) } "\n" }
+                @for f in &s.failures { (failure(s, f)) }
+            }
+        }
+    }
+}
+
+fn failure(s: &SubjectResult, f: &SubjectFailure) -> Markup {
+    html! {
+        p.bad {
+            b { (s.title) } ", repeat " (f.repeat) ": " (f.failure.kind.name()) ": " (f.failure.message)
+        }
+        "\n"
+        @if let Some(log) = &f.log_tail { pre { (log) } "\n" }
+    }
 }

@@ -1,10 +1,14 @@
 //! `report.html`: one self-contained page. What can be read is rendered here; the viewer (`web/`) draws the charts
 //! from the same JSON, and without it the page still reads and prints.
+//!
+//! Reports are made of archives that others sent, so nothing in here writes HTML by hand: maud escapes every text. Only the
+//! viewer's own script runs; the page's policy names it by its hash.
 
 mod life;
 mod load;
 mod method;
 mod overview;
+mod policy;
 mod table;
 mod why;
 mod wire;
@@ -13,9 +17,11 @@ use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
 use dyno_analysis::{Caveat, Severity};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use self::table::{Cell, escape, table, text, value};
+use self::table::{Cell, table, text, value};
 use crate::format::{number, or_dash};
+use crate::redact;
 
 const VIEWER_JS: &str = include_str!("../../viewer/viewer.js");
 const VIEWER_CSS: &str = include_str!("../../viewer/viewer.css");
@@ -29,55 +35,71 @@ pub fn render(report: &Report) -> String {
 /// The page with another viewer: golden tests leave the bundle out.
 #[must_use]
 pub fn page(report: &Report, css: &str, js: &str) -> String {
-    let title = format!("{} · dyno", report.run.suite);
+    let shared = redact::for_sharing(report);
+    let report = &*shared.report;
     let data = serde_json::to_string(report).expect("reports hold nothing that JSON cannot");
-    // Inside a script element only `</script` and `<!--` could end or hide it; no `<` at all is simplest.
-    let data = data.replace('<', "\\u003c");
-    let body = [
-        overview::header(report),
-        section("answer", "The answer", &overview::answer_html(report)),
-        section("overview", "Overview", &overview::overview(report)),
-        section("load", "Under load", &load::under_load(report)),
-        section("response", "Response time", &load::response(report)),
-        section("cost", "Cost", &why::cost(report)),
-        section("why", "Why", &why::why(report)),
-        section("wire", "On the wire", &wire::wire(report)),
-        section("life", "Start-up, stop, checks, build", &life::life(report)),
-        section("explorer", "Explorer", &method::explorer(report)),
-        section("method", "Method", &method::method(report)),
-    ]
-    .concat();
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>\n<style>{css}</style>\n</head>\n<body>\n\
-         <main>\n{body}</main>\n<script type=\"application/json\" id=\"dyno-data\">{data}</script>\n\
-         <script>{js}</script>\n</body>\n</html>\n",
-        title = escape(&title)
-    )
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(policy::policy(css, js));
+                link rel="icon" href="data:,";
+                title { (report.run.suite) " · dyno" }
+                style { (PreEscaped(css)) }
+            }
+            body {
+                main {
+                    (overview::header(report))
+                    (section("answer", "The answer", &overview::answer(report)))
+                    (section("overview", "Overview", &overview::overview(report)))
+                    (section("load", "Under load", &load::under_load(report)))
+                    (section("response", "Response time", &load::response(report)))
+                    (section("cost", "Cost", &why::cost(report)))
+                    (section("why", "Why", &why::why(report)))
+                    (section("wire", "On the wire", &wire::wire(report)))
+                    (section("life", "Start-up, stop, checks, build", &life::life(report)))
+                    (section("explorer", "Explorer", &method::explorer(report)))
+                    (section("method", "Method", &method::method(report, shared.withheld)))
+                }
+                script type="application/json" id="dyno-data" { (PreEscaped(inside_script(&data))) }
+                script { (PreEscaped(js)) }
+            }
+        }
+    };
+    page.into_string() + "\n"
 }
 
-fn section(id: &str, title: &str, body: &str) -> String {
-    format!("<section id=\"{id}\">\n<h2>{title}</h2>\n{body}</section>\n")
+/// JSON as it may stand inside a script element, which only `</script` and `<!--` could end or hide: no `<` at all is simplest.
+fn inside_script(json: &str) -> String {
+    json.replace('<', "\\u003c")
 }
 
-fn caveat_list(caveats: &[Caveat]) -> String {
-    if caveats.is_empty() {
-        return String::new();
+fn section(id: &str, title: &str, body: &Markup) -> Markup {
+    html! { section id=(id) { h2 { (title) } "\n" (body) } "\n" }
+}
+
+fn caveat_list(caveats: &[Caveat]) -> Markup {
+    html! {
+        @if !caveats.is_empty() {
+            ul.caveats { @for caveat in caveats { (caveat_item(caveat)) } } "\n"
+        }
     }
-    let items: String = caveats.iter().map(caveat_item).collect();
-    format!("<ul class=\"caveats\">{items}</ul>\n")
 }
 
-fn caveat_item(caveat: &Caveat) -> String {
-    format!(
-        "<li class=\"{}\">{} <a href=\"#caveat-{}\" class=\"code\">{}</a></li>",
-        severity(caveat.severity),
-        escape(&caveat.message),
-        caveat.code,
-        caveat.code.replace('_', " ")
-    )
+fn caveat_item(caveat: &Caveat) -> Markup {
+    html! {
+        li class=(severity(caveat.severity)) {
+            (caveat.message) " "
+            a.code href={ "#caveat-" (caveat.code) } { (in_words(caveat.code)) }
+        }
+    }
+}
+
+/// A code of ours, such as `few_repeats`, for people.
+fn in_words(code: &str) -> String {
+    code.replace('_', " ")
 }
 
 const fn severity(severity: Severity) -> &'static str {
@@ -92,39 +114,57 @@ fn spread(q: &Repeated, show: impl Fn(f64) -> String) -> String {
     or_dash(q.spread(), |(a, b)| format!("{}–{}", show(a), show(b)))
 }
 
-fn swatch(report: &Report, id: &str) -> String {
+fn swatch(report: &Report, id: &str) -> Markup {
     let index = report.subjects.iter().position(|s| s.id == id).unwrap_or(0);
-    format!("<span class=\"swatch\" data-subject=\"{index}\"></span>")
+    html! { span.swatch data-subject=(index) {} }
 }
 
 /// A place for a chart, with its table one click away.
-fn figure(chart: &str, caption: &str, note: &str, table: &str) -> String {
-    let note = if note.is_empty() { String::new() } else { format!("<p class=\"note\">{note}</p>\n") };
-    format!(
-        "<figure data-chart=\"{chart}\">\n<figcaption>{caption}</figcaption>\n<div class=\"tools\"></div>\n<div class=\"plot\"></div>\n{note}<details><summary>Table</summary>\n{table}</details>\n</figure>\n"
-    )
+fn figure(chart: &str, caption: &str, note: &str, table: &Markup) -> Markup {
+    html! {
+        figure data-chart=(chart) {
+            "\n" figcaption { (caption) } "\n"
+            div.tools {}
+            div.plot {}
+            "\n"
+            @if !note.is_empty() { (self::note(note)) }
+            (more("Table", table))
+        }
+        "\n"
+    }
 }
 
-fn step_table(report: &Report, columns: &[(&str, &dyn Fn(&Summary) -> Cell)]) -> String {
+fn note(text: &str) -> Markup {
+    html! { p.note { (text) } "\n" }
+}
+
+/// What opens on demand.
+fn more(summary: &str, body: &Markup) -> Markup {
+    html! { details { summary { (summary) } "\n" (body) } "\n" }
+}
+
+fn step_table(report: &Report, columns: &[(&str, &dyn Fn(&Summary) -> Cell)]) -> Markup {
     let mut head = vec!["Subject", "Workload", "#Connections", "#Streams", "#Pipeline", "#Rate"];
     head.extend(columns.iter().map(|(name, _)| *name));
-    let rows: Vec<Vec<Cell>> = report
-        .summaries
-        .iter()
-        .map(|s| {
-            let mut row = vec![
-                text(&s.subject),
-                text(&s.workload),
-                value(Some(f64::from(s.connections)), |c| format!("{c}")),
-                value(Some(f64::from(s.streams)), |c| format!("{c}")),
-                value(Some(f64::from(s.pipeline)), |c| format!("{c}")),
-                value(s.rate, number),
-            ];
-            row.extend(columns.iter().map(|(_, cell)| cell(s)));
-            row
-        })
-        .collect();
+    let row = |s: &Summary| {
+        let mut row = vec![
+            text(&s.subject),
+            text(&s.workload),
+            whole(s.connections),
+            whole(s.streams),
+            whole(s.pipeline),
+            value(s.rate, number),
+        ];
+        row.extend(columns.iter().map(|(_, cell)| cell(s)));
+        row
+    };
+    let rows: Vec<Vec<Cell>> = report.summaries.iter().map(row).collect();
     table("sortable", &head, &rows)
+}
+
+/// A number without thousands apart: connections, repeats and their like.
+fn whole(n: u32) -> Cell {
+    value(Some(f64::from(n)), |n| format!("{n}"))
 }
 
 fn repeats_of(q: &Repeated, show: impl Fn(f64) -> String) -> Cell {
@@ -146,5 +186,16 @@ mod tests {
             assert!(!VIEWER_JS.contains(forbidden));
         }
         assert!(!VIEWER_CSS.contains("</style"));
+    }
+
+    #[test]
+    fn text_is_escaped() {
+        let hostile = "<img src=x onerror=alert(1)>\"'&";
+        let shown =
+            table("t", &[hostile], &[vec![text(hostile).with_hint(Some(hostile.into()))]]).into_string();
+        assert!(!shown.contains("<img") && !shown.contains("\"'&"), "{shown}");
+        assert_eq!(shown.matches("&lt;img src=x onerror=alert(1)&gt;&quot;").count(), 3, "{shown}");
+        let json = inside_script("{\"a\":\"</script><!-- <script>\"}");
+        assert_eq!(json, "{\"a\":\"\\u003c/script>\\u003c!-- \\u003cscript>\"}");
     }
 }

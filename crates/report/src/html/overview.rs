@@ -1,23 +1,16 @@
 //! The head of the page, its answer, and the table of subjects.
 
-use std::fmt::Write as _;
-
 use dyno_analysis::report::Report;
 use dyno_analysis::summary::{OverviewRow, StepCaveat};
+use maud::{Markup, html};
 
-use super::table::{Cell, escape, table, text, value};
-use super::{caveat_list, severity, spread, swatch};
-use crate::answer;
+use super::table::{Cell, cell, table, text, value};
+use super::{caveat_list, in_words, note, severity, spread, swatch};
 use crate::format::{bytes, count, micros, number, plural};
+use crate::overview::waits_at_reference;
 
-pub(super) fn header(report: &Report) -> String {
+pub(super) fn header(report: &Report) -> Markup {
     let facts = &report.run.facts;
-    let machine = format!(
-        "{} × {} · Linux {}",
-        facts.cpus,
-        facts.cpu_model.as_deref().unwrap_or("unknown CPU"),
-        facts.kernel.as_deref().unwrap_or("of unknown version")
-    );
     let nav = [
         ("answer", "Answer"),
         ("overview", "Overview"),
@@ -30,27 +23,33 @@ pub(super) fn header(report: &Report) -> String {
         ("explorer", "Explorer"),
         ("method", "Method"),
     ];
-    let links: String = nav.iter().map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>")).collect();
-    format!(
-        "<header>\n<p class=\"brand\">dyno</p>\n<h1>{}</h1>\n<p class=\"lede\">{}</p>\n<p class=\"meta\">{} · {} · {} repeats · seed {}</p>\n<nav aria-label=\"Sections\">{links}</nav>\n</header>\n<div id=\"legend\" class=\"legend\" hidden></div>\n",
-        escape(&report.run.suite),
-        escape(&report.run.description),
-        escape(&report.run.started),
-        escape(&machine),
-        report.run.repeats,
-        report.run.seed
-    )
+    html! {
+        header {
+            p.brand { "dyno" }
+            h1 { (report.run.suite) }
+            p.lede { (report.run.description) }
+            p.meta {
+                (report.run.started) " · "
+                (facts.cpus) " × " (facts.cpu_model.as_deref().unwrap_or("unknown CPU"))
+                " · Linux " (facts.kernel.as_deref().unwrap_or("of unknown version")) " · "
+                (report.run.repeats) " repeats · seed " (report.run.seed)
+            }
+            nav aria-label="Sections" { @for (id, name) in nav { a href={ "#" (id) } { (name) } } }
+        }
+        "\n"
+        div.legend id="legend" hidden {}
+        "\n"
+    }
 }
 
-pub(super) fn answer_html(report: &Report) -> String {
-    let sentences: String = answer::sentences(report)
-        .iter()
-        .map(|s| format!("<p class=\"answer\">{}</p>\n", escape(s)))
-        .collect();
-    format!("{sentences}{}", caveat_list(&report.caveats))
+pub(super) fn answer(report: &Report) -> Markup {
+    html! {
+        @for sentence in crate::answer::sentences(report) { p.answer { (sentence) } "\n" }
+        (caveat_list(&report.caveats))
+    }
 }
 
-pub(super) fn overview(report: &Report) -> String {
+pub(super) fn overview(report: &Report) -> Markup {
     let rows = &report.overview;
     let most = |pick: &dyn Fn(&OverviewRow) -> Option<f64>| rows.iter().filter_map(pick).fold(0.0, f64::max);
     let peak = |r: &OverviewRow| r.peak_rps.as_ref().and_then(|p| p.median);
@@ -78,10 +77,10 @@ pub(super) fn overview(report: &Report) -> String {
         "Limited by",
     ];
     let cells: Vec<Vec<Cell>> = rows.iter().map(|r| overview_row(report, r, &maxima)).collect();
-    let note = format!(
-        "<p class=\"note\">Peak: the best median over the steps, below it the range of the repeats. Response times and CPU {where_at}. Subjects of one tie group cannot be told apart. Hover a number for its ratio to the reference; click a column to sort.</p>\n"
-    );
-    table("sortable overview", &head, &cells) + &note
+    html! {
+        (table("sortable overview", &head, &cells))
+        (note(&format!("Peak: the best median over the steps, below it the range of the repeats. Response times and CPU {where_at}. Subjects of one tie group cannot be told apart. Hover a number for its ratio to the reference; click a column to sort.")))
+    }
 }
 
 struct Maxima {
@@ -101,23 +100,17 @@ fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima) -> Vec<Cell> {
             .then(|| format!("{} × {}", number(own / base), baseline.map_or("", |b| b.title.as_str())))
     };
     let peak = |r: &OverviewRow| r.peak_rps.as_ref().and_then(|p| p.median);
-    let mut name = format!("{}{}", swatch(report, &r.subject), escape(&r.title));
-    if r.control {
-        name.push_str(" <span class=\"tag\">control</span>");
-    }
-    if r.baseline {
-        name.push_str(" <span class=\"tag\">reference</span>");
-    }
-    let _ = write!(name, "<small>{}</small>", escape(&r.language));
     let streams = r.peak_streams.filter(|n| *n > 1).map_or(String::new(), |n| format!(" × {n} streams"));
     let at = r.peak_connections.map(|c| format!("at {}{streams}", plural(u64::from(c), "connection")));
     let peak_hint = [ratio(peak(r), &peak), at].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let [p50, p99] = waits_at_reference(report, r);
     vec![
-        Cell { html: name, ..Cell::default() },
+        name_cell(report, r),
         peak_cell(r).with_bar(max.rps).with_hint(Some(peak_hint).filter(|h| !h.is_empty())),
         value(r.tie_group.map(|g| g as f64), |g| format!("{g}")),
-        value(r.response_p50_us, micros).with_hint(ratio(r.response_p50_us, &|r| r.response_p50_us)),
-        value(r.response_p99_us, micros)
+        text(p50).sorted_by(r.response_p50_us).with_hint(ratio(r.response_p50_us, &|r| r.response_p50_us)),
+        text(p99)
+            .sorted_by(r.response_p99_us)
             .with_bar(max.p99)
             .with_hint(ratio(r.response_p99_us, &|r| r.response_p99_us)),
         value(r.cpu_us_per_request, micros)
@@ -130,60 +123,53 @@ fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima) -> Vec<Cell> {
             .with_bar(max.startup)
             .with_hint(ratio(r.startup_ms, &|r| r.startup_ms)),
         value(Some(r.errors as f64), |n| count(n as u64)),
-        Cell {
-            html: format!("{}/{}", r.checks_passed, r.checks),
-            hint: None,
-            key: Some(r.checks_passed as f64),
-            bar: None,
-        },
+        text(format!("{}/{}", r.checks_passed, r.checks)).sorted_by(Some(r.checks_passed as f64)),
         limited(r),
     ]
 }
 
+fn name_cell(report: &Report, r: &OverviewRow) -> Cell {
+    cell(html! {
+        (swatch(report, &r.subject)) (r.title)
+        @if r.control { " " span.tag { "control" } }
+        @if r.baseline { " " span.tag { "reference" } }
+        small { (r.language) }
+    })
+}
+
 fn peak_cell(r: &OverviewRow) -> Cell {
-    let Some(peak) = &r.peak_rps else { return text("–") };
-    let mut cell = value(peak.median, number);
-    let _ = write!(cell.html, "<small>{}</small>", spread(peak, number));
-    cell
+    match &r.peak_rps {
+        Some(peak) => value(peak.median, number).with_small(spread(peak, number)),
+        None => text("–"),
+    }
 }
 
 /// Caveats as marks beside a number: each leads to what it means, and tells its evidence on hover.
-pub(super) fn marks(caveats: &[StepCaveat]) -> String {
-    caveats
-        .iter()
-        .map(|c| {
-            format!(
-                "<a class=\"mark {}\" href=\"#caveat-{}\" title=\"{}\">{}</a> ",
-                severity(c.severity),
-                c.code,
-                escape(&c.message),
-                c.code.replace('_', " ")
-            )
-        })
-        .collect()
+pub(super) fn marks(caveats: &[StepCaveat]) -> Markup {
+    html! {
+        @for c in caveats {
+            a class={ "mark " (severity(c.severity)) } href={ "#caveat-" (c.code) } title=(c.message) {
+                (in_words(c.code))
+            }
+            " "
+        }
+    }
 }
 
 fn limited(r: &OverviewRow) -> Cell {
-    let mut cell = limiter_cell(r);
-    if !r.caveats.is_empty() {
-        let _ = write!(cell.html, "<small>{}</small>", marks(&r.caveats));
-    }
-    cell
+    let cell = limiter_cell(r);
+    if r.caveats.is_empty() { cell } else { cell.with_small(marks(&r.caveats)) }
 }
 
 fn limiter_cell(r: &OverviewRow) -> Cell {
     match (&r.absent, r.limiter) {
-        (Some(why), _) => {
-            Cell { html: format!("<span class=\"bad\">{}</span>", escape(why)), ..Cell::default() }
-        }
-        (None, Some(limiter)) => {
-            Cell { html: escape(&resource(limiter)), hint: r.limiter_sentence.clone(), ..Cell::default() }
-        }
+        (Some(why), _) => cell(html! { span.bad { (why) } }),
+        (None, Some(limiter)) => text(resource(limiter)).with_hint(r.limiter_sentence.clone()),
         (None, None) => text("–"),
     }
 }
 
-pub(super) fn resource(resource: dyno_analysis::limiter::Resource) -> String {
+pub(super) const fn resource(resource: dyno_analysis::limiter::Resource) -> &'static str {
     use dyno_analysis::limiter::Resource as R;
     match resource {
         R::Failure => "failure",
@@ -195,5 +181,4 @@ pub(super) fn resource(resource: dyno_analysis::limiter::Resource) -> String {
         R::Concurrency => "few in flight",
         R::Unknown => "unknown",
     }
-    .into()
 }

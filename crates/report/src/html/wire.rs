@@ -2,16 +2,104 @@
 
 use std::collections::BTreeMap;
 
+use dyno_analysis::load::Http2;
+use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::{Report, TrialResult};
 use dyno_analysis::stats::Repeated;
+use maud::{Markup, html};
 
 use super::table::{Cell, table, text, value};
+use super::{more, note};
 use crate::format::{count, micros, number, percent};
 
-/// A table of segments for all trials, and one of frames for those over HTTP/2.
-pub(super) fn wire(report: &Report) -> String {
-    let segments: Vec<Vec<Cell>> = report.trials.iter().map(segments_row).collect();
-    let segments = table(
+type Column<'a> = (&'a str, &'a dyn Fn(&TrialResult) -> Option<f64>, fn(f64) -> String);
+
+/// What each server did, in a row for each protocol, and HTTP/2's frames; every trial on demand.
+pub(super) fn wire(report: &Report) -> Markup {
+    let over_h2: Vec<&TrialResult> = report.trials.iter().filter(|t| t.load.http2.is_some()).collect();
+    html! {
+        (note("Medians over all trials of a subject and protocol, below them the least and the most of any trial."))
+        (segments(&report.trials.iter().collect::<Vec<_>>()))
+        (more("Every trial", &every_trial(report)))
+        (by_protocol(report))
+        @if !over_h2.is_empty() {
+            h3 { "HTTP/2: frames and segments" } "\n"
+            (note("A server that puts HEADERS and DATA into one write needs one segment for a small response; one that writes each frame by itself needs as many as there are frames. Several responses may share a segment where streams are many."))
+            (frames(&over_h2))
+            (more("Every trial", &frames_of_every_trial(&over_h2)))
+        }
+    }
+}
+
+/// A row per subject and protocol, in the order in which they first ran.
+fn grouped(trials: &[&TrialResult], columns: &[Column<'_>]) -> Markup {
+    let mut groups: Vec<((&str, String), Vec<&TrialResult>)> = Vec::new();
+    for &t in trials {
+        let key = (t.subject_id.as_str(), protocol(t));
+        match groups.iter_mut().find(|(k, _)| *k == key) {
+            Some((_, own)) => own.push(t),
+            None => groups.push((key, vec![t])),
+        }
+    }
+    let head: Vec<String> = ["Subject", "Protocol", "#Trials"]
+        .into_iter()
+        .map(String::from)
+        .chain(columns.iter().map(|(name, ..)| format!("#{name}")))
+        .collect();
+    let row = |((subject, protocol), own): &((&str, String), Vec<&TrialResult>)| {
+        let mut row = vec![text(subject), text(protocol), value(Some(own.len() as f64), |n| format!("{n}"))];
+        row.extend(columns.iter().map(|(_, pick, show)| spread_cell(own, *pick, *show)));
+        row
+    };
+    let rows: Vec<Vec<Cell>> = groups.iter().map(row).collect();
+    table("sortable", &head.iter().map(String::as_str).collect::<Vec<_>>(), &rows)
+}
+
+/// The median, below it the least and the most where they differ.
+fn spread_cell(
+    trials: &[&TrialResult],
+    pick: &dyn Fn(&TrialResult) -> Option<f64>,
+    show: fn(f64) -> String,
+) -> Cell {
+    let over = Repeated::new(trials.iter().filter_map(|t| pick(t)).collect());
+    let cell = value(over.median, show);
+    match over.min.map(show).zip(over.max.map(show)) {
+        Some((least, most)) if least != most => cell.with_small(format!("{least}–{most}")),
+        _ => cell,
+    }
+}
+
+fn protocol(t: &TrialResult) -> String {
+    let c = &t.load.config;
+    if c.tls { format!("{} over TLS", c.protocol) } else { c.protocol.clone() }
+}
+
+fn segments(trials: &[&TrialResult]) -> Markup {
+    let columns: [Column<'_>; 4] = [
+        ("Segments per response", &|t| t.load.tcp.data_segments_per_response, two_places),
+        ("Bytes in per response", &|t| per_response(t, t.load.bytes.received), number),
+        ("Bytes out per request", &|t| per_response(t, t.load.bytes.sent), number),
+        ("Retransmits", &|t| t.load.tcp.retransmits.map(|n| n as f64), whole_number),
+    ];
+    grouped(trials, &columns)
+}
+
+fn per_response(t: &TrialResult, n: u64) -> Option<f64> {
+    let completed = t.load.exchanges.completed;
+    (completed > 0).then(|| n as f64 / completed as f64)
+}
+
+fn two_places(n: f64) -> String {
+    format!("{n:.2}")
+}
+
+fn whole_number(n: f64) -> String {
+    count(n as u64)
+}
+
+fn every_trial(report: &Report) -> Markup {
+    let rows: Vec<Vec<Cell>> = report.trials.iter().map(segments_row).collect();
+    table(
         "sortable",
         &[
             "Subject",
@@ -27,14 +115,101 @@ pub(super) fn wire(report: &Report) -> String {
             "#Retransmits",
             "TLS",
         ],
-        &segments,
-    );
-    let segments = format!("{segments}{}", by_protocol(report));
-    let frames: Vec<Vec<Cell>> = report.trials.iter().filter_map(frames_row).collect();
-    if frames.is_empty() {
-        return segments;
+        &rows,
+    )
+}
+
+fn segments_row(t: &TrialResult) -> Vec<Cell> {
+    let l = &t.load;
+    vec![
+        text(&t.subject_id),
+        text(&t.workload),
+        text(&l.config.protocol),
+        n(u64::from(t.step.connections)),
+        n(u64::from(t.step.streams)),
+        n(u64::from(t.repeat)),
+        value(Some(l.throughput_rps), number),
+        value(l.tcp.data_segments_per_response, two_places),
+        value(per_response(t, l.bytes.received), number),
+        value(per_response(t, l.bytes.sent), number),
+        value(l.tcp.retransmits.map(|n| n as f64), whole_number),
+        text(l.tls.as_ref().map_or("–".into(), |tls| {
+            let word = |of: &Option<String>| of.clone().unwrap_or_else(|| "–".into());
+            format!("{} {}, ALPN {}", word(&tls.version), word(&tls.cipher_suite), word(&tls.alpn))
+        })),
+    ]
+}
+
+/// HTTP/2 against HTTP/1.1; empty unless a suite asks the same in both.
+fn by_protocol(report: &Report) -> Markup {
+    if report.protocols.is_empty() {
+        return Markup::default();
     }
-    let frames = table(
+    let range = |q: &Repeated| {
+        let each: Vec<String> = q.values.iter().map(|r| two_places(*r)).collect();
+        text(each.join("  ")).sorted_by(q.median)
+    };
+    let row = |c: &ProtocolComparison| {
+        vec![
+            text(&c.subject),
+            text(&c.workload),
+            text(if c.baseline_subject == c.subject {
+                c.baseline.clone()
+            } else {
+                format!("{} of {}", c.baseline, c.baseline_subject)
+            }),
+            n(c.in_flight),
+            n(u64::from(c.connections)),
+            n(u64::from(c.streams)),
+            n(u64::from(c.baseline_connections)),
+            n(u64::from(c.baseline_pipeline)),
+            range(&c.throughput_ratio),
+            range(&c.response_p99_ratio),
+            range(&c.cpu_per_request_ratio),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = report.protocols.iter().map(row).collect();
+    let head = [
+        "Subject",
+        "Workload",
+        "Against",
+        "#In flight",
+        "#Connections",
+        "#Streams",
+        "#Connections there",
+        "#Pipeline there",
+        "#Requests/s, ratio",
+        "#Response p99, ratio",
+        "#CPU per request, ratio",
+    ];
+    html! {
+        h3 { "By protocol" } "\n"
+        (note("The same request to the same server at equal requests in flight, as ratios to HTTP/1.1, one number per repeat. Connections differ: HTTP/2 needs fewer for the same concurrency, and that is part of the comparison."))
+        (table("sortable", &head, &rows))
+    }
+}
+
+fn frames(trials: &[&TrialResult]) -> Markup {
+    fn h2(t: &TrialResult) -> Option<&Http2> {
+        t.load.http2.as_ref()
+    }
+    let columns: [Column<'_>; 8] = [
+        ("Frames per response", &|t| Some(h2(t)?.frames_per_response.values().sum()), two_places),
+        ("Frames per segment", &|t| h2(t)?.frames_per_segment, two_places),
+        ("Segments per response", &|t| h2(t)?.segments_per_response, two_places),
+        ("Responses per receive", &|t| h2(t)?.responses_per_receive, two_places),
+        ("HPACK saves, in", &|t| h2(t)?.header_fields_in.saved, percent),
+        ("HPACK saves, out", &|t| h2(t)?.header_fields_out.saved, percent),
+        ("Stalls on windows", &|t| Some(h2(t)?.window_stall_us.count as f64), whole_number),
+        ("Asked again", &|t| Some(h2(t)?.retried as f64), whole_number),
+    ];
+    grouped(trials, &columns)
+}
+
+fn frames_of_every_trial(trials: &[&TrialResult]) -> Markup {
+    let rows: Vec<Vec<Cell>> =
+        trials.iter().filter_map(|t| Some(frames_row(t, t.load.http2.as_ref()?))).collect();
+    table(
         "sortable",
         &[
             "Subject",
@@ -59,90 +234,12 @@ pub(super) fn wire(report: &Report) -> String {
             "GOAWAY",
             "#Asked again",
         ],
-        &frames,
-    );
-    format!(
-        "{segments}<h3>HTTP/2: frames and segments</h3>\n<p class=\"note\">A server that puts HEADERS and DATA into one write needs one segment for a small response; one that writes each frame by itself needs as many as there are frames. Several responses may share a segment where streams are many.</p>\n{frames}"
+        &rows,
     )
 }
 
-/// HTTP/2 against HTTP/1.1; empty unless a suite asks the same in both.
-fn by_protocol(report: &Report) -> String {
-    let range = |q: &Repeated| {
-        let each: Vec<String> = q.values.iter().map(|r| format!("{r:.2}")).collect();
-        Cell { html: each.join("  "), ..value(q.median, |r| format!("{r:.2}")) }
-    };
-    let rows: Vec<Vec<Cell>> = report
-        .protocols
-        .iter()
-        .map(|c| {
-            vec![
-                text(&c.subject),
-                text(&c.workload),
-                text(if c.baseline_subject == c.subject {
-                    c.baseline.clone()
-                } else {
-                    format!("{} of {}", c.baseline, c.baseline_subject)
-                }),
-                value(Some(c.in_flight as f64), |n| count(n as u64)),
-                value(Some(f64::from(c.connections)), |n| count(n as u64)),
-                value(Some(f64::from(c.streams)), |n| count(n as u64)),
-                value(Some(f64::from(c.baseline_connections)), |n| count(n as u64)),
-                value(Some(f64::from(c.baseline_pipeline)), |n| count(n as u64)),
-                range(&c.throughput_ratio),
-                range(&c.response_p99_ratio),
-                range(&c.cpu_per_request_ratio),
-            ]
-        })
-        .collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    let head = [
-        "Subject",
-        "Workload",
-        "Against",
-        "#In flight",
-        "#Connections",
-        "#Streams",
-        "#Connections there",
-        "#Pipeline there",
-        "#Requests/s, ratio",
-        "#Response p99, ratio",
-        "#CPU per request, ratio",
-    ];
-    format!(
-        "<h3>By protocol</h3>\n<p class=\"note\">The same request to the same server at equal requests in flight, as ratios to HTTP/1.1, one number per repeat. Connections differ: HTTP/2 needs fewer for the same concurrency, and that is part of the comparison.</p>\n{}",
-        table("sortable", &head, &rows)
-    )
-}
-
-fn segments_row(t: &TrialResult) -> Vec<Cell> {
-    let l = &t.load;
-    let per = |n: u64| Some(n as f64 / l.exchanges.completed as f64).filter(|_| l.exchanges.completed > 0);
-    vec![
-        text(&t.subject_id),
-        text(&t.workload),
-        text(&l.config.protocol),
-        value(Some(f64::from(t.step.connections)), |n| count(n as u64)),
-        value(Some(f64::from(t.step.streams)), |n| count(n as u64)),
-        value(Some(f64::from(t.repeat)), |n| count(n as u64)),
-        value(Some(l.throughput_rps), number),
-        value(l.tcp.data_segments_per_response, |n| format!("{n:.2}")),
-        value(per(l.bytes.received), number),
-        value(per(l.bytes.sent), number),
-        value(l.tcp.retransmits.map(|n| n as f64), |n| count(n as u64)),
-        text(l.tls.as_ref().map_or("–".into(), |tls| {
-            let word = |of: &Option<String>| of.clone().unwrap_or_else(|| "–".into());
-            format!("{} {}, ALPN {}", word(&tls.version), word(&tls.cipher_suite), word(&tls.alpn))
-        })),
-    ]
-}
-
-fn frames_row(t: &TrialResult) -> Option<Vec<Cell>> {
-    let h = t.load.http2.as_ref()?;
-    let n = |n: u64| value(Some(n as f64), |n| count(n as u64));
-    let ratio = |r: Option<f64>| value(r, |r| format!("{r:.2}"));
+fn frames_row(t: &TrialResult, h: &Http2) -> Vec<Cell> {
+    let ratio = |r: Option<f64>| value(r, two_places);
     let share = |r: Option<f64>| value(r, percent);
     let frames: Vec<String> = h
         .frames_per_response
@@ -150,12 +247,12 @@ fn frames_row(t: &TrialResult) -> Option<Vec<Cell>> {
         .filter(|(_, n)| **n >= 0.0005)
         .map(|(kind, n)| format!("{n:.3} {kind}"))
         .collect();
-    Some(vec![
+    vec![
         text(&t.subject_id),
         text(&t.workload),
         n(u64::from(t.step.connections)),
         n(u64::from(h.streams.asked)),
-        value(h.streams.granted.map(f64::from), |n| count(n as u64)),
+        value(h.streams.granted.map(f64::from), whole_number),
         n(h.streams.most),
         n(u64::from(t.repeat)),
         text(frames.join(", ")),
@@ -172,7 +269,11 @@ fn frames_row(t: &TrialResult) -> Option<Vec<Cell>> {
         text(by_code(&h.resets_in, &h.resets_out)),
         text(by_code(&h.goaways, &h.goaways_out)),
         n(h.retried),
-    ])
+    ]
+}
+
+fn n(n: u64) -> Cell {
+    value(Some(n as f64), whole_number)
 }
 
 /// `3 CANCEL in, 1 NO_ERROR out`.

@@ -41,15 +41,16 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
 }
 
 fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
-    let text = match args.format {
+    let output = args.output.as_deref();
+    let for_programs = match args.format {
         LoadFormat::Text => {
-            let style = if args.output.is_some() { text::Style::Plain } else { terminal::style() };
-            text::load(result, style)
+            let style = if output.is_some() { text::Style::Plain } else { terminal::style() };
+            return super::report::write_out(output, &text::load(result, style));
         }
         LoadFormat::Json => serde_json::to_string_pretty(result)? + "\n",
         LoadFormat::Csv => intervals::csv(&result.intervals),
     };
-    super::report::write_out(args.output.as_deref(), &text)
+    super::report::write_out(output, &super::report::for_reader(output, &for_programs))
 }
 
 fn write_histograms(args: &LoadArgs, record: &TrialRecord, began_unix_s: f64) -> anyhow::Result<()> {

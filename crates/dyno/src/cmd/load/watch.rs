@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use dyno_analysis::load::Config;
+use dyno_analysis::load::place::at_of_due;
+use dyno_analysis::load::{Config, Percentiles, interval_result};
 use dyno_archive::times::Recording;
-use dyno_archive::{Interval, Outcome, Outcomes, Phase, Sample};
-use dyno_report::format::{count, micros};
-use dyno_report::text;
+use dyno_archive::{Interval, Outcome, Outcomes, Phase, Sample, Times};
+use dyno_report::format::{count, wait_so_far};
+use dyno_report::{terminal as filter, text};
 use dyno_runner::load::{Edge, Reason, Spec, Watch};
 use dyno_runner::run::Interrupts;
 
@@ -156,7 +157,7 @@ impl Lines {
         }
         self.next_s = end_s;
         let (ok, failed) = ok_and_failed(interval);
-        let p99 = interval.times.response.at(0.99).map_or("–".into(), |ns| micros(ns as f64 / 1e3));
+        let p99 = wait_so_far(&interval_result(interval).response_time_us, &interval.times.response, 0.99);
         let phase = if interval.phase == Phase::Warmup { "warm-up" } else { "measured" };
         let left = self.planned_s.map_or(String::new(), |s| format!("   {:.0} s left", (s - end_s).max(0.0)));
         eprintln!(
@@ -170,8 +171,8 @@ impl Lines {
 impl Show {
     fn new(live: Live, spec: &Spec, config: &Config, planned_s: Option<f64>) -> Show {
         let model = Model {
-            title: config.url.clone(),
-            subtitle: text::shape(config, None),
+            title: filter::line(&config.url),
+            subtitle: filter::line(&text::shape(config, None)),
             planned_s,
             connections_asked: u64::from(config.connections),
             offered_rps: spec.step.arrivals.rate(),
@@ -199,6 +200,9 @@ impl Show {
         if interval.phase == Phase::Measured {
             self.response.add(&interval.times.response);
             self.model.histogram = self.response.to_times().recorded().collect();
+            let waits = interval_result(interval).response_time_us;
+            self.model.unanswered += waits.unanswered;
+            self.model.longest_wait_us = model::larger(self.model.longest_wait_us, waits.longest_wait);
         }
         let bad = self.outcomes.iter().filter(|(outcome, n)| *outcome != Outcome::Ok && *n > 0);
         self.model.outcomes = bad.map(|(outcome, n)| (outcome.name(), n)).collect();
@@ -238,18 +242,26 @@ fn utilisations(interval: &Interval) -> Vec<f64> {
     interval.workers.values().map(busy).collect()
 }
 
+/// A percentile of all that was due, or the longest wait known where it lies among what was never answered.
+fn bounded_us(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
+    if waits.is_beyond(q) { waits.longest_wait } else { at_of_due(waits, answers, q) }
+}
+
 fn point(interval: &Interval) -> Point {
     let (ok, failed) = ok_and_failed(interval);
-    let us = |times: &dyno_archive::Times, q: f64| times.at(q).map(|ns| ns as f64 / 1e3);
+    let us = |times: &Times, q: f64| times.at(q).map(|ns| ns as f64 / 1e3);
     let response = &interval.times.response;
+    let waits = interval_result(interval).response_time_us;
+    let at = |q: f64| bounded_us(&waits, response, q);
     Point {
         end_s: interval.end_ns as f64 / 1e9,
         warmup: interval.phase == Phase::Warmup,
         rps: if seconds(interval) > 0.0 { ok as f64 / seconds(interval) } else { 0.0 },
-        p50_us: us(response, 0.5),
-        p90_us: us(response, 0.9),
-        p99_us: us(response, 0.99),
-        max_us: us(response, 1.0),
+        p50_us: at(0.5),
+        p90_us: at(0.9),
+        p99_us: at(0.99),
+        max_us: at(1.0),
+        beyond: [0.5, 0.9, 0.99, 1.0].map(|q| waits.is_beyond(q)),
         failed,
         send_lag_p99_us: us(&interval.times.send_lag, 0.99),
         loop_lag_p99_us: us(&interval.loop_lag, 0.99),

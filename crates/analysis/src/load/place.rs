@@ -1,0 +1,175 @@
+//! Where a percentile lies: at a time, or among what was never answered.
+//!
+//! Percentiles are over all requests that were due. Whatever got no right answer ranks above every right answer, so a percentile
+//! that falls among those has no time of its own: it is longer than the longest wait known.
+
+use dyno_archive::Times;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Percentiles, SAMPLES_BEYOND};
+use crate::stats::Repeated;
+
+/// A percentile's place in a distribution.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Place {
+    /// Microseconds.
+    At(f64),
+    /// Among what was never answered.
+    Beyond(Unanswered),
+    /// Fewer than [`SAMPLES_BEYOND`] samples lie beyond it, or there are none at all.
+    TooFew,
+}
+
+/// What was due and got no right answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unanswered {
+    /// Of all that was due: 0 to 1.
+    pub share: f64,
+    /// The longest wait known, in microseconds.
+    pub longest_wait: Option<f64>,
+}
+
+impl Percentiles {
+    /// Answered rightly or not.
+    #[must_use]
+    pub fn due(&self) -> u64 {
+        self.count.saturating_add(self.unanswered)
+    }
+
+    #[must_use]
+    pub fn unanswered(&self) -> Unanswered {
+        let share = if self.unanswered == 0 { 0.0 } else { self.unanswered as f64 / self.due() as f64 };
+        Unanswered { share, longest_wait: self.longest_wait }
+    }
+
+    /// Where the percentile of `q` lies, 0 to 1; of 1, which is the longest time of all, whatever number of samples there is.
+    #[must_use]
+    pub fn place(&self, q: f64) -> Place {
+        if let Some(us) = self.known(q) {
+            return Place::At(us);
+        }
+        let beyond = self.due() as f64 * (1.0 - q);
+        let are_enough = q >= 1.0 || beyond + 1e-6 >= SAMPLES_BEYOND;
+        if are_enough && self.is_beyond(q) { Place::Beyond(self.unanswered()) } else { Place::TooFew }
+    }
+
+    /// Whether the rank of `q`, ⌈q · due⌉, is above that of the last right answer.
+    #[must_use]
+    pub fn is_beyond(&self, q: f64) -> bool {
+        // The product allows for the rounding of q: 0.99 × 100 is the 99th sample.
+        let rank = (q * self.due() as f64 - 1e-9).ceil().max(1.0);
+        self.unanswered > 0 && rank > self.count as f64
+    }
+
+    fn known(&self, q: f64) -> Option<f64> {
+        match (q * 10_000.0).round() as u32 {
+            5000 => self.p50,
+            7500 => self.p75,
+            9000 => self.p90,
+            9500 => self.p95,
+            9900 => self.p99,
+            9990 => self.p99_9,
+            9999 => self.p99_99,
+            10_000 => self.max.filter(|_| self.unanswered == 0),
+            _ => None,
+        }
+    }
+}
+
+/// A percentile in microseconds of all that was due, however few samples lie beyond it: what is shown while a load runs. `None`
+/// where it lies among what was never answered.
+#[must_use]
+pub fn at_of_due(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
+    if waits.is_beyond(q) {
+        return None;
+    }
+    let among_answers =
+        if waits.unanswered == 0 { q } else { (q * waits.due() as f64 / waits.count as f64).min(1.0) };
+    answers.at(among_answers).map(|ns| ns as f64 / 1e3)
+}
+
+/// What was never answered at one step, over its valid repeats, and how many of them it keeps from having a percentile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct StepUnanswered {
+    /// Of all requests that were due in those repeats: 0 to 1.
+    pub share: f64,
+    /// The longest wait known, in microseconds.
+    pub longest_wait: Option<f64>,
+    /// Repeats in which the percentile lies among what was never answered.
+    pub p50: usize,
+    pub p90: usize,
+    pub p99: usize,
+}
+
+impl StepUnanswered {
+    #[must_use]
+    pub fn new(repeats: &[&Percentiles]) -> StepUnanswered {
+        let sum = |pick: fn(&Percentiles) -> u64| repeats.iter().map(|p| pick(p) as f64).sum::<f64>();
+        let (unanswered, due) = (sum(|p| p.unanswered), sum(Percentiles::due));
+        let beyond = |q: f64| repeats.iter().filter(|p| matches!(p.place(q), Place::Beyond(_))).count();
+        StepUnanswered {
+            share: if due > 0.0 { unanswered / due } else { 0.0 },
+            longest_wait: repeats.iter().filter_map(|p| p.longest_wait).reduce(f64::max),
+            p50: beyond(0.5),
+            p90: beyond(0.9),
+            p99: beyond(0.99),
+        }
+    }
+}
+
+/// A percentile over repeats, in some of which it lies among what was never answered: those rank above all others, so that a
+/// repeat that failed does not make the median better by its absence. Where the middle falls among them there is none.
+#[must_use]
+pub fn over_repeats(known: Vec<f64>, beyond: usize) -> Repeated {
+    if beyond == 0 {
+        return Repeated::new(known);
+    }
+    let mut all = known.clone();
+    all.resize(known.len() + beyond, f64::INFINITY);
+    let median = crate::stats::median(&all).filter(|m| m.is_finite());
+    let min = known.iter().copied().reduce(f64::min);
+    Repeated { values: known, median, min, max: None, interval: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(count: u64, unanswered: u64) -> Percentiles {
+        Percentiles { count, unanswered, longest_wait: Some(1.2e6), ..Percentiles::default() }
+    }
+
+    #[test]
+    fn a_percentile_among_the_unanswered_is_beyond_the_longest_wait() {
+        let share = |place| match place {
+            Place::Beyond(u) => u.share,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(share(waits(9_410, 590).place(0.99)), 0.059);
+        assert_eq!(waits(9_900, 100).place(0.99), Place::TooFew, "rank 9,900 is the last right answer");
+        assert!(!waits(9_900, 100).is_beyond(0.99) && waits(9_899, 101).is_beyond(0.99));
+        assert_eq!(waits(900, 100).place(0.99), Place::TooFew, "of 1,000 samples 10 lie beyond");
+        assert!(waits(900, 100).is_beyond(0.99));
+        assert_eq!(waits(0, 0).place(0.5), Place::TooFew);
+        assert_eq!(Percentiles { p99: Some(5.0), ..waits(9_990, 10) }.place(0.99), Place::At(5.0));
+    }
+
+    #[test]
+    fn the_longest_time_is_known_only_if_all_were_answered() {
+        let max = |unanswered| Percentiles { max: Some(7.0), ..waits(10, unanswered) }.place(1.0);
+        assert_eq!(max(0), Place::At(7.0));
+        assert!(matches!(max(1), Place::Beyond(_)));
+    }
+
+    #[test]
+    fn a_repeat_that_failed_never_makes_the_median_better() {
+        assert_eq!(over_repeats(vec![3.0, 1.0], 0).median, Some(2.0));
+        let one = over_repeats(vec![3.0, 1.0], 1);
+        assert_eq!((one.median, one.min, one.spread()), (Some(3.0), Some(1.0), None));
+        assert_eq!(over_repeats(vec![1.0], 1).median, None);
+        assert_eq!(over_repeats(vec![], 3).median, None);
+        let step = StepUnanswered::new(&[&waits(9_410, 590), &waits(10_000, 0)]);
+        assert_eq!((step.p50, step.p99, step.share), (0, 1, 0.0295));
+    }
+}

@@ -1,0 +1,198 @@
+//! Whether a run that was read holds together. Archives are passed on: one that was damaged, mixed from two runs or made by
+//! hand is refused here, with the reason, so that nothing after this has to expect an index that leads nowhere, an interval
+//! that ends before it begins, or a count that overflows its sum.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::dir::Header;
+use crate::limits::{
+    BYTES, COUNT, DURATION_NS, GENERATOR_THREADS, IN_FLIGHT, INSTANT_NS, INTERVALS, REPEATS, SAMPLES,
+    SUBJECT_THREADS,
+};
+use crate::plan::{Arrivals, Plan, Segment, Step};
+use crate::{Interval, Sample, StartRecord, TrialRecord};
+
+/// `Err`: what is wrong, as the second half of a sentence about the file.
+pub(crate) type Checked = Result<(), String>;
+
+pub(crate) fn header(header: &Header) -> Checked {
+    let plan = &header.plan;
+    let empty = |what: &str| Err(format!("its plan has no {what}"));
+    if plan.workloads.is_empty() {
+        return empty("workloads");
+    }
+    if plan.load.steps.is_empty() {
+        return empty("steps");
+    }
+    if let Some(w) = plan.workloads.iter().find(|w| w.requests.is_empty()) {
+        return Err(format!("its workload {:?} has no requests", w.name));
+    }
+    no_two_alike("subjects", plan.subjects.iter().map(crate::plan::Subject::id))?;
+    no_two_alike("workloads", plan.workloads.iter().map(|w| w.name.clone()))?;
+    at_most("`repeats`", u64::from(plan.repeats), u64::from(REPEATS))?;
+    at_most("`load.threads`", u64::from(plan.load.threads), GENERATOR_THREADS as u64)?;
+    positive("`limits.cpus`", plan.limits.cpus)?;
+    plan.load.steps.iter().enumerate().try_for_each(|(i, s)| step(i, s))?;
+    for marker in &plan.report.markers {
+        positive("`connections` of a marker", Some(marker.connections))?;
+    }
+    indices(plan)
+}
+
+fn indices(plan: &Plan) -> Checked {
+    let subjects = |at: String, index| known(&at, "subject", index, plan.subjects.len());
+    let workloads = |at: String, index| known(&at, "workload", index, plan.workloads.len());
+    for (i, launch) in plan.launches.iter().enumerate() {
+        subjects(format!("launch {i}"), launch.subject)?;
+        if launch.block >= plan.repeats {
+            return Err(format!("launch {i} is of block {}, of {} repeats", launch.block, plan.repeats));
+        }
+    }
+    for (i, trial) in plan.trials.iter().enumerate() {
+        let at = || format!("trial {i} of its plan");
+        known(&at(), "launch", trial.launch, plan.launches.len())?;
+        workloads(at(), trial.workload)?;
+        known(&at(), "step", trial.step, plan.load.steps.len())?;
+    }
+    for (i, not) in plan.not_served.iter().enumerate() {
+        subjects(format!("entry {i} of `not_served`"), not.subject)?;
+        workloads(format!("entry {i} of `not_served`"), not.workload)?;
+    }
+    Ok(())
+}
+
+fn step(index: usize, step: &Step) -> Checked {
+    let each = [step.connections, step.streams, step.pipeline];
+    let in_flight = each.into_iter().try_fold(1u32, u32::checked_mul);
+    if in_flight.is_none_or(|n| n == 0 || n > IN_FLIGHT) {
+        return Err(format!(
+            "step {index} asks for {} connections × {} streams × {}",
+            each[0], each[1], each[2]
+        ));
+    }
+    let rate = |rate| positive(&format!("the rate of step {index}"), Some(rate));
+    match &step.arrivals {
+        Arrivals::Closed | Arrivals::Trace { .. } => Ok(()),
+        Arrivals::Constant { rate: asked } | Arrivals::Poisson { rate: asked } => rate(*asked),
+        Arrivals::Shaped { segments, .. } => {
+            let is_rate = |r: f64| r.is_finite() && r >= 0.0;
+            let is_good = |s: &Segment| is_rate(s.from_rate) && is_rate(s.to_rate);
+            segments
+                .iter()
+                .all(is_good)
+                .then_some(())
+                .ok_or(format!("a rate of step {index} is below nothing"))
+        }
+    }
+}
+
+pub(crate) fn start(plan: &Plan, start: &StartRecord) -> Checked {
+    known("this start", "launch", start.launch, plan.launches.len())?;
+    for ns in start.startup.iter().flat_map(|s| [s.listening_ns, s.first_answer_ns]) {
+        at_most("a time of the start-up", ns, DURATION_NS)?;
+    }
+    at_most("`took_ns`", start.stop.map_or(0, |s| s.took_ns), DURATION_NS)
+}
+
+pub(crate) fn trial(plan: &Plan, starts: &[StartRecord], trial: &TrialRecord) -> Checked {
+    let Some(planned) = plan.trials.get(trial.trial) else {
+        return known("this file", "trial", trial.trial, plan.trials.len());
+    };
+    let Some(start) = starts.iter().find(|s| s.start == trial.start) else {
+        return Err(format!("it was served by start {}, which is not there", trial.start));
+    };
+    if start.launch != planned.launch {
+        return Err(format!(
+            "trial {} belongs to launch {}, but its start {} to launch {}",
+            trial.trial, planned.launch, start.start, start.launch
+        ));
+    }
+    let (opens, closes) = trial.window_ns;
+    if opens > closes {
+        return Err(format!("its window opens at {opens} ns and closes at {closes} ns"));
+    }
+    at_most("the number of intervals", trial.intervals.len() as u64, INTERVALS as u64)?;
+    at_most("the number of samples", trial.samples.len() as u64, SAMPLES as u64)?;
+    at_most("the number of threads", trial.client.threads.len() as u64, GENERATOR_THREADS as u64)?;
+    intervals(&trial.intervals)?;
+    samples(&trial.samples)
+}
+
+fn intervals(all: &[Interval]) -> Checked {
+    if let Some(i) = all.iter().find(|i| i.end_ns < i.start_ns) {
+        return Err(format!("an interval begins at {} ns and ends at {} ns", i.start_ns, i.end_ns));
+    }
+    let is_sorted = all.is_sorted_by_key(|i| i.start_ns);
+    is_sorted.then_some(()).ok_or("its intervals are not in order".into())
+}
+
+fn samples(all: &[Sample]) -> Checked {
+    if !all.is_sorted_by_key(|s| s.at_ns) {
+        return Err("its samples are not in order".into());
+    }
+    all.iter().try_for_each(|s| {
+        at_most("the number of threads in a sample", s.threads.len() as u64, SUBJECT_THREADS as u64)?;
+        at_most("the number of threads in a sample", s.generator.len() as u64, GENERATOR_THREADS as u64)
+    })
+}
+
+/// Of all starts, and of all trials: each number once.
+pub(crate) fn no_two_alike<T: Ord + std::fmt::Debug>(what: &str, all: impl Iterator<Item = T>) -> Checked {
+    let mut seen = BTreeSet::new();
+    for one in all {
+        if seen.contains(&one) {
+            return Err(format!("two of its {what} are {one:?}"));
+        }
+        seen.insert(one);
+    }
+    Ok(())
+}
+
+/// Holds every number of a trial against what its kind may be at most, whichever field it stands in: by the field's name, so
+/// that a field of tomorrow is not forgotten.
+pub(crate) fn numbers(of: &Value) -> Checked {
+    numbers_of("", of)
+}
+
+fn numbers_of(field: &str, value: &Value) -> Checked {
+    match value {
+        Value::Number(n) => match n.as_u64() {
+            Some(n) => at_most(&format!("`{field}`"), n, most(field)),
+            None => Ok(()),
+        },
+        Value::Array(all) => all.iter().try_for_each(|v| numbers_of(field, v)),
+        Value::Object(all) => all.iter().try_for_each(|(name, v)| numbers_of(name, v)),
+        Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
+    }
+}
+
+fn most(field: &str) -> u64 {
+    match field {
+        "at_ns" | "began_ns" | "busy_ns" | "idle_ns" | "steal_ns" | "before_ns" | "others_ns" | "in_flight_ns" => {
+            INSTANT_NS
+        }
+        f if f.ends_with("_ns") => DURATION_NS,
+        f if f.contains("bytes") || f == "body_received" => BYTES,
+        _ => COUNT,
+    }
+}
+
+fn known(at: &str, what: &str, index: usize, there_are: usize) -> Checked {
+    if index < there_are {
+        return Ok(());
+    }
+    Err(format!("{at} names {what} {index}, and there are {there_are}, counted from 0"))
+}
+
+fn at_most(what: &str, n: u64, most: u64) -> Checked {
+    if n <= most { Ok(()) } else { Err(format!("{what} is {n}, and can be {most} at most")) }
+}
+
+fn positive(what: &str, value: Option<f64>) -> Checked {
+    match value {
+        Some(v) if !(v.is_finite() && v > 0.0) => Err(format!("{what} is {v}")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,30 @@
+//! What a run may hold at most. More was not written by dyno, and is refused with the file's name, because sums of it would
+//! not fit their counters. Each is far above what any machine of today comes to.
+
+/// Events of one kind in one entry of a trial: 10 million a second for 20 days.
+pub const COUNT: u64 = 1 << 44;
+
+/// Bytes in one entry of a trial: a petabyte.
+pub const BYTES: u64 = 1 << 50;
+
+/// A duration within a trial: 26 days.
+pub const DURATION_NS: u64 = 1 << 51;
+
+/// An instant of the monotonic clock, and sums of time over connections or over a machine's CPUs: 73 years.
+pub const INSTANT_NS: u64 = 1 << 61;
+
+/// Intervals of a trial. The runner keeps 1,024 and joins more.
+pub const INTERVALS: usize = 4096;
+
+/// Samples of a trial.
+pub const SAMPLES: usize = 1 << 20;
+
+/// Threads of the generator, and threads and processes of a subject in one sample.
+pub const GENERATOR_THREADS: usize = 4096;
+pub const SUBJECT_THREADS: usize = 1 << 16;
+
+/// Repeats of a suite.
+pub const REPEATS: u32 = 100_000;
+
+/// Requests in flight that a step may ask for: connections × streams × pipeline.
+pub const IN_FLIGHT: u32 = 1 << 30;

@@ -1,0 +1,321 @@
+//! Archives of others: what does not hold together is refused by name, and whatever stands in one is shown, never obeyed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use dyno_archive::RunDir;
+use dyno_archive::dir::Run;
+use dyno_engine::rng::Rng;
+use dyno_report::Format;
+use serde_json::{Value, json};
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run")
+}
+
+/// A copy of the golden run in which files can be changed.
+struct Copy {
+    folder: tempfile::TempDir,
+}
+
+impl Copy {
+    fn new() -> Copy {
+        let folder = tempfile::tempdir().unwrap();
+        for part in ["", "starts", "trials"] {
+            fs::create_dir_all(folder.path().join(part)).unwrap();
+            for entry in fs::read_dir(golden().join(part)).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_file() {
+                    fs::copy(&path, folder.path().join(part).join(path.file_name().unwrap())).unwrap();
+                }
+            }
+        }
+        Copy { folder }
+    }
+
+    fn change(&self, file: &str, change: impl FnOnce(&mut Value)) {
+        let path = self.folder.path().join(file);
+        let mut value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        change(&mut value);
+        fs::write(&path, serde_json::to_vec(&value).unwrap()).unwrap();
+    }
+
+    fn read(&self) -> Result<Run, dyno_archive::OpenError> {
+        RunDir::open(self.folder.path()).and_then(|dir| dir.read())
+    }
+}
+
+/// A file, a place in it, what is put there, and what the refusal says.
+fn broken() -> Vec<(&'static str, &'static str, Value, &'static str)> {
+    vec![
+        ("trials/0003.json", "/trial", json!(99_999), "names trial 99999, and there are 12"),
+        ("trials/0003.json", "/trial", json!(2), "two of its trials are 2"),
+        ("trials/0003.json", "/trial", json!(11), "belongs to launch"),
+        ("trials/0003.json", "/start", json!(77), "start 77, which is not there"),
+        ("trials/0003.json", "/window_ns", json!([9, 5]), "opens at 9 ns and closes at 5 ns"),
+        ("trials/0003.json", "/window_ns/1", json!(u64::MAX), "`window_ns` is 18446744073709551615"),
+        ("trials/0003.json", "/began_ns", json!(u64::MAX), "`began_ns` is"),
+        ("trials/0003.json", "/intervals/1/end_ns", json!(0), "an interval begins at"),
+        ("trials/0003.json", "/intervals/0/start_ns", json!(100_000_000), "intervals are not in order"),
+        ("trials/0003.json", "/intervals/1/outcomes/ok", json!(u64::MAX), "`ok` is"),
+        ("trials/0003.json", "/intervals/1/bytes_received", json!(1u64 << 60), "`bytes_received` is"),
+        ("trials/0003.json", "/samples/2/at_ns", json!(7), "samples are not in order"),
+        ("trials/0003.json", "/books/scheduled", json!(1u64 << 63), "`scheduled` is"),
+        ("trials/0003.json", "/books/scheduled", json!(-1), "is not a part of a run"),
+        ("starts/001.json", "/launch", json!(99), "names launch 99, and there are 9"),
+        ("starts/001.json", "/start", json!(0), "two of its starts are 0"),
+        ("starts/001.json", "/stop/took_ns", json!(u64::MAX), "`took_ns` is"),
+        ("run.json", "/plan/launches/0/subject", json!(9), "launch 0 names subject 9, and there are 3"),
+        ("run.json", "/plan/launches/0/block", json!(7), "of block 7, of 3 repeats"),
+        ("run.json", "/plan/trials/0/launch", json!(9), "names launch 9"),
+        ("run.json", "/plan/trials/0/workload", json!(9), "names workload 9"),
+        ("run.json", "/plan/trials/0/step", json!(9), "names step 9"),
+        ("run.json", "/plan/load/steps", json!([]), "no steps"),
+        ("run.json", "/plan/workloads", json!([]), "no workloads"),
+        ("run.json", "/plan/workloads/0/requests", json!([]), "no requests"),
+        ("run.json", "/plan/subjects/1/name", json!("fast"), "two of its subjects are \"fast\""),
+        ("run.json", "/plan/repeats", json!(u32::MAX), "`repeats` is"),
+        ("run.json", "/plan/load/threads", json!(u32::MAX), "`load.threads` is"),
+        (
+            "run.json",
+            "/plan/load/steps/0/streams",
+            json!(u32::MAX),
+            "step 0 asks for 4 connections × 4294967295",
+        ),
+        ("run.json", "/plan/load/steps/0/pipeline", json!(0), "step 0 asks for"),
+        (
+            "run.json",
+            "/plan/load/steps/0/arrivals",
+            json!({"model": "constant", "rate": -1.0}),
+            "rate of step 0 is -1",
+        ),
+        ("run.json", "/plan/limits/cpus", json!(0.0), "`limits.cpus` is 0"),
+        ("run.json", "/plan/report/markers/0/connections", json!(-8.0), "of a marker is -8"),
+        (
+            "run.json",
+            "/plan/not_served",
+            json!([{"subject": 0, "workload": 9, "reason": ""}]),
+            "entry 0 of `not_served` names workload 9",
+        ),
+    ]
+}
+
+#[test]
+fn an_archive_that_does_not_hold_together_is_refused_with_the_place() {
+    for (file, place, value, said) in broken() {
+        let copy = Copy::new();
+        copy.change(file, |whole| *whole.pointer_mut(place).expect(place) = value.clone());
+        let error = copy.read().expect_err(place).to_string();
+        assert!(error.contains(said), "{file} {place}: {error}");
+        let named = if said.starts_with("two of its trials") || said.starts_with("two of its starts") {
+            file.split('/').next().unwrap()
+        } else {
+            file
+        };
+        assert!(error.contains(named), "{file} {place}: {error}");
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_dyno")).arg("report").arg(copy.folder.path()).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{file} {place}: {told}");
+        assert!(told.starts_with("dyno: ") && !told.contains("panicked"), "{told}");
+    }
+}
+
+#[test]
+fn a_trial_of_another_run_is_refused() {
+    let copy = Copy::new();
+    copy.change("run.json", |run| {
+        let trials = run["plan"]["trials"].as_array_mut().unwrap();
+        trials.truncate(4);
+    });
+    let error = copy.read().unwrap_err().to_string();
+    assert!(error.contains("trials/0004.json") && error.contains("names trial 4"), "{error}");
+}
+
+/// What somebody may put where a name, a message or an answer is expected.
+const HOSTILE: &str = "=<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script><!-- |`*_[a](javascript:b)\r\n\u{1b}]52;c;aGk=\u{7}\u{1b}[2J\u{9b}31m\u{202e}evil";
+
+/// Puts it before every text that a person may see.
+fn poison(copy: &Copy) {
+    let put = |value: &mut Value| {
+        if let Value::String(text) = value {
+            *text = format!("{HOSTILE}{text}");
+        }
+    };
+    copy.change("run.json", |run| {
+        put(&mut run["id"]);
+        put(&mut run["started"]);
+        run["command"].as_array_mut().unwrap().iter_mut().for_each(put);
+        for place in ["/facts/cpu_model", "/facts/kernel", "/facts/cgroup", "/facts/dyno_version"] {
+            put(run.pointer_mut(place).unwrap());
+        }
+        run["facts"]["sysctls"] = json!([[HOSTILE, HOSTILE]]);
+        run["facts"]["missing"] = json!([{"what": HOSTILE, "why": HOSTILE, "mend": HOSTILE}]);
+        for key in ["name", "description", "source"] {
+            put(&mut run["plan"]["suite"][key]);
+        }
+        for subject in run["plan"]["subjects"].as_array_mut().unwrap() {
+            ["title", "name", "language", "description", "version", "skipped"]
+                .into_iter()
+                .for_each(|k| put(&mut subject[k]));
+        }
+        for workload in run["plan"]["workloads"].as_array_mut().unwrap() {
+            ["name", "protocol"].into_iter().for_each(|k| put(&mut workload[k]));
+            ["name", "method", "path"].into_iter().for_each(|k| put(&mut workload["requests"][0][k]));
+        }
+        put(&mut run["plan"]["report"]["markers"][0]["label"]);
+        put(&mut run["plan"]["report"]["baseline"]);
+        put(&mut run["plan"]["load"]["driver"]);
+    });
+    for entry in fs::read_dir(copy.folder.path().join("starts")).unwrap() {
+        let name = format!("starts/{}", entry.unwrap().file_name().to_str().unwrap());
+        copy.change(&name, |start| {
+            for check in start["checks_before"].as_array_mut().unwrap() {
+                ["name", "detail"].into_iter().for_each(|k| put(&mut check[k]));
+            }
+            start["checks_before"][0]["ok"] = false.into();
+            start["limits"] =
+                json!([{"name": HOSTILE, "asked": HOSTILE, "read_back": null, "reason": HOSTILE}]);
+            put(&mut start["log_tail"]);
+            if let Some(failure) = start["failure"].as_object_mut() {
+                put(&mut failure["message"]);
+            }
+        });
+    }
+    for entry in fs::read_dir(copy.folder.path().join("trials")).unwrap() {
+        let name = format!("trials/{}", entry.unwrap().file_name().to_str().unwrap());
+        copy.change(&name, |trial| {
+            put(&mut trial["subject_failure"]);
+            trial["protocol_errors"] = json!({HOSTILE: 3});
+            trial["unexpected"] = json!({HOSTILE: 3});
+            trial["tls"] = json!({"version": HOSTILE, "cipher_suite": HOSTILE, "alpn": HOSTILE,
+                "handshakes_full": 1, "handshakes_resumed": 0, "errors": {HOSTILE: 1}});
+            trial["samples"][1]["threads"][0]["name"] = HOSTILE.into();
+        });
+    }
+}
+
+#[test]
+fn what_stands_in_an_archive_is_shown_and_never_obeyed() {
+    let copy = Copy::new();
+    poison(&copy);
+    let report = dyno_analysis::report::report(&copy.read().unwrap());
+
+    let page = dyno_report::html::page(&report, "", "let viewer;");
+    assert!(!page.contains("<img") && !page.contains("<!--"), "markup of others stands in the page");
+    assert_eq!(page.matches("<script").count(), 2, "the data and the viewer");
+    assert_eq!(page.matches("</script").count(), 2);
+    assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;"), "it is shown");
+    let script = page.split("script-src ").nth(1).unwrap().split(';').next().unwrap();
+    assert!(script.starts_with("'sha256-") && !script.contains("unsafe"), "{script}");
+
+    for format in [Format::Text, Format::Markdown] {
+        let text = dyno_report::render(&report, format);
+        let obeyed: Vec<char> = text.chars().filter(|c| c.is_control() && *c != '\n').collect();
+        assert_eq!(obeyed, [], "{format:?} holds control characters");
+        assert!(text.contains("␛]52;c;aGk=") || text.contains("␛\\]52;c;aGk="), "{format:?} shows them");
+        assert!(!text.contains('\u{202e}'), "{format:?} turns the direction of text");
+    }
+    let markdown = dyno_report::render(&report, Format::Markdown);
+    let outside_code = markdown.split("```").step_by(2).collect::<String>();
+    for markup in ["<img", "</script", "](javascript", "<!--"] {
+        let bare = outside_code.match_indices(markup).filter(|(i, _)| !outside_code[..*i].ends_with('\\'));
+        assert_eq!(bare.count(), 0, "{markup} is markup");
+    }
+    let table = dyno_report::render(&report, Format::Csv);
+    let mut lines = csv::Reader::from_reader(table.as_bytes());
+    for record in lines.records() {
+        for cell in &record.unwrap() {
+            assert!(!cell.starts_with(['=', '@', '\t', '\r']), "a formula: {cell}");
+            assert!(!cell.starts_with(['+', '-']) || cell.parse::<f64>().is_ok(), "a formula: {cell}");
+        }
+    }
+    let json: Value = serde_json::from_str(&dyno_report::render(&report, Format::Json)).unwrap();
+    assert!(json["run"]["suite"].as_str().unwrap().starts_with(HOSTILE), "programs get it as it is");
+}
+
+#[test]
+fn a_report_holds_no_secret_and_says_so() {
+    let copy = Copy::new();
+    copy.change("run.json", |run| {
+        run["command"] = json!(["dyno", "run", "my suite.toml", "-H", "Authorization: Bearer tell-nobody"]);
+        run["plan"]["workloads"][0]["requests"][0]["headers"] =
+            json!([["Cookie", "session=tell-nobody-2"], ["Accept", "text/html"]]);
+        run["plan"]["suite"]["source"] =
+            "headers = { Cookie = \"session=tell-nobody-2\" }\nenv = { API_KEY = \"tell-nobody-3\" }\n"
+                .into();
+    });
+    let report = dyno_analysis::report::report(&copy.read().unwrap());
+    for format in Format::ALL {
+        let text = dyno_report::render(&report, format);
+        assert!(!text.contains("tell-nobody"), "{format:?} holds a secret");
+    }
+    let page = dyno_report::html::page(&report, "", "");
+    assert!(page.contains("3 values that look like secrets are left out"), "{page}");
+    assert!(
+        page.contains("dyno run &#39;my suite.toml&#39; -H &#39;Authorization: (withheld)&#39;")
+            || page.contains("dyno run 'my suite.toml' -H 'Authorization: (withheld)'"),
+        "{page}"
+    );
+    assert!(page.contains("text/html"));
+    let kept = fs::read_to_string(copy.folder.path().join("run.json")).unwrap();
+    assert!(kept.contains("tell-nobody"), "the archive can repeat the run");
+}
+
+/// Values that are unlikely to fit where they are put.
+fn nasty(rng: &mut Rng) -> Value {
+    let all = [
+        json!(0),
+        json!(1),
+        json!(-1),
+        json!(u64::MAX),
+        json!(1u64 << 61),
+        json!(1u64 << 44),
+        json!(u32::MAX),
+        json!(1e308),
+        json!(-0.5),
+        json!(""),
+        json!("\u{0}<script>"),
+        json!(null),
+        json!([]),
+        json!({}),
+        json!(true),
+    ];
+    all[rng.below(all.len() as u64) as usize].clone()
+}
+
+/// Replaces one value, found by going down at random.
+fn spoil(value: &mut Value, rng: &mut Rng) {
+    let children: Vec<&mut Value> = match value {
+        Value::Array(all) => all.iter_mut().collect(),
+        Value::Object(all) => all.values_mut().collect(),
+        _ => Vec::new(),
+    };
+    let n = children.len() as u64;
+    match children.into_iter().nth(rng.below(n.max(1)) as usize) {
+        Some(child) if rng.below(12) > 0 => spoil(child, rng),
+        _ => *value = nasty(rng),
+    }
+}
+
+#[test]
+fn no_change_to_an_archive_makes_dyno_panic() {
+    let mut read = 0;
+    for seed in 0..400 {
+        let mut rng = Rng::new(seed);
+        let copy = Copy::new();
+        for _ in 0..=rng.below(3) {
+            let file = ["run.json", "starts/000.json", "trials/0003.json"][rng.below(3) as usize];
+            copy.change(file, |whole| spoil(whole, &mut rng));
+        }
+        if let Ok(run) = copy.read() {
+            read += 1;
+            let report = dyno_analysis::report::report(&run);
+            for format in Format::ALL {
+                assert!(!dyno_report::render(&report, format).contains("<script>\u{0}"), "seed {seed}");
+            }
+        }
+    }
+    assert!((40..360).contains(&read), "{read} of 400 were read: the changes are too mild or too harsh");
+}

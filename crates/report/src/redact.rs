@@ -1,0 +1,255 @@
+//! Secrets stay out of reports: reports are shared, and what a suite sends with a request may be somebody's token.
+//!
+//! Left out are the values of headers whose names say that they are secret, of settings named so in the suite file, of
+//! `-H` and `--header` of the command, and passwords in URLs; and whatever was left out is left out everywhere, by its value. The
+//! archive keeps them: without them the run could not be repeated.
+
+use std::borrow::Cow;
+
+use dyno_analysis::Report;
+
+/// What stands in place of a secret.
+pub const MARK: &str = "(withheld)";
+
+/// Shorter values are not looked for elsewhere: they would be found in words.
+const LEAST_CHARS: usize = 6;
+
+/// How many values were left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Withheld(pub usize);
+
+/// A report that may be shown to others.
+#[derive(Debug)]
+pub struct Shared<'a> {
+    pub report: Cow<'a, Report>,
+    pub withheld: Withheld,
+}
+
+/// The report without secrets.
+#[must_use]
+pub fn for_sharing(report: &Report) -> Shared<'_> {
+    let mut secrets = Secrets::default();
+    let mut shared = report.clone();
+    let run = &mut shared.run;
+    for request in run.workloads.iter_mut().flat_map(|w| &mut w.requests) {
+        request.headers.iter_mut().for_each(|(name, value)| secrets.header(name, value));
+        for (name, value) in &mut request.expect.headers {
+            value.iter_mut().for_each(|value| secrets.header(name, value));
+        }
+        request.path = secrets.without_password(&request.path);
+    }
+    run.command = secrets.command(&run.command);
+    run.suite_source = secrets.source(&run.suite_source);
+    if secrets.found == 0 {
+        return Shared { report: Cow::Borrowed(report), withheld: Withheld(0) };
+    }
+    run.suite_source = secrets.erase(&run.suite_source);
+    run.command.iter_mut().for_each(|word| *word = secrets.erase(word));
+    Shared { report: Cow::Owned(shared), withheld: Withheld(secrets.found) }
+}
+
+/// What a report says of it; nothing if nothing was left out.
+#[must_use]
+pub fn said(withheld: Withheld) -> Option<String> {
+    let what = match withheld {
+        Withheld(0) => return None,
+        Withheld(1) => "One value that looks like a secret is".to_string(),
+        Withheld(n) => format!("{n} values that look like secrets are"),
+    };
+    Some(format!(
+        "{what} left out of this report, and {MARK} stands in place of each: put yours there to run it again. The run's own folder (run.json) holds them."
+    ))
+}
+
+/// Whether a name of a header or a setting says that its value is nobody else's business.
+fn is_secret(name: &str) -> bool {
+    const PARTS: [&str; 12] = [
+        "authorization",
+        "cookie",
+        "token",
+        "secret",
+        "password",
+        "passwd",
+        "apikey",
+        "credential",
+        "privatekey",
+        "signature",
+        "session",
+        "xauth",
+    ];
+    let plain: String =
+        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    PARTS.iter().any(|part| plain.contains(part))
+}
+
+#[derive(Default)]
+struct Secrets {
+    found: usize,
+    values: Vec<String>,
+}
+
+impl Secrets {
+    fn header(&mut self, name: &str, value: &mut String) {
+        if is_secret(name) {
+            *value = self.withhold(value);
+        }
+    }
+
+    fn withhold(&mut self, value: &str) -> String {
+        if value.is_empty() || value == MARK {
+            return value.into();
+        }
+        if !self.values.iter().any(|v| v == value) {
+            self.values.push(value.into());
+            self.found += 1;
+        }
+        MARK.into()
+    }
+
+    fn command(&mut self, words: &[String]) -> Vec<String> {
+        let mut shown = Vec::with_capacity(words.len());
+        let mut is_header = false;
+        for word in words {
+            let (flag, value) = match word.strip_prefix("--header=") {
+                _ if is_header => ("", word.as_str()),
+                Some(value) => ("--header=", value),
+                None if word.len() > 2 && word.starts_with("-H") => word.split_at(2),
+                None => (word.as_str(), ""),
+            };
+            is_header = !is_header && (word == "-H" || word == "--header");
+            let value = if value.is_empty() { String::new() } else { self.header_line(value) };
+            let word = self.without_password(&format!("{flag}{value}"));
+            shown.push(self.words_within(&word));
+        }
+        shown
+    }
+
+    /// `Name: value`, as `-H` takes it.
+    fn header_line(&mut self, line: &str) -> String {
+        match line.split_once(':') {
+            Some((name, value)) if is_secret(name) => format!("{name}: {}", self.withhold(value.trim())),
+            _ => line.into(),
+        }
+    }
+
+    /// A word that is itself a command, as `--curl` takes it, with its quoted headers.
+    fn words_within(&mut self, word: &str) -> String {
+        let Some(words) = word.contains(' ').then(|| shlex::split(word)).flatten() else {
+            return word.into();
+        };
+        let found = self.found;
+        let inner = self.command(&words);
+        if self.found == found { word.into() } else { crate::shell::command(&inner) }
+    }
+
+    /// `https://user:password@host/` without the password.
+    fn without_password(&mut self, url: &str) -> String {
+        let Some((before, rest)) = url.split_once("://") else { return url.into() };
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        match authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':')) {
+            Some((user, password)) => {
+                let after = &rest[user.len() + 1 + password.len()..];
+                format!("{before}://{user}:{}{after}", self.withhold(password))
+            }
+            None => url.into(),
+        }
+    }
+
+    /// TOML in which some `name = "value"` are secrets. It is read as lines of text, because it need not be TOML that a parser
+    /// accepts.
+    fn source(&mut self, source: &str) -> String {
+        let mut shown = String::with_capacity(source.len());
+        for line in source.split_inclusive('\n') {
+            shown.push_str(&self.source_line(line));
+        }
+        shown
+    }
+
+    fn source_line(&mut self, line: &str) -> String {
+        let mut shown = String::new();
+        let mut rest = line;
+        // The last string, which is the name of the next if there is nothing but a `=` between them.
+        let mut before = "";
+        while let Some(at) = rest.find(['"', '\'']) {
+            let (outside, quote, inside) = (&rest[..at], &rest[at..=at], &rest[at + 1..]);
+            let (value, after) = inside.split_at(end_of_string(inside, quote));
+            let name = outside.trim_end().strip_suffix('=').map_or("", |key| match key.trim() {
+                "" => before,
+                key => key.rsplit([' ', '{', ',', '[', '\t']).next().unwrap_or_default(),
+            });
+            let value_shown = if is_secret(name) { self.withhold(value) } else { value.into() };
+            let closing = &after[..after.len().min(1)];
+            shown.extend([outside, quote, &value_shown, closing]);
+            rest = &after[closing.len()..];
+            before = value;
+        }
+        shown + rest
+    }
+
+    /// Every withheld value, wherever else it stands.
+    fn erase(&self, text: &str) -> String {
+        let long = self.values.iter().filter(|v| v.chars().count() >= LEAST_CHARS);
+        long.fold(text.to_string(), |text, value| text.replace(value.as_str(), MARK))
+    }
+}
+
+/// Where a TOML string ends, in bytes; at the end of the line if it does not.
+fn end_of_string(inside: &str, quote: &str) -> usize {
+    let mut escaped = false;
+    for (i, c) in inside.char_indices() {
+        match c {
+            '\\' if quote == "\"" && !escaped => escaped = true,
+            c if c == quote.chars().next().unwrap_or_default() && !escaped => return i,
+            _ => escaped = false,
+        }
+    }
+    inside.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        shlex::split(line).unwrap()
+    }
+
+    #[test]
+    fn headers_of_the_command_are_withheld_however_they_are_written() {
+        for line in [
+            "dyno load -H 'Authorization: Bearer abc123xyz' http://x/",
+            "dyno load --header 'Cookie: id=abc123xyz' http://x/",
+            "dyno load '--header=X-Api-Key: abc123xyz' http://x/",
+            "dyno load '-HX-Auth-Token:abc123xyz' http://x/",
+            "dyno load http://me:abc123xyz@x/",
+            "dyno load --curl \"curl -H 'Authorization: abc123xyz' http://x/\"",
+        ] {
+            let mut secrets = Secrets::default();
+            let shown = crate::shell::command(&secrets.command(&words(line)));
+            assert!(!shown.contains("abc123xyz") && shown.contains(MARK), "{line}: {shown}");
+            assert_eq!(secrets.found, 1, "{line}");
+        }
+        let plain = words("dyno run -H 'Accept: */*' suite.toml --only a --seed 7");
+        let mut secrets = Secrets::default();
+        assert_eq!(secrets.command(&plain), plain);
+        assert_eq!(secrets.found, 0);
+    }
+
+    #[test]
+    fn settings_of_the_suite_are_withheld_and_nothing_else() {
+        let source = "name = \"tokens\"\nheaders = { Authorization = \"Bearer a\\\"bc\", Accept = \"*/*\" }\n\"Cookie\" = \"id=1\"\nsubjects = [\"token-a\", \"b\"]\nenv = { API_TOKEN = 'x y', LANG = \"C\" }\nabout = \"token: how to\"\nunclosed = \"";
+        let mut secrets = Secrets::default();
+        let shown = secrets.source(source);
+        assert_eq!(
+            shown,
+            "name = \"tokens\"\nheaders = { Authorization = \"(withheld)\", Accept = \"*/*\" }\n\"Cookie\" = \"(withheld)\"\nsubjects = [\"token-a\", \"b\"]\nenv = { API_TOKEN = '(withheld)', LANG = \"C\" }\nabout = \"token: how to\"\nunclosed = \""
+        );
+        assert_eq!(secrets.found, 3);
+    }
+
+    #[test]
+    fn what_was_withheld_is_said() {
+        assert_eq!(said(Withheld(0)), None);
+        assert!(said(Withheld(2)).unwrap().starts_with("2 values"));
+    }
+}
