@@ -22,6 +22,11 @@ pub const RETRIES: u8 = 8;
 /// Streams of a connection for which there is room from its beginning. Room for more is made when they are opened.
 pub const STREAMS_AHEAD: u32 = 128;
 
+/// Bytes of answers to a server's control frames that are queued on a connection of HTTP/2 while the kernel takes nothing of
+/// what was queued before them: some 15,000 PINGs. Beyond it, and at least a turn later, the connection ends with
+/// ENHANCE_YOUR_CALM, as a protocol error.
+pub const REPLY_BYTES: u64 = 256 * 1024;
+
 /// Completions that are handled before queued requests go to the kernel: more would save system calls, and make the
 /// first request of a turn wait for the last.
 pub const COMPLETIONS_PER_FLUSH: usize = 16;

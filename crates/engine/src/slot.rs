@@ -6,9 +6,10 @@ use dyno_archive::trial::TcpCounters;
 use dyno_wire::h1::response::Reader;
 use dyno_wire::h2::{Client, Key};
 
-use crate::Instant;
+use crate::driver::Queued;
 use crate::expect::Answer;
 use crate::tls::Session;
+use crate::{Instant, limits};
 
 /// One request and its response, while under way.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +113,38 @@ pub(crate) struct H2 {
     pub(crate) unsent: Vec<Key>,
     /// When anything last came.
     pub(crate) received: Instant,
+    pub(crate) replies: Replies,
+}
+
+/// What the server's control frames made us queue on a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Replies {
+    /// Bytes of it since the last look at the queue.
+    bytes: u64,
+    /// What the kernel will have taken once all is gone that was queued at that look.
+    due: u64,
+    /// The turn of that look.
+    looked: Instant,
+}
+
+impl Replies {
+    #[inline]
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    /// Whether there are enough of them for a look at the queue. One look a turn: what is queued leaves between turns.
+    #[inline]
+    pub(crate) fn are_many(&self, turn: Instant) -> bool {
+        self.bytes > limits::REPLY_BYTES && turn != self.looked
+    }
+
+    /// Looks at the queue. Returns whether all of them have come while nothing that was there before them could leave.
+    pub(crate) fn are_stuck(&mut self, queued: Queued, turn: Instant) -> bool {
+        let is_stuck = queued.taken < self.due;
+        *self = Replies { bytes: 0, due: queued.taken + queued.waiting, looked: turn };
+        is_stuck
+    }
 }
 
 /// What is known of one stream.

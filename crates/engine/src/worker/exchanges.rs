@@ -364,6 +364,10 @@ impl Worker {
         now: Instant,
         driver: &mut D,
     ) {
+        let read = match read {
+            Ok(Read::Open) if self.is_flooded(conn, driver) => Err(h2::Error::Flood.into()),
+            read => read,
+        };
         match read {
             Ok(Read::Open) => self.answered(conn, now, driver),
             Ok(Read::ServerEnds) => {
@@ -397,7 +401,24 @@ impl Worker {
     ) -> Result<Read, WireError> {
         match self.slots[conn as usize].talk {
             Talk::H1(_) => self.read_messages(conn, now, received_at, bytes),
-            Talk::H2(_) => self.read_streams(conn, now, received_at, bytes),
+            Talk::H2(_) => {
+                let before = self.frames.counts.replies;
+                let read = self.read_streams(conn, now, received_at, bytes);
+                let replies = self.frames.counts.replies - before;
+                if let Talk::H2(h2) = &mut self.slots[conn as usize].talk {
+                    h2.replies.add(replies);
+                }
+                read
+            }
+        }
+    }
+
+    /// Whether the server goes on asking for answers of the connection itself and reads none of them.
+    fn is_flooded<D: Driver>(&mut self, conn: ConnId, driver: &D) -> bool {
+        let turn = self.woke;
+        match &mut self.slots[conn as usize].talk {
+            Talk::H2(h2) if h2.replies.are_many(turn) => h2.replies.are_stuck(driver.queued(conn), turn),
+            _ => false,
         }
     }
 
@@ -443,7 +464,7 @@ impl Worker {
                     return if bytes.is_empty() {
                         Ok(Read::Open)
                     } else {
-                        self.read_streams(conn, now, received_at, bytes)
+                        self.read(conn, now, received_at, bytes)
                     };
                 }
                 Event::Head(head) => {

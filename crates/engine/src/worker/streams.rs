@@ -8,7 +8,7 @@ use super::Worker;
 use super::exchanges::{Read, WireError};
 use crate::driver::{ConnId, Driver};
 use crate::expect::Answer;
-use crate::slot::{Exchange, H2, Slot, State, Stream, Talk};
+use crate::slot::{Exchange, H2, Replies, Slot, State, Stream, Talk};
 use crate::traffic::Request;
 use crate::{Instant, limits};
 
@@ -144,7 +144,7 @@ impl Worker {
                     self.resume_streams(conn, now);
                 }
                 Event::Window => self.resume_streams(conn, now),
-                Event::Reset { stream, code } => self.reset_by_server(conn, stream, code, now),
+                Event::Reset { stream, code } => self.reset_by_server(conn, stream, code, now)?,
                 Event::Malformed { stream, why } => {
                     let stream = h2.client.cancel(stream, why.code(), &mut io);
                     self.name_error(&why);
@@ -220,16 +220,23 @@ impl Worker {
         }
     }
 
-    fn reset_by_server(&mut self, conn: ConnId, key: Key, code: Code, now: Instant) {
+    fn reset_by_server(&mut self, conn: ConnId, key: Key, code: Code, now: Instant) -> Result<(), WireError> {
         let slot = &mut self.slots[conn as usize];
-        let Talk::H2(h2) = &mut slot.talk else { return };
+        let Talk::H2(h2) = &mut slot.talk else { return Ok(()) };
+        if h2.client.data(key).is_some_and(|stream| stream.exchange.sent == Instant::NEVER) {
+            // The server cannot know of a request that has not left yet. One that ends them all the same would have us queue
+            // one after the other.
+            return Err(Error::IdleStream.into());
+        }
         let stream = h2.client.take(key);
         self.unblocked(stream.blocked_since, now);
         if code == Code::RefusedStream {
-            return self.ask_again(conn, stream.exchange, now);
+            self.ask_again(conn, stream.exchange, now);
+        } else {
+            // The reset had arrived at the completion's instant.
+            self.ended(conn, &stream.exchange, Outcome::StreamReset, now, None);
         }
-        // The reset had arrived at the completion's instant.
-        self.ended(conn, &stream.exchange, Outcome::StreamReset, now, None);
+        Ok(())
     }
 
     /// The server takes no more streams. Those that it will not deal with are asked for again on the next connection.
@@ -325,7 +332,12 @@ pub(super) enum Checked {
 fn talk(mut client: Client<Stream>, streams: u32, now: Instant) -> Talk {
     let ahead = streams.min(limits::STREAMS_AHEAD) as usize;
     client.reserve(ahead);
-    Talk::H2(Box::new(H2 { client, unsent: Vec::with_capacity(ahead), received: now }))
+    Talk::H2(Box::new(H2 {
+        client,
+        unsent: Vec::with_capacity(ahead),
+        received: now,
+        replies: Replies::default(),
+    }))
 }
 
 /// Whether the fields of an answer will be looked at.
