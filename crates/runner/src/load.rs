@@ -601,6 +601,35 @@ fn add_kinds(to: &mut BTreeMap<String, u64>, from: BTreeMap<String, u64>) {
 mod tests {
     use super::*;
 
+    /// Workers come to their end apart, and the list of intervals is full just then.
+    #[test]
+    fn drains_that_overlap_are_joined() {
+        const SECOND: u64 = 1_000_000_000;
+        let interval = |phase, from_ms: u64, to_ms: u64, started| Interval {
+            started,
+            connections_open: started,
+            ..Interval::new(phase, from_ms * SECOND / 1000, to_ms * SECOND / 1000)
+        };
+        let joined = join_pairs(vec![
+            interval(Phase::Measured, 4000, 5000, 1),
+            interval(Phase::Drain, 5000, 9000, 2),
+            interval(Phase::Drain, 5100, 8000, 3),
+            interval(Phase::Drain, 4900, 9500, 4),
+            interval(Phase::Drain, 4800, 4850, 5),
+        ]);
+        let seen: Vec<_> = joined.iter().map(|i| (i.phase, i.start_ns, i.end_ns, i.started)).collect();
+        let ms = |n: u64| n * SECOND / 1000;
+        assert_eq!(
+            seen,
+            [
+                (Phase::Measured, ms(4000), ms(5000), 1),
+                (Phase::Drain, ms(5000), ms(9000), 5),
+                (Phase::Drain, ms(4800), ms(9500), 9),
+            ]
+        );
+        assert_eq!(joined.iter().map(|i| i.connections_open).collect::<Vec<_>>(), [1, 5, 9]);
+    }
+
     #[test]
     fn joining_keeps_every_count_and_the_phases() {
         let interval = |phase, second: u64| Interval {
