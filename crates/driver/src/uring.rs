@@ -541,7 +541,12 @@ impl Uring {
         let mut queued = std::mem::take(&mut self.queued);
         let mut at = None;
         for batch in queued.chunks(limits::SENDS_PER_BATCH) {
-            if at.is_some() {
+            let queue = self.ring.0.submission();
+            let free = queue.capacity() - queue.len();
+            drop(queue);
+            if at.is_some() || free < batch.len() {
+                // Else what is queued already would be submitted in the middle of the batch, and its first sends with it:
+                // they would have left before their stamp.
                 self.submit();
             }
             batch.iter().for_each(|&conn| self.start_send(conn));
