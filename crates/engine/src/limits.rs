@@ -12,8 +12,11 @@ pub const DRAIN_NS: u64 = 5_000_000_000;
 pub const BACKOFF_MIN_NS: u64 = 1_000_000;
 pub const BACKOFF_MAX_NS: u64 = 1_000_000_000;
 
-/// How long a worker sleeps at most while its first connections are made, so that it hears of being called off.
-pub const OPENING_GLANCE_NS: u64 = 50_000_000;
+/// How long after a cut exchanges in flight may still end. What is unanswered then is reported as a lower bound.
+pub const CUT_DRAIN_NS: u64 = 1_000_000_000;
+
+/// How long a worker sleeps at most, so that it hears of being called off.
+pub const GLANCE_NS: u64 = 50_000_000;
 
 /// How often a request is sent again that a server would not deal with (REFUSED_STREAM, or above the last stream of a
 /// GOAWAY). One more refusal is its outcome.

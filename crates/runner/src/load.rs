@@ -130,7 +130,7 @@ pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<TrialRecord, String> {
             .collect::<Result<_, _>>()
             .inspect_err(|_| {
                 // The threads that did start must not wait for those that did not.
-                let _ = shared.cut.set(Instant(0));
+                let _ = shared.cut.set(Stop::At(Instant(0)));
             })?;
         drop(to_control);
         let mut control = Control::new(spec, &shared, threads);
@@ -259,7 +259,8 @@ struct Shared {
     threads: u32,
     ready: AtomicU32,
     begin: OnceLock<Instant>,
-    cut: OnceLock<Instant>,
+    /// Set once, by whoever is first.
+    cut: OnceLock<Stop>,
 }
 
 impl Shared {
@@ -294,7 +295,7 @@ struct CallOff<'a> {
 impl Drop for CallOff<'_> {
     fn drop(&mut self) {
         if self.armed {
-            let _ = self.shared.cut.set(Instant(0));
+            let _ = self.shared.cut.set(Stop::At(Instant(0)));
         }
     }
 }
@@ -342,7 +343,7 @@ fn drive<D: Driver>(
         }
         shared.begin()
     };
-    let stop = || shared.cut.get().map_or(Stop::No, |&at| Stop::At(at));
+    let stop = || shared.cut.get().copied().unwrap_or(Stop::No);
     dyno_engine::run(&mut worker, &mut driver, begin, stop, |interval| {
         // The control thread lives as long as the workers do.
         let _ = to.send((k, interval));
@@ -433,9 +434,10 @@ impl<'a> Control<'a> {
             if let Some(reason) = watch.stop()
                 && self.shared.cut.get().is_none()
             {
-                let _ = self.shared.cut.set(sys::now().after(AHEAD_NS));
+                // Ahead of now, so that all workers learn of it in time.
+                let _ = self.shared.cut.set(Stop::Now(sys::now().after(AHEAD_NS)));
                 match reason {
-                    // In the drain there is nothing left to cut.
+                    // In the drain there is nothing left to cut but the drain.
                     Reason::Asked => self.cut_short = !self.is_window_over(),
                     Reason::ServerFailed(words) => self.failure = Some(words),
                 }
