@@ -9,6 +9,7 @@ use dyno_wire::h2::{Client, Key};
 use crate::driver::Queued;
 use crate::expect::Answer;
 use crate::tls::Session;
+use crate::traffic::Draw;
 use crate::{Instant, limits};
 
 /// One request and its response, while under way.
@@ -25,6 +26,15 @@ pub(crate) struct Exchange {
     pub(crate) in_full: bool,
     /// How often it has been asked for again because a server would not deal with it.
     pub(crate) retries: u8,
+    /// What was drawn for it, so that it is the same when it is asked for again.
+    pub(crate) draw: Draw,
+}
+
+impl Exchange {
+    /// It has not left, whatever was before.
+    pub(crate) fn unsent(self) -> Exchange {
+        Exchange { sent: Instant::NEVER, first_byte: Instant::NEVER, ..self }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +103,8 @@ pub(crate) struct H1 {
     pub(crate) unsent: usize,
     pub(crate) answer: Answer,
     pub(crate) upgrade: Upgrade,
+    /// The last request said that the connection ends with its answer (RFC 9112 §9.6).
+    pub(crate) said_close: bool,
 }
 
 /// Whether an HTTP/1.1 connection is to become one of HTTP/2.
@@ -164,6 +176,7 @@ impl H1 {
             unsent: 0,
             answer: Answer::default(),
             upgrade: Upgrade::No,
+            said_close: false,
         }
     }
 
@@ -174,6 +187,7 @@ impl H1 {
         self.unsent = 0;
         self.answer = Answer::default();
         self.upgrade = upgrade;
+        self.said_close = false;
     }
 }
 

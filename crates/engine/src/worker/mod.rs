@@ -212,6 +212,9 @@ impl Worker {
     pub fn new(config: Config) -> Self {
         assert!(config.connections > 0 && config.pipeline > 0 && config.streams > 0);
         assert!(config.window.interval_ns > 0);
+        // Behind a request that ends its connection there is no place in a pipeline.
+        let pipeline = if config.traffic.all_close() { 1 } else { config.pipeline };
+        let config = Config { pipeline, ..config };
         let asked = config.connections;
         let kinds = config.traffic.requests().len();
         Worker {

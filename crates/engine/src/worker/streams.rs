@@ -13,9 +13,12 @@ use crate::traffic::Request;
 use crate::{Instant, limits};
 
 impl Slot {
-    /// Whether the server takes no more streams on this connection.
+    /// Whether nothing more may be asked on this connection: the server takes no more streams, or we have said that it ends.
     pub(super) fn is_draining(&self) -> bool {
-        matches!(&self.talk, Talk::H2(h2) if h2.client.is_draining())
+        match &self.talk {
+            Talk::H1(h1) => h1.said_close,
+            Talk::H2(h2) => h2.client.is_draining(),
+        }
     }
 }
 
@@ -64,11 +67,12 @@ impl Worker {
 
     /// Opens a stream for an exchange. Its bytes go out with [`Worker::push_out`].
     #[inline]
-    pub(super) fn open_stream(&mut self, conn: ConnId, exchange: Exchange, now: Instant) {
+    pub(super) fn open_stream(&mut self, conn: ConnId, mut exchange: Exchange, now: Instant) {
         let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         let request = self.config.traffic.request(exchange.request);
         let Some(template) = &request.stream else { return };
-        let made = template.make(h2.client.form(), &mut self.config.draws, &mut self.making);
+        let made =
+            template.make(h2.client.form(), &mut exchange.draw, &mut self.config.draws, &mut self.making);
         let ask = Ask {
             block: made.block,
             field_bytes: made.field_bytes,
@@ -258,10 +262,8 @@ impl Worker {
             return self.ended(conn, &exchange, Outcome::StreamRefused, now, None);
         }
         exchange.retries += 1;
-        exchange.sent = Instant::NEVER;
-        exchange.first_byte = Instant::NEVER;
         self.frames.retried += 1;
-        self.slots[conn as usize].assigned.push_front(exchange);
+        self.slots[conn as usize].assigned.push_front(exchange.unsent());
     }
 
     /// The server's settings have come: how many streams it allows is worth telling.
