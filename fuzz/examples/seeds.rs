@@ -14,6 +14,7 @@ use talk::frames::*;
 use talk::{Request, Talk};
 
 fn main() {
+    messages();
     clients();
     servers();
     blocks();
@@ -38,6 +39,28 @@ fn bytes(steps: &[Step]) -> Vec<u8> {
         _ => Vec::new(),
     };
     steps.iter().flat_map(said).collect()
+}
+
+/// Answers of HTTP/1.x: what is tolerated on purpose, and close by what is not. They go before whether a HEAD was asked
+/// and the length of the pieces.
+fn messages() {
+    let answer =
+        |name: &str, text: &str| write("h1_response", name, &[&[0, 5][..], text.as_bytes()].concat());
+    answer("length", "HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\nConnection: , close\r\n\r\nok");
+    answer(
+        "interim",
+        "HTTP/1.1 103 E\r\nLink: a\r\n\r\nHTTP/1.1 204\r\n\r\nHTTP/1.0 200 OK\r\n\r\nuntil close",
+    );
+    answer(
+        "extensions",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: x;a=\"b, c\", ,chunked,\r\n\r\n2 ; a = \"x\\\";\" ;b\r\nok\r\n0\r\nT: u\r\n\r\n",
+    );
+    answer("junk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 erfrferferf\r\nok\r\n0\r\n\r\n");
+    answer("carriage-return", "HTTP/1.1 200 OK\rContent-Length: 0\r\n\r\n");
+    answer(
+        "twice",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\nTransfer-Encoding: chunked\r\n\r\n",
+    );
 }
 
 /// What servers say to a client with these two bytes' settings and requests.

@@ -65,8 +65,14 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     ),
     ("wrong_answers", "Some answers had the wrong status or the wrong body."),
     ("no_answers", "Not one request was answered as expected."),
-    ("errors", "Some requests failed. In percentiles they rank above every right answer; throughput is of the others."),
-    ("unanswered", "Some requests were still unanswered at the end. In percentiles they rank above every right answer."),
+    (
+        "errors",
+        "Some requests failed. In percentiles they rank above every right answer; throughput is of the others.",
+    ),
+    (
+        "unanswered",
+        "Some requests were still unanswered at the end. In percentiles they rank above every right answer.",
+    ),
     ("rate_not_reached", "Fewer requests were answered per second than were offered."),
     ("dropped", "Arrivals were dropped because too many were waiting already."),
     ("connections", "Fewer connections than asked for were open at the end of the window."),

@@ -116,7 +116,8 @@ fn record(played: &Played) -> TrialRecord {
 
 /// What `dyno load` would say of it.
 fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
-    let request = plan::Request { weight: 1, method: "GET".into(), path: "/".into(), ..plan::Request::default() };
+    let request =
+        plan::Request { weight: 1, method: "GET".into(), path: "/".into(), ..plan::Request::default() };
     let workload = plan::Workload {
         name: "sim".into(),
         protocol: config.protocol.name().into(),
@@ -218,7 +219,11 @@ fn compare(result: &LoadResult, log: &Log) -> Result<(), TestCaseError> {
             // The upper end of a bucket that is 0.1 % wide.
             (Some(us), Some(ns)) => {
                 let off = us * 1e3 - ns as f64;
-                prop_assert!((-0.5..=ns as f64 * 1.001e-3 + 1.0).contains(&off), "p{}: {us} µs, {ns} ns", q * 100.0);
+                prop_assert!(
+                    (-0.5..=ns as f64 * 1.001e-3 + 1.0).contains(&off),
+                    "p{}: {us} µs, {ns} ns",
+                    q * 100.0
+                );
             }
             _ => prop_assert!(false, "p{}: {reported:?} µs is reported, {truth:?} ns is true", q * 100.0),
         }
@@ -243,7 +248,8 @@ fn arrivals() -> impl Strategy<Value = Arrivals> {
 
 /// When the server stalls, and for how long: also over the window's beginning, and over its end.
 fn stall() -> impl Strategy<Value = Pause> {
-    (0u64..1600, 0u64..900).prop_map(|(at, length)| Pause { at_ns: at * MS + 1_234_567, for_ns: length * MS + 1 })
+    (0u64..1600, 0u64..900)
+        .prop_map(|(at, length)| Pause { at_ns: at * MS + 1_234_567, for_ns: length * MS + 1 })
 }
 
 proptest! {
@@ -371,7 +377,8 @@ fn littles_law_finds_times_that_are_missing() {
     config.policy.timeout_ns = 300 * MS;
     let played = sim::play(World::new(1, model), config.clone());
     let whole = result(&played, &config, &Arrivals::Closed);
-    let off = |result: &LoadResult| (result.in_flight.by_littles_law.unwrap() / result.in_flight.mean - 1.0).abs();
+    let off =
+        |result: &LoadResult| (result.in_flight.by_littles_law.unwrap() / result.in_flight.mean - 1.0).abs();
     assert!(whole.response_time_us.unanswered > 3 && off(&whole) < 0.001, "{:?}", whole.in_flight);
     let mut robbed = played;
     robbed.report.unanswered.ages.clear();

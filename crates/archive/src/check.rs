@@ -170,9 +170,8 @@ fn numbers_of(field: &str, value: &Value) -> Checked {
 
 fn most(field: &str) -> u64 {
     match field {
-        "at_ns" | "began_ns" | "busy_ns" | "idle_ns" | "steal_ns" | "before_ns" | "others_ns" | "in_flight_ns" => {
-            INSTANT_NS
-        }
+        "at_ns" | "began_ns" | "busy_ns" | "idle_ns" | "steal_ns" | "before_ns" | "others_ns"
+        | "in_flight_ns" => INSTANT_NS,
         f if f.ends_with("_ns") => DURATION_NS,
         f if f.contains("bytes") || f == "body_received" => BYTES,
         _ => COUNT,

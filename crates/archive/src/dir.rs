@@ -195,8 +195,8 @@ fn read_trial(header: &Header, starts: &[StartRecord], path: &Path) -> Result<Tr
     if header.schema != SCHEMA {
         value = upgrade::trial_of_2(value);
     }
-    let trial = serde_json::from_value(value)
-        .map_err(|source| OpenError::Format { path: path.into(), source })?;
+    let trial =
+        serde_json::from_value(value).map_err(|source| OpenError::Format { path: path.into(), source })?;
     holds_together(path, check::trial(&header.plan, starts, &trial))?;
     Ok(trial)
 }

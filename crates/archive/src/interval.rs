@@ -199,11 +199,18 @@ impl Interval {
         self.add_counts(other);
     }
 
-    /// Adds the interval that followed this one in the same phase: the two become one.
+    /// Adds the interval that followed this one in the same phase: the two become one. Drains of workers that came to their
+    /// end apart overlap; theirs is then from the first beginning to the last end.
     pub fn extend(&mut self, next: &Interval) {
-        assert!(self.phase == next.phase && self.end_ns <= next.start_ns, "these do not follow each other");
-        self.end_ns = next.end_ns;
-        self.connections_open = next.connections_open;
+        let overlaps = next.start_ns < self.end_ns;
+        assert!(
+            self.phase == next.phase && (!overlaps || self.phase == Phase::Drain),
+            "these do not follow each other"
+        );
+        self.start_ns = self.start_ns.min(next.start_ns);
+        self.end_ns = self.end_ns.max(next.end_ns);
+        // Those that overlap are of different workers.
+        self.connections_open = if overlaps { self.connections_open } else { 0 } + next.connections_open;
         self.add_counts(next);
     }
 

@@ -453,7 +453,10 @@ mod tests {
         assert_eq!(all.split_longest(2), (times(&[10, 20]), times(&[20, 30])));
         assert_eq!(all.split_longest(0), (all.clone(), Times::new()));
         assert_eq!(all.split_longest(9), (Times::new(), all.clone()));
-        assert_eq!([1, 2, 3, 4, 5].map(|rank| all.at_rank(rank)), [Some(10), Some(20), Some(20), Some(30), None]);
+        assert_eq!(
+            [1, 2, 3, 4, 5].map(|rank| all.at_rank(rank)),
+            [Some(10), Some(20), Some(20), Some(30), None]
+        );
     }
 
     #[test]

@@ -62,6 +62,9 @@ pub struct Connections {
     pub closed_by_us: u64,
     /// Bytes that arrived with no request outstanding: answers without a request.
     pub unsolicited: u64,
+    /// Requests of HTTP/1.1 that were asked for again because the server ended their pipeline in good order before them.
+    #[serde(default)]
+    pub asked_again: u64,
 }
 
 impl Connections {
@@ -72,6 +75,7 @@ impl Connections {
         self.closed_by_server += other.closed_by_server;
         self.closed_by_us += other.closed_by_us;
         self.unsolicited += other.unsolicited;
+        self.asked_again += other.asked_again;
     }
 }
 

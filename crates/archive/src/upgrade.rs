@@ -74,7 +74,8 @@ mod tests {
                 "times": {"response": times(&[5, 7, 1000]), "service": times(&[4, 6, 900])}
             })
         };
-        let old = json!({"unanswered": times(&[50]), "intervals": [interval("warmup"), interval("measured")]});
+        let old =
+            json!({"unanswered": times(&[50]), "intervals": [interval("warmup"), interval("measured")]});
         let new = trial_of_2(old);
         let ages = &new["unanswered"]["ages"];
         assert_eq!(serde_json::from_value::<Times>(ages["timeout"].clone()).unwrap(), times(&[1000]));
@@ -87,7 +88,9 @@ mod tests {
 
     #[test]
     fn what_is_no_trial_stays_none() {
-        for nonsense in [json!({}), json!({"intervals": 3}), json!({"intervals": [{"outcomes": {"timeout": 1}}]})] {
+        for nonsense in
+            [json!({}), json!({"intervals": 3}), json!({"intervals": [{"outcomes": {"timeout": 1}}]})]
+        {
             assert!(serde_json::from_value::<crate::TrialRecord>(trial_of_2(nonsense)).is_err());
         }
     }

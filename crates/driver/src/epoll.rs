@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use dyno_archive::sample::ThreadUse;
 use dyno_archive::trial::TcpCounters;
-use dyno_engine::driver::{Turn, Wait};
+use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::{Completion, ConnId, Driver, Instant, What};
 
 use crate::sys::{Address, Endpoint, Stamps};
@@ -65,6 +65,8 @@ struct Conn {
     connected: bool,
     out: Vec<u8>,
     written: usize,
+    /// Bytes that the kernel has taken since the connection was opened.
+    taken: u64,
     /// A write was told of a reset. The kernel tells one of them only: reading would see a mere end.
     was_reset: bool,
     /// Is in the list of connections to flush.
@@ -126,6 +128,7 @@ impl Epoll {
             connected: false,
             out: Vec::new(),
             written: 0,
+            taken: 0,
             was_reset: false,
             queued: false,
         })
@@ -173,6 +176,7 @@ impl Epoll {
                 return false;
             }
             connection.written += n as usize;
+            connection.taken += n as u64;
         }
         connection.out.clear();
         connection.written = 0;
@@ -338,6 +342,13 @@ impl Driver for Epoll {
         // What is still listed for the old connection is told by its generation and ignored.
         self.generations += 1;
         self.generation_of[conn as usize] = self.generations;
+    }
+
+    fn queued(&self, conn: ConnId) -> Queued {
+        self.conns[conn as usize].as_ref().map_or_else(Queued::default, |connection| Queued {
+            taken: connection.taken,
+            waiting: (connection.out.len() - connection.written) as u64,
+        })
     }
 
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {

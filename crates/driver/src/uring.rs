@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use dyno_archive::sample::ThreadUse;
 use dyno_archive::trial::TcpCounters;
-use dyno_engine::driver::{Turn, Wait};
+use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::{Completion, ConnId, Driver, Instant, What};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
@@ -60,6 +60,8 @@ struct Conn {
     /// What the kernel is sending. It must not move or change until the send completes.
     sending: Vec<u8>,
     sent: usize,
+    /// Bytes that the kernel has taken since the connection was opened.
+    taken: u64,
     send_under_way: bool,
     /// A send was told of a reset. The kernel tells one of them only: receiving would see a mere end.
     was_reset: bool,
@@ -195,6 +197,7 @@ impl Uring {
             return;
         }
         connection.sent += result as usize;
+        connection.taken += result as u64;
         if connection.sent < connection.sending.len() {
             return self.push_send(conn);
         }
@@ -445,6 +448,7 @@ impl Driver for Uring {
         connection.generation += 1;
         connection.out.clear();
         connection.was_reset = false;
+        connection.taken = 0;
         if std::mem::take(&mut connection.send_under_way) {
             let owner = user_data(Kind::Send, old, conn);
             self.orphans.push((owner, std::mem::take(&mut connection.sending)));
@@ -464,6 +468,13 @@ impl Driver for Uring {
             self.submit();
         }
         drop(fd);
+    }
+
+    fn queued(&self, conn: ConnId) -> Queued {
+        let connection = &self.conns[conn as usize];
+        let under_way =
+            if connection.send_under_way { connection.sending.len() - connection.sent } else { 0 };
+        Queued { taken: connection.taken, waiting: (under_way + connection.out.len()) as u64 }
     }
 
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
@@ -530,7 +541,12 @@ impl Uring {
         let mut queued = std::mem::take(&mut self.queued);
         let mut at = None;
         for batch in queued.chunks(limits::SENDS_PER_BATCH) {
-            if at.is_some() {
+            let queue = self.ring.0.submission();
+            let free = queue.capacity() - queue.len();
+            drop(queue);
+            if at.is_some() || free < batch.len() {
+                // Else what is queued already would be submitted in the middle of the batch, and its first sends with it:
+                // they would have left before their stamp.
                 self.submit();
             }
             batch.iter().for_each(|&conn| self.start_send(conn));

@@ -90,6 +90,9 @@ const BAD_VERSION: &str =
     "HTTP/3.7 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nHello, World!";
 const BAD_CHUNK: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n\
     zz\r\nHello, World!\r\n0\r\n\r\n";
+const BARE_CR: &str = "HTTP/1.1 200 OK\rContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nHello, World!";
+const CHUNK_JUNK: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n\
+    d erfrferferf\r\nHello, World!\r\n0\r\n\r\n";
 const BAD_LENGTH: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: thirteen\r\n\r\nHello, World!";
 const TWO_LENGTHS: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\
@@ -105,7 +108,7 @@ const UNSOLICITED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConten
 const NO_RECORD: &str = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
 
 /// All classes in the order of their turns; those from [`PLAIN_CLASSES`] on need TLS.
-const CLASSES: [Class; 28] = [
+const CLASSES: [Class; 30] = [
     // A right answer: 200, text/plain, 13 bytes of known length.
     class("good", Out::Whole(GOOD), Then::GoOn),
     // The same body in two chunks, the first with an extension, and a trailer.
@@ -155,6 +158,10 @@ const CLASSES: [Class; 28] = [
     class("folded", Out::Whole(FOLDED), Then::Stay),
     // Both framings at once.
     class("length_and_chunked", Out::Whole(LENGTH_AND_CHUNKED), Then::Stay),
+    // The status line ends in a CR alone.
+    class("bare_cr", Out::Whole(BARE_CR), Then::Stay),
+    // Junk between a chunk's size and the end of its line.
+    class("chunk_junk", Out::Whole(CHUNK_JUNK), Then::Stay),
     // A right answer and, in the same write, one to a request that nobody sent.
     class("unsolicited", Out::Whole(UNSOLICITED), Then::Stay),
     // Ends TCP in the middle of the body without close_notify.
@@ -164,7 +171,7 @@ const CLASSES: [Class; 28] = [
     // Bytes that are no TLS record instead of the answer.
     class("tls_garbage", Out::Raw(NO_RECORD), Then::Cut),
 ];
-const PLAIN_CLASSES: usize = 25;
+const PLAIN_CLASSES: usize = 27;
 
 static PERFORMED: [AtomicU64; CLASSES.len()] = [const { AtomicU64::new(0) }; CLASSES.len()];
 static CONNECTIONS: AtomicU64 = AtomicU64::new(0);

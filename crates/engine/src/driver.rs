@@ -27,6 +27,9 @@ pub trait Driver {
     /// Ends the connection at once, whatever is queued or under way.
     fn close(&mut self, conn: ConnId);
 
+    /// What became of the bytes queued on an open connection.
+    fn queued(&self, conn: ConnId) -> Queued;
+
     /// Hands what is queued to the kernel. `handed` learns of each connection all of whose bytes have been handed
     /// over, with the instant read just before.
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant));
@@ -54,6 +57,15 @@ pub trait Driver {
 
     /// CPU time of the calling thread so far, nanoseconds: the part of its use that is cheap to read.
     fn thread_run_ns(&self) -> u64;
+}
+
+/// Bytes queued on a connection since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queued {
+    /// Those that the kernel is known to have taken.
+    pub taken: u64,
+    /// Those that still need our memory.
+    pub waiting: u64,
 }
 
 /// How to wait in a turn.

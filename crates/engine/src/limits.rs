@@ -12,8 +12,11 @@ pub const DRAIN_NS: u64 = 5_000_000_000;
 pub const BACKOFF_MIN_NS: u64 = 1_000_000;
 pub const BACKOFF_MAX_NS: u64 = 1_000_000_000;
 
-/// How long a worker sleeps at most while its first connections are made, so that it hears of being called off.
-pub const OPENING_GLANCE_NS: u64 = 50_000_000;
+/// How long after a cut exchanges in flight may still end. What is unanswered then is reported as a lower bound.
+pub const CUT_DRAIN_NS: u64 = 1_000_000_000;
+
+/// How long a worker sleeps at most, so that it hears of being called off.
+pub const GLANCE_NS: u64 = 50_000_000;
 
 /// How often a request is sent again that a server would not deal with (REFUSED_STREAM, or above the last stream of a
 /// GOAWAY). One more refusal is its outcome.
@@ -21,6 +24,11 @@ pub const RETRIES: u8 = 8;
 
 /// Streams of a connection for which there is room from its beginning. Room for more is made when they are opened.
 pub const STREAMS_AHEAD: u32 = 128;
+
+/// Bytes of answers to a server's control frames that are queued on a connection of HTTP/2 while the kernel takes nothing of
+/// what was queued before them: some 15,000 PINGs. Beyond it, and at least a turn later, the connection ends with
+/// ENHANCE_YOUR_CALM, as a protocol error.
+pub const REPLY_BYTES: u64 = 256 * 1024;
 
 /// Completions that are handled before queued requests go to the kernel: more would save system calls, and make the
 /// first request of a turn wait for the last.

@@ -6,9 +6,11 @@ use dyno_archive::trial::TcpCounters;
 use dyno_wire::h1::response::Reader;
 use dyno_wire::h2::{Client, Key};
 
-use crate::Instant;
+use crate::driver::Queued;
 use crate::expect::Answer;
 use crate::tls::Session;
+use crate::traffic::Draw;
+use crate::{Instant, limits};
 
 /// One request and its response, while under way.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +26,15 @@ pub(crate) struct Exchange {
     pub(crate) in_full: bool,
     /// How often it has been asked for again because a server would not deal with it.
     pub(crate) retries: u8,
+    /// What was drawn for it, so that it is the same when it is asked for again.
+    pub(crate) draw: Draw,
+}
+
+impl Exchange {
+    /// It has not left, whatever was before.
+    pub(crate) fn unsent(self) -> Exchange {
+        Exchange { sent: Instant::NEVER, first_byte: Instant::NEVER, ..self }
+    }
 }
 
 impl Exchange {
@@ -36,6 +47,7 @@ impl Exchange {
             request,
             in_full: false,
             retries: 0,
+            draw: Draw::NONE,
         }
     }
 }
@@ -106,6 +118,8 @@ pub(crate) struct H1 {
     pub(crate) unsent: usize,
     pub(crate) answer: Answer,
     pub(crate) upgrade: Upgrade,
+    /// The last request said that the connection ends with its answer (RFC 9112 §9.6).
+    pub(crate) said_close: bool,
 }
 
 /// Whether an HTTP/1.1 connection is to become one of HTTP/2.
@@ -126,6 +140,38 @@ pub(crate) struct H2 {
     pub(crate) unsent: Vec<Key>,
     /// When anything last came.
     pub(crate) received: Instant,
+    pub(crate) replies: Replies,
+}
+
+/// What the server's control frames made us queue on a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Replies {
+    /// Bytes of it since the last look at the queue.
+    bytes: u64,
+    /// What the kernel will have taken once all is gone that was queued at that look.
+    due: u64,
+    /// The turn of that look.
+    looked: Instant,
+}
+
+impl Replies {
+    #[inline]
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    /// Whether there are enough of them for a look at the queue. One look a turn: what is queued leaves between turns.
+    #[inline]
+    pub(crate) fn are_many(&self, turn: Instant) -> bool {
+        self.bytes > limits::REPLY_BYTES && turn != self.looked
+    }
+
+    /// Looks at the queue. Returns whether all of them have come while nothing that was there before them could leave.
+    pub(crate) fn are_stuck(&mut self, queued: Queued, turn: Instant) -> bool {
+        let is_stuck = queued.taken < self.due;
+        *self = Replies { bytes: 0, due: queued.taken + queued.waiting, looked: turn };
+        is_stuck
+    }
 }
 
 /// What is known of one stream.
@@ -145,6 +191,7 @@ impl H1 {
             unsent: 0,
             answer: Answer::default(),
             upgrade: Upgrade::No,
+            said_close: false,
         }
     }
 
@@ -155,6 +202,7 @@ impl H1 {
         self.unsent = 0;
         self.answer = Answer::default();
         self.upgrade = upgrade;
+        self.said_close = false;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dyno_wire::h1::request::{Event, Reader};
 use dyno_wire::h1::response::Asked;
 use dyno_wire::h2::hpack::encode as hpack;
 use dyno_wire::h2::{Block, Form};
@@ -13,9 +14,22 @@ use crate::rng::Rng;
 #[derive(Clone, Debug)]
 pub struct Traffic {
     requests: Vec<Request>,
+    /// Of each request as an HTTP/1.1 message.
+    manners: Vec<Manners>,
+    /// Some request is the last of its connection.
+    some_close: bool,
     /// Space in the table of an HTTP/2 peer that the fields take which all requests share.
     shared_bytes: u32,
     choice: Choice,
+}
+
+/// What an HTTP/1.1 message says of itself and its connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Manners {
+    /// Its method does no harm twice (RFC 9110 §9.2.2).
+    is_idempotent: bool,
+    /// No other request may follow on its connection (RFC 9112 §9.6).
+    closes: bool,
 }
 
 /// How a request is drawn.
@@ -121,12 +135,28 @@ pub enum Part {
 /// Decides what differs from request to request. Each worker has its own.
 #[derive(Clone, Debug)]
 pub struct Draws {
+    /// Chooses among requests.
     rng: Rng,
-    next: u64,
+    seed: u64,
+    worker: u64,
     step: u64,
     /// For [`Part::Intended`]: of the request that is made next.
     pub(crate) intended_ns: u64,
+    /// Requests that have been made.
+    made: u64,
     scratch: Vec<u8>,
+}
+
+/// Which of the requests that a worker made one was, so that it is the same when it must be made again. Zero: it has not
+/// been made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Draw(u32);
+
+impl Draw {
+    pub(crate) const NONE: Draw = Draw(0);
+
+    /// It has been made. The other bits are the lowest of its index.
+    const MADE: u32 = 1 << 31;
 }
 
 impl Traffic {
@@ -156,14 +186,19 @@ impl Traffic {
             });
             Choice::Sums(sums.collect())
         };
-        let requests = weighted.into_iter().map(|(request, _)| request).collect();
-        Ok(Traffic { requests, shared_bytes: 0, choice })
+        Ok(Traffic::of(weighted.into_iter().map(|(request, _)| request).collect(), choice))
     }
 
     /// One request, every time.
     #[must_use]
     pub fn one(request: Request) -> Traffic {
-        Traffic { requests: vec![request], shared_bytes: 0, choice: Choice::One }
+        Traffic::of(vec![request], Choice::One)
+    }
+
+    fn of(requests: Vec<Request>, choice: Choice) -> Traffic {
+        let manners: Vec<Manners> = requests.iter().map(|request| Manners::of(&request.template)).collect();
+        let some_close = manners.iter().any(|manners| manners.closes);
+        Traffic { requests, manners, some_close, shared_bytes: 0, choice }
     }
 
     /// The same, whose stream templates share fields of this size in an HTTP/2 peer's table.
@@ -188,6 +223,22 @@ impl Traffic {
         &self.requests[usize::from(index)]
     }
 
+    /// Whether a request is the last of its connection of HTTP/1.1.
+    #[inline]
+    pub(crate) fn closes(&self, index: u16) -> bool {
+        self.some_close && self.manners[usize::from(index)].closes
+    }
+
+    /// Whether every request is.
+    pub(crate) fn all_close(&self) -> bool {
+        self.manners.iter().all(|manners| manners.closes)
+    }
+
+    /// Whether a request of HTTP/1.1 that may have been dealt with may be sent again (RFC 9110 §9.2.2).
+    pub(crate) fn may_repeat(&self, index: u16) -> bool {
+        self.manners[usize::from(index)].is_idempotent
+    }
+
     /// Which request comes next.
     #[inline]
     pub(crate) fn choose(&self, draws: &mut Draws) -> u16 {
@@ -202,6 +253,31 @@ impl Traffic {
     }
 }
 
+impl Manners {
+    /// Read from the bytes that are sent. Of what is none, as of requests for streams only, nothing is known.
+    fn of(template: &Template) -> Manners {
+        let made;
+        let bytes: &[u8] = match template {
+            Template::Fixed(bytes) => bytes,
+            Template::Made { head, .. } => {
+                // A digit may stand wherever something may be made.
+                made = head.iter().map(|part| if let Part::Bytes(bytes) = part { bytes } else { &b"0"[..] });
+                &made.collect::<Vec<_>>().concat()
+            }
+        };
+        match Reader::new().next(bytes) {
+            Ok((_, Event::Head(head))) => Manners {
+                is_idempotent: matches!(
+                    head.method,
+                    b"GET" | b"HEAD" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE"
+                ),
+                closes: head.framing.close,
+            },
+            _ => Manners::default(),
+        }
+    }
+}
+
 const fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
@@ -211,13 +287,26 @@ impl Draws {
     #[must_use]
     pub fn new(seed: u64, worker: u64, of: u64) -> Draws {
         let rng = Rng::new(seed ^ (worker + 1).wrapping_mul(0xA076_1D64_78BD_642F));
-        Draws { rng, next: worker, step: of, intended_ns: 0, scratch: Vec::new() }
+        Draws { rng, seed, worker, step: of, made: 0, intended_ns: 0, scratch: Vec::new() }
     }
 
-    fn take_number(&mut self) -> u64 {
-        let number = self.next;
-        self.next += self.step;
-        number
+    /// What a request has of its own, and the random numbers that belong to it: the same as often as it is made.
+    #[inline]
+    fn take(&mut self, draw: &mut Draw) -> (Own, Rng) {
+        let index = if *draw == Draw::NONE {
+            self.made += 1;
+            *draw = Draw((self.made - 1) as u32 | Draw::MADE);
+            self.made - 1
+        } else {
+            // The latest with these bits: nothing under way is two thousand million requests old.
+            let last = self.made - 1;
+            last - (last.wrapping_sub(u64::from(draw.0)) & u64::from(!Draw::MADE))
+        };
+        let number = self.worker + index * self.step;
+        // Mixed once more, so that neighbours' sequences are not one sequence shifted.
+        let mut mixer = Rng::new(self.seed.wrapping_add(number.wrapping_mul(0xD1B5_4A32_D192_ED03)));
+        let own = Own { number, intended_ns: self.intended_ns, body_length: 0 };
+        (own, Rng::new(mixer.next_u64()))
     }
 
     /// One in `every` requests.
@@ -231,10 +320,22 @@ impl Template {
     /// The bytes of the next request. `made` is memory to make them in.
     #[inline]
     pub fn bytes<'a>(&'a self, draws: &mut Draws, made: &'a mut Vec<u8>) -> &'a [u8] {
+        let mut draw = Draw::NONE;
+        self.bytes_of(&mut draw, draws, made)
+    }
+
+    /// The bytes of this request, which is the next unless it has been made before.
+    #[inline]
+    pub(crate) fn bytes_of<'a>(
+        &'a self,
+        draw: &mut Draw,
+        draws: &mut Draws,
+        made: &'a mut Vec<u8>,
+    ) -> &'a [u8] {
         match self {
             Template::Fixed(bytes) => bytes,
             Template::Made { head, body } => {
-                make(head, body, draws, made);
+                make(head, body, draw, draws, made);
                 made
             }
         }
@@ -242,11 +343,13 @@ impl Template {
 }
 
 impl StreamTemplate {
-    /// The next request, its header block in the form that the connection needs.
+    /// This request, which is the next unless it has been made before, its header block in the form that the connection
+    /// needs.
     #[inline]
     pub(crate) fn make<'a>(
         &'a self,
         form: Form,
+        draw: &mut Draw,
         draws: &mut Draws,
         making: &'a mut Making,
     ) -> MadeStream<'a> {
@@ -254,7 +357,7 @@ impl StreamTemplate {
             StreamTemplate::Fixed { block, body } => {
                 MadeStream { block: block.form(form), field_bytes: block.field_bytes, body }
             }
-            StreamTemplate::Made { fields, body } => make_stream(fields, body, form, draws, making),
+            StreamTemplate::Made { fields, body } => make_stream(fields, body, form, draw, draws, making),
         }
     }
 }
@@ -263,13 +366,14 @@ fn make_stream<'a>(
     fields: &[FieldPiece],
     body: &[Part],
     form: Form,
+    draw: &mut Draw,
     draws: &mut Draws,
     making: &'a mut Making,
 ) -> MadeStream<'a> {
-    let mut own = Own { number: draws.take_number(), intended_ns: draws.intended_ns, body_length: 0 };
+    let (mut own, mut rng) = draws.take(draw);
     making.block.clear();
     making.body.clear();
-    body.iter().for_each(|part| part.put(own, &mut draws.rng, &mut making.body));
+    body.iter().for_each(|part| part.put(own, &mut rng, &mut making.body));
     own.body_length = making.body.len();
     let mut field_bytes = 0;
     for field in fields {
@@ -280,7 +384,7 @@ fn make_stream<'a>(
             }
             FieldPiece::Made { name, name_bytes, value } => {
                 making.value.clear();
-                value.iter().for_each(|part| part.put(own, &mut draws.rng, &mut making.value));
+                value.iter().for_each(|part| part.put(own, &mut rng, &mut making.value));
                 making.block.extend_from_slice(name);
                 // Not by Huffman: what is different every time would have to be encoded every time.
                 hpack::put_int(7, 0, making.value.len(), &mut making.block);
@@ -292,15 +396,15 @@ fn make_stream<'a>(
     MadeStream { block: &making.block, field_bytes, body: &making.body }
 }
 
-fn make(head: &[Part], body: &[Part], draws: &mut Draws, made: &mut Vec<u8>) {
-    let mut own = Own { number: draws.take_number(), intended_ns: draws.intended_ns, body_length: 0 };
+fn make(head: &[Part], body: &[Part], draw: &mut Draw, draws: &mut Draws, made: &mut Vec<u8>) {
+    let (mut own, mut rng) = draws.take(draw);
     // Taken and given back, so that its memory is allocated once.
     let mut made_body = std::mem::take(&mut draws.scratch);
     made_body.clear();
     made.clear();
-    body.iter().for_each(|part| part.put(own, &mut draws.rng, &mut made_body));
+    body.iter().for_each(|part| part.put(own, &mut rng, &mut made_body));
     own.body_length = made_body.len();
-    head.iter().for_each(|part| part.put(own, &mut draws.rng, made));
+    head.iter().for_each(|part| part.put(own, &mut rng, made));
     made.extend_from_slice(&made_body);
     draws.scratch = made_body;
 }
@@ -407,6 +511,41 @@ mod tests {
         let (a, b) = (made(vec![Part::Uuid], vec![], &mut draws), made(vec![Part::Uuid], vec![], &mut draws));
         assert_ne!(a, b);
         assert!(a.len() == 36 && a.as_bytes()[14] == b'4' && b"89ab".contains(&a.as_bytes()[19]), "{a}");
+    }
+
+    #[test]
+    fn a_request_that_is_made_again_is_the_same() {
+        let template =
+            Template::Made { head: vec![Part::Sequence, Part::Uuid, Part::Random(0, 99)], body: vec![] };
+        let mut memory = Vec::new();
+        // So far apart that the bits which are kept of the index have begun anew.
+        for made in [0, 5, (1 << 31) - 2, (1 << 31) - 1, 1 << 31, (1 << 40) + 7] {
+            let mut draws = Draws { made, ..Draws::new(3, 2, 5) };
+            let mut draw = Draw::NONE;
+            let first = template.bytes_of(&mut draw, &mut draws, &mut memory).to_vec();
+            assert!(first.starts_with((2 + 5 * made).to_string().as_bytes()));
+            for between in [0, 1, 3, 1000] {
+                (0..between).for_each(|_| {
+                    assert_ne!(template.bytes(&mut draws, &mut memory), first);
+                });
+                assert_eq!(template.bytes_of(&mut draw, &mut draws, &mut memory), first);
+            }
+            assert_eq!(draws.made, made + 1005);
+        }
+    }
+
+    #[test]
+    fn what_may_be_sent_twice_and_what_ends_its_connection_is_read_from_the_bytes() {
+        let of = |text: &str| Manners::of(&Template::Fixed(Arc::from(text.as_bytes())));
+        let manners = |is_idempotent, closes| Manners { is_idempotent, closes };
+        assert_eq!(of("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), manners(true, false));
+        assert_eq!(of("POST / HTTP/1.1\r\nConnection: x, Close\r\n\r\nbody"), manners(false, true));
+        assert_eq!(of("get / HTTP/1.1\r\n\r\n"), manners(false, false));
+        assert_eq!(of(""), Manners::default());
+        let head =
+            vec![bytes("PUT /"), Part::Sequence, bytes(" HTTP/1.1\r\nConnection: close\r\nContent-Length: ")];
+        let head = [head, vec![Part::BodyLength, bytes("\r\n\r\n")]].concat();
+        assert_eq!(Manners::of(&Template::Made { head, body: vec![] }), manners(true, true));
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub enum Stop {
     No,
     /// The measured window ends at this instant, the same for all workers. What is in flight may still end.
     At(Instant),
+    /// The same, and what is in flight may end only within [`limits::CUT_DRAIN_NS`]: somebody waits for the result.
+    Now(Instant),
 }
 
 /// Runs a worker from its first connection to the end of its drain.
@@ -33,11 +35,13 @@ pub fn run<D: Driver>(
             worker.begin(at);
             begun = true;
         }
-        if let Stop::At(at) = stop() {
-            worker.cut(at);
-            if worker.is_finished() {
-                break;
-            }
+        match stop() {
+            Stop::No => {}
+            Stop::At(at) => worker.cut(at),
+            Stop::Now(at) => worker.hurry(at),
+        }
+        if worker.is_finished() {
+            break;
         }
         turn(worker, driver);
         if worker.has_sealed() {

@@ -45,7 +45,10 @@ pub fn hgrm(times: &Times, missing: u64) -> String {
         stat(times.max().map(|ns| ns as f64))
     );
     if missing > 0 {
-        let _ = writeln!(out, "#[Unanswered = {missing:>12}, of Total count; they took longer than any value above]");
+        let _ = writeln!(
+            out,
+            "#[Unanswered = {missing:>12}, of Total count; they took longer than any value above]"
+        );
     }
     let _ = writeln!(out, "#[Buckets = {:>12}, SubBuckets     = {:>12}]", 32, 2048);
     out
@@ -66,7 +69,10 @@ pub fn hlog(intervals: &[Interval], missing: u64, began_unix_s: f64) -> String {
         "#[Response times in nanoseconds, written by dyno]\n#[Histogram log format version 1.3]\n",
     );
     if missing > 0 {
-        let _ = writeln!(out, "#[Unanswered: {missing} requests that were due got no right answer and are in no histogram]");
+        let _ = writeln!(
+            out,
+            "#[Unanswered: {missing} requests that were due got no right answer and are in no histogram]"
+        );
     }
     let _ = writeln!(out, "#[StartTime: {began_unix_s:.3} (seconds since epoch)]");
     let _ = writeln!(out, "#[BaseTime: {began_unix_s:.3} (seconds since epoch)]");

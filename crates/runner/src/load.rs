@@ -130,7 +130,7 @@ pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<TrialRecord, String> {
             .collect::<Result<_, _>>()
             .inspect_err(|_| {
                 // The threads that did start must not wait for those that did not.
-                let _ = shared.cut.set(Instant(0));
+                let _ = shared.cut.set(Stop::At(Instant(0)));
             })?;
         drop(to_control);
         let mut control = Control::new(spec, &shared, threads);
@@ -259,7 +259,8 @@ struct Shared {
     threads: u32,
     ready: AtomicU32,
     begin: OnceLock<Instant>,
-    cut: OnceLock<Instant>,
+    /// Set once, by whoever is first.
+    cut: OnceLock<Stop>,
 }
 
 impl Shared {
@@ -294,7 +295,7 @@ struct CallOff<'a> {
 impl Drop for CallOff<'_> {
     fn drop(&mut self) {
         if self.armed {
-            let _ = self.shared.cut.set(Instant(0));
+            let _ = self.shared.cut.set(Stop::At(Instant(0)));
         }
     }
 }
@@ -342,7 +343,7 @@ fn drive<D: Driver>(
         }
         shared.begin()
     };
-    let stop = || shared.cut.get().map_or(Stop::No, |&at| Stop::At(at));
+    let stop = || shared.cut.get().copied().unwrap_or(Stop::No);
     dyno_engine::run(&mut worker, &mut driver, begin, stop, |interval| {
         // The control thread lives as long as the workers do.
         let _ = to.send((k, interval));
@@ -436,9 +437,10 @@ impl<'a> Control<'a> {
             if let Some(reason) = watch.stop()
                 && self.shared.cut.get().is_none()
             {
-                let _ = self.shared.cut.set(sys::now().after(AHEAD_NS));
+                // Ahead of now, so that all workers learn of it in time.
+                let _ = self.shared.cut.set(Stop::Now(sys::now().after(AHEAD_NS)));
                 match reason {
-                    // In the drain there is nothing left to cut.
+                    // In the drain there is nothing left to cut but the drain.
                     Reason::Asked => self.cut_short = !self.is_window_over(),
                     Reason::ServerFailed(words) => self.failure = Some(words),
                 }
@@ -628,6 +630,35 @@ fn add_kinds(to: &mut BTreeMap<String, u64>, from: BTreeMap<String, u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Workers come to their end apart, and the list of intervals is full just then.
+    #[test]
+    fn drains_that_overlap_are_joined() {
+        const SECOND: u64 = 1_000_000_000;
+        let interval = |phase, from_ms: u64, to_ms: u64, started| Interval {
+            started,
+            connections_open: started,
+            ..Interval::new(phase, from_ms * SECOND / 1000, to_ms * SECOND / 1000)
+        };
+        let joined = join_pairs(vec![
+            interval(Phase::Measured, 4000, 5000, 1),
+            interval(Phase::Drain, 5000, 9000, 2),
+            interval(Phase::Drain, 5100, 8000, 3),
+            interval(Phase::Drain, 4900, 9500, 4),
+            interval(Phase::Drain, 4800, 4850, 5),
+        ]);
+        let seen: Vec<_> = joined.iter().map(|i| (i.phase, i.start_ns, i.end_ns, i.started)).collect();
+        let ms = |n: u64| n * SECOND / 1000;
+        assert_eq!(
+            seen,
+            [
+                (Phase::Measured, ms(4000), ms(5000), 1),
+                (Phase::Drain, ms(5000), ms(9000), 5),
+                (Phase::Drain, ms(4800), ms(9500), 9),
+            ]
+        );
+        assert_eq!(joined.iter().map(|i| i.connections_open).collect::<Vec<_>>(), [1, 5, 9]);
+    }
 
     #[test]
     fn thinning_keeps_both_ends_and_what_must_stay() {

@@ -58,6 +58,11 @@ fn compile_request(
     host: &str,
     templates: &mut Templates<'_>,
 ) -> Result<Request, String> {
+    if request.method == "CONNECT" {
+        return Err(
+            "CONNECT asks a proxy for a tunnel, and a tunnel is no answer that could be measured; load the server itself, with another method".into(),
+        );
+    }
     let asked = if request.method == "HEAD" { Asked::Head } else { Asked::Other };
     let template = template(request, host, templates)?;
     Ok(Request { template, upgrade: None, stream: None, asked, expect: expect(request)? })
@@ -417,6 +422,7 @@ mod tests {
     fn what_cannot_be_sent_is_refused_with_its_name() {
         for (request, words) in [
             (request("GET", "/a b", None), "percent-encode"),
+            (request("CONNECT", "/", None), "another method"),
             (request("GET", "/{rand:2..1}", None), "{rand:1..100}"),
             (request("GET", "/{csv:f:1}", None), "no files here"),
             (request("GET", "/\u{F8FF}", None), "U+F8FF"),

@@ -4,7 +4,42 @@
 //! replayed, cut into arbitrary pieces and fuzzed. The crate is `no_std`, which lets the compiler hold that line.
 //!
 //! A peer that breaks the protocol is an expected event of a load test. Every way of breaking it is a named
-//! [`h1::Error`], and none of them is a panic.
+//! [`h1::Error`], [`h2::Error`] or [`h2::Malformed`], and none of them is a panic.
+//!
+//! # What HTTP/1.x tolerates on purpose
+//!
+//! A parser that accepts what the RFC does not define would call a broken server's answers right ones. So whatever is not
+//! in this list and not in the grammar of RFC 9112 is refused by name. `tests/h1_tolerance.rs` has a case for each line.
+//!
+//! | accepted | because |
+//! |---|---|
+//! | a status line without a reason, and without the blank before it | words may be told apart by blanks alone, and the reason is to be ignored (RFC 9112 §4) |
+//! | any bytes but CR and LF in a reason | the same |
+//! | a status code from 100 to 999 | three digits; what is unknown counts as its class, or as an unexpected one (RFC 9110 §15) |
+//! | control characters but NUL, CR, LF, and bytes above 127 in a field's value | may be kept where they do no harm (RFC 9110 §5.5) |
+//! | Content-Length as a list of one and the same number, in one line or several | RFC 9110 §8.6, RFC 9112 §6.3 |
+//! | Content-Length or transfer codings on an answer without a body (1xx, 204, 304, to HEAD) | they do not count there (RFC 9112 §6.3, rule 1) |
+//! | empty members of the lists in Connection and Transfer-Encoding | a recipient passes over them (RFC 9110 §5.6.1.2) |
+//! | transfer codings before `chunked`; the body is handed on as it is coded | RFC 9112 §6.1; nobody asked for them, and nothing here needs to undo them |
+//! | a response whose last coding is not `chunked`: its body goes on until the close | RFC 9112 §6.3, rule 4 |
+//! | a response without a length: the same | RFC 9112 §6.3, rule 8 |
+//! | chunk extensions, with blanks around `;` and `=` | unknown ones are to be ignored (RFC 9112 §7.1.1) |
+//! | leading zeros of a chunk's size, sixteen digits in all | RFC 9112 §7.1 |
+//! | trailer fields with any name and value; they are passed over unread | may be discarded (RFC 9112 §7.1.2) |
+//!
+//! Refused although the RFC would let a recipient, or some recipients, be lenient:
+//!
+//! | refused | as | the RFC |
+//! |---|---|---|
+//! | lines that end in a bare line feed | [`h1::Error::BareLineFeed`] | may be recognised (§2.2) |
+//! | a CR without LF anywhere in a head, a chunk's line or trailers | [`h1::Error::BareCarriageReturn`] | invalid, or to be replaced by a blank (§2.2) |
+//! | an empty line before a status line or a request line | [`h1::Error::StatusLine`], [`h1::Error::RequestLine`] | servers should pass over one; of clients nothing is said (§2.2) |
+//! | a folded field, and blanks before the first field | [`h1::Error::FoldedField`] | no sender may; user agents unfold (§5.2, §2.2) |
+//! | blanks between a field's name and the colon | [`h1::Error::FieldName`] | proxies remove them (§5.1) |
+//! | more than one blank, or a tab, between the words of the first line | [`h1::Error::StatusLine`], [`h1::Error::RequestLine`] | may be accepted (§3, §4) |
+//! | versions other than 1.0 and 1.1 | [`h1::Error::Version`] | a higher minor version may be read as the highest known (RFC 9110 §2.5) |
+//! | Content-Length beside Transfer-Encoding | [`h1::Error::LengthAndTransferEncoding`] | Transfer-Encoding wins, and it ought to be an error (§6.3) |
+//! | blanks behind a chunk's size that no extension follows | [`h1::Error::ChunkExtension`] | not in the grammar (§7.1); some parsers trim them |
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -184,7 +184,8 @@ fn every_mistake_has_its_name() {
     assert_eq!(chunked("\r\n"), Error::ChunkSize);
     assert_eq!(chunked("g\r\n"), Error::ChunkSize);
     assert_eq!(chunked("11112222333344445\r\n"), Error::ChunkSize);
-    assert_eq!(chunked("1\rx"), Error::ChunkSize);
+    assert_eq!(chunked("1\rx"), Error::BareCarriageReturn);
+    assert_eq!(chunked("1\n"), Error::BareLineFeed);
     assert_eq!(chunked("1;a\n"), Error::BareLineFeed);
     assert_eq!(chunked("1\r\nab"), Error::ChunkEnd);
     assert_eq!(chunked(&format!("1;{}", "x".repeat(5000))), Error::ChunkLineTooLong);
@@ -235,6 +236,15 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
         1 => Just(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec()),
         1 => Just(b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()),
         1 => Just(b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n.".to_vec()),
+        2 => "[0-9a;= x\"\\\\\t\r\n]{0,30}".prop_map(|line| {
+            format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1{line}\r\n").into_bytes()
+        }),
+        2 => "(chunked|gzip|[,; \"\t\r]){0,5}".prop_map(|codings| {
+            format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {codings}\r\n\r\n0\r\n\r\n").into_bytes()
+        }),
+        1 => "[A-Z\r\n ]{0,20}".prop_map(|words| {
+            format!("HTTP/1.1 200 OK{words}\r\nA: b{words}\r\n\r\n").into_bytes()
+        }),
         1 => text,
         1 => "[A-Za-z0-9 :/.\r\n-]{0,60}".prop_map(String::into_bytes),
     ]

@@ -420,7 +420,12 @@ pub fn result(record: &TrialRecord, config: Config) -> LoadResult {
         service_time_us: Percentiles::of_due(&sums.times.service, sums.missing_service),
         send_lag_us: Percentiles::new(&sums.times.send_lag),
         first_byte_us: Percentiles::new(&sums.times.first_byte),
-        unanswered_us: record.unanswered.ages.iter().map(|(n, ages)| (n.clone(), Percentiles::new(ages))).collect(),
+        unanswered_us: record
+            .unanswered
+            .ages
+            .iter()
+            .map(|(n, ages)| (n.clone(), Percentiles::new(ages)))
+            .collect(),
         connect_us: Percentiles::new(&Times::merged(record.intervals.iter().map(|i| &i.connect))),
         tls_handshake_us: Percentiles::new(&Times::merged(record.intervals.iter().map(|i| &i.tls_handshake))),
         connections: record.connections,
@@ -632,8 +637,7 @@ fn requests(record: &TrialRecord, config: &Config, window_s: f64) -> Vec<Request
             let Some(share) = interval.by_request.get(index) else { continue };
             outcomes.add(&share.outcomes);
             missing.count += share.outcomes.total() - share.outcomes.of(Outcome::Ok) + share.never_ended;
-            missing.longest_ns =
-                missing.longest_ns.max(Some(share.longest_failure_ns).filter(|ns| *ns > 0));
+            missing.longest_ns = missing.longest_ns.max(Some(share.longest_failure_ns).filter(|ns| *ns > 0));
             if interval.phase == Phase::Measured {
                 ok_in_window += share.outcomes.of(Outcome::Ok);
             }

@@ -39,6 +39,8 @@ const OUTCOMES: &[(&str, &str)] = &[
     ("bare_lf", "protocol_error"),
     ("folded", "protocol_error"),
     ("length_and_chunked", "protocol_error"),
+    ("bare_cr", "protocol_error"),
+    ("chunk_junk", "protocol_error"),
     ("tls_truncated", "closed_early"),
     ("tls_alert", "tls_error"),
     ("tls_garbage", "tls_error"),
@@ -48,19 +50,21 @@ const OUTCOMES: &[(&str, &str)] = &[
 const KINDS: &[(&str, &[&str])] = &[
     ("status line", &["bad_status_line"]),
     ("protocol version", &["bad_version"]),
-    ("chunk size", &["bad_chunk"]),
+    ("chunk size is not", &["bad_chunk"]),
     ("Content-Length is not a number", &["bad_length", "two_lengths"]),
     ("bare line feed", &["bare_lf"]),
     ("folded", &["folded"]),
     ("both Content-Length and Transfer-Encoding", &["length_and_chunked"]),
+    ("carriage return is not followed", &["bare_cr"]),
+    ("no chunk extension", &["chunk_junk"]),
 ];
 
 const TLS_KINDS: &[(&str, &str)] =
     &[("alert internal_error", "tls_alert"), ("InvalidContentType", "tls_garbage")];
 
 /// Turns after which the server has done everything once: every second request is answered right.
-const PLAIN_PERIOD: u64 = 48;
-const TLS_PERIOD: u64 = 54;
+const PLAIN_PERIOD: u64 = 52;
+const TLS_PERIOD: u64 = 58;
 
 const ROUNDS: u64 = 3;
 
@@ -145,7 +149,7 @@ fn pipelined() {
 /// One number a line, the first a good one, the others shuffled: in a regular order the same faults could always be lost
 /// behind others.
 fn numbers_in_no_order() -> String {
-    let once: Vec<u64> = (0..PLAIN_PERIOD).filter(|n| ![5, 7, 47].contains(n)).collect();
+    let once: Vec<u64> = (0..PLAIN_PERIOD).filter(|n| ![5, 7, 51].contains(n)).collect();
     let mut numbers = once.repeat(40);
     Rng::new(1).shuffle(&mut numbers[1..]);
     numbers.iter().map(|n| format!("{n}\n")).collect()

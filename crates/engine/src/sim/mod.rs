@@ -14,7 +14,7 @@ use dyno_archive::trial::TcpCounters;
 use server::{Act, Peer, Server, Then};
 pub use server::{Answered, Fault, Identity, Model, Pause, Queue, Service, Truth};
 
-use crate::driver::{Completion, ConnId, ConnectError, Driver, Turn, Wait, What};
+use crate::driver::{Completion, ConnId, ConnectError, Driver, Queued, Turn, Wait, What};
 use crate::rng::Rng;
 use crate::{Config, Instant, Report, Stop, Worker};
 
@@ -126,6 +126,8 @@ type EventKey = u64;
 struct Conn {
     generation: u64,
     out: Vec<u8>,
+    /// Bytes that have left.
+    taken: u64,
     peer: Peer,
     /// Deliveries to the generator keep their order even if cut.
     last_arrival: u64,
@@ -315,6 +317,7 @@ impl Driver for SimDriver {
         let connection = Conn {
             generation,
             out: Vec::new(),
+            taken: 0,
             peer: Peer::default(),
             last_arrival: 0,
             last_departure: 0,
@@ -341,11 +344,18 @@ impl Driver for SimDriver {
         self.completed.retain(|(c, _)| c.conn != conn);
     }
 
+    fn queued(&self, conn: ConnId) -> Queued {
+        self.conns
+            .get(&conn)
+            .map_or_else(Queued::default, |c| Queued { taken: c.taken, waiting: c.out.len() as u64 })
+    }
+
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
         for conn in std::mem::take(&mut self.queued) {
             let Some(connection) = self.conns.get_mut(&conn) else { continue };
             let generation = connection.generation;
             let bytes = std::mem::take(&mut connection.out);
+            connection.taken += bytes.len() as u64;
             connection.tcp.segments_out += 1;
             handed(conn, Instant(self.now));
             let arrives = (self.now + self.world.net.delay_ns).max(connection.last_departure + 1);

@@ -179,10 +179,7 @@ pub(super) enum Act {
         answers: Option<Identity>,
     },
     /// Goes on with a stream of HTTP/2: [`Server::finish`] is to be called then.
-    Work {
-        until_ns: u64,
-        stream: u32,
-    },
+    Work { until_ns: u64, stream: u32 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -147,7 +147,9 @@ impl Worker {
     fn takes_request(&self, conn: ConnId) -> bool {
         let slot = &self.slots[conn as usize];
         let has_place = match &slot.talk {
-            Talk::H1(h1) if h1.upgrade == Upgrade::No => h1.in_flight.len() < self.config.pipeline as usize,
+            Talk::H1(h1) if h1.upgrade == Upgrade::No => {
+                h1.in_flight.len() < self.config.pipeline as usize && !h1.said_close
+            }
             // What the connection will speak is not known before the first answer.
             Talk::H1(h1) => h1.in_flight.is_empty(),
             Talk::H2(h2) => h2.client.open() < self.config.streams as usize && h2.client.room() > 0,
@@ -216,7 +218,7 @@ impl Worker {
 
     /// Queues the request of an exchange on a connection that takes it.
     #[inline]
-    fn ask<D: Driver>(&mut self, conn: ConnId, exchange: Exchange, now: Instant, driver: &mut D) {
+    fn ask<D: Driver>(&mut self, conn: ConnId, mut exchange: Exchange, now: Instant, driver: &mut D) {
         // It leaves with the coming turn, whose wait is decided before.
         self.last_handed = now;
         let slot = &mut self.slots[conn as usize];
@@ -231,13 +233,16 @@ impl Worker {
                 h1.upgrade = Upgrade::Asked;
                 template
             }
-            _ => &request.template,
+            _ => {
+                h1.said_close = self.config.traffic.closes(exchange.request);
+                &request.template
+            }
         };
-        h1.in_flight.push_back(exchange);
-        h1.unsent += 1;
         // What the request says of itself is what its response time will count from.
         self.config.draws.intended_ns = exchange.intended.since(self.began);
-        let bytes = template.bytes(&mut self.config.draws, &mut self.made);
+        let bytes = template.bytes_of(&mut exchange.draw, &mut self.config.draws, &mut self.made);
+        h1.in_flight.push_back(exchange);
+        h1.unsent += 1;
         let Some(session) = &mut slot.tls else {
             self.recorder.current().bytes_sent += bytes.len() as u64;
             return driver.send(conn, bytes);
@@ -359,10 +364,15 @@ impl Worker {
         now: Instant,
         driver: &mut D,
     ) {
+        let read = match read {
+            Ok(Read::Open) if self.is_flooded(conn, driver) => Err(h2::Error::Flood.into()),
+            read => read,
+        };
         match read {
             Ok(Read::Open) => self.answered(conn, now, driver),
             Ok(Read::ServerEnds) => {
                 self.connections.closed_by_server += 1;
+                self.ask_lost_again(conn);
                 self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
             }
             Ok(Read::Unsolicited) => {
@@ -392,7 +402,24 @@ impl Worker {
     ) -> Result<Read, WireError> {
         match self.slots[conn as usize].talk {
             Talk::H1(_) => self.read_messages(conn, now, received_at, bytes),
-            Talk::H2(_) => self.read_streams(conn, now, received_at, bytes),
+            Talk::H2(_) => {
+                let before = self.frames.counts.replies;
+                let read = self.read_streams(conn, now, received_at, bytes);
+                let replies = self.frames.counts.replies - before;
+                if let Talk::H2(h2) = &mut self.slots[conn as usize].talk {
+                    h2.replies.add(replies);
+                }
+                read
+            }
+        }
+    }
+
+    /// Whether the server goes on asking for answers of the connection itself and reads none of them.
+    fn is_flooded<D: Driver>(&mut self, conn: ConnId, driver: &D) -> bool {
+        let turn = self.woke;
+        match &mut self.slots[conn as usize].talk {
+            Talk::H2(h2) if h2.replies.are_many(turn) => h2.replies.are_stuck(driver.queued(conn), turn),
+            _ => false,
         }
     }
 
@@ -438,7 +465,7 @@ impl Worker {
                     return if bytes.is_empty() {
                         Ok(Read::Open)
                     } else {
-                        self.read_streams(conn, now, received_at, bytes)
+                        self.read(conn, now, received_at, bytes)
                     };
                 }
                 Event::Head(head) => {
@@ -546,11 +573,33 @@ impl Worker {
                 Ok(Closed::BetweenMessages) => {}
                 // The close, which ends this body, had arrived at the completion's instant.
                 Ok(Closed::EndsMessage) if ending == Ending::Cut => {}
-                Ok(Closed::EndsMessage) => self.end_message(conn, now, driver.received_at()),
+                Ok(Closed::EndsMessage) => {
+                    self.end_message(conn, now, driver.received_at());
+                    self.ask_lost_again(conn);
+                }
                 Err(error) => self.name_error(&error),
             }
         }
         self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
+    }
+
+    /// The server has ended a pipeline in good order: the answer it ended with said so, or had no other end. What was asked
+    /// behind that is asked for again on the next connection, if to be dealt with twice would do no harm (RFC 9112 §9.3.2).
+    /// It keeps its intended time. That ends by itself: each connection has brought one answer at least.
+    fn ask_lost_again(&mut self, conn: ConnId) {
+        let slot = &mut self.slots[conn as usize];
+        let Talk::H1(h1) = &mut slot.talk else { return };
+        h1.unsent = 0;
+        for _ in 0..h1.in_flight.len() {
+            // From the youngest on, each to the front of its list: both keep their order.
+            let Some(exchange) = h1.in_flight.pop_back() else { return };
+            if self.config.traffic.may_repeat(exchange.request) {
+                self.connections.asked_again += 1;
+                slot.assigned.push_front(exchange.unsent());
+            } else {
+                h1.in_flight.push_front(exchange);
+            }
+        }
     }
 
     pub(super) fn name_error(&mut self, error: &dyn std::fmt::Display) {

@@ -29,7 +29,7 @@ use crate::recorder::{Recorder, Window};
 use crate::slot::{Exchange, Slot, State};
 use crate::tls::Tls;
 use crate::traffic::{Draws, Making, Traffic};
-use crate::{Instant, Schedule};
+use crate::{Instant, Schedule, limits};
 use frames::Frames;
 use pages::Pages;
 pub use streams::upgrade_settings;
@@ -211,6 +211,9 @@ impl Worker {
     pub fn new(config: Config) -> Self {
         assert!(config.connections > 0 && config.pipeline > 0 && config.streams > 0);
         assert!(config.window.interval_ns > 0);
+        // Behind a request that ends its connection there is no place in a pipeline.
+        let pipeline = if config.traffic.all_close() { 1 } else { config.pipeline };
+        let config = Config { pipeline, ..config };
         let asked = config.connections;
         let kinds = config.traffic.requests().len();
         Worker {
@@ -297,6 +300,15 @@ impl Worker {
             Stage::Warmup | Stage::Measured => self.recorder.close_window(at),
             Stage::Drain | Stage::Finished => {}
         }
+    }
+
+    /// The same, and what is in flight may end only within [`limits::CUT_DRAIN_NS`] from now, also if the window is over.
+    pub fn hurry(&mut self, at: Instant) {
+        let drain_ns = &mut self.config.window.drain_ns;
+        *drain_ns = (*drain_ns).min(limits::CUT_DRAIN_NS);
+        // From the first wake-up at which it is known; later ones do not put the end off.
+        self.drain_ends = self.drain_ends.min(self.woke.after(*drain_ns));
+        self.cut(at);
     }
 
     #[must_use]

@@ -8,14 +8,17 @@ use super::Worker;
 use super::exchanges::{Read, WireError};
 use crate::driver::{ConnId, Driver};
 use crate::expect::Answer;
-use crate::slot::{Exchange, H2, Slot, State, Stream, Talk};
+use crate::slot::{Exchange, H2, Replies, Slot, State, Stream, Talk};
 use crate::traffic::Request;
 use crate::{Instant, limits};
 
 impl Slot {
-    /// Whether the server takes no more streams on this connection.
+    /// Whether nothing more may be asked on this connection: the server takes no more streams, or we have said that it ends.
     pub(super) fn is_draining(&self) -> bool {
-        matches!(&self.talk, Talk::H2(h2) if h2.client.is_draining())
+        match &self.talk {
+            Talk::H1(h1) => h1.said_close,
+            Talk::H2(h2) => h2.client.is_draining(),
+        }
     }
 }
 
@@ -64,13 +67,14 @@ impl Worker {
 
     /// Opens a stream for an exchange. Its bytes go out with [`Worker::push_out`].
     #[inline]
-    pub(super) fn open_stream(&mut self, conn: ConnId, exchange: Exchange, now: Instant) {
+    pub(super) fn open_stream(&mut self, conn: ConnId, mut exchange: Exchange, now: Instant) {
         let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         let request = self.config.traffic.request(exchange.request);
         let Some(template) = &request.stream else { return };
         // As over HTTP/1.1: what its response time will count from.
         self.config.draws.intended_ns = exchange.intended.since(self.began);
-        let made = template.make(h2.client.form(), &mut self.config.draws, &mut self.making);
+        let made =
+            template.make(h2.client.form(), &mut exchange.draw, &mut self.config.draws, &mut self.making);
         let ask = Ask {
             block: made.block,
             field_bytes: made.field_bytes,
@@ -146,7 +150,7 @@ impl Worker {
                     self.resume_streams(conn, now);
                 }
                 Event::Window => self.resume_streams(conn, now),
-                Event::Reset { stream, code } => self.reset_by_server(conn, stream, code, now),
+                Event::Reset { stream, code } => self.reset_by_server(conn, stream, code, now)?,
                 Event::Malformed { stream, why } => {
                     let stream = h2.client.cancel(stream, why.code(), &mut io);
                     self.name_error(&why);
@@ -222,16 +226,23 @@ impl Worker {
         }
     }
 
-    fn reset_by_server(&mut self, conn: ConnId, key: Key, code: Code, now: Instant) {
+    fn reset_by_server(&mut self, conn: ConnId, key: Key, code: Code, now: Instant) -> Result<(), WireError> {
         let slot = &mut self.slots[conn as usize];
-        let Talk::H2(h2) = &mut slot.talk else { return };
+        let Talk::H2(h2) = &mut slot.talk else { return Ok(()) };
+        if h2.client.data(key).is_some_and(|stream| stream.exchange.sent == Instant::NEVER) {
+            // The server cannot know of a request that has not left yet. One that ends them all the same would have us queue
+            // one after the other.
+            return Err(Error::IdleStream.into());
+        }
         let stream = h2.client.take(key);
         self.unblocked(stream.blocked_since, now);
         if code == Code::RefusedStream {
-            return self.ask_again(conn, stream.exchange, now);
+            self.ask_again(conn, stream.exchange, now);
+        } else {
+            // The reset had arrived at the completion's instant.
+            self.ended(conn, &stream.exchange, Outcome::StreamReset, now, None);
         }
-        // The reset had arrived at the completion's instant.
-        self.ended(conn, &stream.exchange, Outcome::StreamReset, now, None);
+        Ok(())
     }
 
     /// The server takes no more streams. Those that it will not deal with are asked for again on the next connection.
@@ -253,10 +264,8 @@ impl Worker {
             return self.ended(conn, &exchange, Outcome::StreamRefused, now, None);
         }
         exchange.retries += 1;
-        exchange.sent = Instant::NEVER;
-        exchange.first_byte = Instant::NEVER;
         self.frames.retried += 1;
-        self.slots[conn as usize].assigned.push_front(exchange);
+        self.slots[conn as usize].assigned.push_front(exchange.unsent());
     }
 
     /// The server's settings have come: how many streams it allows is worth telling.
@@ -327,7 +336,12 @@ pub(super) enum Checked {
 fn talk(mut client: Client<Stream>, streams: u32, now: Instant) -> Talk {
     let ahead = streams.min(limits::STREAMS_AHEAD) as usize;
     client.reserve(ahead);
-    Talk::H2(Box::new(H2 { client, unsent: Vec::with_capacity(ahead), received: now }))
+    Talk::H2(Box::new(H2 {
+        client,
+        unsent: Vec::with_capacity(ahead),
+        received: now,
+        replies: Replies::default(),
+    }))
 }
 
 /// Whether the fields of an answer will be looked at.

@@ -35,7 +35,8 @@ impl Worker {
         } else {
             until
         };
-        Wait { until, spin_from }
+        // Not a deadline of the load, so nothing polls for it.
+        Wait { until: until.min(self.woke.after(limits::GLANCE_NS)), spin_from }
     }
 
     /// Whether requests start at instants given beforehand.
@@ -54,8 +55,7 @@ impl Worker {
         }
         match self.stage {
             Stage::Opening if self.untried == 0 => Instant(0),
-            // Whoever waits for the connections also wants to hear of a cut.
-            Stage::Opening | Stage::Finished => deadline.min(self.woke.after(limits::OPENING_GLANCE_NS)),
+            Stage::Opening | Stage::Finished => deadline,
             Stage::Warmup if self.woke < self.began => deadline.min(self.began),
             Stage::Warmup | Stage::Measured => {
                 let arrival = self.config.schedule.peek().filter(|_| self.is_loading());

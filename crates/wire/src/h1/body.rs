@@ -1,5 +1,6 @@
 //! Message bodies: by length, chunked, until close, or none (RFC 9112 §6 and §7).
 
+use super::head::TOKEN;
 use super::{Error, limits};
 
 /// Where a body ends, and how far we are.
@@ -21,10 +22,11 @@ pub enum Chunked {
         digits: u8,
         line: u16,
     },
-    /// Skipping extensions up to the end of the line.
+    /// Passing over extensions up to the end of the line.
     Extension {
         value: u64,
         line: u16,
+        at: ExtensionAt,
     },
     /// The line's CR was seen, its LF must follow.
     SizeLf {
@@ -41,6 +43,25 @@ pub enum Chunked {
         bytes: u16,
         at: TrailerAt,
     },
+}
+
+/// Where in `*( BWS ";" BWS name [ BWS "=" BWS value ] )` the next byte stands (RFC 9112 §7.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtensionAt {
+    /// Behind blanks that only another extension may follow.
+    Semicolon,
+    /// Before a name, or blanks before it.
+    NameStart,
+    Name,
+    /// Behind a name and blanks: a value or another extension must follow.
+    NameEnd,
+    /// Before a value, or blanks before it.
+    ValueStart,
+    Value,
+    Quoted,
+    /// Behind a backslash within quotes.
+    Escaped,
+    QuotedEnd,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,11 +126,13 @@ impl Chunked {
     /// The state after one byte that is not data; `None` once the message is complete.
     fn framing_byte(self, byte: u8) -> Result<Option<Chunked>, Error> {
         Ok(Some(match (self, byte) {
-            (Chunked::Size { digits: 1.., value, .. } | Chunked::Extension { value, .. }, b'\r') => {
-                Chunked::SizeLf { value }
+            (Chunked::Size { digits: 1.., value, .. }, b'\r') => Chunked::SizeLf { value },
+            (Chunked::Size { digits: 1.., .. }, b'\n') => return Err(Error::BareLineFeed),
+            (Chunked::Size { digits: 1.., value, line }, b';') => {
+                Chunked::Extension { value, line, at: ExtensionAt::NameStart }
             }
-            (Chunked::Size { digits: 1.., value, line }, b';' | b' ' | b'\t') => {
-                Chunked::Extension { value, line }
+            (Chunked::Size { digits: 1.., value, line }, b' ' | b'\t') => {
+                Chunked::Extension { value, line, at: ExtensionAt::Semicolon }
             }
             (Chunked::Size { value, digits, line }, _) => {
                 let digit = char::from(byte).to_digit(16).ok_or(Error::ChunkSize)?;
@@ -119,14 +142,16 @@ impl Chunked {
                 }
                 Chunked::Size { value: value << 4 | u64::from(digit), digits: digits + 1, line: line + 1 }
             }
-            (Chunked::Extension { .. }, b'\n') => return Err(Error::BareLineFeed),
-            (Chunked::Extension { value, line }, _) => {
+            (Chunked::Extension { value, line, at }, _) => {
                 let line = bounded(line, limits::CHUNK_LINE_BYTES).ok_or(Error::ChunkLineTooLong)?;
-                Chunked::Extension { value, line }
+                match at.after(byte)? {
+                    Some(at) => Chunked::Extension { value, line, at },
+                    None => Chunked::SizeLf { value },
+                }
             }
             (Chunked::SizeLf { value: 0 }, b'\n') => Chunked::Trailer { bytes: 0, at: TrailerAt::LineStart },
             (Chunked::SizeLf { value }, b'\n') => Chunked::Data { left: value },
-            (Chunked::SizeLf { .. }, _) => return Err(Error::ChunkSize),
+            (Chunked::SizeLf { .. }, _) => return Err(Error::BareCarriageReturn),
             (Chunked::DataCr, b'\r') => Chunked::DataLf,
             (Chunked::DataLf, b'\n') => Chunked::Size { value: 0, digits: 0, line: 0 },
             (Chunked::DataCr | Chunked::DataLf, _) => return Err(Error::ChunkEnd),
@@ -136,11 +161,35 @@ impl Chunked {
     }
 }
 
+impl ExtensionAt {
+    /// Where the byte after this one stands; `None` behind the CR that ends the line.
+    fn after(self, byte: u8) -> Result<Option<ExtensionAt>, Error> {
+        use ExtensionAt as At;
+        let is_token = TOKEN[byte as usize];
+        Ok(Some(match (self, byte) {
+            (_, b'\n') => return Err(Error::BareLineFeed),
+            (At::Name | At::Value | At::QuotedEnd, b'\r') => return Ok(None),
+            (At::Quoted, b'"') => At::QuotedEnd,
+            (At::Quoted, b'\\') => At::Escaped,
+            (At::Quoted | At::Escaped, b'\t' | b' '..=b'~' | 0x80..) => At::Quoted,
+            (At::Name | At::NameEnd, b' ' | b'\t') => At::NameEnd,
+            (At::Value | At::QuotedEnd, b' ' | b'\t') => At::Semicolon,
+            (At::Semicolon | At::NameStart | At::ValueStart, b' ' | b'\t') => self,
+            (At::Semicolon | At::Name | At::NameEnd | At::Value | At::QuotedEnd, b';') => At::NameStart,
+            (At::Name | At::NameEnd, b'=') => At::ValueStart,
+            (At::ValueStart, b'"') => At::Quoted,
+            (At::NameStart | At::Name, _) if is_token => At::Name,
+            (At::ValueStart | At::Value, _) if is_token => At::Value,
+            _ => return Err(Error::ChunkExtension),
+        }))
+    }
+}
+
 fn trailer_byte(bytes: u16, at: TrailerAt, byte: u8) -> Result<Option<Chunked>, Error> {
     let at = match (at, byte) {
         (TrailerAt::EmptyCr, b'\n') => return Ok(None),
         (TrailerAt::LineCr, b'\n') => TrailerAt::LineStart,
-        (TrailerAt::EmptyCr | TrailerAt::LineCr, _) => return Err(Error::FieldValue),
+        (TrailerAt::EmptyCr | TrailerAt::LineCr, _) => return Err(Error::BareCarriageReturn),
         (TrailerAt::LineStart, b'\r') => TrailerAt::EmptyCr,
         (TrailerAt::InLine, b'\r') => TrailerAt::LineCr,
         (TrailerAt::LineStart | TrailerAt::InLine, b'\n') => return Err(Error::BareLineFeed),

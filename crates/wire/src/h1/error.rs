@@ -11,9 +11,11 @@ pub enum Error {
     Version,
     #[error("a line ends in a bare line feed instead of CR LF (RFC 9112 §2.2)")]
     BareLineFeed,
+    #[error("a carriage return is not followed by a line feed (RFC 9112 §2.2)")]
+    BareCarriageReturn,
     #[error("a header field has no colon, or a name that is not a token (RFC 9110 §5.1)")]
     FieldName,
-    #[error("a header value holds a control character (RFC 9110 §5.5)")]
+    #[error("a header value holds a NUL (RFC 9110 §5.5)")]
     FieldValue,
     #[error("a header line is folded, which RFC 9112 §5.2 forbids")]
     FoldedField,
@@ -23,10 +25,16 @@ pub enum Error {
     LengthAndTransferEncoding,
     #[error("Transfer-Encoding in an HTTP/1.0 message (RFC 9112 §6.1)")]
     TransferEncodingInHttp10,
+    #[error("Transfer-Encoding is not a list of transfer codings (RFC 9112 §6.1)")]
+    TransferCoding,
+    #[error("the chunked transfer coding was applied twice (RFC 9112 §6.1)")]
+    ChunkedTwice,
     #[error("the request's last transfer coding is not chunked (RFC 9112 §6.3)")]
     RequestNotChunked,
     #[error("a chunk size is not a hexadecimal number (RFC 9112 §7.1)")]
     ChunkSize,
+    #[error("what follows a chunk size is no chunk extension (RFC 9112 §7.1.1)")]
+    ChunkExtension,
     #[error("chunk data is not followed by CR LF (RFC 9112 §7.1)")]
     ChunkEnd,
     #[error("a chunk-size line is too long")]

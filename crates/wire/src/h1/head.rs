@@ -99,15 +99,20 @@ impl HeadBuffer {
     /// Looks for a whole head at the start of what is kept plus `input`.
     pub(super) fn take(&mut self, input: &[u8]) -> Result<Found, Error> {
         if self.bytes.is_empty()
-            && let Some(end) = head_end(input, 0)
+            && let Some((found, end)) = head_end(input, 0)
         {
-            return if end > limits::HEAD_BYTES { Err(Error::HeadTooLarge) } else { Ok(Found::InInput(end)) };
+            return if end > limits::HEAD_BYTES {
+                Err(Error::HeadTooLarge)
+            } else {
+                found.map(|()| Found::InInput(end))
+            };
         }
         let kept = self.bytes.len();
         let room = limits::HEAD_BYTES.saturating_sub(kept);
         let taken = input.len().min(room);
         self.bytes.extend_from_slice(&input[..taken]);
-        if let Some(end) = head_end(&self.bytes, self.searched) {
+        if let Some((found, end)) = head_end(&self.bytes, self.searched) {
+            found?;
             self.bytes.truncate(end);
             return Ok(Found::InBuffer(end - kept));
         }
@@ -133,15 +138,23 @@ impl HeadBuffer {
     }
 }
 
-/// Index just past the empty line that ends a head. Lines that end in a bare line feed count here, so that the
-/// parser can name that mistake instead of waiting for an end that never comes.
-fn head_end(bytes: &[u8], from: usize) -> Option<usize> {
+/// What ends the reading of a head, and the index just past it: the empty line, or a CR that no LF follows. Lines that
+/// end in a bare line feed count here, so that the parser can name that mistake instead of waiting for an end that never
+/// comes; a bare CR is named at once for the same reason.
+fn head_end(bytes: &[u8], from: usize) -> Option<(Result<(), Error>, usize)> {
     let mut at = from;
-    while let Some(i) = memchr(b'\n', &bytes[at..]) {
-        at += i + 1;
+    while let Some(i) = memchr2(b'\r', b'\n', &bytes[at..]) {
+        at += i;
+        if bytes[at] == b'\r' {
+            at += 1;
+            if *bytes.get(at)? != b'\n' {
+                return Some((Err(Error::BareCarriageReturn), at + 1));
+            }
+        }
+        at += 1;
         match bytes.get(at) {
-            Some(b'\n') => return Some(at + 1),
-            Some(b'\r') if bytes.get(at + 1) == Some(&b'\n') => return Some(at + 2),
+            Some(b'\n') => return Some((Ok(()), at + 1)),
+            Some(b'\r') if bytes.get(at + 1) == Some(&b'\n') => return Some((Ok(()), at + 2)),
             _ => {}
         }
     }
@@ -160,17 +173,19 @@ pub(super) fn split_line(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>, Error> 
 /// Validates all field lines after the start line and reads what decides framing.
 pub(super) fn read_fields(mut rest: &[u8]) -> Result<Framing, Error> {
     let mut framing = Framing::new();
+    let mut codings = Codings::None;
     while let Some((line, after)) = split_line(rest)? {
         rest = after;
-        read_field(line, &mut framing)?;
+        read_field(line, &mut framing, &mut codings)?;
     }
+    framing.transfer = codings.settle()?;
     if framing.content_length.is_some() && framing.transfer != Transfer::None {
         return Err(Error::LengthAndTransferEncoding);
     }
     Ok(framing)
 }
 
-fn read_field(line: &[u8], framing: &mut Framing) -> Result<(), Error> {
+fn read_field(line: &[u8], framing: &mut Framing, codings: &mut Codings) -> Result<(), Error> {
     if matches!(line[0], b' ' | b'\t') {
         return Err(Error::FoldedField);
     }
@@ -180,14 +195,15 @@ fn read_field(line: &[u8], framing: &mut Framing) -> Result<(), Error> {
         return Err(Error::FieldName);
     }
     let value = trim(&line[colon + 1..]);
-    if memchr2(b'\0', b'\r', value).is_some() {
+    // A CR has been looked for with the end of the head.
+    if memchr(b'\0', value).is_some() {
         return Err(Error::FieldValue);
     }
     // The lengths of the three names that matter all differ: one comparison for every other field.
     match name.len() {
         10 if name.eq_ignore_ascii_case(b"connection") => read_connection(value, framing),
         14 if name.eq_ignore_ascii_case(b"content-length") => read_content_length(value, framing)?,
-        17 if name.eq_ignore_ascii_case(b"transfer-encoding") => read_transfer(value, framing),
+        17 if name.eq_ignore_ascii_case(b"transfer-encoding") => codings.read(value)?,
         _ => {}
     }
     Ok(())
@@ -212,10 +228,79 @@ fn read_content_length(value: &[u8], framing: &mut Framing) -> Result<(), Error>
     Ok(())
 }
 
-fn read_transfer(value: &[u8], framing: &mut Framing) {
-    let last = value.rsplit(|&b| b == b',').next().map(trim).unwrap_or_default();
-    framing.transfer =
-        if last.eq_ignore_ascii_case(b"chunked") { Transfer::Chunked } else { Transfer::Other };
+/// The transfer codings that were named so far, over all lines of the field (RFC 9112 §6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Codings {
+    /// The field is not there.
+    None,
+    /// It is, and has named nothing.
+    Empty,
+    /// `chunked` is not among them.
+    Others,
+    /// `chunked` is the last.
+    Chunked,
+    /// `chunked` is among them, and not the last.
+    ChunkedBefore,
+}
+
+impl Codings {
+    fn read(&mut self, mut value: &[u8]) -> Result<(), Error> {
+        if *self == Codings::None {
+            *self = Codings::Empty;
+        }
+        while !value.is_empty() {
+            let member = split_member(&mut value);
+            // A recipient passes over empty members (RFC 9110 §5.6.1.2).
+            if !member.is_empty() {
+                *self = self.with(member)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// With one more of them: `token *( OWS ";" OWS parameter )`.
+    fn with(self, member: &[u8]) -> Result<Codings, Error> {
+        let name = member.split(|&b| b == b';').next().map(trim).unwrap_or_default();
+        if name.is_empty() || !name.iter().all(|&b| TOKEN[b as usize]) {
+            return Err(Error::TransferCoding);
+        }
+        let is_chunked = name.eq_ignore_ascii_case(b"chunked");
+        match self {
+            // It has no parameters (RFC 9112 §7.1).
+            _ if is_chunked && member.len() > name.len() => Err(Error::TransferCoding),
+            Codings::Chunked | Codings::ChunkedBefore if is_chunked => Err(Error::ChunkedTwice),
+            Codings::Chunked | Codings::ChunkedBefore => Ok(Codings::ChunkedBefore),
+            _ if is_chunked => Ok(Codings::Chunked),
+            _ => Ok(Codings::Others),
+        }
+    }
+
+    fn settle(self) -> Result<Transfer, Error> {
+        match self {
+            Codings::None => Ok(Transfer::None),
+            Codings::Empty => Err(Error::TransferCoding),
+            Codings::Chunked => Ok(Transfer::Chunked),
+            Codings::Others | Codings::ChunkedBefore => Ok(Transfer::Other),
+        }
+    }
+}
+
+/// Takes the first member off a list; commas within quotes do not end it (RFC 9110 §5.6.1, §5.6.4).
+fn split_member<'a>(list: &mut &'a [u8]) -> &'a [u8] {
+    let (mut quoted, mut escaped) = (false, false);
+    let end = list.iter().position(|&b| {
+        match b {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b',' => return !quoted,
+            _ => {}
+        }
+        false
+    });
+    let (member, rest) = list.split_at(end.unwrap_or(list.len()));
+    *list = rest.get(1..).unwrap_or_default();
+    trim(member)
 }
 
 fn parse_decimal(digits: &[u8]) -> Option<u64> {

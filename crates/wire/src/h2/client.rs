@@ -435,6 +435,7 @@ fn put_data(
 
 fn put_reset(id: u32, code: Code, io: &mut Io<'_>) {
     frame::put_reset(id, code, io.out);
+    io.counts.replies += (HEADER_BYTES + 4) as u64;
     io.counts.sent.count(Kind::RstStream);
     io.counts.sent.resets[code as usize] += 1;
 }
@@ -445,6 +446,7 @@ fn give_back(window: &mut ReceiveWindow, stream: u32, io: &mut Io<'_>) {
     let by = window.give_back();
     if by > 0 {
         frame::put_window_update(stream, by, io.out);
+        io.counts.replies += (HEADER_BYTES + 4) as u64;
         io.counts.sent.count(Kind::WindowUpdate);
     }
 }
@@ -747,6 +749,7 @@ impl<T> Client<T> {
         self.table.announced(payload, &self.peer);
         self.is_ready = true;
         settings::put_ack(io.out);
+        io.counts.replies += HEADER_BYTES as u64;
         io.counts.sent.count(Kind::Settings);
         Ok(Event::Settings)
     }
@@ -809,6 +812,7 @@ fn ping(header: &Header, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'stati
         io.counts.pings += 1;
         frame::put_header(Kind::Ping, flag::ACK, 0, payload.len(), io.out);
         io.out.extend_from_slice(payload);
+        io.counts.replies += (HEADER_BYTES + payload.len()) as u64;
         io.counts.sent.count(Kind::Ping);
     }
     Ok(Event::Handled)

@@ -27,6 +27,9 @@ pub struct Counts {
     pub pings: u64,
     /// Most streams that were open at once on one connection.
     pub most_streams: u64,
+    /// Bytes of frames that a peer makes us send with what it sends: acknowledgements, RST_STREAM, WINDOW_UPDATE. Whoever
+    /// writes for a peer that does not read must bound them.
+    pub replies: u64,
 }
 
 impl Direction {
@@ -62,6 +65,7 @@ impl Counts {
             sent: self.sent.since(&earlier.sent),
             pings: self.pings - earlier.pings,
             most_streams: self.most_streams,
+            replies: self.replies - earlier.replies,
         }
     }
 }

@@ -43,6 +43,9 @@ pub enum Error {
     WindowOverflow,
     #[error("more DATA came than the flow-control window allowed (RFC 9113 §6.9)")]
     WindowExceeded,
+    /// Told by whoever holds the queue: nothing here knows what the peer has read.
+    #[error("control frames flood in while their answers wait unread (RFC 9113 §10.5)")]
+    Flood,
     #[error("HPACK: {0}")]
     Hpack(#[from] hpack::Error),
 }
@@ -56,7 +59,7 @@ impl Error {
             Error::StreamClosed => Code::StreamClosed,
             Error::WindowOverflow | Error::WindowExceeded => Code::FlowControlError,
             Error::Hpack(_) => Code::CompressionError,
-            Error::BlockTooLarge | Error::TooManyContinuations => Code::EnhanceYourCalm,
+            Error::BlockTooLarge | Error::TooManyContinuations | Error::Flood => Code::EnhanceYourCalm,
             Error::NoPreface
             | Error::SpokeHttp1
             | Error::WrongStream

@@ -1,0 +1,221 @@
+//! Servers of HTTP/2 on real sockets that ask for answers of the connection itself, with and without reading them.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use dyno_archive::plan::Arrivals;
+use dyno_archive::sample::ThreadUse;
+use dyno_archive::trial::TcpCounters;
+use dyno_driver::{Epoll, Uring, sys};
+use dyno_engine::driver::{Queued, Turn, Wait};
+use dyno_engine::schedule::Stripe;
+use dyno_engine::traffic::{StreamTemplate, Template};
+use dyno_engine::{
+    Completion, Config, ConnId, Draws, Driver, Expect, Http2, Instant, Policy, Protocol, Report, Request,
+    Schedule, Spin, Stop, Traffic, Window, Worker,
+};
+use dyno_wire::h1::response::Asked;
+use dyno_wire::h2::Shared;
+
+const SECOND: u64 = 1_000_000_000;
+const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0pingpong";
+const FLOOD: &str = "control frames flood in while their answers wait unread (RFC 9113 §10.5)";
+
+/// Keeps the most that ever waited in a driver's memory.
+struct Watched<D> {
+    driver: D,
+    most_waiting: u64,
+}
+
+impl<D: Driver> Driver for Watched<D> {
+    fn now(&self) -> Instant {
+        self.driver.now()
+    }
+
+    fn connect(&mut self, conn: ConnId) {
+        self.driver.connect(conn);
+    }
+
+    fn send(&mut self, conn: ConnId, bytes: &[u8]) {
+        self.driver.send(conn, bytes);
+        self.most_waiting = self.most_waiting.max(self.driver.queued(conn).waiting);
+    }
+
+    fn close(&mut self, conn: ConnId) {
+        self.driver.close(conn);
+    }
+
+    fn queued(&self, conn: ConnId) -> Queued {
+        self.driver.queued(conn)
+    }
+
+    fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
+        self.driver.flush(handed);
+    }
+
+    fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+        self.driver.turn(wait, handed)
+    }
+
+    fn next(&mut self) -> Option<Completion> {
+        self.driver.next()
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        self.driver.bytes()
+    }
+
+    fn tcp(&mut self, conn: ConnId) -> Option<TcpCounters> {
+        self.driver.tcp(conn)
+    }
+
+    fn thread_use(&self) -> ThreadUse {
+        self.driver.thread_use()
+    }
+
+    fn thread_run_ns(&self) -> u64 {
+        self.driver.thread_run_ns()
+    }
+}
+
+fn config() -> Config {
+    let list: Vec<(Vec<u8>, Vec<u8>)> =
+        [(":method", "GET"), (":scheme", "http"), (":authority", "f"), (":path", "/")]
+            .map(|(name, value)| (name.into(), value.into()))
+            .into();
+    Config {
+        worker: 0,
+        connections: 1,
+        protocol: Protocol::H2c,
+        http2: Http2::default(),
+        page_connections: None,
+        pipeline: 1,
+        streams: 1,
+        schedule: Schedule::new(&Arrivals::Closed, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
+        total: None,
+        traffic: Arc::new(Traffic::one(Request {
+            template: Template::Fixed(Arc::from([])),
+            upgrade: None,
+            stream: Some(StreamTemplate::Fixed {
+                block: Shared::default().encode(&list),
+                body: Arc::from([]),
+            }),
+            asked: Asked::Other,
+            expect: Expect::default(),
+        })),
+        draws: Draws::new(1, 0, 1),
+        check_one_in: 1,
+        policy: Policy {
+            timeout_ns: 60 * SECOND,
+            first_byte_timeout_ns: None,
+            connect_timeout_ns: 60 * SECOND,
+            requests_per_connection: None,
+            ramp_ns: None,
+        },
+        tls: None,
+        spin: Spin::Never,
+        // The drain is no part of it: the request is never answered.
+        window: Window {
+            warmup_ns: 0,
+            duration_ns: Some(60 * SECOND),
+            interval_ns: SECOND / 100,
+            drain_ns: 0,
+        },
+    }
+}
+
+/// Runs a load until the server has `done` what it is for.
+fn run<D: Driver>(driver: D, done: &AtomicU64) -> (Report, u64) {
+    let mut driver = Watched { driver, most_waiting: 0 };
+    let mut worker = Worker::new(config());
+    let mut begin = None;
+    dyno_engine::run(
+        &mut worker,
+        &mut driver,
+        || Some(*begin.get_or_insert_with(sys::now)),
+        || if done.load(Ordering::Acquire) > 0 { Stop::At(sys::now()) } else { Stop::No },
+        drop,
+    );
+    let report = worker.report();
+    assert!(report.books.balance(), "{:?}", report.books);
+    (report, driver.most_waiting)
+}
+
+/// A server that does the same on each connection, with what it has done so far; gone with the test process.
+fn serve(on_each: fn(TcpStream, &AtomicU64)) -> (SocketAddr, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let done = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&done);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            on_each(stream.unwrap(), &counted);
+        }
+    });
+    (addr, done)
+}
+
+/// Says so until the client has had enough, and reads nothing.
+fn flood(mut stream: TcpStream, frame: &[u8], done: &AtomicU64) {
+    let frames = frame.repeat(10_000);
+    let mut ended = stream.write_all(SETTINGS);
+    while ended.is_ok() {
+        ended = stream.write_all(&frames);
+    }
+    done.fetch_add(1, Ordering::Release);
+}
+
+/// Asks a thousand at a time, and for more once all are answered.
+fn ask_and_read(mut stream: TcpStream, done: &AtomicU64) {
+    const AT_ONCE: usize = 1000;
+    stream.write_all(SETTINGS).unwrap();
+    let ack = [&PING[..4], &[1], &PING[5..]].concat();
+    let mut unread = Vec::new();
+    let mut buffer = vec![0; 64 * 1024];
+    for _ in 0..200 {
+        stream.write_all(&PING.repeat(AT_ONCE)).unwrap();
+        let mut missing = AT_ONCE;
+        while missing > 0 {
+            let n = stream.read(&mut buffer).unwrap();
+            assert!(n > 0, "the connection was ended");
+            unread.extend_from_slice(&buffer[..n]);
+            while let Some(at) = unread.windows(ack.len()).position(|bytes| bytes == ack) {
+                unread.drain(..at + ack.len());
+                missing -= 1;
+            }
+        }
+    }
+    done.fetch_add(1, Ordering::Release);
+}
+
+fn assert_bounded((report, most_waiting): (Report, u64)) {
+    assert!(report.protocol_errors.get(FLOOD).is_some_and(|n| *n > 0), "{:?}", report.protocol_errors);
+    // Twice the bound and twice what one turn can bring: 64 buffers of 8 KiB, or one of 64 KiB.
+    assert!(most_waiting < 4 << 20, "{most_waiting} bytes waited");
+}
+
+#[test]
+fn what_waits_for_a_server_that_floods_and_does_not_read_is_bounded() {
+    let floods: [fn(TcpStream, &AtomicU64); 2] =
+        [|stream, done| flood(stream, PING, done), |stream, done| flood(stream, SETTINGS, done)];
+    for on_each in floods {
+        let (addr, done) = serve(on_each);
+        assert_bounded(run(Uring::new(&addr.into(), 1).unwrap(), &done));
+        let (addr, done) = serve(on_each);
+        assert_bounded(run(Epoll::new(&addr.into(), 1).unwrap(), &done));
+    }
+}
+
+#[test]
+fn a_server_that_reads_may_ping_as_often_as_it_likes() {
+    let (addr, done) = serve(ask_and_read);
+    let (report, _) = run(Uring::new(&addr.into(), 1).unwrap(), &done);
+    assert!(report.protocol_errors.is_empty(), "{:?}", report.protocol_errors);
+    let (addr, done) = serve(ask_and_read);
+    let (report, _) = run(Epoll::new(&addr.into(), 1).unwrap(), &done);
+    assert!(report.protocol_errors.is_empty(), "{:?}", report.protocol_errors);
+}

@@ -1,0 +1,209 @@
+//! Connections that end in good order, requests that are asked for again, and loads that somebody cuts short.
+
+mod world;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dyno_archive::interval::Phase;
+use dyno_archive::outcome::Outcome;
+use dyno_archive::plan::Arrivals;
+use dyno_engine::sim::{self, Fault, Model, Played, Queue, Service, World};
+use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
+use dyno_engine::{Config, Expect, Instant, Protocol, Request, Stop, Traffic};
+use dyno_wire::h1::response::Asked;
+use dyno_wire::h2::Shared;
+use proptest::prelude::*;
+use world::{MS, SECOND, counted};
+
+fn request(bytes: &str) -> Request {
+    Request::fixed(bytes.as_bytes(), Asked::Other, Expect { status: Some(200), ..Expect::default() })
+}
+
+/// A closed loop of so many of these requests over HTTP/1.1, all within the measured window.
+fn config_of(connections: u32, pipeline: u32, total: u64, requests: &[&str]) -> Config {
+    let mut config = world::config(connections, &Arrivals::Closed, 1);
+    config.pipeline = pipeline;
+    config.total = Some(total);
+    config.window.duration_ns = None;
+    config.traffic = Arc::new(Traffic::new(requests.iter().map(|r| (request(r), 1)).collect()).unwrap());
+    config
+}
+
+fn faulty(faults: &[(Fault, f64)]) -> Model {
+    let mut model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+    model.faults = faults.to_vec();
+    model
+}
+
+fn of_all(played: &Played, outcome: Outcome) -> u64 {
+    counted(played, &[Phase::Warmup, Phase::Measured, Phase::Drain]).of(outcome)
+}
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: sim\r\n\r\n";
+const GET_CLOSE: &str = "GET / HTTP/1.1\r\nHost: sim\r\nConnection: close\r\n\r\n";
+const POST: &str = "POST / HTTP/1.1\r\nHost: sim\r\nContent-Length: 2\r\n\r\nok";
+
+/// The simulated server leaves the connection open: nothing but the request says that it ends.
+#[test]
+fn a_request_that_says_close_is_the_last_of_its_connection() {
+    for pipeline in [1, 8] {
+        let played = sim::play(World::new(1, faulty(&[])), config_of(4, pipeline, 200, &[GET_CLOSE]));
+        assert_eq!((of_all(&played, Outcome::Ok), played.truth.requests), (200, 200));
+        let connections = played.report.connections;
+        assert_eq!((connections.opened, connections.closed_by_us), (200, 200), "{connections:?}");
+    }
+}
+
+#[test]
+fn what_comes_before_such_a_request_shares_its_connection() {
+    let played = sim::play(World::new(1, faulty(&[])), config_of(4, 8, 2000, &[GET, GET, GET, GET_CLOSE]));
+    assert_eq!((of_all(&played, Outcome::Ok), played.report.books.failed), (2000, 0));
+    // One in four requests ends its connection; the standard deviation is 19.
+    let opened = played.report.connections.opened;
+    assert!((400..600).contains(&opened), "{opened}");
+}
+
+#[test]
+fn what_is_lost_behind_an_announced_close_is_asked_for_again() {
+    let played =
+        sim::play(World::new(1, faulty(&[(Fault::PoliteClose, 0.1)])), config_of(2, 8, 3000, &[GET]));
+    assert_eq!((played.report.books.completed, played.report.books.failed), (3000, 0));
+    assert_eq!(of_all(&played, Outcome::Ok), 3000);
+    let closes = played.truth.faults[&Fault::PoliteClose];
+    let again = played.report.connections.asked_again;
+    assert!(closes > 200 && again > 2 * closes && again < 8 * closes, "{again} for {closes} closes");
+    assert!(played.report.connection_failures.is_empty(), "{:?}", played.report.connection_failures);
+}
+
+/// Even by a server that never does anything else.
+#[test]
+fn a_pipeline_to_a_server_that_closes_after_each_answer_comes_to_its_end() {
+    let played =
+        sim::play(World::new(1, faulty(&[(Fault::PoliteClose, 1.0)])), config_of(1, 32, 500, &[GET]));
+    assert_eq!((played.report.books.completed, played.report.books.failed), (500, 0));
+    assert_eq!(played.report.connections.opened, 500);
+}
+
+/// The server may have dealt with it.
+#[test]
+fn what_would_do_harm_twice_is_not_asked_for_again() {
+    let played =
+        sim::play(World::new(1, faulty(&[(Fault::PoliteClose, 0.1)])), config_of(2, 8, 3000, &[POST]));
+    let lost = of_all(&played, Outcome::ClosedEarly);
+    assert!(lost > 300, "{lost}");
+    assert_eq!((of_all(&played, Outcome::Ok), played.report.connections.asked_again), (3000 - lost, 0));
+}
+
+/// A close that nobody announced is the server's failure.
+#[test]
+fn what_is_lost_behind_a_cut_is_lost() {
+    let played =
+        sim::play(World::new(1, faulty(&[(Fault::CloseInBody, 0.1)])), config_of(2, 8, 3000, &[GET]));
+    assert!(of_all(&played, Outcome::ClosedEarly) > 300);
+    assert_eq!(played.report.connections.asked_again, 0);
+}
+
+/// Bodies with the number of the request and something drawn: each number once, however often it was sent.
+#[test]
+fn a_request_that_is_asked_for_again_is_the_same() {
+    let list: Vec<(Vec<u8>, Vec<u8>)> =
+        [(":method", "POST"), (":scheme", "http"), (":authority", "sim"), (":path", "/")]
+            .map(|(name, value)| (name.into(), value.into()))
+            .into();
+    let fields = vec![FieldPiece::Fixed(Shared::default().encode(&list))];
+    let body = vec![Part::Sequence, Part::Bytes(Box::from(&b" "[..])), Part::Uuid];
+    let mut config = config_of(4, 1, 2000, &[GET]);
+    config.protocol = Protocol::H2c;
+    config.streams = 8;
+    config.traffic = Arc::new(Traffic::one(Request {
+        template: Template::Fixed(Arc::from([])),
+        upgrade: None,
+        stream: Some(StreamTemplate::Made { fields, body }),
+        asked: Asked::Other,
+        expect: Expect { status: Some(200), ..Expect::default() },
+    }));
+    let model = faulty(&[(Fault::Refuse, 0.2), (Fault::GoAway, 0.01)]);
+    let played = sim::play(World::new(1, model), config);
+    assert_eq!((played.report.books.completed, played.report.books.failed), (2000, 0));
+    let retried = played.report.http2.as_ref().unwrap().retried;
+    assert!(retried > 300, "{retried}");
+    let numbers = played.truth.bodies.keys().map(|body| {
+        let number = body.split(|byte| *byte == b' ').next().unwrap();
+        std::str::from_utf8(number).unwrap().parse::<u64>().unwrap()
+    });
+    let numbers: Vec<u64> = numbers.collect();
+    assert_eq!(numbers.len(), 2000, "a request was sent with two bodies");
+    assert_eq!(BTreeSet::from_iter(numbers), BTreeSet::from_iter(0..2000));
+}
+
+/// Nothing ever comes, and nothing is due for hours: who cuts the load short is heard all the same, and the drain is short.
+#[test]
+fn a_load_that_is_cut_short_ends_soon_whatever_is_in_flight() {
+    const HOUR: u64 = 3600 * SECOND;
+    let mut config = world::config(4, &Arrivals::Closed, 2 * 3600);
+    config.policy.timeout_ns = HOUR;
+    config.policy.connect_timeout_ns = HOUR;
+    config.window.interval_ns = HOUR;
+    config.window.drain_ns = HOUR;
+    let mut turns = 0;
+    let played = sim::play_until(World::new(1, faulty(&[(Fault::Silence, 1.0)])), config, || {
+        turns += 1;
+        if turns > 100 { Stop::Now(Instant(SECOND)) } else { Stop::No }
+    });
+    let ends = played.intervals.last().unwrap().end_ns;
+    // A hundred glances of 50 ms, a second of drain, and a glance each to notice.
+    assert!(ends < 7 * SECOND, "ended after {ends} ns");
+    assert_eq!((played.report.books.in_flight_at_end, played.report.unanswered.count()), (4, 4));
+}
+
+/// Also when the window is over, and what waits is the drain.
+#[test]
+fn a_drain_is_cut_short_too() {
+    const HOUR: u64 = 3600 * SECOND;
+    let mut config = world::config(4, &Arrivals::Closed, 1);
+    config.policy.timeout_ns = HOUR;
+    config.window.drain_ns = HOUR;
+    let mut turns = 0;
+    let played = sim::play_until(World::new(1, faulty(&[(Fault::Silence, 1.0)])), config, || {
+        turns += 1;
+        if turns > 100 { Stop::Now(Instant(3 * SECOND)) } else { Stop::No }
+    });
+    let ends = played.intervals.last().unwrap().end_ns;
+    assert!((SECOND..7 * SECOND).contains(&ends), "ended after {ends} ns");
+    assert_eq!(played.report.window_ns, (0, SECOND));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Closes of all kinds, in pipelines of requests of all kinds: the books balance, and nothing is asked for again that
+    /// must not be.
+    #[test]
+    fn the_books_balance_whatever_closes(
+        seed in any::<u64>(),
+        connections in 1u32..6,
+        pipeline in 1u32..12,
+        odds in (0.0f64..0.3, 0.0f64..0.1),
+        cut in 0.0f64..0.5,
+        open in any::<bool>(),
+        per_connection in proptest::option::of(1u64..10),
+    ) {
+        let mut model = faulty(&[(Fault::PoliteClose, odds.0), (Fault::CloseInBody, odds.1), (Fault::Reset, odds.1)]);
+        model.service = Service::Exponential { mean_ns: 5e5 };
+        let mut world = World::new(seed, model);
+        world.net.cut = cut;
+        let mut config = config_of(connections, pipeline, 300, &[GET, POST, GET_CLOSE]);
+        if open {
+            let timed = world::config(1, &Arrivals::Poisson { rate: 2000.0 }, 1);
+            config.schedule = timed.schedule;
+        }
+        config.policy.requests_per_connection = per_connection;
+        let played = sim::play(world, config);
+        let books = played.report.books;
+        prop_assert!(books.balance(), "{:?}", books);
+        prop_assert_eq!((books.completed + books.failed, books.in_flight_at_end), (300, 0));
+        let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+        prop_assert_eq!(outcomes.total(), 300);
+    }
+}

@@ -1,0 +1,260 @@
+//! Servers that ask for answers of the connection itself (PING, SETTINGS, …) for ever. What is queued for one that does not
+//! read is bounded; one that reads is answered.
+
+mod world;
+
+use std::sync::Arc;
+
+use dyno_archive::plan::Arrivals;
+use dyno_archive::sample::ThreadUse;
+use dyno_archive::trial::TcpCounters;
+use dyno_engine::driver::{Queued, Turn, Wait};
+use dyno_engine::traffic::{StreamTemplate, Template};
+use dyno_engine::{
+    Completion, Config, ConnId, Driver, Expect, Instant, Protocol, Report, Request, Stop, Traffic, What,
+    Worker, limits,
+};
+use dyno_wire::h1::response::Asked;
+use dyno_wire::h2::Shared;
+use proptest::prelude::*;
+use world::{MS, SECOND};
+
+/// A frame of the server: kind, flags, stream, payload.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0, 0, payload.len() as u8, kind, flags];
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+fn settings() -> Vec<u8> {
+    frame(4, 0, 0, &[])
+}
+
+fn ping() -> Vec<u8> {
+    frame(6, 0, 0, b"12345678")
+}
+
+/// When the kernel takes what is queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kernel {
+    /// All of it, so many turns after it was handed over.
+    After(u32),
+    /// Only the first so many bytes of a connection.
+    Only(u64),
+}
+
+/// One connection to a server that says the same in every turn, whatever it hears.
+#[derive(Debug)]
+struct Scripted {
+    now: u64,
+    kernel: Kernel,
+    says: Vec<u8>,
+    /// `None`: there is no connection.
+    connection: Option<Connection>,
+    completions: Vec<(What, Vec<u8>)>,
+    shown: Vec<u8>,
+    most_waiting: u64,
+    /// Everything that was sent, over all connections.
+    sent: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct Connection {
+    queued: u64,
+    taken: u64,
+    /// Bytes that had been queued at the end of each turn.
+    ends: Vec<u64>,
+    /// SETTINGS have come.
+    greeted: bool,
+    /// Something was queued since the last hand-over.
+    changed: bool,
+}
+
+impl Scripted {
+    fn new(kernel: Kernel, says: Vec<u8>) -> Scripted {
+        let (completions, shown, sent) = (Vec::new(), Vec::new(), Vec::new());
+        Scripted { now: 0, kernel, says, connection: None, completions, shown, most_waiting: 0, sent }
+    }
+}
+
+impl Driver for Scripted {
+    fn now(&self) -> Instant {
+        Instant(self.now)
+    }
+
+    fn connect(&mut self, _: ConnId) {
+        self.connection = Some(Connection::default());
+        self.completions.push((What::Connected, Vec::new()));
+    }
+
+    fn send(&mut self, _: ConnId, bytes: &[u8]) {
+        let connection = self.connection.as_mut().expect("only open connections are sent on");
+        connection.queued += bytes.len() as u64;
+        connection.changed = true;
+        self.most_waiting = self.most_waiting.max(connection.queued - connection.taken);
+        self.sent.extend_from_slice(bytes);
+    }
+
+    fn close(&mut self, _: ConnId) {
+        self.connection = None;
+        self.completions.clear();
+    }
+
+    fn queued(&self, _: ConnId) -> Queued {
+        let connection = self.connection.as_ref().expect("only open connections are asked for");
+        Queued { taken: connection.taken, waiting: connection.queued - connection.taken }
+    }
+
+    fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
+        let Some(connection) = &mut self.connection else { return };
+        if std::mem::take(&mut connection.changed) {
+            handed(0, Instant(self.now));
+        }
+    }
+
+    fn turn(&mut self, wait: Wait, handed: &mut dyn FnMut(ConnId, Instant)) -> Turn {
+        let entered = Instant(self.now);
+        self.flush(handed);
+        if let Some(connection) = &mut self.connection {
+            connection.ends.push(connection.queued);
+            connection.taken = match self.kernel {
+                Kernel::After(turns) => {
+                    connection.ends.iter().rev().nth(turns as usize).copied().unwrap_or(0)
+                }
+                Kernel::Only(most) => connection.queued.min(most),
+            };
+            if self.completions.is_empty() {
+                let mut bytes = self.says.clone();
+                if !std::mem::replace(&mut connection.greeted, true) {
+                    bytes.splice(0..0, settings());
+                }
+                self.completions.push((What::Received, bytes));
+            }
+        }
+        // Without a connection nothing happens before the worker's own deadline.
+        self.now = if self.completions.is_empty() { wait.until.0.max(self.now) } else { self.now + MS };
+        Turn { entered, woke: Instant(self.now), spun_ns: 0 }
+    }
+
+    fn next(&mut self) -> Option<Completion> {
+        if self.completions.is_empty() {
+            return None;
+        }
+        let (what, bytes) = self.completions.remove(0);
+        self.shown = bytes;
+        Some(Completion { conn: 0, what, at: Instant(self.now) })
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut self.shown
+    }
+
+    fn tcp(&mut self, _: ConnId) -> Option<TcpCounters> {
+        None
+    }
+
+    fn thread_use(&self) -> ThreadUse {
+        ThreadUse::default()
+    }
+
+    fn thread_run_ns(&self) -> u64 {
+        0
+    }
+}
+
+fn config() -> Config {
+    let list: Vec<(Vec<u8>, Vec<u8>)> =
+        [(":method", "GET"), (":scheme", "http"), (":authority", "f"), (":path", "/")]
+            .map(|(name, value)| (name.into(), value.into()))
+            .into();
+    let mut config = world::config(1, &Arrivals::Closed, 2);
+    config.protocol = Protocol::H2c;
+    config.traffic = Arc::new(Traffic::one(Request {
+        template: Template::Fixed(Arc::from([])),
+        upgrade: None,
+        stream: Some(StreamTemplate::Fixed { block: Shared::default().encode(&list), body: Arc::from([]) }),
+        asked: Asked::Other,
+        expect: Expect::default(),
+    }));
+    config.policy.timeout_ns = SECOND / 2;
+    config.window.drain_ns = SECOND;
+    config
+}
+
+fn run(driver: &mut Scripted) -> Report {
+    let mut worker = Worker::new(config());
+    dyno_engine::run(&mut worker, driver, || Some(Instant(10 * MS)), || Stop::No, drop);
+    let report = worker.report();
+    assert!(report.books.balance(), "{:?}", report.books);
+    report
+}
+
+const FLOOD: &str = "control frames flood in while their answers wait unread (RFC 9113 §10.5)";
+/// GOAWAY with ENHANCE_YOUR_CALM.
+const CALM: &[u8] = &[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11];
+
+fn assert_ended(kernel: Kernel, says: &[u8]) {
+    let mut driver = Scripted::new(kernel, says.to_vec());
+    let report = run(&mut driver);
+    let named = report.protocol_errors.get(FLOOD).copied().unwrap_or(0);
+    assert!(named > 0, "{:?}", report.protocol_errors);
+    assert!(driver.sent.windows(CALM.len()).any(|bytes| bytes == CALM), "the server is not told why");
+    // The bound, twice, with what one turn can bring on top, and what is queued beside replies.
+    let most = 2 * (limits::REPLY_BYTES + says.len() as u64) + 1000;
+    assert!(driver.most_waiting <= most, "{} bytes waited, {most} at most may", driver.most_waiting);
+}
+
+#[test]
+fn a_flood_of_pings_that_nobody_reads_answers_to_ends_the_connection() {
+    for kernel in [Kernel::Only(0), Kernel::Only(50), Kernel::Only(100_000)] {
+        assert_ended(kernel, &ping().repeat(2000));
+    }
+}
+
+#[test]
+fn so_does_a_flood_of_settings() {
+    assert_ended(Kernel::Only(100), &settings().repeat(4000));
+}
+
+/// Far more than the bound in all, and never much of it at once.
+#[test]
+fn pings_whose_answers_leave_are_all_answered() {
+    for turns in 0..4 {
+        let mut driver = Scripted::new(Kernel::After(turns), ping().repeat(1000));
+        let report = run(&mut driver);
+        assert!(report.protocol_errors.is_empty(), "{:?}", report.protocol_errors);
+        let ack = frame(6, 1, 0, b"12345678");
+        let acks = driver.sent.windows(ack.len()).filter(|bytes| *bytes == ack).count() as u64;
+        assert!(acks > 20 * limits::REPLY_BYTES / ack.len() as u64, "{acks}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Whatever a server says for ever without reading, and however much the kernel takes for it.
+    #[test]
+    fn nothing_that_a_server_says_makes_the_queue_grow(
+        taken in 0u64..100_000,
+        frames in proptest::collection::vec(prop_oneof![
+            3 => Just(ping()),
+            2 => Just(settings()),
+            1 => Just(frame(4, 0, 0, &[0, 1, 0, 0, 0, 0])),
+            1 => Just(frame(8, 0, 0, &[0, 0, 0, 1])),
+            1 => Just(frame(6, 1, 0, b"12345678")),
+            1 => (0u32..20).prop_map(|id| frame(3, 0, 2 * id + 1, &[0, 0, 0, 7])),
+            1 => (0u32..20).prop_map(|id| frame(1, 5, 2 * id + 1, &[0x88])),
+            1 => (0u32..20).prop_map(|id| frame(0, 0, 2 * id + 1, b"data")),
+            1 => (0u32..20).prop_map(|id| frame(8, 0, 2 * id + 1, &[0, 0, 0, 0])),
+        ], 1..20),
+        times in 1usize..600,
+    ) {
+        let says: Vec<u8> = frames.concat().repeat(times);
+        let mut driver = Scripted::new(Kernel::Only(taken), says.clone());
+        run(&mut driver);
+        // An answer is at most one and a half times as long as what brings it about, and what a request takes comes on top.
+        let most = 2 * (limits::REPLY_BYTES + 2 * says.len() as u64) + 100_000;
+        prop_assert!(driver.most_waiting <= most, "{} bytes waited, {} at most may", driver.most_waiting, most);
+    }
+}

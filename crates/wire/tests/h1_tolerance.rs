@@ -1,0 +1,254 @@
+//! What HTTP/1.x tolerates on purpose, and what it refuses: a case for each line of the lists in the crate's docs.
+
+use dyno_wire::h1::response::{Asked, End, Event, Reader};
+use dyno_wire::h1::{Error, request};
+
+/// What a right answer came to: its status, its body, and how it ended; `None`: it goes on until the close.
+type Answer = (u16, Vec<u8>, Option<End>);
+
+/// Reads an answer whole and byte by byte, which must come to the same.
+fn answer(bytes: &[u8], asked: Asked) -> Result<Answer, Error> {
+    let whole = read(&[bytes], asked);
+    let single: Vec<&[u8]> = bytes.chunks(1).collect();
+    assert_eq!(whole, read(&single, asked), "cut into single bytes {bytes:?} is read differently");
+    whole
+}
+
+fn read(pieces: &[&[u8]], asked: Asked) -> Result<Answer, Error> {
+    let mut reader = Reader::new();
+    let (mut status, mut body) = (0, Vec::new());
+    for mut rest in pieces.iter().copied() {
+        loop {
+            let (used, event) = reader.next(rest, asked)?;
+            rest = &rest[used..];
+            match event {
+                Event::NeedMore => break,
+                Event::Informational(_) => {}
+                Event::Upgraded(head) | Event::Head(head) => status = head.status,
+                Event::Body(data) => body.extend_from_slice(data),
+                Event::End(end) => return Ok((status, body, Some(end))),
+            }
+        }
+    }
+    Ok((status, body, None))
+}
+
+fn is_read_as(bytes: &str, expected: (u16, &str, Option<End>)) {
+    let seen = answer(bytes.as_bytes(), Asked::Other);
+    assert_eq!(seen, Ok((expected.0, expected.1.into(), expected.2)), "{bytes:?}");
+}
+
+fn is_refused(bytes: &str, error: Error) {
+    assert_eq!(answer(bytes.as_bytes(), Asked::Other), Err(error), "{bytes:?}");
+}
+
+const REUSABLE: Option<End> = Some(End::Reusable);
+
+/// An answer with these fields and the body `ok`.
+fn fields(fields: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\nok")
+}
+
+/// A chunked answer whose first chunk's line is this, of a body of two bytes.
+fn chunk(line: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{line}\r\nok\r\n0\r\n\r\n")
+}
+
+/// An answer in chunks whose transfer codings are these, a field line each.
+fn coded(lines: &[&str]) -> String {
+    let lines: String = lines.iter().map(|line| format!("Transfer-Encoding:{line}\r\n")).collect();
+    format!("HTTP/1.1 200 OK\r\n{lines}\r\n2\r\nok\r\n0\r\n\r\n")
+}
+
+const CHUNKS: &str = "2\r\nok\r\n0\r\n\r\n";
+
+#[test]
+fn status_lines_with_little_or_strange_reasons_are_tolerated() {
+    for reason in ["", " ", " Fine", " \t\0\u{7F}\u{FF}"] {
+        is_read_as(&format!("HTTP/1.1 204{reason}\r\n\r\n"), (204, "", REUSABLE));
+    }
+    is_read_as("HTTP/1.1 999 ?\r\nContent-Length: 2\r\n\r\nok", (999, "ok", REUSABLE));
+}
+
+#[test]
+fn field_values_with_harmless_control_characters_are_tolerated() {
+    is_read_as(&fields("A: \u{1}b\u{7F}\u{FF}\r\nContent-Length: 2"), (200, "ok", REUSABLE));
+}
+
+#[test]
+fn one_length_may_be_told_more_than_once() {
+    for lengths in ["Content-Length: 2, 2", "Content-Length: 2\r\nContent-Length: 2,2"] {
+        is_read_as(&fields(lengths), (200, "ok", REUSABLE));
+    }
+}
+
+#[test]
+fn framing_does_not_count_where_there_is_no_body() {
+    for framing in ["Content-Length: 5", "Transfer-Encoding: chunked", "Transfer-Encoding: gzip"] {
+        for status in [204, 304] {
+            is_read_as(&format!("HTTP/1.1 {status} X\r\n{framing}\r\n\r\n"), (status, "", REUSABLE));
+        }
+        let interim = format!("HTTP/1.1 103 X\r\n{framing}\r\n\r\nHTTP/1.1 204 X\r\n\r\n");
+        is_read_as(&interim, (204, "", REUSABLE));
+        let to_head = format!("HTTP/1.1 200 OK\r\n{framing}\r\n\r\n");
+        assert_eq!(answer(to_head.as_bytes(), Asked::Head), Ok((200, vec![], REUSABLE)));
+    }
+}
+
+#[test]
+fn empty_members_of_lists_are_passed_over() {
+    is_read_as(&fields("Connection: ,, close,\r\nContent-Length: 2"), (200, "ok", Some(End::Final)));
+    for value in [" chunked,", " ,chunked", " , ,\t, Chunked , ,", "chunked"] {
+        is_read_as(&coded(&[value]), (200, "ok", REUSABLE));
+    }
+    is_read_as(&coded(&["", " chunked", " ,"]), (200, "ok", REUSABLE));
+}
+
+#[test]
+fn codings_before_chunked_are_tolerated_in_one_line_or_in_several() {
+    for lines in [&[" gzip, chunked"][..], &[" gzip", " chunked"], &[" x;a=\"b, chunked\" ;c=d, chunked"]] {
+        is_read_as(&coded(lines), (200, "ok", REUSABLE));
+    }
+}
+
+#[test]
+fn bodies_whose_last_coding_is_not_chunked_go_on_until_the_close() {
+    for lines in [&[" gzip"][..], &[" chunked, gzip"], &[" chunked", " gzip"], &[" x;a=\"b, chunked"]] {
+        is_read_as(&coded(lines), (200, CHUNKS, None));
+    }
+    is_read_as("HTTP/1.1 200 OK\r\n\r\nok", (200, "ok", None));
+}
+
+#[test]
+fn chunk_extensions_are_passed_over() {
+    for extension in [
+        ";a",
+        " ;a",
+        "\t; a",
+        ";a=b",
+        "; a = b",
+        ";a;b=c ; d",
+        ";a=\"\"",
+        ";a=\"x\\\"; y\u{FF}\t\" ;b",
+        ";a=\"b\\\\\"",
+    ] {
+        is_read_as(&chunk(&format!("2{extension}")), (200, "ok", REUSABLE));
+    }
+    is_read_as(&chunk("0000000000000002"), (200, "ok", REUSABLE));
+}
+
+#[test]
+fn trailers_are_passed_over() {
+    let trailers =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nno colon\r\nA: \0\r\n\r\n";
+    is_read_as(trailers, (200, "ok", REUSABLE));
+}
+
+#[test]
+fn a_bare_carriage_return_is_refused_wherever_it_stands() {
+    for head in [
+        "HTTP/1.1 200 OK\rContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\rx",
+        "HTTP/1.1 200\r OK\r\n\r\n",
+        "\rHTTP/1.1 200 OK\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA\r: b\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA: b\r\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n\rContent-Length: 0\r\n\r\n",
+        // However many of them come, no LF need come to have it named.
+        "HTTP/1.1 200 OK\rA: b\r\r",
+    ] {
+        is_refused(head, Error::BareCarriageReturn);
+    }
+    is_refused(&chunk("2\r"), Error::BareCarriageReturn);
+    is_refused(&chunk("2;a\r"), Error::BareCarriageReturn);
+    is_refused(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: b\rC: d\r\n\r\n",
+        Error::BareCarriageReturn,
+    );
+}
+
+#[test]
+fn a_bare_carriage_return_beyond_the_largest_head_is_not_looked_at() {
+    for before in [65_533, 65_534, 65_535, 65_536, 65_537] {
+        let head = format!("HTTP/1.1 200 OK\r\nA: {}\rx", "b".repeat(before - 20));
+        let error = if before + 2 <= 65_536 { Error::BareCarriageReturn } else { Error::HeadTooLarge };
+        is_refused(&head, error);
+    }
+}
+
+#[test]
+fn anything_but_an_extension_behind_a_chunk_size_is_refused() {
+    for junk in [
+        " erfrferferf",
+        " ",
+        "\t",
+        " 2",
+        ";",
+        "; ",
+        ";;a",
+        ";a=",
+        ";a= ",
+        ";a b",
+        ";a=b c",
+        ";a=\"b\"c",
+        ";a=\"b\u{1}\"",
+        ";=b",
+        ";\"a\"",
+        ";a,b",
+        ";a=\"b",
+    ] {
+        let bytes = chunk(&format!("2{junk}"));
+        assert_eq!(answer(bytes.as_bytes(), Asked::Other), Err(Error::ChunkExtension), "{junk:?}");
+    }
+    for (line, error) in [("2x", Error::ChunkSize), (" 2", Error::ChunkSize), ("0x2", Error::ChunkSize)] {
+        is_refused(&chunk(line), error);
+    }
+}
+
+#[test]
+fn what_is_no_list_of_codings_is_refused() {
+    for lines in
+        [&[""][..], &[" "], &[" ,,"], &[" chunked;a=b"], &[" chunked gzip"], &[" ;a"], &[" \"chunked\""]]
+    {
+        is_refused(&coded(lines), Error::TransferCoding);
+    }
+    for lines in [&[" chunked, chunked"][..], &[" chunked", " chunked"], &[" chunked, gzip, Chunked"]] {
+        is_refused(&coded(lines), Error::ChunkedTwice);
+    }
+}
+
+#[test]
+fn what_others_may_let_pass_is_refused() {
+    for (bytes, error) in [
+        ("HTTP/1.1 200 OK\nA: b\n\n", Error::BareLineFeed),
+        ("HTTP/1.1 200 OK\r\nA: b\n\r\n", Error::BareLineFeed),
+        ("\r\nHTTP/1.1 200 OK\r\n\r\n", Error::StatusLine),
+        ("HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", Error::FoldedField),
+        ("HTTP/1.1 200 OK\r\n A: b\r\n\r\n", Error::FoldedField),
+        ("HTTP/1.1 200 OK\r\nA : b\r\n\r\n", Error::FieldName),
+        ("HTTP/1.1  200 OK\r\n\r\n", Error::StatusLine),
+        ("HTTP/1.1\t200 OK\r\n\r\n", Error::StatusLine),
+        ("HTTP/1.2 200 OK\r\n\r\n", Error::Version),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n",
+            Error::LengthAndTransferEncoding,
+        ),
+    ] {
+        is_refused(bytes, error);
+    }
+}
+
+/// The server half goes by the same rules.
+#[test]
+fn requests_are_refused_alike() {
+    for (bytes, error) in [
+        ("GET / HTTP/1.1\rHost: x\r\n\r\n", Error::BareCarriageReturn),
+        ("\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", Error::RequestLine),
+        ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked, gzip\r\n\r\n", Error::RequestNotChunked),
+        ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked, chunked\r\n\r\n", Error::ChunkedTwice),
+    ] {
+        let mut reader = request::Reader::new();
+        assert_eq!(reader.next(bytes.as_bytes()).err(), Some(error), "{bytes:?}");
+    }
+}
