@@ -4,19 +4,17 @@
 # make lint   formatting, clippy, types, the viewer's lints
 # make fuzz   each fuzz target for a minute (FUZZ_SECONDS=60, FUZZ_TARGETS="hpack worker"); needs a nightly compiler and cargo-fuzz
 
-DYNO := target/release/dyno
 FUZZ_SECONDS ?= 60
 
 .PHONY: demo test bench lint fuzz dyno web
 
 dyno:
-	cargo build --release --locked -p dyno
+	@./scripts/built -p dyno
 
 # Status 1 says that some steps are not valid, which the report explains; it is no reason to hide the report.
 demo:
 	./scripts/setup demo
-	$(MAKE) --no-print-directory dyno
-	$(DYNO) run suites/hello.toml || [ $$? -eq 1 ]
+	dyno=$$(./scripts/built -p dyno) || exit; "$$dyno" run suites/hello.toml || [ $$? -eq 1 ]
 
 # What fails keeps nothing else from running, and is named at the end, as is what this machine cannot check.
 test:
@@ -40,8 +38,6 @@ web/node_modules/.installed: web/package-lock.json
 
 bench:
 	./scripts/setup bench
-	$(MAKE) --no-print-directory dyno
-	cargo build --release --locked -p dyno-driver --example bare
 	./benches/side-by-side $(BENCH)
 
 # The seeds lie in fuzz/corpus; what is found besides goes there, too, and is not committed. FUZZ_TARGETS="hpack worker": only these.

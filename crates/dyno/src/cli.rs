@@ -1,9 +1,14 @@
 //! The command line. Habits of the field where there are any: `-c`, `-d`, `-t`, `-n`, `-r`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use dyno_driver::null::Writes;
+
+use crate::habits;
 
 const ABOUT: &str = "Puts HTTP servers on a dynamometer: builds and starts them, proves that they answer right, loads \
                      them, watches what each request costs, and says what limited every step.";
@@ -13,6 +18,41 @@ const ABOUT: &str = "Puts HTTP servers on a dynamometer: builds and starts them,
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// Reads the command line. `Err`: what to print, with the status that goes with it.
+    pub fn read(words: &[OsString]) -> Result<Cli, clap::Error> {
+        let mut command = Cli::command();
+        command.build();
+        let load = |command: &mut clap::Command| command.find_subcommand("load").cloned().unwrap_or_default();
+        if let Some(hint) = habits::one_dash(words, &load(&mut command)) {
+            return Err(load(&mut command).error(ErrorKind::UnknownArgument, hint));
+        }
+        let matches = command.try_get_matches_from_mut(words).map_err(|error| {
+            match habits::hint(&error).filter(|_| words.get(1).is_some_and(|word| word == "load")) {
+                Some(hint) => load(&mut command).error(error.kind(), hint),
+                None => error,
+            }
+        })?;
+        refuse_subjects_of_a_resumed_run(&mut command, &matches)?;
+        Cli::from_arg_matches(&matches)
+    }
+}
+
+/// The folder is in the archive. In the environment it may stand for other runs.
+fn refuse_subjects_of_a_resumed_run(
+    command: &mut clap::Command,
+    matches: &clap::ArgMatches,
+) -> Result<(), clap::Error> {
+    let Some(("run", run)) = matches.subcommand() else { return Ok(()) };
+    if run.contains_id("resume") && run.value_source("folder") == Some(ValueSource::CommandLine) {
+        return Err(command.error(
+            ErrorKind::ArgumentConflict,
+            "a run is resumed with the subjects that it began with; leave out --subjects",
+        ));
+    }
+    Ok(())
 }
 
 #[derive(Debug, Subcommand)]
@@ -29,9 +69,9 @@ pub enum Command {
     Subjects(SubjectsArgs),
     /// What this machine can and cannot measure, and how to mend it.
     #[command(
-        after_help = "Example:\n  dyno doctor\n\nWhat is marked -- is left out of reports and named there; the line below it says how to get it."
+        after_help = "Example:\n  dyno doctor\n\nWhat is marked -- is left out of reports and named there; the line below it says how to get it.\n\nExit status: 0, whatever was found; 2 wrong usage, 141 nobody read it to its end."
     )]
-    Doctor,
+    Doctor(SubjectsPlace),
     /// Measure this machine with controls: what the generator can reach, and how late it is.
     Calibrate(CalibrateArgs),
     /// The null responder: the smallest right answer. Suites start it themselves, as the subject `null`.
@@ -50,42 +90,59 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  dyno run suites/hello.toml\n  dyno run suites/hello.toml --only go-nethttp --repeats 5\n  dyno run --resume runs/hello-20260102-030405\n\nExit status: 0 the run is valid, 1 some of it is not, 2 the suite is wrong, 3 the machine or a subject failed."
+    after_help = "Examples:\n  dyno run suites/hello.toml\n  dyno run suites/hello.toml --only go-nethttp --repeats 5\n  dyno run --resume runs/hello-20260102-030405\n\nExit status: 0 the run is valid, 1 some of it is not, 2 wrong usage or a wrong suite, 3 the machine or a subject failed, or the run was ended early, 141 nobody read the report to its end."
 )]
 pub struct RunArgs {
     /// The suite file; not with --resume.
     #[arg(required_unless_present = "resume")]
     pub suite: Option<PathBuf>,
     /// Go on with an interrupted run instead of beginning a new one.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["suite", "only", "repeats", "seed"])]
+    #[arg(
+        long,
+        value_name = "RUN",
+        conflicts_with_all = ["suite", "only", "repeats", "seed", "driver", "runs"]
+    )]
     pub resume: Option<PathBuf>,
-    /// Run only these subjects of the suite.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub only: Vec<String>,
-    /// Fresh starts of each subject, instead of the suite's.
-    #[arg(long)]
-    pub repeats: Option<u32>,
-    /// Decides orders and random arrivals; the same seed gives the same plan.
-    #[arg(long)]
-    pub seed: Option<u64>,
-    /// The load path's system calls; io_uring where the kernel has it.
-    #[arg(long, value_enum)]
-    pub driver: Option<DriverArg>,
-    /// Where runs are kept.
+    #[command(flatten)]
+    pub choices: Choices,
+    /// Folder in which runs are kept, each in a folder of its own.
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
     #[command(flatten)]
     pub places: Places,
 }
 
+/// What the command line changes of a suite, for a run as for its plan.
+#[derive(Debug, Args)]
+pub struct Choices {
+    /// Only these subjects of the suite, NAME or NAME/VARIANT; several with commas, or given again [default: all].
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Fresh starts of each subject, at least 1 [default: the suite's].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeats: Option<u32>,
+    /// Decides orders and random arrivals; the same seed gives the same plan [default: the suite's, or drawn and recorded].
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// The load path's system calls [default: the suite's, or uring where the kernel has it].
+    #[arg(long, value_enum)]
+    pub driver: Option<DriverArg>,
+}
+
 #[derive(Debug, Args)]
 pub struct Places {
-    /// Folder of the subjects' definitions [default: `subjects` beside or above the suite, or here].
-    #[arg(long, value_name = "FOLDER", env = "DYNO_SUBJECTS")]
-    pub subjects: Option<PathBuf>,
+    #[command(flatten)]
+    pub subjects: SubjectsPlace,
     /// Folder that keeps builds [default: dyno in the user's cache folder].
-    #[arg(long, value_name = "FOLDER", env = "DYNO_CACHE")]
+    #[arg(long, value_name = "FOLDER", env = "DYNO_CACHE", global = true)]
     pub cache: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct SubjectsPlace {
+    /// Folder of the subjects' definitions [default: the first folder `subjects` beside the suite, above it, here, or above].
+    #[arg(long = "subjects", value_name = "FOLDER", env = "DYNO_SUBJECTS", global = true)]
+    pub folder: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -106,9 +163,11 @@ Examples:
   dyno load --curl \"curl -H 'Accept: text/html' http://127.0.0.1:8080/\"
   dyno load --import session.har                                what a browser asked for
 
-Placeholders in paths, header values and bodies: {seq}, {rand:1..100}, {uuid}, {csv:users.csv:name}.
+Placeholders in paths, header values and bodies: {seq}, {rand:1..100}, {uuid}, {csv:users.csv:name}. Imported requests are
+sent as they were recorded. Times: 250us, 500ms, 10s, 2m, 1h. Numbers: 5000, 5k, 1.5M.
 
-Exit status: 0 the result is valid, 1 it is not, 2 wrong usage, 3 the load could not begin.";
+Exit status: 0 the result is valid, 1 it is not, 2 wrong usage or a bad file, 3 the load could not begin or a result could
+not be written, 141 nobody read the result to its end.";
 
 #[derive(Debug, Args)]
 #[command(after_help = LOAD_EXAMPLES)]
@@ -118,16 +177,17 @@ pub struct LoadArgs {
     pub url: Option<String>,
 
     /// Connections.
-    #[arg(short, long, default_value = "64", value_parser = count, help_heading = "Load")]
+    #[arg(short, long, value_name = "N", default_value = "64", value_parser = count, help_heading = "Load")]
     pub connections: u64,
-    /// Generator threads.
-    #[arg(short, long, default_value_t = 1, help_heading = "Load")]
-    pub threads: u32,
-    /// Length of the measured window [default: 10s, unless -n or a trace says when to end].
-    #[arg(short, long, value_parser = span, help_heading = "Load")]
+    /// Generator threads, never more than connections [default: as many as serve: one for each CPU that dyno may use, or for
+    /// every second one if the server is on this machine and needs the others; with --cpus one for each of those].
+    #[arg(short, long, value_name = "N", help_heading = "Load")]
+    pub threads: Option<u32>,
+    /// Length of the measured window; a bare number is in seconds [default: 10s, unless -n or a trace says when to end].
+    #[arg(short, long, value_name = "TIME", value_parser = window, help_heading = "Load")]
     pub duration: Option<Ns>,
     /// End after this many requests.
-    #[arg(short = 'n', long, value_parser = count, help_heading = "Load")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = count, help_heading = "Load")]
     pub requests: Option<u64>,
     /// Offer so many requests per second on a schedule (open loop) instead of one per free connection: 5k, a ramp
     /// 1k..5k, or stretches 1k@10s,1k..5k@30s,5k.
@@ -139,17 +199,17 @@ pub struct LoadArgs {
     /// Start requests at recorded times: a file with a number of seconds on each line.
     #[arg(long, value_name = "FILE", conflicts_with = "rate", help_heading = "Load")]
     pub trace: Option<PathBuf>,
-    /// Load before the measured window.
-    #[arg(short, long, default_value = "0", value_parser = span, help_heading = "Load")]
+    /// Time of load before the measured window, such as 2s.
+    #[arg(short, long, value_name = "TIME", default_value = "0", value_parser = span, help_heading = "Load")]
     pub warmup: Ns,
     /// Requests in flight per connection of HTTP/1.1, without waiting for answers.
-    #[arg(short, long, default_value_t = 1, help_heading = "Load")]
+    #[arg(short, long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub pipeline: u32,
     /// What to speak: over TLS auto takes what ALPN settles on, HTTP/2 first; on http:// it is h1.
     #[arg(long, value_enum, default_value = "auto", help_heading = "Load")]
     pub protocol: ProtocolArg,
     /// Decides random arrivals, mixes and placeholders.
-    #[arg(long, default_value_t = 1, help_heading = "Load")]
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub seed: u64,
 
     /// Request method [default: GET, or POST with a body].
@@ -164,10 +224,10 @@ pub struct LoadArgs {
         help_heading = "Requests"
     )]
     pub resources: Vec<String>,
-    /// Connections over which a visitor loads a page in HTTP/1.1, as browsers do; in HTTP/2 it is one.
-    #[arg(long, value_name = "N", default_value_t = dyno_runner::suite::PAGE_CONNECTIONS, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Requests")]
-    pub page_connections: u32,
-    /// Header to send; may be given again.
+    /// Connections over which a visitor loads a page in HTTP/1.1 [default: 6, as in browsers]; in HTTP/2 it is one.
+    #[arg(long, value_name = "N", requires = "resources", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Requests")]
+    pub page_connections: Option<u32>,
+    /// Header to send; may be given again. Not Content-Length or Transfer-Encoding, which dyno writes.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", help_heading = "Requests")]
     pub headers: Vec<String>,
     /// Request body.
@@ -190,6 +250,13 @@ pub struct LoadArgs {
     /// What the imported file is [default: seen by its contents].
     #[arg(long, value_enum, requires = "import", help_heading = "Requests")]
     pub import_format: Option<ImportArg>,
+    /// Replace placeholders in imported requests too, instead of sending them as they were recorded.
+    #[arg(long, help_heading = "Requests")]
+    pub import_templates: bool,
+    /// Folder of the files that are named in placeholders and imports; none above it is read [default: the current folder
+    /// for what stands on the command line, none for an imported file].
+    #[arg(long, value_name = "FOLDER", help_heading = "Requests")]
+    pub files: Option<PathBuf>,
     /// The request of a curl command line.
     #[arg(
         long,
@@ -199,7 +266,7 @@ pub struct LoadArgs {
     )]
     pub curl: Option<String>,
 
-    /// The only right status [default: any from 200 to 399].
+    /// The only right status [default: what a HAR recorded, else any from 200 to 399].
     #[arg(long, value_name = "STATUS", help_heading = "Expected answers")]
     pub expect_status: Option<u16>,
     /// The only right body; every answer is compared with it.
@@ -217,22 +284,24 @@ pub struct LoadArgs {
     /// A JSON pointer and what must stand there, such as /items/0/name=ann; may be given again.
     #[arg(long, value_name = "POINTER=JSON", help_heading = "Expected answers")]
     pub expect_json: Vec<String>,
-    /// Of how many answers one is checked for headers, SHA-256, text and JSON; 1: every one, 0: only before the load.
-    #[arg(long, value_name = "N", default_value_t = dyno_runner::suite::CHECK_ONE_IN, help_heading = "Expected answers")]
-    pub check_one_in: u64,
+    /// Of how many answers one is checked for headers, SHA-256, text and JSON; 1: every one, 0: only before the load
+    /// [default: 100].
+    #[arg(long, value_name = "N", help_heading = "Expected answers")]
+    pub check_one_in: Option<u64>,
 
     /// Streams open at once per connection; fewer where the server allows no more [default: 1, of a page 100].
     #[arg(short = 'm', long, value_name = "N", help_heading = "HTTP/2")]
     pub streams: Option<u32>,
-    /// Bytes that the server may send on a stream before it must wait for us: 2^N − 1.
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u8).range(10..=30), help_heading = "HTTP/2")]
-    pub window_bits: u8,
-    /// The same for a whole connection. No server can be told fewer than 2^16 − 1; below that it is told late of more.
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u8).range(10..=30), help_heading = "HTTP/2")]
-    pub connection_window_bits: u8,
-    /// Bytes of the table with which the server may compress its header fields; 0: it has none.
-    #[arg(long, value_name = "BYTES", default_value_t = 4096, help_heading = "HTTP/2")]
-    pub header_table_size: u32,
+    /// Bytes that the server may send on a stream before it must wait for us: 2^N − 1, N from 10 to 30 [default: 30].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(10..=30), help_heading = "HTTP/2")]
+    pub window_bits: Option<u8>,
+    /// The same for a whole connection [default: 30]. No server can be told fewer than 2^16 − 1; below that it is told late
+    /// of more.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(10..=30), help_heading = "HTTP/2")]
+    pub connection_window_bits: Option<u8>,
+    /// Bytes of the table with which the server may compress its header fields; 0: it has none [default: 4096].
+    #[arg(long, value_name = "BYTES", help_heading = "HTTP/2")]
+    pub header_table_size: Option<u32>,
 
     /// Close a connection after so many requests; 1 means no keep-alive.
     #[arg(long, value_name = "N", value_parser = count, help_heading = "Connections")]
@@ -255,7 +324,7 @@ pub struct LoadArgs {
     /// Connect to this Unix socket; the URL's host only names the server.
     #[arg(long, value_name = "PATH", conflicts_with = "source", help_heading = "Connections")]
     pub unix_socket: Option<PathBuf>,
-    /// Use this address for a host and port, as curl does; may be given again.
+    /// Use this address for the URL's host and port, as curl does. One for another host or port is refused.
     #[arg(long, value_name = "HOST:PORT:ADDRESS", help_heading = "Connections")]
     pub resolve: Vec<String>,
 
@@ -271,9 +340,9 @@ pub struct LoadArgs {
     /// Its private key (PEM).
     #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
     pub key: Option<PathBuf>,
-    /// Whether new connections may resume earlier TLS sessions.
-    #[arg(long, value_enum, default_value = "on", help_heading = "TLS")]
-    pub tls_resumption: SwitchArg,
+    /// Whether new connections may resume earlier TLS sessions [default: on].
+    #[arg(long, value_enum, help_heading = "TLS")]
+    pub tls_resumption: Option<SwitchArg>,
 
     /// The load path's system calls; io_uring where the kernel has it.
     #[arg(long, value_enum, help_heading = "Generator")]
@@ -292,10 +361,10 @@ pub struct LoadArgs {
     /// Write the result here instead of to standard output.
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
-    /// Length of the intervals that are shown, streamed and kept.
-    #[arg(long, default_value = "1s", value_parser = duration, help_heading = "Output")]
+    /// Length of the intervals that are shown, streamed and kept, from 10ms.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, help_heading = "Output")]
     pub interval: Ns,
-    /// Write each interval as a line of JSON while the load runs; - is standard output.
+    /// Write each interval as a line of JSON while the load runs; - is standard output, and the text goes to standard error.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub stream: Option<PathBuf>,
     /// Write the response times' percentiles as HdrHistogram's plotter reads them.
@@ -330,6 +399,12 @@ fn timeout(text: &str) -> Result<Ns, String> {
 
 fn span(text: &str) -> Result<Ns, String> {
     dyno_runner::units::span(text).map(Ns)
+}
+
+/// A length as `10s`, or as wrk's `-d2`: a bare number is in seconds.
+fn window(text: &str) -> Result<Ns, String> {
+    let is_bare = text.parse::<f64>().is_ok_and(|seconds| seconds >= 0.0);
+    if is_bare { span(&format!("{text}s")) } else { span(text) }
 }
 
 /// A list of CPUs, as an argument.
@@ -426,11 +501,13 @@ pub enum PlanFormat {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  dyno plan suites/hello.toml\n  dyno plan suites/hello.toml --format json | jq .trials"
+    after_help = "Examples:\n  dyno plan suites/hello.toml\n  dyno plan suites/hello.toml --only nginx --repeats 5\n  dyno plan suites/hello.toml --format json | jq .trials\n\nNothing is built or started. It takes what `dyno run` takes.\n\nExit status: 0 the plan is printed, 2 wrong usage or a wrong suite, 141 nobody read it to its end."
 )]
 pub struct PlanArgs {
     /// The suite file.
     pub suite: PathBuf,
+    #[command(flatten)]
+    pub choices: Choices,
     /// Form of the plan.
     #[arg(long, value_enum, default_value = "text")]
     pub format: PlanFormat,
@@ -440,7 +517,7 @@ pub struct PlanArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  dyno report runs/hello-20260102-030405\n  dyno report runs/hello-20260102-030405 --format csv -o trials.csv"
+    after_help = "Examples:\n  dyno report runs/hello-20260102-030405\n  dyno report runs/hello-20260102-030405 --format csv -o trials.csv\n\nExit status: that of the run: 0 it is valid, 1 some of it is not, 3 the machine or a subject failed, or it was ended early; 2 wrong usage or no run, 141 nobody read the report to its end."
 )]
 pub struct ReportArgs {
     /// Folder of the run.
@@ -464,7 +541,7 @@ pub enum ReportFormat {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  dyno subjects list\n  dyno subjects build rust-hyper\n  dyno subjects check nginx node-http\n\ndocs/subjects.md says how to add one."
+    after_help = "Examples:\n  dyno subjects list\n  dyno subjects build rust-hyper\n  dyno subjects check nginx node-http\n\ndocs/subjects.md says how to add one.\n\nExit status: 0 all is well, 1 a check failed, 2 wrong usage or a wrong subject.toml, 3 the machine or a subject failed, or it was ended early, 141 nobody read the result to its end."
 )]
 pub struct SubjectsArgs {
     #[command(subcommand)]
@@ -494,11 +571,11 @@ pub enum SubjectsCommand {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  dyno calibrate\n  dyno calibrate --format json -o calibration.json\n\n`dyno load` quotes the ceilings that are measured here."
+    after_help = "Examples:\n  dyno calibrate\n  dyno calibrate --format json -o calibration.json\n\n`dyno load` quotes the ceilings that are measured here.\n\nExit status: 0 it is measured and kept, 2 wrong usage, 3 the machine failed, or it was ended early; nothing is kept then."
 )]
 pub struct CalibrateArgs {
-    /// Length of each measurement.
-    #[arg(short, long, default_value = "3s", value_parser = timeout)]
+    /// Length of each measurement, such as 500ms; there are some twenty.
+    #[arg(short, long, value_name = "TIME", default_value = "3s", value_parser = timeout)]
     pub duration: Ns,
     /// Form of the result.
     #[arg(long, value_enum, default_value = "text")]

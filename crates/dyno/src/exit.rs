@@ -1,7 +1,7 @@
 //! Exit status: part of the contract for scripts.
 
-use std::fmt;
 use std::process::ExitCode;
+use std::{fmt, io};
 
 use dyno_archive::OpenError;
 
@@ -14,8 +14,10 @@ pub enum Exit {
     Invalid,
     /// 2: wrong usage or a bad file.
     Usage,
-    /// 3: the machine or a subject failed.
-    Failed,
+    /// 3: the machine or a subject failed, or work was ended before it was done.
+    Failed = 3,
+    /// 141: whoever read standard output did not read it to its end. As of a program that SIGPIPE ends, 128 + 13.
+    Unread = 141,
 }
 
 impl From<Exit> for ExitCode {
@@ -41,8 +43,32 @@ pub fn bad(message: impl Into<String>) -> anyhow::Error {
     BadInput(message.into()).into()
 }
 
+/// Standard output was closed before everything was written.
+#[derive(Debug)]
+pub struct Unread;
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("standard output was closed before everything was written")
+    }
+}
+
+impl std::error::Error for Unread {}
+
+/// Why standard output could not be written, as an error.
+pub fn unwritten(error: io::Error) -> anyhow::Error {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        Unread.into()
+    } else {
+        anyhow::Error::new(error).context("standard output cannot be written")
+    }
+}
+
 /// The status for an error: what the user wrote is 2, everything else 3.
 pub fn of(error: &anyhow::Error) -> Exit {
+    if error.is::<Unread>() {
+        return Exit::Unread;
+    }
     let is_input = error.is::<BadInput>()
         || error.is::<dyno_runner::text::FileError>()
         || error.downcast_ref::<OpenError>().is_some_and(|e| match e {

@@ -125,7 +125,7 @@ impl Progress {
         if self.live {
             self.bar.println(text);
         } else {
-            eprintln!("{text}");
+            terminal::say(text);
         }
     }
 

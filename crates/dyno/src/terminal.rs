@@ -1,12 +1,13 @@
 //! What the terminal is and wants.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use dyno_report::text::Style;
 use dyno_runner::run::Interrupts;
 
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 
 /// Colours on standard output: only on a terminal, and not if `NO_COLOR` is set.
 pub fn style() -> Style {
@@ -20,17 +21,37 @@ pub fn progress_style() -> Style {
     if wanted && std::io::stderr().is_terminal() { Style::Colour } else { Style::Plain }
 }
 
-/// Counts Ctrl-C and SIGTERM. The first is announced by `say`; after the second nothing waits any more, and the third
-/// ends this process wherever it is: its guard ends what it has started.
-pub fn catch_interrupts(say: &'static str) -> anyhow::Result<Arc<Interrupts>> {
+/// What the third Ctrl-C does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Third {
+    /// It ends this process wherever it is: its guard ends what it has started, and the archive has what was finished.
+    Ends,
+    /// It ends this process after [`LAST_CALL`]: the result, of which nothing is written yet, is not lost to impatience.
+    LeavesTimeForTheResult,
+}
+
+/// How long a load has to write its result once nobody wants to wait any more.
+const LAST_CALL: Duration = Duration::from_secs(3);
+
+/// Counts Ctrl-C and SIGTERM. The first is announced by `say`; after the second nothing waits any more.
+pub fn catch_interrupts(say: &'static str, third: Third) -> anyhow::Result<Arc<Interrupts>> {
     let interrupts = Arc::new(Interrupts::new());
     let counted = Arc::clone(&interrupts);
     ctrlc::set_handler(move || match counted.raise() {
         1 => {
             crate::live::give_back();
-            eprintln!("\n{say}");
+            self::say(&format!("\n{say}"));
         }
         2 => {}
+        3 if third == Third::LeavesTimeForTheResult => {
+            crate::live::give_back();
+            // Beside the signals' thread, which must see to the next one.
+            std::thread::spawn(|| {
+                std::thread::sleep(LAST_CALL);
+                std::process::exit(Exit::Failed as i32)
+            });
+        }
+        _ if third == Third::LeavesTimeForTheResult => {}
         _ => {
             crate::live::give_back();
             std::process::exit(Exit::Failed as i32)
@@ -45,16 +66,39 @@ pub fn unix_seconds() -> f64 {
     now.duration_since(std::time::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// `dyno … | head` ends like any other tool, without a panic about the closed pipe.
-pub fn die_quietly_on_closed_pipes() {
-    std::panic::set_hook({
-        let usual = std::panic::take_hook();
-        Box::new(move |panic| {
-            let text = panic.payload().downcast_ref::<String>().map(String::as_str).unwrap_or_default();
-            if text.contains("Broken pipe") {
-                std::process::exit(0);
-            }
-            usual(panic);
-        })
-    });
+/// A line on standard error: progress, notes. Nobody needs to read it, so that nobody does is no reason to end anything.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Text on standard output, whole. `Err`: it could not be written, and whoever asked for it must learn that from the exit
+/// status.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(exit::unwritten)
+}
+
+/// An argument as a shell takes it, for commands that are shown to be typed again.
+pub fn quoted(argument: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !argument.is_empty() && argument.chars().all(is_plain) {
+        argument.into()
+    } else {
+        format!("'{}'", argument.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_is_one_word_for_a_shell() {
+        for text in ["runs/a b", "it's", "", "$HOME", "a;b", "plain-1.2/x"] {
+            let command = format!("printf %s {}", quoted(text));
+            let echoed = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
+            assert_eq!(echoed.stdout, text.as_bytes(), "{text}");
+        }
+        assert_eq!(quoted("runs/hello-1"), "runs/hello-1");
+    }
 }

@@ -14,7 +14,7 @@ use dyno_engine::{Config, Expect, Instant, Protocol, Request, Stop, Traffic};
 use dyno_wire::h1::response::Asked;
 use dyno_wire::h2::Shared;
 use proptest::prelude::*;
-use world::{MS, SECOND, counted};
+use world::{MS, SECOND, at_end, counted};
 
 fn request(bytes: &str) -> Request {
     Request::fixed(bytes.as_bytes(), Asked::Other, Expect { status: Some(200), ..Expect::default() })
@@ -154,7 +154,7 @@ fn a_load_that_is_cut_short_ends_soon_whatever_is_in_flight() {
     let ends = played.intervals.last().unwrap().end_ns;
     // A hundred glances of 50 ms, a second of drain, and a glance each to notice.
     assert!(ends < 7 * SECOND, "ended after {ends} ns");
-    assert_eq!((played.report.books.in_flight_at_end, played.report.unanswered.count()), (4, 4));
+    assert_eq!((played.report.books.in_flight_at_end, at_end(&played).count()), (4, 4));
 }
 
 /// Also when the window is over, and what waits is the drain.

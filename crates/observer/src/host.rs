@@ -34,10 +34,16 @@ pub fn online_cpus() -> usize {
 /// How many local ports a connection from one address may use, as the kernel is set up.
 #[must_use]
 pub fn local_ports() -> Option<u64> {
+    let (first, last) = local_port_range()?;
+    u64::from(last).checked_sub(first.into()).map(|between| between + 1)
+}
+
+/// The first and the last port that the kernel gives to connections which ask for none.
+#[must_use]
+pub fn local_port_range() -> Option<(u16, u16)> {
     let text = read("/proc/sys/net/ipv4/ip_local_port_range")?;
-    let mut edges = text.split_ascii_whitespace().map_while(|n| n.parse::<u64>().ok());
-    let (first, last) = (edges.next()?, edges.next()?);
-    last.checked_sub(first).map(|between| between + 1)
+    let mut edges = text.split_ascii_whitespace().map_while(|n| n.parse().ok());
+    Some((edges.next()?, edges.next()?))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `/proc`: processes, threads, and what they used.
 
 use std::fs;
+use std::net::SocketAddrV4;
 use std::path::Path;
 
 use dyno_archive::sample::ThreadUse;
@@ -110,11 +111,15 @@ pub fn own_rss_peak_bytes() -> Option<u64> {
     Some(status_field(&read("/proc/self/status")?, "VmHWM:")? * 1024)
 }
 
-/// Who listens on a TCP port of this machine: `(pid, name)`, as far as we may see.
+/// Who takes connections to an IPv4 address and port of this machine: `(pid, name)`, as far as we may see. Who listens there is
+/// asked before who listens at every address, as the kernel does.
 #[must_use]
-pub fn listener_on(port: u16) -> Option<(u32, String)> {
-    let inode =
-        ["/proc/net/tcp", "/proc/net/tcp6"].iter().find_map(|table| listening_inode(&read(table)?, port))?;
+pub fn listener_at(addr: SocketAddrV4) -> Option<(u32, String)> {
+    let exact = u32::from_ne_bytes(addr.ip().octets());
+    let mapped = format!("0000000000000000FFFF0000{exact:08X}");
+    let (v4, v6) = (read("/proc/net/tcp"), read("/proc/net/tcp6"));
+    let places = [(&v4, format!("{exact:08X}")), (&v6, mapped), (&v4, "0".repeat(8)), (&v6, "0".repeat(32))];
+    let inode = places.iter().find_map(|(table, at)| listening_inode(table.as_ref()?, at, addr.port()))?;
     let socket = format!("socket:[{inode}]");
     all_pids().into_iter().find_map(|pid| {
         let mut fds = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
@@ -127,13 +132,13 @@ pub fn listener_on(port: u16) -> Option<(u32, String)> {
     })
 }
 
-/// Lines of `/proc/net/tcp`: `sl local:PORT remote st … inode`, numbers in hexadecimal; state 0A is LISTEN.
-fn listening_inode(table: &str, port: u16) -> Option<u64> {
-    let wanted = format!("{port:04X}");
+/// Lines of `/proc/net/tcp`: `sl local:PORT remote st … inode`, numbers in hexadecimal, addresses as words in the machine's own
+/// order; state 0A is LISTEN.
+fn listening_inode(table: &str, address: &str, port: u16) -> Option<u64> {
+    let wanted = format!("{address}:{port:04X}");
     table.lines().skip(1).find_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let (_, local_port) = fields.get(1)?.rsplit_once(':')?;
-        (local_port == wanted && *fields.get(3)? == "0A").then(|| fields.get(9)?.parse().ok())?
+        (*fields.get(1)? == wanted && *fields.get(3)? == "0A").then(|| fields.get(9)?.parse().ok())?
     })
 }
 
@@ -177,10 +182,21 @@ mod tests {
 
     #[test]
     fn a_listener_is_found_by_its_port() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        assert_eq!(listener_on(port).map(|(pid, _)| pid), Some(std::process::id()));
-        drop(listener);
-        assert_eq!(listener_on(port), None);
+        for at in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {
+            let Ok(listener) = std::net::TcpListener::bind(at) else { continue };
+            let port = listener.local_addr().unwrap().port();
+            let here = SocketAddrV4::new([127, 0, 0, 1].into(), port);
+            assert_eq!(listener_at(here).map(|(pid, _)| pid), Some(std::process::id()), "{at}");
+            drop(listener);
+            assert_eq!(listener_at(here), None);
+        }
+    }
+
+    #[test]
+    fn a_listener_at_another_address_is_nobody_here() {
+        let elsewhere = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
+        let port = elsewhere.local_addr().unwrap().port();
+        assert_eq!(listener_at(SocketAddrV4::new([127, 0, 0, 1].into(), port)), None);
+        assert!(listener_at(SocketAddrV4::new([127, 0, 0, 2].into(), port)).is_some());
     }
 }

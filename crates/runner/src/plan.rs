@@ -1,5 +1,6 @@
 //! From a suite to a plan in which nothing is implicit.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::{Launch, Load, NotServed, Order, Placement, Plan, Subject, Trial, Workload};
@@ -127,7 +128,9 @@ pub fn definitions_of(plan: &Plan) -> Result<Vec<Definition>, FileError> {
 }
 
 fn check_only(only: &[String], wanted: &[Wanted]) -> Result<(), String> {
-    let known: Vec<String> = wanted.iter().flat_map(|w| [w.name.clone(), id_of(w)]).collect();
+    let mut known: Vec<String> = wanted.iter().flat_map(|w| [w.name.clone(), id_of(w)]).collect();
+    let mut seen = BTreeSet::new();
+    known.retain(|name| seen.insert(name.clone()));
     match only.iter().find(|name| !known.contains(name)) {
         None => Ok(()),
         Some(name) => Err(match nearest(name, known.iter().map(String::as_str)) {

@@ -24,6 +24,7 @@ use crate::certs::Certs;
 use crate::checks::{self, Check};
 use crate::client::{Answer, Caller};
 use crate::door::{Door, Speech};
+use crate::files::Folder;
 use crate::launch::group::{self, Groups};
 use crate::launch::guard::Guard;
 use crate::launch::process::{self, Place, Process};
@@ -647,7 +648,8 @@ fn certificate_places(certs: &Certs) -> [(&'static str, String); 2] {
 fn load_spec(plan: &Plan, trial: usize, door: &Door, workload: &Workload) -> Result<load::Spec, String> {
     let load = &plan.load;
     let step = load.steps[plan.trials[trial].step].clone();
-    let read = |file: &str| std::fs::read(file).map_err(|error| error.to_string());
+    let files = Folder::of_suite(Path::new(&plan.suite.path));
+    let read = |file: &str| files.read(file);
     let spin =
         suite::Spin::from_name(&load.spin).ok_or_else(|| format!("there is no spin {:?}", load.spin))?;
     Ok(load::Spec {

@@ -85,6 +85,33 @@ impl<'a> Templates<'a> {
     }
 }
 
+/// The text that stands for exactly these bytes: each placeholder in it in a second pair of braces. So what somebody else
+/// wrote is sent as it was written.
+#[must_use]
+pub fn literal(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(&byte) = rest.first() {
+        let Some((_, after)) = placeholder(rest) else {
+            out.push(byte);
+            rest = &rest[1..];
+            continue;
+        };
+        out.push(b'{');
+        out.extend_from_slice(&rest[..rest.len() - after.len()]);
+        out.push(b'}');
+        rest = after;
+    }
+    out
+}
+
+/// [`literal`] of a string.
+#[must_use]
+pub fn literal_text(text: &str) -> String {
+    // Only ASCII was added to it, between characters.
+    String::from_utf8(literal(text.as_bytes())).expect("braces around parts of a string make a string")
+}
+
 /// `{{name…}}` at the start of `text`: what stands for itself, and what follows.
 fn escaped(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let (_, after) = placeholder(text.strip_prefix(b"{")?)?;
@@ -175,6 +202,19 @@ mod tests {
         }
         assert_eq!(parse("{{seq}}{{rand:1..2}}").unwrap(), [bytes("{seq}{rand:1..2}")]);
         assert_eq!(parse("{\"n\":{seq}}").unwrap(), [bytes("{\"n\":"), Part::Sequence, bytes("}")]);
+    }
+
+    proptest::proptest! {
+        /// Nothing that an import brings is ever taken for a placeholder, however its braces are mixed up.
+        #[test]
+        fn a_literal_is_sent_as_it_was(words in proptest::collection::vec(
+            proptest::sample::select(vec!["{", "}", "seq", "{seq}", "{{seq}}", "{csv:/etc/passwd:1}", ":", "{rand}", "ä", "\n", "{uuid"]),
+            0..12,
+        )) {
+            let text = words.concat();
+            let whole = if text.is_empty() { vec![] } else { vec![bytes(&text)] };
+            proptest::prop_assert_eq!(parse(&literal_text(&text)).unwrap(), whole);
+        }
     }
 
     #[test]

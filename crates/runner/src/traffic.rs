@@ -15,6 +15,19 @@ use dyno_wire::h2;
 use crate::import::ReadFile;
 use crate::template::Templates;
 
+/// Whether a header says where a message ends. Whoever sends a body writes these: one of the user's would part what is
+/// announced from what is sent, and what a server makes of that is request smuggling, no load.
+#[must_use]
+pub fn is_framing(header: &str) -> bool {
+    ["content-length", "transfer-encoding"].iter().any(|name| header.eq_ignore_ascii_case(name))
+}
+
+/// Why a framing header is refused.
+#[must_use]
+pub fn no_framing(header: &str) -> String {
+    format!("the header {header:?} says where a request ends, which dyno writes itself; leave it out")
+}
+
 /// Stands for a placeholder while a head is encoded and checked: a character of the private use area on each side of
 /// the placeholder's number.
 const MARK: char = '\u{F8FF}';

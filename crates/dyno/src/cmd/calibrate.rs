@@ -1,7 +1,7 @@
 //! `dyno calibrate`: controls that show what the generator itself can do and how late it is, on this machine.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use dyno_driver::{Endpoint, Kind, Stamps};
 use dyno_engine::{Http2, Policy, Protocol, Spin, Window, limits};
 use dyno_report::calibration as page;
 use dyno_report::format::micros;
+use dyno_runner::launch::ready;
 use dyno_runner::load::{Edge, Reason, Spec, Watch};
 use dyno_runner::run::Interrupts;
 use dyno_runner::suite::{self, plaintext};
@@ -23,7 +24,7 @@ use dyno_runner::traffic;
 use crate::calibration::{Kept, Shape, machine};
 use crate::cli::{CalibrateArgs, PlanFormat};
 use crate::exit::Exit;
-use crate::terminal;
+use crate::terminal::{self, Third};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -54,7 +55,11 @@ fn where_kept(args: &CalibrateArgs, kept: &Path) -> String {
     let found = args.cache.is_none() || std::env::var_os("DYNO_CACHE").map(PathBuf::from) == args.cache;
     match &args.cache {
         Some(folder) if !found => {
-            format!("{}; set DYNO_CACHE={} for it to find them there", kept.display(), folder.display())
+            format!(
+                "{}; set DYNO_CACHE={} for it to find them there",
+                kept.display(),
+                terminal::quoted(&folder.display().to_string())
+            )
         }
         _ => kept.display().to_string(),
     }
@@ -108,7 +113,7 @@ impl Bench {
         };
         let addr = free_port()?;
         let server = start_null(addr, &server_cpus)?;
-        let interrupts = terminal::catch_interrupts("ending early; nothing is kept")?;
+        let interrupts = terminal::catch_interrupts("ending early; nothing is kept", Third::Ends)?;
         Ok(Bench { addr, _server: server, generator_cpus, server_cpus, duration_ns, interrupts })
     }
 
@@ -208,7 +213,7 @@ impl Bench {
     }
 
     fn say(&self, what: &str) {
-        eprintln!("calibrate: {what} ({})", micros(self.duration_ns as f64 / 1e3));
+        terminal::say(&format!("calibrate: {what} ({})", micros(self.duration_ns as f64 / 1e3)));
     }
 
     fn spec(&self, driver: Kind, connections: u32, arrivals: Arrivals, spin: Spin) -> anyhow::Result<Spec> {
@@ -268,10 +273,11 @@ fn difference(
     Some(pick(ours)? - pick(kernel)?)
 }
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago, and that no connection of ours takes meanwhile.
 fn free_port() -> anyhow::Result<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("no port is free on loopback")?;
-    Ok(listener.local_addr()?)
+    let ports =
+        ready::free_ports(1, dyno_observer::monotonic_ns()).map_err(|words| anyhow::anyhow!(words))?;
+    Ok(SocketAddr::from(([127, 0, 0, 1], ports[0])))
 }
 
 fn start_null(addr: SocketAddr, cpus: &[u32]) -> anyhow::Result<Server> {
@@ -284,7 +290,7 @@ fn start_null(addr: SocketAddr, cpus: &[u32]) -> anyhow::Result<Server> {
     dyno_runner::set_affinity(&own)?;
     let server = Server(child?);
     for _ in 0..200 {
-        if TcpStream::connect(addr).is_ok() {
+        if ready::connect_to_another(addr, Duration::from_secs(1)).is_ok() {
             return Ok(server);
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -6,8 +6,9 @@ use dyno_observer::facts::{may_make_groups, read_facts};
 use dyno_report::terminal::line;
 use dyno_report::text::Style;
 
+use crate::cli::SubjectsPlace;
 use crate::exit::Exit;
-use crate::terminal;
+use crate::terminal::{self, print};
 
 /// One finding.
 struct Finding {
@@ -18,43 +19,39 @@ struct Finding {
     mend: String,
 }
 
-pub fn run() -> anyhow::Result<Exit> {
+pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
     let facts = read_facts(super::VERSION, super::COMMIT);
-    let findings = findings(&facts);
-    let style = terminal::style();
-    println!("dyno {} on {}", super::VERSION, line(&super::machine_name(&facts)));
-    println!();
-    for finding in &findings {
-        print_finding(finding, style);
+    if subjects.folder.is_some() {
+        subjects.find(None)?;
     }
-    let bad = findings.iter().filter(|f| !f.good).count();
-    println!();
-    match bad {
-        0 => println!("This machine can measure everything that this version of dyno knows of."),
-        n => println!(
+    let findings = findings(&facts, subjects);
+    let style = terminal::style();
+    let told: String = findings.iter().map(|finding| describe(finding, style)).collect();
+    let end = match findings.iter().filter(|f| !f.good).count() {
+        0 => "This machine can measure everything that this version of dyno knows of.".into(),
+        n => format!(
             "{n} of {} things are not as they could be. What cannot be measured is left out of reports and named there.",
             findings.len()
         ),
-    }
+    };
+    print(&format!("dyno {} on {}\n\n{told}\n{end}\n", super::VERSION, super::machine_name(&facts)))?;
     Ok(Exit::Valid)
 }
 
-fn print_finding(f: &Finding, style: Style) {
+fn describe(f: &Finding, style: Style) -> String {
     let mark = match (f.good, style) {
         (true, Style::Plain) => "ok ".into(),
         (true, Style::Colour) => "\x1b[32mok\x1b[0m ".to_string(),
         (false, Style::Plain) => "-- ".into(),
         (false, Style::Colour) => "\x1b[33m--\x1b[0m ".into(),
     };
-    println!("  {mark} {:<40} {}", f.what, line(&f.seen));
-    if !f.good {
-        println!("     {:<40} → {}", "", line(&f.mend));
-    }
+    let mend = if f.good { String::new() } else { format!("     {:<40} → {}\n", "", line(&f.mend)) };
+    format!("  {mark} {:<40} {}\n{mend}", f.what, line(&f.seen))
 }
 
-fn findings(facts: &Facts) -> Vec<Finding> {
+fn findings(facts: &Facts, subjects: &SubjectsPlace) -> Vec<Finding> {
     let mut all = vec![driver(), cpus(facts), groups(facts), files(facts), ports(facts)];
-    all.push(tool_chain());
+    all.push(tool_chain(subjects));
     for missing in facts.missing.iter().filter(|m| !m.what.starts_with("CPU and memory limits")) {
         all.push(Finding {
             good: false,
@@ -140,13 +137,12 @@ fn ports(facts: &Facts) -> Finding {
         good: ports.is_some_and(|p| p >= 20_000),
         what: "local ports".into(),
         seen: ports.map_or("not known".into(), |p| format!("{p} for connections to one address")),
-        mend: "Widen them: `sysctl net.ipv4.ip_local_port_range=\"15000 65000\"`.".into(),
+        mend: "Widen them: `sysctl net.ipv4.ip_local_port_range=\"15000 65000\"`. Subjects get ports outside of that range.".into(),
     }
 }
 
-fn tool_chain() -> Finding {
-    let folder = dyno_runner::suite::find_upwards(std::path::Path::new("."), "subjects");
-    let all = folder.as_deref().map(dyno_runner::subject::all);
+fn tool_chain(subjects: &SubjectsPlace) -> Finding {
+    let all = subjects.find(None).ok().map(|folder| dyno_runner::subject::all(&folder));
     match all {
         Some(Ok(all)) => {
             let unmet: Vec<String> =

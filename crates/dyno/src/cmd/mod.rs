@@ -10,7 +10,9 @@ mod subjects;
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::{Cli, Command, Places};
+use dyno_runner::plan::Overrides;
+
+use crate::cli::{Choices, Cli, Command, DriverArg, Places, SubjectsPlace};
 use crate::exit::{Exit, bad};
 
 pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
@@ -21,7 +23,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
         Command::Plan(args) => plan::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Subjects(args) => subjects::run(&args),
-        Command::Doctor => doctor::run(),
+        Command::Doctor(subjects) => doctor::run(&subjects),
         Command::ServeNull { port, while_stdin, write } => {
             if while_stdin {
                 std::thread::spawn(|| {
@@ -35,10 +37,21 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
     }
 }
 
-impl Places {
-    /// Where the subjects are: as asked, or found beside or above the suite, or above the current folder.
-    fn subjects_folder(&self, suite: Option<&Path>) -> anyhow::Result<PathBuf> {
-        if let Some(folder) = &self.subjects {
+impl Choices {
+    fn overrides(&self) -> Overrides {
+        Overrides {
+            seed: self.seed,
+            repeats: self.repeats,
+            only: self.only.clone(),
+            driver: self.driver.map(|d| if d == DriverArg::Uring { "uring" } else { "epoll" }.into()),
+        }
+    }
+}
+
+impl SubjectsPlace {
+    /// Where the subjects are: as asked; else the first folder `subjects` beside the suite, above it, here, or above.
+    fn find(&self, suite: Option<&Path>) -> anyhow::Result<PathBuf> {
+        if let Some(folder) = &self.folder {
             return folder
                 .canonicalize()
                 .map_err(|error| bad(format!("--subjects {}: {error}", folder.display())));
@@ -52,7 +65,9 @@ impl Places {
                 bad("there is no folder `subjects` beside or above the suite or the current folder; name it with `--subjects FOLDER`")
             })
     }
+}
 
+impl Places {
     /// Where builds are kept.
     fn cache_folder(&self) -> anyhow::Result<PathBuf> {
         if let Some(folder) = &self.cache {

@@ -4,21 +4,22 @@ use std::time::Duration;
 
 use dyno_archive::plan::{Arrivals, Order, Plan, Request, Segment, Step, Workload};
 use dyno_report::format::{micros, number, phases};
-use dyno_runner::plan::{Overrides, expected_ns, resolve};
+use dyno_runner::plan::{expected_ns, resolve};
 use dyno_runner::suite::SuiteFile;
 use dyno_runner::units::cpu_list_text;
 
 use crate::cli::{PlanArgs, PlanFormat};
 use crate::exit::Exit;
 use crate::progress::clock;
+use crate::terminal::print;
 
 pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let suite = SuiteFile::read(&args.suite)?;
-    let subjects = args.places.subjects_folder(Some(&args.suite))?;
-    let planned = resolve(suite, &subjects, &Overrides::default(), &dyno_runner::allowed_cpus())?;
+    let subjects = args.places.subjects.find(Some(&args.suite))?;
+    let planned = resolve(suite, &subjects, &args.choices.overrides(), &dyno_runner::allowed_cpus())?;
     match args.format {
-        PlanFormat::Json => println!("{}", serde_json::to_string_pretty(&planned.plan)?),
-        PlanFormat::Text => print!("{}", dyno_report::terminal::shown(&describe(&planned.plan))),
+        PlanFormat::Json => print(&(serde_json::to_string_pretty(&planned.plan)? + "\n"))?,
+        PlanFormat::Text => print(&dyno_report::terminal::shown(&describe(&planned.plan)))?,
     }
     Ok(Exit::Valid)
 }

@@ -1,11 +1,13 @@
 //! `dyno report RUN`, and the writing of reports for `dyno run`.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use dyno_analysis::Report;
 use dyno_archive::RunDir;
+use dyno_archive::dir::Run;
 use dyno_report::Format;
 use dyno_report::terminal::shown;
 
@@ -15,7 +17,8 @@ use crate::terminal;
 
 pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     let dir = RunDir::open(&args.run)?;
-    let report = dyno_analysis::report::report(&dir.read()?);
+    let run = dir.read()?;
+    let report = dyno_analysis::report::report(&run);
     match args.format {
         Some(form) => {
             let text = dyno_report::render(&report, format(form));
@@ -23,11 +26,10 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
         }
         None => {
             let paths = write_all(&dir, &report)?;
-            print!("{}", dyno_report::text::report(&report, terminal::style()));
-            print_paths(&paths);
+            show(&report, &paths)?;
         }
     }
-    Ok(if all_valid(&report) { Exit::Valid } else { Exit::Invalid })
+    Ok(exit(&report, work_of(&run)))
 }
 
 fn format(form: ReportFormat) -> Format {
@@ -52,20 +54,42 @@ pub fn write_all(dir: &RunDir, report: &Report) -> anyhow::Result<Vec<PathBuf>> 
         .collect()
 }
 
-pub fn print_paths(paths: &[PathBuf]) {
-    println!();
-    for path in paths {
-        println!("{}", path.display());
-    }
+/// The report for people, and where all of it is.
+pub fn show(report: &Report, paths: &[PathBuf]) -> anyhow::Result<()> {
+    let paths: String = paths.iter().map(|path| format!("{}\n", path.display())).collect();
+    terminal::print(&format!("{}\n{paths}", dyno_report::text::report(report, terminal::style())))
 }
 
-/// Whether every step is valid. A control that is bound by the generator does what it is there for.
-pub fn all_valid(report: &Report) -> bool {
-    let complete = report.run.trials_done == report.run.trials_planned;
-    let skipped = report.subjects.iter().any(|s| s.skipped.is_some());
-    report.run.trials_invalid == 0
-        && (complete || skipped)
-        && report.subjects.iter().all(|s| s.failures.is_empty())
+/// Whether a run did all that was planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// All of it, but for subjects that could not take part here.
+    Done,
+    Missing,
+}
+
+pub fn work_of(run: &Run) -> Work {
+    let plan = &run.header.plan;
+    let done: BTreeSet<usize> = run.trials.iter().map(|record| record.trial).collect();
+    let takes_part = |launch: usize| {
+        let subject = plan.launches.get(launch).and_then(|launch| plan.subjects.get(launch.subject));
+        subject.is_none_or(|subject| subject.skipped.is_none())
+    };
+    let mut wanted = plan.trials.iter().enumerate().filter(|(_, trial)| takes_part(trial.launch));
+    if wanted.all(|(i, _)| done.contains(&i)) { Work::Done } else { Work::Missing }
+}
+
+/// The status of a run, and of its report however often that is made. A control that is bound by the generator does what
+/// it is there for.
+pub fn exit(report: &Report, work: Work) -> Exit {
+    let failed = report.subjects.iter().any(|s| !s.failures.is_empty());
+    if report.trials.is_empty() || failed || work == Work::Missing {
+        Exit::Failed
+    } else if report.run.trials_invalid == 0 {
+        Exit::Valid
+    } else {
+        Exit::Invalid
+    }
 }
 
 /// A form for programs, or what is seen of it on a terminal, which would obey what others wrote into it. Text for people is
@@ -81,9 +105,6 @@ pub fn write_out(path: Option<&Path>, text: &str) -> anyhow::Result<()> {
         Some(path) => {
             std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
         }
-        None => {
-            print!("{text}");
-            Ok(())
-        }
+        None => terminal::print(text),
     }
 }

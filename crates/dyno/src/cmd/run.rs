@@ -3,24 +3,25 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use dyno_analysis::report::{Report, TrialResult};
+use dyno_analysis::report::TrialResult;
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::{RunDir, TrialRecord};
 use dyno_runner::build::{Built, Care};
 use dyno_runner::launch::guard::Guard;
-use dyno_runner::plan::{Overrides, Planned, definitions_of, resolve};
+use dyno_runner::plan::{Planned, definitions_of, resolve};
 use dyno_runner::run::{Ended, Event, Runner, prepare};
 use dyno_runner::suite::SuiteFile;
 
-use super::report::{all_valid, print_paths, write_all};
-use crate::cli::{DriverArg, RunArgs};
+use super::report::{exit, show, work_of, write_all};
+use crate::cli::RunArgs;
 use crate::exit::Exit;
 use crate::progress::Progress;
-use crate::terminal;
+use crate::terminal::{self, Third};
 
 pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let interrupts = terminal::catch_interrupts(
         "ending after this step is taken down; press Ctrl-C again to end at once",
+        Third::Ends,
     )?;
     let mut progress = Progress::new();
     let cache = args.places.cache_folder()?;
@@ -32,28 +33,18 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     };
     let ended = walk(&planned, &built, &dir, &care, &mut progress)?;
     progress.end();
-    let report = dyno_analysis::report::report(&dir.read()?);
+    let run = dir.read()?;
+    let report = dyno_analysis::report::report(&run);
     let paths = write_all(&dir, &report)?;
-    print!("{}", dyno_report::text::report(&report, terminal::style()));
-    print_paths(&paths);
     if ended == Ended::Interrupted {
-        eprintln!(
-            "\nThe run was interrupted; what is finished is kept. Go on with:\n  dyno run --resume {}",
-            dir.path().display()
-        );
-        return Ok(Exit::Failed);
+        let path = terminal::quoted(&dir.path().display().to_string());
+        terminal::say(&format!(
+            "\nThe run was interrupted; what is finished is kept. Go on with:\n  dyno run --resume {path}"
+        ));
     }
-    Ok(exit(&report))
-}
-
-fn exit(report: &Report) -> Exit {
-    if report.trials.is_empty() || report.subjects.iter().any(|s| !s.failures.is_empty()) {
-        Exit::Failed
-    } else if all_valid(report) {
-        Exit::Valid
-    } else {
-        Exit::Invalid
-    }
+    // Last: what is to be said stands there whether or not anybody reads this.
+    show(&report, &paths)?;
+    Ok(if ended == Ended::Interrupted { Exit::Failed } else { exit(&report, work_of(&run)) })
 }
 
 type Prepared = (Planned, Vec<Option<Built>>, RunDir);
@@ -61,21 +52,15 @@ type Prepared = (Planned, Vec<Option<Built>>, RunDir);
 fn begin(args: &RunArgs, cache: &Path, care: &Care<'_>, progress: &mut Progress) -> anyhow::Result<Prepared> {
     let path = args.suite.as_deref().expect("clap asks for a suite or a run to resume");
     let suite = SuiteFile::read(path)?;
-    let subjects = args.places.subjects_folder(Some(path))?;
-    let overrides = Overrides {
-        seed: args.seed,
-        repeats: args.repeats,
-        only: args.only.clone(),
-        driver: args.driver.map(|d| if d == DriverArg::Uring { "uring" } else { "epoll" }.into()),
-    };
-    let mut planned = resolve(suite, &subjects, &overrides, &dyno_runner::allowed_cpus())?;
+    let subjects = args.places.subjects.find(Some(path))?;
+    let mut planned = resolve(suite, &subjects, &args.choices.overrides(), &dyno_runner::allowed_cpus())?;
     let built = build_all(&mut planned, cache, care, progress)?;
     let (id, started) = name_run(&planned.plan.suite.name);
     let header = Header {
         schema: SCHEMA.into(),
         id: id.clone(),
         started,
-        command: std::env::args().collect(),
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         plan: planned.plan.clone(),
         facts: dyno_observer::facts::read_facts(super::VERSION, super::COMMIT),
     };

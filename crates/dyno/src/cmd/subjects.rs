@@ -1,5 +1,6 @@
 //! `dyno subjects list|build|check`.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use dyno_report::format::{bytes, micros};
@@ -8,7 +9,7 @@ use dyno_runner::build::Care;
 use dyno_runner::door::Speech;
 use dyno_runner::launch::guard::Guard;
 use dyno_runner::plan::{Overrides, resolve};
-use dyno_runner::run::Runner;
+use dyno_runner::run::{Ended, Runner};
 use dyno_runner::subject::{self, Definition};
 use dyno_runner::suite::SuiteFile;
 use dyno_runner::text::nearest;
@@ -16,7 +17,9 @@ use dyno_runner::{build, checks};
 
 use crate::cli::{SubjectsArgs, SubjectsCommand};
 use crate::exit::{Exit, bad};
-use crate::terminal::catch_interrupts;
+use crate::terminal::{Third, catch_interrupts, print, say};
+
+const INTERRUPTED: &str = "Interrupted: what is not listed above was not done.";
 
 /// A subject as it is started: by itself, or as one of its variants.
 struct Chosen {
@@ -25,7 +28,7 @@ struct Chosen {
 }
 
 pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
-    let folder = args.places.subjects_folder(None)?;
+    let folder = args.places.subjects.find(None)?;
     let all = with_variants(subject::all(&folder)?)?;
     match &args.command {
         None => list(&choose(all, &[])?),
@@ -67,18 +70,19 @@ fn choose(all: Vec<Chosen>, names: &[String]) -> anyhow::Result<Vec<Chosen>> {
 }
 
 fn list(chosen: &[Chosen]) -> anyhow::Result<Exit> {
-    println!("{:<22} {:<12} {:<30} here", "subject", "language", "protocols");
+    let mut table = format!("{:<22} {:<12} {:<30} here\n", "subject", "language", "protocols");
     for Chosen { id, definition: d } in chosen {
         let state = d.unmet().map_or("yes".into(), |why| format!("no: {why}"));
         let protocols: Vec<&str> = d.protocols.iter().map(|speech| speech.name()).collect();
         let words = format!("{id:<22} {:<12} {:<30} {state}", d.language, protocols.join(" "));
-        println!("{}", shown(&words));
+        let _ = writeln!(table, "{}", shown(&words));
     }
+    print(&table)?;
     Ok(Exit::Valid)
 }
 
 fn build_all(chosen: &[Chosen], cache: &Path) -> anyhow::Result<Exit> {
-    let interrupts = catch_interrupts("ending the build")?;
+    let interrupts = catch_interrupts("ending the build", Third::Ends)?;
     let guard = Guard::start()?;
     let care = Care { guard: &guard, interrupts: &interrupts };
     let mut exit = Exit::Valid;
@@ -89,22 +93,26 @@ fn build_all(chosen: &[Chosen], cache: &Path) -> anyhow::Result<Exit> {
             continue;
         }
         if let Some(why) = d.unmet() {
-            println!("{}", shown(&format!("{id:<22} skipped: {why}")));
+            print(&format!("{}\n", shown(&format!("{id:<22} skipped: {why}"))))?;
             continue;
+        }
+        if interrupts.count() > 0 {
+            say(INTERRUPTED);
+            return Ok(Exit::Failed);
         }
         match build::build(d, cache, &care) {
             Ok(built) => match built.build {
-                None => println!("{id:<22} needs no build"),
+                None => print(&format!("{id:<22} needs no build\n"))?,
                 Some(b) => {
                     let how = if b.cached { "built before, in" } else { "built in" };
                     let cpu =
                         b.cpu_ns.map_or(String::new(), |ns| format!(", {} of CPU", micros(ns as f64 / 1e3)));
                     let size = bytes(b.artefact_bytes as f64);
-                    println!("{id:<22} {how} {}{cpu}, {size}", micros(b.wall_ns as f64 / 1e3));
+                    print(&format!("{id:<22} {how} {}{cpu}, {size}\n", micros(b.wall_ns as f64 / 1e3)))?;
                 }
             },
             Err(why) => {
-                println!("{}", shown(&format!("{id:<22} build failed: {why}")));
+                print(&format!("{}\n", shown(&format!("{id:<22} build failed: {why}"))))?;
                 exit = Exit::Failed;
             }
         }
@@ -129,7 +137,7 @@ fn check_all(chosen: &[Chosen], folder: &Path, cache: &Path) -> anyhow::Result<E
     );
     let suite = SuiteFile::parse(Path::new("check"), &source)?;
     let mut planned = resolve(suite, folder, &Overrides::default(), &dyno_runner::allowed_cpus())?;
-    let interrupts = catch_interrupts("ending after this subject is taken down")?;
+    let interrupts = catch_interrupts("ending after this subject is taken down", Third::Ends)?;
     let guard = Guard::start()?;
     let care = Care { guard: &guard, interrupts: &interrupts };
     let built = dyno_runner::run::prepare(&mut planned, cache, &care, &mut |_| {})?;
@@ -154,31 +162,37 @@ fn check_all(chosen: &[Chosen], folder: &Path, cache: &Path) -> anyhow::Result<E
         on: &mut |_| {},
     }
     .walk()
-    .and_then(|_| Ok(dir.read()?));
+    .and_then(|ended| Ok((ended, dir.read()?)));
     let _ = std::fs::remove_dir_all(&place);
-    Ok(print_checks(&dyno_analysis::report::report(&result?), chosen))
+    let (ended, run) = result?;
+    let exit = print_checks(&dyno_analysis::report::report(&run), chosen)?;
+    if ended == Ended::Interrupted {
+        say(INTERRUPTED);
+        return Ok(Exit::Failed);
+    }
+    Ok(exit)
 }
 
-fn print_checks(report: &dyno_analysis::Report, chosen: &[Chosen]) -> Exit {
+fn print_checks(report: &dyno_analysis::Report, chosen: &[Chosen]) -> anyhow::Result<Exit> {
     let mut exit = Exit::Valid;
     for s in &report.subjects {
         if let Some(why) = &s.skipped {
-            println!("{}", shown(&format!("{:<22} skipped: {why}", s.id)));
+            print(&format!("{}\n", shown(&format!("{:<22} skipped: {why}", s.id))))?;
             continue;
         }
         for failure in &s.failures {
             let words = format!("{}: {}", failure.failure.kind.name(), failure.failure.message);
-            println!("{:<22} {}", s.id, shown(&words));
+            print(&format!("{:<22} {}\n", s.id, shown(&words)))?;
             exit = Exit::Failed;
         }
         let expected = chosen.iter().find(|c| c.id == s.id).map_or(0, |c| checks::count(&c.definition));
         let passed = s.checks.iter().filter(|c| c.ok).count();
-        println!("{:<22} {passed} of {} checks passed", s.id, s.checks.len().max(expected));
+        print(&format!("{:<22} {passed} of {} checks passed\n", s.id, s.checks.len().max(expected)))?;
         for check in s.checks.iter().filter(|c| !c.ok) {
             let words = format!("{}: {}", check.name, check.detail.replace('\n', "\n    "));
-            println!("{:<22}   {}", "", shown(&words));
+            print(&format!("{:<22}   {}\n", "", shown(&words)))?;
             exit = if exit == Exit::Valid { Exit::Invalid } else { exit };
         }
     }
-    exit
+    Ok(exit)
 }

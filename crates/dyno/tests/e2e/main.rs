@@ -12,3 +12,4 @@ mod protocols;
 mod stall;
 mod streams;
 mod unprivileged;
+mod words;

@@ -17,8 +17,7 @@ pub fn har(text: &str) -> Result<Vec<Imported>, String> {
         format!("line {line}, column {column}: this is not a HAR ({message}); save one from the browser's network tab")
     })?;
     let entries = har.log.entries.into_iter().enumerate();
-    let requests =
-        entries.filter_map(|(i, entry)| imported(&format!("entry {}", i + 1), entry.request).transpose());
+    let requests = entries.filter_map(|(i, entry)| imported(&format!("entry {}", i + 1), entry).transpose());
     some(
         requests.collect::<Result<_, _>>()?,
         "the HAR has no requests over http or https; record some, and save it anew",
@@ -39,6 +38,9 @@ struct Log {
 struct Entry {
     /// Read on its own, so that an error can name its entry.
     request: serde_json::Value,
+    /// What the browser got. Not looked at closely: a request that was never answered has anything here.
+    #[serde(default)]
+    response: serde_json::Value,
 }
 
 #[derive(Deserialize)]
@@ -70,8 +72,8 @@ struct PostData {
     params: Vec<Pair>,
 }
 
-fn imported(place: &str, request: serde_json::Value) -> Result<Option<Imported>, String> {
-    let request: Request = serde_json::from_value(request).map_err(|error| {
+fn imported(place: &str, entry: Entry) -> Result<Option<Imported>, String> {
+    let request: Request = serde_json::from_value(entry.request).map_err(|error| {
         format!("{place}: this is not a request ({}); save the HAR anew", json_error(&error))
     })?;
     if !request.url.split_once(':').is_some_and(|(scheme, _)| is_one_of(scheme, &["http", "https"])) {
@@ -81,6 +83,7 @@ fn imported(place: &str, request: serde_json::Value) -> Result<Option<Imported>,
     let authority = Url::parse(&request.url).map_or("", |url| url.authority);
     let headers = request.headers.into_iter().filter(|header| is_kept(header, authority));
     imported.headers = headers.map(|header| (header.name, header.value)).collect();
+    imported.status = recorded_status(&entry.response);
     if let Some(data) = request.post_data {
         imported.body = body(&data).map_err(|error| format!("{place}: {error}"))?;
         if imported.body.is_some() && !imported.has("content-type") && !data.mime_type.is_empty() {
@@ -88,6 +91,12 @@ fn imported(place: &str, request: serde_json::Value) -> Result<Option<Imported>,
         }
     }
     imported.checked().map(Some)
+}
+
+/// `None`: nothing was answered, which browsers record as a status of 0.
+fn recorded_status(response: &serde_json::Value) -> Option<u16> {
+    let status = response.get("status")?.as_u64()?;
+    u16::try_from(status).ok().filter(|status| (200..600).contains(status))
 }
 
 fn is_kept(header: &Pair, authority: &str) -> bool {
@@ -188,6 +197,18 @@ mod tests {
         let read = har_of(&requests).unwrap();
         assert_eq!((read.len(), read[0].place.as_str(), read[0].url.as_str()), (1, "entry 3", "http://a/"));
         assert!(har_of(&requests[..2]).unwrap_err().contains("no requests over http"));
+    }
+
+    #[test]
+    fn the_recorded_status_is_kept_if_there_was_one() {
+        let entry = |response: &str| {
+            let entry = format!(r#"{{"request": {{"method": "GET", "url": "http://a/"}} {response}}}"#);
+            har(&format!(r#"{{"log": {{"entries": [{entry}]}}}}"#)).unwrap()[0].status
+        };
+        assert_eq!(entry(r#", "response": {"status": 404}"#), Some(404));
+        assert_eq!(entry(r#", "response": {"status": 0}"#), None);
+        assert_eq!(entry(r#", "response": {"status": "x"}"#), None);
+        assert_eq!(entry(""), None);
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub use vegeta::vegeta;
 
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+use crate::traffic::is_framing;
+
 /// One request as another tool described it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
@@ -30,6 +32,8 @@ pub struct Imported {
     /// Options that came along and mean something to a load, by curl's long name and value; a flag's value is empty.
     /// Times are in seconds, perhaps with a fraction. Each stands here once; only `resolve` may come several times.
     pub options: Vec<(String, String)>,
+    /// What the server answered when this was recorded, if it was.
+    pub status: Option<u16>,
 }
 
 /// Reads the file at a path as written, or says why not.
@@ -38,7 +42,7 @@ pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
 impl Imported {
     fn new(place: String, method: &str, url: &str) -> Imported {
         let (method, url) = (method.into(), url.into());
-        Imported { place, method, url, headers: Vec::new(), body: None, options: Vec::new() }
+        Imported { place, method, url, headers: Vec::new(), body: None, options: Vec::new(), status: None }
     }
 
     /// Brings a request as written into the form that the fields promise. `Err`: it cannot be sent, with its place.
@@ -52,7 +56,7 @@ impl Imported {
         if !is_token(&self.method) {
             return Err(format!("{:?} is not a method; write GET, POST or the like", self.method));
         }
-        self.headers.retain(|(name, _)| !is_one_of(name, &["content-length", "transfer-encoding"]));
+        self.headers.retain(|(name, _)| !is_framing(name));
         self.headers.iter().try_for_each(|(name, value)| check_header(name, value))?;
         self.url = Url::parse(&self.url)?.text();
         Ok(())

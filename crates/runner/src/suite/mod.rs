@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use dyno_archive::plan::{Limits, Marker, Order, ReportOptions, Suite, Workload};
 use serde::{Deserialize, Deserializer, de};
 
+use crate::files::Folder;
 use crate::text::{self, FileError};
 use crate::units;
 pub use load::{CHECK_ONE_IN, LoadOptions, Spin};
@@ -205,7 +206,7 @@ impl Raw {
         }
         let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let limits = self.limits.check()?;
-        let shaped = check_workloads(self.workloads)?;
+        let shaped = check_workloads(self.workloads, &Folder::of_suite(path))?;
         let has_pages = shaped.iter().any(|s| s.workload.page.is_some());
         if has_pages && self.load.in_flight.is_some() {
             return Err(mistake(

@@ -7,7 +7,8 @@ use dyno_engine::Protocol;
 use serde::Deserialize;
 
 use super::{Mistake, OneOrMany, mistake};
-use crate::limits;
+use crate::files::Folder;
+use crate::{limits, traffic};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -109,11 +110,11 @@ pub(super) struct Shaped {
     pub(super) streams: Option<Vec<u32>>,
 }
 
-pub(super) fn check_workloads(raw: Vec<RawWorkload>) -> Result<Vec<Shaped>, Mistake> {
+pub(super) fn check_workloads(raw: Vec<RawWorkload>, files: &Folder) -> Result<Vec<Shaped>, Mistake> {
     if raw.is_empty() {
         return Ok(vec![Shaped { workload: plaintext(), protocol: Protocol::H1, streams: None }]);
     }
-    let shaped: Vec<Shaped> = raw.into_iter().map(RawWorkload::check).collect::<Result<_, _>>()?;
+    let shaped: Vec<Shaped> = raw.into_iter().map(|raw| raw.check(files)).collect::<Result<_, _>>()?;
     for (i, Shaped { workload, .. }) in shaped.iter().enumerate() {
         if shaped[..i].iter().any(|s| s.workload.name == workload.name) {
             return Err(mistake(
@@ -148,7 +149,7 @@ pub fn plaintext() -> Workload {
 }
 
 impl RawWorkload {
-    fn check(mut self) -> Result<Shaped, Mistake> {
+    fn check(mut self, files: &Folder) -> Result<Shaped, Mistake> {
         let protocol = check_protocol(self.protocol.as_deref())?;
         let page = self.page.take();
         let tls = check_tls(protocol, self.tls)?;
@@ -170,9 +171,9 @@ impl RawWorkload {
                     "a page is one document with its resources; leave out `requests`",
                 ));
             }
-            Some(requests) => (name.unwrap_or_else(|| "mix".into()), check_mix(requests)?),
+            Some(requests) => (name.unwrap_or_else(|| "mix".into()), check_mix(requests, files)?),
             None => {
-                let request = RawRequest { name, ..own }.check()?;
+                let request = RawRequest { name, ..own }.check(files)?;
                 let name = request.name.clone();
                 let mut requests = vec![request];
                 if let Some(page) = &page {
@@ -183,10 +184,8 @@ impl RawWorkload {
         };
         let page = page.map(|page| Page { connections: page.connections });
         let workload = Workload { name, protocol: protocol.name().into(), tls, requests, page };
-        crate::traffic::compile(&workload, "host", &Http2::default(), &|file| {
-            std::fs::read(file).map_err(|error| error.to_string())
-        })
-        .map_err(|message| mistake("path", message))?;
+        traffic::compile(&workload, "host", &Http2::default(), &|file| files.read(file))
+            .map_err(|message| mistake("path", message))?;
         Ok(Shaped { workload, protocol, streams })
     }
 
@@ -274,8 +273,8 @@ fn check_tls(protocol: Protocol, asked: Option<bool>) -> Result<bool, Mistake> {
     }
 }
 
-fn check_mix(requests: Vec<RawRequest>) -> Result<Vec<Request>, Mistake> {
-    let requests = requests.into_iter().map(RawRequest::check).collect::<Result<Vec<_>, _>>()?;
+fn check_mix(requests: Vec<RawRequest>, files: &Folder) -> Result<Vec<Request>, Mistake> {
+    let requests = requests.into_iter().map(|raw| raw.check(files)).collect::<Result<Vec<_>, _>>()?;
     if requests.is_empty() {
         return Err(mistake("requests", "a mix of `requests` has at least one"));
     }
@@ -289,12 +288,15 @@ fn check_mix(requests: Vec<RawRequest>) -> Result<Vec<Request>, Mistake> {
 }
 
 impl RawRequest {
-    fn check(self) -> Result<Request, Mistake> {
+    fn check(self, files: &Folder) -> Result<Request, Mistake> {
         let path = self
             .path
             .ok_or_else(|| mistake("workloads", "a workload needs a `path`, such as \"/plaintext\""))?;
         if !path.starts_with('/') {
             return Err(mistake("path", format!("the path {path:?} must begin with a slash")));
+        }
+        if let Some(name) = self.headers.keys().find(|name| traffic::is_framing(name)) {
+            return Err(mistake("headers", traffic::no_framing(name)));
         }
         let body = match (self.body, self.body_file) {
             (Some(_), Some(_)) => {
@@ -302,7 +304,7 @@ impl RawRequest {
             }
             (Some(text), None) => Some(Body(text.into_bytes())),
             (None, Some(file)) => {
-                let bytes = std::fs::read(&file);
+                let bytes = files.read(&file);
                 Some(Body(bytes.map_err(|error| mistake("body_file", format!("{file}: {error}")))?))
             }
             (None, None) => None,

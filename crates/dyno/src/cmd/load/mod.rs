@@ -6,6 +6,8 @@ mod spec;
 mod target;
 mod watch;
 
+use std::path::Path;
+
 use dyno_analysis::load as analysis;
 use dyno_analysis::{Caveat, LoadResult, Severity};
 use dyno_archive::TrialRecord;
@@ -13,6 +15,7 @@ use dyno_report::{hdr, intervals, text};
 
 use crate::cli::{LoadArgs, LoadFormat};
 use crate::exit::Exit;
+use crate::terminal::Third;
 use crate::{calibration, terminal};
 
 const ENDING_EARLY: &str = "ending early; the result covers what was measured";
@@ -22,20 +25,28 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     spec::refuse_what_cannot_be(&args)?;
     let (url, workload) = requests::of(&mut args)?;
     let args = args;
+    spec::refuse_what_does_nothing(&args, &url, &workload)?;
     let spec = spec::spec(&args, &url, &workload)?;
     let config = spec::config(&args, &spec, &url, &workload);
     outputs::check_files([&args.output, &args.hgrm, &args.hlog])?;
     dyno_runner::load::preflight(&spec).map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
-    let began_unix_s = terminal::unix_seconds();
-    let interrupts = terminal::catch_interrupts(ENDING_EARLY)?;
+    if let Some(note) = spec::note_on_threads(&args, &spec) {
+        terminal::say(&note);
+    }
+    let interrupts = terminal::catch_interrupts(ENDING_EARLY, Third::LeavesTimeForTheResult)?;
     let mut watch = watch::Watcher::new(&args, &spec, &config, interrupts)?;
     let record = dyno_runner::load::run(&spec, &mut watch).map_err(|message| anyhow::anyhow!(message))?;
+    // Both clocks are read here, one right after the other, for what lies between them.
+    let began_unix_s =
+        wall_clock_at(record.began_ns, dyno_observer::monotonic_ns(), terminal::unix_seconds());
     // An output that failed on the way is told at the end: the result is not lost for it.
     let trouble = watch.end();
     let mut result = analysis::result(&record, config).beside(calibration::ceiling_for(&spec), &record);
     add_unknown_server(&mut result);
-    write_result(&args, &result)?;
+    // Standard output may have been closed; the files are wanted all the same.
+    let shown = write_result(&args, &result);
     write_histograms(&args, &record, began_unix_s)?;
+    shown?;
     trouble?;
     Ok(if result.valid { Exit::Valid } else { Exit::Invalid })
 }
@@ -50,7 +61,18 @@ fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
         LoadFormat::Json => serde_json::to_string_pretty(result)? + "\n",
         LoadFormat::Csv => intervals::csv(&result.intervals),
     };
+    if output.is_none() && args.stream.as_deref() == Some(Path::new("-")) {
+        // Standard output has the stream, for a program to read.
+        terminal::say(for_programs.trim_end());
+        return Ok(());
+    }
     super::report::write_out(output, &super::report::for_reader(output, &for_programs))
+}
+
+/// Seconds since the epoch at an instant of the monotonic clock, which is what a load's own instants are on, given what both clocks say
+/// now. Intervals count from the load's beginning, after all connections were tried, and not from the start of dyno.
+fn wall_clock_at(instant_ns: u64, now_ns: u64, now_unix_s: f64) -> f64 {
+    now_unix_s - now_ns.saturating_sub(instant_ns) as f64 / 1e9
 }
 
 fn write_histograms(args: &LoadArgs, record: &TrialRecord, began_unix_s: f64) -> anyhow::Result<()> {
@@ -74,4 +96,12 @@ fn add_unknown_server(result: &mut LoadResult) {
                 .into(),
         evidence: serde_json::json!({}),
     });
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_log_begins_when_its_load_did() {
+        assert_eq!(super::wall_clock_at(5_000_000_000, 12_500_000_000, 1000.0), 992.5);
+    }
 }

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use dyno_analysis::load::Config;
 use dyno_archive::Interval;
 use dyno_report::{intervals, openmetrics};
 
-use crate::exit::bad;
+use crate::exit::{bad, unwritten};
+use crate::terminal;
 
 /// Opens the files that are written at the end, so that a load is not made for nothing.
 pub fn check_files<'a>(paths: impl IntoIterator<Item = &'a Option<PathBuf>>) -> anyhow::Result<()> {
@@ -50,7 +50,10 @@ impl Stream {
 
     /// A line is whole on disk when it is written: whoever follows the file reads no halves.
     fn line(&mut self, line: &str) -> anyhow::Result<()> {
-        writeln!(self.0, "{line}").and_then(|()| self.0.flush()).context("the stream cannot be written")
+        writeln!(self.0, "{line}").and_then(|()| self.0.flush()).map_err(|error| match error.kind() {
+            std::io::ErrorKind::BrokenPipe => unwritten(error),
+            _ => anyhow::Error::new(error).context("the stream cannot be written"),
+        })
     }
 }
 
@@ -68,7 +71,7 @@ impl Metrics {
             bad(format!("--metrics {addr}: {error}; give another port, or 0 for any free one"))
         })?;
         let url = format!("http://{}/metrics", listener.local_addr()?);
-        eprintln!("metrics at {url}");
+        terminal::say(&format!("metrics at {url}"));
         let sums = openmetrics::Sums::new(config);
         let page = Arc::new(Mutex::new(sums.page()));
         let shown = Arc::clone(&page);

@@ -2,16 +2,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
+use dyno_runner::files::Folder;
 use dyno_runner::import::{self, Imported};
-use dyno_runner::suite;
+use dyno_runner::template::{literal, literal_text};
+use dyno_runner::{suite, traffic};
 
 use super::spec;
 use super::target::{Scheme, Url};
 use crate::cli::{ImportArg, LoadArgs, Ns, ProtocolArg};
 use crate::exit::bad;
+use crate::terminal;
 
 /// The server that is meant, and the requests for it.
 ///
@@ -19,28 +22,68 @@ use crate::exit::bad;
 pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
     let expect = expect(args)?;
     let headers = args.headers.iter().map(|h| header(h)).collect::<anyhow::Result<Vec<_>>>()?;
+    let reach = reach(args);
     let foreign = match (&args.curl, &args.import) {
-        (Some(command), _) => Some(import::curl(command, &read_file).map_err(bad)?),
-        (None, Some(path)) => Some(read_import(path, args.import_format)?),
+        (Some(command), _) => Some(import::curl(command, &|name| reach.read(name)).map_err(bad)?),
+        (None, Some(path)) => Some(read_import(path, args.import_format, &reach)?),
         (None, None) => None,
     };
     let (url, mut requests) = match foreign {
-        Some(all) => imported(all, args)?,
+        Some(all) => imported(all, args, &reach)?,
         None => own(args)?,
     };
     for (i, request) in requests.iter_mut().enumerate() {
         request.headers.extend(headers.iter().cloned());
         // Of a page, what is expected is the document; any answer from 200 to 399 will do for its resources.
         if i == 0 || args.resources.is_empty() {
-            request.expect = expect.clone();
+            let recorded = request.expect.status;
+            request.expect = Expect { status: expect.status.or(recorded), ..expect.clone() };
         }
     }
     name_apart(&mut requests);
     let tls = url.scheme == Scheme::Https;
     let protocol = spec::protocol(args, url.scheme)?.name().into();
-    let page = (!args.resources.is_empty()).then_some(Page { connections: args.page_connections });
+    let connections = args.page_connections.unwrap_or(suite::PAGE_CONNECTIONS);
+    let page = (!args.resources.is_empty()).then_some(Page { connections });
     Ok((url, Workload { name: "load".into(), protocol, tls, requests, page }))
 }
+
+/// The files that texts may name: in placeholders, and in imports.
+#[derive(Clone, Debug)]
+pub enum Reach {
+    Folder(Folder),
+    /// What somebody else wrote names files of theirs, or of yours.
+    Nothing,
+}
+
+/// What stands on the command line are the user's own words; what an imported file says is not.
+pub fn reach(args: &LoadArgs) -> Reach {
+    const OTHERWISE: &str = "files are read from the current folder or below it; --files FOLDER names another, from which their names lead on";
+    match (&args.files, &args.import) {
+        (Some(folder), _) => Reach::Folder(Folder::new(folder, OTHERWISE)),
+        (None, None) => Reach::Folder(Folder::new(Path::new("."), OTHERWISE)),
+        (None, Some(_)) => Reach::Nothing,
+    }
+}
+
+impl Reach {
+    pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
+        match self {
+            Reach::Folder(folder) => folder.read(name),
+            Reach::Nothing => Err(NO_FILES.into()),
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<PathBuf, String> {
+        match self {
+            Reach::Folder(folder) => folder.find(name),
+            Reach::Nothing => Err(NO_FILES.into()),
+        }
+    }
+}
+
+const NO_FILES: &str =
+    "an imported file may not name files to be read, unless you say from which folder: add --files FOLDER";
 
 /// Reads a file that is named on the command line; `-` is standard input.
 pub fn read_file(path: &str) -> Result<Vec<u8>, String> {
@@ -110,25 +153,29 @@ fn mixed(text: &str) -> Result<Request, String> {
     Ok(Request { weight, ..request(method, path, Vec::new(), body) })
 }
 
-fn read_import(path: &Path, format: Option<ImportArg>) -> anyhow::Result<Vec<Imported>> {
+fn read_import(path: &Path, format: Option<ImportArg>, reach: &Reach) -> anyhow::Result<Vec<Imported>> {
     let text = String::from_utf8(named_file(path)?)
         .map_err(|_| bad(format!("{}: the file is not text", path.display())))?;
-    let format = format.unwrap_or_else(|| guess(&text));
-    let read = match format {
-        ImportArg::Curl => import::curl(&text, &read_file),
+    let format = format.unwrap_or_else(|| guess(path, &text));
+    let read = |name: &str| reach.read(name);
+    let requests = match format {
+        ImportArg::Curl => import::curl(&text, &read),
         ImportArg::Har => import::har(&text),
-        ImportArg::Vegeta => import::vegeta(&text, &read_file),
+        ImportArg::Vegeta => import::vegeta(&text, &read),
         ImportArg::Urls => import::urls(&text),
     };
-    read.map_err(|error| {
+    requests.map_err(|error| {
         let name = format!("{format:?}").to_lowercase();
         bad(format!("{}: {error} (read as {name}; --import-format says otherwise)", path.display()))
     })
 }
 
-/// What a file is, by how it begins: JSON with a `log` is a HAR, other JSON and blocks with headers or bodies are
+/// What a file is, by its name if that ends in `.har`, else by how it begins: JSON with a `log` is a HAR, other JSON and blocks with headers or bodies are
 /// vegeta's, lines that begin with `curl` are commands, and everything else is a list.
-fn guess(text: &str) -> ImportArg {
+fn guess(path: &Path, text: &str) -> ImportArg {
+    if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("har")) {
+        return ImportArg::Har;
+    }
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let first = lines().next().unwrap_or_default();
     if first.starts_with('{') {
@@ -144,7 +191,7 @@ fn guess(text: &str) -> ImportArg {
 }
 
 /// Requests of another tool: all for one server, alike ones counted together as a weight.
-fn imported(all: Vec<Imported>, args: &mut LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
+fn imported(all: Vec<Imported>, args: &mut LoadArgs, reach: &Reach) -> anyhow::Result<(Url, Vec<Request>)> {
     let mut server: Option<Url> = args.url.as_deref().map(Url::parse).transpose().map_err(bad)?;
     let mut requests: Vec<Request> = Vec::new();
     let mut seen: HashMap<Identity, usize> = HashMap::new();
@@ -160,19 +207,37 @@ fn imported(all: Vec<Imported>, args: &mut LoadArgs) -> anyhow::Result<(Url, Vec
                 server.authority()
             )));
         }
-        adopt(&one, url.scheme == Scheme::Https, args)?;
+        let is_https = server.as_ref().unwrap_or(&url).scheme == Scheme::Https;
+        adopt(&one, is_https, args, reach)?;
         let path = std::mem::take(&mut url.target);
-        let made = request(&one.method, &path, one.headers, one.body.map(Body));
+        let made = as_recorded(one, &path, args);
         let next = requests.len();
         let known = *seen.entry(identity(&made)).or_insert(next);
         match requests.get_mut(known) {
-            Some(known) => known.weight += 1,
+            Some(known) => {
+                known.weight += 1;
+                // Where the same request was answered in two ways, neither is the right one.
+                known.expect.status =
+                    known.expect.status.filter(|status| made.expect.status == Some(*status));
+            }
             None => requests.push(made),
         }
         server.get_or_insert(url);
     }
     let server = server.ok_or_else(|| bad("there are no requests to import"))?;
     Ok((server, requests))
+}
+
+/// An imported request, of which nothing is taken for a placeholder unless the user wants that.
+fn as_recorded(one: Imported, path: &str, args: &LoadArgs) -> Request {
+    let expect = Expect { status: one.status, ..Expect::default() };
+    let name = format!("{} {path}", one.method);
+    if args.import_templates {
+        return Request { expect, ..request(&one.method, path, one.headers, one.body.map(Body)) };
+    }
+    let headers = one.headers.into_iter().map(|(name, value)| (name, literal_text(&value))).collect();
+    let body = one.body.map(|body| Body(literal(&body)));
+    Request { name, expect, ..request(&one.method, &literal_text(path), headers, body) }
 }
 
 /// What makes two requests the same.
@@ -183,22 +248,42 @@ fn identity(r: &Request) -> Identity {
 }
 
 /// What an imported command says about connections holds for the load, unless a flag of ours says otherwise.
-fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs) -> anyhow::Result<()> {
-    let path = |value: &str| Some(std::path::PathBuf::from(value));
+fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs, reach: &Reach) -> anyhow::Result<()> {
+    let is_own = args.import.is_none();
+    let path = |value: &str| -> anyhow::Result<Option<PathBuf>> {
+        if is_own {
+            return Ok(Some(value.into()));
+        }
+        reach.find(value).map(Some).map_err(|error| bad(format!("{}: {value}: {error}", one.place)))
+    };
     for (name, value) in &one.options {
         match name.as_str() {
+            // As curl does, which only looks at them where there is TLS.
+            "insecure" | "cacert" | "cert" | "key" if !is_https => {}
             "insecure" => args.insecure |= args.cacert.is_none(),
+            // Of a server in whose place the user put another one.
+            "resolve" if args.url.is_some() => {}
             "resolve" => args.resolve.push(value.clone()),
-            "unix-socket" => args.unix_socket = args.unix_socket.take().or(path(value)),
-            "cacert" if !args.insecure => args.cacert = args.cacert.take().or(path(value)),
+            "unix-socket" if is_own => {
+                args.unix_socket.get_or_insert_with(|| value.into());
+            }
+            "unix-socket" if args.unix_socket.is_some() => {}
+            "unix-socket" => {
+                return Err(bad(format!(
+                    "{}: an imported file may not choose a Unix socket; if it is the right one, add --unix-socket {}",
+                    one.place,
+                    terminal::quoted(value)
+                )));
+            }
+            "cacert" if !args.insecure && args.cacert.is_none() => args.cacert = path(value)?,
             "cert" => {
-                args.cert = args.cert.take().or(path(value));
+                args.cert = args.cert.take().or(path(value)?);
                 // Without a key of its own, curl takes it from the same file.
                 if !one.options.iter().any(|(name, _)| name == "key") {
-                    args.key = args.key.take().or(path(value));
+                    args.key = args.key.take().or(path(value)?);
                 }
             }
-            "key" => args.key = args.key.take().or(path(value)),
+            "key" => args.key = args.key.take().or(path(value)?),
             "max-time" => args.timeout = args.timeout.or(seconds(one, value)?),
             "connect-timeout" => args.connect_timeout = args.connect_timeout.or(seconds(one, value)?),
             // Redirects are never followed: an answer of 3xx counts as right unless a status is expected.
@@ -267,7 +352,11 @@ fn pointer(text: &str) -> anyhow::Result<(String, serde_json::Value)> {
 fn header(text: &str) -> anyhow::Result<(String, String)> {
     let (name, value) =
         text.split_once(':').ok_or_else(|| bad(format!("-H {text:?}: write it like 'Name: value'")))?;
-    Ok((name.trim().into(), value.trim().into()))
+    let name = name.trim();
+    if traffic::is_framing(name) {
+        return Err(bad(format!("-H {text:?}: {}", traffic::no_framing(name))));
+    }
+    Ok((name.into(), value.trim().into()))
 }
 
 #[cfg(test)]
@@ -300,8 +389,14 @@ mod tests {
             ("http://h/\n\nhttp://h/b\n", ImportArg::Urls),
             ("GET http://h/\n", ImportArg::Urls),
         ] {
-            assert_eq!(guess(text), format, "{text}");
+            assert_eq!(guess(Path::new("-"), text), format, "{text}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_called_a_har_is_one_and_says_what_it_lacks() {
+        assert_eq!(guess(Path::new("x.HAR"), "{}"), ImportArg::Har);
+        assert!(import::har("{}").unwrap_err().contains("this is not a HAR (missing field `log`)"));
     }
 
     #[test]

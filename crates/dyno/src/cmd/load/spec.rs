@@ -1,11 +1,12 @@
 //! From arguments to what is to be loaded, how and for how long.
 
+use std::net::UdpSocket;
 use std::path::Path;
 use std::sync::Arc;
 
 use dyno_analysis::load::Config;
 use dyno_archive::plan::{Arrivals, Gaps, Step, Workload};
-use dyno_driver::Kind;
+use dyno_driver::{Endpoint, Kind, Peer};
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
 use dyno_runner::load::{self, Spec};
 use dyno_runner::suite::{self, Spin};
@@ -13,9 +14,9 @@ use dyno_runner::tls::{SessionResumption, TlsOptions, Trust};
 use dyno_runner::{traffic, units};
 use sha2::{Digest as _, Sha256};
 
-use super::requests::read_file;
+use super::requests::{self, read_file};
 use super::target::{self, Scheme, Url};
-use crate::cli::{ArrivalArg, DriverArg, LoadArgs, Ns, ProtocolArg, SpinArg, SwitchArg};
+use crate::cli::{ArrivalArg, DriverArg, LoadArgs, LoadFormat, Ns, ProtocolArg, SpinArg, SwitchArg};
 use crate::exit::bad;
 
 /// Length of the measured window if nothing says when to end.
@@ -28,37 +29,111 @@ const DEFAULT_CONNECT_TIMEOUT_NS: u64 = 5_000_000_000;
 /// The longest trace, nanoseconds: 30 days, as for every length of a load.
 const LONGEST_TRACE_NS: f64 = 30.0 * 24.0 * 3600e9;
 
-/// Options whose protocols this version cannot load are refused by name, not ignored.
+/// Refuses what contradicts itself, before anything is read.
 pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     if args.requests.is_some() && args.warmup.0 > 0 {
         return Err(bad("-n counts requests from the start, so it has no warm-up; leave out -w, or use -d"));
     }
-    if args.threads == 0 || args.pipeline == 0 || args.streams == Some(0) {
+    if args.threads == Some(0) || args.pipeline == 0 || args.streams == Some(0) {
         return Err(bad("--threads, --streams and --pipeline are at least 1"));
     }
-    let is_h2 = matches!(args.protocol, ProtocolArg::H2 | ProtocolArg::H2c | ProtocolArg::H2cUpgrade);
     if !args.resources.is_empty() {
         refuse_what_pages_cannot_be(args)?;
-    }
-    if args.protocol == ProtocolArg::Auto && args.pipeline > 1 && args.url.as_deref().is_some_and(is_https) {
-        return Err(bad(
-            "what https:// comes to may be HTTP/2, which has no pipelines; add --protocol h1, or take --streams (-m)",
-        ));
-    }
-    if is_h2 && args.pipeline > 1 {
-        return Err(bad("--pipeline is for HTTP/1.1; HTTP/2 has --streams (-m) instead"));
-    }
-    if args.protocol == ProtocolArg::H1 && streams(args) > 1 {
-        return Err(bad("--streams (-m) is for HTTP/2; HTTP/1.1 has --pipeline (-p) instead"));
     }
     if args.interval.0 < 10_000_000 {
         return Err(bad("--interval is at least 10ms"));
     }
+    let streams_here = args.stream.as_deref() == Some(Path::new("-"));
+    if streams_here && args.output.is_none() && args.format != LoadFormat::Text {
+        return Err(bad(
+            "the stream and the result would both go to standard output; name a file for one of them, with --stream FILE or -o FILE",
+        ));
+    }
     Ok(())
 }
 
-fn is_https(url: &str) -> bool {
-    url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
+/// Options that would do nothing are refused: who asked for them believes that they did something. Checked once it is known what
+/// is loaded and how, for an import may say that too.
+pub fn refuse_what_does_nothing(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<()> {
+    let protocol = Protocol::from_name(&workload.protocol).unwrap_or_default();
+    let useless = useless_of_http(args, protocol)
+        .or_else(|| useless_of_tls(args, url))
+        .or_else(|| useless_of_requests(args, workload))
+        .or_else(|| useless_of_limits(args));
+    useless.map_or(Ok(()), |why| Err(bad(why)))
+}
+
+fn useless_of_http(args: &LoadArgs, protocol: Protocol) -> Option<String> {
+    if args.pipeline > 1 && protocol == Protocol::Auto {
+        return Some("what https:// comes to may be HTTP/2, which has no pipelines; add --protocol h1, or take --streams (-m)".into());
+    }
+    if args.pipeline > 1 && protocol.is_h2() {
+        return Some("--pipeline is for HTTP/1.1; HTTP/2 has --streams (-m) instead".into());
+    }
+    if args.page_connections.is_some() && protocol.is_h2() {
+        return Some(
+            "--page-connections is for HTTP/1.1; in HTTP/2 a page has one connection, so leave it out".into(),
+        );
+    }
+    if protocol != Protocol::H1 {
+        return None;
+    }
+    if args.streams.is_some_and(|streams| streams > 1) {
+        return Some("--streams (-m) is for HTTP/2; HTTP/1.1 has --pipeline (-p) instead".into());
+    }
+    let given = [
+        ("--window-bits", args.window_bits.is_some()),
+        ("--connection-window-bits", args.connection_window_bits.is_some()),
+        ("--header-table-size", args.header_table_size.is_some()),
+    ];
+    let (option, _) = given.into_iter().find(|(_, given)| *given)?;
+    Some(format!("{option} is for HTTP/2, and this is HTTP/1.1; choose another --protocol, or leave it out"))
+}
+
+fn useless_of_tls(args: &LoadArgs, url: &Url) -> Option<String> {
+    let given = [
+        ("--insecure (-k)", args.insecure),
+        ("--cacert", args.cacert.is_some()),
+        ("--cert", args.cert.is_some()),
+        ("--key", args.key.is_some()),
+        ("--tls-resumption", args.tls_resumption.is_some()),
+    ];
+    let (option, _) = given.into_iter().find(|(_, given)| *given)?;
+    (url.scheme == Scheme::Http)
+        .then(|| format!("{option} is for TLS, and on http:// there is none; use https://, or leave it out"))
+}
+
+fn useless_of_requests(args: &LoadArgs, workload: &Workload) -> Option<String> {
+    let is_import = args.import.is_some() || args.curl.is_some();
+    if args.import_templates && !is_import {
+        return Some(
+            "--import-templates is for --import and --curl; placeholders of your own are always replaced"
+                .into(),
+        );
+    }
+    if args.check_one_in.is_some() && !workload.requests.iter().any(|r| r.expect.is_deep()) {
+        return Some(
+            "--check-one-in says how often a header, SHA-256, text or JSON is checked, and none is expected; add such an expectation, or leave it out".into(),
+        );
+    }
+    if args.expect_body.is_some() && workload.requests.iter().all(|r| r.method == "HEAD") {
+        return Some("the answer to a HEAD has no body; leave out --expect-body".into());
+    }
+    if args.unix_socket.is_some() && !args.resolve.is_empty() {
+        return Some("with --unix-socket no address is looked up; leave out --resolve".into());
+    }
+    None
+}
+
+fn useless_of_limits(args: &LoadArgs) -> Option<String> {
+    let whole_ns = args.timeout.map_or(DEFAULT_TIMEOUT_NS, |Ns(ns)| ns);
+    if args.first_byte_timeout.is_some_and(|Ns(ns)| ns >= whole_ns) {
+        return Some(
+            "--first-byte-timeout must be shorter than --timeout (10s unless given), or it ends nothing"
+                .into(),
+        );
+    }
+    None
 }
 
 /// Streams per connection: of a page as many as servers usually allow, for browsers ask for all of it at once.
@@ -93,20 +168,24 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
     let connections = u32::try_from(args.connections).map_err(|_| bad("that is too many connections"))?;
     let (arrivals, trace) = arrivals(args)?;
     let http2 = http2(args);
-    let compiled = traffic::compile(workload, &url.authority(), &http2, &read_file).map_err(bad)?;
+    let reach = requests::reach(args);
+    let read = |name: &str| reach.read(name);
+    let compiled = traffic::compile(workload, &url.authority(), &http2, &read).map_err(bad)?;
+    let endpoint = target::endpoint(args, url)?;
     let protocol = Protocol::from_name(&workload.protocol).unwrap_or_default();
     let cpus = args.cpus.clone().map_or_else(Vec::new, |cpus| cpus.0);
     let policy = policy(args);
+    let threads = threads(args, &endpoint, connections);
     Ok(Spec {
-        endpoint: target::endpoint(args, url)?,
+        endpoint,
         protocol,
         http2,
         page_connections: load::page_connections(workload),
         traffic: Arc::new(compiled),
-        check_one_in: args.check_one_in,
+        check_one_in: args.check_one_in.unwrap_or(suite::CHECK_ONE_IN),
         policy,
         tls: (url.scheme == Scheme::Https).then(|| tls(args, url, protocol)).transpose()?,
-        spin: spin(args).resolve(&arrivals, leaves_a_cpu(args, &cpus)),
+        spin: spin(args).resolve(&arrivals, leaves_a_cpu(threads, &cpus)),
         window: Window {
             warmup_ns: args.warmup.0,
             duration_ns: duration(args, &trace)?,
@@ -118,7 +197,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
         trace,
         seed: args.seed,
         total: args.requests,
-        threads: args.threads,
+        threads,
         driver: driver_kind(args.driver),
         cpus,
     })
@@ -150,10 +229,11 @@ pub fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
 }
 
 fn http2(args: &LoadArgs) -> Http2 {
+    let usual = Http2::default();
     Http2 {
-        window_bits: args.window_bits,
-        connection_window_bits: args.connection_window_bits,
-        header_table_size: args.header_table_size,
+        window_bits: args.window_bits.unwrap_or(usual.window_bits),
+        connection_window_bits: args.connection_window_bits.unwrap_or(usual.connection_window_bits),
+        header_table_size: args.header_table_size.unwrap_or(usual.header_table_size),
     }
 }
 
@@ -168,12 +248,52 @@ fn policy(args: &LoadArgs) -> Policy {
     }
 }
 
+/// Generator threads: as many as asked; else as many as serve. A server on this machine needs CPUs too, unless the user has
+/// already said which are the generator's.
+fn threads(args: &LoadArgs, endpoint: &Endpoint, connections: u32) -> u32 {
+    let usable = usable_cpus(args);
+    let all = match args.threads {
+        Some(asked) => asked,
+        None if args.cpus.is_none() && is_on_this_machine(&endpoint.peer) => usable / 2,
+        None => usable,
+    };
+    all.clamp(1, connections)
+}
+
+/// CPUs on which the generator's threads may run.
+fn usable_cpus(args: &LoadArgs) -> u32 {
+    args.cpus.as_ref().map_or_else(|| dyno_runner::allowed_cpus().len(), |cpus| cpus.0.len()) as u32
+}
+
+/// Only what has an address of this machine can use it to listen.
+fn is_on_this_machine(peer: &Peer) -> bool {
+    match peer {
+        Peer::Unix(_) => true,
+        Peer::Tcp(addr) => addr.ip().is_loopback() || UdpSocket::bind((addr.ip(), 0)).is_ok(),
+    }
+}
+
+/// What is to be said of the threads before the load begins.
+pub fn note_on_threads(args: &LoadArgs, spec: &Spec) -> Option<String> {
+    let usable = usable_cpus(args);
+    if args.threads.is_some_and(|asked| asked > spec.threads) {
+        return Some(format!("-t: with {} connections there are no more threads than that", spec.threads));
+    }
+    (spec.threads > usable).then(|| {
+        format!(
+            "-t: {} threads wait for each other on {usable} CPU{}, and that will be in the times; `-t {usable}` is the most that makes sense here",
+            spec.threads,
+            if usable == 1 { "" } else { "s" }
+        )
+    })
+}
+
 /// Whether the generator's threads can poll without taking the CPU that a server on this machine needs: some CPU that
 /// this process may use stays free.
-fn leaves_a_cpu(args: &LoadArgs, own: &[u32]) -> bool {
+fn leaves_a_cpu(threads: u32, own: &[u32]) -> bool {
     let allowed = dyno_runner::allowed_cpus();
     if own.is_empty() {
-        allowed.len() > args.threads as usize
+        allowed.len() > threads as usize
     } else {
         allowed.iter().any(|cpu| !own.contains(cpu))
     }
@@ -261,7 +381,7 @@ fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOpti
         name: url.host.clone(),
         trust,
         identity: args.cert.clone().zip(args.key.clone()),
-        resumption: match args.tls_resumption {
+        resumption: match args.tls_resumption.unwrap_or(SwitchArg::On) {
             SwitchArg::On => SessionResumption::On,
             SwitchArg::Off => SessionResumption::Off,
         },

@@ -108,11 +108,20 @@ pub fn endpoint(args: &LoadArgs, url: &Url) -> anyhow::Result<Endpoint> {
 }
 
 fn resolve(url: &Url, overrides: &[String]) -> anyhow::Result<SocketAddr> {
+    let mut chosen = None;
     for text in overrides {
         let (host, port, address) = parse_resolve(text).map_err(bad)?;
-        if host.eq_ignore_ascii_case(&url.host) && port == url.port {
-            return Ok(SocketAddr::new(address, port));
+        // Who mistyped one would load whatever server the name really has.
+        if !host.eq_ignore_ascii_case(&url.host) || port != url.port {
+            return Err(bad(format!(
+                "--resolve {text:?} is not for {}:{}, to which the load goes; write --resolve {}:{}:{address}, or leave it out",
+                url.host, url.port, url.host, url.port
+            )));
         }
+        chosen = chosen.or(Some(SocketAddr::new(address, port)));
+    }
+    if let Some(address) = chosen {
+        return Ok(address);
     }
     let mut all = (url.host.as_str(), url.port).to_socket_addrs().with_context(|| {
         format!("the host {:?} cannot be resolved; name its address with --resolve", url.host)
@@ -156,6 +165,10 @@ mod tests {
         let resolve = |text: &str| resolve(&url, &[text.to_string()]).map(|a| a.to_string()).ok();
         assert_eq!(resolve("EXAMPLE.test:81:127.0.0.2").unwrap(), "127.0.0.2:81");
         assert_eq!(resolve("example.test:81:[::1]").unwrap(), "[::1]:81");
+        let words = |text: &str| super::resolve(&url, &[text.to_string()]).unwrap_err().to_string();
+        for wrong in ["example.test:80:127.0.0.2", "example.org:81:127.0.0.2"] {
+            assert!(words(wrong).contains("--resolve example.test:81:127.0.0.2"), "{}", words(wrong));
+        }
         assert!(parse_resolve("example.test:127.0.0.1").unwrap_err().contains("example.com:443:127.0.0.1"));
     }
 }

@@ -31,6 +31,8 @@ pub struct Watcher {
     stream: Option<Stream>,
     metrics: Option<Metrics>,
     interrupts: Arc<Interrupts>,
+    /// Whether anybody was there so far.
+    server: Server,
     /// What went wrong with an output; told at the end, for the load goes on.
     trouble: Option<anyhow::Error>,
 }
@@ -76,7 +78,7 @@ impl Watcher {
             }
             None => Screen::Lines(Lines::new(planned_s)),
         };
-        Ok(Watcher { screen, stream, metrics, interrupts, trouble: None })
+        Ok(Watcher { screen, stream, metrics, interrupts, server: Server::Unknown, trouble: None })
     }
 
     /// Gives the terminal back. `Err`: an output could not be written to its end.
@@ -119,6 +121,9 @@ impl Watch for Watcher {
             Screen::Live(show) => show.interval(interval),
             Screen::Lines(lines) => lines.interval(interval),
         }
+        if self.server == Server::Unknown {
+            self.server = Server::seen_in(interval);
+        }
     }
 
     fn stop(&mut self) -> Option<Reason> {
@@ -127,11 +132,40 @@ impl Watch for Watcher {
             if show.live.asked_to_quit() {
                 // While every key was ours, the terminal sent no signal for Ctrl-C. From here on it does.
                 live::give_back();
-                eprintln!("{}", super::ENDING_EARLY);
+                terminal::say(super::ENDING_EARLY);
                 self.interrupts.raise();
             }
         }
-        (self.interrupts.count() > 0).then_some(Reason::Asked)
+        if self.server == Server::Absent {
+            self.server = Server::ToldAbsent;
+            live::give_back();
+            terminal::say("nobody listens there: every connection was refused; ending early");
+        }
+        (self.interrupts.count() > 0 || self.server == Server::ToldAbsent).then_some(Reason::Asked)
+    }
+}
+
+/// What the first thing that happened says of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Server {
+    Unknown,
+    /// It took a connection, or failed in another way: the load goes on, for that is to be measured.
+    Present,
+    /// All that happened is that nobody listened: there is nothing to measure.
+    Absent,
+    ToldAbsent,
+}
+
+impl Server {
+    fn seen_in(interval: &Interval) -> Server {
+        let mut happened = interval.outcomes.clone();
+        happened.add(&interval.carried);
+        let refused = happened.of(Outcome::ConnectRefused);
+        match (interval.connections_open, happened.total()) {
+            (0, 0) => Server::Unknown,
+            (0, total) if total == refused => Server::Absent,
+            _ => Server::Present,
+        }
     }
 }
 
@@ -160,11 +194,11 @@ impl Lines {
         let p99 = wait_so_far(&interval_result(interval).response_time_us, &interval.times.response, 0.99);
         let phase = if interval.phase == Phase::Warmup { "warm-up" } else { "measured" };
         let left = self.planned_s.map_or(String::new(), |s| format!("   {:.0} s left", (s - end_s).max(0.0)));
-        eprintln!(
+        terminal::say(&format!(
             "{end_s:>6.0} s   {phase:<8}   {:>11} requests/s   p99 {p99:>9}   {} failed{left}",
             count((ok as f64 / length_s) as u64),
             count(failed)
-        );
+        ));
     }
 }
 
@@ -267,5 +301,24 @@ fn point(interval: &Interval) -> Point {
         loop_lag_p99_us: us(&interval.loop_lag, 0.99),
         wake_lag_p99_us: us(&interval.wake_lag, 0.99),
         dropped: interval.dropped,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_refusals_from_the_beginning_mean_that_nobody_is_there() {
+        let mut interval = Interval::new(Phase::Measured, 0, 1_000_000_000);
+        assert_eq!(Server::seen_in(&interval), Server::Unknown);
+        interval.outcomes.count(Outcome::ConnectRefused);
+        assert_eq!(Server::seen_in(&interval), Server::Absent);
+        interval.outcomes.count(Outcome::ConnectTimeout);
+        assert_eq!(Server::seen_in(&interval), Server::Present);
+        let mut interval = Interval::new(Phase::Measured, 0, 1_000_000_000);
+        interval.outcomes.count(Outcome::ConnectRefused);
+        interval.connections_open = 1;
+        assert_eq!(Server::seen_in(&interval), Server::Present);
     }
 }

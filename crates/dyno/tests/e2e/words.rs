@@ -1,0 +1,376 @@
+//! What dyno says by its exit status, what it refuses, and what it leaves alone of what others wrote.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::mpsc;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::drive::{DYNO, Place, Server, free_port, text, unruly};
+
+/// The writing end of a pipe that nobody reads.
+fn closed_pipe() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+/// Answers every request with 200, and hands over the first one.
+fn recorder() -> (u16, mpsc::Receiver<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (to, from) = mpsc::channel();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut seen = vec![0; 64 * 1024];
+            let mut length = 0;
+            // A request of these tests comes in one piece, and none is longer.
+            while let Ok(n @ 1..) = stream.read(&mut seen[length..]) {
+                length += n;
+                let _ = to.send(seen[..length].to_vec());
+                length = 0;
+                if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    (port, from)
+}
+
+fn har(port: u16, body: &str, status: u16) -> String {
+    let request = json!({
+        "method": "POST",
+        "url": format!("http://127.0.0.1:{port}/{{seq}}?u={{uuid}}"),
+        "headers": [{"name": "X-Text", "value": "{rand} {rand:1..9}"}],
+        "postData": {"mimeType": "text/plain", "text": body},
+    });
+    json!({"log": {"entries": [{"request": request, "response": {"status": status}}]}}).to_string()
+}
+
+#[test]
+fn a_har_is_sent_as_it_was_recorded_and_reads_no_file() {
+    let place = Place::new();
+    let (port, seen) = recorder();
+    let body = "{csv:/etc/passwd:1} {seq} {uuid} {rand} {{seq}}";
+    fs::write(place.path().join("x.har"), har(port, body, 200)).unwrap();
+    let output = place.dyno(&["load", "--import", "x.har", "-c", "1", "-n", "3", "--format", "json"]);
+    // Three requests say nothing of the generator's room, so whether they are valid is chance.
+    let result: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
+    assert_eq!(result["outcomes"]["ok"], 3);
+    let sent = String::from_utf8(seen.recv().unwrap()).unwrap();
+    assert!(sent.starts_with("POST /{seq}?u={uuid} HTTP/1.1\r\n"), "{sent}");
+    assert!(sent.contains("X-Text: {rand} {rand:1..9}\r\n"), "{sent}");
+    assert!(sent.ends_with(&format!("\r\n\r\n{body}")), "{sent}");
+
+    // Who asks for it gets placeholders, and still no files.
+    fs::write(place.path().join("t.har"), har(port, "{seq}", 200).replace("{rand} ", "")).unwrap();
+    let asked = ["load", "--import", "t.har", "--import-templates", "-c", "1", "-n", "1"];
+    assert!(place.dyno(&asked).status.code().is_some_and(|code| code <= 1));
+    let all: Vec<_> = seen.try_iter().map(|bytes| String::from_utf8(bytes).unwrap()).collect();
+    assert!(all.last().unwrap().starts_with("POST /0?u="), "{all:?}");
+    fs::write(place.path().join("x.har"), har(port, body, 200).replace("{rand}", "")).unwrap();
+    let output = place.dyno(&["load", "--import", "x.har", "--import-templates", "-n", "1"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output).contains("--files FOLDER"), "{}", text(&output));
+    assert_eq!(seen.try_iter().count(), 0);
+}
+
+#[test]
+fn files_are_read_only_where_the_user_put_them() {
+    let place = Place::new();
+    let url = format!("http://127.0.0.1:{}/", free_port());
+    let home = place.path().join("home");
+    fs::create_dir_all(&home).unwrap();
+    fs::write(place.path().join("secret"), "s\n").unwrap();
+    fs::write(home.join("targets.txt"), format!("POST {url}\n@body.json\n")).unwrap();
+    fs::write(home.join("body.json"), "{}").unwrap();
+    let template = format!("{url}{{csv:../secret:1}}");
+    for (arguments, words) in [
+        (vec!["load", &template], "leads out of the folder"),
+        (vec!["load", "--import", "targets.txt"], "--files FOLDER"),
+        (vec!["load", "--curl", "curl -d @../secret http://127.0.0.1:1/"], "leads out of the folder"),
+        (vec!["load", "--import", "curls.sh"], "may not choose a Unix socket"),
+    ] {
+        fs::write(home.join("curls.sh"), "curl --unix-socket /run/x.sock http://a/\n").unwrap();
+        let output = place.command(Path::new(DYNO)).args(&arguments).current_dir(&home).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output).contains(words), "{arguments:?}: {}", text(&output));
+    }
+    let mut allowed = place.command(Path::new(DYNO));
+    let output =
+        allowed.current_dir(&home).args(["load", "--import", "targets.txt", "--files", ".", "-n", "1"]);
+    let output = output.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "nobody listens, but the file was read: {}", text(&output));
+}
+
+#[test]
+fn a_suite_reads_files_beside_itself_and_nowhere_else() {
+    let place = Place::new();
+    let suites = place.path().join("suites");
+    fs::create_dir_all(&suites).unwrap();
+    fs::write(suites.join("body.json"), "{}").unwrap();
+    fs::write(place.path().join("secret"), "s\n").unwrap();
+    let plan = |workload: &str| {
+        let suite = format!(
+            "subjects = [\"null\"]\n[[workloads]]\nmethod = \"POST\"\npath = \"/plaintext\"\n{workload}\n"
+        );
+        fs::write(suites.join("s.toml"), suite).unwrap();
+        place.dyno(&["plan", "suites/s.toml"])
+    };
+    let beside = plan("body_file = \"body.json\"");
+    assert_eq!(beside.status.code(), Some(0), "{}", text(&beside));
+    for workload in
+        ["body_file = \"../secret\"", "body_file = \"/etc/passwd\"", "body = \"{csv:../secret:1}\""]
+    {
+        let output = plan(workload);
+        assert_eq!(output.status.code(), Some(2), "{workload}");
+        assert!(text(&output).contains("a suite's files lie in its own folder"), "{}", text(&output));
+    }
+    let framing = plan("headers = { Content-Length = \"5\" }");
+    assert_eq!(framing.status.code(), Some(2));
+    assert!(text(&framing).contains("which dyno writes itself"), "{}", text(&framing));
+}
+
+#[test]
+fn a_recorded_status_is_the_expectation_unless_another_is_given() {
+    let place = Place::new();
+    let server = Server::start(&[]);
+    let entry =
+        json!({"request": {"method": "GET", "url": server.url("/nothing")}, "response": {"status": 404}});
+    fs::write(place.path().join("x.har"), json!({"log": {"entries": [entry]}}).to_string()).unwrap();
+    let load = |more: &[&str]| {
+        let all = [&["load", "--import", "x.har", "-c", "1", "-n", "20", "--format", "json"], more].concat();
+        let output = place.dyno(&all);
+        serde_json::from_slice::<Value>(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)))
+    };
+    assert_eq!(load(&[])["outcomes"]["ok"], 20);
+    assert_eq!(load(&["--expect-status", "200"])["outcomes"]["unexpected_status"], 20);
+}
+
+#[test]
+fn nobody_who_reads_is_never_a_valid_result() {
+    let place = Place::new();
+    let server = Server::start(&[]);
+    let url = server.url("/nothing");
+    for arguments in [
+        &["load", &url, "-n", "10"][..],
+        &["subjects", "list"],
+        &["doctor"],
+        &["plan", "suite.toml", "--format", "json"],
+    ] {
+        place.write_suite(&["null"], "");
+        let mut command = place.command(Path::new(DYNO));
+        let status = command.args(arguments).stdout(closed_pipe()).stderr(Stdio::null()).status().unwrap();
+        assert_eq!(status.code(), Some(141), "{arguments:?}");
+    }
+}
+
+#[test]
+fn progress_that_nobody_reads_ends_nothing() {
+    let place = Place::new();
+    let server = Server::start(&[]);
+    let mut command = place.command(Path::new(DYNO));
+    // The address of the metrics is told on standard error before the load begins.
+    command.args(["load", &server.url("/nothing"), "-n", "10", "--metrics", "127.0.0.1:0"]);
+    command.args(["--format", "json", "-o", "result.json"]).stderr(closed_pipe());
+    assert_eq!(command.status().unwrap().code(), Some(1), "wrong answers are not valid, whoever listens");
+    let result = fs::read_to_string(place.path().join("result.json")).unwrap();
+    assert!(result.contains("\"valid\": false"), "{result}");
+
+    drop(server);
+    place.write_suite(&["null"], "");
+    let mut command = place.command(Path::new(DYNO));
+    let status = command.args(["run", "suite.toml"]).stdout(Stdio::null()).stderr(closed_pipe()).status();
+    assert!(status.unwrap().code().is_some_and(|code| code <= 1));
+    assert_eq!(place.report()["run"]["trials_done"], 2, "the run went on to its end");
+    place.assert_nothing_is_left();
+}
+
+#[test]
+fn a_report_of_half_a_run_is_not_valid_though_a_subject_was_skipped() {
+    let place = Place::new();
+    place.add_unruly(
+        "absent",
+        &[],
+        "[[requires]]\nname = \"unobtainium\"\ntest = \"false\"\nhint = \"Dig deeper.\"\n",
+    );
+    place.write_suite(&["null", "absent"], "");
+    let output = place.dyno(&["run", "suite.toml"]);
+    let whole = output.status.code().unwrap();
+    assert!(whole <= 1, "{}", text(&output));
+    let run = place.run_folder().unwrap();
+    let report = || place.dyno(&["report", run.to_str().unwrap()]).status.code().unwrap();
+    assert_eq!(report(), whole, "a report says what its run said");
+    fs::remove_file(run.join("trials/0001.json")).unwrap();
+    assert_eq!(report(), 3);
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    let place = Place::new();
+    place.run(&["null"], "");
+    let run = place.run_folder().unwrap();
+    let run = run.to_str().unwrap();
+    fs::write(place.path().join("urls"), "https://127.0.0.1:1/\n").unwrap();
+    const URL: &str = "http://127.0.0.1:1/";
+    for (arguments, said) in [
+        (&["run", "--resume", run, "--driver", "epoll"][..], "--driver"),
+        (&["run", "--resume", run, "--runs", "x"], "--runs"),
+        (&["run", "--resume", run, "--subjects", "subjects"], "--subjects"),
+        (&["run", "suite.toml", "--repeats", "0"], "--repeats"),
+        (&["load", URL, "-k"], "--insecure (-k) is for TLS"),
+        (&["load", URL, "--cacert", "/no/such"], "--cacert is for TLS"),
+        (&["load", URL, "--cert", "/no", "--key", "/no"], "--cert is for TLS"),
+        (&["load", URL, "--tls-resumption", "off"], "--tls-resumption is for TLS"),
+        (&["load", URL, "--window-bits", "20"], "--window-bits is for HTTP/2"),
+        (&["load", URL, "--connection-window-bits", "20"], "--connection-window-bits is for HTTP/2"),
+        (&["load", URL, "--header-table-size", "0"], "--header-table-size is for HTTP/2"),
+        (&["load", URL, "--page-connections", "3"], "--resource"),
+        (
+            &["load", URL, "--protocol", "h2c", "--resource", "/a", "--page-connections", "3"],
+            "one connection",
+        ),
+        (&["load", URL, "--check-one-in", "3"], "none is expected"),
+        (&["load", URL, "--import-templates"], "--import and --curl"),
+        (&["load", URL, "--first-byte-timeout", "20s"], "shorter than --timeout"),
+        (&["load", URL, "-X", "HEAD", "--expect-body", "x"], "HEAD has no body"),
+        (&["load", "--import", "urls", "-p", "16"], "--protocol h1"),
+        (&["load", "--curl", "curl --http2-prior-knowledge http://127.0.0.1:1/", "-p", "8"], "--streams"),
+        (&["load", "--curl", "curl --http1.1 https://127.0.0.1:1/", "-m", "10"], "--pipeline"),
+        (&["load", URL, "--resolve", "127.0.0.1:2:127.0.0.1"], "write --resolve 127.0.0.1:1:127.0.0.1"),
+        (&["load", URL, "-H", "Transfer-Encoding: chunked", "-b", "x"], "which dyno writes itself"),
+        (&["load", URL, "-H", "content-length: 5"], "which dyno writes itself"),
+        (&["load", URL, "--stream", "-", "--format", "json"], "both go to standard output"),
+    ] {
+        let output = place.dyno(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
+        assert!(text(&output).contains(said), "{arguments:?}: {}", text(&output));
+    }
+}
+
+#[test]
+fn a_plan_takes_what_a_run_takes() {
+    let place = Place::new();
+    place.copy_subject("node-http");
+    place.write_suite(&["null", "node-http"], "");
+    let more = ["--only", "null", "--repeats", "4", "--seed", "9", "--driver", "epoll", "--format", "json"];
+    let output = place.dyno(&[&["plan", "suite.toml"], &more[..]].concat());
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
+    assert_eq!(
+        (&plan["repeats"], &plan["seed"], &plan["load"]["driver"]),
+        (&4.into(), &9.into(), &"epoll".into())
+    );
+    assert_eq!(plan["subjects"].as_array().unwrap().len(), 1);
+    let output = place.dyno(&["plan", "suite.toml", "--only", "gin"]);
+    assert_eq!(text(&output).matches("node-http").count(), 1, "{}", text(&output));
+    // Where the option stands is all the same.
+    let elsewhere = place.path().join("elsewhere");
+    fs::rename(place.path().join("subjects"), &elsewhere).unwrap();
+    for arguments in
+        [["subjects", "list", "--subjects", "elsewhere"], ["subjects", "--subjects", "elsewhere", "list"]]
+    {
+        let output = place.dyno(&arguments);
+        assert!(text(&output).contains("node-http"), "{}", text(&output));
+    }
+}
+
+#[test]
+fn a_stream_on_standard_output_has_it_for_itself() {
+    let place = Place::new();
+    let server = Server::start(&[]);
+    let output = place.dyno(&[
+        "load",
+        &server.url("/plaintext"),
+        "-d",
+        "300ms",
+        "--interval",
+        "100ms",
+        "--stream",
+        "-",
+    ]);
+    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
+    for line in String::from_utf8(output.stdout).unwrap().lines() {
+        serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    }
+    assert!(String::from_utf8_lossy(&output.stderr).contains("requests/s"));
+}
+
+#[test]
+fn a_load_of_nobody_ends_at_once_and_says_so() {
+    let place = Place::new();
+    let url = format!("http://127.0.0.1:{}/", free_port());
+    let output = place.dyno(&["load", &url, "-d", "1h", "--interval", "100ms", "--no-tui"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).contains("nobody listens there"), "{}", text(&output));
+}
+
+#[test]
+fn more_threads_than_cpus_are_told_before_the_load() {
+    let place = Place::new();
+    let server = Server::start(&[]);
+    let url = server.url("/plaintext");
+    let output = place.dyno(&["load", &url, "-n", "100", "-t", "2", "--cpus", "0"]);
+    assert!(text(&output).contains("2 threads wait for each other on 1 CPU"), "{}", text(&output));
+    let output = place.dyno(&["load", &url, "-n", "100", "--format", "json"]);
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cpus = dyno_runner::allowed_cpus().len() as u64;
+    assert_eq!(result["config"]["threads"], (cpus / 2).clamp(1, 64), "a server here needs the others");
+}
+
+fn is_running(program: &Path) -> bool {
+    let wanted = program.display().to_string();
+    let words = |pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    dyno_observer::proc::all_pids().into_iter().any(|pid| words(pid).starts_with(&wanted))
+}
+
+#[test]
+fn checks_that_were_interrupted_are_not_passed() {
+    let place = Place::new();
+    place.add_unruly("slow", &["--mode", "never"], "");
+    let mut command = place.command(Path::new(DYNO));
+    command.args(["subjects", "check", "slow"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    // The handler stands before the first subject starts.
+    while !is_running(&unruly()) {
+        thread::sleep(std::time::Duration::from_millis(5));
+    }
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("Interrupted"), "{}", text(&output));
+    place.assert_nothing_is_left();
+}
+
+fn interrupt(child: &Child) {
+    // SAFETY: no memory is involved.
+    #[allow(unsafe_code)]
+    let sent = unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
+    assert_eq!(sent, 0);
+}
+
+#[test]
+fn three_ctrl_c_do_not_lose_the_result_of_a_load() {
+    let place = Place::new();
+    let server = Server::start(&[]);
+    let mut command = place.command(Path::new(DYNO));
+    command.args(["load", &server.url("/plaintext"), "-d", "1h", "--format", "json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    while server.count() == 0 {
+        thread::sleep(std::time::Duration::from_millis(5));
+    }
+    for _ in 0..3 {
+        interrupt(&child);
+        // Two of them at once would be one.
+        thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let output = child.wait_with_output().unwrap();
+    let result: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
+    assert!(result["exchanges"]["completed"].as_u64().unwrap() > 0);
+}

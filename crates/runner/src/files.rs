@@ -1,0 +1,109 @@
+//! Files that a text names: a suite, a placeholder, an import. They are read only from the folder that the user meant, for the
+//! text may be somebody else's, and what is read goes to whatever server that text names.
+
+use std::path::{Component, Path, PathBuf};
+
+/// A folder out of which no name leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    path: PathBuf,
+    /// How a file from elsewhere can be had all the same; the end of an error.
+    otherwise: &'static str,
+}
+
+impl Folder {
+    #[must_use]
+    pub fn new(path: &Path, otherwise: &'static str) -> Folder {
+        let here = path.as_os_str().is_empty();
+        Folder { path: if here { ".".into() } else { path.into() }, otherwise }
+    }
+
+    /// The folder in which a suite lies.
+    #[must_use]
+    pub fn of_suite(suite: &Path) -> Folder {
+        let beside = suite.parent().unwrap_or(Path::new(""));
+        Folder::new(beside, "a suite's files lie in its own folder or below it; put the file there")
+    }
+
+    /// Reads a file in or below the folder. `Err`: it lies elsewhere, also by way of a link, or cannot be read.
+    pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
+        std::fs::read(self.find(name)?).map_err(|error| error.to_string())
+    }
+
+    /// The path of a file in or below the folder. `Err`: it lies elsewhere, or is no file.
+    pub fn find(&self, name: &str) -> Result<PathBuf, String> {
+        let outside = |what: &str| Err(format!("{what}; {}", self.otherwise));
+        match way(Path::new(name)) {
+            Way::Below => {}
+            Way::Absolute => return outside("this is an absolute path"),
+            Way::Out => return outside("this leads out of the folder"),
+        }
+        let folder = self.path.canonicalize().map_err(|e| format!("{}: {e}", self.path.display()))?;
+        let file = self.path.join(name).canonicalize().map_err(|error| error.to_string())?;
+        if !file.starts_with(&folder) {
+            return outside("a link leads out of the folder");
+        }
+        // A pipe or a device would be waited for, or never end.
+        if !file.is_file() {
+            return Err("this is no regular file".into());
+        }
+        Ok(file)
+    }
+}
+
+/// Where a path as written leads from a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Below,
+    Absolute,
+    Out,
+}
+
+fn way(path: &Path) -> Way {
+    let mut depth = 0_usize;
+    for component in path.components() {
+        match component {
+            Component::RootDir | Component::Prefix(_) => return Way::Absolute,
+            Component::ParentDir if depth == 0 => return Way::Out,
+            Component::ParentDir => depth -= 1,
+            Component::Normal(_) => depth += 1,
+            Component::CurDir => {}
+        }
+    }
+    Way::Below
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_leads_out_of_the_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("suite");
+        std::fs::create_dir_all(inner.join("data")).unwrap();
+        std::fs::write(root.path().join("secret"), "s").unwrap();
+        std::fs::write(inner.join("data/users.csv"), "u").unwrap();
+        std::os::unix::fs::symlink("../secret", inner.join("link")).unwrap();
+        let folder = Folder::new(&inner, "put it there");
+        assert_eq!(folder.read("data/users.csv").unwrap(), b"u");
+        assert_eq!(folder.read("./data/../data/users.csv").unwrap(), b"u");
+        for (name, words) in [
+            ("../secret", "leads out"),
+            ("data/../../secret", "leads out"),
+            ("link", "a link leads out"),
+            ("/etc/passwd", "absolute"),
+        ] {
+            let error = folder.read(name).unwrap_err();
+            assert!(error.contains(words) && error.ends_with("put it there"), "{name}: {error}");
+        }
+        assert!(folder.read("data").unwrap_err().contains("no regular file"));
+        assert!(folder.read("none").unwrap_err().contains("No such file"));
+    }
+
+    #[test]
+    fn a_suite_in_the_current_folder_has_that_as_its_own() {
+        assert_eq!(Folder::of_suite(Path::new("suite.toml")).path, Path::new("."));
+        assert_eq!(Folder::of_suite(Path::new("suites/a.toml")).path, Path::new("suites"));
+    }
+}
