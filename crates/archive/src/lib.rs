@@ -8,6 +8,7 @@
 
 pub mod dir;
 pub mod facts;
+pub mod ground;
 pub mod interval;
 pub mod outcome;
 pub mod plan;
@@ -18,6 +19,7 @@ pub mod trial;
 
 pub use dir::{OpenError, RunDir};
 pub use facts::Facts;
+pub use ground::Ground;
 pub use interval::{Interval, Phase};
 pub use outcome::{Outcome, Outcomes};
 pub use plan::Plan;

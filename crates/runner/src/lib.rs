@@ -8,6 +8,7 @@ pub mod certs;
 pub mod checks;
 pub mod client;
 pub mod door;
+mod ground;
 pub mod import;
 pub mod launch;
 pub mod limits;
