@@ -28,12 +28,14 @@ export interface Figure {
 type Show = (value: number) => string;
 
 const CROSS = "path://M0,0 L8,8 M8,0 L0,8";
+const DOWN = "path://M0,0 L8,0 L4,8 Z";
 
 function limiterSymbol(resource: string): string {
   switch (resource) {
     case "server_cpu": return "circle";
     case "concurrency": return "triangle";
     case "generator": return "rect";
+    case "elsewhere": return DOWN;
     default: return "diamond";
   }
 }

@@ -57,13 +57,22 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    /// What is added to a verdict that is not certain.
+    /// What is added to the name of what limited a step: nothing if that is sure, or if nothing is named.
     #[must_use]
-    pub const fn in_words(self) -> Option<&'static str> {
-        match self {
-            Confidence::High => None,
-            Confidence::Medium => Some("likely"),
-            Confidence::Low => Some("a guess"),
+    pub const fn mark(self, of: Resource) -> &'static str {
+        match (self, of) {
+            (_, Resource::Unknown) | (Confidence::High, _) => "",
+            (Confidence::Medium, _) => " (likely)",
+            (Confidence::Low, _) => " (a guess)",
+        }
+    }
+
+    /// The same as a sentence after the verdict's.
+    const fn sentence(self, of: Resource) -> &'static str {
+        match (self, of) {
+            (_, Resource::Unknown) | (Confidence::High, _) => "",
+            (Confidence::Medium, _) => " This is likely, not certain.",
+            (Confidence::Low, _) => " This is a guess.",
         }
     }
 }
@@ -81,7 +90,11 @@ pub struct Limiter {
 pub fn limiter(load: &LoadResult, server: &ServerUse) -> Limiter {
     let rules =
         [failure, generator, cpu_quota, offered_rate, server_cpu, server_thread, elsewhere, concurrency];
-    rules.iter().find_map(|rule| rule(load, server)).unwrap_or_else(|| unknown(load, server))
+    let mut limiter =
+        rules.iter().find_map(|rule| rule(load, server)).unwrap_or_else(|| unknown(load, server));
+    // Whoever shows the verdict shows how sure it is.
+    limiter.sentence.push_str(limiter.confidence.sentence(limiter.resource));
+    limiter
 }
 
 fn verdict(resource: Resource, confidence: Confidence, sentence: String, evidence: Value) -> Option<Limiter> {
@@ -309,6 +322,20 @@ mod tests {
         // Only as many as there are places can be at the server.
         load.config.connections = 10;
         assert_eq!(limiter(&load, &server(0.1, 0.1, 0)).resource, Resource::Unknown);
+    }
+
+    #[test]
+    fn a_verdict_says_how_sure_it_is() {
+        for (in_flight, mark, end) in [
+            (64.0, " (likely)", "This is likely, not certain."),
+            (40.0, " (a guess)", "This is a guess."),
+            (1.0, "", "of its CPU."),
+        ] {
+            let limiter = limiter(&fixture::result(&record(in_flight), None), &server(0.1, 0.1, 0));
+            assert_eq!(limiter.confidence.mark(limiter.resource), mark);
+            assert!(limiter.sentence.ends_with(end), "{}", limiter.sentence);
+        }
+        assert_eq!(Confidence::Low.mark(Resource::Unknown), "");
     }
 
     #[test]

@@ -419,8 +419,13 @@ fn run_caveats(run: &Run, subjects: &[SubjectResult], overview: &[summary::Overv
             1 => "One repeat is too few".to_string(),
             n => format!("{n} repeats are too few"),
         };
+        let apart = if (plan.repeats as usize) < crate::stats::PAIRS_TO_TELL_APART {
+            "no subject is told apart from another by throughput"
+        } else {
+            "subjects are told apart only where all pairs within blocks differ the same way, each by more than 5 %"
+        };
         let message = format!(
-            "{too_few} for confidence intervals: ranges are over the repeats, and differences inside them are called ties. Ask for {} or more repeats for intervals.",
+            "{too_few} for confidence intervals: ranges are over the repeats, and {apart}. Ask for {} or more repeats for intervals.",
             crate::stats::REPEATS_FOR_INTERVAL
         );
         all.push(info("few_repeats", message));

@@ -63,6 +63,7 @@ pub(super) fn overview(report: &Report) -> String {
     };
     let reference = crate::overview::at_reference(rows, "at ");
     let (p50, p99) = (format!("#p50{reference}"), format!("#p99{reference}"));
+    let cpu = format!("#CPU per request{reference}");
     let where_at = crate::overview::reference_in_words(rows);
     let head = [
         "Subject",
@@ -70,16 +71,16 @@ pub(super) fn overview(report: &Report) -> String {
         "#Tie group",
         &p50,
         &p99,
-        "#CPU per request",
+        &cpu,
         "#Memory",
         "#Start-up",
         "#Errors",
         "Checks",
-        "Limited by",
+        "Peak limited by",
     ];
     let cells: Vec<Vec<Cell>> = rows.iter().map(|r| overview_row(report, r, &maxima)).collect();
     let note = format!(
-        "<p class=\"note\">Peak: the best median over the steps, below it the range of the repeats. Response times and CPU {where_at}. Subjects of one tie group cannot be told apart. Hover a number for its ratio to the reference; click a column to sort.</p>\n"
+        "<p class=\"note\">Peak: the best median over the steps, below it the range of the repeats and the step, of which tie and limit are too. Response times and CPU {where_at}; memory is the most and errors the sum of all steps. Subjects of one tie group cannot be told apart. Hover a number for its ratio to the reference; click a column to sort.</p>\n"
     );
     table("sortable overview", &head, &cells) + &note
 }
@@ -112,15 +113,23 @@ fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima) -> Vec<Cell> {
     let streams = r.peak_streams.filter(|n| *n > 1).map_or(String::new(), |n| format!(" × {n} streams"));
     let at = r.peak_connections.map(|c| format!("at {}{streams}", plural(u64::from(c), "connection")));
     let peak_hint = [ratio(peak(r), &peak), at].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    // Where the heads do not say it for all rows.
+    let differs = crate::overview::at_reference(&report.overview, "").is_empty();
+    let at_own = |mut cell: Cell| {
+        if differs && r.response_p50_us.is_some() {
+            let _ = write!(cell.html, "<small>at {}</small>", crate::overview::label(r.reference_at));
+        }
+        cell
+    };
     vec![
         Cell { html: name, ..Cell::default() },
         peak_cell(r).with_bar(max.rps).with_hint(Some(peak_hint).filter(|h| !h.is_empty())),
         value(r.tie_group.map(|g| g as f64), |g| format!("{g}")),
-        value(r.response_p50_us, micros).with_hint(ratio(r.response_p50_us, &|r| r.response_p50_us)),
-        value(r.response_p99_us, micros)
+        at_own(value(r.response_p50_us, micros)).with_hint(ratio(r.response_p50_us, &|r| r.response_p50_us)),
+        at_own(value(r.response_p99_us, micros))
             .with_bar(max.p99)
             .with_hint(ratio(r.response_p99_us, &|r| r.response_p99_us)),
-        value(r.cpu_us_per_request, micros)
+        at_own(value(r.cpu_us_per_request, micros))
             .with_bar(max.cpu)
             .with_hint(ratio(r.cpu_us_per_request, &|r| r.cpu_us_per_request)),
         value(r.memory_peak_bytes, bytes)
@@ -143,7 +152,8 @@ fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima) -> Vec<Cell> {
 fn peak_cell(r: &OverviewRow) -> Cell {
     let Some(peak) = &r.peak_rps else { return text("–") };
     let mut cell = value(peak.median, number);
-    let _ = write!(cell.html, "<small>{}</small>", spread(peak, number));
+    let at = r.peak_at.map_or(String::new(), |at| format!(", at {}", crate::overview::label(at)));
+    let _ = write!(cell.html, "<small>{}{at}</small>", spread(peak, number));
     cell
 }
 
@@ -177,7 +187,8 @@ fn limiter_cell(r: &OverviewRow) -> Cell {
             Cell { html: format!("<span class=\"bad\">{}</span>", escape(why)), ..Cell::default() }
         }
         (None, Some(limiter)) => {
-            Cell { html: escape(&resource(limiter)), hint: r.limiter_sentence.clone(), ..Cell::default() }
+            let sure = r.limiter_confidence.map_or("", |confidence| confidence.mark(limiter));
+            Cell { html: escape(&format!("{}{sure}", resource(limiter))), hint: r.limiter_sentence.clone(), ..Cell::default() }
         }
         (None, None) => text("–"),
     }
@@ -193,6 +204,7 @@ pub(super) fn resource(resource: dyno_analysis::limiter::Resource) -> String {
         R::ServerThread => "one of its threads",
         R::OfferedRate => "the offered rate",
         R::Concurrency => "few in flight",
+        R::Elsewhere => "something else",
         R::Unknown => "unknown",
     }
     .into()

@@ -81,7 +81,7 @@ fn card(report: &Report, subject: &SubjectResult, steps: &[&Summary]) -> String 
                 "<li class=\"{class}\" title=\"{}\"><b>{}</b> {}</li>",
                 escape(&s.limiter_sentence),
                 escape(&step_label(report, s)),
-                escape(&resource(s.limiter))
+                escape(&format!("{}{}", resource(s.limiter), s.limiter_confidence.mark(s.limiter)))
             )
         })
         .collect();
