@@ -68,7 +68,10 @@ pub const GLOSSARY: &[(&str, &str)] = &[
         "The CPU quota of dyno's own control group held the generator back, so it may have been the limit.",
     ),
     ("generator_quota", "dyno's own control group has a CPU quota; it did not hold the generator back."),
-    ("oversubscribed", "The generator has more threads than CPUs to run them on, so they wait for each other."),
+    (
+        "oversubscribed",
+        "The generator has more threads than CPUs to run them on, so they wait for each other.",
+    ),
     ("shared_generator", "Something else, perhaps the server, used the generator's CPUs too."),
     ("wrong_answers", "Some answers had the wrong status or the wrong body."),
     ("no_answers", "Not one request was answered as expected."),

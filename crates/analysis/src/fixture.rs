@@ -57,12 +57,7 @@ pub fn result(record: &TrialRecord, rate: Option<f64>) -> LoadResult {
     }))
     .expect("a plan");
     let request = Request { method: "GET".into(), path: "/".into(), ..Request::default() };
-    let workload = Workload {
-        name: "w".into(),
-        protocol: "h1".into(),
-        tls: false,
-        requests: vec![request],
-        page: None,
-    };
+    let workload =
+        Workload { name: "w".into(), protocol: "h1".into(), tls: false, requests: vec![request], page: None };
     load::result(record, Config::new(&workload, &plan, &step, 1))
 }

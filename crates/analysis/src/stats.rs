@@ -202,7 +202,8 @@ mod tests {
     #[test]
     fn ties_are_with_the_best_of_their_group() {
         let q = |values: [f64; 3]| -> ByBlock { (1..).zip(values).collect() };
-        let ranked = [q([100.0, 110.0, 120.0]), q([97.0, 104.0, 115.0]), q([93.0, 101.0, 109.0]), q([10.0; 3])];
+        let ranked =
+            [q([100.0, 110.0, 120.0]), q([97.0, 104.0, 115.0]), q([93.0, 101.0, 109.0]), q([10.0; 3])];
         // The third is not told apart from the second, but from the best: it starts a group of its own.
         assert_eq!(tie_groups(&ranked), [1, 1, 2, 3]);
         // One valid repeat ranks nobody, whatever it is.

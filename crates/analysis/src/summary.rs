@@ -274,7 +274,8 @@ pub fn overview(
         rows.sort_by(|a, b| a.control.cmp(&b.control).then(peak(b).total_cmp(&peak(a))));
         let ranked: Vec<usize> =
             (0..rows.len()).filter(|i| rows[*i].peak_rps.is_some() && !rows[*i].control).collect();
-        let peaks: Vec<ByBlock> = ranked.iter().map(|i| peaks_by_block(&rows[*i], trials, summaries)).collect();
+        let peaks: Vec<ByBlock> =
+            ranked.iter().map(|i| peaks_by_block(&rows[*i], trials, summaries)).collect();
         for (i, group) in ranked.iter().copied().zip(tie_groups(&peaks)) {
             rows[i].tie_group = Some(group);
         }

@@ -198,7 +198,9 @@ fn ties(report: &Report) -> Option<String> {
     let most = ranked.iter().filter_map(|r| Some(r.peak_rps.as_ref()?.values.len())).max()?;
     if ranked.len() > 1 && most < PAIRS_TO_TELL_APART {
         let repeats = plural(most as u64, "valid repeat");
-        return Some(format!("With {repeats} nobody is told apart by peak throughput{with}: the order is no ranking."));
+        return Some(format!(
+            "With {repeats} nobody is told apart by peak throughput{with}: the order is no ranking."
+        ));
     }
     let mut sentence =
         format!("By peak throughput{with} {} cannot be told apart (tie)", list(groups.first()?));

@@ -173,13 +173,17 @@ impl Bound {
                 "the CPU quota of dyno's own control group, {cpus:.2} CPUs, held it back in {} of its periods",
                 percent(throttled)
             ),
-            Bound::Thread { work } => format!("its busiest thread was busy for {} of the time", percent(work)),
+            Bound::Thread { work } => {
+                format!("its busiest thread was busy for {} of the time", percent(work))
+            }
             Bound::Waiting { work, waiting } => format!(
                 "its busiest thread was busy for {} of the time and waited {} of it for a CPU",
                 percent(work),
                 percent(waiting)
             ),
-            Bound::Cpu { work } => format!("its threads were busy for {} of a CPU that they share", percent(work)),
+            Bound::Cpu { work } => {
+                format!("its threads were busy for {} of a CPU that they share", percent(work))
+            }
             Bound::Crowded { busy, others, waiting } => format!(
                 "its CPUs were {} full, {} of that by others, and it waited {} of the time for them",
                 percent(busy),
@@ -273,7 +277,12 @@ pub(super) fn quota(result: &LoadResult) -> Option<Caveat> {
         "dyno's own control group may use {cpus:.2} CPUs at most, and was held back in {} of the periods.",
         percent(room.throttled.unwrap_or(0.0))
     );
-    Some(Caveat::new("generator_quota", Severity::Info, message, json!({"cpus": cpus, "throttled": room.throttled})))
+    Some(Caveat::new(
+        "generator_quota",
+        Severity::Info,
+        message,
+        json!({"cpus": cpus, "throttled": room.throttled}),
+    ))
 }
 
 /// Who made the generator wait, for caveats about that.
@@ -320,7 +329,8 @@ mod tests {
     }
 
     fn codes(result: &LoadResult) -> Vec<(&'static str, Severity)> {
-        let ours = |code: &&str| CODES.contains(code) || ["shared_generator", "generator_quota"].contains(code);
+        let ours =
+            |code: &&str| CODES.contains(code) || ["shared_generator", "generator_quota"].contains(code);
         result.caveats.iter().map(|c| (c.code, c.severity)).filter(|(code, _)| ours(code)).collect()
     }
 
@@ -334,7 +344,13 @@ mod tests {
         type Case = (&'static str, Vec<ThreadUse>, Ground, Option<f64>, Vec<(&'static str, Severity)>);
         let cases: Vec<Case> = vec![
             ("idle", vec![thread(0.3, 0.0)], ground(&[cpu(1, 0.3)], 0.3), None, vec![]),
-            ("a thread", vec![thread(0.86, 0.0)], ground(&[cpu(1, 0.86)], 0.86), None, vec![("generator_busy", Invalid)]),
+            (
+                "a thread",
+                vec![thread(0.86, 0.0)],
+                ground(&[cpu(1, 0.86)], 0.86),
+                None,
+                vec![("generator_busy", Invalid)],
+            ),
             ("a thread just not", vec![thread(0.84, 0.0)], ground(&[cpu(1, 0.84)], 0.84), None, vec![]),
             (
                 "two threads on one CPU (H5)",
@@ -391,7 +407,12 @@ mod tests {
         for (name, threads, ground, rate, wanted) in cases {
             let result = loaded(threads, ground, rate);
             assert_eq!(codes(&result), wanted, "{name}: {:#?}", result.client.room);
-            assert_eq!(result.valid, wanted.iter().all(|(_, s)| *s != Invalid), "{name}: {:#?}", result.caveats);
+            assert_eq!(
+                result.valid,
+                wanted.iter().all(|(_, s)| *s != Invalid),
+                "{name}: {:#?}",
+                result.caveats
+            );
         }
     }
 

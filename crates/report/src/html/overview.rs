@@ -188,7 +188,11 @@ fn limiter_cell(r: &OverviewRow) -> Cell {
         }
         (None, Some(limiter)) => {
             let sure = r.limiter_confidence.map_or("", |confidence| confidence.mark(limiter));
-            Cell { html: escape(&format!("{}{sure}", resource(limiter))), hint: r.limiter_sentence.clone(), ..Cell::default() }
+            Cell {
+                html: escape(&format!("{}{sure}", resource(limiter))),
+                hint: r.limiter_sentence.clone(),
+                ..Cell::default()
+            }
         }
         (None, None) => text("–"),
     }

@@ -193,7 +193,8 @@ mod tests {
 
     /// What the check says of a server that does `then` after its answer. `then` ends when the client has gone.
     fn after_answer(then: fn(TcpStream)) -> Verdict {
-        const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\nConnection: close\r\n\r\nHello, World!";
+        const ANSWER: &[u8] =
+            b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\nConnection: close\r\n\r\nHello, World!";
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         let server = std::thread::spawn(move || {
@@ -213,7 +214,9 @@ mod tests {
         let until_gone = |mut stream: TcpStream| {
             let _ = stream.read(&mut [0; 16]);
         };
-        assert!(matches!(after_answer(until_gone), Err(Problem::NoAnswer(why)) if why.contains("not closed in time")));
+        assert!(
+            matches!(after_answer(until_gone), Err(Problem::NoAnswer(why)) if why.contains("not closed in time"))
+        );
         assert!(after_answer(drop).is_ok());
         let sends_more = |mut stream: TcpStream| {
             let _ = stream.write_all(b"and more");
