@@ -28,6 +28,7 @@ export interface Figure {
 type Show = (value: number) => string;
 
 const CROSS = "path://M0,0 L8,8 M8,0 L0,8";
+const DOWN = "path://M0,0 L8,0 L4,8 Z";
 
 /** Stands on a lower bound: the truth is above it. */
 const ARROW = "path://M4,0 L8,6 L5,6 L5,14 L3,14 L3,6 L0,6 Z";
@@ -37,6 +38,7 @@ function limiterSymbol(resource: string): string {
     case "server_cpu": return "circle";
     case "concurrency": return "triangle";
     case "generator": return "rect";
+    case "elsewhere": return DOWN;
     default: return "diamond";
   }
 }

@@ -61,23 +61,37 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     ),
     (
         "generator_busy",
-        "A thread of the generator was busy for more than 85 % of the time, so it may have been the limit.",
+        "A thread of the generator was busy, or waited for a CPU, for more than 85 % of the time, or the threads of one CPU used more than 85 % of it: it may have been the limit.",
     ),
+    (
+        "generator_crowded",
+        "The generator's CPUs had no time left and it waited for them, so it may have been the limit.",
+    ),
+    (
+        "generator_throttled",
+        "The CPU quota of dyno's own control group held the generator back, so it may have been the limit.",
+    ),
+    ("generator_quota", "dyno's own control group has a CPU quota; it did not hold the generator back."),
+    (
+        "oversubscribed",
+        "The generator has more threads than CPUs to run them on, so they wait for each other.",
+    ),
+    ("shared_generator", "Something else, perhaps the server, used the generator's CPUs too."),
     ("wrong_answers", "Some answers had the wrong status or the wrong body."),
     ("no_answers", "Not one request was answered as expected."),
     (
         "errors",
-        "Some requests failed. In percentiles they rank above every right answer; throughput is of the others.",
+        "Some requests failed. In percentiles they rank above every right answer; with more than one in a hundred of those that were due the numbers must not be used.",
     ),
     (
         "unanswered",
         "Some requests were still unanswered at the end. In percentiles they rank above every right answer.",
     ),
-    ("rate_not_reached", "Fewer requests were answered per second than were offered."),
+    ("rate_not_reached", "Fewer requests were answered per second than were scheduled."),
     ("dropped", "Arrivals were dropped because too many were waiting already."),
     ("connections", "Fewer connections than asked for were open at the end of the window."),
     ("unsolicited", "The server sent bytes that answer no request."),
-    ("queueing", "Most of the response time's tail is waiting for a free connection, not service."),
+    ("queueing", "Most of the response time's tail is waiting before the sending, not service."),
     ("generator_late", "The generator woke late; response times include that."),
     ("generator_starved", "The generator had to wait for a CPU that something else used."),
     ("clumped", "Requests left less evenly than intended, which is another load for the server."),
@@ -99,6 +113,10 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     (
         "tick_accounting",
         "The kernel samples the split of CPU time into user and system with its tick; the sum is exact.",
+    ),
+    (
+        "more_threads_than_cpus",
+        "More threads of the server were busy than it has CPUs, so they waited for each other's time slices.",
     ),
     ("steal", "The hypervisor gave the machine's CPUs to somebody else for part of the time."),
     ("not_measured", "Some counters of the server could not be read here; they are empty."),

@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 
 pub mod caveat;
+#[cfg(test)]
+mod fixture;
 pub mod limiter;
 pub mod load;
 pub mod protocols;

@@ -5,7 +5,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::caveat::percent;
-use crate::load::{GENERATOR_BUSY, LoadResult};
+use crate::load::LoadResult;
+use crate::load::room::Bound;
 use crate::server::ServerUse;
 
 /// Share of its allowed CPU time above which a server counts as bound by it.
@@ -14,8 +15,17 @@ const SERVER_BUSY: f64 = 0.9;
 /// Share above which the server was at its limit for certain, whatever else was busy too.
 pub const SERVER_FULL: f64 = 0.95;
 
-/// Below this share a server has room, so something else limits it.
+/// Below this share a server has room, so something else limits it. The same holds for the generator.
 const SERVER_IDLE: f64 = 0.75;
+
+/// Requests in flight from which on a server that idles is not short of requests: something else holds it.
+const MANY_IN_FLIGHT: f64 = 64.0;
+
+/// Requests in flight up to which a closed loop is expected to leave a server idle.
+const FEW_IN_FLIGHT: f64 = 32.0;
+
+/// Share of the periods of a CPU quota in which a server may be throttled without that being its limit.
+const THROTTLED: f64 = 0.05;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -33,6 +43,8 @@ pub enum Resource {
     OfferedRate,
     /// Too few requests are in flight to keep anything busy: each waits for its round trip.
     Concurrency,
+    /// The server idles although many requests wait: for a lock, a disk, a database, or a limit of its own.
+    Elsewhere,
     Unknown,
 }
 
@@ -42,6 +54,27 @@ pub enum Confidence {
     High,
     Medium,
     Low,
+}
+
+impl Confidence {
+    /// What is added to the name of what limited a step: nothing if that is sure, or if nothing is named.
+    #[must_use]
+    pub const fn mark(self, of: Resource) -> &'static str {
+        match (self, of) {
+            (_, Resource::Unknown) | (Confidence::High, _) => "",
+            (Confidence::Medium, _) => " (likely)",
+            (Confidence::Low, _) => " (a guess)",
+        }
+    }
+
+    /// The same as a sentence after the verdict's.
+    const fn sentence(self, of: Resource) -> &'static str {
+        match (self, of) {
+            (_, Resource::Unknown) | (Confidence::High, _) => "",
+            (Confidence::Medium, _) => " This is likely, not certain.",
+            (Confidence::Low, _) => " This is a guess.",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -55,8 +88,13 @@ pub struct Limiter {
 /// Names what limited a step, from the first rule that holds.
 #[must_use]
 pub fn limiter(load: &LoadResult, server: &ServerUse) -> Limiter {
-    let rules = [failure, generator, cpu_quota, offered_rate, server_cpu, server_thread, concurrency];
-    rules.iter().find_map(|rule| rule(load, server)).unwrap_or_else(|| unknown(load, server))
+    let rules =
+        [failure, generator, cpu_quota, offered_rate, server_cpu, server_thread, elsewhere, concurrency];
+    let mut limiter =
+        rules.iter().find_map(|rule| rule(load, server)).unwrap_or_else(|| unknown(load, server));
+    // Whoever shows the verdict shows how sure it is.
+    limiter.sentence.push_str(limiter.confidence.sentence(limiter.resource));
+    limiter
 }
 
 fn verdict(resource: Resource, confidence: Confidence, sentence: String, evidence: Value) -> Option<Limiter> {
@@ -70,41 +108,49 @@ fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
 }
 
 fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let busy = load.client.busiest_thread_utilisation;
+    let bound = Bound::of(load)?;
     let server_share = server.cpu_utilisation;
     let server_full = server_share.is_some_and(|s| s >= SERVER_FULL);
-    (busy > GENERATOR_BUSY && !server_full).then(|| {
+    (!server_full).then(|| {
         let of_server = server_share.map_or("unknown".into(), percent);
-        let sentence = format!(
-            "The generator: its busiest thread was busy for {} of the time, while the server used {of_server} of its CPU.",
-            percent(busy)
-        );
-        let confidence = if server_share.is_some_and(|s| s < SERVER_BUSY) { Confidence::High } else { Confidence::Medium };
-        let evidence = json!({"generator_utilisation": busy, "server_utilisation": server_share});
+        let sentence =
+            format!("The generator: {}, while the server used {of_server} of its CPU.", bound.clause());
+        let confidence =
+            if server_share.is_some_and(|s| s < SERVER_BUSY) { Confidence::High } else { Confidence::Medium };
+        let evidence = json!({
+            "generator_utilisation": load.client.busiest_thread_utilisation,
+            "generator_need": load.client.room.need,
+            "server_utilisation": server_share,
+        });
         verdict(Resource::Generator, confidence, sentence, evidence)
     })?
 }
 
+/// Throttled time is summed over CPUs by the kernel, so only periods make a share.
 fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let throttled = server.throttled_s?;
-    let share = throttled / server.window_s;
-    (share > 0.02).then(|| {
-        let sentence = format!(
-            "The server's CPU quota: it was throttled for {throttled:.2} s of {:.2} s.",
-            server.window_s
-        );
-        verdict(Resource::CpuQuota, Confidence::High, sentence, json!({"throttled_s": throttled}))
-    })?
+    let throttling = server.throttling.filter(|t| t.share() > THROTTLED)?;
+    let sentence = format!(
+        "The server's CPU quota: it was throttled in {} of {} periods ({}).",
+        throttling.throttled_periods,
+        throttling.periods,
+        percent(throttling.share())
+    );
+    let evidence = json!({
+        "throttled_periods": throttling.throttled_periods, "periods": throttling.periods,
+        "throttled_s": server.throttled_s,
+    });
+    verdict(Resource::CpuQuota, Confidence::High, sentence, evidence)
 }
 
 fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let rate = load.config.rate?;
-    (load.throughput_rps >= rate * 0.98).then(|| {
+    let offered = load.offered_rps()?;
+    (load.keeps_up() == Some(true)).then(|| {
+        let changes = if load.config.rate.is_none() { " on average" } else { "" };
         let sentence = format!(
-            "The offered rate: the server answered all of {rate:.0} requests per second{}.",
+            "The offered rate: the server answered all of {offered:.0} requests per second{changes}{}.",
             server.cpu_utilisation.map_or(String::new(), |u| format!(" with {} of its CPU", percent(u)))
         );
-        let evidence = json!({"offered": rate, "answered": load.throughput_rps});
+        let evidence = json!({"offered": offered, "answered": load.throughput_rps});
         verdict(Resource::OfferedRate, Confidence::High, sentence, evidence)
     })?
 }
@@ -119,7 +165,8 @@ fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     })?
 }
 
-fn cpus(n: f64) -> String {
+/// `one CPU` or `1.5 CPUs`.
+pub(crate) fn cpus(n: f64) -> String {
     if (n - 1.0).abs() < 0.01 { "one CPU".into() } else { format!("{n:.1} CPUs") }
 }
 
@@ -137,21 +184,45 @@ fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     })?
 }
 
-fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+/// Both sides have room.
+fn both_idle(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let used = server.cpu_utilisation?;
-    let busy = load.client.busiest_thread_utilisation;
-    (load.config.model == "closed" && used < SERVER_IDLE && busy < SERVER_IDLE).then(|| {
+    (used < SERVER_IDLE && load.client.room.need < SERVER_IDLE).then_some(used)
+}
+
+fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+    let used = both_idle(load, server)?;
+    let waiting = load.at_server();
+    (waiting >= MANY_IN_FLIGHT).then(|| {
+        let sentence = format!(
+            "Something else: {waiting:.0} requests were in flight on average, and the server used {} of its CPU. It waits for a lock, a disk, a database, or a limit of its own on threads or connections.",
+            percent(used)
+        );
+        verdict(Resource::Elsewhere, Confidence::Medium, sentence, idle_evidence(load, used))
+    })?
+}
+
+fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+    let used = both_idle(load, server)?;
+    (load.config.model == "closed").then(|| {
         let round_trip = load.response_time_us.mean.unwrap_or(0.0);
         let sentence = format!(
             "Too few requests in flight: with {:.0} at a time each waits for a round trip of {round_trip:.0} µs, and the server used {} of its CPU.",
             load.in_flight.mean,
             percent(used)
         );
-        let evidence = json!({"in_flight": load.in_flight.mean, "server_utilisation": used, "generator_utilisation": busy});
-        // With few in flight this is how a closed loop must behave; with many, something may lie hidden.
-        let confidence = if load.in_flight.mean < 32.0 { Confidence::High } else { Confidence::Low };
-        verdict(Resource::Concurrency, confidence, sentence, evidence)
+        // With few in flight this is how a closed loop must behave; with more, something may lie hidden.
+        let confidence =
+            if load.in_flight.mean < FEW_IN_FLIGHT { Confidence::High } else { Confidence::Low };
+        verdict(Resource::Concurrency, confidence, sentence, idle_evidence(load, used))
     })?
+}
+
+fn idle_evidence(load: &LoadResult, used: f64) -> Value {
+    json!({
+        "in_flight": load.in_flight.mean, "server_utilisation": used,
+        "generator_utilisation": load.client.busiest_thread_utilisation,
+    })
 }
 
 fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
@@ -169,5 +240,108 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
         confidence: Confidence::Low,
         sentence,
         evidence: json!({"server_utilisation": server.cpu_utilisation, "generator_utilisation": busy}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::TrialRecord;
+
+    use super::*;
+    use crate::fixture;
+    use crate::server::Throttling;
+
+    /// A second with so many requests in flight on average.
+    fn record(in_flight: f64) -> TrialRecord {
+        let mut record = fixture::record(1000);
+        record.intervals[0].in_flight_ns = (in_flight * 1e9) as u64;
+        record.residence_ns = record.intervals[0].in_flight_ns;
+        record
+    }
+
+    fn server(used: f64, busiest: f64, throttled_periods: u64) -> ServerUse {
+        ServerUse {
+            window_s: 1.0,
+            cpu_utilisation: Some(used),
+            cpu_allowed_s: Some(2.0),
+            busiest_thread_utilisation: Some(busiest),
+            throttling: Some(Throttling { periods: 100, throttled_periods }),
+            ..ServerUse::default()
+        }
+    }
+
+    #[test]
+    fn each_rule_holds_from_its_bound_on() {
+        use Confidence::{High, Low, Medium};
+        // In flight, the generator's need, rate, server; what limits, how sure.
+        let cases = [
+            (1.0, 0.86, None, server(0.5, 0.5, 0), Resource::Generator, High),
+            (1.0, 0.86, None, server(0.92, 0.5, 0), Resource::Generator, Medium),
+            (1.0, 0.86, None, server(0.95, 0.5, 0), Resource::ServerCpu, High),
+            (1.0, 0.84, None, server(0.5, 0.5, 0), Resource::Unknown, Low),
+            (1.0, 0.3, None, server(0.5, 0.5, 6), Resource::CpuQuota, High),
+            (1.0, 0.3, None, server(0.5, 0.5, 5), Resource::Concurrency, High),
+            (1.0, 0.3, Some(1000.0), server(0.5, 0.5, 0), Resource::OfferedRate, High),
+            (1.0, 0.3, None, server(0.9, 0.5, 0), Resource::ServerCpu, High),
+            (1.0, 0.3, None, server(0.89, 0.9, 0), Resource::ServerThread, High),
+            (1.0, 0.3, None, server(0.89, 0.89, 0), Resource::Unknown, Low),
+            (64.0, 0.3, None, server(0.1, 0.1, 0), Resource::Elsewhere, Medium),
+            (63.0, 0.3, None, server(0.1, 0.1, 0), Resource::Concurrency, Low),
+            (31.0, 0.3, None, server(0.1, 0.1, 0), Resource::Concurrency, High),
+            (64.0, 0.3, None, server(0.75, 0.1, 0), Resource::Unknown, Low),
+            (64.0, 0.75, None, server(0.1, 0.1, 0), Resource::Unknown, Low),
+        ];
+        for (in_flight, need, rate, server, resource, confidence) in cases {
+            let mut load = fixture::result(&record(in_flight), rate);
+            load.client.room.need = need;
+            let limiter = limiter(&load, &server);
+            let case = format!("{in_flight} {need} {rate:?} {server:?}: {limiter:?}");
+            assert_eq!((limiter.resource, limiter.confidence), (resource, confidence), "{case}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_changes_and_a_chance_schedule_are_the_limit_too() {
+        let mut load = fixture::result(&record(1.0), Some(1050.0));
+        let server = server(0.5, 0.5, 0);
+        // 1,000 were drawn of 1,050 on average, and all of them answered.
+        let limiter_of_chance = limiter(&load, &server);
+        assert_eq!(limiter_of_chance.resource, Resource::OfferedRate);
+        load.config.rate = None;
+        let words = limiter(&load, &server).sentence;
+        assert!(words.contains("all of 1000 requests per second on average"), "{words}");
+        load.throughput_rps = 979.0;
+        assert_eq!(limiter(&load, &server).resource, Resource::Unknown);
+    }
+
+    #[test]
+    fn an_open_loop_that_waits_in_the_generator_does_not_wait_for_the_server() {
+        let mut load = fixture::result(&record(500.0), Some(1000.0));
+        load.throughput_rps = 500.0;
+        assert_eq!(limiter(&load, &server(0.1, 0.1, 0)).resource, Resource::Elsewhere);
+        // Only as many as there are places can be at the server.
+        load.config.connections = 10;
+        assert_eq!(limiter(&load, &server(0.1, 0.1, 0)).resource, Resource::Unknown);
+    }
+
+    #[test]
+    fn a_verdict_says_how_sure_it_is() {
+        for (in_flight, mark, end) in [
+            (64.0, " (likely)", "This is likely, not certain."),
+            (40.0, " (a guess)", "This is a guess."),
+            (1.0, "", "of its CPU."),
+        ] {
+            let limiter = limiter(&fixture::result(&record(in_flight), None), &server(0.1, 0.1, 0));
+            assert_eq!(limiter.confidence.mark(limiter.resource), mark);
+            assert!(limiter.sentence.ends_with(end), "{}", limiter.sentence);
+        }
+        assert_eq!(Confidence::Low.mark(Resource::Unknown), "");
+    }
+
+    #[test]
+    fn throttling_is_said_in_periods() {
+        let load = fixture::result(&record(1.0), None);
+        let words = limiter(&load, &server(0.5, 0.5, 93)).sentence;
+        assert_eq!(words, "The server's CPU quota: it was throttled in 93 of 100 periods (93 %).");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dyno_archive::dir::Run;
 use dyno_archive::plan::{self, Plan};
-use dyno_archive::start::{CPU_QUOTA, Failure, FailureKind, LimitReadBack};
+use dyno_archive::start::{Failure, FailureKind, LimitReadBack, allowed_cpus};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, StartRecord, TrialRecord};
 use schemars::JsonSchema;
@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::caveat::{Caveat, Severity, info, percent};
 use crate::limiter::{Limiter, SERVER_FULL, limiter};
+use crate::load::room::{self, Bound};
 use crate::load::{self, LoadResult};
 use crate::protocols::{self, ProtocolComparison};
 use crate::server::{self, ServerUse};
@@ -196,7 +197,7 @@ fn trial(plan: &Plan, facts: &Facts, start: Option<&StartRecord>, record: &Trial
     let step = &plan.load.steps[planned.step];
     let asked = load::Config::new(&plan.workloads[planned.workload], &plan.load, step, plan.seed);
     let mut load = load::result(record, asked);
-    let server = server::server_use(record, allowed_cpus(plan, start));
+    let server = server::server_use(record, cpus_of(plan, start));
     weigh_generator(&mut load, &server, subject.control);
     let mut caveats = load.caveats.clone();
     caveats.extend(server::caveats(&server, record));
@@ -238,37 +239,48 @@ fn error_share(load: &LoadResult) -> f64 {
     bad as f64 / load.exchanges.started.max(1) as f64
 }
 
-/// A busy generator makes a step worthless only as long as the server may have had room. A server that used all of
+/// A generator without room makes a step worthless only as long as the server may have had some. A server that used all of
 /// its CPU was the limit, whatever the generator did; and a control is there to show where the generator ends.
 fn weigh_generator(load: &mut LoadResult, server: &ServerUse, control: bool) {
-    let Some(caveat) = load.caveats.iter_mut().find(|c| c.code == "generator_busy") else { return };
-    let busy = percent(load.client.busiest_thread_utilisation);
-    if control {
-        caveat.severity = Severity::Info;
-        caveat.message = format!(
-            "The generator was busy for {busy} of its thread: this control shows the most that it can do on this machine."
-        );
-    } else if let Some(used) = server.cpu_utilisation.filter(|u| *u >= SERVER_FULL) {
-        caveat.severity = Severity::Warning;
-        caveat.message = format!(
-            "The generator was busy for {busy} of its thread, but the server used {} of its CPU: it was at its limit all the same. More CPUs for the generator would leave no doubt.",
-            percent(used)
-        );
-    } else {
-        caveat.message = format!(
-            "The generator was busy for {busy} of its thread, so throughput is a lower bound of what the server can do. Give it another CPU: a machine with more of them, and `threads = {}` under `[load]`.",
-            load.config.threads + 1
-        );
+    let Some(bound) = Bound::of(load) else { return };
+    let clause = bound.clause();
+    let full = server.cpu_utilisation.filter(|used| *used >= SERVER_FULL);
+    let threads = load.config.threads + 1;
+    for caveat in load.caveats.iter_mut().filter(|c| room::CODES.contains(&c.code)) {
+        let is_threads = caveat.code == "oversubscribed";
+        match full {
+            _ if control => {
+                caveat.severity = Severity::Info;
+                if !is_threads {
+                    caveat.message = format!(
+                        "The generator's end: {clause}. This control shows the most that it can do on this machine."
+                    );
+                }
+            }
+            Some(used) => {
+                caveat.severity = Severity::Warning;
+                if !is_threads {
+                    caveat.message = format!(
+                        "The generator may have been the limit too: {clause}. But the server used {} of its CPU: it was at its limit all the same. More CPUs for the generator would leave no doubt.",
+                        percent(used)
+                    );
+                }
+            }
+            None if matches!(bound, Bound::Thread { .. }) && !is_threads => {
+                caveat.message = format!(
+                    "The generator may have been the limit: {clause}, so throughput is a lower bound of what the server can do. Give it another CPU: a machine with more of them, and `threads = {threads}` under `[load]`."
+                );
+            }
+            None => {}
+        }
     }
     load.valid = !load.caveats.iter().any(|c| c.severity == Severity::Invalid);
 }
 
-/// CPUs that a start could use at a time. A quota that could not be set allows nothing less.
-fn allowed_cpus(plan: &Plan, start: Option<&StartRecord>) -> f64 {
-    let cpus = plan.placement.subject.len().max(1) as f64;
-    let was_set =
-        start.is_some_and(|s| s.limits.iter().any(|l| l.name == CPU_QUOTA && l.read_back.is_some()));
-    plan.limits.cpus.filter(|_| was_set).map_or(cpus, |quota| quota.min(cpus))
+/// CPUs that a start could use at a time.
+fn cpus_of(plan: &Plan, start: Option<&StartRecord>) -> f64 {
+    let limits = start.map_or(&[][..], |start| &start.limits);
+    allowed_cpus(limits, &plan.placement, &plan.limits)
 }
 
 fn subject(run: &Run, index: usize) -> SubjectResult {
@@ -407,8 +419,13 @@ fn run_caveats(run: &Run, subjects: &[SubjectResult], overview: &[summary::Overv
             1 => "One repeat is too few".to_string(),
             n => format!("{n} repeats are too few"),
         };
+        let apart = if (plan.repeats as usize) < crate::stats::PAIRS_TO_TELL_APART {
+            "no subject is told apart from another by throughput"
+        } else {
+            "subjects are told apart only where all pairs within blocks differ the same way, each by more than 5 %"
+        };
         let message = format!(
-            "{too_few} for confidence intervals: ranges are over the repeats, and differences inside them are called ties. Ask for {} or more repeats for intervals.",
+            "{too_few} for confidence intervals: ranges are over the repeats, and {apart}. Ask for {} or more repeats for intervals.",
             crate::stats::REPEATS_FOR_INTERVAL
         );
         all.push(info("few_repeats", message));

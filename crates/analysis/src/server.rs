@@ -24,7 +24,10 @@ pub struct ServerUse {
     pub cpu_allowed_s: Option<f64>,
     /// Used ÷ allowed.
     pub cpu_utilisation: Option<f64>,
+    /// Summed over CPUs by the kernel, so it may be longer than the window.
     pub throttled_s: Option<f64>,
+    /// `None` without a quota.
+    pub throttling: Option<Throttling>,
     pub memory_peak_bytes: Option<u64>,
     pub memory_anon_bytes: Option<u64>,
     pub memory_file_bytes: Option<u64>,
@@ -32,6 +35,8 @@ pub struct ServerUse {
     /// Memory × time per answer, in MB·s: anonymous memory, or resident memory where that is not known.
     pub memory_mb_s_per_request: Option<f64>,
     pub threads: Option<usize>,
+    /// Threads that ran, or waited for a CPU, for a quarter of the window or more.
+    pub busy_threads: Option<usize>,
     pub processes: Option<u32>,
     /// Share of one CPU that its busiest thread used.
     pub busiest_thread_utilisation: Option<f64>,
@@ -45,6 +50,27 @@ pub struct ServerUse {
     /// Share of the machine's CPU time that the hypervisor took.
     pub steal_share: Option<f64>,
     pub intervals: Vec<ServerInterval>,
+}
+
+/// Periods of a CPU quota, and those in which the server was held back by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Throttling {
+    pub periods: u64,
+    pub throttled_periods: u64,
+}
+
+impl Throttling {
+    fn between(first: &Sample, last: &Sample) -> Option<Throttling> {
+        let periods = cgroup_delta(first, last, |c| c.periods).filter(|n| *n > 0)?;
+        let throttled_periods = cgroup_delta(first, last, |c| c.throttled_periods)?;
+        Some(Throttling { periods, throttled_periods })
+    }
+
+    /// 0 to 1.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        self.throttled_periods as f64 / self.periods.max(1) as f64
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -83,6 +109,12 @@ pub struct ServerInterval {
     pub threads: usize,
 }
 
+/// Share of the window from which on a thread that runs, or waits for a CPU, counts as busy.
+const BUSY_THREAD: f64 = 0.25;
+
+/// Share of the allowed CPU time that busy threads may wait for a CPU together.
+const MOST_WAITING: f64 = 0.1;
+
 /// Computes the server's use in one trial. `allowed_cpus`: how many it could use at a time.
 #[must_use]
 pub fn server_use(record: &TrialRecord, allowed_cpus: f64) -> ServerUse {
@@ -110,6 +142,7 @@ pub fn server_use(record: &TrialRecord, allowed_cpus: f64) -> ServerUse {
         cpu_allowed_s: Some(allowed),
         cpu_utilisation: cpu_s.map(|s| s / allowed),
         throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
+        throttling: Throttling::between(first, last),
         // A kernel that lets no peak begin anew leaves the highest of the samples.
         memory_peak_bytes: last
             .cgroup
@@ -121,6 +154,8 @@ pub fn server_use(record: &TrialRecord, allowed_cpus: f64) -> ServerUse {
         rss_bytes: rss,
         memory_mb_s_per_request: memory_mb.and_then(|mb| per_answer(mb * seconds)),
         threads: Some(last.threads.len()),
+        busy_threads: (!last.threads.is_empty())
+            .then(|| threads.wanted_s.iter().filter(|s| **s >= BUSY_THREAD * seconds).count()),
         processes: Some(last.processes),
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
         run_delay_s: threads.run_delay_s,
@@ -157,6 +192,7 @@ pub fn caveats(server: &ServerUse, record: &TrialRecord) -> Vec<Caveat> {
         ));
     }
     all.extend(not_measured(server));
+    all.extend(more_threads_than_cpus(server));
     all.push(info(
         "syscalls_not_measured",
         "System calls per request are not counted by this version of dyno.",
@@ -169,6 +205,21 @@ pub fn caveats(server: &ServerUse, record: &TrialRecord) -> Vec<Caveat> {
         all.push(Caveat::new("steal", Severity::Warning, message, json!({"share": share})));
     }
     all
+}
+
+/// Busy threads that take turns on too few CPUs: the tail of the response times is that of the scheduler's time slices.
+fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
+    let (busy, allowed_s, waited_s) = (server.busy_threads?, server.cpu_allowed_s?, server.run_delay_s?);
+    let cpus = allowed_s / server.window_s;
+    (busy as f64 > cpus.ceil() && waited_s > MOST_WAITING * allowed_s).then(|| {
+        let message = format!(
+            "{busy} busy threads of the server took turns on {}, and waited {waited_s:.2} s for a CPU in {:.2} s: high percentiles are those of the scheduler's time slices. Start it with no more threads than CPUs: a subject's command may name {{cpus}}.",
+            crate::limiter::cpus(cpus),
+            server.window_s
+        );
+        let evidence = json!({"busy_threads": busy, "cpus": cpus, "run_delay_s": waited_s});
+        Caveat::new("more_threads_than_cpus", Severity::Warning, message, evidence)
+    })
 }
 
 /// Names what is empty although there was something to read it from.
@@ -243,6 +294,8 @@ struct ThreadDeltas {
     user_s: f64,
     sys_s: f64,
     busiest_s: Option<f64>,
+    /// What each thread ran or waited for a CPU.
+    wanted_s: Vec<f64>,
     run_delay_s: Option<f64>,
     voluntary: Option<u64>,
     involuntary: Option<u64>,
@@ -272,6 +325,7 @@ impl ThreadDeltas {
         self.sys_s += since(|t| t.sys_ns);
         self.busiest_s = Some(self.busiest_s.unwrap_or(0.0).max(run_s));
         let delay_s = since_some(|t| t.run_delay_ns).map(|ns| ns as f64 / 1e9);
+        self.wanted_s.push(run_s + delay_s.unwrap_or(0.0));
         add_some(&mut self.run_delay_s, delay_s);
         add_some(&mut self.voluntary, since_some(|t| t.switches_voluntary));
         add_some(&mut self.involuntary, since_some(|t| t.switches_involuntary));
@@ -324,5 +378,68 @@ fn interval(began_ns: u64, first: &Sample, last: &Sample) -> ServerInterval {
         memory_bytes: memory(|c| c.memory_bytes),
         context_switches_per_s: threads.switches().map(|n| n as f64 / seconds),
         threads: last.threads.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::sample::CgroupUse;
+
+    use super::*;
+    use crate::fixture;
+
+    const MS: u64 = 1_000_000;
+
+    /// One second in which threads ran and waited for so many milliseconds.
+    fn served(threads: &[(u64, u64)], allowed: f64) -> (ServerUse, Vec<Caveat>) {
+        let sample = |at_ns: u64, share: u64| Sample {
+            at_ns,
+            cgroup: Some(CgroupUse {
+                cpu_ns: Some(threads.iter().map(|t| t.0).sum::<u64>() * MS * share),
+                periods: Some(10 * share),
+                throttled_periods: Some(4 * share),
+                // Over four CPUs, as the kernel adds it up.
+                throttled_ns: Some(1600 * MS * share),
+                ..CgroupUse::default()
+            }),
+            threads: (0u32..)
+                .zip(threads)
+                .map(|(tid, (run, delay))| ThreadUse {
+                    tid,
+                    run_ns: run * MS * share,
+                    run_delay_ns: Some(delay * MS * share),
+                    ..ThreadUse::default()
+                })
+                .collect(),
+            ..Sample::default()
+        };
+        let mut record = fixture::record(1000);
+        record.samples = vec![sample(0, 0), sample(1000 * MS, 1)];
+        let server = server_use(&record, allowed);
+        let caveats = caveats(&server, &record);
+        (server, caveats)
+    }
+
+    #[test]
+    fn threads_that_take_turns_are_told() {
+        for (threads, allowed, told) in [
+            (&[(500, 400), (480, 380)][..], 1.0, true),
+            (&[(500, 400), (480, 380)], 2.0, false),
+            (&[(500, 400), (480, 380)], 1.5, false),
+            (&[(500, 40), (480, 50)], 1.0, false),
+            (&[(900, 400), (100, 100)], 1.0, false),
+            (&[(900, 400)], 1.0, false),
+        ] {
+            let (server, caveats) = served(threads, allowed);
+            let is = caveats.iter().any(|c| c.code == "more_threads_than_cpus");
+            assert_eq!(is, told, "{threads:?} on {allowed}: {server:?}");
+        }
+    }
+
+    #[test]
+    fn throttling_is_a_share_of_periods() {
+        let (server, _) = served(&[(500, 0)], 1.0);
+        assert_eq!(server.throttling, Some(Throttling { periods: 10, throttled_periods: 4 }));
+        assert_eq!((server.throttling.unwrap().share(), server.throttled_s), (0.4, Some(1.6)));
     }
 }

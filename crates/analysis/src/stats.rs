@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Repeats below which no interval is claimed: rank statistics of fewer say next to nothing (Kalibera and Jones,
+/// Repeats, or pairs of them, below which no interval is claimed: rank statistics of fewer say next to nothing (Kalibera and Jones,
 /// "Rigorous benchmarking in reasonable time", ISMM 2013).
 pub const REPEATS_FOR_INTERVAL: usize = 5;
 
@@ -39,15 +39,6 @@ impl Repeated {
     #[must_use]
     pub fn spread(&self) -> Option<(f64, f64)> {
         self.interval.or(self.min.zip(self.max))
-    }
-
-    /// Whether the spreads of two quantities overlap: then they are not told apart.
-    #[must_use]
-    pub fn overlaps(&self, other: &Repeated) -> bool {
-        match (self.spread(), other.spread()) {
-            (Some(a), Some(b)) => a.0 <= b.1 && b.0 <= a.1,
-            _ => false,
-        }
     }
 }
 
@@ -86,15 +77,74 @@ fn interval(values: &[f64]) -> Option<(f64, f64)> {
     Some((at(0.025), at(0.975)))
 }
 
-/// Groups of ranked quantities that cannot be told apart, best first: each member of a group overlaps the group's
+/// A quantity of one subject, by the number of the block in which it was measured.
+pub type ByBlock = Vec<(u32, f64)>;
+
+/// Pairs below which two subjects are never told apart: two of two the same way is a coin thrown twice.
+pub const PAIRS_TO_TELL_APART: usize = 3;
+
+/// How far each of few pairs must lie apart. Three of three the same way happen by chance once in four (sign test), so the
+/// direction alone does not tell.
+const FEW_PAIRS_APART: f64 = 1.05;
+
+/// Whether pairs tell two subjects apart, given the ratio of each pair. From five pairs on: the 95 % interval of the ratio does
+/// not hold 1. With three or four: all of them lie the same way, each by more than 5 %. With fewer: never.
+#[must_use]
+pub fn are_apart(ratios: &[f64]) -> bool {
+    let logs: Vec<f64> = ratios.iter().filter(|r| r.is_finite() && **r > 0.0).map(|r| r.ln()).collect();
+    match logs.len() {
+        n if n < PAIRS_TO_TELL_APART => false,
+        n if n < REPEATS_FOR_INTERVAL => {
+            let least = FEW_PAIRS_APART.ln();
+            logs.iter().all(|log| *log > least) || logs.iter().all(|log| *log < -least)
+        }
+        _ => {
+            let (low, high) = log_interval(&logs);
+            low > 0.0 || high < 0.0
+        }
+    }
+}
+
+/// 95 % interval of the mean of paired differences (Student, "The probable error of a mean", 1908), here of logarithms of
+/// ratios, so that a ratio and its inverse weigh alike.
+fn log_interval(logs: &[f64]) -> (f64, f64) {
+    let n = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / n;
+    let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let half = t_quantile(n - 1.0) * (variance / n).sqrt();
+    (mean - half, mean + half)
+}
+
+/// The 97.5 % quantile of Student's t with this many degrees of freedom, from 4 upwards (Abramowitz and Stegun, 26.7.5).
+fn t_quantile(freedom: f64) -> f64 {
+    // That of the normal distribution, and its odd powers.
+    let z: f64 = 1.959_964;
+    let (z3, z5, z7, z9) = (z.powi(3), z.powi(5), z.powi(7), z.powi(9));
+    let terms = [
+        (z3 + z) / 4.0,
+        (5.0 * z5 + 16.0 * z3 + 3.0 * z) / 96.0,
+        (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * z) / 384.0,
+        (79.0 * z9 + 776.0 * z7 + 1482.0 * z5 - 1920.0 * z3 - 945.0 * z) / 92_160.0,
+    ];
+    (1..).zip(terms).map(|(power, term)| term / freedom.powi(power)).sum::<f64>() + z
+}
+
+/// The ratio of each pair of values of the same block: they were measured close in time, so what drifts cancels.
+#[must_use]
+pub fn paired_ratios(a: &ByBlock, b: &ByBlock) -> Vec<f64> {
+    let of = |block: u32| b.iter().find(|(other, _)| *other == block).map(|(_, value)| *value);
+    a.iter().filter_map(|(block, value)| Some(value / of(*block)?)).collect()
+}
+
+/// Groups of ranked quantities that cannot be told apart, best first: no member of a group is told apart from the group's
 /// best. Returns the number of its group for each, counted from 1.
 #[must_use]
-pub fn tie_groups(ranked: &[&Repeated]) -> Vec<usize> {
+pub fn tie_groups(ranked: &[ByBlock]) -> Vec<usize> {
     let mut groups = Vec::new();
-    let mut best: Option<&Repeated> = None;
+    let mut best: Option<&ByBlock> = None;
     let mut number = 0;
     for quantity in ranked {
-        if !best.is_some_and(|b| b.overlaps(quantity)) {
+        if !best.is_some_and(|best| !are_apart(&paired_ratios(best, quantity))) {
             best = Some(quantity);
             number += 1;
         }
@@ -118,12 +168,50 @@ mod tests {
     }
 
     #[test]
+    fn pairs_decide_not_ranges() {
+        // Of a trial with other people's servers: the ranges overlap, and in every block one is far ahead.
+        assert!(are_apart(&[111.8 / 94.5, 110.1 / 63.9, 88.7 / 62.9]));
+        for (ratios, apart) in [
+            (&[][..], false),
+            (&[9.0], false),
+            (&[9.0, 9.0], false),
+            (&[1.06, 1.06, 1.06], true),
+            (&[1.06, 1.04, 1.06], false),
+            (&[0.9, 0.9, 0.9, 0.94], true),
+            (&[0.9, 0.9, 0.9, 1.1], false),
+            (&[f64::NAN, 0.0, 2.0, 2.0], false),
+            // An interval from five on: all the same way is neither needed nor enough.
+            (&[1.02, 1.03, 1.02, 1.03, 1.02], true),
+            (&[1.2, 1.3, 1.25, 1.2, 0.99], true),
+            (&[1.01, 3.0, 1.01, 1.01, 1.01], false),
+            (&[0.9, 1.1, 1.0, 0.95, 1.05], false),
+        ] {
+            assert_eq!(are_apart(ratios), apart, "{ratios:?}");
+            let inverse: Vec<f64> = ratios.iter().map(|r| 1.0 / r).collect();
+            assert_eq!(are_apart(&inverse), apart, "{inverse:?}");
+        }
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_tables() {
+        for (freedom, wanted) in [(4.0, 2.776), (9.0, 2.262), (30.0, 2.042), (1e9, 1.960)] {
+            assert!((t_quantile(freedom) - wanted).abs() < 0.002, "{freedom}: {}", t_quantile(freedom));
+        }
+    }
+
+    #[test]
     fn ties_are_with_the_best_of_their_group() {
-        let q = |a: f64, b: f64| Repeated::new(vec![a, b]);
-        let all = [q(100.0, 110.0), q(95.0, 101.0), q(90.0, 96.0), q(10.0, 20.0)];
-        let ranked: Vec<&Repeated> = all.iter().collect();
-        // The third overlaps the second, but not the best: it starts a group of its own.
+        let q = |values: [f64; 3]| -> ByBlock { (1..).zip(values).collect() };
+        let ranked =
+            [q([100.0, 110.0, 120.0]), q([97.0, 104.0, 115.0]), q([93.0, 101.0, 109.0]), q([10.0; 3])];
+        // The third is not told apart from the second, but from the best: it starts a group of its own.
         assert_eq!(tie_groups(&ranked), [1, 1, 2, 3]);
+        // One valid repeat ranks nobody, whatever it is.
+        let once: ByBlock = vec![(2, 10.0)];
+        assert_eq!(tie_groups(&[ranked[0].clone(), once]), [1, 1]);
+        // Nor do repeats of different blocks.
+        let later: ByBlock = vec![(4, 1.0), (5, 1.0), (6, 1.0)];
+        assert_eq!(tie_groups(&[ranked[0].clone(), later]), [1, 1]);
     }
 
     proptest! {

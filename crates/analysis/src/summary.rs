@@ -6,11 +6,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::caveat::{Caveat, Severity};
-use crate::limiter::Resource;
+use crate::limiter::{Confidence, Resource};
 use crate::load::place::{StepUnanswered, over_repeats};
 use crate::load::{LoadResult, Percentiles};
 use crate::report::{SubjectResult, Table, TrialResult};
-use crate::stats::{Repeated, tie_groups};
+use crate::stats::{ByBlock, Repeated, are_apart, tie_groups};
 
 /// One subject, workload and step over all its repeats. Values of trials that are not valid are left out of the
 /// quantities and counted.
@@ -40,6 +40,7 @@ pub struct Summary {
     pub error_share: Repeated,
     /// What limited most of the repeats.
     pub limiter: Resource,
+    pub limiter_confidence: Confidence,
     pub limiter_sentence: String,
     /// Warnings, and reasons to refuse, that any of the repeats has.
     pub caveats: Vec<StepCaveat>,
@@ -55,7 +56,28 @@ pub struct StepCaveat {
     pub message: String,
 }
 
-/// One subject in the overview.
+/// What tells one step of a workload from another.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Shape {
+    pub connections: u32,
+    pub streams: u32,
+    pub pipeline: u32,
+    /// Requests per second offered; `None` in a closed loop, and where the rate changes.
+    pub rate: Option<f64>,
+}
+
+impl Shape {
+    fn of(step: &Step) -> Shape {
+        Shape {
+            connections: step.connections,
+            streams: step.streams,
+            pipeline: step.pipeline,
+            rate: step.arrivals.rate(),
+        }
+    }
+}
+
+/// One subject in the overview. Its figures are of two steps at most, and each says of which.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OverviewRow {
     pub subject: String,
@@ -65,14 +87,16 @@ pub struct OverviewRow {
     pub language: String,
     pub control: bool,
     pub baseline: bool,
-    /// Best valid throughput over the steps, and the step's connections.
+    /// Best valid throughput over the steps, and the step.
     pub peak_rps: Option<Repeated>,
+    pub peak_at: Option<Shape>,
     pub peak_connections: Option<u32>,
     pub peak_streams: Option<u32>,
     /// Subjects of the same number cannot be told apart by peak throughput.
     pub tie_group: Option<usize>,
-    /// The step at which response times, CPU and cost are given, and its connections.
+    /// The step at which response times, CPU and cost are given: the one of the workload that is nearest to 64 in flight.
     pub reference_step: usize,
+    pub reference_at: Shape,
     pub reference_connections: u32,
     /// Requests in flight there: connections × streams × pipeline.
     pub reference_in_flight: u64,
@@ -88,7 +112,9 @@ pub struct OverviewRow {
     pub errors: u64,
     pub checks_passed: usize,
     pub checks: usize,
+    /// Of the step of the peak, or of the reference step if there is no peak.
     pub limiter: Option<Resource>,
+    pub limiter_confidence: Option<Confidence>,
     pub limiter_sentence: Option<String>,
     /// What touches the step of the peak, or the reference step if there is no peak.
     pub caveats: Vec<StepCaveat>,
@@ -109,7 +135,7 @@ pub struct Comparison {
     pub throughput_ratio: Repeated,
     pub response_p99_ratio: Repeated,
     pub cpu_per_request_ratio: Repeated,
-    /// Whether the spread of the throughput ratio holds 1.
+    /// Whether the pairs do not tell the two apart ([`are_apart`]).
     pub tie: bool,
 }
 
@@ -166,6 +192,7 @@ fn summary(subject: &str, trials: &[&TrialResult]) -> Summary {
         // Errors count in every trial: they are often why one is not valid.
         error_share: Repeated::new(trials.iter().map(|t| t.error_share).collect()),
         limiter: leading.limiter.resource,
+        limiter_confidence: leading.limiter.confidence,
         limiter_sentence: leading.limiter.sentence.clone(),
         caveats: step_caveats(trials),
     }
@@ -254,13 +281,31 @@ pub fn overview(
         rows.sort_by(|a, b| a.control.cmp(&b.control).then(peak(b).total_cmp(&peak(a))));
         let ranked: Vec<usize> =
             (0..rows.len()).filter(|i| rows[*i].peak_rps.is_some() && !rows[*i].control).collect();
-        let peaks: Vec<&Repeated> = ranked.iter().filter_map(|i| rows[*i].peak_rps.as_ref()).collect();
+        let peaks: Vec<ByBlock> =
+            ranked.iter().map(|i| peaks_by_block(&rows[*i], trials, summaries)).collect();
         for (i, group) in ranked.iter().copied().zip(tie_groups(&peaks)) {
             rows[i].tie_group = Some(group);
         }
         all.extend(rows);
     }
     all
+}
+
+/// The valid repeats of a row's peak.
+fn peaks_by_block(row: &OverviewRow, trials: &[TrialResult], summaries: &[Summary]) -> ByBlock {
+    let best = best_step(&row.subject, &row.workload, summaries).map(|s| s.step);
+    let is_own = |t: &&TrialResult| {
+        t.valid && t.subject_id == row.subject && t.workload == row.workload && Some(t.step.index) == best
+    };
+    trials.iter().filter(is_own).map(|t| (t.block, t.load.throughput_rps)).collect()
+}
+
+/// The step with the best valid throughput.
+fn best_step<'a>(subject: &str, workload: &str, summaries: &'a [Summary]) -> Option<&'a Summary> {
+    let own = summaries.iter().filter(|s| s.subject == subject && s.workload == workload);
+    let median = |s: &Summary| s.throughput_rps.median;
+    own.filter(|s| median(s).is_some())
+        .max_by(|a, b| median(a).unwrap_or(0.0).total_cmp(&median(b).unwrap_or(0.0)))
 }
 
 fn overview_row(
@@ -273,10 +318,8 @@ fn overview_row(
 ) -> OverviewRow {
     let own: Vec<&Summary> =
         summaries.iter().filter(|s| s.subject == subject.id && s.workload == workload).collect();
-    let best = own.iter().filter(|s| s.throughput_rps.median.is_some()).max_by(|a, b| {
-        a.throughput_rps.median.unwrap_or(0.0).total_cmp(&b.throughput_rps.median.unwrap_or(0.0))
-    });
-    let at_reference = own.iter().find(|s| s.step == reference);
+    let best = best_step(&subject.id, workload, summaries);
+    let at_reference = own.iter().copied().find(|s| s.step == reference);
     let of_row = || trials.iter().filter(|t| t.subject_id == subject.id && t.workload == workload);
     let median = |pick: fn(&Summary) -> &Repeated| at_reference.and_then(|s| pick(s).median);
     let peak_or_reference = best.or(at_reference);
@@ -292,10 +335,12 @@ fn overview_row(
         control: subject.control,
         baseline: plan.report.baseline.as_ref() == Some(&subject.id),
         peak_rps: best.map(|s| s.throughput_rps.clone()),
+        peak_at: best.map(|s| Shape::of(&plan.load.steps[s.step])),
         peak_connections: best.map(|s| s.connections),
         peak_streams: best.map(|s| s.streams),
         tie_group: None,
         reference_step: reference,
+        reference_at: Shape::of(&plan.load.steps[reference]),
         reference_connections: plan.load.steps[reference].connections,
         reference_in_flight: in_flight(&plan.load.steps[reference]),
         response_p50_us: median(|s| &s.response_p50_us),
@@ -314,6 +359,7 @@ fn overview_row(
         checks_passed: subject.checks.iter().filter(|c| c.ok).count(),
         checks: subject.checks.len(),
         limiter: peak_or_reference.map(|s| s.limiter),
+        limiter_confidence: peak_or_reference.map(|s| s.limiter_confidence),
         limiter_sentence: peak_or_reference.map(|s| s.limiter_sentence.clone()),
         caveats: peak_or_reference.map(|s| s.caveats.clone()).unwrap_or_default(),
         absent: absent(subject, best.is_none())
@@ -378,7 +424,7 @@ fn comparison(summary: &Summary, baseline: &str, trials: &[TrialResult]) -> Comp
         connections: summary.connections,
         streams: summary.streams,
         pipeline: summary.pipeline,
-        tie: throughput_ratio.spread().is_some_and(|(low, high)| low <= 1.0 && 1.0 <= high),
+        tie: !are_apart(&throughput_ratio.values),
         throughput_ratio,
         response_p99_ratio: ratio(&|t| t.load.response_time_us.p99),
         cpu_per_request_ratio: ratio(&|t| t.server.cpu_us_per_request),

@@ -98,7 +98,7 @@ fn record(played: &Played) -> TrialRecord {
         books: report.books,
         connections: report.connections,
         tcp: report.tcp,
-        client: ClientUse { threads: Vec::new(), rss_peak_bytes: None, driver: "sim".into() },
+        client: ClientUse { threads: Vec::new(), rss_peak_bytes: None, driver: "sim".into(), ground: None },
         intervals: played.intervals.clone(),
         edges: Some(report.edges),
         unanswered: report.unanswered,

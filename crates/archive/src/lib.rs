@@ -9,6 +9,7 @@
 mod check;
 pub mod dir;
 pub mod facts;
+pub mod ground;
 pub mod interval;
 pub mod limits;
 pub mod outcome;
@@ -21,6 +22,7 @@ mod upgrade;
 
 pub use dir::{OpenError, RunDir};
 pub use facts::Facts;
+pub use ground::Ground;
 pub use interval::{Interval, Phase};
 pub use outcome::{Outcome, Outcomes};
 pub use plan::Plan;

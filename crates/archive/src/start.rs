@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::{Limits, Placement};
 use crate::trial::CheckResult;
 
 /// The life of one process of a subject. A repeat is one of these.
@@ -41,6 +42,32 @@ pub struct Startup {
 
 /// Name of the limit on CPU time among [`StartRecord::limits`].
 pub const CPU_QUOTA: &str = "CPU quota";
+
+/// Name of the CPUs of a subject's group among [`StartRecord::limits`].
+pub const CPUS: &str = "CPUs";
+
+/// Name of the CPUs of a subject without a group there.
+pub const CPUS_BY_AFFINITY: &str = "CPUs (affinity)";
+
+/// How many CPUs a start may use at a time: those that the kernel read back, or what was planned where it told nothing. A
+/// quota that could not be set allows nothing less.
+#[must_use]
+pub fn allowed_cpus(limits: &[LimitReadBack], planned: &Placement, asked: &Limits) -> f64 {
+    let read = |name: &str| limits.iter().find(|l| l.name == name)?.read_back.as_deref();
+    let of_kernel = read(CPUS).or_else(|| read(CPUS_BY_AFFINITY)).and_then(count_cpus);
+    let cpus = of_kernel.unwrap_or(planned.subject.len()).max(1) as f64;
+    asked.cpus.filter(|_| read(CPU_QUOTA).is_some()).map_or(cpus, |quota| quota.min(cpus))
+}
+
+/// How many CPUs a list of the kernel's names, such as `0-2,5`.
+fn count_cpus(list: &str) -> Option<usize> {
+    let count = |part: &str| -> Option<usize> {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to): (usize, usize) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
+        to.checked_sub(from).map(|between| between + 1)
+    };
+    list.split(',').map(count).sum()
+}
 
 /// A limit that was asked for, and what the kernel says it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -112,6 +139,36 @@ impl FailureKind {
             FailureKind::Deaf => "stopped answering",
             FailureKind::Interrupted => "was interrupted",
             FailureKind::Harness => "could not be measured",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_what_was_read_back() {
+        let planned = Placement { subject: vec![0, 2], generator: vec![1] };
+        let read = |name: &str, read_back: Option<&str>| LimitReadBack {
+            name: name.into(),
+            asked: "0,2".into(),
+            read_back: read_back.map(Into::into),
+            reason: None,
+        };
+        let quota = |cpus| Limits { cpus: Some(cpus), ..Limits::default() };
+        let none = Limits::default();
+        for (limits, asked, allowed) in [
+            (vec![], &none, 2.0),
+            (vec![read(CPUS, Some("0"))], &none, 1.0),
+            (vec![read(CPUS_BY_AFFINITY, Some("0-2,5"))], &none, 4.0),
+            (vec![read(CPUS, None)], &none, 2.0),
+            (vec![read(CPUS, Some("nonsense"))], &none, 2.0),
+            (vec![read(CPUS, Some("0")), read(CPU_QUOTA, Some("x"))], &quota(1.5), 1.0),
+            (vec![read(CPUS, Some("0,2")), read(CPU_QUOTA, Some("x"))], &quota(1.5), 1.5),
+            (vec![read(CPUS, Some("0,2")), read(CPU_QUOTA, None)], &quota(1.5), 2.0),
+        ] {
+            assert_eq!(allowed_cpus(&limits, &planned, asked), allowed, "{limits:?}");
         }
     }
 }

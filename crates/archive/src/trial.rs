@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::ground::Ground;
 use crate::interval::Interval;
 use crate::sample::{Sample, ThreadUse};
 use crate::times::Times;
@@ -228,6 +229,9 @@ pub struct ClientUse {
     pub rss_peak_bytes: Option<u64>,
     /// `uring` or `epoll`.
     pub driver: String,
+    /// `None`: the kernel does not tell, or the archive is older.
+    #[serde(default)]
+    pub ground: Option<Ground>,
 }
 
 /// How long those exchanges of the measured window had waited that got no right answer. Those that were dropped are not
@@ -281,7 +285,8 @@ impl Edges {
 pub struct CheckResult {
     pub name: String,
     pub ok: bool,
-    /// A whole answer came, right or wrong.
+    /// A whole answer came, right or wrong. False where it came late or not at all, or was not followed in time by what
+    /// belongs to it.
     pub answered: bool,
     /// What was seen, or what was wanted and what came instead, with the answer shown.
     pub detail: String,

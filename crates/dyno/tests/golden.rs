@@ -200,6 +200,7 @@ fn record(played: sim::Played, busy: u64) -> TrialRecord {
             }],
             rss_peak_bytes: Some(8 << 20),
             driver: "uring".into(),
+            ground: None,
         },
         intervals: played.intervals,
         edges: Some(report.edges),

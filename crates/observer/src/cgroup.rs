@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use dyno_archive::ground::QuotaUse;
 use dyno_archive::sample::CgroupUse;
 
 use crate::{read, read_number};
@@ -66,6 +67,53 @@ impl Layout {
         } else {
             Version::None
         }
+    }
+}
+
+/// Where a CPU quota that holds for this process stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quota {
+    folder: PathBuf,
+}
+
+impl Layout {
+    /// The tightest CPU quota of the group this process is in and of those above it, as far as they are shown here.
+    #[must_use]
+    pub fn own_quota(&self) -> Option<Quota> {
+        let own = self.v1.get("cpu").into_iter().chain(self.v2.as_ref().map(|v2| &v2.folder));
+        let groups = own.flat_map(|folder| folder.ancestors()).map(|folder| Quota { folder: folder.into() });
+        let with_quota = groups.filter_map(|quota| Some((quota.cpus()?, quota)));
+        with_quota.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, quota)| quota)
+    }
+}
+
+impl Quota {
+    /// CPU time per time. `None`: this group has none.
+    fn cpus(&self) -> Option<f64> {
+        let quota = match read(self.folder.join("cpu.max")) {
+            // `max 100000` is no quota.
+            Some(text) => {
+                let mut numbers = text.split_ascii_whitespace().map_while(|n| n.parse::<u64>().ok());
+                (numbers.next()?, numbers.next()?)
+            }
+            // −1 is no quota.
+            None => (
+                read_number(self.folder.join("cpu.cfs_quota_us"))?,
+                read_number(self.folder.join("cpu.cfs_period_us"))?,
+            ),
+        };
+        (quota.1 > 0).then(|| quota.0 as f64 / quota.1 as f64)
+    }
+
+    /// The quota with its counters since the group was made.
+    #[must_use]
+    pub fn read(&self) -> Option<QuotaUse> {
+        let stat = Keyed::read(self.folder.join("cpu.stat"));
+        Some(QuotaUse {
+            cpus: self.cpus()?,
+            periods: stat.get("nr_periods")?,
+            throttled_periods: stat.get("nr_throttled")?,
+        })
     }
 }
 
@@ -355,6 +403,34 @@ mod tests {
         assert_eq!(counters.pids, None);
         assert!(group.reset_peak());
         assert_eq!(group.counters().memory_peak_bytes, Some(0));
+    }
+
+    #[test]
+    fn the_tightest_quota_above_us_is_ours() {
+        let outer = files(&[("cpu.max", "150000 100000\n"), ("cpu.stat", "nr_periods 9\nnr_throttled 4\n")]);
+        let inner = outer.path().join("inner");
+        std::fs::create_dir(&inner).unwrap();
+        std::fs::write(inner.join("cpu.max"), "max 100000\n").unwrap();
+        let v2 = |folder: &Path| Layout {
+            v2: Some(V2 { folder: folder.into(), controllers: Vec::new() }),
+            ..Layout::default()
+        };
+        let wanted = QuotaUse { cpus: 1.5, periods: 9, throttled_periods: 4 };
+        assert_eq!(v2(&inner).own_quota().unwrap().read(), Some(wanted));
+        std::fs::write(inner.join("cpu.max"), "50000 100000\n").unwrap();
+        assert_eq!(v2(&inner).own_quota().unwrap().folder, inner);
+        let v1 = |quota: &str| {
+            let folder = files(&[
+                ("cpu.cfs_quota_us", quota),
+                ("cpu.cfs_period_us", "100000\n"),
+                ("cpu.stat", "nr_periods 10\nnr_throttled 2\nthrottled_time 30000\n"),
+            ]);
+            let layout =
+                Layout { v1: [("cpu".to_string(), folder.path().into())].into(), ..Layout::default() };
+            layout.own_quota().and_then(|quota| quota.read())
+        };
+        assert_eq!(v1("25000\n"), Some(QuotaUse { cpus: 0.25, periods: 10, throttled_periods: 2 }));
+        assert_eq!(v1("-1\n"), None);
     }
 
     #[test]

@@ -111,6 +111,44 @@ pub fn own_rss_peak_bytes() -> Option<u64> {
     Some(status_field(&read("/proc/self/status")?, "VmHWM:")? * 1024)
 }
 
+/// CPU time of all threads of this process, those that have ended included.
+#[must_use]
+pub fn own_cpu_ns() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a valid place for a timespec.
+    #[allow(unsafe_code)]
+    let ok = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut t) };
+    assert_eq!(ok, 0, "the kernel has this clock");
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// CPU time of every process but this one, and the CPU on which it ran last.
+#[must_use]
+pub fn others() -> Vec<Other> {
+    let own = std::process::id();
+    let one = |pid: u32| {
+        let text = read(format!("/proc/{pid}/stat"))?;
+        let stat = Stat::parse(&text)?;
+        let run_ns = (stat.user_ticks + stat.sys_ticks) * tick_ns();
+        Some(Other { pid, name: stat.name, run_ns, last_cpu: last_cpu(&text)? })
+    };
+    all_pids().into_iter().filter(|pid| *pid != own).filter_map(one).collect()
+}
+
+/// A process of somebody else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Other {
+    pub pid: u32,
+    pub name: String,
+    pub run_ns: u64,
+    pub last_cpu: u32,
+}
+
+/// The 39th field of `/proc/PID/stat` (proc_pid_stat(5)).
+fn last_cpu(stat: &str) -> Option<u32> {
+    stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(36)?.parse().ok()
+}
+
 /// Who takes connections to an IPv4 address and port of this machine: `(pid, name)`, as far as we may see. Who listens there is
 /// asked before who listens at every address, as the kernel does.
 #[must_use]
@@ -163,6 +201,10 @@ mod tests {
         let stat = Stat::parse(text).unwrap();
         assert_eq!((stat.name.as_str(), stat.state, stat.parent, stat.session), ("a) (b)", 'S', 1, 40));
         assert_eq!((stat.user_ticks, stat.sys_ticks), (150, 25));
+        assert_eq!(last_cpu(text), None);
+        let whole = format!("1 (x y) S 0 {} 7 0 0\n", "1 ".repeat(34).trim());
+        assert_eq!(last_cpu(&whole), Some(7));
+        assert!(others().iter().all(|other| other.pid != std::process::id()));
         assert_eq!(Stat::parse(""), None);
         assert_eq!(Stat::parse("1 (x) S 1"), None);
     }

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
-use dyno_analysis::stats::Repeated;
+use dyno_analysis::stats::{PAIRS_TO_TELL_APART, Repeated};
 use dyno_analysis::summary::{Comparison, OverviewRow};
 use dyno_archive::plan::Workload;
 
 use crate::format::{list, number, plural};
-use crate::overview::Reference;
+use crate::overview::{Reference, label_in_words};
 
 /// The sentences at the head of a report.
 #[must_use]
@@ -73,13 +73,12 @@ fn alone(report: &Report, row: &OverviewRow) -> Option<String> {
     } else {
         format!("{} over {repeats} repeats", range(peak, number)?)
     };
-    let streams = row.peak_streams.filter(|n| *n > 1).map_or(String::new(), |n| format!(" × {n} streams"));
     Some(format!(
-        "{} served at most {} requests per second{} ({over}), at {}{streams}.",
+        "{} served at most {} requests per second{} ({over}), at {}.",
         title(report, &row.subject),
         number(peak.median?),
         of_workload(report, &row.workload),
-        plural(u64::from(row.peak_connections?), "connection"),
+        label_in_words(row.peak_at?),
     ))
 }
 
@@ -196,6 +195,13 @@ fn ties(report: &Report) -> Option<String> {
         .filter(|group: &Vec<String>| group.len() > 1)
         .collect();
     let with = of_workload(report, &ranked.first()?.workload);
+    let most = ranked.iter().filter_map(|r| Some(r.peak_rps.as_ref()?.values.len())).max()?;
+    if ranked.len() > 1 && most < PAIRS_TO_TELL_APART {
+        let repeats = plural(most as u64, "valid repeat");
+        return Some(format!(
+            "With {repeats} nobody is told apart by peak throughput{with}: the order is no ranking."
+        ));
+    }
     let mut sentence =
         format!("By peak throughput{with} {} cannot be told apart (tie)", list(groups.first()?));
     for group in &groups[1..] {
@@ -231,7 +237,9 @@ fn validity(report: &Report) -> Option<String> {
 
 fn reason(code: &str) -> &str {
     match code {
-        "generator_busy" => "the generator was the limit",
+        "generator_busy" | "generator_crowded" | "oversubscribed" => "the generator was the limit",
+        "generator_throttled" => "a CPU quota held the generator back",
+        "errors" => "too many requests failed",
         "wrong_answers" => "answers were wrong",
         "no_answers" => "nothing was answered",
         "subject_failed" => "the server failed",

@@ -100,24 +100,24 @@ fn overview_table(report: &Report) -> String {
         row.push(r.absent.clone().or(r.limiter_sentence.clone()).unwrap_or_else(|| "–".into()));
         row
     };
-    let reference = overview::at_reference(rows, "at ");
-    let (p50, p99) = (format!("p50{reference}"), format!("p99{reference}"));
     let head = [
         "Subject",
         "Language",
         "Peak requests/s",
+        "At",
         "Range",
         "Tie group",
-        &p50,
-        &p99,
+        "Reference",
+        "p50",
+        "p99",
         "CPU per request",
         "Memory",
         "Start-up",
         "Errors",
         "Checks",
-        "Limited by",
+        "Peak limited by",
     ];
-    table(&head, rows.iter().map(cells))
+    format!("{}\n{}\n", table(&head, rows.iter().map(cells)), overview::OF_WHICH_STEP)
 }
 
 fn steps(summaries: &[Summary]) -> String {

@@ -1,7 +1,8 @@
 //! The cells of the overview that every text form shares.
 
 use dyno_analysis::Report;
-use dyno_analysis::summary::OverviewRow;
+use dyno_analysis::limiter::{Confidence, Resource};
+use dyno_analysis::summary::{OverviewRow, Shape};
 
 use crate::format::{Quantile, bytes, count, micros, number, or_dash, plural, wait_at_step};
 
@@ -80,16 +81,20 @@ pub(crate) fn waits_at_reference(report: &Report, r: &OverviewRow) -> [String; 2
     [shown(Quantile::P50, r.response_p50_us), shown(Quantile::P99, r.response_p99_us)]
 }
 
-/// Peak, range, tie group, p50, p99, CPU per request, memory, start-up, errors, checks: in this order.
-pub(crate) fn cells(report: &Report, r: &OverviewRow) -> [String; 10] {
+/// Peak and where it was, range, tie group, the reference step and p50, p99, CPU per request there, memory, start-up, errors,
+/// checks: in this order.
+pub(crate) fn cells(report: &Report, r: &OverviewRow) -> [String; 12] {
     let [p50, p99] = waits_at_reference(report, r);
     let peak = r.peak_rps.as_ref();
+    let is_measured = r.response_p50_us.or(r.cpu_us_per_request).is_some();
     [
         or_dash(peak.and_then(|p| p.median), number),
+        or_dash(r.peak_at, label),
         or_dash(peak.and_then(dyno_analysis::stats::Repeated::spread), |(a, b)| {
             format!("{}–{}", number(a), number(b))
         }),
         or_dash(r.tie_group, |g| g.to_string()),
+        or_dash(Some(r.reference_at).filter(|_| is_measured), label),
         p50,
         p99,
         or_dash(r.cpu_us_per_request, micros),
@@ -98,6 +103,30 @@ pub(crate) fn cells(report: &Report, r: &OverviewRow) -> [String; 10] {
         count(r.errors),
         format!("{}/{}", r.checks_passed, r.checks),
     ]
+}
+
+/// Which step each figure of a row is of.
+pub(crate) const OF_WHICH_STEP: &str = "Peak, range, tie and limit are of the step under \"at\" (connections), where the median throughput was best; p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight. Memory is the most and errors the sum of all steps.";
+
+/// `64`, or as much of `64 × 10 streams × 4 pipelined at 1,000/s` as is not one, or there.
+pub(crate) fn label(at: Shape) -> String {
+    let times = |n: u32, what: &str| if n > 1 { format!(" × {n} {what}") } else { String::new() };
+    let rate = at.rate.map_or(String::new(), |rate| format!(" at {}/s", number(rate)));
+    format!("{}{}{}{rate}", at.connections, times(at.streams, "streams"), times(at.pipeline, "pipelined"))
+}
+
+/// [`label`] within a sentence: `64 connections × 10 streams`.
+pub(crate) fn label_in_words(at: Shape) -> String {
+    let whole = label(at);
+    let rest = whole.strip_prefix(&at.connections.to_string()).unwrap_or_default();
+    format!("{}{rest}", plural(u64::from(at.connections), "connection"))
+}
+
+/// What limited a step, with how sure that is.
+pub(crate) fn limited_by(resource: Resource, confidence: Confidence) -> String {
+    let name = serde_json::to_value(resource).ok();
+    let name = name.as_ref().and_then(|v| v.as_str()).unwrap_or("unknown").replace('_', " ");
+    format!("{name}{}", confidence.mark(resource))
 }
 
 #[cfg(test)]
@@ -113,5 +142,23 @@ mod tests {
         assert_eq!(shared(&[]), None);
         assert_eq!(Connections(1).in_words(), "1 connection");
         assert_eq!(InFlight(100).in_words(), "100 in flight");
+    }
+
+    #[test]
+    fn a_step_is_named_by_what_is_not_one() {
+        let at = |connections, streams, pipeline, rate| Shape { connections, streams, pipeline, rate };
+        assert_eq!(label(at(64, 1, 1, None)), "64");
+        assert_eq!(label(at(256, 10, 1, None)), "256 × 10 streams");
+        assert_eq!(label(at(256, 1, 16, Some(1000.0))), "256 × 16 pipelined at 1,000/s");
+        assert_eq!(label_in_words(at(1, 1, 1, None)), "1 connection");
+        assert_eq!(label_in_words(at(256, 10, 1, None)), "256 connections × 10 streams");
+    }
+
+    #[test]
+    fn a_limit_says_how_sure_it_is() {
+        assert_eq!(limited_by(Resource::ServerCpu, Confidence::High), "server cpu");
+        assert_eq!(limited_by(Resource::Elsewhere, Confidence::Medium), "elsewhere (likely)");
+        assert_eq!(limited_by(Resource::Concurrency, Confidence::Low), "concurrency (a guess)");
+        assert_eq!(limited_by(Resource::Unknown, Confidence::Low), "unknown");
     }
 }

@@ -352,8 +352,7 @@ pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
     let p = &trial.load.response_time_us;
     let cpu = or_dash(trial.server.cpu_us_per_request, |us| format!("{} CPU", micros(us)));
     let times = format!("p50 {:>8}  p99 {:>8}  {cpu:>13}", wait(p, 0.5), wait(p, 0.99));
-    let limit = serde_json::to_value(trial.limiter.resource).ok();
-    let limit = limit.as_ref().and_then(|v| v.as_str()).unwrap_or_default().replace('_', " ");
+    let limit = overview::limited_by(trial.limiter.resource, trial.limiter.confidence);
     let worst = trial.caveats.iter().find(|c| c.severity > Severity::Info);
     let doubt = worst.map_or(String::new(), |c| format!("  {}", style.of(c.severity, c.code)));
     format!("{head}  {rate}  {times}  {}{doubt}", style.dim(&format!("limit: {limit}")))
@@ -406,22 +405,23 @@ fn caveat_line(caveat: &Caveat, style: Style) -> String {
 
 fn overview_table(report: &Report, style: Style) -> String {
     let rows = &report.overview;
-    let reference = overview::at_reference(rows, "@");
     let head = [
-        "subject".to_string(),
-        "peak req/s".into(),
-        "range".into(),
-        "tie".into(),
-        format!("p50{reference}"),
-        format!("p99{reference}"),
-        "CPU/req".into(),
-        "memory".into(),
-        "start-up".into(),
-        "errors".into(),
-        "checks".into(),
-        "limited by".into(),
+        "subject",
+        "peak req/s",
+        "at",
+        "range",
+        "tie",
+        "reference",
+        "p50",
+        "p99",
+        "CPU/req",
+        "memory",
+        "start-up",
+        "errors",
+        "checks",
+        "peak limited by",
     ];
-    let mut table: Vec<Vec<String>> = vec![head.to_vec()];
+    let mut table: Vec<Vec<String>> = vec![head.map(String::from).to_vec()];
     let has_several = rows.iter().any(|r| r.workload != rows[0].workload);
     table.extend(rows.iter().map(|r| {
         let mut row = overview_cells(report, r);
@@ -430,7 +430,7 @@ fn overview_table(report: &Report, style: Style) -> String {
         }
         row
     }));
-    align(&table, style)
+    align(&table, style) + &style.dim(&wrap(overview::OF_WHICH_STEP, 110, "")) + "\n"
 }
 
 /// What the signs in the columns of percentiles mean, where there are any.
@@ -446,8 +446,8 @@ fn overview_notes(report: &Report) -> Vec<&'static str> {
 }
 
 fn overview_cells(report: &Report, r: &OverviewRow) -> Vec<String> {
-    let limiter = r.limiter.and_then(|l| serde_json::to_value(l).ok());
-    let limiter = limiter.as_ref().and_then(|v| v.as_str()).unwrap_or("–").replace('_', " ");
+    let limiter = r.limiter.zip(r.limiter_confidence);
+    let limiter = or_dash(limiter, |(limiter, confidence)| overview::limited_by(limiter, confidence));
     let name = if r.control { format!("{} (control)", r.subject) } else { r.subject.clone() };
     let mut row = vec![name];
     row.extend(overview::cells(report, r));

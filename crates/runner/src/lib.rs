@@ -9,6 +9,7 @@ pub mod checks;
 pub mod client;
 pub mod door;
 pub mod files;
+mod ground;
 pub mod import;
 pub mod launch;
 pub mod limits;

@@ -18,6 +18,7 @@ use dyno_engine::{
     Worker,
 };
 
+use crate::ground;
 use crate::launch::sys::{raise_open_files, set_affinity};
 use crate::limits::{AHEAD_NS, GLANCE, INTERVALS, OTHER_FILES, SAMPLES};
 use crate::tls::TlsOptions;
@@ -117,6 +118,7 @@ pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<TrialRecord, String> {
     check_ports(spec)?;
     let threads = spec.threads.clamp(1, spec.step.connections);
     let shared = Shared { threads, ready: AtomicU32::new(0), begin: OnceLock::new(), cut: OnceLock::new() };
+    let ground = ground::Watch::new(&spec.cpus);
     let (to_control, from_workers) = mpsc::channel();
     thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
@@ -133,7 +135,7 @@ pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<TrialRecord, String> {
                 let _ = shared.cut.set(Stop::At(Instant(0)));
             })?;
         drop(to_control);
-        let mut control = Control::new(spec, &shared, threads);
+        let mut control = Control::new(spec, &shared, threads, ground);
         control.follow(&from_workers, watch);
         let reports = workers
             .into_iter()
@@ -404,13 +406,14 @@ struct Control<'a> {
     samples: Vec<Sample>,
     /// Which of them was taken as the window opened.
     opened_with: Option<usize>,
+    ground: ground::Watch,
     next_sample_ns: Option<u64>,
     failure: Option<String>,
     cut_short: bool,
 }
 
 impl<'a> Control<'a> {
-    fn new(spec: &'a Spec, shared: &'a Shared, threads: u32) -> Self {
+    fn new(spec: &'a Spec, shared: &'a Shared, threads: u32, ground: ground::Watch) -> Self {
         Control {
             spec,
             shared,
@@ -419,6 +422,7 @@ impl<'a> Control<'a> {
             told: 0,
             samples: Vec::new(),
             opened_with: None,
+            ground,
             next_sample_ns: Some(0),
             failure: None,
             cut_short: false,
@@ -484,6 +488,11 @@ impl<'a> Control<'a> {
         } else {
             Edge::Within
         };
+        match edge {
+            Edge::Opens => self.ground.open(),
+            Edge::Closes => self.ground.close(),
+            Edge::Warmup | Edge::Within => {}
+        }
         // The counters are read at the edge; the sample keeps the instant at which that really was.
         self.samples.extend(watch.sample(edge));
         if edge == Edge::Opens {
@@ -548,6 +557,7 @@ impl<'a> Control<'a> {
                 threads: Vec::new(),
                 rss_peak_bytes: dyno_observer::proc::own_rss_peak_bytes(),
                 driver: self.spec.driver.name().into(),
+                ground: self.ground.finish(),
             },
             intervals: self.merged,
             edges: Some(Edges::default()),

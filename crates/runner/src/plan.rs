@@ -10,6 +10,7 @@ use crate::door::{self, Speech};
 use crate::subject::{self, Definition};
 use crate::suite::{SuiteFile, Wanted};
 use crate::text::{FileError, nearest};
+use crate::units::cpu_list_text;
 
 /// What the command line adds to a suite.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +68,9 @@ pub fn resolve(
     let seed = overrides.seed.or(suite.seed).unwrap_or_else(dyno_observer::monotonic_ns);
     let repeats = overrides.repeats.unwrap_or(suite.repeats);
     let launches = order_launches(subjects.len(), repeats, suite.order, seed);
+    if let Some(cpuset) = &suite.cpuset {
+        check_cpuset(cpuset, allowed_cpus, &suite.suite.source, &path)?;
+    }
     let placement = place(suite.cpuset, allowed_cpus);
     let threads = suite.load.threads.unwrap_or(placement.generator.len() as u32);
     let load = Load {
@@ -109,6 +113,27 @@ pub fn resolve(
         cost: suite.cost,
     };
     Ok(Planned { plan, definitions })
+}
+
+/// CPUs that are not there, or not for us, would leave a subject fewer than its numbers are divided by.
+fn check_cpuset(cpuset: &[u32], allowed: &[u32], source: &str, path: &Path) -> Result<(), FileError> {
+    let missing: Vec<u32> = cpuset.iter().copied().filter(|cpu| !allowed.contains(cpu)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "`cpuset` names CPU {}, on which nothing may run here: dyno may use {}; name some of these, or leave the key out",
+        cpu_list_text(&missing),
+        cpu_list_text(allowed)
+    );
+    let is_key = |line: &&str| line.trim_start().starts_with("cpuset");
+    Err(match source.lines().find(is_key) {
+        Some(line) => {
+            let at = line.as_ptr() as usize - source.as_ptr() as usize;
+            FileError::at(path, source, at..at + line.len(), message)
+        }
+        None => FileError::whole(path, message),
+    })
 }
 
 /// The definitions of an archived plan, for resuming it.
@@ -334,6 +359,15 @@ mod tests {
         );
         // The subject that is skipped takes no time.
         assert!(expected_ns(&plan) < 3 * START_NS + 7 * (plan.load.warmup_ns + plan.load.duration_ns));
+    }
+
+    #[test]
+    fn a_cpuset_that_is_not_there_is_refused_with_its_place() {
+        let source = "subjects = [\"a\"]\n[limits]\ncpuset = \"0,2\"\n";
+        let error = check_cpuset(&[0, 2], &[0, 1], source, Path::new("s.toml")).unwrap_err();
+        assert_eq!(error.line, Some(3));
+        assert!(error.message.contains("names CPU 2") && error.message.contains("may use 0,1"), "{error}");
+        assert_eq!(check_cpuset(&[0, 1], &[0, 1], source, Path::new("s.toml")).err(), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use dyno_archive::dir::OpenError;
 use dyno_archive::plan::{Plan, Workload};
-use dyno_archive::start::{Failure, FailureKind, LimitReadBack};
+use dyno_archive::start::{CPUS_BY_AFFINITY, Failure, FailureKind, LimitReadBack, allowed_cpus};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, RunDir, Sample, StartRecord, TrialRecord};
 use dyno_driver::Kind;
@@ -315,7 +315,7 @@ impl Runner<'_> {
         if process.sampler.group.is_empty() {
             // Without a group the affinity of the process has to do.
             record.limits.push(LimitReadBack {
-                name: "CPUs (affinity)".into(),
+                name: CPUS_BY_AFFINITY.into(),
                 asked: cpu_list_text(&self.plan.placement.subject),
                 read_back: process.allowed_cpus(),
                 reason: None,
@@ -348,7 +348,8 @@ impl Runner<'_> {
         let index = self.plan.launches[record.launch].subject;
         let definition = &self.definitions[index];
         let out = &self.built[index].as_ref().expect("only subjects that take part are started").out;
-        let mut places = places(self.plan, definition, out, ports, &place.work);
+        let cpus = allowed_cpus(&record.limits, &self.plan.placement, &self.plan.limits);
+        let mut places = places(cpus, definition, out, ports, &place.work);
         places.0.extend(certs.into_iter().flat_map(certificate_places));
         for file in &definition.start.files {
             let template = fs::read_to_string(definition.folder.join(&file.template))
@@ -629,13 +630,13 @@ fn after_trial(subject: &mut Subject, record: &mut TrialRecord) -> Option<Failur
     Some(failure)
 }
 
-fn places(plan: &Plan, definition: &Definition, out: &Path, ports: Ports, work: &Path) -> Placeholders {
-    let cpus = plan.limits.cpus.map_or(plan.placement.subject.len() as u64, |quota| quota.ceil() as u64);
+/// `cpus`: how many the subject may use at a time; it is told whole ones.
+fn places(cpus: f64, definition: &Definition, out: &Path, ports: Ports, work: &Path) -> Placeholders {
     let mut places = build::placeholders(definition, out);
     places.0.extend([
         ("port", ports.plain.to_string()),
         ("tls_port", ports.tls.to_string()),
-        ("cpus", cpus.max(1).to_string()),
+        ("cpus", (cpus.ceil() as u64).max(1).to_string()),
         ("work", work.display().to_string()),
     ]);
     places

@@ -5,7 +5,7 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::trial::Connections;
 use serde_json::json;
 
-use super::{GENERATOR_BUSY, InFlight, LITTLE_TOLERANCE, LoadResult, at_quantile, response_times};
+use super::{InFlight, LITTLE_TOLERANCE, LoadResult, at_quantile, response_times, room};
 use crate::caveat::{Caveat, Severity, info, percent};
 
 /// Every reason to distrust this result, the gravest first.
@@ -15,7 +15,8 @@ pub(super) fn caveats(result: &LoadResult, record: &TrialRecord) -> Vec<Caveat> 
         subject_failed(record),
         littles_law(result),
         longer_than_window(result, record),
-        generator_busy(result),
+        room::bound(result),
+        room::oversubscribed(result),
         fell_back(result),
         wrong_answers(result),
         no_answers(result),
@@ -30,6 +31,8 @@ pub(super) fn caveats(result: &LoadResult, record: &TrialRecord) -> Vec<Caveat> 
         queueing(result),
         generator_late(result),
         generator_starved(result),
+        room::others(result),
+        room::quota(result),
         clumped(result),
         ceiling(result),
         partly_checked(result),
@@ -83,18 +86,6 @@ fn longer_than_window(result: &LoadResult, record: &TrialRecord) -> Option<Cavea
         );
         let evidence = json!({"median_us": median_us, "window_us": window_us});
         Caveat::new("longer_than_window", Severity::Invalid, message, evidence)
-    })
-}
-
-fn generator_busy(result: &LoadResult) -> Option<Caveat> {
-    let busy = result.client.busiest_thread_utilisation;
-    (busy > GENERATOR_BUSY).then(|| {
-        let message = format!(
-            "The generator was busy for {} of one thread, so throughput is a lower bound of what the server can do. Give it another CPU: `--threads {}`.",
-            percent(busy),
-            result.config.threads + 1
-        );
-        Caveat::new("generator_busy", Severity::Invalid, message, json!({"busiest_thread_utilisation": busy}))
     })
 }
 
@@ -152,9 +143,12 @@ fn checks_failed(record: &TrialRecord) -> Option<Caveat> {
     Some(Caveat::new("checks_failed", severity, message, json!({"failed": names})))
 }
 
+/// Share of what was due that may fail: with more, what is left is not the load that was asked for.
+const MOST_FAILED: f64 = 0.01;
+
 fn errors(result: &LoadResult) -> Option<Caveat> {
     let failed = result.exchanges.failed;
-    let share = failed as f64 / result.exchanges.started.max(1) as f64;
+    let share = failed as f64 / result.exchanges.scheduled.max(1) as f64;
     (failed > 0).then(|| {
         let classes: Vec<String> = Outcome::ALL
             .iter()
@@ -164,6 +158,7 @@ fn errors(result: &LoadResult) -> Option<Caveat> {
             .map(|(name, n)| format!("{n} {name}"))
             .collect();
         let mut message = format!("{} of the requests failed ({}).", percent(share), classes.join(", "));
+        let severity = if share > MOST_FAILED { Severity::Invalid } else { Severity::Warning };
         if result.outcomes.get(Outcome::AddressExhausted.name()).is_some_and(|n| *n > 0) {
             message.push_str(
                 " No local port was left to connect from (EADDRNOTAVAIL): keep connections alive, connect from more addresses (`--source 127.0.0.2,127.0.0.3`), or widen net.ipv4.ip_local_port_range.",
@@ -173,7 +168,7 @@ fn errors(result: &LoadResult) -> Option<Caveat> {
             let kinds: Vec<String> = tls.errors.iter().map(|(name, n)| format!("{n} {name}")).collect();
             message.push_str(&format!(" TLS: {}.", kinds.join(", ")));
         }
-        Caveat::new("errors", Severity::Warning, message, json!({"failed": failed, "share": share}))
+        Caveat::new("errors", severity, message, json!({"failed": failed, "share": share}))
     })
 }
 
@@ -198,18 +193,12 @@ fn dropped(result: &LoadResult) -> Option<Caveat> {
 }
 
 fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
-    if result.config.model != "open" || result.duration_s <= 0.0 {
-        return None;
-    }
-    // What was scheduled, for the rate may change: over the window it is one number all the same.
-    let scheduled = result.exchanges.scheduled as f64 / result.duration_s;
-    let rate = result.config.rate.unwrap_or(scheduled);
-    let got = result.throughput_rps;
-    (got < rate * 0.98).then(|| {
+    let (offered, got) = (result.offered_rps()?, result.throughput_rps);
+    (result.keeps_up() == Some(false)).then(|| {
         let message = format!(
-            "{got:.0} requests per second were answered of {rate:.0} offered: the response times are those of an overloaded server or of too few connections. Offer less, or give more connections."
+            "{got:.0} requests per second were answered of {offered:.0} offered: the response times are those of an overloaded server or of too few connections. Offer less, or give more connections."
         );
-        Caveat::new("rate_not_reached", Severity::Warning, message, json!({"offered": rate, "answered": got}))
+        Caveat::new("rate_not_reached", Severity::Warning, message, json!({"offered": offered, "answered": got}))
     })
 }
 
@@ -276,13 +265,29 @@ fn streams_not_granted(result: &LoadResult) -> Option<Caveat> {
     ))
 }
 
+/// Waiting before the sending: for a connection where all were in use, or for a generator that was late.
 fn queueing(result: &LoadResult) -> Option<Caveat> {
     let (response, service) = (result.response_time_us.p99?, result.service_time_us.p99?);
     (result.config.model == "open" && response > 2.0 * service).then(|| {
+        let (in_flight, places) = (result.in_flight.mean, result.places());
+        let is_full = in_flight >= 0.5 * places as f64;
+        let is_late = generator_late(result).is_some() || generator_starved(result).is_some();
+        let why = match (is_full, is_late) {
+            (true, false) => "More connections would show the server's own limit.".to_string(),
+            (_, true) => format!(
+                "The generator was late, and {in_flight:.1} of {places} places were in use on average: give it a CPU of its own (`--cpus`), or a quieter machine."
+            ),
+            (false, false) => format!(
+                "Of {places} places {in_flight:.1} were in use on average: they were full for moments only, in which the server stalled or requests came in clumps."
+            ),
+        };
         let message = format!(
-            "Most of the response time's tail is waiting for a free connection: p99 is {response:.0} µs from the intended start, {service:.0} µs from the sending. More connections would show the server's own limit."
+            "Most of the response time's tail is waiting before the sending: p99 is {response:.0} µs from the intended start, {service:.0} µs from the sending. {why}"
         );
-        Caveat::new("queueing", Severity::Info, message, json!({"response_p99_us": response, "service_p99_us": service}))
+        let evidence = json!({
+            "response_p99_us": response, "service_p99_us": service, "in_flight": in_flight, "places": places,
+        });
+        Caveat::new("queueing", Severity::Info, message, evidence)
     })
 }
 
@@ -298,15 +303,20 @@ fn generator_late(result: &LoadResult) -> Option<Caveat> {
 
 /// A generator that waits for a CPU that others use looks idle, and stamps late.
 fn generator_starved(result: &LoadResult) -> Option<Caveat> {
-    const MOST: f64 = 0.05;
-    let share = result.client.run_delay_s? / result.duration_s / result.client.threads.max(1) as f64;
-    (share > MOST).then(|| {
+    let share = waited_for_cpu(result)?;
+    (share > room::MOST_WAITING).then(|| {
         let message = format!(
-            "The generator waited for {} of the time for a CPU that something else used: throughput is a lower bound, and response times include the wait. Give it a CPU of its own (`--cpus`), or a quieter machine.",
-            percent(share)
+            "The generator waited for {} of the time for a CPU that something else used{}: throughput is a lower bound, and response times include the wait. Give it a CPU of its own (`--cpus`), or a quieter machine.",
+            percent(share),
+            room::by_whom(result)
         );
         Caveat::new("generator_starved", Severity::Warning, message, json!({"run_delay_share": share}))
     })
+}
+
+/// Share of the window that a thread of the generator waited for a CPU, on average.
+fn waited_for_cpu(result: &LoadResult) -> Option<f64> {
+    Some(result.client.run_delay_s? / result.duration_s / result.client.threads.max(1) as f64)
 }
 
 /// Requests that leave in clumps are another load than evenly or randomly spread ones: the server's queue is longer.
@@ -375,4 +385,57 @@ fn short_window(result: &LoadResult) -> Option<Caveat> {
             "The measured window is shorter than a second: expect noise. Use a longer duration.",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::sample::ThreadUse;
+    use dyno_archive::times::Recording;
+
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn more_than_one_failure_in_a_hundred_refuses() {
+        for (failed, severity) in [(0, None), (10, Some(Severity::Warning)), (11, Some(Severity::Invalid))] {
+            let mut record = fixture::record(1000 - failed);
+            record.books.scheduled = 1000;
+            record.books.started = 1000;
+            record.books.failed = failed;
+            (0..failed).for_each(|_| record.intervals[0].outcomes.count(Outcome::ClosedEarly));
+            let result = fixture::result(&record, None);
+            let errors = result.caveats.iter().find(|c| c.code == "errors");
+            assert_eq!(errors.map(|c| c.severity), severity, "{failed}");
+            assert_eq!(result.valid, severity != Some(Severity::Invalid), "{failed}");
+        }
+    }
+
+    /// An open loop whose responses wait 30 ms before the sending.
+    fn waiting(in_flight: f64, run_delay_ns: u64) -> Option<String> {
+        let mut record = fixture::record(4000);
+        let mut times = Recording::new();
+        (0..4000).for_each(|_| times.record(30_000_000));
+        record.intervals[0].times.response = times.seal();
+        record.intervals[0].in_flight_ns = (in_flight * 1e9) as u64;
+        record.residence_ns = record.intervals[0].in_flight_ns;
+        record.client.threads = vec![ThreadUse { run_delay_ns: Some(run_delay_ns), ..ThreadUse::default() }];
+        let result = fixture::result(&record, Some(4000.0));
+        result.caveats.iter().find(|c| c.code == "queueing").map(|c| c.message.clone())
+    }
+
+    #[test]
+    fn more_connections_are_advised_only_where_all_are_in_use() {
+        for (in_flight, run_delay_ns, words) in [
+            (60.0, 0, "More connections would"),
+            (31.0, 0, "were full for moments only"),
+            (0.66, 0, "0.7 were in use on average"),
+            (0.66, 200_000_000, "The generator was late"),
+            (60.0, 200_000_000, "The generator was late"),
+        ] {
+            let message = waiting(in_flight, run_delay_ns).unwrap();
+            assert!(message.contains(words), "{in_flight} {run_delay_ns}: {message}");
+            let advised = message.contains("More connections would");
+            assert_eq!(advised, in_flight > 32.0 && run_delay_ns == 0, "{message}");
+        }
+    }
 }

@@ -2,7 +2,9 @@
 
 mod caveats;
 mod http2;
+mod offered;
 pub mod place;
+pub mod room;
 
 use std::collections::BTreeMap;
 
@@ -16,10 +18,12 @@ use serde::Serialize;
 
 use crate::caveat::{Caveat, Severity};
 pub use http2::{HeaderBytes, Http2, Streams};
+pub use room::Room;
 
 pub const SCHEMA: &str = "dyno.load/1";
 
-/// Utilisation of a generator thread above which a step is refused.
+/// Share of a CPU above which the generator may have been the limit, so that a step is refused: of a thread, with what it
+/// waited for a CPU, or of a CPU that threads share.
 pub const GENERATOR_BUSY: f64 = 0.85;
 
 /// How far Little's law may be off before a step is refused.
@@ -362,6 +366,8 @@ pub struct Client {
     pub driver: String,
     pub threads: usize,
     pub run_delay_s: Option<f64>,
+    /// What was left of the CPUs on which it stood.
+    pub room: Room,
 }
 
 /// Segments over the measured window, `None` where the kernel does not count them for us.
@@ -695,6 +701,7 @@ fn client(record: &TrialRecord, sums: &Sums) -> Client {
         cpu_sys_s: run_s * (1.0 - user_share),
         cpu_us_per_exchange: (sums.answers > 0).then(|| run_s * 1e6 / sums.answers as f64),
         busiest_thread_utilisation: thread_utilisation.iter().copied().fold(0.0, f64::max),
+        room: Room::new(record, &thread_utilisation, sums.window_s),
         thread_utilisation,
         cpu_spun_s: measured.clone().flat_map(|i| i.workers.values()).map(|w| w.spun_ns).sum::<u64>() as f64
             / 1e9,

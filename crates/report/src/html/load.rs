@@ -22,7 +22,7 @@ pub(super) fn under_load(report: &Report) -> Markup {
         ],
     );
     let legend = "A dot per repeat, a line through the medians of valid steps. The shape of a dot tells what limited the \
-                  step: ● its CPU, ▲ too few requests in flight, ■ the generator, ◆ anything else. Steps that are not valid are \
+                  step: ● its CPU, ▲ too few requests in flight, ■ the generator, ▼ something else that it waits for, ◆ anything else. Steps that are not valid are \
                   crossed and never joined; hover for the reason. Grey: the control, the most this machine and generator reach.";
     html! {
         (figure("throughput", "Throughput", legend, &throughput))

@@ -62,6 +62,7 @@ pub(super) fn overview(report: &Report) -> Markup {
     };
     let reference = crate::overview::at_reference(rows, "at ");
     let (p50, p99) = (format!("#p50{reference}"), format!("#p99{reference}"));
+    let cpu = format!("#CPU per request{reference}");
     let where_at = crate::overview::reference_in_words(rows);
     let head = [
         "Subject",
@@ -69,17 +70,17 @@ pub(super) fn overview(report: &Report) -> Markup {
         "#Tie group",
         &p50,
         &p99,
-        "#CPU per request",
+        &cpu,
         "#Memory",
         "#Start-up",
         "#Errors",
         "Checks",
-        "Limited by",
+        "Peak limited by",
     ];
     let cells: Vec<Vec<Cell>> = rows.iter().map(|r| overview_row(report, r, &maxima)).collect();
     html! {
         (table("sortable overview", &head, &cells))
-        (note(&format!("Peak: the best median over the steps, below it the range of the repeats. Response times and CPU {where_at}. Subjects of one tie group cannot be told apart. Hover a number for its ratio to the reference; click a column to sort.")))
+        (note(&format!("Peak: the best median over the steps, below it the range of the repeats and the step, of which tie and limit are too. Response times and CPU {where_at}; memory is the most and errors the sum of all steps. Subjects of one tie group cannot be told apart. Hover a number for its ratio to the reference; click a column to sort.")))
     }
 }
 
@@ -104,16 +105,24 @@ fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima) -> Vec<Cell> {
     let at = r.peak_connections.map(|c| format!("at {}{streams}", plural(u64::from(c), "connection")));
     let peak_hint = [ratio(peak(r), &peak), at].into_iter().flatten().collect::<Vec<_>>().join(", ");
     let [p50, p99] = waits_at_reference(report, r);
+    // Where the heads do not say it for all rows.
+    let differs = crate::overview::at_reference(&report.overview, "").is_empty();
+    let at_own = |cell: Cell| {
+        if differs && r.response_p50_us.is_some() {
+            return cell.with_small(format!("at {}", crate::overview::label(r.reference_at)));
+        }
+        cell
+    };
     vec![
         name_cell(report, r),
         peak_cell(r).with_bar(max.rps).with_hint(Some(peak_hint).filter(|h| !h.is_empty())),
         value(r.tie_group.map(|g| g as f64), |g| format!("{g}")),
-        text(p50).sorted_by(r.response_p50_us).with_hint(ratio(r.response_p50_us, &|r| r.response_p50_us)),
-        text(p99)
-            .sorted_by(r.response_p99_us)
+        at_own(text(p50).sorted_by(r.response_p50_us))
+            .with_hint(ratio(r.response_p50_us, &|r| r.response_p50_us)),
+        at_own(text(p99).sorted_by(r.response_p99_us))
             .with_bar(max.p99)
             .with_hint(ratio(r.response_p99_us, &|r| r.response_p99_us)),
-        value(r.cpu_us_per_request, micros)
+        at_own(value(r.cpu_us_per_request, micros))
             .with_bar(max.cpu)
             .with_hint(ratio(r.cpu_us_per_request, &|r| r.cpu_us_per_request)),
         value(r.memory_peak_bytes, bytes)
@@ -138,10 +147,9 @@ fn name_cell(report: &Report, r: &OverviewRow) -> Cell {
 }
 
 fn peak_cell(r: &OverviewRow) -> Cell {
-    match &r.peak_rps {
-        Some(peak) => value(peak.median, number).with_small(spread(peak, number)),
-        None => text("–"),
-    }
+    let Some(peak) = &r.peak_rps else { return text("–") };
+    let at = r.peak_at.map_or(String::new(), |at| format!(", at {}", crate::overview::label(at)));
+    value(peak.median, number).with_small(format!("{}{at}", spread(peak, number)))
 }
 
 /// Caveats as marks beside a number: each leads to what it means, and tells its evidence on hover.
@@ -164,7 +172,10 @@ fn limited(r: &OverviewRow) -> Cell {
 fn limiter_cell(r: &OverviewRow) -> Cell {
     match (&r.absent, r.limiter) {
         (Some(why), _) => cell(html! { span.bad { (why) } }),
-        (None, Some(limiter)) => text(resource(limiter)).with_hint(r.limiter_sentence.clone()),
+        (None, Some(limiter)) => {
+            let sure = r.limiter_confidence.map_or("", |confidence| confidence.mark(limiter));
+            text(format!("{}{sure}", resource(limiter))).with_hint(r.limiter_sentence.clone())
+        }
         (None, None) => text("–"),
     }
 }
@@ -179,6 +190,7 @@ pub(super) const fn resource(resource: dyno_analysis::limiter::Resource) -> &'st
         R::ServerThread => "one of its threads",
         R::OfferedRate => "the offered rate",
         R::Concurrency => "few in flight",
+        R::Elsewhere => "something else",
         R::Unknown => "unknown",
     }
 }

@@ -91,7 +91,7 @@ fn limiter_of_step(report: &Report, s: &Summary) -> Markup {
     let class = name.as_ref().and_then(|v| v.as_str()).unwrap_or("unknown");
     html! {
         li class=(class) title=(s.limiter_sentence) {
-            b { (step_label(report, s)) } " " (resource(s.limiter))
+            b { (step_label(report, s)) } " " (resource(s.limiter)) (s.limiter_confidence.mark(s.limiter))
         }
     }
 }

@@ -128,12 +128,12 @@ fn ask(spec: &load::Spec) -> Result<(), Problem> {
     let wanted = spec.total.unwrap_or(1);
     let outcomes = || record.intervals.iter().flat_map(|i| i.outcomes.iter());
     let right: u64 = outcomes().filter(|(o, _)| *o == Outcome::Ok).map(|(_, n)| n).sum();
-    if let Some((outcome, n)) = outcomes().find(|(o, n)| *o != Outcome::Ok && *n > 0) {
+    if let Some((outcome, n)) = worst(outcomes()) {
         let kinds = [&record.unexpected, &record.protocol_errors, &record.connection_failures];
         let why: Vec<&str> = kinds.iter().flat_map(|kind| kind.keys()).map(String::as_str).collect();
         let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
         let words = format!("{n} of {wanted} ended as {}{why}", outcome.name());
-        return Err(if record.books.completed > 0 {
+        return Err(if record.books.completed > 0 && !is_late(outcome) {
             Problem::Wrong(words)
         } else {
             Problem::NoAnswer(words)
@@ -147,6 +147,17 @@ fn ask(spec: &load::Spec) -> Result<(), Problem> {
         return Err(Problem::Wrong(format!("it took {n} connections, because the server closed them")));
     }
     spoke_as_asked(spec, &record)
+}
+
+/// What did not go as expected; what was wrong weighs more than what was late.
+fn worst(outcomes: impl Iterator<Item = (Outcome, u64)>) -> Option<(Outcome, u64)> {
+    let bad: Vec<(Outcome, u64)> = outcomes.filter(|(o, n)| *o != Outcome::Ok && *n > 0).collect();
+    bad.iter().find(|(o, _)| !is_late(*o)).or(bad.first()).copied()
+}
+
+/// Whether an exchange ended because the time was over, for it or for one before it on its connection.
+fn is_late(outcome: Outcome) -> bool {
+    outcome.is_timeout() || matches!(outcome, Outcome::ConnectTimeout | Outcome::Cancelled)
 }
 
 /// Whether the server did not choose HTTP/1.1 where HTTP/2 was asked for, and took as many requests at a time.
@@ -179,5 +190,21 @@ impl Watch for Patience {
 
     fn stop(&mut self) -> Option<Reason> {
         (Instant::now() > self.until).then_some(Reason::Asked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_answers_are_not_wrong_ones() {
+        let late = [(Outcome::Ok, 97), (Outcome::Timeout, 1), (Outcome::Cancelled, 2)];
+        let (outcome, n) = worst(late.into_iter()).unwrap();
+        assert!(is_late(outcome) && n == 1, "{outcome:?}");
+        let both = [(Outcome::Timeout, 1), (Outcome::UnexpectedBody, 3)];
+        assert_eq!(worst(both.into_iter()), Some((Outcome::UnexpectedBody, 3)));
+        assert!(!is_late(Outcome::Reset) && !is_late(Outcome::ClosedEarly));
+        assert_eq!(worst([(Outcome::Ok, 5), (Outcome::Timeout, 0)].into_iter()), None);
     }
 }

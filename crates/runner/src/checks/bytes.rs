@@ -8,7 +8,7 @@ use dyno_wire::h1::encode;
 use dyno_wire::h1::response::Asked;
 
 use super::{JSON, PLAINTEXT, Problem, Verdict};
-use crate::client::{Answer, Connection};
+use crate::client::{Answer, Connection, Next};
 use crate::limits::CHECK;
 
 /// In the order in which a reader wants to see it.
@@ -156,16 +156,23 @@ fn in_pieces(addr: SocketAddr) -> Verdict {
 }
 
 fn connection_close(addr: SocketAddr) -> Verdict {
-    let mut connection = open(addr)?;
+    closes_when_asked(open(addr)?)
+}
+
+fn closes_when_asked(mut connection: Connection) -> Verdict {
     connection.send(&request("GET", "/plaintext", true)).map_err(|e| Problem::NoAnswer(e.to_string()))?;
     let answer = connection
         .answer(Asked::Other)
         .map_err(|e| Problem::NoAnswer(format!("GET with Connection: close: {e}")))?;
     expect("GET with Connection: close", &answer, 200, PLAINTEXT)?;
-    if connection.is_closed_by_peer() {
-        Ok("answered, then closed by the server".into())
-    } else {
-        Err(wrong("GET with Connection: close", "the connection to be closed", &answer))
+    match connection.next() {
+        Next::Closes => Ok("answered, then closed by the server".into()),
+        Next::Sends => Err(wrong("GET with Connection: close", "nothing after the answer", &answer)),
+        // A full server closes late, as it answers late; one that never closes is asked again when it is idle.
+        Next::Waits => Err(Problem::NoAnswer(format!(
+            "GET with Connection: close: answered, but not closed in time (a check has {} s)",
+            CHECK.as_secs()
+        ))),
     }
 }
 
@@ -174,5 +181,47 @@ fn content_length(addr: SocketAddr) -> Verdict {
     match answer.header("content-length") {
         Some("13") => Ok("13".into()),
         _ => Err(wrong("GET /plaintext", "Content-Length: 13", &answer)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// What the check says of a server that does `then` after its answer. `then` ends when the client has gone.
+    fn after_answer(then: fn(TcpStream)) -> Verdict {
+        const ANSWER: &[u8] =
+            b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\nConnection: close\r\n\r\nHello, World!";
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            stream.write_all(ANSWER).unwrap();
+            then(stream);
+        });
+        let stream = TcpStream::connect(addr).unwrap();
+        let verdict = closes_when_asked(Connection::new(stream, Duration::from_millis(300)).unwrap());
+        server.join().unwrap();
+        verdict
+    }
+
+    #[test]
+    fn a_late_closing_is_late_and_not_wrong() {
+        let until_gone = |mut stream: TcpStream| {
+            let _ = stream.read(&mut [0; 16]);
+        };
+        assert!(
+            matches!(after_answer(until_gone), Err(Problem::NoAnswer(why)) if why.contains("not closed in time"))
+        );
+        assert!(after_answer(drop).is_ok());
+        let sends_more = |mut stream: TcpStream| {
+            let _ = stream.write_all(b"and more");
+            let _ = stream.read(&mut [0; 16]);
+        };
+        assert!(matches!(after_answer(sends_more), Err(Problem::Wrong(_))));
     }
 }

@@ -154,10 +154,29 @@ impl Connection {
         }
     }
 
-    /// Whether the peer closes the connection, without sending anything more.
-    pub fn is_closed_by_peer(&mut self) -> bool {
-        self.unread.is_empty() && matches!(self.line.read(&mut [0; 1]), Ok(0))
+    /// What the peer does next, until this connection's deadline.
+    pub fn next(&mut self) -> Next {
+        if !self.unread.is_empty() {
+            return Next::Sends;
+        }
+        match self.line.read(&mut [0; 1]) {
+            Ok(0) => Next::Closes,
+            Ok(_) => Next::Sends,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Next::Waits,
+            Err(_) => Next::Closes,
+        }
     }
+}
+
+/// What a peer does after its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It closes the connection, in order or with a reset.
+    Closes,
+    /// It sends what nobody asked for.
+    Sends,
+    /// Nothing, in the time there was.
+    Waits,
 }
 
 fn take(

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dyno_archive::plan::Limits;
-use dyno_archive::start::{CPU_QUOTA, LimitReadBack};
+use dyno_archive::start::{CPU_QUOTA, CPUS, LimitReadBack};
 use dyno_observer::cgroup::{Group, Layout, V2, Version};
 
 use super::sys;
@@ -194,7 +194,7 @@ pub fn limit(group: &Group, limits: &Limits, cpus: &[u32], why_not: Option<&str>
     }
     if !cpus.is_empty() && !group.is_empty() {
         let asked = cpu_list_text(cpus);
-        all.push(set("CPUs", &asked, None, || set_cpuset(group, &asked)));
+        all.push(set(CPUS, &asked, None, || set_cpuset(group, &asked)));
     }
     all
 }
@@ -238,11 +238,15 @@ fn set_memory(group: &Group, bytes: u64) -> io::Result<String> {
     Ok(format!("{read} bytes"))
 }
 
+/// What was written may name CPUs that are not there; the kernel tells apart which of them count.
 fn set_cpuset(group: &Group, cpus: &str) -> io::Result<String> {
-    if let Some(folder) = &group.v2 {
-        return write_read(&folder.join("cpuset.cpus"), cpus);
-    }
-    write_read(&v1(group, "cpuset")?.join("cpuset.cpus"), cpus)
+    let (folder, effective) = match &group.v2 {
+        Some(folder) => (folder.clone(), "cpuset.cpus.effective"),
+        None => (v1(group, "cpuset")?, "cpuset.effective_cpus"),
+    };
+    let written = write_read(&folder.join("cpuset.cpus"), cpus)?;
+    let effective = fs::read_to_string(folder.join(effective)).unwrap_or_default();
+    Ok(Some(effective.trim()).filter(|list| !list.is_empty()).map_or(written, String::from))
 }
 
 fn v1(group: &Group, controller: &str) -> io::Result<PathBuf> {

@@ -1,0 +1,155 @@
+//! Reads the generator's ground: the CPUs on which it stands, at both edges of the measured window.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::ground::{CpuUse, Ground, OtherUse, QuotaUse};
+use dyno_observer::cgroup::{Layout, Quota};
+use dyno_observer::proc::Other;
+use dyno_observer::{host, monotonic_ns, proc};
+
+use crate::launch::sys::allowed_cpus;
+
+/// How many of the other processes are named, and from which share of one CPU on.
+const NAMED: usize = 3;
+const WORTH_NAMING: f64 = 0.02;
+
+/// Follows the ground of one load.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    cpus: Vec<u32>,
+    bound: bool,
+    quota: Option<Quota>,
+    /// Before the load: looking at every process takes milliseconds, which the window is not to pay for.
+    others: (u64, Vec<Other>),
+    opens: Option<Reading>,
+    closes: Option<Reading>,
+}
+
+#[derive(Clone, Debug)]
+struct Reading {
+    at_ns: u64,
+    cpus: Vec<CpuUse>,
+    own_ns: u64,
+    quota: Option<QuotaUse>,
+}
+
+impl Watch {
+    /// `bound`: the CPUs to which the workers are bound one by one; none: they go wherever this process may.
+    pub(crate) fn new(bound: &[u32]) -> Watch {
+        Watch {
+            cpus: if bound.is_empty() { allowed_cpus() } else { bound.to_vec() },
+            bound: !bound.is_empty(),
+            quota: Layout::read().own_quota(),
+            // With the instant of the reading: shares of time are over what really lay between two of them.
+            others: (monotonic_ns(), proc::others()),
+            opens: None,
+            closes: None,
+        }
+    }
+
+    /// The measured window opens.
+    pub(crate) fn open(&mut self) {
+        self.opens = Some(self.read());
+    }
+
+    /// The measured window closes.
+    pub(crate) fn close(&mut self) {
+        self.closes = Some(self.read());
+    }
+
+    fn read(&self) -> Reading {
+        let is_ours = |cpu: &CpuUse| self.cpus.contains(&cpu.cpu);
+        Reading {
+            // With the counters: shares are over the time between two readings, wherever the edges were.
+            at_ns: monotonic_ns(),
+            cpus: host::each_cpu().into_iter().filter(is_ours).collect(),
+            own_ns: proc::own_cpu_ns(),
+            quota: self.quota.as_ref().and_then(Quota::read),
+        }
+    }
+
+    /// After the load. One without a set end closes here.
+    pub(crate) fn finish(self) -> Option<Ground> {
+        let last = self.closes.clone().unwrap_or_else(|| self.read());
+        let first = self.opens?;
+        let cpus = last.cpus.iter().filter_map(|cpu| {
+            let earlier = first.cpus.iter().find(|c| c.cpu == cpu.cpu)?;
+            Some(cpu.since(earlier))
+        });
+        // After the last of the load, as the first look was before it.
+        let spent_ns = monotonic_ns() - self.others.0;
+        let others = others(self.others.1, proc::others(), &self.cpus);
+        Some(Ground {
+            length_ns: last.at_ns - first.at_ns,
+            cpus: cpus.collect(),
+            bound: self.bound,
+            own_ns: last.own_ns - first.own_ns,
+            quota: last.quota.zip(first.quota).map(|(last, first)| since(last, first)),
+            others: named(others, spent_ns),
+        })
+    }
+}
+
+fn since(last: QuotaUse, first: QuotaUse) -> QuotaUse {
+    QuotaUse {
+        cpus: last.cpus,
+        periods: last.periods.saturating_sub(first.periods),
+        throttled_periods: last.throttled_periods.saturating_sub(first.throttled_periods),
+    }
+}
+
+/// What processes that were last seen on one of these CPUs used between two looks, the most first.
+fn others(before: Vec<Other>, after: Vec<Other>, cpus: &[u32]) -> Vec<OtherUse> {
+    let before: BTreeMap<u32, Other> = before.into_iter().map(|other| (other.pid, other)).collect();
+    let mut used: Vec<OtherUse> = after
+        .into_iter()
+        .filter(|other| cpus.contains(&other.last_cpu))
+        .map(|other| {
+            let earlier = before.get(&other.pid).map_or(0, |earlier| earlier.run_ns);
+            OtherUse { pid: other.pid, name: other.name, run_ns: other.run_ns.saturating_sub(earlier) }
+        })
+        .collect();
+    used.sort_by_key(|other| std::cmp::Reverse(other.run_ns));
+    used
+}
+
+fn named(others: Vec<OtherUse>, spent_ns: u64) -> Vec<OtherUse> {
+    let least = spent_ns as f64 * WORTH_NAMING;
+    others.into_iter().filter(|other| other.run_ns as f64 > least).take(NAMED).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn other(pid: u32, run_ns: u64, last_cpu: u32) -> Other {
+        Other { pid, name: format!("p{pid}"), run_ns, last_cpu }
+    }
+
+    #[test]
+    fn others_are_those_on_our_cpus_by_what_they_used_meanwhile() {
+        let before = vec![other(1, 1000, 0), other(2, 500, 0), other(3, 0, 1)];
+        let after = vec![other(1, 1010, 0), other(2, 700, 0), other(3, 900, 1), other(4, 50, 0)];
+        let used = others(before, after, &[0]);
+        let shown: Vec<_> = used.iter().map(|o| (o.pid, o.run_ns)).collect();
+        assert_eq!(shown, [(2, 200), (4, 50), (1, 10)]);
+        let pids: Vec<u32> = named(used, 1000).iter().map(|o| o.pid).collect();
+        assert_eq!(pids, [2, 4], "the first used 1 % of the time: not worth a word");
+    }
+
+    #[test]
+    fn a_ground_is_read_between_its_edges() {
+        let mut watch = Watch::new(&[]);
+        watch.open();
+        let mut x = 1u64;
+        let from = proc::own_cpu_ns();
+        while proc::own_cpu_ns() < from + 2_000_000 {
+            x = std::hint::black_box(x.wrapping_mul(3));
+        }
+        watch.close();
+        let ground = watch.finish().unwrap();
+        assert!(ground.own_ns >= 2_000_000 && ground.length_ns > 0, "{ground:?}");
+        assert!(!ground.bound && !ground.cpus.is_empty(), "{ground:?}");
+        assert!(Watch::new(&[0]).finish().is_none(), "a load that never came to its window has none");
+    }
+}
