@@ -185,7 +185,8 @@ fn requests_come_from_other_tools() {
     fs::write(place.path().join("body"), "hello").unwrap();
     fs::write(place.path().join("urls"), format!("{url}/1\n{url}/2\n{url}/3\n")).unwrap();
     for (file, requests) in [("session.har", 2), ("targets", 2), ("urls", 3)] {
-        let result = load(&place, &["--import", file, "-n", "30"]);
+        // The targets name the file of a body.
+        let result = load(&place, &["--import", file, "--files", ".", "-n", "30"]);
         assert_eq!(result["outcomes"]["ok"], 30, "{file}");
         assert_eq!(result["requests"].as_array().unwrap().len(), requests, "{file}");
     }
