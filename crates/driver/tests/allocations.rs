@@ -15,7 +15,7 @@ use dyno_archive::plan::Arrivals;
 use dyno_archive::sample::ThreadUse;
 use dyno_archive::trial::TcpCounters;
 use dyno_driver::{Endpoint, Epoll, Uring};
-use dyno_engine::driver::{Turn, Wait};
+use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::expect::Expect;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{Model, Pause, Queue, Service, SimDriver, World};
@@ -234,6 +234,10 @@ impl Driver for Simulated {
         Some(completion)
     }
 
+    fn queued(&self, conn: ConnId) -> Queued {
+        self.driver.queued(conn)
+    }
+
     fn bytes(&mut self) -> &mut [u8] {
         self.driver.bytes()
     }
@@ -325,6 +329,10 @@ impl<D: Driver> Driver for InStep<D> {
             self.seen.receive(self.driver.bytes());
         }
         Some(Completion { at: self.now(), ..completion })
+    }
+
+    fn queued(&self, conn: ConnId) -> Queued {
+        self.driver.queued(conn)
     }
 
     fn bytes(&mut self) -> &mut [u8] {
