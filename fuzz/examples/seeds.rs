@@ -1,5 +1,5 @@
-//! Writes the seeds of the targets that speak HTTP/2: small conversations that are right, so that fuzzing begins deep
-//! inside. `cargo run --example seeds` in this folder, after what a target makes of its input has changed.
+//! Writes the seeds of all targets: small inputs that are right, so that fuzzing begins deep inside.
+//! `cargo run --example seeds` in this folder, after what a target makes of its input has changed.
 
 #[path = "../../crates/wire/tests/talk/mod.rs"]
 mod talk;
@@ -17,6 +17,12 @@ fn main() {
     clients();
     servers();
     blocks();
+    requests();
+    responses();
+    worlds();
+    suites();
+    trials();
+    imports();
 }
 
 fn write(target: &str, name: &str, bytes: &[u8]) {
@@ -151,4 +157,221 @@ fn blocks() {
         encoder.set_max_size(1000);
     }
     write("hpack", "blocks", &all);
+}
+
+/// Requests of HTTP/1.1, behind the size of the pieces in which they come.
+fn requests() {
+    let request = |name: &str, text: &str| write("h1_request", name, &[&[7][..], text.as_bytes()].concat());
+    request("get", "GET /plaintext?a=1 HTTP/1.1\r\nHost: h\r\nAccept: */*\r\n\r\n");
+    request("pipeline", &"GET / HTTP/1.1\r\nHost: h\r\n\r\n".repeat(4));
+    request("length", "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nHelloGET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    request(
+        "chunked",
+        "POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nHello\r\n0\r\nX-Trailer: y\r\n\r\n",
+    );
+    request("close", "HEAD / HTTP/1.0\r\nConnection: close\r\n\r\n");
+    request("upgrade", "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n");
+}
+
+/// Answers of HTTP/1.1, behind what was asked (0: anything, 1: HEAD, 2: an upgrade) and the size of the pieces in which they come.
+fn responses() {
+    let response = |name: &str, asked: u8, text: &str| {
+        write("h1_response", name, &[&[asked, 7][..], text.as_bytes()].concat());
+    };
+    let length = "HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: 13\r\n\r\nHello, World!";
+    response("length", 0, length);
+    response("again", 0, &length.repeat(3));
+    response(
+        "chunked",
+        0,
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=\"b\"\r\nHello\r\n8\r\n, World!\r\n0\r\nX-Trailer: y\r\n\r\n",
+    );
+    response("codings", 0, "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, ,chunked,\r\n\r\n0\r\n\r\n");
+    response("until-close", 0, "HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nHello, World!");
+    response("informational", 0, &["HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", length].concat());
+    response("no-body", 0, &["HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 304 \r\nETag: x\r\n\r\n", length].concat());
+    response("head", 1, "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHTTP/1.1 404 Not Found\r\n\r\n");
+    response("upgraded", 2, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n\0\0\0");
+    response("not-upgraded", 2, length);
+    response("two-lengths", 0, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5, 5\r\n\r\nHello");
+}
+
+/// A simulated world as the target reads it: its fields in their order, numbers with the lowest byte first.
+struct World {
+    connections: u8,
+    pipeline: u8,
+    rate: Option<u16>,
+    total: Option<u8>,
+    per_connection: Option<u8>,
+    service_us: u16,
+    cut: u8,
+    refuse: u8,
+    faults: [u8; 10],
+    http2: Option<Streams>,
+    pause_ms: u8,
+    timeout_ms: u8,
+    first_byte_ms: Option<u8>,
+    ramp_ms: Option<u8>,
+    stop_after: Option<u8>,
+}
+
+struct Streams {
+    streams: u8,
+    granted: Option<u8>,
+    window: u16,
+    body: u16,
+    turn_away: u8,
+    page: u8,
+}
+
+impl World {
+    /// Nothing goes wrong.
+    const GOOD: World = World {
+        connections: 3,
+        pipeline: 0,
+        rate: None,
+        total: None,
+        per_connection: None,
+        service_us: 20,
+        cut: 0,
+        refuse: 0,
+        faults: [0; 10],
+        http2: None,
+        pause_ms: 0,
+        timeout_ms: 30,
+        first_byte_ms: None,
+        ramp_ms: None,
+        stop_after: None,
+    };
+
+    fn bytes(&self) -> Vec<u8> {
+        let maybe = |value: Option<u8>| value.map_or(vec![0], |value| vec![1, value]);
+        let mut out = 1u64.to_le_bytes().to_vec();
+        out.extend([self.connections, self.pipeline]);
+        out.extend(self.rate.map_or(vec![0], |rate| [&[1][..], &rate.to_le_bytes()].concat()));
+        // Poisson, where there is a rate.
+        out.push(1);
+        out.extend(maybe(self.total));
+        out.extend(maybe(self.per_connection));
+        out.extend(self.service_us.to_le_bytes());
+        out.extend([0, self.cut, self.refuse]);
+        out.extend(self.faults);
+        match &self.http2 {
+            None => out.push(0),
+            Some(streams) => {
+                out.extend([1, streams.streams]);
+                out.extend(maybe(streams.granted));
+                out.extend(streams.window.to_le_bytes());
+                out.push(20);
+                out.extend(streams.body.to_le_bytes());
+                // The answer is as long as the request.
+                out.extend(streams.body.to_le_bytes());
+                out.extend([streams.turn_away, streams.page]);
+            }
+        }
+        out.extend([self.pause_ms, self.timeout_ms, 40]);
+        out.extend([maybe(self.first_byte_ms), maybe(self.ramp_ms), maybe(self.stop_after)].concat());
+        out
+    }
+}
+
+fn worlds() {
+    let world = |name: &str, world: &World| write("worker", name, &world.bytes());
+    world("closed", &World::GOOD);
+    world("pipelined", &World { pipeline: 7, cut: 200, ..World::GOOD });
+    world("open", &World { rate: Some(5000), pause_ms: 25, timeout_ms: 5, ..World::GOOD });
+    world("ramp", &World { rate: Some(2000), ramp_ms: Some(200), per_connection: Some(3), ..World::GOOD });
+    world("stopped", &World { total: Some(200), stop_after: Some(20), ..World::GOOD });
+    let bad = World { refuse: 100, faults: [200; 10], first_byte_ms: Some(3), cut: 100, ..World::GOOD };
+    world("bad", &bad);
+    let streams = |turn_away, page| {
+        Some(Streams { streams: 9, granted: Some(5), window: 500, body: 1000, turn_away, page })
+    };
+    world("streams", &World { http2: streams(0, 0), ..World::GOOD });
+    world("bad-streams", &World { http2: streams(100, 0), ..bad });
+    world("page", &World { http2: streams(0, 1), ..World::GOOD });
+}
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// The suites that dyno brings along, and every table of a suite that they leave out.
+fn suites() {
+    for entry in fs::read_dir(repository().join("suites")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            write("suite_toml", name, &fs::read(&path).unwrap());
+        }
+    }
+    write(
+        "suite_toml",
+        "requests",
+        br#"subjects = ["null", "nginx/h2"]
+[suite]
+repeats = 2
+order = "shuffled"
+seed = 7
+[limits]
+cpus = 0.5
+memory = "64MiB"
+cpuset = "0-1,3"
+[[workloads]]
+name = "mix"
+protocol = "h2c"
+[[workloads.requests]]
+weight = 3
+method = "POST"
+path = "/items/{seq}"
+headers = { "X-A" = "{uuid}" }
+body = "n={int:1:9}"
+expect = { status = 200, contains = "ok" }
+[load]
+rates = ["100", "1k..5k"]
+arrival = "poisson"
+streams = 4
+timeout = "1s"
+"#,
+    );
+}
+
+/// Trials of the golden runs, of this format and of the one before, without most of their intervals' histograms.
+fn trials() {
+    for (name, path) in [("now", "hello/run/trials/0000.json"), ("v1", "archive-v1/trials/0000.json")] {
+        let text = fs::read(repository().join("tests/golden").join(path)).unwrap();
+        let mut trial: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        shorten(&mut trial);
+        write("archive_trial", name, &serde_json::to_vec(&trial).unwrap());
+    }
+}
+
+/// Lists are cut to two: more of the same teach a fuzzer nothing.
+fn shorten(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Array(list) => {
+            list.truncate(2);
+            list.iter_mut().for_each(shorten);
+        }
+        serde_json::Value::Object(fields) => fields.values_mut().for_each(shorten),
+        _ => {}
+    }
+}
+
+/// Other tools' formats, behind the number of the format.
+fn imports() {
+    let import = |name: &str, format: u8, text: &str| {
+        write("imports", name, &[&[format][..], text.as_bytes()].concat());
+    };
+    import("curl", 0, "curl -X POST 'http://h:80/a?b=c' -H 'Accept: */*' --data-raw '{\"a\":1}' --compressed -k");
+    import("curl-files", 0, "curl --http2-prior-knowledge http://h/ -d @ab \\\n  -u user:pass -b 'a=b' -I");
+    import(
+        "har",
+        1,
+        r#"{"log":{"entries":[{"request":{"method":"POST","url":"http://h/1","headers":[{"name":"A","value":"b"}],"postData":{"mimeType":"text/plain","text":"{seq}"}}}]}}"#,
+    );
+    import("vegeta", 2, "GET http://h/1\nX-A: b\n\n# and another\nPOST http://h/2\nContent-Type: a/b\n@ab\n");
+    import("vegeta-json", 2, r#"{"method":"GET","url":"http://h/1","header":{"A":["b"]},"body":"aGk="}"#);
+    import("urls", 3, "http://h/1\n\n# a comment\nhttp://h/2?x={seq}\n");
+    import("templates", 4, "{seq}-{uuid}-{int:1:9}-{csv:ab:1}-{{}}-{base64:ab}");
 }

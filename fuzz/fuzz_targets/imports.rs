@@ -2,6 +2,7 @@
 #![no_main]
 
 use dyno_archive::plan::{Body, Expect, Request, Workload};
+use dyno_engine::Http2;
 use dyno_runner::{import, traffic};
 use libfuzzer_sys::fuzz_target;
 
@@ -33,8 +34,8 @@ fuzz_target!(|input: (u8, &str)| {
             body: one.body.map(Body),
             expect: Expect::default(),
         };
-        let workload = Workload { name: "w".into(), protocol: "h1".into(), tls: false, requests: vec![request] };
-        if let Ok(traffic) = traffic::compile(&workload, "h", &read) {
+        let workload = Workload { name: "w".into(), protocol: "h1".into(), tls: false, requests: vec![request], page: None };
+        if let Ok(traffic) = traffic::compile(&workload, "h", &Http2::default(), &read) {
             let (mut draws, mut made) = (dyno_engine::Draws::new(1, 0, 1), Vec::new());
             let bytes = traffic.requests()[0].template.bytes(&mut draws, &mut made);
             // One line for the request and an empty line after the fields, whatever was put in.
