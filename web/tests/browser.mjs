@@ -10,6 +10,9 @@ const FLAGS = [
   "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ];
 
+/** How long anything may take on the worst machine. Only what never comes about takes that long. */
+const PATIENCE_MS = 120_000;
+
 /** Starts chromium with a fresh profile. `close()` ends it and removes the profile. */
 export async function launch() {
   const profile = await mkdtemp(join(tmpdir(), "dyno-chromium-"));
@@ -21,7 +24,9 @@ export async function launch() {
       args: FLAGS,
       chromiumSandbox: false,
       acceptDownloads: true,
+      timeout: PATIENCE_MS,
     });
+    context.setDefaultTimeout(PATIENCE_MS);
   } catch (e) {
     await rm(profile, { recursive: true, force: true });
     throw e;
@@ -52,7 +57,7 @@ async function openPage(context, file, { width = 1280, height = 800, scheme = "l
   await page.setViewportSize({ width, height });
   await page.emulateMedia({ colorScheme: scheme });
   await page.goto(url);
-  if (ready) await page.locator(ready).first().waitFor({ timeout: 10_000 });
+  if (ready) await page.locator(ready).first().waitFor();
   return {
     page,
     problems,
