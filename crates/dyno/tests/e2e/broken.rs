@@ -62,7 +62,7 @@ const TLS_KINDS: &[(&str, &str)] =
 const PLAIN_PERIOD: u64 = 48;
 const TLS_PERIOD: u64 = 54;
 
-const ROUNDS: u64 = 6;
+const ROUNDS: u64 = 3;
 
 #[test]
 fn keep_alive() {
@@ -112,7 +112,7 @@ fn pipelined() {
         let server = Server::broken(&[]);
         fs::write(place.path().join("numbers.csv"), numbers_in_no_order()).unwrap();
         let url = format!("http://127.0.0.1:{}/{{csv:numbers.csv:1}}", server.port);
-        let n = 1800;
+        let n = 600;
         let result = load(&place, &url, n, &["-c", "4", "-p", "8", "--driver", driver]);
         let counts = counts(&server);
         let outcomes = &result["outcomes"];
@@ -153,8 +153,9 @@ fn numbers_in_no_order() -> String {
 
 fn load(place: &Place, url: &str, n: u64, more: &[&str]) -> Value {
     let n = n.to_string();
-    let mut all = vec!["load", url, "-n", &n, "--format", "json", "--timeout", "300ms"];
-    all.extend(["--first-byte-timeout", "150ms", "--check-one-in", "1", "--expect-status", "200"]);
+    let mut all = vec!["load", url, "-n", &n, "--format", "json", "--timeout", "5s"];
+    // Far beyond what a busy machine takes to answer: only silence takes that long.
+    all.extend(["--first-byte-timeout", "3s", "--check-one-in", "1", "--expect-status", "200"]);
     all.extend(["--expect-body", "Hello, World!"]);
     all.extend(["--expect-header", "content-type: text/plain"]);
     all.extend(more);
@@ -165,7 +166,7 @@ fn load(place: &Place, url: &str, n: u64, more: &[&str]) -> Value {
 
 fn counts(server: &Server) -> BTreeMap<String, u64> {
     let stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    let answer = dyno_runner::client::get(stream, "/counts", Duration::from_secs(5)).unwrap();
+    let answer = dyno_runner::client::get(stream, "/counts", Duration::from_secs(60)).unwrap();
     without_the_first_try(serde_json::from_slice(&answer.body).unwrap())
 }
 
@@ -189,7 +190,7 @@ fn counts_over_tls(port: u16, certificate: &str) -> BTreeMap<String, u64> {
     };
     let connection = rustls::ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
     let socket = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut stream = rustls::StreamOwned::new(connection, socket);
     use std::io::{Read as _, Write as _};
     stream.write_all(b"GET /counts HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();

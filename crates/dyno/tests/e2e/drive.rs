@@ -1,13 +1,23 @@
 //! Runs dyno as a user would, in a place of its own, and looks at what it leaves.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+#[path = "../../../../tests/support/port.rs"]
+mod ports;
+#[path = "../../../../tests/support/not_run.rs"]
+mod reasons;
+
+pub use ports::free_port;
+pub use reasons::not_run;
+
+/// How long anything may take on the worst machine. Only what never comes about takes that long.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One dyno at a time: they would slow each other beyond recognition.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -34,6 +44,7 @@ impl Place {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         let place = Place { folder, _turn: turn };
+        fs::create_dir(place.temporary()).unwrap();
         place.copy_subject("null");
         place
     }
@@ -53,21 +64,36 @@ impl Place {
         assert!(status.success());
     }
 
+    /// Where everything that is started from this place has its temporary files.
+    fn temporary(&self) -> PathBuf {
+        self.path().join("tmp")
+    }
+
+    /// Each dyno that was started from this place writes its process id here.
+    fn pids(&self) -> PathBuf {
+        self.path().join("pids")
+    }
+
     fn subjects(&self) -> PathBuf {
         let folder = self.path().join("subjects");
         fs::create_dir_all(&folder).unwrap();
         folder
     }
 
-    /// A subject that is the unruly server with these arguments.
+    /// A subject that is the unruly server with these arguments. It has all the time that it wants to start and to stop.
     pub fn add_unruly(&self, name: &str, arguments: &[&str], extra: &str) {
+        self.add_unruly_within("60s", name, arguments, extra);
+    }
+
+    /// One that does not start or does not stop: that is known after this `deadline`.
+    pub fn add_unruly_within(&self, deadline: &str, name: &str, arguments: &[&str], extra: &str) {
         let folder = self.subjects().join(name);
         fs::create_dir_all(&folder).unwrap();
         let mut command = vec![unruly().display().to_string(), "--port".into(), "{port}".into()];
         command.extend(arguments.iter().map(ToString::to_string));
         let text = format!(
             "name = {name:?}\ntitle = \"Unruly {name}\"\nlanguage = \"Rust\"\nprotocols = [\"h1\"]\nchecks = [\"hello\"]\n\
-             [start]\ncommand = {command:?}\n[stop]\ndeadline = \"1s\"\n[ready]\npath = \"/plaintext\"\ndeadline = \"2s\"\n{extra}"
+             [start]\ncommand = {command:?}\n[stop]\ndeadline = {deadline:?}\n[ready]\npath = \"/plaintext\"\ndeadline = {deadline:?}\n{extra}"
         );
         fs::write(folder.join("subject.toml"), text).unwrap();
     }
@@ -77,15 +103,20 @@ impl Place {
         let text = format!(
             "subjects = {subjects:?}\n{extra}\n[suite]\nrepeats = 1\norder = \"fixed\"\nseed = 7\n\
              [[workloads]]\npath = \"/plaintext\"\nexpect = {{ status = 200, body = \"Hello, World!\" }}\n\
-             [load]\nconnections = [2, 4]\nwarmup = \"50ms\"\nduration = \"400ms\"\ninterval = \"200ms\"\ntimeout = \"1s\"\n"
+             [load]\nconnections = [2, 4]\nwarmup = \"50ms\"\nduration = \"400ms\"\ninterval = \"200ms\"\ntimeout = \"5s\"\n"
         );
         fs::write(&path, text).unwrap();
         path
     }
 
+    /// The program, which leaves its process id in this place on its way.
     pub fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
-        command.current_dir(self.path()).env("DYNO_CACHE", self.path().join("cache"));
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $$ >>\"$0\" && exec \"$@\""]).arg(self.pids()).arg(program);
+        command
+            .env("TMPDIR", self.temporary())
+            .current_dir(self.path())
+            .env("DYNO_CACHE", self.path().join("cache"));
         command.env("NO_COLOR", "1").stdin(Stdio::null());
         command
     }
@@ -121,53 +152,79 @@ impl Place {
 
     /// Waits for what only the guard can clean up.
     pub fn assert_nothing_is_left_soon(&self) {
-        for _ in 0..100 {
-            if self.left().is_empty() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        soon(|| self.left().is_empty().then_some(()));
         self.assert_nothing_is_left();
     }
 
+    /// What is there of this place's own: other dynos on this machine, and other tests, leave things of theirs.
     fn left(&self) -> Vec<String> {
-        let processes = dyno_observer::proc::all_pids().into_iter().filter_map(|pid| {
-            let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?.replace('\0', " ");
-            let folder = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
-            let ours = words.contains("examples/unruly")
-                || words.contains("examples/broken")
-                || words.contains("serve-null")
-                || is_work_folder(&folder);
-            ours.then(|| format!("process {pid}: {words} in {}", folder.display()))
-        });
-        let folders =
-            entries("/tmp").into_iter().filter(|p| is_work_folder(p)).map(|p| p.display().to_string());
+        [self.processes_left(), self.folders_left(), self.groups_left()].concat()
+    }
+
+    /// Whatever was started from here has this place in its environment, works in it, or was given a path of it. A guard
+    /// outlives its dyno for a moment, and what this test process has started itself is its own business.
+    fn processes_left(&self) -> Vec<String> {
+        let here = self.path().display().to_string();
+        let left = |pid: u32| {
+            let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            let [words, environment] =
+                ["cmdline", "environ"].map(|f| String::from_utf8_lossy(&read(f)).replace('\0', " "));
+            let folder = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+            let is_ours = words.contains(&here) || environment.contains(&here) || folder.starts_with(&here);
+            let is_guard = words.contains(dyno_runner::launch::guard::ARGUMENT);
+            let is_tests = dyno_observer::proc::Stat::of(pid).is_some_and(|s| s.parent == std::process::id());
+            (is_ours && !is_guard && !is_tests)
+                .then(|| format!("process {pid}: {words} in {}", folder.display()))
+        };
+        dyno_observer::proc::all_pids().into_iter().filter_map(left).collect()
+    }
+
+    fn folders_left(&self) -> Vec<String> {
+        let is_dynos = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("dyno"));
+        entries(&self.temporary()).into_iter().filter(is_dynos).map(|p| p.display().to_string()).collect()
+    }
+
+    /// Groups bear the process id of the dyno that made them.
+    fn groups_left(&self) -> Vec<String> {
+        let ours: Vec<String> = fs::read_to_string(self.pids())
+            .unwrap_or_default()
+            .lines()
+            .map(|pid| format!("dyno-{pid}-"))
+            .collect();
+        let is_ours = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            ours.iter().any(|prefix| name.starts_with(prefix)) && !name.ends_with("-self")
+        };
         let layout = dyno_observer::cgroup::Layout::read();
         let bases = layout.v1.into_values().chain(layout.v2.into_iter().map(|v2| v2.folder));
-        let groups = bases
-            .flat_map(|base| entries(&base.display().to_string()))
-            .filter(|p| is_work_folder(p) && !p.to_string_lossy().ends_with("-self"))
-            .map(|p| p.display().to_string());
-        processes.chain(folders).chain(groups).collect()
+        let groups = bases.flat_map(|base| entries(&base)).filter(is_ours);
+        groups.map(|p| p.display().to_string()).collect()
     }
 }
 
-fn entries(folder: &str) -> Vec<PathBuf> {
+fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().filter_map(|e| Some(e.ok()?.path())).collect()
 }
 
-/// `dyno-PID-N`.
-fn is_work_folder(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut parts = name.split('-');
-    parts.next() == Some("dyno")
-        && parts.next().is_some_and(|p| p.parse::<u32>().is_ok())
-        && parts.next().is_some()
+/// What `look` finds at last, or `None` if that does not come about within all patience.
+pub fn soon<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let began = Instant::now();
+    loop {
+        let found = look();
+        if found.is_some() || began.elapsed() > PATIENCE {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
-/// Says why a test cannot run here. Written past the test harness, which keeps the output of passing tests.
-pub fn not_run(why: &str) {
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
+/// Why numbers of this step or load must not be used, leaving out what only says that the machine had no room for the
+/// generator: that is true on a busy machine, and no fault of what is tested.
+pub fn refused_for(caveats: &Value) -> Vec<&str> {
+    const MACHINE: &[&str] =
+        &["clumped", "generator_busy", "generator_late", "generator_starved", "steal", "still_warming"];
+    let invalid = caveats.as_array().unwrap().iter().filter(|c| c["severity"] == "invalid");
+    invalid.map(|c| c["code"].as_str().unwrap()).filter(|code| !MACHINE.contains(code)).collect()
 }
 
 pub fn text(output: &Output) -> String {
@@ -183,35 +240,41 @@ pub struct Server {
 
 impl Server {
     pub fn start(mode: &[&str]) -> Server {
-        Server::of(&unruly(), mode)
+        Server::of(Command::new(unruly()), mode)
     }
 
     /// The server that breaks each rule a known number of times.
     pub fn broken(mode: &[&str]) -> Server {
-        Server::of(&unruly().with_file_name("broken"), mode)
+        Server::of(Command::new(unruly().with_file_name("broken")), mode)
+    }
+
+    /// The null responder.
+    pub fn null() -> Server {
+        let mut command = Command::new(DYNO);
+        command.arg("serve-null");
+        Server::of(command, &[])
     }
 
     /// The HTTP/2 server of another implementation.
     pub fn streams(mode: &[&str]) -> Server {
         let count_port = free_port().to_string();
         let mode = [mode, &["--count-port", &count_port]].concat();
-        let mut server = Server::of(&unruly().with_file_name("streams"), &mode);
+        let mut server = Server::of(Command::new(unruly().with_file_name("streams")), &mode);
         server.count_port = count_port.parse().unwrap();
         server
     }
 
-    fn of(program: &Path, mode: &[&str]) -> Server {
+    fn of(mut command: Command, mode: &[&str]) -> Server {
         let port = free_port();
-        let mut command = Command::new(program);
         command.args(["--port", &port.to_string()]).args(mode).stdout(Stdio::null());
-        let server = Server { child: command.spawn().unwrap(), port, count_port: port };
-        for _ in 0..500 {
-            if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                return server;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("the unruly server never listened");
+        let mut server = Server { child: command.spawn().unwrap(), port, count_port: port };
+        let listens = soon(|| {
+            let status = server.child.try_wait().unwrap();
+            assert!(status.is_none(), "{command:?} ended at once: {status:?}");
+            std::net::TcpStream::connect(("127.0.0.1", port)).ok()
+        });
+        assert!(listens.is_some(), "{command:?} never listened");
+        server
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -232,7 +295,7 @@ impl Server {
 
     fn counts(&self) -> String {
         let stream = std::net::TcpStream::connect(("127.0.0.1", self.count_port)).unwrap();
-        let answer = dyno_runner::client::get(stream, "/count", Duration::from_secs(5)).unwrap();
+        let answer = dyno_runner::client::get(stream, "/count", Duration::from_secs(60)).unwrap();
         String::from_utf8(answer.body).unwrap()
     }
 }
@@ -242,8 +305,4 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

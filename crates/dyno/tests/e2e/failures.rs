@@ -2,18 +2,24 @@
 
 use serde_json::Value;
 
-use crate::drive::{Place, not_run};
+use crate::drive::{Place, not_run, refused_for};
 
 /// Runs an unruly subject beside the null responder and returns the report, after what holds for all of them.
 fn beside_null(arguments: &[&str], extra: &str) -> Value {
+    beside_null_within("60s", arguments, extra)
+}
+
+/// The same with a subject that does not start, which is known after this `deadline`.
+fn beside_null_within(deadline: &str, arguments: &[&str], extra: &str) -> Value {
     let place = Place::new();
-    place.add_unruly("bad", arguments, "");
+    place.add_unruly_within(deadline, "bad", arguments, "");
     let (status, report) = place.run(&["bad", "null"], extra);
     assert_eq!(status, 3, "a subject failed, and the status says so");
     let null: Vec<&Value> = trials(&report, "null");
     assert_eq!(null.len(), 2, "the other subject has all its steps");
     for trial in null {
-        assert_eq!(trial["valid"], true, "{:#}", trial["caveats"]);
+        let refused = refused_for(&trial["caveats"]);
+        assert!(refused.is_empty(), "{refused:?}: {:#}", trial["caveats"]);
         assert_books(trial);
     }
     for trial in trials(&report, "bad") {
@@ -105,7 +111,7 @@ fn a_deaf_server_is_told_from_a_crashed_one() {
 
 #[test]
 fn a_server_that_never_listens_never_gets_ready() {
-    let (kind, message) = failure(&beside_null(&["--mode", "never"], ""));
+    let (kind, message) = failure(&beside_null_within("2s", &["--mode", "never"], ""));
     assert_eq!(kind, "never_ready");
     assert!(message.contains("nothing listened on port"), "{message}");
 }
@@ -122,7 +128,7 @@ fn a_server_that_ends_at_once_says_why() {
 
 #[test]
 fn a_server_that_listens_on_one_of_two_ports_is_not_ready() {
-    let report = beside_null(&["--mode", "one-port", "--second-port", "{tls_port}"], "");
+    let report = beside_null_within("2s", &["--mode", "one-port", "--second-port", "{tls_port}"], "");
     let (kind, message) = failure(&report);
     assert_eq!(kind, "never_ready");
     assert!(message.contains("nothing listened on port"), "{message}");
@@ -139,7 +145,7 @@ fn a_server_on_both_ports_is_ready() {
 #[test]
 fn a_server_that_ignores_the_signal_is_killed() {
     let place = Place::new();
-    place.add_unruly("stubborn", &["--mode", "stubborn"], "");
+    place.add_unruly_within("2s", "stubborn", &["--mode", "stubborn"], "");
     let (_, report) = place.run(&["stubborn"], "");
     assert_eq!(trials(&report, "stubborn").len(), 2, "its results stand");
     assert_eq!(report["subjects"][0]["stop_killed"], 1);
@@ -148,9 +154,7 @@ fn a_server_that_ignores_the_signal_is_killed() {
 #[test]
 fn a_server_beyond_its_memory_limit_is_told_so() {
     if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
-        eprintln!(
-            "not run: this user may not make control groups, so there is no memory limit to run out of"
-        );
+        not_run("this user may not make control groups, so there is no memory limit to run out of");
         return;
     }
     let report = beside_null(&["--mode", "hog", "--after", "100"], "[limits]\nmemory = \"96MiB\"");
@@ -169,10 +173,12 @@ fn a_cpu_quota_is_kept_and_named_as_the_limit() {
     let place = Place::new();
     place.add_unruly("good", &[], "");
     let (_, report) = place.run(&["good"], "[limits]\ncpus = 0.2");
-    for trial in trials(&report, "good") {
-        assert!(trial["server"]["throttled_s"].as_f64().unwrap() > 0.0);
-        assert_eq!(trial["limiter"]["resource"], "cpu_quota", "{}", trial["limiter"]["sentence"]);
-    }
+    // A step in which a busy machine gave the server less than its quota is not limited by it.
+    let trials = trials(&report, "good");
+    let limited = trials.iter().filter(|trial| trial["limiter"]["resource"] == "cpu_quota");
+    let throttled = limited.map(|trial| trial["server"]["throttled_s"].as_f64().unwrap()).collect::<Vec<_>>();
+    let limiters: Vec<_> = trials.iter().map(|trial| &trial["limiter"]["sentence"]).collect();
+    assert!(!throttled.is_empty() && throttled.iter().all(|s| *s > 0.0), "{throttled:?}: {limiters:?}");
 }
 
 #[test]

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::Duration;
 
-use crate::drive::{DYNO, Place, text};
+use crate::drive::{DYNO, Place, soon, text};
 
 /// Starts a run that takes long, and waits until its first trial is in the archive.
 fn long_run(place: &Place) -> Child {
@@ -13,15 +12,11 @@ fn long_run(place: &Place) -> Child {
     let mut command = place.command(Path::new(DYNO));
     command.args(["run", "suite.toml", "--repeats", "20"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    for _ in 0..600 {
-        if finished(place) > 0 {
-            return child;
-        }
-        std::thread::sleep(Duration::from_millis(50));
+    if soon(|| (finished(place) > 0).then_some(())).is_none() {
+        let _ = child.kill();
+        panic!("no trial was finished:\n{}", text(&child.wait_with_output().unwrap()));
     }
-    let _ = child.kill();
-    let _ = child.wait();
-    panic!("no trial was finished");
+    child
 }
 
 fn finished(place: &Place) -> usize {
@@ -65,12 +60,7 @@ fn one_ctrl_c_keeps_what_is_finished_and_the_run_can_be_resumed() {
             .stderr(Stdio::piped());
         command.spawn().unwrap()
     };
-    for _ in 0..600 {
-        if finished(&place) > before + 3 {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let _ = soon(|| (finished(&place) > before + 3).then_some(()));
     signal(&child, libc::SIGINT);
     child.wait_with_output().unwrap();
     assert!(finished(&place) > before + 3, "resuming goes on");

@@ -160,7 +160,7 @@ fn a_crash_in_flight_is_counted_and_the_books_balance() {
         let place = Place::new();
         let server = Server::start(&["--mode", "crash", "--after", "500"]);
         let (status, result) =
-            load(&place, &server.url("/plaintext"), &["-c", "8", "-d", "300ms", "--driver", driver]);
+            load(&place, &server.url("/plaintext"), &["-c", "8", "-n", "1000", "--driver", driver]);
         assert!(status <= 1);
         let n = |key: &str| result["exchanges"][key].as_u64().unwrap();
         assert_eq!(n("started"), n("completed") + n("failed") + n("in_flight_at_end"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dyno_archive::Times;
 use serde_json::Value;
 
-use crate::drive::{DYNO, Place, Server, free_port, text};
+use crate::drive::{DYNO, Place, Server, free_port, soon, text};
 
 #[test]
 fn every_interval_is_streamed_and_every_histogram_is_whole() {
@@ -36,7 +36,8 @@ fn every_interval_is_streamed_and_every_histogram_is_whole() {
         "-o",
         "intervals.csv",
     ]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    // 1 on a machine too busy for numbers to be of use; what was written is whole all the same.
+    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
     let read = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
 
     let stream: Vec<Value> =
@@ -77,7 +78,7 @@ fn metrics_are_served_while_the_load_runs() {
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
     let addr = format!("127.0.0.1:{}", free_port());
     let mut dyno = place.command(std::path::Path::new(DYNO));
-    dyno.args(["load", &url, "-r", "200", "-d", "30s", "--interval", "100ms", "--metrics", &addr]);
+    dyno.args(["load", &url, "-r", "200", "-d", "300s", "--interval", "100ms", "--metrics", &addr]);
     let dyno = dyno.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let ok = |page: &str| -> f64 {
         let line = page
@@ -86,29 +87,20 @@ fn metrics_are_served_while_the_load_runs() {
             .unwrap();
         line.rsplit(' ').next().unwrap().parse().unwrap()
     };
-    let mut pages = Vec::new();
-    for _ in 0..300 {
-        if let Some(page) = fetch(&addr) {
-            pages.push(page);
-        }
-        if pages.len() > 1 && ok(pages.last().unwrap()) > ok(&pages[0]) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let page = pages.last().expect("the page was served");
-    assert!(ok(page) > ok(&pages[0]), "the counter grows: {page}");
-    assert!(page.ends_with("# EOF\n") && page.contains("dyno_response_time_seconds{"), "{page}");
+    let first = soon(|| fetch(&addr));
+    let page = soon(|| fetch(&addr).filter(|page| ok(page) > first.as_deref().map_or(f64::INFINITY, ok)));
     // Ctrl-C ends it early, and it still reports.
     let status = std::process::Command::new("kill").args(["-INT", &dyno.id().to_string()]).status().unwrap();
     assert!(status.success());
     let output = dyno.wait_with_output().unwrap();
+    let page = page.unwrap_or_else(|| panic!("no counter that grows after {first:?}: {}", text(&output)));
+    assert!(page.ends_with("# EOF\n") && page.contains("dyno_response_time_seconds{"), "{page}");
     assert!(text(&output).contains("You ended this load early"), "{}", text(&output));
 }
 
 fn fetch(addr: &str) -> Option<String> {
     let stream = std::net::TcpStream::connect(addr).ok()?;
-    let answer = dyno_runner::client::get(stream, "/metrics", Duration::from_secs(2)).ok()?;
+    let answer = dyno_runner::client::get(stream, "/metrics", Duration::from_secs(60)).ok()?;
     (answer.status == 200).then(|| String::from_utf8(answer.body).unwrap())
 }
 

@@ -20,7 +20,7 @@ fn load(place: &Place, arguments: &[&str]) -> Value {
 
 fn server_counts(server: &Server) -> Value {
     let stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    let answer = dyno_runner::client::get(stream, "/counts", Duration::from_secs(5)).unwrap();
+    let answer = dyno_runner::client::get(stream, "/counts", Duration::from_secs(60)).unwrap();
     serde_json::from_slice(&answer.body).unwrap()
 }
 
@@ -96,8 +96,10 @@ fn connections_are_opened_one_by_one_and_used_as_often_as_asked() {
             .iter()
             .map(|i| i["connections_open"].as_u64().unwrap())
             .collect();
+        // When each is opened is a matter of the clock, which the simulated world holds still: `a_ramp_opens_connections_one_by_one`.
         assert!(open.is_sorted_by(|a, b| a <= b || *b == 0), "{open:?}");
-        assert!(open[0] < 5 && open[6] == 10, "{open:?}");
+        assert_eq!(open.iter().max(), Some(&10), "{open:?}");
+        assert_eq!(result["connections"]["established"], 10);
         assert_eq!(result["exchanges"]["scheduled"], 160);
         assert_eq!(result["outcomes"]["ok"], 160);
     }
@@ -205,15 +207,8 @@ fn ten_thousand_connections() {
         return;
     }
     let place = Place::new();
-    let addr = crate::drive::free_port();
-    let mut null = std::process::Command::new(crate::drive::DYNO)
-        .args(["serve-null", "--port", &addr.to_string()])
-        .spawn()
-        .unwrap();
-    while std::net::TcpStream::connect(("127.0.0.1", addr)).is_err() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let url = format!("http://127.0.0.1:{addr}/plaintext");
+    let null = Server::null();
+    let url = null.url("/plaintext");
     for driver in DRIVERS {
         let one = |connections: &str| {
             load(
@@ -231,8 +226,6 @@ fn ten_thousand_connections() {
         let each = (memory(&many) - memory(&few)) / 9936;
         assert!(each < 1024, "{driver}: {each} bytes for each connection");
     }
-    null.kill().unwrap();
-    null.wait().unwrap();
 }
 
 /// A server that listens and never takes a connection up: its queue fills, and then nothing answers at all. The first few

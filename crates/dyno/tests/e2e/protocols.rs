@@ -23,7 +23,7 @@ fn suite(subjects: &[&str]) -> String {
     };
     format!(
         "subjects = {subjects:?}\n[suite]\nrepeats = 1\norder = \"fixed\"\nseed = 7\n\
-         [load]\nin_flight = 20\nstreams = 5\nwarmup = \"50ms\"\nduration = \"400ms\"\ninterval = \"200ms\"\n{}",
+         [load]\nin_flight = 20\nstreams = 5\nwarmup = \"50ms\"\nduration = \"1s\"\ninterval = \"200ms\"\n{}",
         WORKLOADS.map(workload).concat()
     )
 }
