@@ -196,10 +196,10 @@ fn requests() {
     request("upgrade", "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n");
 }
 
-/// Answers of HTTP/1.1, behind whether HEAD was asked and the size of the pieces in which they come.
+/// Answers of HTTP/1.1, behind what was asked (0: anything, 1: HEAD, 2: an upgrade) and the size of the pieces in which they come.
 fn responses() {
-    let response = |name: &str, head: u8, text: &str| {
-        write("h1_response", name, &[&[head, 7][..], text.as_bytes()].concat());
+    let response = |name: &str, asked: u8, text: &str| {
+        write("h1_response", name, &[&[asked, 7][..], text.as_bytes()].concat());
     };
     let length = "HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: 13\r\n\r\nHello, World!";
     response("length", 0, length);
@@ -214,6 +214,8 @@ fn responses() {
     response("informational", 0, &["HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", length].concat());
     response("no-body", 0, &["HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 304 \r\nETag: x\r\n\r\n", length].concat());
     response("head", 1, "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHTTP/1.1 404 Not Found\r\n\r\n");
+    response("upgraded", 2, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n\0\0\0");
+    response("not-upgraded", 2, length);
     response("two-lengths", 0, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5, 5\r\n\r\nHello");
 }
 

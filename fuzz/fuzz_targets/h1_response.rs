@@ -8,6 +8,8 @@ use libfuzzer_sys::fuzz_target;
 #[derive(Debug, PartialEq)]
 enum Seen {
     Head(u16),
+    /// What comes from here on is another protocol's.
+    Upgraded(u16),
     Body(Vec<u8>),
     End,
     Error(Error),
@@ -30,6 +32,10 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, asked: Asked, memo: &mut Mem
             match event {
                 Event::NeedMore => break,
                 Event::Informational(head) | Event::Head(head) => seen.push(Seen::Head(head.status)),
+                Event::Upgraded(head) => {
+                    seen.push(Seen::Upgraded(head.status));
+                    return seen;
+                }
                 Event::Body(data) => match seen.last_mut() {
                     Some(Seen::Body(body)) => body.extend_from_slice(data),
                     _ => seen.push(Seen::Body(data.to_vec())),
@@ -43,9 +49,9 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, asked: Asked, memo: &mut Mem
     seen
 }
 
-fuzz_target!(|input: (bool, u8, &[u8])| {
-    let (head, size, bytes) = input;
-    let asked = if head { Asked::Head } else { Asked::Other };
+fuzz_target!(|input: (u8, u8, &[u8])| {
+    let (asked, size, bytes) = input;
+    let asked = [Asked::Other, Asked::Head, Asked::Upgrade][usize::from(asked % 3)];
     let mut memo = Memo::new();
     let whole = read(std::iter::once(bytes), asked, &mut memo);
     assert_eq!(whole, read(bytes.chunks(usize::from(size).max(1)), asked, &mut memo));

@@ -93,7 +93,7 @@ const BODY: &[u8] = b"Hello, World!";
 const STALL: Pause = Pause { at_ns: 2 * MS, for_ns: 100 * MS };
 
 /// By now what the stall held up is answered, and allocations are counted.
-const STEADY_NS: u64 = STALL.at_ns + STALL.for_ns + 10 * MS;
+const STEADY_NS: u64 = STALL.at_ns + STALL.for_ns + 5 * MS;
 
 /// A kind of load, over 32 connections.
 struct Shape {
@@ -527,7 +527,7 @@ fn shapes_of_http2() -> Vec<Shape> {
 fn check(shapes: &[Shape]) {
     for shape in shapes {
         // So many that some thousands come after the stall, however many are in flight.
-        let config = || config(if shape.depth == 16 { 300_000 } else { 60_000 }, shape);
+        let config = || config(if shape.depth == 16 { 120_000 } else { 30_000 }, shape);
         let none = |driver: &str, (allocations, bytes): (u64, u64)| {
             println!("{}, {driver}: {allocations} allocations while {bytes} bytes came", shape.name);
             assert!(bytes > 10_000 * BODY.len() as u64, "{}, {driver}: {bytes} bytes", shape.name);

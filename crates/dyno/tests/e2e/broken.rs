@@ -170,7 +170,7 @@ fn load(place: &Place, url: &str, n: u64, more: &[&str]) -> Value {
 
 fn counts(server: &Server) -> BTreeMap<String, u64> {
     let stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    let answer = dyno_runner::client::get(stream, "/counts", Duration::from_secs(5)).unwrap();
+    let answer = dyno_runner::client::get(stream, "/counts", Duration::from_secs(60)).unwrap();
     without_the_first_try(serde_json::from_slice(&answer.body).unwrap())
 }
 
@@ -194,7 +194,7 @@ fn counts_over_tls(port: u16, certificate: &str) -> BTreeMap<String, u64> {
     };
     let connection = rustls::ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
     let socket = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut stream = rustls::StreamOwned::new(connection, socket);
     use std::io::{Read as _, Write as _};
     stream.write_all(b"GET /counts HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
