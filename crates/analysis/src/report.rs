@@ -129,6 +129,8 @@ pub struct TrialResult {
     pub variant: Option<String>,
     pub subject_id: String,
     pub workload: String,
+    /// Its place in the order of time, counted from 1 over the whole plan.
+    pub place: usize,
     /// Counted from 1.
     pub repeat: u32,
     /// Counted from 1.
@@ -167,8 +169,11 @@ pub struct Table {
 pub fn report(run: &Run) -> Report {
     let plan = &run.header.plan;
     let start_of = |t: &TrialRecord| run.starts.iter().find(|s| s.start == t.start);
+    let mut records: Vec<&TrialRecord> = run.trials.iter().collect();
+    // Workloads and steps run in an order of their own in each start; they are shown in one.
+    records.sort_by_key(|t| plan.trials[t.trial].shown_at());
     let trials: Vec<TrialResult> =
-        run.trials.iter().map(|t| trial(plan, &run.header.facts, start_of(t), t)).collect();
+        records.into_iter().map(|t| trial(plan, &run.header.facts, start_of(t), t)).collect();
     let subjects: Vec<SubjectResult> = (0..plan.subjects.len()).map(|s| subject(run, s)).collect();
     let summaries = summary::summaries(plan, &trials);
     let overview = summary::overview(plan, &subjects, &trials, &summaries);
@@ -214,6 +219,7 @@ fn trial(plan: &Plan, facts: &Facts, start: Option<&StartRecord>, record: &Trial
         variant: subject.variant.clone(),
         subject_id: subject.id(),
         workload: plan.workloads[planned.workload].name.clone(),
+        place: record.trial + 1,
         repeat: launch.block + 1,
         block: launch.block + 1,
         step: StepResult {

@@ -40,11 +40,11 @@ pub struct Suite {
     pub path: String,
 }
 
-/// The order of subjects within a block.
+/// The order of subjects within a block, and of workloads and steps within a start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// Drawn anew for each block from the seed.
+    /// Drawn anew for each block, and for each start, from the seed.
     #[default]
     Random,
     /// As the suite lists them.
@@ -382,7 +382,7 @@ impl Arrivals {
     }
 }
 
-/// One planned start of one subject: in it, all workloads and steps run one after the other.
+/// One planned start of one subject: in it, all workloads and steps run one after the other, in the order of the trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     pub subject: usize,
@@ -395,6 +395,14 @@ pub struct Trial {
     pub launch: usize,
     pub workload: usize,
     pub step: usize,
+}
+
+impl Trial {
+    /// By what trials are put in an order that is the same for all starts.
+    #[must_use]
+    pub fn shown_at(&self) -> (usize, usize, usize) {
+        (self.launch, self.workload, self.step)
+    }
 }
 
 /// A workload that a subject does not get, and why, as the second half of a sentence about it.

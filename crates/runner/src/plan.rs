@@ -88,7 +88,7 @@ pub fn resolve(
         http2: suite.load.http2,
         steps: suite.load.steps,
     };
-    let trials = list_trials(&launches, &served, &suite.steps_of);
+    let trials = list_trials(&launches, &served, &suite.steps_of, suite.order, seed);
     let not_served = not_served(&subjects, &served);
     let plan = Plan {
         suite: suite.suite,
@@ -230,16 +230,27 @@ fn order_launches(subjects: usize, repeats: u32, order: Order, seed: u64) -> Vec
     launches
 }
 
+/// All that each start is asked, in an order drawn for each start: a server that gets better or worse with its age does so
+/// at another workload and step in each.
 fn list_trials(
     launches: &[Launch],
     served: &[Vec<Result<(), String>>],
     steps_of: &[Vec<usize>],
+    order: Order,
+    seed: u64,
 ) -> Vec<Trial> {
+    // Not the numbers that decide the order of subjects: that stays as it is when a suite gets another step.
+    let mut rng = Rng::new(!seed);
     let mut trials = Vec::new();
     for (launch, Launch { subject, .. }) in launches.iter().enumerate() {
-        for (workload, steps) in steps_of.iter().enumerate().filter(|(w, _)| served[*subject][*w].is_ok()) {
-            trials.extend(steps.iter().map(|&step| Trial { launch, workload, step }));
+        let asked = steps_of.iter().enumerate().filter(|(w, _)| served[*subject][*w].is_ok());
+        let each = asked.flat_map(|(workload, steps)| steps.iter().map(move |&step| (workload, step)));
+        let mut of_launch: Vec<Trial> =
+            each.map(|(workload, step)| Trial { launch, workload, step }).collect();
+        if order == Order::Random {
+            rng.shuffle(&mut of_launch);
         }
+        trials.extend(of_launch);
     }
     trials
 }
@@ -295,6 +306,29 @@ mod tests {
         assert!(orders.len() > 15, "{} different orders in 20 blocks", orders.len());
         assert_eq!(launches, order_launches(7, 20, Order::Random, 1));
         assert_ne!(launches, order_launches(7, 20, Order::Random, 2));
+    }
+
+    #[test]
+    fn every_start_has_an_order_of_its_own_and_the_same_trials() {
+        let launches = order_launches(2, 20, Order::Random, 1);
+        let served = vec![vec![Ok(()), Ok(())], vec![Err("no".to_string()), Ok(())]];
+        let steps_of = [vec![0, 1, 2], vec![1, 2, 3]];
+        let listed = |order, seed| list_trials(&launches, &served, &steps_of, order, seed);
+        let fixed = listed(Order::Fixed, 1);
+        assert!(fixed.is_sorted_by_key(Trial::shown_at));
+        let drawn = listed(Order::Random, 1);
+        let mut sorted = drawn.clone();
+        sorted.sort_by_key(Trial::shown_at);
+        assert_eq!(sorted, fixed, "nothing is lost, and launches follow one another");
+        assert!(drawn.is_sorted_by_key(|t| t.launch));
+        let orders: std::collections::BTreeSet<Vec<(usize, usize)>> = drawn
+            .chunk_by(|a, b| a.launch == b.launch)
+            .filter(|of_launch| of_launch.len() == 6)
+            .map(|of_launch| of_launch.iter().map(|t| (t.workload, t.step)).collect())
+            .collect();
+        assert!(orders.len() > 15, "{} different orders in 20 starts", orders.len());
+        assert_eq!(drawn, listed(Order::Random, 1));
+        assert_ne!(drawn, listed(Order::Random, 2));
     }
 
     fn planned(subjects: &[(&str, &str)], suite: &str) -> Plan {
