@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use crate::caveat::percent;
 use crate::load::{GENERATOR_BUSY, LoadResult};
 use crate::server::ServerUse;
+use crate::warming;
 
 /// Share of its allowed CPU time above which a server counts as bound by it.
-const SERVER_BUSY: f64 = 0.9;
+pub(crate) const SERVER_BUSY: f64 = 0.9;
 
 /// Share above which the server was at its limit for certain, whatever else was busy too.
 pub const SERVER_FULL: f64 = 0.95;
@@ -24,6 +25,8 @@ pub enum Resource {
     Failure,
     /// The load generator.
     Generator,
+    /// The server's CPU, much of which its compiler used.
+    Jit,
     /// The server's CPU quota.
     CpuQuota,
     ServerCpu,
@@ -55,7 +58,7 @@ pub struct Limiter {
 /// Names what limited a step, from the first rule that holds.
 #[must_use]
 pub fn limiter(load: &LoadResult, server: &ServerUse) -> Limiter {
-    let rules = [failure, generator, cpu_quota, offered_rate, server_cpu, server_thread, concurrency];
+    let rules = [failure, generator, jit, cpu_quota, offered_rate, server_cpu, server_thread, concurrency];
     rules.iter().find_map(|rule| rule(load, server)).unwrap_or_else(|| unknown(load, server))
 }
 
@@ -83,6 +86,10 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         let evidence = json!({"generator_utilisation": busy, "server_utilisation": server_share});
         verdict(Resource::Generator, confidence, sentence, evidence)
     })?
+}
+
+fn jit(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+    warming::limiter(server)
 }
 
 fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {

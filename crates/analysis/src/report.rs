@@ -18,6 +18,7 @@ use crate::protocols::{self, ProtocolComparison};
 use crate::server::{self, ServerUse};
 use crate::stats::Repeated;
 use crate::summary::{self, Comparison, Summary};
+use crate::warming::{self, WarmUpResult};
 
 pub const SCHEMA: &str = "dyno.report/1";
 
@@ -78,6 +79,8 @@ pub struct SubjectResult {
     pub build: Option<BuildResult>,
     /// From exec to the first right answer, over the starts.
     pub startup_ms: Startup,
+    /// How each start was warmed before its first trial; empty unless the plan asks for it.
+    pub warm_ups: Vec<WarmUpResult>,
     /// From the signal to the end of the process, over the starts.
     pub stop_ms: Repeated,
     /// Starts that had to be killed.
@@ -205,6 +208,7 @@ fn trial(plan: &Plan, facts: &Facts, start: Option<&StartRecord>, record: &Trial
     weigh_generator(&mut load, &server, subject.control);
     let mut caveats = load.caveats.clone();
     caveats.extend(server::caveats(&server, record));
+    caveats.extend(warming::caveats(&load, &server, start));
     if facts.tick_accounting == Some(true) && server.cpu_user_s.is_some() {
         // At least one tick of 4 ms decides each share: over short windows the split is coarse.
         caveats.push(info(
@@ -306,6 +310,7 @@ fn subject(run: &Run, index: usize) -> SubjectResult {
             first_answer: startup(|s| Some(s.first_answer_ns)),
             cpu: startup(|s| s.cpu_ns),
         },
+        warm_ups: warming::results(&starts, launches),
         stop_ms: Repeated::new(starts.iter().filter_map(|s| s.stop).map(|s| ms(s.took_ns)).collect()),
         stop_killed: starts.iter().filter_map(|s| s.stop).filter(|s| s.killed).count(),
         checks: check_summaries(&starts, run, index),

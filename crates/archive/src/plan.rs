@@ -266,7 +266,11 @@ impl From<WorkloadOnDisk> for Workload {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Load {
+    /// Of each step; what is answered in it is not measured.
     pub warmup_ns: u64,
+    /// Each start is warmed before its first step until it is steady; `None`: not beyond what the steps do themselves.
+    #[serde(default)]
+    pub until_steady: Option<UntilSteady>,
     pub duration_ns: u64,
     pub interval_ns: u64,
     pub timeout_ns: u64,
@@ -293,6 +297,12 @@ pub struct Load {
     pub http2: Http2,
     /// Each differs from all others. Which of them a workload has, the trials say: protocols have streams or pipelines.
     pub steps: Vec<Step>,
+}
+
+/// How long a start is warmed at most that does not become steady.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UntilSteady {
+    pub limit_ns: u64,
 }
 
 /// What an HTTP/2 client says of itself at the start of each connection.

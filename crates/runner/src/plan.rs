@@ -6,6 +6,7 @@ use dyno_archive::plan::{Launch, Load, NotServed, Order, Placement, Plan, Subjec
 use dyno_engine::rng::Rng;
 
 use crate::door::{self, Speech};
+use crate::run::warm;
 use crate::subject::{self, Definition};
 use crate::suite::{SuiteFile, Wanted};
 use crate::text::{FileError, nearest};
@@ -70,6 +71,7 @@ pub fn resolve(
     let threads = suite.load.threads.unwrap_or(placement.generator.len() as u32);
     let load = Load {
         warmup_ns: suite.load.warmup_ns,
+        until_steady: suite.load.until_steady,
         duration_ns: suite.load.duration_ns,
         interval_ns: suite.load.interval_ns,
         timeout_ns: suite.load.timeout_ns,
@@ -276,7 +278,8 @@ const START_NS: u64 = 1_500_000_000;
 /// Time that a trial takes beside its phases.
 const TRIAL_NS: u64 = 100_000_000;
 
-/// About how long a plan takes, builds not counted, in nanoseconds.
+/// About how long a plan takes, builds not counted, in nanoseconds. Servers are taken to be warm as soon as they can be seen
+/// to be; each start of one that is not takes up to the limit of [`dyno_archive::plan::UntilSteady`] more.
 #[must_use]
 pub fn expected_ns(plan: &Plan) -> u64 {
     let runs = |launch: &usize| {
@@ -285,7 +288,8 @@ pub fn expected_ns(plan: &Plan) -> u64 {
     };
     let launches = (0..plan.launches.len()).filter(|l| runs(l)).count() as u64;
     let trials = plan.trials.iter().filter(|t| runs(&t.launch)).count() as u64;
-    launches * START_NS + trials * (plan.load.warmup_ns + plan.load.duration_ns + TRIAL_NS)
+    let warm_ns: u64 = (0..plan.launches.len()).filter(|l| runs(l)).map(|l| warm::least_ns(plan, l)).sum();
+    launches * START_NS + warm_ns + trials * (plan.load.warmup_ns + plan.load.duration_ns + TRIAL_NS)
 }
 
 #[cfg(test)]
@@ -364,7 +368,12 @@ mod tests {
             Some("it speaks h2, not h1, nor what the other workloads need")
         );
         // The subject that is skipped takes no time.
-        assert!(expected_ns(&plan) < 3 * START_NS + 7 * (plan.load.warmup_ns + plan.load.duration_ns));
+        let of_trials = 7 * (plan.load.warmup_ns + plan.load.duration_ns);
+        assert!(expected_ns(&plan) < 3 * START_NS + of_trials);
+        // A start is warmed for a second at least, whichever number of workloads it has.
+        let cold = Plan { load: Load { until_steady: None, ..plan.load.clone() }, ..plan.clone() };
+        let warm_ns = expected_ns(&plan) - expected_ns(&cold);
+        assert!((2_000_000_000..2_500_000_000).contains(&warm_ns), "{warm_ns}");
     }
 
     #[test]

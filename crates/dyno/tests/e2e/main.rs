@@ -11,3 +11,4 @@ mod policy;
 mod protocols;
 mod streams;
 mod unprivileged;
+mod warming;

@@ -188,6 +188,7 @@ pub(super) fn resource(resource: dyno_analysis::limiter::Resource) -> String {
     match resource {
         R::Failure => "failure",
         R::Generator => "the generator",
+        R::Jit => "its JIT compiler",
         R::CpuQuota => "its CPU quota",
         R::ServerCpu => "its CPU",
         R::ServerThread => "one of its threads",
