@@ -99,6 +99,12 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     ("partly_checked", "Not every answer was checked in full; the number that was is given."),
     ("subject_failed", "The server failed during this step."),
     ("checks_failed", "Contract checks failed while the load ran."),
+    (
+        "still_warming",
+        "The server got faster within the measured window, or its JIT compiler used more than 20 % of its CPU time.",
+    ),
+    ("warmup_limit", "The warm-up of this start reached its limit before the server was steady."),
+    ("warmup_without_cpu", "When the server was warm was judged by its throughput alone."),
     ("shared_cpus", "Server and generator share CPUs, so each slows the other."),
     ("short_window", "The measured window is shorter than one second."),
     ("cut_short", "The user ended the load before its time."),

@@ -13,7 +13,9 @@ pub mod report;
 pub mod roles;
 pub mod server;
 pub mod stats;
+pub mod steady;
 pub mod summary;
+pub mod warming;
 
 pub use caveat::{Caveat, Severity};
 pub use load::LoadResult;

@@ -8,9 +8,10 @@ use crate::caveat::percent;
 use crate::load::LoadResult;
 use crate::load::room::Bound;
 use crate::server::ServerUse;
+use crate::warming;
 
 /// Share of its allowed CPU time above which a server counts as bound by it.
-const SERVER_BUSY: f64 = 0.9;
+pub(crate) const SERVER_BUSY: f64 = 0.9;
 
 /// Share above which the server was at its limit for certain, whatever else was busy too.
 pub const SERVER_FULL: f64 = 0.95;
@@ -34,6 +35,8 @@ pub enum Resource {
     Failure,
     /// The load generator.
     Generator,
+    /// The server's CPU, much of which its compiler used.
+    Jit,
     /// The server's CPU quota.
     CpuQuota,
     ServerCpu,
@@ -89,7 +92,7 @@ pub struct Limiter {
 #[must_use]
 pub fn limiter(load: &LoadResult, server: &ServerUse) -> Limiter {
     let rules =
-        [failure, generator, cpu_quota, offered_rate, server_cpu, server_thread, elsewhere, concurrency];
+        [failure, generator, jit, cpu_quota, offered_rate, server_cpu, server_thread, elsewhere, concurrency];
     let mut limiter =
         rules.iter().find_map(|rule| rule(load, server)).unwrap_or_else(|| unknown(load, server));
     // Whoever shows the verdict shows how sure it is.
@@ -124,6 +127,10 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         });
         verdict(Resource::Generator, confidence, sentence, evidence)
     })?
+}
+
+fn jit(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+    warming::limiter(server)
 }
 
 /// Throttled time is summed over CPUs by the kernel, so only periods make a share.

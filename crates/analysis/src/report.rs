@@ -19,6 +19,7 @@ use crate::protocols::{self, ProtocolComparison};
 use crate::server::{self, ServerUse};
 use crate::stats::Repeated;
 use crate::summary::{self, Comparison, Summary};
+use crate::warming::{self, WarmUpResult};
 
 pub const SCHEMA: &str = "dyno.report/1";
 
@@ -79,6 +80,8 @@ pub struct SubjectResult {
     pub build: Option<BuildResult>,
     /// From exec to the first right answer, over the starts.
     pub startup_ms: Startup,
+    /// How each start was warmed before its first trial; empty unless the plan asks for it.
+    pub warm_ups: Vec<WarmUpResult>,
     /// From the signal to the end of the process, over the starts.
     pub stop_ms: Repeated,
     /// Starts that had to be killed.
@@ -130,6 +133,8 @@ pub struct TrialResult {
     pub variant: Option<String>,
     pub subject_id: String,
     pub workload: String,
+    /// Its place in the order of time, counted from 1 over the whole plan.
+    pub place: usize,
     /// Counted from 1.
     pub repeat: u32,
     /// Counted from 1.
@@ -168,8 +173,11 @@ pub struct Table {
 pub fn report(run: &Run) -> Report {
     let plan = &run.header.plan;
     let start_of = |t: &TrialRecord| run.starts.iter().find(|s| s.start == t.start);
+    let mut records: Vec<&TrialRecord> = run.trials.iter().collect();
+    // Workloads and steps run in an order of their own in each start; they are shown in one.
+    records.sort_by_key(|t| plan.trials[t.trial].shown_at());
     let trials: Vec<TrialResult> =
-        run.trials.iter().map(|t| trial(plan, &run.header.facts, start_of(t), t)).collect();
+        records.into_iter().map(|t| trial(plan, &run.header.facts, start_of(t), t)).collect();
     let subjects: Vec<SubjectResult> = (0..plan.subjects.len()).map(|s| subject(run, s)).collect();
     let summaries = summary::summaries(plan, &trials);
     let overview = summary::overview(plan, &subjects, &trials, &summaries);
@@ -201,6 +209,7 @@ fn trial(plan: &Plan, facts: &Facts, start: Option<&StartRecord>, record: &Trial
     weigh_generator(&mut load, &server, subject.control);
     let mut caveats = load.caveats.clone();
     caveats.extend(server::caveats(&server, record));
+    caveats.extend(warming::caveats(&load, &server, start));
     if facts.tick_accounting == Some(true) && server.cpu_user_s.is_some() {
         // At least one tick of 4 ms decides each share: over short windows the split is coarse.
         caveats.push(info(
@@ -215,6 +224,7 @@ fn trial(plan: &Plan, facts: &Facts, start: Option<&StartRecord>, record: &Trial
         variant: subject.variant.clone(),
         subject_id: subject.id(),
         workload: plan.workloads[planned.workload].name.clone(),
+        place: record.trial + 1,
         repeat: launch.block + 1,
         block: launch.block + 1,
         step: StepResult {
@@ -312,6 +322,7 @@ fn subject(run: &Run, index: usize) -> SubjectResult {
             first_answer: startup(|s| Some(s.first_answer_ns)),
             cpu: startup(|s| s.cpu_ns),
         },
+        warm_ups: warming::results(&starts, launches),
         stop_ms: Repeated::new(starts.iter().filter_map(|s| s.stop).map(|s| ms(s.took_ns)).collect()),
         stop_killed: starts.iter().filter_map(|s| s.stop).filter(|s| s.killed).count(),
         checks: check_summaries(&starts, run, index),

@@ -32,8 +32,8 @@ const ROLES: &[(&str, &str)] = &[
     (".NET Server GC", "gc"),
     (".NET Background", "gc"),
     (".NET *", "runtime"),
-    // V8 and libuv.
-    ("V8Worker*", "jit"),
+    // V8 and libuv. V8's workers compile and collect garbage, and nothing tells which.
+    ("V8Worker*", "runtime"),
     ("DelayedTaskSche", "runtime"),
     ("SignalInspector", "runtime"),
     ("libuv-worker", "work"),
@@ -77,6 +77,7 @@ mod tests {
             ("2_scheduler", "work"),
             ("1_aux", "runtime"),
             (".NET TP Worker", "runtime"),
+            ("V8Worker", "runtime"),
         ] {
             assert_eq!(of(name), role, "{name}");
         }

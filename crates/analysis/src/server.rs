@@ -173,6 +173,30 @@ pub fn server_use(record: &TrialRecord, allowed_cpus: f64) -> ServerUse {
     }
 }
 
+/// What the server used between two samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Used {
+    pub seconds: f64,
+    /// `None`: not known.
+    pub cpu_s: Option<f64>,
+    /// What of it threads used that only compile; `None`: threads could not be read.
+    pub jit_s: Option<f64>,
+}
+
+impl Used {
+    #[must_use]
+    pub fn between(first: &Sample, last: &Sample) -> Used {
+        let threads = ThreadDeltas::new(first, last);
+        let living_s = (first.cgroup.is_none() && !last.threads.is_empty()).then_some(threads.run_s);
+        let jit_s = threads.roles.get("jit").map_or(0.0, |role| role.cpu_s);
+        Used {
+            seconds: last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9,
+            cpu_s: cpu_between(first, last).or(living_s),
+            jit_s: (!last.threads.is_empty()).then_some(jit_s),
+        }
+    }
+}
+
 /// Reasons to distrust the server's numbers.
 #[must_use]
 pub fn caveats(server: &ServerUse, record: &TrialRecord) -> Vec<Caveat> {

@@ -239,7 +239,8 @@ fn leading_limiter<'a>(trials: &[&'a TrialResult]) -> &'a TrialResult {
 /// The step at which subjects are compared: of those that a workload has, the one nearest to 64 requests in flight, of the
 /// first pipeline depth, streams and rate. By connections alone it would set workloads of one stream and of many side by side
 /// at very different concurrency.
-fn reference_step(all: &[Step], steps: &[usize]) -> usize {
+#[must_use]
+pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
     const REFERENCE: u64 = 64;
     let step = |i: usize| &all[i];
     let first = steps.first().copied().unwrap_or(0);

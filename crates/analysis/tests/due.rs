@@ -132,6 +132,7 @@ fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
         arrivals: arrivals.clone(),
     };
     let asked = plan::Load {
+        until_steady: None,
         warmup_ns: config.window.warmup_ns,
         duration_ns: config.window.duration_ns.unwrap_or(0),
         interval_ns: config.window.interval_ns,

@@ -40,11 +40,11 @@ pub struct Suite {
     pub path: String,
 }
 
-/// The order of subjects within a block.
+/// The order of subjects within a block, and of workloads and steps within a start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// Drawn anew for each block from the seed.
+    /// Drawn anew for each block, and for each start, from the seed.
     #[default]
     Random,
     /// As the suite lists them.
@@ -266,7 +266,11 @@ impl From<WorkloadOnDisk> for Workload {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Load {
+    /// Of each step; what is answered in it is not measured.
     pub warmup_ns: u64,
+    /// Each start is warmed before its first step until it is steady; `None`: not beyond what the steps do themselves.
+    #[serde(default)]
+    pub until_steady: Option<UntilSteady>,
     pub duration_ns: u64,
     pub interval_ns: u64,
     pub timeout_ns: u64,
@@ -293,6 +297,12 @@ pub struct Load {
     pub http2: Http2,
     /// Each differs from all others. Which of them a workload has, the trials say: protocols have streams or pipelines.
     pub steps: Vec<Step>,
+}
+
+/// How long a start is warmed at most that does not become steady.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UntilSteady {
+    pub limit_ns: u64,
 }
 
 /// What an HTTP/2 client says of itself at the start of each connection.
@@ -382,7 +392,7 @@ impl Arrivals {
     }
 }
 
-/// One planned start of one subject: in it, all workloads and steps run one after the other.
+/// One planned start of one subject: in it, all workloads and steps run one after the other, in the order of the trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     pub subject: usize,
@@ -395,6 +405,14 @@ pub struct Trial {
     pub launch: usize,
     pub workload: usize,
     pub step: usize,
+}
+
+impl Trial {
+    /// By what trials are put in an order that is the same for all starts.
+    #[must_use]
+    pub fn shown_at(&self) -> (usize, usize, usize) {
+        (self.launch, self.workload, self.step)
+    }
 }
 
 /// A workload that a subject does not get, and why, as the second half of a sentence about it.

@@ -17,6 +17,9 @@ pub struct StartRecord {
     pub resumed: bool,
     pub pid: Option<u32>,
     pub startup: Option<Startup>,
+    /// How it was warmed before its first trial; `None`: it was not, or it ended before that.
+    #[serde(default)]
+    pub warmup: Option<WarmUp>,
     /// Contract checks before the load.
     pub checks_before: Vec<CheckResult>,
     /// And after the last step.
@@ -38,6 +41,49 @@ pub struct Startup {
     pub first_answer_ns: u64,
     /// CPU time the subject had used by then, where a control group tells.
     pub cpu_ns: Option<u64>,
+}
+
+/// The load before the first trial of a start, which nothing is reported of but that it took place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// From the begin of its first load to the end of its last, gaps between them included.
+    pub took_ns: u64,
+    pub ended: WarmUpEnd,
+    /// In the order of time.
+    pub slices: Vec<WarmUpSlice>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WarmUpEnd {
+    /// It got no faster any more, and compiled next to nothing.
+    Steady,
+    /// The limit of the plan was reached before it was steady.
+    Limit,
+    /// Nothing was answered in time, so there was nothing that could become steady.
+    Unanswered,
+    /// The user or the subject's failure ended it.
+    CutShort,
+}
+
+/// A short part of the load of one workload. Workloads take turns of several slices; a round is a slice of each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarmUpSlice {
+    /// Counted from 0.
+    pub round: usize,
+    pub workload: usize,
+    pub step: usize,
+    /// Since the warm-up began.
+    pub start_ns: u64,
+    pub end_ns: u64,
+    /// Complete answers within the slice, right or wrong.
+    pub answers: u64,
+    /// CPU time of the subject between the samples nearest to the slice's edges; `None`: not known here.
+    pub cpu_ns: Option<u64>,
+    /// What of it threads used that only compile; `None`: threads could not be read.
+    pub jit_ns: Option<u64>,
+    /// Time between those samples.
+    pub observed_ns: u64,
 }
 
 /// Name of the limit on CPU time among [`StartRecord::limits`].

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dyno_wire::h1::{encode, request};
 
@@ -34,6 +34,8 @@ fn main() {
         // Does not stop when asked to.
         "stubborn" => ignore_term(),
         "escapes" => write_escapes(),
+        // Its compiler is never done.
+        "compiling" => compile_for_ever(),
         _ => {}
     }
     if let Some(second) = options.second_port.filter(|_| options.mode != "one-port") {
@@ -69,6 +71,26 @@ fn forever() -> ! {
 /// What a terminal would obey: colours, a title.
 fn write_escapes() {
     eprintln!("\x1b[31munruly is red\x1b[0m \x1b]0;owned\x07");
+}
+
+fn compile_for_ever() {
+    let forever = || {
+        loop {
+            std::hint::spin_loop();
+        }
+    };
+    let named = thread::Builder::new().name("C2 CompilerThread0".into());
+    named.spawn(forever).expect("one thread more is possible");
+}
+
+/// What a request takes of a server that gets faster with each: two milliseconds at first, next to nothing after thousands.
+fn warm_up() {
+    let answered = ANSWERED.load(Ordering::Relaxed) as f64;
+    let takes = Duration::from_secs_f64(0.002 * 0.999f64.powf(answered));
+    let began = Instant::now();
+    while began.elapsed() < takes {
+        std::hint::spin_loop();
+    }
 }
 
 fn ignore_term() {
@@ -116,6 +138,7 @@ fn misbehave(options: &Options) {
             std::process::exit(9);
         }
         "deaf" => forever(),
+        "cold" => warm_up(),
         "hog" => std::mem::forget(vec![1u8; 4 << 20]),
         _ => {}
     }

@@ -4,9 +4,11 @@ use std::time::{Duration, Instant};
 
 use dyno_analysis::load::interval_result;
 use dyno_analysis::report::TrialResult;
+use dyno_analysis::warming;
 use dyno_archive::plan::Plan;
+use dyno_archive::start::{WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, Outcome, Phase};
-use dyno_report::format::{count, micros, wait_so_far};
+use dyno_report::format::{count, micros, percent, wait_so_far};
 use dyno_report::terminal::{line, shown};
 use dyno_report::text::{self, Style};
 use dyno_runner::plan::expected_ns;
@@ -70,6 +72,8 @@ impl Progress {
                 self.bar.set_prefix(format!("{id} · block {}/{}", l.block + 1, plan.repeats));
                 self.now("starting and checking");
             }
+            Event::Warming { slice, .. } => self.now(&format!("warming up · {}", warming(slice))),
+            Event::Warmed { launch, warmup } => self.warmed(plan, *launch, warmup),
             Event::TrialStarted { trial } => self.now(&format!("{} · begins", shape(plan, *trial))),
             Event::Interval { trial, interval } => self.interval(plan, *trial, interval),
             Event::TrialEnded { trial, .. } => {
@@ -95,6 +99,20 @@ impl Progress {
         } else if let Some(build) = subject.build.as_ref().filter(|b| !b.cached) {
             let id = line(&subject.id());
             self.line(&format!("{id:<22} built in {}", micros(build.wall_ns as f64 / 1e3)));
+        }
+    }
+
+    fn warmed(&self, plan: &Plan, launch: usize, warmup: &WarmUp) {
+        let id = plan.subjects[plan.launches[launch].subject].id();
+        let took = micros(warmup.took_ns as f64 / 1e3);
+        let last = warmup.slices.last().map_or(String::new(), |slice| format!(": {}", warming(slice)));
+        match warmup.ended {
+            WarmUpEnd::Steady => self.line(&format!("{id:<22} warm after {took}")),
+            WarmUpEnd::Limit => {
+                self.line(&format!("{id:<22} not steady after {took}, the limit of its warm-up{last}"));
+            }
+            WarmUpEnd::Unanswered => self.line(&format!("{id:<22} answered nothing while it was warmed")),
+            WarmUpEnd::CutShort => {}
         }
     }
 
@@ -132,6 +150,15 @@ impl Progress {
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// How fast a server is in a slice of its warm-up, and what that costs it.
+fn warming(slice: &WarmUpSlice) -> String {
+    let point = warming::point(slice);
+    let cpu = point.cpu_us_per_request.map_or(String::new(), |us| format!(" · {} CPU/request", micros(us)));
+    let jit = point.jit_share.filter(|share| *share >= 0.01);
+    let jit = jit.map_or(String::new(), |share| format!(" · JIT {}", percent(share)));
+    format!("{}/s{cpu}{jit}", count(point.throughput_rps as u64))
 }
 
 fn shape(plan: &Plan, trial: usize) -> String {

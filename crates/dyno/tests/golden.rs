@@ -10,10 +10,10 @@ use std::sync::{Arc, Once};
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::plan::{
     self, Arrivals, Body, Launch, Limits, Load, Marker, Order, Placement, Plan, ReportOptions,
-    Request as PlannedRequest, Step, Subject, Suite, Trial, Workload,
+    Request as PlannedRequest, Step, Subject, Suite, Trial, UntilSteady, Workload,
 };
 use dyno_archive::sample::{CgroupUse, HostUse, Sample, ThreadUse};
-use dyno_archive::start::{Failure, FailureKind, StartRecord, Startup, Stop};
+use dyno_archive::start::{Failure, FailureKind, StartRecord, Startup, Stop, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::trial::{CheckResult, ClientUse};
 use dyno_archive::{Facts, Phase, RunDir, TrialRecord};
 use dyno_engine::schedule::Stripe;
@@ -91,6 +91,7 @@ fn plan() -> Plan {
         }],
         load: Load {
             warmup_ns: 100 * MS,
+            until_steady: Some(UntilSteady { limit_ns: 60_000 * MS }),
             duration_ns: 1000 * MS,
             interval_ns: 500 * MS,
             timeout_ns: 200 * MS,
@@ -260,6 +261,23 @@ fn sample(at_ms: u64, busy_ms: u64) -> Sample {
     }
 }
 
+/// A compiler that has done its work after a while; in one start it never has.
+fn warm_up(launch: usize) -> WarmUp {
+    let (rounds, ended) = if launch == 4 { (16, WarmUpEnd::Limit) } else { (8, WarmUpEnd::Steady) };
+    let slice = |round: usize| WarmUpSlice {
+        round,
+        workload: 0,
+        step: 1,
+        start_ns: round as u64 * 130 * MS,
+        end_ns: (round as u64 * 130 + 125) * MS,
+        answers: 1000,
+        cpu_ns: Some(60 * MS),
+        jit_ns: Some(if launch == 4 { 20 * MS } else { 0 }),
+        observed_ns: 126 * MS,
+    };
+    WarmUp { took_ns: rounds as u64 * 130 * MS, ended, slices: (0..rounds).map(slice).collect() }
+}
+
 fn start(plan: &Plan, launch: usize) -> StartRecord {
     let check = |name: &str| CheckResult {
         name: name.into(),
@@ -280,6 +298,7 @@ fn start(plan: &Plan, launch: usize) -> StartRecord {
             first_answer_ns: (4 + launch as u64) * MS,
             cpu_ns: Some(2 * MS),
         }),
+        warmup: Some(warm_up(launch)),
         checks_before: vec![check("plaintext"), check("json")],
         checks_after: vec![check("plaintext")],
         limits: Vec::new(),

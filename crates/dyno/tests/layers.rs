@@ -10,7 +10,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dyno-engine", &["dyno-archive", "dyno-wire"]),
     ("dyno-driver", &["dyno-archive", "dyno-engine", "dyno-wire"]),
     ("dyno-observer", &["dyno-archive"]),
-    ("dyno-runner", &["dyno-archive", "dyno-driver", "dyno-engine", "dyno-observer", "dyno-wire"]),
+    (
+        "dyno-runner",
+        &["dyno-analysis", "dyno-archive", "dyno-driver", "dyno-engine", "dyno-observer", "dyno-wire"],
+    ),
     ("dyno-analysis", &["dyno-archive"]),
     ("dyno-report", &["dyno-analysis", "dyno-archive"]),
     (

@@ -147,12 +147,15 @@ pub fn wait_at_step(s: &Summary, q: Quantile) -> String {
     }
 }
 
-/// How long the phases of each trial are.
+/// How long the phases of each trial are, and what comes before the first of a start.
 #[must_use]
 pub fn phases(load: &dyno_archive::plan::Load) -> String {
     let time = |ns: u64| micros(ns as f64 / 1e3);
+    let start = load.until_steady.map_or(String::new(), |until| {
+        format!("; each start is warmed before until it is steady, for {} at most", time(until.limit_ns))
+    });
     format!(
-        "{} warm-up, {} measured, intervals of {}",
+        "{} warm-up, {} measured, intervals of {}{start}",
         time(load.warmup_ns),
         time(load.duration_ns),
         time(load.interval_ns)

@@ -38,3 +38,35 @@ pub const INTERVALS: usize = 1024;
 
 /// Samples of the subject that are kept of a running load. With more, every second one is left out.
 pub const SAMPLES: usize = 1024;
+
+/// The most that warming a start takes, unless the suite says (`warmup_limit`). Reaching it is a caveat of each of its steps.
+pub const WARMUP_LIMIT_NS: u64 = 60_000_000_000;
+
+/// The shortest limit that can be asked for: with less nothing could be judged.
+pub const LEAST_WARMUP_LIMIT_NS: u64 = 1_000_000_000;
+
+/// The warm-up of each step of a start that is steady: caches and connections are still new to it.
+pub const STEP_WARMUP_NS: u64 = 200_000_000;
+
+/// A slice of the warm-up of a start: the longest at first, and the shortest, where many workloads take turns. Shorter ones
+/// would be noise alone.
+pub const SLICE_NS: u64 = 125_000_000;
+pub const LEAST_SLICE_NS: u64 = 62_500_000;
+
+/// What the first slices that can be judged come to, if that is not less than the shortest each.
+pub const SLICES_NS: u64 = 1_000_000_000;
+
+/// A slice with fewer answers than this tells little: the next are twice as long, up to the longest.
+pub const LEAST_ANSWERS: u64 = 20;
+pub const LONGEST_SLICE_NS: u64 = 1_000_000_000;
+
+/// Slices of a workload's first turn. Turns that follow are twice as long each time, up to the longest: each opens its
+/// connections anew.
+pub const TURN_SLICES: u64 = 4;
+pub const LONGEST_TURN_NS: u64 = 2_000_000_000;
+
+/// What of each turn is not looked at: its connections are new.
+pub const TURN_SETTLES_NS: u64 = 20_000_000;
+
+/// About what lies between two turns: connections are opened, and answered out. A guess for the clock on the screen.
+pub const TURN_GAP_NS: u64 = 20_000_000;

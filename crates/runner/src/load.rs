@@ -64,6 +64,7 @@ impl Spec {
     pub fn planned(&self, spin: crate::suite::Spin) -> plan::Load {
         plan::Load {
             warmup_ns: self.window.warmup_ns,
+            until_steady: None,
             duration_ns: self.window.duration_ns.unwrap_or(0),
             interval_ns: self.window.interval_ns,
             timeout_ns: self.policy.timeout_ns,

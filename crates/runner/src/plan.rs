@@ -7,6 +7,7 @@ use dyno_archive::plan::{Launch, Load, NotServed, Order, Placement, Plan, Subjec
 use dyno_engine::rng::Rng;
 
 use crate::door::{self, Speech};
+use crate::run::warm;
 use crate::subject::{self, Definition};
 use crate::suite::{SuiteFile, Wanted};
 use crate::text::{FileError, nearest};
@@ -75,6 +76,7 @@ pub fn resolve(
     let threads = suite.load.threads.unwrap_or(placement.generator.len() as u32);
     let load = Load {
         warmup_ns: suite.load.warmup_ns,
+        until_steady: suite.load.until_steady,
         duration_ns: suite.load.duration_ns,
         interval_ns: suite.load.interval_ns,
         timeout_ns: suite.load.timeout_ns,
@@ -93,7 +95,7 @@ pub fn resolve(
         http2: suite.load.http2,
         steps: suite.load.steps,
     };
-    let trials = list_trials(&launches, &served, &suite.steps_of);
+    let trials = list_trials(&launches, &served, &suite.steps_of, suite.order, seed);
     let not_served = not_served(&subjects, &served);
     let plan = Plan {
         suite: suite.suite,
@@ -258,16 +260,27 @@ fn order_launches(subjects: usize, repeats: u32, order: Order, seed: u64) -> Vec
     launches
 }
 
+/// All that each start is asked, in an order drawn for each start: a server that gets better or worse with its age does so
+/// at another workload and step in each.
 fn list_trials(
     launches: &[Launch],
     served: &[Vec<Result<(), String>>],
     steps_of: &[Vec<usize>],
+    order: Order,
+    seed: u64,
 ) -> Vec<Trial> {
+    // Not the numbers that decide the order of subjects: that stays as it is when a suite gets another step.
+    let mut rng = Rng::new(!seed);
     let mut trials = Vec::new();
     for (launch, Launch { subject, .. }) in launches.iter().enumerate() {
-        for (workload, steps) in steps_of.iter().enumerate().filter(|(w, _)| served[*subject][*w].is_ok()) {
-            trials.extend(steps.iter().map(|&step| Trial { launch, workload, step }));
+        let asked = steps_of.iter().enumerate().filter(|(w, _)| served[*subject][*w].is_ok());
+        let each = asked.flat_map(|(workload, steps)| steps.iter().map(move |&step| (workload, step)));
+        let mut of_launch: Vec<Trial> =
+            each.map(|(workload, step)| Trial { launch, workload, step }).collect();
+        if order == Order::Random {
+            rng.shuffle(&mut of_launch);
         }
+        trials.extend(of_launch);
     }
     trials
 }
@@ -293,7 +306,8 @@ const START_NS: u64 = 1_500_000_000;
 /// Time that a trial takes beside its phases.
 const TRIAL_NS: u64 = 100_000_000;
 
-/// About how long a plan takes, builds not counted, in nanoseconds.
+/// About how long a plan takes, builds not counted, in nanoseconds. Servers are taken to be warm as soon as they can be seen
+/// to be; each start of one that is not takes up to the limit of [`dyno_archive::plan::UntilSteady`] more.
 #[must_use]
 pub fn expected_ns(plan: &Plan) -> u64 {
     let runs = |launch: &usize| {
@@ -302,7 +316,8 @@ pub fn expected_ns(plan: &Plan) -> u64 {
     };
     let launches = (0..plan.launches.len()).filter(|l| runs(l)).count() as u64;
     let trials = plan.trials.iter().filter(|t| runs(&t.launch)).count() as u64;
-    launches * START_NS + trials * (plan.load.warmup_ns + plan.load.duration_ns + TRIAL_NS)
+    let warm_ns: u64 = (0..plan.launches.len()).filter(|l| runs(l)).map(|l| warm::least_ns(plan, l)).sum();
+    launches * START_NS + warm_ns + trials * (plan.load.warmup_ns + plan.load.duration_ns + TRIAL_NS)
 }
 
 #[cfg(test)]
@@ -323,6 +338,29 @@ mod tests {
         assert!(orders.len() > 15, "{} different orders in 20 blocks", orders.len());
         assert_eq!(launches, order_launches(7, 20, Order::Random, 1));
         assert_ne!(launches, order_launches(7, 20, Order::Random, 2));
+    }
+
+    #[test]
+    fn every_start_has_an_order_of_its_own_and_the_same_trials() {
+        let launches = order_launches(2, 20, Order::Random, 1);
+        let served = vec![vec![Ok(()), Ok(())], vec![Err("no".to_string()), Ok(())]];
+        let steps_of = [vec![0, 1, 2], vec![1, 2, 3]];
+        let listed = |order, seed| list_trials(&launches, &served, &steps_of, order, seed);
+        let fixed = listed(Order::Fixed, 1);
+        assert!(fixed.is_sorted_by_key(Trial::shown_at));
+        let drawn = listed(Order::Random, 1);
+        let mut sorted = drawn.clone();
+        sorted.sort_by_key(Trial::shown_at);
+        assert_eq!(sorted, fixed, "nothing is lost, and launches follow one another");
+        assert!(drawn.is_sorted_by_key(|t| t.launch));
+        let orders: std::collections::BTreeSet<Vec<(usize, usize)>> = drawn
+            .chunk_by(|a, b| a.launch == b.launch)
+            .filter(|of_launch| of_launch.len() == 6)
+            .map(|of_launch| of_launch.iter().map(|t| (t.workload, t.step)).collect())
+            .collect();
+        assert!(orders.len() > 15, "{} different orders in 20 starts", orders.len());
+        assert_eq!(drawn, listed(Order::Random, 1));
+        assert_ne!(drawn, listed(Order::Random, 2));
     }
 
     fn planned(subjects: &[(&str, &str)], suite: &str) -> Plan {
@@ -358,7 +396,12 @@ mod tests {
             Some("it speaks h2, not h1, nor what the other workloads need")
         );
         // The subject that is skipped takes no time.
-        assert!(expected_ns(&plan) < 3 * START_NS + 7 * (plan.load.warmup_ns + plan.load.duration_ns));
+        let of_trials = 7 * (plan.load.warmup_ns + plan.load.duration_ns);
+        assert!(expected_ns(&plan) < 3 * START_NS + of_trials);
+        // A start is warmed for a second at least, whichever number of workloads it has.
+        let cold = Plan { load: Load { until_steady: None, ..plan.load.clone() }, ..plan.clone() };
+        let warm_ns = expected_ns(&plan) - expected_ns(&cold);
+        assert!((2_000_000_000..2_500_000_000).contains(&warm_ns), "{warm_ns}");
     }
 
     #[test]

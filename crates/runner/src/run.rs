@@ -1,4 +1,6 @@
-//! Walking a plan: build, start, wait, prove, load, watch, stop, record.
+//! Walking a plan: build, start, wait, prove, warm, load, watch, stop, record.
+
+pub(crate) mod warm;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +13,9 @@ use std::time::Duration;
 
 use dyno_archive::dir::OpenError;
 use dyno_archive::plan::{Plan, Workload};
-use dyno_archive::start::{CPUS_BY_AFFINITY, Failure, FailureKind, LimitReadBack, allowed_cpus};
+use dyno_archive::start::{
+    CPUS_BY_AFFINITY, Failure, FailureKind, LimitReadBack, WarmUp, WarmUpSlice, allowed_cpus,
+};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, RunDir, Sample, StartRecord, TrialRecord};
 use dyno_driver::Kind;
@@ -48,6 +52,16 @@ pub enum Event<'a> {
     },
     Starting {
         launch: usize,
+    },
+    /// A slice of the warm-up of a start has ended.
+    Warming {
+        launch: usize,
+        slice: &'a WarmUpSlice,
+    },
+    /// A start was warmed, or what could be done was done.
+    Warmed {
+        launch: usize,
+        warmup: &'a WarmUp,
     },
     TrialStarted {
         trial: usize,
@@ -166,6 +180,14 @@ struct Subject {
     /// One for each of its protocols.
     entrances: Vec<Entrance>,
     ready_path: String,
+}
+
+/// Where a workload is asked. `Err`: nowhere, in words.
+fn entrance<'a>(entrances: &'a [Entrance], workload: &Workload) -> Result<&'a Entrance, String> {
+    let speech =
+        Speech::of(workload).ok_or_else(|| format!("the workload {:?} cannot be loaded", workload.name))?;
+    let at = entrances.iter().find(|e| e.door().speech == speech);
+    at.ok_or_else(|| format!("it does not speak {speech} any more; was its subject.toml changed?"))
 }
 
 /// A door with what to do at it.
@@ -385,7 +407,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Checks, trials, checks. The inner error is the subject's, the outer one ours.
+    /// Checks, warm-up, trials, checks. The inner error is the subject's, the outer one ours.
     fn use_subject(
         &mut self,
         record: &mut StartRecord,
@@ -396,6 +418,14 @@ impl Runner<'_> {
         // From here on a crash of ours loses no fact about this start.
         self.dir.write_start(record)?;
         if let Some(failure) = wrong_answers(subject, &record.checks_before) {
+            return Ok(Err(failure));
+        }
+        let warmed = self.warm_up(record, subject, pending);
+        if let Some(warmup) = &record.warmup {
+            (self.on)(Event::Warmed { launch: record.launch, warmup });
+        }
+        self.dir.write_start(record)?;
+        if let Err(failure) = warmed {
             return Ok(Err(failure));
         }
         for &trial in pending {
@@ -425,14 +455,8 @@ impl Runner<'_> {
     }
 
     fn trial(&mut self, trial: usize, subject: &mut Subject) -> Result<TrialRecord, String> {
-        let planned = self.plan.trials[trial];
-        let workload = &self.plan.workloads[planned.workload];
-        let speech = Speech::of(workload)
-            .ok_or_else(|| format!("the workload {:?} cannot be loaded", workload.name))?;
-        let entrance =
-            subject.entrances.iter().find(|e| e.door().speech == speech).ok_or_else(|| {
-                format!("it does not speak {speech} any more; was its subject.toml changed?")
-            })?;
+        let workload = &self.plan.workloads[self.plan.trials[trial].workload];
+        let entrance = entrance(&subject.entrances, workload)?;
         let spec = load_spec(self.plan, trial, entrance.door(), workload)?;
         // What is only sampled under load is tried in full before it. An answer that is not as expected is a failed
         // check of this trial, which the load then goes on to count.
@@ -518,6 +542,7 @@ fn empty_start(start: usize, launch: usize, resumed: bool) -> StartRecord {
         resumed,
         pid: None,
         startup: None,
+        warmup: None,
         checks_before: Vec::new(),
         checks_after: Vec::new(),
         limits: Vec::new(),

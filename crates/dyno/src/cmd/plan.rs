@@ -27,7 +27,10 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
 fn describe(plan: &Plan) -> String {
     let mut lines = vec![format!("{}  {}", plan.suite.name, plan.suite.description), String::new()];
     let mut add = |name: &str, text: String| lines.push(format!("  {name:<12}{text}"));
-    let order = if plan.order == Order::Random { "in random order" } else { "in the suite's order" };
+    let order = match plan.order {
+        Order::Random => "in random order, in each start all steps",
+        Order::Fixed => "in the suite's order",
+    };
     add("blocks", format!("{} of all subjects {order}, seed {}", plan.repeats, plan.seed));
     for subject in &plan.subjects {
         let state = subject.skipped.as_ref().map_or("ready".into(), |why| format!("skipped: {why}"));
@@ -62,7 +65,14 @@ fn describe(plan: &Plan) -> String {
         add("!", "subjects and generator share CPUs: each slows the other".into());
     }
     add("trials", format!("{} in {} starts", plan.trials.len(), plan.launches.len()));
-    add("time", format!("about {}, builds not counted", clock(Duration::from_nanos(expected_ns(plan)))));
+    let warming = plan.load.until_steady.map_or(String::new(), |until| {
+        format!(
+            ", nor what a start needs to get warm beyond the first second or so (at most {} each)",
+            clock(Duration::from_nanos(until.limit_ns))
+        )
+    });
+    let about = clock(Duration::from_nanos(expected_ns(plan)));
+    add("time", format!("about {about}, builds not counted{warming}"));
     lines.join("\n") + "\n"
 }
 

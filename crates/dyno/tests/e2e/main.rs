@@ -12,4 +12,5 @@ mod protocols;
 mod stall;
 mod streams;
 mod unprivileged;
+mod warming;
 mod words;

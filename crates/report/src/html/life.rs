@@ -18,6 +18,7 @@ pub(super) fn life(report: &Report) -> Markup {
             value(s.startup_ms.first_answer.median, ms),
             repeats_of(&s.startup_ms.first_answer, ms),
             value(s.startup_ms.cpu.median, ms),
+            value(warm_s(s), |x| micros(x * 1e6)),
             value(s.stop_ms.median, ms),
             value(Some(s.stop_killed as f64), |n| format!("{n}")),
             value(build.map(|b| b.wall_s), |x| micros(x * 1e6)),
@@ -35,6 +36,7 @@ pub(super) fn life(report: &Report) -> Markup {
             "#First right answer",
             "#Each repeat",
             "#CPU by then",
+            "#Warm-up",
             "#Stop",
             "#Killed",
             "#Build",
@@ -54,6 +56,12 @@ pub(super) fn life(report: &Report) -> Markup {
 
 fn subject(report: &Report, s: &SubjectResult) -> Cell {
     cell(html! { (swatch(report, &s.id)) (s.title) })
+}
+
+/// How long its starts were warmed; the median.
+fn warm_s(subject: &SubjectResult) -> Option<f64> {
+    let took: Vec<f64> = subject.warm_ups.iter().map(|w| w.took_s).collect();
+    dyno_analysis::stats::median(&took)
 }
 
 fn checks(report: &Report) -> Markup {

@@ -185,6 +185,7 @@ pub(super) const fn resource(resource: dyno_analysis::limiter::Resource) -> &'st
     match resource {
         R::Failure => "failure",
         R::Generator => "the generator",
+        R::Jit => "its JIT compiler",
         R::CpuQuota => "its CPU quota",
         R::ServerCpu => "its CPU",
         R::ServerThread => "one of its threads",

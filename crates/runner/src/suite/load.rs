@@ -1,15 +1,17 @@
 //! The load of a suite: how much is asked for, and when.
 
-use dyno_archive::plan::{Arrivals, Gaps, Http2, Step};
+use dyno_archive::plan::{Arrivals, Gaps, Http2, Step, UntilSteady};
 use serde::{Deserialize, Serialize};
 
 use super::workloads::{NO_STREAMS, PAGE_STREAMS, Shaped};
 use super::{Mistake, OneOrMany, mistake, positive};
+use crate::limits::{LEAST_WARMUP_LIMIT_NS, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
 use crate::units;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadOptions {
     pub warmup_ns: u64,
+    pub until_steady: Option<UntilSteady>,
     pub duration_ns: u64,
     pub interval_ns: u64,
     pub timeout_ns: u64,
@@ -41,6 +43,7 @@ pub(super) struct RawLoad {
     header_table_size: Option<u32>,
     requests_per_connection: Option<u64>,
     warmup: Option<String>,
+    warmup_limit: Option<String>,
     duration: Option<String>,
     interval: Option<String>,
     timeout: Option<String>,
@@ -98,6 +101,9 @@ impl Spin {
     }
 }
 
+/// The `warmup` that is none of a given length.
+const AUTO: &str = "auto";
+
 /// Of how many answers one is checked in full, unless the user says.
 pub const CHECK_ONE_IN: u64 = 100;
 
@@ -118,13 +124,6 @@ enum Rate {
 
 impl RawLoad {
     pub(super) fn check(self, workloads: &[Shaped]) -> Result<(LoadOptions, Vec<Vec<usize>>), Mistake> {
-        let time = |key: &'static str, text: &Option<String>, default: u64| match text {
-            Some(text) => units::duration(text).map_err(|m| mistake(key, m)),
-            None => Ok(default),
-        };
-        let optional = |key: &'static str, text: &Option<String>| {
-            text.as_deref().map(units::duration).transpose().map_err(|m| mistake(key, m))
-        };
         const S: u64 = 1_000_000_000;
         if let Some(driver) = &self.driver
             && dyno_driver::Kind::from_name(driver).is_none()
@@ -138,6 +137,7 @@ impl RawLoad {
         let (steps, steps_of) = self.steps(workloads)?;
         let options = LoadOptions {
             warmup_ns: self.warmup_ns()?,
+            until_steady: self.until_steady()?,
             duration_ns: self.duration_ns()?,
             interval_ns: time("interval", &self.interval, S)?,
             timeout_ns: time("timeout", &self.timeout, 10 * S)?,
@@ -169,9 +169,37 @@ impl RawLoad {
         Ok((options, steps_of))
     }
 
+    /// Whether starts are warmed until they are steady, which is the default.
+    fn is_auto(&self) -> bool {
+        self.warmup.as_deref().is_none_or(|text| text == AUTO)
+    }
+
+    /// The warm-up of each step.
     fn warmup_ns(&self) -> Result<u64, Mistake> {
-        const DEFAULT: &str = "2s";
-        units::span(self.warmup.as_deref().unwrap_or(DEFAULT)).map_err(|m| mistake("warmup", m))
+        let wrong =
+            |m| mistake("warmup", format!("{m}; or {AUTO:?}, which warms each start until it is steady"));
+        match self.warmup.as_deref().filter(|_| !self.is_auto()) {
+            Some(text) => units::span(text).map_err(wrong),
+            // Connections that are still being opened are no steady load.
+            None => Ok(STEP_WARMUP_NS + optional("ramp_connections", &self.ramp_connections)?.unwrap_or(0)),
+        }
+    }
+
+    fn until_steady(&self) -> Result<Option<UntilSteady>, Mistake> {
+        if !self.is_auto() {
+            return match self.warmup_limit {
+                None => Ok(None),
+                Some(_) => Err(mistake(
+                    "warmup_limit",
+                    "`warmup_limit` belongs to `warmup = \"auto\"`; a warm-up of a given length has no limit beside it",
+                )),
+            };
+        }
+        let limit_ns = time("warmup_limit", &self.warmup_limit, WARMUP_LIMIT_NS)?;
+        if limit_ns < LEAST_WARMUP_LIMIT_NS {
+            return Err(mistake("warmup_limit", "a `warmup_limit` below 1s leaves nothing to judge by"));
+        }
+        Ok(Some(UntilSteady { limit_ns }))
     }
 
     fn duration_ns(&self) -> Result<u64, Mistake> {
@@ -350,6 +378,14 @@ impl Width {
         });
         connections.collect()
     }
+}
+
+fn time(key: &'static str, text: &Option<String>, default_ns: u64) -> Result<u64, Mistake> {
+    optional(key, text).map(|ns| ns.unwrap_or(default_ns))
+}
+
+fn optional(key: &'static str, text: &Option<String>) -> Result<Option<u64>, Mistake> {
+    text.as_deref().map(units::duration).transpose().map_err(|m| mistake(key, m))
 }
 
 fn check_list(key: &'static str, all: &[u32]) -> Result<(), Mistake> {

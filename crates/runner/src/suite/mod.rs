@@ -291,6 +291,36 @@ mod tests {
     }
 
     #[test]
+    fn starts_are_warmed_until_they_are_steady_unless_a_length_is_given() {
+        let load =
+            |keys: &str| parse(&format!("subjects = [\"null\"]\n[load]\n{keys}")).map(|suite| suite.load);
+        let warm =
+            |keys: &str| load(keys).map(|load| (load.warmup_ns, load.until_steady.map(|u| u.limit_ns)));
+        const MS: u64 = 1_000_000;
+        for (keys, wanted) in [
+            ("", (200 * MS, Some(60_000 * MS))),
+            ("warmup = \"auto\"", (200 * MS, Some(60_000 * MS))),
+            ("warmup_limit = \"5s\"", (200 * MS, Some(5000 * MS))),
+            ("ramp_connections = \"2s\"", (2200 * MS, Some(60_000 * MS))),
+            ("warmup = \"500ms\"", (500 * MS, None)),
+            ("warmup = \"0\"", (0, None)),
+        ] {
+            assert_eq!(warm(keys).unwrap(), wanted, "{keys}");
+        }
+        for (keys, wanted) in [
+            (
+                "warmup = \"1s\"\nwarmup_limit = \"5s\"",
+                "s.toml:4: `warmup_limit` belongs to `warmup = \"auto\"`",
+            ),
+            ("warmup_limit = \"500ms\"", "leaves nothing to judge"),
+            ("warmup = \"steady\"", "or \"auto\", which warms each start"),
+        ] {
+            let error = load(keys).unwrap_err();
+            assert!(error.contains(wanted), "{keys}: {error}");
+        }
+    }
+
+    #[test]
     fn steps_are_the_product_of_lists() {
         let suite = parse("subjects = [\"null\"]\n[load]\nconnections = [1, 8]\npipeline = [1, 16]\nrate = [100, \"5k\"]\narrival = \"poisson\"").unwrap();
         assert_eq!(suite.load.steps.len(), 8);

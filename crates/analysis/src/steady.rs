@@ -1,0 +1,344 @@
+//! When a server that is being warmed is steady.
+//!
+//! Georges, Buytaert and Eeckhout (*Statistically rigorous Java performance evaluation*, OOPSLA 2007) call a process
+//! steady once the coefficient of variation over a window of its last iterations is small. On machines that others share,
+//! the noise alone is larger than any such bound, so it is not the spread that is judged here but whether there is a *trend*:
+//! Mann and Kendall's test (Mann 1945, Kendall 1975) says whether there is one, Theil and Sen's slope (Sen 1968) how much it
+//! comes to; both are of ranks and medians, which a stall in one slice does not move. Barrett et al. (*Virtual machine warmup
+//! blows hot and cold*, OOPSLA 2017) found that many processes never become steady, and Traini et al. (*Towards effective
+//! assessment of steady state performance in Java software*, EMSE 2023) that rules which end a warm-up end it too early about
+//! as often as guesses do. Hence three guards: the window grows with the warm-up, so that slow warming is looked at over a long
+//! time; compiler threads that work say that it is not over, whatever the trend; and the measured window is judged once more
+//! ([`crate::warming`]).
+
+use std::collections::BTreeMap;
+
+use dyno_archive::start::WarmUpSlice;
+
+use crate::stats::median;
+
+/// Rounds that are looked at, at the least.
+pub const ROUNDS: usize = 8;
+
+/// In a longer warm-up, a trend is looked for in the last of so many parts of it.
+const PARTS: usize = 4;
+
+/// And compilers in the last of so many: they work in bursts, with seconds between the last of them.
+const PARTS_FOR_COMPILERS: usize = 2;
+
+/// How many standard deviations the count of pairs that rise lies above that of a series without trend, for the trend to be
+/// taken for one: by chance it does so one time in five. Low, because a false alarm costs a few slices, and a warm-up that
+/// ends too early costs the result.
+const RISES: f64 = 0.84;
+
+/// A trend that comes to less over the rounds that are looked at is none.
+const GROWTH: f64 = 1.05;
+
+/// Share of the subject's CPU time, in the mean over the last rounds, above which its compilers are still at work.
+pub const COMPILES: f64 = 0.1;
+
+/// A slice of each workload.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Round {
+    /// Answers per second: the geometric mean over the workloads.
+    pub throughput_rps: f64,
+    /// CPU time per answer: the geometric mean over the workloads. `None`: not known for all of them.
+    pub cpu_us_per_request: Option<f64>,
+    /// What compiler threads used of the CPU time. `None`: not known.
+    pub jit_share: Option<f64>,
+    pub answers: u64,
+}
+
+/// Puts slices together by rounds. A round that was not finished is left out.
+#[must_use]
+pub fn rounds(slices: &[WarmUpSlice]) -> Vec<Round> {
+    let mut of_round: BTreeMap<usize, Vec<WarmUpSlice>> = BTreeMap::new();
+    for slice in slices {
+        of_round.entry(slice.round).or_default().push(*slice);
+    }
+    let workloads = of_round.values().map(Vec::len).max().unwrap_or(0);
+    of_round.values().filter(|slices| slices.len() == workloads).map(|slices| round(slices)).collect()
+}
+
+fn round(slices: &[WarmUpSlice]) -> Round {
+    let mean = |each: &dyn Fn(&WarmUpSlice) -> Option<f64>| -> Option<f64> {
+        let logs: Option<Vec<f64>> = slices.iter().map(|s| each(s).map(f64::ln)).collect();
+        Some((logs?.iter().sum::<f64>() / slices.len() as f64).exp())
+    };
+    let sum = |each: fn(&WarmUpSlice) -> Option<u64>| slices.iter().map(each).sum::<Option<u64>>();
+    let shares = sum(|s| s.jit_ns).zip(sum(|s| s.cpu_ns));
+    Round {
+        throughput_rps: mean(&|s| Some(rate(s))).unwrap_or(0.0),
+        cpu_us_per_request: mean(&cpu_us_per_request),
+        jit_share: shares.map(|(jit, cpu)| if cpu > 0 { jit as f64 / cpu as f64 } else { 0.0 }),
+        answers: slices.iter().map(|s| s.answers).sum(),
+    }
+}
+
+/// Answers per second of a slice. Half an answer is added, so that none at all has a logarithm, too.
+fn rate(slice: &WarmUpSlice) -> f64 {
+    let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
+    (slice.answers as f64 + 0.5) / seconds.max(1e-9)
+}
+
+/// CPU time per answer of a slice, its samples lying a little beside its edges. `None`: not known.
+#[must_use]
+pub fn cpu_us_per_request(slice: &WarmUpSlice) -> Option<f64> {
+    let cpu_us = slice.cpu_ns.filter(|ns| *ns > 0)? as f64 / 1e3;
+    let answers = rate(slice) * slice.observed_ns as f64 / 1e9;
+    Some(cpu_us / answers.max(1e-9))
+}
+
+/// What the rounds so far say of a server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum State {
+    /// Too few rounds to tell.
+    Early,
+    /// More answers come per second: by this factor over the rounds that were looked at.
+    Faster(f64),
+    /// An answer takes less CPU time, by this factor.
+    Cheaper(f64),
+    /// Compiler threads use this share of its CPU time.
+    Compiling(f64),
+    /// Nothing at all was answered.
+    Unanswered,
+    Steady,
+}
+
+/// By what a server is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JudgedBy {
+    ThroughputAndCpu,
+    /// Its CPU time is not known.
+    Throughput,
+}
+
+/// Judges a warm-up by its rounds so far.
+#[must_use]
+pub fn state(rounds: &[Round]) -> State {
+    if rounds.len() < ROUNDS {
+        return State::Early;
+    }
+    let last = last_of(PARTS, rounds);
+    if last.iter().all(|r| r.answers == 0) {
+        return State::Unanswered;
+    }
+    if let Some(share) = jit_share(last_of(PARTS_FOR_COMPILERS, rounds)).filter(|share| *share > COMPILES) {
+        return State::Compiling(share);
+    }
+    let throughput: Vec<f64> = last.iter().map(|r| r.throughput_rps).collect();
+    if let Some(growth) = growth(&throughput) {
+        return State::Faster(growth);
+    }
+    let falls: Option<Vec<f64>> = last.iter().map(|r| r.cpu_us_per_request.map(f64::recip)).collect();
+    match falls.and_then(|falls| growth(&falls)) {
+        Some(growth) => State::Cheaper(growth),
+        None => State::Steady,
+    }
+}
+
+/// By what the last rounds could be judged.
+#[must_use]
+pub fn judged_by(rounds: &[Round]) -> JudgedBy {
+    if last_of(PARTS, rounds).iter().all(|r| r.cpu_us_per_request.is_some()) {
+        JudgedBy::ThroughputAndCpu
+    } else {
+        JudgedBy::Throughput
+    }
+}
+
+fn jit_share(rounds: &[Round]) -> Option<f64> {
+    let sum: Option<f64> = rounds.iter().map(|r| r.jit_share).sum();
+    sum.map(|sum| sum / rounds.len() as f64)
+}
+
+fn last_of(parts: usize, rounds: &[Round]) -> &[Round] {
+    let window = ROUNDS.max(rounds.len() / parts);
+    &rounds[rounds.len().saturating_sub(window)..]
+}
+
+/// By what factor positive values grow from the first to the last. `None`: they do not, beyond noise.
+fn growth(values: &[f64]) -> Option<f64> {
+    let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
+    let n = logs.len() as f64;
+    let mut slopes = Vec::with_capacity(logs.len() * logs.len() / 2);
+    let mut rising = 0.0;
+    for (i, early) in logs.iter().enumerate() {
+        for (j, late) in logs.iter().enumerate().skip(i + 1) {
+            rising += if late > early {
+                1.0
+            } else if late < early {
+                -1.0
+            } else {
+                0.0
+            };
+            slopes.push((late - early) / (j - i) as f64);
+        }
+    }
+    // Mann and Kendall: the variance of the count in a series without trend, and a correction for its being whole.
+    let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
+    let growth = (median(&slopes)? * (n - 1.0)).exp();
+    ((rising - 1.0) / deviation >= RISES && growth >= GROWTH).then_some(growth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A number from 0 to 1 that looks random.
+    fn noise(i: usize, seed: u64) -> f64 {
+        let mut x =
+            (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ seed.wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A server that is alone on one CPU: what an answer costs is what limits it.
+    fn round_of(rps: f64) -> Round {
+        Round { throughput_rps: rps, cpu_us_per_request: Some(1e6 / rps), jit_share: Some(0.0), answers: 100 }
+    }
+
+    /// After how many rounds the warm-up ends.
+    fn ends_after(most: usize, round: impl Fn(usize) -> Round) -> Option<usize> {
+        let mut rounds = Vec::new();
+        (0..most).find_map(|i| {
+            rounds.push(round(i));
+            (state(&rounds) == State::Steady).then_some(i + 1)
+        })
+    }
+
+    #[test]
+    fn a_server_that_is_steady_from_the_start_pays_a_second() {
+        assert_eq!(ends_after(480, |_| round_of(90e3)), Some(ROUNDS));
+        let wobbling = |i: usize| round_of(90e3 * (1.0 + 0.02 * (noise(i, 1) - 0.5)));
+        assert_eq!(ends_after(480, wobbling), Some(ROUNDS), "2 % is no trend");
+    }
+
+    /// As it was seen of Armeria: 578, 1,004 and 1,298 per second, half a second each, and 34,800 in the end.
+    #[test]
+    fn a_cold_virtual_machine_is_warmed_until_it_is_warm() {
+        let seen = [250.0, 400.0, 578.0, 800.0, 1004.0, 1150.0, 1298.0];
+        let rounds: Vec<Round> = seen.iter().chain(&[1500.0]).map(|rps| round_of(*rps)).collect();
+        assert!(matches!(state(&rounds), State::Faster(growth) if growth > 3.0), "{:?}", state(&rounds));
+        let warming = |i: usize| 34_800.0 * (1.0 - (-(i as f64) / 40.0).exp()).max(0.01);
+        for seed in 0..20 {
+            let cold = |i: usize| round_of(warming(i) * (1.0 + 0.1 * (noise(i, seed) - 0.5)));
+            let ended = ends_after(480, cold).expect("it does become warm");
+            assert!(warming(ended) > 0.8 * 34_800.0, "seed {seed}: after {ended} at {}", warming(ended));
+            assert!(ended < 300, "seed {seed}: after {ended}");
+        }
+    }
+
+    #[test]
+    fn a_plateau_during_which_it_compiles_is_not_the_end() {
+        let plateau = |jit| move |_: usize| Round { jit_share: Some(jit), ..round_of(3000.0) };
+        assert_eq!(ends_after(480, plateau(0.34)), None);
+        assert_eq!(ends_after(480, plateau(0.11)), None);
+        assert_eq!(ends_after(480, plateau(0.09)), Some(ROUNDS));
+        // As it was seen of Jetty: after long work, bursts with a second between them are not the end of it.
+        let bursts = |i: usize| {
+            let jit = if i < 60 {
+                0.4
+            } else if i < 80 && i % 10 == 0 {
+                0.6
+            } else {
+                0.0
+            };
+            Round { jit_share: Some(jit), ..round_of(3000.0) }
+        };
+        assert!((81..130).contains(&ends_after(480, bursts).unwrap()));
+        // A compiler that runs now and then holds nobody up.
+        let at_times =
+            |i: usize| Round { jit_share: Some(if i % 6 == 3 { 0.5 } else { 0.0 }), ..round_of(3000.0) };
+        assert_eq!(ends_after(480, at_times), Some(ROUNDS));
+    }
+
+    #[test]
+    fn cheaper_answers_are_warming_even_where_the_generator_is_the_limit() {
+        let rounds: Vec<Round> = (0..8)
+            .map(|i| Round { cpu_us_per_request: Some(20.0 - f64::from(i)), ..round_of(90e3) })
+            .collect();
+        assert!(matches!(state(&rounds), State::Cheaper(_)), "{:?}", state(&rounds));
+        // Without them there is only the throughput to go by.
+        let unknown: Vec<Round> = rounds.iter().map(|r| Round { cpu_us_per_request: None, ..*r }).collect();
+        assert_eq!((state(&unknown), judged_by(&unknown)), (State::Steady, JudgedBy::Throughput));
+        assert_eq!(judged_by(&rounds), JudgedBy::ThroughputAndCpu);
+        let rising: Vec<Round> =
+            (1..9).map(|i| Round { cpu_us_per_request: None, ..round_of(f64::from(i) * 1e3) }).collect();
+        assert!(matches!(state(&rising), State::Faster(_)));
+    }
+
+    #[test]
+    fn a_machine_that_changes_its_speed_is_waited_for_but_not_for_ever() {
+        let slows = |i: usize| round_of(if i < 5 { 90e3 } else { 45e3 } * (1.0 + 0.1 * (noise(i, 3) - 0.5)));
+        assert!(ends_after(480, slows).unwrap() <= ROUNDS + 4, "what gets slower is not being warmed");
+        let recovers =
+            |i: usize| round_of(if i < 5 { 45e3 } else { 90e3 } * (1.0 + 0.1 * (noise(i, 3) - 0.5)));
+        assert!((9..40).contains(&ends_after(480, recovers).unwrap()));
+        let collecting =
+            |i: usize| round_of(if i % 5 == 4 { 20e3 } else { 60e3 } * (1.0 + 0.1 * (noise(i, 9) - 0.5)));
+        assert!(ends_after(480, collecting).unwrap() < 40, "pauses of a collector are no trend");
+    }
+
+    #[test]
+    fn what_never_answers_is_not_waited_for() {
+        let nothing = vec![Round { answers: 0, ..round_of(4.0) }; ROUNDS];
+        assert_eq!(state(&nothing), State::Unanswered);
+        assert_eq!(state(&nothing[1..]), State::Early);
+        assert_eq!(state(&[]), State::Early);
+    }
+
+    #[test]
+    fn rounds_weigh_workloads_alike_and_unfinished_ones_are_left_out() {
+        let slice = |round, workload, answers, cpu_ns| WarmUpSlice {
+            round,
+            workload,
+            step: 0,
+            start_ns: 0,
+            end_ns: 100_000_000,
+            answers,
+            cpu_ns,
+            jit_ns: Some(25_000_000),
+            observed_ns: 200_000_000,
+        };
+        let cpu = Some(50_000_000);
+        let all = [slice(0, 0, 10_000, cpu), slice(0, 1, 100, cpu), slice(1, 0, 10_000, cpu)];
+        let rounds = rounds(&all);
+        assert_eq!((rounds.len(), rounds[0].answers, rounds[0].jit_share), (1, 10_100, Some(0.5)));
+        assert!((rounds[0].throughput_rps / 10_000.0 - 1.0).abs() < 0.01, "{:?}", rounds[0]);
+        // 50 ms over 200 ms, in which 20,000 and 200 answers fell.
+        assert!((rounds[0].cpu_us_per_request.unwrap() / 25.0 - 1.0).abs() < 0.01, "{:?}", rounds[0]);
+        let unknown = super::rounds(&[slice(0, 0, 1, cpu), slice(0, 1, 1, None)]);
+        assert_eq!((unknown[0].cpu_us_per_request, unknown[0].jit_share), (None, None));
+        assert!(super::rounds(&[slice(0, 0, 0, cpu)])[0].cpu_us_per_request.unwrap().is_finite());
+    }
+
+    proptest! {
+        /// Noise as it was seen on a shared machine: up to a fifth either way in each slice, and half the speed for a while.
+        #[test]
+        fn noise_never_holds_a_steady_server_to_the_limit(
+            seed in any::<u64>(), spread in 0.0f64..0.4, slow_from in 0usize..60, slow_for in 0usize..60
+        ) {
+            let speed = |i: usize| if (slow_from..slow_from + slow_for).contains(&i) { 0.5 } else { 1.0 };
+            let noisy = |i: usize| {
+                let rps = 90e3 * speed(i) * (1.0 + spread * (noise(i, seed) - 0.5));
+                // Not all noise is in both.
+                let cpu = 1e6 / rps * (1.0 + 0.5 * spread * (noise(i, !seed) - 0.5));
+                Round { cpu_us_per_request: Some(cpu), ..round_of(rps) }
+            };
+            let ended = ends_after(480, noisy);
+            prop_assert!(ended.is_some_and(|n| n < 240), "{ended:?}");
+        }
+
+        #[test]
+        fn a_rise_is_found_whatever_the_unit(scale in 1e-3f64..1e6, factor in 1.02f64..2.0) {
+            let rising: Vec<f64> = (0..8).map(|i| scale * factor.powi(i)).collect();
+            let found = growth(&rising).unwrap();
+            prop_assert!((found / factor.powi(7) - 1.0).abs() < 1e-6);
+            let falling: Vec<f64> = rising.iter().rev().copied().collect();
+            prop_assert_eq!(growth(&falling), None);
+        }
+    }
+}

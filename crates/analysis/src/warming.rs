@@ -1,0 +1,479 @@
+//! Whether what was measured was still warming up, and how each start was warmed.
+
+use dyno_archive::Phase;
+use dyno_archive::plan::Launch;
+use dyno_archive::start::{StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::caveat::{Caveat, Severity, info, percent};
+use crate::limiter::{Confidence, Limiter, Resource, SERVER_BUSY};
+use crate::load::LoadResult;
+use crate::server::ServerUse;
+use crate::stats::median;
+use crate::steady::{self, JudgedBy, State};
+
+/// Share of the server's CPU time in the window above which its compilers refuse a step. A warm virtual machine stays below
+/// 2 %; cold ones were seen at 34 to 64 %, and at 20 % a quarter more throughput may be to come.
+pub const JIT_SHARE: f64 = 0.2;
+
+/// How much faster a server must get over a window of six intervals or more, from the median of the first third to that of
+/// the last, for the window to be one of warming up.
+const GROWTH: f64 = 1.25;
+
+/// The same of three to five intervals, whose thirds are single ones: noise moves those further.
+const GROWTH_OF_FEW: f64 = 1.5;
+
+/// Each of the two steps between the thirds has at least this share of the growth, in logarithms. Where all of it is in one
+/// of them, the machine changed its speed.
+const EACH_STEP: f64 = 0.2;
+
+/// What of the growth in throughput must show in the CPU time per request, in logarithms: what gets faster because it gets
+/// more of a busy machine does the same work for each request as before.
+const IN_CPU: f64 = 0.5;
+
+/// Reasons to distrust a step because of how warm its server was.
+#[must_use]
+pub fn caveats(load: &LoadResult, server: &ServerUse, start: Option<&StartRecord>) -> Vec<Caveat> {
+    let of_step = still_warming(jit_share(server), growth_in_window(load, server));
+    let of_start = start.and_then(|s| s.warmup.as_ref()).map(of_start).unwrap_or_default();
+    of_step.into_iter().chain(of_start).collect()
+}
+
+fn still_warming(jit_share: Option<f64>, growth: Option<f64>) -> Option<Caveat> {
+    let jit = jit_share.filter(|share| *share > JIT_SHARE);
+    let seen = match (jit, growth) {
+        (None, None) => return None,
+        (Some(jit), None) => format!("its compiler (JIT) used {} of its CPU time", percent(jit)),
+        (None, Some(growth)) => format!("it became {growth:.2} times as fast"),
+        (Some(jit), Some(growth)) => format!(
+            "it became {growth:.2} times as fast, and its compiler (JIT) used {} of its CPU time",
+            percent(jit)
+        ),
+    };
+    let message = format!(
+        "The server was still warming up: within the measured window {seen}. Its numbers are of a server that is not there yet. Warm it until it is steady (`warmup = \"auto\"` under `[load]`, with a higher `warmup_limit` if that was reached), or longer."
+    );
+    let evidence = json!({"jit_share": jit_share, "growth": growth});
+    Some(Caveat::new("still_warming", Severity::Invalid, message, evidence))
+}
+
+/// What compiler threads used of the server's CPU time in the window. `None`: not known, or it used none.
+#[must_use]
+pub fn jit_share(server: &ServerUse) -> Option<f64> {
+    let jit_s = server.by_thread_role.get("jit")?.cpu_s;
+    let cpu_s = server.cpu_user_s? + server.cpu_sys_s?;
+    (cpu_s > 0.0).then(|| jit_s / cpu_s)
+}
+
+/// By what factor the server got faster within the measured window. `None`: it did not, or no more than noise does.
+fn growth_in_window(load: &LoadResult, server: &ServerUse) -> Option<f64> {
+    let window: Vec<_> = load.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
+    let throughput: Vec<f64> = window.iter().map(|i| i.throughput_rps).collect();
+    let cheapness: Option<Vec<f64>> =
+        window.iter().map(|i| Some(i.throughput_rps / cpu_within(server, (i.start_s, i.end_s))?)).collect();
+    let is_ramped = load.config.ramp_connections_s.is_some_and(|ramp| ramp > load.config.warmup_s);
+    let is_given = load.config.model != "closed";
+    growth(&throughput, cheapness.as_deref(), if is_ramped || is_given { By::CpuAlone } else { By::Both })
+}
+
+/// CPUs that the server used over a stretch of the load: those of the samples in whose time its middle lies.
+fn cpu_within(server: &ServerUse, (start_s, end_s): (f64, f64)) -> Option<f64> {
+    let middle = f64::midpoint(start_s, end_s);
+    let at = server.intervals.iter().find(|i| i.start_s <= middle && middle < i.end_s)?;
+    at.cpu.filter(|cpu| *cpu > 0.0)
+}
+
+/// What tells that a server gets faster.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Both,
+    /// Throughput is what was offered, or as the connections came.
+    CpuAlone,
+}
+
+/// By what factor throughput grows over a window, interval by interval. `cheapness`: answers per CPU second, if known.
+fn growth(throughput: &[f64], cheapness: Option<&[f64]>, by: By) -> Option<f64> {
+    match (by, cheapness) {
+        (By::Both, None) => growth_over_thirds(throughput),
+        (By::Both, Some(cheapness)) => {
+            let growth = growth_over_thirds(throughput)?;
+            let [first, _, last] = thirds(cheapness)?;
+            (last / first >= growth.powf(IN_CPU)).then_some(growth)
+        }
+        (By::CpuAlone, cheapness) => growth_over_thirds(cheapness?),
+    }
+}
+
+fn growth_over_thirds(values: &[f64]) -> Option<f64> {
+    let [first, middle, last] = thirds(values)?;
+    let growth = last / first;
+    let needed = if values.len() < 6 { GROWTH_OF_FEW } else { GROWTH };
+    let step = growth.powf(EACH_STEP);
+    (growth >= needed && middle / first >= step && last / middle >= step).then_some(growth)
+}
+
+/// The medians of a series' thirds. `None`: fewer than three values, or nothing at all in a third.
+fn thirds(values: &[f64]) -> Option<[f64; 3]> {
+    let n = values.len();
+    let third = |i: usize| median(&values[i * n / 3..(i + 1) * n / 3]).filter(|m| *m > 0.0);
+    Some([third(0)?, third(1)?, third(2)?])
+}
+
+fn of_start(warmup: &WarmUp) -> Vec<Caveat> {
+    [limit_reached(warmup), without_cpu(warmup)].into_iter().flatten().collect()
+}
+
+fn limit_reached(warmup: &WarmUp) -> Option<Caveat> {
+    let seconds = warmup.took_ns as f64 / 1e9;
+    let seen = match warmup.ended {
+        WarmUpEnd::Steady | WarmUpEnd::CutShort => return None,
+        WarmUpEnd::Unanswered => "and nothing was answered within any slice of it".to_string(),
+        WarmUpEnd::Limit => not_steady(steady::state(&steady::rounds(&warmup.slices))),
+    };
+    let message = format!(
+        "The warm-up of this start ended after {seconds:.1} s without the server being steady: {seen}. Raise `warmup_limit`, or look at what keeps it from being steady."
+    );
+    Some(Caveat::new("warmup_limit", Severity::Warning, message, json!({"took_s": seconds})))
+}
+
+/// What kept a server from being steady when the limit came.
+fn not_steady(state: State) -> String {
+    match state {
+        State::Faster(growth) => {
+            format!("throughput still grew, by a factor of {growth:.2} over the last slices")
+        }
+        State::Cheaper(growth) => {
+            format!("CPU time per request still fell, by a factor of {growth:.2} over the last slices")
+        }
+        State::Compiling(share) => {
+            format!("its compiler (JIT) still used {} of its CPU time", percent(share))
+        }
+        State::Unanswered => "nothing was answered any more".into(),
+        State::Early | State::Steady => "there were too few slices to tell".into(),
+    }
+}
+
+fn without_cpu(warmup: &WarmUp) -> Option<Caveat> {
+    let by = steady::judged_by(&steady::rounds(&warmup.slices));
+    (by == JudgedBy::Throughput && !warmup.slices.is_empty()).then(|| {
+        info(
+            "warmup_without_cpu",
+            "When the server was warm was judged by its throughput alone, because its CPU time is not known here.",
+        )
+    })
+}
+
+/// The compiler, where a server is full and much of that is compiling.
+pub(crate) fn limiter(server: &ServerUse) -> Option<Limiter> {
+    let used = server.cpu_utilisation.filter(|used| *used >= SERVER_BUSY)?;
+    let share = jit_share(server).filter(|share| *share > JIT_SHARE)?;
+    Some(Limiter {
+        resource: Resource::Jit,
+        confidence: Confidence::High,
+        sentence: format!(
+            "The JIT compiler: it used {} of the server's CPU time, and the server {} of what it may use.",
+            percent(share),
+            percent(used)
+        ),
+        evidence: json!({"jit_share": share, "cpu_utilisation": used}),
+    })
+}
+
+/// How one start of a subject was warmed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct WarmUpResult {
+    /// Counted from 1.
+    pub repeat: u32,
+    pub took_s: f64,
+    pub ended: WarmUpEnd,
+    /// By throughput and CPU time per request, or by throughput alone.
+    pub judged_by_cpu: bool,
+    pub slices: Vec<WarmUpPoint>,
+}
+
+/// One short load of one workload within a warm-up.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct WarmUpPoint {
+    pub workload: usize,
+    pub step: usize,
+    /// Since the warm-up began.
+    pub start_s: f64,
+    pub end_s: f64,
+    pub throughput_rps: f64,
+    pub cpu_us_per_request: Option<f64>,
+    /// What compiler threads used of the server's CPU time.
+    pub jit_share: Option<f64>,
+}
+
+/// The warm-ups of a subject's starts, in the order of time.
+#[must_use]
+pub fn results(starts: &[&StartRecord], launches: &[Launch]) -> Vec<WarmUpResult> {
+    let of_start = |start: &&StartRecord| {
+        let warmup = start.warmup.as_ref()?;
+        Some(WarmUpResult {
+            repeat: launches[start.launch].block + 1,
+            took_s: warmup.took_ns as f64 / 1e9,
+            ended: warmup.ended,
+            judged_by_cpu: without_cpu(warmup).is_none(),
+            slices: warmup.slices.iter().map(point).collect(),
+        })
+    };
+    starts.iter().filter_map(of_start).collect()
+}
+
+/// What a slice comes to.
+#[must_use]
+pub fn point(slice: &WarmUpSlice) -> WarmUpPoint {
+    let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
+    let share = slice.jit_ns.zip(slice.cpu_ns.filter(|cpu| *cpu > 0));
+    WarmUpPoint {
+        workload: slice.workload,
+        step: slice.step,
+        start_s: slice.start_ns as f64 / 1e9,
+        end_s: slice.end_ns as f64 / 1e9,
+        throughput_rps: if seconds > 0.0 { slice.answers as f64 / seconds } else { 0.0 },
+        cpu_us_per_request: steady::cpu_us_per_request(slice),
+        jit_share: share.map(|(jit, cpu)| jit as f64 / cpu as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::RoleUse;
+
+    fn server(jit_s: f64, utilisation: f64) -> ServerUse {
+        let role = RoleUse { cpu_s: jit_s, run_delay_s: None, threads: 2 };
+        ServerUse {
+            cpu_user_s: Some(1.0),
+            cpu_sys_s: Some(0.48),
+            cpu_utilisation: Some(utilisation),
+            by_thread_role: [("jit", role), ("work", RoleUse::default())].into(),
+            ..ServerUse::default()
+        }
+    }
+
+    /// Throughput interval by interval, and CPUs used if they are known.
+    struct Case {
+        name: &'static str,
+        rps: &'static [f64],
+        cpu: Option<f64>,
+        by: By,
+        warming: bool,
+    }
+
+    /// Windows as they were seen: on a shared machine with two CPUs, and some made from them.
+    const CASES: &[Case] = &[
+        // Armeria after half a second of warm-up.
+        Case {
+            name: "cold JVM, one CPU full",
+            rps: &[578.0, 1004.0, 1298.0],
+            cpu: Some(0.96),
+            by: By::Both,
+            warming: true,
+        },
+        Case {
+            name: "cold JVM, h2c",
+            rps: &[24_580.0, 31_800.0, 43_020.0],
+            cpu: Some(0.96),
+            by: By::Both,
+            warming: true,
+        },
+        Case {
+            name: "cold JVM, CPU not known",
+            rps: &[578.0, 1004.0, 1298.0],
+            cpu: None,
+            by: By::Both,
+            warming: true,
+        },
+        Case {
+            name: "slow warming over a longer window",
+            rps: &[20e3, 21.5e3, 22.4e3, 23.6e3, 25.1e3, 26.9e3],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: true,
+        },
+        Case {
+            name: "just not enough",
+            rps: &[1000.0, 1200.0, 1490.0],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "just enough",
+            rps: &[1000.0, 1240.0, 1510.0],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: true,
+        },
+        Case {
+            name: "just not enough over a longer window",
+            rps: &[20e3, 20.5e3, 22e3, 22.5e3, 24.6e3, 25.1e3],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "two intervals say nothing",
+            rps: &[500.0, 5000.0],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "flat",
+            rps: &[99_900.0, 99_100.0, 100_200.0],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        // nginx and fasthttp beside noisy neighbours.
+        Case {
+            name: "noise of three",
+            rps: &[61e3, 101e3, 90e3],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "rising noise of three",
+            rps: &[70e3, 86e3, 101e3],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "noise of ten",
+            rps: &[85e3, 63e3, 86e3, 71e3, 99e3, 82e3, 64e3, 101e3, 78e3, 88e3],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "the machine got its speed back",
+            rps: &[45e3, 44e3, 46e3, 45e3, 90e3, 92e3, 89e3, 91e3, 90e3],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "got slower",
+            rps: &[1298.0, 1004.0, 578.0],
+            cpu: Some(0.96),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "a pause in the beginning",
+            rps: &[5e3, 60e3, 61e3, 60e3, 62e3, 60e3, 59e3],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "stalled throughout",
+            rps: &[0.0, 0.0, 0.0],
+            cpu: Some(0.1),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "the rate is offered",
+            rps: &[500.0, 1000.0, 1500.0],
+            cpu: None,
+            by: By::CpuAlone,
+            warming: false,
+        },
+    ];
+
+    #[test]
+    fn a_trend_within_the_window_is_warming_up_and_noise_is_not() {
+        for case in CASES {
+            let cheapness: Option<Vec<f64>> = case.cpu.map(|cpu| case.rps.iter().map(|r| r / cpu).collect());
+            let found = growth(case.rps, cheapness.as_deref(), case.by);
+            assert_eq!(found.is_some(), case.warming, "{}: {found:?}", case.name);
+        }
+    }
+
+    #[test]
+    fn more_throughput_for_the_same_cpu_time_each_is_the_machine_and_not_the_server() {
+        let rps = [578.0, 1004.0, 1298.0];
+        assert!(growth(&rps, Some(&[1000.0, 1010.0, 990.0]), By::Both).is_none());
+        assert!(growth(&rps, Some(&[1000.0, 1300.0, 1490.0]), By::Both).is_none());
+        assert!(growth(&rps, Some(&[1000.0, 1300.0, 1510.0]), By::Both).is_some());
+        // At an offered rate only the CPU time tells.
+        assert!(growth(&[1e3; 3], Some(&[3600.0, 9000.0, 34_800.0]), By::CpuAlone).is_some());
+        assert!(growth(&rps, Some(&[1000.0; 3]), By::CpuAlone).is_none());
+    }
+
+    #[test]
+    fn a_compiler_at_work_refuses_the_step() {
+        let of = |server: &ServerUse| still_warming(jit_share(server), None);
+        let cold = of(&server(0.83, 0.96)).unwrap();
+        assert_eq!((cold.code, cold.severity), ("still_warming", Severity::Invalid));
+        assert!(cold.message.contains("its compiler (JIT) used 56 % of its CPU time"), "{}", cold.message);
+        assert!(of(&server(0.297, 0.96)).is_some(), "20.1 %");
+        assert_eq!(of(&server(0.295, 0.96)), None, "19.9 %");
+        assert_eq!(of(&ServerUse::default()), None);
+        let grew = still_warming(Some(0.1), Some(1.5)).unwrap();
+        assert!(grew.message.contains("window it became 1.50 times as fast."), "{}", grew.message);
+    }
+
+    #[test]
+    fn a_full_server_that_compiles_is_limited_by_its_compiler() {
+        let named = limiter(&server(0.83, 0.96)).unwrap();
+        assert_eq!(named.resource, Resource::Jit);
+        assert!(named.sentence.starts_with("The JIT compiler: it used 56 % of the server's CPU time"));
+        assert_eq!(limiter(&server(0.83, 0.8)), None, "there was room");
+        assert_eq!(limiter(&server(0.1, 0.96)), None);
+    }
+
+    fn warm_up(ended: WarmUpEnd, jit_ns: u64, cpu_ns: Option<u64>) -> StartRecord {
+        let slices = (0..10).map(|round| WarmUpSlice {
+            round,
+            workload: 0,
+            step: 0,
+            start_ns: round as u64 * 125_000_000,
+            end_ns: (round as u64 + 1) * 125_000_000,
+            answers: 1000,
+            cpu_ns,
+            jit_ns: Some(jit_ns),
+            observed_ns: 125_000_000,
+        });
+        let json = json!({
+            "start": 0, "launch": 0, "resumed": false, "pid": null, "startup": null, "checks_before": [],
+            "checks_after": [], "limits": [], "stop": null, "failure": null, "log_tail": null
+        });
+        let start: StartRecord = serde_json::from_value(json).expect("older records have no warm-up");
+        assert_eq!(start.warmup, None);
+        let took_ns = 60_100_000_000;
+        StartRecord { warmup: Some(WarmUp { took_ns, ended, slices: slices.collect() }), ..start }
+    }
+
+    #[test]
+    fn a_warm_up_that_did_not_get_there_is_told() {
+        let of = |start: &StartRecord| of_start(start.warmup.as_ref().unwrap());
+        let limit = of(&warm_up(WarmUpEnd::Limit, 60_000_000, Some(120_000_000)));
+        assert_eq!((limit.len(), limit[0].code, limit[0].severity), (1, "warmup_limit", Severity::Warning));
+        assert!(limit[0].message.contains("after 60.1 s"), "{}", limit[0].message);
+        assert!(limit[0].message.contains("(JIT) still used 50 % of its CPU time"), "{}", limit[0].message);
+        assert_eq!(of(&warm_up(WarmUpEnd::Steady, 0, Some(120_000_000))), []);
+        let unanswered = of(&warm_up(WarmUpEnd::Unanswered, 0, Some(1)));
+        assert!(unanswered[0].message.contains("nothing was answered"), "{}", unanswered[0].message);
+        let blind = of(&warm_up(WarmUpEnd::Steady, 0, None));
+        assert_eq!((blind[0].code, blind[0].severity), ("warmup_without_cpu", Severity::Info));
+    }
+
+    #[test]
+    fn the_report_shows_what_a_warm_up_was_made_of() {
+        let start = warm_up(WarmUpEnd::Steady, 12_000_000, Some(120_000_000));
+        let all = results(&[&start], &[Launch { subject: 0, block: 2 }]);
+        assert_eq!((all[0].repeat, all[0].slices.len(), all[0].judged_by_cpu), (3, 10, true));
+        let point = &all[0].slices[9];
+        assert_eq!((point.throughput_rps, point.jit_share), (8000.0, Some(0.1)));
+        assert!((point.cpu_us_per_request.unwrap() - 120.0).abs() < 0.1);
+    }
+}

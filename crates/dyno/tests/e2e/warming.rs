@@ -1,0 +1,99 @@
+//! Starts are warmed until they are steady, and what is not warm is not measured.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::drive::{Place, text};
+
+/// Runs one unruly server with these keys of `[load]`, and returns the exit status, all that was said, and the report.
+fn run(place: &Place, arguments: &[&str], load: &str) -> (Option<i32>, String, Value) {
+    place.add_unruly("bad", arguments, "");
+    let suite = format!(
+        "subjects = [\"bad\"]\n[suite]\nrepeats = 1\nseed = 7\n\
+         [[workloads]]\nname = \"text\"\npath = \"/plaintext\"\n[[workloads]]\nname = \"json\"\npath = \"/json\"\n\
+         [load]\nconnections = [2, 4]\nduration = \"400ms\"\ninterval = \"200ms\"\ntimeout = \"1s\"\n{load}"
+    );
+    fs::write(place.path().join("suite.toml"), suite).unwrap();
+    let output = place.dyno(&["run", "suite.toml"]);
+    place.assert_nothing_is_left();
+    (output.status.code(), text(&output), place.report())
+}
+
+fn warm_up(report: &Value) -> &Value {
+    &report["subjects"][0]["warm_ups"][0]
+}
+
+fn caveats<'a>(trial: &'a Value) -> Vec<&'a str> {
+    trial["caveats"].as_array().unwrap().iter().map(|c| c["code"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_cold_server_is_warmed_with_all_workloads_before_it_is_measured() {
+    let place = Place::new();
+    let (_, said, report) = run(&place, &["--mode", "cold"], "");
+    let warm_up = warm_up(&report);
+    assert_eq!(warm_up["ended"], "steady", "{said}");
+    assert!(said.contains("warm after"), "{said}");
+    let slices = warm_up["slices"].as_array().unwrap();
+    // Eight rounds of the two workloads would do for a server that is warm.
+    assert!(slices.len() > 16, "{} slices", slices.len());
+    let of = |workload: usize| slices.iter().filter(|s| s["workload"] == workload).count();
+    assert_eq!(of(0), of(1), "workloads take turns");
+    let speed = |slice: &Value| slice["throughput_rps"].as_f64().unwrap();
+    assert!(speed(&slices[slices.len() - 1]) > 2.0 * speed(&slices[0]), "{warm_up:#}");
+    let trials = report["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 4);
+    for trial in trials {
+        let codes = caveats(trial);
+        assert!(!codes.contains(&"still_warming") && !codes.contains(&"warmup_limit"), "{codes:?}");
+    }
+    let shown: Vec<_> =
+        trials.iter().map(|t| (t["workload"].as_str(), t["step"]["connections"].as_u64())).collect();
+    let (text, json) = (Some("text"), Some("json"));
+    assert_eq!(
+        shown,
+        [(text, Some(2)), (text, Some(4)), (json, Some(2)), (json, Some(4))],
+        "whatever order they ran in"
+    );
+    let mut places: Vec<_> = trials.iter().map(|t| t["place"].as_u64().unwrap()).collect();
+    places.sort_unstable();
+    assert_eq!(places, [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_server_that_compiles_for_ever_is_refused_and_the_limit_is_told() {
+    let place = Place::new();
+    let (status, said, report) = run(&place, &["--mode", "compiling"], "warmup_limit = \"2s\"\n");
+    assert_eq!(status, Some(1), "{said}");
+    assert_eq!(warm_up(&report)["ended"], "limit");
+    assert!(said.contains("the limit of its warm-up"), "{said}");
+    for trial in report["trials"].as_array().unwrap() {
+        assert_eq!(trial["valid"], false);
+        let codes = caveats(trial);
+        assert!(codes.contains(&"still_warming") && codes.contains(&"warmup_limit"), "{codes:?}");
+    }
+}
+
+#[test]
+fn a_step_is_refused_where_a_warm_up_of_a_given_length_was_too_short() {
+    let place = Place::new();
+    let (status, said, report) = run(&place, &["--mode", "compiling"], "warmup = \"50ms\"\n");
+    assert_eq!(status, Some(1), "{said}");
+    assert_eq!(report["subjects"][0]["warm_ups"], Value::Array(Vec::new()));
+    assert!(report["trials"].as_array().unwrap().iter().all(|t| caveats(t).contains(&"still_warming")));
+}
+
+#[test]
+fn a_server_that_fails_while_it_is_warmed_has_failed() {
+    for (mode, kind) in [("crash", "crashed"), ("deaf", "deaf")] {
+        let place = Place::new();
+        let (status, said, report) = run(&place, &["--mode", mode, "--after", "300"], "");
+        assert_eq!(status, Some(3), "{said}");
+        let failure = &report["subjects"][0]["failures"][0];
+        assert_eq!(failure["kind"], kind, "{failure}");
+        assert!(failure["message"].as_str().unwrap().contains("while it was warmed"), "{failure}");
+        assert_eq!(report["trials"], Value::Array(Vec::new()));
+        assert_eq!(warm_up(&report)["ended"], "cut_short");
+    }
+}

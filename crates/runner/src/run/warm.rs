@@ -1,0 +1,236 @@
+//! Warming a start until it is steady, before its first trial.
+//!
+//! All workloads of the start take turns, so that a compiler sees all that it will be measured with. A turn is a load of
+//! several slices: opening the connections may take longer than a slice (a full queue of new ones costs a second). They are
+//! loaded in a closed loop at the step at which subjects are compared: one that a server cannot carry would end the start before the
+//! steps that it can. What is steady, [`dyno_analysis::steady`] says.
+
+use dyno_analysis::server::Used;
+use dyno_analysis::steady::{self, ROUNDS, State};
+use dyno_analysis::summary::reference_step;
+use dyno_archive::plan::{Arrivals, Plan, Trial, UntilSteady};
+use dyno_archive::start::{Failure, FailureKind, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
+use dyno_archive::{Interval, Phase, Sample, TrialRecord};
+use dyno_engine::{Policy, Spin, Window};
+use dyno_observer::monotonic_ns;
+
+use super::{Event, Interrupts, Runner, Subject, after_trial, entrance, interrupted, load_spec};
+use crate::launch::process::Process;
+use crate::limits::{
+    LEAST_ANSWERS, LEAST_SLICE_NS, LONGEST_SLICE_NS, LONGEST_TURN_NS, SLICE_NS, SLICES_NS, TURN_GAP_NS,
+    TURN_SETTLES_NS, TURN_SLICES,
+};
+use crate::load::{self, Edge, Reason, Watch};
+
+/// The least that warming takes in one launch of a plan.
+pub(crate) fn least_ns(plan: &Plan, launch: usize) -> u64 {
+    let of_launch: Vec<&Trial> = plan.trials.iter().filter(|t| t.launch == launch).collect();
+    let workloads = workloads_of(&of_launch).len() as u64;
+    let turns = workloads * (ROUNDS as u64).div_ceil(TURN_SLICES);
+    let turn_ns = TURN_SLICES * slice_ns(workloads) + TURN_SETTLES_NS + TURN_GAP_NS;
+    plan.load.until_steady.map_or(0, |until| (turns * turn_ns).min(until.limit_ns))
+}
+
+/// How long the first slices are where so many workloads take turns.
+fn slice_ns(workloads: u64) -> u64 {
+    (SLICES_NS / ROUNDS as u64 / workloads.max(1)).clamp(LEAST_SLICE_NS, SLICE_NS)
+}
+
+fn workloads_of(trials: &[&Trial]) -> Vec<usize> {
+    let mut all: Vec<usize> = trials.iter().map(|t| t.workload).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// One workload, as it is loaded in its turn.
+struct Turn {
+    workload: usize,
+    step: usize,
+    spec: load::Spec,
+}
+
+/// Why a warm-up ends before it is done.
+enum Cut {
+    Interrupted,
+    Failed(Failure),
+}
+
+impl Runner<'_> {
+    /// Warms a start, if the plan asks for it, and records how. `Err`: it is of no use any more.
+    pub(super) fn warm_up(
+        &mut self,
+        record: &mut StartRecord,
+        subject: &mut Subject,
+        pending: &[usize],
+    ) -> Result<(), Failure> {
+        let Some(until) = self.plan.load.until_steady else { return Ok(()) };
+        let harness = |message: String| Failure { kind: FailureKind::Harness, message };
+        let turns = turns(self.plan, pending, subject).map_err(harness)?;
+        if turns.is_empty() {
+            return Ok(());
+        }
+        // Before the first load: how long warming took is told with all its gaps.
+        let began_ns = monotonic_ns();
+        let mut slices = Vec::new();
+        let ended = self.take_turns(record.launch, subject, &turns, &mut slices, until);
+        let took_ns = monotonic_ns() - began_ns;
+        let (ended, failed) = match ended {
+            Ok(ended) => (ended, Ok(())),
+            Err(Cut::Interrupted) => (WarmUpEnd::CutShort, Err(interrupted())),
+            Err(Cut::Failed(failure)) => (WarmUpEnd::CutShort, Err(failure)),
+        };
+        record.warmup = Some(WarmUp { took_ns, ended, slices });
+        failed
+    }
+
+    /// Round by round, until the server is steady or the limit is reached.
+    fn take_turns(
+        &mut self,
+        launch: usize,
+        subject: &mut Subject,
+        turns: &[Turn],
+        slices: &mut Vec<WarmUpSlice>,
+        until: UntilSteady,
+    ) -> Result<WarmUpEnd, Cut> {
+        let mut slice_ns = slice_ns(turns.len() as u64);
+        let mut of_turn = TURN_SLICES;
+        // Where the slices' own times count from.
+        let began_ns = monotonic_ns();
+        loop {
+            let round = slices.iter().map(|s| s.round + 1).max().unwrap_or(0);
+            for turn in turns {
+                let record = self.load_turn(subject, turn, slice_ns, of_turn)?;
+                for slice in slices_of(&record, turn, round, began_ns) {
+                    (self.on)(Event::Warming { launch, slice: &slice });
+                    slices.push(slice);
+                }
+            }
+            match steady::state(&steady::rounds(slices)) {
+                State::Steady => return Ok(WarmUpEnd::Steady),
+                State::Unanswered => return Ok(WarmUpEnd::Unanswered),
+                _ => {}
+            }
+            // Read after each round of turns: whether there is time for one more.
+            if monotonic_ns() - began_ns >= until.limit_ns {
+                return Ok(WarmUpEnd::Limit);
+            }
+            let fewest = slices.iter().filter(|s| s.round >= round).map(|s| s.answers).min();
+            if fewest.is_some_and(|n| n < LEAST_ANSWERS) {
+                slice_ns = (slice_ns * 2).min(LONGEST_SLICE_NS);
+            }
+            of_turn = (of_turn * 2).min(LONGEST_TURN_NS / slice_ns);
+        }
+    }
+
+    fn load_turn(
+        &mut self,
+        subject: &mut Subject,
+        turn: &Turn,
+        slice_ns: u64,
+        slices: u64,
+    ) -> Result<TrialRecord, Cut> {
+        let duration_ns = Some(slices * slice_ns);
+        let window = Window { duration_ns, interval_ns: slice_ns, ..turn.spec.window };
+        let spec = load::Spec { window, ..turn.spec.clone() };
+        let mut watcher = Watcher { process: &mut subject.process, interrupts: self.interrupts };
+        let failed = |kind, message| Cut::Failed(Failure { kind, message });
+        let mut record =
+            load::run(&spec, &mut watcher).map_err(|words| failed(FailureKind::Harness, words))?;
+        // A drain may be interrupted, too, and then no window was cut short.
+        if record.cut_short || self.interrupts.count() > 0 {
+            return Err(Cut::Interrupted);
+        }
+        if record.subject_failure.is_none() && measured(&record).any(|i| answers_of(i) > 0) {
+            return Ok(record);
+        }
+        match after_trial(subject, &mut record) {
+            Some(failure) => Err(failed(failure.kind, format!("while it was warmed: {}", failure.message))),
+            // Alive, but slow.
+            None => Ok(record),
+        }
+    }
+}
+
+/// What takes turns: each workload that is still to be measured.
+fn turns(plan: &Plan, pending: &[usize], subject: &Subject) -> Result<Vec<Turn>, String> {
+    let all: Vec<&Trial> = pending.iter().map(|t| &plan.trials[*t]).collect();
+    let turn = |workload: usize| {
+        let mut steps: Vec<usize> = all.iter().filter(|t| t.workload == workload).map(|t| t.step).collect();
+        steps.sort_unstable();
+        let step = reference_step(&plan.load.steps, &steps);
+        let at = |t: &&usize| (plan.trials[**t].workload, plan.trials[**t].step) == (workload, step);
+        let trial = *pending.iter().find(at).expect("the reference is one of the steps");
+        let asked = &plan.workloads[workload];
+        let spec = load_spec(plan, trial, entrance(&subject.entrances, asked)?.door(), asked)?;
+        Ok(Turn { workload, step, spec: unmeasured(spec) })
+    };
+    workloads_of(&all).into_iter().map(turn).collect()
+}
+
+/// A step's load without what only measuring needs: with as much to do as its connections carry, and other draws.
+fn unmeasured(spec: load::Spec) -> load::Spec {
+    load::Spec {
+        step: dyno_archive::plan::Step { arrivals: Arrivals::Closed, ..spec.step },
+        seed: !spec.seed,
+        policy: Policy { ramp_ns: None, ..spec.policy },
+        spin: Spin::Never,
+        window: Window { warmup_ns: TURN_SETTLES_NS, ..spec.window },
+        ..spec
+    }
+}
+
+/// What the slices of a turn came to. The first of them belongs to this round.
+fn slices_of(record: &TrialRecord, turn: &Turn, round: usize, began_ns: u64) -> Vec<WarmUpSlice> {
+    let since_ns = |at_ns: u64| (record.began_ns + at_ns).saturating_sub(began_ns);
+    let nearest =
+        |at_ns: u64| record.samples.iter().min_by_key(|s| s.at_ns.abs_diff(record.began_ns + at_ns));
+    let ns = |seconds: f64| (seconds * 1e9) as u64;
+    let slice = |(i, interval): (usize, &Interval)| {
+        let edges = nearest(interval.start_ns).zip(nearest(interval.end_ns));
+        let used = edges.map(|(first, last)| Used::between(first, last)).filter(|used| used.seconds > 0.0);
+        WarmUpSlice {
+            round: round + i,
+            workload: turn.workload,
+            step: turn.step,
+            start_ns: since_ns(interval.start_ns),
+            end_ns: since_ns(interval.end_ns),
+            answers: answers_of(interval),
+            cpu_ns: used.and_then(|used| used.cpu_s).map(ns),
+            jit_ns: used.and_then(|used| used.jit_s).map(ns),
+            observed_ns: used.map_or(0, |used| ns(used.seconds)),
+        }
+    };
+    measured(record).enumerate().map(slice).collect()
+}
+
+fn measured(record: &TrialRecord) -> impl Iterator<Item = &Interval> {
+    record.intervals.iter().filter(|i| i.phase == Phase::Measured)
+}
+
+/// Complete answers that came within an interval, right or wrong.
+fn answers_of(interval: &Interval) -> u64 {
+    interval.outcomes.completed() + interval.carried.completed()
+}
+
+/// Samples the subject at the edges of a slice, and ends it when it must.
+struct Watcher<'a> {
+    process: &'a mut Process,
+    interrupts: &'a Interrupts,
+}
+
+impl Watch for Watcher<'_> {
+    fn sample(&mut self, _: Edge) -> Option<Sample> {
+        Some(self.process.sampler.sample())
+    }
+
+    fn interval(&mut self, _: &Interval) {}
+
+    fn stop(&mut self) -> Option<Reason> {
+        if self.interrupts.count() > 0 {
+            return Some(Reason::Asked);
+        }
+        let status = self.process.ended()?;
+        Some(Reason::ServerFailed(format!("its process ended with {status}")))
+    }
+}
