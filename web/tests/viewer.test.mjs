@@ -146,20 +146,13 @@ test("a percentile among the unanswered is an arrow, and no point of the line", 
     }
   }, async (page) => {
     const arrows = (chart) => plot(page, chart).locator("svg path").evaluateAll((all) =>
-      all.filter((path) => /^M4 0L8 6L5 6/.test(path.getAttribute("d"))).length);
+      all.filter((path) => path.getAttribute("d").startsWith("M0 -1L1 -0.1429L")).length);
     const trials = await page.locator("#trial option").count();
     assert.equal(await arrows("response"), trials);
     assert.ok((await arrows("explorer")) > 0 && (await arrows("spectrum")) > 0);
-    const box = await plot(page, "response").locator("svg path").evaluateAll((all) => {
-      const arrow = all.find((path) => /^M4 0L8 6L5 6/.test(path.getAttribute("d")));
-      const { x, y, width, height } = arrow.getBoundingClientRect();
-      return [x + width / 2, y + height / 2];
-    });
-    await plot(page, "response").scrollIntoViewIfNeeded();
-    assert.ok(box.every(Number.isFinite));
     await page.locator('figure[data-chart="response"] select').selectOption("p50");
     await page.waitForFunction(() => ![...document.querySelectorAll('figure[data-chart="response"] svg path')]
-      .some((path) => /^M4 0L8 6L5 6/.test(path.getAttribute("d"))));
+      .some((path) => path.getAttribute("d").startsWith("M0 -1L1 -0.1429L")));
   });
 });
 
@@ -192,8 +185,11 @@ test("a chart saves as a picture of its own", async () => {
     ]);
     assert.match(download.suggestedFilename(), /-throughput\.svg$/);
     const svg = await readFile(await download.path(), "utf8");
-    const error = await page.evaluate((text) =>
+    // Elsewhere: the page's policy would hold for what it parses, and a picture brings a style of its own.
+    const elsewhere = await page.context().newPage();
+    const error = await elsewhere.evaluate((text) =>
       new DOMParser().parseFromString(text, "image/svg+xml").querySelector("parsererror")?.textContent ?? null, svg);
+    await elsewhere.close();
     assert.equal(error, null);
     assert.match(svg, /xmlns="http:\/\/www.w3.org\/2000\/svg"/);
   });
