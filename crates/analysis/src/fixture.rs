@@ -6,8 +6,8 @@ use dyno_archive::interval::Interval;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Request, Step, Workload};
 use dyno_archive::times::Recording;
-use dyno_archive::trial::{Books, ClientUse, Connections};
-use dyno_archive::{Phase, Times, TrialRecord};
+use dyno_archive::trial::{Books, ClientUse, Connections, Edges, Unanswered};
+use dyno_archive::{Phase, TrialRecord};
 
 use crate::load::{self, Config, LoadResult};
 
@@ -32,9 +32,9 @@ pub fn record(answers: u64) -> TrialRecord {
         connections: Connections { asked: 64, established: 64, opened: 64, ..Connections::default() },
         tcp: None,
         client: ClientUse::default(),
-        residence_ns: interval.in_flight_ns,
         intervals: vec![interval],
-        unanswered: Times::new(),
+        edges: Some(Edges::default()),
+        unanswered: Unanswered::default(),
         protocol_errors: BTreeMap::new(),
         tls: None,
         http2: None,

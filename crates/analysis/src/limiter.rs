@@ -262,7 +262,8 @@ mod tests {
     fn record(in_flight: f64) -> TrialRecord {
         let mut record = fixture::record(1000);
         record.intervals[0].in_flight_ns = (in_flight * 1e9) as u64;
-        record.residence_ns = record.intervals[0].in_flight_ns;
+        // What the law says of it is another test's.
+        record.edges = None;
         record
     }
 
