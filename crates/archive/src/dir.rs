@@ -128,20 +128,16 @@ impl RunDir {
             .iter()
             .map(|path| read_start(&header.plan, path))
             .collect::<Result<_, _>>()?;
+        let twice = check::no_two_alike("starts", starts.iter().map(|s| s.start));
+        holds_together(&self.path.join("starts"), twice)?;
         let trials: Vec<TrialRecord> = self
             .files("trials")?
             .iter()
             .map(|path| read_trial(&header, &starts, path))
             .collect::<Result<_, _>>()?;
         let mut run = Run { header, starts, trials };
-        holds_together(
-            &self.path.join("starts"),
-            check::no_two_alike("starts", run.starts.iter().map(|s| s.start)),
-        )?;
-        holds_together(
-            &self.path.join("trials"),
-            check::no_two_alike("trials", run.trials.iter().map(|t| t.trial)),
-        )?;
+        let twice = check::no_two_alike("trials", run.trials.iter().map(|t| t.trial));
+        holds_together(&self.path.join("trials"), twice)?;
         run.starts.sort_by_key(|s| s.start);
         run.trials.sort_by_key(|t| t.trial);
         Ok(run)

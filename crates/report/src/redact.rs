@@ -106,7 +106,13 @@ impl Secrets {
         MARK.into()
     }
 
+    /// The words of a command, and once more those of a word that is itself a command, as `--curl` takes it.
     fn command(&mut self, words: &[String]) -> Vec<String> {
+        let shown = self.words(words);
+        shown.iter().map(|word| self.words_within(word)).collect()
+    }
+
+    fn words(&mut self, words: &[String]) -> Vec<String> {
         let mut shown = Vec::with_capacity(words.len());
         let mut is_header = false;
         for word in words {
@@ -118,8 +124,7 @@ impl Secrets {
             };
             is_header = !is_header && (word == "-H" || word == "--header");
             let value = if value.is_empty() { String::new() } else { self.header_line(value) };
-            let word = self.without_password(&format!("{flag}{value}"));
-            shown.push(self.words_within(&word));
+            shown.push(self.without_password(&format!("{flag}{value}")));
         }
         shown
     }
@@ -132,14 +137,12 @@ impl Secrets {
         }
     }
 
-    /// A word that is itself a command, as `--curl` takes it, with its quoted headers.
     fn words_within(&mut self, word: &str) -> String {
         let Some(words) = word.contains(' ').then(|| shlex::split(word)).flatten() else {
             return word.into();
         };
-        let found = self.found;
-        let inner = self.command(&words);
-        if self.found == found { word.into() } else { crate::shell::command(&inner) }
+        let inner = self.words(&words);
+        if inner == words { word.into() } else { crate::shell::command(&inner) }
     }
 
     /// `https://user:password@host/` without the password.
