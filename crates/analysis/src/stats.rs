@@ -144,7 +144,7 @@ pub fn tie_groups(ranked: &[ByBlock]) -> Vec<usize> {
     let mut best: Option<&ByBlock> = None;
     let mut number = 0;
     for quantity in ranked {
-        if !best.is_some_and(|best| !are_apart(&paired_ratios(best, quantity))) {
+        if best.is_none_or(|best| are_apart(&paired_ratios(best, quantity))) {
             best = Some(quantity);
             number += 1;
         }

@@ -334,15 +334,21 @@ mod tests {
         result.caveats.iter().map(|c| (c.code, c.severity)).filter(|(code, _)| ours(code)).collect()
     }
 
+    type Case = (&'static str, Vec<ThreadUse>, Ground, Option<f64>, Vec<(&'static str, Severity)>);
+
+    fn judge(cases: Vec<Case>) {
+        for (name, threads, ground, rate, wanted) in cases {
+            let result = loaded(threads, ground, rate);
+            let is_valid = wanted.iter().all(|(_, severity)| *severity != Severity::Invalid);
+            assert_eq!(codes(&result), wanted, "{name}: {:#?}", result.client.room);
+            assert_eq!(result.valid, is_valid, "{name}: {:#?}", result.caveats);
+        }
+    }
+
     #[test]
-    fn a_generator_without_room_is_refused() {
-        use Severity::{Info, Invalid, Warning};
-        let quota = |throttled_periods| Ground {
-            quota: Some(QuotaUse { cpus: 0.5, periods: 100, throttled_periods }),
-            ..ground(&[cpu(1, 0.3)], 0.3)
-        };
-        type Case = (&'static str, Vec<ThreadUse>, Ground, Option<f64>, Vec<(&'static str, Severity)>);
-        let cases: Vec<Case> = vec![
+    fn threads_without_room_are_refused() {
+        use Severity::{Invalid, Warning};
+        judge(vec![
             ("idle", vec![thread(0.3, 0.0)], ground(&[cpu(1, 0.3)], 0.3), None, vec![]),
             (
                 "a thread",
@@ -380,6 +386,17 @@ mod tests {
                 None,
                 vec![],
             ),
+        ]);
+    }
+
+    #[test]
+    fn cpus_without_room_are_refused() {
+        use Severity::{Info, Invalid};
+        let quota = |throttled_periods| Ground {
+            quota: Some(QuotaUse { cpus: 0.5, periods: 100, throttled_periods }),
+            ..ground(&[cpu(1, 0.3)], 0.3)
+        };
+        judge(vec![
             (
                 "a server on its CPU",
                 vec![thread(0.45, 0.3)],
@@ -403,17 +420,7 @@ mod tests {
             ),
             ("a quota", vec![thread(0.3, 0.0)], quota(3), None, vec![("generator_throttled", Invalid)]),
             ("a quota that lets be", vec![thread(0.3, 0.0)], quota(2), None, vec![("generator_quota", Info)]),
-        ];
-        for (name, threads, ground, rate, wanted) in cases {
-            let result = loaded(threads, ground, rate);
-            assert_eq!(codes(&result), wanted, "{name}: {:#?}", result.client.room);
-            assert_eq!(
-                result.valid,
-                wanted.iter().all(|(_, s)| *s != Invalid),
-                "{name}: {:#?}",
-                result.caveats
-            );
-        }
+        ]);
     }
 
     #[test]

@@ -165,7 +165,7 @@ fn closes_when_asked(mut connection: Connection) -> Verdict {
         .answer(Asked::Other)
         .map_err(|e| Problem::NoAnswer(format!("GET with Connection: close: {e}")))?;
     expect("GET with Connection: close", &answer, 200, PLAINTEXT)?;
-    match connection.next() {
+    match connection.does_next() {
         Next::Closes => Ok("answered, then closed by the server".into()),
         Next::Sends => Err(wrong("GET with Connection: close", "nothing after the answer", &answer)),
         // A full server closes late, as it answers late; one that never closes is asked again when it is idle.

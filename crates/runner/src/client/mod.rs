@@ -155,7 +155,7 @@ impl Connection {
     }
 
     /// What the peer does next, until this connection's deadline.
-    pub fn next(&mut self) -> Next {
+    pub fn does_next(&mut self) -> Next {
         if !self.unread.is_empty() {
             return Next::Sends;
         }
