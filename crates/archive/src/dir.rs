@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{Facts, Plan, StartRecord, TrialRecord};
+use crate::{Facts, Plan, Resumption, StartRecord, TrialRecord};
 
 /// The version of everything in a run's folder. Raised with every change that old readers cannot read.
 pub const SCHEMA: &str = "dyno.run/2";
@@ -32,6 +32,9 @@ pub struct Header {
     pub command: Vec<String>,
     pub plan: Plan,
     pub facts: Facts,
+    /// Each time that it was interrupted and gone on with.
+    #[serde(default)]
+    pub resumptions: Vec<Resumption>,
 }
 
 /// A whole run as it was read from disk.

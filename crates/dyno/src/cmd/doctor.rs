@@ -4,6 +4,9 @@ use dyno_archive::Facts;
 use dyno_observer::cgroup::{Layout, Version};
 use dyno_observer::facts::{may_make_groups, read_facts};
 use dyno_report::text::Style;
+use dyno_runner::build::Care;
+use dyno_runner::launch::guard::Guard;
+use dyno_runner::run::Interrupts;
 
 use crate::exit::Exit;
 use crate::terminal;
@@ -19,7 +22,7 @@ struct Finding {
 
 pub fn run() -> anyhow::Result<Exit> {
     let facts = read_facts(super::VERSION, super::COMMIT);
-    let findings = findings(&facts);
+    let findings = findings(&facts, &Guard::start()?);
     let style = terminal::style();
     println!("dyno {} on {}", super::VERSION, super::machine_name(&facts));
     println!();
@@ -51,9 +54,9 @@ fn print_finding(f: &Finding, style: Style) {
     }
 }
 
-fn findings(facts: &Facts) -> Vec<Finding> {
+fn findings(facts: &Facts, guard: &Guard) -> Vec<Finding> {
     let mut all = vec![driver(), cpus(facts), groups(facts), files(facts), ports(facts)];
-    all.push(tool_chain());
+    all.push(tool_chain(guard));
     for missing in facts.missing.iter().filter(|m| !m.what.starts_with("CPU and memory limits")) {
         all.push(Finding {
             good: false,
@@ -143,13 +146,15 @@ fn ports(facts: &Facts) -> Finding {
     }
 }
 
-fn tool_chain() -> Finding {
+fn tool_chain(guard: &Guard) -> Finding {
     let folder = dyno_runner::suite::find_upwards(std::path::Path::new("."), "subjects");
     let all = folder.as_deref().map(dyno_runner::subject::all);
+    let interrupts = Interrupts::new();
     match all {
         Some(Ok(all)) => {
+            let care = Care { guard, interrupts: &interrupts };
             let unmet: Vec<String> =
-                all.iter().filter(|d| d.unmet().is_some()).map(|d| d.name.clone()).collect();
+                all.iter().filter(|d| d.unmet(&care).is_some()).map(|d| d.name.clone()).collect();
             Finding {
                 good: unmet.is_empty(),
                 what: "subjects".into(),

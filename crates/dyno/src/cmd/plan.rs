@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use dyno_archive::plan::{Arrivals, Order, Plan, Request, Segment, Step, Workload};
 use dyno_report::format::{micros, number, phases};
+use dyno_runner::build::Care;
+use dyno_runner::launch::guard::Guard;
 use dyno_runner::plan::{Overrides, expected_ns, resolve};
+use dyno_runner::run::Interrupts;
 use dyno_runner::suite::SuiteFile;
 use dyno_runner::units::cpu_list_text;
 
@@ -15,7 +18,9 @@ use crate::progress::clock;
 pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let suite = SuiteFile::read(&args.suite)?;
     let subjects = args.places.subjects_folder(Some(&args.suite))?;
-    let planned = resolve(suite, &subjects, &Overrides::default(), &dyno_runner::allowed_cpus())?;
+    let (guard, interrupts) = (Guard::start()?, Interrupts::new());
+    let care = Care { guard: &guard, interrupts: &interrupts };
+    let planned = resolve(suite, &subjects, &Overrides::default(), &dyno_runner::allowed_cpus(), &care)?;
     match args.format {
         PlanFormat::Json => println!("{}", serde_json::to_string_pretty(&planned.plan)?),
         PlanFormat::Text => print!("{}", describe(&planned.plan)),

@@ -68,7 +68,7 @@ fn begin(args: &RunArgs, cache: &Path, care: &Care<'_>, progress: &mut Progress)
         only: args.only.clone(),
         driver: args.driver.map(|d| if d == DriverArg::Uring { "uring" } else { "epoll" }.into()),
     };
-    let mut planned = resolve(suite, &subjects, &overrides, &dyno_runner::allowed_cpus())?;
+    let mut planned = resolve(suite, &subjects, &overrides, &dyno_runner::allowed_cpus(), care)?;
     let built = build_all(&mut planned, cache, care, progress)?;
     let (id, started) = name_run(&planned.plan.suite.name);
     let header = Header {
@@ -78,6 +78,7 @@ fn begin(args: &RunArgs, cache: &Path, care: &Care<'_>, progress: &mut Progress)
         command: std::env::args().collect(),
         plan: planned.plan.clone(),
         facts: dyno_observer::facts::read_facts(super::VERSION, super::COMMIT),
+        resumptions: Vec::new(),
     };
     let dir = create(&args.runs, header)?;
     Ok((planned, built, dir))

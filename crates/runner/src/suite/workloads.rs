@@ -1,6 +1,8 @@
 //! The workloads of a suite: what is asked for.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use dyno_archive::plan::{Body, Expect, Http2, Page, Request, Workload};
 use dyno_engine::Protocol;
@@ -8,6 +10,7 @@ use serde::Deserialize;
 
 use super::{Mistake, OneOrMany, mistake};
 use crate::limits;
+use crate::paths::{self, Inside};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -20,7 +23,7 @@ pub(super) struct RawWorkload {
     path: Option<String>,
     headers: BTreeMap<String, String>,
     body: Option<String>,
-    body_file: Option<String>,
+    body_file: Option<Inside>,
     expect: RawExpect,
     /// A weighted mix instead of the one request above.
     requests: Option<Vec<RawRequest>>,
@@ -56,7 +59,7 @@ struct RawRequest {
     path: Option<String>,
     headers: BTreeMap<String, String>,
     body: Option<String>,
-    body_file: Option<String>,
+    body_file: Option<Inside>,
     expect: RawExpect,
 }
 
@@ -109,11 +112,11 @@ pub(super) struct Shaped {
     pub(super) streams: Option<Vec<u32>>,
 }
 
-pub(super) fn check_workloads(raw: Vec<RawWorkload>) -> Result<Vec<Shaped>, Mistake> {
+pub(super) fn check_workloads(raw: Vec<RawWorkload>, beside: &Path) -> Result<Vec<Shaped>, Mistake> {
     if raw.is_empty() {
         return Ok(vec![Shaped { workload: plaintext(), protocol: Protocol::H1, streams: None }]);
     }
-    let shaped: Vec<Shaped> = raw.into_iter().map(RawWorkload::check).collect::<Result<_, _>>()?;
+    let shaped: Vec<Shaped> = raw.into_iter().map(|raw| raw.check(beside)).collect::<Result<_, _>>()?;
     for (i, Shaped { workload, .. }) in shaped.iter().enumerate() {
         if shaped[..i].iter().any(|s| s.workload.name == workload.name) {
             return Err(mistake(
@@ -148,7 +151,7 @@ pub fn plaintext() -> Workload {
 }
 
 impl RawWorkload {
-    fn check(mut self) -> Result<Shaped, Mistake> {
+    fn check(mut self, beside: &Path) -> Result<Shaped, Mistake> {
         let protocol = check_protocol(self.protocol.as_deref())?;
         let page = self.page.take();
         let tls = check_tls(protocol, self.tls)?;
@@ -170,9 +173,9 @@ impl RawWorkload {
                     "a page is one document with its resources; leave out `requests`",
                 ));
             }
-            Some(requests) => (name.unwrap_or_else(|| "mix".into()), check_mix(requests)?),
+            Some(requests) => (name.unwrap_or_else(|| "mix".into()), check_mix(requests, beside)?),
             None => {
-                let request = RawRequest { name, ..own }.check()?;
+                let request = RawRequest { name, ..own }.check(beside)?;
                 let name = request.name.clone();
                 let mut requests = vec![request];
                 if let Some(page) = &page {
@@ -183,10 +186,13 @@ impl RawWorkload {
         };
         let page = page.map(|page| Page { connections: page.connections });
         let workload = Workload { name, protocol: protocol.name().into(), tls, requests, page };
-        crate::traffic::compile(&workload, "host", &Http2::default(), &|file| {
-            std::fs::read(file).map_err(|error| error.to_string())
-        })
-        .map_err(|message| mistake("path", message))?;
+        // Which file could not be had: its name stands in the suite, wherever that is.
+        let refused = RefCell::new(None);
+        let read = |file: &str| {
+            paths::read_beside(beside, file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()))
+        };
+        crate::traffic::compile(&workload, "host", &Http2::default(), &read)
+            .map_err(|message| Mistake { words: refused.take(), ..mistake("path", message) })?;
         Ok(Shaped { workload, protocol, streams })
     }
 
@@ -274,8 +280,8 @@ fn check_tls(protocol: Protocol, asked: Option<bool>) -> Result<bool, Mistake> {
     }
 }
 
-fn check_mix(requests: Vec<RawRequest>) -> Result<Vec<Request>, Mistake> {
-    let requests = requests.into_iter().map(RawRequest::check).collect::<Result<Vec<_>, _>>()?;
+fn check_mix(requests: Vec<RawRequest>, beside: &Path) -> Result<Vec<Request>, Mistake> {
+    let requests = requests.into_iter().map(|raw| raw.check(beside)).collect::<Result<Vec<_>, _>>()?;
     if requests.is_empty() {
         return Err(mistake("requests", "a mix of `requests` has at least one"));
     }
@@ -289,7 +295,7 @@ fn check_mix(requests: Vec<RawRequest>) -> Result<Vec<Request>, Mistake> {
 }
 
 impl RawRequest {
-    fn check(self) -> Result<Request, Mistake> {
+    fn check(self, beside: &Path) -> Result<Request, Mistake> {
         let path = self
             .path
             .ok_or_else(|| mistake("workloads", "a workload needs a `path`, such as \"/plaintext\""))?;
@@ -302,7 +308,7 @@ impl RawRequest {
             }
             (Some(text), None) => Some(Body(text.into_bytes())),
             (None, Some(file)) => {
-                let bytes = std::fs::read(&file);
+                let bytes = file.within(beside).and_then(std::fs::read);
                 Some(Body(bytes.map_err(|error| mistake("body_file", format!("{file}: {error}")))?))
             }
             (None, None) => None,
