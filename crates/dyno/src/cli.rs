@@ -59,6 +59,9 @@ pub struct RunArgs {
     /// Go on with an interrupted run instead of beginning a new one.
     #[arg(long, value_name = "RUN", conflicts_with_all = ["suite", "only", "repeats", "seed"])]
     pub resume: Option<PathBuf>,
+    /// Go on even if subjects, machine or dyno are not as they were; the report marks both halves.
+    #[arg(long, requires = "resume")]
+    pub anyway: bool,
     /// Run only these subjects of the suite.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,

@@ -5,6 +5,7 @@ mod doctor;
 mod load;
 mod plan;
 mod report;
+mod resume;
 mod run;
 mod subjects;
 

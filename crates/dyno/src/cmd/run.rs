@@ -8,11 +8,12 @@ use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::{RunDir, TrialRecord};
 use dyno_runner::build::{Built, Care};
 use dyno_runner::launch::guard::Guard;
-use dyno_runner::plan::{Overrides, Planned, definitions_of, resolve};
+use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::run::{Ended, Event, Runner, prepare};
 use dyno_runner::suite::SuiteFile;
 
 use super::report::{all_valid, print_paths, write_all};
+use super::resume::{Mixing, resume};
 use crate::cli::{DriverArg, RunArgs};
 use crate::exit::Exit;
 use crate::progress::Progress;
@@ -27,7 +28,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let guard = Guard::start()?;
     let care = Care { guard: &guard, interrupts: &interrupts };
     let (planned, built, dir) = match &args.resume {
-        Some(path) => resume(path, &cache, &care, &mut progress)?,
+        Some(path) => resume(path, Mixing::of(args), &cache, &care, &mut progress)?,
         None => begin(args, &cache, &care, &mut progress)?,
     };
     let ended = walk(&planned, &built, &dir, &care, &mut progress)?;
@@ -56,7 +57,7 @@ fn exit(report: &Report) -> Exit {
     }
 }
 
-type Prepared = (Planned, Vec<Option<Built>>, RunDir);
+pub(super) type Prepared = (Planned, Vec<Option<Built>>, RunDir);
 
 fn begin(args: &RunArgs, cache: &Path, care: &Care<'_>, progress: &mut Progress) -> anyhow::Result<Prepared> {
     let path = args.suite.as_deref().expect("clap asks for a suite or a run to resume");
@@ -101,19 +102,7 @@ fn create(runs: &Path, mut header: Header) -> anyhow::Result<RunDir> {
     unreachable!("some number is free")
 }
 
-fn resume(path: &Path, cache: &Path, care: &Care<'_>, progress: &mut Progress) -> anyhow::Result<Prepared> {
-    let dir = RunDir::open(path)?;
-    let mut header = dir.header()?;
-    let plan = header.plan.clone();
-    let definitions = definitions_of(&plan)?;
-    let mut planned = Planned { plan, definitions };
-    let built = build_all(&mut planned, cache, care, progress)?;
-    // What builds now may not have built then, or the other way round.
-    header.plan.clone_from(&planned.plan);
-    Ok((planned, built, RunDir::create(path, &header)?))
-}
-
-fn build_all(
+pub(super) fn build_all(
     planned: &mut Planned,
     cache: &Path,
     care: &Care<'_>,
