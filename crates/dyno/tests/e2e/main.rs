@@ -9,5 +9,6 @@ mod output;
 mod page;
 mod policy;
 mod protocols;
+mod safety;
 mod streams;
 mod unprivileged;
