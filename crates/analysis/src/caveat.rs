@@ -131,6 +131,10 @@ pub const GLOSSARY: &[(&str, &str)] = &[
         "few_repeats",
         "With fewer than five repeats there are no confidence intervals: ranges over the repeats are shown.",
     ),
+    (
+        "mixed",
+        "The run was resumed although subjects, machine or dyno had changed: its parts are not one experiment.",
+    ),
     ("resumed", "Some trials were served by a process started after an interruption of the run."),
     (
         "same_numbers",

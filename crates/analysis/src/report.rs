@@ -444,11 +444,54 @@ fn run_caveats(run: &Run, subjects: &[SubjectResult], overview: &[summary::Overv
     if run.starts.iter().any(|s| s.resumed) {
         all.push(info("resumed", "This run was interrupted and resumed: some trials were served by a process that was started again."));
     }
+    all.extend(mixed(run));
     all.extend(limits_not_set(subjects));
     all.extend(not_served(plan));
     all.extend(summary::same_numbers(overview));
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
+}
+
+/// Parts of a run that are not the same experiment, which the user wanted in one run all the same.
+fn mixed(run: &Run) -> Option<Caveat> {
+    let header = &run.header;
+    let all: Vec<String> = header
+        .resumptions
+        .iter()
+        .flat_map(|r| &r.differences)
+        .map(|d| format!("{}: {} then, {} later", d.what, d.before, d.now))
+        .collect();
+    if all.is_empty() {
+        return None;
+    }
+    // Each part reaches to the first start of the next.
+    let begins = std::iter::once(0).chain(header.resumptions.iter().map(|r| r.from_start));
+    let ends = header.resumptions.iter().map(|r| r.from_start).chain([usize::MAX]);
+    let parts: Vec<Vec<usize>> = begins
+        .zip(ends)
+        .map(|(from, to)| {
+            run.trials.iter().filter(|t| (from..to).contains(&t.start)).map(|t| t.trial).collect()
+        })
+        .collect();
+    let versions = |subjects: &[dyno_archive::plan::Subject]| -> serde_json::Value {
+        subjects.iter().map(|s| (s.id(), json!(s.version))).collect::<serde_json::Map<_, _>>().into()
+    };
+    let subjects =
+        std::iter::once(&header.plan.subjects).chain(header.resumptions.iter().map(|r| &r.subjects));
+    let started = std::iter::once(&header.started).chain(header.resumptions.iter().map(|r| &r.started));
+    let evidence: Vec<_> = parts
+        .iter()
+        .zip(subjects.zip(started))
+        .map(|(trials, (s, started))| json!({"started": started, "trials": trials, "versions": versions(s)}))
+        .collect();
+    let counts: Vec<String> = parts.iter().map(|trials| trials.len().to_string()).collect();
+    let message = format!(
+        "This run was interrupted and resumed although not everything was as before, so that its parts ({} trials) are not one experiment, and a subject's row joins both. {}.",
+        counts.join(" and "),
+        all.join("; ")
+    );
+    let evidence = json!({"parts": evidence, "differences": all});
+    Some(Caveat::new("mixed", Severity::Warning, message, evidence))
 }
 
 /// Workloads that some subjects did not get: their rows are missing for a reason.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::{Facts, Plan, StartRecord, TrialRecord, check, upgrade};
+use crate::{Facts, Plan, Resumption, StartRecord, TrialRecord, check, upgrade};
 
 /// The version of everything in a run's folder. Raised with every change that old readers cannot read.
 pub const SCHEMA: &str = "dyno.run/3";
@@ -33,6 +33,9 @@ pub struct Header {
     pub command: Vec<String>,
     pub plan: Plan,
     pub facts: Facts,
+    /// Each time that it was interrupted and gone on with.
+    #[serde(default)]
+    pub resumptions: Vec<Resumption>,
 }
 
 /// A whole run as it was read from disk.

@@ -75,7 +75,7 @@ impl Placement {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     pub name: String,
     pub variant: Option<String>,
@@ -84,6 +84,12 @@ pub struct Subject {
     pub description: String,
     /// Environment that the suite adds.
     pub env: std::collections::BTreeMap<String, String>,
+    /// What the suite lets in of dyno's own environment.
+    #[serde(default)]
+    pub inherit: Vec<String>,
+    /// Hash of the definition that it is started by; `None` in archives of before it was kept.
+    #[serde(default)]
+    pub definition: Option<String>,
     pub version: Option<String>,
     pub build: Option<Build>,
     /// A responder that does nothing but answer: the control that shows what the machine can carry.
@@ -114,6 +120,9 @@ pub struct Build {
     pub cached: bool,
     /// Hash of everything that went into it.
     pub inputs: String,
+    /// The environment that it was given, without secrets. Empty in archives of before it was of dyno's making.
+    #[serde(default)]
+    pub environment: std::collections::BTreeMap<String, String>,
 }
 
 /// What is asked of a server: one request, or a weighted mix of them.

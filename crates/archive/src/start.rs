@@ -25,6 +25,9 @@ pub struct StartRecord {
     /// And after the last step.
     pub checks_after: Vec<CheckResult>,
     pub limits: Vec<LimitReadBack>,
+    /// The environment that it was given, without secrets. Empty in archives of before it was of dyno's making.
+    #[serde(default)]
+    pub environment: std::collections::BTreeMap<String, String>,
     pub stop: Option<Stop>,
     /// Why this start ended before its plan was done, in words; `None` if it did what was planned.
     pub failure: Option<Failure>,

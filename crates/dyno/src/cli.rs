@@ -103,6 +103,9 @@ pub struct RunArgs {
         conflicts_with_all = ["suite", "only", "repeats", "seed", "driver", "runs"]
     )]
     pub resume: Option<PathBuf>,
+    /// Go on even if subjects, machine or dyno are not as they were; the report marks both halves.
+    #[arg(long, requires = "resume")]
+    pub anyway: bool,
     #[command(flatten)]
     pub choices: Choices,
     /// Folder in which runs are kept, each in a folder of its own.

@@ -37,16 +37,12 @@ fn updating() -> bool {
 fn plan() -> Plan {
     let subject = |name: &str, title: &str, control: bool| Subject {
         name: name.into(),
-        variant: None,
         title: title.into(),
         language: "Sim".into(),
         description: format!("{title} of the simulated world."),
-        env: Default::default(),
         version: Some(format!("{name} 1.0")),
-        build: None,
         control,
-        skipped: None,
-        build_failed: None,
+        ..Subject::default()
     };
     let mut absent = subject("absent", "Absent", false);
     absent.skipped = Some("unobtainium is missing. Dig deeper.".into());
@@ -302,6 +298,7 @@ fn start(plan: &Plan, launch: usize) -> StartRecord {
         checks_before: vec![check("plaintext"), check("json")],
         checks_after: vec![check("plaintext")],
         limits: Vec::new(),
+        environment: Default::default(),
         stop: Some(Stop { took_ns: MS, killed: false }),
         failure: failed.then(|| Failure { kind: FailureKind::WrongAnswers, message: message.into() }),
         log_tail: failed.then(|| "<b>oops</b>".into()),
@@ -320,6 +317,7 @@ fn run() -> Run {
         command: vec!["dyno".into(), "run".into(), "golden.toml".into()],
         plan,
         facts: facts(),
+        resumptions: Vec::new(),
     };
     Run { header, starts, trials }
 }

@@ -106,7 +106,9 @@ fn sysctl(name: &str) -> Option<(String, String)> {
     Some((name.replace('/', "."), value.split_ascii_whitespace().collect::<Vec<_>>().join(" ")))
 }
 
-fn cpu_model() -> Option<String> {
+/// The CPU's name.
+#[must_use]
+pub fn cpu_model() -> Option<String> {
     let info = read("/proc/cpuinfo")?;
     let line = info.lines().find(|l| l.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_string())

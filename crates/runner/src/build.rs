@@ -1,24 +1,26 @@
 //! Builds: each once per content of its inputs, kept in a cache that all runs share.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
 
 use dyno_archive::plan::Build;
-use dyno_observer::monotonic_ns;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::environment::{Environment, Ours};
+use crate::launch::folder;
 use crate::launch::guard::Guard;
-use crate::launch::process;
-use crate::launch::sys::{self, ChildSetup};
+use crate::launch::log::Log;
+use crate::launch::tool::{self, Answer, Ending, Tool};
+use crate::paths::{self, Found, FoundKind};
 use crate::run::Interrupts;
 use crate::subject::{BuildSpec, Definition, Placeholders};
 
 /// Raised when the way of building changes, so that old artefacts are not taken for new ones.
-const CACHE_VERSION: &str = "1";
+const CACHE_VERSION: &str = "2";
 
 /// A subject that can be started.
 #[derive(Clone, Debug)]
@@ -28,7 +30,7 @@ pub struct Built {
     pub build: Option<Build>,
 }
 
-/// Who looks after a build while it runs: the guard ends it if we die, the user may end it.
+/// Who looks after what is run: the guard ends it if we die, the user may end it.
 #[derive(Clone, Copy, Debug)]
 pub struct Care<'a> {
     pub guard: &'a Guard,
@@ -38,32 +40,14 @@ pub struct Care<'a> {
 /// Why a build that the user ended has no result.
 pub const INTERRUPTED: &str = "the user ended the build";
 
-impl Care<'_> {
-    /// Waits for the end of a build; `None`: the user wants it to end, and it has been ended.
-    fn wait(&self, child: &Child) -> io::Result<Option<(ExitStatus, u64)>> {
-        self.guard.watch_session(child.id());
-        let result = loop {
-            if let Some(ended) = sys::try_wait_with_cpu(child)? {
-                break Some(ended);
-            }
-            if self.interrupts.count() > 0 {
-                process::end_session(child.id());
-                let _ = sys::try_wait_with_cpu(child);
-                break None;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        };
-        self.guard.forget_session(child.id());
-        Ok(result)
-    }
-}
-
 /// What was measured when an artefact was made. Kept beside it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Receipt {
     wall_ns: u64,
     cpu_ns: u64,
     artefact_bytes: u64,
+    /// What the build was given, as records show it.
+    environment: BTreeMap<String, String>,
 }
 
 /// Builds a subject, or finds it built.
@@ -76,8 +60,7 @@ pub fn build(definition: &Definition, cache: &Path, care: &Care<'_>) -> Result<B
         fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
         return Ok(Built { out, build: None });
     };
-    let inputs =
-        hash_inputs(definition, spec).map_err(|e| format!("the inputs of the build cannot be read: {e}"))?;
+    let inputs = inputs_of(definition, spec, care)?;
     let place = cache.join(&definition.name).join(&inputs[..16]);
     let out = place.join("out");
     let receipt_path = place.join("receipt.json");
@@ -87,7 +70,7 @@ pub fn build(definition: &Definition, cache: &Path, care: &Care<'_>) -> Result<B
         return Ok(Built { out, build: Some(receipt.into_build(inputs, true)) });
     }
     let receipt = build_fresh(definition, spec, &place, &out, care)?;
-    let text = serde_json::to_string(&receipt).expect("numbers only");
+    let text = serde_json::to_string(&receipt).expect("numbers and text only");
     fs::write(&receipt_path, text).map_err(|e| format!("{}: {e}", receipt_path.display()))?;
     Ok(Built { out, build: Some(receipt.into_build(inputs, false)) })
 }
@@ -100,6 +83,7 @@ impl Receipt {
             artefact_bytes: self.artefact_bytes,
             cached,
             inputs,
+            environment: self.environment,
         }
     }
 }
@@ -119,28 +103,42 @@ fn build_fresh(
     if place.exists() {
         fs::remove_dir_all(place).map_err(io)?;
     }
-    let source = place.join("source");
-    fs::create_dir_all(out).map_err(io)?;
-    fs::create_dir_all(&source).map_err(io)?;
-    for input in &spec.inputs {
-        copy(&definition.folder.join(input), &source.join(input)).map_err(|e| format!("{input}: {e}"))?;
+    let (source, temporary) = (place.join("source"), place.join("tmp"));
+    for folder in [out, &source, &temporary] {
+        fs::create_dir_all(folder).map_err(io)?;
     }
-    let log_path = place.join("build.log");
-    let log = fs::File::create(&log_path).map_err(io)?;
+    let inputs = inputs(definition, spec).map_err(|e| unreadable(&e))?;
+    inputs.values().try_for_each(|found| copy(found, &source)).map_err(|e| unreadable(&e))?;
+    let log = Log::create(&place.join("build.log")).map_err(io)?;
     let command = placeholders(definition, out).fill(&spec.command);
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &command]).current_dir(&source).stdin(Stdio::null());
-    shell.stdout(log.try_clone().map_err(io)?).stderr(log);
-    let (child, began) = sys::spawn(&mut shell, ChildSetup::default()).map_err(|e| format!("sh: {e}"))?;
-    let (status, cpu_ns) = care.wait(&child).map_err(io)?.ok_or(INTERRUPTED)?;
-    // The build command has ended: its time is from its exec.
-    let wall_ns = monotonic_ns() - began;
-    let _ = fs::remove_dir_all(&source);
-    if !status.success() {
-        let tail = tail(&log_path, 30);
-        return Err(format!("`{command}` ended with {status}:\n{tail}"));
+    let environment = environment(spec, &temporary);
+    let deadline = spec.deadline.duration();
+    let tool = Tool { command: &command, folder: &source, environment: &environment, deadline };
+    let ending = tool.run(&log, care).map_err(|e| format!("sh: {e}"))?;
+    for folder in [&source, &temporary] {
+        let _ = fs::remove_dir_all(folder);
     }
-    Ok(Receipt { wall_ns, cpu_ns, artefact_bytes: size_of(out).map_err(io)? })
+    let failed = |how: String| Err(format!("`{command}` {how}:\n{}", log.tail(30)));
+    match ending {
+        Ending::Ended { status, wall_ns, cpu_ns } if status.success() => Ok(Receipt {
+            wall_ns,
+            cpu_ns,
+            artefact_bytes: size_of(out).map_err(io)?,
+            environment: environment.recorded(),
+        }),
+        Ending::Ended { status, .. } => failed(format!("ended with {status}")),
+        Ending::Interrupted => Err(INTERRUPTED.into()),
+        Ending::Late | Ending::Talkative => failed(format!(
+            "had not ended after {} (give it a longer `deadline` in `[build]` if it needs one)",
+            tool::words(deadline)
+        )),
+    }
+}
+
+fn environment(spec: &BuildSpec, temporary: &Path) -> Environment {
+    let mut environment = Environment::of_tool(&Ours::read(), &spec.inherit, temporary);
+    spec.env.iter().for_each(|(name, value)| environment.set(name, value));
+    environment
 }
 
 pub(crate) fn placeholders(definition: &Definition, out: &Path) -> Placeholders {
@@ -153,89 +151,117 @@ pub(crate) fn placeholders(definition: &Definition, out: &Path) -> Placeholders 
 
 /// The version of what will run: the first line that its command prints.
 #[must_use]
-pub fn version(definition: &Definition, out: &Path) -> Option<String> {
-    let command = placeholders(definition, out).fill(definition.version.as_ref()?);
-    first_line(&command, &definition.folder)
-}
-
-fn first_line(command: &str, folder: &Path) -> Option<String> {
-    let output =
-        Command::new("sh").args(["-c", command]).current_dir(folder).stdin(Stdio::null()).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    Some(text.lines().next()?.trim().to_string()).filter(|line| !line.is_empty())
-}
-
-/// Hash of everything that can change what is built: the command, the inputs, and the version of the tools.
-fn hash_inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<String> {
-    let mut hash = Sha256::new();
-    let mut add = |part: &[u8]| {
-        // Lengths first, so that no two lists of parts run together.
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    };
-    add(CACHE_VERSION.as_bytes());
-    add(spec.command.as_bytes());
-    let tools = definition.version.as_deref().filter(|command| !command.contains("{out}"));
-    add(tools.and_then(|command| first_line(command, &definition.folder)).unwrap_or_default().as_bytes());
-    for require in &definition.requires {
-        add(first_line(&require.test, &definition.folder).unwrap_or_default().as_bytes());
+pub fn version(definition: &Definition, out: &Path, care: &Care<'_>) -> Option<String> {
+    let spec = definition.version.as_ref()?;
+    let command = placeholders(definition, out).fill(&spec.command);
+    match definition.ask(&command, spec.deadline, care) {
+        Answer::Ended { output, .. } => first_line(&output).map(String::from),
+        Answer::None(_) => None,
     }
+}
+
+fn first_line(output: &str) -> Option<&str> {
+    output.lines().next().map(str::trim).filter(|line| !line.is_empty())
+}
+
+/// Hash of everything that can change what a subject's build makes: the way of building, the machine's architecture, the
+/// command, its environment, the versions of the tools, and names, contents and executable bits of the inputs.
+///
+/// # Errors
+/// A sentence: an input cannot be read or is refused, or a tool does not say its version.
+pub fn inputs_of(definition: &Definition, spec: &BuildSpec, care: &Care<'_>) -> Result<String, String> {
+    let mut key = Key::default();
+    key.add(CACHE_VERSION.as_bytes());
+    key.add(std::env::consts::ARCH.as_bytes());
+    key.add(spec.command.as_bytes());
+    // The place of temporary files is no part of the key.
+    let environment = environment(spec, Path::new("/")).of_key();
+    for (name, value) in &environment {
+        key.add(name.as_bytes());
+        key.add(value.as_bytes());
+    }
+    if environment.values().chain([&spec.command]).any(|text| text.contains("native")) {
+        // What is made for this CPU alone is not to be run by another.
+        key.add(dyno_observer::facts::cpu_model().unwrap_or_default().as_bytes());
+    }
+    let version = definition.version.as_ref().filter(|version| !version.command.contains("{out}"));
+    let version = version.map(|v| (placeholders(definition, Path::new("")).fill(&v.command), v.deadline));
+    let requires = definition.requires.iter().map(|require| (require.test.clone(), require.deadline));
+    for (command, deadline) in version.into_iter().chain(requires) {
+        match definition.ask(&command, deadline, care) {
+            Answer::Ended { output, .. } => key.add(first_line(&output).unwrap_or_default().as_bytes()),
+            Answer::None(why) => return Err(format!("`{command}` {why}")),
+        }
+    }
+    for (name, found) in inputs(definition, spec).map_err(|e| unreadable(&e))? {
+        if let FoundKind::File { mode } = found.kind {
+            key.add(name.as_os_str().as_encoded_bytes());
+            key.add(if mode & 0o111 == 0 { b"-" } else { b"x" });
+            key.add(&fs::read(&found.path).map_err(|e| unreadable(&e))?);
+        }
+    }
+    Ok(key.text())
+}
+
+fn unreadable(error: &io::Error) -> String {
+    format!("the inputs of the build cannot be read: {error}")
+}
+
+/// What goes into a build, by its name, each once.
+fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<PathBuf, Found>> {
+    let mut all = BTreeMap::new();
     for input in &spec.inputs {
-        for file in files_below(&definition.folder.join(input))? {
-            add(file.strip_prefix(&definition.folder).unwrap_or(&file).as_os_str().as_encoded_bytes());
-            add(&fs::read(&file)?);
-        }
+        all.extend(
+            paths::walk(&definition.folder, input)?.into_iter().map(|found| (found.name.clone(), found)),
+        );
     }
-    Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
+    Ok(all)
 }
 
-/// All files of a folder, or the file itself, in a fixed order.
-fn files_below(path: &Path) -> io::Result<Vec<PathBuf>> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_path_buf()]);
+/// A hash over a list of parts.
+#[derive(Default)]
+pub(crate) struct Key(Sha256);
+
+impl Key {
+    /// Lengths first, so that no two lists of parts run together.
+    pub(crate) fn add(&mut self, part: &[u8]) {
+        self.0.update((part.len() as u64).to_le_bytes());
+        self.0.update(part);
     }
-    let mut entries: Vec<PathBuf> =
-        fs::read_dir(path)?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
-    entries.sort();
-    let mut files = Vec::new();
-    for entry in entries {
-        files.extend(files_below(&entry)?);
+
+    pub(crate) fn text(self) -> String {
+        self.0.finalize().iter().map(|b| format!("{b:02x}")).collect()
     }
-    Ok(files)
 }
 
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    if from.is_dir() {
-        fs::create_dir_all(to)?;
-        for entry in fs::read_dir(from)? {
-            let entry = entry?;
-            copy(&entry.path(), &to.join(entry.file_name()))?;
-        }
-        return Ok(());
-    }
+/// Copies one input to its name in a new folder. It never writes into a file that is there.
+fn copy(found: &Found, source: &Path) -> io::Result<()> {
+    let to = source.join(&found.name);
+    let FoundKind::File { mode } = found.kind else { return fs::create_dir_all(to) };
     if let Some(parent) = to.parent() {
         fs::create_dir_all(parent)?;
     }
-    fs::copy(from, to).map(drop)
+    let mut from = fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(&found.path)?;
+    let mut to = folder::create(&to, fs::OpenOptions::new().write(true), mode & 0o777 | 0o600)?;
+    io::copy(&mut from, &mut to).map(drop)
 }
 
+/// Bytes of all files below a folder. Links are what they are: they may lead anywhere.
 fn size_of(path: &Path) -> io::Result<u64> {
-    files_below(path)?.iter().map(|f| Ok(fs::metadata(f)?.len())).sum()
+    let metadata = fs::symlink_metadata(path)?;
+    if !metadata.is_dir() {
+        return Ok(metadata.len());
+    }
+    fs::read_dir(path)?.map(|entry| size_of(&entry?.path())).sum()
 }
 
 fn lock(folder: &Path) -> io::Result<fs::File> {
     fs::create_dir_all(folder)?;
-    let file = fs::File::create(folder.join("lock"))?;
+    let mut options = fs::OpenOptions::new();
+    options.create(true).truncate(false).write(true).custom_flags(libc::O_NOFOLLOW);
+    let file = options.open(folder.join("lock"))?;
     file.lock()?;
     Ok(file)
-}
-
-/// The last lines of a file.
-pub(crate) fn tail(path: &Path, lines: usize) -> String {
-    let bytes = fs::read(path).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let all: Vec<&str> = text.lines().collect();
-    all[all.len().saturating_sub(lines)..].join("\n")
 }
 
 #[cfg(test)]
@@ -273,6 +299,80 @@ mod tests {
         let changed = build(&definition, &cache).unwrap();
         assert!(!changed.build.unwrap().cached);
         assert_eq!(fs::read_to_string(changed.out.join("result")).unwrap(), "2");
+    }
+
+    #[test]
+    fn the_key_of_a_build_holds_its_environment_and_modes() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = tempfile::tempdir().unwrap();
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let care = Care { guard: &guard, interrupts: &interrupts };
+        let mut definition = subject(root.path(), "true");
+        let key = |definition: &Definition| {
+            inputs_of(definition, definition.build.as_ref().unwrap(), &care).unwrap()
+        };
+        let plain = key(&definition);
+        assert_eq!(plain, key(&definition));
+        let input = definition.folder.join("in.txt");
+        fs::set_permissions(&input, fs::Permissions::from_mode(0o755)).unwrap();
+        let executable = key(&definition);
+        definition.build.as_mut().unwrap().env.insert("CFLAGS".into(), "-O1".into());
+        let flags = key(&definition);
+        assert!(plain != executable && executable != flags && plain != flags);
+    }
+
+    #[test]
+    fn inputs_are_copied_and_never_written() {
+        let root = tempfile::tempdir().unwrap();
+        let mut definition = subject(root.path(), "cp tool sub/b {out}/; echo 2 > in.txt; chmod +x in.txt");
+        let folder = definition.folder.clone();
+        fs::create_dir(folder.join("sub")).unwrap();
+        fs::write(folder.join("sub/a"), "3").unwrap();
+        fs::write(folder.join("tool"), "4").unwrap();
+        std::os::unix::fs::symlink("a", folder.join("sub/b")).unwrap();
+        let inputs = ["in.txt", "sub/../tool", "./sub", "sub/b"].map(|i| paths::Inside::parse(i).unwrap());
+        definition.build.as_mut().unwrap().inputs = inputs.into();
+        let built = build(&definition, &root.path().join("cache")).unwrap();
+        assert_eq!(fs::read_to_string(built.out.join("b")).unwrap(), "3");
+        assert_eq!(fs::read_to_string(built.out.join("tool")).unwrap(), "4");
+        assert_eq!(fs::read_to_string(folder.join("in.txt")).unwrap(), "1");
+        // A link that leads out of the subject's folder is refused, by name.
+        fs::write(root.path().join("mine"), "5").unwrap();
+        std::os::unix::fs::symlink("../../mine", folder.join("sub/c")).unwrap();
+        let error = build(&definition, &root.path().join("cache")).unwrap_err();
+        assert!(error.contains("sub/c is a link that leads out"), "{error}");
+    }
+
+    #[test]
+    fn a_build_sees_an_environment_of_dynos_making_which_is_recorded() {
+        let root = tempfile::tempdir().unwrap();
+        let definition = subject(root.path(), "env > {out}/env");
+        let built = build(&definition, &root.path().join("cache")).unwrap();
+        let seen = fs::read_to_string(built.out.join("env")).unwrap();
+        // Cargo, which runs this test, sets these; builds have no business with them.
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        assert!(!seen.contains("CARGO_MANIFEST_DIR="), "{seen}");
+        assert!(seen.contains("PATH=") && seen.contains("LANG=C.UTF-8"), "{seen}");
+        let recorded = built.build.unwrap().environment;
+        assert_eq!(recorded["LANG"], "C.UTF-8");
+        let names: Vec<&str> = seen.lines().filter_map(|l| Some(l.split_once('=')?.0)).collect();
+        // What shells and dyno's own bookkeeping add.
+        let own = ["PWD", "OLDPWD", "SHLVL", "_", "DYNO_START"];
+        let unknown: Vec<_> =
+            names.iter().filter(|n| !own.contains(n) && !recorded.contains_key(**n)).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+
+    #[test]
+    fn a_build_ends_at_its_deadline_and_leaves_no_daemon() {
+        let root = tempfile::tempdir().unwrap();
+        let mut definition = subject(root.path(), "echo so far; setsid sleep 97531; true");
+        definition.build.as_mut().unwrap().deadline = crate::subject::Nanoseconds(200_000_000);
+        let error = build(&definition, &root.path().join("cache")).unwrap_err();
+        assert!(error.contains("had not ended after 200 ms") && error.contains("so far"), "{error}");
+        let words = |pid| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let is_left = |pid| words(pid).starts_with(b"sleep\x0097531");
+        assert!(!dyno_observer::proc::all_pids().into_iter().any(is_left));
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! Certificates for subjects: a throw-away authority of one run, and what it vouches for.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -12,6 +11,7 @@ use rcgen::{
     KeyUsagePurpose, SanType,
 };
 
+use crate::launch::folder;
 use crate::launch::guard::Guard;
 
 /// How long before and after its making a certificate holds. Clocks may differ by the first; no run is as long as the
@@ -28,16 +28,18 @@ pub struct Certs {
 
 impl Certs {
     /// Makes an authority and a certificate for `localhost`, 127.0.0.1 and ::1, both ECDSA on P-256, in a new folder that
-    /// the guard knows of.
-    pub fn make(folder: PathBuf, guard: &Guard) -> io::Result<Certs> {
-        guard.watch_folder(&folder);
-        fs::create_dir(&folder)?;
-        let certs = Certs { folder, guard: guard.clone() };
+    /// the guard knows of. Subjects run as the user that dyno runs as; nobody else is to read a key, even one that is
+    /// worth nothing.
+    pub fn make(guard: &Guard) -> io::Result<Certs> {
+        Certs::make_in(&std::env::temp_dir(), guard)
+    }
+
+    fn make_in(base: &Path, guard: &Guard) -> io::Result<Certs> {
+        let certs = Certs { folder: folder::make_in(base, "tls", guard)?, guard: guard.clone() };
         let made = issue().map_err(io::Error::other)?;
-        write(&certs.authority(), &made.authority, 0o644)?;
-        write(&certs.chain(), &format!("{}{}", made.leaf, made.authority), 0o644)?;
-        // Subjects run as the user that dyno runs as; nobody else is to read a key, even one that is worth nothing.
-        write(&certs.key(), &made.key, 0o600)?;
+        folder::write_new(&certs.authority(), &made.authority)?;
+        folder::write_new(&certs.chain(), &format!("{}{}", made.leaf, made.authority))?;
+        folder::write_new(&certs.key(), &made.key)?;
         Ok(certs)
     }
 
@@ -106,16 +108,11 @@ fn date(params: &mut CertificateParams) {
     params.not_after = (now + AFTER).into();
 }
 
-fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    file.write_all(text.as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    use std::io::Read as _;
+    use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
     use std::sync::Arc;
 
@@ -129,7 +126,7 @@ mod tests {
     fn a_client_that_trusts_the_authority_believes_the_subject() {
         let root = tempfile::tempdir().unwrap();
         // The guard of a test is this test program, which ends at once with the unknown argument.
-        let certs = Certs::make(root.path().join("tls"), &Guard::start().unwrap()).unwrap();
+        let certs = Certs::make_in(root.path(), &Guard::start().unwrap()).unwrap();
         let chain: Vec<_> =
             CertificateDer::pem_file_iter(certs.chain()).unwrap().collect::<Result<_, _>>().unwrap();
         assert_eq!(chain.len(), 2);

@@ -70,3 +70,24 @@ pub const TURN_SETTLES_NS: u64 = 20_000_000;
 
 /// About what lies between two turns: connections are opened, and answered out. A guess for the clock on the screen.
 pub const TURN_GAP_NS: u64 = 20_000_000;
+
+/// How long a build may take unless it says so itself (`deadline`). Then it is ended and has failed. A first build of a
+/// large framework, with everything it downloads, takes minutes.
+pub const BUILD: Duration = Duration::from_secs(30 * 60);
+
+/// How long a tool may take to answer `version` or a test of `requires` unless the subject says so (`deadline`). Then it is
+/// ended, and the version is unknown or the need unmet. A JVM that starts on a busy machine takes seconds.
+pub const QUESTION: Duration = Duration::from_secs(30);
+
+/// The most that a tool may print in answer to a question. With more it is ended, and what it said does not count.
+pub const ANSWER_BYTES: u64 = 1 << 20;
+
+/// The most that is kept of what a subject or a build prints. What is beyond is cut off from the front, but for the last
+/// [`LOG_TAIL_BYTES`]: temporary files are often memory, and the subject's own limit would not count them.
+pub const LOG_BYTES: u64 = 4 << 20;
+
+/// How often the length of a log is looked at. A server that logs a gigabyte per second is 100 MB over by then.
+pub const LOG_GLANCE: Duration = Duration::from_millis(100);
+
+/// The end of a log from which failures show the last lines.
+pub const LOG_TAIL_BYTES: u64 = 64 << 10;

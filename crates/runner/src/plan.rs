@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use dyno_archive::plan::{Launch, Load, NotServed, Order, Placement, Plan, Subject, Trial, Workload};
 use dyno_engine::rng::Rng;
 
+use crate::build::Care;
 use crate::door::{self, Speech};
+use crate::environment::Inherit;
+use crate::paths::Name;
 use crate::run::warm;
 use crate::subject::{self, Definition};
 use crate::suite::{SuiteFile, Wanted};
@@ -36,6 +39,7 @@ pub fn resolve(
     subjects_folder: &Path,
     overrides: &Overrides,
     allowed_cpus: &[u32],
+    care: &Care<'_>,
 ) -> Result<Planned, FileError> {
     let path = PathBuf::from(&suite.suite.path);
     let mut wanted = suite.subjects.clone();
@@ -52,7 +56,7 @@ pub fn resolve(
     let subjects: Vec<Subject> = wanted
         .iter()
         .zip(definitions.iter().zip(&served))
-        .map(|(wanted, (definition, served))| planned_subject(wanted, definition, served))
+        .map(|(wanted, (definition, served))| planned_subject(wanted, definition, served, care))
         .collect();
     for (i, subject) in subjects.iter().enumerate() {
         if subjects[..i].iter().any(|s| s.id() == subject.id()) {
@@ -144,11 +148,14 @@ pub fn definitions_of(plan: &Plan) -> Result<Vec<Definition>, FileError> {
     plan.subjects
         .iter()
         .map(|s| {
-            let mut definition = Definition::read(&folder.join(&s.name))?;
+            let Name(name) = Name::parse(&s.name).map_err(|m| FileError::whole(folder, m))?;
+            let mut definition = Definition::read(&folder.join(name))?;
             if let Some(variant) = &s.variant {
                 definition = definition.with_variant(variant).map_err(|m| FileError::whole(folder, m))?;
             }
             definition.start.env.extend(s.env.clone());
+            let inherit = s.inherit.iter().map(|name| Inherit::parse(name)).collect::<Result<Vec<_>, _>>();
+            definition.start.inherit.extend(inherit.map_err(|m| FileError::whole(folder, m))?);
             Ok(definition)
         })
         .collect()
@@ -194,10 +201,16 @@ fn find(wanted: &Wanted, folder: &Path, source: &str, suite: &Path) -> Result<De
         definition = definition.with_variant(variant).map_err(|m| FileError::whole(suite, m))?;
     }
     definition.start.env.extend(wanted.env.clone());
+    definition.start.inherit.extend(wanted.inherit.clone());
     Ok(definition)
 }
 
-fn planned_subject(wanted: &Wanted, definition: &Definition, served: &[Result<(), String>]) -> Subject {
+fn planned_subject(
+    wanted: &Wanted,
+    definition: &Definition,
+    served: &[Result<(), String>],
+    care: &Care<'_>,
+) -> Subject {
     Subject {
         name: wanted.name.clone(),
         variant: wanted.variant.clone(),
@@ -205,10 +218,12 @@ fn planned_subject(wanted: &Wanted, definition: &Definition, served: &[Result<()
         language: definition.language.clone(),
         description: definition.description.clone(),
         env: wanted.env.clone(),
+        inherit: wanted.inherit.iter().map(|name| name.as_str().into()).collect(),
+        definition: definition.fingerprint().ok(),
         version: None,
         build: None,
         control: definition.is_control(),
-        skipped: serves_nothing(served).or_else(|| definition.unmet()),
+        skipped: serves_nothing(served).or_else(|| definition.unmet(care)),
         build_failed: None,
     }
 }
@@ -324,6 +339,9 @@ pub fn expected_ns(plan: &Plan) -> u64 {
 mod tests {
     use super::*;
 
+    use crate::launch::guard::Guard;
+    use crate::run::Interrupts;
+
     #[test]
     fn every_block_holds_every_subject_once_in_an_order_of_its_own() {
         let launches = order_launches(7, 20, Order::Random, 1);
@@ -375,7 +393,10 @@ mod tests {
             std::fs::write(folder.join("subject.toml"), text).unwrap();
         }
         let suite = SuiteFile::parse(Path::new("s.toml"), suite).unwrap();
-        resolve(suite, root.path(), &Overrides::default(), &[0, 1]).unwrap().plan
+        // The guard of a test is this test program, which ends at once with the unknown argument.
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let care = Care { guard: &guard, interrupts: &interrupts };
+        resolve(suite, root.path(), &Overrides::default(), &[0, 1], &care).unwrap().plan
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 pub(crate) mod warm;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,7 +29,9 @@ use crate::certs::Certs;
 use crate::checks::{self, Check};
 use crate::client::{Answer, Caller};
 use crate::door::{Door, Speech};
+use crate::environment::{Environment, Ours};
 use crate::files::Folder;
+use crate::launch::folder;
 use crate::launch::group::{self, Groups};
 use crate::launch::guard::Guard;
 use crate::launch::process::{self, Place, Process};
@@ -37,7 +40,7 @@ use crate::launch::sys::{open_files_hard, set_affinity};
 use crate::limits::ALIVE;
 use crate::load::{self, Edge, Reason, Watch};
 use crate::plan::Planned;
-use crate::subject::{Definition, Placeholders};
+use crate::subject::{Definition, FileSpec, Placeholders};
 use crate::units::cpu_list_text;
 use crate::{suite, traffic};
 
@@ -132,13 +135,13 @@ pub fn prepare(
         }
         on(Event::Building { subject: i });
         match build::build(definition, cache, care) {
+            _ if care.interrupts.count() > 0 => return Err(Interrupted),
             Ok(built) => {
-                subject.version = build::version(definition, &built.out);
+                subject.version = build::version(definition, &built.out, care);
                 subject.build.clone_from(&built.build);
                 subject.build_failed = None;
                 all.push(Some(built));
             }
-            Err(_) if care.interrupts.count() > 0 => return Err(Interrupted),
             Err(why) => {
                 subject.build_failed = Some(why);
                 all.push(None);
@@ -250,7 +253,7 @@ impl Runner<'_> {
             .collect();
         let mut next_start = run.starts.len();
         set_affinity(&self.plan.placement.generator).map_err(RunError::Machine)?;
-        let ground = Ground { groups: Groups::prepare(Layout::read()), certs: self.certs()? };
+        let ground = Ground { groups: Groups::prepare(Layout::read(), self.guard), certs: self.certs()? };
         ground.groups.sweep();
         for launch in 0..self.plan.launches.len() {
             let pending: Vec<usize> = (0..self.plan.trials.len())
@@ -282,9 +285,7 @@ impl Runner<'_> {
             .iter()
             .zip(self.built)
             .any(|(d, built)| built.is_some() && d.needs_certificate());
-        let name = format!("dyno-{}-tls-{}", std::process::id(), dyno_observer::monotonic_ns());
-        let folder = std::env::temp_dir().join(name);
-        wanted.then(|| Certs::make(folder, self.guard)).transpose().map_err(RunError::Machine)
+        wanted.then(|| Certs::make(self.guard)).transpose().map_err(RunError::Machine)
     }
 
     /// One start of one subject, from spawn to stop. Whatever the subject does is recorded.
@@ -323,11 +324,11 @@ impl Runner<'_> {
         let doors = definition.protocols.iter().map(|&speech| ports.door(speech, certs));
         let entrances: Vec<Entrance> =
             doors.map(|door| Entrance::new(definition, &door)).collect::<Result<_, _>>().map_err(harness)?;
-        let name = group::name_of(record.start);
-        let place = Place::make(&name, &ground.groups, self.guard).map_err(|e| harness(e.to_string()))?;
+        let place =
+            Place::make(record.start, &ground.groups, self.guard).map_err(|e| harness(e.to_string()))?;
         let cpus = &self.plan.placement.subject;
         record.limits = group::limit(&place.group, &self.plan.limits, cpus, ground.groups.unusable());
-        let spec = self.spec(record, ports, certs, name, place).map_err(harness)?;
+        let spec = self.spec(record, ports, certs, place).map_err(harness)?;
         let mut process = Process::start(spec).map_err(|error| Failure {
             kind: FailureKind::NotStarted,
             message: format!("`{}`: {error}", definition.start.command.join(" ")),
@@ -364,7 +365,6 @@ impl Runner<'_> {
         record: &mut StartRecord,
         ports: Ports,
         certs: Option<&Certs>,
-        name: String,
         place: Place,
     ) -> Result<process::Spec, String> {
         let index = self.plan.launches[record.launch].subject;
@@ -374,15 +374,14 @@ impl Runner<'_> {
         let mut places = places(cpus, definition, out, ports, &place.work);
         places.0.extend(certs.into_iter().flat_map(certificate_places));
         for file in &definition.start.files {
-            let template = fs::read_to_string(definition.folder.join(&file.template))
-                .map_err(|e| format!("{}: {e}", file.template))?;
-            let to = places.fill(&file.to);
-            fs::write(&to, places.fill(&template)).map_err(|e| format!("{to}: {e}"))?;
+            render(file, &definition.folder, &places, &place.work)?;
         }
+        let mut environment = Environment::of_server(&Ours::read(), &definition.start.inherit, &place.work);
+        definition.start.env.iter().for_each(|(name, value)| environment.set(name, places.fill(value)));
+        record.environment = environment.recorded();
         Ok(process::Spec {
-            name,
             command: definition.start.command.iter().map(|word| places.fill(word)).collect(),
-            env: definition.start.env.iter().map(|(k, v)| (k.clone(), places.fill(v))).collect(),
+            environment,
             place,
             cpus: self.plan.placement.subject.clone(),
             open_files: self.open_files(),
@@ -546,6 +545,7 @@ fn empty_start(start: usize, launch: usize, resumed: bool) -> StartRecord {
         checks_before: Vec::new(),
         checks_after: Vec::new(),
         limits: Vec::new(),
+        environment: BTreeMap::new(),
         stop: None,
         failure: None,
         log_tail: None,
@@ -653,6 +653,26 @@ fn after_trial(subject: &mut Subject, record: &mut TrialRecord) -> Option<Failur
     let failure = memory_first(&subject.process, failure);
     record.subject_failure = Some(format!("{}: {}", failure.kind.name(), failure.message));
     Some(failure)
+}
+
+/// What a start of this subject would get of the environment now, as far as it is the same for all its starts.
+#[must_use]
+pub fn environment_of(definition: &Definition) -> BTreeMap<String, String> {
+    let start = &definition.start;
+    let mut environment = Environment::of_server(&Ours::read(), &start.inherit, Path::new("")).recorded();
+    // Its own variables belong to its definition, and each start has a folder of its own for temporary files.
+    environment.retain(|name, _| name != "TMPDIR" && !start.env.contains_key(name));
+    environment
+}
+
+/// Writes a file of a start from its template into the working folder.
+fn render(file: &FileSpec, folder: &Path, places: &Placeholders, work: &Path) -> Result<(), String> {
+    let from = |e: io::Error| format!("{}: {e}", file.template);
+    let template = file.template.within(folder).and_then(fs::read_to_string).map_err(from)?;
+    let name = file.to.fill(places)?;
+    let to = work.join(name.path());
+    let parents = to.parent().map_or(Ok(()), fs::create_dir_all);
+    parents.and_then(|()| folder::write_new(&to, &places.fill(&template))).map_err(|e| format!("{name}: {e}"))
 }
 
 /// `cpus`: how many the subject may use at a time; it is told whole ones.

@@ -1,12 +1,18 @@
 //! Subject definitions: `subjects/NAME/subject.toml`. docs/subjects.md describes every key.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
 
+use crate::build::{Care, Key};
 use crate::door::Speech;
+use crate::environment::{Environment, Inherit, Ours};
+use crate::launch::tool::{Answer, Tool};
+use crate::limits;
+use crate::paths::{Inside, Name};
 use crate::text::{self, FileError};
 use crate::units;
 
@@ -23,8 +29,7 @@ pub struct Definition {
     pub protocols: Vec<Speech>,
     pub checks: Vec<String>,
     pub requires: Vec<Require>,
-    /// Prints the version of what runs; its first line is reported.
-    pub version: Option<String>,
+    pub version: Option<VersionSpec>,
     pub build: Option<BuildSpec>,
     pub start: StartSpec,
     pub stop: StopSpec,
@@ -46,14 +51,43 @@ pub struct Require {
     pub hint: String,
     /// The Debian package that brings it.
     pub debian: Option<String>,
+    /// How long the test may take.
+    #[serde(default = "question")]
+    pub deadline: Nanoseconds,
+}
+
+/// What prints the version of what runs; its first line is reported.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VersionSpec {
+    pub command: String,
+    /// How long it may take.
+    #[serde(default = "question")]
+    pub deadline: Nanoseconds,
+}
+
+const fn question() -> Nanoseconds {
+    Nanoseconds(limits::QUESTION.as_nanos() as u64)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BuildSpec {
     pub command: String,
-    /// Files and folders that go into the build, relative to the subject's folder.
-    pub inputs: Vec<String>,
+    /// Files and folders of the subject's folder that go into the build.
+    pub inputs: Vec<Inside>,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// What else it sees of dyno's own environment.
+    #[serde(default)]
+    pub inherit: Vec<Inherit>,
+    /// How long it may take.
+    #[serde(default = "build")]
+    pub deadline: Nanoseconds,
+}
+
+const fn build() -> Nanoseconds {
+    Nanoseconds(limits::BUILD.as_nanos() as u64)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -62,6 +96,9 @@ pub struct StartSpec {
     pub command: Vec<String>,
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// What it sees of dyno's own environment besides what every server does.
+    #[serde(default)]
+    pub inherit: Vec<Inherit>,
     #[serde(default)]
     pub files: Vec<FileSpec>,
 }
@@ -70,8 +107,43 @@ pub struct StartSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileSpec {
-    pub template: String,
-    pub to: String,
+    pub template: Inside,
+    pub to: Target,
+}
+
+/// Where a rendered file goes: a path within the start's working folder, which may hold placeholders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target(String);
+
+/// Placeholders whose values are paths of their own.
+const PATHS: [&str; 6] = ["{work}", "{dir}", "{out}", "{dyno}", "{cert}", "{key}"];
+
+impl Target {
+    fn parse(text: &str) -> Result<Target, String> {
+        let below = text.strip_prefix("{work}/").unwrap_or(text);
+        if Inside::parse(below)?.path().as_os_str().is_empty()
+            || PATHS.iter().any(|path| below.contains(path))
+        {
+            return Err(format!(
+                "{text:?} is not a file in the working folder; write it like \"{{work}}/server.conf\""
+            ));
+        }
+        Ok(Target(below.into()))
+    }
+
+    /// Within the working folder, with placeholders replaced.
+    ///
+    /// # Errors
+    /// What was put in leads out of it.
+    pub fn fill(&self, places: &Placeholders) -> Result<Inside, String> {
+        Inside::parse(&places.fill(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Target {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Target::parse(&String::deserialize(from)?).map_err(de::Error::custom)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +176,7 @@ pub struct Variant {
     pub protocols: Option<Vec<Speech>>,
     pub command: Option<Vec<String>>,
     pub env: BTreeMap<String, String>,
+    pub inherit: Vec<Inherit>,
     /// Instead of all of the definition's.
     pub files: Option<Vec<FileSpec>>,
     pub ready: ReadyKeys,
@@ -120,7 +193,14 @@ pub struct ReadyKeys {
 
 /// A duration as people write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Nanoseconds(u64);
+pub struct Nanoseconds(pub u64);
+
+impl Nanoseconds {
+    #[must_use]
+    pub const fn duration(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+}
 
 impl<'de> Deserialize<'de> for Nanoseconds {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -132,7 +212,7 @@ impl<'de> Deserialize<'de> for Nanoseconds {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
-    name: String,
+    name: Name,
     title: String,
     language: String,
     #[serde(default)]
@@ -142,7 +222,7 @@ struct Raw {
     checks: Vec<String>,
     #[serde(default)]
     requires: Vec<Require>,
-    version: Option<RawVersion>,
+    version: Option<VersionSpec>,
     build: Option<BuildSpec>,
     start: StartSpec,
     #[serde(default)]
@@ -153,12 +233,6 @@ struct Raw {
     endpoints: BTreeMap<String, String>,
     #[serde(default)]
     variants: BTreeMap<String, Variant>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawVersion {
-    command: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -180,10 +254,10 @@ impl Definition {
         if raw.start.command.is_empty() {
             return Err(whole("`start.command` is empty".into()));
         }
-        if folder.file_name().is_some_and(|f| f != raw.name.as_str()) {
+        if folder.file_name().is_some_and(|f| f != raw.name.0.as_str()) {
             return Err(whole(format!(
                 "`name` is {:?}, but its folder is {:?}",
-                raw.name,
+                raw.name.0,
                 folder.file_name().unwrap_or_default()
             )));
         }
@@ -192,14 +266,14 @@ impl Definition {
             return Err(whole(format!("there is no contract {unknown:?}; there are {known}")));
         }
         let definition = Definition {
-            name: raw.name,
+            name: raw.name.0,
             title: raw.title,
             language: raw.language,
             description: raw.description,
             protocols: raw.protocols,
             checks: raw.checks,
             requires: raw.requires,
-            version: raw.version.map(|v| v.command),
+            version: raw.version,
             build: raw.build,
             start: raw.start,
             stop: StopSpec { signal: raw.stop.signal, deadline_ns: time(raw.stop.deadline, 5_000_000_000) },
@@ -253,6 +327,7 @@ impl Definition {
             definition.protocols.clone_from(protocols);
         }
         definition.start.env.extend(over.env.clone());
+        definition.start.inherit.extend(over.inherit.clone());
         if let Some(files) = &over.files {
             definition.start.files.clone_from(files);
         }
@@ -269,9 +344,42 @@ impl Definition {
 
     /// The first need that this machine does not meet, as a sentence with the way out.
     #[must_use]
-    pub fn unmet(&self) -> Option<String> {
-        let require = self.requires.iter().find(|r| !succeeds(&r.test))?;
-        Some(format!("{} is missing. {}", require.name, require.hint))
+    pub fn unmet(&self, care: &Care<'_>) -> Option<String> {
+        self.requires.iter().find_map(|require| match self.ask(&require.test, require.deadline, care) {
+            Answer::Ended { status, .. } if status.success() => None,
+            Answer::Ended { .. } => Some(format!("{} is missing. {}", require.name, require.hint)),
+            Answer::None(why) => Some(format!(
+                "{} may be missing: its test `{}` {why}. {}",
+                require.name, require.test, require.hint
+            )),
+        })
+    }
+
+    /// Asks a tool something, as builds would find it.
+    pub(crate) fn ask(&self, command: &str, deadline: Nanoseconds, care: &Care<'_>) -> Answer {
+        let inherit = self.build.as_ref().map_or(&[][..], |build| &build.inherit);
+        let environment = Environment::of_tool(&Ours::read(), inherit, &std::env::temp_dir());
+        Tool { command, folder: &self.folder, environment: &environment, deadline: deadline.duration() }
+            .ask(care)
+    }
+
+    /// Hash of what decides how it is started: this definition, its templates and, if it is started from its own folder,
+    /// everything in that. What goes into a build has a hash of its own.
+    ///
+    /// # Errors
+    /// Something in its folder cannot be read.
+    pub fn fingerprint(&self) -> io::Result<String> {
+        let mut key = Key::default();
+        // Other variants, and where it all lies, change nothing of this one.
+        let alone = Definition { variants: BTreeMap::new(), folder: PathBuf::new(), ..self.clone() };
+        key.add(format!("{alone:?}").as_bytes());
+        for file in &self.start.files {
+            key.add(&std::fs::read(self.folder.join(file.template.path()))?);
+        }
+        if self.uses("{dir}") {
+            add_folder(&mut key, &self.folder, Path::new(""))?;
+        }
+        Ok(key.text())
     }
 
     /// Whether this is a control: dyno's own null responder.
@@ -291,7 +399,7 @@ impl Definition {
     pub fn uses(&self, placeholder: &str) -> bool {
         let in_files = || {
             self.start.files.iter().any(|file| {
-                std::fs::read_to_string(self.folder.join(&file.template))
+                std::fs::read_to_string(self.folder.join(file.template.path()))
                     .is_ok_and(|t| t.contains(placeholder))
             })
         };
@@ -300,10 +408,28 @@ impl Definition {
     }
 }
 
-fn succeeds(command: &str) -> bool {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    shell.status().is_ok_and(|status| status.success())
+/// Adds names and contents of all in a folder to a hash; of links, where they lead.
+fn add_folder(key: &mut Key, folder: &Path, below: &Path) -> io::Result<()> {
+    let entries = std::fs::read_dir(folder.join(below))?.map(|e| e.map(|e| e.file_name()));
+    let mut names = entries.collect::<io::Result<Vec<_>>>()?;
+    names.sort();
+    for name in names.iter().map(|name| below.join(name)) {
+        let path = folder.join(&name);
+        let kind = std::fs::symlink_metadata(&path)?.file_type();
+        // The definition itself is there already, without its comments.
+        if name == Path::new("subject.toml") {
+            continue;
+        }
+        key.add(name.as_os_str().as_encoded_bytes());
+        if kind.is_dir() {
+            add_folder(key, folder, &name)?;
+        } else if kind.is_symlink() {
+            key.add(std::fs::read_link(&path)?.as_os_str().as_encoded_bytes());
+        } else if kind.is_file() {
+            key.add(&std::fs::read(&path)?);
+        }
+    }
+    Ok(())
 }
 
 /// All subjects in a folder, by name. Folders without a `subject.toml` are not subjects.
@@ -334,6 +460,15 @@ impl Placeholders {
 mod tests {
     use super::*;
 
+    use crate::launch::guard::Guard;
+    use crate::run::Interrupts;
+
+    fn unmet(definition: &Definition) -> Option<String> {
+        // The guard of a test is this test program, which ends at once with the unknown argument.
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        definition.unmet(&Care { guard: &guard, interrupts: &interrupts })
+    }
+
     fn write(source: &str) -> (tempfile::TempDir, PathBuf) {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
@@ -349,7 +484,7 @@ mod tests {
         let (_root, folder) = write(GOOD);
         let definition = Definition::read(&folder).unwrap();
         assert_eq!((definition.stop.signal, definition.stop.deadline_ns), (Signal::Term, 5_000_000_000));
-        assert_eq!(definition.unmet(), None);
+        assert_eq!(unmet(&definition), None);
         let fast = definition.with_variant("fast").unwrap();
         assert_eq!((fast.title.as_str(), fast.start.env.len()), ("X fast", 1));
         assert!(definition.with_variant("slow").unwrap_err().contains("it has fast"));
@@ -391,9 +526,69 @@ mod tests {
             "{GOOD}[[requires]]\nname = \"unobtainium\"\ntest = \"false\"\nhint = \"Dig deeper.\"\n"
         ));
         assert_eq!(
-            Definition::read(&folder).unwrap().unmet().unwrap(),
+            unmet(&Definition::read(&folder).unwrap()).unwrap(),
             "unobtainium is missing. Dig deeper."
         );
+    }
+
+    #[test]
+    fn a_test_that_hangs_is_an_unmet_need() {
+        let (_root, folder) = write(&format!(
+            "{GOOD}[[requires]]\nname = \"tool\"\ntest = \"setsid sleep 1000\"\nhint = \"Mend it.\"\ndeadline = \"100ms\"\n"
+        ));
+        assert_eq!(
+            unmet(&Definition::read(&folder).unwrap()).unwrap(),
+            "tool may be missing: its test `setsid sleep 1000` had not ended after 100 ms. Mend it."
+        );
+    }
+
+    #[test]
+    fn a_path_that_leaves_its_folder_is_refused_with_its_place() {
+        let build = |inputs: &str| format!("{GOOD}[build]\ncommand = \"true\"\ninputs = [{inputs}]\n");
+        let file =
+            |file: &str| GOOD.replace("\"{port}\"]\n", &format!("\"{{port}}\"]\nfiles = [{{ {file} }}]\n"));
+        for (source, line, words) in [
+            (build("\"a\", \"/etc/passwd\""), 13, "\"/etc/passwd\" is absolute"),
+            (build("\"../y\""), 13, "\"../y\" leaves its folder"),
+            (build("\"a/../../y\""), 13, "leaves its folder"),
+            (file("template = \"/etc/shadow\", to = \"a\""), 8, "is absolute"),
+            (file("template = \"../y\", to = \"a\""), 8, "leaves its folder"),
+            (file("template = \"y\", to = \"/etc/cron.d/y\""), 8, "is absolute"),
+            (file("template = \"y\", to = \"{work}/../y\""), 8, "leaves its folder"),
+            (file("template = \"y\", to = \"{dir}/y\""), 8, "not a file in the working folder"),
+            (file("template = \"y\", to = \"{work}\""), 8, "not a file in the working folder"),
+            (
+                format!("{GOOD}[variants.w]\nfiles = [{{ template = \"../y\", to = \"a\" }}]\n"),
+                12,
+                "leaves its folder",
+            ),
+            (GOOD.replace("name = \"x\"", "name = \"../x\""), 1, "not the name of a subject"),
+        ] {
+            let error = Definition::read(&write(&source).1).unwrap_err().to_string();
+            assert!(error.contains(words), "{source}\n→ {error}");
+            assert!(error.contains(&format!("subject.toml:{line}: ")) && error.contains('^'), "{error}");
+        }
+        let good = file("template = \"y\", to = \"{work}/conf/{port}.conf\"");
+        let definition = Definition::read(&write(&good).1).unwrap();
+        let to = definition.start.files[0].to.fill(&Placeholders(vec![("port", "80".into())])).unwrap();
+        assert_eq!(to.path(), Path::new("conf/80.conf"));
+    }
+
+    #[test]
+    fn a_fingerprint_changes_with_what_is_started_and_with_nothing_else() {
+        let (_root, folder) = write(GOOD);
+        let print = || Definition::read(&folder).unwrap().fingerprint().unwrap();
+        let first = print();
+        let change = |source: &str| std::fs::write(folder.join("subject.toml"), source).unwrap();
+        change(&format!("# a comment\n{GOOD}[variants.slow]\n"));
+        std::fs::write(folder.join("notes"), "1").unwrap();
+        assert_eq!(print(), first);
+        change(&GOOD.replace("\"{port}\"", "\"{port}\", \"--fast\""));
+        assert_ne!(print(), first);
+        change(&GOOD.replace("\"{port}\"", "\"{dir}/notes\""));
+        let second = print();
+        std::fs::write(folder.join("notes"), "2").unwrap();
+        assert_ne!(print(), second);
     }
 
     #[test]

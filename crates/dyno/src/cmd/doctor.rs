@@ -5,6 +5,9 @@ use dyno_observer::cgroup::{Layout, Version};
 use dyno_observer::facts::{may_make_groups, read_facts};
 use dyno_report::terminal::line;
 use dyno_report::text::Style;
+use dyno_runner::build::Care;
+use dyno_runner::launch::guard::Guard;
+use dyno_runner::run::Interrupts;
 
 use crate::cli::SubjectsPlace;
 use crate::exit::Exit;
@@ -24,7 +27,7 @@ pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
     if subjects.folder.is_some() {
         subjects.find(None)?;
     }
-    let findings = findings(&facts, subjects);
+    let findings = findings(&facts, subjects, &Guard::start()?);
     let style = terminal::style();
     let told: String = findings.iter().map(|finding| describe(finding, style)).collect();
     let end = match findings.iter().filter(|f| !f.good).count() {
@@ -49,9 +52,9 @@ fn describe(f: &Finding, style: Style) -> String {
     format!("  {mark} {:<40} {}\n{mend}", f.what, line(&f.seen))
 }
 
-fn findings(facts: &Facts, subjects: &SubjectsPlace) -> Vec<Finding> {
+fn findings(facts: &Facts, subjects: &SubjectsPlace, guard: &Guard) -> Vec<Finding> {
     let mut all = vec![driver(), cpus(facts), groups(facts), files(facts), ports(facts)];
-    all.push(tool_chain(subjects));
+    all.push(tool_chain(subjects, guard));
     for missing in facts.missing.iter().filter(|m| !m.what.starts_with("CPU and memory limits")) {
         all.push(Finding {
             good: false,
@@ -141,12 +144,14 @@ fn ports(facts: &Facts) -> Finding {
     }
 }
 
-fn tool_chain(subjects: &SubjectsPlace) -> Finding {
+fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
     let all = subjects.find(None).ok().map(|folder| dyno_runner::subject::all(&folder));
+    let interrupts = Interrupts::new();
     match all {
         Some(Ok(all)) => {
+            let care = Care { guard, interrupts: &interrupts };
             let unmet: Vec<String> =
-                all.iter().filter(|d| d.unmet().is_some()).map(|d| d.name.clone()).collect();
+                all.iter().filter(|d| d.unmet(&care).is_some()).map(|d| d.name.clone()).collect();
             Finding {
                 good: unmet.is_empty(),
                 what: "subjects".into(),

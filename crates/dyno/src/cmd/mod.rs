@@ -5,6 +5,7 @@ mod doctor;
 mod load;
 mod plan;
 mod report;
+mod resume;
 mod run;
 mod subjects;
 
@@ -75,7 +76,7 @@ impl Places {
             return Ok(folder.canonicalize()?);
         }
         let folder = default_cache_folder();
-        std::fs::create_dir_all(&folder).map_err(|error| {
+        dyno_runner::launch::folder::make_own(&folder).map_err(|error| {
             anyhow::anyhow!(
                 "{} cannot be made: {error}; name another folder with `--cache`",
                 folder.display()
@@ -90,7 +91,9 @@ pub fn default_cache_folder() -> PathBuf {
     let base = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
-        .unwrap_or_else(std::env::temp_dir);
+        .unwrap_or_else(|| {
+            std::env::temp_dir().join(format!("dyno-of-{}", dyno_runner::launch::folder::user()))
+        });
     base.join("dyno")
 }
 

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use dyno_archive::plan::{Arrivals, Order, Plan, Request, Segment, Step, Workload};
 use dyno_report::format::{micros, number, phases};
+use dyno_runner::build::Care;
+use dyno_runner::launch::guard::Guard;
 use dyno_runner::plan::{expected_ns, resolve};
+use dyno_runner::run::Interrupts;
 use dyno_runner::suite::SuiteFile;
 use dyno_runner::units::cpu_list_text;
 
@@ -16,7 +19,10 @@ use crate::terminal::print;
 pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let suite = SuiteFile::read(&args.suite)?;
     let subjects = args.places.subjects.find(Some(&args.suite))?;
-    let planned = resolve(suite, &subjects, &args.choices.overrides(), &dyno_runner::allowed_cpus())?;
+    let (guard, interrupts) = (Guard::start()?, Interrupts::new());
+    let care = Care { guard: &guard, interrupts: &interrupts };
+    let overrides = args.choices.overrides();
+    let planned = resolve(suite, &subjects, &overrides, &dyno_runner::allowed_cpus(), &care)?;
     match args.format {
         PlanFormat::Json => print(&(serde_json::to_string_pretty(&planned.plan)? + "\n"))?,
         PlanFormat::Text => print(&dyno_report::terminal::shown(&describe(&planned.plan)))?,

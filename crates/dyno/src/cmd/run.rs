@@ -8,11 +8,12 @@ use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::{RunDir, TrialRecord};
 use dyno_runner::build::{Built, Care};
 use dyno_runner::launch::guard::Guard;
-use dyno_runner::plan::{Planned, definitions_of, resolve};
+use dyno_runner::plan::{Planned, resolve};
 use dyno_runner::run::{Ended, Event, Runner, prepare};
 use dyno_runner::suite::SuiteFile;
 
 use super::report::{exit, show, work_of, write_all};
+use super::resume::{Mixing, resume};
 use crate::cli::RunArgs;
 use crate::exit::Exit;
 use crate::progress::Progress;
@@ -28,7 +29,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let guard = Guard::start()?;
     let care = Care { guard: &guard, interrupts: &interrupts };
     let (planned, built, dir) = match &args.resume {
-        Some(path) => resume(path, &cache, &care, &mut progress)?,
+        Some(path) => resume(path, Mixing::of(args), &cache, &care, &mut progress)?,
         None => begin(args, &cache, &care, &mut progress)?,
     };
     let ended = walk(&planned, &built, &dir, &care, &mut progress)?;
@@ -47,13 +48,14 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     Ok(if ended == Ended::Interrupted { Exit::Failed } else { exit(&report, work_of(&run)) })
 }
 
-type Prepared = (Planned, Vec<Option<Built>>, RunDir);
+pub(super) type Prepared = (Planned, Vec<Option<Built>>, RunDir);
 
 fn begin(args: &RunArgs, cache: &Path, care: &Care<'_>, progress: &mut Progress) -> anyhow::Result<Prepared> {
     let path = args.suite.as_deref().expect("clap asks for a suite or a run to resume");
     let suite = SuiteFile::read(path)?;
     let subjects = args.places.subjects.find(Some(path))?;
-    let mut planned = resolve(suite, &subjects, &args.choices.overrides(), &dyno_runner::allowed_cpus())?;
+    let overrides = args.choices.overrides();
+    let mut planned = resolve(suite, &subjects, &overrides, &dyno_runner::allowed_cpus(), care)?;
     let built = build_all(&mut planned, cache, care, progress)?;
     let (id, started) = name_run(&planned.plan.suite.name);
     let header = Header {
@@ -63,6 +65,7 @@ fn begin(args: &RunArgs, cache: &Path, care: &Care<'_>, progress: &mut Progress)
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         plan: planned.plan.clone(),
         facts: dyno_observer::facts::read_facts(super::VERSION, super::COMMIT),
+        resumptions: Vec::new(),
     };
     let dir = create(&args.runs, header)?;
     Ok((planned, built, dir))
@@ -85,19 +88,7 @@ fn create(runs: &Path, mut header: Header) -> anyhow::Result<RunDir> {
     unreachable!("some number is free")
 }
 
-fn resume(path: &Path, cache: &Path, care: &Care<'_>, progress: &mut Progress) -> anyhow::Result<Prepared> {
-    let dir = RunDir::open(path)?;
-    let mut header = dir.header()?;
-    let plan = header.plan.clone();
-    let definitions = definitions_of(&plan)?;
-    let mut planned = Planned { plan, definitions };
-    let built = build_all(&mut planned, cache, care, progress)?;
-    // What builds now may not have built then, or the other way round.
-    header.plan.clone_from(&planned.plan);
-    Ok((planned, built, RunDir::create(path, &header)?))
-}
-
-fn build_all(
+pub(super) fn build_all(
     planned: &mut Planned,
     cache: &Path,
     care: &Care<'_>,

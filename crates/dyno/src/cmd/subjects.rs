@@ -9,7 +9,7 @@ use dyno_runner::build::Care;
 use dyno_runner::door::Speech;
 use dyno_runner::launch::guard::Guard;
 use dyno_runner::plan::{Overrides, resolve};
-use dyno_runner::run::{Ended, Runner};
+use dyno_runner::run::{Ended, Interrupts, Runner};
 use dyno_runner::subject::{self, Definition};
 use dyno_runner::suite::SuiteFile;
 use dyno_runner::text::nearest;
@@ -30,14 +30,15 @@ struct Chosen {
 pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
     let folder = args.places.subjects.find(None)?;
     let all = with_variants(subject::all(&folder)?)?;
+    let guard = Guard::start()?;
     match &args.command {
-        None => list(&choose(all, &[])?),
-        Some(SubjectsCommand::List { names }) => list(&choose(all, names)?),
+        None => list(&choose(all, &[])?, &guard),
+        Some(SubjectsCommand::List { names }) => list(&choose(all, names)?, &guard),
         Some(SubjectsCommand::Build { names }) => {
-            build_all(&choose(all, names)?, &args.places.cache_folder()?)
+            build_all(&choose(all, names)?, &args.places.cache_folder()?, &guard)
         }
         Some(SubjectsCommand::Check { names }) => {
-            check_all(&choose(all, names)?, &folder, &args.places.cache_folder()?)
+            check_all(&choose(all, names)?, &folder, &args.places.cache_folder()?, &guard)
         }
     }
 }
@@ -69,10 +70,12 @@ fn choose(all: Vec<Chosen>, names: &[String]) -> anyhow::Result<Vec<Chosen>> {
     Ok(all.into_iter().filter(wanted).collect())
 }
 
-fn list(chosen: &[Chosen]) -> anyhow::Result<Exit> {
+fn list(chosen: &[Chosen], guard: &Guard) -> anyhow::Result<Exit> {
+    let interrupts = Interrupts::new();
+    let care = Care { guard, interrupts: &interrupts };
     let mut table = format!("{:<22} {:<12} {:<30} here\n", "subject", "language", "protocols");
     for Chosen { id, definition: d } in chosen {
-        let state = d.unmet().map_or("yes".into(), |why| format!("no: {why}"));
+        let state = d.unmet(&care).map_or("yes".into(), |why| format!("no: {why}"));
         let protocols: Vec<&str> = d.protocols.iter().map(|speech| speech.name()).collect();
         let words = format!("{id:<22} {:<12} {:<30} {state}", d.language, protocols.join(" "));
         let _ = writeln!(table, "{}", shown(&words));
@@ -81,10 +84,9 @@ fn list(chosen: &[Chosen]) -> anyhow::Result<Exit> {
     Ok(Exit::Valid)
 }
 
-fn build_all(chosen: &[Chosen], cache: &Path) -> anyhow::Result<Exit> {
+fn build_all(chosen: &[Chosen], cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = catch_interrupts("ending the build", Third::Ends)?;
-    let guard = Guard::start()?;
-    let care = Care { guard: &guard, interrupts: &interrupts };
+    let care = Care { guard, interrupts: &interrupts };
     let mut exit = Exit::Valid;
     for (i, Chosen { id, definition: d }) in chosen.iter().enumerate() {
         // Most variants share their subject's build.
@@ -92,7 +94,7 @@ fn build_all(chosen: &[Chosen], cache: &Path) -> anyhow::Result<Exit> {
         if chosen[..i].iter().any(is_built) {
             continue;
         }
-        if let Some(why) = d.unmet() {
+        if let Some(why) = d.unmet(&care) {
             print(&format!("{}\n", shown(&format!("{id:<22} skipped: {why}"))))?;
             continue;
         }
@@ -122,7 +124,7 @@ fn build_all(chosen: &[Chosen], cache: &Path) -> anyhow::Result<Exit> {
 
 /// A check is a run of a suite whose load is nearly nothing: the same starting, checking and stopping. Each protocol has
 /// a workload, so that every subject takes part.
-fn check_all(chosen: &[Chosen], folder: &Path, cache: &Path) -> anyhow::Result<Exit> {
+fn check_all(chosen: &[Chosen], folder: &Path, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let names: Vec<String> = chosen.iter().map(|c| format!("{:?}", c.id)).collect();
     let workload = |speech: Speech| {
         let (name, protocol, tls) = (speech.name(), speech.protocol().name(), speech.is_tls());
@@ -136,12 +138,10 @@ fn check_all(chosen: &[Chosen], folder: &Path, cache: &Path) -> anyhow::Result<E
         Speech::ALL.map(workload).concat()
     );
     let suite = SuiteFile::parse(Path::new("check"), &source)?;
-    let mut planned = resolve(suite, folder, &Overrides::default(), &dyno_runner::allowed_cpus())?;
     let interrupts = catch_interrupts("ending after this subject is taken down", Third::Ends)?;
-    let guard = Guard::start()?;
-    let care = Care { guard: &guard, interrupts: &interrupts };
+    let care = Care { guard, interrupts: &interrupts };
+    let mut planned = resolve(suite, folder, &Overrides::default(), &dyno_runner::allowed_cpus(), &care)?;
     let built = dyno_runner::run::prepare(&mut planned, cache, &care, &mut |_| {})?;
-    let place = std::env::temp_dir().join(format!("dyno-check-{}", std::process::id()));
     let header = dyno_archive::dir::Header {
         schema: dyno_archive::dir::SCHEMA.into(),
         id: "check".into(),
@@ -149,15 +149,16 @@ fn check_all(chosen: &[Chosen], folder: &Path, cache: &Path) -> anyhow::Result<E
         command: Vec::new(),
         plan: planned.plan.clone(),
         facts: dyno_archive::Facts::default(),
+        resumptions: Vec::new(),
     };
-    guard.watch_folder(&place);
+    let place = dyno_runner::launch::folder::make("check", guard)?;
     let dir = dyno_archive::RunDir::create(&place, &header)?;
     let result = Runner {
         plan: &planned.plan,
         definitions: &planned.definitions,
         built: &built,
         dir: &dir,
-        guard: &guard,
+        guard,
         interrupts: &interrupts,
         on: &mut |_| {},
     }

@@ -9,6 +9,7 @@ mod output;
 mod page;
 mod policy;
 mod protocols;
+mod safety;
 mod stall;
 mod streams;
 mod unprivileged;

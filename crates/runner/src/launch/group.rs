@@ -8,7 +8,9 @@ use std::time::Duration;
 use dyno_archive::plan::Limits;
 use dyno_archive::start::{CPU_QUOTA, CPUS, LimitReadBack};
 use dyno_observer::cgroup::{Group, Layout, V2, Version};
+use dyno_observer::proc::Stat;
 
+use super::guard::Guard;
 use super::sys;
 use crate::units::cpu_list_text;
 
@@ -18,31 +20,32 @@ const PERIOD_US: u64 = 100_000;
 /// v1 controllers that a subject's group uses, as far as they exist.
 const CONTROLLERS: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
 
+/// v2 controllers that a subject's group uses, as far as they exist.
+const CONTROLLERS_V2: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
+
 /// Makes groups for the subjects of one run.
 #[derive(Debug)]
 pub struct Groups {
     layout: Layout,
     /// `Err`: why no group can be made here.
     usable: Result<(), String>,
-    /// In version 2, where dyno and its neighbours were moved to; undone on drop.
-    _moved: Option<Moved>,
+    /// In version 2, what was changed so that groups can be made; undone on drop.
+    _changed: Changed,
 }
 
 impl Groups {
     /// Looks at what this machine and this user allow. In version 2 it moves dyno itself out of the way, into a
     /// group below its own, because a group with processes hands no controllers down.
     #[must_use]
-    pub fn prepare(layout: Layout) -> Groups {
-        let mut moved = None;
-        let usable = match (layout.version(), &layout.v2) {
-            (Version::V2, Some(v2)) => {
-                prepare_v2(v2, &mut moved).map_err(|e| format!("control groups cannot be made: {e}"))
-            }
-            (Version::V1, _) if dyno_observer::facts::may_make_groups(&layout) => Ok(()),
-            (Version::V1, _) => Err("this user may not make control groups".into()),
+    pub fn prepare(mut layout: Layout, guard: &Guard) -> Groups {
+        let mut changed = Changed::default();
+        let usable = match (layout.version(), layout.v2.as_mut()) {
+            (Version::V2, Some(v2)) => prepare_v2(v2, &CONTROLLERS_V2, &mut changed, guard)
+                .map_err(|e| format!("control groups cannot be made: {e}")),
+            (Version::V1, None | Some(_)) => may_make(&layout),
             _ => Err("no control group with the cpu and memory controllers is mounted".into()),
         };
-        Groups { layout, usable, _moved: moved }
+        Groups { layout, usable, _changed: changed }
     }
 
     /// Why there are no groups here.
@@ -89,36 +92,77 @@ impl Groups {
         Ok(group)
     }
 
-    /// Removes groups that an earlier dyno, which no longer runs, has left behind.
+    /// Removes what an earlier dyno, which no longer runs, has left behind: its subjects' groups with what is in them, and
+    /// the group into which it moved others, who go back where they were. Called before we make any group of our own.
     pub fn sweep(&self) {
         let bases = self.layout.v1.values().chain(self.layout.v2.iter().map(|v2| &v2.folder));
-        for base in bases {
-            let entries = fs::read_dir(base).into_iter().flatten().filter_map(Result::ok);
-            for entry in entries {
-                let name = entry.file_name();
-                if owner_of(&name.to_string_lossy())
-                    .is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
-                {
-                    destroy(&of_folder(entry.path()));
-                }
+        bases.for_each(|base| sweep(base));
+    }
+}
+
+fn sweep(base: &Path) {
+    for (whose, folder) in ours_below(base) {
+        match whose {
+            // One of our own number is of an earlier process that had it.
+            Whose::Subject(owner) if owner == std::process::id() || is_gone(owner) => {
+                destroy(&of_folder(folder));
             }
+            Whose::Neighbours(owner) if is_gone(owner) => put_back(&folder),
+            Whose::Subject(_) | Whose::Neighbours(_) => {}
         }
     }
+}
+
+fn may_make(layout: &Layout) -> Result<(), String> {
+    let may = dyno_observer::facts::may_make_groups(layout);
+    may.then_some(()).ok_or_else(|| "this user may not make control groups".into())
+}
+
+/// Whose processes a group of dyno's holds, with the number of that dyno.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    /// A subject's: `dyno-PID-START-…`. They are dyno's to end.
+    Subject(u32),
+    /// The user's: `dyno-PID-self`. They are nobody's to end.
+    Neighbours(u32),
+}
+
+impl Whose {
+    fn of(name: &str) -> Option<Whose> {
+        let (owner, rest) = name.strip_prefix("dyno-")?.split_once('-')?;
+        let owner = owner.parse().ok()?;
+        if rest == "self" {
+            return Some(Whose::Neighbours(owner));
+        }
+        let start = rest.split('-').next()?;
+        start.parse::<usize>().ok().map(|_| Whose::Subject(owner))
+    }
+
+    const fn owner(self) -> u32 {
+        match self {
+            Whose::Subject(owner) | Whose::Neighbours(owner) => owner,
+        }
+    }
+}
+
+/// The groups of any dyno in a folder.
+fn ours_below(folder: &Path) -> Vec<(Whose, PathBuf)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    entries.filter_map(|e| Some((Whose::of(&e.file_name().to_string_lossy())?, e.path()))).collect()
+}
+
+fn is_gone(pid: u32) -> bool {
+    Stat::of(pid).is_none_or(|stat| stat.is_dead())
+}
+
+/// Whether a dyno that runs, other than `owner`, has groups in a folder.
+fn others_live(folder: &Path, owner: u32) -> bool {
+    ours_below(folder).iter().any(|(whose, _)| whose.owner() != owner && !is_gone(whose.owner()))
 }
 
 /// A group known by one folder only.
 pub(super) fn of_folder(folder: PathBuf) -> Group {
     Group { v1: [("any".to_string(), folder)].into(), v2: None }
-}
-
-/// Name of the group of a start. It tells whose it is, for [`Groups::sweep`].
-#[must_use]
-pub fn name_of(start: usize) -> String {
-    format!("dyno-{}-{start}", std::process::id())
-}
-
-fn owner_of(name: &str) -> Option<u32> {
-    name.strip_prefix("dyno-")?.split('-').next()?.parse().ok()
 }
 
 fn make_dir(folder: &Path) -> io::Result<()> {
@@ -133,36 +177,110 @@ fn inherit_cpuset(base: &Path, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// What is changed in the v2 group that dyno runs in, for as long as it runs. First the controllers are taken back, because a
+/// group that hands them down takes no processes, then the processes move back.
+#[derive(Debug, Default)]
+struct Changed {
+    handed: Option<Handed>,
+    moved: Option<Moved>,
+}
+
 /// Hands the controllers down. A group that holds processes may not (the root aside): then they are moved into a
 /// group of their own below it first.
-fn prepare_v2(v2: &V2, moved: &mut Option<Moved>) -> io::Result<()> {
-    match hand_down(v2, '+') {
+fn prepare_v2(v2: &mut V2, wanted: &[&str], changed: &mut Changed, guard: &Guard) -> io::Result<()> {
+    leave_what_is_left(v2);
+    let is_down = controllers(&v2.folder, "cgroup.subtree_control");
+    let offered = wanted.iter().map(ToString::to_string).filter(|c| v2.controllers.contains(c));
+    let missing: Vec<String> = offered.filter(|c| !is_down.contains(c)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let handed = changed.handed.insert(Handed::announce(&v2.folder, missing, guard));
+    match handed.down() {
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
         result => return result,
     }
-    *moved = Some(Moved::out_of_the_way(v2)?);
-    hand_down(v2, '+')
+    changed.moved = Some(Moved::out_of_the_way(v2, guard)?);
+    handed.down()
 }
 
-fn hand_down(v2: &V2, sign: char) -> io::Result<()> {
-    let wanted = ["cpu", "cpuset", "memory", "pids"];
-    let offered = wanted.iter().filter(|c| v2.controllers.iter().any(|o| o == *c));
-    let list: Vec<String> = offered.map(|c| format!("{sign}{c}")).collect();
-    fs::write(v2.folder.join("cgroup.subtree_control"), list.join(" "))
+/// Who started us may stand in the group of an earlier dyno that was killed, guard and all. Then they go back first.
+fn leave_what_is_left(v2: &mut V2) {
+    while let Some(Whose::Neighbours(owner)) =
+        v2.folder.file_name().and_then(|n| Whose::of(&n.to_string_lossy()))
+        && is_gone(owner)
+        && let Some(above) = v2.folder.parent().map(PathBuf::from)
+    {
+        put_back(&v2.folder);
+        if v2.folder.exists() {
+            return;
+        }
+        v2.controllers = controllers(&above, "cgroup.controllers");
+        v2.folder = above;
+    }
+}
+
+fn controllers(folder: &Path, file: &str) -> Vec<String> {
+    let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
+    text.split_ascii_whitespace().map(String::from).collect()
+}
+
+fn hand_down(folder: &Path, sign: char, controllers: &[String]) -> io::Result<()> {
+    let list: Vec<String> = controllers.iter().map(|c| format!("{sign}{c}")).collect();
+    fs::write(folder.join("cgroup.subtree_control"), list.join(" "))
+}
+
+/// Controllers that a group did not hand down before us. Dropping takes them back.
+#[derive(Debug)]
+struct Handed {
+    folder: PathBuf,
+    controllers: Vec<String>,
+    guard: Guard,
+}
+
+impl Handed {
+    /// From here on the guard knows what is to be undone.
+    fn announce(folder: &Path, controllers: Vec<String>, guard: &Guard) -> Handed {
+        guard.watch_controllers(folder, &controllers);
+        Handed { folder: folder.into(), controllers, guard: guard.clone() }
+    }
+
+    fn down(&self) -> io::Result<()> {
+        hand_down(&self.folder, '+', &self.controllers)
+    }
+}
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        take_back(&self.folder, &self.controllers, std::process::id());
+        self.guard.forget_controllers(&self.folder, &self.controllers);
+    }
+}
+
+/// Takes controllers back that a dyno has handed down, unless another dyno's subjects are limited by them meanwhile.
+pub(super) fn take_back(folder: &Path, controllers: &[String], owner: u32) {
+    if !others_live(folder, owner) {
+        let _ = hand_down(folder, '-', controllers);
+    }
 }
 
 /// Processes that were moved out of a v2 group so that it can hand its controllers down. Dropping moves them back.
 #[derive(Debug)]
 struct Moved {
-    v2: V2,
     own: PathBuf,
+    guard: Guard,
 }
 
 impl Moved {
-    fn out_of_the_way(v2: &V2) -> io::Result<Moved> {
+    fn out_of_the_way(v2: &V2, guard: &Guard) -> io::Result<Moved> {
         let own = v2.folder.join(format!("dyno-{}-self", std::process::id()));
-        make_dir(&own)?;
-        let moved = Moved { v2: v2.clone(), own };
+        if own.exists() {
+            // Of an earlier process of our number.
+            put_back(&own);
+        }
+        guard.watch_moved(&own);
+        let moved = Moved { own, guard: guard.clone() };
+        make_dir(&moved.own)?;
         move_all(&v2.folder, &moved.own);
         Ok(moved)
     }
@@ -170,16 +288,33 @@ impl Moved {
 
 impl Drop for Moved {
     fn drop(&mut self) {
-        let _ = hand_down(&self.v2, '-');
-        move_all(&self.own, &self.v2.folder);
-        let _ = fs::remove_dir(&self.own);
+        put_back(&self.own);
+        // What is left even so stays in the guard's mind, which tries again when we end.
+        if !self.own.exists() {
+            self.guard.forget_moved(&self.own);
+        }
     }
+}
+
+/// Moves the processes of a group `dyno-PID-self` to where that dyno took them from, and removes it.
+pub(super) fn put_back(own: &Path) {
+    let (Some(above), Some(name)) = (own.parent(), own.file_name()) else { return };
+    let Some(Whose::Neighbours(owner)) = Whose::of(&name.to_string_lossy()) else { return };
+    // A group that hands controllers down takes no processes. It held some, so that whatever it hands down is dyno's doing.
+    let handed = controllers(above, "cgroup.subtree_control");
+    if !handed.is_empty() {
+        take_back(above, &handed, owner);
+    }
+    move_all(own, above);
+    let _ = fs::remove_dir(own);
 }
 
 /// Moves processes one by one. One that has ended meanwhile, or that the kernel keeps where it is, is passed over.
 fn move_all(from: &Path, to: &Path) {
     let pids = fs::read_to_string(from.join("cgroup.procs")).unwrap_or_default();
-    pids.lines().for_each(|pid| drop(fs::write(to.join("cgroup.procs"), pid)));
+    // 0 is a process of another name space, and as input it is we ourselves.
+    let pids = pids.lines().filter(|pid| *pid != "0");
+    pids.for_each(|pid| drop(fs::write(to.join("cgroup.procs"), pid)));
 }
 
 /// Sets the limits of a group and reads each back. `why_not` says why where there is no group.
@@ -284,9 +419,12 @@ mod tests {
     use super::reasons::not_run;
     use super::*;
 
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
     #[test]
     fn a_group_is_made_limited_read_back_and_removed() {
-        let groups = Groups::prepare(Layout::read());
+        // The guard of a test is this test program, which ends at once with the unknown argument.
+        let groups = Groups::prepare(Layout::read(), &Guard::start().unwrap());
         let group = groups.make(&format!("dyno-{}-test", std::process::id())).unwrap();
         if let Some(why) = groups.unusable() {
             // An ordinary user: the limits say why they are not there.
@@ -337,7 +475,155 @@ mod tests {
 
     #[test]
     fn owners_are_read_from_names() {
-        assert_eq!(owner_of("dyno-17-3"), Some(17));
-        assert_eq!(owner_of("dynamo-17-3"), None);
+        assert_eq!(Whose::of("dyno-17-3"), Some(Whose::Subject(17)));
+        assert_eq!(Whose::of("dyno-17-3-x7Yz"), Some(Whose::Subject(17)));
+        assert_eq!(Whose::of("dyno-17-self"), Some(Whose::Neighbours(17)));
+        for other in ["dynamo-17-3", "dyno-17", "dyno-x-3", "dyno-17-probe", "dyno-probe-17", "dyno-17-"] {
+            assert_eq!(Whose::of(other), None, "{other}");
+        }
+    }
+
+    /// A v2 group of the kernel's with a `sleep` in it, that may hand down what this machine's v2 has (here often nothing but
+    /// hugetlb). All it holds is killed at the end.
+    struct Scope {
+        v2: V2,
+        wanted: String,
+        child: std::process::Child,
+        /// The group above, if it did not hand its controllers down before.
+        handed: Option<PathBuf>,
+        _turn: MutexGuard<'static, ()>,
+    }
+
+    /// What one takes back at its end, another may need: one scope at a time.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    impl Scope {
+        fn make(name: &str) -> Option<Scope> {
+            let above = Layout::read().v2?;
+            let Some(wanted) = above.controllers.first().cloned() else {
+                not_run("cgroup v2 has no controller here");
+                return None;
+            };
+            let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut handed = None;
+            if !controllers(&above.folder, "cgroup.subtree_control").contains(&wanted) {
+                if let Err(error) = hand_down(&above.folder, '+', std::slice::from_ref(&wanted)) {
+                    not_run(&format!("this group may not hand its controllers down: {error}"));
+                    return None;
+                }
+                handed = Some(above.folder.clone());
+            }
+            let folder = above.folder.join(format!("test-{}-{name}", std::process::id()));
+            if let Err(error) = fs::create_dir(&folder) {
+                not_run(&format!("this user may not make groups: {error}"));
+                return None;
+            }
+            let child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+            fs::write(folder.join("cgroup.procs"), child.id().to_string()).unwrap();
+            let v2 = V2 { controllers: controllers(&folder, "cgroup.controllers"), folder };
+            Some(Scope { v2, wanted, child, handed, _turn: turn })
+        }
+
+        /// Where the `sleep` is.
+        fn home(&self) -> String {
+            let text = fs::read_to_string(format!("/proc/{}/cgroup", self.child.id())).unwrap();
+            text.lines().find_map(|l| l.strip_prefix("0::")).unwrap().rsplit('/').next().unwrap().into()
+        }
+
+        fn name(&self) -> String {
+            self.v2.folder.file_name().unwrap().to_string_lossy().into_owned()
+        }
+
+        fn is_as_before(&self) {
+            assert_eq!(self.home(), self.name());
+            assert!(controllers(&self.v2.folder, "cgroup.subtree_control").is_empty());
+            assert!(ours_below(&self.v2.folder).is_empty(), "{:?}", ours_below(&self.v2.folder));
+        }
+    }
+
+    impl Drop for Scope {
+        fn drop(&mut self) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+            for (_, folder) in ours_below(&self.v2.folder) {
+                let _ = fs::remove_dir(folder);
+            }
+            let _ = fs::remove_dir(&self.v2.folder);
+            if let Some(above) = &self.handed {
+                let _ = hand_down(above, '-', std::slice::from_ref(&self.wanted));
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_are_moved_away_and_back_and_the_guard_knows_it_first() {
+        let Some(mut scope) = Scope::make("moved") else { return };
+        let (guard, told) = Guard::that_writes_down();
+        let mut changed = Changed::default();
+        let wanted = scope.wanted.clone();
+        prepare_v2(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
+        let own = format!("dyno-{}-self", std::process::id());
+        assert_eq!(scope.home(), own);
+        assert_eq!(controllers(&scope.v2.folder, "cgroup.subtree_control"), [wanted.as_str()]);
+        // What the guard was told is enough to undo it all, had we been killed here.
+        let watched = told.watched();
+        assert_eq!(watched.len(), 2, "{watched:?}");
+        super::super::guard::end_all(&watched);
+        scope.is_as_before();
+        drop(changed);
+        scope.is_as_before();
+        assert!(told.watched().is_empty());
+
+        let mut changed = Changed::default();
+        prepare_v2(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
+        assert_eq!(scope.home(), own);
+        drop(changed);
+        scope.is_as_before();
+    }
+
+    #[test]
+    fn a_sweep_puts_strays_back_and_ends_subjects_only() {
+        let Some(mut scope) = Scope::make("swept") else { return };
+        // Nobody has this number: it is above what any kernel gives.
+        let own = scope.v2.folder.join("dyno-4194999-self");
+        fs::create_dir(&own).unwrap();
+        move_all(&scope.v2.folder, &own);
+        hand_down(&scope.v2.folder, '+', std::slice::from_ref(&scope.wanted)).unwrap();
+        let subject = scope.v2.folder.join("dyno-4194999-0-abc");
+        fs::create_dir(&subject).unwrap();
+        let mut server = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        fs::write(subject.join("cgroup.procs"), server.id().to_string()).unwrap();
+        let waiter = std::thread::spawn(move || server.wait());
+        sweep(&scope.v2.folder);
+        assert!(!waiter.join().unwrap().unwrap().success(), "the subject of a dead dyno is ended");
+        assert!(scope.child.try_wait().unwrap().is_none(), "a neighbour is not");
+        scope.is_as_before();
+
+        // And so does a dyno that is started among the strays.
+        fs::create_dir(&own).unwrap();
+        move_all(&scope.v2.folder, &own);
+        hand_down(&scope.v2.folder, '+', std::slice::from_ref(&scope.wanted)).unwrap();
+        let mut v2 = V2 { folder: own.clone(), controllers: Vec::new() };
+        leave_what_is_left(&mut v2);
+        assert_eq!((&v2.folder, &v2.controllers), (&scope.v2.folder, &scope.v2.controllers));
+        scope.is_as_before();
+    }
+
+    #[test]
+    fn what_another_dyno_uses_is_left_to_it() {
+        let Some(mut scope) = Scope::make("shared") else { return };
+        let mut changed = Changed::default();
+        let (guard, wanted) = (Guard::that_writes_down().0, scope.wanted.clone());
+        prepare_v2(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
+        // Somebody who lives: the first process.
+        let other = scope.v2.folder.join("dyno-1-0-abc");
+        fs::create_dir(&other).unwrap();
+        drop(changed);
+        assert_eq!(controllers(&scope.v2.folder, "cgroup.subtree_control"), [wanted.as_str()]);
+        sweep(&scope.v2.folder);
+        assert!(other.exists(), "a living dyno's group is not swept");
+        fs::remove_dir(&other).unwrap();
+        put_back(&scope.v2.folder.join(format!("dyno-{}-self", std::process::id())));
+        scope.is_as_before();
     }
 }

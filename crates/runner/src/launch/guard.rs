@@ -1,11 +1,14 @@
 //! The guard: a small process of our own that outlives us for a moment. It knows what we have started, and if we
 //! end without having cleaned up (killed, crashed), it ends that and removes its control groups and folders.
 //!
-//! It learns by lines on its standard input: `+session 17`, `-group /sys/…`. The end of that input is our end.
+//! It learns by messages on its standard input, each ended by a NUL, which no path holds: `+session 17`, `-group /sys/…`.
+//! The end of that input is our end.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, BufRead, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -14,6 +17,9 @@ use super::{group, process, sys};
 
 /// The argument by which dyno knows that it is to be a guard.
 pub const ARGUMENT: &str = "__guard";
+
+/// Ends a message.
+const END: u8 = 0;
 
 /// Our end of the line to the guard.
 #[derive(Clone, Debug)]
@@ -45,44 +51,72 @@ impl Guard {
 
     /// What is named so in its environment, wherever it has put itself (see [`process::COOKIE`]).
     pub(super) fn watch_cookie(&self, cookie: &str) {
-        self.say(&format!("+cookie {cookie}"));
+        self.say('+', "cookie", cookie);
     }
 
     pub(super) fn forget_cookie(&self, cookie: &str) {
-        self.say(&format!("-cookie {cookie}"));
+        self.say('-', "cookie", cookie);
     }
 
     pub(crate) fn watch_session(&self, session: u32) {
-        self.say(&format!("+session {session}"));
+        self.say('+', "session", session.to_string());
     }
 
     pub(crate) fn forget_session(&self, session: u32) {
-        self.say(&format!("-session {session}"));
+        self.say('-', "session", session.to_string());
     }
 
     pub(super) fn watch_group(&self, folder: &Path) {
-        self.say(&format!("+group {}", folder.display()));
+        self.say('+', "group", folder);
     }
 
     pub(super) fn forget_group(&self, folder: &Path) {
-        self.say(&format!("-group {}", folder.display()));
+        self.say('-', "group", folder);
+    }
+
+    /// Controllers that a v2 group is made to hand down.
+    pub(super) fn watch_controllers(&self, folder: &Path, controllers: &[String]) {
+        self.say('+', "controllers", handed(folder, controllers));
+    }
+
+    pub(super) fn forget_controllers(&self, folder: &Path, controllers: &[String]) {
+        self.say('-', "controllers", handed(folder, controllers));
+    }
+
+    /// A v2 group into which processes that are not ours are moved.
+    pub(super) fn watch_moved(&self, own: &Path) {
+        self.say('+', "moved", own);
+    }
+
+    pub(super) fn forget_moved(&self, own: &Path) {
+        self.say('-', "moved", own);
     }
 
     pub fn watch_folder(&self, folder: &Path) {
-        self.say(&format!("+folder {}", folder.display()));
+        self.say('+', "folder", folder);
     }
 
     pub fn forget_folder(&self, folder: &Path) {
-        self.say(&format!("-folder {}", folder.display()));
+        self.say('-', "folder", folder);
     }
 
-    fn say(&self, line: &str) {
+    fn say(&self, sign: char, kind: &str, thing: impl AsRef<OsStr>) {
+        let mut message = format!("{sign}{kind} ").into_bytes();
+        message.extend(thing.as_ref().as_bytes());
+        message.push(END);
         let mut guard = self.line.lock().expect("nobody panics while holding it");
         if let Some(to) = &mut guard.to {
             // A guard that is gone guards nothing; what we do ourselves does not depend on it.
-            let _ = writeln!(to, "{line}");
+            let _ = to.write_all(&message);
         }
     }
+}
+
+/// `PID cpu,memory FOLDER`.
+fn handed(folder: &Path, controllers: &[String]) -> OsString {
+    let mut text = OsString::from(format!("{} {} ", std::process::id(), controllers.join(",")));
+    text.push(folder);
+    text
 }
 
 impl Drop for Line {
@@ -95,34 +129,100 @@ impl Drop for Line {
 /// The guard's whole life.
 pub fn main(input: impl BufRead) {
     sys::detach_from_terminal();
+    end_all(&listen(input));
+}
+
+/// What is still to be looked after when the input ends.
+fn listen(input: impl BufRead) -> BTreeSet<Vec<u8>> {
     let mut watched = BTreeSet::new();
-    for line in input.lines().map_while(Result::ok) {
-        if let Some(thing) = line.strip_prefix('+') {
-            watched.insert(thing.to_string());
-        } else if let Some(thing) = line.strip_prefix('-') {
-            watched.remove(thing);
+    for message in input.split(END).map_while(Result::ok) {
+        match message.split_first() {
+            Some((b'+', thing)) => drop(watched.insert(thing.to_vec())),
+            Some((b'-', thing)) => drop(watched.remove(thing)),
+            _ => {}
         }
     }
-    // Processes first, then what they are in, then what they may still write into.
-    for kind in ["session ", "cookie ", "group ", "folder "] {
-        watched.iter().filter(|thing| thing.starts_with(kind)).for_each(|thing| end(thing));
+    watched
+}
+
+/// Processes first, then what they are in, then what was changed for that, then what they may still write into.
+pub(super) fn end_all(watched: &BTreeSet<Vec<u8>>) {
+    for kind in ["session", "cookie", "group", "controllers", "moved", "folder"] {
+        for thing in watched {
+            if let Some(thing) = thing.strip_prefix(kind.as_bytes()).and_then(|rest| rest.strip_prefix(b" "))
+            {
+                end(kind, OsStr::from_bytes(thing));
+            }
+        }
     }
 }
 
-fn end(thing: &str) {
-    match thing.split_once(' ') {
-        Some(("session", id)) => {
-            if let Ok(id) = id.parse() {
+fn end(kind: &str, thing: &OsStr) {
+    let (path, text) = (Path::new(thing), thing.to_string_lossy());
+    match kind {
+        "session" => {
+            if let Ok(id) = text.parse() {
                 process::end_session(id);
             }
         }
-        Some(("group", folder)) => {
-            group::destroy(&group::of_folder(folder.into()));
+        "cookie" => process::end_cookie(&text),
+        "group" => {
+            group::destroy(&group::of_folder(path.into()));
         }
-        Some(("cookie", cookie)) => process::end_cookie(cookie),
-        Some(("folder", folder)) => {
-            let _ = fs::remove_dir_all(folder);
+        "controllers" => {
+            let mut parts = text.splitn(3, ' ');
+            if let (Some(Ok(owner)), Some(list), Some(folder)) =
+                (parts.next().map(str::parse), parts.next(), parts.next())
+            {
+                let controllers: Vec<String> = list.split(',').map(String::from).collect();
+                group::take_back(Path::new(folder), &controllers, owner);
+            }
+        }
+        "moved" => group::put_back(path),
+        "folder" => {
+            let _ = fs::remove_dir_all(path);
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    use std::io::BufReader;
+    use std::os::fd::OwnedFd;
+
+    /// What a guard was told, in a test.
+    #[derive(Debug)]
+    pub(in super::super) struct Told(tempfile::NamedTempFile);
+
+    impl Told {
+        pub(in super::super) fn watched(&self) -> BTreeSet<Vec<u8>> {
+            listen(BufReader::new(self.0.reopen().unwrap()))
+        }
+    }
+
+    impl Guard {
+        /// A guard that does nothing but remember.
+        pub(in super::super) fn that_writes_down() -> (Guard, Told) {
+            let told = tempfile::NamedTempFile::new().unwrap();
+            let file = told.reopen().unwrap();
+            let child = Command::new("true").spawn().unwrap();
+            let to = Some(ChildStdin::from(OwnedFd::from(file)));
+            (Guard { line: Arc::new(Mutex::new(Line { to, child })) }, Told(told))
+        }
+    }
+
+    #[test]
+    fn names_may_hold_anything() {
+        let (guard, told) = Guard::that_writes_down();
+        let odd = OsStr::from_bytes(b"/tmp/a b\n+folder /home/\xFF");
+        guard.watch_folder(Path::new(odd));
+        guard.watch_folder(Path::new("/tmp/x"));
+        guard.watch_session(17);
+        guard.forget_folder(Path::new("/tmp/x"));
+        let watched: Vec<_> = told.watched().into_iter().collect();
+        assert_eq!(watched, [[b"folder ", odd.as_bytes()].concat(), b"session 17".to_vec()]);
     }
 }

@@ -2,30 +2,32 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use dyno_archive::start::Stop;
 use dyno_observer::cgroup::Group;
 use dyno_observer::{Sampler, monotonic_ns, proc};
 
+use super::folder;
 use super::group::{self, Groups};
 use super::guard::Guard;
+use super::log::{Keeper, Log};
 use super::sys::{self, ChildSetup};
+use crate::environment::Environment;
 use crate::subject::Signal;
 
 /// Environment variable by which the processes of a start are known even if they leave their session and there is
-/// no control group that would hold them. Its value is the start's name.
+/// no control group that would hold them. Its value is the name of the start's place.
 pub const COOKIE: &str = "DYNO_START";
 
 /// What to start, and where.
 #[derive(Debug)]
 pub struct Spec {
-    /// Name of the start, unique on this machine.
-    pub name: String,
     pub command: Vec<String>,
-    pub env: Vec<(String, String)>,
+    pub environment: Environment,
     pub place: Place,
     pub cpus: Vec<u32>,
     /// Soft and hard limit of open files.
@@ -35,19 +37,20 @@ pub struct Spec {
 /// A working folder and a control group, removed when dropped. The guard knows of both from before they are made.
 #[derive(Debug)]
 pub struct Place {
+    /// Unique on this machine: the working folder's own, and the group's.
+    pub name: String,
     pub work: PathBuf,
     pub group: Group,
     guard: Guard,
 }
 
 impl Place {
-    pub fn make(name: &str, groups: &Groups, guard: &Guard) -> io::Result<Place> {
-        let mut place =
-            Place { work: std::env::temp_dir().join(name), group: Group::default(), guard: guard.clone() };
-        guard.watch_folder(&place.work);
-        groups.folders(name).iter().for_each(|folder| guard.watch_group(folder));
-        fs::create_dir_all(&place.work)?;
-        place.group = groups.make(name)?;
+    pub fn make(start: usize, groups: &Groups, guard: &Guard) -> io::Result<Place> {
+        let work = folder::make(&start.to_string(), guard)?;
+        let name = work.file_name().expect("it was made with a name").to_string_lossy().into_owned();
+        let mut place = Place { name, work, group: Group::default(), guard: guard.clone() };
+        groups.folders(&place.name).iter().for_each(|folder| guard.watch_group(folder));
+        place.group = groups.make(&place.name)?;
         Ok(place)
     }
 
@@ -78,7 +81,8 @@ pub struct Process {
     /// Instant of exec on the monotonic clock.
     pub exec_ns: u64,
     pub sampler: Sampler,
-    name: String,
+    log: Arc<Log>,
+    _keeper: Keeper,
     place: Place,
     gone: bool,
 }
@@ -87,18 +91,20 @@ impl Process {
     /// Starts it. From here on the guard knows of it.
     pub fn start(spec: Spec) -> io::Result<Process> {
         let place = spec.place;
-        let log = fs::File::create(log_path(&place.work))?;
+        let log = Arc::new(Log::create(&place.work.join("subject.log"))?);
         let mut command = Command::new(&spec.command[0]);
-        command.args(&spec.command[1..]).envs(spec.env).env(COOKIE, &spec.name).current_dir(&place.work);
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        spec.environment.apply(&mut command);
+        command.args(&spec.command[1..]).env(COOKIE, &place.name).current_dir(&place.work);
+        command.stdin(Stdio::null()).stdout(log.stdio()?).stderr(log.stdio()?);
         let procs_files =
             place.group.folders().map(|f| ChildSetup::procs_file(&f.join("cgroup.procs"))).collect();
         let setup = ChildSetup { procs_files, cpus: spec.cpus, open_files: Some(spec.open_files) };
-        place.guard.watch_cookie(&spec.name);
+        place.guard.watch_cookie(&place.name);
         let (child, exec_ns) = sys::spawn(&mut command, setup)?;
         place.guard.watch_session(child.id());
         let sampler = Sampler { group: place.group.clone(), session: child.id() };
-        Ok(Process { child, ended: None, exec_ns, sampler, name: spec.name, place, gone: false })
+        let _keeper = Keeper::of(&log);
+        Ok(Process { child, ended: None, exec_ns, sampler, log, _keeper, place, gone: false })
     }
 
     /// The limit of open files as the kernel has it for the first process.
@@ -136,7 +142,7 @@ impl Process {
     /// The last lines that the subject wrote.
     #[must_use]
     pub fn log_tail(&self) -> String {
-        crate::build::tail(&log_path(&self.place.work), 20)
+        self.log.tail(20)
     }
 
     /// Times that the memory limit killed one of its processes.
@@ -181,11 +187,11 @@ impl Process {
         }
         let session = self.pid();
         end_session(session);
-        end_cookie(&self.name);
+        end_cookie(&self.place.name);
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.place.guard.forget_session(session);
-        self.place.guard.forget_cookie(&self.name);
+        self.place.guard.forget_cookie(&self.place.name);
     }
 }
 
@@ -193,10 +199,6 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.clean_up();
     }
-}
-
-fn log_path(work: &Path) -> PathBuf {
-    work.join("subject.log")
 }
 
 /// Kills the processes of a session until none is left.

@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use dyno_archive::plan::{Limits, Marker, Order, ReportOptions, Suite, Workload};
 use serde::{Deserialize, Deserializer, de};
 
+use crate::environment::Inherit;
 use crate::files::Folder;
+use crate::paths::Name;
 use crate::text::{self, FileError};
 use crate::units;
 pub use load::{CHECK_ONE_IN, LoadOptions, Spin};
@@ -46,6 +48,8 @@ pub struct Wanted {
     pub name: String,
     pub variant: Option<String>,
     pub env: BTreeMap<String, String>,
+    /// What it sees of dyno's own environment besides what its definition says.
+    pub inherit: Vec<Inherit>,
 }
 
 impl SuiteFile {
@@ -70,6 +74,10 @@ fn locate(path: &Path, source: &str, mistake: Mistake) -> FileError {
         Some((here, line))
     });
     let found = at.into_iter().find_map(|(start, line)| {
+        if let Some(words) = &mistake.words {
+            let here = line.find(words.as_str()).filter(|_| !line.trim_start().starts_with('#'))?;
+            return Some(start + here..start + here + words.len());
+        }
         let key = line.split('=').next()?.trim();
         (key == mistake.key && line.contains('=')).then(|| start..start + line.trim_end().len())
     });
@@ -81,11 +89,13 @@ fn locate(path: &Path, source: &str, mistake: Mistake) -> FileError {
 
 struct Mistake {
     key: &'static str,
+    /// What it is about, if that can be found better than by the key.
+    words: Option<String>,
     message: String,
 }
 
 fn mistake(key: &'static str, message: impl Into<String>) -> Mistake {
-    Mistake { key, message: message.into() }
+    Mistake { key, words: None, message: message.into() }
 }
 
 #[derive(Debug, Deserialize)]
@@ -136,10 +146,12 @@ impl<'de> Deserialize<'de> for RawSubject {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Table {
-            r#use: String,
+            r#use: Name,
             variant: Option<String>,
             #[serde(default)]
             env: BTreeMap<String, String>,
+            #[serde(default)]
+            inherit: Vec<Inherit>,
         }
         struct Visitor;
         impl<'de> de::Visitor<'de> for Visitor {
@@ -154,12 +166,14 @@ impl<'de> Deserialize<'de> for RawSubject {
                     Some((name, variant)) => (name, Some(variant.to_string())),
                     None => (name, None),
                 };
-                Ok(RawSubject(Wanted { name: name.into(), variant, ..Wanted::default() }))
+                let Name(name) = Name::parse(name).map_err(de::Error::custom)?;
+                Ok(RawSubject(Wanted { name, variant, ..Wanted::default() }))
             }
 
             fn visit_map<M: de::MapAccess<'de>>(self, map: M) -> Result<RawSubject, M::Error> {
                 let table = Table::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(RawSubject(Wanted { name: table.r#use, variant: table.variant, env: table.env }))
+                let Table { r#use: Name(name), variant, env, inherit } = table;
+                Ok(RawSubject(Wanted { name, variant, env, inherit }))
             }
         }
         from.deserialize_any(Visitor)
@@ -279,6 +293,47 @@ mod tests {
 
     fn parse(source: &str) -> Result<SuiteFile, String> {
         SuiteFile::parse(Path::new("suites/s.toml"), source).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn files_are_read_from_beside_the_suite_only() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("suites");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(root.path().join("secret"), "a\nb\n").unwrap();
+        std::fs::write(folder.join("body"), "hi").unwrap();
+        std::fs::write(folder.join("u.csv"), "id\n7\n").unwrap();
+        std::os::unix::fs::symlink("../secret", folder.join("link")).unwrap();
+        let parse = |workload: &str| {
+            let source = format!("subjects = [\"null\"]\n[[workloads]]\nname = \"x\"\n{workload}");
+            SuiteFile::parse(&folder.join("s.toml"), &source).map_err(|e| e.to_string())
+        };
+        let suite = parse("path = \"/{csv:u.csv:id}\"\nbody_file = \"body\"").unwrap();
+        assert_eq!(suite.workloads[0].requests[0].body.as_ref().unwrap().0, b"hi");
+        let secret = root.path().join("secret").display().to_string();
+        for (workload, line, words) in [
+            (format!("path = \"/\"\nbody_file = {secret:?}"), 5, "is absolute"),
+            ("path = \"/\"\nbody_file = \"../secret\"".into(), 5, "leaves its folder"),
+            ("path = \"/\"\nbody_file = \"link\"".into(), 5, "leads out"),
+            ("path = \"/\"\nheaders = { X = \"{csv:../secret:1}\" }".into(), 5, "leaves its folder"),
+            (format!("requests = [\n{{ path = \"/{{csv:{secret}:1}}\" }}]"), 5, "is absolute"),
+            ("path = \"/{csv:link:1}\"".into(), 4, "leads out"),
+            ("path = \"/\"\nrequests = [{ path = \"/\", body_file = \"/x\" }]".into(), 5, "is absolute"),
+        ] {
+            let error = parse(&workload).unwrap_err();
+            assert!(
+                error.contains(words) && error.contains(&format!("s.toml:{line}: ")),
+                "{workload}\n→ {error}"
+            );
+        }
+        for (subjects, words) in [
+            ("subjects = [\"../x\"]", "not the name of a subject"),
+            ("[[subjects]]\nuse = \"/x\"", "not the name of a subject"),
+            ("[[subjects]]\nuse = \"x\"\ninherit = [\"A=B\"]", "not the name of an environment variable"),
+        ] {
+            let error = super::tests::parse(subjects).unwrap_err();
+            assert!(error.contains(words) && error.contains("s.toml:"), "{error}");
+        }
     }
 
     #[test]

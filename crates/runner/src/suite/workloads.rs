@@ -1,5 +1,6 @@
 //! The workloads of a suite: what is asked for.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use dyno_archive::plan::{Body, Expect, Http2, Page, Request, Workload};
@@ -8,6 +9,7 @@ use serde::Deserialize;
 
 use super::{Mistake, OneOrMany, mistake};
 use crate::files::Folder;
+use crate::paths::Inside;
 use crate::{limits, traffic};
 
 #[derive(Debug, Default, Deserialize)]
@@ -21,7 +23,7 @@ pub(super) struct RawWorkload {
     path: Option<String>,
     headers: BTreeMap<String, String>,
     body: Option<String>,
-    body_file: Option<String>,
+    body_file: Option<Inside>,
     expect: RawExpect,
     /// A weighted mix instead of the one request above.
     requests: Option<Vec<RawRequest>>,
@@ -57,7 +59,7 @@ struct RawRequest {
     path: Option<String>,
     headers: BTreeMap<String, String>,
     body: Option<String>,
-    body_file: Option<String>,
+    body_file: Option<Inside>,
     expect: RawExpect,
 }
 
@@ -184,8 +186,12 @@ impl RawWorkload {
         };
         let page = page.map(|page| Page { connections: page.connections });
         let workload = Workload { name, protocol: protocol.name().into(), tls, requests, page };
-        traffic::compile(&workload, "host", &Http2::default(), &|file| files.read(file))
-            .map_err(|message| mistake("path", message))?;
+        // Which file could not be had: its name stands in the suite, wherever that is.
+        let refused = RefCell::new(None);
+        let read =
+            |file: &str| files.read(file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()));
+        traffic::compile(&workload, "host", &Http2::default(), &read)
+            .map_err(|message| Mistake { words: refused.take(), ..mistake("path", message) })?;
         Ok(Shaped { workload, protocol, streams })
     }
 
@@ -304,7 +310,7 @@ impl RawRequest {
             }
             (Some(text), None) => Some(Body(text.into_bytes())),
             (None, Some(file)) => {
-                let bytes = files.read(&file);
+                let bytes = files.read(&file.to_string());
                 Some(Body(bytes.map_err(|error| mistake("body_file", format!("{file}: {error}")))?))
             }
             (None, None) => None,

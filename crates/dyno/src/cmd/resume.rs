@@ -1,0 +1,187 @@
+//! `dyno run --resume`: going on with an interrupted run, as the same experiment or not at all.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use dyno_archive::dir::{Header, Run, SCHEMA};
+use dyno_archive::plan::Subject;
+use dyno_archive::{Difference, Facts, Resumption, RunDir};
+use dyno_runner::build::{Care, inputs_of};
+use dyno_runner::plan::{Planned, definitions_of};
+use dyno_runner::run::environment_of;
+use dyno_runner::subject::Definition;
+
+use super::run::{Prepared, build_all};
+use crate::cli::RunArgs;
+use crate::exit::bad;
+use crate::progress::Progress;
+
+/// Whether a run may have halves that are not the same experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mixing {
+    Refused,
+    /// The user wants it all the same, and the report says so.
+    Anyway,
+}
+
+impl Mixing {
+    pub(super) fn of(args: &RunArgs) -> Mixing {
+        if args.anyway { Mixing::Anyway } else { Mixing::Refused }
+    }
+
+    /// Refuses what differs, item by item.
+    fn check(self, path: &Path, differences: &[Difference]) -> anyhow::Result<()> {
+        if self == Mixing::Anyway || differences.is_empty() {
+            return Ok(());
+        }
+        let items: Vec<String> =
+            differences.iter().map(|d| format!("  {}: {} then, {} now", d.what, d.before, d.now)).collect();
+        let path = path.display();
+        Err(bad(format!(
+            "{path} cannot be gone on with as the same experiment:\n{}\nPut this back as it was, begin a new run, or let \
+             the report mark both halves: dyno run --resume {path} --anyway",
+            items.join("\n")
+        )))
+    }
+}
+
+pub(super) fn resume(
+    path: &Path,
+    mixing: Mixing,
+    cache: &Path,
+    care: &Care<'_>,
+    progress: &mut Progress,
+) -> anyhow::Result<Prepared> {
+    let dir = RunDir::open(path)?;
+    let run = dir.read()?;
+    if run.header.schema != SCHEMA {
+        let message = "cannot be gone on with: an archive holds one format, and this dyno writes";
+        return Err(bad(format!(
+            "{} has the format {:?} and {message} {SCHEMA:?}; begin a new run",
+            path.display(),
+            run.header.schema
+        )));
+    }
+    let definitions = definitions_of(&run.header.plan)?;
+    let facts = dyno_observer::facts::read_facts(super::VERSION, super::COMMIT);
+    // What needs no build is compared first, so that nobody waits for a refusal.
+    let mut differences = of_facts(&run.header.facts, &facts);
+    for (subject, definition) in run.header.plan.subjects.iter().zip(&definitions) {
+        differences.extend(of_definition(&run, subject, definition, care));
+    }
+    mixing.check(path, &differences)?;
+    let mut planned = Planned { plan: run.header.plan.clone(), definitions };
+    let built = build_all(&mut planned, cache, care, progress)?;
+    for (then, now) in run.header.plan.subjects.iter().zip(&planned.plan.subjects) {
+        differences.extend(of_build(then, now));
+    }
+    mixing.check(path, &differences)?;
+    let header = continued(&run, &planned.plan.subjects, facts, differences);
+    planned.plan.clone_from(&header.plan);
+    Ok((planned, built, RunDir::create(path, &header)?))
+}
+
+/// The run's record with this part added. What it says of the first part stays.
+fn continued(run: &Run, now: &[Subject], facts: Facts, differences: Vec<Difference>) -> Header {
+    let mut header = run.header.clone();
+    header.resumptions.push(Resumption {
+        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        command: std::env::args().collect(),
+        from_start: run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0),
+        differences,
+        facts,
+        subjects: now.to_vec(),
+    });
+    // What could not be built then has no first part.
+    let subjects = header.plan.subjects.iter_mut().zip(now);
+    for (then, now) in subjects.filter(|(then, _)| then.build_failed.is_some()) {
+        then.clone_from(now);
+    }
+    header
+}
+
+fn difference(what: impl Into<String>, before: impl Into<String>, now: impl Into<String>) -> Difference {
+    Difference { what: what.into(), before: before.into(), now: now.into() }
+}
+
+/// The machine and dyno itself, fact by fact as they are called in the archive.
+fn of_facts(then: &Facts, now: &Facts) -> Vec<Difference> {
+    let fields = |facts: &Facts| match serde_json::to_value(facts) {
+        Ok(serde_json::Value::Object(fields)) => fields,
+        _ => unreachable!("facts are a table of text and numbers"),
+    };
+    let (then, now) = (fields(then), fields(now));
+    let names = then.keys().chain(now.keys().filter(|name| !then.contains_key(*name)));
+    // What is missing here is words about the other facts.
+    let changed = names.filter(|name| *name != "missing" && then.get(*name) != now.get(*name));
+    let shown = |value: Option<&serde_json::Value>| match value {
+        None | Some(serde_json::Value::Null) => "unknown".to_string(),
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    changed
+        .map(|name| difference(name.replace('_', " "), shown(then.get(name)), shown(now.get(name))))
+        .collect()
+}
+
+/// What a subject is started and built from, as far as that can be told without building it.
+fn of_definition(run: &Run, then: &Subject, definition: &Definition, care: &Care<'_>) -> Vec<Difference> {
+    let id = then.id();
+    let mut all = Vec::new();
+    let now = definition.fingerprint().unwrap_or_else(|error| format!("unreadable ({error})"));
+    if let Some(before) = then.definition.as_ref().filter(|before| **before != now) {
+        all.push(difference(format!("{id}, how it is started"), short(before), short(&now)));
+    }
+    if let (Some(build), Some(spec)) = (&then.build, &definition.build) {
+        let now = inputs_of(definition, spec, care).unwrap_or_else(|why| why);
+        if now != build.inputs {
+            all.push(difference(format!("{id}, what it is built from"), short(&build.inputs), short(&now)));
+        }
+    }
+    let index = run.header.plan.subjects.iter().position(|s| s.id() == id);
+    let of_subject = |launch: usize| run.header.plan.launches.get(launch).map(|l| l.subject) == index;
+    if let Some(start) = run.starts.iter().find(|s| of_subject(s.launch) && !s.environment.is_empty()) {
+        for (name, now) in environment_of(definition) {
+            let before = start.environment.get(&name).cloned();
+            if before.as_ref() != Some(&now) {
+                let before = before.unwrap_or_else(|| "not set".into());
+                all.push(difference(format!("{id}, environment variable {name}"), before, now));
+            }
+        }
+    }
+    all
+}
+
+/// What a subject came to when it was built.
+fn of_build(then: &Subject, now: &Subject) -> Option<Difference> {
+    let shown = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".into());
+    let was_there = then.skipped.is_none() && then.build_failed.is_none();
+    if let Some(why) = now.build_failed.as_ref().filter(|_| was_there) {
+        let why = why.lines().next().unwrap_or_default();
+        return Some(difference(format!("{}, its build", then.id()), "succeeded", format!("failed ({why})")));
+    }
+    (was_there && then.version != now.version)
+        .then(|| difference(format!("{}, version", then.id()), shown(&then.version), shown(&now.version)))
+}
+
+/// The start of a hash, or a whole sentence.
+fn short(text: &str) -> &str {
+    if text.len() == 64 && text.is_ascii() { &text[..12] } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_that_differ_are_named() {
+        let then =
+            Facts { cpus: 4, kernel: Some("6.1".into()), dyno_version: "1".into(), ..Facts::default() };
+        let now = Facts { cpus: 2, kernel: None, dyno_version: "1".into(), ..Facts::default() };
+        assert_eq!(of_facts(&then, &then), []);
+        assert_eq!(
+            of_facts(&then, &now),
+            [difference("cpus", "4", "2"), difference("kernel", "6.1", "unknown")]
+        );
+    }
+}

@@ -1,0 +1,245 @@
+//! What dyno promises about the user's files, environment and processes, and about whose numbers stand in one report.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::drive::{DYNO, Place, text, unruly};
+
+/// Adds a subject with a build, started as the unruly server by a shell that does something else first.
+fn add(place: &Place, name: &str, build: &str, first: &str, extra: &str) {
+    let folder = place.path().join("subjects").join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let command = format!("{first}exec {} --port {{port}}", unruly().display());
+    let text = format!(
+        "name = {name:?}\ntitle = \"X\"\nlanguage = \"C\"\nprotocols = [\"h1\"]\n{build}\n\
+         [start]\ncommand = [\"sh\", \"-c\", {command:?}]\n{extra}\n[ready]\npath = \"/plaintext\"\n"
+    );
+    fs::write(folder.join("subject.toml"), text).unwrap();
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+fn is_running(words: &str) -> bool {
+    let wanted = words.replace(' ', "\0");
+    let line = |pid| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    dyno_observer::proc::all_pids()
+        .into_iter()
+        .any(|pid| String::from_utf8_lossy(&line(pid)).starts_with(&wanted))
+}
+
+#[test]
+fn a_path_that_leaves_its_folder_is_refused_and_nothing_is_written() {
+    let place = Place::new();
+    let mine = place.path().join("main.c");
+    fs::write(&mine, "int main;").unwrap();
+    for input in [mine.to_str().unwrap(), "../../main.c"] {
+        add(&place, "x", &format!("[build]\ncommand = \"true\"\ninputs = [{input:?}]"), "", "");
+        let output = place.dyno(&["subjects", "build", "x"]);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains("subject.toml:7: the path") && said.contains(input) && said.contains('^'),
+            "{said}"
+        );
+        assert_eq!(fs::read_to_string(&mine).unwrap(), "int main;");
+        assert!(!place.path().join("cache/x").exists());
+    }
+    // A link is seen when the build is made.
+    add(&place, "x", "[build]\ncommand = \"true\"\ninputs = [\"link.c\"]", "", "");
+    std::os::unix::fs::symlink(&mine, place.path().join("subjects/x/link.c")).unwrap();
+    let output = place.dyno(&["subjects", "build", "x"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output).contains("link.c is a link that leads out"), "{}", text(&output));
+    assert_eq!(fs::read_to_string(&mine).unwrap(), "int main;");
+}
+
+#[test]
+fn subjects_get_a_folder_of_their_own_and_an_environment_of_dynos_making() {
+    let place = Place::new();
+    let seen = place.path().join("seen");
+    fs::create_dir(&seen).unwrap();
+    let first = format!("env > {0}/env; stat -c %a . > {0}/mode; pwd > {0}/pwd; ", seen.display());
+    let build = "[build]\ncommand = \"env > {out}/env\"\ninputs = []\n[version]\ncommand = \"echo v${GOMAXPROCS:-none}\"";
+    add(&place, "x", build, &first, "env = { OWN = \"1\" }\ninherit = [\"MY_TOKEN\", \"WANTED\"]");
+    place.write_suite(&["x"], "");
+    let mut command = place.command(Path::new(DYNO));
+    command
+        .args(["run", "suite.toml"])
+        .env("GOMAXPROCS", "1")
+        .env("LD_BIND_NOW", "1")
+        .env("RUSTFLAGS", "-Cx");
+    command.env("WANTED", "https://me:pw@x.test/").env("MY_TOKEN", "hunter2").env("npm_config_registry", "r");
+    let output = command.output().unwrap();
+    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
+
+    let names = |path: &Path| -> Vec<String> {
+        let text = fs::read_to_string(path).unwrap();
+        let mut names: Vec<_> = text.lines().filter_map(|l| Some(l.split_once('=')?.0.to_string())).collect();
+        // What the shell itself sets.
+        names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(&name.as_str()));
+        names.sort();
+        names
+    };
+    assert_eq!(
+        names(&seen.join("env")),
+        ["DYNO_START", "HOME", "LANG", "MY_TOKEN", "OWN", "PATH", "TMPDIR", "WANTED"]
+    );
+    let run = place.run_folder().unwrap();
+    let start = json(&run.join("starts/000.json"));
+    assert_eq!(start["environment"]["WANTED"], "https://***@x.test/");
+    assert_eq!(start["environment"]["MY_TOKEN"], "(not recorded)");
+    assert_eq!(start["environment"]["OWN"], "1");
+    let plan = json(&run.join("run.json"))["plan"].take();
+    let build = &plan["subjects"][0]["build"]["environment"];
+    assert_eq!(build["npm_config_registry"], "r");
+    assert!(build["GOMAXPROCS"].is_null() && build["RUSTFLAGS"].is_null(), "{build}");
+    assert_eq!(plan["subjects"][0]["version"], "vnone");
+
+    let pwd = fs::read_to_string(seen.join("pwd")).unwrap();
+    let name = pwd.trim().rsplit('/').next().unwrap();
+    assert_eq!(fs::read_to_string(seen.join("mode")).unwrap().trim(), "700");
+    // dyno, its number, the start's, and what nobody can guess.
+    assert!(name.splitn(4, '-').nth(3).is_some_and(|rest| rest.len() >= 12), "{name}");
+    place.assert_nothing_is_left();
+}
+
+#[test]
+fn a_killed_dyno_leaves_nothing_of_a_build() {
+    let place = Place::new();
+    let build = "[build]\ncommand = \"setsid sleep 86421 & sleep 86421\"\ninputs = []";
+    add(&place, "x", build, "", "");
+    let mut command = place.command(Path::new(DYNO));
+    command.args(["subjects", "build", "x"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let wait_for = |running: bool| {
+        for _ in 0..600 {
+            if is_running("sleep 86421") == running {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("running: {}", is_running("sleep 86421"));
+    };
+    wait_for(true);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_for(false);
+}
+
+#[test]
+fn a_build_may_take_as_long_as_it_says() {
+    let place = Place::new();
+    let build =
+        "[build]\ncommand = \"echo begun; setsid sleep 86422; true\"\ninputs = []\ndeadline = \"300ms\"";
+    add(&place, "x", build, "", "");
+    let output = place.dyno(&["subjects", "build", "x"]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("had not ended after 300 ms") && said.contains("begun"), "{said}");
+    assert!(!is_running("sleep 86422"));
+}
+
+#[test]
+fn of_an_endless_log_the_end_is_kept() {
+    let place = Place::new();
+    add(&place, "x", "", "head -c 50000000 /dev/zero | tr '\\0' x; echo; echo no luck; exit 7; ", "");
+    let (status, _) = place.run(&["x", "null"], "");
+    assert_eq!(status, 3);
+    let run = place.run_folder().unwrap();
+    let start = json(&run.join("starts/000.json"));
+    let tail = start["log_tail"].as_str().unwrap();
+    assert!(tail.ends_with("x\nno luck") && tail.len() <= 64 << 10, "{} bytes", tail.len());
+}
+
+/// `{dyno}` stays this program, also in a shell, when its file is replaced while it runs.
+#[test]
+fn dyno_finds_itself_after_it_was_replaced() {
+    let place = Place::new();
+    let (program, other) = (place.path().join("dyno"), place.path().join("other"));
+    for copy in [&program, &other] {
+        fs::copy(DYNO, copy).unwrap();
+    }
+    let build = format!("[build]\ncommand = \"mv {} {}\"\ninputs = []", other.display(), program.display());
+    add(&place, "swap", &build, "", "");
+    place.write_suite(&["swap", "null"], "");
+    let output = place.command(&program).args(["run", "suite.toml"]).output().unwrap();
+    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
+    assert!(!other.exists(), "it was replaced");
+    let report = place.report();
+    let null = report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "null").unwrap();
+    assert!(null["version"].as_str().is_some_and(|v| v.starts_with("dyno ")), "{}", null["version"]);
+}
+
+fn resume(place: &Place, more: &[&str]) -> Output {
+    let run = place.run_folder().unwrap();
+    place.dyno(&[&["run", "--resume", run.to_str().unwrap()], more].concat())
+}
+
+#[test]
+fn halves_of_different_experiments_are_refused_or_marked() {
+    let place = Place::new();
+    let input = place.path().join("subjects/x/in.txt");
+    let build = "[build]\ncommand = \"cp in.txt {out}/\"\ninputs = [\"in.txt\"]\n[version]\ncommand = \"cat {out}/in.txt\"";
+    add(&place, "x", build, "", "");
+    fs::write(&input, "one").unwrap();
+    place.run(&["x"], "");
+    let run = place.run_folder().unwrap();
+    let header = run.join("run.json");
+    fs::remove_file(run.join("trials/0001.json")).unwrap();
+
+    // Something was edited in the meantime, and the machine is another, as far as the record goes.
+    fs::write(&input, "two").unwrap();
+    add(&place, "x", build, "", "env = { A = \"1\" }");
+    let mut moved = json(&header);
+    moved["facts"]["kernel"] = "1.0".into();
+    fs::write(&header, moved.to_string()).unwrap();
+    let before = fs::read(&header).unwrap();
+    let output = resume(&place, &[]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for words in ["kernel: 1.0 then", "x, how it is started", "x, what it is built from", "--anyway"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(fs::read(&header).unwrap(), before, "the record is untouched");
+    assert!(!run.join("trials/0001.json").exists());
+
+    let output = resume(&place, &["--anyway"]);
+    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
+    assert!(run.join("trials/0001.json").exists());
+    let report = place.report();
+    let caveat = report["caveats"].as_array().unwrap().iter().find(|c| c["code"] == "mixed").unwrap();
+    assert_eq!(caveat["severity"], "warning");
+    let parts = caveat["evidence"]["parts"].as_array().unwrap();
+    assert_eq!(
+        (&parts[0]["trials"], &parts[1]["trials"]),
+        (&serde_json::json!([0]), &serde_json::json!([1]))
+    );
+    assert_eq!((&parts[0]["versions"]["x"], &parts[1]["versions"]["x"]), (&"one".into(), &"two".into()));
+    let kept = json(&header);
+    assert_eq!(kept["plan"]["subjects"][0]["version"], "one", "what was recorded stays");
+    assert_eq!(kept["facts"]["kernel"], "1.0");
+    assert!(text(&output).contains("not one experiment"), "{}", text(&output));
+}
+
+#[test]
+fn an_archive_of_another_format_is_not_gone_on_with() {
+    let place = Place::new();
+    place.run(&["null"], "");
+    let run = place.run_folder().unwrap();
+    fs::remove_file(run.join("trials/0001.json")).unwrap();
+    let header = fs::read_to_string(run.join("run.json")).unwrap();
+    let old = header.replacen(dyno_archive::dir::SCHEMA, "dyno.run/1", 1);
+    assert_ne!(old, header);
+    fs::write(run.join("run.json"), old).unwrap();
+    for more in [&[][..], &["--anyway"]] {
+        let output = resume(&place, more);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains("an archive holds one format"), "{}", text(&output));
+    }
+}
