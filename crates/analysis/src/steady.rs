@@ -241,7 +241,7 @@ mod tests {
         let bursts = |i: usize| {
             let jit = if i < 60 {
                 0.4
-            } else if i < 80 && i % 10 == 0 {
+            } else if i < 80 && i.is_multiple_of(10) {
                 0.6
             } else {
                 0.0

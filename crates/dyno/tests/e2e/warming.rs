@@ -24,7 +24,7 @@ fn warm_up(report: &Value) -> &Value {
     &report["subjects"][0]["warm_ups"][0]
 }
 
-fn caveats<'a>(trial: &'a Value) -> Vec<&'a str> {
+fn caveats(trial: &Value) -> Vec<&str> {
     trial["caveats"].as_array().unwrap().iter().map(|c| c["code"].as_str().unwrap()).collect()
 }
 
