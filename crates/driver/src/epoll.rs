@@ -465,7 +465,10 @@ mod stamps {
             message.msg_controllen = control.0.len() as _;
             // SAFETY: the message points to a buffer and a control area of the lengths it names.
             let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, 0) };
-            self.last = if n > 0 { self.stamp(&message) } else { None };
+            // Where there was nothing, the bytes that were read last are still the last.
+            if n >= 0 {
+                self.last = if n > 0 { self.stamp(&message) } else { None };
+            }
             n
         }
 
