@@ -137,7 +137,7 @@ test("a percentile among the unanswered is an arrow, and no point of the line", 
   await onChanged((report) => {
     for (const t of report.trials) {
       const p = t.load.response_time_us;
-      Object.assign(p, { p99: null, unanswered: Math.ceil(p.count / 4), longest_wait: 1.2e6 });
+      Object.assign(p, { p50: p.p50 ?? 1000, p99: null, unanswered: 1 + Math.ceil(p.count / 4), longest_wait: 1.2e6 });
       for (const i of t.load.intervals) Object.assign(i.response_time_us, { p99: null, unanswered: 1 + i.response_time_us.count, longest_wait: 5e5 });
     }
     for (const s of report.summaries) {
