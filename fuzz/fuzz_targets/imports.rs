@@ -21,6 +21,7 @@ fuzz_target!(|input: (u8, &str)| {
             headers: vec![("X-A".into(), text.into())],
             body: Some(text.into()),
             options: Vec::new(),
+            status: None,
         }]),
     };
     for one in imported.into_iter().flatten() {

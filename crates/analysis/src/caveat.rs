@@ -81,7 +81,7 @@ pub const GLOSSARY: &[(&str, &str)] = &[
     ("no_answers", "Not one request was answered as expected."),
     (
         "errors",
-        "Some requests failed. In percentiles they rank above every right answer; with more than one in a hundred of those that were due the numbers must not be used.",
+        "Some requests got no answer. In percentiles they rank above every right answer; with more than one in a hundred of those that were due the numbers must not be used.",
     ),
     (
         "unanswered",

@@ -151,10 +151,12 @@ fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 
 fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let offered = load.offered_rps()?;
-    (load.keeps_up() == Some(true)).then(|| {
+    // A server that is full was the limit, even if it has nearly kept up: its queue grows.
+    let is_full = server.cpu_utilisation.is_some_and(|used| used >= SERVER_FULL);
+    (load.keeps_up() == Some(true) && !is_full).then(|| {
         let changes = if load.config.rate.is_none() { " on average" } else { "" };
         let sentence = format!(
-            "The offered rate: the server answered all of {offered:.0} requests per second{changes}{}.",
+            "The offered rate: the server kept up with {offered:.0} requests per second{changes}{}.",
             server.cpu_utilisation.map_or(String::new(), |u| format!(" with {} of its CPU", percent(u)))
         );
         let evidence = json!({"offered": offered, "answered": load.throughput_rps});

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::load::Streams;
+use crate::load::place::Place;
 use crate::report::TrialResult;
 use crate::stats::Repeated;
 
@@ -40,6 +41,8 @@ struct Measured<'a> {
     shape: Shape,
     throughput_rps: f64,
     response_p99_us: Option<f64>,
+    /// It lies among what was never answered.
+    is_p99_unknown: bool,
     cpu_us_per_request: Option<f64>,
 }
 
@@ -76,6 +79,7 @@ fn measured<'a>(plan: &Plan, t: &'a TrialResult) -> Option<Measured<'a>> {
         shape: Shape { connections: t.step.connections, on_each: t.step.streams * t.step.pipeline },
         throughput_rps: t.load.throughput_rps,
         response_p99_us: t.load.response_time_us.p99,
+        is_p99_unknown: matches!(t.load.response_time_us.place(0.99), Place::Beyond(_)),
         cpu_us_per_request: t.server.cpu_us_per_request,
     })
 }
@@ -157,7 +161,11 @@ fn compare(
                 baseline_connections: beside.connections,
                 baseline_pipeline: beside.on_each,
                 throughput_ratio: ratio(&pairs, |t| Some(t.throughput_rps)),
-                response_p99_ratio: ratio(&pairs, |t| t.response_p99_us),
+                response_p99_ratio: if pairs.iter().any(|(a, b)| a.is_p99_unknown || b.is_p99_unknown) {
+                    Repeated::new(Vec::new())
+                } else {
+                    ratio(&pairs, |t| t.response_p99_us)
+                },
                 cpu_per_request_ratio: ratio(&pairs, |t| t.cpu_us_per_request),
             });
         }
@@ -220,6 +228,7 @@ mod tests {
             shape: Shape { connections, on_each },
             throughput_rps: rps,
             response_p99_us: Some(1e6 / rps),
+            is_p99_unknown: false,
             cpu_us_per_request: None,
         }
     }

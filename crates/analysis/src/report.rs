@@ -142,7 +142,7 @@ pub struct TrialResult {
     pub step: StepResult,
     pub valid: bool,
     pub caveats: Vec<Caveat>,
-    /// Failed or wrongly answered, of those started: 0 to 1.
+    /// Not answered or wrongly answered, of those that were due: 0 to 1.
     pub error_share: f64,
     pub load: LoadResult,
     pub server: ServerUse,
@@ -245,8 +245,8 @@ fn trial(plan: &Plan, facts: &Facts, start: Option<&StartRecord>, record: &Trial
 }
 
 fn error_share(load: &LoadResult) -> f64 {
-    let bad = load.exchanges.failed + summary::wrong_answers(load);
-    bad as f64 / load.exchanges.started.max(1) as f64
+    let bad = load.exchanges.lost() + summary::wrong_answers(load);
+    bad as f64 / load.exchanges.due().max(1) as f64
 }
 
 /// A generator without room makes a step worthless only as long as the server may have had some. A server that used all of
@@ -342,7 +342,16 @@ fn failures(
         failure: Failure { kind: FailureKind::BuildFailed, message: why.clone() },
         log_tail: None,
     });
+    // What was no fault of the subject is made good by a later start of the same launch that did what was planned.
+    let is_made_good = |s: &StartRecord, failure: &Failure| {
+        let later = |other: &&&StartRecord| other.launch == s.launch && other.start > s.start;
+        !failure.kind.is_the_subjects()
+            && starts.iter().find(later).is_some_and(|other| other.failure.is_none())
+    };
     let of_start = |s: &&StartRecord| {
+        if s.failure.as_ref().is_some_and(|failure| is_made_good(s, failure)) {
+            return None;
+        }
         Some(SubjectFailure {
             repeat: launches[s.launch].block + 1,
             failure: s.failure.clone().filter(|f| f.kind != FailureKind::Interrupted)?,

@@ -136,21 +136,26 @@ pub fn paired_ratios(a: &ByBlock, b: &ByBlock) -> Vec<f64> {
     a.iter().filter_map(|(block, value)| Some(value / of(*block)?)).collect()
 }
 
+/// Whether pairs tell two subjects apart, and say that the first is ahead.
+fn is_ahead(first: &ByBlock, second: &ByBlock) -> bool {
+    let ratios = paired_ratios(first, second);
+    are_apart(&ratios) && ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() > 0.0
+}
+
 /// Groups of ranked quantities that cannot be told apart, best first: no member of a group is told apart from the group's
-/// best. Returns the number of its group for each, counted from 1.
+/// best, and each is in the first group of which that is true. Returns the number of its group for each, counted from 1.
 #[must_use]
 pub fn tie_groups(ranked: &[ByBlock]) -> Vec<usize> {
-    let mut groups = Vec::new();
-    let mut best: Option<&ByBlock> = None;
-    let mut number = 0;
-    for quantity in ranked {
-        if best.is_none_or(|best| are_apart(&paired_ratios(best, quantity))) {
-            best = Some(quantity);
-            number += 1;
+    let mut bests: Vec<&ByBlock> = Vec::new();
+    let group_of = |quantity| {
+        let tied = bests.iter().position(|best| !is_ahead(best, quantity));
+        let group = tied.unwrap_or(bests.len());
+        if group == bests.len() {
+            bests.push(quantity);
         }
-        groups.push(number);
-    }
-    groups
+        group + 1
+    };
+    ranked.iter().map(group_of).collect()
 }
 
 #[cfg(test)]
@@ -165,6 +170,17 @@ mod tests {
         let none = Repeated::new(vec![]);
         assert_eq!((none.median, none.spread()), (None, None));
         assert_eq!(median(&[1.0, 2.0, 3.0, 10.0]), Some(2.5));
+    }
+
+    #[test]
+    fn nobody_is_told_apart_without_pairs_nor_against_them() {
+        let of = |values: &[f64]| -> ByBlock { (1..).zip(values.iter().copied()).collect() };
+        let three = |value: f64| of(&[value; 3]);
+        // One repeat of the last tells it apart from nobody, so not from the best of all either.
+        assert_eq!(tie_groups(&[three(200.0), three(100.0), of(&[90.0])]), [1, 2, 1]);
+        // The median of the first is higher by blocks that the second has no part in; in each pair it is behind.
+        let first = of(&[100.0, 100.0, 100.0, 140.0, 140.0, 140.0, 140.0]);
+        assert_eq!(tie_groups(&[first, three(110.0)]), [1, 1]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::caveat::{Caveat, Severity};
 use crate::limiter::{Confidence, Resource};
-use crate::load::place::{StepUnanswered, over_repeats};
+use crate::load::place::{Place, StepUnanswered, over_repeats};
 use crate::load::{LoadResult, Percentiles};
 use crate::report::{SubjectResult, Table, TrialResult};
 use crate::stats::{ByBlock, Repeated, are_apart, tie_groups};
@@ -169,7 +169,9 @@ fn summary(subject: &str, trials: &[&TrialResult]) -> Summary {
     let response: Vec<&Percentiles> = valid.iter().map(|t| &t.load.response_time_us).collect();
     let unanswered = StepUnanswered::new(&response);
     let first = trials[0];
-    let leading = leading_limiter(trials);
+    // What limited repeats that are refused says nothing of the numbers beside it.
+    let judged: Vec<&TrialResult> = trials.iter().copied().filter(|t| t.valid || valid.is_empty()).collect();
+    let leading = leading_limiter(&judged);
     Summary {
         subject: subject.into(),
         workload: first.workload.clone(),
@@ -354,9 +356,7 @@ fn overview_row(
             .map(|(cost, us)| us * 1e3 / 3600.0 * cost.per_vcpu_hour),
         memory_peak_bytes: of_row().filter_map(memory).reduce(f64::max),
         startup_ms: subject.startup_ms.first_answer.median,
-        errors: of_row()
-            .map(|t| t.load.exchanges.failed + t.load.exchanges.dropped + wrong_answers(&t.load))
-            .sum(),
+        errors: of_row().map(|t| t.load.exchanges.lost() + wrong_answers(&t.load)).sum(),
         checks_passed: subject.checks.iter().filter(|c| c.ok).count(),
         checks: subject.checks.len(),
         limiter: peak_or_reference.map(|s| s.limiter),
@@ -427,9 +427,19 @@ fn comparison(summary: &Summary, baseline: &str, trials: &[TrialResult]) -> Comp
         pipeline: summary.pipeline,
         tie: !are_apart(&throughput_ratio.values),
         throughput_ratio,
-        response_p99_ratio: ratio(&|t| t.load.response_time_us.p99),
+        response_p99_ratio: if pairs.iter().any(|(a, b)| is_p99_unknown(a) || is_p99_unknown(b)) {
+            // A pair that is left out because a side got too few answers would make the other pairs' ratio better.
+            Repeated::new(Vec::new())
+        } else {
+            ratio(&|t| t.load.response_time_us.p99)
+        },
         cpu_per_request_ratio: ratio(&|t| t.server.cpu_us_per_request),
     }
+}
+
+/// Whether a trial's p99 lies among what was never answered.
+fn is_p99_unknown(trial: &TrialResult) -> bool {
+    matches!(trial.load.response_time_us.place(0.99), Place::Beyond(_))
 }
 
 /// Four or more servers whose peaks with a workload lie within 3 % of each other: something they share may be what is

@@ -7,6 +7,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,8 @@ pub enum OpenError {
     Format { path: PathBuf, source: serde_json::Error },
     #[error("{path} does not hold together: {what}. It is damaged, or a part of another run")]
     Contents { path: PathBuf, what: String },
+    #[error("{path} is being written by another dyno; wait until that has ended")]
+    Busy { path: PathBuf },
     #[error("{path} has the format {found:?}; this dyno reads {SCHEMA:?} and older ones")]
     Version { path: PathBuf, found: String },
 }
@@ -65,12 +68,14 @@ pub enum OpenError {
 #[derive(Clone, Debug)]
 pub struct RunDir {
     path: PathBuf,
+    /// Held as long as this process goes on with the run.
+    lock: Option<Arc<fs::File>>,
 }
 
 impl RunDir {
     /// Makes the folder and writes its header.
     pub fn create(path: impl Into<PathBuf>, header: &Header) -> Result<RunDir, OpenError> {
-        let dir = RunDir { path: path.into() };
+        let dir = RunDir { path: path.into(), lock: None };
         for folder in ["starts", "trials"] {
             let folder = dir.path.join(folder);
             fs::create_dir_all(&folder).map_err(|source| OpenError::Io { path: folder, source })?;
@@ -81,9 +86,29 @@ impl RunDir {
 
     /// Opens the folder of an earlier run.
     pub fn open(path: impl Into<PathBuf>) -> Result<RunDir, OpenError> {
-        let dir = RunDir { path: path.into() };
+        let dir = RunDir { path: path.into(), lock: None };
         dir.header()?;
         Ok(dir)
+    }
+
+    /// The same, for this process alone to go on with: two would give the same numbers to different starts.
+    ///
+    /// # Errors
+    /// Another process goes on with it.
+    pub fn held(mut self) -> Result<RunDir, OpenError> {
+        let failed = |source| OpenError::Io { path: self.path.clone(), source };
+        let folder = fs::File::open(&self.path).map_err(failed)?;
+        match folder.try_lock() {
+            Ok(()) => self.lock = Some(Arc::new(folder)),
+            Err(fs::TryLockError::WouldBlock) => return Err(OpenError::Busy { path: self.path }),
+            Err(fs::TryLockError::Error(source)) => return Err(OpenError::Io { path: self.path, source }),
+        }
+        Ok(self)
+    }
+
+    /// Writes the run's header anew.
+    pub fn write_header(&self, header: &Header) -> Result<(), OpenError> {
+        self.write("run.json", header)
     }
 
     #[must_use]
@@ -149,12 +174,22 @@ impl RunDir {
     /// Writes any file of the run's folder, whole or not at all.
     pub fn write_bytes(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, OpenError> {
         let path = self.path.join(name);
-        let beside = path.with_extension("tmp");
         let write = || {
-            let mut file = fs::File::create(&beside)?;
+            let folder = path.parent().unwrap_or(&self.path);
+            // A folder that was passed on may hold links: nothing is written through one.
+            if folder != self.path && fs::symlink_metadata(folder)?.is_symlink() {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "its folder is a link; nothing is written there",
+                ));
+            }
+            // A file of a name that nobody can have put there; renamed over a link it replaces the link.
+            let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+            let mut file =
+                tempfile::Builder::new().prefix(".dyno").permissions(permissions).tempfile_in(folder)?;
             file.write_all(bytes)?;
-            file.sync_data()?;
-            fs::rename(&beside, &path)
+            file.as_file().sync_data()?;
+            file.persist(&path).map_err(io::Error::from).map(drop)
         };
         write().map_err(|source| OpenError::Io { path: path.clone(), source })?;
         Ok(path)
@@ -205,9 +240,55 @@ fn holds_together(path: &Path, checked: check::Checked) -> Result<(), OpenError>
 }
 
 fn read_bytes(path: &Path) -> Result<Vec<u8>, OpenError> {
-    fs::read(path).map_err(|source| OpenError::Io { path: path.into(), source })
+    let failed = |source| OpenError::Io { path: path.into(), source };
+    // A pipe or a device in an archive that was passed on would be waited for, or never end.
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(OpenError::Contents { path: path.into(), what: "it is no regular file".into() });
+    }
+    fs::read(path).map_err(failed)
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, OpenError> {
     serde_json::from_slice(bytes).map_err(|source| OpenError::Format { path: path.into(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let place = tempfile::tempdir().unwrap();
+        let (victim, run) = (place.path().join("victim"), place.path().join("run"));
+        fs::write(&victim, "precious").unwrap();
+        fs::create_dir(&run).unwrap();
+        let link = |name: &str, to: &Path| std::os::unix::fs::symlink(to, run.join(name)).unwrap();
+        for name in ["report.json", "report.tmp"] {
+            link(name, &victim);
+        }
+        let elsewhere = place.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        link("trials", &elsewhere);
+        let dir = RunDir { path: run.clone(), lock: None };
+        dir.write_bytes("report.json", b"{}").unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"precious");
+        assert!(!fs::symlink_metadata(run.join("report.json")).unwrap().is_symlink());
+        assert!(dir.write_bytes("trials/0000.json", b"{}").is_err());
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn one_process_alone_goes_on_with_a_run() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = || RunDir { path: place.path().into(), lock: None };
+        let first = dir().held().unwrap();
+        assert!(matches!(dir().held(), Err(OpenError::Busy { .. })));
+        drop(first);
+        assert!(dir().held().is_ok());
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_waited_for() {
+        assert!(matches!(read_bytes(Path::new("/dev/zero")), Err(OpenError::Contents { .. })));
+    }
 }

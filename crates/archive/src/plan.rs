@@ -29,6 +29,9 @@ pub struct Plan {
     pub not_served: Vec<NotServed>,
     pub report: ReportOptions,
     pub cost: Option<Cost>,
+    /// Files that requests name, relative to the suite's folder, with the SHA-256 of each in hexadecimal digits.
+    #[serde(default)]
+    pub files: std::collections::BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

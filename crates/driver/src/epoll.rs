@@ -71,6 +71,10 @@ struct Conn {
     was_reset: bool,
     /// Is in the list of connections to flush.
     queued: bool,
+    /// The last write left bytes behind.
+    stuck: bool,
+    /// Some bytes have not been told to be handed over: they came behind others that were stuck.
+    untold: bool,
 }
 
 impl Epoll {
@@ -131,6 +135,8 @@ impl Epoll {
             taken: 0,
             was_reset: false,
             queued: false,
+            stuck: false,
+            untold: false,
         })
     }
 
@@ -164,6 +170,7 @@ impl Epoll {
 
     /// Writes what is queued on one connection. Returns whether all of it has been handed over.
     fn write(connection: &mut Conn) -> bool {
+        connection.stuck = true;
         while connection.written < connection.out.len() {
             let rest = &connection.out[connection.written..];
             // SAFETY: `rest` is valid for its length.
@@ -180,6 +187,7 @@ impl Epoll {
         }
         connection.out.clear();
         connection.written = 0;
+        connection.stuck = false;
         true
     }
 
@@ -303,7 +311,14 @@ impl Epoll {
             let what = Self::connect_outcome(connection);
             self.known.push_back((conn, generation, what));
         } else if events & libc::EPOLLOUT as u32 != 0 && !connection.out.is_empty() {
-            Self::write(connection);
+            if connection.untold {
+                // Only a flush stamps.
+                if !std::mem::replace(&mut connection.queued, true) {
+                    self.queued.push(conn);
+                }
+            } else {
+                Self::write(connection);
+            }
         }
         let ends = events & (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32 != 0;
         if ends || events & libc::EPOLLIN as u32 != 0 {
@@ -357,9 +372,16 @@ impl Driver for Epoll {
         for conn in queued.drain(..) {
             let Some(connection) = self.conns[conn as usize].as_mut().filter(|c| c.queued) else { continue };
             connection.queued = false;
+            let was_stuck = connection.stuck;
             // Right before the system call that takes the bytes.
-            handed(conn, sys::now());
-            Self::write(connection);
+            let at = sys::now();
+            let all_left = Self::write(connection);
+            // What stands behind bytes that are stuck has not been handed over. Of a batch that the kernel takes in part the first
+            // bytes have.
+            connection.untold = was_stuck && !all_left;
+            if !connection.untold {
+                handed(conn, at);
+            }
         }
         self.queued = queued;
     }

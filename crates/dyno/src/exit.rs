@@ -74,7 +74,10 @@ pub fn of(error: &anyhow::Error) -> Exit {
         || error.downcast_ref::<OpenError>().is_some_and(|e| match e {
             // A folder that is no run is the user's; a disk that is full is not.
             OpenError::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
-            OpenError::Format { .. } | OpenError::Version { .. } | OpenError::Contents { .. } => true,
+            OpenError::Format { .. }
+            | OpenError::Version { .. }
+            | OpenError::Contents { .. }
+            | OpenError::Busy { .. } => true,
         });
     if is_input { Exit::Usage } else { Exit::Failed }
 }

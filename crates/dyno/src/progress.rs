@@ -103,7 +103,7 @@ impl Progress {
     }
 
     fn warmed(&self, plan: &Plan, launch: usize, warmup: &WarmUp) {
-        let id = plan.subjects[plan.launches[launch].subject].id();
+        let id = line(&plan.subjects[plan.launches[launch].subject].id());
         let took = micros(warmup.took_ns as f64 / 1e3);
         let last = warmup.slices.last().map_or(String::new(), |slice| format!(": {}", warming(slice)));
         match warmup.ended {

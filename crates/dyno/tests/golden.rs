@@ -105,6 +105,7 @@ fn plan() -> Plan {
         launches,
         trials,
         not_served: Vec::new(),
+        files: Default::default(),
         report: ReportOptions {
             baseline: Some("slow".into()),
             markers: vec![Marker { connections: 8.0, label: "eight".into() }],
@@ -230,6 +231,8 @@ fn sample(at_ms: u64, busy_ms: u64) -> Sample {
             cpu_user_ns: Some(cpu_ns / 4),
             cpu_sys_ns: Some(cpu_ns * 3 / 4),
             throttled_ns: Some(if busy_ms > 400 { at_ms * MS / 5 } else { 0 }),
+            periods: Some(at_ms / 10),
+            throttled_periods: Some(if busy_ms > 400 { at_ms / 50 } else { 0 }),
             memory_bytes: Some(20 << 20),
             memory_anon_bytes: Some(10 << 20),
             ..CgroupUse::default()
@@ -408,8 +411,7 @@ fn the_golden_run_shows_what_it_is_there_to_show() {
         assert_eq!(e.carried_in + e.scheduled, e.started + e.dropped);
         assert_eq!(e.started, e.completed + e.failed + e.in_flight_at_end);
     }
-    let refused: Vec<&str> =
-        report.trials.iter().filter(|t| !t.valid).map(|t| t.caveats[0].code).collect();
+    let refused: Vec<&str> = report.trials.iter().filter(|t| !t.valid).map(|t| t.caveats[0].code).collect();
     assert_eq!(refused, ["errors", "wrong_answers"], "more than 1 % failures, and wrong bodies");
     let throttled = report.trials.iter().find(|t| t.subject == "slow").unwrap();
     assert_eq!(serde_json::to_value(throttled.limiter.resource).unwrap(), "cpu_quota");

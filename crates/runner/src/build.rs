@@ -180,6 +180,11 @@ pub fn inputs_of(definition: &Definition, spec: &BuildSpec, care: &Care<'_>) -> 
         key.add(name.as_bytes());
         key.add(value.as_bytes());
     }
+    // What was inherited is in it as far as it is recorded; what the subject itself sets is no secret of the user's.
+    for (name, value) in &spec.env {
+        key.add(name.as_bytes());
+        key.add(value.as_bytes());
+    }
     if environment.values().chain([&spec.command]).any(|text| text.contains("native")) {
         // What is made for this CPU alone is not to be run by another.
         key.add(dyno_observer::facts::cpu_model().unwrap_or_default().as_bytes());

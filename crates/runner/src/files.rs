@@ -1,7 +1,11 @@
 //! Files that a text names: a suite, a placeholder, an import. They are read only from the folder that the user meant, for the
 //! text may be somebody else's, and what is read goes to whatever server that text names.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
 
 /// A folder out of which no name leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,13 +13,15 @@ pub struct Folder {
     path: PathBuf,
     /// How a file from elsewhere can be had all the same; the end of an error.
     otherwise: &'static str,
+    /// What was read, by its name, with its SHA-256.
+    seen: RefCell<BTreeMap<String, String>>,
 }
 
 impl Folder {
     #[must_use]
     pub fn new(path: &Path, otherwise: &'static str) -> Folder {
         let here = path.as_os_str().is_empty();
-        Folder { path: if here { ".".into() } else { path.into() }, otherwise }
+        Folder { path: if here { ".".into() } else { path.into() }, otherwise, seen: RefCell::default() }
     }
 
     /// The folder in which a suite lies.
@@ -27,7 +33,16 @@ impl Folder {
 
     /// Reads a file in or below the folder. `Err`: it lies elsewhere, also by way of a link, or cannot be read.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
-        std::fs::read(self.find(name)?).map_err(|error| error.to_string())
+        let bytes = std::fs::read(self.find(name)?).map_err(|error| error.to_string())?;
+        let hash = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        self.seen.borrow_mut().insert(name.into(), hash);
+        Ok(bytes)
+    }
+
+    /// What was read so far, by its name, with its SHA-256 in hexadecimal digits.
+    #[must_use]
+    pub fn seen(&self) -> BTreeMap<String, String> {
+        self.seen.borrow().clone()
     }
 
     /// The path of a file in or below the folder. `Err`: it lies elsewhere, or is no file.

@@ -117,6 +117,7 @@ pub fn resolve(
         not_served,
         report: suite.report,
         cost: suite.cost,
+        files: suite.files,
     };
     Ok(Planned { plan, definitions })
 }

@@ -251,7 +251,7 @@ impl Runner<'_> {
             .filter(|s| s.failure.as_ref().is_some_and(|f| f.kind.is_the_subjects()))
             .map(|s| s.launch)
             .collect();
-        let mut next_start = run.starts.len();
+        let mut next_start = run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0);
         set_affinity(&self.plan.placement.generator).map_err(RunError::Machine)?;
         let ground = Ground { groups: Groups::prepare(Layout::read(), self.guard), certs: self.certs()? };
         ground.groups.sweep();
@@ -350,7 +350,9 @@ impl Runner<'_> {
             path: &ready.path,
             body: checks::body_of(definition, &ready.path),
         };
-        match ready::wait(&mut process, right, &ports.used_by(definition), ready.deadline_ns) {
+        let is_asked_to_end = || self.interrupts.count() > 0;
+        let patience = ready::Patience { deadline_ns: ready.deadline_ns, is_asked_to_end: &is_asked_to_end };
+        match ready::wait(&mut process, right, &ports.used_by(definition), patience) {
             Ok(startup) => record.startup = Some(startup),
             Err(failure) => {
                 record.log_tail = Some(process.log_tail()).filter(|t| !t.is_empty());

@@ -1,4 +1,4 @@
-//! Placeholders in requests: `{seq}`, `{rand:1..100}`, `{uuid}`, `{csv:FILE:COLUMN}`; `{{seq}}` stands for itself.
+//! Placeholders in requests: `{seq}`, `{rand:1..100}`, `{uuid}`, `{intended}`, `{csv:FILE:COLUMN}`; `{{seq}}` stands for itself.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl std::fmt::Debug for Templates<'_> {
     }
 }
 
-const NAMES: [&str; 4] = ["seq", "rand", "uuid", "csv"];
+const NAMES: [&str; 5] = ["seq", "rand", "uuid", "intended", "csv"];
 
 impl<'a> Templates<'a> {
     pub fn new(read: ReadFile<'a>) -> Self {
@@ -60,6 +60,7 @@ impl<'a> Templates<'a> {
         match (name, argument) {
             ("seq", None) => Ok(Part::Sequence),
             ("uuid", None) => Ok(Part::Uuid),
+            ("intended", None) => Ok(Part::Intended),
             ("rand", Some(range)) => random(range),
             ("csv", Some(argument)) => {
                 let (file, column) = argument.rsplit_once(':').ok_or_else(|| {
@@ -68,7 +69,7 @@ impl<'a> Templates<'a> {
                 Ok(Part::Column(self.column(file, column)?))
             }
             _ => Err(format!(
-                "{{{inside}}}: there are {{seq}}, {{uuid}}, {{rand:1..100}} and {{csv:FILE:COLUMN}}; write {{{{{name}}}}} for the text itself"
+                "{{{inside}}}: there are {{seq}}, {{uuid}}, {{intended}}, {{rand:1..100}} and {{csv:FILE:COLUMN}}; write {{{{{name}}}}} for the text itself"
             )),
         }
     }

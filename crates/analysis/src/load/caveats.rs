@@ -38,7 +38,7 @@ pub(super) fn caveats(result: &LoadResult, record: &TrialRecord) -> Vec<Caveat> 
         partly_checked(result),
         record
             .cut_short
-            .then(|| info("cut_short", "You ended this load early: the window is shorter than planned.")),
+            .then(|| info("cut_short", "This load was ended early: the window is shorter than planned.")),
         tcp_not_measured(result),
         short_window(result),
     ]
@@ -58,10 +58,10 @@ fn books(record: &TrialRecord) -> Option<Caveat> {
 }
 
 fn littles_law(result: &LoadResult) -> Option<Caveat> {
-    let InFlight { mean, by_littles_law } = result.in_flight;
+    let InFlight { mean, by_littles_law, resolution } = result.in_flight;
     let by_littles_law = by_littles_law?;
-    let off = (by_littles_law - mean).abs() / mean;
-    (mean > 0.0 && off > LITTLE_TOLERANCE).then(|| {
+    let off = (by_littles_law - mean).abs();
+    (off > LITTLE_TOLERANCE * mean && off > resolution).then(|| {
         let message = format!(
             "By the times that the distributions hold {by_littles_law:.2} requests were in flight on average, by their count {mean:.2}: times are missing, or counts are wrong. That is a fault of dyno: do not use this step, and please report it."
         );
@@ -143,22 +143,30 @@ fn checks_failed(record: &TrialRecord) -> Option<Caveat> {
     Some(Caveat::new("checks_failed", severity, message, json!({"failed": names})))
 }
 
-/// Share of what was due that may fail: with more, what is left is not the load that was asked for.
-const MOST_FAILED: f64 = 0.01;
+/// Share of what was due that may get no answer: with more, what is left is not the load that was asked for.
+const MOST_LOST: f64 = 0.01;
 
 fn errors(result: &LoadResult) -> Option<Caveat> {
-    let failed = result.exchanges.failed;
-    let share = failed as f64 / result.exchanges.scheduled.max(1) as f64;
-    (failed > 0).then(|| {
+    let exchanges = result.exchanges;
+    let lost = exchanges.lost();
+    let share = lost as f64 / exchanges.due().max(1) as f64;
+    (exchanges.failed > 0 || share > MOST_LOST).then(|| {
+        let at_end = [(exchanges.in_flight_at_end, "in flight at the end"), (exchanges.dropped, "dropped")];
+        let at_end = at_end.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
         let classes: Vec<String> = Outcome::ALL
             .iter()
             .filter(|o| !o.is_completed())
             .filter_map(|o| Some((o.name(), *result.outcomes.get(o.name())?)))
             .filter(|(_, n)| *n > 0)
             .map(|(name, n)| format!("{n} {name}"))
+            .chain(at_end)
             .collect();
-        let mut message = format!("{} of the requests failed ({}).", percent(share), classes.join(", "));
-        let severity = if share > MOST_FAILED { Severity::Invalid } else { Severity::Warning };
+        let mut message = format!(
+            "{} of the requests that were due got no answer ({}).",
+            percent(share),
+            classes.join(", ")
+        );
+        let severity = if share > MOST_LOST { Severity::Invalid } else { Severity::Warning };
         if result.outcomes.get(Outcome::AddressExhausted.name()).is_some_and(|n| *n > 0) {
             message.push_str(
                 " No local port was left to connect from (EADDRNOTAVAIL): keep connections alive, connect from more addresses (`--source 127.0.0.2,127.0.0.3`), or widen net.ipv4.ip_local_port_range.",
@@ -168,7 +176,8 @@ fn errors(result: &LoadResult) -> Option<Caveat> {
             let kinds: Vec<String> = tls.errors.iter().map(|(name, n)| format!("{n} {name}")).collect();
             message.push_str(&format!(" TLS: {}.", kinds.join(", ")));
         }
-        Caveat::new("errors", severity, message, json!({"failed": failed, "share": share}))
+        let evidence = json!({"failed": exchanges.failed, "lost": lost, "share": share});
+        Caveat::new("errors", severity, message, evidence)
     })
 }
 
@@ -176,7 +185,7 @@ fn unanswered(result: &LoadResult) -> Option<Caveat> {
     let n = result.exchanges.in_flight_at_end;
     (n > 0).then(|| {
         let message = format!(
-            "{n} requests were still unanswered at the end. They are counted with the time they had waited by then, so high percentiles are lower bounds (≥). Load longer, or less, to see them end."
+            "{n} requests were still unanswered at the end. In percentiles they rank above every right answer. Load longer, or less, to see them end."
         );
         Caveat::new("unanswered", Severity::Warning, message, json!({"in_flight_at_end": n}))
     })
@@ -391,6 +400,7 @@ fn short_window(result: &LoadResult) -> Option<Caveat> {
 mod tests {
     use dyno_archive::sample::ThreadUse;
     use dyno_archive::times::Recording;
+    use dyno_archive::trial::Books;
 
     use super::*;
     use crate::fixture;
@@ -407,6 +417,26 @@ mod tests {
             let errors = result.caveats.iter().find(|c| c.code == "errors");
             assert_eq!(errors.map(|c| c.severity), severity, "{failed}");
             assert_eq!(result.valid, severity != Some(Severity::Invalid), "{failed}");
+        }
+    }
+
+    #[test]
+    fn what_never_ended_is_lost_like_what_failed() {
+        type Lose = fn(&mut Books, u64);
+        let cases: [(Lose, &str); 2] = [
+            (|books, n| (books.in_flight_at_end, books.started) = (n, 1000 + n), "in flight"),
+            (|books, n| books.dropped = n, "dropped"),
+        ];
+        for (pick, what) in cases {
+            for (lost, refused) in [(10, false), (11, true)] {
+                let mut record = fixture::record(1000);
+                record.books.scheduled = 1000 + lost;
+                pick(&mut record.books, lost);
+                let result = fixture::result(&record, None);
+                let errors = result.caveats.iter().find(|c| c.code == "errors");
+                assert_eq!(errors.is_some_and(|c| c.severity == Severity::Invalid), refused, "{lost} {what}");
+                assert!(errors.is_none_or(|c| c.message.contains(what)), "{errors:?}");
+            }
         }
     }
 

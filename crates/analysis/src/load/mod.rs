@@ -210,6 +210,20 @@ pub struct Exchanges {
     pub warmup_completed: u64,
 }
 
+impl Exchanges {
+    /// Exchanges of which a right answer was wanted within the window.
+    #[must_use]
+    pub fn due(&self) -> u64 {
+        self.carried_in.saturating_add(self.scheduled)
+    }
+
+    /// Of these, those that got no answer, right or wrong.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.failed.saturating_add(self.in_flight_at_end).saturating_add(self.dropped)
+    }
+}
+
 /// Bytes on the wire within the window, heads included, and bytes of bodies alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Bytes {
@@ -389,6 +403,8 @@ pub struct InFlight {
     /// λ·W: what the distributions hold (times of right answers, ages of all others) within the window, summed and divided by
     /// its length. A request that fell out of the distributions is missing here. `null` in archives of before.
     pub by_littles_law: Option<f64>,
+    /// How far the law's side may be off because histograms keep three digits of each time.
+    pub resolution: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -506,7 +522,7 @@ impl Sums {
             missing_service: Missing::NONE,
             bytes: Bytes { sent: 0, received: 0, body_received: 0 },
             checked: 0,
-            in_flight: InFlight { mean: 0.0, by_littles_law: None },
+            in_flight: InFlight { mean: 0.0, by_littles_law: None, resolution: 0.0 },
         };
         let times = |pick: fn(&Interval) -> &Times| after_warmup(record, pick);
         sums.times = ExchangeTimes {
@@ -530,6 +546,7 @@ impl Sums {
             sums.in_flight.mean /= window_ns;
             let within = record.edges.map(|edges| within_window(record, &sums.times.response, edges));
             sums.in_flight.by_littles_law = within.map(|within_ns| within_ns / window_ns);
+            sums.in_flight.resolution = RESOLUTION * all_times(record, &sums.times.response) / window_ns;
         }
         sums
     }
@@ -547,11 +564,18 @@ impl Sums {
 /// Time that exchanges spent in flight inside the measured window by what the distributions hold, in nanoseconds: the sum of
 /// all times and ages, without their parts before the window and in the drain, and with the part of those that are of neither.
 fn within_window(record: &TrialRecord, response: &Times, edges: Edges) -> f64 {
-    let sum = |times: &Times| times.mean().unwrap_or(0.0) * times.count() as f64;
-    let ages: f64 = record.unanswered.ages.values().map(sum).sum();
     let drain: u64 =
         record.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.in_flight_ns).sum();
-    sum(response) + ages + edges.others_ns as f64 - edges.before_ns as f64 - drain as f64
+    all_times(record, response) + edges.others_ns as f64 - edges.before_ns as f64 - drain as f64
+}
+
+/// Relative error of a time in a histogram (`dyno_archive::Times`).
+const RESOLUTION: f64 = 0.001;
+
+/// The sum of all times and ages that the distributions hold, in nanoseconds.
+fn all_times(record: &TrialRecord, response: &Times) -> f64 {
+    let sum = |times: &Times| times.mean().unwrap_or(0.0) * times.count() as f64;
+    sum(response) + record.unanswered.ages.values().map(sum).sum::<f64>()
 }
 
 /// Complete answers per second of the measured window, right or wrong: what the server did work for.

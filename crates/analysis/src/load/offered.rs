@@ -32,7 +32,13 @@ impl LoadResult {
     /// the generator.
     #[must_use]
     pub fn at_server(&self) -> f64 {
-        self.in_flight.mean.min(self.places() as f64)
+        let asked = u64::from(self.config.streams.max(1));
+        // A server may grant fewer streams than were asked for, and HTTP/1.1 has none.
+        let granted = match &self.http2 {
+            Some(http2) => http2.streams.granted.map_or(asked, |n| u64::from(n).min(asked)),
+            None => 1,
+        };
+        self.in_flight.mean.min((self.places() / asked * granted) as f64)
     }
 }
 

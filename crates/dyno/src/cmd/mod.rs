@@ -88,12 +88,12 @@ impl Places {
 
 /// Where builds and calibrations are kept unless the user says.
 pub fn default_cache_folder() -> PathBuf {
-    let base = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
-        .unwrap_or_else(|| {
-            std::env::temp_dir().join(format!("dyno-of-{}", dyno_runner::launch::folder::user()))
-        });
+    // One that is empty or relative counts as not set (XDG Base Directory Specification).
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base =
+        folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache"))).unwrap_or_else(
+            || std::env::temp_dir().join(format!("dyno-of-{}", dyno_runner::launch::folder::user())),
+        );
     base.join("dyno")
 }
 

@@ -1,12 +1,14 @@
 //! `dyno run --resume`: going on with an interrupted run, as the same experiment or not at all.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::SystemTime;
 
 use dyno_archive::dir::{Header, Run, SCHEMA};
-use dyno_archive::plan::Subject;
+use dyno_archive::plan::{Plan, Subject};
 use dyno_archive::{Difference, Facts, Resumption, RunDir};
 use dyno_runner::build::{Care, inputs_of};
+use dyno_runner::files::Folder;
 use dyno_runner::plan::{Planned, definitions_of};
 use dyno_runner::run::environment_of;
 use dyno_runner::subject::Definition;
@@ -36,7 +38,7 @@ impl Mixing {
         }
         let items: Vec<String> =
             differences.iter().map(|d| format!("  {}: {} then, {} now", d.what, d.before, d.now)).collect();
-        let path = path.display();
+        let path = crate::terminal::quoted(&path.display().to_string());
         Err(bad(format!(
             "{path} cannot be gone on with as the same experiment:\n{}\nPut this back as it was, begin a new run, or let \
              the report mark both halves: dyno run --resume {path} --anyway",
@@ -52,7 +54,7 @@ pub(super) fn resume(
     care: &Care<'_>,
     progress: &mut Progress,
 ) -> anyhow::Result<Prepared> {
-    let dir = RunDir::open(path)?;
+    let dir = RunDir::open(path)?.held()?;
     let run = dir.read()?;
     if run.header.schema != SCHEMA {
         let message = "cannot be gone on with: an archive holds one format, and this dyno writes";
@@ -66,6 +68,7 @@ pub(super) fn resume(
     let facts = dyno_observer::facts::read_facts(super::VERSION, super::COMMIT);
     // What needs no build is compared first, so that nobody waits for a refusal.
     let mut differences = of_facts(&run.header.facts, &facts);
+    differences.extend(of_files(&run.header.plan));
     for (subject, definition) in run.header.plan.subjects.iter().zip(&definitions) {
         differences.extend(of_definition(&run, subject, definition, care));
     }
@@ -78,7 +81,8 @@ pub(super) fn resume(
     mixing.check(path, &differences)?;
     let header = continued(&run, &planned.plan.subjects, facts, differences);
     planned.plan.clone_from(&header.plan);
-    Ok((planned, built, RunDir::create(path, &header)?))
+    dir.write_header(&header)?;
+    Ok((planned, built, dir))
 }
 
 /// The run's record with this part added. What it says of the first part stays.
@@ -124,6 +128,19 @@ fn of_facts(then: &Facts, now: &Facts) -> Vec<Difference> {
         .collect()
 }
 
+/// Files that the suite's requests name: what they hold is sent.
+fn of_files(plan: &Plan) -> Vec<Difference> {
+    let folder = Folder::of_suite(Path::new(&plan.suite.path));
+    let changed = |(name, then): (&String, &String)| {
+        let now = match folder.read(name) {
+            Ok(_) => folder.seen().remove(name).unwrap_or_default(),
+            Err(error) => error,
+        };
+        (now != *then).then(|| difference(format!("file {name}"), short(then), short(&now)))
+    };
+    plan.files.iter().filter_map(changed).collect()
+}
+
 /// What a subject is started and built from, as far as that can be told without building it.
 fn of_definition(run: &Run, then: &Subject, definition: &Definition, care: &Care<'_>) -> Vec<Difference> {
     let id = then.id();
@@ -141,11 +158,17 @@ fn of_definition(run: &Run, then: &Subject, definition: &Definition, care: &Care
     let index = run.header.plan.subjects.iter().position(|s| s.id() == id);
     let of_subject = |launch: usize| run.header.plan.launches.get(launch).map(|l| l.subject) == index;
     if let Some(start) = run.starts.iter().find(|s| of_subject(s.launch) && !s.environment.is_empty()) {
-        for (name, now) in environment_of(definition) {
-            let before = start.environment.get(&name).cloned();
-            if before.as_ref() != Some(&now) {
-                let before = before.unwrap_or_else(|| "not set".into());
-                all.push(difference(format!("{id}, environment variable {name}"), before, now));
+        let now = environment_of(definition);
+        // Its own variables belong to its definition, and each start has a folder of its own for temporary files.
+        let is_compared = |name: &&String| *name != "TMPDIR" && !definition.start.env.contains_key(*name);
+        let names: BTreeSet<&String> =
+            start.environment.keys().filter(is_compared).chain(now.keys()).collect();
+        for name in names {
+            let shown = |value: Option<&String>| value.cloned().unwrap_or_else(|| "not set".into());
+            let (before, now) = (start.environment.get(name), now.get(name));
+            if before != now {
+                let what = format!("{id}, environment variable {name}");
+                all.push(difference(what, shown(before), shown(now)));
             }
         }
     }

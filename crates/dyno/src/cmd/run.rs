@@ -56,6 +56,8 @@ fn begin(args: &RunArgs, cache: &Path, care: &Care<'_>, progress: &mut Progress)
     let subjects = args.places.subjects.find(Some(path))?;
     let overrides = args.choices.overrides();
     let mut planned = resolve(suite, &subjects, &overrides, &dyno_runner::allowed_cpus(), care)?;
+    // From wherever the run is gone on with, its files are where they are now.
+    planned.plan.suite.path = std::path::absolute(path)?.display().to_string();
     let built = build_all(&mut planned, cache, care, progress)?;
     let (id, started) = name_run(&planned.plan.suite.name);
     let header = Header {
@@ -67,7 +69,7 @@ fn begin(args: &RunArgs, cache: &Path, care: &Care<'_>, progress: &mut Progress)
         facts: dyno_observer::facts::read_facts(super::VERSION, super::COMMIT),
         resumptions: Vec::new(),
     };
-    let dir = create(&args.runs, header)?;
+    let dir = create(&args.runs, header)?.held()?;
     Ok((planned, built, dir))
 }
 

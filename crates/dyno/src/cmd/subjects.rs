@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use dyno_report::format::{bytes, micros};
-use dyno_report::terminal::shown;
+use dyno_report::terminal::{line, shown};
 use dyno_runner::build::Care;
 use dyno_runner::door::Speech;
 use dyno_runner::launch::guard::Guard;
@@ -104,13 +104,17 @@ fn build_all(chosen: &[Chosen], cache: &Path, guard: &Guard) -> anyhow::Result<E
         }
         match build::build(d, cache, &care) {
             Ok(built) => match built.build {
-                None => print(&format!("{id:<22} needs no build\n"))?,
+                None => print(&format!("{:<22} needs no build\n", line(id)))?,
                 Some(b) => {
                     let how = if b.cached { "built before, in" } else { "built in" };
                     let cpu =
                         b.cpu_ns.map_or(String::new(), |ns| format!(", {} of CPU", micros(ns as f64 / 1e3)));
                     let size = bytes(b.artefact_bytes as f64);
-                    print(&format!("{id:<22} {how} {}{cpu}, {size}\n", micros(b.wall_ns as f64 / 1e3)))?;
+                    print(&format!(
+                        "{:<22} {how} {}{cpu}, {size}\n",
+                        line(id),
+                        micros(b.wall_ns as f64 / 1e3)
+                    ))?;
                 }
             },
             Err(why) => {
@@ -183,12 +187,12 @@ fn print_checks(report: &dyno_analysis::Report, chosen: &[Chosen]) -> anyhow::Re
         }
         for failure in &s.failures {
             let words = format!("{}: {}", failure.failure.kind.name(), failure.failure.message);
-            print(&format!("{:<22} {}\n", s.id, shown(&words)))?;
+            print(&format!("{:<22} {}\n", line(&s.id), shown(&words)))?;
             exit = Exit::Failed;
         }
         let expected = chosen.iter().find(|c| c.id == s.id).map_or(0, |c| checks::count(&c.definition));
         let passed = s.checks.iter().filter(|c| c.ok).count();
-        print(&format!("{:<22} {passed} of {} checks passed\n", s.id, s.checks.len().max(expected)))?;
+        print(&format!("{:<22} {passed} of {} checks passed\n", line(&s.id), s.checks.len().max(expected)))?;
         for check in s.checks.iter().filter(|c| !c.ok) {
             let words = format!("{}: {}", check.name, check.detail.replace('\n', "\n    "));
             print(&format!("{:<22}   {}\n", "", shown(&words)))?;

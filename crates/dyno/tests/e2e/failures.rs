@@ -36,7 +36,7 @@ fn trials<'a>(report: &'a Value, subject: &str) -> Vec<&'a Value> {
 
 fn assert_books(trial: &Value) {
     let n = |key: &str| trial["load"]["exchanges"][key].as_u64().unwrap();
-    assert_eq!(n("scheduled"), n("started") + n("dropped"));
+    assert_eq!(n("carried_in") + n("scheduled"), n("started") + n("dropped"));
     assert_eq!(n("started"), n("completed") + n("failed") + n("in_flight_at_end"));
 }
 
@@ -243,7 +243,10 @@ fn what_a_server_writes_is_shown_and_never_obeyed() {
     assert!(text(&output).contains("unruly is red ␛]0;owned␇"), "the log: {}", text(&output));
     let run = place.run_folder().unwrap();
     assert_nothing_to_obey(&place.dyno(&["report", run.to_str().unwrap()]), "52;c;aGk=");
-    assert_nothing_to_obey(&place.dyno(&["report", run.to_str().unwrap(), "--format", "md"]), "answered wrongly");
+    assert_nothing_to_obey(
+        &place.dyno(&["report", run.to_str().unwrap(), "--format", "md"]),
+        "answered wrongly",
+    );
     assert_nothing_to_obey(&place.dyno(&["subjects", "check", "bad"]), "52;c;aGk=");
 }
 

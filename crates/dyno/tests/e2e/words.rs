@@ -125,12 +125,14 @@ fn a_suite_reads_files_beside_itself_and_nowhere_else() {
     };
     let beside = plan("body_file = \"body.json\"");
     assert_eq!(beside.status.code(), Some(0), "{}", text(&beside));
-    for workload in
-        ["body_file = \"../secret\"", "body_file = \"/etc/passwd\"", "body = \"{csv:../secret:1}\""]
-    {
+    for (workload, words) in [
+        ("body_file = \"../secret\"", "leaves its folder; put what it names beside this file"),
+        ("body_file = \"/etc/passwd\"", "is absolute; paths here are relative to the folder of this file"),
+        ("body = \"{csv:../secret:1}\"", "a suite's files lie in its own folder"),
+    ] {
         let output = plan(workload);
         assert_eq!(output.status.code(), Some(2), "{workload}");
-        assert!(text(&output).contains("a suite's files lie in its own folder"), "{}", text(&output));
+        assert!(text(&output).contains(words), "{}", text(&output));
     }
     let framing = plan("headers = { Content-Length = \"5\" }");
     assert_eq!(framing.status.code(), Some(2));

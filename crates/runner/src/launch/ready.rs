@@ -22,30 +22,46 @@ pub struct RightAnswer<'a> {
     pub body: Option<&'a [u8]>,
 }
 
+/// How long a subject is waited for.
+#[derive(Clone, Copy)]
+#[allow(missing_debug_implementations)] // It holds a closure.
+pub struct Patience<'a> {
+    /// From exec, nanoseconds.
+    pub deadline_ns: u64,
+    /// Whether the user wants an end of it.
+    pub is_asked_to_end: &'a dyn Fn() -> bool,
+}
+
+impl Patience<'_> {
+    fn is_over(self, exec_ns: u64) -> bool {
+        // Against the instant of exec, from which the deadline counts.
+        monotonic_ns() > exec_ns + self.deadline_ns
+    }
+}
+
 /// Waits until the subject answers right, and accepts connections on all its ports.
 pub fn wait(
     process: &mut Process,
     right: RightAnswer<'_>,
     ports: &[u16],
-    deadline_ns: u64,
+    patience: Patience<'_>,
 ) -> Result<Startup, Failure> {
     let exec_ns = process.exec_ns;
-    let give_up = exec_ns + deadline_ns;
     let addr = right.to.door().addr;
-    let mut stream = connect(process, addr, give_up)?;
+    let mut stream = connect(process, addr, patience)?;
     // The kernel has completed a handshake: from here on the subject listens.
     let listening_ns = monotonic_ns() - exec_ns;
     while let Err(problem) = attempt(stream, right) {
         std::thread::sleep(POLL);
-        if process.ended().is_some() || monotonic_ns() > give_up {
+        if process.ended().is_some() || patience.is_over(exec_ns) {
             return Err(never_right(process, right.path, problem));
         }
-        stream = connect(process, addr, give_up)?;
+        stream = connect(process, addr, patience)?;
     }
     // The whole of the first right answer has arrived.
     let first_answer_ns = monotonic_ns() - exec_ns;
     for &port in ports.iter().filter(|port| **port != addr.port()) {
-        connect(process, SocketAddr::from(([127, 0, 0, 1], port)), give_up)?;
+        connect(process, SocketAddr::from(([127, 0, 0, 1], port)), patience)?;
     }
     // Only now: looking for the owner takes milliseconds, which are not the subject's.
     ports.iter().try_for_each(|&port| check_owner(process, port))?;
@@ -68,8 +84,12 @@ fn attempt(stream: TcpStream, right: RightAnswer<'_>) -> Result<(), Problem> {
     }
 }
 
-fn connect(process: &mut Process, addr: SocketAddr, give_up: u64) -> Result<TcpStream, Failure> {
+fn connect(process: &mut Process, addr: SocketAddr, patience: Patience<'_>) -> Result<TcpStream, Failure> {
     loop {
+        if (patience.is_asked_to_end)() {
+            let message = "the user ended the run".into();
+            return Err(Failure { kind: FailureKind::Interrupted, message });
+        }
         if let Ok(stream) = connect_to_another(addr, CONNECT) {
             return Ok(stream);
         }
@@ -77,7 +97,7 @@ fn connect(process: &mut Process, addr: SocketAddr, give_up: u64) -> Result<TcpS
             let message = format!("it ended with {status} before it listened on port {}", addr.port());
             return Err(Failure { kind: FailureKind::NeverReady, message });
         }
-        if monotonic_ns() > give_up {
+        if patience.is_over(process.exec_ns) {
             return Err(never(process, &format!("nothing listened on port {}", addr.port())));
         }
         std::thread::sleep(POLL);

@@ -39,6 +39,8 @@ pub struct SuiteFile {
     /// Of each workload, which of the load's steps it has.
     pub steps_of: Vec<Vec<usize>>,
     pub cost: Option<dyno_archive::plan::Cost>,
+    /// Files that its requests name, with the SHA-256 of each.
+    pub files: BTreeMap<String, String>,
     pub report: ReportOptions,
 }
 
@@ -220,7 +222,8 @@ impl Raw {
         }
         let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let limits = self.limits.check()?;
-        let shaped = check_workloads(self.workloads, &Folder::of_suite(path))?;
+        let files = Folder::of_suite(path);
+        let shaped = check_workloads(self.workloads, &files)?;
         let has_pages = shaped.iter().any(|s| s.workload.page.is_some());
         if has_pages && self.load.in_flight.is_some() {
             return Err(mistake(
@@ -249,6 +252,7 @@ impl Raw {
             load,
             steps_of,
             cost: self.cost,
+            files: files.seen(),
             report: ReportOptions { baseline: self.report.baseline, markers: self.report.markers },
         })
     }
@@ -315,8 +319,8 @@ mod tests {
             (format!("path = \"/\"\nbody_file = {secret:?}"), 5, "is absolute"),
             ("path = \"/\"\nbody_file = \"../secret\"".into(), 5, "leaves its folder"),
             ("path = \"/\"\nbody_file = \"link\"".into(), 5, "leads out"),
-            ("path = \"/\"\nheaders = { X = \"{csv:../secret:1}\" }".into(), 5, "leaves its folder"),
-            (format!("requests = [\n{{ path = \"/{{csv:{secret}:1}}\" }}]"), 5, "is absolute"),
+            ("path = \"/\"\nheaders = { X = \"{csv:../secret:1}\" }".into(), 5, "leads out of the folder"),
+            (format!("requests = [\n{{ path = \"/{{csv:{secret}:1}}\" }}]"), 5, "an absolute path"),
             ("path = \"/{csv:link:1}\"".into(), 4, "leads out"),
             ("path = \"/\"\nrequests = [{ path = \"/\", body_file = \"/x\" }]".into(), 5, "is absolute"),
         ] {

@@ -53,7 +53,13 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
 
 fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
     let output = args.output.as_deref();
+    // Standard output may have the stream, for a program to read: then what is for people goes beside it.
+    let is_taken = output.is_none() && args.stream.as_deref() == Some(Path::new("-"));
     let for_programs = match args.format {
+        LoadFormat::Text if is_taken => {
+            terminal::say(text::load(result, terminal::progress_style()).trim_end());
+            return Ok(());
+        }
         LoadFormat::Text => {
             let style = if output.is_some() { text::Style::Plain } else { terminal::style() };
             return super::report::write_out(output, &text::load(result, style));
@@ -61,11 +67,6 @@ fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
         LoadFormat::Json => serde_json::to_string_pretty(result)? + "\n",
         LoadFormat::Csv => intervals::csv(&result.intervals),
     };
-    if output.is_none() && args.stream.as_deref() == Some(Path::new("-")) {
-        // Standard output has the stream, for a program to read.
-        terminal::say(for_programs.trim_end());
-        return Ok(());
-    }
     super::report::write_out(output, &super::report::for_reader(output, &for_programs))
 }
 
