@@ -135,11 +135,14 @@ impl RawLoad {
         }
         self.refuse_what_no_workload_has(workloads)?;
         let (steps, steps_of) = self.steps(workloads)?;
+        let duration_ns = self.duration_ns()?;
+        // Six intervals or more tell a trend within the window from noise.
+        let interval_ns = (duration_ns / 6).clamp(S / 10, S);
         let options = LoadOptions {
             warmup_ns: self.warmup_ns()?,
             until_steady: self.until_steady()?,
-            duration_ns: self.duration_ns()?,
-            interval_ns: time("interval", &self.interval, S)?,
+            duration_ns,
+            interval_ns: time("interval", &self.interval, interval_ns)?,
             timeout_ns: time("timeout", &self.timeout, 10 * S)?,
             connect_timeout_ns: time("connect_timeout", &self.connect_timeout, 5 * S)?,
             first_byte_timeout_ns: optional("first_byte_timeout", &self.first_byte_timeout)?,
