@@ -95,7 +95,7 @@ fn metrics_are_served_while_the_load_runs() {
     let output = dyno.wait_with_output().unwrap();
     let page = page.unwrap_or_else(|| panic!("no counter that grows after {first:?}: {}", text(&output)));
     assert!(page.ends_with("# EOF\n") && page.contains("dyno_response_time_seconds{"), "{page}");
-    assert!(text(&output).contains("You ended this load early"), "{}", text(&output));
+    assert!(text(&output).contains("This load was ended early"), "{}", text(&output));
 }
 
 fn fetch(addr: &str) -> Option<String> {
