@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(limiter_of_chance.resource, Resource::OfferedRate);
         load.config.rate = None;
         let words = limiter(&load, &server).sentence;
-        assert!(words.contains("all of 1000 requests per second on average"), "{words}");
+        assert!(words.contains("kept up with 1000 requests per second on average"), "{words}");
         load.throughput_rps = 979.0;
         assert_eq!(limiter(&load, &server).resource, Resource::Unknown);
     }
