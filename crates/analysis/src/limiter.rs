@@ -16,6 +16,9 @@ pub(crate) const SERVER_BUSY: f64 = 0.9;
 /// Share above which the server was at its limit for certain, whatever else was busy too.
 pub const SERVER_FULL: f64 = 0.95;
 
+/// Share of the machine's CPU time above which the hypervisor's taking it is worth telling.
+pub(crate) const STEAL: f64 = 0.02;
+
 /// Below this share a server has room, so something else limits it. The same holds for the generator.
 const SERVER_IDLE: f64 = 0.75;
 
@@ -202,7 +205,10 @@ fn both_idle(load: &LoadResult, server: &ServerUse) -> Option<f64> {
 fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = both_idle(load, server)?;
     let waiting = load.at_server();
-    (waiting >= MANY_IN_FLIGHT).then(|| {
+    // Where others took the CPUs, what waits may wait for nothing but them.
+    let is_robbed = server.steal_share.is_some_and(|share| share > STEAL)
+        || load.caveats.iter().any(|caveat| caveat.code == "generator_starved");
+    (waiting >= MANY_IN_FLIGHT && !is_robbed).then(|| {
         let sentence = format!(
             "Something else: {waiting:.0} requests were in flight on average, and the server used {} of its CPU. It waits for a lock, a disk, a database, or a limit of its own on threads or connections.",
             percent(used)
@@ -213,7 +219,7 @@ fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 
 fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = both_idle(load, server)?;
-    (load.config.model == "closed").then(|| {
+    (load.config.model == "closed" && load.at_server() < MANY_IN_FLIGHT).then(|| {
         let round_trip = load.response_time_us.mean.unwrap_or(0.0);
         let sentence = format!(
             "Too few requests in flight: with {:.0} at a time each waits for a round trip of {round_trip:.0} µs, and the server used {} of its CPU.",
@@ -322,6 +328,20 @@ mod tests {
         assert!(words.contains("kept up with 1000 requests per second on average"), "{words}");
         load.throughput_rps = 979.0;
         assert_eq!(limiter(&load, &server).resource, Resource::Unknown);
+    }
+
+    #[test]
+    fn a_machine_that_was_taken_away_is_no_lock_of_the_server() {
+        for (steal_share, resource) in
+            [(None, Resource::Elsewhere), (Some(0.02), Resource::Elsewhere), (Some(0.021), Resource::Unknown)]
+        {
+            let server = ServerUse { steal_share, ..server(0.1, 0.1, 0) };
+            assert_eq!(
+                limiter(&fixture::result(&record(64.0), None), &server).resource,
+                resource,
+                "{steal_share:?}"
+            );
+        }
     }
 
     #[test]

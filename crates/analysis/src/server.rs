@@ -221,7 +221,7 @@ pub fn caveats(server: &ServerUse, record: &TrialRecord) -> Vec<Caveat> {
         "syscalls_not_measured",
         "System calls per request are not counted by this version of dyno.",
     ));
-    if let Some(share) = server.steal_share.filter(|s| *s > 0.02) {
+    if let Some(share) = server.steal_share.filter(|s| *s > crate::limiter::STEAL) {
         let message = format!(
             "The hypervisor gave {} of this machine's CPU time to somebody else during the step: repeat it.",
             percent(share)
