@@ -427,7 +427,7 @@ fn comparison(summary: &Summary, baseline: &str, trials: &[TrialResult]) -> Comp
         pipeline: summary.pipeline,
         tie: !are_apart(&throughput_ratio.values),
         throughput_ratio,
-        response_p99_ratio: if pairs.iter().any(|(a, b)| is_p99_unknown(a) || is_p99_unknown(b)) {
+        response_p99_ratio: if pairs.iter().any(|(a, b)| is_p99_unknown(&a.load) || is_p99_unknown(&b.load)) {
             // A pair that is left out because a side got too few answers would make the other pairs' ratio better.
             Repeated::new(Vec::new())
         } else {
@@ -437,9 +437,9 @@ fn comparison(summary: &Summary, baseline: &str, trials: &[TrialResult]) -> Comp
     }
 }
 
-/// Whether a trial's p99 lies among what was never answered.
-fn is_p99_unknown(trial: &TrialResult) -> bool {
-    matches!(trial.load.response_time_us.place(0.99), Place::Beyond(_))
+/// Whether the p99 of a load lies among what was never answered.
+pub(crate) fn is_p99_unknown(load: &LoadResult) -> bool {
+    matches!(load.response_time_us.place(0.99), Place::Beyond(_))
 }
 
 /// Four or more servers whose peaks with a workload lie within 3 % of each other: something they share may be what is

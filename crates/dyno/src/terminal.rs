@@ -80,12 +80,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 
 /// An argument as a shell takes it, for commands that are shown to be typed again.
 pub fn quoted(argument: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
-    if !argument.is_empty() && argument.chars().all(is_plain) {
-        argument.into()
-    } else {
-        format!("'{}'", argument.replace('\'', "'\\''"))
-    }
+    dyno_report::shell::command(&[argument.into()])
 }
 
 #[cfg(test)]
