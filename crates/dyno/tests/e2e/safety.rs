@@ -112,7 +112,7 @@ fn subjects_get_a_folder_of_their_own_and_an_environment_of_dynos_making() {
 #[test]
 fn a_killed_dyno_leaves_nothing_of_a_build() {
     let place = Place::new();
-    let build = "[build]\ncommand = \"setsid sleep 86421 & sleep 86421\"\ninputs = []";
+    let build = "[build]\ncommand = \"setsid env -i sleep 86421 & sleep 86421\"\ninputs = []";
     add(&place, "x", build, "", "");
     let mut command = place.command(Path::new(DYNO));
     command.args(["subjects", "build", "x"]).stdout(Stdio::null()).stderr(Stdio::null());

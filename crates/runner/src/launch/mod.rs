@@ -5,6 +5,7 @@ pub mod folder;
 pub mod group;
 pub mod guard;
 pub mod log;
+mod minder;
 pub mod process;
 pub mod ready;
 pub(crate) mod sys;

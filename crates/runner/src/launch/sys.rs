@@ -1,4 +1,4 @@
-//! System calls around processes. Everything `unsafe` of this crate is here.
+//! System calls around processes. Everything `unsafe` of this crate is here and in the minder.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -36,11 +36,8 @@ pub(crate) fn spawn(command: &mut Command, setup: ChildSetup) -> io::Result<(Chi
     unsafe {
         command.pre_exec(move || {
             check(libc::setsid())?;
-            // The kernel ends it with us, should we be killed. A second look closes the race with our own end.
-            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
-            if libc::getppid() as u32 != parent {
-                return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
+            // The kernel ends it with us, should we be killed.
+            die_with(parent, libc::SIGKILL)?;
             for file in &setup.procs_files {
                 let fd = check(libc::open(file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC))?;
                 let wrote = libc::write(fd, c"0".as_ptr().cast(), 1);
@@ -52,10 +49,8 @@ pub(crate) fn spawn(command: &mut Command, setup: ChildSetup) -> io::Result<(Chi
                 let limit = libc::rlimit { rlim_cur: files, rlim_max: files };
                 check(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit))?;
             }
-            let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
             // The last thing before exec: start-up time begins here.
-            libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t);
-            let ns = (t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64).to_ne_bytes();
+            let ns = monotonic_ns().to_ne_bytes();
             libc::write(write_fd, ns.as_ptr().cast(), ns.len());
             Ok(())
         });
@@ -67,7 +62,27 @@ pub(crate) fn spawn(command: &mut Command, setup: ChildSetup) -> io::Result<(Chi
     Ok((child, u64::from_ne_bytes(ns)))
 }
 
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+/// Has the kernel send the calling process a signal when the thread that made it ends. Allowed between fork and exec.
+///
+/// # Errors
+/// `parent`, its process, has ended already: the signal would never come.
+pub(super) fn die_with(parent: u32, signal: i32) -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    unsafe {
+        check(libc::prctl(libc::PR_SET_PDEATHSIG, signal))?;
+        if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+    }
+}
+
+/// The monotonic clock, in nanoseconds. Allowed between fork and exec.
+pub(super) fn monotonic_ns() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a valid place.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds = [0; 2];
     // SAFETY: room for two descriptors, which are ours afterwards.
     unsafe {
@@ -166,6 +181,6 @@ pub(crate) fn detach_from_terminal() {
     }
 }
 
-fn check(result: i32) -> io::Result<i32> {
+pub(super) fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

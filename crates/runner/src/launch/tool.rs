@@ -5,15 +5,15 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dyno_observer::monotonic_ns;
 
 use super::log::Log;
+use super::minder::{self, Minded};
 use super::process::{self, COOKIE};
-use super::sys::{self, ChildSetup};
 use crate::build::Care;
 use crate::environment::Environment;
 use crate::limits::ANSWER_BYTES;
@@ -104,17 +104,15 @@ impl Tool<'_> {
         shell.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         // Before there is anything to end: all descendants will carry it, in whatever session they are.
         care.guard.watch_cookie(&cookie);
-        let spawned = sys::spawn(&mut shell, ChildSetup::default());
-        let ending = spawned.and_then(|(mut child, began)| {
-            care.guard.watch_session(child.id());
-            let ending = self.wait(&child, began, care, &mut look);
-            process::end_session(child.id());
-            let _ = child.kill();
-            let _ = child.wait();
-            care.guard.forget_session(child.id());
+        let ending = minder::spawn(&mut shell).and_then(|mut minded| {
+            care.guard.watch_session(minded.session);
+            let ending = self.wait(&mut minded, care, &mut look);
+            minded.end();
+            // What a minder could not end, or did not come to, being killed itself.
+            process::end_session(minded.session);
+            care.guard.forget_session(minded.session);
             ending
         });
-        // A daemon of a build, in a session of its own.
         process::end_cookie(&cookie);
         care.guard.forget_cookie(&cookie);
         ending
@@ -122,22 +120,21 @@ impl Tool<'_> {
 
     fn wait(
         self,
-        child: &Child,
-        began: u64,
+        minded: &mut Minded,
         care: &Care<'_>,
         look: &mut impl FnMut() -> Verdict,
     ) -> io::Result<Ending> {
         let mut pause = Duration::from_millis(1);
         loop {
-            if let Some((status, cpu_ns)) = sys::try_wait_with_cpu(child)? {
+            if let Some((status, cpu_ns)) = minded.try_wait()? {
                 // The command has ended: its time is from its exec.
-                return Ok(Ending::Ended { status, wall_ns: monotonic_ns() - began, cpu_ns });
+                return Ok(Ending::Ended { status, wall_ns: monotonic_ns() - minded.began_ns, cpu_ns });
             }
             if care.interrupts.count() > 0 {
                 return Ok(Ending::Interrupted);
             }
             // No result is a time here: it only ends what takes too long.
-            if u128::from(monotonic_ns() - began) > self.deadline.as_nanos() {
+            if u128::from(monotonic_ns() - minded.began_ns) > self.deadline.as_nanos() {
                 return Ok(Ending::Late);
             }
             if look() == Verdict::TooMuch {
@@ -170,6 +167,8 @@ pub(crate) fn words(time: Duration) -> String {
 mod tests {
     use super::*;
 
+    use std::os::unix::process::ExitStatusExt as _;
+
     use crate::environment::Ours;
     use crate::launch::guard::Guard;
     use crate::run::Interrupts;
@@ -199,6 +198,21 @@ mod tests {
         let Answer::Ended { status, output } = answer else { panic!("{answer:?}") };
         assert_eq!((status.code(), output.as_str()), (Some(3), "hello\n"));
         assert!(!runs("sleep 98765"));
+        // One that has forgotten everything by which it could be known.
+        let daemon =
+            "(setsid env -i sh -c 'sleep 98764 & sleep 98764' &); until pgrep -f 'sleep 9876[4]'; do :; done";
+        for (ending, patience) in [("", PATIENCE), ("; sleep 98763", Duration::from_secs(2))] {
+            let answer = ask(&format!("{daemon} >&2{ending}"), patience, &Interrupts::new());
+            assert_eq!(matches!(answer, Answer::Ended { .. }), ending.is_empty(), "{answer:?}");
+            assert!(!runs("sleep 98764") && !runs("sleep 98763"));
+        }
+    }
+
+    #[test]
+    fn a_tool_that_a_signal_ended_is_told_so() {
+        let answer = ask("kill -9 $$", PATIENCE, &Interrupts::new());
+        let Answer::Ended { status, .. } = answer else { panic!("{answer:?}") };
+        assert_eq!(status.signal(), Some(9));
     }
 
     #[test]
