@@ -497,12 +497,14 @@ pub fn overview_table(rows: &[OverviewRow]) -> Table {
             json!(r.tie_group),
             json!(r.response_p50_us),
             json!(r.response_p99_us),
+            json!(r.reference_step),
             json!(r.cpu_us_per_request),
             json!(r.memory_peak_bytes),
             json!(r.startup_ms),
             json!(r.errors),
             json!(format!("{}/{}", r.checks_passed, r.checks)),
             json!(r.limiter),
+            json!(r.limiter_confidence),
             json!(r.absent),
         ]
     };
@@ -521,12 +523,14 @@ pub fn overview_table(rows: &[OverviewRow]) -> Table {
             "tie_group",
             "response_p50_us",
             "response_p99_us",
+            "reference_step",
             "cpu_us_per_request",
             "memory_peak_bytes",
             "startup_ms",
             "errors",
             "checks",
             "limiter",
+            "limiter_confidence",
             "absent",
         ],
         rows: rows.iter().map(cells).collect(),
@@ -587,6 +591,7 @@ pub fn trials_table(trials: &[TrialResult]) -> Table {
             json!(t.load.pages.as_ref().and_then(|p| p.time_us.p50)),
             json!(t.load.pages.as_ref().and_then(|p| p.time_us.p99)),
             json!(t.limiter.resource),
+            json!(t.limiter.confidence),
             json!(codes.join(" ")),
         ]
     };
@@ -598,7 +603,7 @@ pub fn trials_table(trials: &[TrialResult]) -> Table {
     }
 }
 
-const TRIAL_COLUMNS: [&str; 48] = [
+const TRIAL_COLUMNS: [&str; 49] = [
     "subject",
     "workload",
     "block",
@@ -646,6 +651,7 @@ const TRIAL_COLUMNS: [&str; 48] = [
     "page_p50_us",
     "page_p99_us",
     "limiter",
+    "limiter_confidence",
     "caveats",
 ];
 

@@ -16,6 +16,7 @@ pub mod outcome;
 pub mod plan;
 pub mod resumption;
 pub mod sample;
+pub mod secret;
 pub mod start;
 pub mod times;
 pub mod trial;

@@ -12,6 +12,7 @@ mod live;
 mod progress;
 mod terminal;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use crate::exit::Exit;
@@ -22,16 +23,26 @@ fn main() -> ExitCode {
         dyno_runner::launch::guard::main(std::io::stdin().lock());
         return ExitCode::SUCCESS;
     }
-    let cli = cli::Cli::read(&words).unwrap_or_else(|error| error.exit());
-    match cmd::dispatch(cli) {
-        Ok(exit) => exit.into(),
-        Err(error) => {
-            let exit = exit::of(&error);
-            // Who closed the output knows why. Causes quote files, servers and compilers.
-            if exit != Exit::Unread {
-                terminal::say(&format!("dyno: {}", dyno_report::terminal::display(format!("{error:#}"))));
-            }
-            exit.into()
-        }
+    match cli::Cli::read(&words) {
+        Ok(cli) => cmd::dispatch(cli).unwrap_or_else(|error| failed(&error)).into(),
+        Err(answer) => answered(&answer),
     }
+}
+
+/// Help and the version, which are results like others; or what is wrong with the command line.
+fn answered(answer: &clap::Error) -> ExitCode {
+    match answer.print().and_then(|()| std::io::stdout().flush()) {
+        Err(error) if !answer.use_stderr() => failed(&exit::unwritten(error)).into(),
+        _ if answer.use_stderr() => Exit::Usage.into(),
+        _ => Exit::Valid.into(),
+    }
+}
+
+fn failed(error: &anyhow::Error) -> Exit {
+    let exit = exit::of(error);
+    // Who closed the output knows why. Causes quote files, servers and compilers.
+    if exit != Exit::Unread {
+        terminal::say(&format!("dyno: {}", dyno_report::terminal::display(format!("{error:#}"))));
+    }
+    exit
 }

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use dyno_analysis::Report;
+use dyno_archive::secret::is_secret;
 
 /// What stands in place of a secret.
 pub const MARK: &str = "(withheld)";
@@ -59,27 +60,6 @@ pub fn said(withheld: Withheld) -> Option<String> {
     Some(format!(
         "{what} left out of this report, and {MARK} stands in place of each: put yours there to run it again. The run's own folder (run.json) holds them."
     ))
-}
-
-/// Whether a name of a header or a setting says that its value is nobody else's business.
-fn is_secret(name: &str) -> bool {
-    const PARTS: [&str; 12] = [
-        "authorization",
-        "cookie",
-        "token",
-        "secret",
-        "password",
-        "passwd",
-        "apikey",
-        "credential",
-        "privatekey",
-        "signature",
-        "session",
-        "xauth",
-    ];
-    let plain: String =
-        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-    PARTS.iter().any(|part| plain.contains(part))
 }
 
 #[derive(Default)]

@@ -100,6 +100,7 @@ fn build_fresh(
     care: &Care<'_>,
 ) -> Result<Receipt, String> {
     let io = |e: io::Error| format!("{}: {e}", place.display());
+    let command = placeholders(definition, out).fill_command(&spec.command)?;
     if place.exists() {
         fs::remove_dir_all(place).map_err(io)?;
     }
@@ -110,7 +111,6 @@ fn build_fresh(
     let inputs = inputs(definition, spec).map_err(|e| unreadable(&e))?;
     inputs.values().try_for_each(|found| copy(found, &source)).map_err(|e| unreadable(&e))?;
     let log = Log::create(&place.join("build.log")).map_err(io)?;
-    let command = placeholders(definition, out).fill(&spec.command);
     let environment = environment(spec, &temporary);
     let deadline = spec.deadline.duration();
     let tool = Tool { command: &command, folder: &source, environment: &environment, deadline };
@@ -153,7 +153,7 @@ pub(crate) fn placeholders(definition: &Definition, out: &Path) -> Placeholders 
 #[must_use]
 pub fn version(definition: &Definition, out: &Path, care: &Care<'_>) -> Option<String> {
     let spec = definition.version.as_ref()?;
-    let command = placeholders(definition, out).fill(&spec.command);
+    let command = placeholders(definition, out).fill_command(&spec.command).ok()?;
     match definition.ask(&command, spec.deadline, care) {
         Answer::Ended { output, .. } => first_line(&output).map(String::from),
         Answer::None(_) => None,
@@ -190,7 +190,8 @@ pub fn inputs_of(definition: &Definition, spec: &BuildSpec, care: &Care<'_>) -> 
         key.add(dyno_observer::facts::cpu_model().unwrap_or_default().as_bytes());
     }
     let version = definition.version.as_ref().filter(|version| !version.command.contains("{out}"));
-    let version = version.map(|v| (placeholders(definition, Path::new("")).fill(&v.command), v.deadline));
+    let fill = |command: &str| placeholders(definition, Path::new("")).fill_command(command);
+    let version = version.map(|v| Ok::<_, String>((fill(&v.command)?, v.deadline))).transpose()?;
     let requires = definition.requires.iter().map(|require| (require.test.clone(), require.deadline));
     for (command, deadline) in version.into_iter().chain(requires) {
         match definition.ask(&command, deadline, care) {

@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
+use dyno_archive::secret::is_secret;
 use serde::{Deserialize, Deserializer, de};
 
 /// What every program gets of dyno's own environment.
@@ -217,15 +218,14 @@ impl Environment {
 /// What stands in records in place of a secret.
 pub const SECRET: &str = "(not recorded)";
 
-/// Parts of the names of variables that hold secrets.
-const SECRETS: [&str; 8] =
-    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "KEY", "AUTH"];
+/// Parts of the names of variables that hold secrets, besides those of any name: what is called a key here opens something.
+const SECRETS: [&str; 2] = ["KEY", "AUTH"];
 
 /// A value as records show it.
 #[must_use]
 pub fn shown(name: &str, value: &str) -> String {
-    let name = name.to_ascii_uppercase();
-    if SECRETS.iter().any(|secret| name.contains(secret)) {
+    let capitals = name.to_ascii_uppercase();
+    if is_secret(name) || SECRETS.iter().any(|part| capitals.contains(part)) {
         return SECRET.into();
     }
     without_userinfo(value)

@@ -3,9 +3,12 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
+
+use crate::paths::{Inside, Stray};
 
 /// A folder out of which no name leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,45 +50,23 @@ impl Folder {
 
     /// The path of a file in or below the folder. `Err`: it lies elsewhere, or is no file.
     pub fn find(&self, name: &str) -> Result<PathBuf, String> {
-        let outside = |what: &str| Err(format!("{what}; {}", self.otherwise));
-        match way(Path::new(name)) {
-            Way::Below => {}
-            Way::Absolute => return outside("this is an absolute path"),
-            Way::Out => return outside("this leads out of the folder"),
-        }
-        let folder = self.path.canonicalize().map_err(|e| format!("{}: {e}", self.path.display()))?;
-        let file = self.path.join(name).canonicalize().map_err(|error| error.to_string())?;
-        if !file.starts_with(&folder) {
-            return outside("a link leads out of the folder");
-        }
+        let outside = |what: &str| format!("{what}; {}", self.otherwise);
+        let inside = Inside::of(name).map_err(|stray| match stray {
+            Stray::Empty => "no file is named".into(),
+            Stray::Nul => "no file's name holds a NUL".into(),
+            Stray::Absolute => outside("this is an absolute path"),
+            Stray::Above => outside("this leads out of the folder"),
+        })?;
+        let file = inside.within(&self.path).map_err(|error| match error.kind() {
+            ErrorKind::InvalidInput => outside("a link leads out of the folder"),
+            _ => error.to_string(),
+        })?;
         // A pipe or a device would be waited for, or never end.
         if !file.is_file() {
             return Err("this is no regular file".into());
         }
         Ok(file)
     }
-}
-
-/// Where a path as written leads from a folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Below,
-    Absolute,
-    Out,
-}
-
-fn way(path: &Path) -> Way {
-    let mut depth = 0_usize;
-    for component in path.components() {
-        match component {
-            Component::RootDir | Component::Prefix(_) => return Way::Absolute,
-            Component::ParentDir if depth == 0 => return Way::Out,
-            Component::ParentDir => depth -= 1,
-            Component::Normal(_) => depth += 1,
-            Component::CurDir => {}
-        }
-    }
-    Way::Below
 }
 
 #[cfg(test)]

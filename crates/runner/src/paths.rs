@@ -14,33 +14,48 @@ use serde::{Deserialize, Deserializer, de};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside(PathBuf);
 
+/// Why a text is no path within a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stray {
+    Empty,
+    Nul,
+    Absolute,
+    Above,
+}
+
 impl Inside {
     /// # Errors
     /// A sentence on why the path is refused.
     pub fn parse(text: &str) -> Result<Inside, String> {
+        Inside::of(text).map_err(|stray| match stray {
+            Stray::Empty => "a path is empty; leave it out, or name a file".into(),
+            Stray::Nul => format!("the path {text:?} holds a NUL, which no file's name has"),
+            Stray::Absolute => {
+                format!("the path {text:?} is absolute; paths here are relative to the folder of this file")
+            }
+            Stray::Above => format!(
+                "the path {text:?} leaves its folder; put what it names beside this file, and name it from there"
+            ),
+        })
+    }
+
+    /// # Errors
+    /// It is not within its folder, or no path at all.
+    pub fn of(text: &str) -> Result<Inside, Stray> {
         if text.is_empty() {
-            return Err("a path is empty; leave it out, or name a file".into());
+            return Err(Stray::Empty);
         }
         if text.contains('\0') {
-            return Err(format!("the path {text:?} holds a NUL, which no file's name has"));
+            return Err(Stray::Nul);
         }
         let mut path = PathBuf::new();
         for component in Path::new(text).components() {
             match component {
                 Component::Normal(name) => path.push(name),
                 Component::CurDir => {}
-                Component::ParentDir => {
-                    if !path.pop() {
-                        return Err(format!(
-                            "the path {text:?} leaves its folder; put what it names beside this file, and name it from there"
-                        ));
-                    }
-                }
-                Component::RootDir | Component::Prefix(_) => {
-                    return Err(format!(
-                        "the path {text:?} is absolute; paths here are relative to the folder of this file"
-                    ));
-                }
+                Component::ParentDir if path.pop() => {}
+                Component::ParentDir => return Err(Stray::Above),
+                Component::RootDir | Component::Prefix(_) => return Err(Stray::Absolute),
             }
         }
         Ok(Inside(path))

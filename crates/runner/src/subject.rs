@@ -454,6 +454,31 @@ impl Placeholders {
             .iter()
             .fold(text.to_string(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
     }
+
+    /// The same for a command of a shell. Authors write placeholders within quotes and without, so that a value cannot be quoted
+    /// here: one that a shell would not take as it is is refused.
+    ///
+    /// # Errors
+    /// A sentence on the value.
+    pub fn fill_command(&self, command: &str) -> Result<String, String> {
+        let is_used = |name: &str| command.contains(&format!("{{{name}}}"));
+        match self.0.iter().find(|(name, value)| is_used(name) && !is_one_word(value)) {
+            None => Ok(self.fill(command)),
+            Some((name, value)) => Err(format!(
+                "{{{name}}} is {value:?} here, which a shell would not take for one word: use a folder without blanks and special characters in its path ({})",
+                match *name {
+                    "out" => "`--cache FOLDER`",
+                    "dir" => "`--subjects FOLDER`",
+                    _ => "where dyno itself lies",
+                }
+            )),
+        }
+    }
+}
+
+/// Whether a shell takes a text as it is, within any quotes and without.
+fn is_one_word(text: &str) -> bool {
+    text.chars().all(|c| c.is_alphanumeric() || "/._-+@%:,=".contains(c))
 }
 
 #[cfg(test)]

@@ -119,7 +119,8 @@ impl StepUnanswered {
 }
 
 /// A percentile over repeats, in some of which it lies among what was never answered: those rank above all others, so that a
-/// repeat that failed does not make the median better by its absence. Where the middle falls among them there is none.
+/// repeat that failed does not make the median better by its absence. Where the middle falls among them there is none. A repeat
+/// with too few samples for the percentile is in neither: nobody knows on which side of the others it would lie.
 #[must_use]
 pub fn over_repeats(known: Vec<f64>, beyond: usize) -> Repeated {
     if beyond == 0 {

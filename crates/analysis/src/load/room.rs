@@ -34,6 +34,8 @@ pub struct Room {
     /// Of one CPU, the most that a thread worked and waited for a CPU, or that the threads of one CPU worked together.
     /// Polling is left out. Near 1 there is nothing left.
     pub need: f64,
+    /// What of it was work; the rest is waiting.
+    pub need_work: f64,
     /// The most that one thread waited for a CPU, of the window; `None` where the kernel does not tell.
     pub waiting: Option<f64>,
     /// CPUs on which its threads might run; `None` where that is not recorded.
@@ -66,11 +68,14 @@ impl Room {
         let ground = record.client.ground.as_ref();
         let waits: Option<Vec<f64>> =
             record.client.threads.iter().map(|thread| waiting(thread, window_s)).collect();
-        let of_thread =
-            work.iter().enumerate().map(|(k, work)| work + waits.as_ref().map_or(0.0, |waits| waits[k]));
-        let need = of_thread.chain(work_by_cpu(ground, work)).fold(0.0, f64::max);
+        let waited = |k: usize| waits.as_ref().map_or(0.0, |waits| waits[k]);
+        let of_thread = work.iter().enumerate().map(|(k, work)| (work + waited(k), *work));
+        let of_cpu = work_by_cpu(ground, work).into_iter().map(|work| (work, work));
+        let most = of_thread.chain(of_cpu).max_by(|a, b| a.0.total_cmp(&b.0));
+        let (need, need_work) = most.unwrap_or((0.0, 0.0));
         let mut room = Room {
             need,
+            need_work,
             waiting: waits.map(|waits| waits.into_iter().fold(0.0, f64::max)),
             ..Room::default()
         };
@@ -147,7 +152,7 @@ impl Bound {
     #[must_use]
     pub fn of(result: &LoadResult) -> Option<Bound> {
         let (client, room) = (&result.client, &result.client.room);
-        let (work, waiting) = (client.busiest_thread_utilisation, room.waiting.unwrap_or(0.0));
+        let work = client.busiest_thread_utilisation;
         if let Some(throttled) = room.throttled.filter(|share| *share > MOST_THROTTLED) {
             return Some(Bound::Quota { cpus: room.quota_cpus.unwrap_or(0.0), throttled });
         }
@@ -155,9 +160,9 @@ impl Bound {
             return Some(Bound::Thread { work });
         }
         if room.need > GENERATOR_BUSY {
-            let is_of_thread = room.need <= work + waiting;
-            return Some(if is_of_thread {
-                Bound::Waiting { work: (room.need - waiting).max(0.0), waiting }
+            let waiting = room.need - room.need_work;
+            return Some(if waiting > 0.0 {
+                Bound::Waiting { work: room.need_work, waiting }
             } else {
                 Bound::Cpu { work: room.need }
             });
@@ -177,7 +182,7 @@ impl Bound {
                 format!("its busiest thread was busy for {} of the time", percent(work))
             }
             Bound::Waiting { work, waiting } => format!(
-                "its busiest thread was busy for {} of the time and waited {} of it for a CPU",
+                "one of its threads was busy for {} of the time and waited {} of it for a CPU",
                 percent(work),
                 percent(waiting)
             ),

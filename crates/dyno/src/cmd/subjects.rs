@@ -35,11 +35,32 @@ pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
         None => list(&choose(all, &[])?, &guard),
         Some(SubjectsCommand::List { names }) => list(&choose(all, names)?, &guard),
         Some(SubjectsCommand::Build { names }) => {
-            build_all(&choose(all, names)?, &args.places.cache_folder()?, &guard)
+            build_all(&choose(all, names)?, Asked::by(names), &args.places.cache_folder()?, &guard)
         }
         Some(SubjectsCommand::Check { names }) => {
-            check_all(&choose(all, names)?, &folder, &args.places.cache_folder()?, &guard)
+            let chosen = choose(all, names)?;
+            check_all(&chosen, Asked::by(names), &folder, &args.places.cache_folder()?, &guard)
         }
+    }
+}
+
+/// For which subjects something was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// Those that this machine has what it takes for.
+    All,
+    /// Those that were named: one that is skipped has failed them.
+    Named,
+}
+
+impl Asked {
+    fn by(names: &[String]) -> Asked {
+        if names.is_empty() { Asked::All } else { Asked::Named }
+    }
+
+    /// The status once a subject is skipped.
+    fn skipped(self, exit: Exit) -> Exit {
+        if self == Asked::Named { Exit::Failed } else { exit }
     }
 }
 
@@ -84,7 +105,7 @@ fn list(chosen: &[Chosen], guard: &Guard) -> anyhow::Result<Exit> {
     Ok(Exit::Valid)
 }
 
-fn build_all(chosen: &[Chosen], cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
+fn build_all(chosen: &[Chosen], asked: Asked, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = catch_interrupts("ending the build", Third::Ends)?;
     let care = Care { guard, interrupts: &interrupts };
     let mut exit = Exit::Valid;
@@ -96,6 +117,7 @@ fn build_all(chosen: &[Chosen], cache: &Path, guard: &Guard) -> anyhow::Result<E
         }
         if let Some(why) = d.unmet(&care) {
             print(&format!("{}\n", shown(&format!("{id:<22} skipped: {why}"))))?;
+            exit = asked.skipped(exit);
             continue;
         }
         if interrupts.count() > 0 {
@@ -128,7 +150,13 @@ fn build_all(chosen: &[Chosen], cache: &Path, guard: &Guard) -> anyhow::Result<E
 
 /// A check is a run of a suite whose load is nearly nothing: the same starting, checking and stopping. Each protocol has
 /// a workload, so that every subject takes part.
-fn check_all(chosen: &[Chosen], folder: &Path, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
+fn check_all(
+    chosen: &[Chosen],
+    asked: Asked,
+    folder: &Path,
+    cache: &Path,
+    guard: &Guard,
+) -> anyhow::Result<Exit> {
     let names: Vec<String> = chosen.iter().map(|c| format!("{:?}", c.id)).collect();
     let workload = |speech: Speech| {
         let (name, protocol, tls) = (speech.name(), speech.protocol().name(), speech.is_tls());
@@ -170,7 +198,7 @@ fn check_all(chosen: &[Chosen], folder: &Path, cache: &Path, guard: &Guard) -> a
     .and_then(|ended| Ok((ended, dir.read()?)));
     let _ = std::fs::remove_dir_all(&place);
     let (ended, run) = result?;
-    let exit = print_checks(&dyno_analysis::report::report(&run), chosen)?;
+    let exit = print_checks(&dyno_analysis::report::report(&run), chosen, asked)?;
     if ended == Ended::Interrupted {
         say(INTERRUPTED);
         return Ok(Exit::Failed);
@@ -178,11 +206,12 @@ fn check_all(chosen: &[Chosen], folder: &Path, cache: &Path, guard: &Guard) -> a
     Ok(exit)
 }
 
-fn print_checks(report: &dyno_analysis::Report, chosen: &[Chosen]) -> anyhow::Result<Exit> {
+fn print_checks(report: &dyno_analysis::Report, chosen: &[Chosen], asked: Asked) -> anyhow::Result<Exit> {
     let mut exit = Exit::Valid;
     for s in &report.subjects {
         if let Some(why) = &s.skipped {
             print(&format!("{}\n", shown(&format!("{:<22} skipped: {why}", s.id))))?;
+            exit = asked.skipped(exit);
             continue;
         }
         for failure in &s.failures {
