@@ -112,6 +112,12 @@ fn codings_before_chunked_are_tolerated_in_one_line_or_in_several() {
 }
 
 #[test]
+fn parameters_and_options_that_change_no_framing_are_passed_over() {
+    is_read_as(&coded(&[" gzip;;=\u{7f}, chunked"]), (200, "ok", REUSABLE));
+    is_read_as(&fields("Connection: (x), close y, =\r\nContent-Length: 2"), (200, "ok", REUSABLE));
+}
+
+#[test]
 fn bodies_whose_last_coding_is_not_chunked_go_on_until_the_close() {
     for lines in [&[" gzip"][..], &[" chunked, gzip"], &[" chunked", " gzip"], &[" x;a=\"b, chunked"]] {
         is_read_as(&coded(lines), (200, CHUNKS, None));

@@ -40,7 +40,7 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
         stamps: bench.stamps()?,
         refused: bench.refused()?,
     };
-    let folder = args.cache.clone().unwrap_or_else(super::default_cache_folder);
+    let folder = super::cache_folder(args.cache.as_deref())?;
     let kept = keep(&result).write(&folder)?;
     let text = match args.format {
         PlanFormat::Text => page::text(&result, &where_kept(args, &kept), terminal::style()),

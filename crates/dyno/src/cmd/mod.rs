@@ -71,19 +71,21 @@ impl SubjectsPlace {
 impl Places {
     /// Where builds are kept.
     fn cache_folder(&self) -> anyhow::Result<PathBuf> {
-        if let Some(folder) = &self.cache {
-            std::fs::create_dir_all(folder)?;
-            return Ok(folder.canonicalize()?);
-        }
-        let folder = default_cache_folder();
-        dyno_runner::launch::folder::make_own(&folder).map_err(|error| {
-            anyhow::anyhow!(
-                "{} cannot be made: {error}; name another folder with `--cache`",
-                folder.display()
-            )
-        })?;
-        Ok(folder)
+        cache_folder(self.cache.as_deref())
     }
+}
+
+/// Makes the folder in which builds and calibrations are kept: the one that was asked for, or the user's own.
+fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(folder) = asked {
+        std::fs::create_dir_all(folder)?;
+        return Ok(folder.canonicalize()?);
+    }
+    let folder = default_cache_folder();
+    dyno_runner::launch::folder::make_own(&folder).map_err(|error| {
+        anyhow::anyhow!("{} cannot be made: {error}; name another folder with `--cache`", folder.display())
+    })?;
+    Ok(folder)
 }
 
 /// Where builds and calibrations are kept unless the user says.

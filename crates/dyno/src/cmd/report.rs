@@ -95,16 +95,21 @@ pub fn exit(report: &Report, work: Work) -> Exit {
 /// A form for programs, or what is seen of it on a terminal, which would obey what others wrote into it. Text for people is
 /// made for terminals, and has colours of its own.
 pub fn for_reader<'a>(output: Option<&Path>, text: &'a str) -> Cow<'a, str> {
-    let is_seen = output.is_none() && std::io::IsTerminal::is_terminal(&std::io::stdout());
+    let is_seen = is_standard_output(output) && std::io::IsTerminal::is_terminal(&std::io::stdout());
     if is_seen { shown(text) } else { Cow::Borrowed(text) }
+}
+
+/// Whether a result goes there: no file is named for it, or `-`.
+pub fn is_standard_output(output: Option<&Path>) -> bool {
+    output.is_none_or(|path| path == Path::new("-"))
 }
 
 /// To a file, or to standard output.
 pub fn write_out(path: Option<&Path>, text: &str) -> anyhow::Result<()> {
     match path {
-        Some(path) => {
+        Some(path) if !is_standard_output(Some(path)) => {
             std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
         }
-        None => terminal::print(text),
+        _ => terminal::print(text),
     }
 }

@@ -28,7 +28,7 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     spec::refuse_what_does_nothing(&args, &url, &workload)?;
     let spec = spec::spec(&args, &url, &workload)?;
     let config = spec::config(&args, &spec, &url, &workload);
-    outputs::check_files([&args.output, &args.hgrm, &args.hlog])?;
+    outputs::check_files(&args)?;
     dyno_runner::load::preflight(&spec).map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
     if let Some(note) = spec::note_on_threads(&args, &spec) {
         terminal::say(&note);
@@ -54,7 +54,8 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
 fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
     let output = args.output.as_deref();
     // Standard output may have the stream, for a program to read: then what is for people goes beside it.
-    let is_taken = output.is_none() && args.stream.as_deref() == Some(Path::new("-"));
+    let is_taken =
+        super::report::is_standard_output(output) && args.stream.as_deref() == Some(Path::new("-"));
     let for_programs = match args.format {
         LoadFormat::Text if is_taken => {
             terminal::say(text::load(result, terminal::progress_style()).trim_end());

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::{BufWriter, Read as _, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -12,17 +13,31 @@ use dyno_analysis::load::Config;
 use dyno_archive::Interval;
 use dyno_report::{intervals, openmetrics};
 
+use crate::cli::LoadArgs;
 use crate::exit::{bad, unwritten};
 use crate::terminal;
 
-/// Opens the files that are written at the end, so that a load is not made for nothing.
-pub fn check_files<'a>(paths: impl IntoIterator<Item = &'a Option<PathBuf>>) -> anyhow::Result<()> {
-    for path in paths.into_iter().flatten() {
-        File::options()
-            .create(true)
-            .append(true)
-            .open(path)
-            .map_err(|error| bad(format!("{} cannot be written: {error}", path.display())))?;
+/// Opens the files that are written, so that a load is not made for nothing, and none of them over another.
+pub fn check_files(args: &LoadArgs) -> anyhow::Result<()> {
+    let standard_output = Path::new("-");
+    if [&args.hgrm, &args.hlog].into_iter().flatten().any(|path| path == standard_output) {
+        return Err(bad("--hgrm and --hlog need the name of a file; standard output has the result"));
+    }
+    let mut seen = Vec::new();
+    for path in [&args.output, &args.hgrm, &args.hlog, &args.stream].into_iter().flatten() {
+        if path == standard_output {
+            continue;
+        }
+        let unwritable = |error| bad(format!("{} cannot be written: {error}", path.display()));
+        let file = File::options().create(true).append(true).open(path).map_err(unwritable)?;
+        let is = file.metadata().map_err(unwritable)?;
+        if is.is_file() && seen.contains(&(is.dev(), is.ino())) {
+            return Err(bad(format!(
+                "{} would be written twice; give each output a file of its own",
+                path.display()
+            )));
+        }
+        seen.push((is.dev(), is.ino()));
     }
     Ok(())
 }

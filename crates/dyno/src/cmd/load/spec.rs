@@ -17,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 use super::requests::{self, read_file};
 use super::target::{self, Scheme, Url};
 use crate::cli::{ArrivalArg, DriverArg, LoadArgs, LoadFormat, Ns, ProtocolArg, SpinArg, SwitchArg};
+use crate::cmd::report::is_standard_output;
 use crate::exit::bad;
 
 /// Length of the measured window if nothing says when to end.
@@ -44,7 +45,7 @@ pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
         return Err(bad("--interval is at least 10ms"));
     }
     let streams_here = args.stream.as_deref() == Some(Path::new("-"));
-    if streams_here && args.output.is_none() && args.format != LoadFormat::Text {
+    if streams_here && is_standard_output(args.output.as_deref()) && args.format != LoadFormat::Text {
         return Err(bad(
             "the stream and the result would both go to standard output; name a file for one of them, with --stream FILE or -o FILE",
         ));
