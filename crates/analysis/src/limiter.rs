@@ -29,7 +29,7 @@ const MANY_IN_FLIGHT: f64 = 64.0;
 const FEW_IN_FLIGHT: f64 = 32.0;
 
 /// Share of the periods of a CPU quota in which a server may be throttled without that being its limit.
-const THROTTLED: f64 = 0.05;
+pub(crate) const THROTTLED: f64 = 0.05;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -196,19 +196,19 @@ fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     })?
 }
 
-/// Both sides have room.
+/// Both sides have room, on CPUs that nobody else took. Where others took them, what waits may wait for nothing but a CPU.
 fn both_idle(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let used = server.cpu_utilisation?;
-    (used < SERVER_IDLE && load.client.room.need < SERVER_IDLE).then_some(used)
+    let is_robbed = server.steal_share.is_some_and(|share| share > STEAL)
+        || server.starved().is_some()
+        || load.caveats.iter().any(|caveat| caveat.code == "generator_starved");
+    (used < SERVER_IDLE && load.client.room.need < SERVER_IDLE && !is_robbed).then_some(used)
 }
 
 fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = both_idle(load, server)?;
     let waiting = load.at_server();
-    // Where others took the CPUs, what waits may wait for nothing but them.
-    let is_robbed = server.steal_share.is_some_and(|share| share > STEAL)
-        || load.caveats.iter().any(|caveat| caveat.code == "generator_starved");
-    (waiting >= MANY_IN_FLIGHT && !is_robbed).then(|| {
+    (waiting >= MANY_IN_FLIGHT).then(|| {
         let sentence = format!(
             "Something else: {waiting:.0} requests were in flight on average, and the server used {} of its CPU. It waits for a lock, a disk, a database, or a limit of its own on threads or connections.",
             percent(used)
@@ -242,19 +242,27 @@ fn idle_evidence(load: &LoadResult, used: f64) -> Value {
 
 fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
     let busy = load.client.busiest_thread_utilisation;
-    let sentence = match server.cpu_utilisation {
-        Some(used) => format!(
+    let sentence = match (server.cpu_utilisation, server.starved()) {
+        (Some(used), Some(waited_s)) => format!(
+            "Unknown: the server used {} of its CPU, and its threads waited {waited_s:.2} s in {:.2} s for CPUs that something else used.",
+            percent(used),
+            server.window_s
+        ),
+        (Some(used), None) => format!(
             "Unknown: the server used {} of its CPU and the generator's busiest thread {}; neither is full.",
             percent(used),
             percent(busy)
         ),
-        None => "Unknown: the server's CPU could not be observed.".into(),
+        (None, _) => "Unknown: the server's CPU could not be observed.".into(),
     };
     Limiter {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
         sentence,
-        evidence: json!({"server_utilisation": server.cpu_utilisation, "generator_utilisation": busy}),
+        evidence: json!({
+            "server_utilisation": server.cpu_utilisation, "generator_utilisation": busy,
+            "server_run_delay_s": server.run_delay_s,
+        }),
     }
 }
 
@@ -326,7 +334,7 @@ mod tests {
         load.config.rate = None;
         let words = limiter(&load, &server).sentence;
         assert!(words.contains("kept up with 1000 requests per second on average"), "{words}");
-        load.throughput_rps = 979.0;
+        load.throughput_rps = 978.0;
         assert_eq!(limiter(&load, &server).resource, Resource::Unknown);
     }
 
@@ -341,6 +349,26 @@ mod tests {
                 resource,
                 "{steal_share:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_neighbour_on_the_servers_cpus_is_no_limit_of_the_server() {
+        // Of two CPU seconds: waited for, and used by others on the whole machine; in flight.
+        for (run_delay_s, others_cpu_s, in_flight, resource) in [
+            (0.2, None, 64.0, Resource::Elsewhere),
+            (0.21, None, 64.0, Resource::Unknown),
+            (0.2, None, 1.0, Resource::Concurrency),
+            (0.21, None, 1.0, Resource::Unknown),
+            (0.9, Some(0.9), 1.0, Resource::Unknown),
+            // Nobody else was there: its threads waited for each other.
+            (0.9, Some(0.1), 1.0, Resource::Concurrency),
+        ] {
+            let server = ServerUse { run_delay_s: Some(run_delay_s), others_cpu_s, ..server(0.1, 0.1, 0) };
+            let limiter = limiter(&fixture::result(&record(in_flight), None), &server);
+            assert_eq!(limiter.resource, resource, "{run_delay_s} {others_cpu_s:?} {in_flight}");
+            let is_told = limiter.sentence.contains("in 1.00 s for CPUs that something else used");
+            assert_eq!(is_told, resource == Resource::Unknown, "{}", limiter.sentence);
         }
     }
 

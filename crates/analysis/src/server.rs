@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::caveat::{Caveat, Severity, info, percent};
+use crate::limiter::{SERVER_FULL, THROTTLED};
 use crate::load::answers_per_second;
 use crate::roles;
 
@@ -41,6 +42,8 @@ pub struct ServerUse {
     /// Share of one CPU that its busiest thread used.
     pub busiest_thread_utilisation: Option<f64>,
     pub run_delay_s: Option<f64>,
+    /// CPU time of the whole machine that neither the server nor dyno used.
+    pub others_cpu_s: Option<f64>,
     pub context_switches_voluntary: Option<u64>,
     pub context_switches_involuntary: Option<u64>,
     pub per_request: PerRequest,
@@ -88,7 +91,7 @@ pub struct RoleUse {
 }
 
 /// The server between two samples, for showing it over time.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ServerInterval {
     /// Since the load began.
     pub start_s: f64,
@@ -112,8 +115,11 @@ pub struct ServerInterval {
 /// Share of the window from which on a thread that runs, or waits for a CPU, counts as busy.
 const BUSY_THREAD: f64 = 0.25;
 
-/// Share of the allowed CPU time that busy threads may wait for a CPU together.
+/// Share of the allowed CPU time that threads may wait for a CPU together.
 const MOST_WAITING: f64 = 0.1;
+
+/// Share of the allowed CPU time that others must have used on the machine for the server to have waited for them.
+const OTHERS: f64 = 0.1;
 
 /// Computes the server's use in one trial. `allowed_cpus`: how many it could use at a time.
 #[must_use]
@@ -125,7 +131,7 @@ pub fn server_use(record: &TrialRecord, allowed_cpus: f64) -> ServerUse {
     let answers = rate * seconds;
     let per_answer = |amount: f64| (answers > 0.0).then(|| amount / answers);
     let threads = ThreadDeltas::new(first, last);
-    let cpu_s = cpu_between(first, last).or(first.cgroup.is_none().then_some(threads.run_s));
+    let cpu_s = threads.cpu_s_of_all(first, last);
     let split = split_between(first, last).unwrap_or((threads.user_s, threads.sys_s));
     let user_share = if split.0 + split.1 > 0.0 { split.0 / (split.0 + split.1) } else { 0.0 };
     let allowed = allowed_cpus * seconds;
@@ -159,6 +165,7 @@ pub fn server_use(record: &TrialRecord, allowed_cpus: f64) -> ServerUse {
         processes: Some(last.processes),
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
         run_delay_s: threads.run_delay_s,
+        others_cpu_s: cpu_s.and_then(|cpu_s| others_cpu_s(first, last, cpu_s)),
         context_switches_voluntary: threads.voluntary,
         context_switches_involuntary: threads.involuntary,
         per_request: PerRequest {
@@ -170,6 +177,19 @@ pub fn server_use(record: &TrialRecord, allowed_cpus: f64) -> ServerUse {
         probe_s: Some(probe_ns as f64 / 1e9),
         steal_share: steal_share(first, last),
         intervals: intervals(record),
+    }
+}
+
+impl ServerUse {
+    /// How long its threads waited for CPUs that something else used, in seconds; `None`: not worth telling. A server that
+    /// fills its CPUs, is held back by its quota, or is alone on the machine waits for itself.
+    #[must_use]
+    pub fn starved(&self) -> Option<f64> {
+        let (waited_s, allowed_s) = (self.run_delay_s?, self.cpu_allowed_s?);
+        let waits_for_itself = self.cpu_utilisation? >= SERVER_FULL
+            || self.throttling.is_some_and(|t| t.share() > THROTTLED)
+            || self.others_cpu_s.is_some_and(|s| s < OTHERS * allowed_s);
+        (waited_s > MOST_WAITING * allowed_s && !waits_for_itself).then_some(waited_s)
     }
 }
 
@@ -187,11 +207,10 @@ impl Used {
     #[must_use]
     pub fn between(first: &Sample, last: &Sample) -> Used {
         let threads = ThreadDeltas::new(first, last);
-        let living_s = (first.cgroup.is_none() && !last.threads.is_empty()).then_some(threads.run_s);
         let jit_s = threads.roles.get("jit").map_or(0.0, |role| role.cpu_s);
         Used {
             seconds: last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9,
-            cpu_s: cpu_between(first, last).or(living_s),
+            cpu_s: threads.cpu_s_of_all(first, last),
             jit_s: (!last.threads.is_empty()).then_some(jit_s),
         }
     }
@@ -217,6 +236,7 @@ pub fn caveats(server: &ServerUse, record: &TrialRecord) -> Vec<Caveat> {
     }
     all.extend(not_measured(server));
     all.extend(more_threads_than_cpus(server));
+    all.extend(server_starved(server));
     all.push(info(
         "syscalls_not_measured",
         "System calls per request are not counted by this version of dyno.",
@@ -244,6 +264,17 @@ fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
         let evidence = json!({"busy_threads": busy, "cpus": cpus, "run_delay_s": waited_s});
         Caveat::new("more_threads_than_cpus", Severity::Warning, message, evidence)
     })
+}
+
+/// A server that waits for CPUs that others use looks idle.
+fn server_starved(server: &ServerUse) -> Option<Caveat> {
+    let waited_s = server.starved()?;
+    let message = format!(
+        "The server's threads waited {waited_s:.2} s in {:.2} s for a CPU that something else used: throughput is a lower bound, and response times include the wait. Give it CPUs that nobody else uses, or a quieter machine.",
+        server.window_s
+    );
+    let evidence = json!({"run_delay_s": waited_s, "others_cpu_s": server.others_cpu_s});
+    Some(Caveat::new("server_starved", Severity::Warning, message, evidence))
 }
 
 /// Names what is empty although there was something to read it from.
@@ -303,6 +334,12 @@ fn split_between(first: &Sample, last: &Sample) -> Option<(f64, f64)> {
     Some((user as f64, sys as f64))
 }
 
+fn others_cpu_s(first: &Sample, last: &Sample, server_s: f64) -> Option<f64> {
+    let busy_ns = last.host.as_ref()?.busy_ns.saturating_sub(first.host.as_ref()?.busy_ns);
+    let own_s = server_s + run_s_between(&first.generator, &last.generator);
+    Some((busy_ns as f64 / 1e9 - own_s).max(0.0))
+}
+
 fn steal_share(first: &Sample, last: &Sample) -> Option<f64> {
     let (a, b) = (first.host.as_ref()?, last.host.as_ref()?);
     let total = |h: &dyno_archive::sample::HostUse| h.busy_ns + h.idle_ns + h.steal_ns;
@@ -359,6 +396,13 @@ impl ThreadDeltas {
         add_some(&mut role.run_delay_s, delay_s);
     }
 
+    /// CPU time of the whole subject between the two samples, of its living threads where there is no control group; `None`:
+    /// neither could be read.
+    fn cpu_s_of_all(&self, first: &Sample, last: &Sample) -> Option<f64> {
+        let living_s = (first.cgroup.is_none() && !last.threads.is_empty()).then_some(self.run_s);
+        cpu_between(first, last).or(living_s)
+    }
+
     fn switches(&self) -> Option<u64> {
         Some(self.voluntary? + self.involuntary?)
     }
@@ -383,7 +427,7 @@ fn intervals(record: &TrialRecord) -> Vec<ServerInterval> {
 fn interval(began_ns: u64, first: &Sample, last: &Sample) -> ServerInterval {
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
     let threads = ThreadDeltas::new(first, last);
-    let cpu_s = cpu_between(first, last).or(first.cgroup.is_none().then_some(threads.run_s));
+    let cpu_s = threads.cpu_s_of_all(first, last);
     let since_begin = |s: &Sample| s.at_ns.saturating_sub(began_ns) as f64 / 1e9;
     let memory =
         |pick: fn(&dyno_archive::sample::CgroupUse) -> Option<u64>| last.cgroup.as_ref().and_then(pick);
@@ -407,7 +451,7 @@ fn interval(began_ns: u64, first: &Sample, last: &Sample) -> ServerInterval {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::sample::CgroupUse;
+    use dyno_archive::sample::{CgroupUse, HostUse};
 
     use super::*;
     use crate::fixture;
@@ -415,7 +459,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// One second in which threads ran and waited for so many milliseconds.
-    fn served(threads: &[(u64, u64)], allowed: f64) -> (ServerUse, Vec<Caveat>) {
+    fn observed(threads: &[(u64, u64)]) -> TrialRecord {
         let sample = |at_ns: u64, share: u64| Sample {
             at_ns,
             cgroup: Some(CgroupUse {
@@ -439,6 +483,11 @@ mod tests {
         };
         let mut record = fixture::record(1000);
         record.samples = vec![sample(0, 0), sample(1000 * MS, 1)];
+        record
+    }
+
+    fn served(threads: &[(u64, u64)], allowed: f64) -> (ServerUse, Vec<Caveat>) {
+        let record = observed(threads);
         let server = server_use(&record, allowed);
         let caveats = caveats(&server, &record);
         (server, caveats)
@@ -458,6 +507,44 @@ mod tests {
             let is = caveats.iter().any(|c| c.code == "more_threads_than_cpus");
             assert_eq!(is, told, "{threads:?} on {allowed}: {server:?}");
         }
+    }
+
+    #[test]
+    fn a_neighbour_is_told_and_a_server_that_waits_for_itself_is_not() {
+        // CPU time that others used in the second; throttled in four of ten periods.
+        for (threads, allowed, others_ms, is_throttled, told) in [
+            (&[(500, 110)][..], 1.0, 300, false, true),
+            (&[(500, 90)], 1.0, 300, false, false),
+            (&[(500, 110)], 1.0, 99, false, false),
+            (&[(500, 110)], 1.0, 300, true, false),
+            (&[(500, 400), (460, 380)], 1.0, 300, false, false),
+            (&[(500, 400), (460, 380)], 2.0, 300, false, true),
+        ] {
+            let mut record = observed(threads);
+            for (sample, share) in record.samples.iter_mut().zip([0, 1]) {
+                let busy_ms = threads.iter().map(|t| t.0).sum::<u64>() + others_ms;
+                sample.host = Some(HostUse { busy_ns: busy_ms * MS * share, ..HostUse::default() });
+                if !is_throttled {
+                    sample.cgroup.as_mut().unwrap().throttled_periods = Some(0);
+                }
+            }
+            let server = server_use(&record, allowed);
+            let is = caveats(&server, &record).iter().any(|c| c.code == "server_starved");
+            assert_eq!(is, told, "{threads:?} on {allowed} beside {others_ms}: {server:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_of_which_nothing_can_be_read_has_no_cpu_time() {
+        let mut record = observed(&[(500, 0)]);
+        record.samples.iter_mut().for_each(|s| s.cgroup = None);
+        let used = |record: &TrialRecord| {
+            let server = server_use(record, 1.0);
+            (server.cpu_utilisation, server.intervals[0].cpu)
+        };
+        assert_eq!(used(&record), (Some(0.5), Some(0.5)));
+        record.samples.iter_mut().for_each(|s| s.threads.clear());
+        assert_eq!(used(&record), (None, None));
     }
 
     #[test]

@@ -143,17 +143,21 @@ fn is_ahead(first: &ByBlock, second: &ByBlock) -> bool {
 }
 
 /// Groups of ranked quantities that cannot be told apart, best first: no member of a group is told apart from the group's
-/// best, and each is in the first group of which that is true. Returns the number of its group for each, counted from 1.
+/// best, and each is in the first group of which that is true. Returns the number of its group for each, counted from 1; `None`
+/// where there are too few values to tell it apart from anybody: it would tie with all, and all with it.
 #[must_use]
-pub fn tie_groups(ranked: &[ByBlock]) -> Vec<usize> {
+pub fn tie_groups<'a>(ranked: &'a [ByBlock]) -> Vec<Option<usize>> {
     let mut bests: Vec<&ByBlock> = Vec::new();
-    let group_of = |quantity| {
+    let group_of = |quantity: &'a ByBlock| {
+        if quantity.len() < PAIRS_TO_TELL_APART {
+            return None;
+        }
         let tied = bests.iter().position(|best| !is_ahead(best, quantity));
         let group = tied.unwrap_or(bests.len());
         if group == bests.len() {
             bests.push(quantity);
         }
-        group + 1
+        Some(group + 1)
     };
     ranked.iter().map(group_of).collect()
 }
@@ -176,11 +180,14 @@ mod tests {
     fn nobody_is_told_apart_without_pairs_nor_against_them() {
         let of = |values: &[f64]| -> ByBlock { (1..).zip(values.iter().copied()).collect() };
         let three = |value: f64| of(&[value; 3]);
-        // One repeat of the last tells it apart from nobody, so not from the best of all either.
-        assert_eq!(tie_groups(&[three(200.0), three(100.0), of(&[90.0])]), [1, 2, 1]);
+        // One repeat tells nobody apart, so it has no place among the groups, neither last nor first.
+        assert_eq!(tie_groups(&[three(200.0), three(100.0), of(&[90.0])]), [Some(1), Some(2), None]);
+        let best = of(&[300.0, 300.0]);
+        assert_eq!(tie_groups(&[best.clone(), three(200.0), three(100.0)]), [None, Some(1), Some(2)]);
+        assert_eq!(tie_groups(&[best.clone(), best]), [None, None]);
         // The median of the first is higher by blocks that the second has no part in; in each pair it is behind.
         let first = of(&[100.0, 100.0, 100.0, 140.0, 140.0, 140.0, 140.0]);
-        assert_eq!(tie_groups(&[first, three(110.0)]), [1, 1]);
+        assert_eq!(tie_groups(&[first, three(110.0)]), [Some(1), Some(1)]);
     }
 
     #[test]
@@ -221,13 +228,10 @@ mod tests {
         let ranked =
             [q([100.0, 110.0, 120.0]), q([97.0, 104.0, 115.0]), q([93.0, 101.0, 109.0]), q([10.0; 3])];
         // The third is not told apart from the second, but from the best: it starts a group of its own.
-        assert_eq!(tie_groups(&ranked), [1, 1, 2, 3]);
-        // One valid repeat ranks nobody, whatever it is.
-        let once: ByBlock = vec![(2, 10.0)];
-        assert_eq!(tie_groups(&[ranked[0].clone(), once]), [1, 1]);
-        // Nor do repeats of different blocks.
+        assert_eq!(tie_groups(&ranked), [Some(1), Some(1), Some(2), Some(3)]);
+        // Repeats of different blocks are no pairs.
         let later: ByBlock = vec![(4, 1.0), (5, 1.0), (6, 1.0)];
-        assert_eq!(tie_groups(&[ranked[0].clone(), later]), [1, 1]);
+        assert_eq!(tie_groups(&[ranked[0].clone(), later]), [Some(1), Some(1)]);
     }
 
     proptest! {

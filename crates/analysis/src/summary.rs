@@ -6,11 +6,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::caveat::{Caveat, Severity};
-use crate::limiter::{Confidence, Resource};
+use crate::limiter::{Confidence, Limiter, Resource};
 use crate::load::place::{Place, StepUnanswered, over_repeats};
 use crate::load::{LoadResult, Percentiles};
 use crate::report::{SubjectResult, Table, TrialResult};
-use crate::stats::{ByBlock, Repeated, are_apart, tie_groups};
+use crate::stats::{ByBlock, PAIRS_TO_TELL_APART, Repeated, are_apart, tie_groups};
 
 /// One subject, workload and step over all its repeats. Values of trials that are not valid are left out of the
 /// quantities and counted.
@@ -38,7 +38,7 @@ pub struct Summary {
     pub context_switches_per_request: Repeated,
     /// Failed or wrongly answered, of those started: 0 to 1.
     pub error_share: Repeated,
-    /// What limited most of the repeats.
+    /// What limited most of the repeats; a guess where no verdict has most.
     pub limiter: Resource,
     pub limiter_confidence: Confidence,
     pub limiter_sentence: String,
@@ -87,12 +87,12 @@ pub struct OverviewRow {
     pub language: String,
     pub control: bool,
     pub baseline: bool,
-    /// Best valid throughput over the steps, and the step.
+    /// Best valid throughput over the steps, and the step; of steps with repeats enough to tell subjects apart, if there are any.
     pub peak_rps: Option<Repeated>,
     pub peak_at: Option<Shape>,
     pub peak_connections: Option<u32>,
     pub peak_streams: Option<u32>,
-    /// Subjects of the same number cannot be told apart by peak throughput.
+    /// Subjects of the same number are not told apart from the first of them by peak throughput; `None`: too few valid repeats.
     pub tie_group: Option<usize>,
     /// The step at which response times, CPU and cost are given: the one of the workload that is nearest to 64 in flight.
     pub reference_step: usize,
@@ -171,7 +171,8 @@ fn summary(subject: &str, trials: &[&TrialResult]) -> Summary {
     let first = trials[0];
     // What limited repeats that are refused says nothing of the numbers beside it.
     let judged: Vec<&TrialResult> = trials.iter().copied().filter(|t| t.valid || valid.is_empty()).collect();
-    let leading = leading_limiter(&judged);
+    let verdicts: Vec<&Limiter> = judged.iter().map(|t| &t.limiter).collect();
+    let leading = leading_limiter(&verdicts);
     Summary {
         subject: subject.into(),
         workload: first.workload.clone(),
@@ -193,9 +194,9 @@ fn summary(subject: &str, trials: &[&TrialResult]) -> Summary {
         context_switches_per_request: over(&|t| t.server.per_request.context_switches),
         // Errors count in every trial: they are often why one is not valid.
         error_share: Repeated::new(trials.iter().map(|t| t.error_share).collect()),
-        limiter: leading.limiter.resource,
-        limiter_confidence: leading.limiter.confidence,
-        limiter_sentence: leading.limiter.sentence.clone(),
+        limiter: leading.resource,
+        limiter_confidence: leading.confidence,
+        limiter_sentence: leading.sentence,
         caveats: step_caveats(trials),
     }
 }
@@ -233,9 +234,20 @@ pub(crate) fn wrong_answers(load: &LoadResult) -> u64 {
         .sum()
 }
 
-fn leading_limiter<'a>(trials: &[&'a TrialResult]) -> &'a TrialResult {
-    let votes = |r: Resource| trials.iter().filter(|t| t.limiter.resource == r).count();
-    trials.iter().max_by_key(|t| votes(t.limiter.resource)).expect("a summary has trials")
+/// The verdict of most repeats; the first of those that as many have, as a guess.
+fn leading_limiter(verdicts: &[&Limiter]) -> Limiter {
+    let votes = |r: Resource| verdicts.iter().filter(|v| v.resource == r).count();
+    let most = verdicts.iter().map(|v| votes(v.resource)).max().unwrap_or(0);
+    let first = verdicts.iter().find(|v| votes(v.resource) == most).expect("a summary has trials");
+    let mut leading = Limiter::clone(first);
+    if 2 * most <= verdicts.len() {
+        leading.confidence = Confidence::Low;
+        leading.sentence.push_str(&format!(
+            " That is so in {most} of {} repeats, and the others have other verdicts.",
+            verdicts.len()
+        ));
+    }
+    leading
 }
 
 /// The step at which subjects are compared: of those that a workload has, the one nearest to 64 requests in flight, of the
@@ -287,7 +299,7 @@ pub fn overview(
         let peaks: Vec<ByBlock> =
             ranked.iter().map(|i| peaks_by_block(&rows[*i], trials, summaries)).collect();
         for (i, group) in ranked.iter().copied().zip(tie_groups(&peaks)) {
-            rows[i].tie_group = Some(group);
+            rows[i].tie_group = group;
         }
         all.extend(rows);
     }
@@ -295,7 +307,8 @@ pub fn overview(
 }
 
 /// The valid repeats of a row's peak.
-fn peaks_by_block(row: &OverviewRow, trials: &[TrialResult], summaries: &[Summary]) -> ByBlock {
+#[must_use]
+pub fn peaks_by_block(row: &OverviewRow, trials: &[TrialResult], summaries: &[Summary]) -> ByBlock {
     let best = best_step(&row.subject, &row.workload, summaries).map(|s| s.step);
     let is_own = |t: &&TrialResult| {
         t.valid && t.subject_id == row.subject && t.workload == row.workload && Some(t.step.index) == best
@@ -303,12 +316,18 @@ fn peaks_by_block(row: &OverviewRow, trials: &[TrialResult], summaries: &[Summar
     trials.iter().filter(is_own).map(|t| (t.block, t.load.throughput_rps)).collect()
 }
 
-/// The step with the best valid throughput.
+/// The step with the best valid throughput, of those with repeats enough to tell subjects apart, if there are any.
 fn best_step<'a>(subject: &str, workload: &str, summaries: &'a [Summary]) -> Option<&'a Summary> {
     let own = summaries.iter().filter(|s| s.subject == subject && s.workload == workload);
-    let median = |s: &Summary| s.throughput_rps.median;
-    own.filter(|s| median(s).is_some())
-        .max_by(|a, b| median(a).unwrap_or(0.0).total_cmp(&median(b).unwrap_or(0.0)))
+    best(own.map(|s| (&s.throughput_rps, s)))
+}
+
+fn best<'a, T>(peaks: impl Iterator<Item = (&'a Repeated, T)>) -> Option<T> {
+    let rank = |q: &Repeated| Some((q.values.len() >= PAIRS_TO_TELL_APART, q.median?));
+    let ranked = peaks.filter_map(|(q, of)| Some((rank(q)?, of)));
+    let best =
+        ranked.max_by(|((a_tells, a), _), ((b_tells, b), _)| a_tells.cmp(b_tells).then(a.total_cmp(b)))?;
+    Some(best.1)
 }
 
 fn overview_row(
@@ -675,6 +694,43 @@ mod tests {
         // 100 connections are nearer to 64 than 10 are, but have 1,000 requests in flight.
         assert_eq!(reference_step(&all, &[2, 3]), 2);
         assert_eq!(reference_step(&all, &[4, 5]), 4, "another pipeline is not alike");
+    }
+
+    #[test]
+    fn a_peak_is_of_a_step_that_can_be_ranked_if_there_is_one() {
+        for (steps, wanted) in [
+            (&[&[100.0, 101.0, 102.0][..], &[200.0, 201.0]][..], Some(0)),
+            (&[&[100.0, 101.0, 102.0], &[110.0, 111.0, 112.0], &[]], Some(1)),
+            (&[&[100.0], &[200.0, 201.0]], Some(1)),
+            (&[&[]], None),
+        ] {
+            let peaks: Vec<Repeated> = steps.iter().map(|values| Repeated::new(values.to_vec())).collect();
+            assert_eq!(best(peaks.iter().zip(0..)), wanted, "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn a_verdict_without_a_majority_is_the_first_and_a_guess() {
+        use Confidence::{High, Low};
+        use Resource::{Concurrency, Generator, ServerCpu};
+        for (resources, resource, confidence) in [
+            (&[ServerCpu][..], ServerCpu, High),
+            (&[Generator, ServerCpu, ServerCpu], ServerCpu, High),
+            (&[ServerCpu, Generator, Concurrency], ServerCpu, Low),
+            (&[Generator, ServerCpu], Generator, Low),
+            (&[Generator, ServerCpu, ServerCpu, Generator], Generator, Low),
+        ] {
+            let verdict = |resource: &Resource| Limiter {
+                resource: *resource,
+                confidence: High,
+                sentence: "It.".into(),
+                evidence: json!({}),
+            };
+            let verdicts: Vec<Limiter> = resources.iter().map(verdict).collect();
+            let leading = leading_limiter(&verdicts.iter().collect::<Vec<_>>());
+            assert_eq!((leading.resource, leading.confidence), (resource, confidence), "{resources:?}");
+            assert_eq!(leading.sentence != "It.", confidence == Low, "{}", leading.sentence);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::caveat::{Caveat, Severity, info, percent};
 use crate::limiter::{Confidence, Limiter, Resource, SERVER_BUSY};
-use crate::load::LoadResult;
+use crate::load::{IntervalResult, LoadResult};
 use crate::server::ServerUse;
 use crate::stats::median;
 use crate::steady::{self, JudgedBy, State};
@@ -28,6 +28,9 @@ const GROWTH_OF_FEW: f64 = 1.5;
 /// Each of the two steps between the thirds has at least this share of the growth, in logarithms. Where all of it is in one
 /// of them, the machine changed its speed.
 const EACH_STEP: f64 = 0.2;
+
+/// How far the rates of a window's thirds may lie apart for it to be one rate.
+const ONE_RATE: f64 = 1.1;
 
 /// What of the growth in throughput must show in the CPU time per request, in logarithms: what gets faster because it gets
 /// more of a busy machine does the same work for each request as before.
@@ -73,9 +76,29 @@ fn growth_in_window(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let throughput: Vec<f64> = window.iter().map(|i| i.throughput_rps).collect();
     let cheapness: Option<Vec<f64>> =
         window.iter().map(|i| Some(i.throughput_rps / cpu_within(server, (i.start_s, i.end_s))?)).collect();
+    growth(&throughput, cheapness.as_deref(), told_by(load, &window, &throughput)?)
+}
+
+/// What tells that the server of this load gets faster; `None`: nothing does. CPU time per request falls with the rate on any
+/// server, so where the rate changes over the window a warm one looks like one that is warming up.
+fn told_by(load: &LoadResult, window: &[&IntervalResult], throughput: &[f64]) -> Option<By> {
     let is_ramped = load.config.ramp_connections_s.is_some_and(|ramp| ramp > load.config.warmup_s);
-    let is_given = load.config.model != "closed";
-    growth(&throughput, cheapness.as_deref(), if is_ramped || is_given { By::CpuAlone } else { By::Both })
+    if is_ramped {
+        return is_one_rate(throughput).then_some(By::CpuAlone);
+    }
+    if load.config.model == "closed" {
+        return Some(By::Both);
+    }
+    let arrivals: Vec<f64> = window.iter().map(|i| i.arrivals_rps()).collect();
+    (load.config.rate.is_some() || is_one_rate(&arrivals)).then_some(By::CpuAlone)
+}
+
+fn is_one_rate(rates: &[f64]) -> bool {
+    thirds(rates).is_some_and(|thirds| {
+        let most = thirds.into_iter().fold(0.0, f64::max);
+        let least = thirds.into_iter().fold(f64::MAX, f64::min);
+        most <= least * ONE_RATE
+    })
 }
 
 /// CPUs that the server used over a stretch of the load: those of the samples in whose time its middle lies.
@@ -241,8 +264,12 @@ pub fn point(slice: &WarmUpSlice) -> WarmUpPoint {
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::Interval;
+
     use super::*;
-    use crate::server::RoleUse;
+    use crate::fixture;
+    use crate::load::interval_result;
+    use crate::server::{RoleUse, ServerInterval};
 
     fn server(jit_s: f64, utilisation: f64) -> ServerUse {
         let role = RoleUse { cpu_s: jit_s, run_delay_s: None, threads: 2 };
@@ -407,6 +434,49 @@ mod tests {
         // At an offered rate only the CPU time tells.
         assert!(growth(&[1e3; 3], Some(&[3600.0, 9000.0, 34_800.0]), By::CpuAlone).is_some());
         assert!(growth(&rps, Some(&[1000.0; 3]), By::CpuAlone).is_none());
+    }
+
+    /// Three seconds at these rates, of which each request costs less CPU time than the one before, and how the load asked.
+    fn growth_at(rates: [u64; 3], ask: impl Fn(&mut LoadResult)) -> Option<f64> {
+        let mut load = fixture::result(&fixture::record(1000), Some(1000.0));
+        let mut server = ServerUse::default();
+        load.intervals.clear();
+        for ((second, rate), cpu) in (0u64..).zip(rates).zip([1.0, 0.6, 0.4]) {
+            let mut interval =
+                Interval::new(Phase::Measured, second * 1_000_000_000, (second + 1) * 1_000_000_000);
+            interval.started = rate;
+            let result = interval_result(&interval);
+            let (start_s, end_s) = (result.start_s, result.end_s);
+            server.intervals.push(ServerInterval {
+                start_s,
+                end_s,
+                cpu: Some(cpu * rate as f64 / 1000.0),
+                ..ServerInterval::default()
+            });
+            load.intervals.push(IntervalResult { throughput_rps: rate as f64, ..result });
+        }
+        ask(&mut load);
+        growth_in_window(&load, &server)
+    }
+
+    #[test]
+    fn cpu_time_tells_only_where_the_rate_stays() {
+        let constant = |_: &mut LoadResult| {};
+        let shaped = |load: &mut LoadResult| load.config.rate = None;
+        let ramped = |load: &mut LoadResult| {
+            load.config.model = "closed";
+            load.config.ramp_connections_s = Some(3.0);
+        };
+        for (name, rates, warming) in [
+            ("even", [1000, 1050, 1100], true),
+            ("just uneven", [1000, 1050, 1101], false),
+            ("a ramp", [1000, 2000, 3000], false),
+        ] {
+            assert_eq!(growth_at(rates, shaped).is_some(), warming, "{name}");
+            assert_eq!(growth_at(rates, ramped).is_some(), warming, "{name}, of connections");
+            // What came of one rate is not its doing.
+            assert!(growth_at(rates, constant).is_some(), "{name}, at one rate");
+        }
     }
 
     #[test]

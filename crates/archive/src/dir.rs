@@ -86,7 +86,12 @@ impl RunDir {
 
     /// Opens the folder of an earlier run.
     pub fn open(path: impl Into<PathBuf>) -> Result<RunDir, OpenError> {
-        let dir = RunDir { path: path.into(), lock: None };
+        let path = path.into();
+        if path.is_file() {
+            let what = "it is a file; a run is a folder, the one that this lies in if it is of a run".into();
+            return Err(OpenError::Contents { path, what });
+        }
+        let dir = RunDir { path, lock: None };
         dir.header()?;
         Ok(dir)
     }

@@ -44,7 +44,11 @@ impl ExchangeTimes {
 /// What became of the requests of one name, when a load mixes several.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestShare {
+    /// Of exchanges whose times are kept: those of the interval's phase, and of the measured window.
     pub outcomes: Outcomes,
+    /// Right answers to requests of an earlier phase, which are among the interval's `carried`. 0 in archives of before.
+    #[serde(default)]
+    pub carried_ok: u64,
     /// Right answers, from intended.
     pub response: Times,
     /// Right answers, from sent.
@@ -60,6 +64,7 @@ pub struct RequestShare {
 impl RequestShare {
     fn add(&mut self, other: &RequestShare) {
         self.outcomes.add(&other.outcomes);
+        self.carried_ok += other.carried_ok;
         self.response.add(&other.response);
         self.service.add(&other.service);
         self.never_ended += other.never_ended;

@@ -9,9 +9,10 @@ use crate::trial::Unanswered;
 /// A trial of `dyno.run/2` or before. There response times held right answers, time-outs at no less than their limit, and,
 /// apart, the ages of what was in flight at the end; nothing else that had waited was kept.
 pub(crate) fn trial_of_2(mut trial: Value) -> Value {
-    let at_end = trial["unanswered"].take();
+    let Some(record) = trial.as_object_mut() else { return trial };
+    let at_end = record.get_mut("unanswered").map(Value::take).unwrap_or_default();
     let mut time_outs = Times::new();
-    let intervals = trial.get_mut("intervals").and_then(Value::as_array_mut);
+    let intervals = record.get_mut("intervals").and_then(Value::as_array_mut);
     for interval in intervals.into_iter().flatten() {
         time_outs.add(&take_time_outs_out(interval));
     }
@@ -22,7 +23,7 @@ pub(crate) fn trial_of_2(mut trial: Value) -> Value {
     if at_end.as_str().is_some_and(|text| !text.is_empty()) {
         ages.insert(Unanswered::AT_END.into(), at_end);
     }
-    trial["unanswered"] = json!({"ages": ages, "longest_service_ns": 0});
+    record.insert("unanswered".into(), json!({"ages": ages, "longest_service_ns": 0}));
     trial
 }
 
@@ -36,20 +37,20 @@ fn take_time_outs_out(interval: &mut Value) -> Times {
     let shares = interval.get_mut("by_request").and_then(Value::as_array_mut);
     for share in shares.into_iter().flatten() {
         let n = timed_out(&share["outcomes"]);
-        take_longest(&mut share["response"], n);
-        take_longest(&mut share["service"], n);
+        take_longest(share.get_mut("response"), n);
+        take_longest(share.get_mut("service"), n);
     }
     // Those of an earlier phase had no times here.
     let of_phase = timed_out(&interval["outcomes"]);
-    let _service = take_longest(&mut interval["times"]["service"], of_phase);
-    let response = take_longest(&mut interval["times"]["response"], of_phase);
+    let _service = take_longest(interval.pointer_mut("/times/service"), of_phase);
+    let response = take_longest(interval.pointer_mut("/times/response"), of_phase);
     if interval["phase"] == "warmup" { Times::new() } else { response }
 }
 
 /// Takes the `n` longest off. Leaves what is no distribution as it is: whoever reads it says so.
-fn take_longest(times: &mut Value, n: u64) -> Times {
-    let all = if n > 0 { serde_json::from_value::<Times>(times.clone()).ok() } else { None };
-    let Some(all) = all else { return Times::new() };
+fn take_longest(times: Option<&mut Value>, n: u64) -> Times {
+    let Some(times) = times.filter(|_| n > 0) else { return Times::new() };
+    let Ok(all) = serde_json::from_value::<Times>(times.clone()) else { return Times::new() };
     let (shorter, longest) = all.split_longest(n);
     *times = json!(shorter);
     longest
@@ -88,9 +89,19 @@ mod tests {
 
     #[test]
     fn what_is_no_trial_stays_none() {
-        for nonsense in
-            [json!({}), json!({"intervals": 3}), json!({"intervals": [{"outcomes": {"timeout": 1}}]})]
-        {
+        for nonsense in [
+            json!({}),
+            json!([]),
+            json!(3),
+            json!("x"),
+            json!({"unanswered": [1], "intervals": 3}),
+            json!({"intervals": [3]}),
+            json!({"intervals": [[]]}),
+            json!({"intervals": [{"times": 4, "outcomes": {"timeout": 1}}]}),
+            json!({"intervals": [{"times": [4], "outcomes": {"timeout": 1}}]}),
+            json!({"intervals": [{"by_request": [3], "outcomes": {}}]}),
+            json!({"intervals": [{"outcomes": {"timeout": 1}}]}),
+        ] {
             assert!(serde_json::from_value::<crate::TrialRecord>(trial_of_2(nonsense)).is_err());
         }
     }

@@ -45,6 +45,7 @@ pub(crate) struct Filling {
 #[derive(Debug, Default)]
 struct FillingShare {
     outcomes: Outcomes,
+    carried_ok: u64,
     response: Recording,
     service: Recording,
     never_ended: u64,
@@ -85,6 +86,7 @@ impl FillingShare {
     fn seal(&mut self) -> RequestShare {
         RequestShare {
             outcomes: std::mem::take(&mut self.outcomes),
+            carried_ok: std::mem::take(&mut self.carried_ok),
             response: self.response.seal(),
             service: self.service.seal(),
             never_ended: std::mem::take(&mut self.never_ended),
@@ -327,6 +329,7 @@ impl Recorder {
         self.in_flight -= 1;
         let belongs = self.belongs(exchange.intended);
         let phase = if belongs { Phase::Measured } else { Phase::Warmup };
+        let share = self.filling.by_request.get_mut(usize::from(exchange.request));
         if phase == self.current.phase.min(Phase::Measured) {
             self.current.outcomes.count(outcome);
         } else {
@@ -334,10 +337,14 @@ impl Recorder {
             if !belongs {
                 // It was in flight in a window that it does not belong to, up to this instant.
                 self.edges.others_ns += done.since(exchange.intended.max(self.opens));
+                if let Some(share) = share {
+                    // It arrived in the window, which is what throughput counts.
+                    share.carried_ok += u64::from(outcome == Outcome::Ok);
+                }
                 return;
             }
         }
-        if let Some(share) = self.filling.by_request.get_mut(usize::from(exchange.request)) {
+        if let Some(share) = share {
             share.outcomes.count(outcome);
         }
         if belongs {
@@ -460,5 +467,46 @@ impl Filling {
             share.response.record(response);
             share.service.record(service);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_mix_are_the_whole() {
+        const MS: u64 = 1_000_000;
+        let began = Instant::default();
+        let window =
+            Window { warmup_ns: 10 * MS, duration_ns: Some(20 * MS), interval_ns: 20 * MS, drain_ns: 0 };
+        let mut recorder = Recorder::new(began, window, 2);
+        // Of each request one that begins in the warm-up, and one in the window. All are answered in the window.
+        let exchanges: Vec<Exchange> = [(9, 0), (9, 1), (11, 0), (12, 1)]
+            .map(|(at, request)| Exchange {
+                sent: began.after(at * MS),
+                ..Exchange::new(began.after(at * MS), request)
+            })
+            .into();
+        for exchange in &exchanges {
+            recorder.advance(exchange.intended);
+            recorder.scheduled(exchange.intended);
+            recorder.started(exchange.intended, exchange.intended);
+        }
+        for (exchange, outcome) in
+            exchanges.iter().zip([Outcome::Ok, Outcome::Timeout, Outcome::Ok, Outcome::Ok])
+        {
+            recorder.ended(exchange, outcome, began.after(15 * MS), None);
+        }
+        recorder.finish(began.after(30 * MS));
+        let all = recorder.take_sealed();
+        let measured = all.iter().find(|i| i.phase == Phase::Measured).unwrap();
+        let parts: Vec<(u64, u64)> =
+            measured.by_request.iter().map(|s| (s.outcomes.of(Outcome::Ok), s.carried_ok)).collect();
+        assert_eq!(parts, [(1, 1), (1, 0)]);
+        let whole = measured.outcomes.of(Outcome::Ok) + measured.carried.of(Outcome::Ok);
+        assert_eq!(parts.iter().map(|(own, carried)| own + carried).sum::<u64>(), whole);
+        // Times are of the window's own alone.
+        assert_eq!(measured.by_request[0].response.count(), 1);
     }
 }

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
-use dyno_analysis::stats::{PAIRS_TO_TELL_APART, Repeated};
-use dyno_analysis::summary::{Comparison, OverviewRow};
+use dyno_analysis::stats::{ByBlock, PAIRS_TO_TELL_APART, Repeated, are_apart, paired_ratios};
+use dyno_analysis::summary::{Comparison, OverviewRow, peaks_by_block};
 use dyno_archive::plan::Workload;
 
 use crate::format::{list, number, plural};
@@ -98,12 +98,17 @@ fn protocols(report: &Report) -> Option<String> {
     }
     kinds.sort_by(|a, b| (a[0].in_flight, &a[0].workload).cmp(&(b[0].in_flight, &b[0].workload)));
     let clauses: Vec<String> = kinds.iter().map(|k| protocol_clause(report, k, &kinds)).collect();
-    let repeats = all.iter().map(|c| c.throughput_ratio.values.len()).max()?;
-    let over = match repeats {
-        1 => "one repeat, so no interval".to_string(),
-        n => format!("medians of {n} repeats"),
-    };
+    let over = medians_of(all.iter().map(|c| c.throughput_ratio.values.len()))?;
     Some(format!("Requests per second by protocol ({over}): {}.", clauses.join("; ")))
+}
+
+/// Of how many repeats medians are, given the repeats of each.
+fn medians_of(repeats: impl Iterator<Item = usize> + Clone) -> Option<String> {
+    Some(match (repeats.clone().min()?, repeats.max()?) {
+        (_, 1) => "one repeat, so no interval".into(),
+        (least, most) if least == most => format!("medians of {most} repeats"),
+        (least, most) => format!("medians of {least} to {most} repeats"),
+    })
 }
 
 /// What makes comparisons of several servers alike.
@@ -185,29 +190,68 @@ fn range(q: &Repeated, show: impl Fn(f64) -> String) -> Option<String> {
     Some(if low == high { low } else { format!("{low}–{high}") })
 }
 
+/// A subject's title, and the repeats of its peak.
+type Peak = (String, ByBlock);
+
 fn ties(report: &Report) -> Option<String> {
     let ranked = ranked(report);
-    let groups: Vec<Vec<String>> = (1..=ranked.len())
-        .map(|g| {
-            let of_group = ranked.iter().filter(|r| r.tie_group == Some(g));
-            of_group.map(|r| title(report, &r.subject).to_string()).collect()
-        })
-        .filter(|group: &Vec<String>| group.len() > 1)
-        .collect();
     let with = of_workload(report, &ranked.first()?.workload);
-    let most = ranked.iter().filter_map(|r| Some(r.peak_rps.as_ref()?.values.len())).max()?;
-    if ranked.len() > 1 && most < PAIRS_TO_TELL_APART {
+    let peak = |row: &&OverviewRow| -> Peak {
+        let peaks = peaks_by_block(row, &report.trials, &report.summaries);
+        (title(report, &row.subject).to_string(), peaks)
+    };
+    let groups = (1..=ranked.len())
+        .map(|group| ranked.iter().filter(|r| r.tie_group == Some(group)).map(peak).collect::<Vec<_>>());
+    let tie = tie_sentence(&with, groups.filter_map(|group| tied(&group)));
+    let unranked = unranked(&with, &ranked.iter().map(peak).collect::<Vec<_>>());
+    let sentences: Vec<String> = [tie, unranked].into_iter().flatten().collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+/// Given who is tied in each group, and with whom.
+fn tie_sentence(with: &str, mut groups: impl Iterator<Item = (String, String)>) -> Option<String> {
+    let (who, from) = groups.next()?;
+    let mut sentence = format!("By peak throughput{with} {who} cannot be told apart{from} (tie)");
+    for (who, from) in groups {
+        let _ = write!(sentence, ", nor can {who}{from}");
+    }
+    Some(sentence + ".")
+}
+
+/// Who of a group cannot be told apart, and ` from` whom where that is not each from each: members that are tied with its best
+/// may be told apart from each other, and one that is ahead of its best in every pair is told apart from it.
+fn tied(group: &[Peak]) -> Option<(String, String)> {
+    let are_tied = |a: &Peak, b: &Peak| !are_apart(&paired_ratios(&a.1, &b.1));
+    let (best, rest) = group.split_first()?;
+    let with_best: Vec<&Peak> = rest.iter().filter(|p| are_tied(best, p)).collect();
+    let names = |of: &[&Peak]| list(&of.iter().map(|p| p.0.clone()).collect::<Vec<_>>());
+    let is_each = (1..with_best.len()).all(|i| with_best[..i].iter().all(|p| are_tied(p, with_best[i])));
+    match with_best.as_slice() {
+        [] => None,
+        _ if is_each => Some((names(&[&[best][..], &with_best].concat()), String::new())),
+        _ => Some((names(&with_best), format!(" from {}", best.0))),
+    }
+}
+
+/// Who has too few valid repeats to be told apart from anybody.
+fn unranked(with: &str, all: &[Peak]) -> Option<String> {
+    let most = all.iter().map(|p| p.1.len()).max().filter(|_| all.len() > 1)?;
+    let repeats = |p: &Peak| plural(p.1.len() as u64, "valid repeat");
+    if most < PAIRS_TO_TELL_APART {
         let repeats = plural(most as u64, "valid repeat");
         return Some(format!(
             "With {repeats} nobody is told apart by peak throughput{with}: the order is no ranking."
         ));
     }
-    let mut sentence =
-        format!("By peak throughput{with} {} cannot be told apart (tie)", list(groups.first()?));
-    for group in &groups[1..] {
-        let _ = write!(sentence, ", nor can {}", list(group));
+    let few: Vec<&Peak> = all.iter().filter(|p| p.1.len() < PAIRS_TO_TELL_APART).collect();
+    match few.as_slice() {
+        [] => None,
+        [one] => Some(format!("{} has {}, too few to rank it.", one.0, repeats(one))),
+        _ => {
+            let each: Vec<String> = few.iter().map(|p| format!("{} ({})", p.0, repeats(p))).collect();
+            Some(format!("{} have too few to be ranked.", list(&each)))
+        }
     }
-    Some(sentence + ".")
 }
 
 fn validity(report: &Report) -> Option<String> {
@@ -246,6 +290,9 @@ fn reason(code: &str) -> &str {
         "littles_law" => "Little's law does not hold",
         "books" => "the books do not balance",
         "fell_back" => "the server spoke HTTP/1.1",
+        "still_warming" => "the server was still warming up",
+        "longer_than_window" => "half of the requests took longer than the window",
+        "checks_failed" => "contract checks failed during the load",
         other => other,
     }
 }
@@ -266,4 +313,96 @@ fn failures(report: &Report) -> Option<String> {
         sentences.push(format!("{} could not take part here.", list(&skipped)));
     }
     (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peak(name: &str, values: &[f64]) -> Peak {
+        (name.into(), (1..).zip(values.iter().copied()).collect())
+    }
+
+    #[test]
+    fn only_pairs_that_are_not_apart_are_named_as_ties() {
+        let a = peak("a", &[100.0, 110.0, 120.0]);
+        let b = peak("b", &[99.0, 100.0, 125.0]);
+        let c = peak("c", &[90.0, 90.0, 117.0]);
+        let ahead = peak("d", &[110.0, 120.0, 130.0]);
+        for (group, wanted) in [
+            (&[a.clone(), b.clone()][..], Some(("a and b", ""))),
+            // Pairs tell b and c apart, though neither from a.
+            (&[a.clone(), b.clone(), c.clone()], Some(("b and c", " from a"))),
+            (&[a.clone(), c.clone()], Some(("a and c", ""))),
+            (&[a.clone(), ahead], None),
+            (&[a], None),
+            (&[], None),
+        ] {
+            let wanted = wanted.map(|(who, from)| (who.to_string(), from.to_string()));
+            assert_eq!(tied(group), wanted, "{group:?}");
+        }
+        let groups = [("b and c", " from a"), ("d and e", "")];
+        let groups = groups.into_iter().map(|(who, from)| (who.to_string(), from.to_string()));
+        assert_eq!(
+            tie_sentence(" over h1", groups).unwrap(),
+            "By peak throughput over h1 b and c cannot be told apart from a (tie), nor can d and e."
+        );
+    }
+
+    #[test]
+    fn too_few_repeats_rank_nobody() {
+        let of = |name, repeats| peak(name, &[1.0; 3][..repeats]);
+        for (all, wanted) in [
+            (&[of("nginx", 2), of("caddy", 3)][..], Some("nginx has 2 valid repeats, too few to rank it.")),
+            (
+                &[of("a", 1), of("b", 3), of("c", 2)],
+                Some("a (1 valid repeat) and c (2 valid repeats) have too few to be ranked."),
+            ),
+            (
+                &[of("a", 2), of("b", 1)],
+                Some(
+                    "With 2 valid repeats nobody is told apart by peak throughput: the order is no ranking.",
+                ),
+            ),
+            (&[of("a", 3), of("b", 3)], None),
+            (&[of("a", 1)], None),
+        ] {
+            assert_eq!(unranked("", all).as_deref(), wanted, "{all:?}");
+        }
+    }
+
+    #[test]
+    fn medians_say_of_how_many_repeats_they_are() {
+        for (repeats, wanted) in [
+            (&[3, 3][..], Some("medians of 3 repeats")),
+            (&[3, 2, 3], Some("medians of 2 to 3 repeats")),
+            (&[1, 1], Some("one repeat, so no interval")),
+            (&[], None),
+        ] {
+            assert_eq!(medians_of(repeats.iter().copied()).as_deref(), wanted, "{repeats:?}");
+        }
+    }
+
+    #[test]
+    fn a_reason_to_refuse_is_said_in_words() {
+        for code in [
+            "books",
+            "subject_failed",
+            "littles_law",
+            "longer_than_window",
+            "generator_busy",
+            "generator_crowded",
+            "generator_throttled",
+            "oversubscribed",
+            "fell_back",
+            "wrong_answers",
+            "no_answers",
+            "checks_failed",
+            "errors",
+            "still_warming",
+        ] {
+            assert!(!dyno_analysis::caveat::Caveat::meaning(code).is_empty(), "{code} is no code");
+            assert!(reason(code).contains(' ') && !reason(code).contains('_'), "{code}");
+        }
+    }
 }

@@ -53,7 +53,7 @@ fn escape(text: &str) -> String {
             '&' => text[i + 1..].starts_with(|c: char| c == '#' || c.is_ascii_alphabetic()),
             ':' => text[i + 1..].starts_with("//"),
             '.' | ')' if is_list(&text[..i], &text[i + 1..]) => true,
-            '.' => text[..i].to_ascii_lowercase().ends_with("www"),
+            '.' => i >= 3 && text.as_bytes()[i - 3..i].eq_ignore_ascii_case(b"www"),
             // A heading, a list or a rule, where a line begins.
             '#' | '+' | '-' | '=' => text[..i].trim().is_empty(),
             _ => false,

@@ -106,7 +106,7 @@ pub(crate) fn cells(report: &Report, r: &OverviewRow) -> [String; 12] {
 }
 
 /// Which step each figure of a row is of.
-pub(crate) const OF_WHICH_STEP: &str = "Peak, range, tie and limit are of the step under \"at\" (connections), where the median throughput was best; p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight. Memory is the most and errors the sum of all steps.";
+pub(crate) const OF_WHICH_STEP: &str = "Peak, range, tie and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any; p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight. Memory is the most and errors the sum of all steps.";
 
 /// `64`, or as much of `64 × 10 streams × 4 pipelined at 1,000/s` as is not one, or there.
 pub(crate) fn label(at: Shape) -> String {

@@ -44,9 +44,25 @@ pub fn for_sharing(report: &Report) -> Shared<'_> {
     if secrets.found == 0 {
         return Shared { report: Cow::Borrowed(report), withheld: Withheld(0) };
     }
-    run.suite_source = secrets.erase(&run.suite_source);
-    run.command.iter_mut().for_each(|word| *word = secrets.erase(word));
+    texts_of(&mut shared).for_each(|text| *text = secrets.erase(text));
     Shared { report: Cow::Owned(shared), withheld: Withheld(secrets.found) }
+}
+
+/// Everything that a user, a server or a compiler wrote, wherever a secret may have been copied to: servers log what they
+/// are sent.
+fn texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+    let run = &mut report.run;
+    let run = run.command.iter_mut().chain([&mut run.suite_source, &mut run.description]);
+    let subjects = report.subjects.iter_mut().flat_map(|subject| {
+        let checks = subject.checks.iter_mut().map(|check| &mut check.detail);
+        let failures = subject.failures.iter_mut();
+        let failures = failures.flat_map(|f| [&mut f.failure.message].into_iter().chain(&mut f.log_tail));
+        checks.chain(failures).chain(&mut subject.skipped).chain([&mut subject.description])
+    });
+    let trials = report.trials.iter_mut();
+    let caveats = trials.flat_map(|trial| trial.caveats.iter_mut().chain(&mut trial.load.caveats));
+    let caveats = caveats.chain(&mut report.caveats).map(|caveat| &mut caveat.message);
+    run.chain(subjects).chain(caveats)
 }
 
 /// What a report says of it; nothing if nothing was left out.
@@ -125,8 +141,23 @@ impl Secrets {
         if inner == words { word.into() } else { crate::shell::command(&inner) }
     }
 
-    /// `https://user:password@host/` without the password.
+    /// `https://user:password@host/?token=…` without the password and without the values of secret names.
     fn without_password(&mut self, url: &str) -> String {
+        let url = self.without_user(url);
+        let Some((before, query)) = url.split_once('?') else { return url };
+        let pairs: Vec<String> = query.split('&').map(|pair| self.pair(pair)).collect();
+        format!("{before}?{}", pairs.join("&"))
+    }
+
+    /// `name=value` of a query.
+    fn pair(&mut self, pair: &str) -> String {
+        match pair.split_once('=') {
+            Some((name, value)) if is_secret(name) => format!("{name}={}", self.withhold(value)),
+            _ => pair.into(),
+        }
+    }
+
+    fn without_user(&mut self, url: &str) -> String {
         let Some((before, rest)) = url.split_once("://") else { return url.into() };
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         match authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':')) {
@@ -138,30 +169,22 @@ impl Secrets {
         }
     }
 
-    /// TOML in which some `name = "value"` are secrets. It is read as lines of text, because it need not be TOML that a parser
-    /// accepts.
+    /// TOML in which some `name = "value"` are secrets. It is read as text, because it need not be TOML that a parser accepts.
     fn source(&mut self, source: &str) -> String {
         let mut shown = String::with_capacity(source.len());
-        for line in source.split_inclusive('\n') {
-            shown.push_str(&self.source_line(line));
-        }
-        shown
-    }
-
-    fn source_line(&mut self, line: &str) -> String {
-        let mut shown = String::new();
-        let mut rest = line;
+        let mut rest = source;
         // The last string, which is the name of the next if there is nothing but a `=` between them.
         let mut before = "";
         while let Some(at) = rest.find(['"', '\'']) {
-            let (outside, quote, inside) = (&rest[..at], &rest[at..=at], &rest[at + 1..]);
+            let quote = quote_of(&rest[at..]);
+            let (outside, inside) = (&rest[..at], &rest[at + quote.len()..]);
             let (value, after) = inside.split_at(end_of_string(inside, quote));
             let name = outside.trim_end().strip_suffix('=').map_or("", |key| match key.trim() {
                 "" => before,
                 key => key.rsplit([' ', '{', ',', '[', '\t']).next().unwrap_or_default(),
             });
             let value_shown = if is_secret(name) { self.withhold(value) } else { value.into() };
-            let closing = &after[..after.len().min(1)];
+            let closing = if after.starts_with(quote) { quote } else { "" };
             shown.extend([outside, quote, &value_shown, closing]);
             rest = &after[closing.len()..];
             before = value;
@@ -176,13 +199,20 @@ impl Secrets {
     }
 }
 
-/// Where a TOML string ends, in bytes; at the end of the line if it does not.
+/// The quotes that a TOML string begins with: one, or three of a string over several lines.
+fn quote_of(text: &str) -> &str {
+    let three = ["\"\"\"", "'''"].iter().any(|quotes| text.starts_with(quotes));
+    &text[..if three { 3 } else { 1 }]
+}
+
+/// Where a TOML string ends, in bytes. One that does not ends with the line, or with the text if it may have several.
 fn end_of_string(inside: &str, quote: &str) -> usize {
     let mut escaped = false;
     for (i, c) in inside.char_indices() {
         match c {
-            '\\' if quote == "\"" && !escaped => escaped = true,
-            c if c == quote.chars().next().unwrap_or_default() && !escaped => return i,
+            '\\' if quote.starts_with('"') && !escaped => escaped = true,
+            _ if inside[i..].starts_with(quote) && !escaped => return i,
+            '\n' if quote.len() == 1 => return i,
             _ => escaped = false,
         }
     }
@@ -228,6 +258,19 @@ mod tests {
             "name = \"tokens\"\nheaders = { Authorization = \"(withheld)\", Accept = \"*/*\" }\n\"Cookie\" = \"(withheld)\"\nsubjects = [\"token-a\", \"b\"]\nenv = { API_TOKEN = '(withheld)', LANG = \"C\" }\nabout = \"token: how to\"\nunclosed = \""
         );
         assert_eq!(secrets.found, 3);
+    }
+
+    #[test]
+    fn strings_over_several_lines_are_withheld_whole() {
+        let source = "# don't\nCookie = \"\"\"\na = \"b\"\nid=1\"\"\"\nname = 'x\n'''\nToken = '''a'\nb'''\npath = \"/a\"";
+        assert_eq!(
+            Secrets::default().source(source),
+            "# don't\nCookie = \"\"\"(withheld)\"\"\"\nname = 'x\n'''\nToken = '''a'\nb'''\npath = \"/a\""
+        );
+        assert_eq!(
+            Secrets::default().source("Token = '''a'\nb'''\nc = 1"),
+            "Token = '''(withheld)'''\nc = 1"
+        );
     }
 
     #[test]

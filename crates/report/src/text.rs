@@ -207,11 +207,9 @@ fn footnote(result: &LoadResult) -> Option<String> {
 }
 
 fn wire(result: &LoadResult) -> String {
-    let answers = Some(result.exchanges.completed).filter(|n| *n > 0);
-    let received = result.bytes.received as f64;
     format!(
         "{} in per response   {} segments per response   {} retransmits",
-        or_dash(answers, |n| bytes(received / n as f64)),
+        or_dash(result.bytes.per_response(result.bytes.received), bytes),
         or_dash(result.tcp.data_segments_per_response, |s| format!("{s:.2}")),
         or_dash(result.tcp.retransmits, count)
     )

@@ -343,7 +343,7 @@ fn clumped(result: &LoadResult) -> Option<Caveat> {
 
 fn ceiling(result: &LoadResult) -> Option<Caveat> {
     let ceiling = result.ceiling.as_ref().filter(|_| result.config.model == "closed")?;
-    if result.throughput_rps == 0.0 {
+    if result.throughput_rps == 0.0 || ceiling.throughput_rps <= 0.0 {
         return None;
     }
     Some(Caveat::new(
@@ -404,6 +404,7 @@ mod tests {
 
     use super::*;
     use crate::fixture;
+    use crate::load::Ceiling;
 
     #[test]
     fn more_than_one_failure_in_a_hundred_refuses() {
@@ -437,6 +438,18 @@ mod tests {
                 assert_eq!(errors.is_some_and(|c| c.severity == Severity::Invalid), refused, "{lost} {what}");
                 assert!(errors.is_none_or(|c| c.message.contains(what)), "{errors:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_ceiling_of_nothing_is_none() {
+        for (throughput_rps, told) in [(2000.0, true), (0.0, false)] {
+            let record = fixture::record(1000);
+            let ceiling = Ceiling { throughput_rps, measured: "2026-01-02".into() };
+            let result = fixture::result(&record, None).beside(Some(ceiling), &record);
+            let message = result.caveats.iter().find(|c| c.code == "ceiling").map(|c| c.message.clone());
+            assert_eq!(message.is_some(), told, "{message:?}");
+            assert!(message.is_none_or(|m| m.starts_with("That is 50 % of the 2000 requests")));
         }
     }
 

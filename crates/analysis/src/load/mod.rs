@@ -186,7 +186,8 @@ pub struct LoadResult {
     pub gaps: Option<Gaps>,
     /// By request name; empty if there is only one.
     pub requests: Vec<RequestResult>,
-    /// Response time by the kernel's receive stamps; `None` unless they were asked for.
+    /// Response time by the kernel's receive stamps; `None` unless they were asked for. An answer without a stamp counts among
+    /// the unanswered: nobody knows when it came.
     pub kernel_response_time_us: Option<Percentiles>,
     /// What this generator reached on this machine, if that was measured before.
     pub ceiling: Option<Ceiling>,
@@ -225,11 +226,21 @@ impl Exchanges {
 }
 
 /// Bytes on the wire within the window, heads included, and bytes of bodies alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Bytes {
     pub sent: u64,
     pub received: u64,
     pub body_received: u64,
+    /// Complete answers, right or wrong, that arrived within the window, whenever they were asked for: what these are the bytes of.
+    pub responses: u64,
+}
+
+impl Bytes {
+    /// So many bytes for each complete answer; `None` if there was none.
+    #[must_use]
+    pub fn per_response(&self, bytes: u64) -> Option<f64> {
+        (self.responses > 0).then(|| bytes as f64 / self.responses as f64)
+    }
 }
 
 /// A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of right answers; percentiles are of
@@ -412,6 +423,8 @@ pub struct IntervalResult {
     pub phase: Phase,
     pub start_s: f64,
     pub end_s: f64,
+    /// Taken on here: sent, or waiting for a connection.
+    pub started: u64,
     pub ok: u64,
     pub failed: u64,
     pub throughput_rps: f64,
@@ -463,7 +476,7 @@ pub fn result(record: &TrialRecord, config: Config) -> LoadResult {
         tls: record.tls.clone(),
         gaps: (config.model == "open").then(|| gaps(record)),
         requests: requests(record, &config, sums.window_s),
-        kernel_response_time_us: kernel_response(record, sums.missing),
+        kernel_response_time_us: kernel_response(record),
         ceiling: None,
         spectrum_us: spectrum(&sums.times.response, sums.missing.count),
         intervals: record.intervals.iter().map(interval_result).collect(),
@@ -520,7 +533,7 @@ impl Sums {
             times: ExchangeTimes::default(),
             missing: Missing::NONE,
             missing_service: Missing::NONE,
-            bytes: Bytes { sent: 0, received: 0, body_received: 0 },
+            bytes: Bytes::default(),
             checked: 0,
             in_flight: InFlight { mean: 0.0, by_littles_law: None, resolution: 0.0 },
         };
@@ -557,6 +570,7 @@ impl Sums {
         self.bytes.sent += interval.bytes_sent;
         self.bytes.received += interval.bytes_received;
         self.bytes.body_received += interval.body_received;
+        self.bytes.responses = self.answers;
         self.in_flight.mean += interval.in_flight_ns as f64;
     }
 }
@@ -651,8 +665,10 @@ fn pages(record: &TrialRecord, config: &Config, window_s: f64) -> Option<Pages> 
     })
 }
 
-fn kernel_response(record: &TrialRecord, missing: Missing) -> Option<Percentiles> {
+fn kernel_response(record: &TrialRecord) -> Option<Percentiles> {
     let times = after_warmup(record, |i| &i.kernel_response);
+    let count = record.books.due().saturating_sub(times.count());
+    let missing = Missing { count, longest_ns: record.unanswered.longest_ns() };
     (!times.is_empty()).then(|| Percentiles::of_due(&times, missing))
 }
 
@@ -669,7 +685,7 @@ fn requests(record: &TrialRecord, config: &Config, window_s: f64) -> Vec<Request
             missing.count += share.outcomes.total() - share.outcomes.of(Outcome::Ok) + share.never_ended;
             missing.longest_ns = missing.longest_ns.max(Some(share.longest_failure_ns).filter(|ns| *ns > 0));
             if interval.phase == Phase::Measured {
-                ok_in_window += share.outcomes.of(Outcome::Ok);
+                ok_in_window += share.outcomes.of(Outcome::Ok) + share.carried_ok;
             }
         }
         let times = |pick: fn(&RequestShare) -> &Times| {
@@ -779,6 +795,7 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
         phase: interval.phase,
         start_s: interval.start_ns as f64 / 1e9,
         end_s: interval.end_ns as f64 / 1e9,
+        started: interval.started,
         ok,
         failed: all - ok,
         throughput_rps: per_second(ok, seconds),
@@ -794,6 +811,13 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
     }
 }
 
+impl IntervalResult {
+    /// Arrivals per second: what was taken on, and what was dropped.
+    pub(crate) fn arrivals_rps(&self) -> f64 {
+        per_second(self.started + self.dropped, self.end_s - self.start_s)
+    }
+}
+
 /// Seconds of work of the busiest worker.
 fn busiest(interval: &Interval) -> Option<f64> {
     let work = interval.workers.values().map(|used| used.run_ns.saturating_sub(used.spun_ns));
@@ -803,6 +827,7 @@ fn busiest(interval: &Interval) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture;
     use dyno_archive::times::Recording;
 
     #[test]
@@ -816,6 +841,57 @@ mod tests {
         assert!(p.max.is_some());
         let none = Percentiles::new(&Times::new());
         assert_eq!(none, Percentiles::default());
+    }
+
+    #[test]
+    fn a_mix_counts_what_was_asked_in_the_warm_up_for_each_of_its_requests() {
+        let mut record = fixture::record(5);
+        let mut share = RequestShare { carried_ok: 2, ..RequestShare::default() };
+        (0..3).for_each(|_| share.outcomes.count(Outcome::Ok));
+        record.intervals[0].by_request = vec![share.clone(), RequestShare { carried_ok: 1, ..share }];
+        let mut config = fixture::result(&record, Some(5.0)).config;
+        let request = |name: &str| MixedRequest {
+            name: name.into(),
+            weight: 1,
+            method: "GET".into(),
+            path: "/".into(),
+        };
+        config.requests_mixed = vec![request("a"), request("b")];
+        let parts = result(&record, config).requests;
+        assert_eq!(parts.iter().map(|r| r.throughput_rps).collect::<Vec<_>>(), [5.0, 4.0]);
+        // What was asked before is no outcome of the window's.
+        assert!(parts.iter().all(|r| r.outcomes["ok"] == 3));
+    }
+
+    #[test]
+    fn bytes_are_divided_by_the_answers_they_came_with() {
+        let mut record = fixture::record(10);
+        let interval = &mut record.intervals[0];
+        (0..40).for_each(|_| interval.carried.count(Outcome::Ok));
+        interval.bytes_received = 5000;
+        // Others come in the drain, and their bytes with them.
+        let mut drain = Interval::new(Phase::Drain, 1_000_000_000, 1_500_000_000);
+        (0..90).for_each(|_| drain.outcomes.count(Outcome::Ok));
+        drain.bytes_received = 9000;
+        record.intervals.push(drain);
+        let bytes = fixture::result(&record, None).bytes;
+        assert_eq!((bytes.responses, bytes.per_response(bytes.received)), (50, Some(100.0)));
+        assert_eq!(Bytes::default().per_response(0), None);
+    }
+
+    #[test]
+    fn an_answer_without_the_kernels_stamp_makes_no_percentile_better() {
+        let mut record = fixture::record(100);
+        for (stamped, unanswered, has_p75) in [(100, 0, true), (75, 25, true), (74, 26, false)] {
+            let mut times = Recording::new();
+            (0..stamped).for_each(|_| times.record(1_000_000));
+            record.intervals[0].kernel_response = times.seal();
+            let kernel = fixture::result(&record, None).kernel_response_time_us.unwrap();
+            assert_eq!((kernel.count, kernel.unanswered), (stamped, unanswered));
+            assert_eq!(kernel.p75.is_some(), has_p75, "{stamped}");
+        }
+        record.intervals[0].kernel_response = Times::new();
+        assert_eq!(fixture::result(&record, None).kernel_response_time_us, None);
     }
 
     #[test]

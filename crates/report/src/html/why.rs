@@ -143,13 +143,17 @@ fn counter_rows(own: &[&TrialResult], base: &[&TrialResult]) -> Vec<Vec<Cell>> {
     let median = |trials: &[&TrialResult], pick: Pick<'_>| {
         dyno_analysis::stats::median(&trials.iter().filter_map(|t| pick(t)).collect::<Vec<_>>())
     };
-    let answers = |t: &TrialResult| Some(t.load.throughput_rps * t.server.window_s).filter(|n| *n > 0.0);
+    // As many as came in the server's window, which is not quite the load's.
+    let answers = |t: &TrialResult| {
+        let rate = t.load.bytes.responses as f64 / t.load.duration_s;
+        Some(rate * t.server.window_s).filter(|n| *n > 0.0)
+    };
     let lines: [(&str, Pick<'_>, fn(f64) -> String); 8] = [
         ("user CPU", &|t| Some(t.server.cpu_user_s? * 1e6 / answers(t)?), micros),
         ("system CPU", &|t| Some(t.server.cpu_sys_s? * 1e6 / answers(t)?), micros),
         ("context switches", &|t| t.server.per_request.context_switches, number),
         ("waiting for a CPU", &|t| t.server.per_request.run_delay_us, micros),
-        ("bytes received", &|t| Some(t.load.bytes.received as f64 / answers(t)?), bytes),
+        ("bytes received", &|t| t.load.bytes.per_response(t.load.bytes.received), bytes),
         ("segments received", &|t| t.load.tcp.data_segments_per_response, number),
         ("busiest thread", &|t| t.server.busiest_thread_utilisation, percent),
         ("threads", &|t| t.server.threads.map(|n| n as f64), |n| format!("{n:.0}")),

@@ -77,16 +77,11 @@ fn protocol(t: &TrialResult) -> String {
 fn segments(trials: &[&TrialResult]) -> Markup {
     let columns: [Column<'_>; 4] = [
         ("Segments per response", &|t| t.load.tcp.data_segments_per_response, two_places),
-        ("Bytes in per response", &|t| per_response(t, t.load.bytes.received), number),
-        ("Bytes out per request", &|t| per_response(t, t.load.bytes.sent), number),
+        ("Bytes in per response", &|t| t.load.bytes.per_response(t.load.bytes.received), number),
+        ("Bytes out per response", &|t| t.load.bytes.per_response(t.load.bytes.sent), number),
         ("Retransmits", &|t| t.load.tcp.retransmits.map(|n| n as f64), whole_number),
     ];
     grouped(trials, &columns)
-}
-
-fn per_response(t: &TrialResult, n: u64) -> Option<f64> {
-    let completed = t.load.exchanges.completed;
-    (completed > 0).then(|| n as f64 / completed as f64)
 }
 
 fn two_places(n: f64) -> String {
@@ -111,7 +106,7 @@ fn every_trial(report: &Report) -> Markup {
             "#Requests/s",
             "#Segments per response",
             "#Bytes in per response",
-            "#Bytes out per request",
+            "#Bytes out per response",
             "#Retransmits",
             "TLS",
         ],
@@ -130,8 +125,8 @@ fn segments_row(t: &TrialResult) -> Vec<Cell> {
         n(u64::from(t.repeat)),
         value(Some(l.throughput_rps), number),
         value(l.tcp.data_segments_per_response, two_places),
-        value(per_response(t, l.bytes.received), number),
-        value(per_response(t, l.bytes.sent), number),
+        value(l.bytes.per_response(l.bytes.received), number),
+        value(l.bytes.per_response(l.bytes.sent), number),
         value(l.tcp.retransmits.map(|n| n as f64), whole_number),
         text(l.tls.as_ref().map_or("–".into(), |tls| {
             let word = |of: &Option<String>| of.clone().unwrap_or_else(|| "–".into());
