@@ -63,18 +63,20 @@ struct Conn {
     /// Tells this connection from an earlier one in the same slot.
     generation: u32,
     connected: bool,
+    /// What is written next.
     out: Vec<u8>,
+    /// How much of that the kernel has taken.
     written: usize,
+    /// What was queued while `out` was stuck. None of it leaves before its own first write, which is stamped.
+    behind: Vec<u8>,
     /// Bytes that the kernel has taken since the connection was opened.
     taken: u64,
     /// A write was told of a reset. The kernel tells one of them only: reading would see a mere end.
     was_reset: bool,
     /// Is in the list of connections to flush.
     queued: bool,
-    /// The last write left bytes behind.
+    /// The last write could not empty `out`, all of which has been told to be handed over.
     stuck: bool,
-    /// Some bytes have not been told to be handed over: they came behind others that were stuck.
-    untold: bool,
 }
 
 impl Epoll {
@@ -132,11 +134,11 @@ impl Epoll {
             connected: false,
             out: Vec::new(),
             written: 0,
+            behind: Vec::new(),
             taken: 0,
             was_reset: false,
             queued: false,
             stuck: false,
-            untold: false,
         })
     }
 
@@ -168,7 +170,7 @@ impl Epoll {
         self.conns[conn as usize].as_mut().filter(|c| c.generation == generation)
     }
 
-    /// Writes what is queued on one connection. Returns whether all of it has been handed over.
+    /// Writes what is in `out`. Returns whether the kernel has taken all of it; what stood behind it is next then.
     fn write(connection: &mut Conn) -> bool {
         connection.stuck = true;
         while connection.written < connection.out.len() {
@@ -188,6 +190,9 @@ impl Epoll {
         connection.out.clear();
         connection.written = 0;
         connection.stuck = false;
+        if !connection.behind.is_empty() {
+            std::mem::swap(&mut connection.out, &mut connection.behind);
+        }
         true
     }
 
@@ -310,14 +315,11 @@ impl Epoll {
         if !connection.connected {
             let what = Self::connect_outcome(connection);
             self.known.push_back((conn, generation, what));
-        } else if events & libc::EPOLLOUT as u32 != 0 && !connection.out.is_empty() {
-            if connection.untold {
-                // Only a flush stamps.
-                if !std::mem::replace(&mut connection.queued, true) {
-                    self.queued.push(conn);
-                }
-            } else {
-                Self::write(connection);
+        } else if events & libc::EPOLLOUT as u32 != 0 && connection.stuck {
+            let is_more_there = Self::write(connection) && !connection.out.is_empty();
+            // Only a flush stamps.
+            if is_more_there && !std::mem::replace(&mut connection.queued, true) {
+                self.queued.push(conn);
             }
         }
         let ends = events & (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32 != 0;
@@ -349,7 +351,8 @@ impl Driver for Epoll {
         if !std::mem::replace(&mut connection.queued, true) {
             self.queued.push(conn);
         }
-        sys::queue(bytes, &mut connection.out);
+        let Conn { out, behind, stuck, .. } = connection;
+        sys::queue(bytes, if *stuck { behind } else { out });
     }
 
     fn close(&mut self, conn: ConnId) {
@@ -362,7 +365,7 @@ impl Driver for Epoll {
     fn queued(&self, conn: ConnId) -> Queued {
         self.conns[conn as usize].as_ref().map_or_else(Queued::default, |connection| Queued {
             taken: connection.taken,
-            waiting: (connection.out.len() - connection.written) as u64,
+            waiting: (connection.out.len() - connection.written + connection.behind.len()) as u64,
         })
     }
 
@@ -372,16 +375,14 @@ impl Driver for Epoll {
         for conn in queued.drain(..) {
             let Some(connection) = self.conns[conn as usize].as_mut().filter(|c| c.queued) else { continue };
             connection.queued = false;
-            let was_stuck = connection.stuck;
-            // Right before the system call that takes the bytes.
-            let at = sys::now();
-            let all_left = Self::write(connection);
-            // What stands behind bytes that are stuck has not been handed over. Of a batch that the kernel takes in part the first
-            // bytes have.
-            connection.untold = was_stuck && !all_left;
-            if !connection.untold {
-                handed(conn, at);
+            if connection.stuck && !Self::write(connection) {
+                // EPOLLOUT will tell when there is room.
+                continue;
             }
+            // Right before the system call that takes the first of the bytes: it is tried for all of them.
+            let at = sys::now();
+            Self::write(connection);
+            handed(conn, at);
         }
         self.queued = queued;
     }

@@ -487,3 +487,42 @@ fn the_kernel_stamps_what_it_received() {
     let stamp = log.driver.received_at().expect("asked for");
     assert!(stamp >= sent && stamp <= log.last, "{sent:?} {stamp:?} {:?}", log.last);
 }
+
+/// Two messages stand behind one that the peer has not read, and it goes on to read the first of them only: it has left,
+/// so it has been told, although not all that was queued with it has.
+fn what_has_left_has_been_told<D: Driver>(make: impl FnOnce(SocketAddr) -> D) {
+    // More than the kernel keeps for a peer that does not read.
+    const MANY: usize = 64 << 20;
+    const SOME: usize = 4 << 20;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut log = Log::new(make(listener.local_addr().unwrap()));
+    log.connect(0);
+    let mut peer = listener.accept().unwrap().0;
+    log.driver.send(0, &vec![b'x'; MANY]);
+    log.turn(Instant(0));
+    assert_eq!(log.handed.len(), 1);
+    log.driver.send(0, &vec![b'y'; SOME]);
+    log.driver.send(0, &vec![b'z'; MANY]);
+    log.turn(Instant(0));
+    assert_eq!((log.handed.len(), log.driver.queued(0).waiting > (MANY + SOME) as u64), (1, true));
+    let reader = thread::spawn(move || {
+        let mut all = vec![0; MANY + SOME];
+        peer.read_exact(&mut all).unwrap();
+        (all[MANY - 1], all[MANY], all[MANY + SOME - 1], peer)
+    });
+    log.until("the peer to have read two of three", |_| reader.is_finished());
+    assert_eq!(log.handed.len(), 2, "what was read has left untold");
+    let (x, y, last, _peer) = reader.join().unwrap();
+    assert_eq!((x, y, last), (b'x', b'y', b'y'));
+    assert!(log.driver.queued(0).waiting > 0, "the third cannot have left");
+}
+
+#[test]
+fn over_epoll_what_has_left_has_been_told() {
+    what_has_left_has_been_told(|addr| Epoll::new(&addr.into(), 1).unwrap());
+}
+
+#[test]
+fn over_io_uring_what_has_left_has_been_told() {
+    what_has_left_has_been_told(|addr| Uring::new(&addr.into(), 1).unwrap());
+}

@@ -31,7 +31,8 @@ pub trait Driver {
     fn queued(&self, conn: ConnId) -> Queued;
 
     /// Hands what is queued to the kernel. `handed` learns of each connection all of whose bytes have been handed
-    /// over, with the instant read just before.
+    /// over, with the instant read just before. What stands behind bytes that the kernel has no room for is handed
+    /// over, and told, once those have left: nothing leaves untold.
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant));
 
     /// Flushes, then waits until something completed or until `wait.until`, whichever is first.
