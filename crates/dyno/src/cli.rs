@@ -104,7 +104,7 @@ pub struct RunArgs {
     )]
     pub resume: Option<PathBuf>,
     /// Go on even if subjects, machine or dyno are not as they were; the report marks both halves.
-    #[arg(long, requires = "resume")]
+    #[arg(long, requires = "resume", conflicts_with = "suite")]
     pub anyway: bool,
     #[command(flatten)]
     pub choices: Choices,
@@ -169,8 +169,8 @@ Examples:
 Placeholders in paths, header values and bodies: {seq}, {rand:1..100}, {uuid}, {csv:users.csv:name}. Imported requests are
 sent as they were recorded. Times: 250us, 500ms, 10s, 2m, 1h. Numbers: 5000, 5k, 1.5M.
 
-Exit status: 0 the result is valid, 1 it is not, 2 wrong usage or a bad file, 3 the load could not begin or a result could
-not be written, 141 nobody read the result to its end.";
+Exit status: 0 the result is valid, 1 it is not, 2 wrong usage or a bad file, 3 the load could not begin, was ended early, or
+a result could not be written, 141 nobody read the result to its end.";
 
 #[derive(Debug, Args)]
 #[command(after_help = LOAD_EXAMPLES)]
@@ -197,7 +197,14 @@ pub struct LoadArgs {
     #[arg(short, long, value_name = "RATE", help_heading = "Load")]
     pub rate: Option<String>,
     /// How the schedule's gaps are distributed.
-    #[arg(long, value_enum, default_value = "constant", requires = "rate", help_heading = "Load")]
+    #[arg(
+        long,
+        value_enum,
+        default_value = "constant",
+        requires = "rate",
+        conflicts_with = "trace",
+        help_heading = "Load"
+    )]
     pub arrival: ArrivalArg,
     /// Start requests at recorded times: a file with a number of seconds on each line.
     #[arg(long, value_name = "FILE", conflicts_with = "rate", help_heading = "Load")]
@@ -228,7 +235,7 @@ pub struct LoadArgs {
     )]
     pub resources: Vec<String>,
     /// Connections over which a visitor loads a page in HTTP/1.1 [default: 6, as in browsers]; in HTTP/2 it is one.
-    #[arg(long, value_name = "N", requires = "resources", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Requests")]
+    #[arg(long, value_name = "N", requires = "resources", conflicts_with_all = ["mix", "import", "curl"], value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Requests")]
     pub page_connections: Option<u32>,
     /// Header to send; may be given again. Not Content-Length or Transfer-Encoding, which dyno writes.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", help_heading = "Requests")]
@@ -251,7 +258,7 @@ pub struct LoadArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "body", "body_file"], help_heading = "Requests")]
     pub import: Option<PathBuf>,
     /// What the imported file is [default: seen by its contents].
-    #[arg(long, value_enum, requires = "import", help_heading = "Requests")]
+    #[arg(long, value_enum, requires = "import", conflicts_with_all = ["curl", "mix", "method", "body", "body_file"], help_heading = "Requests")]
     pub import_format: Option<ImportArg>,
     /// Replace placeholders in imported requests too, instead of sending them as they were recorded.
     #[arg(long, help_heading = "Requests")]

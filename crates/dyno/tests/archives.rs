@@ -243,8 +243,14 @@ fn a_report_holds_no_secret_and_says_so() {
         run["plan"]["workloads"][0]["requests"][0]["headers"] =
             json!([["Cookie", "session=tell-nobody-2"], ["Accept", "text/html"]]);
         run["plan"]["suite"]["source"] =
-            "headers = { Cookie = \"session=tell-nobody-2\" }\nenv = { API_KEY = \"tell-nobody-3\" }\n"
+            "headers = { Cookie = \"session=tell-nobody-2\" }\nenv = { API_KEY = \"tell-nobody-3\" }\nProxy-Authorization = \"\"\"Basic \\\n  tell-nobody-4\"\"\"\n"
                 .into();
+        run["plan"]["workloads"][0]["requests"][0]["path"] = "/a?access_token=tell-nobody-5".into();
+    });
+    // Servers log what they are sent.
+    copy.change("starts/000.json", |start| {
+        start["failure"] = json!({"kind": "crashed", "message": "it said session=tell-nobody-2"});
+        start["log_tail"] = "GET /a?access_token=tell-nobody-5\nCookie: session=tell-nobody-2\n".into();
     });
     let report = dyno_analysis::report::report(&copy.read().unwrap());
     for format in Format::ALL {
@@ -252,7 +258,7 @@ fn a_report_holds_no_secret_and_says_so() {
         assert!(!text.contains("tell-nobody"), "{format:?} holds a secret");
     }
     let page = dyno_report::html::page(&report, "", "");
-    assert!(page.contains("3 values that look like secrets are left out"), "{page}");
+    assert!(page.contains("5 values that look like secrets are left out"), "{page}");
     assert!(
         page.contains("dyno run &#39;my suite.toml&#39; -H &#39;Authorization: (withheld)&#39;")
             || page.contains("dyno run 'my suite.toml' -H 'Authorization: (withheld)'"),

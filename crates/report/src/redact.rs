@@ -181,7 +181,7 @@ impl Secrets {
             let (value, after) = inside.split_at(end_of_string(inside, quote));
             let name = outside.trim_end().strip_suffix('=').map_or("", |key| match key.trim() {
                 "" => before,
-                key => key.rsplit([' ', '{', ',', '[', '\t']).next().unwrap_or_default(),
+                key => key.rsplit([' ', '{', ',', '[', '\t', '\n']).next().unwrap_or_default(),
             });
             let value_shown = if is_secret(name) { self.withhold(value) } else { value.into() };
             let closing = if after.starts_with(quote) { quote } else { "" };

@@ -99,6 +99,11 @@ pub fn default_cache_folder() -> PathBuf {
     base.join("dyno")
 }
 
+/// The words by which this dyno was called, as records keep them.
+fn command_line() -> Vec<String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
 /// dyno's own version, and the commit it was built from.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub const COMMIT: Option<&str> = option_env!("DYNO_COMMIT");

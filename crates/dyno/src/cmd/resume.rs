@@ -90,7 +90,7 @@ fn continued(run: &Run, now: &[Subject], facts: Facts, differences: Vec<Differen
     let mut header = run.header.clone();
     header.resumptions.push(Resumption {
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        command: std::env::args().collect(),
+        command: super::command_line(),
         from_start: run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0),
         differences,
         facts,

@@ -12,7 +12,7 @@ use dyno_runner::plan::{Planned, resolve};
 use dyno_runner::run::{Ended, Event, Runner, prepare};
 use dyno_runner::suite::SuiteFile;
 
-use super::report::{exit, show, work_of, write_all};
+use super::report::{Work, exit, show, work_of, write_all};
 use super::resume::{Mixing, resume};
 use crate::cli::RunArgs;
 use crate::exit::Exit;
@@ -35,9 +35,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let ended = walk(&planned, &built, &dir, &care, &mut progress)?;
     progress.end();
     let run = dir.read()?;
+    // Who interrupts the last step once it is measured has ended nothing.
+    let is_cut = ended == Ended::Interrupted && work_of(&run) == Work::Missing;
     let report = dyno_analysis::report::report(&run);
     let paths = write_all(&dir, &report)?;
-    if ended == Ended::Interrupted {
+    if is_cut {
         let path = terminal::quoted(&dir.path().display().to_string());
         terminal::say(&format!(
             "\nThe run was interrupted; what is finished is kept. Go on with:\n  dyno run --resume {path}"
@@ -45,7 +47,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     }
     // Last: what is to be said stands there whether or not anybody reads this.
     show(&report, &paths)?;
-    Ok(if ended == Ended::Interrupted { Exit::Failed } else { exit(&report, work_of(&run)) })
+    Ok(exit(&report, work_of(&run)))
 }
 
 pub(super) type Prepared = (Planned, Vec<Option<Built>>, RunDir);
@@ -64,7 +66,7 @@ fn begin(args: &RunArgs, cache: &Path, care: &Care<'_>, progress: &mut Progress)
         schema: SCHEMA.into(),
         id: id.clone(),
         started,
-        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: super::command_line(),
         plan: planned.plan.clone(),
         facts: dyno_observer::facts::read_facts(super::VERSION, super::COMMIT),
         resumptions: Vec::new(),

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use dyno_archive::start::FailureKind;
 use dyno_report::format::{bytes, micros};
 use dyno_report::terminal::{line, shown};
 use dyno_runner::build::Care;
@@ -217,7 +218,10 @@ fn print_checks(report: &dyno_analysis::Report, chosen: &[Chosen], asked: Asked)
         for failure in &s.failures {
             let words = format!("{}: {}", failure.failure.kind.name(), failure.failure.message);
             print(&format!("{:<22} {}\n", line(&s.id), shown(&words)))?;
-            exit = Exit::Failed;
+            exit = match failure.failure.kind {
+                FailureKind::WrongAnswers if exit != Exit::Failed => Exit::Invalid,
+                _ => Exit::Failed,
+            };
         }
         let expected = chosen.iter().find(|c| c.id == s.id).map_or(0, |c| checks::count(&c.definition));
         let passed = s.checks.iter().filter(|c| c.ok).count();

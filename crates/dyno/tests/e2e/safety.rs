@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::drive::{DYNO, Place, text, unruly};
+use crate::drive::{DYNO, Place, not_run, text, unruly};
 
 /// Adds a subject with a build, started as the unruly server by a shell that does something else first.
 fn add(place: &Place, name: &str, build: &str, first: &str, extra: &str) {
@@ -107,6 +107,61 @@ fn subjects_get_a_folder_of_their_own_and_an_environment_of_dynos_making() {
     // dyno, its number, the start's, and what nobody can guess.
     assert!(name.splitn(4, '-').nth(3).is_some_and(|rest| rest.len() >= 12), "{name}");
     place.assert_nothing_is_left();
+}
+
+/// The script of a subject that makes groups below its own, as service managers do, with a process in them that cannot be known
+/// by its session or its environment.
+fn makes_groups(made: &Path) -> String {
+    format!(
+        "for g in $(find /sys/fs/cgroup -type d -name ${{PWD##*/}}); do mkdir -p $g/below/deep; echo $g >> {}; done; \
+         setsid env -i sleep 86423 & \
+         for g in $(find /sys/fs/cgroup -path \"*/${{PWD##*/}}/below/deep\"); do echo $! > $g/cgroup.procs; done; ",
+        made.display()
+    )
+}
+
+#[test]
+fn groups_that_a_subject_makes_go_with_it() {
+    let place = Place::new();
+    let made = place.path().join("made");
+    add(&place, "x", "", &makes_groups(&made), "");
+    place.write_suite(&["x"], "");
+    let output = place.dyno(&["run", "suite.toml"]);
+    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
+    let Ok(made) = fs::read_to_string(&made) else {
+        not_run("this user may not make control groups, so a subject has none to make others in");
+        return;
+    };
+    assert!(!is_running("sleep 86423"));
+    assert!(made.lines().all(|group| !Path::new(group).exists()), "{made}");
+    let start = json(&place.run_folder().unwrap().join("starts/000.json"));
+    assert!(start["failure"].is_null(), "{}", start["failure"]);
+    place.assert_nothing_is_left();
+}
+
+#[test]
+fn secrets_among_a_builds_options_are_in_no_record() {
+    let place = Place::new();
+    add(&place, "x", "[build]\ncommand = \"env > {out}/env\"\ninputs = []", "", "");
+    place.write_suite(&["x"], "");
+    let mut command = place.command(Path::new(DYNO));
+    command.args(["run", "suite.toml"]);
+    command.env("GRADLE_OPTS", "-Xmx1g -Dhttps.proxyPassword=hunter2").env("http_proxy", "me:hunter2@x:1");
+    command.env("BUNDLE_GEMS__X__COM", "me:hunter2").env("MAVEN_OPTS", "-Xmx2g");
+    let output = command.output().unwrap();
+    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
+    let record = fs::read_to_string(place.run_folder().unwrap().join("run.json")).unwrap();
+    assert!(!record.contains("hunter2"));
+    let environment =
+        &serde_json::from_str::<Value>(&record).unwrap()["plan"]["subjects"][0]["build"]["environment"];
+    for name in ["GRADLE_OPTS", "http_proxy", "BUNDLE_GEMS__X__COM"] {
+        assert_eq!(environment[name], "(not recorded)", "{name}");
+    }
+    assert_eq!(environment["MAVEN_OPTS"], "-Xmx2g");
+    for build in fs::read_dir(place.path().join("cache/x")).unwrap().map(|entry| entry.unwrap().path()) {
+        let receipt = fs::read_to_string(build.join("receipt.json")).unwrap_or_default();
+        assert!(!receipt.contains("hunter2"));
+    }
 }
 
 #[test]

@@ -229,6 +229,13 @@ fn options_that_would_do_nothing_are_refused() {
         (&["load", URL, "-o", "x", "--hgrm", "./x"], "x would be written twice"),
         (&["load", URL, "--stream", "x", "--hlog", "x"], "x would be written twice"),
         (&["load", URL, "--hgrm", "-"], "--hgrm and --hlog need the name of a file"),
+        (&["run", "--anyway", "suite.toml"], "--anyway"),
+        (&["load", URL, "--trace", "urls", "--arrival", "poisson"], "--arrival"),
+        (&["load", "--curl", "curl http://127.0.0.1:1/", "--page-connections", "3"], "--page-connections"),
+        (&["load", "--curl", "curl http://127.0.0.1:1/", "--import-format", "har"], "--import-format"),
+        (&["load", URL, "-b", "x", "--import-format", "har"], "--import-format"),
+        (&["load", "http://me:secret@127.0.0.1:1/"], "Authorization"),
+        (&["load", URL, "-p", "4000000000"], "at most"),
         (&["load", URL, "-k"], "--insecure (-k) is for TLS"),
         (&["load", URL, "--cacert", "/no/such"], "--cacert is for TLS"),
         (&["load", URL, "--cert", "/no", "--key", "/no"], "--cert is for TLS"),
@@ -377,5 +384,6 @@ fn three_ctrl_c_do_not_lose_the_result_of_a_load() {
     let output = child.wait_with_output().unwrap();
     let result: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
+    assert_eq!(output.status.code(), Some(3), "an hour was asked for");
     assert!(result["exchanges"]["completed"].as_u64().unwrap() > 0);
 }

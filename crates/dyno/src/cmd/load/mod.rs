@@ -7,6 +7,7 @@ mod target;
 mod watch;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use dyno_analysis::load as analysis;
 use dyno_analysis::{Caveat, LoadResult, Severity};
@@ -28,13 +29,13 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     spec::refuse_what_does_nothing(&args, &url, &workload)?;
     let spec = spec::spec(&args, &url, &workload)?;
     let config = spec::config(&args, &spec, &url, &workload);
-    outputs::check_files(&args)?;
     dyno_runner::load::preflight(&spec).map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
+    outputs::check_files(&args)?;
     if let Some(note) = spec::note_on_threads(&args, &spec) {
         terminal::say(&note);
     }
     let interrupts = terminal::catch_interrupts(ENDING_EARLY, Third::LeavesTimeForTheResult)?;
-    let mut watch = watch::Watcher::new(&args, &spec, &config, interrupts)?;
+    let mut watch = watch::Watcher::new(&args, &spec, &config, Arc::clone(&interrupts))?;
     let record = dyno_runner::load::run(&spec, &mut watch).map_err(|message| anyhow::anyhow!(message))?;
     // Both clocks are read here, one right after the other, for what lies between them.
     let began_unix_s =
@@ -48,7 +49,12 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     write_histograms(&args, &record, began_unix_s)?;
     shown?;
     trouble?;
-    Ok(if result.valid { Exit::Valid } else { Exit::Invalid })
+    Ok(match result.valid {
+        // What was asked for was not done, however good the part is.
+        _ if interrupts.count() > 0 => Exit::Failed,
+        true => Exit::Valid,
+        false => Exit::Invalid,
+    })
 }
 
 fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {

@@ -59,6 +59,11 @@ impl Url {
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err(
+                "a URL with a user in it names no host here; take -H 'Authorization: Basic …' instead".into(),
+            );
+        }
         let target = if target.starts_with('/') { target.to_string() } else { format!("/{target}") };
         let (host, port) = match authority.rsplit_once(':') {
             // In an IPv6 address without a port the last colon is inside the brackets.
