@@ -91,3 +91,31 @@ pub const LOG_GLANCE: Duration = Duration::from_millis(100);
 
 /// The end of a log from which failures show the last lines.
 pub const LOG_TAIL_BYTES: u64 = 64 << 10;
+
+/// How long killed processes may take to leave their control group: milliseconds in practice, seconds where they had much
+/// memory. What is left then is told of, and is the guard's to try once more.
+pub const GROUP: Duration = Duration::from_secs(5);
+
+/// The same for all together that an earlier dyno has left. Its guard has waited already, and every run comes by here.
+pub const SWEEP: Duration = Duration::from_millis(500);
+
+/// How often it is looked whether a group is empty.
+pub const GROUP_GLANCE: Duration = Duration::from_millis(10);
+
+/// How often processes are moved out of a group until none is left there: each may start others meanwhile.
+pub const MOVES: usize = 16;
+
+/// How often the inputs of a build are copied anew because somebody wrote into them meanwhile. Then it has failed.
+pub const COPIES: usize = 4;
+
+/// How often it is looked whether another dyno still holds the builds of a subject.
+pub const LOCK_GLANCE: Duration = Duration::from_millis(50);
+
+/// The longest body that is kept of an answer outside of loads. A longer one is an error where all of it is wanted.
+pub const BODY_BYTES: usize = 16 << 20;
+
+/// What is kept of a body that nobody compares: enough to show what came.
+pub const SHOWN_BODY_BYTES: usize = 500;
+
+/// The most trials, and the most starts, of a plan. All of them are listed in it; with ten seconds each these are 11 days.
+pub const PLANNED: u64 = 100_000;

@@ -75,6 +75,15 @@ impl Inside {
         let path = root.join(&self.0).canonicalize()?;
         if path.starts_with(&root) { Ok(path) } else { Err(leads_out(&self.0, &path)) }
     }
+
+    /// What stands in the file of this name in `folder`.
+    ///
+    /// # Errors
+    /// It cannot be read, a link leads out of the folder, or it is no file: a pipe would be waited for, a device never ends.
+    pub fn read(&self, folder: &Path) -> io::Result<Vec<u8>> {
+        let path = self.within(folder)?;
+        if path.is_file() { fs::read(path) } else { Err(odd(&self.0, "is no regular file")) }
+    }
 }
 
 impl fmt::Display for Inside {
@@ -212,6 +221,26 @@ mod tests {
             ("a\0b", "NUL"),
         ] {
             assert!(Inside::parse(text).unwrap_err().contains(words), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_files_of_the_folder_are_read() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("x");
+        fs::create_dir_all(folder.join("sub")).unwrap();
+        fs::write(folder.join("sub/a"), "1").unwrap();
+        fs::write(root.path().join("secret"), "2").unwrap();
+        symlink("sub/a", folder.join("link")).unwrap();
+        symlink("../secret", folder.join("out")).unwrap();
+        let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
+        assert!(pipe.success());
+        let read = |name: &str| Inside::parse(name).unwrap().read(&folder).map_err(|e| e.to_string());
+        assert_eq!(read("sub/a").unwrap(), b"1");
+        assert_eq!(read("link").unwrap(), b"1");
+        assert!(read("out").unwrap_err().contains("leads out of its folder"));
+        for odd in ["pipe", "sub"] {
+            assert!(read(odd).unwrap_err().contains("is no regular file"), "{odd}");
         }
     }
 

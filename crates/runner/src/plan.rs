@@ -9,6 +9,7 @@ use dyno_engine::rng::Rng;
 use crate::build::Care;
 use crate::door::{self, Speech};
 use crate::environment::Inherit;
+use crate::limits::PLANNED;
 use crate::paths::Name;
 use crate::run::warm;
 use crate::subject::{self, Definition};
@@ -72,6 +73,7 @@ pub fn resolve(
     }
     let seed = overrides.seed.or(suite.seed).unwrap_or_else(dyno_observer::monotonic_ns);
     let repeats = overrides.repeats.unwrap_or(suite.repeats);
+    check_size(repeats, &served, &suite.steps_of).map_err(|m| FileError::whole(&path, m))?;
     let launches = order_launches(subjects.len(), repeats, suite.order, seed);
     if let Some(cpuset) = &suite.cpuset {
         check_cpuset(cpuset, allowed_cpus, &suite.suite.source, &path)?;
@@ -262,6 +264,31 @@ fn not_served(subjects: &[Subject], served: &[Vec<Result<(), String>>]) -> Vec<N
     all
 }
 
+/// Whether all starts and trials can be listed.
+fn check_size(
+    repeats: u32,
+    served: &[Vec<Result<(), String>>],
+    steps_of: &[Vec<usize>],
+) -> Result<(), String> {
+    let steps_of_subject = |of_subject: &Vec<Result<(), String>>| -> usize {
+        of_subject.iter().zip(steps_of).filter(|(s, _)| s.is_ok()).map(|(_, steps)| steps.len()).sum()
+    };
+    let trials: usize = served.iter().map(steps_of_subject).sum();
+    // A subject that serves nothing is listed with its starts all the same.
+    let of_block = trials.max(served.len()) as u64;
+    let all = of_block.saturating_mul(u64::from(repeats));
+    if all <= PLANNED {
+        return Ok(());
+    }
+    Err(format!(
+        "{repeats} repeats of {of_block} trials are {all}, and a plan has {PLANNED} at most; ask for {} `repeats`, or for fewer steps, workloads or subjects",
+        match PLANNED / of_block {
+            0 => "fewer".into(),
+            most => format!("{most} or fewer"),
+        }
+    ))
+}
+
 /// All subjects once per block, in an order drawn for each block.
 fn order_launches(subjects: usize, repeats: u32, order: Order, seed: u64) -> Vec<Launch> {
     let mut rng = Rng::new(seed);
@@ -398,6 +425,20 @@ mod tests {
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
         let care = Care { guard: &guard, interrupts: &interrupts };
         resolve(suite, root.path(), &Overrides::default(), &[0, 1], &care).unwrap().plan
+    }
+
+    #[test]
+    fn a_plan_that_nobody_could_list_is_refused() {
+        let served = vec![vec![Ok(()), Err("no".to_string())], vec![Ok(()), Ok(())]];
+        let steps_of = [vec![0, 1], vec![2]];
+        assert_eq!(check_size(20_000, &served, &steps_of), Ok(()));
+        let error = check_size(4_000_000_000, &served, &steps_of).unwrap_err();
+        assert!(
+            error.contains("are 20000000000, and") && error.contains("20000 or fewer `repeats`"),
+            "{error}"
+        );
+        // Starts count where there is no trial.
+        assert!(check_size(200_000, &[vec![Err("no".to_string())]], &[vec![0]]).is_err());
     }
 
     #[test]
