@@ -1,10 +1,11 @@
 //! Builds: each once per content of its inputs, kept in a cache that all runs share.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::fs::{self, TryLockError};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use dyno_archive::plan::Build;
 use serde::{Deserialize, Serialize};
@@ -15,12 +16,13 @@ use crate::launch::folder;
 use crate::launch::guard::Guard;
 use crate::launch::log::Log;
 use crate::launch::tool::{self, Answer, Ending, Tool};
+use crate::limits::{COPIES, LOCK_GLANCE};
 use crate::paths::{self, Found, FoundKind};
 use crate::run::Interrupts;
 use crate::subject::{BuildSpec, Definition, Placeholders};
 
 /// Raised when the way of building changes, so that old artefacts are not taken for new ones.
-const CACHE_VERSION: &str = "2";
+const CACHE_VERSION: &str = "3";
 
 /// A subject that can be started.
 #[derive(Clone, Debug)]
@@ -55,24 +57,120 @@ struct Receipt {
 /// # Errors
 /// A sentence with the end of the build's output.
 pub fn build(definition: &Definition, cache: &Path, care: &Care<'_>) -> Result<Built, String> {
+    let cache = cache.join(&definition.name);
     let Some(spec) = &definition.build else {
         let out = cache.join("none");
         fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
         return Ok(Built { out, build: None });
     };
-    let inputs = inputs_of(definition, spec, care)?;
-    let place = cache.join(&definition.name).join(&inputs[..16]);
-    let out = place.join("out");
-    let receipt_path = place.join("receipt.json");
-    let _lock =
-        lock(&cache.join(&definition.name)).map_err(|e| format!("the build cache cannot be locked: {e}"))?;
-    if let Some(receipt) = read_receipt(&receipt_path) {
-        return Ok(Built { out, build: Some(receipt.into_build(inputs, true)) });
+    // Before anything is looked at: who waits here for another dyno's build may see other sources afterwards.
+    let _lock = lock(&cache, care)?;
+    let mut recipe = Recipe { definition, spec, care, read: &mut read_input };
+    recipe.build(&cache)
+}
+
+/// How a subject is built, and from what.
+struct Recipe<'a> {
+    definition: &'a Definition,
+    spec: &'a BuildSpec,
+    care: &'a Care<'a>,
+    /// Reads one input.
+    read: &'a mut dyn FnMut(&Found) -> io::Result<Vec<u8>>,
+}
+
+impl Recipe<'_> {
+    fn build(&mut self, cache: &Path) -> Result<Built, String> {
+        let without_inputs = key_without_inputs(self.definition, self.spec, self.care)?;
+        for _ in 0..COPIES {
+            let inputs = self.key(without_inputs.clone())?;
+            let place = Place(cache.join(&inputs[..16]));
+            if let Some(receipt) = read_receipt(&place.receipt()) {
+                return Ok(Built { out: place.out(), build: Some(receipt.into_build(inputs, true)) });
+            }
+            let command = placeholders(self.definition, &place.out()).fill_command(&self.spec.command)?;
+            place.make()?;
+            // Somebody may write into the inputs all the while, and what is built is what was copied.
+            if self.copy(without_inputs.clone(), &place.source())? != inputs {
+                fs::remove_dir_all(&place.0).map_err(|e| place.error(&e))?;
+                continue;
+            }
+            let receipt = run(&command, self.spec, &place, self.care)?;
+            let text = serde_json::to_string(&receipt).expect("numbers and text only");
+            fs::write(place.receipt(), text).map_err(|e| place.error(&e))?;
+            return Ok(Built { out: place.out(), build: Some(receipt.into_build(inputs, false)) });
+        }
+        Err(format!(
+            "the inputs of the build change while they are copied; build again when nothing writes into {} any more",
+            self.definition.folder.display()
+        ))
     }
-    let receipt = build_fresh(definition, spec, &place, &out, care)?;
-    let text = serde_json::to_string(&receipt).expect("numbers and text only");
-    fs::write(&receipt_path, text).map_err(|e| format!("{}: {e}", receipt_path.display()))?;
-    Ok(Built { out, build: Some(receipt.into_build(inputs, false)) })
+
+    /// The key of a build from the inputs as they are now.
+    fn key(&mut self, without_inputs: Key) -> Result<String, String> {
+        self.visit(without_inputs, |_, _| Ok(()))
+    }
+
+    /// Copies the inputs to their names in a new folder, and returns the key of a build from these copies.
+    fn copy(&mut self, without_inputs: Key, source: &Path) -> Result<String, String> {
+        self.visit(without_inputs, |found, bytes| copy(found, bytes, source))
+    }
+
+    /// Reads each input once, adds it to the key, and hands it on.
+    fn visit(
+        &mut self,
+        mut key: Key,
+        mut hand_on: impl FnMut(&Found, &[u8]) -> io::Result<()>,
+    ) -> Result<String, String> {
+        for (name, found) in inputs(self.definition, self.spec).map_err(|e| unreadable(&e))? {
+            key.add(name.as_os_str().as_encoded_bytes());
+            let bytes = match found.kind {
+                // A folder may be wanted though it is empty.
+                FoundKind::Folder => {
+                    key.add(b"/");
+                    Vec::new()
+                }
+                FoundKind::File { mode } => {
+                    key.add(if mode & 0o111 == 0 { b"-" } else { b"x" });
+                    (self.read)(&found).map_err(|e| unreadable(&e))?
+                }
+            };
+            key.add(&bytes);
+            hand_on(&found, &bytes).map_err(|e| unreadable(&e))?;
+        }
+        Ok(key.text())
+    }
+}
+
+/// Where the build of one key is kept.
+struct Place(PathBuf);
+
+impl Place {
+    fn out(&self) -> PathBuf {
+        self.0.join("out")
+    }
+
+    fn source(&self) -> PathBuf {
+        self.0.join("source")
+    }
+
+    fn temporary(&self) -> PathBuf {
+        self.0.join("tmp")
+    }
+
+    fn receipt(&self) -> PathBuf {
+        self.0.join("receipt.json")
+    }
+
+    /// Empty, whatever was there.
+    fn make(&self) -> Result<(), String> {
+        let cleared = if self.0.exists() { fs::remove_dir_all(&self.0) } else { Ok(()) };
+        let folders = [self.out(), self.source(), self.temporary()];
+        cleared.and_then(|()| folders.iter().try_for_each(fs::create_dir_all)).map_err(|e| self.error(&e))
+    }
+
+    fn error(&self, error: &io::Error) -> String {
+        format!("{}: {error}", self.0.display())
+    }
 }
 
 impl Receipt {
@@ -92,28 +190,14 @@ fn read_receipt(path: &Path) -> Option<Receipt> {
     serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }
 
-fn build_fresh(
-    definition: &Definition,
-    spec: &BuildSpec,
-    place: &Path,
-    out: &Path,
-    care: &Care<'_>,
-) -> Result<Receipt, String> {
-    let io = |e: io::Error| format!("{}: {e}", place.display());
-    let command = placeholders(definition, out).fill_command(&spec.command)?;
-    if place.exists() {
-        fs::remove_dir_all(place).map_err(io)?;
-    }
-    let (source, temporary) = (place.join("source"), place.join("tmp"));
-    for folder in [out, &source, &temporary] {
-        fs::create_dir_all(folder).map_err(io)?;
-    }
-    let inputs = inputs(definition, spec).map_err(|e| unreadable(&e))?;
-    inputs.values().try_for_each(|found| copy(found, &source)).map_err(|e| unreadable(&e))?;
-    let log = Log::create(&place.join("build.log")).map_err(io)?;
+/// Runs a build whose inputs are in their place.
+fn run(command: &str, spec: &BuildSpec, place: &Place, care: &Care<'_>) -> Result<Receipt, String> {
+    let (out, source, temporary) = (place.out(), place.source(), place.temporary());
+    let io = |e: io::Error| place.error(&e);
+    let log = Log::create(&place.0.join("build.log")).map_err(io)?;
     let environment = environment(spec, &temporary);
     let deadline = spec.deadline.duration();
-    let tool = Tool { command: &command, folder: &source, environment: &environment, deadline };
+    let tool = Tool { command, folder: &source, environment: &environment, deadline };
     let ending = tool.run(&log, care).map_err(|e| format!("sh: {e}"))?;
     for folder in [&source, &temporary] {
         let _ = fs::remove_dir_all(folder);
@@ -123,7 +207,7 @@ fn build_fresh(
         Ending::Ended { status, wall_ns, cpu_ns } if status.success() => Ok(Receipt {
             wall_ns,
             cpu_ns,
-            artefact_bytes: size_of(out).map_err(io)?,
+            artefact_bytes: size_of(&out).map_err(io)?,
             environment: environment.recorded(),
         }),
         Ending::Ended { status, .. } => failed(format!("ended with {status}")),
@@ -135,7 +219,7 @@ fn build_fresh(
     }
 }
 
-fn environment(spec: &BuildSpec, temporary: &Path) -> Environment {
+pub(crate) fn environment(spec: &BuildSpec, temporary: &Path) -> Environment {
     let mut environment = Environment::of_tool(&Ours::read(), &spec.inherit, temporary);
     spec.env.iter().for_each(|(name, value)| environment.set(name, value));
     environment
@@ -170,22 +254,27 @@ fn first_line(output: &str) -> Option<&str> {
 /// # Errors
 /// A sentence: an input cannot be read or is refused, or a tool does not say its version.
 pub fn inputs_of(definition: &Definition, spec: &BuildSpec, care: &Care<'_>) -> Result<String, String> {
+    let key = key_without_inputs(definition, spec, care)?;
+    Recipe { definition, spec, care, read: &mut read_input }.key(key)
+}
+
+fn key_without_inputs(definition: &Definition, spec: &BuildSpec, care: &Care<'_>) -> Result<Key, String> {
     let mut key = Key::default();
     key.add(CACHE_VERSION.as_bytes());
     key.add(std::env::consts::ARCH.as_bytes());
     key.add(spec.command.as_bytes());
     // The place of temporary files is no part of the key.
-    let environment = environment(spec, Path::new("/")).of_key();
-    for (name, value) in &environment {
+    let environment = environment(spec, Path::new("/"));
+    for (name, value) in &environment.of_key() {
         key.add(name.as_bytes());
         key.add(value.as_bytes());
     }
-    // What was inherited is in it as far as it is recorded; what the subject itself sets is no secret of the user's.
+    // Of what was inherited, secrets are left out; what the subject itself sets is none of the user's.
     for (name, value) in &spec.env {
         key.add(name.as_bytes());
         key.add(value.as_bytes());
     }
-    if environment.values().chain([&spec.command]).any(|text| text.contains("native")) {
+    if environment.says("native") || spec.command.contains("native") {
         // What is made for this CPU alone is not to be run by another.
         key.add(dyno_observer::facts::cpu_model().unwrap_or_default().as_bytes());
     }
@@ -199,14 +288,7 @@ pub fn inputs_of(definition: &Definition, spec: &BuildSpec, care: &Care<'_>) -> 
             Answer::None(why) => return Err(format!("`{command}` {why}")),
         }
     }
-    for (name, found) in inputs(definition, spec).map_err(|e| unreadable(&e))? {
-        if let FoundKind::File { mode } = found.kind {
-            key.add(name.as_os_str().as_encoded_bytes());
-            key.add(if mode & 0o111 == 0 { b"-" } else { b"x" });
-            key.add(&fs::read(&found.path).map_err(|e| unreadable(&e))?);
-        }
-    }
-    Ok(key.text())
+    Ok(key)
 }
 
 fn unreadable(error: &io::Error) -> String {
@@ -225,7 +307,7 @@ fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<Path
 }
 
 /// A hash over a list of parts.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Key(Sha256);
 
 impl Key {
@@ -240,16 +322,21 @@ impl Key {
     }
 }
 
-/// Copies one input to its name in a new folder. It never writes into a file that is there.
-fn copy(found: &Found, source: &Path) -> io::Result<()> {
+fn read_input(found: &Found) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut from = fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(&found.path)?;
+    from.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Writes one input to its name in a new folder. It never writes into a file that is there.
+fn copy(found: &Found, bytes: &[u8], source: &Path) -> io::Result<()> {
     let to = source.join(&found.name);
     let FoundKind::File { mode } = found.kind else { return fs::create_dir_all(to) };
     if let Some(parent) = to.parent() {
         fs::create_dir_all(parent)?;
     }
-    let mut from = fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(&found.path)?;
-    let mut to = folder::create(&to, fs::OpenOptions::new().write(true), mode & 0o777 | 0o600)?;
-    io::copy(&mut from, &mut to).map(drop)
+    folder::create(&to, fs::OpenOptions::new().write(true), mode & 0o777 | 0o600)?.write_all(bytes)
 }
 
 /// Bytes of all files below a folder. Links are what they are: they may lead anywhere.
@@ -261,13 +348,22 @@ fn size_of(path: &Path) -> io::Result<u64> {
     fs::read_dir(path)?.map(|entry| size_of(&entry?.path())).sum()
 }
 
-fn lock(folder: &Path) -> io::Result<fs::File> {
-    fs::create_dir_all(folder)?;
+/// Waits until no other dyno builds this subject.
+fn lock(folder: &Path, care: &Care<'_>) -> Result<fs::File, String> {
+    let path = folder.join("lock");
+    let failed = |e: io::Error| format!("the build cache cannot be locked: {}: {e}", path.display());
+    fs::create_dir_all(folder).map_err(failed)?;
     let mut options = fs::OpenOptions::new();
     options.create(true).truncate(false).write(true).custom_flags(libc::O_NOFOLLOW);
-    let file = options.open(folder.join("lock"))?;
-    file.lock()?;
-    Ok(file)
+    let file = options.open(&path).map_err(failed)?;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if care.interrupts.count() > 0 => return Err(INTERRUPTED.into()),
+            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_GLANCE),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -305,6 +401,96 @@ mod tests {
         let changed = build(&definition, &cache).unwrap();
         assert!(!changed.build.unwrap().cached);
         assert_eq!(fs::read_to_string(changed.out.join("result")).unwrap(), "2");
+    }
+
+    /// An input that is written while it is copied, as often as `left` says.
+    fn build_while_somebody_writes(
+        definition: &Definition,
+        cache: &Path,
+        left: usize,
+    ) -> Result<Built, String> {
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let care = Care { guard: &guard, interrupts: &interrupts };
+        let (mut reads, input) = (0, definition.folder.join("in.txt"));
+        let mut read = |found: &Found| {
+            let bytes = read_input(found);
+            reads += 1;
+            // Every other reading is for the key.
+            if reads % 2 == 1 && reads / 2 < left {
+                fs::write(&input, format!("later {reads}")).unwrap();
+            }
+            bytes
+        };
+        let spec = definition.build.as_ref().unwrap();
+        Recipe { definition, spec, care: &care, read: &mut read }.build(cache)
+    }
+
+    #[test]
+    fn a_build_is_kept_under_the_key_of_what_it_was_made_from() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = root.path().join("cache");
+        let definition = subject(root.path(), "cp in.txt {out}/result");
+        let built = build_while_somebody_writes(&definition, &cache, 2).unwrap();
+        assert_eq!(fs::read_to_string(built.out.join("result")).unwrap(), "later 3");
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let care = Care { guard: &guard, interrupts: &interrupts };
+        let now = inputs_of(&definition, definition.build.as_ref().unwrap(), &care).unwrap();
+        assert_eq!(built.build.unwrap().inputs, now);
+        fs::write(definition.folder.join("in.txt"), "1").unwrap();
+        // What it was before is built, and not found under the key of that.
+        let before = build_while_somebody_writes(&definition, &cache, 0).unwrap();
+        assert_eq!(fs::read_to_string(before.out.join("result")).unwrap(), "1");
+
+        let error = build_while_somebody_writes(&definition, &cache.join("other"), COPIES).unwrap_err();
+        assert!(error.contains("change while they are copied; build again"), "{error}");
+    }
+
+    #[test]
+    fn a_build_that_waits_for_another_ends_with_the_user() {
+        let root = tempfile::tempdir().unwrap();
+        let definition = subject(root.path(), "true");
+        let cache = root.path().join("cache");
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let care = Care { guard: &guard, interrupts: &interrupts };
+        let _held = lock(&cache.join("x"), &care).unwrap();
+        interrupts.raise();
+        assert_eq!(super::build(&definition, &cache, &care).unwrap_err(), INTERRUPTED);
+    }
+
+    #[test]
+    fn subjects_without_a_build_share_no_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let definition = Definition { build: None, ..subject(root.path(), "true") };
+        let other = Definition { name: "y".into(), ..definition.clone() };
+        let [one, two] = [&definition, &other].map(|d| build(d, root.path()).unwrap().out);
+        assert!(one.is_dir() && two.is_dir() && one != two);
+    }
+
+    #[test]
+    fn an_empty_folder_among_inputs_is_part_of_the_key() {
+        let root = tempfile::tempdir().unwrap();
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let care = Care { guard: &guard, interrupts: &interrupts };
+        let mut definition = subject(root.path(), "true");
+        definition.build.as_mut().unwrap().inputs = vec![paths::Inside::parse(".").unwrap()];
+        let key = || inputs_of(&definition, definition.build.as_ref().unwrap(), &care).unwrap();
+        let without = key();
+        fs::create_dir(definition.folder.join("empty")).unwrap();
+        assert_ne!(key(), without);
+    }
+
+    #[test]
+    fn tools_are_asked_with_what_a_build_sets() {
+        let root = tempfile::tempdir().unwrap();
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let care = Care { guard: &guard, interrupts: &interrupts };
+        let mut definition = subject(root.path(), "true");
+        definition.build.as_mut().unwrap().env.insert("TOOLCHAIN".into(), "2".into());
+        definition.version = Some(crate::subject::VersionSpec {
+            command: "echo v${TOOLCHAIN:-none}".into(),
+            deadline: crate::subject::Nanoseconds(60_000_000_000),
+        });
+        assert_eq!(version(&definition, root.path(), &care).as_deref(), Some("v2"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The environment of what dyno starts. It is of dyno's making, so that two users of one suite measure the same: of dyno's
 //! own only what is named here, or by a subject or a suite, is passed on.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -8,6 +9,7 @@ use std::process::Command;
 
 use dyno_archive::secret::is_secret;
 use serde::{Deserialize, Deserializer, de};
+use sha2::{Digest as _, Sha256};
 
 /// What every program gets of dyno's own environment.
 const ALWAYS: [&str; 2] = ["PATH", "HOME"];
@@ -205,30 +207,98 @@ impl Environment {
         self.0.iter().map(record).collect()
     }
 
-    /// What can change the artefact of a build: all but the places of the user's and of temporary files, with secrets as they
-    /// are recorded, because a new token makes no other artefact.
+    /// What can change the artefact of a build: all but [`PLACES`]. Secrets are in it as
+    /// they are recorded, because a new token makes no other artefact. What is only not recorded because it may be one is in it
+    /// by its hash: `GRADLE_OPTS` holds a proxy's password now and then, but it always says how to build.
     #[must_use]
     pub fn of_key(&self) -> BTreeMap<String, String> {
-        let mut recorded = self.recorded();
-        recorded.retain(|name, _| !["HOME", "TMPDIR"].contains(&name.as_str()));
-        recorded
+        self.what_counts().map(|(name, value)| (name.into(), in_key(name, &value))).collect()
+    }
+
+    fn what_counts(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+        let all = self.0.iter().map(|(name, value)| (name.as_str(), value.to_string_lossy()));
+        all.filter(|(name, _)| !PLACES.contains(name))
+    }
+
+    /// Whether anything that can change an artefact holds a word.
+    #[must_use]
+    pub fn says(&self, word: &str) -> bool {
+        self.what_counts().any(|(_, value)| value.contains(word))
     }
 }
+
+/// Places of the user's, of temporary files, and of a login: elsewhere, by somebody else, later, it is the same artefact.
+const PLACES: [&str; 3] = ["HOME", "TMPDIR", "SSH_AUTH_SOCK"];
 
 /// What stands in records in place of a secret.
 pub const SECRET: &str = "(not recorded)";
 
-/// Parts of the names of variables that hold secrets, besides those of any name: what is called a key here opens something.
-const SECRETS: [&str; 2] = ["KEY", "AUTH"];
+/// Parts of the names of variables that may hold secrets, besides those of any name that says so ([`is_secret`]).
+const PERHAPS: [&str; 6] = ["KEY", "AUTH", "PASS", "PWD", "CRED", "DSN"];
+
+/// What a shell calls the folder that it is in.
+const FOLDERS: [&str; 2] = ["PWD", "OLDPWD"];
+
+/// Why a value is not recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hidden {
+    /// It is called a secret.
+    Secret,
+    /// It may be one, or hold one among other things.
+    Perhaps,
+}
+
+impl Hidden {
+    fn of(name: &str, value: &str) -> Option<Hidden> {
+        if is_secret(name) {
+            return Some(Hidden::Secret);
+        }
+        (is_perhaps_secret(name) || holds_secret(value)).then_some(Hidden::Perhaps)
+    }
+}
+
+fn is_perhaps_secret(name: &str) -> bool {
+    let capitals = name.to_ascii_uppercase();
+    // Bundler: BUNDLE_GEMS__EXAMPLE__COM is what opens gems.example.com, and settings are written alike.
+    let is_bundlers = || name.strip_prefix("BUNDLE_").is_some_and(|host| host.contains("__"));
+    !FOLDERS.contains(&name) && (PERHAPS.iter().any(|part| capitals.contains(part)) || is_bundlers())
+}
+
+/// Whether a value of any name holds a secret: settings within it that are called so, or a user's name and password.
+fn holds_secret(value: &str) -> bool {
+    // Folders are called what they like, also `/opt/node@18/bin` and `/home/secretary`.
+    let is_list_of_paths = value.split(':').all(|part| part.is_empty() || part.starts_with('/'));
+    if is_list_of_paths && !value.contains(['=', '?', ' ']) {
+        return false;
+    }
+    let set =
+        value.split(|c: char| c.is_whitespace() || "?&;,".contains(c)).filter_map(|w| w.split_once('='));
+    is_secret(value) || set.into_iter().any(|(name, _)| is_perhaps_secret(name)) || holds_userinfo(value)
+}
+
+/// Whether there is a `user:password@` that is not where URLs have it, without a scheme or with characters that end a URL's
+/// authority.
+fn holds_userinfo(value: &str) -> bool {
+    let rest = without_userinfo(value).replace("***@", "").replace("://", "");
+    rest.rsplit_once('@').is_some_and(|(before, _)| before.contains(':'))
+}
 
 /// A value as records show it.
 #[must_use]
 pub fn shown(name: &str, value: &str) -> String {
-    let capitals = name.to_ascii_uppercase();
-    if is_secret(name) || SECRETS.iter().any(|part| capitals.contains(part)) {
-        return SECRET.into();
+    match Hidden::of(name, value) {
+        Some(Hidden::Secret | Hidden::Perhaps) => SECRET.into(),
+        None => without_userinfo(value),
     }
-    without_userinfo(value)
+}
+
+/// A value as it counts for what is built.
+fn in_key(name: &str, value: &str) -> String {
+    match Hidden::of(name, value) {
+        Some(Hidden::Perhaps) => Sha256::digest(value).iter().map(|byte| format!("{byte:02x}")).collect(),
+        Some(Hidden::Secret) => SECRET.into(),
+        None => without_userinfo(value),
+    }
 }
 
 /// Takes names and passwords out of URLs (RFC 3986 §3.2.1), of which a value may hold several.
@@ -269,6 +339,7 @@ mod tests {
             ("CARGO_HOME", "/cargo"),
             ("npm_config_registry", "https://me:secret@npm.test/"),
             ("AWS_REGION", "x"),
+            ("SSH_AUTH_SOCK", "/tmp/ssh-x/agent.7"),
         ]);
         let work = Path::new("/work");
         let named = |e: &Environment| e.recorded().into_keys().collect::<Vec<_>>().join(" ");
@@ -277,31 +348,84 @@ mod tests {
         assert_eq!(server.recorded()["LANG"], "C.UTF-8");
         assert_eq!(server.recorded()["TMPDIR"], "/work");
         let tool = Environment::of_tool(&ours, &[], work);
-        assert_eq!(named(&tool), "CARGO_HOME HOME LANG PATH TMPDIR npm_config_registry");
+        assert_eq!(named(&tool), "CARGO_HOME HOME LANG PATH SSH_AUTH_SOCK TMPDIR npm_config_registry");
         let inherit = ["GOMAXPROCS", "AWS_*", "RUSTFLAGS"].map(|name| Inherit::parse(name).unwrap());
         assert_eq!(
             named(&Environment::of_server(&ours, &inherit, work)),
             "AWS_REGION GOMAXPROCS HOME LANG PATH RUSTFLAGS TMPDIR"
         );
-        // Elsewhere, by somebody else, it is the same artefact.
-        assert!(!tool.of_key().contains_key("HOME") && tool.of_key().contains_key("CARGO_HOME"));
+        let in_key: Vec<_> = tool.of_key().into_keys().collect();
+        assert_eq!(in_key, ["CARGO_HOME", "LANG", "PATH", "npm_config_registry"]);
         assert_eq!(named(&Environment::of_server(&Ours::default(), &[], work)), "HOME LANG PATH TMPDIR");
     }
 
     #[test]
     fn secrets_are_not_recorded() {
-        for name in ["GITHUB_TOKEN", "npm_config__authToken", "AWS_SECRET_ACCESS_KEY", "pgpassword"] {
+        for name in [
+            "GITHUB_TOKEN",
+            "npm_config__authToken",
+            "AWS_SECRET_ACCESS_KEY",
+            "pgpassword",
+            "API_PASS",
+            "PGPASS",
+            "DB_PWD",
+            "NUGET_CRED",
+            "SESSION_COOKIE",
+            "SENTRY_DSN",
+            "BUNDLE_GEMS__CONTRIBSYS__COM",
+        ] {
             assert_eq!(shown(name, "hunter2"), SECRET, "{name}");
         }
+        for (name, value) in [
+            ("GRADLE_OPTS", "-Dhttps.proxyUser=me -Dhttps.proxyPassword=x"),
+            ("MAVEN_OPTS", "-Xmx1g -Djavax.net.ssl.trustStorePassword=x"),
+            ("MAVEN_ARGS", "-Dgpg.pass=x"),
+            ("PIP_INDEX_URL", "https://x.test/?token=abc"),
+            ("http_proxy", "me:pw@proxy:3128"),
+            ("http_proxy", "me:p/w@proxy:3128"),
+            ("http_proxy", "http://me:p/w@proxy:3128"),
+            ("http_proxy", "http://me:p w@proxy:3128"),
+            ("NPM_CONFIG_X", "/bin/tool --password x"),
+        ] {
+            assert_eq!(shown(name, value), SECRET, "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_secret_is_recorded() {
         for (value, wanted) in [
             ("https://me:pw@proxy.test:3128", "https://***@proxy.test:3128"),
             ("https://a:b@x/p@q,https://c@y|direct", "https://***@x/p@q,https://***@y|direct"),
             ("https://x/y@z", "https://x/y@z"),
+            ("git@x.test:a/b", "git@x.test:a/b"),
+            ("-Xmx1g -Dfile.encoding=UTF-8", "-Xmx1g -Dfile.encoding=UTF-8"),
+            ("/bin:/opt/node@18/bin:/home/secretary/bin", "/bin:/opt/node@18/bin:/home/secretary/bin"),
             ("plain", "plain"),
             ("://", "://"),
         ] {
             assert_eq!(shown("GOPROXY", value), wanted);
         }
+        assert_eq!(shown("PWD", "/x"), "/x");
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_in_the_key_by_its_hash_and_what_is_one_is_not() {
+        let key = |name: &str, value: &str| {
+            let mut environment = Environment::default();
+            environment.set(name, value);
+            environment.of_key()[name].clone()
+        };
+        for (name, one, other) in [
+            ("GRADLE_OPTS", "-Xmx1g -Dhttps.proxyPassword=x", "-Xmx2g -Dhttps.proxyPassword=x"),
+            ("AUTHOR", "me", "you"),
+            ("KEYSPACE", "a", "b"),
+            ("BUNDLE_BUILD__NOKOGIRI", "--a", "--b"),
+        ] {
+            assert_ne!(key(name, one), key(name, other), "{name}");
+            assert_ne!(key(name, one), one, "{name}");
+        }
+        assert_eq!(key("GITHUB_TOKEN", "a"), key("GITHUB_TOKEN", "b"));
+        assert_eq!(key("http_proxy", "http://me:a@x"), key("http_proxy", "http://me:b@x"));
     }
 
     #[test]

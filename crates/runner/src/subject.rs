@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
 
-use crate::build::{Care, Key};
+use crate::build::{self, Care, Key};
 use crate::door::Speech;
 use crate::environment::{Environment, Inherit, Ours};
 use crate::launch::tool::{Answer, Tool};
@@ -355,10 +355,13 @@ impl Definition {
         })
     }
 
-    /// Asks a tool something, as builds would find it.
+    /// Asks a tool something, as builds would find it: what `env` of `[build]` sets may decide which of its versions answers.
     pub(crate) fn ask(&self, command: &str, deadline: Nanoseconds, care: &Care<'_>) -> Answer {
-        let inherit = self.build.as_ref().map_or(&[][..], |build| &build.inherit);
-        let environment = Environment::of_tool(&Ours::read(), inherit, &std::env::temp_dir());
+        let temporary = std::env::temp_dir();
+        let environment = self.build.as_ref().map_or_else(
+            || Environment::of_tool(&Ours::read(), &[], &temporary),
+            |spec| build::environment(spec, &temporary),
+        );
         Tool { command, folder: &self.folder, environment: &environment, deadline: deadline.duration() }
             .ask(care)
     }
@@ -374,7 +377,7 @@ impl Definition {
         let alone = Definition { variants: BTreeMap::new(), folder: PathBuf::new(), ..self.clone() };
         key.add(format!("{alone:?}").as_bytes());
         for file in &self.start.files {
-            key.add(&std::fs::read(self.folder.join(file.template.path()))?);
+            key.add(&file.template.read(&self.folder)?);
         }
         if self.uses("{dir}") {
             add_folder(&mut key, &self.folder, Path::new(""))?;
@@ -397,12 +400,11 @@ impl Definition {
     /// Whether a start uses the placeholder.
     #[must_use]
     pub fn uses(&self, placeholder: &str) -> bool {
-        let in_files = || {
-            self.start.files.iter().any(|file| {
-                std::fs::read_to_string(self.folder.join(file.template.path()))
-                    .is_ok_and(|t| t.contains(placeholder))
-            })
+        let is_in = |file: &FileSpec| {
+            let template = file.template.read(&self.folder);
+            template.is_ok_and(|t| String::from_utf8_lossy(&t).contains(placeholder))
         };
+        let in_files = || self.start.files.iter().any(is_in);
         self.start.command.iter().chain(self.start.env.values()).any(|s| s.contains(placeholder))
             || in_files()
     }
@@ -614,6 +616,18 @@ mod tests {
         let second = print();
         std::fs::write(folder.join("notes"), "2").unwrap();
         assert_ne!(print(), second);
+    }
+
+    #[test]
+    fn a_template_that_is_no_file_is_not_waited_for() {
+        let (_root, folder) = write(
+            &GOOD.replace("\"{port}\"]\n", "\"{port}\"]\nfiles = [{ template = \"pipe\", to = \"a\" }]\n"),
+        );
+        let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
+        assert!(pipe.success());
+        let definition = Definition::read(&folder).unwrap();
+        assert!(!definition.uses("{cpus}"));
+        assert!(definition.fingerprint().unwrap_err().to_string().contains("is no regular file"));
     }
 
     #[test]
