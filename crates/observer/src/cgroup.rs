@@ -198,11 +198,27 @@ impl Group {
         seen.into_iter()
     }
 
-    /// The processes in the group.
+    /// All folders, and those of the groups below, which a subject may have made: each before the one that it lies in, as they
+    /// can be removed.
+    #[must_use]
+    pub fn tree(&self) -> Vec<PathBuf> {
+        let mut all: Vec<PathBuf> = self.folders().map(PathBuf::from).collect();
+        let mut looked_into = 0;
+        while let Some(folder) = all.get(looked_into) {
+            let below = folders_in(folder);
+            all.extend(below);
+            looked_into += 1;
+        }
+        all.reverse();
+        all
+    }
+
+    /// The processes in the group and in those below it.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         let mut pids: Vec<u32> = self
-            .folders()
+            .tree()
+            .iter()
             .filter_map(|folder| read(folder.join("cgroup.procs")))
             .flat_map(|text| text.lines().filter_map(|l| l.parse().ok()).collect::<Vec<_>>())
             .collect();
@@ -230,6 +246,12 @@ impl Group {
         read_v1(&self.v1, &mut counters);
         counters
     }
+}
+
+/// The folders in a folder, without links.
+fn folders_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    entries.filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir())).map(|e| e.path()).collect()
 }
 
 fn read_v1(folders: &BTreeMap<String, PathBuf>, counters: &mut CgroupUse) {
@@ -403,6 +425,22 @@ mod tests {
         assert_eq!(counters.pids, None);
         assert!(group.reset_peak());
         assert_eq!(group.counters().memory_peak_bytes, Some(0));
+    }
+
+    #[test]
+    fn groups_below_belong_to_the_group_and_come_before_it() {
+        let group = files(&[("cgroup.procs", "4\n")]);
+        let deep = group.path().join("below/deep");
+        std::fs::create_dir_all(&deep).unwrap();
+        std::fs::write(group.path().join("below/cgroup.procs"), "17\n").unwrap();
+        std::fs::write(deep.join("cgroup.procs"), "9\n4\n").unwrap();
+        // The kernel makes none, and nothing elsewhere is to be removed.
+        std::os::unix::fs::symlink("/", group.path().join("link")).unwrap();
+        let v1 = [("memory".to_string(), group.path().to_path_buf())].into();
+        let group = Group { v1, v2: None };
+        assert_eq!(group.pids(), [4, 9, 17]);
+        let top = group.v1["memory"].clone();
+        assert_eq!(group.tree(), [deep, top.join("below"), top]);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use dyno_observer::cgroup::Layout;
 use crate::build::{self, Built, Care};
 use crate::certs::Certs;
 use crate::checks::{self, Check};
-use crate::client::{Answer, Caller};
+use crate::client::{Caller, Keep};
 use crate::door::{Door, Speech};
 use crate::environment::{Environment, Ours};
 use crate::files::Folder;
@@ -77,7 +77,7 @@ pub enum Event<'a> {
         trial: usize,
         record: &'a TrialRecord,
     },
-    /// A start ended before its plan was done.
+    /// A start ended before its plan was done, or has left something that dyno cannot remove.
     Failed {
         launch: usize,
         failure: &'a Failure,
@@ -309,9 +309,12 @@ impl Runner<'_> {
             }
             Err(failure) => record.failure = Some(failure),
         }
-        if let Some(failure) = &record.failure {
+        let left = ground.groups.left_of(record.start);
+        let left = left.map(|message| Failure { kind: FailureKind::Harness, message });
+        for failure in record.failure.iter().chain(&left) {
             (self.on)(Event::Failed { launch: record.launch, failure });
         }
+        record.failure = record.failure.take().or(left);
         self.dir.write_start(record)?;
         Ok(())
     }
@@ -583,7 +586,7 @@ fn run_checks(subject: &Subject) -> Vec<CheckResult> {
 
 /// One request at every door that every living subject answers.
 fn probe_alive(subject: &Subject) -> std::io::Result<()> {
-    let ask = |e: &Entrance| -> std::io::Result<Answer> { e.caller.ask(&subject.ready_path, ALIVE) };
+    let ask = |e: &Entrance| e.caller.ask(&subject.ready_path, ALIVE, Keep::Beginning);
     subject.entrances.iter().try_for_each(|entrance| ask(entrance).map(drop))
 }
 
@@ -670,7 +673,8 @@ pub fn environment_of(definition: &Definition) -> BTreeMap<String, String> {
 /// Writes a file of a start from its template into the working folder.
 fn render(file: &FileSpec, folder: &Path, places: &Placeholders, work: &Path) -> Result<(), String> {
     let from = |e: io::Error| format!("{}: {e}", file.template);
-    let template = file.template.within(folder).and_then(fs::read_to_string).map_err(from)?;
+    let template = file.template.read(folder).map_err(from)?;
+    let template = String::from_utf8(template).map_err(|_| format!("{}: it is no text", file.template))?;
     let name = file.to.fill(places)?;
     let to = work.join(name.path());
     let parents = to.parent().map_or(Ok(()), fs::create_dir_all);

@@ -6,10 +6,10 @@ use dyno_wire::h1::response::Asked;
 use dyno_wire::h2::settings::Own;
 use dyno_wire::h2::{Ask, Client, Code, Counts, Event, Io, Shared};
 
-use super::{Answer, Line, closed};
+use super::{Answer, Keep, Line, closed};
 
 /// GETs `path` on a fresh connection.
-pub(super) fn get(line: &mut Line, scheme: &str, host: &str, path: &str) -> io::Result<Answer> {
+pub(super) fn get(line: &mut Line, scheme: &str, host: &str, path: &str, keep: Keep) -> io::Result<Answer> {
     let fields = [(":method", "GET"), (":scheme", scheme), (":authority", host), (":path", path)];
     let block = Shared::default().encode(&fields.map(|(name, value)| (name.into(), value.into())));
     let (mut out, mut counts) = (Vec::new(), Counts::default());
@@ -25,7 +25,7 @@ pub(super) fn get(line: &mut Line, scheme: &str, host: &str, path: &str) -> io::
             return Err(closed());
         }
         let mut io = Io { out: &mut out, counts: &mut counts };
-        if take(&mut client, &buffer[..n], &mut answer, &mut io)? {
+        if take(&mut client, &buffer[..n], keep, &mut answer, &mut io)? {
             return Ok(answer);
         }
         // Not before the server's settings have come.
@@ -44,7 +44,13 @@ pub(super) fn get(line: &mut Line, scheme: &str, host: &str, path: &str) -> io::
 }
 
 /// Reads what has come. Returns whether the answer is complete.
-fn take(client: &mut Client<()>, mut bytes: &[u8], answer: &mut Answer, io: &mut Io<'_>) -> io::Result<bool> {
+fn take(
+    client: &mut Client<()>,
+    mut bytes: &[u8],
+    keep: Keep,
+    answer: &mut Answer,
+    io: &mut Io<'_>,
+) -> io::Result<bool> {
     loop {
         match client.next(&mut bytes, io).map_err(Error::other)? {
             Event::NeedMore => return Ok(false),
@@ -58,7 +64,7 @@ fn take(client: &mut Client<()>, mut bytes: &[u8], answer: &mut Answer, io: &mut
                 }
             }
             Event::Body { data, end, .. } => {
-                answer.body.extend_from_slice(data);
+                answer.extend(data, keep)?;
                 if end {
                     return Ok(true);
                 }

@@ -12,6 +12,7 @@ use dyno_wire::h1::response::{Asked, Closed, End, Event, Reader};
 use rustls::{ClientConnection, StreamOwned};
 
 use crate::door::{Door, Speech};
+use crate::limits::{BODY_BYTES, SHOWN_BODY_BYTES};
 
 /// One whole answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,9 +34,35 @@ impl Answer {
     #[must_use]
     pub fn shown(&self) -> String {
         let headers: String = self.headers.iter().map(|(n, v)| format!("{n}: {v}\n")).collect();
-        let body = String::from_utf8_lossy(&self.body[..self.body.len().min(500)]).into_owned();
+        let shown = self.body.len().min(SHOWN_BODY_BYTES);
+        let body = String::from_utf8_lossy(&self.body[..shown]).into_owned();
         format!("{}\n{headers}\n{body}", self.status)
     }
+
+    /// Takes the next part of the body.
+    fn extend(&mut self, data: &[u8], keep: Keep) -> io::Result<()> {
+        let room = match keep {
+            Keep::Whole => BODY_BYTES - self.body.len(),
+            Keep::Beginning => SHOWN_BODY_BYTES - self.body.len(),
+        };
+        if keep == Keep::Whole && data.len() > room {
+            return Err(io::Error::other(format!(
+                "the answer is longer than {} MiB, and dyno compares none that long outside of a load; let a shorter one be asked for",
+                BODY_BYTES >> 20
+            )));
+        }
+        self.body.extend_from_slice(&data[..data.len().min(room)]);
+        Ok(())
+    }
+}
+
+/// What is kept of an answer's body. A server may send without end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// All of it; it is an error if it is longer than [`BODY_BYTES`].
+    Whole,
+    /// As much as [`Answer::shown`] shows. The rest is read, and forgotten.
+    Beginning,
 }
 
 /// Bytes to and from a server, until a deadline.
@@ -135,9 +162,13 @@ impl Connection {
 
     /// Reads one whole answer.
     pub fn answer(&mut self, asked: Asked) -> io::Result<Answer> {
+        self.read_answer(asked, Keep::Whole)
+    }
+
+    fn read_answer(&mut self, asked: Asked, keep: Keep) -> io::Result<Answer> {
         let mut answer = Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: false };
         loop {
-            let (used, done) = take(&mut self.reader, &self.unread, asked, &mut answer)?;
+            let (used, done) = take(&mut self.reader, &self.unread, asked, keep, &mut answer)?;
             self.unread.drain(..used);
             if done {
                 return Ok(answer);
@@ -183,6 +214,7 @@ fn take(
     reader: &mut Reader,
     mut bytes: &[u8],
     asked: Asked,
+    keep: Keep,
     answer: &mut Answer,
 ) -> io::Result<(usize, bool)> {
     let whole = bytes.len();
@@ -197,7 +229,7 @@ fn take(
                 let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
                 answer.headers = head.fields().map(|(n, v)| (text(n), text(v))).collect();
             }
-            Event::Body(data) => answer.body.extend_from_slice(data),
+            Event::Body(data) => answer.extend(data, keep)?,
             Event::End(end) => {
                 answer.reusable = end == End::Reusable;
                 return Ok((whole - bytes.len(), true));
@@ -208,14 +240,14 @@ fn take(
 
 /// GETs `path` on a fresh plain connection by HTTP/1.1, within `timeout`.
 pub fn get(stream: TcpStream, path: &str, timeout: Duration) -> io::Result<Answer> {
-    get_h1(Line::new(stream, None, timeout)?, "127.0.0.1", path)
+    get_h1(Line::new(stream, None, timeout)?, "127.0.0.1", path, Keep::Whole)
 }
 
-fn get_h1(line: Line, host: &str, path: &str) -> io::Result<Answer> {
+fn get_h1(line: Line, host: &str, path: &str, keep: Keep) -> io::Result<Answer> {
     let mut connection = Connection::on(line);
     let request = encode::request("GET", path, host, &[], b"").map_err(io::Error::other)?;
     connection.send(&request)?;
-    connection.answer(Asked::Other)
+    connection.read_answer(Asked::Other, keep)
 }
 
 /// Asks single questions at a door, as it wants to be asked.
@@ -239,18 +271,52 @@ impl Caller {
     }
 
     /// Connects and GETs `path`, each within `timeout`.
-    pub fn ask(&self, path: &str, timeout: Duration) -> io::Result<Answer> {
-        self.get(TcpStream::connect_timeout(&self.door.addr, timeout)?, path, timeout)
+    pub fn ask(&self, path: &str, timeout: Duration, keep: Keep) -> io::Result<Answer> {
+        self.get(TcpStream::connect_timeout(&self.door.addr, timeout)?, path, timeout, keep)
     }
 
     /// GETs `path` on a fresh connection to the door, within `timeout`.
-    pub fn get(&self, stream: TcpStream, path: &str, timeout: Duration) -> io::Result<Answer> {
+    pub fn get(&self, stream: TcpStream, path: &str, timeout: Duration, keep: Keep) -> io::Result<Answer> {
         let mut line = Line::new(stream, self.tls.as_ref(), timeout)?;
         let host = self.door.host();
         match self.door.speech {
-            Speech::H1 | Speech::H1Tls | Speech::H2cUpgrade => get_h1(line, &host, path),
-            Speech::H2 => h2::get(&mut line, "https", &host, path),
-            Speech::H2c => h2::get(&mut line, "http", &host, path),
+            Speech::H1 | Speech::H1Tls | Speech::H2cUpgrade => get_h1(line, &host, path, keep),
+            Speech::H2 => h2::get(&mut line, "https", &host, path, keep),
+            Speech::H2c => h2::get(&mut line, "http", &host, path, keep),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::net::TcpListener;
+    use std::thread;
+
+    /// The answer to one question whose body has this many bytes.
+    fn answer(bytes: usize, keep: Keep) -> io::Result<Answer> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n");
+            // Who asks may have had enough before its end.
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&vec![b'x'; bytes]));
+        });
+        let door = Door { addr, speech: Speech::H1, authority: None };
+        let answer = Caller::new(&door).unwrap().ask("/", Duration::from_secs(600), keep);
+        server.join().unwrap();
+        answer
+    }
+
+    #[test]
+    fn a_body_is_kept_up_to_a_bound() {
+        assert_eq!(answer(BODY_BYTES, Keep::Whole).unwrap().body.len(), BODY_BYTES);
+        let error = answer(BODY_BYTES + 1, Keep::Whole).unwrap_err().to_string();
+        assert!(error.contains("longer than 16 MiB"), "{error}");
+        let cut = answer(BODY_BYTES + 1, Keep::Beginning).unwrap();
+        assert_eq!((cut.status, cut.body.len(), cut.reusable), (200, SHOWN_BODY_BYTES, true));
     }
 }

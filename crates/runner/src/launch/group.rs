@@ -1,7 +1,7 @@
 //! Control groups of subjects: making them, limiting them, reading the limits back, removing them.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use dyno_observer::proc::Stat;
 
 use super::guard::Guard;
 use super::sys;
+use crate::limits::{GROUP_GLANCE, MOVES, SWEEP};
 use crate::units::cpu_list_text;
 
 /// Length of the period of a CPU quota, the kernel's default.
@@ -57,13 +58,36 @@ impl Groups {
     /// The folders that a group of this name will have.
     #[must_use]
     pub fn folders(&self, name: &str) -> Vec<PathBuf> {
-        let v2 = self.layout.v2.iter().map(|v2| &v2.folder);
-        let bases: Vec<&PathBuf> = match self.layout.version() {
+        self.bases().into_iter().map(|base| base.join(name)).collect()
+    }
+
+    /// The folders in which groups are made.
+    fn bases(&self) -> Vec<&PathBuf> {
+        match self.layout.version() {
             _ if self.usable.is_err() => Vec::new(),
-            Version::V2 => v2.collect(),
+            Version::V2 => self.layout.v2.iter().map(|v2| &v2.folder).collect(),
             _ => CONTROLLERS.iter().filter_map(|c| self.layout.v1.get(*c)).collect(),
-        };
-        bases.into_iter().map(|base| base.join(name)).collect()
+        }
+    }
+
+    /// What is left of the groups of a start that has ended, as a sentence. `None`: nothing, as it should be.
+    #[must_use]
+    pub fn left_of(&self, start: usize) -> Option<String> {
+        let name = format!("dyno-{}-{start}-", std::process::id());
+        let is_its =
+            |folder: &PathBuf| folder.file_name().is_some_and(|own| own.to_string_lossy().starts_with(&name));
+        let ours = self.bases().into_iter().flat_map(|base| ours_below(base)).map(|(_, folder)| folder);
+        let left = of_folders(ours.filter(is_its));
+        let list = |words: Vec<String>| words.join(", ");
+        let folders = list(left.folders().map(|folder| folder.display().to_string()).collect());
+        let pids = list(left.pids().iter().map(u32::to_string).collect());
+        match (left.is_empty(), pids.as_str()) {
+            (true, _) => None,
+            (_, "") => Some(format!("its control groups cannot be removed; `rmdir` them: {folders}")),
+            _ => Some(format!(
+                "it left processes that cannot be ended and disturb what is measured from now on ({pids}); end them, or restart the machine, before you measure again; they are in {folders}"
+            )),
+        }
     }
 
     /// Makes a group; an empty one where none can be made.
@@ -96,21 +120,23 @@ impl Groups {
     /// the group into which it moved others, who go back where they were. Called before we make any group of our own.
     pub fn sweep(&self) {
         let bases = self.layout.v1.values().chain(self.layout.v2.iter().map(|v2| &v2.folder));
-        bases.for_each(|base| sweep(base));
+        sweep(bases.map(PathBuf::as_path));
     }
 }
 
-fn sweep(base: &Path) {
-    for (whose, folder) in ours_below(base) {
+fn sweep<'a>(bases: impl Iterator<Item = &'a Path>) {
+    let (mut subjects, mut neighbours) = (Vec::new(), Vec::new());
+    for (whose, folder) in bases.flat_map(ours_below) {
         match whose {
             // One of our own number is of an earlier process that had it.
-            Whose::Subject(owner) if owner == std::process::id() || is_gone(owner) => {
-                destroy(&of_folder(folder));
-            }
-            Whose::Neighbours(owner) if is_gone(owner) => put_back(&folder),
+            Whose::Subject(owner) if owner == std::process::id() || is_gone(owner) => subjects.push(folder),
+            Whose::Neighbours(owner) if is_gone(owner) => neighbours.push(folder),
             Whose::Subject(_) | Whose::Neighbours(_) => {}
         }
     }
+    // All at once: what cannot be removed is waited for once, and not once per controller.
+    destroy(&of_folders(subjects), SWEEP);
+    neighbours.iter().for_each(|folder| put_back(folder));
 }
 
 fn may_make(layout: &Layout) -> Result<(), String> {
@@ -160,9 +186,10 @@ fn others_live(folder: &Path, owner: u32) -> bool {
     ours_below(folder).iter().any(|(whose, _)| whose.owner() != owner && !is_gone(whose.owner()))
 }
 
-/// A group known by one folder only.
-pub(super) fn of_folder(folder: PathBuf) -> Group {
-    Group { v1: [("any".to_string(), folder)].into(), v2: None }
+/// A group known by its folders only, of whatever controllers.
+pub(super) fn of_folders(folders: impl IntoIterator<Item = PathBuf>) -> Group {
+    let named = folders.into_iter().map(|folder| (folder.display().to_string(), folder));
+    Group { v1: named.collect(), v2: None }
 }
 
 fn make_dir(folder: &Path) -> io::Result<()> {
@@ -309,12 +336,22 @@ pub(super) fn put_back(own: &Path) {
     let _ = fs::remove_dir(own);
 }
 
-/// Moves processes one by one. One that has ended meanwhile, or that the kernel keeps where it is, is passed over.
+/// Moves processes until none is left that can be: those that are moved may just have started others.
 fn move_all(from: &Path, to: &Path) {
+    for _ in 0..MOVES {
+        if move_once(from, to) == 0 {
+            return;
+        }
+    }
+}
+
+/// Moves processes one by one, and returns how many. One that has ended meanwhile, or that the kernel keeps where it is, is
+/// passed over.
+fn move_once(from: &Path, to: &Path) -> usize {
     let pids = fs::read_to_string(from.join("cgroup.procs")).unwrap_or_default();
     // 0 is a process of another name space, and as input it is we ourselves.
     let pids = pids.lines().filter(|pid| *pid != "0");
-    pids.for_each(|pid| drop(fs::write(to.join("cgroup.procs"), pid)));
+    pids.filter(|pid| fs::write(to.join("cgroup.procs"), pid).is_ok()).count()
 }
 
 /// Sets the limits of a group and reads each back. `why_not` says why where there is no group.
@@ -396,18 +433,32 @@ fn write_read(path: &Path, value: &str) -> io::Result<String> {
     Ok(fs::read_to_string(path).map_err(named)?.trim().to_string())
 }
 
-/// Kills every process of a group and removes it. Returns whether nothing is left.
-pub fn destroy(group: &Group) -> bool {
-    // The longest a killed process takes to leave its group, in practice milliseconds.
-    for _ in 0..500 {
-        let pids = group.pids();
-        if pids.is_empty() && group.folders().all(|f| fs::remove_dir(f).is_ok() || !f.exists()) {
+/// Kills every process of a group and of those below it, and removes them all. Returns whether nothing is left.
+pub fn destroy(group: &Group, patience: Duration) -> bool {
+    let tries = patience.as_millis() / GROUP_GLANCE.as_millis();
+    for _ in 0..tries {
+        kill_all(group);
+        if remove(group) {
             return true;
         }
-        pids.iter().for_each(|&pid| sys::kill(pid, libc::SIGKILL));
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(GROUP_GLANCE);
     }
     false
+}
+
+fn kill_all(group: &Group) {
+    for folder in group.folders() {
+        // In version 2 the kernel does it (Linux 5.14), and nobody escapes by starting another. Elsewhere there is no such file,
+        // and none is to be made.
+        let file = fs::OpenOptions::new().write(true).open(folder.join("cgroup.kill"));
+        let _ = file.and_then(|mut file| file.write_all(b"1"));
+    }
+    group.pids().into_iter().for_each(|pid| sys::kill(pid, libc::SIGKILL));
+}
+
+/// Removes all folders that can be: those that hold no process. Returns whether these were all.
+fn remove(group: &Group) -> bool {
+    group.tree().iter().filter(|folder| fs::remove_dir(folder).is_err() && folder.exists()).count() == 0
 }
 
 #[cfg(test)]
@@ -418,6 +469,8 @@ mod reasons;
 mod tests {
     use super::reasons::not_run;
     use super::*;
+
+    use crate::limits::GROUP;
 
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -439,8 +492,63 @@ mod tests {
         let read: Vec<_> = set.iter().map(|l| l.read_back.as_deref().unwrap_or("?")).collect();
         assert!(read[0].starts_with("50000"), "{set:?}");
         assert_eq!(&read[1..], ["67108864 bytes", "0"]);
-        assert!(destroy(&group));
+        assert!(destroy(&group, GROUP));
         assert!(group.folders().all(|f| !f.exists()));
+    }
+
+    /// A subject may be a service manager, a container runtime or a sandbox: these make groups of their own.
+    #[test]
+    fn groups_that_a_subject_makes_below_its_own_go_with_it() {
+        let groups = Groups::prepare(Layout::read(), &Guard::start().unwrap());
+        if let Some(why) = groups.unusable() {
+            not_run(&format!("control groups below a subject's: {why}"));
+            return;
+        }
+        let name = format!("dyno-{}-7-below", std::process::id());
+        let group = groups.make(&name).unwrap();
+        let procs_files =
+            group.folders().map(|f| sys::ChildSetup::procs_file(&f.join("cgroup.procs"))).collect();
+        let setup = sys::ChildSetup { procs_files, ..Default::default() };
+        let mut command = std::process::Command::new("sleep");
+        let (mut child, _) = sys::spawn(command.arg("1000"), setup).unwrap();
+        for folder in group.folders() {
+            let (below, deep) = (folder.join("below"), folder.join("below/deep"));
+            for (above, folder) in [(folder, &below), (&below, &deep)] {
+                fs::create_dir(folder).unwrap();
+                // Only a cpuset has these files.
+                let _ = inherit_cpuset(above, folder);
+            }
+            fs::write(deep.join("cgroup.procs"), child.id().to_string()).unwrap();
+        }
+        let mut own = group.folders().map(|f| fs::read_to_string(f.join("cgroup.procs")).unwrap());
+        assert!(own.all(|pids| pids.is_empty()), "it is in none of its first groups any more");
+        assert_eq!(group.pids(), [child.id()]);
+        assert!(groups.left_of(7).is_some_and(|left| left.contains(&format!("({})", child.id()))));
+        let waiter = std::thread::spawn(move || child.wait());
+        assert!(destroy(&group, GROUP));
+        assert!(!waiter.join().unwrap().unwrap().success());
+        assert!(group.folders().all(|f| !f.exists()));
+        assert_eq!(groups.left_of(7), None);
+    }
+
+    #[test]
+    fn what_cannot_be_removed_is_told_of() {
+        let base = tempfile::tempdir().unwrap();
+        let v2 = V2 { folder: base.path().into(), controllers: vec!["cpu".into()] };
+        let layout = Layout { v2: Some(v2), ..Layout::default() };
+        let groups = Groups { layout, usable: Ok(()), _changed: Changed::default() };
+        let group = groups.make(&format!("dyno-{}-3-abc", std::process::id())).unwrap();
+        let below = group.v2.as_ref().unwrap().join("below");
+        fs::create_dir(&below).unwrap();
+        // Not what the kernel has there, but like it in that the folder cannot be removed.
+        fs::write(below.join("file"), "").unwrap();
+        assert!(!destroy(&group, 2 * GROUP_GLANCE));
+        let left = groups.left_of(3).unwrap();
+        assert!(left.contains("`rmdir` them: ") && left.contains("-3-abc"), "{left}");
+        assert_eq!(groups.left_of(33), None);
+        fs::remove_file(below.join("file")).unwrap();
+        assert!(destroy(&group, GROUP));
+        assert_eq!(groups.left_of(3), None);
     }
 
     /// The kernel counts CPU time in every v2 group, whichever controllers it hands down, so this runs wherever v2 is
@@ -468,7 +576,7 @@ mod tests {
         }
         assert!(group.counters().cpu_user_ns.is_some());
         let waiter = std::thread::spawn(move || child.wait());
-        assert!(destroy(&group));
+        assert!(destroy(&group, GROUP));
         assert!(!waiter.join().unwrap().unwrap().success());
         assert!(!folder.exists());
     }
@@ -590,11 +698,13 @@ mod tests {
         move_all(&scope.v2.folder, &own);
         hand_down(&scope.v2.folder, '+', std::slice::from_ref(&scope.wanted)).unwrap();
         let subject = scope.v2.folder.join("dyno-4194999-0-abc");
-        fs::create_dir(&subject).unwrap();
+        // One that had made a group of its own.
+        let below = subject.join("below");
+        fs::create_dir_all(&below).unwrap();
         let mut server = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-        fs::write(subject.join("cgroup.procs"), server.id().to_string()).unwrap();
+        fs::write(below.join("cgroup.procs"), server.id().to_string()).unwrap();
         let waiter = std::thread::spawn(move || server.wait());
-        sweep(&scope.v2.folder);
+        sweep([scope.v2.folder.as_path()].into_iter());
         assert!(!waiter.join().unwrap().unwrap().success(), "the subject of a dead dyno is ended");
         assert!(scope.child.try_wait().unwrap().is_none(), "a neighbour is not");
         scope.is_as_before();
@@ -620,7 +730,7 @@ mod tests {
         fs::create_dir(&other).unwrap();
         drop(changed);
         assert_eq!(controllers(&scope.v2.folder, "cgroup.subtree_control"), [wanted.as_str()]);
-        sweep(&scope.v2.folder);
+        sweep([scope.v2.folder.as_path()].into_iter());
         assert!(other.exists(), "a living dyno's group is not swept");
         fs::remove_dir(&other).unwrap();
         put_back(&scope.v2.folder.join(format!("dyno-{}-self", std::process::id())));

@@ -9,11 +9,12 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, BufRead, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use super::{group, process, sys};
+use crate::limits::GROUP;
 
 /// The argument by which dyno knows that it is to be a guard.
 pub const ARGUMENT: &str = "__guard";
@@ -147,42 +148,30 @@ fn listen(input: impl BufRead) -> BTreeSet<Vec<u8>> {
 
 /// Processes first, then what they are in, then what was changed for that, then what they may still write into.
 pub(super) fn end_all(watched: &BTreeSet<Vec<u8>>) {
-    for kind in ["session", "cookie", "group", "controllers", "moved", "folder"] {
-        for thing in watched {
-            if let Some(thing) = thing.strip_prefix(kind.as_bytes()).and_then(|rest| rest.strip_prefix(b" "))
-            {
-                end(kind, OsStr::from_bytes(thing));
-            }
-        }
-    }
+    let of_kind = |kind: &str| {
+        let prefix = format!("{kind} ").into_bytes();
+        let things = watched.iter().filter_map(move |thing| thing.strip_prefix(prefix.as_slice()));
+        things.map(OsStr::from_bytes)
+    };
+    let sessions = of_kind("session").filter_map(|id| id.to_str()?.parse().ok());
+    sessions.for_each(process::end_session);
+    of_kind("cookie").for_each(|cookie| process::end_cookie(&cookie.to_string_lossy()));
+    // At once: what cannot be removed is waited for once, and not once per controller.
+    group::destroy(&group::of_folders(of_kind("group").map(PathBuf::from)), GROUP);
+    of_kind("controllers").for_each(take_back);
+    of_kind("moved").for_each(|own| group::put_back(Path::new(own)));
+    of_kind("folder").for_each(|folder| drop(fs::remove_dir_all(folder)));
 }
 
-fn end(kind: &str, thing: &OsStr) {
-    let (path, text) = (Path::new(thing), thing.to_string_lossy());
-    match kind {
-        "session" => {
-            if let Ok(id) = text.parse() {
-                process::end_session(id);
-            }
-        }
-        "cookie" => process::end_cookie(&text),
-        "group" => {
-            group::destroy(&group::of_folder(path.into()));
-        }
-        "controllers" => {
-            let mut parts = text.splitn(3, ' ');
-            if let (Some(Ok(owner)), Some(list), Some(folder)) =
-                (parts.next().map(str::parse), parts.next(), parts.next())
-            {
-                let controllers: Vec<String> = list.split(',').map(String::from).collect();
-                group::take_back(Path::new(folder), &controllers, owner);
-            }
-        }
-        "moved" => group::put_back(path),
-        "folder" => {
-            let _ = fs::remove_dir_all(path);
-        }
-        _ => {}
+/// What [`handed`] says.
+fn take_back(handed: &OsStr) {
+    let text = handed.to_string_lossy();
+    let mut parts = text.splitn(3, ' ');
+    if let (Some(Ok(owner)), Some(list), Some(folder)) =
+        (parts.next().map(str::parse), parts.next(), parts.next())
+    {
+        let controllers: Vec<String> = list.split(',').map(String::from).collect();
+        group::take_back(Path::new(folder), &controllers, owner);
     }
 }
 

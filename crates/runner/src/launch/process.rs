@@ -17,6 +17,7 @@ use super::guard::Guard;
 use super::log::{Keeper, Log};
 use super::sys::{self, ChildSetup};
 use crate::environment::Environment;
+use crate::limits::GROUP;
 use crate::subject::Signal;
 
 /// Environment variable by which the processes of a start are known even if they leave their session and there is
@@ -56,7 +57,7 @@ impl Place {
 
     /// Returns whether nothing is left.
     fn remove(&self) -> bool {
-        let gone = group::destroy(&self.group);
+        let gone = group::destroy(&self.group, GROUP);
         let _ = fs::remove_dir_all(&self.work);
         gone && !self.work.exists()
     }

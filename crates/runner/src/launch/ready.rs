@@ -10,7 +10,7 @@ use dyno_observer::{host, monotonic_ns, proc};
 use socket2::SockRef;
 
 use super::process::Process;
-use crate::client::{Answer, Caller};
+use crate::client::{Answer, Caller, Keep};
 use crate::limits::{ATTEMPT, CONNECT, POLL};
 
 /// What a subject must answer to be ready, and to whom.
@@ -75,7 +75,8 @@ enum Problem {
 }
 
 fn attempt(stream: TcpStream, right: RightAnswer<'_>) -> Result<(), Problem> {
-    match right.to.get(stream, right.path, ATTEMPT) {
+    let keep = if right.body.is_some() { Keep::Whole } else { Keep::Beginning };
+    match right.to.get(stream, right.path, ATTEMPT, keep) {
         Ok(answer) if answer.status != 200 || right.body.is_some_and(|body| body != answer.body) => {
             Err(Problem::Wrong(answer))
         }
