@@ -55,9 +55,9 @@ impl Format {
 pub fn render(report: &Report, format: Format) -> String {
     match format {
         Format::Html => html::render(report),
-        Format::Text => text::report(report, text::Style::Plain),
+        Format::Text => text::report(&redact::for_sharing(report).report, text::Style::Plain),
         Format::Markdown => markdown::render(report),
-        Format::Csv => csv::render(report),
+        Format::Csv => csv::render(&redact::for_sharing(report).report),
         Format::Json => json(report),
     }
 }

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use dyno_analysis::Report;
 use dyno_archive::secret::is_secret;
+use serde_json::Value;
 
 /// What stands in place of a secret.
 pub const MARK: &str = "(withheld)";
@@ -59,10 +60,26 @@ fn texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
         let failures = failures.flat_map(|f| [&mut f.failure.message].into_iter().chain(&mut f.log_tail));
         checks.chain(failures).chain(&mut subject.skipped).chain([&mut subject.description])
     });
-    let trials = report.trials.iter_mut();
-    let caveats = trials.flat_map(|trial| trial.caveats.iter_mut().chain(&mut trial.load.caveats));
-    let caveats = caveats.chain(&mut report.caveats).map(|caveat| &mut caveat.message);
-    run.chain(subjects).chain(caveats)
+    let trials = report.trials.iter_mut().flat_map(|trial| {
+        let caveats = trial.caveats.iter_mut().chain(&mut trial.load.caveats);
+        let config = &mut trial.load.config;
+        let paths = config.requests_mixed.iter_mut().map(|request| &mut request.path);
+        let texts = caveats.map(|caveat| &mut caveat.message).chain(paths);
+        texts.chain([&mut config.url, &mut trial.limiter.sentence])
+    });
+    let caveats = report.caveats.iter_mut().map(|caveat| &mut caveat.message);
+    // Summaries repeat what they are of.
+    let steps = report.summaries.iter_mut().flat_map(|step| {
+        let caveats = step.caveats.iter_mut().map(|caveat| &mut caveat.message);
+        caveats.chain([&mut step.limiter_sentence])
+    });
+    let rows = report.overview.iter_mut().flat_map(|row| {
+        let caveats = row.caveats.iter_mut().map(|caveat| &mut caveat.message);
+        caveats.chain(&mut row.limiter_sentence).chain(&mut row.absent)
+    });
+    let cells = report.tables.iter_mut().flat_map(|table| &mut table.rows).flatten();
+    let cells = cells.filter_map(|cell| if let Value::String(text) = cell { Some(text) } else { None });
+    run.chain(subjects).chain(trials).chain(caveats).chain(steps).chain(rows).chain(cells)
 }
 
 /// What a report says of it; nothing if nothing was left out.

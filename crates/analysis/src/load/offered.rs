@@ -31,7 +31,7 @@ impl LoadResult {
         let window = || self.intervals.iter().filter(|i| i.phase == Phase::Measured);
         let medians = window().filter_map(|i| i.service_time_us.p50);
         let service_us = medians.reduce(f64::min).or(self.service_time_us.min).unwrap_or(0.0);
-        window().last().map_or(0.0, IntervalResult::arrivals_rps) * service_us / 1e6
+        window().next_back().map_or(0.0, IntervalResult::arrivals_rps) * service_us / 1e6
     }
 
     /// Requests that may be in flight at once.
