@@ -16,6 +16,8 @@ use crate::{Instant, limits};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exchange {
     pub(crate) intended: Instant,
+    /// When its bytes were given to the driver; `NEVER` before.
+    pub(crate) queued: Instant,
     /// `NEVER` until its bytes have been handed to the kernel.
     pub(crate) sent: Instant,
     /// `NEVER` until the first byte of the answer came.
@@ -24,7 +26,7 @@ pub(crate) struct Exchange {
     pub(crate) request: u16,
     /// Its answer is checked in full.
     pub(crate) in_full: bool,
-    /// How often it has been asked for again because a server would not deal with it.
+    /// How often a server would not deal with it, and it was tried again.
     pub(crate) retries: u8,
     /// What was drawn for it, so that it is the same when it is asked for again.
     pub(crate) draw: Draw,
@@ -33,7 +35,7 @@ pub(crate) struct Exchange {
 impl Exchange {
     /// It has not left, whatever was before.
     pub(crate) fn unsent(self) -> Exchange {
-        Exchange { sent: Instant::NEVER, first_byte: Instant::NEVER, ..self }
+        Exchange { queued: Instant::NEVER, sent: Instant::NEVER, first_byte: Instant::NEVER, ..self }
     }
 }
 
@@ -42,6 +44,7 @@ impl Exchange {
     pub(crate) const fn new(intended: Instant, request: u16) -> Exchange {
         Exchange {
             intended,
+            queued: Instant::NEVER,
             sent: Instant::NEVER,
             first_byte: Instant::NEVER,
             request,
@@ -140,6 +143,8 @@ pub(crate) struct H2 {
     pub(crate) unsent: Vec<Key>,
     /// When anything last came.
     pub(crate) received: Instant,
+    /// Since when the server's settings have allowed no stream at all; `NEVER`: they allow some.
+    pub(crate) barred_since: Instant,
     pub(crate) replies: Replies,
 }
 

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use dyno_archive::interval::Phase;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
-use dyno_engine::sim::{self, Fault, Model, Played, Queue, Service, World};
+use dyno_engine::sim::{self, Fault, Model, Played, Queue, Service, Theft, When, World};
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
 use dyno_engine::{Config, Expect, Instant, Protocol, Request, Stop, Traffic};
 use dyno_wire::h1::response::Asked;
 use dyno_wire::h2::Shared;
 use proptest::prelude::*;
-use world::{MS, SECOND, at_end, counted};
+use world::{MS, SECOND, ages, at_end, counted};
 
 fn request(bytes: &str) -> Request {
     Request::fixed(bytes.as_bytes(), Asked::Other, Expect { status: Some(200), ..Expect::default() })
@@ -104,6 +104,53 @@ fn what_is_lost_behind_a_cut_is_lost() {
     assert_eq!(played.report.connections.asked_again, 0);
 }
 
+/// A generator that is always woken late finds the answer and the close together: the next request is queued between the two,
+/// and leaves on the next connection.
+#[test]
+fn what_a_close_kept_from_leaving_leaves_on_the_next_connection() {
+    for requests in [&[GET][..], &[POST]] {
+        let mut world = World::new(1, faulty(&[(Fault::QuietClose, 1.0)]));
+        world.thefts = vec![Theft { at_ns: 0, for_ns: 1000, when: When::Asleep }; 10_000];
+        let played = sim::play(world, config_of(2, 1, 200, requests));
+        assert_eq!((of_all(&played, Outcome::Ok), played.report.books.failed), (200, 0));
+        assert_eq!((played.truth.requests, played.report.connections.opened), (200, 200));
+        assert!(played.report.connection_failures.is_empty(), "{:?}", played.report.connection_failures);
+    }
+}
+
+/// A server that answers the first request and reads no more: the second never leaves, and its time-out counts from where it
+/// was queued.
+#[test]
+fn a_request_that_cannot_leave_times_out() {
+    let mut model = faulty(&[]);
+    model.reads = Some(1);
+    let mut config = config_of(2, 1, 20, &[POST]);
+    config.policy.timeout_ns = 50 * MS;
+    config.policy.first_byte_timeout_ns = Some(20 * MS);
+    let played = sim::play(World::new(1, model), config);
+    assert_eq!((of_all(&played, Outcome::Ok), of_all(&played, Outcome::Timeout)), (10, 10));
+    assert!(played.report.books.balance(), "{:?}", played.report.books);
+    let waits = ages(&played, Outcome::Timeout);
+    for at in [0.0, 1.0] {
+        assert!(world::off(waits.at(at), 50e6) < 0.002, "{:?}", waits.at(at));
+    }
+}
+
+/// The oldest is overdue, and its connection is closed.
+#[test]
+fn a_pipeline_that_cannot_leave_times_out() {
+    let mut model = faulty(&[]);
+    model.reads = Some(1);
+    let mut config = config_of(3, 4, 300, &[GET]);
+    config.policy.timeout_ns = 50 * MS;
+    let played = sim::play(World::new(1, model), config);
+    let [ok, overdue, cancelled] =
+        [Outcome::Ok, Outcome::Timeout, Outcome::Cancelled].map(|outcome| of_all(&played, outcome));
+    assert_eq!(ok + overdue + cancelled, 300);
+    assert!(ok > 100 && overdue > 20, "{ok} right, {overdue} overdue");
+    assert_eq!(played.report.connection_failures["timeout"], overdue);
+}
+
 /// Bodies with the number of the request and something drawn: each number once, however often it was sent.
 #[test]
 fn a_request_that_is_asked_for_again_is_the_same() {
@@ -155,6 +202,8 @@ fn a_load_that_is_cut_short_ends_soon_whatever_is_in_flight() {
     // A hundred glances of 50 ms, a second of drain, and a glance each to notice.
     assert!(ends < 7 * SECOND, "ended after {ends} ns");
     assert_eq!((played.report.books.in_flight_at_end, at_end(&played).count()), (4, 4));
+    let longest = played.intervals.last().unwrap().longest_failure_ns;
+    assert!(world::off(at_end(&played).max(), longest as f64) < 0.002, "{longest} ns");
 }
 
 /// Also when the window is over, and what waits is the drain.

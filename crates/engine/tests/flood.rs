@@ -44,12 +44,20 @@ enum Kernel {
     Only(u64),
 }
 
+/// What the server does once it has spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    GoOn,
+    Close,
+}
+
 /// One connection to a server that says the same in every turn, whatever it hears.
 #[derive(Debug)]
 struct Scripted {
     now: u64,
     kernel: Kernel,
     says: Vec<u8>,
+    then: Then,
     /// `None`: there is no connection.
     connection: Option<Connection>,
     completions: Vec<(What, Vec<u8>)>,
@@ -67,14 +75,15 @@ struct Connection {
     ends: Vec<u64>,
     /// SETTINGS have come.
     greeted: bool,
-    /// Something was queued since the last hand-over.
-    changed: bool,
+    /// Bytes that have been told to be handed over.
+    told: u64,
 }
 
 impl Scripted {
     fn new(kernel: Kernel, says: Vec<u8>) -> Scripted {
         let (completions, shown, sent) = (Vec::new(), Vec::new(), Vec::new());
-        Scripted { now: 0, kernel, says, connection: None, completions, shown, most_waiting: 0, sent }
+        let then = Then::GoOn;
+        Scripted { now: 0, kernel, says, then, connection: None, completions, shown, most_waiting: 0, sent }
     }
 }
 
@@ -91,7 +100,6 @@ impl Driver for Scripted {
     fn send(&mut self, _: ConnId, bytes: &[u8]) {
         let connection = self.connection.as_mut().expect("only open connections are sent on");
         connection.queued += bytes.len() as u64;
-        connection.changed = true;
         self.most_waiting = self.most_waiting.max(connection.queued - connection.taken);
         self.sent.extend_from_slice(bytes);
     }
@@ -108,7 +116,9 @@ impl Driver for Scripted {
 
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant)) {
         let Some(connection) = &mut self.connection else { return };
-        if std::mem::take(&mut connection.changed) {
+        // Nothing is handed over before what stands in front of it has left.
+        if connection.queued > connection.told && connection.taken >= connection.told {
+            connection.told = connection.queued;
             handed(0, Instant(self.now));
         }
     }
@@ -130,6 +140,9 @@ impl Driver for Scripted {
                     bytes.splice(0..0, settings());
                 }
                 self.completions.push((What::Received, bytes));
+                if self.then == Then::Close {
+                    self.completions.push((What::Eof, Vec::new()));
+                }
             }
         }
         // Without a connection nothing happens before the worker's own deadline.
@@ -183,7 +196,21 @@ fn config() -> Config {
 }
 
 fn run(driver: &mut Scripted) -> Report {
-    let mut worker = Worker::new(config());
+    run_with(driver, config())
+}
+
+/// A load of so many requests, however long they take.
+fn run_all(driver: &mut Scripted, total: u64) -> Report {
+    let mut config = config();
+    config.total = Some(total);
+    config.window.duration_ns = None;
+    let report = run_with(driver, config);
+    assert_eq!((report.books.failed, report.books.completed), (total, 0));
+    report
+}
+
+fn run_with(driver: &mut Scripted, config: Config) -> Report {
+    let mut worker = Worker::new(config);
     dyno_engine::run(&mut worker, driver, || Some(Instant(10 * MS)), || Stop::No, drop);
     let report = worker.report();
     assert!(report.books.balance(), "{:?}", report.books);
@@ -228,6 +255,45 @@ fn pings_whose_answers_leave_are_all_answered() {
         let acks = driver.sent.windows(ack.len()).filter(|bytes| *bytes == ack).count() as u64;
         assert!(acks > 20 * limits::REPLY_BYTES / ack.len() as u64, "{acks}");
     }
+}
+
+fn outcomes(report: &Report) -> Vec<(&str, u64)> {
+    report.unanswered.ages.iter().map(|(outcome, ages)| (&outcome[..], ages.count())).collect()
+}
+
+/// The connection is not silent, but what is queued on it does not leave.
+#[test]
+fn a_server_that_pings_and_does_not_read_costs_each_request_its_time_out() {
+    for kernel in [Kernel::Only(0), Kernel::Only(30)] {
+        let mut driver = Scripted::new(kernel, ping());
+        let report = run_all(&mut driver, 5);
+        assert_eq!(outcomes(&report), [("timeout", 5)]);
+        assert_eq!(report.connection_failures["timeout"], 5);
+        // Half a second each.
+        assert!((2500 * MS..3 * SECOND).contains(&driver.now), "{}", driver.now);
+    }
+}
+
+/// However often it says so, and whatever else it says meanwhile.
+#[test]
+fn a_server_that_pings_and_allows_no_stream_refuses_all() {
+    let none = frame(4, 0, 0, &[0, 3, 0, 0, 0, 0]);
+    let mut driver = Scripted::new(Kernel::After(0), [none, ping()].concat());
+    let report = run_all(&mut driver, 3);
+    assert_eq!(outcomes(&report), [("stream_refused", 3)]);
+    // The first connection is given up before anything is to be asked on it, and each of the others with one request.
+    assert_eq!(report.connection_failures["stream_refused"], 4);
+    assert!((4 * SECOND..5 * SECOND).contains(&driver.now), "{}", driver.now);
+}
+
+#[test]
+fn a_server_that_closes_before_any_stream_is_allowed_has_nine_tries() {
+    let mut driver = Scripted::new(Kernel::After(0), frame(4, 0, 0, &[0, 3, 0, 0, 0, 0]));
+    driver.then = Then::Close;
+    let report = run_all(&mut driver, 2);
+    assert_eq!(outcomes(&report), [("closed_early", 2)]);
+    // The first was there before the load was.
+    assert_eq!(report.connections.opened, 1 + 2 * (1 + u64::from(limits::RETRIES)));
 }
 
 proptest! {

@@ -15,7 +15,7 @@ use dyno_engine::{Config, Expect, Instant, Protocol, Request, Stop, Traffic};
 use dyno_wire::h1::response::Asked;
 use dyno_wire::h2::Shared;
 use proptest::prelude::*;
-use world::{MS, SECOND, assert_exponential, at_end, counted, off, response};
+use world::{MS, SECOND, ages, assert_exponential, at_end, counted, off, response};
 
 /// A load over HTTP/2 by prior knowledge.
 fn config(connections: u32, streams: u32, arrivals: &Arrivals, seconds: u64) -> Config {
@@ -333,6 +333,50 @@ fn connections_that_are_turned_away_are_made_anew() {
     // Back-off: 4 slots, waits doubling from 1 ms to 1 s.
     let opened = played.report.connections.opened;
     assert!((40..80).contains(&opened), "{opened}");
+}
+
+/// For ever, they are tries like any other: the ninth is the last.
+#[test]
+fn what_is_turned_away_on_every_try_is_refused() {
+    let mut model = fixed(MS);
+    model.turn_away = 1.0;
+    let played = sim::play(World::new(1, model), config_of(4, 8, 40));
+    let books = played.report.books;
+    assert_eq!((books.failed, books.completed, books.balance()), (40, 0, true), "{books:?}");
+    assert_eq!(of_all(&played, Outcome::StreamRefused), 40);
+    assert_eq!(played.truth.requests, 0);
+    // One of each slot before the load, and nine for what it is given together: the last eight go to one slot.
+    assert_eq!(played.report.connections.opened, 4 + 4 * 9 + 9);
+    assert_eq!(http2(&played).retried, 0);
+}
+
+/// What is queued behind bytes that the server does not read never leaves, and is overdue all the same.
+#[test]
+fn streams_that_cannot_leave_time_out() {
+    let mut model = fixed(MS);
+    model.reads = Some(1);
+    let mut config = config_of(1, 4, 20);
+    config.policy.timeout_ns = 50 * MS;
+    let played = sim::play(World::new(1, model), config);
+    assert_eq!((of_all(&played, Outcome::Timeout), played.report.books.failed), (20, 20));
+    assert_eq!((played.truth.requests, played.report.connections.opened), (0, 5));
+    let waits = ages(&played, Outcome::Timeout);
+    assert!(waits.min().unwrap() > 49 * MS, "{:?}", waits.min());
+}
+
+/// A server that allows no stream is as good as none: each connection is given up, and what waited for it has failed.
+#[test]
+fn a_server_that_allows_no_stream_refuses_all() {
+    for (streams, total) in [(1, 3), (8, 10)] {
+        let mut model = fixed(MS);
+        model.max_streams = Some(0);
+        let played = sim::play(World::new(1, model), config_of(2, streams, total));
+        let books = played.report.books;
+        assert_eq!((books.failed, books.completed, books.balance()), (total, 0, true), "{books:?}");
+        assert_eq!(of_all(&played, Outcome::StreamRefused), total);
+        let failures = played.report.connection_failures["stream_refused"];
+        assert_eq!((failures, played.truth.requests), (played.report.connections.opened, 0));
+    }
 }
 
 #[test]

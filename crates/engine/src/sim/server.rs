@@ -49,6 +49,8 @@ pub enum Fault {
     Silence,
     /// HTTP/1.1: a right answer with `Connection: close`, and the close.
     PoliteClose,
+    /// HTTP/1.1: a right answer, and the close, which nothing announced.
+    QuietClose,
     /// HTTP/2: the stream is reset.
     StreamReset,
     /// HTTP/2: the stream is refused, so that it may be asked for again.
@@ -95,7 +97,7 @@ impl Fault {
             Fault::Silence => Outcome::Timeout,
             Fault::StreamReset => Outcome::StreamReset,
             // The next try, or the last answer, is a right one.
-            Fault::PoliteClose | Fault::Refuse | Fault::GoAway => Outcome::Ok,
+            Fault::PoliteClose | Fault::QuietClose | Fault::Refuse | Fault::GoAway => Outcome::Ok,
         }
     }
 }
@@ -109,6 +111,8 @@ pub struct Model {
     /// Each with its probability per request.
     pub faults: Vec<(Fault, f64)>,
     pub body: Vec<u8>,
+    /// Bytes of a connection that it reads before it reads no more; what is flushed later never leaves. `None`: all.
+    pub reads: Option<u64>,
     /// Streams that a connection of HTTP/2 may have open at once; `None`: any number.
     pub max_streams: Option<u32>,
     /// Bytes of a request's body that a stream of HTTP/2 takes without a WINDOW_UPDATE.
@@ -126,6 +130,7 @@ impl Model {
             pauses: Vec::new(),
             faults: Vec::new(),
             body: b"Hello, World!".to_vec(),
+            reads: None,
             max_streams: None,
             request_window: DEFAULT_WINDOW,
             turn_away: 0.0,
@@ -350,6 +355,7 @@ impl Server {
         let (bytes, then) = match fault {
             None => (ok(false), Then::KeepOpen),
             Some(Fault::PoliteClose) => (ok(true), Then::Close),
+            Some(Fault::QuietClose) => (ok(false), Then::Close),
             Some(Fault::Status) => {
                 (encode::response(500, "Oops", "text/plain", 4, false, b"oops"), Then::KeepOpen)
             }
@@ -367,7 +373,7 @@ impl Server {
             Some(Fault::Silence) => return None,
             Some(fault) => panic!("{fault:?} is a fault of HTTP/2 only"),
         };
-        let answers = asking.filter(|_| matches!(fault, None | Some(Fault::PoliteClose)));
+        let answers = asking.filter(|_| matches!(fault, None | Some(Fault::PoliteClose | Fault::QuietClose)));
         Some(Act::Say { at_ns, bytes, then, answers })
     }
 }

@@ -164,6 +164,7 @@ impl Worker {
         }
         self.end_stalls(conn, now);
         let slot = &mut self.slots[conn as usize];
+        let was_in_vain = slot.is_in_vain();
         let mut lost = slot.take_in_flight();
         if failed_to_connect {
             lost.extend(slot.assigned.drain(..));
@@ -178,6 +179,9 @@ impl Worker {
         for (i, exchange) in lost.iter().enumerate() {
             // Done: the failure had happened at the completion's instant, or is our own decision at this instant.
             self.ended(conn, exchange, if i == 0 { first } else { rest }, now, None);
+        }
+        if was_in_vain {
+            self.count_try(conn, first, now);
         }
         self.retry(conn, now, driver);
     }

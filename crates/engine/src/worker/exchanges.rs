@@ -58,8 +58,6 @@ impl Worker {
             }
         });
         self.last_handed = at;
-        let soonest = self.config.policy.soonest_answer_timeout_ns();
-        self.next_timeout_check = self.next_timeout_check.min(at.after(soonest));
     }
 
     /// Uses the slot's room: for what was assigned to it, for arrivals that wait, or, in a closed loop, for new exchanges.
@@ -205,12 +203,6 @@ impl Worker {
                     let Some(exchange) = self.slots[conn as usize].assigned.pop_front() else { return };
                     self.ask(conn, exchange, now, driver);
                 }
-                State::Up => {
-                    // It waits for room, and a server may never allow any.
-                    let limit = now.after(self.config.policy.connect_timeout_ns);
-                    self.next_timeout_check = self.next_timeout_check.min(limit);
-                    return;
-                }
                 _ => return,
             }
         }
@@ -221,6 +213,10 @@ impl Worker {
     fn ask<D: Driver>(&mut self, conn: ConnId, mut exchange: Exchange, now: Instant, driver: &mut D) {
         // It leaves with the coming turn, whose wait is decided before.
         self.last_handed = now;
+        // Its wait to leave begins here; what follows its leaving is due no sooner.
+        exchange.queued = now;
+        let soonest = self.config.policy.soonest_answer_timeout_ns();
+        self.next_timeout_check = self.next_timeout_check.min(now.after(soonest));
         let slot = &mut self.slots[conn as usize];
         slot.served += 1;
         let h1 = match &mut slot.talk {
@@ -550,12 +546,16 @@ impl Worker {
     pub(super) fn go_on<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &self.slots[conn as usize];
         let (served, answered) = (slot.served, slot.answered);
+        let was_in_vain = slot.is_in_vain();
         let most = self.config.policy.requests_per_connection;
         let is_used_up = most.is_some_and(|most| served >= most) || slot.is_draining();
         if is_used_up && slot.state == State::Up && slot.in_flight() == 0 {
             self.say_go_away(conn, h2::Code::NoError, driver);
             self.connections.closed_by_us += 1;
             self.drop_connection(conn, driver);
+            if was_in_vain {
+                self.count_try(conn, Outcome::StreamRefused, now);
+            }
             if !answered {
                 // A server that sends connections away before their first answer is not asked in an endless hurry.
                 self.slots[conn as usize].failures += 1;
@@ -580,7 +580,23 @@ impl Worker {
                 Err(error) => self.name_error(&error),
             }
         }
+        self.take_back_unsent(conn);
         self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
+    }
+
+    /// What was queued on a connection that ended before it could leave goes to the next one. That ends by itself: each
+    /// connection has brought one answer at least.
+    fn take_back_unsent(&mut self, conn: ConnId) {
+        let slot = &mut self.slots[conn as usize];
+        let Talk::H1(h1) = &mut slot.talk else { return };
+        if !slot.answered {
+            return;
+        }
+        for _ in 0..std::mem::take(&mut h1.unsent) {
+            // From the youngest on, each to the front: they keep their order.
+            let Some(exchange) = h1.in_flight.pop_back() else { return };
+            slot.assigned.push_front(exchange.unsent());
+        }
     }
 
     /// The server has ended a pipeline in good order: the answer it ended with said so, or had no other end. What was asked

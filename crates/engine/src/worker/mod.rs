@@ -67,7 +67,7 @@ pub struct Config {
 /// What becomes of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// From the hand-over of a request to the end of its answer.
+    /// From the hand-over of a request to the end of its answer; and from its being queued on a connection to the hand-over.
     pub timeout_ns: u64,
     /// From the hand-over of a request to the first byte of its answer; `None`: only the whole answer has a limit.
     pub first_byte_timeout_ns: Option<u64>,
@@ -86,18 +86,19 @@ impl Policy {
         self.soonest_answer_timeout_ns().min(self.connect_timeout_ns)
     }
 
-    /// When an exchange that has left times out, and as what.
-    fn due(&self, exchange: &Exchange) -> Option<(Instant, Outcome)> {
+    /// When an exchange that is on a connection times out, and as what.
+    fn due(&self, exchange: &Exchange) -> (Instant, Outcome) {
         if exchange.sent == Instant::NEVER {
-            return None;
+            // Bytes that do not leave stand behind others that the server does not read: their wait has the same limit.
+            return (exchange.queued.after(self.timeout_ns), Outcome::Timeout);
         }
         let whole = (exchange.sent.after(self.timeout_ns), Outcome::Timeout);
         let first_byte = self.first_byte_timeout_ns.filter(|_| exchange.first_byte == Instant::NEVER);
         let first_byte = first_byte.map(|ns| (exchange.sent.after(ns), Outcome::TimeoutFirstByte));
-        Some(first_byte.map_or(whole, |f| if f.0 < whole.0 { f } else { whole }))
+        first_byte.map_or(whole, |f| if f.0 < whole.0 { f } else { whole })
     }
 
-    /// The shortest of those that count from a hand-over.
+    /// The shortest of those that count from a hand-over, or from when it should have been.
     fn soonest_answer_timeout_ns(&self) -> u64 {
         self.timeout_ns.min(self.first_byte_timeout_ns.unwrap_or(u64::MAX))
     }

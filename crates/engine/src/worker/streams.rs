@@ -20,6 +20,11 @@ impl Slot {
             Talk::H2(h2) => h2.client.is_draining(),
         }
     }
+
+    /// Whether the connection came up and has taken no request at all.
+    pub(super) fn is_in_vain(&self) -> bool {
+        self.state == State::Up && self.served == 0
+    }
 }
 
 // Beginning and ending.
@@ -146,7 +151,7 @@ impl Worker {
                 }
                 Event::End { stream } => self.end_stream(conn, stream, now, received_at),
                 Event::Settings => {
-                    self.granted(conn);
+                    self.granted(conn, now);
                     self.resume_streams(conn, now);
                 }
                 Event::Window => self.resume_streams(conn, now),
@@ -268,12 +273,31 @@ impl Worker {
         self.slots[conn as usize].assigned.push_front(exchange.unsent());
     }
 
-    /// The server's settings have come: how many streams it allows is worth telling.
-    fn granted(&mut self, conn: ConnId) {
-        let Talk::H2(h2) = &self.slots[conn as usize].talk else { return };
-        if let Some(most) = h2.client.peer().max_concurrent_streams {
+    /// A connection that was up has gone without taking one request: for what was assigned to it that was a try. What has had
+    /// its last ends as `outcome`.
+    pub(super) fn count_try(&mut self, conn: ConnId, outcome: Outcome, now: Instant) {
+        for mut exchange in std::mem::take(&mut self.slots[conn as usize].assigned) {
+            if exchange.retries >= limits::RETRIES {
+                // Done: that the connection would not do is known at this instant.
+                self.ended(conn, &exchange, outcome, now, None);
+            } else {
+                exchange.retries += 1;
+                self.slots[conn as usize].assigned.push_back(exchange);
+            }
+        }
+    }
+
+    /// The server's settings have come: how many streams it allows is worth telling, and one that allows none has a limit.
+    fn granted(&mut self, conn: ConnId, now: Instant) {
+        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
+        let most = h2.client.peer().max_concurrent_streams;
+        if let Some(most) = most {
             self.frames.granted = Some(self.frames.granted.map_or(most, |least: u32| least.min(most)));
         }
+        // The settings had arrived at the completion's instant. Saying the same once more puts nothing off.
+        h2.barred_since = if most == Some(0) { h2.barred_since.min(now) } else { Instant::NEVER };
+        let limit = h2.barred_since.after(self.config.policy.connect_timeout_ns);
+        self.next_timeout_check = self.next_timeout_check.min(limit);
     }
 }
 
@@ -287,20 +311,20 @@ impl Worker {
         let mut overdue = Vec::new();
         let mut silent = None;
         for (key, stream) in h2.client.iter() {
-            let Some((due, outcome)) = self.config.policy.due(&stream.exchange) else { continue };
+            let (due, outcome) = self.config.policy.due(&stream.exchange);
             if due > now {
                 next = next.min(due);
                 continue;
             }
             overdue.push((key, outcome));
             if h2.received < stream.exchange.sent {
-                // Nothing at all has come since: not a slow answer, but a silent server.
+                // Nothing at all has come since: not a slow answer, but a silent server. Or it could not even leave.
                 silent = Some(outcome);
             }
         }
-        if h2.client.open() == 0 && h2.client.room() == 0 && !slot.assigned.is_empty() {
-            // The server allows no stream at all, and that is as good as no connection.
-            let due = h2.received.after(self.config.policy.connect_timeout_ns);
+        if h2.client.open() == 0 {
+            // A server that allows no stream at all is as good as no connection, whatever else it says.
+            let due = h2.barred_since.after(self.config.policy.connect_timeout_ns);
             if due <= now {
                 return Checked::Shut;
             }
@@ -326,7 +350,7 @@ impl Worker {
 pub(super) enum Checked {
     /// The next time-out is due at this instant.
     Alive(Instant),
-    /// Nothing has come since a request left that is overdue, as this.
+    /// Nothing has come since a request left that is overdue, as this; or it has not left.
     Silent(Outcome),
     /// The server allows no streams.
     Shut,
@@ -340,6 +364,7 @@ fn talk(mut client: Client<Stream>, streams: u32, now: Instant) -> Talk {
         client,
         unsent: Vec::with_capacity(ahead),
         received: now,
+        barred_since: Instant::NEVER,
         replies: Replies::default(),
     }))
 }

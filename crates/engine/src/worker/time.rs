@@ -239,7 +239,7 @@ impl Worker {
                 Some((since.after(policy.connect_timeout_ns), Outcome::ConnectTimeout))
             }
             State::Up => match &slot.talk {
-                Talk::H1(h1) => policy.due(h1.in_flight.front()?),
+                Talk::H1(h1) => Some(policy.due(h1.in_flight.front()?)),
                 Talk::H2(_) => None,
             },
         }
