@@ -406,6 +406,7 @@ impl Recorder {
         // It has waited from its intended start until now, and nobody knows for how long it still would.
         let age_ns = now.since(exchange.intended);
         self.ages.record(Unanswered::AT_END, age_ns, service_ns(exchange, now));
+        self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
         if let Some(share) = self.filling.by_request.get_mut(usize::from(exchange.request)) {
             share.never_ended += 1;
             share.longest_failure_ns = share.longest_failure_ns.max(age_ns);
