@@ -24,7 +24,10 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let overrides = args.choices.overrides();
     let planned = resolve(suite, &subjects, &overrides, &dyno_runner::allowed_cpus(), &care)?;
     match args.format {
-        PlanFormat::Json => print(&(serde_json::to_string_pretty(&planned.plan)? + "\n"))?,
+        PlanFormat::Json => {
+            let plan = serde_json::to_string_pretty(&planned.plan)? + "\n";
+            print(&super::report::for_reader(None, &plan))?;
+        }
         PlanFormat::Text => print(&dyno_report::terminal::shown(&describe(&planned.plan)))?,
     }
     Ok(Exit::Valid)

@@ -247,6 +247,13 @@ fn identity(r: &Request) -> Identity {
     (r.method.clone(), r.path.clone(), r.headers.clone(), r.body.as_ref().map(|body| body.0.clone()))
 }
 
+/// Tells what a file wants that the user has not seen, perhaps.
+fn note(one: &Imported, is_own: bool, what: &str) {
+    if !is_own {
+        terminal::say(&dyno_report::terminal::line(&format!("{}: as this command wants, {what}", one.place)));
+    }
+}
+
 /// What an imported command says about connections holds for the load, unless a flag of ours says otherwise.
 fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs, reach: &Reach) -> anyhow::Result<()> {
     let is_own = args.import.is_none();
@@ -260,10 +267,18 @@ fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs, reach: &Reach) -> 
         match name.as_str() {
             // As curl does, which only looks at them where there is TLS.
             "insecure" | "cacert" | "cert" | "key" if !is_https => {}
-            "insecure" => args.insecure |= args.cacert.is_none(),
+            "insecure" if args.insecure || args.cacert.is_some() => {}
+            "insecure" => {
+                args.insecure = true;
+                note(one, is_own, "the server's certificate is not checked (-k)");
+            }
             // Of a server in whose place the user put another one.
             "resolve" if args.url.is_some() => {}
-            "resolve" => args.resolve.push(value.clone()),
+            "resolve" if args.resolve.contains(value) => {}
+            "resolve" => {
+                note(one, is_own, &format!("connections go where --resolve {value} says"));
+                args.resolve.push(value.clone());
+            }
             "unix-socket" if is_own => {
                 args.unix_socket.get_or_insert_with(|| value.into());
             }
