@@ -244,9 +244,10 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
     let busy = load.client.busiest_thread_utilisation;
     let sentence = match (server.cpu_utilisation, server.starved()) {
         (Some(used), Some(waited_s)) => format!(
-            "Unknown: the server used {} of its CPU, and its threads waited {waited_s:.2} s in {:.2} s for CPUs that something else used.",
+            "Unknown: the server used {} of its CPU, and its threads waited {waited_s:.2} s in {:.2} s for CPUs, while something else used {:.2} s of this machine's.",
             percent(used),
-            server.window_s
+            server.window_s,
+            server.others_cpu_s.unwrap_or(0.0)
         ),
         (Some(used), None) => format!(
             "Unknown: the server used {} of its CPU and the generator's busiest thread {}; neither is full.",
@@ -334,7 +335,7 @@ mod tests {
         load.config.rate = None;
         let words = limiter(&load, &server).sentence;
         assert!(words.contains("kept up with 1000 requests per second on average"), "{words}");
-        load.throughput_rps = 978.0;
+        load.exchanges.ok_in_window = 978;
         assert_eq!(limiter(&load, &server).resource, Resource::Unknown);
     }
 
@@ -356,18 +357,18 @@ mod tests {
     fn a_neighbour_on_the_servers_cpus_is_no_limit_of_the_server() {
         // Of two CPU seconds: waited for, and used by others on the whole machine; in flight.
         for (run_delay_s, others_cpu_s, in_flight, resource) in [
-            (0.2, None, 64.0, Resource::Elsewhere),
-            (0.21, None, 64.0, Resource::Unknown),
-            (0.2, None, 1.0, Resource::Concurrency),
-            (0.21, None, 1.0, Resource::Unknown),
-            (0.9, Some(0.9), 1.0, Resource::Unknown),
+            (0.2, Some(0.9), 64.0, Resource::Elsewhere),
+            (0.21, Some(0.9), 64.0, Resource::Unknown),
+            (0.2, Some(0.9), 1.0, Resource::Concurrency),
+            (0.21, Some(0.9), 1.0, Resource::Unknown),
+            (0.9, None, 1.0, Resource::Concurrency),
             // Nobody else was there: its threads waited for each other.
             (0.9, Some(0.1), 1.0, Resource::Concurrency),
         ] {
             let server = ServerUse { run_delay_s: Some(run_delay_s), others_cpu_s, ..server(0.1, 0.1, 0) };
             let limiter = limiter(&fixture::result(&record(in_flight), None), &server);
             assert_eq!(limiter.resource, resource, "{run_delay_s} {others_cpu_s:?} {in_flight}");
-            let is_told = limiter.sentence.contains("in 1.00 s for CPUs that something else used");
+            let is_told = limiter.sentence.contains("in 1.00 s for CPUs, while something else used 0.90 s");
             assert_eq!(is_told, resource == Resource::Unknown, "{}", limiter.sentence);
         }
     }
@@ -375,7 +376,7 @@ mod tests {
     #[test]
     fn an_open_loop_that_waits_in_the_generator_does_not_wait_for_the_server() {
         let mut load = fixture::result(&record(500.0), Some(1000.0));
-        load.throughput_rps = 500.0;
+        load.exchanges.ok_in_window = 500;
         assert_eq!(limiter(&load, &server(0.1, 0.1, 0)).resource, Resource::Elsewhere);
         // Only as many as there are places can be at the server.
         load.config.connections = 10;

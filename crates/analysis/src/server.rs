@@ -181,14 +181,14 @@ pub fn server_use(record: &TrialRecord, allowed_cpus: f64) -> ServerUse {
 }
 
 impl ServerUse {
-    /// How long its threads waited for CPUs that something else used, in seconds; `None`: not worth telling. A server that
-    /// fills its CPUs, is held back by its quota, or is alone on the machine waits for itself.
+    /// How long its threads waited for CPUs while others used some of the machine, in seconds; `None`: not worth telling. A server
+    /// that fills its CPUs, is held back by its quota, or is alone on the machine waits for itself.
     #[must_use]
     pub fn starved(&self) -> Option<f64> {
         let (waited_s, allowed_s) = (self.run_delay_s?, self.cpu_allowed_s?);
         let waits_for_itself = self.cpu_utilisation? >= SERVER_FULL
             || self.throttling.is_some_and(|t| t.share() > THROTTLED)
-            || self.others_cpu_s.is_some_and(|s| s < OTHERS * allowed_s);
+            || self.others_cpu_s.is_none_or(|s| s < OTHERS * allowed_s);
         (waited_s > MOST_WAITING * allowed_s && !waits_for_itself).then_some(waited_s)
     }
 }
@@ -268,10 +268,12 @@ fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
 
 /// A server that waits for CPUs that others use looks idle.
 fn server_starved(server: &ServerUse) -> Option<Caveat> {
-    let waited_s = server.starved()?;
+    // Threads that are more than the CPUs wait for each other, and nothing tells how much of the wait is of others.
+    let waited_s = server.starved().filter(|_| more_threads_than_cpus(server).is_none())?;
     let message = format!(
-        "The server's threads waited {waited_s:.2} s in {:.2} s for a CPU that something else used: throughput is a lower bound, and response times include the wait. Give it CPUs that nobody else uses, or a quieter machine.",
-        server.window_s
+        "The server's threads waited {waited_s:.2} s in {:.2} s for a CPU, while something else used {:.2} s of this machine's: throughput may be a lower bound, and response times include the wait. Give it CPUs that nobody else uses, or a quieter machine.",
+        server.window_s,
+        server.others_cpu_s.unwrap_or(0.0)
     );
     let evidence = json!({"run_delay_s": waited_s, "others_cpu_s": server.others_cpu_s});
     Some(Caveat::new("server_starved", Severity::Warning, message, evidence))

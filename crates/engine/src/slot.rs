@@ -143,7 +143,7 @@ pub(crate) struct H2 {
     pub(crate) unsent: Vec<Key>,
     /// When anything last came.
     pub(crate) received: Instant,
-    /// Since when the server's settings have allowed no stream at all; `NEVER`: they allow some.
+    /// Since when the server's settings have allowed no stream at all, as far as any could be opened; `NEVER`: they allow some.
     pub(crate) barred_since: Instant,
     pub(crate) replies: Replies,
 }

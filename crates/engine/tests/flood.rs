@@ -287,6 +287,13 @@ fn a_server_that_pings_and_allows_no_stream_refuses_all() {
 }
 
 #[test]
+fn a_server_that_allows_a_stream_for_a_moment_refuses_all() {
+    let [one, none] = [1, 0].map(|streams| frame(4, 0, 0, &[0, 3, 0, 0, 0, streams]));
+    let mut driver = Scripted::new(Kernel::After(0), [one, none].concat());
+    assert_eq!(outcomes(&run_all(&mut driver, 3)), [("stream_refused", 3)]);
+}
+
+#[test]
 fn a_server_that_closes_before_any_stream_is_allowed_has_nine_tries() {
     let mut driver = Scripted::new(Kernel::After(0), frame(4, 0, 0, &[0, 3, 0, 0, 0, 0]));
     driver.then = Then::Close;

@@ -1,8 +1,8 @@
 //! Secrets stay out of reports: reports are shared, and what a suite sends with a request may be somebody's token.
 //!
 //! Left out are the values of headers whose names say that they are secret, of settings named so in the suite file, of
-//! `-H` and `--header` of the command, and passwords in URLs; and whatever was left out is left out everywhere, by its value. The
-//! archive keeps them: without them the run could not be repeated.
+//! `-H` and `--header` of the command, and passwords in URLs; and what was left out is looked for everywhere else, whole
+//! and in parts: in logs as a word, in dyno's own sentences where it can be no word of theirs. The archive keeps them: without them the run could not be repeated.
 
 use std::borrow::Cow;
 
@@ -15,6 +15,9 @@ pub const MARK: &str = "(withheld)";
 
 /// Shorter values are not looked for elsewhere: they would be found in words.
 const LEAST_CHARS: usize = 6;
+
+/// Shorter ones are not looked for in what dyno itself says, whose words and codes must stay.
+const LEAST_TELLING_CHARS: usize = 8;
 
 /// How many values were left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,18 +43,23 @@ pub fn for_sharing(report: &Report) -> Shared<'_> {
         }
         request.path = secrets.without_password(&request.path);
     }
+    for config in shared.trials.iter_mut().map(|trial| &mut trial.load.config) {
+        config.url = secrets.without_password(&config.url);
+        config.requests_mixed.iter_mut().for_each(|r| r.path = secrets.without_password(&r.path));
+    }
+    let run = &mut shared.run;
     run.command = secrets.command(&run.command);
     run.suite_source = secrets.source(&run.suite_source);
     if secrets.found == 0 {
         return Shared { report: Cow::Borrowed(report), withheld: Withheld(0) };
     }
-    texts_of(&mut shared).for_each(|text| *text = secrets.erase(text));
+    foreign_texts_of(&mut shared).for_each(|text| *text = secrets.erase_from_foreign(text));
+    own_texts_of(&mut shared).for_each(|text| *text = secrets.erase(text));
     Shared { report: Cow::Owned(shared), withheld: Withheld(secrets.found) }
 }
 
-/// Everything that a user, a server or a compiler wrote, wherever a secret may have been copied to: servers log what they
-/// are sent.
-fn texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+/// Everything that a user, a server or a compiler wrote: servers log what they are sent.
+fn foreign_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let run = &mut report.run;
     let run = run.command.iter_mut().chain([&mut run.suite_source, &mut run.description]);
     let subjects = report.subjects.iter_mut().flat_map(|subject| {
@@ -60,12 +68,14 @@ fn texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
         let failures = failures.flat_map(|f| [&mut f.failure.message].into_iter().chain(&mut f.log_tail));
         checks.chain(failures).chain(&mut subject.skipped).chain([&mut subject.description])
     });
+    run.chain(subjects)
+}
+
+/// What dyno says, with parts of those texts in it.
+fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let trials = report.trials.iter_mut().flat_map(|trial| {
         let caveats = trial.caveats.iter_mut().chain(&mut trial.load.caveats);
-        let config = &mut trial.load.config;
-        let paths = config.requests_mixed.iter_mut().map(|request| &mut request.path);
-        let texts = caveats.map(|caveat| &mut caveat.message).chain(paths);
-        texts.chain([&mut config.url, &mut trial.limiter.sentence])
+        caveats.map(|caveat| &mut caveat.message).chain([&mut trial.limiter.sentence])
     });
     let caveats = report.caveats.iter_mut().map(|caveat| &mut caveat.message);
     // Summaries repeat what they are of.
@@ -79,7 +89,7 @@ fn texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     });
     let cells = report.tables.iter_mut().flat_map(|table| &mut table.rows).flatten();
     let cells = cells.filter_map(|cell| if let Value::String(text) = cell { Some(text) } else { None });
-    run.chain(subjects).chain(trials).chain(caveats).chain(steps).chain(rows).chain(cells)
+    trials.chain(caveats).chain(steps).chain(rows).chain(cells)
 }
 
 /// What a report says of it; nothing if nothing was left out.
@@ -99,6 +109,8 @@ pub fn said(withheld: Withheld) -> Option<String> {
 struct Secrets {
     found: usize,
     values: Vec<String>,
+    /// Parts of them that stand alone where servers log them: of `Bearer TOKEN` and `name=value; …`.
+    parts: Vec<String>,
 }
 
 impl Secrets {
@@ -116,6 +128,8 @@ impl Secrets {
             self.values.push(value.into());
             self.found += 1;
         }
+        let parts = value.split([' ', ';', ',', '=', '"']).filter(|part| is_telling(part));
+        self.parts.extend(parts.map(String::from));
         MARK.into()
     }
 
@@ -209,11 +223,43 @@ impl Secrets {
         shown + rest
     }
 
-    /// Every withheld value, wherever else it stands.
+    /// Every withheld value that could be nothing else, wherever it stands; the longest first, for one may begin another.
     fn erase(&self, text: &str) -> String {
-        let long = self.values.iter().filter(|v| v.chars().count() >= LEAST_CHARS);
-        long.fold(text.to_string(), |text, value| text.replace(value.as_str(), MARK))
+        self.erase_all(text, is_telling)
     }
+
+    /// The same in what a server or a compiler wrote, where a plain word is taken for a secret too.
+    fn erase_from_foreign(&self, text: &str) -> String {
+        self.erase_all(text, |value| value.chars().count() >= LEAST_CHARS)
+    }
+
+    fn erase_all(&self, text: &str, is_sought: impl Fn(&str) -> bool) -> String {
+        let all = self.values.iter().chain(&self.parts).map(String::as_str);
+        let mut sought: Vec<&str> = all.filter(|value| is_sought(value)).collect();
+        sought.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        sought.into_iter().fold(text.to_string(), |text, value| without_word(&text, value))
+    }
+}
+
+/// Whether a value is unlikely to be a word of anybody's: long, with a digit among its letters.
+fn is_telling(value: &str) -> bool {
+    let has = |is: fn(&char) -> bool| value.chars().any(|c| is(&c));
+    value.chars().count() >= LEAST_TELLING_CHARS && has(char::is_ascii_digit) && has(|c| c.is_alphabetic())
+}
+
+/// The text with a mark in place of a value, where that is no part of a longer word.
+fn without_word(text: &str, value: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    let is_within = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    while let Some(at) = rest.find(value) {
+        let (before, after) = (&rest[..at], &rest[at + value.len()..]);
+        let last = before.chars().next_back().or_else(|| shown.chars().next_back());
+        let is_part = is_within(last) || is_within(after.chars().next());
+        shown.extend([before, if is_part { value } else { MARK }]);
+        rest = after;
+    }
+    shown + rest
 }
 
 /// The quotes that a TOML string begins with: one, or three of a string over several lines.
@@ -275,6 +321,22 @@ mod tests {
             "name = \"tokens\"\nheaders = { Authorization = \"(withheld)\", Accept = \"*/*\" }\n\"Cookie\" = \"(withheld)\"\nsubjects = [\"token-a\", \"b\"]\nenv = { API_TOKEN = '(withheld)', LANG = \"C\" }\nabout = \"token: how to\"\nunclosed = \""
         );
         assert_eq!(secrets.found, 3);
+    }
+
+    #[test]
+    fn what_was_withheld_is_found_again_whole_and_in_parts_and_no_word_is() {
+        let mut secrets = Secrets::default();
+        for value in
+            ["Bearer abc123xyz987", "id=cookieval77; theme=dark", "server", "abc123xyz9876", "hunter"]
+        {
+            secrets.withhold(value);
+        }
+        let log =
+            "token abc123xyz987 cookie cookieval77 of hunter, not abc123xyz9876 nor hunters in the dark";
+        let gone = "token (withheld) cookie (withheld) of (withheld), not (withheld) nor hunters in the dark";
+        assert_eq!(secrets.erase_from_foreign(log), gone);
+        let said = "server_starved: the server had abc123xyz987 requests";
+        assert_eq!(secrets.erase(said), "server_starved: the server had (withheld) requests");
     }
 
     #[test]

@@ -207,7 +207,7 @@ impl Environment {
         self.0.iter().map(record).collect()
     }
 
-    /// What can change the artefact of a build: all but [`PLACES`]. Secrets are in it as
+    /// What can change the artefact of a build: all but `PLACES`. Secrets are in it as
     /// they are recorded, because a new token makes no other artefact. What is only not recorded because it may be one is in it
     /// by its hash: `GRADLE_OPTS` holds a proxy's password now and then, but it always says how to build.
     #[must_use]

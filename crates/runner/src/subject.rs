@@ -480,7 +480,8 @@ impl Placeholders {
 
 /// Whether a shell takes a text as it is, within any quotes and without.
 fn is_one_word(text: &str) -> bool {
-    text.chars().all(|c| c.is_alphanumeric() || "/._-+@%:,=".contains(c))
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:,=~".contains(c);
+    !text.starts_with('~') && text.chars().all(|c| is_plain(c) || (!c.is_ascii() && !c.is_whitespace()))
 }
 
 #[cfg(test)]

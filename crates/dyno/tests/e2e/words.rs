@@ -367,6 +367,22 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
+fn a_pipe_is_opened_once_by_who_writes_into_it() {
+    let place = Place::new();
+    let server = Server::start(&[]);
+    let pipe = place.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read_to_string(pipe).unwrap()
+    });
+    let output =
+        place.dyno(&["load", &server.url("/plaintext"), "-n", "10", "--stream", pipe.to_str().unwrap()]);
+    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
+    assert!(reader.join().unwrap().lines().count() > 1);
+}
+
+#[test]
 fn three_ctrl_c_do_not_lose_the_result_of_a_load() {
     let place = Place::new();
     let server = Server::start(&[]);

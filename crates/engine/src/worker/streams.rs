@@ -90,6 +90,7 @@ impl Worker {
         let stream = Stream { exchange, answer: Answer::default(), blocked_since: Instant::NEVER };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
         let (key, is_whole) = h2.client.request(&ask, stream, &mut io);
+        h2.barred_since = Instant::NEVER;
         h2.unsent.push(key);
         if !is_whole && let Some(stream) = h2.client.data(key) {
             // The windows hold the rest up from here on.
@@ -295,7 +296,10 @@ impl Worker {
             self.frames.granted = Some(self.frames.granted.map_or(most, |least: u32| least.min(most)));
         }
         // The settings had arrived at the completion's instant. Saying the same once more puts nothing off.
-        h2.barred_since = if most == Some(0) { h2.barred_since.min(now) } else { Instant::NEVER };
+        // Nor does taking it back for a moment: only a stream does.
+        if most == Some(0) {
+            h2.barred_since = h2.barred_since.min(now);
+        }
         let limit = h2.barred_since.after(self.config.policy.connect_timeout_ns);
         self.next_timeout_check = self.next_timeout_check.min(limit);
     }
@@ -322,7 +326,7 @@ impl Worker {
                 silent = Some(outcome);
             }
         }
-        if h2.client.open() == 0 {
+        if h2.client.open() == 0 && h2.client.room() == 0 {
             // A server that allows no stream at all is as good as no connection, whatever else it says.
             let due = h2.barred_since.after(self.config.policy.connect_timeout_ns);
             if due <= now {

@@ -11,6 +11,8 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus};
 use std::ptr;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::sys;
 
@@ -37,11 +39,19 @@ impl Minded {
 
     /// Ends what still runs.
     pub(crate) fn end(&mut self) {
-        if !self.gone {
-            sys::kill(self.minder.id(), libc::SIGTERM);
-            let _ = self.minder.wait();
-            self.gone = true;
+        if self.gone {
+            return;
         }
+        sys::kill(self.minder.id(), libc::SIGTERM);
+        // One that was stopped hears nothing.
+        sys::kill(self.minder.id(), libc::SIGCONT);
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until && matches!(self.minder.try_wait(), Ok(None)) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let _ = self.minder.kill();
+        let _ = self.minder.wait();
+        self.gone = true;
     }
 }
 
@@ -52,6 +62,9 @@ const NOTE_BYTES: usize = 16;
 /// not let end by then hangs in a system call, and is not waited for.
 const LOOKS: u32 = 10_000;
 
+/// How long the minder may take to end the others. Then it is killed, and the kernel kills the shell with it.
+const PATIENCE: Duration = Duration::from_secs(12);
+
 /// Starts `command` in a session of its own, below a minder.
 pub(crate) fn spawn(command: &mut Command) -> io::Result<Minded> {
     let (read_end, write_end) = sys::pipe()?;
@@ -61,6 +74,8 @@ pub(crate) fn spawn(command: &mut Command) -> io::Result<Minded> {
     unsafe {
         command.pre_exec(move || {
             sys::check(libc::setsid())?;
+            // Ignored by whoever started dyno, no end of a child would be told.
+            libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             sys::check(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))?;
             // Should we be killed, the minder ends the rest. A second look closes the race with our own end.
             sys::die_with(parent, libc::SIGTERM)?;

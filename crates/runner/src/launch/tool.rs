@@ -126,6 +126,9 @@ impl Tool<'_> {
     ) -> io::Result<Ending> {
         let mut pause = Duration::from_millis(1);
         loop {
+            // No result is a time here: it only ends what takes too long. Read before the look at the command, which may have ended
+            // long before we come to that.
+            let is_late = u128::from(monotonic_ns() - minded.began_ns) > self.deadline.as_nanos();
             if let Some((status, cpu_ns)) = minded.try_wait()? {
                 // The command has ended: its time is from its exec.
                 return Ok(Ending::Ended { status, wall_ns: monotonic_ns() - minded.began_ns, cpu_ns });
@@ -133,8 +136,7 @@ impl Tool<'_> {
             if care.interrupts.count() > 0 {
                 return Ok(Ending::Interrupted);
             }
-            // No result is a time here: it only ends what takes too long.
-            if u128::from(monotonic_ns() - minded.began_ns) > self.deadline.as_nanos() {
+            if is_late {
                 return Ok(Ending::Late);
             }
             if look() == Verdict::TooMuch {
@@ -219,6 +221,10 @@ mod tests {
     fn a_tool_ends_at_its_deadline_with_the_user_or_when_it_says_too_much() {
         let why = |answer| if let Answer::None(why) = answer { why } else { panic!("{answer:?}") };
         let late = ask("setsid sleep 98766; true", Duration::from_millis(100), &Interrupts::new());
+        assert_eq!(why(late), "had not ended after 100 ms");
+        assert!(!runs("sleep 98766"));
+        // A minder that was stopped is not waited for.
+        let late = ask("kill -STOP $PPID; sleep 98766", Duration::from_millis(100), &Interrupts::new());
         assert_eq!(why(late), "had not ended after 100 ms");
         assert!(!runs("sleep 98766"));
         let interrupts = Interrupts::new();

@@ -28,10 +28,14 @@ pub fn check_files(args: &LoadArgs) -> anyhow::Result<()> {
         if path == standard_output {
             continue;
         }
+        // To open a pipe and close it again would end whoever reads it.
+        if std::fs::metadata(path).is_ok_and(|is| !is.is_file() && !is.is_dir()) {
+            continue;
+        }
         let unwritable = |error| bad(format!("{} cannot be written: {error}", path.display()));
         let file = File::options().create(true).append(true).open(path).map_err(unwritable)?;
         let is = file.metadata().map_err(unwritable)?;
-        if is.is_file() && seen.contains(&(is.dev(), is.ino())) {
+        if seen.contains(&(is.dev(), is.ino())) {
             return Err(bad(format!(
                 "{} would be written twice; give each output a file of its own",
                 path.display()
