@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
