@@ -44,7 +44,7 @@ pub struct Round {
     pub throughput_rps: f64,
     /// CPU time per answer: the geometric mean over the workloads. `None`: not known for all of them.
     pub cpu_us_per_request: Option<f64>,
-    /// What compiler threads used of the CPU time. `None`: not known.
+    /// What compiler threads used of the CPU time. `None`: not known, or there was none.
     pub jit_share: Option<f64>,
     pub answers: u64,
 }
@@ -70,7 +70,7 @@ fn round(slices: &[WarmUpSlice]) -> Round {
     Round {
         throughput_rps: mean(&|s| Some(rate(s))).unwrap_or(0.0),
         cpu_us_per_request: mean(&cpu_us_per_request),
-        jit_share: shares.map(|(jit, cpu)| if cpu > 0 { jit as f64 / cpu as f64 } else { 0.0 }),
+        jit_share: shares.filter(|(_, cpu)| *cpu > 0).map(|(jit, cpu)| jit as f64 / cpu as f64),
         answers: slices.iter().map(|s| s.answers).sum(),
     }
 }
@@ -147,9 +147,10 @@ pub fn judged_by(rounds: &[Round]) -> JudgedBy {
     }
 }
 
+/// The mean of those rounds that tell: on a machine that is short of CPU a sample comes late now and then, and its round has none.
 fn jit_share(rounds: &[Round]) -> Option<f64> {
-    let sum: Option<f64> = rounds.iter().map(|r| r.jit_share).sum();
-    sum.map(|sum| sum / rounds.len() as f64)
+    let known: Vec<f64> = rounds.iter().filter_map(|r| r.jit_share).collect();
+    (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
 }
 
 fn last_of(parts: usize, rounds: &[Round]) -> &[Round] {
@@ -237,6 +238,9 @@ mod tests {
         assert_eq!(ends_after(480, plateau(0.34)), None);
         assert_eq!(ends_after(480, plateau(0.11)), None);
         assert_eq!(ends_after(480, plateau(0.09)), Some(ROUNDS));
+        // One that tells nothing silences the others not.
+        let gaps = |i: usize| Round { jit_share: (!i.is_multiple_of(3)).then_some(0.34), ..round_of(3000.0) };
+        assert_eq!(ends_after(480, gaps), None);
         // As it was seen of Jetty: after long work, bursts with a second between them are not the end of it.
         let bursts = |i: usize| {
             let jit = if i < 60 {

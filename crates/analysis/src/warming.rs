@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::caveat::{Caveat, Severity, info, percent};
-use crate::limiter::{Confidence, Limiter, Resource, SERVER_BUSY};
+use crate::limiter::{Confidence, Limiter, Resource, SERVER_BUSY, STEAL};
 use crate::load::{IntervalResult, LoadResult};
 use crate::server::ServerUse;
 use crate::stats::median;
@@ -72,6 +72,10 @@ pub fn jit_share(server: &ServerUse) -> Option<f64> {
 
 /// By what factor the server got faster within the measured window. `None`: it did not, or no more than noise does.
 fn growth_in_window(load: &LoadResult, server: &ServerUse) -> Option<f64> {
+    // A machine that gets back what the hypervisor took makes every server faster.
+    if server.steal_share.is_some_and(|share| share > STEAL) {
+        return None;
+    }
     let window: Vec<_> = load.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
     let throughput: Vec<f64> = window.iter().map(|i| i.throughput_rps).collect();
     let cheapness: Option<Vec<f64>> =
@@ -437,7 +441,7 @@ mod tests {
     }
 
     /// Three seconds at these rates, of which each request costs less CPU time than the one before, and how the load asked.
-    fn growth_at(rates: [u64; 3], ask: impl Fn(&mut LoadResult)) -> Option<f64> {
+    fn growth_at(rates: [u64; 3], ask: impl Fn(&mut LoadResult, &mut ServerUse)) -> Option<f64> {
         let mut load = fixture::result(&fixture::record(1000), Some(1000.0));
         let mut server = ServerUse::default();
         load.intervals.clear();
@@ -455,15 +459,23 @@ mod tests {
             });
             load.intervals.push(IntervalResult { throughput_rps: rate as f64, ..result });
         }
-        ask(&mut load);
+        ask(&mut load, &mut server);
         growth_in_window(&load, &server)
     }
 
     #[test]
+    fn a_machine_that_comes_back_is_no_server_that_warms_up() {
+        for (steal_share, warming) in [(None, true), (Some(0.02), true), (Some(0.021), false)] {
+            let robbed = |_: &mut LoadResult, server: &mut ServerUse| server.steal_share = steal_share;
+            assert_eq!(growth_at([1000; 3], robbed).is_some(), warming, "{steal_share:?}");
+        }
+    }
+
+    #[test]
     fn cpu_time_tells_only_where_the_rate_stays() {
-        let constant = |_: &mut LoadResult| {};
-        let shaped = |load: &mut LoadResult| load.config.rate = None;
-        let ramped = |load: &mut LoadResult| {
+        let constant = |_: &mut LoadResult, _: &mut ServerUse| {};
+        let shaped = |load: &mut LoadResult, _: &mut ServerUse| load.config.rate = None;
+        let ramped = |load: &mut LoadResult, _: &mut ServerUse| {
             load.config.model = "closed";
             load.config.ramp_connections_s = Some(3.0);
         };

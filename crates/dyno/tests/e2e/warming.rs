@@ -41,7 +41,9 @@ fn a_cold_server_is_warmed_with_all_workloads_before_it_is_measured() {
     let of = |workload: usize| slices.iter().filter(|s| s["workload"] == workload).count();
     assert_eq!(of(0), of(1), "workloads take turns");
     let speed = |slice: &Value| slice["throughput_rps"].as_f64().unwrap();
-    assert!(speed(&slices[slices.len() - 1]) > 2.0 * speed(&slices[0]), "{warm_up:#}");
+    // The best of the later half: on a busy machine any one slice may have had no CPU.
+    let best = slices[slices.len() / 2..].iter().map(speed).fold(0.0, f64::max);
+    assert!(best > 2.0 * speed(&slices[0]), "{warm_up:#}");
     let trials = report["trials"].as_array().unwrap();
     assert_eq!(trials.len(), 4);
     for trial in trials {
