@@ -163,6 +163,11 @@ fn log(played: &Played, config: &Config) -> Log {
     let wait = |answered: &sim::Answered| {
         let taken = Instant(answered.at_ns).since(played.began);
         let intended = answered.to.intended_ns;
+        // One that crossed the word that nobody waits for it any more. Only the limit is a reason not to wait.
+        let is_late = taken - intended >= config.policy.timeout_ns;
+        if is_late && played.truth.given_up.contains(&answered.to) {
+            return None;
+        }
         // A closed loop asks anew when it has an answer, so what is under way as the window opens is due in it.
         let is_due = intended < closes && (intended >= opens || is_closed && taken >= opens);
         is_due.then(|| taken - intended)

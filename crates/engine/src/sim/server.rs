@@ -148,6 +148,9 @@ pub struct Truth {
     pub bodies: BTreeMap<Vec<u8>, u64>,
     /// Right answers that the generator took, in the order in which it did, of requests that say who they are.
     pub answered: Vec<Answered>,
+    /// Who the requests say they are that the generator has given up, by a reset of their streams. Where it was robbed between
+    /// deciding so and saying so, an answer may have come meanwhile.
+    pub given_up: Vec<Identity>,
 }
 
 /// A right answer that the generator took.
@@ -219,7 +222,7 @@ struct Streams {
     wire: h2::Server,
     /// Bodies of requests that are under way.
     bodies: BTreeMap<u32, Vec<u8>>,
-    /// Who the requests say they are that have begun.
+    /// Who the requests say they are, those that have been answered among them.
     asking: BTreeMap<u32, Identity>,
     /// What becomes of the requests that are being worked on.
     working: BTreeMap<u32, Option<Fault>>,
@@ -421,6 +424,7 @@ impl Server {
                 h2::Event::Reset { stream } => {
                     streams.bodies.remove(&stream);
                     streams.working.remove(&stream);
+                    self.truth.given_up.extend(streams.asking.remove(&stream));
                 }
             }
         }
@@ -469,7 +473,7 @@ impl Server {
         }
         // Otherwise the client has given up on it.
         let fault = streams.working.remove(&stream)?;
-        let asking = streams.asking.remove(&stream);
+        let asking = streams.asking.get(&stream).copied();
         let mut bytes = Vec::new();
         let mut then = Then::KeepOpen;
         let wire = &mut streams.wire;
