@@ -119,3 +119,15 @@ pub const SHOWN_BODY_BYTES: usize = 500;
 
 /// The most trials, and the most starts, of a plan. All of them are listed in it; with ten seconds each these are 11 days.
 pub const PLANNED: u64 = 100_000;
+
+/// How often the minder of a tool looks for what is left of it when it ends that, and how many times: for ten seconds. What the
+/// kernel does not let end by then hangs in a system call, and is not waited for.
+pub const MINDER_GLANCE: Duration = Duration::from_millis(1);
+pub const MINDER_LOOKS: u32 = 10_000;
+
+/// How long the minder itself may take to end. Then it is killed, and the kernel kills the shell with it.
+pub const MINDER: Duration = Duration::from_secs(12);
+
+/// The most streams or pipelined requests that `dyno load` may be asked for on one connection. More are refused: each is made and
+/// kept before any is answered.
+pub const AT_ONCE: u32 = 1 << 20;

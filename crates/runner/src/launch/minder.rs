@@ -12,9 +12,11 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus};
 use std::ptr;
 use std::thread;
-use std::time::{Duration, Instant};
+
+use dyno_observer::monotonic_ns;
 
 use super::sys;
+use crate::limits::{MINDER, MINDER_GLANCE, MINDER_LOOKS};
 
 /// A shell command that runs, and its minder.
 #[derive(Debug)]
@@ -45,9 +47,10 @@ impl Minded {
         sys::kill(self.minder.id(), libc::SIGTERM);
         // One that was stopped hears nothing.
         sys::kill(self.minder.id(), libc::SIGCONT);
-        let until = Instant::now() + PATIENCE;
-        while Instant::now() < until && matches!(self.minder.try_wait(), Ok(None)) {
-            thread::sleep(Duration::from_millis(1));
+        // No result is a time here: it only bounds the wait.
+        let until = monotonic_ns() + MINDER.as_nanos() as u64;
+        while monotonic_ns() < until && matches!(self.minder.try_wait(), Ok(None)) {
+            thread::sleep(MINDER_GLANCE);
         }
         let _ = self.minder.kill();
         let _ = self.minder.wait();
@@ -57,13 +60,6 @@ impl Minded {
 
 /// Numbers that the command writes to us just before its exec: its session, and that instant.
 const NOTE_BYTES: usize = 16;
-
-/// How often the minder looks for what is left when it ends them: every millisecond, for ten seconds. What the kernel does
-/// not let end by then hangs in a system call, and is not waited for.
-const LOOKS: u32 = 10_000;
-
-/// How long the minder may take to end the others. Then it is killed, and the kernel kills the shell with it.
-const PATIENCE: Duration = Duration::from_secs(12);
 
 /// Starts `command` in a session of its own, below a minder.
 pub(crate) fn spawn(command: &mut Command) -> io::Result<Minded> {
@@ -155,7 +151,7 @@ unsafe fn reap(shell: libc::pid_t) -> Option<i32> {
 
 /// Kills children until there are none: those of a child that has ended are ours next.
 unsafe fn end_children() {
-    for _ in 0..LOOKS {
+    for _ in 0..MINDER_LOOKS {
         // SAFETY: system calls without memory, and one with a valid place.
         unsafe {
             kill_children();
@@ -166,7 +162,7 @@ unsafe fn end_children() {
                     _ => {}
                 }
             }
-            let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+            let pause = libc::timespec { tv_sec: 0, tv_nsec: MINDER_GLANCE.as_nanos() as i64 };
             libc::nanosleep(&raw const pause, ptr::null_mut());
         }
     }

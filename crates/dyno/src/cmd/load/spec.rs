@@ -38,9 +38,9 @@ pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     if args.threads == Some(0) || args.pipeline == 0 || args.streams == Some(0) {
         return Err(bad("--threads, --streams and --pipeline are at least 1"));
     }
-    const MOST_AT_ONCE: u32 = 1 << 20;
-    if args.pipeline > MOST_AT_ONCE || args.streams.is_some_and(|streams| streams > MOST_AT_ONCE) {
-        return Err(bad(format!("--streams and --pipeline are at most {MOST_AT_ONCE}")));
+    let most = dyno_runner::limits::AT_ONCE;
+    if args.pipeline > most || args.streams.is_some_and(|streams| streams > most) {
+        return Err(bad(format!("--streams and --pipeline are at most {most}")));
     }
     if !args.resources.is_empty() {
         refuse_what_pages_cannot_be(args)?;
