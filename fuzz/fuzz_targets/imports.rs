@@ -1,6 +1,7 @@
 //! Any text: the readers of other tools' formats and of placeholders never panic, and what they accept can be sent.
 #![no_main]
 
+use dyno_archive::Protocol;
 use dyno_archive::plan::{Body, Expect, Request, Workload};
 use dyno_engine::Http2;
 use dyno_runner::{import, traffic};
@@ -35,7 +36,7 @@ fuzz_target!(|input: (u8, &str)| {
             body: one.body.map(Body),
             expect: Expect::default(),
         };
-        let workload = Workload { name: "w".into(), protocol: "h1".into(), tls: false, requests: vec![request], page: None };
+        let workload = Workload { name: "w".into(), protocol: Protocol::H1, requests: vec![request], page: None };
         if let Ok(traffic) = traffic::compile(&workload, "h", &Http2::default(), &read) {
             let (mut draws, mut made) = (dyno_engine::Draws::new(1, 0, 1), Vec::new());
             let bytes = traffic.requests()[0].template.bytes(&mut draws, &mut made);

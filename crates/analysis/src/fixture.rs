@@ -7,7 +7,7 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Request, Step, Workload};
 use dyno_archive::times::Recording;
 use dyno_archive::trial::{Books, ClientUse, Connections, Edges, Unanswered};
-use dyno_archive::{Phase, TrialRecord};
+use dyno_archive::{Phase, Protocol, TrialRecord};
 
 use crate::load::{self, Config, LoadResult};
 
@@ -57,7 +57,6 @@ pub fn result(record: &TrialRecord, rate: Option<f64>) -> LoadResult {
     }))
     .expect("a plan");
     let request = Request { method: "GET".into(), path: "/".into(), ..Request::default() };
-    let workload =
-        Workload { name: "w".into(), protocol: "h1".into(), tls: false, requests: vec![request], page: None };
+    let workload = Workload { name: "w".into(), protocol: Protocol::H1, requests: vec![request], page: None };
     load::result(record, Config::new(&workload, &plan, &step, 1))
 }

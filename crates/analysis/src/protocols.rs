@@ -96,9 +96,12 @@ fn compare_all(
 ) -> Vec<ProtocolComparison> {
     let mut all = Vec::new();
     for subject in subjects {
-        for workload in workloads.iter().filter(|w| w.protocol.starts_with("h2") && w.page.is_none()) {
+        for workload in workloads.iter().filter(|w| w.protocol.is_h2() && w.page.is_none()) {
             let is_baseline = |w: &&Workload| {
-                w.protocol == "h1" && w.page.is_none() && w.tls == workload.tls && ask_alike(w, workload)
+                w.protocol.is_h1()
+                    && w.page.is_none()
+                    && w.protocol.is_tls() == workload.protocol.is_tls()
+                    && ask_alike(w, workload)
             };
             let Some(baseline) = workloads.iter().find(is_baseline) else { continue };
             let Some(other) = baseline_subject(subjects, subject, &baseline.name, trials) else { continue };
@@ -199,19 +202,14 @@ fn ratio(pairs: &[(Measured<'_>, Measured<'_>)], pick: impl Fn(&Measured<'_>) ->
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::Protocol;
     use dyno_archive::plan::Page;
 
     use super::*;
 
-    fn workload(name: &str, protocol: &str) -> Workload {
+    fn workload(name: &str, protocol: Protocol) -> Workload {
         let request = Request { name: name.into(), path: "/".into(), ..Request::default() };
-        Workload {
-            name: name.into(),
-            protocol: protocol.into(),
-            tls: false,
-            requests: vec![request],
-            page: None,
-        }
+        Workload { name: name.into(), protocol, requests: vec![request], page: None }
     }
 
     fn trial<'a>(
@@ -235,7 +233,7 @@ mod tests {
 
     fn compared(subjects: &[&str], trials: &[Measured<'_>]) -> Vec<ProtocolComparison> {
         let subjects: Vec<String> = subjects.iter().map(ToString::to_string).collect();
-        compare_all(&subjects, &[workload("one", "h1"), workload("two", "h2c")], trials)
+        compare_all(&subjects, &[workload("one", Protocol::H1), workload("two", Protocol::H2c)], trials)
     }
 
     #[test]
@@ -299,12 +297,12 @@ mod tests {
     #[test]
     fn pages_and_other_requests_are_not_compared() {
         let trials = [trial("a", "one", 1, (10, 1), 1.0), trial("a", "two", 1, (1, 10), 1.0)];
-        let page = Workload { page: Some(Page { connections: 6 }), ..workload("two", "h2c") };
-        let over_tls = Workload { tls: true, ..workload("two", "h2") };
-        let mut other = workload("two", "h2c");
+        let page = Workload { page: Some(Page { connections: 6 }), ..workload("two", Protocol::H2c) };
+        let over_tls = workload("two", Protocol::H2);
+        let mut other = workload("two", Protocol::H2c);
         other.requests[0].path = "/other".into();
         for two in [page, over_tls, other] {
-            assert_eq!(compare_all(&["a".into()], &[workload("one", "h1"), two], &trials), []);
+            assert_eq!(compare_all(&["a".into()], &[workload("one", Protocol::H1), two], &trials), []);
         }
     }
 

@@ -118,13 +118,8 @@ fn record(played: &Played) -> TrialRecord {
 fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
     let request =
         plan::Request { weight: 1, method: "GET".into(), path: "/".into(), ..plan::Request::default() };
-    let workload = plan::Workload {
-        name: "sim".into(),
-        protocol: config.protocol.name().into(),
-        tls: false,
-        requests: vec![request],
-        page: None,
-    };
+    let workload =
+        plan::Workload { name: "sim".into(), protocol: config.protocol, requests: vec![request], page: None };
     let step = plan::Step {
         connections: config.connections,
         streams: config.streams,

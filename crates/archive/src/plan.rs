@@ -3,7 +3,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+use crate::protocol::{self, Protocol};
 
 /// Everything that was decided before the first process started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -132,15 +134,23 @@ pub struct Build {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Workload {
     pub name: String,
-    /// `h1`, `h2`, `h2c` or `h2c-upgrade`; of a load without a suite also `auto`.
-    pub protocol: String,
-    /// Over TLS.
-    pub tls: bool,
+    #[serde(flatten, with = "protocol::apart")]
+    #[schemars(with = "protocol::apart::Apart")]
+    pub protocol: Protocol,
     /// At least one.
     pub requests: Vec<Request>,
     /// The requests are a page: the first is its document, and the others, which it refers to, follow once it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<Page>,
+}
+
+impl Workload {
+    /// Connections over which a visitor loads a page of it: HTTP/2 has one. `None`: it is no page.
+    #[must_use]
+    pub fn page_connections(&self) -> Option<u32> {
+        let page = self.page?;
+        Some(if self.protocol.is_h2() { 1 } else { page.connections })
+    }
 }
 
 /// How a page is loaded.
@@ -221,58 +231,58 @@ impl From<Body> for BodyOnDisk {
     }
 }
 
-/// A workload as archives hold it: before mixes there was one request, and its keys stood in the workload.
+/// A workload as archives hold it.
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum WorkloadOnDisk {
-    Mix {
-        name: String,
-        protocol: String,
-        #[serde(default)]
-        tls: bool,
-        requests: Vec<Request>,
-        #[serde(default)]
-        page: Option<Page>,
-    },
-    One {
-        name: String,
-        protocol: String,
-        method: String,
-        path: String,
-        headers: Vec<(String, String)>,
-        body: Option<Body>,
-        expect_status: Option<u16>,
-        expect_body: Option<Body>,
-    },
+struct WorkloadOnDisk {
+    name: String,
+    #[serde(flatten, with = "protocol::apart")]
+    protocol: Protocol,
+    requests: Vec<Request>,
+    #[serde(default)]
+    page: Option<Page>,
+}
+
+/// The same before mixes: there was one request, and its keys stood in the workload.
+#[derive(Deserialize)]
+struct OneRequestOnDisk {
+    name: String,
+    #[serde(flatten, with = "protocol::apart")]
+    protocol: Protocol,
+    method: String,
+    path: String,
+    headers: Vec<(String, String)>,
+    body: Option<Body>,
+    expect_status: Option<u16>,
+    expect_body: Option<Body>,
 }
 
 impl<'de> Deserialize<'de> for Workload {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        WorkloadOnDisk::deserialize(from).map(Into::into)
+        // Told apart by hand: an untagged enum would not say which key is wrong.
+        let value = serde_json::Value::deserialize(from)?;
+        let workload = if value.get("requests").is_some() {
+            serde_json::from_value::<WorkloadOnDisk>(value).map(Workload::from)
+        } else {
+            serde_json::from_value::<OneRequestOnDisk>(value).map(Workload::from)
+        };
+        workload.map_err(de::Error::custom)
     }
 }
 
 impl From<WorkloadOnDisk> for Workload {
     fn from(on_disk: WorkloadOnDisk) -> Workload {
-        match on_disk {
-            WorkloadOnDisk::Mix { name, protocol, tls, requests, page } => {
-                Workload { name, protocol, tls, requests, page }
-            }
-            WorkloadOnDisk::One {
-                name,
-                protocol,
-                method,
-                path,
-                headers,
-                body,
-                expect_status,
-                expect_body,
-            } => {
-                let expect = Expect { status: expect_status, body: expect_body, ..Expect::default() };
-                let request = Request { name: name.clone(), weight: 1, method, path, headers, body, expect };
-                Workload { name, protocol, tls: false, requests: vec![request], page: None }
-            }
-        }
+        let WorkloadOnDisk { name, protocol, requests, page } = on_disk;
+        Workload { name, protocol, requests, page }
+    }
+}
+
+impl From<OneRequestOnDisk> for Workload {
+    fn from(on_disk: OneRequestOnDisk) -> Workload {
+        let OneRequestOnDisk { name, protocol, method, path, headers, body, expect_status, expect_body } =
+            on_disk;
+        let expect = Expect { status: expect_status, body: expect_body, ..Expect::default() };
+        let request = Request { name: name.clone(), weight: 1, method, path, headers, body, expect };
+        Workload { name, protocol, requests: vec![request], page: None }
     }
 }
 
@@ -473,9 +483,13 @@ mod tests {
             ("plaintext", 1, "/plaintext")
         );
         assert_eq!(request.expect.body, Some(Body(b"Hello, World!".to_vec())));
-        assert!(!workload.tls);
+        assert_eq!(workload.protocol, Protocol::H1);
         let new = serde_json::to_value(&workload).unwrap();
-        assert_eq!(serde_json::from_value::<Workload>(new).unwrap(), workload);
+        assert_eq!(serde_json::from_value::<Workload>(new.clone()).unwrap(), workload);
+        let mut unknown = new;
+        unknown["protocol"] = "h3".into();
+        let error = serde_json::from_value::<Workload>(unknown).unwrap_err();
+        assert!(error.to_string().contains("no protocol \"h3\" without TLS"), "{error}");
         let old = json!({
             "warmup_ns": 0, "duration_ns": 1, "interval_ns": 1, "timeout_ns": 1, "connect_timeout_ns": 1,
             "requests_per_connection": null, "threads": 1, "driver": "epoll",

@@ -24,16 +24,12 @@ pub struct Kept {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Shape {
     pub driver: String,
-    #[serde(default = "h1")]
-    pub protocol: String,
+    /// HTTP/1.1 in files of before there was another.
+    #[serde(default)]
+    pub protocol: Protocol,
     /// Several requests in flight on a connection: pipelined, or as streams.
     pub pipelined: bool,
     pub ceiling: Ceiling,
-}
-
-/// What ceilings of before this key are of.
-fn h1() -> String {
-    Protocol::H1.name().into()
 }
 
 impl Kept {
@@ -73,7 +69,7 @@ pub fn ceiling_for(spec: &Spec) -> Option<Ceiling> {
     let protocol = if spec.protocol.is_h2() { Protocol::H2c } else { Protocol::H1 };
     let is_like = |shape: &&Shape| {
         shape.driver == spec.driver.name()
-            && shape.protocol == protocol.name()
+            && shape.protocol == protocol
             && shape.pipelined == (spec.step.pipeline * spec.step.streams > 1)
     };
     Kept::read(&folder)?.ceilings.iter().find(is_like).map(|shape| shape.ceiling.clone())

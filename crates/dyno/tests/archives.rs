@@ -74,6 +74,7 @@ fn broken() -> Vec<(&'static str, &'static str, Value, &'static str)> {
         ("run.json", "/plan/load/steps", json!([]), "no steps"),
         ("run.json", "/plan/workloads", json!([]), "no workloads"),
         ("run.json", "/plan/workloads/0/requests", json!([]), "no requests"),
+        ("run.json", "/plan/workloads/0/protocol", json!("h3"), "is not a part of a run"),
         ("run.json", "/plan/subjects/1/name", json!("fast"), "two of its subjects are \"fast\""),
         ("run.json", "/plan/repeats", json!(u32::MAX), "`repeats` is"),
         ("run.json", "/plan/load/threads", json!(u32::MAX), "`load.threads` is"),
@@ -161,7 +162,7 @@ fn poison(copy: &Copy) {
                 .for_each(|k| put(&mut subject[k]));
         }
         for workload in run["plan"]["workloads"].as_array_mut().unwrap() {
-            ["name", "protocol"].into_iter().for_each(|k| put(&mut workload[k]));
+            put(&mut workload["name"]);
             ["name", "method", "path"].into_iter().for_each(|k| put(&mut workload["requests"][0][k]));
         }
         put(&mut run["plan"]["report"]["markers"][0]["label"]);

@@ -69,8 +69,7 @@ fn plan() -> Plan {
         subjects: vec![subject("fast", "Fast <1>", false), subject("slow", "Slow", false), absent],
         workloads: vec![Workload {
             name: "plaintext".into(),
-            protocol: "h1".into(),
-            tls: false,
+            protocol: Protocol::H1,
             page: None,
             requests: vec![PlannedRequest {
                 name: "plaintext".into(),

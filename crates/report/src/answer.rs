@@ -6,7 +6,6 @@ use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::{ByBlock, PAIRS_TO_TELL_APART, Repeated, are_apart, paired_ratios};
 use dyno_analysis::summary::{Comparison, OverviewRow, peaks_by_block};
-use dyno_archive::plan::Workload;
 
 use crate::format::{list, number, plural};
 use crate::overview::{Reference, label_in_words};
@@ -40,9 +39,8 @@ fn ranked(report: &Report) -> Vec<&OverviewRow> {
 /// ` over h1` or ` for json`: which workload a sentence is about, where there are several.
 fn of_workload(report: &Report, workload: &str) -> String {
     let all = &report.run.workloads;
-    let spoken = |w: &Workload| (w.protocol.clone(), w.tls);
     match all.first() {
-        Some(first) if all.iter().any(|w| spoken(w) != spoken(first)) => format!(" over {workload}"),
+        Some(first) if all.iter().any(|w| w.protocol != first.protocol) => format!(" over {workload}"),
         Some(_) if all.len() > 1 => format!(" for {workload}"),
         _ => String::new(),
     }

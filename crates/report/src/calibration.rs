@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use dyno_analysis::load::Percentiles;
+use dyno_archive::Protocol;
 use serde::Serialize;
 
 use crate::format::{count, micros, number, or_dash, percent, wait};
@@ -30,7 +31,7 @@ pub struct Calibration {
 #[derive(Clone, Debug, Serialize)]
 pub struct CeilingRow {
     pub driver: String,
-    pub protocol: String,
+    pub protocol: Protocol,
     pub connections: u32,
     /// Requests in flight per connection: pipelined, or streams.
     pub pipeline: u32,

@@ -158,7 +158,7 @@ pub fn shape(c: &Config, ran: Option<(f64, usize)>) -> String {
         n => format!(" · mix of {n} requests"),
     };
     let driver = if c.driver == "uring" { "io_uring" } else { &c.driver };
-    let tls = if c.tls { " over TLS" } else { "" };
+    let tls = if c.protocol.is_tls() { " over TLS" } else { "" };
     let (length, threads) = match ran {
         Some((seconds, threads)) => (format!(" · {}", micros(seconds * 1e6)), threads),
         None => (String::new(), c.threads as usize),
@@ -167,7 +167,7 @@ pub fn shape(c: &Config, ran: Option<(f64, usize)>) -> String {
     let who = if c.page_connections.is_some() { "visitor" } else { "connection" };
     format!(
         "{}{tls} · {}{streams}{pipeline}{mix} · {model}{length} · {driver} × {threads}",
-        c.protocol,
+        c.protocol.base_name(),
         plural(u64::from(c.connections), who)
     )
 }

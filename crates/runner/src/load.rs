@@ -146,13 +146,6 @@ pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<TrialRecord, String> {
     })
 }
 
-/// How many connections load a page of this workload together; `None` if it is no page.
-#[must_use]
-pub fn page_connections(workload: &plan::Workload) -> Option<u32> {
-    let is_h2 = Protocol::from_name(&workload.protocol).is_some_and(Protocol::is_h2);
-    workload.page.map(|page| if is_h2 { 1 } else { page.connections })
-}
-
 /// Asks once for each request whose answers are only sampled under load, and checks the answer in full. `Err`: what
 /// came is not what is expected, or nothing came; in words.
 pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {

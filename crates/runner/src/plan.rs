@@ -7,7 +7,7 @@ use dyno_archive::plan::{Launch, Load, NotServed, Order, Placement, Plan, Subjec
 use dyno_engine::rng::Rng;
 
 use crate::build::Care;
-use crate::door::{self, Speech};
+use crate::door;
 use crate::environment::Inherit;
 use crate::limits::PLANNED;
 use crate::paths::Name;
@@ -233,13 +233,11 @@ fn planned_subject(
 
 /// Whether a subject speaks what a workload speaks. `Err`: why not, as the second half of a sentence about it.
 fn serves(definition: &Definition, workload: &Workload) -> Result<(), String> {
-    let Some(speech) = Speech::of(workload) else {
-        return Err(format!("no server speaks {:?}", workload.protocol));
-    };
-    if definition.protocols.contains(&speech) {
+    let protocol = workload.protocol;
+    if definition.protocols.contains(&protocol) {
         return Ok(());
     }
-    Err(format!("it speaks {}, not {speech}", door::list(&definition.protocols)))
+    Err(format!("it speaks {}, not {protocol}", door::list(&definition.protocols)))
 }
 
 /// Why a subject that serves none of the workloads is not started at all.

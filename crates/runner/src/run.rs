@@ -18,7 +18,7 @@ use dyno_archive::start::{
     CPUS_BY_AFFINITY, Failure, FailureKind, LimitReadBack, WarmUp, WarmUpSlice, allowed_cpus,
 };
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{Interval, RunDir, Sample, StartRecord, TrialRecord};
+use dyno_archive::{Interval, Protocol, RunDir, Sample, StartRecord, TrialRecord};
 use dyno_driver::Kind;
 use dyno_engine::{Policy, Window, limits};
 use dyno_observer::Sampler;
@@ -28,7 +28,7 @@ use crate::build::{self, Built, Care};
 use crate::certs::Certs;
 use crate::checks::{self, Check};
 use crate::client::{Caller, Keep};
-use crate::door::{Door, Speech};
+use crate::door::Door;
 use crate::environment::{Environment, Ours};
 use crate::files::Folder;
 use crate::launch::folder;
@@ -187,10 +187,9 @@ struct Subject {
 
 /// Where a workload is asked. `Err`: nowhere, in words.
 fn entrance<'a>(entrances: &'a [Entrance], workload: &Workload) -> Result<&'a Entrance, String> {
-    let speech =
-        Speech::of(workload).ok_or_else(|| format!("the workload {:?} cannot be loaded", workload.name))?;
-    let at = entrances.iter().find(|e| e.door().speech == speech);
-    at.ok_or_else(|| format!("it does not speak {speech} any more; was its subject.toml changed?"))
+    let protocol = workload.protocol;
+    let at = entrances.iter().find(|e| e.door().protocol == protocol);
+    at.ok_or_else(|| format!("it does not speak {protocol} any more; was its subject.toml changed?"))
 }
 
 /// A door with what to do at it.
@@ -228,12 +227,12 @@ impl Ports {
         all.into_iter().filter(|(place, _)| definition.uses(place)).map(|(_, port)| port).collect()
     }
 
-    fn door(self, speech: Speech, certs: Option<&Certs>) -> Door {
-        let port = if speech.is_tls() { self.tls } else { self.plain };
+    fn door(self, protocol: Protocol, certs: Option<&Certs>) -> Door {
+        let port = if protocol.is_tls() { self.tls } else { self.plain };
         Door {
             addr: SocketAddr::from(([127, 0, 0, 1], port)),
-            speech,
-            authority: certs.filter(|_| speech.is_tls()).map(Certs::authority),
+            protocol,
+            authority: certs.filter(|_| protocol.is_tls()).map(Certs::authority),
         }
     }
 }
@@ -324,7 +323,7 @@ impl Runner<'_> {
         let harness = |message: String| Failure { kind: FailureKind::Harness, message };
         let ports = Ports::find().map_err(harness)?;
         let certs = ground.certs.as_ref();
-        let doors = definition.protocols.iter().map(|&speech| ports.door(speech, certs));
+        let doors = definition.protocols.iter().map(|&protocol| ports.door(protocol, certs));
         let entrances: Vec<Entrance> =
             doors.map(|door| Entrance::new(definition, &door)).collect::<Result<_, _>>().map_err(harness)?;
         let place =
@@ -563,8 +562,9 @@ fn interrupted() -> Failure {
 
 /// Where a subject is first asked whether it is ready: over what takes the least, so that the time is its own.
 fn first_to_ask(entrances: &[Entrance]) -> &Entrance {
-    const ORDER: [Speech; 5] = [Speech::H1, Speech::H2cUpgrade, Speech::H2c, Speech::H1Tls, Speech::H2];
-    let rank = |e: &&Entrance| ORDER.iter().position(|speech| *speech == e.door().speech);
+    const ORDER: [Protocol; 5] =
+        [Protocol::H1, Protocol::H2cUpgrade, Protocol::H2c, Protocol::H1Tls, Protocol::H2];
+    let rank = |e: &&Entrance| ORDER.iter().position(|protocol| *protocol == e.door().protocol);
     entrances.iter().min_by_key(rank).expect("a definition has protocols")
 }
 
@@ -705,7 +705,7 @@ fn load_spec(plan: &Plan, trial: usize, door: &Door, workload: &Workload) -> Res
     let spin =
         suite::Spin::from_name(&load.spin).ok_or_else(|| format!("there is no spin {:?}", load.spin))?;
     Ok(load::Spec {
-        page_connections: load::page_connections(workload),
+        page_connections: workload.page_connections(),
         check_one_in: load.check_one_in,
         // Each trial draws its own arrivals, and the same again when the run is done again.
         seed: plan.seed ^ (trial as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15),

@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use dyno_archive::Protocol;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::build::{self, Care, Key};
-use crate::door::Speech;
 use crate::environment::{Environment, Inherit, Ours};
 use crate::launch::tool::{Answer, Tool};
 use crate::limits;
@@ -26,7 +26,7 @@ pub struct Definition {
     pub title: String,
     pub language: String,
     pub description: String,
-    pub protocols: Vec<Speech>,
+    pub protocols: Vec<Protocol>,
     pub checks: Vec<String>,
     pub requires: Vec<Require>,
     pub version: Option<VersionSpec>,
@@ -173,7 +173,7 @@ pub struct ReadySpec {
 pub struct Variant {
     pub title: Option<String>,
     pub description: Option<String>,
-    pub protocols: Option<Vec<Speech>>,
+    pub protocols: Option<Vec<Protocol>>,
     pub command: Option<Vec<String>>,
     pub env: BTreeMap<String, String>,
     pub inherit: Vec<Inherit>,
@@ -217,7 +217,7 @@ struct Raw {
     language: String,
     #[serde(default)]
     description: String,
-    protocols: Vec<Speech>,
+    protocols: Vec<Protocol>,
     #[serde(default)]
     checks: Vec<String>,
     #[serde(default)]
@@ -297,9 +297,12 @@ impl Definition {
         if self.protocols.is_empty() {
             return Err("`protocols` is empty; say what it speaks, for instance [\"h1\"]".into());
         }
-        match self.protocols.iter().find(|speech| speech.is_tls()) {
-            Some(speech) if !self.uses("{tls_port}") => Err(format!(
-                "it says that it speaks {speech}, but its start has no {{tls_port}} to speak it on"
+        if self.protocols.contains(&Protocol::Auto) {
+            return Err("`protocols` has \"auto\", which is for loads; name what it speaks, for instance [\"h1-tls\", \"h2\"]".into());
+        }
+        match self.protocols.iter().find(|protocol| protocol.is_tls()) {
+            Some(protocol) if !self.uses("{tls_port}") => Err(format!(
+                "it says that it speaks {protocol}, but its start has no {{tls_port}} to speak it on"
             )),
             _ => Ok(()),
         }
@@ -528,7 +531,7 @@ mod tests {
         let definition = Definition::read(&folder).unwrap();
         assert!(!definition.needs_certificate());
         let tls = definition.with_variant("tls").unwrap();
-        assert_eq!(tls.protocols, [Speech::H1Tls, Speech::H2]);
+        assert_eq!(tls.protocols, [Protocol::H1Tls, Protocol::H2]);
         assert!(tls.needs_certificate());
         assert_eq!((tls.ready.path.as_str(), tls.ready.deadline_ns), ("/r", definition.ready.deadline_ns));
     }
@@ -540,6 +543,7 @@ mod tests {
         assert!(error(&GOOD.replace("\"x\"\ntitle", "\"y\"\ntitle")).contains("but its folder is"));
         assert!(error(&GOOD.replace("[\"hello\"]", "[\"hallo\"]")).contains("there are \"hello\""));
         assert!(error(&GOOD.replace("[\"h1\"]", "[\"h3\"]")).contains("unknown value `h3`"));
+        assert!(error(&GOOD.replace("[\"h1\"]", "[\"auto\"]")).contains("which is for loads"));
         assert!(error(&GOOD.replace("[\"h1\"]", "[]")).contains("`protocols` is empty"));
         assert!(error(&GOOD.replace("[\"h1\"]", "[\"h1\", \"h2\"]")).contains("has no {tls_port}"));
         let mute = "[variants.mute]\nprotocols = [\"h1-tls\"]\n";

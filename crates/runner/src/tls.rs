@@ -52,7 +52,7 @@ impl TlsOptions {
     pub fn alpn(protocol: Protocol) -> Vec<&'static str> {
         match protocol {
             Protocol::H2 | Protocol::Auto => vec!["h2", "http/1.1"],
-            Protocol::H1 | Protocol::H2c | Protocol::H2cUpgrade => vec!["http/1.1"],
+            _ => vec!["http/1.1"],
         }
     }
 

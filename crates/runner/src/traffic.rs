@@ -40,7 +40,7 @@ pub fn compile(
     http2: &Http2,
     read: ReadFile<'_>,
 ) -> Result<Traffic, String> {
-    let protocol = Protocol::from_name(&workload.protocol).unwrap_or_default();
+    let protocol = workload.protocol;
     let mut templates = Templates::new(read);
     let mut compiled = Vec::with_capacity(workload.requests.len());
     let mut lists = Vec::new();
@@ -48,8 +48,8 @@ pub fn compile(
         let named = |error: String| format!("request {:?}: {error}", request.name);
         let made = compile_request(request, host, &mut templates).map_err(named)?;
         compiled.push((made, request.weight));
-        if protocol.may_be_h2() {
-            let scheme = if workload.tls { "https" } else { "http" };
+        if !protocol.is_h1() {
+            let scheme = if protocol.is_tls() { "https" } else { "http" };
             lists.push(FieldList::of(request, scheme, host, &mut templates).map_err(named)?);
         }
     }
@@ -367,13 +367,8 @@ mod tests {
     }
 
     fn compile(request: plan::Request) -> Result<Traffic, String> {
-        let workload = plan::Workload {
-            name: "w".into(),
-            protocol: "h2c".into(),
-            tls: false,
-            requests: vec![request],
-            page: None,
-        };
+        let workload =
+            plan::Workload { name: "w".into(), protocol: Protocol::H2c, requests: vec![request], page: None };
         let read = |file: &str| match file {
             "blank" => Ok(b"a\nb c\n".to_vec()),
             _ => Err("no files here".to_string()),

@@ -1,8 +1,8 @@
 //! The reasons to distrust the result of one load.
 
-use dyno_archive::TrialRecord;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::trial::Connections;
+use dyno_archive::{Protocol, TrialRecord};
 use serde_json::json;
 
 use super::{InFlight, LITTLE_TOLERANCE, LoadResult, at_quantile, response_times, room};
@@ -234,7 +234,7 @@ fn unsolicited(result: &LoadResult) -> Option<Caveat> {
 /// What was asked for is not what was measured.
 fn fell_back(result: &LoadResult) -> Option<Caveat> {
     let config = &result.config;
-    if config.protocol == "auto" && config.streams > 1 && result.http2.is_none() {
+    if config.protocol == Protocol::Auto && config.streams > 1 && result.http2.is_none() {
         let message = format!(
             "The server chose HTTP/1.1, which has no streams: each connection had one request in flight instead of {}. Give more connections, or turn HTTP/2 on in the server.",
             config.streams
@@ -248,8 +248,8 @@ fn fell_back(result: &LoadResult) -> Option<Caveat> {
     }
     let n = result.http2.as_ref()?.fallen_back;
     (n > 0).then(|| {
-        let how = match result.config.protocol.as_str() {
-            "h2c-upgrade" => "the server answered the upgrade without changing over",
+        let how = match result.config.protocol {
+            Protocol::H2cUpgrade => "the server answered the upgrade without changing over",
             _ => "the server chose something else by ALPN",
         };
         let message = format!(

@@ -12,7 +12,7 @@ use dyno_archive::interval::{ExchangeTimes, RequestShare};
 use dyno_archive::outcome::{Outcome, Outcomes};
 use dyno_archive::plan::{Arrivals, Gaps as GapKind, Load, Request, Segment, Step, Workload};
 use dyno_archive::trial::{Connections, Edges, TcpCounters, TlsUse};
-use dyno_archive::{Interval, Phase, Times, TrialRecord};
+use dyno_archive::{Interval, Phase, Protocol, Times, TrialRecord, protocol};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -37,7 +37,9 @@ pub const SAMPLES_BEYOND: f64 = 20.0;
 pub struct Config {
     pub url: String,
     pub method: String,
-    pub protocol: String,
+    #[serde(flatten, with = "protocol::apart")]
+    #[schemars(with = "protocol::apart::Apart")]
+    pub protocol: Protocol,
     pub driver: String,
     pub threads: u32,
     pub connections: u32,
@@ -59,7 +61,6 @@ pub struct Config {
     pub seed: u64,
     /// How the rate changes over time, where it is not one number.
     pub rate_over_time: Option<Vec<Segment>>,
-    pub tls: bool,
     pub first_byte_timeout_s: Option<f64>,
     pub ramp_connections_s: Option<f64>,
     /// `auto`, `never` or `always`.
@@ -111,7 +112,7 @@ impl Config {
         Config {
             url: first.path.clone(),
             method: first.method.clone(),
-            protocol: workload.protocol.clone(),
+            protocol: workload.protocol,
             driver: load.driver.clone(),
             threads: load.threads,
             connections: step.connections,
@@ -131,15 +132,11 @@ impl Config {
             expect_body_bytes: first.expect.body.as_ref().map(|body| body.0.len()).filter(|_| !is_mixed),
             seed,
             rate_over_time,
-            tls: workload.tls,
             first_byte_timeout_s: load.first_byte_timeout_ns.map(seconds),
             ramp_connections_s: load.ramp_connections_ns.map(seconds),
             spin: load.spin.clone(),
             check_one_in: workload.requests.iter().any(|r| r.expect.is_deep()).then_some(load.check_one_in),
-            page_connections: workload.page.map(|page| match workload.protocol.as_str() {
-                "h2" | "h2c" | "h2c-upgrade" => 1,
-                _ => page.connections,
-            }),
+            page_connections: workload.page_connections(),
             requests_mixed: workload.requests.iter().filter(|_| is_mixed).map(mixed).collect(),
         }
     }

@@ -77,7 +77,7 @@ fn keep(result: &page::Calibration) -> Kept {
     let measured = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
     let shape = |c: &page::CeilingRow| Shape {
         driver: c.driver.clone(),
-        protocol: c.protocol.clone(),
+        protocol: c.protocol,
         pipelined: c.pipeline * c.streams > 1,
         ceiling: Ceiling { throughput_rps: c.throughput_rps, measured: measured.clone() },
     };
@@ -135,7 +135,7 @@ impl Bench {
             let result = self.load(&Spec { protocol, step, ..spec })?;
             rows.push(page::CeilingRow {
                 driver: driver.name().into(),
-                protocol: protocol.name().into(),
+                protocol,
                 connections: 64,
                 pipeline,
                 streams,
@@ -218,7 +218,7 @@ impl Bench {
 
     fn spec(&self, driver: Kind, connections: u32, arrivals: Arrivals, spin: Spin) -> anyhow::Result<Spec> {
         // Compiled for both protocols: which of them is spoken, the caller says.
-        let workload = Workload { protocol: Protocol::H2c.name().into(), ..plaintext() };
+        let workload = Workload { protocol: Protocol::H2c, ..plaintext() };
         let traffic = traffic::compile(&workload, &self.addr.to_string(), &Http2::default(), &|_| {
             Err("no files".into())
         });

@@ -114,10 +114,13 @@ fn describe_request(workload: &Workload, request: &Request) -> String {
         1 => String::new(),
         _ => format!(" (weight {}, {})", request.weight, request.name),
     };
-    let tls = if workload.tls { " (TLS)" } else { "" };
+    let tls = if workload.protocol.is_tls() { " (TLS)" } else { "" };
     format!(
         "{}{share}: {} {} over {}{tls}, expecting {expect}{body}{deep}",
-        workload.name, request.method, request.path, workload.protocol
+        workload.name,
+        request.method,
+        request.path,
+        workload.protocol.base_name()
     )
 }
 

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use dyno_archive::Protocol;
 use dyno_archive::start::FailureKind;
 use dyno_report::format::{bytes, micros};
 use dyno_report::terminal::{line, shown};
 use dyno_runner::build::Care;
-use dyno_runner::door::Speech;
 use dyno_runner::launch::guard::Guard;
 use dyno_runner::plan::{Overrides, resolve};
 use dyno_runner::run::{Ended, Interrupts, Runner};
@@ -98,7 +98,7 @@ fn list(chosen: &[Chosen], guard: &Guard) -> anyhow::Result<Exit> {
     let mut table = format!("{:<22} {:<12} {:<30} here\n", "subject", "language", "protocols");
     for Chosen { id, definition: d } in chosen {
         let state = d.unmet(&care).map_or("yes".into(), |why| format!("no: {why}"));
-        let protocols: Vec<&str> = d.protocols.iter().map(|speech| speech.name()).collect();
+        let protocols: Vec<&str> = d.protocols.iter().map(|protocol| protocol.name()).collect();
         let words = format!("{id:<22} {:<12} {:<30} {state}", d.language, protocols.join(" "));
         let _ = writeln!(table, "{}", shown(&words));
     }
@@ -159,8 +159,8 @@ fn check_all(
     guard: &Guard,
 ) -> anyhow::Result<Exit> {
     let names: Vec<String> = chosen.iter().map(|c| format!("{:?}", c.id)).collect();
-    let workload = |speech: Speech| {
-        let (name, protocol, tls) = (speech.name(), speech.protocol().name(), speech.is_tls());
+    let workload = |protocol: Protocol| {
+        let (name, protocol, tls) = (protocol.name(), protocol.base_name(), protocol.is_tls());
         format!(
             "[[workloads]]\nname = {name:?}\nprotocol = {protocol:?}\ntls = {tls}\npath = \"/plaintext\"\n"
         )
@@ -168,7 +168,7 @@ fn check_all(
     let source = format!(
         "subjects = [{}]\n[suite]\nname = \"check\"\nrepeats = 1\norder = \"fixed\"\n[load]\nconnections = 1\nwarmup = \"0\"\nduration = \"50ms\"\ninterval = \"50ms\"\n{}",
         names.join(", "),
-        Speech::ALL.map(workload).concat()
+        Protocol::OF_SERVERS.map(workload).concat()
     );
     let suite = SuiteFile::parse(Path::new("check"), &source)?;
     let interrupts = catch_interrupts("ending after this subject is taken down", Third::Ends)?;

@@ -130,7 +130,7 @@ impl Worker {
         if slot.state == State::Up {
             return assigned == 0 && self.takes_request(conn);
         }
-        let most = if self.config.protocol.may_be_h2() && slot.spoke_h2 {
+        let most = if !self.config.protocol.is_h1() && slot.spoke_h2 {
             // No more than a connection is likely to take: the rest would wait on it while others have room.
             self.config.streams.min(self.frames.granted.unwrap_or(u32::MAX)).max(1)
         } else {

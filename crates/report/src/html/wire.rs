@@ -70,8 +70,9 @@ fn spread_cell(
 }
 
 fn protocol(t: &TrialResult) -> String {
-    let c = &t.load.config;
-    if c.tls { format!("{} over TLS", c.protocol) } else { c.protocol.clone() }
+    let protocol = t.load.config.protocol;
+    let tls = if protocol.is_tls() { " over TLS" } else { "" };
+    format!("{}{tls}", protocol.base_name())
 }
 
 fn segments(trials: &[&TrialResult]) -> Markup {
@@ -119,7 +120,7 @@ fn segments_row(t: &TrialResult) -> Vec<Cell> {
     vec![
         text(&t.subject_id),
         text(&t.workload),
-        text(&l.config.protocol),
+        text(l.config.protocol.base_name()),
         n(u64::from(t.step.connections)),
         n(u64::from(t.step.streams)),
         n(u64::from(t.repeat)),

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use dyno_archive::plan::{Body, Expect, Http2, Request, Step, Workload};
-use dyno_archive::{Interval, Outcome, Sample, TrialRecord};
+use dyno_archive::{Interval, Outcome, Protocol, Sample, TrialRecord};
 
 use super::{JSON, Media, PLAINTEXT, Problem, Verdict};
-use crate::door::{Door, Speech};
+use crate::door::Door;
 use crate::limits::CHECK;
 use crate::load::{self, Edge, Reason, Watch};
 use crate::traffic;
@@ -25,7 +25,7 @@ pub(super) struct Question {
 }
 
 /// The hello contract by the load's client.
-pub(super) fn questions(speech: Speech, media: Media) -> Vec<Question> {
+pub(super) fn questions(protocol: Protocol, media: Media) -> Vec<Question> {
     let question = |name, method: &str, path: &str, status, body: Option<&[u8]>| Question {
         name,
         request: Request {
@@ -52,7 +52,7 @@ pub(super) fn questions(speech: Speech, media: Media) -> Vec<Question> {
     let message = serde_json::from_slice(JSON).expect("a constant");
     json.request.expect.json = vec![(String::new(), message)];
     let plaintext = || question("plaintext", "GET", "/plaintext", 200, Some(PLAINTEXT));
-    let many = if speech.protocol().is_h2() {
+    let many = if protocol.is_h2() {
         Question { name: "many streams at once", times: 100, streams: 10, ..plaintext() }
     } else {
         Question { name: "keep-alive", times: 5, ..plaintext() }
@@ -96,14 +96,9 @@ impl Question {
     fn put_with(&self, door: &Door, headers: Vec<(String, Option<String>)>) -> Verdict {
         let mut request = self.request.clone();
         request.expect.headers = headers;
-        let shown = format!("{} {} over {}", request.method, request.path, door.speech);
-        let workload = Workload {
-            name: self.name.into(),
-            protocol: door.speech.protocol().name().into(),
-            tls: door.speech.is_tls(),
-            requests: vec![request],
-            page: None,
-        };
+        let shown = format!("{} {} over {}", request.method, request.path, door.protocol);
+        let workload =
+            Workload { name: self.name.into(), protocol: door.protocol, requests: vec![request], page: None };
         let http2 = Http2::default();
         let traffic = traffic::compile(&workload, &door.host(), &http2, &|_| Err("no files here".into()))
             .map_err(Problem::NoAnswer)?;

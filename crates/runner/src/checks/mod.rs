@@ -6,9 +6,10 @@ mod bytes;
 
 use std::net::SocketAddr;
 
+use dyno_archive::Protocol;
 use dyno_archive::trial::CheckResult;
 
-use crate::door::{Door, Speech};
+use crate::door::Door;
 use crate::subject::Definition;
 use asked::Question;
 
@@ -48,12 +49,12 @@ enum How {
 pub fn contract(definition: &Definition, door: &Door) -> Vec<Check> {
     let named = |name: &str, how| Check { name: name.into(), door: door.clone(), how };
     let Some(media) = media(definition) else { return Vec::new() };
-    if door.speech == Speech::H1 && media == Media::Checked {
+    if door.protocol == Protocol::H1 && media == Media::Checked {
         return bytes::HELLO.iter().map(|(name, run)| named(name, How::Bytes(*run))).collect();
     }
-    asked::questions(door.speech, media)
+    asked::questions(door.protocol, media)
         .into_iter()
-        .map(|q| named(&format!("{} over {}", q.name, door.speech), How::Asked(Box::new(q))))
+        .map(|q| named(&format!("{} over {}", q.name, door.protocol), How::Asked(Box::new(q))))
         .collect()
 }
 
@@ -61,8 +62,8 @@ pub fn contract(definition: &Definition, door: &Door) -> Vec<Check> {
 #[must_use]
 pub fn count(definition: &Definition) -> usize {
     let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-    let door = |&speech: &Speech| Door { addr: nowhere, speech, authority: None };
-    definition.protocols.iter().map(|speech| contract(definition, &door(speech)).len()).sum()
+    let door = |&protocol: &Protocol| Door { addr: nowhere, protocol, authority: None };
+    definition.protocols.iter().map(|protocol| contract(definition, &door(protocol)).len()).sum()
 }
 
 /// Whether the Content-Type of an answer is looked at.

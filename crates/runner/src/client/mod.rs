@@ -6,12 +6,13 @@ use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use dyno_archive::Protocol;
 use dyno_engine::Tls;
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::{Asked, Closed, End, Event, Reader};
 use rustls::{ClientConnection, StreamOwned};
 
-use crate::door::{Door, Speech};
+use crate::door::Door;
 use crate::limits::{BODY_BYTES, SHOWN_BODY_BYTES};
 
 /// One whole answer.
@@ -279,10 +280,10 @@ impl Caller {
     pub fn get(&self, stream: TcpStream, path: &str, timeout: Duration, keep: Keep) -> io::Result<Answer> {
         let mut line = Line::new(stream, self.tls.as_ref(), timeout)?;
         let host = self.door.host();
-        match self.door.speech {
-            Speech::H1 | Speech::H1Tls | Speech::H2cUpgrade => get_h1(line, &host, path, keep),
-            Speech::H2 => h2::get(&mut line, "https", &host, path, keep),
-            Speech::H2c => h2::get(&mut line, "http", &host, path, keep),
+        match self.door.protocol {
+            Protocol::H1 | Protocol::H1Tls | Protocol::H2cUpgrade => get_h1(line, &host, path, keep),
+            Protocol::H2 | Protocol::Auto => h2::get(&mut line, "https", &host, path, keep),
+            Protocol::H2c => h2::get(&mut line, "http", &host, path, keep),
         }
     }
 }
@@ -305,7 +306,7 @@ mod tests {
             // Who asks may have had enough before its end.
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&vec![b'x'; bytes]));
         });
-        let door = Door { addr, speech: Speech::H1, authority: None };
+        let door = Door { addr, protocol: Protocol::H1, authority: None };
         let answer = Caller::new(&door).unwrap().ask("/", Duration::from_secs(600), keep);
         server.join().unwrap();
         answer

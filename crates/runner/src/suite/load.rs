@@ -215,7 +215,7 @@ impl RawLoad {
         let more_than_one = |given: &Option<OneOrMany<u32>>| {
             given.clone().is_some_and(|given| given.all().iter().any(|n| *n > 1))
         };
-        let is_h2 = |shaped: &Shaped| shaped.protocol.is_h2();
+        let is_h2 = |shaped: &Shaped| shaped.workload.protocol.is_h2();
         if !workloads.iter().any(is_h2) {
             let h2_keys = [
                 ("window_bits", self.window_bits.is_some()),
@@ -329,7 +329,7 @@ impl RawLoad {
     /// The grid of one workload: HTTP/2 has streams, HTTP/1.1 a pipeline.
     fn steps_of(&self, shaped: &Shaped, arrivals: &[Arrivals], width: &Width) -> Result<Vec<Step>, Mistake> {
         let all = |given: &Option<OneOrMany<u32>>| given.clone().map_or_else(|| vec![1], OneOrMany::all);
-        let (pipelines, streams) = if shaped.protocol.is_h2() {
+        let (pipelines, streams) = if shaped.workload.protocol.is_h2() {
             let of_page = shaped.workload.page.is_some() && self.streams.is_none();
             let default = || if of_page { vec![PAGE_STREAMS] } else { all(&self.streams) };
             (vec![1], shaped.streams.clone().unwrap_or_else(default))

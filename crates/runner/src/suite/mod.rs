@@ -439,7 +439,7 @@ mod tests {
         let shapes: Vec<_> = suite.load.steps.iter().map(|s| (s.connections, s.streams)).collect();
         assert_eq!(shapes, [(100, 1), (1000, 1), (10, 10), (100, 10), (2, 50), (20, 50)]);
         assert_eq!(suite.steps_of, [vec![0, 1], vec![0, 1], vec![2, 3], vec![2, 3, 4, 5]]);
-        let tls: Vec<_> = suite.workloads.iter().map(|w| w.tls).collect();
+        let tls: Vec<_> = suite.workloads.iter().map(|w| w.protocol.is_tls()).collect();
         assert_eq!(tls, [false, true, true, false]);
         assert_eq!(suite.load.http2, Http2 { window_bits: 16, ..Http2::default() });
     }

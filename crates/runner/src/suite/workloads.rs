@@ -107,14 +107,13 @@ impl RawExpect {
 #[derive(Debug)]
 pub(super) struct Shaped {
     pub(super) workload: Workload,
-    pub(super) protocol: Protocol,
     /// Its own, in place of the load's.
     pub(super) streams: Option<Vec<u32>>,
 }
 
 pub(super) fn check_workloads(raw: Vec<RawWorkload>, files: &Folder) -> Result<Vec<Shaped>, Mistake> {
     if raw.is_empty() {
-        return Ok(vec![Shaped { workload: plaintext(), protocol: Protocol::H1, streams: None }]);
+        return Ok(vec![Shaped { workload: plaintext(), streams: None }]);
     }
     let shaped: Vec<Shaped> = raw.into_iter().map(|raw| raw.check(files)).collect::<Result<_, _>>()?;
     for (i, Shaped { workload, .. }) in shaped.iter().enumerate() {
@@ -141,20 +140,13 @@ pub fn plaintext() -> Workload {
         body: None,
         expect: Expect { status: Some(200), body, ..Expect::default() },
     };
-    Workload {
-        name: "plaintext".into(),
-        protocol: "h1".into(),
-        tls: false,
-        requests: vec![request],
-        page: None,
-    }
+    Workload { name: "plaintext".into(), protocol: Protocol::H1, requests: vec![request], page: None }
 }
 
 impl RawWorkload {
     fn check(mut self, files: &Folder) -> Result<Shaped, Mistake> {
-        let protocol = check_protocol(self.protocol.as_deref())?;
+        let protocol = check_protocol(self.protocol.as_deref(), self.tls)?;
         let page = self.page.take();
-        let tls = check_tls(protocol, self.tls)?;
         let streams = self.streams.clone().map(OneOrMany::all);
         if !protocol.is_h2() && streams.as_ref().is_some_and(|all| all.iter().any(|s| *s != 1)) {
             return Err(mistake("streams", NO_STREAMS));
@@ -185,14 +177,14 @@ impl RawWorkload {
             }
         };
         let page = page.map(|page| Page { connections: page.connections });
-        let workload = Workload { name, protocol: protocol.name().into(), tls, requests, page };
+        let workload = Workload { name, protocol, requests, page };
         // Which file could not be had: its name stands in the suite, wherever that is.
         let refused = RefCell::new(None);
         let read =
             |file: &str| files.read(file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()));
         traffic::compile(&workload, "host", &Http2::default(), &read)
             .map_err(|message| Mistake { words: refused.take(), ..mistake("path", message) })?;
-        Ok(Shaped { workload, protocol, streams })
+        Ok(Shaped { workload, streams })
     }
 
     /// The name, the one request that stands in the workload itself, and the mix.
@@ -250,33 +242,29 @@ pub fn resources(text: &str) -> Result<Vec<Request>, String> {
 pub(super) const NO_STREAMS: &str = "streams belong to HTTP/2, and this is HTTP/1.1, which has `pipeline`; \
                           set `protocol` to \"h2\" or \"h2c\", or leave `streams` out";
 
-fn check_protocol(name: Option<&str>) -> Result<Protocol, Mistake> {
+/// The protocol of that name, with TLS where it is asked for or belongs to it.
+fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mistake> {
     let name = name.unwrap_or("h1");
-    Protocol::from_name(name).filter(|protocol| *protocol != Protocol::Auto).ok_or_else(|| {
-        mistake(
+    let known = |p: &Protocol| p.base_name() == name;
+    let Some(protocol) = Protocol::OF_SERVERS.into_iter().find(known) else {
+        return Err(mistake(
             "protocol",
             format!(
                 "the protocol {name:?} cannot be loaded; there are \"h1\", \"h2\" (HTTP/2 over TLS), \"h2c\" (without, \
                  by prior knowledge) and \"h2c-upgrade\""
             ),
-        )
+        ));
+    };
+    let wanted = tls.unwrap_or(protocol.is_tls());
+    Protocol::from_base_name(name, wanted).ok_or_else(|| {
+        if protocol.is_tls() {
+            return mistake(
+                "tls",
+                "\"h2\" is agreed on in the TLS handshake; without TLS set `protocol` to \"h2c\" or \"h2c-upgrade\"",
+            );
+        }
+        mistake("tls", format!("{name:?} is HTTP/2 without TLS; over TLS set `protocol` to \"h2\""))
     })
-}
-
-/// Whether a protocol goes over TLS, as far as the two belong together.
-fn check_tls(protocol: Protocol, asked: Option<bool>) -> Result<bool, Mistake> {
-    match (protocol, asked) {
-        (Protocol::H2, Some(false)) => Err(mistake(
-            "tls",
-            "\"h2\" is agreed on in the TLS handshake; without TLS set `protocol` to \"h2c\" or \"h2c-upgrade\"",
-        )),
-        (Protocol::H2c | Protocol::H2cUpgrade, Some(true)) => Err(mistake(
-            "tls",
-            format!("{:?} is HTTP/2 without TLS; over TLS set `protocol` to \"h2\"", protocol.name()),
-        )),
-        (Protocol::H2, None) => Ok(true),
-        (_, asked) => Ok(asked.unwrap_or(false)),
-    }
 }
 
 fn check_mix(requests: Vec<RawRequest>, files: &Folder) -> Result<Vec<Request>, Mistake> {

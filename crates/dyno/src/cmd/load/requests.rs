@@ -41,11 +41,10 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
         }
     }
     name_apart(&mut requests);
-    let tls = url.scheme == Scheme::Https;
-    let protocol = spec::protocol(args, url.scheme)?.name().into();
+    let protocol = spec::protocol(args, url.scheme)?;
     let connections = args.page_connections.unwrap_or(suite::PAGE_CONNECTIONS);
     let page = (!args.resources.is_empty()).then_some(Page { connections });
-    Ok((url, Workload { name: "load".into(), protocol, tls, requests, page }))
+    Ok((url, Workload { name: "load".into(), protocol, requests, page }))
 }
 
 /// The files that texts may name: in placeholders, and in imports.

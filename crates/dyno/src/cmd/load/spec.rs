@@ -8,7 +8,7 @@ use dyno_analysis::load::Config;
 use dyno_archive::plan::{Arrivals, Gaps, Step, Workload};
 use dyno_driver::{Endpoint, Kind, Peer};
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
-use dyno_runner::load::{self, Spec};
+use dyno_runner::load::Spec;
 use dyno_runner::suite::{self, Spin};
 use dyno_runner::tls::{SessionResumption, TlsOptions, Trust};
 use dyno_runner::{traffic, units};
@@ -60,7 +60,7 @@ pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
 /// Options that would do nothing are refused: who asked for them believes that they did something. Checked once it is known what
 /// is loaded and how, for an import may say that too.
 pub fn refuse_what_does_nothing(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<()> {
-    let protocol = Protocol::from_name(&workload.protocol).unwrap_or_default();
+    let protocol = workload.protocol;
     let useless = useless_of_http(args, protocol)
         .or_else(|| useless_of_tls(args, url))
         .or_else(|| useless_of_requests(args, workload))
@@ -80,7 +80,7 @@ fn useless_of_http(args: &LoadArgs, protocol: Protocol) -> Option<String> {
             "--page-connections is for HTTP/1.1; in HTTP/2 a page has one connection, so leave it out".into(),
         );
     }
-    if protocol != Protocol::H1 {
+    if !protocol.is_h1() {
         return None;
     }
     if args.streams.is_some_and(|streams| streams > 1) {
@@ -177,7 +177,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
     let read = |name: &str| reach.read(name);
     let compiled = traffic::compile(workload, &url.authority(), &http2, &read).map_err(bad)?;
     let endpoint = target::endpoint(args, url)?;
-    let protocol = Protocol::from_name(&workload.protocol).unwrap_or_default();
+    let protocol = workload.protocol;
     let cpus = args.cpus.clone().map_or_else(Vec::new, |cpus| cpus.0);
     let policy = policy(args);
     let threads = threads(args, &endpoint, connections);
@@ -185,7 +185,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
         endpoint,
         protocol,
         http2,
-        page_connections: load::page_connections(workload),
+        page_connections: workload.page_connections(),
         traffic: Arc::new(compiled),
         check_one_in: args.check_one_in.unwrap_or(suite::CHECK_ONE_IN),
         policy,
@@ -218,7 +218,8 @@ pub fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
                 "on http:// nothing tells whether the server speaks HTTP/2; add --protocol h2c (prior knowledge) or h2c-upgrade, or leave out --streams",
             ));
         }
-        (ProtocolArg::Auto, Scheme::Http) | (ProtocolArg::H1, _) => Protocol::H1,
+        (ProtocolArg::Auto | ProtocolArg::H1, Scheme::Http) => Protocol::H1,
+        (ProtocolArg::H1, Scheme::Https) => Protocol::H1Tls,
         (ProtocolArg::H2, Scheme::Https) => Protocol::H2,
         (ProtocolArg::H2, Scheme::Http) => {
             return Err(bad(
@@ -405,7 +406,6 @@ pub fn config(args: &LoadArgs, spec: &Spec, url: &Url, workload: &Workload) -> C
     Config {
         url: format!("{}://{}{target}", url.scheme.name(), url.authority()),
         requests: spec.total,
-        tls: spec.tls.is_some(),
         // With only a number of requests asked for, no duration was.
         duration_s: asked.duration_s.filter(|_| spec.window.duration_ns.is_some()),
         ..asked
