@@ -137,7 +137,7 @@ fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
         requests_per_connection: None,
         ramp_connections_ns: None,
         check_one_in: 1,
-        spin: "never".into(),
+        spin: plan::Spin::Never,
         threads: 1,
         driver: "sim".into(),
         http2: plan::Http2::default(),

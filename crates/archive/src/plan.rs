@@ -308,9 +308,9 @@ pub struct Load {
     /// Of how many answers one is checked in full; 1: every one, 0: none.
     #[serde(default = "one")]
     pub check_one_in: u64,
-    /// `auto`, `never` or `always`: whether the generator polls instead of sleeping near deadlines.
+    /// In archives of before it was asked for: never.
     #[serde(default = "never")]
-    pub spin: String,
+    pub spin: Spin,
     pub threads: u32,
     /// `uring` or `epoll`.
     pub driver: String,
@@ -319,6 +319,28 @@ pub struct Load {
     pub http2: Http2,
     /// Each differs from all others. Which of them a workload has, the trials say: protocols have streams or pipelines.
     pub steps: Vec<Step>,
+}
+
+/// Whether the generator polls instead of sleeping where waking late would blur times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Spin {
+    /// In an open loop, near deadlines, if the generator has CPUs of its own.
+    #[default]
+    Auto,
+    Never,
+    Always,
+}
+
+impl Spin {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Spin::Auto => "auto",
+            Spin::Never => "never",
+            Spin::Always => "always",
+        }
+    }
 }
 
 /// How long a start is warmed at most that does not become steady.
@@ -351,8 +373,8 @@ fn one() -> u64 {
     1
 }
 
-fn never() -> String {
-    "never".into()
+fn never() -> Spin {
+    Spin::Never
 }
 
 /// One load point.
@@ -496,7 +518,7 @@ mod tests {
             "steps": [{"connections": 1, "streams": 1, "pipeline": 1, "arrivals": {"model": "poisson", "rate": 5.0}}]
         });
         let load: Load = serde_json::from_value(old).unwrap();
-        assert_eq!((load.check_one_in, load.spin.as_str()), (1, "never"));
+        assert_eq!((load.check_one_in, load.spin), (1, Spin::Never));
         assert_eq!(load.http2, Http2::default());
         assert_eq!(load.steps[0].arrivals.rate(), Some(5.0));
     }

@@ -95,7 +95,7 @@ fn plan() -> Plan {
             requests_per_connection: None,
             ramp_connections_ns: None,
             check_one_in: 100,
-            spin: "auto".into(),
+            spin: plan::Spin::Auto,
             threads: 1,
             driver: "uring".into(),
             http2: plan::Http2::default(),

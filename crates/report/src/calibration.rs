@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use dyno_analysis::load::Percentiles;
 use dyno_archive::Protocol;
+use dyno_archive::plan::Spin;
 use serde::Serialize;
 
 use crate::format::{count, micros, number, or_dash, percent, wait};
@@ -45,7 +46,7 @@ pub struct CeilingRow {
 #[derive(Clone, Debug, Serialize)]
 pub struct PacingRow {
     pub rate: f64,
-    pub spin: &'static str,
+    pub spin: Spin,
     pub send_lag_us: Percentiles,
     pub wake_lag_us: Percentiles,
     pub response_time_us: Percentiles,
@@ -58,7 +59,7 @@ pub struct PacingRow {
 #[derive(Clone, Debug, Serialize)]
 pub struct StampsRow {
     pub rate: f64,
-    pub spin: &'static str,
+    pub spin: Spin,
     pub ours_us: Percentiles,
     pub kernel_us: Percentiles,
     pub difference_p50_us: Option<f64>,
@@ -123,7 +124,7 @@ fn pacing(c: &Calibration) -> String {
             out,
             "    {:>10}   {:<7} {:>10} / {:<10} {:>14} {:>12} / {:<10} {:>8} {:>6} {:>10}",
             number(row.rate),
-            row.spin,
+            row.spin.name(),
             or_dash(row.send_lag_us.p50, micros),
             or_dash(row.send_lag_us.p99, micros),
             or_dash(row.wake_lag_us.p99, micros),
@@ -146,7 +147,7 @@ fn stamps(c: &Calibration) -> String {
             out,
             "    {:>10}   {:<7} {:>10} / {:<10} {:>13} / {:<10} {:>16}",
             number(row.rate),
-            row.spin,
+            row.spin.name(),
             wait(&row.ours_us, 0.5),
             or_dash(row.kernel_us.p50, micros),
             wait(&row.ours_us, 0.99),

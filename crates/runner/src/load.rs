@@ -61,7 +61,7 @@ impl Spec {
 
     /// What was asked, in the words of a plan; `spin` as it was asked.
     #[must_use]
-    pub fn planned(&self, spin: crate::suite::Spin) -> plan::Load {
+    pub fn planned(&self, spin: plan::Spin) -> plan::Load {
         plan::Load {
             warmup_ns: self.window.warmup_ns,
             until_steady: None,
@@ -73,12 +73,22 @@ impl Spec {
             requests_per_connection: self.policy.requests_per_connection,
             ramp_connections_ns: self.policy.ramp_ns,
             check_one_in: self.check_one_in,
-            spin: spin.name().into(),
+            spin,
             threads: self.threads,
             driver: self.driver.name().into(),
             http2: self.http2,
             steps: vec![self.step.clone()],
         }
+    }
+}
+
+/// What polling comes to for one load that asks for it so.
+#[must_use]
+pub fn polling(asked: plan::Spin, arrivals: &Arrivals, has_own_cpus: bool) -> Spin {
+    match asked {
+        plan::Spin::Always => Spin::Always,
+        plan::Spin::Auto if !arrivals.is_closed() && has_own_cpus => Spin::Near,
+        plan::Spin::Auto | plan::Spin::Never => Spin::Never,
     }
 }
 

@@ -91,7 +91,7 @@ pub fn resolve(
         requests_per_connection: suite.load.requests_per_connection,
         ramp_connections_ns: suite.load.ramp_connections_ns,
         check_one_in: suite.load.check_one_in,
-        spin: suite.load.spin.name().into(),
+        spin: suite.load.spin,
         threads,
         driver: overrides
             .driver

@@ -41,8 +41,8 @@ use crate::limits::ALIVE;
 use crate::load::{self, Edge, Reason, Watch};
 use crate::plan::Planned;
 use crate::subject::{Definition, FileSpec, Placeholders};
+use crate::traffic;
 use crate::units::cpu_list_text;
-use crate::{suite, traffic};
 
 /// What happens during a run, for whoever shows it.
 #[derive(Debug)]
@@ -702,8 +702,6 @@ fn load_spec(plan: &Plan, trial: usize, door: &Door, workload: &Workload) -> Res
     let step = load.steps[plan.trials[trial].step].clone();
     let files = Folder::of_suite(Path::new(&plan.suite.path));
     let read = |file: &str| files.read(file);
-    let spin =
-        suite::Spin::from_name(&load.spin).ok_or_else(|| format!("there is no spin {:?}", load.spin))?;
     Ok(load::Spec {
         page_connections: workload.page_connections(),
         check_one_in: load.check_one_in,
@@ -717,7 +715,7 @@ fn load_spec(plan: &Plan, trial: usize, door: &Door, workload: &Workload) -> Res
             requests_per_connection: load.requests_per_connection,
             ramp_ns: load.ramp_connections_ns,
         },
-        spin: spin.resolve(&step.arrivals, plan.placement.is_disjoint()),
+        spin: load::polling(load.spin, &step.arrivals, plan.placement.is_disjoint()),
         window: Window {
             warmup_ns: load.warmup_ns,
             duration_ns: Some(load.duration_ns),

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use dyno_archive::interval::{ExchangeTimes, RequestShare};
 use dyno_archive::outcome::{Outcome, Outcomes};
-use dyno_archive::plan::{Arrivals, Gaps as GapKind, Load, Request, Segment, Step, Workload};
+use dyno_archive::plan::{Arrivals, Gaps as GapKind, Load, Request, Segment, Spin, Step, Workload};
 use dyno_archive::trial::{Connections, Edges, TcpCounters, TlsUse};
 use dyno_archive::{Interval, Phase, Protocol, Times, TrialRecord, protocol};
 use schemars::JsonSchema;
@@ -63,8 +63,7 @@ pub struct Config {
     pub rate_over_time: Option<Vec<Segment>>,
     pub first_byte_timeout_s: Option<f64>,
     pub ramp_connections_s: Option<f64>,
-    /// `auto`, `never` or `always`.
-    pub spin: String,
+    pub spin: Spin,
     /// Of how many answers one was checked in full; `None` if there is nothing that only a full look can tell.
     pub check_one_in: Option<u64>,
     /// The mix, if there is more than one request.
@@ -134,7 +133,7 @@ impl Config {
             rate_over_time,
             first_byte_timeout_s: load.first_byte_timeout_ns.map(seconds),
             ramp_connections_s: load.ramp_connections_ns.map(seconds),
-            spin: load.spin.clone(),
+            spin: load.spin,
             check_one_in: workload.requests.iter().any(|r| r.expect.is_deep()).then_some(load.check_one_in),
             page_connections: workload.page_connections(),
             requests_mixed: workload.requests.iter().filter(|_| is_mixed).map(mixed).collect(),

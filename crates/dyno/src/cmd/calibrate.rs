@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use dyno_analysis::load::{self as analysis, Ceiling, Config, LoadResult, Percentiles};
-use dyno_archive::plan::{Arrivals, Step, Workload};
+use dyno_archive::plan::{Arrivals, Spin, Step, Workload};
 use dyno_archive::{Interval, Sample};
 use dyno_driver::{Endpoint, Kind, Stamps};
-use dyno_engine::{Http2, Policy, Protocol, Spin, Window, limits};
+use dyno_engine::{Http2, Policy, Protocol, Window, limits};
 use dyno_report::calibration as page;
 use dyno_report::format::micros;
 use dyno_runner::launch::ready;
-use dyno_runner::load::{Edge, Reason, Spec, Watch};
+use dyno_runner::load::{Edge, Reason, Spec, Watch, polling};
 use dyno_runner::run::Interrupts;
-use dyno_runner::suite::{self, plaintext};
+use dyno_runner::suite::plaintext;
 use dyno_runner::traffic;
 
 use crate::calibration::{Kept, Shape, machine};
@@ -151,13 +151,13 @@ impl Bench {
     fn pacing(&self) -> anyhow::Result<Vec<page::PacingRow>> {
         let mut rows = Vec::new();
         for rate in [1000.0, 20_000.0] {
-            for (name, spin) in [("never", Spin::Never), ("auto", Spin::Near), ("always", Spin::Always)] {
-                self.say(&format!("pacing, {rate} per second, spin {name}"));
+            for spin in [Spin::Never, Spin::Auto, Spin::Always] {
+                self.say(&format!("pacing, {rate} per second, spin {}", spin.name()));
                 let arrivals = Arrivals::Constant { rate };
                 let result = self.load(&self.spec(Kind::best().0, 16, arrivals, spin)?)?;
                 rows.push(page::PacingRow {
                     rate,
-                    spin: name,
+                    spin,
                     send_lag_us: result.send_lag_us.clone(),
                     wake_lag_us: result.client.wake_lag_us.clone(),
                     response_time_us: result.response_time_us.clone(),
@@ -174,8 +174,8 @@ impl Bench {
     fn stamps(&self) -> anyhow::Result<Vec<page::StampsRow>> {
         let mut rows = Vec::new();
         for rate in [1000.0, 20_000.0] {
-            for (name, spin) in [("never", Spin::Never), ("auto", Spin::Near)] {
-                self.say(&format!("kernel stamps, {rate} per second, spin {name}"));
+            for spin in [Spin::Never, Spin::Auto] {
+                self.say(&format!("kernel stamps, {rate} per second, spin {}", spin.name()));
                 let mut spec = self.spec(Kind::Epoll, 16, Arrivals::Constant { rate }, spin)?;
                 spec.endpoint.stamps = Stamps::Kernel;
                 let result = self.load(&spec)?;
@@ -185,7 +185,7 @@ impl Bench {
                 };
                 rows.push(page::StampsRow {
                     rate,
-                    spin: name,
+                    spin,
                     ours_us: result.response_time_us.clone(),
                     difference_p50_us: difference(&result.response_time_us, &kernel, |p| p.p50),
                     difference_p99_us: difference(&result.response_time_us, &kernel, |p| p.p99),
@@ -217,6 +217,8 @@ impl Bench {
     }
 
     fn spec(&self, driver: Kind, connections: u32, arrivals: Arrivals, spin: Spin) -> anyhow::Result<Spec> {
+        // Where generator and server share a CPU, polling is measured all the same.
+        let spin = polling(spin, &arrivals, true);
         // Compiled for both protocols: which of them is spoken, the caller says.
         let workload = Workload { protocol: Protocol::H2c, ..plaintext() };
         let traffic = traffic::compile(&workload, &self.addr.to_string(), &Http2::default(), &|_| {
@@ -260,7 +262,7 @@ impl Bench {
         anyhow::ensure!(self.interrupts.count() == 0, "interrupted; nothing was kept");
         Ok(analysis::result(
             &record,
-            Config::new(&plaintext(), &spec.planned(suite::Spin::Auto), &spec.step, spec.seed),
+            Config::new(&plaintext(), &spec.planned(Spin::Auto), &spec.step, spec.seed),
         ))
     }
 }

@@ -1,7 +1,7 @@
 //! The load of a suite: how much is asked for, and when.
 
-use dyno_archive::plan::{Arrivals, Gaps, Http2, Step, UntilSteady};
-use serde::{Deserialize, Serialize};
+use dyno_archive::plan::{Arrivals, Gaps, Http2, Spin, Step, UntilSteady};
+use serde::Deserialize;
 
 use super::workloads::{NO_STREAMS, PAGE_STREAMS, Shaped};
 use super::{Mistake, OneOrMany, mistake, positive};
@@ -62,43 +62,6 @@ pub(super) struct RawLoad {
 enum Model {
     Closed,
     Open,
-}
-
-/// Whether the generator polls instead of sleeping where waking late would blur times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Spin {
-    /// In an open loop, near deadlines, if the generator has CPUs of its own.
-    #[default]
-    Auto,
-    Never,
-    Always,
-}
-
-impl Spin {
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Spin::Auto => "auto",
-            Spin::Never => "never",
-            Spin::Always => "always",
-        }
-    }
-
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Spin> {
-        [Spin::Auto, Spin::Never, Spin::Always].into_iter().find(|spin| spin.name() == name)
-    }
-
-    /// What it comes to for one load.
-    #[must_use]
-    pub fn resolve(self, arrivals: &Arrivals, has_own_cpus: bool) -> dyno_engine::Spin {
-        match self {
-            Spin::Always => dyno_engine::Spin::Always,
-            Spin::Auto if !arrivals.is_closed() && has_own_cpus => dyno_engine::Spin::Near,
-            Spin::Auto | Spin::Never => dyno_engine::Spin::Never,
-        }
-    }
 }
 
 /// The `warmup` that is none of a given length.

@@ -17,7 +17,7 @@ use crate::files::Folder;
 use crate::paths::Name;
 use crate::text::{self, FileError};
 use crate::units;
-pub use load::{CHECK_ONE_IN, LoadOptions, Spin};
+pub use load::{CHECK_ONE_IN, LoadOptions};
 use load::{RawLoad, check_pages};
 pub use workloads::{PAGE_CONNECTIONS, PAGE_STREAMS, plaintext, resources};
 use workloads::{RawWorkload, check_workloads};

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dyno_analysis::load::Config;
-use dyno_archive::plan::{Arrivals, Gaps, Step, Workload};
+use dyno_archive::plan::{Arrivals, Gaps, Spin, Step, Workload};
 use dyno_driver::{Endpoint, Kind, Peer};
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
-use dyno_runner::load::Spec;
-use dyno_runner::suite::{self, Spin};
+use dyno_runner::load::{Spec, polling};
+use dyno_runner::suite;
 use dyno_runner::tls::{SessionResumption, TlsOptions, Trust};
 use dyno_runner::{traffic, units};
 use sha2::{Digest as _, Sha256};
@@ -190,7 +190,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
         check_one_in: args.check_one_in.unwrap_or(suite::CHECK_ONE_IN),
         policy,
         tls: (url.scheme == Scheme::Https).then(|| tls(args, url, protocol)).transpose()?,
-        spin: spin(args).resolve(&arrivals, leaves_a_cpu(threads, &cpus)),
+        spin: polling(spin(args), &arrivals, leaves_a_cpu(threads, &cpus)),
         window: Window {
             warmup_ns: args.warmup.0,
             duration_ns: duration(args, &trace)?,
