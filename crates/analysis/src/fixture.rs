@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dyno_archive::interval::Interval;
 use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::{Arrivals, Load, Request, Step, Workload};
+use dyno_archive::plan::{Arrivals, DriverKind, Load, Request, Step, Workload};
 use dyno_archive::times::Recording;
 use dyno_archive::trial::{Books, ClientUse, Connections, Edges, Unanswered};
 use dyno_archive::{Phase, Protocol, TrialRecord};
@@ -31,7 +31,12 @@ pub fn record(answers: u64) -> TrialRecord {
         books: Books { scheduled: answers, started: answers, completed: answers, ..Books::default() },
         connections: Connections { asked: 64, established: 64, opened: 64, ..Connections::default() },
         tcp: None,
-        client: ClientUse::default(),
+        client: ClientUse {
+            threads: Vec::new(),
+            rss_peak_bytes: None,
+            driver: DriverKind::Epoll,
+            ground: None,
+        },
         intervals: vec![interval],
         edges: Some(Edges::default()),
         unanswered: Unanswered::default(),

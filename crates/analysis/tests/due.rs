@@ -98,7 +98,12 @@ fn record(played: &Played) -> TrialRecord {
         books: report.books,
         connections: report.connections,
         tcp: report.tcp,
-        client: ClientUse { threads: Vec::new(), rss_peak_bytes: None, driver: "sim".into(), ground: None },
+        client: ClientUse {
+            threads: Vec::new(),
+            rss_peak_bytes: None,
+            driver: plan::DriverKind::Epoll,
+            ground: None,
+        },
         intervals: played.intervals.clone(),
         edges: Some(report.edges),
         unanswered: report.unanswered,
@@ -139,7 +144,7 @@ fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
         check_one_in: 1,
         spin: plan::Spin::Never,
         threads: 1,
-        driver: "sim".into(),
+        driver: plan::DriverKind::Epoll,
         http2: plan::Http2::default(),
         steps: vec![step.clone()],
     };

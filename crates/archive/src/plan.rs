@@ -312,13 +312,46 @@ pub struct Load {
     #[serde(default = "never")]
     pub spin: Spin,
     pub threads: u32,
-    /// `uring` or `epoll`.
-    pub driver: String,
+    pub driver: DriverKind,
     /// For workloads over HTTP/2.
     #[serde(default)]
     pub http2: Http2,
     /// Each differs from all others. Which of them a workload has, the trials say: protocols have streams or pipelines.
     pub steps: Vec<Step>,
+}
+
+/// By which of the kernel's interfaces the generator does its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DriverKind {
+    Uring,
+    Epoll,
+}
+
+impl DriverKind {
+    pub const ALL: [DriverKind; 2] = [DriverKind::Uring, DriverKind::Epoll];
+
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            DriverKind::Uring => "uring",
+            DriverKind::Epoll => "epoll",
+        }
+    }
+
+    /// As the interface is called among people.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            DriverKind::Uring => "io_uring",
+            DriverKind::Epoll => "epoll",
+        }
+    }
+
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<DriverKind> {
+        DriverKind::ALL.into_iter().find(|driver| driver.name() == name)
+    }
 }
 
 /// Whether the generator polls instead of sleeping where waking late would blur times.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ground::Ground;
 use crate::interval::Interval;
+use crate::plan::DriverKind;
 use crate::sample::{Sample, ThreadUse};
 use crate::times::Times;
 
@@ -221,14 +222,13 @@ impl TcpCounters {
 }
 
 /// The generator's own cost within the measured window.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientUse {
     /// One entry per worker thread. Its run time is exact; the split into user and system is sampled by the
     /// kernel's tick (see docs/methodology.md).
     pub threads: Vec<ThreadUse>,
     pub rss_peak_bytes: Option<u64>,
-    /// `uring` or `epoll`.
-    pub driver: String,
+    pub driver: DriverKind,
     /// `None`: the kernel does not tell, or the archive is older.
     #[serde(default)]
     pub ground: Option<Ground>,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use dyno_analysis::load::Ceiling;
+use dyno_archive::plan::DriverKind;
 use dyno_engine::Protocol;
 use dyno_observer::facts::read_facts;
 use dyno_runner::load::Spec;
@@ -23,7 +24,7 @@ pub struct Kept {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Shape {
-    pub driver: String,
+    pub driver: DriverKind,
     /// HTTP/1.1 in files of before there was another.
     #[serde(default)]
     pub protocol: Protocol,
@@ -68,7 +69,7 @@ pub fn ceiling_for(spec: &Spec) -> Option<Ceiling> {
     // Once a connection is upgraded it is like any other of HTTP/2.
     let protocol = if spec.protocol.is_h2() { Protocol::H2c } else { Protocol::H1 };
     let is_like = |shape: &&Shape| {
-        shape.driver == spec.driver.name()
+        shape.driver == spec.driver
             && shape.protocol == protocol
             && shape.pipelined == (spec.step.pipeline * spec.step.streams > 1)
     };

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use dyno_archive::plan::DriverKind;
 use dyno_driver::null::Writes;
 
 use crate::habits;
@@ -152,6 +153,15 @@ pub struct SubjectsPlace {
 pub enum DriverArg {
     Uring,
     Epoll,
+}
+
+impl From<DriverArg> for DriverKind {
+    fn from(asked: DriverArg) -> DriverKind {
+        match asked {
+            DriverArg::Uring => DriverKind::Uring,
+            DriverArg::Epoll => DriverKind::Epoll,
+        }
+    }
 }
 
 const LOAD_EXAMPLES: &str = "\

@@ -97,7 +97,7 @@ fn plan() -> Plan {
             check_one_in: 100,
             spin: plan::Spin::Auto,
             threads: 1,
-            driver: "uring".into(),
+            driver: plan::DriverKind::Uring,
             http2: plan::Http2::default(),
             steps: vec![step(4), step(16)],
         },
@@ -196,7 +196,7 @@ fn record(played: sim::Played, busy: u64) -> TrialRecord {
                 ..ThreadUse::default()
             }],
             rss_peak_bytes: Some(8 << 20),
-            driver: "uring".into(),
+            driver: plan::DriverKind::Uring,
             ground: None,
         },
         intervals: played.intervals,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use dyno_analysis::load::Percentiles;
 use dyno_archive::Protocol;
-use dyno_archive::plan::Spin;
+use dyno_archive::plan::{DriverKind, Spin};
 use serde::Serialize;
 
 use crate::format::{count, micros, number, or_dash, percent, wait};
@@ -31,7 +31,7 @@ pub struct Calibration {
 /// The most that one generator thread reached against the null responder.
 #[derive(Clone, Debug, Serialize)]
 pub struct CeilingRow {
-    pub driver: String,
+    pub driver: DriverKind,
     pub protocol: Protocol,
     pub connections: u32,
     /// Requests in flight per connection: pipelined, or streams.
@@ -101,7 +101,7 @@ fn ceilings(c: &Calibration) -> String {
         let _ = writeln!(
             out,
             "    {:<8} {:<10} {:>17} {:>12} {:>17} {:>15}",
-            row.driver,
+            row.driver.name(),
             row.protocol,
             row.pipeline * row.streams,
             count(row.throughput_rps.round() as u64),

@@ -157,7 +157,7 @@ pub fn shape(c: &Config, ran: Option<(f64, usize)>) -> String {
         n if c.page_connections.is_some() => format!(" · pages of {n} requests"),
         n => format!(" · mix of {n} requests"),
     };
-    let driver = if c.driver == "uring" { "io_uring" } else { &c.driver };
+    let driver = c.driver.title();
     let tls = if c.protocol.is_tls() { " over TLS" } else { "" };
     let (length, threads) = match ran {
         Some((seconds, threads)) => (format!(" · {}", micros(seconds * 1e6)), threads),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dyno_archive::plan::{Arrivals, Step};
-use dyno_driver::Kind;
+use dyno_driver::best_driver;
 use dyno_engine::{Http2, Policy, Protocol, Spin, Traffic, Window};
 
 use crate::limits::CHECK;
@@ -83,7 +83,7 @@ impl Door {
                 drain_ns: CHECK.as_nanos() as u64,
             },
             threads: 1,
-            driver: Kind::best().0,
+            driver: best_driver().0,
             cpus: Vec::new(),
         }
     }

@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use dyno_archive::plan::{self, Arrivals, Step};
+use dyno_archive::plan::{self, Arrivals, DriverKind, Step};
 use dyno_archive::trial::{Books, ClientUse, Connections, Edges, Unanswered};
 use dyno_archive::{Interval, Outcome, Phase, Sample, TrialRecord};
-use dyno_driver::{Endpoint, Epoll, Kind, Peer, Uring, sys};
+use dyno_driver::{Endpoint, Epoll, Peer, Uring, sys};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::{
     Config, Draws, Driver, Http2, Instant, Policy, Protocol, Report, Schedule, Spin, Stop, Traffic, Window,
@@ -47,7 +47,7 @@ pub struct Spec {
     pub window: Window,
     /// Worker threads; never more than connections.
     pub threads: u32,
-    pub driver: Kind,
+    pub driver: DriverKind,
     /// CPUs of the worker threads; empty: any.
     pub cpus: Vec<u32>,
 }
@@ -75,7 +75,7 @@ impl Spec {
             check_one_in: self.check_one_in,
             spin,
             threads: self.threads,
-            driver: self.driver.name().into(),
+            driver: self.driver,
             http2: self.http2,
             steps: vec![self.step.clone()],
         }
@@ -323,11 +323,11 @@ fn start_worker(
         format!("the {} driver cannot be used here: {error}; try `--driver epoll`", spec.driver.name())
     };
     match spec.driver {
-        Kind::Uring => {
+        DriverKind::Uring => {
             let driver = Uring::new(&endpoint, config.connections).map_err(no_driver)?;
             Ok(drive(driver, config, k, shared, to))
         }
-        Kind::Epoll => {
+        DriverKind::Epoll => {
             let driver = Epoll::new(&endpoint, config.connections).map_err(no_driver)?;
             Ok(drive(driver, config, k, shared, to))
         }
@@ -560,7 +560,7 @@ impl<'a> Control<'a> {
             client: ClientUse {
                 threads: Vec::new(),
                 rss_peak_bytes: dyno_observer::proc::own_rss_peak_bytes(),
-                driver: self.spec.driver.name().into(),
+                driver: self.spec.driver,
                 ground: self.ground.finish(),
             },
             intervals: self.merged,

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::{Launch, Load, NotServed, Order, Placement, Plan, Subject, Trial, Workload};
+use dyno_archive::plan::{
+    DriverKind, Launch, Load, NotServed, Order, Placement, Plan, Subject, Trial, Workload,
+};
 use dyno_engine::rng::Rng;
 
 use crate::build::Care;
@@ -24,7 +26,7 @@ pub struct Overrides {
     pub repeats: Option<u32>,
     /// Only these subjects, if any are named.
     pub only: Vec<String>,
-    pub driver: Option<String>,
+    pub driver: Option<DriverKind>,
 }
 
 /// A plan, and the definitions of its subjects in the same order.
@@ -93,11 +95,7 @@ pub fn resolve(
         check_one_in: suite.load.check_one_in,
         spin: suite.load.spin,
         threads,
-        driver: overrides
-            .driver
-            .clone()
-            .or(suite.load.driver)
-            .unwrap_or_else(|| dyno_driver::Kind::best().0.name().into()),
+        driver: overrides.driver.or(suite.load.driver).unwrap_or_else(|| dyno_driver::best_driver().0),
         http2: suite.load.http2,
         steps: suite.load.steps,
     };

@@ -19,7 +19,6 @@ use dyno_archive::start::{
 };
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, Protocol, RunDir, Sample, StartRecord, TrialRecord};
-use dyno_driver::Kind;
 use dyno_engine::{Policy, Window, limits};
 use dyno_observer::Sampler;
 use dyno_observer::cgroup::Layout;
@@ -723,8 +722,7 @@ fn load_spec(plan: &Plan, trial: usize, door: &Door, workload: &Workload) -> Res
             drain_ns: limits::DRAIN_NS.min(load.timeout_ns),
         },
         threads: load.threads,
-        driver: Kind::from_name(&load.driver)
-            .ok_or_else(|| format!("there is no driver {:?}", load.driver))?,
+        driver: load.driver,
         cpus: plan.placement.generator.clone(),
         step,
         ..door.load(traffic::compile(workload, &door.host(), &load.http2, &read)?, load.http2)

@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 
 use dyno_archive::interval::{ExchangeTimes, RequestShare};
 use dyno_archive::outcome::{Outcome, Outcomes};
-use dyno_archive::plan::{Arrivals, Gaps as GapKind, Load, Request, Segment, Spin, Step, Workload};
+use dyno_archive::plan::{
+    Arrivals, DriverKind, Gaps as GapKind, Load, Request, Segment, Spin, Step, Workload,
+};
 use dyno_archive::trial::{Connections, Edges, TcpCounters, TlsUse};
 use dyno_archive::{Interval, Phase, Protocol, Times, TrialRecord, protocol};
 use schemars::JsonSchema;
@@ -40,7 +42,7 @@ pub struct Config {
     #[serde(flatten, with = "protocol::apart")]
     #[schemars(with = "protocol::apart::Apart")]
     pub protocol: Protocol,
-    pub driver: String,
+    pub driver: DriverKind,
     pub threads: u32,
     pub connections: u32,
     pub streams: u32,
@@ -112,7 +114,7 @@ impl Config {
             url: first.path.clone(),
             method: first.method.clone(),
             protocol: workload.protocol,
-            driver: load.driver.clone(),
+            driver: load.driver,
             threads: load.threads,
             connections: step.connections,
             streams: step.streams,
@@ -386,7 +388,7 @@ pub struct Client {
     pub loop_lag_us: Percentiles,
     pub wake_lag_us: Percentiles,
     pub rss_peak_bytes: Option<u64>,
-    pub driver: String,
+    pub driver: DriverKind,
     pub threads: usize,
     pub run_delay_s: Option<f64>,
     /// What was left of the CPUs on which it stood.
@@ -751,7 +753,7 @@ fn client(record: &TrialRecord, sums: &Sums) -> Client {
         loop_lag_us: Percentiles::new(&Times::merged(measured.clone().map(|i| &i.loop_lag))),
         wake_lag_us: Percentiles::new(&Times::merged(measured.map(|i| &i.wake_lag))),
         rss_peak_bytes: record.client.rss_peak_bytes,
-        driver: record.client.driver.clone(),
+        driver: record.client.driver,
         threads: threads.len(),
         run_delay_s: threads.iter().map(|t| t.run_delay_ns).sum::<Option<u64>>().map(|ns| ns as f64 / 1e9),
     }

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use dyno_analysis::load::{self as analysis, Ceiling, Config, LoadResult, Percentiles};
-use dyno_archive::plan::{Arrivals, Spin, Step, Workload};
+use dyno_archive::plan::{Arrivals, DriverKind, Spin, Step, Workload};
 use dyno_archive::{Interval, Sample};
-use dyno_driver::{Endpoint, Kind, Stamps};
+use dyno_driver::{Endpoint, Stamps, best_driver};
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
 use dyno_report::calibration as page;
 use dyno_report::format::micros;
@@ -76,7 +76,7 @@ fn not_measured() -> BTreeMap<String, String> {
 fn keep(result: &page::Calibration) -> Kept {
     let measured = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
     let shape = |c: &page::CeilingRow| Shape {
-        driver: c.driver.clone(),
+        driver: c.driver,
         protocol: c.protocol,
         pipelined: c.pipeline * c.streams > 1,
         ceiling: Ceiling { throughput_rps: c.throughput_rps, measured: measured.clone() },
@@ -126,15 +126,16 @@ impl Bench {
         let mut rows = Vec::new();
         let shapes =
             [(Protocol::H1, 1, 1), (Protocol::H1, 16, 1), (Protocol::H2c, 1, 1), (Protocol::H2c, 1, 10)];
-        let drivers = [Kind::Uring, Kind::Epoll].into_iter();
-        let usable = drivers.filter(|driver| *driver == Kind::Epoll || Kind::best().0 == Kind::Uring);
+        let drivers = DriverKind::ALL.into_iter();
+        let usable =
+            drivers.filter(|driver| *driver == DriverKind::Epoll || best_driver().0 == DriverKind::Uring);
         for (driver, (protocol, pipeline, streams)) in usable.flat_map(|d| shapes.map(|shape| (d, shape))) {
             self.say(&format!("ceiling, {} {} × {}", driver.name(), protocol.name(), pipeline * streams));
             let spec = self.spec(driver, 64, Arrivals::Closed, Spin::Never)?;
             let step = Step { pipeline, streams, ..spec.step.clone() };
             let result = self.load(&Spec { protocol, step, ..spec })?;
             rows.push(page::CeilingRow {
-                driver: driver.name().into(),
+                driver,
                 protocol,
                 connections: 64,
                 pipeline,
@@ -154,7 +155,7 @@ impl Bench {
             for spin in [Spin::Never, Spin::Auto, Spin::Always] {
                 self.say(&format!("pacing, {rate} per second, spin {}", spin.name()));
                 let arrivals = Arrivals::Constant { rate };
-                let result = self.load(&self.spec(Kind::best().0, 16, arrivals, spin)?)?;
+                let result = self.load(&self.spec(best_driver().0, 16, arrivals, spin)?)?;
                 rows.push(page::PacingRow {
                     rate,
                     spin,
@@ -176,7 +177,7 @@ impl Bench {
         for rate in [1000.0, 20_000.0] {
             for spin in [Spin::Never, Spin::Auto] {
                 self.say(&format!("kernel stamps, {rate} per second, spin {}", spin.name()));
-                let mut spec = self.spec(Kind::Epoll, 16, Arrivals::Constant { rate }, spin)?;
+                let mut spec = self.spec(DriverKind::Epoll, 16, Arrivals::Constant { rate }, spin)?;
                 spec.endpoint.stamps = Stamps::Kernel;
                 let result = self.load(&spec)?;
                 let Some(kernel) = result.kernel_response_time_us.clone() else {
@@ -200,7 +201,7 @@ impl Bench {
     fn refused(&self) -> anyhow::Result<page::Refused> {
         self.say("a closed port");
         let addr = free_port()?;
-        let mut spec = self.spec(Kind::best().0, 4, Arrivals::Closed, Spin::Never)?;
+        let mut spec = self.spec(best_driver().0, 4, Arrivals::Closed, Spin::Never)?;
         spec.endpoint = Endpoint::from(addr);
         spec.total = Some(100);
         spec.window = Window { warmup_ns: 0, duration_ns: None, ..spec.window };
@@ -216,7 +217,13 @@ impl Bench {
         terminal::say(&format!("calibrate: {what} ({})", micros(self.duration_ns as f64 / 1e3)));
     }
 
-    fn spec(&self, driver: Kind, connections: u32, arrivals: Arrivals, spin: Spin) -> anyhow::Result<Spec> {
+    fn spec(
+        &self,
+        driver: DriverKind,
+        connections: u32,
+        arrivals: Arrivals,
+        spin: Spin,
+    ) -> anyhow::Result<Spec> {
         // Where generator and server share a CPU, polling is measured all the same.
         let spin = polling(spin, &arrivals, true);
         // Compiled for both protocols: which of them is spoken, the caller says.

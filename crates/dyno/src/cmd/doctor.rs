@@ -77,7 +77,7 @@ fn findings(facts: &Facts, subjects: &SubjectsPlace, guard: &Guard) -> Vec<Findi
 }
 
 fn driver() -> Finding {
-    let (kind, why_not) = dyno_driver::Kind::best();
+    let (kind, why_not) = dyno_driver::best_driver();
     Finding {
         good: why_not.is_none(),
         what: "io_uring".into(),

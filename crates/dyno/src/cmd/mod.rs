@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use dyno_runner::plan::Overrides;
 
-use crate::cli::{Choices, Cli, Command, DriverArg, Places, SubjectsPlace};
+use crate::cli::{Choices, Cli, Command, Places, SubjectsPlace};
 use crate::exit::{Exit, bad};
 
 pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
@@ -44,7 +44,7 @@ impl Choices {
             seed: self.seed,
             repeats: self.repeats,
             only: self.only.clone(),
-            driver: self.driver.map(|d| if d == DriverArg::Uring { "uring" } else { "epoll" }.into()),
+            driver: self.driver.map(Into::into),
         }
     }
 }

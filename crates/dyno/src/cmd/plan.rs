@@ -66,7 +66,7 @@ fn describe(plan: &Plan) -> String {
             "subjects on CPU {}{quota}{memory}; generator on CPU {} ({} × {})",
             cpu_list_text(&plan.placement.subject),
             cpu_list_text(&plan.placement.generator),
-            plan.load.driver,
+            plan.load.driver.name(),
             plan.load.threads
         ),
     );

@@ -112,7 +112,7 @@ fn machine(report: &Report) -> Vec<Vec<Cell>> {
         ("Open files", or_dash(facts.open_files_limit, count)),
         ("dyno", format!("{} {}", facts.dyno_version, facts.dyno_commit.clone().unwrap_or_default())),
         ("Placement", format!("subjects on CPU {subjects}, generator on CPU {generator}")),
-        ("Generator", format!("{} thread(s) over {}", run.load.threads, run.load.driver)),
+        ("Generator", format!("{} thread(s) over {}", run.load.threads, run.load.driver.name())),
         ("Each trial", phases(&run.load)),
         ("Seed", run.seed.to_string()),
     ];

@@ -1,6 +1,6 @@
 //! The load of a suite: how much is asked for, and when.
 
-use dyno_archive::plan::{Arrivals, Gaps, Http2, Spin, Step, UntilSteady};
+use dyno_archive::plan::{Arrivals, DriverKind, Gaps, Http2, Spin, Step, UntilSteady};
 use serde::Deserialize;
 
 use super::workloads::{NO_STREAMS, PAGE_STREAMS, Shaped};
@@ -22,7 +22,7 @@ pub struct LoadOptions {
     pub check_one_in: u64,
     pub spin: Spin,
     pub threads: Option<u32>,
-    pub driver: Option<String>,
+    pub driver: Option<DriverKind>,
     pub http2: Http2,
     /// Of all workloads, each once.
     pub steps: Vec<Step>,
@@ -88,14 +88,7 @@ enum Rate {
 impl RawLoad {
     pub(super) fn check(self, workloads: &[Shaped]) -> Result<(LoadOptions, Vec<Vec<usize>>), Mistake> {
         const S: u64 = 1_000_000_000;
-        if let Some(driver) = &self.driver
-            && dyno_driver::Kind::from_name(driver).is_none()
-        {
-            return Err(mistake(
-                "driver",
-                format!("the driver {driver:?} does not exist; there are \"uring\" and \"epoll\""),
-            ));
-        }
+        let driver = self.driver()?;
         self.refuse_what_no_workload_has(workloads)?;
         let (steps, steps_of) = self.steps(workloads)?;
         let duration_ns = self.duration_ns()?;
@@ -114,7 +107,7 @@ impl RawLoad {
             check_one_in: self.check_one_in.unwrap_or(CHECK_ONE_IN),
             spin: self.spin.unwrap_or_default(),
             threads: self.threads.map(|t| positive("threads", t)).transpose()?,
-            driver: self.driver.clone(),
+            driver,
             http2: self.http2()?,
             steps,
         };
@@ -133,6 +126,14 @@ impl RawLoad {
             return Err(mistake("requests_per_connection", "a connection serves at least 1 request"));
         }
         Ok((options, steps_of))
+    }
+
+    fn driver(&self) -> Result<Option<DriverKind>, Mistake> {
+        let known = |name: &String| {
+            let unknown = || format!("the driver {name:?} does not exist; there are \"uring\" and \"epoll\"");
+            DriverKind::from_name(name).ok_or_else(|| mistake("driver", unknown()))
+        };
+        self.driver.as_ref().map(known).transpose()
     }
 
     /// Whether starts are warmed until they are steady, which is the default.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dyno_analysis::load::Config;
 use dyno_archive::plan::{Arrivals, Gaps, Spin, Step, Workload};
-use dyno_driver::{Endpoint, Kind, Peer};
+use dyno_driver::{Endpoint, Peer, best_driver};
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
 use dyno_runner::load::{Spec, polling};
 use dyno_runner::suite;
@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::requests::{self, read_file};
 use super::target::{self, Scheme, Url};
-use crate::cli::{ArrivalArg, DriverArg, LoadArgs, LoadFormat, Ns, ProtocolArg, SpinArg, SwitchArg};
+use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns, ProtocolArg, SpinArg, SwitchArg};
 use crate::cmd::report::is_standard_output;
 use crate::exit::bad;
 
@@ -203,7 +203,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
         seed: args.seed,
         total: args.requests,
         threads,
-        driver: driver_kind(args.driver),
+        driver: args.driver.map_or_else(|| best_driver().0, Into::into),
         cpus,
     })
 }
@@ -302,14 +302,6 @@ fn leaves_a_cpu(threads: u32, own: &[u32]) -> bool {
         allowed.len() > threads as usize
     } else {
         allowed.iter().any(|cpu| !own.contains(cpu))
-    }
-}
-
-fn driver_kind(asked: Option<DriverArg>) -> Kind {
-    match asked {
-        Some(DriverArg::Uring) => Kind::Uring,
-        Some(DriverArg::Epoll) => Kind::Epoll,
-        None => Kind::best().0,
     }
 }
 
