@@ -16,8 +16,7 @@ pub struct Facts {
     /// For instance `kvm`; `none` on bare metal as far as can be seen.
     pub virtualisation: Option<String>,
     pub clock_source: Option<String>,
-    /// `v1`, `v2` or `none`.
-    pub cgroup: String,
+    pub cgroup: CgroupVersion,
     /// Settings of the kernel that change what servers do, by name.
     pub sysctls: Vec<(String, String)>,
     pub open_files_limit: Option<u64>,
@@ -30,6 +29,28 @@ pub struct Facts {
     pub dyno_commit: Option<String>,
     /// What could not be read or done here, each with why and how to mend it.
     pub missing: Vec<Missing>,
+}
+
+/// The version of control groups whose controllers limit CPU and memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CgroupVersion {
+    V1,
+    V2,
+    /// No controller of either is mounted.
+    #[default]
+    None,
+}
+
+impl CgroupVersion {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            CgroupVersion::V1 => "v1",
+            CgroupVersion::V2 => "v2",
+            CgroupVersion::None => "none",
+        }
+    }
 }
 
 /// Something that could not be measured or done.

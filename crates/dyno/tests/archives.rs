@@ -93,6 +93,7 @@ fn broken() -> Vec<(&'static str, &'static str, Value, &'static str)> {
             "rate of step 0 is -1",
         ),
         ("run.json", "/plan/limits/cpus", json!(0.0), "`limits.cpus` is 0"),
+        ("run.json", "/facts/cgroup", json!("v3"), "is not a part of a run"),
         ("run.json", "/plan/report/markers/0/connections", json!(-8.0), "of a marker is -8"),
         (
             "run.json",
@@ -149,7 +150,7 @@ fn poison(copy: &Copy) {
         put(&mut run["id"]);
         put(&mut run["started"]);
         run["command"].as_array_mut().unwrap().iter_mut().for_each(put);
-        for place in ["/facts/cpu_model", "/facts/kernel", "/facts/cgroup", "/facts/dyno_version"] {
+        for place in ["/facts/cpu_model", "/facts/kernel", "/facts/dyno_version"] {
             put(run.pointer_mut(place).unwrap());
         }
         run["facts"]["sysctls"] = json!([[HOSTILE, HOSTILE]]);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 
 use dyno_archive::dir::{Header, Run, SCHEMA};
+use dyno_archive::facts::CgroupVersion;
 use dyno_archive::plan::{
     self, Arrivals, Body, Launch, Limits, Load, Marker, Order, Placement, Plan, ReportOptions,
     Request as PlannedRequest, Step, Subject, Suite, Trial, UntilSteady, Workload,
@@ -119,7 +120,7 @@ fn facts() -> Facts {
         cpus: 2,
         memory_bytes: Some(1 << 30),
         kernel: Some("6.0.0-sim".into()),
-        cgroup: "v2".into(),
+        cgroup: CgroupVersion::V2,
         tick_accounting: Some(false),
         dyno_version: "0.0.0".into(),
         ..Facts::default()

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use dyno_archive::facts::CgroupVersion;
 use dyno_archive::ground::QuotaUse;
 use dyno_archive::sample::CgroupUse;
 
@@ -58,14 +59,14 @@ impl Layout {
 
     /// The version whose controllers limit CPU and memory here.
     #[must_use]
-    pub fn version(&self) -> Version {
+    pub fn version(&self) -> CgroupVersion {
         let v2_limits = |v2: &V2| v2.controllers.iter().any(|c| c == "cpu");
         if self.v2.as_ref().is_some_and(v2_limits) {
-            Version::V2
+            CgroupVersion::V2
         } else if self.v1.contains_key("cpu") || self.v1.contains_key("memory") {
-            Version::V1
+            CgroupVersion::V1
         } else {
-            Version::None
+            CgroupVersion::None
         }
     }
 }
@@ -114,24 +115,6 @@ impl Quota {
             periods: stat.get("nr_periods")?,
             throttled_periods: stat.get("nr_throttled")?,
         })
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    V1,
-    V2,
-    None,
-}
-
-impl Version {
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Version::V1 => "v1",
-            Version::V2 => "v2",
-            Version::None => "none",
-        }
     }
 }
 
@@ -331,16 +314,16 @@ mod tests {
         assert_eq!(folder("cpuacct"), Some("/sys/fs/cgroup/cpu,cpuacct"));
         assert_eq!(folder("memory"), Some("/sys/fs/cgroup/memory"));
         assert_eq!(folder("rw"), None);
-        assert_eq!(layout.version(), Version::V1);
+        assert_eq!(layout.version(), CgroupVersion::V1);
     }
 
     #[test]
     fn a_pure_v2_layout_limits_only_with_its_controllers() {
         let mounts = "26 24 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate";
         let mut layout = Layout::parse(mounts, "0::/user.slice");
-        assert_eq!(layout.version(), Version::None);
+        assert_eq!(layout.version(), CgroupVersion::None);
         layout.v2.as_mut().unwrap().controllers = vec!["cpu".into(), "memory".into()];
-        assert_eq!(layout.version(), Version::V2);
+        assert_eq!(layout.version(), CgroupVersion::V2);
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::io::Read as _;
 
 use dyno_archive::Facts;
-use dyno_archive::facts::Missing;
+use dyno_archive::facts::{CgroupVersion, Missing};
 
-use crate::cgroup::{Layout, Version};
+use crate::cgroup::Layout;
 use crate::{read, read_number};
 
 /// Settings of the kernel that change what servers and load generators do.
@@ -34,7 +34,7 @@ pub fn read_facts(version: &str, commit: Option<&str>) -> Facts {
         virtualisation: virtualisation(),
         clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
             .map(|s| s.trim().to_string()),
-        cgroup: layout.version().name().to_string(),
+        cgroup: layout.version(),
         sysctls: SYSCTLS.iter().filter_map(|name| sysctl(name)).collect(),
         open_files_limit: Some(open_files_limit()),
         privileged: is_root(),
@@ -52,7 +52,7 @@ fn missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
     let mut add = |what: &str, why: String, mend: &str| {
         missing.push(Missing { what: what.into(), why, mend: mend.into() });
     };
-    if layout.version() == Version::None {
+    if layout.version() == CgroupVersion::None {
         add(
             "CPU and memory limits, and exact CPU and memory use of a subject",
             "no control group with the cpu and memory controllers is mounted here".into(),
@@ -86,11 +86,11 @@ fn missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
 #[must_use]
 pub fn may_make_groups(layout: &Layout) -> bool {
     let folders: Vec<_> = match layout.version() {
-        Version::V2 => layout.v2.iter().map(|v2| v2.folder.clone()).collect(),
-        Version::V1 => {
+        CgroupVersion::V2 => layout.v2.iter().map(|v2| v2.folder.clone()).collect(),
+        CgroupVersion::V1 => {
             ["cpu", "cpuacct", "memory"].iter().filter_map(|c| layout.v1.get(*c).cloned()).collect()
         }
-        Version::None => return false,
+        CgroupVersion::None => return false,
     };
     let writable = |folder: &std::path::PathBuf| {
         let probe = folder.join(format!("dyno-probe-{}", std::process::id()));
@@ -221,7 +221,7 @@ mod tests {
         assert!(facts.cpus >= 1);
         assert!(facts.memory_bytes.unwrap() > 1 << 20);
         assert!(facts.kernel.unwrap().contains('.'));
-        assert!(["v1", "v2", "none"].contains(&facts.cgroup.as_str()));
+        assert_eq!(facts.cgroup, Layout::read().version());
         for missing in facts.missing {
             assert!(!missing.why.is_empty() && missing.mend.ends_with('.'), "{missing:?}");
         }

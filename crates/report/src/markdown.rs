@@ -219,7 +219,7 @@ fn machine(report: &Report) -> String {
         ("Virtualisation", text(&facts.virtualisation)),
         ("Governor", text(&facts.governor)),
         ("Clock source", text(&facts.clock_source)),
-        ("Control groups", facts.cgroup.clone()),
+        ("Control groups", facts.cgroup.name().into()),
         ("dyno", facts.dyno_version.clone()),
         ("Seed", report.run.seed.to_string()),
     ];

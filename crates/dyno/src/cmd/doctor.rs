@@ -1,7 +1,8 @@
 //! `dyno doctor`: what this machine can and cannot measure, and how to mend it.
 
 use dyno_archive::Facts;
-use dyno_observer::cgroup::{Layout, Version};
+use dyno_archive::facts::CgroupVersion;
+use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::{may_make_groups, read_facts};
 use dyno_report::terminal::line;
 use dyno_report::text::Style;
@@ -102,12 +103,12 @@ fn cpus(facts: &Facts) -> Finding {
 
 fn groups(facts: &Facts) -> Finding {
     let layout = Layout::read();
-    let good = layout.version() != Version::None && may_make_groups(&layout);
+    let good = layout.version() != CgroupVersion::None && may_make_groups(&layout);
     Finding {
         good,
         what: "control groups".into(),
         seen: match (layout.version(), good) {
-            (Version::None, _) => "none with the cpu and memory controllers".into(),
+            (CgroupVersion::None, _) => "none with the cpu and memory controllers".into(),
             (version, true) => format!("{}, may be made", version.name()),
             (version, false) => format!("{}, but this user may not make any: no limits, no exact CPU and memory of a subject", version.name()),
         },

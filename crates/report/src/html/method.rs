@@ -108,7 +108,7 @@ fn machine(report: &Report) -> Vec<Vec<Cell>> {
         ("Virtualisation", known(&facts.virtualisation)),
         ("Governor", known(&facts.governor)),
         ("Clock source", known(&facts.clock_source)),
-        ("Control groups", facts.cgroup.clone()),
+        ("Control groups", facts.cgroup.name().into()),
         ("Open files", or_dash(facts.open_files_limit, count)),
         ("dyno", format!("{} {}", facts.dyno_version, facts.dyno_commit.clone().unwrap_or_default())),
         ("Placement", format!("subjects on CPU {subjects}, generator on CPU {generator}")),

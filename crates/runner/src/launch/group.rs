@@ -5,9 +5,10 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use dyno_archive::facts::CgroupVersion;
 use dyno_archive::plan::Limits;
 use dyno_archive::start::{CPU_QUOTA, CPUS, LimitReadBack};
-use dyno_observer::cgroup::{Group, Layout, V2, Version};
+use dyno_observer::cgroup::{Group, Layout, V2};
 use dyno_observer::proc::Stat;
 
 use super::guard::Guard;
@@ -41,9 +42,9 @@ impl Groups {
     pub fn prepare(mut layout: Layout, guard: &Guard) -> Groups {
         let mut changed = Changed::default();
         let usable = match (layout.version(), layout.v2.as_mut()) {
-            (Version::V2, Some(v2)) => prepare_v2(v2, &CONTROLLERS_V2, &mut changed, guard)
+            (CgroupVersion::V2, Some(v2)) => prepare_v2(v2, &CONTROLLERS_V2, &mut changed, guard)
                 .map_err(|e| format!("control groups cannot be made: {e}")),
-            (Version::V1, None | Some(_)) => may_make(&layout),
+            (CgroupVersion::V1, None | Some(_)) => may_make(&layout),
             _ => Err("no control group with the cpu and memory controllers is mounted".into()),
         };
         Groups { layout, usable, _changed: changed }
@@ -65,7 +66,7 @@ impl Groups {
     fn bases(&self) -> Vec<&PathBuf> {
         match self.layout.version() {
             _ if self.usable.is_err() => Vec::new(),
-            Version::V2 => self.layout.v2.iter().map(|v2| &v2.folder).collect(),
+            CgroupVersion::V2 => self.layout.v2.iter().map(|v2| &v2.folder).collect(),
             _ => CONTROLLERS.iter().filter_map(|c| self.layout.v1.get(*c)).collect(),
         }
     }
@@ -96,7 +97,7 @@ impl Groups {
         if self.usable.is_err() {
             return Ok(group);
         }
-        if self.layout.version() == Version::V2 {
+        if self.layout.version() == CgroupVersion::V2 {
             let v2 = self.layout.v2.as_ref().expect("the version says so");
             let folder = v2.folder.join(name);
             make_dir(&folder)?;
