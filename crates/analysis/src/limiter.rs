@@ -1,5 +1,6 @@
 //! What bound a step, and how sure that is.
 
+use dyno_archive::plan::Model;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -219,7 +220,7 @@ fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 
 fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = both_idle(load, server)?;
-    (load.config.model == "closed" && load.at_server() < MANY_IN_FLIGHT).then(|| {
+    (load.config.model == Model::Closed && load.at_server() < MANY_IN_FLIGHT).then(|| {
         let round_trip = load.response_time_us.mean.unwrap_or(0.0);
         let sentence = format!(
             "Too few requests in flight: with {:.0} at a time each waits for a round trip of {round_trip:.0} µs, and the server used {} of its CPU.",

@@ -1,7 +1,7 @@
 //! Whether what was measured was still warming up, and how each start was warmed.
 
 use dyno_archive::Phase;
-use dyno_archive::plan::Launch;
+use dyno_archive::plan::{Launch, Model};
 use dyno_archive::start::{StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -90,7 +90,7 @@ fn told_by(load: &LoadResult, window: &[&IntervalResult], throughput: &[f64]) ->
     if is_ramped {
         return is_one_rate(throughput).then_some(By::CpuAlone);
     }
-    if load.config.model == "closed" {
+    if load.config.model == Model::Closed {
         return Some(By::Both);
     }
     let arrivals: Vec<f64> = window.iter().map(|i| i.arrivals_rps()).collect();
@@ -476,7 +476,7 @@ mod tests {
         let constant = |_: &mut LoadResult, _: &mut ServerUse| {};
         let shaped = |load: &mut LoadResult, _: &mut ServerUse| load.config.rate = None;
         let ramped = |load: &mut LoadResult, _: &mut ServerUse| {
-            load.config.model = "closed";
+            load.config.model = Model::Closed;
             load.config.ramp_connections_s = Some(3.0);
         };
         for (name, rates, warming) in [

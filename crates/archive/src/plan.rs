@@ -464,8 +464,59 @@ impl Arrivals {
     }
 
     #[must_use]
+    pub fn model(&self) -> Model {
+        if self.is_closed() { Model::Closed } else { Model::Open }
+    }
+
+    /// `None` in a closed loop, where answers say when requests start.
+    #[must_use]
+    pub fn arrival(&self) -> Option<Arrival> {
+        match self {
+            Arrivals::Closed => None,
+            Arrivals::Constant { .. } | Arrivals::Shaped { gaps: Gaps::Even, .. } => Some(Arrival::Constant),
+            Arrivals::Poisson { .. } | Arrivals::Shaped { gaps: Gaps::Exponential, .. } => {
+                Some(Arrival::Poisson)
+            }
+            Arrivals::Trace { .. } => Some(Arrival::Trace),
+        }
+    }
+
+    #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self, Arrivals::Closed)
+    }
+}
+
+/// What decides when a request starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Model {
+    /// The answer to the one before it.
+    Closed,
+    /// A schedule, whatever the server does.
+    Open,
+}
+
+/// How the schedule of an open loop comes about, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrival {
+    /// Gaps are even, or change evenly with the rate.
+    Constant,
+    /// Gaps are drawn from an exponential distribution.
+    Poisson,
+    /// Instants were recorded elsewhere.
+    Trace,
+}
+
+impl Arrival {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Arrival::Constant => "constant",
+            Arrival::Poisson => "poisson",
+            Arrival::Trace => "trace",
+        }
     }
 }
 

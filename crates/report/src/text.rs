@@ -8,6 +8,7 @@ use dyno_analysis::report::{Report, SubjectFailure, SubjectResult, TrialResult};
 use dyno_analysis::summary::OverviewRow;
 use dyno_analysis::{Caveat, LoadResult, Severity};
 use dyno_archive::Outcome;
+use dyno_archive::plan::Arrival;
 use dyno_archive::trial::TlsUse;
 
 use crate::format::{BEYOND, TOO_FEW, bytes, count, micros, number, or_dash, percent, plural, wait};
@@ -146,9 +147,11 @@ fn verdict(result: &LoadResult, style: Style) -> String {
 #[must_use]
 pub fn shape(c: &Config, ran: Option<(f64, usize)>) -> String {
     let model = match (c.rate, c.arrival) {
-        (Some(rate), Some(arrival)) => format!("open loop {} requests/s, {arrival}", number(rate)),
-        (None, Some("trace")) => "open loop from a trace".into(),
-        (None, Some(arrival)) => format!("open loop at a changing rate, {arrival}"),
+        (Some(rate), Some(arrival)) => {
+            format!("open loop {} requests/s, {}", number(rate), arrival.name())
+        }
+        (None, Some(Arrival::Trace)) => "open loop from a trace".into(),
+        (None, Some(arrival)) => format!("open loop at a changing rate, {}", arrival.name()),
         _ => "closed loop".into(),
     };
     let pipeline = if c.pipeline > 1 { format!(" × {} pipelined", c.pipeline) } else { String::new() };

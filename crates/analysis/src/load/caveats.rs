@@ -1,6 +1,7 @@
 //! The reasons to distrust the result of one load.
 
 use dyno_archive::outcome::Outcome;
+use dyno_archive::plan::Model;
 use dyno_archive::trial::Connections;
 use dyno_archive::{Protocol, TrialRecord};
 use serde_json::json;
@@ -277,7 +278,7 @@ fn streams_not_granted(result: &LoadResult) -> Option<Caveat> {
 /// Waiting before the sending: for a connection where all were in use, or for a generator that was late.
 fn queueing(result: &LoadResult) -> Option<Caveat> {
     let (response, service) = (result.response_time_us.p99?, result.service_time_us.p99?);
-    (result.config.model == "open" && response > 2.0 * service).then(|| {
+    (result.config.model == Model::Open && response > 2.0 * service).then(|| {
         let (in_flight, places) = (result.in_flight.mean, result.places());
         let is_full = in_flight >= 0.5 * places as f64;
         let is_late = generator_late(result).is_some() || generator_starved(result).is_some();
@@ -342,7 +343,7 @@ fn clumped(result: &LoadResult) -> Option<Caveat> {
 }
 
 fn ceiling(result: &LoadResult) -> Option<Caveat> {
-    let ceiling = result.ceiling.as_ref().filter(|_| result.config.model == "closed")?;
+    let ceiling = result.ceiling.as_ref().filter(|_| result.config.model == Model::Closed)?;
     if result.throughput_rps == 0.0 || ceiling.throughput_rps <= 0.0 {
         return None;
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use dyno_archive::interval::{ExchangeTimes, RequestShare};
 use dyno_archive::outcome::{Outcome, Outcomes};
 use dyno_archive::plan::{
-    Arrivals, DriverKind, Gaps as GapKind, Load, Request, Segment, Spin, Step, Workload,
+    Arrival, Arrivals, DriverKind, Load, Model, Request, Segment, Spin, Step, Workload,
 };
 use dyno_archive::trial::{Connections, Edges, TcpCounters, TlsUse};
 use dyno_archive::{Interval, Phase, Protocol, Times, TrialRecord, protocol};
@@ -47,8 +47,9 @@ pub struct Config {
     pub connections: u32,
     pub streams: u32,
     pub pipeline: u32,
-    pub model: &'static str,
-    pub arrival: Option<&'static str>,
+    pub model: Model,
+    /// `None` in a closed loop.
+    pub arrival: Option<Arrival>,
     /// Requests per second offered; `None` in a closed loop.
     pub rate: Option<f64>,
     pub requests: Option<u64>,
@@ -88,16 +89,6 @@ impl Config {
     #[must_use]
     pub fn new(workload: &Workload, load: &Load, step: &Step, seed: u64) -> Config {
         let seconds = |ns: u64| ns as f64 / 1e9;
-        let (model, arrival) = match &step.arrivals {
-            Arrivals::Closed => ("closed", None),
-            Arrivals::Constant { .. } | Arrivals::Shaped { gaps: GapKind::Even, .. } => {
-                ("open", Some("constant"))
-            }
-            Arrivals::Poisson { .. } | Arrivals::Shaped { gaps: GapKind::Exponential, .. } => {
-                ("open", Some("poisson"))
-            }
-            Arrivals::Trace { .. } => ("open", Some("trace")),
-        };
         let rate_over_time = match &step.arrivals {
             Arrivals::Shaped { segments, .. } => Some(segments.clone()),
             _ => None,
@@ -119,8 +110,8 @@ impl Config {
             connections: step.connections,
             streams: step.streams,
             pipeline: step.pipeline,
-            model,
-            arrival,
+            model: step.arrivals.model(),
+            arrival: step.arrivals.arrival(),
             rate: step.arrivals.rate(),
             requests: None,
             requests_per_connection: load.requests_per_connection,
@@ -474,7 +465,7 @@ pub fn result(record: &TrialRecord, config: Config) -> LoadResult {
         connection_failures: record.connection_failures.clone(),
         checked: sums.checked,
         tls: record.tls.clone(),
-        gaps: (config.model == "open").then(|| gaps(record)),
+        gaps: (config.model == Model::Open).then(|| gaps(record)),
         requests: requests(record, &config, sums.window_s),
         kernel_response_time_us: kernel_response(record),
         ceiling: None,

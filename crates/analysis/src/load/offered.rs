@@ -1,6 +1,7 @@
 //! What an open loop offered: what it scheduled, whatever its rate is called.
 
 use dyno_archive::Phase;
+use dyno_archive::plan::Model;
 
 use super::{IntervalResult, LoadResult};
 
@@ -12,7 +13,7 @@ impl LoadResult {
     /// only on average, and ramps, steps and traces have none.
     #[must_use]
     pub fn offered_rps(&self) -> Option<f64> {
-        let is_open = self.config.model == "open" && self.duration_s > 0.0;
+        let is_open = self.config.model == Model::Open && self.duration_s > 0.0;
         is_open.then(|| self.exchanges.scheduled as f64 / self.duration_s)
     }
 

@@ -1,6 +1,6 @@
 //! The load of a suite: how much is asked for, and when.
 
-use dyno_archive::plan::{Arrivals, DriverKind, Gaps, Http2, Spin, Step, UntilSteady};
+use dyno_archive::plan::{Arrivals, DriverKind, Gaps, Http2, Model, Spin, Step, UntilSteady};
 use serde::Deserialize;
 
 use super::workloads::{NO_STREAMS, PAGE_STREAMS, Shaped};
@@ -57,19 +57,13 @@ pub(super) struct RawLoad {
     driver: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Model {
-    Closed,
-    Open,
-}
-
 /// The `warmup` that is none of a given length.
 const AUTO: &str = "auto";
 
 /// Of how many answers one is checked in full, unless the user says.
 pub const CHECK_ONE_IN: u64 = 100;
 
+/// The schedules that a suite can ask for: it plays no traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Arrival {
