@@ -228,10 +228,7 @@ fn memory(trial: &TrialResult) -> Option<f64> {
 
 /// Complete answers that were not what was expected.
 pub(crate) fn wrong_answers(load: &LoadResult) -> u64 {
-    ["unexpected_status", "unexpected_header", "unexpected_body"]
-        .iter()
-        .filter_map(|k| load.outcomes.get(*k))
-        .sum()
+    load.outcomes.wrong()
 }
 
 /// The verdict of most repeats; the first of those that as many have, as a guess.

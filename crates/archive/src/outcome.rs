@@ -118,6 +118,12 @@ impl Outcomes {
         self.counts.iter().sum()
     }
 
+    /// Whole answers that were not what was expected.
+    #[must_use]
+    pub fn wrong(&self) -> u64 {
+        self.completed() - self.of(Outcome::Ok)
+    }
+
     /// Exchanges whose whole answer arrived.
     #[must_use]
     pub fn completed(&self) -> u64 {
@@ -126,6 +132,11 @@ impl Outcomes {
 
     pub fn iter(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
         Outcome::ALL.iter().map(|&o| (o, self.of(o)))
+    }
+
+    /// What occurred besides right answers.
+    pub fn not_ok(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
+        self.iter().filter(|(outcome, n)| *outcome != Outcome::Ok && *n > 0)
     }
 
     pub fn add(&mut self, other: &Outcomes) {
@@ -145,6 +156,14 @@ impl Outcomes {
 
 fn status_name(class: usize) -> String {
     if class == 5 { "status_other".into() } else { format!("status_{}xx", class + 1) }
+}
+
+/// Counts with those of what did not occur. For `#[serde(serialize_with = "outcome::all")]`.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn all<S: Serializer>(outcomes: &Outcomes, to: S) -> Result<S::Ok, S::Error> {
+    outcomes.by_name().serialize(to)
 }
 
 impl Serialize for Outcomes {
@@ -187,5 +206,10 @@ mod tests {
         assert_eq!(text, r#"{"ok":1,"status_2xx":2,"status_5xx":1,"status_other":1,"timeout":1}"#);
         assert_eq!(serde_json::from_str::<Outcomes>(&text).unwrap(), outcomes);
         assert!(serde_json::from_str::<Outcomes>(r#"{"fine":1}"#).is_err());
+        assert_eq!(outcomes.not_ok().collect::<Vec<_>>(), [(Outcome::Timeout, 1)]);
+        let mut whole = Vec::new();
+        all(&outcomes, &mut serde_json::Serializer::new(&mut whole)).unwrap();
+        let whole: BTreeMap<String, u64> = serde_json::from_slice(&whole).unwrap();
+        assert_eq!((whole.len(), whole["ok"], whole["reset"]), (Outcome::ALL.len() + 6, 1, 0));
     }
 }

@@ -16,7 +16,7 @@ use dyno_archive::plan::{
 use dyno_archive::sample::{CgroupUse, HostUse, Sample, ThreadUse};
 use dyno_archive::start::{Failure, FailureKind, StartRecord, Startup, Stop, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::trial::{CheckResult, ClientUse};
-use dyno_archive::{Facts, Phase, RunDir, TrialRecord};
+use dyno_archive::{Facts, Outcome, Phase, RunDir, TrialRecord};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Queue, Service, World};
 use dyno_engine::{Config, Draws, Expect, Http2, Policy, Protocol, Request, Schedule, Spin, Traffic, Window};
@@ -391,7 +391,7 @@ fn archives_of_earlier_formats_are_read() {
             let due = then.load.exchanges.scheduled;
             let times = &then.load.response_time_us;
             assert_eq!(times.count + times.unanswered, due);
-            assert_eq!(times.count, then.load.outcomes["ok"]);
+            assert_eq!(times.count, then.load.outcomes.of(Outcome::Ok));
             assert_eq!(then.load.in_flight.by_littles_law, None);
         }
         assert_eq!(report.trials.len(), now.trials.len());

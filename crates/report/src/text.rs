@@ -65,7 +65,7 @@ pub fn load(result: &LoadResult, style: Style) -> String {
     let mut line = |of: &str, text: String| {
         let _ = writeln!(out, "  {}{}", name(of), terminal::line(&text));
     };
-    let ok = result.outcomes.get(Outcome::Ok.name()).copied().unwrap_or(0);
+    let ok = result.outcomes.of(Outcome::Ok);
     let started = result.exchanges.started;
     let bad = started - ok.min(started) - result.exchanges.in_flight_at_end;
     line(
@@ -291,12 +291,8 @@ fn frame_share((kind, n): (&String, &f64)) -> String {
 }
 
 fn request_line(request: &RequestResult) -> String {
-    let bad: Vec<String> = request
-        .outcomes
-        .iter()
-        .filter(|(name, _)| *name != Outcome::Ok.name() && !name.starts_with("status_"))
-        .map(|(name, n)| format!("   {} {name}", count(*n)))
-        .collect();
+    let bad: Vec<String> =
+        request.outcomes.not_ok().map(|(outcome, n)| format!("   {} {}", count(n), outcome.name())).collect();
     format!(
         "{:<28} {:>9} requests/s   p50 {}   p99 {}{}",
         request.name,
@@ -308,12 +304,8 @@ fn request_line(request: &RequestResult) -> String {
 }
 
 fn errors(result: &LoadResult) -> String {
-    let classes = Outcome::ALL.iter().filter(|o| **o != Outcome::Ok);
-    let shown: Vec<String> = classes
-        .filter_map(|o| Some((o.name(), *result.outcomes.get(o.name())?)))
-        .filter(|(_, n)| *n > 0)
-        .map(|(name, n)| format!("{} {name}", count(n)))
-        .collect();
+    let shown: Vec<String> =
+        result.outcomes.not_ok().map(|(outcome, n)| format!("{} {}", count(n), outcome.name())).collect();
     let tls = result.tls.iter().flat_map(|tls| &tls.errors);
     let kinds = result.protocol_errors.iter().chain(&result.unexpected).chain(tls);
     let kinds: Vec<String> = kinds.map(|(k, n)| format!("{} × {k}", count(*n))).collect();

@@ -91,7 +91,7 @@ fn longer_than_window(result: &LoadResult, record: &TrialRecord) -> Option<Cavea
 }
 
 fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
-    let of = |outcome: Outcome| result.outcomes.get(outcome.name()).copied().unwrap_or(0);
+    let of = |outcome: Outcome| result.outcomes.of(outcome);
     let (status, header, body) =
         (of(Outcome::UnexpectedStatus), of(Outcome::UnexpectedHeader), of(Outcome::UnexpectedBody));
     (status + header + body > 0).then(|| {
@@ -106,8 +106,7 @@ fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
 }
 
 fn no_answers(result: &LoadResult) -> Option<Caveat> {
-    let ok = result.outcomes.get(Outcome::Ok.name()).copied().unwrap_or(0);
-    (ok == 0).then(|| {
+    (result.outcomes.of(Outcome::Ok) == 0).then(|| {
         let message = match leading_failure(result) {
             Some(failure) => format!("No request was answered as expected; most ended as {failure}."),
             None => "No request was answered in the measured window.".into(),
@@ -117,9 +116,7 @@ fn no_answers(result: &LoadResult) -> Option<Caveat> {
 }
 
 fn leading_failure(result: &LoadResult) -> Option<&'static str> {
-    let failures = Outcome::ALL.iter().filter(|o| **o != Outcome::Ok);
-    let count = |o: &Outcome| result.outcomes.get(o.name()).copied().unwrap_or(0);
-    failures.filter(|o| count(o) > 0).max_by_key(|o| count(o)).map(|o| o.name())
+    result.outcomes.not_ok().max_by_key(|(_, n)| *n).map(|(outcome, _)| outcome.name())
 }
 
 fn subject_failed(record: &TrialRecord) -> Option<Caveat> {
@@ -154,12 +151,11 @@ fn errors(result: &LoadResult) -> Option<Caveat> {
     (exchanges.failed > 0 || share > MOST_LOST).then(|| {
         let at_end = [(exchanges.in_flight_at_end, "in flight at the end"), (exchanges.dropped, "dropped")];
         let at_end = at_end.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
-        let classes: Vec<String> = Outcome::ALL
-            .iter()
-            .filter(|o| !o.is_completed())
-            .filter_map(|o| Some((o.name(), *result.outcomes.get(o.name())?)))
-            .filter(|(_, n)| *n > 0)
-            .map(|(name, n)| format!("{n} {name}"))
+        let classes: Vec<String> = result
+            .outcomes
+            .not_ok()
+            .filter(|(outcome, _)| !outcome.is_completed())
+            .map(|(outcome, n)| format!("{n} {}", outcome.name()))
             .chain(at_end)
             .collect();
         let mut message = format!(
@@ -168,7 +164,7 @@ fn errors(result: &LoadResult) -> Option<Caveat> {
             classes.join(", ")
         );
         let severity = if share > MOST_LOST { Severity::Invalid } else { Severity::Warning };
-        if result.outcomes.get(Outcome::AddressExhausted.name()).is_some_and(|n| *n > 0) {
+        if result.outcomes.of(Outcome::AddressExhausted) > 0 {
             message.push_str(
                 " No local port was left to connect from (EADDRNOTAVAIL): keep connections alive, connect from more addresses (`--source 127.0.0.2,127.0.0.3`), or widen net.ipv4.ip_local_port_range.",
             );

@@ -9,7 +9,7 @@ pub mod room;
 use std::collections::BTreeMap;
 
 use dyno_archive::interval::{ExchangeTimes, RequestShare};
-use dyno_archive::outcome::{Outcome, Outcomes};
+use dyno_archive::outcome::{self, Outcome, Outcomes};
 use dyno_archive::plan::{
     Arrival, Arrivals, DriverKind, Load, Model, Request, Segment, Spin, Step, Workload,
 };
@@ -142,7 +142,9 @@ pub struct LoadResult {
     pub config: Config,
     pub duration_s: f64,
     pub exchanges: Exchanges,
-    pub outcomes: BTreeMap<String, u64>,
+    #[serde(serialize_with = "outcome::all")]
+    #[schemars(with = "BTreeMap<String, u64>")]
+    pub outcomes: Outcomes,
     /// Answers that met every expectation and arrived within the window, per second.
     pub throughput_rps: f64,
     pub bytes: Bytes,
@@ -351,7 +353,8 @@ pub struct RequestResult {
     pub weight: u32,
     pub throughput_rps: f64,
     /// Only those that occurred.
-    pub outcomes: BTreeMap<String, u64>,
+    #[schemars(with = "BTreeMap<String, u64>")]
+    pub outcomes: Outcomes,
     pub response_time_us: Percentiles,
     pub service_time_us: Percentiles,
 }
@@ -439,7 +442,7 @@ pub fn result(record: &TrialRecord, config: Config) -> LoadResult {
         caveats: Vec::new(),
         duration_s: sums.window_s,
         exchanges: exchanges(record, &sums),
-        outcomes: sums.measured.by_name(),
+        outcomes: sums.measured.clone(),
         throughput_rps: per_second(sums.ok, sums.window_s),
         bytes: sums.bytes,
         response_time_us: Percentiles::of_due(&sums.times.response, sums.missing),
@@ -692,7 +695,7 @@ fn requests(record: &TrialRecord, config: &Config, window_s: f64) -> Vec<Request
             name: request.name.clone(),
             weight: request.weight,
             throughput_rps: per_second(ok_in_window, window_s),
-            outcomes: outcomes.by_name().into_iter().filter(|(_, n)| *n > 0).collect(),
+            outcomes,
             response_time_us: Percentiles::of_due(&times(|share| &share.response), missing),
             // How long it had been with the server is kept for all requests together only.
             service_time_us: Percentiles::of_due(
@@ -856,7 +859,7 @@ mod tests {
         let parts = result(&record, config).requests;
         assert_eq!(parts.iter().map(|r| r.throughput_rps).collect::<Vec<_>>(), [5.0, 4.0]);
         // What was asked before is no outcome of the window's.
-        assert!(parts.iter().all(|r| r.outcomes["ok"] == 3));
+        assert!(parts.iter().all(|r| r.outcomes.of(Outcome::Ok) == 3));
     }
 
     #[test]

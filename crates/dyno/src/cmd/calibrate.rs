@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use dyno_analysis::load::{self as analysis, Ceiling, Config, LoadResult, Percentiles};
 use dyno_archive::plan::{Arrivals, DriverKind, Spin, Step, Workload};
-use dyno_archive::{Interval, Sample};
+use dyno_archive::{Interval, Outcome, Sample};
 use dyno_driver::{Endpoint, Stamps, best_driver};
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
 use dyno_report::calibration as page;
@@ -208,7 +208,7 @@ impl Bench {
         let result = self.load(&spec)?;
         Ok(page::Refused {
             asked: 100,
-            counted: result.outcomes.get("connect_refused").copied().unwrap_or(0),
+            counted: result.outcomes.of(Outcome::ConnectRefused),
             failed: result.exchanges.failed,
         })
     }

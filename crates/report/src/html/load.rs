@@ -182,12 +182,8 @@ fn by_request(report: &Report) -> Markup {
 }
 
 fn request_row(t: &TrialResult, r: &RequestResult) -> Vec<Cell> {
-    let bad: Vec<String> = r
-        .outcomes
-        .iter()
-        .filter(|(name, _)| *name != "ok" && !name.starts_with("status_"))
-        .map(|(name, n)| format!("{} {name}", count(*n)))
-        .collect();
+    let bad: Vec<String> =
+        r.outcomes.not_ok().map(|(outcome, n)| format!("{} {}", count(n), outcome.name())).collect();
     vec![
         text(&t.subject_id),
         text(&t.workload),

@@ -238,8 +238,7 @@ impl Show {
             self.model.unanswered += waits.unanswered;
             self.model.longest_wait_us = model::larger(self.model.longest_wait_us, waits.longest_wait);
         }
-        let bad = self.outcomes.iter().filter(|(outcome, n)| *outcome != Outcome::Ok && *n > 0);
-        self.model.outcomes = bad.map(|(outcome, n)| (outcome.name(), n)).collect();
+        self.model.outcomes = self.outcomes.not_ok().map(|(outcome, n)| (outcome.name(), n)).collect();
         self.model.connections_open = interval.connections_open;
         self.model.threads = utilisations(interval);
         self.model.elapsed_s = interval.end_ns as f64 / 1e9;
