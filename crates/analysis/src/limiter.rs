@@ -55,6 +55,38 @@ pub enum Resource {
     Unknown,
 }
 
+impl Resource {
+    pub const ALL: [Resource; 10] = [
+        Resource::Failure,
+        Resource::Generator,
+        Resource::Jit,
+        Resource::CpuQuota,
+        Resource::ServerCpu,
+        Resource::ServerThread,
+        Resource::OfferedRate,
+        Resource::Concurrency,
+        Resource::Elsewhere,
+        Resource::Unknown,
+    ];
+
+    /// As results call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Resource::Failure => "failure",
+            Resource::Generator => "generator",
+            Resource::Jit => "jit",
+            Resource::CpuQuota => "cpu_quota",
+            Resource::ServerCpu => "server_cpu",
+            Resource::ServerThread => "server_thread",
+            Resource::OfferedRate => "offered_rate",
+            Resource::Concurrency => "concurrency",
+            Resource::Elsewhere => "elsewhere",
+            Resource::Unknown => "unknown",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
@@ -275,6 +307,13 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::server::Throttling;
+
+    #[test]
+    fn resources_are_named_as_results_have_them() {
+        for resource in Resource::ALL {
+            assert_eq!(json!(resource), json!(resource.name()));
+        }
+    }
 
     /// A second with so many requests in flight on average.
     fn record(in_flight: f64) -> TrialRecord {

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 
+use dyno_analysis::limiter::Resource;
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::facts::CgroupVersion;
 use dyno_archive::plan::{
@@ -414,7 +415,7 @@ fn the_golden_run_shows_what_it_is_there_to_show() {
     let refused: Vec<&str> = report.trials.iter().filter(|t| !t.valid).map(|t| t.caveats[0].code).collect();
     assert_eq!(refused, ["errors", "wrong_answers"], "more than 1 % failures, and wrong bodies");
     let throttled = report.trials.iter().find(|t| t.subject == "slow").unwrap();
-    assert_eq!(serde_json::to_value(throttled.limiter.resource).unwrap(), "cpu_quota");
+    assert_eq!(throttled.limiter.resource, Resource::CpuQuota);
     let page = dyno_report::html::page(&report, "", "");
     assert!(!page.contains("<b>oops</b>"), "what a server wrote must not become markup");
 }

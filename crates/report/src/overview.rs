@@ -124,9 +124,7 @@ pub(crate) fn label_in_words(at: Shape) -> String {
 
 /// What limited a step, with how sure that is.
 pub(crate) fn limited_by(resource: Resource, confidence: Confidence) -> String {
-    let name = serde_json::to_value(resource).ok();
-    let name = name.as_ref().and_then(|v| v.as_str()).unwrap_or("unknown").replace('_', " ");
-    format!("{name}{}", confidence.mark(resource))
+    format!("{}{}", resource.name().replace('_', " "), confidence.mark(resource))
 }
 
 #[cfg(test)]

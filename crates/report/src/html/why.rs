@@ -87,10 +87,8 @@ fn card(report: &Report, subject: &SubjectResult, steps: &[&Summary]) -> Markup 
 }
 
 fn limiter_of_step(report: &Report, s: &Summary) -> Markup {
-    let name = serde_json::to_value(s.limiter).ok();
-    let class = name.as_ref().and_then(|v| v.as_str()).unwrap_or("unknown");
     html! {
-        li class=(class) title=(s.limiter_sentence) {
+        li class=(s.limiter.name()) title=(s.limiter_sentence) {
             b { (step_label(report, s)) } " " (resource(s.limiter)) (s.limiter_confidence.mark(s.limiter))
         }
     }
