@@ -520,9 +520,9 @@ fn limits_not_set(subjects: &[SubjectResult]) -> Option<Caveat> {
     let unset = subjects.iter().flat_map(|s| &s.limits).find(|l| l.read_back.is_none())?;
     let message = format!(
         "The limit of {} ({}) could not be set: {}. `dyno doctor` says how to get it.",
-        unset.name,
+        unset.kind.name(),
         unset.asked,
         unset.reason.as_deref().unwrap_or("for an unknown reason")
     );
-    Some(Caveat::new("limits_not_set", Severity::Warning, message, json!({"limit": unset.name})))
+    Some(Caveat::new("limits_not_set", Severity::Warning, message, json!({"limit": unset.kind})))
 }

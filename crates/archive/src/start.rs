@@ -89,23 +89,14 @@ pub struct WarmUpSlice {
     pub observed_ns: u64,
 }
 
-/// Name of the limit on CPU time among [`StartRecord::limits`].
-pub const CPU_QUOTA: &str = "CPU quota";
-
-/// Name of the CPUs of a subject's group among [`StartRecord::limits`].
-pub const CPUS: &str = "CPUs";
-
-/// Name of the CPUs of a subject without a group there.
-pub const CPUS_BY_AFFINITY: &str = "CPUs (affinity)";
-
 /// How many CPUs a start may use at a time: those that the kernel read back, or what was planned where it told nothing. A
 /// quota that could not be set allows nothing less.
 #[must_use]
 pub fn allowed_cpus(limits: &[LimitReadBack], planned: &Placement, asked: &Limits) -> f64 {
-    let read = |name: &str| limits.iter().find(|l| l.name == name)?.read_back.as_deref();
-    let of_kernel = read(CPUS).or_else(|| read(CPUS_BY_AFFINITY)).and_then(count_cpus);
+    let read = |kind: LimitKind| limits.iter().find(|l| l.kind == kind)?.read_back.as_deref();
+    let of_kernel = read(LimitKind::Cpus).or_else(|| read(LimitKind::CpusByAffinity)).and_then(count_cpus);
     let cpus = of_kernel.unwrap_or(planned.subject.len()).max(1) as f64;
-    asked.cpus.filter(|_| read(CPU_QUOTA).is_some()).map_or(cpus, |quota| quota.min(cpus))
+    asked.cpus.filter(|_| read(LimitKind::CpuQuota).is_some()).map_or(cpus, |quota| quota.min(cpus))
 }
 
 /// How many CPUs a list of the kernel's names, such as `0-2,5`.
@@ -121,11 +112,51 @@ fn count_cpus(list: &str) -> Option<usize> {
 /// A limit that was asked for, and what the kernel says it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitReadBack {
-    pub name: String,
+    #[serde(rename = "name")]
+    pub kind: LimitKind,
     pub asked: String,
     /// `None`: it could not be set here; `reason` says why.
     pub read_back: Option<String>,
     pub reason: Option<String>,
+}
+
+/// What a limit is of, under the name that archives and reports have for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum LimitKind {
+    /// CPU time per period, over all CPUs.
+    #[serde(rename = "CPU quota")]
+    CpuQuota,
+    #[serde(rename = "memory")]
+    Memory,
+    #[serde(rename = "open files")]
+    OpenFiles,
+    /// The CPUs of the subject's group.
+    #[serde(rename = "CPUs")]
+    Cpus,
+    /// The CPUs of a subject without a group.
+    #[serde(rename = "CPUs (affinity)")]
+    CpusByAffinity,
+}
+
+impl LimitKind {
+    pub const ALL: [LimitKind; 5] = [
+        LimitKind::CpuQuota,
+        LimitKind::Memory,
+        LimitKind::OpenFiles,
+        LimitKind::Cpus,
+        LimitKind::CpusByAffinity,
+    ];
+
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            LimitKind::CpuQuota => "CPU quota",
+            LimitKind::Memory => "memory",
+            LimitKind::OpenFiles => "open files",
+            LimitKind::Cpus => "CPUs",
+            LimitKind::CpusByAffinity => "CPUs (affinity)",
+        }
+    }
 }
 
 /// How the subject stopped.
@@ -197,10 +228,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn limits_are_named_as_archives_have_them() {
+        for kind in LimitKind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
+    }
+
+    #[test]
     fn cpus_are_what_was_read_back() {
         let planned = Placement { subject: vec![0, 2], generator: vec![1] };
-        let read = |name: &str, read_back: Option<&str>| LimitReadBack {
-            name: name.into(),
+        use LimitKind::{CpuQuota, Cpus, CpusByAffinity};
+        let read = |kind: LimitKind, read_back: Option<&str>| LimitReadBack {
+            kind,
             asked: "0,2".into(),
             read_back: read_back.map(Into::into),
             reason: None,
@@ -209,13 +248,13 @@ mod tests {
         let none = Limits::default();
         for (limits, asked, allowed) in [
             (vec![], &none, 2.0),
-            (vec![read(CPUS, Some("0"))], &none, 1.0),
-            (vec![read(CPUS_BY_AFFINITY, Some("0-2,5"))], &none, 4.0),
-            (vec![read(CPUS, None)], &none, 2.0),
-            (vec![read(CPUS, Some("nonsense"))], &none, 2.0),
-            (vec![read(CPUS, Some("0")), read(CPU_QUOTA, Some("x"))], &quota(1.5), 1.0),
-            (vec![read(CPUS, Some("0,2")), read(CPU_QUOTA, Some("x"))], &quota(1.5), 1.5),
-            (vec![read(CPUS, Some("0,2")), read(CPU_QUOTA, None)], &quota(1.5), 2.0),
+            (vec![read(Cpus, Some("0"))], &none, 1.0),
+            (vec![read(CpusByAffinity, Some("0-2,5"))], &none, 4.0),
+            (vec![read(Cpus, None)], &none, 2.0),
+            (vec![read(Cpus, Some("nonsense"))], &none, 2.0),
+            (vec![read(Cpus, Some("0")), read(CpuQuota, Some("x"))], &quota(1.5), 1.0),
+            (vec![read(Cpus, Some("0,2")), read(CpuQuota, Some("x"))], &quota(1.5), 1.5),
+            (vec![read(Cpus, Some("0,2")), read(CpuQuota, None)], &quota(1.5), 2.0),
         ] {
             assert_eq!(allowed_cpus(&limits, &planned, asked), allowed, "{limits:?}");
         }

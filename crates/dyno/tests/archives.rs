@@ -66,6 +66,12 @@ fn broken() -> Vec<(&'static str, &'static str, Value, &'static str)> {
         ("starts/001.json", "/launch", json!(99), "names launch 99, and there are 9"),
         ("starts/001.json", "/start", json!(0), "two of its starts are 0"),
         ("starts/001.json", "/stop/took_ns", json!(u64::MAX), "`took_ns` is"),
+        (
+            "starts/001.json",
+            "/limits",
+            json!([{"name": "patience", "asked": "1", "read_back": "1", "reason": null}]),
+            "is not a part of a run",
+        ),
         ("run.json", "/plan/launches/0/subject", json!(9), "launch 0 names subject 9, and there are 3"),
         ("run.json", "/plan/launches/0/block", json!(7), "of block 7, of 3 repeats"),
         ("run.json", "/plan/trials/0/launch", json!(9), "names launch 9"),
@@ -178,7 +184,7 @@ fn poison(copy: &Copy) {
             }
             start["checks_before"][0]["ok"] = false.into();
             start["limits"] =
-                json!([{"name": HOSTILE, "asked": HOSTILE, "read_back": null, "reason": HOSTILE}]);
+                json!([{"name": "memory", "asked": HOSTILE, "read_back": null, "reason": HOSTILE}]);
             put(&mut start["log_tail"]);
             if let Some(failure) = start["failure"].as_object_mut() {
                 put(&mut failure["message"]);

@@ -15,7 +15,7 @@ use std::time::Duration;
 use dyno_archive::dir::OpenError;
 use dyno_archive::plan::{Plan, Workload};
 use dyno_archive::start::{
-    CPUS_BY_AFFINITY, Failure, FailureKind, LimitReadBack, WarmUp, WarmUpSlice, allowed_cpus,
+    Failure, FailureKind, LimitKind, LimitReadBack, WarmUp, WarmUpSlice, allowed_cpus,
 };
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, Protocol, RunDir, Sample, StartRecord, TrialRecord};
@@ -339,7 +339,7 @@ impl Runner<'_> {
         if process.sampler.group.is_empty() {
             // Without a group the affinity of the process has to do.
             record.limits.push(LimitReadBack {
-                name: CPUS_BY_AFFINITY.into(),
+                kind: LimitKind::CpusByAffinity,
                 asked: cpu_list_text(&self.plan.placement.subject),
                 read_back: process.allowed_cpus(),
                 reason: None,
@@ -402,7 +402,7 @@ impl Runner<'_> {
         let asked = self.plan.limits.open_files;
         let short = asked.is_some_and(|n| n > most);
         LimitReadBack {
-            name: "open files".into(),
+            kind: LimitKind::OpenFiles,
             asked: asked.map_or_else(|| "as many as this machine allows".into(), |n| n.to_string()),
             read_back: process.open_files().filter(|_| !short),
             reason: short.then(|| format!("this user may have {most} at most")),

@@ -125,7 +125,7 @@ fn limits(report: &Report) -> Markup {
         .map(|(s, l)| {
             let not_set = || format!("not set: {}", l.reason.clone().unwrap_or_default());
             let read_back = l.read_back.clone().unwrap_or_else(not_set);
-            vec![text(&s.title), text(&l.name), text(&l.asked), text(read_back)]
+            vec![text(&s.title), text(l.kind.name()), text(&l.asked), text(read_back)]
         })
         .collect();
     html! {

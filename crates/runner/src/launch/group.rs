@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dyno_archive::facts::CgroupVersion;
 use dyno_archive::plan::Limits;
-use dyno_archive::start::{CPU_QUOTA, CPUS, LimitReadBack};
+use dyno_archive::start::{LimitKind, LimitReadBack};
 use dyno_observer::cgroup::{Group, Layout, V2};
 use dyno_observer::proc::Stat;
 
@@ -360,20 +360,20 @@ fn move_once(from: &Path, to: &Path) -> usize {
 pub fn limit(group: &Group, limits: &Limits, cpus: &[u32], why_not: Option<&str>) -> Vec<LimitReadBack> {
     let mut all = Vec::new();
     if let Some(quota) = limits.cpus {
-        all.push(set(CPU_QUOTA, &format!("{quota} CPUs"), why_not, || set_quota(group, quota)));
+        all.push(set(LimitKind::CpuQuota, &format!("{quota} CPUs"), why_not, || set_quota(group, quota)));
     }
     if let Some(bytes) = limits.memory_bytes {
-        all.push(set("memory", &format!("{bytes} bytes"), why_not, || set_memory(group, bytes)));
+        all.push(set(LimitKind::Memory, &format!("{bytes} bytes"), why_not, || set_memory(group, bytes)));
     }
     if !cpus.is_empty() && !group.is_empty() {
         let asked = cpu_list_text(cpus);
-        all.push(set(CPUS, &asked, None, || set_cpuset(group, &asked)));
+        all.push(set(LimitKind::Cpus, &asked, None, || set_cpuset(group, &asked)));
     }
     all
 }
 
 fn set(
-    name: &str,
+    kind: LimitKind,
     asked: &str,
     why_not: Option<&str>,
     set: impl FnOnce() -> io::Result<String>,
@@ -383,7 +383,7 @@ fn set(
         Ok(text) => (Some(text), None),
         Err(why) => (None, Some(why)),
     };
-    LimitReadBack { name: name.into(), asked: asked.into(), read_back, reason }
+    LimitReadBack { kind, asked: asked.into(), read_back, reason }
 }
 
 fn set_quota(group: &Group, cpus: f64) -> io::Result<String> {
