@@ -207,8 +207,8 @@ pub struct Exchanges {
     pub failed: u64,
     pub dropped: u64,
     pub in_flight_at_end: u64,
-    /// Right answers to requests that were due in the window, as many as arrived within it.
-    pub ok_in_window: u64,
+    /// Intended before the window, and under way when it opened: as many as ended in it or in its drain.
+    pub under_way_at_open: u64,
     /// Answered but not measured: intended before the window.
     pub warmup_completed: u64,
 }
@@ -449,7 +449,7 @@ pub fn result(record: &TrialRecord, config: Config) -> LoadResult {
         valid: true,
         caveats: Vec::new(),
         duration_s: sums.window_s,
-        exchanges: exchanges(record, &sums),
+        exchanges: exchanges(record),
         outcomes: sums.measured.by_name(),
         throughput_rps: per_second(sums.ok, sums.window_s),
         bytes: sums.bytes,
@@ -510,7 +510,6 @@ struct Sums {
     /// Right answers that arrived within the window, whenever they were asked for.
     ok: u64,
     /// Of these, those to requests that were due in it.
-    own_ok: u64,
     /// Complete answers, right or wrong, that arrived within the window.
     answers: u64,
     /// Outcomes of the exchanges that belong to the window.
@@ -532,7 +531,6 @@ impl Sums {
         let mut sums = Sums {
             window_s: window_ns / 1e9,
             ok: 0,
-            own_ok: 0,
             answers: 0,
             measured: Outcomes::default(),
             times: ExchangeTimes::default(),
@@ -570,7 +568,6 @@ impl Sums {
     }
 
     fn add_window(&mut self, interval: &Interval) {
-        self.own_ok += interval.outcomes.of(Outcome::Ok);
         self.ok += interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
         self.answers += interval.outcomes.completed() + interval.carried.completed();
         self.bytes.sent += interval.bytes_sent;
@@ -609,12 +606,13 @@ fn per_second(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
-fn exchanges(record: &TrialRecord, sums: &Sums) -> Exchanges {
+fn exchanges(record: &TrialRecord) -> Exchanges {
     let books = record.books;
     let warmup = record.intervals.iter().map(|i| match i.phase {
         Phase::Warmup => i.outcomes.completed(),
         Phase::Measured | Phase::Drain => i.carried.completed(),
     });
+    let carried: u64 = after_opening(record).map(|i| i.carried.total()).sum();
     Exchanges {
         carried_in: books.carried_in,
         scheduled: books.scheduled,
@@ -623,14 +621,19 @@ fn exchanges(record: &TrialRecord, sums: &Sums) -> Exchanges {
         failed: books.failed,
         dropped: books.dropped,
         in_flight_at_end: books.in_flight_at_end,
-        ok_in_window: sums.own_ok,
+        under_way_at_open: books.carried_in.saturating_add(carried),
         warmup_completed: warmup.sum(),
     }
 }
 
+/// The intervals of the measured window and of its drain.
+fn after_opening(record: &TrialRecord) -> impl Iterator<Item = &Interval> {
+    record.intervals.iter().filter(|i| i.phase != Phase::Warmup)
+}
+
 /// A distribution over the measured window and its drain.
 fn after_warmup(record: &TrialRecord, pick: impl Fn(&Interval) -> &Times) -> Times {
-    Times::merged(record.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
+    Times::merged(after_opening(record).map(pick))
 }
 
 /// Response times of the right answers of the measured window, and how many of the requests that were due got none.
