@@ -2,7 +2,8 @@
 //!
 //! Left out are the values of headers whose names say that they are secret, of settings named so in the suite file, of
 //! `-H` and `--header` of the command, and passwords in URLs; and what was left out is looked for everywhere else, whole
-//! and in parts: in logs as a word, in dyno's own sentences where it can be no word of theirs. The archive keeps them: without them the run could not be repeated.
+//! and in parts: in logs as a word, in requests and dyno's own sentences where it can be no word of theirs. The archive keeps
+//! them: without them the run could not be repeated.
 
 use std::borrow::Cow;
 
@@ -18,6 +19,9 @@ const LEAST_CHARS: usize = 6;
 
 /// Shorter ones are not looked for in what dyno itself says, whose words and codes must stay.
 const LEAST_TELLING_CHARS: usize = 8;
+
+/// Caveats whose messages end with a foreign text, after their first colon.
+const QUOTING: [&str; 2] = ["checks_failed", "subject_failed"];
 
 /// How many values were left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +59,12 @@ pub fn for_sharing(report: &Report) -> Shared<'_> {
     }
     foreign_texts_of(&mut shared).for_each(|text| *text = secrets.erase_from_foreign(text));
     own_texts_of(&mut shared).for_each(|text| *text = secrets.erase(text));
+    for (code, message) in caveats_of(&mut shared) {
+        let erase = if QUOTING.contains(&code) { Secrets::erase_from_quoting } else { Secrets::erase };
+        *message = erase(&secrets, message);
+    }
+    absences_of(&mut shared).for_each(|text| *text = secrets.erase_from_quoting(text));
+    requests_of(&mut shared).for_each(|text| *text = secrets.erase(text));
     Shared { report: Cow::Owned(shared), withheld: Withheld(secrets.found) }
 }
 
@@ -73,23 +83,48 @@ fn foreign_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
 
 /// What dyno says, with parts of those texts in it.
 fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
-    let trials = report.trials.iter_mut().flat_map(|trial| {
-        let caveats = trial.caveats.iter_mut().chain(&mut trial.load.caveats);
-        caveats.map(|caveat| &mut caveat.message).chain([&mut trial.limiter.sentence])
-    });
-    let caveats = report.caveats.iter_mut().map(|caveat| &mut caveat.message);
-    // Summaries repeat what they are of.
-    let steps = report.summaries.iter_mut().flat_map(|step| {
-        let caveats = step.caveats.iter_mut().map(|caveat| &mut caveat.message);
-        caveats.chain([&mut step.limiter_sentence])
-    });
-    let rows = report.overview.iter_mut().flat_map(|row| {
-        let caveats = row.caveats.iter_mut().map(|caveat| &mut caveat.message);
-        caveats.chain(&mut row.limiter_sentence).chain(&mut row.absent)
-    });
+    let trials = report.trials.iter_mut().map(|trial| &mut trial.limiter.sentence);
+    let steps = report.summaries.iter_mut().map(|step| &mut step.limiter_sentence);
+    let rows = report.overview.iter_mut().filter_map(|row| row.limiter_sentence.as_mut());
     let cells = report.tables.iter_mut().flat_map(|table| &mut table.rows).flatten();
-    let cells = cells.filter_map(|cell| if let Value::String(text) = cell { Some(text) } else { None });
-    trials.chain(caveats).chain(steps).chain(rows).chain(cells)
+    trials.chain(steps).chain(rows).chain(cells.filter_map(text_of))
+}
+
+fn caveats_of(report: &mut Report) -> impl Iterator<Item = (&'static str, &mut String)> {
+    let trials = report.trials.iter_mut();
+    let trials = trials.flat_map(|trial| trial.caveats.iter_mut().chain(&mut trial.load.caveats));
+    let told = trials.chain(&mut report.caveats).map(|caveat| (caveat.code, &mut caveat.message));
+    // Summaries repeat what they are of.
+    let steps = report.summaries.iter_mut().flat_map(|step| &mut step.caveats);
+    let rows = report.overview.iter_mut().flat_map(|row| &mut row.caveats);
+    told.chain(steps.chain(rows).map(|caveat| (caveat.code, &mut caveat.message)))
+}
+
+/// Why subjects have no numbers, in the overview and in its table: the first line of a failure.
+fn absences_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+    let rows = report.overview.iter_mut().filter_map(|row| row.absent.as_mut());
+    let cells = report.tables.iter_mut().flat_map(|table| {
+        let column = table.columns.iter().position(|column| *column == "absent");
+        let rows = table.rows.iter_mut();
+        rows.filter_map(move |row| row.get_mut(column?)).filter_map(text_of)
+    });
+    rows.chain(cells)
+}
+
+/// What is asked for: a token may stand in an address, or a header, whose name does not say so.
+fn requests_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+    let requests = report.run.workloads.iter_mut().flat_map(|workload| &mut workload.requests);
+    let requests = requests
+        .flat_map(|request| request.headers.iter_mut().map(|(_, value)| value).chain([&mut request.path]));
+    let configs = report.trials.iter_mut().map(|trial| &mut trial.load.config);
+    let configs = configs.flat_map(|config| {
+        config.requests_mixed.iter_mut().map(|mixed| &mut mixed.path).chain([&mut config.url])
+    });
+    requests.chain(configs)
+}
+
+fn text_of(cell: &mut Value) -> Option<&mut String> {
+    if let Value::String(text) = cell { Some(text) } else { None }
 }
 
 /// What a report says of it; nothing if nothing was left out.
@@ -233,6 +268,13 @@ impl Secrets {
         self.erase_all(text, |value| value.chars().count() >= LEAST_CHARS)
     }
 
+    /// The same in what dyno says, from its first colon on: there a foreign text begins.
+    fn erase_from_quoting(&self, text: &str) -> String {
+        let text = self.erase(text);
+        let Some((own, foreign)) = text.split_once(": ") else { return text };
+        format!("{own}: {}", self.erase_from_foreign(foreign))
+    }
+
     fn erase_all(&self, text: &str, is_sought: impl Fn(&str) -> bool) -> String {
         let all = self.values.iter().chain(&self.parts).map(String::as_str);
         let mut sought: Vec<&str> = all.filter(|value| is_sought(value)).collect();
@@ -247,15 +289,17 @@ fn is_telling(value: &str) -> bool {
     value.chars().count() >= LEAST_TELLING_CHARS && has(char::is_ascii_digit) && has(|c| c.is_alphabetic())
 }
 
-/// The text with a mark in place of a value, where that is no part of a longer word.
+/// The text with a mark in place of a value. A value that may be a word is left where it is a part of a longer one; no other
+/// is, for codes of colours and escapes end with letters and digits too.
 fn without_word(text: &str, value: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
+    let is_telling = is_telling(value);
     let is_within = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     while let Some(at) = rest.find(value) {
         let (before, after) = (&rest[..at], &rest[at + value.len()..]);
         let last = before.chars().next_back().or_else(|| shown.chars().next_back());
-        let is_part = is_within(last) || is_within(after.chars().next());
+        let is_part = !is_telling && (is_within(last) || is_within(after.chars().next()));
         shown.extend([before, if is_part { value } else { MARK }]);
         rest = after;
     }
@@ -337,6 +381,31 @@ mod tests {
         assert_eq!(secrets.erase_from_foreign(log), gone);
         let said = "server_starved: the server had abc123xyz987 requests";
         assert_eq!(secrets.erase(said), "server_starved: the server had (withheld) requests");
+    }
+
+    #[test]
+    fn a_value_that_can_be_no_word_is_found_beside_letters_and_digits() {
+        let mut secrets = Secrets::default();
+        ["abc123xyz987", "hunter"].into_iter().for_each(|value| drop(secrets.withhold(value)));
+        for (log, gone) in [
+            ("\u{1b}[0mabc123xyz987\u{1b}[0m", "\u{1b}[0m(withheld)\u{1b}[0m"),
+            ("/?k%3Dabc123xyz987%26a", "/?k%3D(withheld)%26a"),
+            ("{\"log\":\"a\\nabc123xyz987\\nhunters\"}", "{\"log\":\"a\\n(withheld)\\nhunters\"}"),
+        ] {
+            assert_eq!(secrets.erase_from_foreign(log), gone);
+            assert_eq!(secrets.erase(log), gone);
+        }
+    }
+
+    #[test]
+    fn a_word_is_taken_for_a_secret_where_dyno_quotes_and_nowhere_before() {
+        let mut secrets = Secrets::default();
+        ["crashed", "hunter"].into_iter().for_each(|value| drop(secrets.withhold(value)));
+        assert_eq!(
+            secrets.erase_from_quoting("crashed: hunter is wrong: crashed"),
+            "crashed: (withheld) is wrong: (withheld)"
+        );
+        assert_eq!(secrets.erase_from_quoting("crashed, hunter"), "crashed, hunter");
     }
 
     #[test]
