@@ -299,6 +299,8 @@ fn what_is_withheld_in_one_place_is_withheld_in_addresses_and_quotations() {
     let mut absent = json["overview"].as_array().unwrap().iter().map(|row| row["absent"].as_str());
     assert!(absent.any(|why| why == Some("in part: crashed: it said (withheld)")), "{:#}", json["overview"]);
     let told = json["trials"][0]["caveats"].to_string();
+    let verdict = json["trials"][0]["limiter"]["sentence"].as_str().unwrap();
+    assert!(verdict.ends_with("(withheld)."), "{verdict}");
     for said in ["\"plaintext\\\": got (withheld)", "the last words were: (withheld)"] {
         assert!(told.contains(said), "{told}");
     }

@@ -6,6 +6,7 @@
 //! them: without them the run could not be repeated.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use dyno_analysis::Report;
 use dyno_archive::secret::is_secret;
@@ -19,9 +20,6 @@ const LEAST_CHARS: usize = 6;
 
 /// Shorter ones are not looked for in what dyno itself says, whose words and codes must stay.
 const LEAST_TELLING_CHARS: usize = 8;
-
-/// Caveats whose messages end with a foreign text, after their first colon.
-const QUOTING: [&str; 2] = ["checks_failed", "subject_failed"];
 
 /// How many values were left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,12 +56,8 @@ pub fn for_sharing(report: &Report) -> Shared<'_> {
         return Shared { report: Cow::Borrowed(report), withheld: Withheld(0) };
     }
     foreign_texts_of(&mut shared).for_each(|text| *text = secrets.erase_from_foreign(text));
-    own_texts_of(&mut shared).for_each(|text| *text = secrets.erase(text));
-    for (code, message) in caveats_of(&mut shared) {
-        let erase = if QUOTING.contains(&code) { Secrets::erase_from_quoting } else { Secrets::erase };
-        *message = erase(&secrets, message);
-    }
-    absences_of(&mut shared).for_each(|text| *text = secrets.erase_from_quoting(text));
+    let quoting = quoting_texts_of(report);
+    own_texts_of(&mut shared).for_each(|text| *text = secrets.erase_from_own(text, &quoting));
     requests_of(&mut shared).for_each(|text| *text = secrets.erase(text));
     Shared { report: Cow::Owned(shared), withheld: Withheld(secrets.found) }
 }
@@ -83,32 +77,31 @@ fn foreign_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
 
 /// What dyno says, with parts of those texts in it.
 fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
-    let trials = report.trials.iter_mut().map(|trial| &mut trial.limiter.sentence);
-    let steps = report.summaries.iter_mut().map(|step| &mut step.limiter_sentence);
-    let rows = report.overview.iter_mut().filter_map(|row| row.limiter_sentence.as_mut());
-    let cells = report.tables.iter_mut().flat_map(|table| &mut table.rows).flatten();
-    trials.chain(steps).chain(rows).chain(cells.filter_map(text_of))
-}
-
-fn caveats_of(report: &mut Report) -> impl Iterator<Item = (&'static str, &mut String)> {
-    let trials = report.trials.iter_mut();
-    let trials = trials.flat_map(|trial| trial.caveats.iter_mut().chain(&mut trial.load.caveats));
-    let told = trials.chain(&mut report.caveats).map(|caveat| (caveat.code, &mut caveat.message));
-    // Summaries repeat what they are of.
-    let steps = report.summaries.iter_mut().flat_map(|step| &mut step.caveats);
-    let rows = report.overview.iter_mut().flat_map(|row| &mut row.caveats);
-    told.chain(steps.chain(rows).map(|caveat| (caveat.code, &mut caveat.message)))
-}
-
-/// Why subjects have no numbers, in the overview and in its table: the first line of a failure.
-fn absences_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
-    let rows = report.overview.iter_mut().filter_map(|row| row.absent.as_mut());
-    let cells = report.tables.iter_mut().flat_map(|table| {
-        let column = table.columns.iter().position(|column| *column == "absent");
-        let rows = table.rows.iter_mut();
-        rows.filter_map(move |row| row.get_mut(column?)).filter_map(text_of)
+    let trials = report.trials.iter_mut().flat_map(|trial| {
+        let caveats = trial.caveats.iter_mut().chain(&mut trial.load.caveats);
+        caveats.map(|caveat| &mut caveat.message).chain([&mut trial.limiter.sentence])
     });
-    rows.chain(cells)
+    let caveats = report.caveats.iter_mut().map(|caveat| &mut caveat.message);
+    // Summaries repeat what they are of.
+    let steps = report.summaries.iter_mut().flat_map(|step| {
+        let caveats = step.caveats.iter_mut().map(|caveat| &mut caveat.message);
+        caveats.chain([&mut step.limiter_sentence])
+    });
+    let rows = report.overview.iter_mut().flat_map(|row| {
+        let caveats = row.caveats.iter_mut().map(|caveat| &mut caveat.message);
+        caveats.chain(&mut row.limiter_sentence).chain(&mut row.absent)
+    });
+    let cells = report.tables.iter_mut().flat_map(|table| &mut table.rows).flatten();
+    let cells = cells.filter_map(|cell| if let Value::String(text) = cell { Some(text) } else { None });
+    trials.chain(caveats).chain(steps).chain(rows).chain(cells)
+}
+
+/// Those of them that end with a foreign text, after the first colon. Verdicts, summaries and tables repeat them.
+fn quoting_texts_of(report: &Report) -> BTreeSet<&str> {
+    const QUOTING: [&str; 2] = ["checks_failed", "subject_failed"];
+    let caveats = report.trials.iter().flat_map(|trial| trial.caveats.iter().chain(&trial.load.caveats));
+    let caveats = caveats.filter(|caveat| QUOTING.contains(&caveat.code)).map(|caveat| &caveat.message);
+    caveats.chain(report.overview.iter().filter_map(|row| row.absent.as_ref())).map(String::as_str).collect()
 }
 
 /// What is asked for: a token may stand in an address, or a header, whose name does not say so.
@@ -121,10 +114,6 @@ fn requests_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
         config.requests_mixed.iter_mut().map(|mixed| &mut mixed.path).chain([&mut config.url])
     });
     requests.chain(configs)
-}
-
-fn text_of(cell: &mut Value) -> Option<&mut String> {
-    if let Value::String(text) = cell { Some(text) } else { None }
 }
 
 /// What a report says of it; nothing if nothing was left out.
@@ -268,11 +257,15 @@ impl Secrets {
         self.erase_all(text, |value| value.chars().count() >= LEAST_CHARS)
     }
 
-    /// The same in what dyno says, from its first colon on: there a foreign text begins.
-    fn erase_from_quoting(&self, text: &str) -> String {
-        let text = self.erase(text);
-        let Some((own, foreign)) = text.split_once(": ") else { return text };
-        format!("{own}: {}", self.erase_from_foreign(foreign))
+    /// The same in what dyno says, which may begin with one of those that quote: with what is foreign from the first colon on.
+    fn erase_from_own(&self, text: &str, quoting: &BTreeSet<&str>) -> String {
+        // The last is the longest of those that begin alike.
+        let quotation = quoting.iter().rev().find(|quotation| text.starts_with(**quotation));
+        let Some((own, foreign)) = quotation.and_then(|quotation| quotation.split_once(": ")) else {
+            return self.erase(text);
+        };
+        let after = &text[own.len() + 2 + foreign.len()..];
+        self.erase(&format!("{own}: {}{after}", self.erase_from_foreign(foreign)))
     }
 
     fn erase_all(&self, text: &str, is_sought: impl Fn(&str) -> bool) -> String {
@@ -398,14 +391,20 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_taken_for_a_secret_where_dyno_quotes_and_nowhere_before() {
+    fn a_word_is_taken_for_a_secret_where_dyno_quotes_and_nowhere_else() {
         let mut secrets = Secrets::default();
         ["crashed", "hunter"].into_iter().for_each(|value| drop(secrets.withhold(value)));
-        assert_eq!(
-            secrets.erase_from_quoting("crashed: hunter is wrong: crashed"),
-            "crashed: (withheld) is wrong: (withheld)"
-        );
-        assert_eq!(secrets.erase_from_quoting("crashed, hunter"), "crashed, hunter");
+        let quoting = BTreeSet::from(["crashed: hunter is wrong: crashed"]);
+        for (said, gone) in [
+            ("crashed: hunter is wrong: crashed", "crashed: (withheld) is wrong: (withheld)"),
+            (
+                "crashed: hunter is wrong: crashed Others crashed too.",
+                "crashed: (withheld) is wrong: (withheld) Others crashed too.",
+            ),
+            ("some crashed: hunter", "some crashed: hunter"),
+        ] {
+            assert_eq!(secrets.erase_from_own(said, &quoting), gone);
+        }
     }
 
     #[test]
