@@ -1,10 +1,10 @@
 //! What dyno says by its exit status, what it refuses, and what it leaves alone of what others wrote.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -361,6 +361,21 @@ fn checks_that_were_interrupted_are_not_passed() {
     place.assert_nothing_is_left();
 }
 
+/// Who runs these tests in the background may have a shell that makes them ignore it, and what they start.
+fn heed_ctrl_c(command: &mut Command) {
+    let heed = || {
+        // SAFETY: a system call without memory, of those that may be made between fork and exec.
+        #[allow(unsafe_code)]
+        let before = unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+        if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // SAFETY: the closure makes one such call.
+    #[allow(unsafe_code)]
+    unsafe {
+        command.pre_exec(heed);
+    }
+}
+
 fn interrupt(child: &Child) {
     // SAFETY: no memory is involved.
     #[allow(unsafe_code)]
@@ -399,6 +414,7 @@ fn a_ctrl_c_ends_the_wait_for_the_reader_of_a_pipe() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let mut command = place.command(Path::new(DYNO));
     command.args(["load", "http://127.0.0.1:1/", "--stream", pipe.to_str().unwrap()]);
+    heed_ctrl_c(&mut command);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let said = said_by(&mut child);
     let note = soon(|| said.try_iter().find(|line| line.starts_with("waiting until somebody reads")));
