@@ -335,7 +335,7 @@ mod tests {
         load.config.rate = None;
         let words = limiter(&load, &server).sentence;
         assert!(words.contains("kept up with 1000 requests per second on average"), "{words}");
-        load.throughput_rps = 970.0;
+        load.intervals[0].ok = 970;
         assert_eq!(limiter(&load, &server).resource, Resource::Unknown);
     }
 
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn an_open_loop_that_waits_in_the_generator_does_not_wait_for_the_server() {
         let mut load = fixture::result(&record(500.0), Some(1000.0));
-        load.throughput_rps = 300.0;
+        load.intervals[0].ok = 300;
         assert_eq!(limiter(&load, &server(0.1, 0.1, 0)).resource, Resource::Elsewhere);
         // Only as many as there are places can be at the server.
         load.config.connections = 10;

@@ -279,7 +279,7 @@ fn server_starved(server: &ServerUse) -> Option<Caveat> {
 }
 
 /// Threads that could fill the CPUs by themselves, being more than these, wait for each other: how much of the wait is of others
-/// nothing tells. Where they leave room, it is others that made them wait.
+/// nothing tells. Where they leave room, others may have made them wait, and that is told.
 fn fills_its_cpus(server: &ServerUse) -> bool {
     let is_busy = server.cpu_utilisation.is_some_and(|used| used >= crate::limiter::SERVER_IDLE);
     is_busy && more_threads_than_cpus(server).is_some()

@@ -207,8 +207,6 @@ pub struct Exchanges {
     pub failed: u64,
     pub dropped: u64,
     pub in_flight_at_end: u64,
-    /// Intended before the window, and under way when it opened: as many as ended in it or in its drain.
-    pub under_way_at_open: u64,
     /// Answered but not measured: intended before the window.
     pub warmup_completed: u64,
 }
@@ -509,7 +507,6 @@ struct Sums {
     window_s: f64,
     /// Right answers that arrived within the window, whenever they were asked for.
     ok: u64,
-    /// Of these, those to requests that were due in it.
     /// Complete answers, right or wrong, that arrived within the window.
     answers: u64,
     /// Outcomes of the exchanges that belong to the window.
@@ -612,7 +609,6 @@ fn exchanges(record: &TrialRecord) -> Exchanges {
         Phase::Warmup => i.outcomes.completed(),
         Phase::Measured | Phase::Drain => i.carried.completed(),
     });
-    let carried: u64 = after_opening(record).map(|i| i.carried.total()).sum();
     Exchanges {
         carried_in: books.carried_in,
         scheduled: books.scheduled,
@@ -621,19 +617,13 @@ fn exchanges(record: &TrialRecord) -> Exchanges {
         failed: books.failed,
         dropped: books.dropped,
         in_flight_at_end: books.in_flight_at_end,
-        under_way_at_open: books.carried_in.saturating_add(carried),
         warmup_completed: warmup.sum(),
     }
 }
 
-/// The intervals of the measured window and of its drain.
-fn after_opening(record: &TrialRecord) -> impl Iterator<Item = &Interval> {
-    record.intervals.iter().filter(|i| i.phase != Phase::Warmup)
-}
-
 /// A distribution over the measured window and its drain.
 fn after_warmup(record: &TrialRecord, pick: impl Fn(&Interval) -> &Times) -> Times {
-    Times::merged(after_opening(record).map(pick))
+    Times::merged(record.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
 }
 
 /// Response times of the right answers of the measured window, and how many of the requests that were due got none.
@@ -824,7 +814,12 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
 impl IntervalResult {
     /// Arrivals per second: what was taken on, and what was dropped.
     pub(crate) fn arrivals_rps(&self) -> f64 {
-        per_second(self.started + self.dropped, self.end_s - self.start_s)
+        per_second(self.arrivals(), self.end_s - self.start_s)
+    }
+
+    /// What was taken on, and what was dropped.
+    pub(crate) fn arrivals(&self) -> u64 {
+        self.started.saturating_add(self.dropped)
     }
 }
 
