@@ -124,7 +124,10 @@ pub const GLOSSARY: &[(&str, &str)] = &[
         "more_threads_than_cpus",
         "More threads of the server were busy than it has CPUs, so they waited for each other's time slices.",
     ),
-    ("server_starved", "The server's threads had to wait for a CPU that something else used."),
+    (
+        "server_starved",
+        "The server's threads had to wait for CPUs, while something else used some of this machine's.",
+    ),
     ("steal", "The hypervisor gave the machine's CPUs to somebody else for part of the time."),
     ("not_measured", "Some counters of the server could not be read here; they are empty."),
     ("syscalls_not_measured", "System calls per request are not counted by this version of dyno."),

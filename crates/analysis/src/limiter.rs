@@ -21,7 +21,7 @@ pub const SERVER_FULL: f64 = 0.95;
 pub(crate) const STEAL: f64 = 0.02;
 
 /// Below this share a server has room, so something else limits it. The same holds for the generator.
-const SERVER_IDLE: f64 = 0.75;
+pub(crate) const SERVER_IDLE: f64 = 0.75;
 
 /// Requests in flight from which on a server that idles is not short of requests: something else holds it.
 const MANY_IN_FLIGHT: f64 = 64.0;
@@ -375,7 +375,7 @@ mod tests {
         load.config.rate = None;
         let words = limiter(&load, &server).sentence;
         assert!(words.contains("kept up with 1000 requests per second on average"), "{words}");
-        load.exchanges.ok_in_window = 978;
+        load.intervals[0].ok = 970;
         assert_eq!(limiter(&load, &server).resource, Resource::Unknown);
     }
 
@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn an_open_loop_that_waits_in_the_generator_does_not_wait_for_the_server() {
         let mut load = fixture::result(&record(500.0), Some(1000.0));
-        load.exchanges.ok_in_window = 500;
+        load.intervals[0].ok = 300;
         assert_eq!(limiter(&load, &server(0.1, 0.1, 0)).resource, Resource::Elsewhere);
         // Only as many as there are places can be at the server.
         load.config.connections = 10;

@@ -268,8 +268,7 @@ fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
 
 /// A server that waits for CPUs that others use looks idle.
 fn server_starved(server: &ServerUse) -> Option<Caveat> {
-    // Threads that are more than the CPUs wait for each other, and nothing tells how much of the wait is of others.
-    let waited_s = server.starved().filter(|_| more_threads_than_cpus(server).is_none())?;
+    let waited_s = server.starved().filter(|_| !fills_its_cpus(server))?;
     let message = format!(
         "The server's threads waited {waited_s:.2} s in {:.2} s for a CPU, while something else used {:.2} s of this machine's: throughput may be a lower bound, and response times include the wait. Give it CPUs that nobody else uses, or a quieter machine.",
         server.window_s,
@@ -277,6 +276,13 @@ fn server_starved(server: &ServerUse) -> Option<Caveat> {
     );
     let evidence = json!({"run_delay_s": waited_s, "others_cpu_s": server.others_cpu_s});
     Some(Caveat::new("server_starved", Severity::Warning, message, evidence))
+}
+
+/// Threads that could fill the CPUs by themselves, being more than these, wait for each other: how much of the wait is of others
+/// nothing tells. Where they leave room, others may have made them wait, and that is told.
+fn fills_its_cpus(server: &ServerUse) -> bool {
+    let is_busy = server.cpu_utilisation.is_some_and(|used| used >= crate::limiter::SERVER_IDLE);
+    is_busy && more_threads_than_cpus(server).is_some()
 }
 
 /// Names what is empty although there was something to read it from.
@@ -521,6 +527,9 @@ mod tests {
             (&[(500, 110)], 1.0, 300, true, false),
             (&[(500, 400), (460, 380)], 1.0, 300, false, false),
             (&[(500, 400), (460, 380)], 2.0, 300, false, true),
+            // More threads than CPUs: 80 % used by themselves, and 40 %, the neighbour having made the others busy.
+            (&[(400, 200), (400, 200)], 1.0, 300, false, false),
+            (&[(200, 200); 4], 2.0, 1200, false, true),
         ] {
             let mut record = observed(threads);
             for (sample, share) in record.samples.iter_mut().zip([0, 1]) {

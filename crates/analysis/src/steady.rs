@@ -109,7 +109,7 @@ pub enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JudgedBy {
     ThroughputAndCpu,
-    /// Its CPU time is not known.
+    /// Its CPU time is known of too few rounds.
     Throughput,
 }
 
@@ -130,8 +130,7 @@ pub fn state(rounds: &[Round]) -> State {
     if let Some(growth) = growth(&throughput) {
         return State::Faster(growth);
     }
-    let falls: Option<Vec<f64>> = last.iter().map(|r| r.cpu_us_per_request.map(f64::recip)).collect();
-    match falls.and_then(|falls| growth(&falls)) {
+    match cheapness(last).and_then(|cheapness| growth(&cheapness)) {
         Some(growth) => State::Cheaper(growth),
         None => State::Steady,
     }
@@ -140,14 +139,20 @@ pub fn state(rounds: &[Round]) -> State {
 /// By what the last rounds could be judged.
 #[must_use]
 pub fn judged_by(rounds: &[Round]) -> JudgedBy {
-    if last_of(PARTS, rounds).iter().all(|r| r.cpu_us_per_request.is_some()) {
-        JudgedBy::ThroughputAndCpu
-    } else {
-        JudgedBy::Throughput
+    match cheapness(last_of(PARTS, rounds)) {
+        Some(_) => JudgedBy::ThroughputAndCpu,
+        None => JudgedBy::Throughput,
     }
 }
 
-/// The mean of those rounds that tell: on a machine that is short of CPU a sample comes late now and then, and its round has none.
+/// Answers per CPU time of the rounds that tell: on a machine that is short of CPU a sample comes late now and then, and its
+/// round has none. `None`: fewer than half of them do, which is too few to tell a trend.
+fn cheapness(rounds: &[Round]) -> Option<Vec<f64>> {
+    let known: Vec<f64> = rounds.iter().filter_map(|r| Some(r.cpu_us_per_request?.recip())).collect();
+    (2 * known.len() >= rounds.len()).then_some(known)
+}
+
+/// The mean of those rounds that tell, as above.
 fn jit_share(rounds: &[Round]) -> Option<f64> {
     let known: Vec<f64> = rounds.iter().filter_map(|r| r.jit_share).collect();
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
@@ -268,6 +273,15 @@ mod tests {
         // Without them there is only the throughput to go by.
         let unknown: Vec<Round> = rounds.iter().map(|r| Round { cpu_us_per_request: None, ..*r }).collect();
         assert_eq!((state(&unknown), judged_by(&unknown)), (State::Steady, JudgedBy::Throughput));
+        // A late sample or two do not hide them.
+        let telling = |every: usize| -> Vec<Round> {
+            let tells = |(i, r): (usize, &Round)| if i % every == 0 { *r } else { unknown[i] };
+            rounds.iter().enumerate().map(tells).collect()
+        };
+        let (half, fewer) = (telling(2), telling(3));
+        assert!(matches!(state(&half), State::Cheaper(_)), "{:?}", state(&half));
+        assert_eq!(judged_by(&half), JudgedBy::ThroughputAndCpu);
+        assert_eq!((state(&fewer), judged_by(&fewer)), (State::Steady, JudgedBy::Throughput));
         assert_eq!(judged_by(&rounds), JudgedBy::ThroughputAndCpu);
         let rising: Vec<Round> =
             (1..9).map(|i| Round { cpu_us_per_request: None, ..round_of(f64::from(i) * 1e3) }).collect();

@@ -187,7 +187,7 @@ fn without_cpu(warmup: &WarmUp) -> Option<Caveat> {
     (by == JudgedBy::Throughput && !warmup.slices.is_empty()).then(|| {
         info(
             "warmup_without_cpu",
-            "When the server was warm was judged by its throughput alone, because its CPU time is not known here.",
+            "When the server was warm was judged by its throughput alone: of fewer than half of the last rounds the CPU time is known.",
         )
     })
 }

@@ -277,6 +277,47 @@ fn a_report_holds_no_secret_and_says_so() {
     assert!(kept.contains("tell-nobody"), "the archive can repeat the run");
 }
 
+#[test]
+fn what_is_withheld_in_one_place_is_withheld_in_addresses_and_quotations() {
+    let copy = Copy::new();
+    const TOKEN: &str = "abc123xyz987";
+    copy.change("run.json", |run| {
+        let requests = &mut run["plan"]["workloads"][0]["requests"];
+        requests[0]["headers"] =
+            json!([["X-Api-Key", TOKEN], ["Cookie", "swordfish"], ["X-Trace", format!("of-{TOKEN}")]]);
+        requests[0]["path"] = format!("/a?k={TOKEN}").into();
+        let mut second = requests[0].clone();
+        (second["name"], second["path"]) = ("second".into(), format!("/b/{TOKEN}").into());
+        requests.as_array_mut().unwrap().push(second);
+    });
+    copy.change("starts/000.json", |start| {
+        start["failure"] = json!({"kind": "crashed", "message": "it said swordfish"});
+    });
+    copy.change("trials/0000.json", |trial| {
+        trial["checks"] =
+            json!([{"name": "plaintext", "ok": false, "answered": true, "detail": "got swordfish"}]);
+        trial["subject_failure"] = "the last words were: swordfish".into();
+    });
+    let report = dyno_analysis::report::report(&copy.read().unwrap());
+    let json: Value = serde_json::from_str(&dyno_report::render(&report, Format::Json)).unwrap();
+    assert_eq!(json["run"]["workloads"][0]["requests"][1]["path"], "/b/(withheld)");
+    let config = &json["trials"][0]["load"]["config"];
+    assert_eq!(config["url"], "/a?k=(withheld)");
+    assert_eq!(config["requests_mixed"][1]["path"], "/b/(withheld)");
+    let mut absent = json["overview"].as_array().unwrap().iter().map(|row| row["absent"].as_str());
+    assert!(absent.any(|why| why == Some("in part: crashed: it said (withheld)")), "{:#}", json["overview"]);
+    let told = json["trials"][0]["caveats"].to_string();
+    let verdict = json["trials"][0]["limiter"]["sentence"].as_str().unwrap();
+    assert!(verdict.ends_with("(withheld)."), "{verdict}");
+    for said in ["\"plaintext\\\": got (withheld)", "the last words were: (withheld)"] {
+        assert!(told.contains(said), "{told}");
+    }
+    for format in Format::ALL {
+        let text = dyno_report::render(&report, format);
+        assert!(!text.contains(TOKEN) && !text.contains("swordfish"), "{format:?} holds a secret");
+    }
+}
+
 /// A value of the same kind that is unlikely to make sense where it is put; now and then one of another kind.
 fn nasty(of: &Value, rng: &mut Rng) -> Value {
     let numbers = [0, 1, 2, 7, 1 << 20, u64::from(u32::MAX), 1 << 44, 1 << 61, u64::MAX].map(|n| json!(n));

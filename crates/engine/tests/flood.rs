@@ -3,12 +3,14 @@
 
 mod world;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use dyno_archive::plan::Arrivals;
 use dyno_archive::sample::ThreadUse;
 use dyno_archive::trial::TcpCounters;
 use dyno_engine::driver::{Queued, Turn, Wait};
+use dyno_engine::schedule::{Schedule, Stripe};
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
     Completion, Config, ConnId, Driver, Expect, Instant, Protocol, Report, Request, Stop, Traffic, What,
@@ -45,13 +47,29 @@ enum Kernel {
 }
 
 /// What the server does once it has spoken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Then {
     GoOn,
     Close,
+    /// It says this too, each at its instant.
+    Wait(VecDeque<(u64, Vec<u8>)>),
 }
 
-/// One connection to a server that says the same in every turn, whatever it hears.
+impl Then {
+    /// When it says something of its own accord.
+    fn next(&self) -> u64 {
+        let Then::Wait(later) = self else { return u64::MAX };
+        later.front().map_or(u64::MAX, |(at, _)| *at)
+    }
+
+    fn said_by(&mut self, now: u64) -> Vec<u8> {
+        let is_due = self.next() <= now;
+        let Then::Wait(later) = self else { return Vec::new() };
+        if is_due { later.pop_front().map_or(Vec::new(), |(_, says)| says) } else { Vec::new() }
+    }
+}
+
+/// One connection to a server that says the same in every turn, or the same at the same instants, whatever it hears.
 #[derive(Debug)]
 struct Scripted {
     now: u64,
@@ -136,17 +154,22 @@ impl Driver for Scripted {
             };
             if self.completions.is_empty() {
                 let mut bytes = self.says.clone();
+                bytes.extend(self.then.said_by(self.now));
                 if !std::mem::replace(&mut connection.greeted, true) {
                     bytes.splice(0..0, settings());
                 }
-                self.completions.push((What::Received, bytes));
+                if !bytes.is_empty() {
+                    self.completions.push((What::Received, bytes));
+                }
                 if self.then == Then::Close {
                     self.completions.push((What::Eof, Vec::new()));
                 }
             }
         }
-        // Without a connection nothing happens before the worker's own deadline.
-        self.now = if self.completions.is_empty() { wait.until.0.max(self.now) } else { self.now + MS };
+        // Where the server waits too, or is not there, nothing happens before the worker's own deadline.
+        let says_at = self.connection.as_ref().map_or(u64::MAX, |_| self.then.next());
+        let until = wait.until.0.min(says_at).max(self.now);
+        self.now = if self.completions.is_empty() { until } else { self.now + MS };
         Turn { entered, woke: Instant(self.now), spun_ns: 0 }
     }
 
@@ -291,6 +314,27 @@ fn a_server_that_allows_a_stream_for_a_moment_refuses_all() {
     let [one, none] = [1, 0].map(|streams| frame(4, 0, 0, &[0, 3, 0, 0, 0, streams]));
     let mut driver = Scripted::new(Kernel::After(0), [one, none].concat());
     assert_eq!(outcomes(&run_all(&mut driver, 3)), [("stream_refused", 3)]);
+}
+
+/// A connection on which nobody wants to open a stream meanwhile.
+#[test]
+fn a_server_that_bars_streams_now_and_then_keeps_its_connection() {
+    let [one, none] = [1, 0].map(|streams| frame(4, 0, 0, &[0, 3, 0, 0, 0, streams]));
+    // The second bar begins later than the first may last, or is there when the first would have lasted too long.
+    for (from, to) in [(3000, 3500), (300, 1200)] {
+        let answer = frame(1, 5, 1, &[0x88]);
+        let says = [(100, &none), (110, &one), (from, &none), (to, &one), (4100, &answer)];
+        let mut driver = Scripted::new(Kernel::After(0), Vec::new());
+        driver.then = Then::Wait(says.map(|(ms, says)| (ms * MS, says.clone())).into());
+        let trace = Arrivals::Trace { file: String::new(), count: 1, sha256: String::new() };
+        let stripe = Stripe { worker: 0, of: 1 };
+        let mut config = config();
+        config.schedule = Schedule::new(&trace, &Arc::from([4 * SECOND]), 0, stripe);
+        config.window.duration_ns = Some(6 * SECOND);
+        let report = run_with(&mut driver, config);
+        assert_eq!(report.connection_failures.len(), 0, "{:?}", report.connection_failures);
+        assert_eq!((report.connections.opened, report.books.completed), (1, 1), "{:?}", report.books);
+    }
 }
 
 #[test]

@@ -2,9 +2,11 @@
 //!
 //! Left out are the values of headers whose names say that they are secret, of settings named so in the suite file, of
 //! `-H` and `--header` of the command, and passwords in URLs; and what was left out is looked for everywhere else, whole
-//! and in parts: in logs as a word, in dyno's own sentences where it can be no word of theirs. The archive keeps them: without them the run could not be repeated.
+//! and in parts: in logs as a word, in requests and dyno's own sentences where it can be no word of theirs. The archive keeps
+//! them: without them the run could not be repeated.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use dyno_analysis::Report;
 use dyno_archive::secret::is_secret;
@@ -54,7 +56,9 @@ pub fn for_sharing(report: &Report) -> Shared<'_> {
         return Shared { report: Cow::Borrowed(report), withheld: Withheld(0) };
     }
     foreign_texts_of(&mut shared).for_each(|text| *text = secrets.erase_from_foreign(text));
-    own_texts_of(&mut shared).for_each(|text| *text = secrets.erase(text));
+    let quoting = quoting_texts_of(report);
+    own_texts_of(&mut shared).for_each(|text| *text = secrets.erase_from_own(text, &quoting));
+    requests_of(&mut shared).for_each(|text| *text = secrets.erase(text));
     Shared { report: Cow::Owned(shared), withheld: Withheld(secrets.found) }
 }
 
@@ -90,6 +94,26 @@ fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let cells = report.tables.iter_mut().flat_map(|table| &mut table.rows).flatten();
     let cells = cells.filter_map(|cell| if let Value::String(text) = cell { Some(text) } else { None });
     trials.chain(caveats).chain(steps).chain(rows).chain(cells)
+}
+
+/// Those of them that end with a foreign text, after the first colon. Verdicts, summaries and tables repeat them.
+fn quoting_texts_of(report: &Report) -> BTreeSet<&str> {
+    const QUOTING: [&str; 2] = ["checks_failed", "subject_failed"];
+    let caveats = report.trials.iter().flat_map(|trial| trial.caveats.iter().chain(&trial.load.caveats));
+    let caveats = caveats.filter(|caveat| QUOTING.contains(&caveat.code)).map(|caveat| &caveat.message);
+    caveats.chain(report.overview.iter().filter_map(|row| row.absent.as_ref())).map(String::as_str).collect()
+}
+
+/// What is asked for: a token may stand in an address, or a header, whose name does not say so.
+fn requests_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+    let requests = report.run.workloads.iter_mut().flat_map(|workload| &mut workload.requests);
+    let requests = requests
+        .flat_map(|request| request.headers.iter_mut().map(|(_, value)| value).chain([&mut request.path]));
+    let configs = report.trials.iter_mut().map(|trial| &mut trial.load.config);
+    let configs = configs.flat_map(|config| {
+        config.requests_mixed.iter_mut().map(|mixed| &mut mixed.path).chain([&mut config.url])
+    });
+    requests.chain(configs)
 }
 
 /// What a report says of it; nothing if nothing was left out.
@@ -233,6 +257,17 @@ impl Secrets {
         self.erase_all(text, |value| value.chars().count() >= LEAST_CHARS)
     }
 
+    /// The same in what dyno says, which may begin with one of those that quote: with what is foreign from the first colon on.
+    fn erase_from_own(&self, text: &str, quoting: &BTreeSet<&str>) -> String {
+        // The last is the longest of those that begin alike.
+        let quotation = quoting.iter().rev().find(|quotation| text.starts_with(**quotation));
+        let Some((own, foreign)) = quotation.and_then(|quotation| quotation.split_once(": ")) else {
+            return self.erase(text);
+        };
+        let after = &text[own.len() + 2 + foreign.len()..];
+        self.erase(&format!("{own}: {}{after}", self.erase_from_foreign(foreign)))
+    }
+
     fn erase_all(&self, text: &str, is_sought: impl Fn(&str) -> bool) -> String {
         let all = self.values.iter().chain(&self.parts).map(String::as_str);
         let mut sought: Vec<&str> = all.filter(|value| is_sought(value)).collect();
@@ -247,15 +282,17 @@ fn is_telling(value: &str) -> bool {
     value.chars().count() >= LEAST_TELLING_CHARS && has(char::is_ascii_digit) && has(|c| c.is_alphabetic())
 }
 
-/// The text with a mark in place of a value, where that is no part of a longer word.
+/// The text with a mark in place of a value. A value that may be a word is left where it is a part of a longer one; no other
+/// is, for codes of colours and escapes end with letters and digits too.
 fn without_word(text: &str, value: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
+    let is_telling = is_telling(value);
     let is_within = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     while let Some(at) = rest.find(value) {
         let (before, after) = (&rest[..at], &rest[at + value.len()..]);
         let last = before.chars().next_back().or_else(|| shown.chars().next_back());
-        let is_part = is_within(last) || is_within(after.chars().next());
+        let is_part = !is_telling && (is_within(last) || is_within(after.chars().next()));
         shown.extend([before, if is_part { value } else { MARK }]);
         rest = after;
     }
@@ -337,6 +374,37 @@ mod tests {
         assert_eq!(secrets.erase_from_foreign(log), gone);
         let said = "server_starved: the server had abc123xyz987 requests";
         assert_eq!(secrets.erase(said), "server_starved: the server had (withheld) requests");
+    }
+
+    #[test]
+    fn a_value_that_can_be_no_word_is_found_beside_letters_and_digits() {
+        let mut secrets = Secrets::default();
+        ["abc123xyz987", "hunter"].into_iter().for_each(|value| drop(secrets.withhold(value)));
+        for (log, gone) in [
+            ("\u{1b}[0mabc123xyz987\u{1b}[0m", "\u{1b}[0m(withheld)\u{1b}[0m"),
+            ("/?k%3Dabc123xyz987%26a", "/?k%3D(withheld)%26a"),
+            ("{\"log\":\"a\\nabc123xyz987\\nhunters\"}", "{\"log\":\"a\\n(withheld)\\nhunters\"}"),
+        ] {
+            assert_eq!(secrets.erase_from_foreign(log), gone);
+            assert_eq!(secrets.erase(log), gone);
+        }
+    }
+
+    #[test]
+    fn a_word_is_taken_for_a_secret_where_dyno_quotes_and_nowhere_else() {
+        let mut secrets = Secrets::default();
+        ["crashed", "hunter"].into_iter().for_each(|value| drop(secrets.withhold(value)));
+        let quoting = BTreeSet::from(["crashed: hunter is wrong: crashed"]);
+        for (said, gone) in [
+            ("crashed: hunter is wrong: crashed", "crashed: (withheld) is wrong: (withheld)"),
+            (
+                "crashed: hunter is wrong: crashed Others crashed too.",
+                "crashed: (withheld) is wrong: (withheld) Others crashed too.",
+            ),
+            ("some crashed: hunter", "some crashed: hunter"),
+        ] {
+            assert_eq!(secrets.erase_from_own(said, &quoting), gone);
+        }
     }
 
     #[test]

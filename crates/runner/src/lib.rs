@@ -26,7 +26,7 @@ pub mod tls;
 pub mod traffic;
 pub mod units;
 
-pub use launch::sys::{allowed_cpus, raise_open_files, set_affinity};
+pub use launch::sys::{allowed_cpus, may_write, pipe_to_a_reader, raise_open_files, set_affinity};
 
 /// This very program: what the null responder and the guard are started from.
 #[must_use]

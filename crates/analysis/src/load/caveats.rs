@@ -199,13 +199,23 @@ fn dropped(result: &LoadResult) -> Option<Caveat> {
 }
 
 fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
-    let (offered, got) = (result.offered_rps()?, result.throughput_rps);
     (result.keeps_up() == Some(false)).then(|| {
+        let pace = result.pace();
+        let (offered, got) = (pace.offered_rps(), pace.answered_rps());
+        let when =
+            if pace.is_whole { String::new() } else { format!(" in the last {:.1} s", pace.seconds()) };
         let message = format!(
-            "{got:.0} requests per second were answered of {offered:.0} offered: the response times are those of an overloaded server or of too few connections. Offer less, or give more connections."
+            "{} requests per second were answered of {} offered{when}: the response times are those of an overloaded server or of too few connections. Offer less, or give more connections.",
+            rate_of(got),
+            rate_of(offered)
         );
-        Caveat::new("rate_not_reached", Severity::Warning, message, json!({"offered": offered, "answered": got}))
+        Caveat::new("rate_not_reached", Severity::Warning, message, json!({"offered": offered, "answered": got, "seconds": pace.seconds()}))
     })
+}
+
+/// Requests per second, with as many places as tell a low rate from another.
+fn rate_of(rps: f64) -> String {
+    if rps < 100.0 { format!("{rps:.1}") } else { format!("{rps:.0}") }
 }
 
 fn connections(result: &LoadResult) -> Option<Caveat> {

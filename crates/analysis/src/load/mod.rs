@@ -198,8 +198,6 @@ pub struct Exchanges {
     pub failed: u64,
     pub dropped: u64,
     pub in_flight_at_end: u64,
-    /// Right answers to requests that were due in the window, as many as arrived within it.
-    pub ok_in_window: u64,
     /// Answered but not measured: intended before the window.
     pub warmup_completed: u64,
 }
@@ -441,7 +439,7 @@ pub fn result(record: &TrialRecord, config: Config) -> LoadResult {
         valid: true,
         caveats: Vec::new(),
         duration_s: sums.window_s,
-        exchanges: exchanges(record, &sums),
+        exchanges: exchanges(record),
         outcomes: sums.measured.clone(),
         throughput_rps: per_second(sums.ok, sums.window_s),
         bytes: sums.bytes,
@@ -501,8 +499,6 @@ struct Sums {
     window_s: f64,
     /// Right answers that arrived within the window, whenever they were asked for.
     ok: u64,
-    /// Of these, those to requests that were due in it.
-    own_ok: u64,
     /// Complete answers, right or wrong, that arrived within the window.
     answers: u64,
     /// Outcomes of the exchanges that belong to the window.
@@ -524,7 +520,6 @@ impl Sums {
         let mut sums = Sums {
             window_s: window_ns / 1e9,
             ok: 0,
-            own_ok: 0,
             answers: 0,
             measured: Outcomes::default(),
             times: ExchangeTimes::default(),
@@ -562,7 +557,6 @@ impl Sums {
     }
 
     fn add_window(&mut self, interval: &Interval) {
-        self.own_ok += interval.outcomes.of(Outcome::Ok);
         self.ok += interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
         self.answers += interval.outcomes.completed() + interval.carried.completed();
         self.bytes.sent += interval.bytes_sent;
@@ -601,7 +595,7 @@ fn per_second(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
-fn exchanges(record: &TrialRecord, sums: &Sums) -> Exchanges {
+fn exchanges(record: &TrialRecord) -> Exchanges {
     let books = record.books;
     let warmup = record.intervals.iter().map(|i| match i.phase {
         Phase::Warmup => i.outcomes.completed(),
@@ -615,7 +609,6 @@ fn exchanges(record: &TrialRecord, sums: &Sums) -> Exchanges {
         failed: books.failed,
         dropped: books.dropped,
         in_flight_at_end: books.in_flight_at_end,
-        ok_in_window: sums.own_ok,
         warmup_completed: warmup.sum(),
     }
 }
@@ -813,7 +806,12 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
 impl IntervalResult {
     /// Arrivals per second: what was taken on, and what was dropped.
     pub(crate) fn arrivals_rps(&self) -> f64 {
-        per_second(self.started + self.dropped, self.end_s - self.start_s)
+        per_second(self.arrivals(), self.end_s - self.start_s)
+    }
+
+    /// What was taken on, and what was dropped.
+    pub(crate) fn arrivals(&self) -> u64 {
+        self.started.saturating_add(self.dropped)
     }
 }
 

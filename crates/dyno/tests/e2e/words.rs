@@ -1,8 +1,10 @@
 //! What dyno says by its exit status, what it refuses, and what it leaves alone of what others wrote.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -10,7 +12,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::drive::{DYNO, Place, Server, free_port, text, unruly};
+use crate::drive::{DYNO, Place, Server, free_port, not_run, soon, text, unruly};
 
 /// The writing end of a pipe that nobody reads.
 fn closed_pipe() -> Stdio {
@@ -359,11 +361,34 @@ fn checks_that_were_interrupted_are_not_passed() {
     place.assert_nothing_is_left();
 }
 
+/// Who runs these tests in the background may have a shell that makes them ignore it, and what they start.
+fn heed_ctrl_c(command: &mut Command) {
+    let heed = || {
+        // SAFETY: a system call without memory, of those that may be made between fork and exec.
+        #[allow(unsafe_code)]
+        let before = unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+        if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // SAFETY: the closure makes one such call.
+    #[allow(unsafe_code)]
+    unsafe {
+        command.pre_exec(heed);
+    }
+}
+
 fn interrupt(child: &Child) {
     // SAFETY: no memory is involved.
     #[allow(unsafe_code)]
     let sent = unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
     assert_eq!(sent, 0);
+}
+
+/// The lines on a child's standard error, as they come.
+fn said_by(child: &mut Child) -> mpsc::Receiver<String> {
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let (to, from) = mpsc::channel();
+    thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| to.send(line)));
+    from
 }
 
 #[test]
@@ -380,6 +405,44 @@ fn a_pipe_is_opened_once_by_who_writes_into_it() {
         place.dyno(&["load", &server.url("/plaintext"), "-n", "10", "--stream", pipe.to_str().unwrap()]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
     assert!(reader.join().unwrap().lines().count() > 1);
+}
+
+#[test]
+fn a_ctrl_c_ends_the_wait_for_the_reader_of_a_pipe() {
+    let place = Place::new();
+    let pipe = place.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut command = place.command(Path::new(DYNO));
+    command.args(["load", "http://127.0.0.1:1/", "--stream", pipe.to_str().unwrap()]);
+    heed_ctrl_c(&mut command);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let said = said_by(&mut child);
+    let note = soon(|| said.try_iter().find(|line| line.starts_with("waiting until somebody reads")));
+    interrupt(&child);
+    let status = soon(|| child.try_wait().unwrap());
+    // It has ended already, or would wait for ever.
+    let _ = child.kill();
+    assert!(note.is_some_and(|line| line.ends_with("/pipe")));
+    assert_eq!(status.and_then(|status| status.signal()), Some(libc::SIGINT));
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_told_before_the_load() {
+    let place = Place::new();
+    let at = |name: &str| place.path().join(name).to_str().unwrap().to_string();
+    let _socket = UnixListener::bind(at("socket")).unwrap();
+    for option in ["-o", "--hgrm", "--hlog", "--stream"] {
+        let output = place.dyno(&["load", "http://127.0.0.1:1/", option, &at("socket")]);
+        assert_eq!(output.status.code(), Some(2), "{option}: {}", text(&output));
+        assert!(text(&output).contains("socket cannot be written: it is a socket"), "{}", text(&output));
+    }
+    assert!(Command::new("mkfifo").args(["--mode=400", &at("pipe")]).status().unwrap().success());
+    if dyno_runner::may_write(Path::new(&at("pipe"))).is_ok() {
+        return not_run("this user may write every pipe");
+    }
+    let output = place.dyno(&["load", "http://127.0.0.1:1/", "-o", &at("pipe")]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("pipe cannot be written: Permission denied"), "{}", text(&output));
 }
 
 #[test]
@@ -402,4 +465,45 @@ fn three_ctrl_c_do_not_lose_the_result_of_a_load() {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
     assert_eq!(output.status.code(), Some(3), "an hour was asked for");
     assert!(result["exchanges"]["completed"].as_u64().unwrap() > 0);
+}
+
+/// Takes so many connections, reads a request on each, and says so each time. Nobody gets an answer.
+fn hanging(connections: usize) -> (u16, mpsc::Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (to, from) = mpsc::channel();
+    for _ in 0..connections {
+        let (listener, to) = (listener.try_clone().unwrap(), to.clone());
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut bytes = [0; 4096];
+            if stream.read(&mut bytes).is_ok_and(|n| n > 0) {
+                let _ = to.send(());
+            }
+            // Until the other side has gone.
+            while let Ok(1..) = stream.read(&mut bytes) {}
+        });
+    }
+    (port, from)
+}
+
+#[test]
+fn a_number_of_requests_is_not_done_before_the_last_has_ended() {
+    let place = Place::new();
+    let (port, asked) = hanging(4);
+    let url = format!("http://127.0.0.1:{port}/");
+    let mut command = place.command(Path::new(DYNO));
+    command.args(["load", &url, "-n", "4", "-c", "4", "--timeout", "1h", "--format", "json"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let said = said_by(&mut child);
+    (0..4).for_each(|_| asked.recv().unwrap());
+    interrupt(&child);
+    // Once the first has been answered, the second is no part of it.
+    assert!(soon(|| said.try_iter().find(|line| line.contains("ending early"))).is_some());
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let exchanges = &result["exchanges"];
+    assert_eq!((&exchanges["scheduled"], &exchanges["in_flight_at_end"]), (&json!(4), &json!(4)));
+    assert_eq!(output.status.code(), Some(3), "{result:#}");
 }

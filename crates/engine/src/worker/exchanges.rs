@@ -544,6 +544,7 @@ impl Worker {
 
     /// Goes on with the connection, or replaces it if it has served its share.
     pub(super) fn go_on<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        self.see_room(conn);
         let slot = &self.slots[conn as usize];
         let (served, answered) = (slot.served, slot.answered);
         let was_in_vain = slot.is_in_vain();

@@ -296,7 +296,7 @@ impl Worker {
             self.frames.granted = Some(self.frames.granted.map_or(most, |least: u32| least.min(most)));
         }
         // The settings had arrived at the completion's instant. Saying the same once more puts nothing off.
-        // Nor does taking it back for a moment: only a stream does.
+        // Nor does taking it back between two frames: only room that is still there when all is read does.
         if most == Some(0) {
             h2.barred_since = h2.barred_since.min(now);
         }
@@ -307,6 +307,14 @@ impl Worker {
 
 // Time-outs.
 impl Worker {
+    /// All that came has been read: where a stream may be opened now, the next bar is a new one, also if none is.
+    pub(super) fn see_room(&mut self, conn: ConnId) {
+        let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
+        if h2.client.room() > 0 {
+            h2.barred_since = Instant::NEVER;
+        }
+    }
+
     /// Ends the streams of a connection that are overdue, each as what it is.
     pub(super) fn check_streams(&mut self, conn: ConnId, now: Instant) -> Checked {
         let slot = &mut self.slots[conn as usize];

@@ -2,9 +2,11 @@
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -131,6 +133,21 @@ pub fn raise_open_files() -> u64 {
         libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
     }
     limit.rlim_cur
+}
+
+/// Whether this user may write what is there, as far as can be known without opening it. `Err`: no, or nothing is there.
+pub fn may_write(path: &Path) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path ends with a NUL.
+    check(unsafe { libc::access(path.as_ptr(), libc::W_OK) }).map(drop)
+}
+
+/// A pipe's writing end, if somebody has opened the pipe to read it. Writing to it does not wait.
+pub fn pipe_to_a_reader(path: &Path) -> io::Result<Option<File>> {
+    match File::options().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+        opened => opened.map(Some),
+    }
 }
 
 /// If the child has ended: its status, and the CPU time of it and of all its waited-for descendants.

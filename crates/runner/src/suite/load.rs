@@ -87,7 +87,7 @@ impl RawLoad {
         let (steps, steps_of) = self.steps(workloads)?;
         let duration_ns = self.duration_ns()?;
         // Six intervals or more tell a trend within the window from noise.
-        let interval_ns = (duration_ns / 6).clamp(S / 10, S);
+        let interval_ns = duration_ns.div_ceil(6).clamp(S / 10, S);
         let options = LoadOptions {
             warmup_ns: self.warmup_ns()?,
             until_steady: self.until_steady()?,

@@ -35,8 +35,10 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     if let Some(note) = spec::note_on_threads(&args, &spec) {
         terminal::say(&note);
     }
+    // It may wait for a reader, and until there is a load, Ctrl-C ends dyno itself.
+    let stream = args.stream.as_deref().map(|path| outputs::Stream::open(path, &config)).transpose()?;
     let interrupts = terminal::catch_interrupts(ENDING_EARLY, Third::LeavesTimeForTheResult)?;
-    let mut watch = watch::Watcher::new(&args, &spec, &config, Arc::clone(&interrupts))?;
+    let mut watch = watch::Watcher::new(&args, &spec, &config, stream, Arc::clone(&interrupts))?;
     let record = dyno_runner::load::run(&spec, &mut watch).map_err(|message| anyhow::anyhow!(message))?;
     // Both clocks are read here, one right after the other, for what lies between them.
     let began_unix_s =
@@ -58,11 +60,13 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     })
 }
 
-/// Whether a load did what was asked for: so many requests, or so much time.
+/// Whether a load did what was asked for: so many requests, each with its end, or so much time.
 fn is_done(spec: &Spec, record: &TrialRecord) -> bool {
     let (opens, closes) = record.window_ns;
-    let is_asked = spec.total.is_some_and(|total| record.books.due() >= total);
-    is_asked || spec.window.duration_ns.is_some_and(|ns| closes.saturating_sub(opens) >= ns)
+    let books = record.books;
+    // What has no end counts as in flight, be it sent or still in a queue.
+    let is_ended = spec.total.is_some_and(|total| books.due() >= total && books.in_flight_at_end == 0);
+    is_ended || spec.window.duration_ns.is_some_and(|ns| closes.saturating_sub(opens) >= ns)
 }
 
 fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {

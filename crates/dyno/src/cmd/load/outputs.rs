@@ -1,9 +1,9 @@
 //! What goes out while a load runs: a line of JSON per interval, and OpenMetrics for whoever asks.
 
-use std::fs::File;
+use std::fs::{File, FileType};
 use std::io::{BufWriter, Read as _, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use dyno_analysis::load::Config;
 use dyno_archive::Interval;
 use dyno_report::{intervals, openmetrics};
+use dyno_runner::{may_write, pipe_to_a_reader};
 
 use crate::cli::LoadArgs;
 use crate::exit::{bad, unwritten};
@@ -28,11 +29,11 @@ pub fn check_files(args: &LoadArgs) -> anyhow::Result<()> {
         if path == standard_output {
             continue;
         }
-        // To open a pipe and close it again would end whoever reads it.
-        if std::fs::metadata(path).is_ok_and(|is| !is.is_file() && !is.is_dir()) {
+        let unwritable = |error| bad(format!("{} cannot be written: {error}", path.display()));
+        if let Some(is) = std::fs::metadata(path).ok().filter(|is| !is.is_file() && !is.is_dir()) {
+            check_unopened(path, is.file_type()).map_err(unwritable)?;
             continue;
         }
-        let unwritable = |error| bad(format!("{} cannot be written: {error}", path.display()));
         let file = File::options().create(true).append(true).open(path).map_err(unwritable)?;
         let is = file.metadata().map_err(unwritable)?;
         if seen.contains(&(is.dev(), is.ino())) {
@@ -46,16 +47,24 @@ pub fn check_files(args: &LoadArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What is no file is not opened to see whether it can be: that would end whoever reads a pipe, and a device may do anything.
+fn check_unopened(path: &Path, is: FileType) -> std::io::Result<()> {
+    if is.is_socket() {
+        return Err(std::io::Error::other("it is a socket; name a file or a pipe"));
+    }
+    may_write(path)
+}
+
 /// Where each interval is written as it ends.
 pub struct Stream(Box<dyn Write>);
 
 impl Stream {
+    /// Waits for whoever reads it, if it is a pipe.
     pub fn open(path: &Path, config: &Config) -> anyhow::Result<Stream> {
         let to: Box<dyn Write> = if path == Path::new("-") {
             Box::new(std::io::stdout())
         } else {
-            let file =
-                File::create(path).map_err(|error| bad(format!("--stream {}: {error}", path.display())))?;
+            let file = create(path).map_err(|error| bad(format!("--stream {}: {error}", path.display())))?;
             Box::new(BufWriter::new(file))
         };
         let mut stream = Stream(to);
@@ -74,6 +83,19 @@ impl Stream {
             _ => anyhow::Error::new(error).context("the stream cannot be written"),
         })
     }
+}
+
+/// A file, or a pipe as soon as somebody reads it.
+fn create(path: &Path) -> std::io::Result<File> {
+    if !std::fs::metadata(path).is_ok_and(|is| is.file_type().is_fifo()) {
+        return File::create(path);
+    }
+    // Kept until the pipe is open to stay: its reader would come to the end of it in between.
+    let reader = pipe_to_a_reader(path)?;
+    if reader.is_none() {
+        terminal::say(&format!("waiting until somebody reads {}", path.display()));
+    }
+    File::create(path)
 }
 
 /// Serves the sums so far at `/metrics`.

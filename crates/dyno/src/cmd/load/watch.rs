@@ -63,9 +63,9 @@ impl Watcher {
         args: &LoadArgs,
         spec: &Spec,
         config: &Config,
+        stream: Option<Stream>,
         interrupts: Arc<Interrupts>,
     ) -> anyhow::Result<Watcher> {
-        let stream = args.stream.as_deref().map(|path| Stream::open(path, config)).transpose()?;
         let metrics = args.metrics.map(|addr| Metrics::serve(addr, config)).transpose()?;
         let planned_s = spec.window.duration_ns.map(|d| (d + spec.window.warmup_ns) as f64 / 1e9);
         let screen = match live_view(args) {
