@@ -286,22 +286,44 @@ fn what_is_withheld_in_one_place_is_withheld_in_addresses_and_quotations() {
         requests[0]["headers"] =
             json!([["X-Api-Key", TOKEN], ["Cookie", "swordfish"], ["X-Trace", format!("of-{TOKEN}")]]);
         requests[0]["path"] = format!("/a?k={TOKEN}").into();
+        requests[0]["body"] = format!("{{\"key\":\"{TOKEN}\"}}").into();
+        requests[0]["expect"] = json!({
+            "status": 200,
+            "body": TOKEN,
+            "headers": [["X-Echo", TOKEN]],
+            "body_contains": format!("is {TOKEN}"),
+            "json": [["/key", TOKEN], [format!("/{TOKEN}"), {"all": [TOKEN], TOKEN: 1}]],
+        });
         let mut second = requests[0].clone();
-        (second["name"], second["path"]) = ("second".into(), format!("/b/{TOKEN}").into());
+        // As suites name what has no name.
+        (second["name"], second["path"]) = (format!("b-{TOKEN}").into(), format!("/b/{TOKEN}").into());
         requests.as_array_mut().unwrap().push(second);
+        run["plan"]["workloads"][0]["name"] = format!("b-{TOKEN}").into();
     });
     copy.change("starts/000.json", |start| {
         start["failure"] = json!({"kind": "crashed", "message": "it said swordfish"});
     });
     copy.change("trials/0000.json", |trial| {
+        trial["unexpected"] = json!({format!("header X-Echo is not {TOKEN:?}"): 2});
+        trial["protocol_errors"] = json!({"the status line is swordfish": 1});
         trial["checks"] =
             json!([{"name": "plaintext", "ok": false, "answered": true, "detail": "got swordfish"}]);
         trial["subject_failure"] = "the last words were: swordfish".into();
     });
     let report = dyno_analysis::report::report(&copy.read().unwrap());
     let json: Value = serde_json::from_str(&dyno_report::render(&report, Format::Json)).unwrap();
-    assert_eq!(json["run"]["workloads"][0]["requests"][1]["path"], "/b/(withheld)");
-    let config = &json["trials"][0]["load"]["config"];
+    let workload = &json["run"]["workloads"][0];
+    assert_eq!(workload["requests"][1]["path"], "/b/(withheld)");
+    assert_eq!(workload["requests"][0]["body"], "{\"key\":\"(withheld)\"}");
+    let names = [&workload["name"], &workload["requests"][1]["name"], &json["trials"][0]["workload"]];
+    let of_rows = [&json["summaries"][0]["workload"], &json["overview"][0]["workload"]];
+    for name in names.into_iter().chain(of_rows) {
+        assert_eq!(name, "b-(withheld)");
+    }
+    let load = &json["trials"][0]["load"];
+    assert_eq!(load["unexpected"]["header X-Echo is not \"(withheld)\""], 2);
+    assert_eq!(load["protocol_errors"]["the status line is (withheld)"], 1);
+    let config = &load["config"];
     assert_eq!(config["url"], "/a?k=(withheld)");
     assert_eq!(config["requests_mixed"][1]["path"], "/b/(withheld)");
     let mut absent = json["overview"].as_array().unwrap().iter().map(|row| row["absent"].as_str());

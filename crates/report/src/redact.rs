@@ -6,9 +6,10 @@
 //! them: without them the run could not be repeated.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_analysis::Report;
+use dyno_archive::plan::{Body, Request};
 use dyno_archive::secret::is_secret;
 use serde_json::Value;
 
@@ -56,9 +57,13 @@ pub fn for_sharing(report: &Report) -> Shared<'_> {
         return Shared { report: Cow::Borrowed(report), withheld: Withheld(0) };
     }
     foreign_texts_of(&mut shared).for_each(|text| *text = secrets.erase_from_foreign(text));
-    let quoting = quoting_texts_of(report);
+    secrets.rename(&mut shared);
+    let quoting = quoting_texts_of(&shared);
     own_texts_of(&mut shared).for_each(|text| *text = secrets.erase_from_own(text, &quoting));
-    requests_of(&mut shared).for_each(|text| *text = secrets.erase(text));
+    addresses_of(&mut shared).for_each(|text| *text = secrets.erase(text));
+    let requests = shared.run.workloads.iter_mut().flat_map(|workload| &mut workload.requests);
+    requests.for_each(|request| secrets.erase_from_request(request));
+    counts_of(&mut shared).for_each(|counts| *counts = secrets.erase_from_keys(counts));
     Shared { report: Cow::Owned(shared), withheld: Withheld(secrets.found) }
 }
 
@@ -89,7 +94,7 @@ fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     });
     let rows = report.overview.iter_mut().flat_map(|row| {
         let caveats = row.caveats.iter_mut().map(|caveat| &mut caveat.message);
-        caveats.chain(&mut row.limiter_sentence).chain(&mut row.absent)
+        caveats.chain(&mut row.limiter_sentence).chain(&mut row.absent).chain([&mut row.title])
     });
     let cells = report.tables.iter_mut().flat_map(|table| &mut table.rows).flatten();
     let cells = cells.filter_map(|cell| if let Value::String(text) = cell { Some(text) } else { None });
@@ -97,23 +102,43 @@ fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
 }
 
 /// Those of them that end with a foreign text, after the first colon. Verdicts, summaries and tables repeat them.
-fn quoting_texts_of(report: &Report) -> BTreeSet<&str> {
+fn quoting_texts_of(report: &Report) -> BTreeSet<String> {
     const QUOTING: [&str; 2] = ["checks_failed", "subject_failed"];
     let caveats = report.trials.iter().flat_map(|trial| trial.caveats.iter().chain(&trial.load.caveats));
     let caveats = caveats.filter(|caveat| QUOTING.contains(&caveat.code)).map(|caveat| &caveat.message);
-    caveats.chain(report.overview.iter().filter_map(|row| row.absent.as_ref())).map(String::as_str).collect()
+    caveats.chain(report.overview.iter().filter_map(|row| row.absent.as_ref())).cloned().collect()
 }
 
-/// What is asked for: a token may stand in an address, or a header, whose name does not say so.
-fn requests_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
-    let requests = report.run.workloads.iter_mut().flat_map(|workload| &mut workload.requests);
-    let requests = requests
-        .flat_map(|request| request.headers.iter_mut().map(|(_, value)| value).chain([&mut request.path]));
-    let configs = report.trials.iter_mut().map(|trial| &mut trial.load.config);
-    let configs = configs.flat_map(|config| {
-        config.requests_mixed.iter_mut().map(|mixed| &mut mixed.path).chain([&mut config.url])
+/// Names of workloads and requests, wherever they stand: they may be made of an address.
+fn names_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+    let plan = report.run.workloads.iter_mut().flat_map(|workload| {
+        let requests = workload.requests.iter_mut().map(|request| &mut request.name);
+        requests.chain([&mut workload.name])
     });
-    requests.chain(configs)
+    let trials = report.trials.iter_mut().flat_map(|trial| {
+        let mixed = trial.load.config.requests_mixed.iter_mut().map(|mixed| &mut mixed.name);
+        let results = trial.load.requests.iter_mut().map(|result| &mut result.name);
+        mixed.chain(results).chain([&mut trial.workload])
+    });
+    let steps = report.summaries.iter_mut().map(|step| &mut step.workload);
+    let rows = report.overview.iter_mut().map(|row| &mut row.workload);
+    let comparisons = report.comparisons.iter_mut().map(|comparison| &mut comparison.workload);
+    let protocols = report.protocols.iter_mut().flat_map(|p| [&mut p.workload, &mut p.baseline]);
+    plan.chain(trials).chain(steps).chain(rows).chain(comparisons).chain(protocols)
+}
+
+/// What each trial asked for: a token may stand in an address whose names do not say so.
+fn addresses_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
+    let configs = report.trials.iter_mut().map(|trial| &mut trial.load.config);
+    configs.flat_map(|config| {
+        config.requests_mixed.iter_mut().map(|mixed| &mut mixed.path).chain([&mut config.url])
+    })
+}
+
+/// Counts whose keys quote what was expected, or what came.
+fn counts_of(report: &mut Report) -> impl Iterator<Item = &mut BTreeMap<String, u64>> {
+    let loads = report.trials.iter_mut().map(|trial| &mut trial.load);
+    loads.flat_map(|l| [&mut l.unexpected, &mut l.protocol_errors, &mut l.connection_failures])
 }
 
 /// What a report says of it; nothing if nothing was left out.
@@ -257,10 +282,86 @@ impl Secrets {
         self.erase_all(text, |value| value.chars().count() >= LEAST_CHARS)
     }
 
-    /// The same in what dyno says, which may begin with one of those that quote: with what is foreign from the first colon on.
-    fn erase_from_own(&self, text: &str, quoting: &BTreeSet<&str>) -> String {
+    /// Every name without secrets, in its fields and in what dyno says. Rows are found by name, so no two names become one.
+    fn rename(&self, report: &mut Report) {
+        let renamed = self.renamed(names_of(report).map(|name| name.clone()).collect());
+        for name in names_of(report) {
+            if let Some((_, shown)) = renamed.iter().find(|(old, _)| old == name) {
+                name.clone_from(shown);
+            }
+        }
+        for (old, shown) in &renamed {
+            own_texts_of(report).for_each(|text| *text = text.replace(old, shown));
+        }
+    }
+
+    /// Names that hold a secret, each with what is shown in its place; the longest first, for one may begin another.
+    fn renamed(&self, names: BTreeSet<String>) -> Vec<(String, String)> {
+        let (kept, holding): (BTreeSet<_>, BTreeSet<_>) =
+            names.into_iter().partition(|name| self.erase_from_name(name) == *name);
+        let mut taken = kept;
+        let mut renamed: Vec<_> = holding
+            .into_iter()
+            .map(|old| {
+                let shown = free_name(self.erase_from_name(&old), &taken);
+                taken.insert(shown.clone());
+                (old, shown)
+            })
+            .collect();
+        renamed.sort_by_key(|(old, _)| std::cmp::Reverse(old.len()));
+        renamed
+    }
+
+    /// A name, which may end with a query: the address that it was made of is counted already.
+    fn erase_from_name(&self, name: &str) -> String {
+        self.erase(&Secrets::default().without_password(name))
+    }
+
+    fn erase_from_request(&self, request: &mut Request) {
+        let expect = &mut request.expect;
+        let headers = request.headers.iter_mut().map(|(_, value)| value);
+        let expected = expect.headers.iter_mut().filter_map(|(_, value)| value.as_mut());
+        let pointers = expect.json.iter_mut().map(|(pointer, _)| pointer);
+        let texts = headers.chain(expected).chain(pointers).chain(&mut expect.body_contains);
+        texts.chain([&mut request.path]).for_each(|text| *text = self.erase(text));
+        expect.json.iter_mut().for_each(|(_, value)| self.erase_from_json(value));
+        request.body.iter_mut().chain(&mut expect.body).for_each(|body| self.erase_from_body(body));
+    }
+
+    /// A body that is text.
+    fn erase_from_body(&self, body: &mut Body) {
+        if let Ok(text) = str::from_utf8(&body.0) {
+            body.0 = self.erase(text).into_bytes();
+        }
+    }
+
+    fn erase_from_json(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.erase(text),
+            Value::Array(all) => all.iter_mut().for_each(|value| self.erase_from_json(value)),
+            Value::Object(all) => {
+                all.values_mut().for_each(|value| self.erase_from_json(value));
+                *all = std::mem::take(all).into_iter().map(|(key, v)| (self.erase(&key), v)).collect();
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Counts by text: those whose texts become one are added.
+    fn erase_from_keys(&self, counts: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+        let mut shown = BTreeMap::new();
+        for (text, count) in counts {
+            let sum: &mut u64 = shown.entry(self.erase_from_foreign(text)).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+        shown
+    }
+
+    /// A text without secrets of what dyno says, which may begin with one of those that quote: with what is foreign from the first
+    /// colon on.
+    fn erase_from_own(&self, text: &str, quoting: &BTreeSet<String>) -> String {
         // The last is the longest of those that begin alike.
-        let quotation = quoting.iter().rev().find(|quotation| text.starts_with(**quotation));
+        let quotation = quoting.iter().rev().find(|quotation| text.starts_with(quotation.as_str()));
         let Some((own, foreign)) = quotation.and_then(|quotation| quotation.split_once(": ")) else {
             return self.erase(text);
         };
@@ -274,6 +375,12 @@ impl Secrets {
         sought.sort_by_key(|value| std::cmp::Reverse(value.len()));
         sought.into_iter().fold(text.to_string(), |text, value| without_word(&text, value))
     }
+}
+
+/// The name, or the first of it with a number that nothing else is called.
+fn free_name(name: String, taken: &BTreeSet<String>) -> String {
+    let numbered = (2_u64..).map(|n| format!("{name} {n}"));
+    [name.clone()].into_iter().chain(numbered).find(|n| !taken.contains(n)).unwrap_or(name)
 }
 
 /// Whether a value is unlikely to be a word of anybody's: long, with a digit among its letters.
@@ -394,7 +501,7 @@ mod tests {
     fn a_word_is_taken_for_a_secret_where_dyno_quotes_and_nowhere_else() {
         let mut secrets = Secrets::default();
         ["crashed", "hunter"].into_iter().for_each(|value| drop(secrets.withhold(value)));
-        let quoting = BTreeSet::from(["crashed: hunter is wrong: crashed"]);
+        let quoting = BTreeSet::from(["crashed: hunter is wrong: crashed".to_string()]);
         for (said, gone) in [
             ("crashed: hunter is wrong: crashed", "crashed: (withheld) is wrong: (withheld)"),
             (
@@ -405,6 +512,29 @@ mod tests {
         ] {
             assert_eq!(secrets.erase_from_own(said, &quoting), gone);
         }
+    }
+
+    #[test]
+    fn names_that_differ_in_their_secrets_alone_stay_apart() {
+        let mut secrets = Secrets::default();
+        ["abc123xyz987", "abc123xyz988"].into_iter().for_each(|value| drop(secrets.withhold(value)));
+        let names = ["a", "a?token=hunter", "b-abc123xyz987", "b-abc123xyz988", "b-(withheld) 2"];
+        let renamed: BTreeMap<_, _> = secrets.renamed(names.map(String::from).into()).into_iter().collect();
+        let shown = [
+            ("a?token=hunter", "a?token=(withheld)"),
+            ("b-abc123xyz987", "b-(withheld)"),
+            ("b-abc123xyz988", "b-(withheld) 3"),
+        ];
+        assert_eq!(renamed, shown.map(|(old, new)| (old.into(), new.into())).into());
+    }
+
+    #[test]
+    fn counts_whose_texts_become_one_are_added() {
+        let mut secrets = Secrets::default();
+        ["hunter", "hunted"].into_iter().for_each(|value| drop(secrets.withhold(value)));
+        let counts = [("not \"hunted\"", 2), ("not \"hunter\"", 3), ("other", 1)];
+        let shown = secrets.erase_from_keys(&counts.map(|(text, n)| (text.into(), n)).into());
+        assert_eq!(shown, [("not \"(withheld)\"", 5), ("other", 1)].map(|(t, n)| (t.into(), n)).into());
     }
 
     #[test]

@@ -281,6 +281,15 @@ fn check_mix(requests: Vec<RawRequest>, files: &Folder) -> Result<Vec<Request>, 
     Ok(requests)
 }
 
+/// What a request without a name is called: its path without the query, which may hold a secret.
+fn name_of(path: &str) -> String {
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    match path.trim_matches('/') {
+        "" => "root".into(),
+        path => path.replace('/', "-"),
+    }
+}
+
 impl RawRequest {
     fn check(self, files: &Folder) -> Result<Request, Mistake> {
         let path = self
@@ -304,7 +313,7 @@ impl RawRequest {
             (None, None) => None,
         };
         Ok(Request {
-            name: self.name.unwrap_or_else(|| path.trim_matches('/').replace('/', "-")),
+            name: self.name.unwrap_or_else(|| name_of(&path)),
             weight: self.weight.unwrap_or(1),
             method: self.method.unwrap_or_else(|| "GET".into()),
             path,
@@ -312,5 +321,23 @@ impl RawRequest {
             body,
             expect: self.expect.check()?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_default_name_is_the_path_without_its_query() {
+        for (path, name) in [
+            ("/search?token=abc123xyz987", "search"),
+            ("/a/b/#abc123xyz987", "a-b"),
+            ("/a?b=/c", "a"),
+            ("/", "root"),
+            ("/?a=1", "root"),
+        ] {
+            assert_eq!(name_of(path), name, "{path}");
+        }
     }
 }
