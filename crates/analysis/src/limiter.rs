@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::caveat::percent;
 use crate::load::LoadResult;
+use crate::load::offered::rate_of;
 use crate::load::room::Bound;
 use crate::server::ServerUse;
 use crate::warming;
@@ -186,17 +187,19 @@ fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 }
 
 fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let offered = load.offered_rps()?;
+    let keeps_up = load.keeps_up()?;
     // A server that is full was the limit, even if it has nearly kept up: its queue grows.
     let is_full = server.cpu_utilisation.is_some_and(|used| used >= SERVER_FULL);
-    (load.keeps_up() == Some(true) && !is_full).then(|| {
+    (keeps_up && !is_full).then(|| {
+        let pace = load.pace();
         let changes = if load.config.rate.is_none() { " on average" } else { "" };
         let sentence = format!(
-            "The offered rate: the server kept up with {offered:.0} requests per second{changes}{}.",
+            "The offered rate: the server kept up with {} requests per second{changes}{}{}.",
+            rate_of(pace.offered_rps()),
+            pace.when(),
             server.cpu_utilisation.map_or(String::new(), |u| format!(" with {} of its CPU", percent(u)))
         );
-        let evidence = json!({"offered": offered, "answered": load.throughput_rps});
-        verdict(Resource::OfferedRate, Confidence::High, sentence, evidence)
+        verdict(Resource::OfferedRate, Confidence::High, sentence, pace.evidence())
     })?
 }
 
@@ -375,7 +378,7 @@ mod tests {
         load.config.rate = None;
         let words = limiter(&load, &server).sentence;
         assert!(words.contains("kept up with 1000 requests per second on average"), "{words}");
-        load.intervals[0].ok = 970;
+        load.intervals[0].completed = 970;
         assert_eq!(limiter(&load, &server).resource, Resource::Unknown);
     }
 
@@ -416,7 +419,7 @@ mod tests {
     #[test]
     fn an_open_loop_that_waits_in_the_generator_does_not_wait_for_the_server() {
         let mut load = fixture::result(&record(500.0), Some(1000.0));
-        load.intervals[0].ok = 300;
+        load.intervals[0].completed = 300;
         assert_eq!(limiter(&load, &server(0.1, 0.1, 0)).resource, Resource::Elsewhere);
         // Only as many as there are places can be at the server.
         load.config.connections = 10;

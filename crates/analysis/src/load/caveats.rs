@@ -6,6 +6,7 @@ use dyno_archive::trial::Connections;
 use dyno_archive::{Protocol, TrialRecord};
 use serde_json::json;
 
+use super::offered::rate_of;
 use super::{InFlight, LITTLE_TOLERANCE, LoadResult, at_quantile, response_times, room};
 use crate::caveat::{Caveat, Severity, info, percent};
 
@@ -201,21 +202,14 @@ fn dropped(result: &LoadResult) -> Option<Caveat> {
 fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
     (result.keeps_up() == Some(false)).then(|| {
         let pace = result.pace();
-        let (offered, got) = (pace.offered_rps(), pace.answered_rps());
-        let when =
-            if pace.is_whole { String::new() } else { format!(" in the last {:.1} s", pace.seconds()) };
         let message = format!(
-            "{} requests per second were answered of {} offered{when}: the response times are those of an overloaded server or of too few connections. Offer less, or give more connections.",
-            rate_of(got),
-            rate_of(offered)
+            "{} requests per second were answered of {} offered{}: the response times are those of an overloaded server or of too few connections. Offer less, or give more connections.",
+            rate_of(pace.answered_rps()),
+            rate_of(pace.offered_rps()),
+            pace.when()
         );
-        Caveat::new("rate_not_reached", Severity::Warning, message, json!({"offered": offered, "answered": got, "seconds": pace.seconds()}))
+        Caveat::new("rate_not_reached", Severity::Warning, message, pace.evidence())
     })
-}
-
-/// Requests per second, with as many places as tell a low rate from another.
-fn rate_of(rps: f64) -> String {
-    if rps < 100.0 { format!("{rps:.1}") } else { format!("{rps:.0}") }
 }
 
 fn connections(result: &LoadResult) -> Option<Caveat> {

@@ -2,7 +2,7 @@
 
 mod caveats;
 mod http2;
-mod offered;
+pub(crate) mod offered;
 pub mod place;
 pub mod room;
 
@@ -419,6 +419,9 @@ pub struct IntervalResult {
     pub started: u64,
     pub ok: u64,
     pub failed: u64,
+    /// Complete answers, right or wrong.
+    #[serde(skip)]
+    pub completed: u64,
     pub throughput_rps: f64,
     pub in_flight_mean: f64,
     pub response_time_us: Percentiles,
@@ -790,6 +793,7 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
         started: interval.started,
         ok,
         failed: all - ok,
+        completed: interval.outcomes.completed() + interval.carried.completed(),
         throughput_rps: per_second(ok, seconds),
         in_flight_mean: mean_in_flight,
         response_time_us: Percentiles::of_due(&interval.times.response, missing),
