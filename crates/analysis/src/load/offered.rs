@@ -87,12 +87,10 @@ impl LoadResult {
     }
 
     /// What was offered and answered in the window, from where on the answers come as fast as the server makes them: not before
-    /// three service times after the load began, for until then it has fewer in hand than it will have. And up to the last
-    /// arrivals: a load of so many requests ends when all are answered, however late that is.
+    /// three service times after the load began, for until then it has fewer in hand than it will have.
     pub(crate) fn pace(&self) -> Pace {
         let opens_s = self.window().next().map_or(0.0, |i| i.start_s);
-        let last = self.window().rfind(|i| i.arrivals() > 0).or(self.window().next_back());
-        let to_s = last.map_or(opens_s, |i| i.end_s);
+        let to_s = self.last_of_arrivals().map_or(opens_s, |i| i.end_s);
         let service_s = self.service_s();
         // Of a load that is short for its service times half is looked at, or what comes after the first answer.
         let latest_s = opens_s.midpoint(to_s).max(service_s);
@@ -109,6 +107,17 @@ impl LoadResult {
         }
     }
 
+    /// The interval with which the arrivals end. A load of so many requests goes on until all are answered, however late that is;
+    /// the last interval in which some came is not full of them, so of several it is the one before.
+    fn last_of_arrivals(&self) -> Option<&IntervalResult> {
+        if self.config.requests.is_none() {
+            return self.window().next_back();
+        }
+        let mut arriving = self.window().filter(|i| i.arrivals() > 0).rev();
+        let last = arriving.next();
+        arriving.next().or(last).or(self.window().next_back())
+    }
+
     /// How many more requests a server that keeps up may have in hand at the end of a stretch than at its beginning: those of its
     /// last service time, less those of the one before it. Twice the standard deviation of that are chance (both are counts of
     /// Poisson), as far as they are small beside what was offered: of an overloaded server the service time is no measure.
@@ -116,7 +125,7 @@ impl LoadResult {
         let service_s = self.service_s();
         let before = self.arrivals_within(pace.from_s - service_s, pace.from_s);
         let last = self.arrivals_within(pace.to_s - service_s, pace.to_s);
-        let chance = 2.0 * (before + last).sqrt();
+        let chance = (2.0 * (before + last).sqrt()).max(1.0);
         (last - before).max(0.0) + chance.min((pace.offered * MOST_CHANCE).max(LEAST_CHANCE))
     }
 
@@ -167,7 +176,7 @@ mod tests {
 
     use crate::caveat::Caveat;
     use crate::fixture;
-    use crate::load::LoadResult;
+    use crate::load::{self, Config, LoadResult};
 
     #[test]
     fn what_is_offered_is_what_was_scheduled() {
@@ -199,6 +208,8 @@ mod tests {
         warmup_s: f64,
         window_s: f64,
         interval_s: f64,
+        /// Asked for, instead of the window.
+        requests: Option<u64>,
     }
 
     const EASY: Load = Load {
@@ -208,6 +219,7 @@ mod tests {
         warmup_s: 0.0,
         window_s: 5.0,
         interval_s: 1.0,
+        requests: None,
     };
 
     /// When each request is intended and answered.
@@ -269,7 +281,8 @@ mod tests {
                 interval
             })
             .collect();
-        fixture::result(&record, Some(1000.0))
+        let planned = fixture::result(&record, Some(1000.0)).config;
+        load::result(&record, Config { requests: load.requests, ..planned })
     }
 
     const RAMP: fn(f64) -> f64 = |t| 100.0 + 90.0 * t.clamp(0.0, 10.0);
@@ -339,7 +352,19 @@ mod tests {
             ("a twentieth too slow", Load { window_s: 10.0, ..slow(|_| 1000.0, 950.0) }),
             (
                 "so many requests, until all are answered",
-                Load { window_s: 10.0, ..slow(|t| if t < 5.0 { 1000.0 } else { 0.0 }, 500.0) },
+                Load {
+                    requests: Some(5000),
+                    window_s: 10.0,
+                    ..slow(|t| if t < 5.0 { 1000.0 } else { 0.0 }, 500.0)
+                },
+            ),
+            (
+                "so many that the last second is half full",
+                Load {
+                    requests: Some(350),
+                    window_s: 5.0,
+                    ..slow(|t| if t < 3.5 { 100.0 } else { 0.0 }, 70.0)
+                },
             ),
             ("half of what is offered", slow(|_| 1000.0, 500.0)),
             ("a tenth of it", slow(|_| 1000.0, 100.0)),
