@@ -187,11 +187,10 @@ fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 }
 
 fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let keeps_up = load.keeps_up()?;
+    let pace = load.pace()?;
     // A server that is full was the limit, even if it has nearly kept up: its queue grows.
     let is_full = server.cpu_utilisation.is_some_and(|used| used >= SERVER_FULL);
-    (keeps_up && !is_full).then(|| {
-        let pace = load.pace();
+    (pace.is_kept && !is_full).then(|| {
         let changes = if load.config.rate.is_none() { " on average" } else { "" };
         let sentence = format!(
             "The offered rate: the server kept up with {} requests per second{changes}{}{}.",

@@ -245,7 +245,7 @@ fn trial(plan: &Plan, facts: &Facts, start: Option<&StartRecord>, record: &Trial
 }
 
 fn error_share(load: &LoadResult) -> f64 {
-    let bad = load.exchanges.lost() + summary::wrong_answers(load);
+    let bad = load.exchanges.lost() + load.outcomes.wrong();
     bad as f64 / load.exchanges.due().max(1) as f64
 }
 

@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(ends_after(480, plateau(0.34)), None);
         assert_eq!(ends_after(480, plateau(0.11)), None);
         assert_eq!(ends_after(480, plateau(0.09)), Some(ROUNDS));
-        // One that tells nothing silences the others not.
+        // Rounds that tell nothing do not silence the others.
         let gaps = |i: usize| Round { jit_share: (!i.is_multiple_of(3)).then_some(0.34), ..round_of(3000.0) };
         assert_eq!(ends_after(480, gaps), None);
         // As it was seen of Jetty: after long work, bursts with a second between them are not the end of it.

@@ -226,11 +226,6 @@ fn memory(trial: &TrialResult) -> Option<f64> {
     trial.server.memory_anon_bytes.or(trial.server.rss_bytes).map(|bytes| bytes as f64)
 }
 
-/// Complete answers that were not what was expected.
-pub(crate) fn wrong_answers(load: &LoadResult) -> u64 {
-    load.outcomes.wrong()
-}
-
 /// The verdict of most repeats; the first of those that as many have, as a guess.
 fn leading_limiter(verdicts: &[&Limiter]) -> Limiter {
     let votes = |r: Resource| verdicts.iter().filter(|v| v.resource == r).count();
@@ -372,7 +367,7 @@ fn overview_row(
             .map(|(cost, us)| us * 1e3 / 3600.0 * cost.per_vcpu_hour),
         memory_peak_bytes: of_row().filter_map(memory).reduce(f64::max),
         startup_ms: subject.startup_ms.first_answer.median,
-        errors: of_row().map(|t| t.load.exchanges.lost() + wrong_answers(&t.load)).sum(),
+        errors: of_row().map(|t| t.load.exchanges.lost() + t.load.outcomes.wrong()).sum(),
         checks_passed: subject.checks.iter().filter(|c| c.ok).count(),
         checks: subject.checks.len(),
         limiter: peak_or_reference.map(|s| s.limiter),

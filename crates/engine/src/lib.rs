@@ -9,7 +9,6 @@
 pub mod driver;
 pub mod expect;
 pub mod limits;
-mod protocol;
 mod recorder;
 pub mod rng;
 pub mod schedule;
@@ -21,9 +20,12 @@ pub mod traffic;
 mod turn;
 mod worker;
 
+// What loads speak, in the words of archives.
+pub use dyno_archive::Protocol;
+pub use dyno_archive::plan::Http2;
+
 pub use driver::{Completion, ConnId, ConnectError, Driver, What};
 pub use expect::Expect;
-pub use protocol::{Http2, Protocol};
 pub use recorder::Window;
 pub use schedule::Schedule;
 pub use time::Instant;

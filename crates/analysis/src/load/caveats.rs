@@ -92,7 +92,7 @@ fn longer_than_window(result: &LoadResult, record: &TrialRecord) -> Option<Cavea
 }
 
 fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
-    let of = |outcome: Outcome| result.outcomes.of(outcome);
+    let of = |outcome| result.outcomes.of(outcome);
     let (status, header, body) =
         (of(Outcome::UnexpectedStatus), of(Outcome::UnexpectedHeader), of(Outcome::UnexpectedBody));
     (status + header + body > 0).then(|| {
@@ -200,8 +200,8 @@ fn dropped(result: &LoadResult) -> Option<Caveat> {
 }
 
 fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
-    (result.keeps_up() == Some(false)).then(|| {
-        let pace = result.pace();
+    let pace = result.pace()?;
+    (!pace.is_kept).then(|| {
         let message = format!(
             "{} requests per second were answered of {} offered{}: the response times are those of an overloaded server or of too few connections. Offer less, or give more connections.",
             rate_of(pace.answered_rps()),

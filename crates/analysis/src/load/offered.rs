@@ -30,6 +30,8 @@ pub(crate) struct Pace {
     offered: f64,
     /// Complete answers, right or wrong, whenever they were asked for.
     answered: f64,
+    /// The answers kept up.
+    pub(crate) is_kept: bool,
 }
 
 impl Pace {
@@ -69,6 +71,14 @@ fn within(counts: impl Iterator<Item = (f64, f64, u64)>, (from_s, to_s): (f64, f
     counts.map(share).sum()
 }
 
+/// How many more requests a server that keeps up may have in hand at the end of a stretch than at its beginning: those of its
+/// last service time, less those of the one before it. Twice the standard deviation of that are chance (both are counts of
+/// Poisson), as far as they are small beside what was offered: of an overloaded server the service time is no measure.
+fn may_be_in_hand(offered: f64, before: f64, last: f64) -> f64 {
+    let chance = (2.0 * (before + last).sqrt()).max(1.0);
+    (last - before).max(0.0) + chance.min((offered * MOST_CHANCE).max(LEAST_CHANCE))
+}
+
 impl LoadResult {
     /// Requests per second that were scheduled in the window; `None` in a closed loop. A Poisson schedule offers its rate
     /// only on average, and ramps, steps and traces have none.
@@ -81,14 +91,13 @@ impl LoadResult {
     /// Whether the answers kept up with what was offered; `None` in a closed loop, which offers as much as is answered.
     #[must_use]
     pub fn keeps_up(&self) -> Option<bool> {
-        self.offered_rps()?;
-        let pace = self.pace();
-        Some(pace.offered - pace.answered <= pace.offered * LEFT_BEHIND + self.may_be_in_hand(&pace))
+        self.pace().map(|pace| pace.is_kept)
     }
 
     /// What was offered and answered in the window, from where on the answers come as fast as the server makes them: not before
-    /// three service times after the load began, for until then it has fewer in hand than it will have.
-    pub(crate) fn pace(&self) -> Pace {
+    /// three service times after the load began, for until then it has fewer in hand than it will have. `None` in a closed loop.
+    pub(crate) fn pace(&self) -> Option<Pace> {
+        self.offered_rps()?;
         let opens_s = self.window().next().map_or(0.0, |i| i.start_s);
         let to_s = self.last_of_arrivals().map_or(opens_s, |i| i.end_s);
         let service_s = self.service_s();
@@ -98,13 +107,18 @@ impl LoadResult {
         let from_s = if from_s < to_s { from_s } else { opens_s };
         // No answer comes before the first service time is over.
         let answers = self.window().map(|i| (i.start_s.max(service_s.min(from_s)), i.end_s, i.completed));
-        Pace {
+        let (offered, answered) = (self.arrivals_within(from_s, to_s), within(answers, (from_s, to_s)));
+        // Of the last service time before each end.
+        let before = self.arrivals_within(from_s - service_s, from_s);
+        let last = self.arrivals_within(to_s - service_s, to_s);
+        Some(Pace {
             from_s,
             to_s,
             is_whole: from_s <= opens_s && self.window().next_back().is_none_or(|i| i.end_s <= to_s),
-            offered: self.arrivals_within(from_s, to_s),
-            answered: within(answers, (from_s, to_s)),
-        }
+            offered,
+            answered,
+            is_kept: offered - answered <= offered * LEFT_BEHIND + may_be_in_hand(offered, before, last),
+        })
     }
 
     /// The interval with which the arrivals end. A load of so many requests goes on until all are answered, however late that is;
@@ -116,17 +130,6 @@ impl LoadResult {
         let mut arriving = self.window().filter(|i| i.arrivals() > 0).rev();
         let last = arriving.next();
         arriving.next().or(last).or(self.window().next_back())
-    }
-
-    /// How many more requests a server that keeps up may have in hand at the end of a stretch than at its beginning: those of its
-    /// last service time, less those of the one before it. Twice the standard deviation of that are chance (both are counts of
-    /// Poisson), as far as they are small beside what was offered: of an overloaded server the service time is no measure.
-    fn may_be_in_hand(&self, pace: &Pace) -> f64 {
-        let service_s = self.service_s();
-        let before = self.arrivals_within(pace.from_s - service_s, pace.from_s);
-        let last = self.arrivals_within(pace.to_s - service_s, pace.to_s);
-        let chance = (2.0 * (before + last).sqrt()).max(1.0);
-        (last - before).max(0.0) + chance.min((pace.offered * MOST_CHANCE).max(LEAST_CHANCE))
     }
 
     /// Mean service time of the window's own answers within it, in seconds; 0 if there are none.

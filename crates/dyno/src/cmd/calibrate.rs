@@ -126,9 +126,9 @@ impl Bench {
         let mut rows = Vec::new();
         let shapes =
             [(Protocol::H1, 1, 1), (Protocol::H1, 16, 1), (Protocol::H2c, 1, 1), (Protocol::H2c, 1, 10)];
-        let drivers = DriverKind::ALL.into_iter();
+        let best = best_driver().0;
         let usable =
-            drivers.filter(|driver| *driver == DriverKind::Epoll || best_driver().0 == DriverKind::Uring);
+            DriverKind::ALL.into_iter().filter(|driver| *driver == DriverKind::Epoll || *driver == best);
         for (driver, (protocol, pipeline, streams)) in usable.flat_map(|d| shapes.map(|shape| (d, shape))) {
             self.say(&format!("ceiling, {} {} × {}", driver.name(), protocol.name(), pipeline * streams));
             let spec = self.spec(driver, 64, Arrivals::Closed, Spin::Never)?;

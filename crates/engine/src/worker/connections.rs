@@ -3,13 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use dyno_archive::Protocol;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::trial::TcpCounters;
 
 use super::exchanges::Ending;
 use super::{Stage, Worker};
 use crate::driver::{Completion, ConnId, ConnectError, Driver, What};
-use crate::protocol::Protocol;
 use crate::slot::{State, Talk, Upgrade};
 use crate::tls::Session;
 use crate::{Instant, limits};

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use dyno_archive::Protocol;
 use dyno_archive::trial::{Http2Direction, Http2Use};
 use dyno_wire::h2::counts::{Counts, Direction};
 use dyno_wire::h2::{Code, frame::Kind};
-
-use crate::protocol::Protocol;
 
 /// Counts over all HTTP/2 connections of a worker.
 #[derive(Clone, Debug, Default)]

@@ -15,8 +15,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
+use dyno_archive::Protocol;
 use dyno_archive::interval::Interval;
 use dyno_archive::outcome::Outcome;
+use dyno_archive::plan::Http2;
 use dyno_archive::sample::ThreadUse;
 use dyno_archive::trial::{Books, Connections, Edges, Http2Use, TcpCounters, TlsUse, Unanswered};
 
@@ -24,7 +26,6 @@ use dyno_wire::h1::response::Memo;
 use dyno_wire::h2::settings::Own;
 
 use crate::driver::{ConnId, Driver};
-use crate::protocol::{Http2, Protocol};
 use crate::recorder::{Recorder, Window};
 use crate::slot::{Exchange, Slot, State};
 use crate::tls::Tls;

@@ -1,6 +1,7 @@
 //! Exchanges as streams of HTTP/2.
 
 use dyno_archive::outcome::Outcome;
+use dyno_archive::plan::Http2;
 use dyno_wire::h2::settings::Own;
 use dyno_wire::h2::{Ask, Client, Code, Error, Event, Io, Key};
 
@@ -387,7 +388,7 @@ fn wants_fields(request: &Request, exchange: &Exchange) -> bool {
 }
 
 /// What we announce.
-pub(super) fn own(options: &crate::protocol::Http2) -> Own {
+pub(super) fn own(options: &Http2) -> Own {
     let window = |bits: u8| ((1u64 << bits) - 1) as u32;
     Own {
         header_table_size: options.header_table_size,
@@ -398,7 +399,7 @@ pub(super) fn own(options: &crate::protocol::Http2) -> Own {
 
 /// What an upgrade's request announces: the payload of SETTINGS in base64url (RFC 7540 §3.2.1).
 #[must_use]
-pub fn upgrade_settings(options: &crate::protocol::Http2) -> Vec<u8> {
+pub fn upgrade_settings(options: &Http2) -> Vec<u8> {
     let mut payload = Vec::new();
     own(options).put_payload(&mut payload);
     payload
