@@ -67,7 +67,7 @@ test("every chart is drawn, with its table one click away", async () => {
   });
 });
 
-test("the legend hides a subject in every chart, by keyboard too", async () => {
+test("the legend hides a subject in every chart of several, by keyboard too", async () => {
   await onPage({}, async (page) => {
     const toggle = page.locator("#legend button").first();
     // By colour: the number of all shapes may even grow, for an axis has other lines for what is left on it.
@@ -78,7 +78,8 @@ test("the legend hides a subject in every chart, by keyboard too", async () => {
           .filter((style) => style.fill === colour || style.stroke === colour).length])), colour);
     const shown = await shapes();
     for (const chart of ["throughput", "startup"]) assert.ok(shown[chart] > 0, `${chart} lacks the subject`);
-    const none = Object.fromEntries(Object.keys(shown).map((chart) => [chart, 0]));
+    // The explorer is of one trial, whoever that is of.
+    const none = Object.fromEntries(Object.entries(shown).map(([chart, n]) => [chart, chart === "explorer" ? n : 0]));
     await toggle.focus();
     await page.keyboard.press("Space");
     assert.equal(await toggle.getAttribute("aria-pressed"), "false");
