@@ -1,4 +1,6 @@
-//! Machine-readable reasons to distrust a number. [`GLOSSARY`] explains each code, in every report too.
+//! Machine-readable reasons to distrust a number. [`Code`] lists them all, each with its meaning, which every report explains.
+
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,143 +18,166 @@ pub enum Severity {
     Invalid,
 }
 
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal $(=> $reason:literal)?,)+) => {
+        /// What a caveat is about, by the name that it has in every report.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+        pub enum Code { $($(#[doc = $doc])+ #[serde(rename = $name)] $variant,)+ }
+
+        impl Code {
+            pub const ALL: &'static [Code] = &[$(Code::$variant,)+];
+
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Code::$variant => $name,)+ }
+            }
+
+            /// Its name for people: `few repeats`.
+            #[must_use]
+            pub fn in_words(self) -> String {
+                self.name().replace('_', " ")
+            }
+
+            /// What it means, without numbers: for the glossary of a report.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Code::$variant => concat!($($doc,)+).trim_ascii_start(),)+ }
+            }
+
+            /// Why a step is not valid, in a few words; `None` for codes that never refuse one.
+            #[must_use]
+            pub const fn reason(self) -> Option<&'static str> {
+                match self { $(Code::$variant => codes!(@reason $($reason)?),)+ }
+            }
+        }
+    };
+    (@reason) => { None };
+    (@reason $reason:literal) => { Some($reason) };
+}
+
+codes! {
+    /// HTTP/2 was asked for, and the server chose HTTP/1.1 on some connections: another protocol was measured.
+    FellBack = "fell_back" => "the server spoke HTTP/1.1",
+    /// The server allows fewer streams on a connection than were asked for, so fewer requests were in flight.
+    StreamsNotGranted = "streams_not_granted",
+    /// The counts of scheduled, started, ended and unanswered requests do not add up: a fault of dyno.
+    Books = "books" => "the books do not balance",
+    /// The number of requests in flight by the times that are kept of them and by their count differ by more than 5 %.
+    LittlesLaw = "littles_law" => "Little's law does not hold",
+    /// Half of the requests took longer than the measured window, so it shows little of them.
+    LongerThanWindow = "longer_than_window" => "half of the requests took longer than the window",
+    /// A thread of the generator was busy, or waited for a CPU, for more than 85 % of the time, or the threads of one CPU
+    /// used more than 85 % of it: it may have been the limit.
+    GeneratorBusy = "generator_busy" => "the generator was the limit",
+    /// The generator's CPUs had no time left and it waited for them, so it may have been the limit.
+    GeneratorCrowded = "generator_crowded" => "the generator was the limit",
+    /// The CPU quota of dyno's own control group held the generator back, so it may have been the limit.
+    GeneratorThrottled = "generator_throttled" => "a CPU quota held the generator back",
+    /// dyno's own control group has a CPU quota; it did not hold the generator back.
+    GeneratorQuota = "generator_quota",
+    /// The generator has more threads than CPUs to run them on, so they wait for each other.
+    Oversubscribed = "oversubscribed" => "the generator was the limit",
+    /// Something else, perhaps the server, used the generator's CPUs too.
+    SharedGenerator = "shared_generator",
+    /// Some answers had the wrong status or the wrong body.
+    WrongAnswers = "wrong_answers" => "answers were wrong",
+    /// Not one request was answered as expected.
+    NoAnswers = "no_answers" => "nothing was answered",
+    /// Some requests got no answer. In percentiles they rank above every right answer; with more than one in a hundred of
+    /// those that were due the numbers must not be used.
+    Errors = "errors" => "too many requests failed",
+    /// Some requests were still unanswered at the end. In percentiles they rank above every right answer.
+    Unanswered = "unanswered",
+    /// Fewer requests were answered per second than were scheduled.
+    RateNotReached = "rate_not_reached",
+    /// Arrivals were dropped because too many were waiting already.
+    Dropped = "dropped",
+    /// Fewer connections than asked for were open at the end of the window.
+    Connections = "connections",
+    /// The server sent bytes that answer no request.
+    Unsolicited = "unsolicited",
+    /// Most of the response time's tail is waiting before the sending, not service.
+    Queueing = "queueing",
+    /// The generator woke late; response times include that.
+    GeneratorLate = "generator_late",
+    /// The generator had to wait for a CPU that something else used.
+    GeneratorStarved = "generator_starved",
+    /// Requests left less evenly than intended, which is another load for the server.
+    Clumped = "clumped",
+    /// How the throughput compares with the most that the generator reached on this machine.
+    Ceiling = "ceiling",
+    /// Not every answer was checked in full; the number that was is given.
+    PartlyChecked = "partly_checked",
+    /// The server failed during this step.
+    SubjectFailed = "subject_failed" => "the server failed",
+    /// Contract checks failed while the load ran.
+    ChecksFailed = "checks_failed" => "contract checks failed during the load",
+    /// The server got faster within the measured window, or its JIT compiler used more than 20 % of its CPU time.
+    StillWarming = "still_warming" => "the server was still warming up",
+    /// The warm-up of this start reached its limit before the server was steady.
+    WarmupLimit = "warmup_limit",
+    /// When the server was warm was judged by its throughput alone.
+    WarmupWithoutCpu = "warmup_without_cpu",
+    /// Server and generator share CPUs, so each slows the other.
+    SharedCpus = "shared_cpus",
+    /// The measured window is shorter than one second.
+    ShortWindow = "short_window",
+    /// The user ended the load before its time.
+    CutShort = "cut_short",
+    /// The kernel did not give TCP counters for the connections.
+    TcpNotMeasured = "tcp_not_measured",
+    /// The server's use of CPU and memory is not known here.
+    ServerNotObserved = "server_not_observed",
+    /// Without a control group the server's CPU time is summed over living threads, and memory is resident memory.
+    NoCgroup = "no_cgroup",
+    /// A server does not speak the protocol of a workload, so it has no numbers for it.
+    NotServed = "not_served",
+    /// A limit that the suite asks for could not be set here.
+    LimitsNotSet = "limits_not_set",
+    /// The kernel samples the split of CPU time into user and system with its tick; the sum is exact.
+    TickAccounting = "tick_accounting",
+    /// More threads of the server were busy than it has CPUs, so they waited for each other's time slices.
+    MoreThreadsThanCpus = "more_threads_than_cpus",
+    /// The server's threads had to wait for CPUs, while something else used some of this machine's.
+    ServerStarved = "server_starved",
+    /// The hypervisor gave the machine's CPUs to somebody else for part of the time.
+    Steal = "steal",
+    /// Some counters of the server could not be read here; they are empty.
+    NotMeasured = "not_measured",
+    /// System calls per request are not counted by this version of dyno.
+    SyscallsNotMeasured = "syscalls_not_measured",
+    /// With fewer than five repeats there are no confidence intervals: ranges over the repeats are shown.
+    FewRepeats = "few_repeats",
+    /// The run was resumed although subjects, machine or dyno had changed: its parts are not one experiment.
+    Mixed = "mixed",
+    /// Some trials were served by a process started after an interruption of the run.
+    Resumed = "resumed",
+    /// Subjects of different kinds have nearly the same throughput: something they share may limit them.
+    SameNumbers = "same_numbers",
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// A reason to distrust a number: what it means for the reader, the evidence, and what to do.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Caveat {
-    pub code: &'static str,
+    pub code: Code,
     pub severity: Severity,
     pub message: String,
     pub evidence: Value,
 }
 
 impl Caveat {
-    pub(crate) fn new(code: &'static str, severity: Severity, message: String, evidence: Value) -> Caveat {
+    pub(crate) fn new(code: Code, severity: Severity, message: String, evidence: Value) -> Caveat {
         Caveat { code, severity, message, evidence }
     }
-
-    /// What a caveat of this code means, without numbers: for the glossary of a report.
-    #[must_use]
-    pub fn meaning(code: &str) -> &'static str {
-        GLOSSARY.iter().find(|(c, _)| *c == code).map_or("", |(_, meaning)| meaning)
-    }
 }
 
-/// Every code with its meaning.
-pub const GLOSSARY: &[(&str, &str)] = &[
-    (
-        "fell_back",
-        "HTTP/2 was asked for, and the server chose HTTP/1.1 on some connections: another protocol was measured.",
-    ),
-    (
-        "streams_not_granted",
-        "The server allows fewer streams on a connection than were asked for, so fewer requests were in flight.",
-    ),
-    (
-        "books",
-        "The counts of scheduled, started, ended and unanswered requests do not add up: a fault of dyno.",
-    ),
-    (
-        "littles_law",
-        "The number of requests in flight by the times that are kept of them and by their count differ by more than 5 %.",
-    ),
-    (
-        "longer_than_window",
-        "Half of the requests took longer than the measured window, so it shows little of them.",
-    ),
-    (
-        "generator_busy",
-        "A thread of the generator was busy, or waited for a CPU, for more than 85 % of the time, or the threads of one CPU used more than 85 % of it: it may have been the limit.",
-    ),
-    (
-        "generator_crowded",
-        "The generator's CPUs had no time left and it waited for them, so it may have been the limit.",
-    ),
-    (
-        "generator_throttled",
-        "The CPU quota of dyno's own control group held the generator back, so it may have been the limit.",
-    ),
-    ("generator_quota", "dyno's own control group has a CPU quota; it did not hold the generator back."),
-    (
-        "oversubscribed",
-        "The generator has more threads than CPUs to run them on, so they wait for each other.",
-    ),
-    ("shared_generator", "Something else, perhaps the server, used the generator's CPUs too."),
-    ("wrong_answers", "Some answers had the wrong status or the wrong body."),
-    ("no_answers", "Not one request was answered as expected."),
-    (
-        "errors",
-        "Some requests got no answer. In percentiles they rank above every right answer; with more than one in a hundred of those that were due the numbers must not be used.",
-    ),
-    (
-        "unanswered",
-        "Some requests were still unanswered at the end. In percentiles they rank above every right answer.",
-    ),
-    ("rate_not_reached", "Fewer requests were answered per second than were scheduled."),
-    ("dropped", "Arrivals were dropped because too many were waiting already."),
-    ("connections", "Fewer connections than asked for were open at the end of the window."),
-    ("unsolicited", "The server sent bytes that answer no request."),
-    ("queueing", "Most of the response time's tail is waiting before the sending, not service."),
-    ("generator_late", "The generator woke late; response times include that."),
-    ("generator_starved", "The generator had to wait for a CPU that something else used."),
-    ("clumped", "Requests left less evenly than intended, which is another load for the server."),
-    ("ceiling", "How the throughput compares with the most that the generator reached on this machine."),
-    ("partly_checked", "Not every answer was checked in full; the number that was is given."),
-    ("subject_failed", "The server failed during this step."),
-    ("checks_failed", "Contract checks failed while the load ran."),
-    (
-        "still_warming",
-        "The server got faster within the measured window, or its JIT compiler used more than 20 % of its CPU time.",
-    ),
-    ("warmup_limit", "The warm-up of this start reached its limit before the server was steady."),
-    ("warmup_without_cpu", "When the server was warm was judged by its throughput alone."),
-    ("shared_cpus", "Server and generator share CPUs, so each slows the other."),
-    ("short_window", "The measured window is shorter than one second."),
-    ("cut_short", "The user ended the load before its time."),
-    ("tcp_not_measured", "The kernel did not give TCP counters for the connections."),
-    ("server_not_observed", "The server's use of CPU and memory is not known here."),
-    (
-        "no_cgroup",
-        "Without a control group the server's CPU time is summed over living threads, and memory is resident memory.",
-    ),
-    ("not_served", "A server does not speak the protocol of a workload, so it has no numbers for it."),
-    ("limits_not_set", "A limit that the suite asks for could not be set here."),
-    (
-        "tick_accounting",
-        "The kernel samples the split of CPU time into user and system with its tick; the sum is exact.",
-    ),
-    (
-        "more_threads_than_cpus",
-        "More threads of the server were busy than it has CPUs, so they waited for each other's time slices.",
-    ),
-    (
-        "server_starved",
-        "The server's threads had to wait for CPUs, while something else used some of this machine's.",
-    ),
-    ("steal", "The hypervisor gave the machine's CPUs to somebody else for part of the time."),
-    ("not_measured", "Some counters of the server could not be read here; they are empty."),
-    ("syscalls_not_measured", "System calls per request are not counted by this version of dyno."),
-    (
-        "few_repeats",
-        "With fewer than five repeats there are no confidence intervals: ranges over the repeats are shown.",
-    ),
-    (
-        "mixed",
-        "The run was resumed although subjects, machine or dyno had changed: its parts are not one experiment.",
-    ),
-    ("resumed", "Some trials were served by a process started after an interruption of the run."),
-    (
-        "same_numbers",
-        "Subjects of different kinds have nearly the same throughput: something they share may limit them.",
-    ),
-];
-
-/// A share as a percentage with at most one decimal.
-pub(crate) fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    if percent >= 10.0 || percent == 0.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
-}
-
-pub(crate) fn info(code: &'static str, message: impl Into<String>) -> Caveat {
+pub(crate) fn info(code: Code, message: impl Into<String>) -> Caveat {
     Caveat::new(code, Severity::Info, message.into(), json!({}))
 }
 
@@ -161,12 +186,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_unique_and_explained() {
-        for (i, (code, meaning)) in GLOSSARY.iter().enumerate() {
-            assert!(GLOSSARY[..i].iter().all(|(c, _)| c != code), "{code} twice");
-            assert!(meaning.ends_with('.'), "{code}");
+    fn codes_are_explained_and_refuse_in_words() {
+        for (i, code) in Code::ALL.iter().enumerate() {
+            assert!(Code::ALL[..i].iter().all(|other| other.name() != code.name()), "{code} twice");
+            assert!(code.meaning().ends_with('.') && !code.meaning().contains("  "), "{code}");
+            assert!(code.reason().is_none_or(|words| words.contains(' ') && !words.contains('_')), "{code}");
+            assert_eq!(serde_json::to_value(code).unwrap(), code.name());
         }
-        assert_eq!(Caveat::meaning("nonsense"), "");
-        assert_eq!((percent(0.934), percent(0.0123)), ("93 %".into(), "1.2 %".into()));
     }
 }

@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use dyno_archive::interval::Interval;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Arrivals, DriverKind, Load, Request, Step, Workload};
+use dyno_archive::sample::{CgroupUse, ThreadUse};
+use dyno_archive::start::{StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::times::Recording;
 use dyno_archive::trial::{Books, ClientUse, Connections, Edges, Unanswered};
-use dyno_archive::{Phase, Protocol, TrialRecord};
+use dyno_archive::{Phase, Protocol, Sample, TrialRecord};
 
-use crate::load::{self, Config, LoadResult};
+use crate::load::{Config, LoadResult};
+use crate::server::{RoleUse, ServerUse};
+use crate::verdict::{self, Context};
 
 const S: u64 = 1_000_000_000;
 
@@ -54,6 +58,11 @@ pub fn record(answers: u64) -> TrialRecord {
 
 /// What a record comes to in a closed loop, or at a rate.
 pub fn result(record: &TrialRecord, rate: Option<f64>) -> LoadResult {
+    judged(record, rate, &Context::default())
+}
+
+/// The same, judged beside something.
+pub fn judged(record: &TrialRecord, rate: Option<f64>, context: &Context<'_>) -> LoadResult {
     let arrivals = rate.map_or(Arrivals::Closed, |rate| Arrivals::Poisson { rate });
     let step = Step { connections: 64, streams: 1, pipeline: 1, arrivals };
     let plan: Load = serde_json::from_value(serde_json::json!({
@@ -63,5 +72,70 @@ pub fn result(record: &TrialRecord, rate: Option<f64>) -> LoadResult {
     .expect("a plan");
     let request = Request { method: "GET".into(), path: "/".into(), ..Request::default() };
     let workload = Workload { name: "w".into(), protocol: Protocol::H1, requests: vec![request], page: None };
-    load::result(record, Config::new(&workload, &plan, &step, 1))
+    verdict::load(record, Config::new(&workload, &plan, &step, 1), context)
+}
+
+pub const MS: u64 = 1_000_000;
+
+/// One second in which threads ran and waited for so many milliseconds.
+pub fn observed(threads: &[(u64, u64)]) -> TrialRecord {
+    let sample = |at_ns: u64, share: u64| Sample {
+        at_ns,
+        cgroup: Some(CgroupUse {
+            cpu_ns: Some(threads.iter().map(|t| t.0).sum::<u64>() * MS * share),
+            periods: Some(10 * share),
+            throttled_periods: Some(4 * share),
+            // Over four CPUs, as the kernel adds it up.
+            throttled_ns: Some(1600 * MS * share),
+            ..CgroupUse::default()
+        }),
+        threads: (0u32..)
+            .zip(threads)
+            .map(|(tid, (run, delay))| ThreadUse {
+                tid,
+                run_ns: run * MS * share,
+                run_delay_ns: Some(delay * MS * share),
+                ..ThreadUse::default()
+            })
+            .collect(),
+        ..Sample::default()
+    };
+    let mut record = record(1000);
+    record.samples = vec![sample(0, 0), sample(1000 * MS, 1)];
+    record
+}
+
+/// A server that used so much of its CPU, and its compiler so many seconds of 1.48.
+pub fn compiling(jit_s: f64, utilisation: f64) -> ServerUse {
+    let role = RoleUse { cpu_s: jit_s, run_delay_s: None, threads: 2 };
+    ServerUse {
+        cpu_user_s: Some(1.0),
+        cpu_sys_s: Some(0.48),
+        cpu_utilisation: Some(utilisation),
+        by_thread_role: [("jit", role), ("work", RoleUse::default())].into(),
+        ..ServerUse::default()
+    }
+}
+
+/// A start whose warm-up took ten slices of an eighth of a second and 1,000 answers each.
+pub fn warm_up(ended: WarmUpEnd, jit_ns: u64, cpu_ns: Option<u64>) -> StartRecord {
+    let slices = (0..10).map(|round| WarmUpSlice {
+        round,
+        workload: 0,
+        step: 0,
+        start_ns: round as u64 * 125_000_000,
+        end_ns: (round as u64 + 1) * 125_000_000,
+        answers: 1000,
+        cpu_ns,
+        jit_ns: Some(jit_ns),
+        observed_ns: 125_000_000,
+    });
+    let json = serde_json::json!({
+        "start": 0, "launch": 0, "resumed": false, "pid": null, "startup": null, "checks_before": [],
+        "checks_after": [], "limits": [], "stop": null, "failure": null, "log_tail": null
+    });
+    let start: StartRecord = serde_json::from_value(json).expect("older records have no warm-up");
+    assert_eq!(start.warmup, None);
+    let took_ns = 60_100_000_000;
+    StartRecord { warmup: Some(WarmUp { took_ns, ended, slices: slices.collect() }), ..start }
 }

@@ -6,7 +6,6 @@
 pub mod caveat;
 #[cfg(test)]
 mod fixture;
-pub mod limiter;
 pub mod load;
 pub mod protocols;
 pub mod report;
@@ -14,9 +13,14 @@ pub mod roles;
 pub mod server;
 pub mod stats;
 pub mod steady;
+pub mod subject;
 pub mod summary;
+pub mod tables;
+pub mod trial;
+pub mod verdict;
 pub mod warming;
+mod words;
 
-pub use caveat::{Caveat, Severity};
+pub use caveat::{Caveat, Code, Severity};
 pub use load::LoadResult;
 pub use report::Report;

@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::load::Streams;
-use crate::report::TrialResult;
 use crate::stats::Repeated;
 use crate::summary::is_p99_unknown;
+use crate::trial::TrialResult;
 
 /// One server asked the same in another protocol: ratios of block-paired repeats, HTTP/1.1 without or with TLS being one.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -6,10 +6,7 @@ use dyno_archive::sample::ThreadUse;
 use dyno_archive::{Sample, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 
-use crate::caveat::{Caveat, Severity, info, percent};
-use crate::limiter::{SERVER_FULL, THROTTLED};
 use crate::load::answers_per_second;
 use crate::roles;
 
@@ -115,12 +112,6 @@ pub struct ServerInterval {
 /// Share of the window from which on a thread that runs, or waits for a CPU, counts as busy.
 const BUSY_THREAD: f64 = 0.25;
 
-/// Share of the allowed CPU time that threads may wait for a CPU together.
-const MOST_WAITING: f64 = 0.1;
-
-/// Share of the allowed CPU time that others must have used on the machine for the server to have waited for them.
-const OTHERS: f64 = 0.1;
-
 /// Computes the server's use in one trial. `allowed_cpus`: how many it could use at a time.
 #[must_use]
 pub fn server_use(record: &TrialRecord, allowed_cpus: f64) -> ServerUse {
@@ -181,15 +172,12 @@ pub fn server_use(record: &TrialRecord, allowed_cpus: f64) -> ServerUse {
 }
 
 impl ServerUse {
-    /// How long its threads waited for CPUs while others used some of the machine, in seconds; `None`: not worth telling. A server
-    /// that fills its CPUs, is held back by its quota, or is alone on the machine waits for itself.
+    /// What compiler threads used of the server's CPU time in the window: 0 to 1. `None`: not known, or it used none.
     #[must_use]
-    pub fn starved(&self) -> Option<f64> {
-        let (waited_s, allowed_s) = (self.run_delay_s?, self.cpu_allowed_s?);
-        let waits_for_itself = self.cpu_utilisation? >= SERVER_FULL
-            || self.throttling.is_some_and(|t| t.share() > THROTTLED)
-            || self.others_cpu_s.is_none_or(|s| s < OTHERS * allowed_s);
-        (waited_s > MOST_WAITING * allowed_s && !waits_for_itself).then_some(waited_s)
+    pub fn jit_share(&self) -> Option<f64> {
+        let jit_s = self.by_thread_role.get("jit")?.cpu_s;
+        let cpu_s = self.cpu_user_s? + self.cpu_sys_s?;
+        (cpu_s > 0.0).then(|| jit_s / cpu_s)
     }
 }
 
@@ -214,100 +202,6 @@ impl Used {
             jit_s: (!last.threads.is_empty()).then_some(jit_s),
         }
     }
-}
-
-/// Reasons to distrust the server's numbers.
-#[must_use]
-pub fn caveats(server: &ServerUse, record: &TrialRecord) -> Vec<Caveat> {
-    let mut all = Vec::new();
-    let observed = record.samples.iter().any(|s| !s.threads.is_empty() || s.cgroup.is_some());
-    if !observed {
-        all.push(info(
-            "server_not_observed",
-            "The server's CPU and memory are not known for this step: no sample of it could be taken.",
-        ));
-        return all;
-    }
-    if record.samples.iter().all(|s| s.cgroup.is_none()) {
-        all.push(info(
-            "no_cgroup",
-            "No control group could be made for the server: its CPU time is summed over the threads that lived through the window, its memory is resident memory, and its peak and throttled time are not known. `dyno doctor` says how to get one.",
-        ));
-    }
-    all.extend(not_measured(server));
-    all.extend(more_threads_than_cpus(server));
-    all.extend(server_starved(server));
-    all.push(info(
-        "syscalls_not_measured",
-        "System calls per request are not counted by this version of dyno.",
-    ));
-    if let Some(share) = server.steal_share.filter(|s| *s > crate::limiter::STEAL) {
-        let message = format!(
-            "The hypervisor gave {} of this machine's CPU time to somebody else during the step: repeat it.",
-            percent(share)
-        );
-        all.push(Caveat::new("steal", Severity::Warning, message, json!({"share": share})));
-    }
-    all
-}
-
-/// Busy threads that take turns on too few CPUs: the tail of the response times is that of the scheduler's time slices.
-fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
-    let (busy, allowed_s, waited_s) = (server.busy_threads?, server.cpu_allowed_s?, server.run_delay_s?);
-    let cpus = allowed_s / server.window_s;
-    (busy as f64 > cpus.ceil() && waited_s > MOST_WAITING * allowed_s).then(|| {
-        let message = format!(
-            "{busy} busy threads of the server took turns on {}, and waited {waited_s:.2} s for a CPU in {:.2} s: high percentiles are those of the scheduler's time slices. Start it with no more threads than CPUs: a subject's command may name {{cpus}}.",
-            crate::limiter::cpus(cpus),
-            server.window_s
-        );
-        let evidence = json!({"busy_threads": busy, "cpus": cpus, "run_delay_s": waited_s});
-        Caveat::new("more_threads_than_cpus", Severity::Warning, message, evidence)
-    })
-}
-
-/// A server that waits for CPUs that others use looks idle.
-fn server_starved(server: &ServerUse) -> Option<Caveat> {
-    let waited_s = server.starved().filter(|_| !fills_its_cpus(server))?;
-    let message = format!(
-        "The server's threads waited {waited_s:.2} s in {:.2} s for a CPU, while something else used {:.2} s of this machine's: throughput may be a lower bound, and response times include the wait. Give it CPUs that nobody else uses, or a quieter machine.",
-        server.window_s,
-        server.others_cpu_s.unwrap_or(0.0)
-    );
-    let evidence = json!({"run_delay_s": waited_s, "others_cpu_s": server.others_cpu_s});
-    Some(Caveat::new("server_starved", Severity::Warning, message, evidence))
-}
-
-/// Threads that could fill the CPUs by themselves, being more than these, wait for each other: how much of the wait is of others
-/// nothing tells. Where they leave room, others may have made them wait, and that is told.
-fn fills_its_cpus(server: &ServerUse) -> bool {
-    let is_busy = server.cpu_utilisation.is_some_and(|used| used >= crate::limiter::SERVER_IDLE);
-    is_busy && more_threads_than_cpus(server).is_some()
-}
-
-/// Names what is empty although there was something to read it from.
-fn not_measured(server: &ServerUse) -> Option<Caveat> {
-    let missing: Vec<&str> = [
-        ("cpu_user_s and cpu_sys_s", server.cpu_user_s.is_none()),
-        ("throttled_s", server.throttled_s.is_none()),
-        ("memory_peak_bytes", server.memory_peak_bytes.is_none()),
-        ("memory_anon_bytes", server.memory_anon_bytes.is_none()),
-        ("memory_file_bytes", server.memory_file_bytes.is_none()),
-        ("rss_bytes", server.rss_bytes.is_none()),
-        ("run_delay_s", server.run_delay_s.is_none()),
-        ("context switches", server.context_switches_voluntary.is_none()),
-        ("steal_share", server.steal_share.is_none()),
-    ]
-    .into_iter()
-    .filter_map(|(name, missing)| missing.then_some(name))
-    .collect();
-    (!missing.is_empty()).then(|| {
-        let message = format!(
-            "Not measured here, because the kernel does not show it to this user: {}. `dyno doctor` says how to get it.",
-            missing.join(", ")
-        );
-        Caveat::new("not_measured", Severity::Info, message, json!({"missing": missing}))
-    })
 }
 
 /// The samples nearest to the edges of the measured window.
@@ -459,91 +353,8 @@ fn interval(began_ns: u64, first: &Sample, last: &Sample) -> ServerInterval {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::sample::{CgroupUse, HostUse};
-
     use super::*;
-    use crate::fixture;
-
-    const MS: u64 = 1_000_000;
-
-    /// One second in which threads ran and waited for so many milliseconds.
-    fn observed(threads: &[(u64, u64)]) -> TrialRecord {
-        let sample = |at_ns: u64, share: u64| Sample {
-            at_ns,
-            cgroup: Some(CgroupUse {
-                cpu_ns: Some(threads.iter().map(|t| t.0).sum::<u64>() * MS * share),
-                periods: Some(10 * share),
-                throttled_periods: Some(4 * share),
-                // Over four CPUs, as the kernel adds it up.
-                throttled_ns: Some(1600 * MS * share),
-                ..CgroupUse::default()
-            }),
-            threads: (0u32..)
-                .zip(threads)
-                .map(|(tid, (run, delay))| ThreadUse {
-                    tid,
-                    run_ns: run * MS * share,
-                    run_delay_ns: Some(delay * MS * share),
-                    ..ThreadUse::default()
-                })
-                .collect(),
-            ..Sample::default()
-        };
-        let mut record = fixture::record(1000);
-        record.samples = vec![sample(0, 0), sample(1000 * MS, 1)];
-        record
-    }
-
-    fn served(threads: &[(u64, u64)], allowed: f64) -> (ServerUse, Vec<Caveat>) {
-        let record = observed(threads);
-        let server = server_use(&record, allowed);
-        let caveats = caveats(&server, &record);
-        (server, caveats)
-    }
-
-    #[test]
-    fn threads_that_take_turns_are_told() {
-        for (threads, allowed, told) in [
-            (&[(500, 400), (480, 380)][..], 1.0, true),
-            (&[(500, 400), (480, 380)], 2.0, false),
-            (&[(500, 400), (480, 380)], 1.5, false),
-            (&[(500, 40), (480, 50)], 1.0, false),
-            (&[(900, 400), (100, 100)], 1.0, false),
-            (&[(900, 400)], 1.0, false),
-        ] {
-            let (server, caveats) = served(threads, allowed);
-            let is = caveats.iter().any(|c| c.code == "more_threads_than_cpus");
-            assert_eq!(is, told, "{threads:?} on {allowed}: {server:?}");
-        }
-    }
-
-    #[test]
-    fn a_neighbour_is_told_and_a_server_that_waits_for_itself_is_not() {
-        // CPU time that others used in the second; throttled in four of ten periods.
-        for (threads, allowed, others_ms, is_throttled, told) in [
-            (&[(500, 110)][..], 1.0, 300, false, true),
-            (&[(500, 90)], 1.0, 300, false, false),
-            (&[(500, 110)], 1.0, 99, false, false),
-            (&[(500, 110)], 1.0, 300, true, false),
-            (&[(500, 400), (460, 380)], 1.0, 300, false, false),
-            (&[(500, 400), (460, 380)], 2.0, 300, false, true),
-            // More threads than CPUs: 80 % used by themselves, and 40 %, the neighbour having made the others busy.
-            (&[(400, 200), (400, 200)], 1.0, 300, false, false),
-            (&[(200, 200); 4], 2.0, 1200, false, true),
-        ] {
-            let mut record = observed(threads);
-            for (sample, share) in record.samples.iter_mut().zip([0, 1]) {
-                let busy_ms = threads.iter().map(|t| t.0).sum::<u64>() + others_ms;
-                sample.host = Some(HostUse { busy_ns: busy_ms * MS * share, ..HostUse::default() });
-                if !is_throttled {
-                    sample.cgroup.as_mut().unwrap().throttled_periods = Some(0);
-                }
-            }
-            let server = server_use(&record, allowed);
-            let is = caveats(&server, &record).iter().any(|c| c.code == "server_starved");
-            assert_eq!(is, told, "{threads:?} on {allowed} beside {others_ms}: {server:?}");
-        }
-    }
+    use crate::fixture::observed;
 
     #[test]
     fn a_server_of_which_nothing_can_be_read_has_no_cpu_time() {
@@ -560,7 +371,7 @@ mod tests {
 
     #[test]
     fn throttling_is_a_share_of_periods() {
-        let (server, _) = served(&[(500, 0)], 1.0);
+        let server = server_use(&observed(&[(500, 0)]), 1.0);
         assert_eq!(server.throttling, Some(Throttling { periods: 10, throttled_periods: 4 }));
         assert_eq!((server.throttling.unwrap().share(), server.throttled_s), (0.4, Some(1.6)));
     }

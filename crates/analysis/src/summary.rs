@@ -1,16 +1,16 @@
-//! Over repeats and across subjects: summaries per step, the overview, comparisons, tables.
+//! Over repeats and across subjects: summaries per step, the overview, comparisons.
 
 use dyno_archive::plan::{Plan, Step};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
 
-use crate::caveat::{Caveat, Severity};
-use crate::limiter::{Confidence, Limiter, Resource};
+use crate::caveat::{Code, Severity};
 use crate::load::place::{Place, StepUnanswered, over_repeats};
 use crate::load::{LoadResult, Percentiles};
-use crate::report::{SubjectResult, Table, TrialResult};
 use crate::stats::{ByBlock, PAIRS_TO_TELL_APART, Repeated, are_apart, tie_groups};
+use crate::subject::SubjectResult;
+use crate::trial::TrialResult;
+use crate::verdict::{Confidence, Limiter, Resource};
 
 /// One subject, workload and step over all its repeats. Values of trials that are not valid are left out of the
 /// quantities and counted.
@@ -49,7 +49,7 @@ pub struct Summary {
 /// A caveat that touches a step, with the repeats it touches.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StepCaveat {
-    pub code: &'static str,
+    pub code: Code,
     pub severity: Severity,
     pub repeats: usize,
     /// As it stands at the first of them.
@@ -453,219 +453,6 @@ pub(crate) fn is_p99_unknown(load: &LoadResult) -> bool {
     matches!(load.response_time_us.place(0.99), Place::Beyond(_))
 }
 
-/// Four or more servers whose peaks with a workload lie within 3 % of each other: something they share may be what is
-/// measured. Variants of one server are expected to be alike.
-#[must_use]
-pub fn same_numbers(rows: &[OverviewRow]) -> Option<Caveat> {
-    let mut workloads: Vec<&str> = rows.iter().map(|r| r.workload.as_str()).collect();
-    workloads.dedup();
-    workloads.iter().find_map(|workload| {
-        let own = rows.iter().filter(|r| r.workload == *workload);
-        let names = alike(
-            own.filter_map(|r| Some((r.peak_rps.as_ref()?.median?, r.subject.as_str()))).collect(),
-        )?;
-        let with = if workloads.len() > 1 { format!(" with {workload}") } else { String::new() };
-        let message = format!(
-            "{} have nearly the same peak throughput{with}, which different servers rarely have: look at what limited each.",
-            names.join(", ")
-        );
-        Some(Caveat::new("same_numbers", Severity::Warning, message, json!({"subjects": names})))
-    })
-}
-
-/// The first, by peak, of enough different servers with peaks alike: one subject of each.
-fn alike(mut peaks: Vec<(f64, &str)>) -> Option<Vec<&str>> {
-    const ALIKE: f64 = 0.03;
-    const ENOUGH: usize = 4;
-    peaks.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let server = |id: &'_ str| id.split('/').next().unwrap_or_default().to_string();
-    peaks.iter().enumerate().find_map(|(i, (lowest, _))| {
-        let mut servers: Vec<String> = Vec::new();
-        let mut names = Vec::new();
-        for (_, id) in peaks[i..].iter().take_while(|(peak, _)| *peak <= lowest * (1.0 + ALIKE)) {
-            if !servers.contains(&server(id)) && names.len() < ENOUGH {
-                servers.push(server(id));
-                names.push(*id);
-            }
-        }
-        (names.len() == ENOUGH).then_some(names)
-    })
-}
-
-/// The overview as a table.
-#[must_use]
-pub fn overview_table(rows: &[OverviewRow]) -> Table {
-    let cells = |r: &OverviewRow| -> Vec<Value> {
-        vec![
-            json!(r.subject),
-            json!(r.workload),
-            json!(r.language),
-            json!(r.peak_rps.as_ref().and_then(|p| p.median)),
-            json!(r.peak_rps.as_ref().and_then(super::stats::Repeated::spread).map(|s| s.0)),
-            json!(r.peak_rps.as_ref().and_then(super::stats::Repeated::spread).map(|s| s.1)),
-            json!(r.peak_connections),
-            json!(r.peak_streams),
-            json!(r.tie_group),
-            json!(r.response_p50_us),
-            json!(r.response_p99_us),
-            json!(r.reference_step),
-            json!(r.cpu_us_per_request),
-            json!(r.memory_peak_bytes),
-            json!(r.startup_ms),
-            json!(r.errors),
-            json!(format!("{}/{}", r.checks_passed, r.checks)),
-            json!(r.limiter),
-            json!(r.limiter_confidence),
-            json!(r.absent),
-        ]
-    };
-    Table {
-        name: "overview",
-        title: "Overview",
-        columns: vec![
-            "subject",
-            "workload",
-            "language",
-            "peak_rps",
-            "peak_rps_low",
-            "peak_rps_high",
-            "peak_connections",
-            "peak_streams",
-            "tie_group",
-            "response_p50_us",
-            "response_p99_us",
-            "reference_step",
-            "cpu_us_per_request",
-            "memory_peak_bytes",
-            "startup_ms",
-            "errors",
-            "checks",
-            "limiter",
-            "limiter_confidence",
-            "absent",
-        ],
-        rows: rows.iter().map(cells).collect(),
-    }
-}
-
-/// Every trial as a row.
-#[must_use]
-pub fn trials_table(trials: &[TrialResult]) -> Table {
-    let cells = |t: &TrialResult| -> Vec<Value> {
-        let codes: Vec<&str> =
-            t.caveats.iter().filter(|c| c.severity > Severity::Info).map(|c| c.code).collect();
-        vec![
-            json!(t.subject_id),
-            json!(t.workload),
-            json!(t.block),
-            json!(t.repeat),
-            json!(t.step.connections),
-            json!(t.step.streams),
-            json!(t.step.pipeline),
-            json!(t.step.rate),
-            json!(t.step.duration_s),
-            json!(t.valid),
-            json!(t.load.throughput_rps),
-            json!(t.load.exchanges.started),
-            json!(t.load.exchanges.completed),
-            json!(t.load.exchanges.failed),
-            json!(t.load.exchanges.dropped),
-            json!(t.load.exchanges.in_flight_at_end),
-            json!(t.load.response_time_us.p50),
-            json!(t.load.response_time_us.p90),
-            json!(t.load.response_time_us.p99),
-            json!(t.load.response_time_us.p99_9),
-            json!(t.load.response_time_us.max),
-            json!(t.load.response_time_us.unanswered),
-            json!(t.load.response_time_us.longest_wait),
-            json!(t.load.service_time_us.p50),
-            json!(t.load.service_time_us.p99),
-            json!(t.load.send_lag_us.p99),
-            json!(t.server.cpu_us_per_request),
-            json!(t.server.cpu_user_s),
-            json!(t.server.cpu_sys_s),
-            json!(t.server.cpu_utilisation),
-            json!(t.server.throttled_s),
-            json!(t.server.memory_anon_bytes),
-            json!(t.server.memory_peak_bytes),
-            json!(t.server.rss_bytes),
-            json!(t.server.memory_mb_s_per_request),
-            json!(t.server.per_request.context_switches),
-            json!(t.load.client.busiest_thread_utilisation),
-            json!(t.load.client.cpu_us_per_exchange),
-            json!(t.load.config.protocol.base_name()),
-            json!(t.load.config.protocol.is_tls()),
-            json!(t.load.tcp.data_segments_per_response),
-            json!(t.load.http2.as_ref().and_then(|h| h.frames_per_segment)),
-            json!(t.load.http2.as_ref().and_then(|h| h.responses_per_receive)),
-            json!(t.load.pages.as_ref().map(|p| p.per_second)),
-            json!(t.load.pages.as_ref().and_then(|p| p.time_us.p50)),
-            json!(t.load.pages.as_ref().and_then(|p| p.time_us.p99)),
-            json!(t.limiter.resource),
-            json!(t.limiter.confidence),
-            json!(codes.join(" ")),
-        ]
-    };
-    Table {
-        name: "trials",
-        title: "Trials",
-        columns: TRIAL_COLUMNS.to_vec(),
-        rows: trials.iter().map(cells).collect(),
-    }
-}
-
-const TRIAL_COLUMNS: [&str; 49] = [
-    "subject",
-    "workload",
-    "block",
-    "repeat",
-    "connections",
-    "streams",
-    "pipeline",
-    "rate",
-    "duration_s",
-    "valid",
-    "throughput_rps",
-    "started",
-    "completed",
-    "failed",
-    "dropped",
-    "in_flight_at_end",
-    "response_p50_us",
-    "response_p90_us",
-    "response_p99_us",
-    "response_p99_9_us",
-    "response_max_us",
-    "unanswered",
-    "longest_wait_us",
-    "service_p50_us",
-    "service_p99_us",
-    "send_lag_p99_us",
-    "server_cpu_us_per_request",
-    "server_cpu_user_s",
-    "server_cpu_sys_s",
-    "server_cpu_utilisation",
-    "server_throttled_s",
-    "server_memory_anon_bytes",
-    "server_memory_peak_bytes",
-    "server_rss_bytes",
-    "server_memory_mb_s_per_request",
-    "server_context_switches_per_request",
-    "generator_busiest_thread",
-    "generator_cpu_us_per_exchange",
-    "protocol",
-    "tls",
-    "segments_per_response",
-    "frames_per_segment",
-    "responses_per_receive",
-    "pages_per_second",
-    "page_p50_us",
-    "page_p99_us",
-    "limiter",
-    "limiter_confidence",
-    "caveats",
-];
-
 #[cfg(test)]
 mod tests {
     use dyno_archive::plan::Arrivals;
@@ -716,24 +503,12 @@ mod tests {
                 resource: *resource,
                 confidence: High,
                 sentence: "It.".into(),
-                evidence: json!({}),
+                evidence: serde_json::json!({}),
             };
             let verdicts: Vec<Limiter> = resources.iter().map(verdict).collect();
             let leading = leading_limiter(&verdicts.iter().collect::<Vec<_>>());
             assert_eq!((leading.resource, leading.confidence), (resource, confidence), "{resources:?}");
             assert_eq!(leading.sentence != "It.", confidence == Low, "{}", leading.sentence);
         }
-    }
-
-    #[test]
-    fn only_different_servers_are_suspiciously_alike() {
-        assert_eq!(
-            alike(vec![(103.0, "d"), (100.0, "a/h2"), (101.0, "b"), (102.0, "c")]),
-            Some(vec!["a/h2", "b", "c", "d"])
-        );
-        assert_eq!(alike(vec![(100.0, "a"), (100.0, "a/h2"), (100.0, "b"), (100.0, "c")]), None);
-        assert_eq!(alike(vec![(100.0, "a"), (101.0, "b"), (102.0, "c"), (104.0, "d")]), None);
-        let variants_between = vec![(100.0, "a"), (100.5, "a/h2"), (101.0, "b"), (102.0, "c"), (102.5, "d")];
-        assert_eq!(alike(variants_between), Some(vec!["a", "b", "c", "d"]));
     }
 }

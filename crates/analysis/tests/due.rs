@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use dyno_analysis::load::{self, LoadResult, Missing, Percentiles, SAMPLES_BEYOND};
+use dyno_analysis::{Code, verdict};
 use dyno_archive::plan::{self, Arrivals};
 use dyno_archive::times::Recording;
 use dyno_archive::trial::ClientUse;
@@ -148,7 +149,8 @@ fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
         http2: plan::Http2::default(),
         steps: vec![step.clone()],
     };
-    load::result(&record(played), load::Config::new(&workload, &asked, &step, 1))
+    let asked = load::Config::new(&workload, &asked, &step, 1);
+    verdict::load(&record(played), asked, &verdict::Context::default())
 }
 
 /// What the world knows: how long each right answer took whose request was due in the window, and how many were due.
@@ -234,9 +236,9 @@ fn compare(result: &LoadResult, log: &Log) -> Result<(), TestCaseError> {
             _ => prop_assert!(false, "p{}: {reported:?} µs is reported, {truth:?} ns is true", q * 100.0),
         }
     }
-    let caveats: Vec<&str> = result.caveats.iter().map(|c| c.code).collect();
-    prop_assert!(!caveats.contains(&"littles_law"), "{:?}", result.in_flight);
-    prop_assert!(!caveats.contains(&"books"));
+    let caveats: Vec<Code> = result.caveats.iter().map(|c| c.code).collect();
+    prop_assert!(!caveats.contains(&Code::LittlesLaw), "{:?}", result.in_flight);
+    prop_assert!(!caveats.contains(&Code::Books));
     Ok(())
 }
 
@@ -390,7 +392,7 @@ fn littles_law_finds_times_that_are_missing() {
     robbed.report.unanswered.ages.clear();
     let robbed = result(&robbed, &config, &Arrivals::Closed);
     assert!(off(&robbed) > 0.05, "{:?}", robbed.in_flight);
-    assert!(robbed.caveats.iter().any(|c| c.code == "littles_law") && !robbed.valid);
+    assert!(robbed.caveats.iter().any(|c| c.code == Code::LittlesLaw) && !robbed.valid);
 }
 
 #[test]
@@ -400,7 +402,7 @@ fn a_median_beyond_the_window_refuses_the_step() {
         let config = config(Protocol::H1, (64, 1), &Arrivals::Closed, window(200, 1500));
         let played = sim::play(World::new(1, model), config.clone());
         let result = result(&played, &config, &Arrivals::Closed);
-        let is_refused = result.caveats.iter().any(|c| c.code == "longer_than_window");
+        let is_refused = result.caveats.iter().any(|c| c.code == Code::LongerThanWindow);
         assert_eq!(is_refused, refused, "{:?}", result.response_time_us);
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use dyno_analysis::load::interval_result;
-use dyno_analysis::report::TrialResult;
+use dyno_analysis::trial::TrialResult;
 use dyno_analysis::warming;
 use dyno_archive::plan::Plan;
 use dyno_archive::start::{WarmUp, WarmUpEnd, WarmUpSlice};

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 
-use dyno_analysis::limiter::Resource;
+use dyno_analysis::verdict::Resource;
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::facts::CgroupVersion;
 use dyno_archive::plan::{
@@ -412,7 +412,8 @@ fn the_golden_run_shows_what_it_is_there_to_show() {
         assert_eq!(e.carried_in + e.scheduled, e.started + e.dropped);
         assert_eq!(e.started, e.completed + e.failed + e.in_flight_at_end);
     }
-    let refused: Vec<&str> = report.trials.iter().filter(|t| !t.valid).map(|t| t.caveats[0].code).collect();
+    let refused: Vec<&str> =
+        report.trials.iter().filter(|t| !t.valid).map(|t| t.caveats[0].code.name()).collect();
     assert_eq!(refused, ["errors", "wrong_answers"], "more than 1 % failures, and wrong bodies");
     let throttled = report.trials.iter().find(|t| t.subject == "slow").unwrap();
     assert_eq!(throttled.limiter.resource, Resource::CpuQuota);

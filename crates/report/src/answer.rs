@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use dyno_analysis::Code;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::{ByBlock, PAIRS_TO_TELL_APART, Repeated, are_apart, paired_ratios};
@@ -257,7 +258,7 @@ fn validity(report: &Report) -> Option<String> {
     if done == 0 {
         return None;
     }
-    let mut codes: Vec<(&str, usize)> = Vec::new();
+    let mut codes: Vec<(Code, usize)> = Vec::new();
     for trial in report.trials.iter().filter(|t| !t.valid) {
         if let Some(code) = trial.caveats.first().map(|c| c.code) {
             match codes.iter_mut().find(|(c, _)| *c == code) {
@@ -272,27 +273,10 @@ fn validity(report: &Report) -> Option<String> {
     if invalid == 0 {
         return Some(format!("All {done} steps are valid.{rest}"));
     }
-    let why: Vec<String> = codes.iter().map(|(code, n)| format!("{} ({n})", reason(code))).collect();
+    let why: Vec<String> =
+        codes.iter().map(|(code, n)| format!("{} ({n})", code.reason().unwrap_or(code.name()))).collect();
     let are = if invalid == 1 { "is" } else { "are" };
     Some(format!("{invalid} of {done} steps {are} not valid: {}.{rest}", list(&why)))
-}
-
-fn reason(code: &str) -> &str {
-    match code {
-        "generator_busy" | "generator_crowded" | "oversubscribed" => "the generator was the limit",
-        "generator_throttled" => "a CPU quota held the generator back",
-        "errors" => "too many requests failed",
-        "wrong_answers" => "answers were wrong",
-        "no_answers" => "nothing was answered",
-        "subject_failed" => "the server failed",
-        "littles_law" => "Little's law does not hold",
-        "books" => "the books do not balance",
-        "fell_back" => "the server spoke HTTP/1.1",
-        "still_warming" => "the server was still warming up",
-        "longer_than_window" => "half of the requests took longer than the window",
-        "checks_failed" => "contract checks failed during the load",
-        other => other,
-    }
 }
 
 fn failures(report: &Report) -> Option<String> {
@@ -378,29 +362,6 @@ mod tests {
             (&[], None),
         ] {
             assert_eq!(medians_of(repeats.iter().copied()).as_deref(), wanted, "{repeats:?}");
-        }
-    }
-
-    #[test]
-    fn a_reason_to_refuse_is_said_in_words() {
-        for code in [
-            "books",
-            "subject_failed",
-            "littles_law",
-            "longer_than_window",
-            "generator_busy",
-            "generator_crowded",
-            "generator_throttled",
-            "oversubscribed",
-            "fell_back",
-            "wrong_answers",
-            "no_answers",
-            "checks_failed",
-            "errors",
-            "still_warming",
-        ] {
-            assert!(!dyno_analysis::caveat::Caveat::meaning(code).is_empty(), "{code} is no code");
-            assert!(reason(code).contains(' ') && !reason(code).contains('_'), "{code}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Every trial as a line of CSV (RFC 4180).
 
 use dyno_analysis::Report;
-use dyno_analysis::report::Table;
+use dyno_analysis::tables::Table;
 use serde_json::Value;
 
 /// The table of trials.

@@ -1,7 +1,7 @@
 //! Intervals of a load as lines: CSV at its end, JSON while it runs.
 
 use dyno_analysis::load::{Config, IntervalResult, interval_result};
-use dyno_analysis::report::Table;
+use dyno_analysis::tables::Table;
 use dyno_archive::{Interval, Outcome};
 use serde_json::{Value, json};
 

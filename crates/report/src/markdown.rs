@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::report::{Report, SubjectResult};
+use dyno_analysis::report::Report;
+use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::{OverviewRow, Summary};
 
 use crate::format::{Quantile, bytes, micros, number, or_dash, percent, wait_at_step};
@@ -138,7 +139,7 @@ fn steps(summaries: &[Summary]) -> String {
             or_dash(s.memory_mb_s_per_request.median, |m| format!("{} kB·s", number(m * 1e3))),
             or_dash(s.error_share.median, percent),
             format!("{} of {}", s.trials - s.invalid, s.trials),
-            s.caveats.iter().map(|c| c.code.replace('_', " ")).collect::<Vec<_>>().join(", "),
+            s.caveats.iter().map(|c| c.code.in_words()).collect::<Vec<_>>().join(", "),
             s.limiter_sentence.clone(),
         ]
     };

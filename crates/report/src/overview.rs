@@ -1,8 +1,8 @@
 //! The cells of the overview that every text form shares.
 
 use dyno_analysis::Report;
-use dyno_analysis::limiter::{Confidence, Resource};
 use dyno_analysis::summary::{OverviewRow, Shape};
+use dyno_analysis::verdict::{Confidence, Resource};
 
 use crate::format::{Quantile, bytes, count, micros, number, or_dash, plural, wait_at_step};
 

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_analysis::Report;
+use dyno_analysis::{Code, Report};
 use dyno_archive::plan::{Body, Request};
 use dyno_archive::secret::is_secret;
 use serde_json::Value;
@@ -103,7 +103,7 @@ fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
 
 /// Those of them that end with a foreign text, after the first colon. Verdicts, summaries and tables repeat them.
 fn quoting_texts_of(report: &Report) -> BTreeSet<String> {
-    const QUOTING: [&str; 2] = ["checks_failed", "subject_failed"];
+    const QUOTING: [Code; 2] = [Code::ChecksFailed, Code::SubjectFailed];
     let caveats = report.trials.iter().flat_map(|trial| trial.caveats.iter().chain(&trial.load.caveats));
     let caveats = caveats.filter(|caveat| QUOTING.contains(&caveat.code)).map(|caveat| &caveat.message);
     caveats.chain(report.overview.iter().filter_map(|row| row.absent.as_ref())).cloned().collect()

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 
 use dyno_analysis::load::place::Place;
 use dyno_analysis::load::{Config, Http2, Pages, Percentiles, RequestResult};
-use dyno_analysis::report::{Report, SubjectFailure, SubjectResult, TrialResult};
+use dyno_analysis::report::Report;
+use dyno_analysis::subject::{SubjectFailure, SubjectResult};
 use dyno_analysis::summary::OverviewRow;
+use dyno_analysis::trial::TrialResult;
 use dyno_analysis::{Caveat, LoadResult, Severity};
 use dyno_archive::Outcome;
 use dyno_archive::plan::Arrival;
@@ -347,7 +349,7 @@ pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
     let times = format!("p50 {:>8}  p99 {:>8}  {cpu:>13}", wait(p, 0.5), wait(p, 0.99));
     let limit = overview::limited_by(trial.limiter.resource, trial.limiter.confidence);
     let worst = trial.caveats.iter().find(|c| c.severity > Severity::Info);
-    let doubt = worst.map_or(String::new(), |c| format!("  {}", style.of(c.severity, c.code)));
+    let doubt = worst.map_or(String::new(), |c| format!("  {}", style.of(c.severity, c.code.name())));
     format!("{head}  {rate}  {times}  {}{doubt}", style.dim(&format!("limit: {limit}")))
 }
 

@@ -1,6 +1,5 @@
 //! The result of one load: `dyno.load/1`.
 
-mod caveats;
 mod http2;
 pub(crate) mod offered;
 pub mod place;
@@ -18,18 +17,11 @@ use dyno_archive::{Interval, Phase, Protocol, Times, TrialRecord, protocol};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::caveat::{Caveat, Severity};
+use crate::caveat::Caveat;
 pub use http2::{HeaderBytes, Http2, Streams};
 pub use room::Room;
 
 pub const SCHEMA: &str = "dyno.load/1";
-
-/// Share of a CPU above which the generator may have been the limit, so that a step is refused: of a thread, with what it
-/// waited for a CPU, or of a CPU that threads share.
-pub const GENERATOR_BUSY: f64 = 0.85;
-
-/// How far Little's law may be off before a step is refused.
-pub const LITTLE_TOLERANCE: f64 = 0.05;
 
 /// Samples that must lie beyond a percentile for it to be given (harness rule: HdrHistogram practice).
 pub const SAMPLES_BEYOND: f64 = 20.0;
@@ -433,11 +425,11 @@ pub struct IntervalResult {
     pub busiest_thread_utilisation: Option<f64>,
 }
 
-/// Computes the result of one load.
+/// What a load came to. It is not judged here: [`crate::verdict::load`] does, and is what others ask.
 #[must_use]
-pub fn result(record: &TrialRecord, config: Config) -> LoadResult {
+pub(crate) fn result(record: &TrialRecord, config: Config) -> LoadResult {
     let sums = Sums::new(record);
-    let mut result = LoadResult {
+    LoadResult {
         schema: SCHEMA,
         valid: true,
         caveats: Vec::new(),
@@ -476,24 +468,6 @@ pub fn result(record: &TrialRecord, config: Config) -> LoadResult {
         spectrum_us: spectrum(&sums.times.response, sums.missing.count),
         intervals: record.intervals.iter().map(interval_result).collect(),
         config,
-    };
-    result.judge(record);
-    result
-}
-
-impl LoadResult {
-    /// Sets the caveats and with them whether the result is valid.
-    fn judge(&mut self, record: &TrialRecord) {
-        self.caveats = caveats::caveats(self, record);
-        self.valid = !self.caveats.iter().any(|c| c.severity == Severity::Invalid);
-    }
-
-    /// Sets the result beside what the generator reached on this machine.
-    #[must_use]
-    pub fn beside(mut self, ceiling: Option<Ceiling>, record: &TrialRecord) -> LoadResult {
-        self.ceiling = ceiling;
-        self.judge(record);
-        self
     }
 }
 

@@ -177,9 +177,10 @@ mod tests {
     use dyno_archive::trial::Books;
     use dyno_archive::{Interval, Phase};
 
-    use crate::caveat::Caveat;
+    use crate::caveat::{Caveat, Code};
     use crate::fixture;
-    use crate::load::{self, Config, LoadResult};
+    use crate::load::{Config, LoadResult};
+    use crate::verdict::{self, Context};
 
     #[test]
     fn what_is_offered_is_what_was_scheduled() {
@@ -192,7 +193,7 @@ mod tests {
             let result = fixture::result(&record, Some(rate));
             assert_eq!(result.offered_rps(), Some(scheduled as f64));
             assert_eq!(result.keeps_up(), Some(kept), "{scheduled}");
-            let late = result.caveats.iter().any(|c| c.code == "rate_not_reached");
+            let late = result.caveats.iter().any(|c| c.code == Code::RateNotReached);
             assert_eq!(late, !kept, "{scheduled}");
         }
         let closed = fixture::result(&fixture::record(1000), None);
@@ -285,7 +286,7 @@ mod tests {
             })
             .collect();
         let planned = fixture::result(&record, Some(1000.0)).config;
-        load::result(&record, Config { requests: load.requests, ..planned })
+        verdict::load(&record, Config { requests: load.requests, ..planned }, &Context::default())
     }
 
     const RAMP: fn(f64) -> f64 = |t| 100.0 + 90.0 * t.clamp(0.0, 10.0);
@@ -298,7 +299,7 @@ mod tests {
     fn judge(name: &str, load: &Load, kept: bool) {
         let result = result_of(load);
         assert_eq!(result.keeps_up(), Some(kept), "{name}");
-        let late = result.caveats.iter().find(|c| c.code == "rate_not_reached");
+        let late = result.caveats.iter().find(|c| c.code == Code::RateNotReached);
         assert_eq!(late.is_some(), !kept, "{name}");
         let rate = |c: &Caveat, key: &str| c.evidence[key].as_f64().unwrap();
         assert!(late.is_none_or(|c| rate(c, "answered") < rate(c, "offered")), "{name}: {late:?}");

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use dyno_analysis::load::{self as analysis, Ceiling, Config, LoadResult, Percentiles};
+use dyno_analysis::load::{Ceiling, Config, LoadResult, Percentiles};
+use dyno_analysis::verdict::{self, Context};
 use dyno_archive::plan::{Arrivals, DriverKind, Spin, Step, Workload};
 use dyno_archive::{Interval, Outcome, Sample};
 use dyno_driver::{Endpoint, Stamps, best_driver};
@@ -267,10 +268,8 @@ impl Bench {
         let record = dyno_runner::load::run(spec, &mut Quiet(&self.interrupts))
             .map_err(|message| anyhow::anyhow!(message))?;
         anyhow::ensure!(self.interrupts.count() == 0, "interrupted; nothing was kept");
-        Ok(analysis::result(
-            &record,
-            Config::new(&plaintext(), &spec.planned(Spin::Auto), &spec.step, spec.seed),
-        ))
+        let asked = Config::new(&plaintext(), &spec.planned(Spin::Auto), &spec.step, spec.seed);
+        Ok(verdict::load(&record, asked, &Context::default()))
     }
 }
 

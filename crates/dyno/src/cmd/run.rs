@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use dyno_analysis::report::TrialResult;
+use dyno_analysis::trial::TrialResult;
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::{RunDir, TrialRecord};
 use dyno_runner::build::{Built, Care};

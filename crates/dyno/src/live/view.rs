@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dyno_analysis::load::GENERATOR_BUSY;
+use dyno_analysis::verdict::GENERATOR_BUSY;
 use dyno_report::format::{count, micros, number, or_dash, percent};
 use ratatui::Frame;
 use ratatui::buffer::Buffer;

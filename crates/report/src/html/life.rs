@@ -1,6 +1,7 @@
 //! What is not load: start-up, stopping, checks, builds, failures.
 
-use dyno_analysis::report::{CheckSummary, Report, SubjectFailure, SubjectResult};
+use dyno_analysis::report::Report;
+use dyno_analysis::subject::{CheckSummary, SubjectFailure, SubjectResult};
 use maud::{Markup, html};
 
 use super::table::{Cell, cell, table, text, value};

@@ -1,8 +1,9 @@
 //! What was reached, and what it took: throughput, response times, pages, requests of a mix.
 
 use dyno_analysis::load::{Pages, Percentiles, RequestResult};
-use dyno_analysis::report::{Report, TrialResult};
+use dyno_analysis::report::Report;
 use dyno_analysis::summary::Summary;
+use dyno_analysis::trial::TrialResult;
 use maud::{Markup, html};
 
 use super::overview::marks;

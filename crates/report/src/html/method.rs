@@ -1,12 +1,13 @@
 //! How it was done: all trials, the environment, limits, words.
 
-use dyno_analysis::Severity;
-use dyno_analysis::report::{Report, TrialResult};
+use dyno_analysis::report::Report;
+use dyno_analysis::trial::TrialResult;
+use dyno_analysis::{Code, Severity};
 use maud::{Markup, html};
 
 use super::table::{Cell, table, text, value};
 use super::why::step_in_words;
-use super::{figure, in_words, more, note, whole};
+use super::{figure, more, note, whole};
 use crate::format::{bytes, count, number, or_dash, percent, phases};
 use crate::redact::{self, Withheld};
 use crate::shell;
@@ -54,7 +55,8 @@ fn option(report: &Report, index: usize, t: &TrialResult) -> Markup {
 }
 
 fn trial_row(t: &TrialResult) -> Vec<Cell> {
-    let codes: Vec<&str> = t.caveats.iter().filter(|c| c.severity > Severity::Info).map(|c| c.code).collect();
+    let told = t.caveats.iter().filter(|c| c.severity > Severity::Info);
+    let codes: Vec<String> = told.map(|c| c.code.in_words()).collect();
     let e = &t.load.exchanges;
     let n = |x: u64| value(Some(x as f64), |n| count(n as u64));
     vec![
@@ -67,7 +69,7 @@ fn trial_row(t: &TrialResult) -> Vec<Cell> {
         n(e.failed),
         text(if t.valid { "yes" } else { "no" }),
         text(&t.limiter.sentence),
-        text(in_words(&codes.join(" "))),
+        text(codes.join(" ")),
     ]
 }
 
@@ -152,9 +154,9 @@ fn probe(report: &Report) -> Markup {
 fn glossary() -> Markup {
     html! {
         dl.glossary {
-            @for (code, meaning) in dyno_analysis::caveat::GLOSSARY {
-                dt id={ "caveat-" (code) } { (in_words(code)) }
-                dd { (meaning) }
+            @for code in Code::ALL {
+                dt id={ "caveat-" (code) } { (code.in_words()) }
+                dd { (code.meaning()) }
             }
         }
         "\n"

@@ -92,14 +92,9 @@ fn caveat_item(caveat: &Caveat) -> Markup {
     html! {
         li class=(severity(caveat.severity)) {
             (caveat.message) " "
-            a.code href={ "#caveat-" (caveat.code) } { (in_words(caveat.code)) }
+            a.code href={ "#caveat-" (caveat.code) } { (caveat.code.in_words()) }
         }
     }
-}
-
-/// A code of ours, such as `few_repeats`, for people.
-fn in_words(code: &str) -> String {
-    code.replace('_', " ")
 }
 
 const fn severity(severity: Severity) -> &'static str {

@@ -5,7 +5,7 @@ use dyno_analysis::summary::{OverviewRow, StepCaveat};
 use maud::{Markup, html};
 
 use super::table::{Cell, cell, table, text, value};
-use super::{caveat_list, in_words, note, severity, spread, swatch};
+use super::{caveat_list, note, severity, spread, swatch};
 use crate::format::{bytes, count, micros, number, plural};
 use crate::overview::waits_at_reference;
 
@@ -157,7 +157,7 @@ pub(super) fn marks(caveats: &[StepCaveat]) -> Markup {
     html! {
         @for c in caveats {
             a class={ "mark " (severity(c.severity)) } href={ "#caveat-" (c.code) } title=(c.message) {
-                (in_words(c.code))
+                (c.code.in_words())
             }
             " "
         }
@@ -180,8 +180,8 @@ fn limiter_cell(r: &OverviewRow) -> Cell {
     }
 }
 
-pub(super) const fn resource(resource: dyno_analysis::limiter::Resource) -> &'static str {
-    use dyno_analysis::limiter::Resource as R;
+pub(super) const fn resource(resource: dyno_analysis::verdict::Resource) -> &'static str {
+    use dyno_analysis::verdict::Resource as R;
     match resource {
         R::Failure => "failure",
         R::Generator => "the generator",

@@ -1,7 +1,9 @@
 //! What a request cost each server, and what limited it.
 
-use dyno_analysis::report::{Report, SubjectResult, TrialResult};
+use dyno_analysis::report::Report;
+use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::{OverviewRow, Summary};
+use dyno_analysis::trial::TrialResult;
 use maud::{Markup, html};
 
 use super::overview::resource;

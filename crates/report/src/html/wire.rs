@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use dyno_analysis::load::Http2;
 use dyno_analysis::protocols::ProtocolComparison;
-use dyno_analysis::report::{Report, TrialResult};
+use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
+use dyno_analysis::trial::TrialResult;
 use maud::{Markup, html};
 
 use super::table::{Cell, table, text, value};

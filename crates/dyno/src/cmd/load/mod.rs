@@ -9,8 +9,8 @@ mod watch;
 use std::path::Path;
 use std::sync::Arc;
 
-use dyno_analysis::load as analysis;
-use dyno_analysis::{Caveat, LoadResult, Severity};
+use dyno_analysis::LoadResult;
+use dyno_analysis::verdict::{self, Context};
 use dyno_archive::TrialRecord;
 use dyno_report::{hdr, intervals, text};
 use dyno_runner::load::Spec;
@@ -45,8 +45,8 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
         wall_clock_at(record.began_ns, dyno_observer::monotonic_ns(), terminal::unix_seconds());
     // An output that failed on the way is told at the end: the result is not lost for it.
     let trouble = watch.end();
-    let mut result = analysis::result(&record, config).beside(calibration::ceiling_for(&spec), &record);
-    add_unknown_server(&mut result);
+    let context = Context { ceiling: calibration::ceiling_for(&spec), ..Context::default() };
+    let result = verdict::load(&record, config, &context);
     // Standard output may have been closed; the files are wanted all the same.
     let shown = write_result(&args, &result);
     write_histograms(&args, &record, began_unix_s)?;
@@ -96,7 +96,7 @@ fn wall_clock_at(instant_ns: u64, now_ns: u64, now_unix_s: f64) -> f64 {
 }
 
 fn write_histograms(args: &LoadArgs, record: &TrialRecord, began_unix_s: f64) -> anyhow::Result<()> {
-    let (answers, missing) = analysis::response_times(record);
+    let (answers, missing) = dyno_analysis::load::response_times(record);
     if let Some(path) = &args.hgrm {
         super::report::write_out(Some(path), &hdr::hgrm(&answers, missing))?;
     }
@@ -104,18 +104,6 @@ fn write_histograms(args: &LoadArgs, record: &TrialRecord, began_unix_s: f64) ->
         super::report::write_out(Some(path), &hdr::hlog(&record.intervals, missing, began_unix_s))?;
     }
     Ok(())
-}
-
-/// A load of somebody else's server knows nothing of what that server used, and says so.
-fn add_unknown_server(result: &mut LoadResult) {
-    result.caveats.push(Caveat {
-        code: "server_not_observed",
-        severity: Severity::Info,
-        message:
-            "The server's CPU is not known: run it as a subject under `dyno run` to see what limited it."
-                .into(),
-        evidence: serde_json::json!({}),
-    });
 }
 
 #[cfg(test)]

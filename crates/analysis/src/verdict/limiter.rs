@@ -5,33 +5,20 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::caveat::percent;
+use super::room::Bound;
+use super::server::starved;
+use super::thresholds::{JIT_SHARE, SERVER_BUSY, SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
+use crate::caveat::Code;
 use crate::load::LoadResult;
 use crate::load::offered::rate_of;
-use crate::load::room::Bound;
 use crate::server::ServerUse;
-use crate::warming;
-
-/// Share of its allowed CPU time above which a server counts as bound by it.
-pub(crate) const SERVER_BUSY: f64 = 0.9;
-
-/// Share above which the server was at its limit for certain, whatever else was busy too.
-pub const SERVER_FULL: f64 = 0.95;
-
-/// Share of the machine's CPU time above which the hypervisor's taking it is worth telling.
-pub(crate) const STEAL: f64 = 0.02;
-
-/// Below this share a server has room, so something else limits it. The same holds for the generator.
-pub(crate) const SERVER_IDLE: f64 = 0.75;
+use crate::words::{cpus, percent};
 
 /// Requests in flight from which on a server that idles is not short of requests: something else holds it.
 const MANY_IN_FLIGHT: f64 = 64.0;
 
 /// Requests in flight up to which a closed loop is expected to leave a server idle.
 const FEW_IN_FLIGHT: f64 = 32.0;
-
-/// Share of the periods of a CPU quota in which a server may be throttled without that being its limit.
-pub(crate) const THROTTLED: f64 = 0.05;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -142,8 +129,8 @@ fn verdict(resource: Resource, confidence: Confidence, sentence: String, evidenc
 }
 
 fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
-    let of = |code: &str| load.caveats.iter().find(|c| c.code == code);
-    let failed = of("subject_failed").or_else(|| of("no_answers"))?;
+    let of = |code| load.caveats.iter().find(|c| c.code == code);
+    let failed = of(Code::SubjectFailed).or_else(|| of(Code::NoAnswers))?;
     verdict(Resource::Failure, Confidence::High, failed.message.clone(), failed.evidence.clone())
 }
 
@@ -166,8 +153,16 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     })?
 }
 
+/// The compiler, where a server is busy and much of that is compiling.
 fn jit(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    warming::limiter(server)
+    let used = server.cpu_utilisation.filter(|used| *used >= SERVER_BUSY)?;
+    let share = server.jit_share().filter(|share| *share > JIT_SHARE)?;
+    let sentence = format!(
+        "The JIT compiler: it used {} of the server's CPU time, and the server {} of what it may use.",
+        percent(share),
+        percent(used)
+    );
+    verdict(Resource::Jit, Confidence::High, sentence, json!({"jit_share": share, "cpu_utilisation": used}))
 }
 
 /// Throttled time is summed over CPUs by the kernel, so only periods make a share.
@@ -212,11 +207,6 @@ fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     })?
 }
 
-/// `one CPU` or `1.5 CPUs`.
-pub(crate) fn cpus(n: f64) -> String {
-    if (n - 1.0).abs() < 0.01 { "one CPU".into() } else { format!("{n:.1} CPUs") }
-}
-
 fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let busiest = server.busiest_thread_utilisation?;
     let used = server.cpu_utilisation?;
@@ -235,8 +225,8 @@ fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 fn both_idle(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let used = server.cpu_utilisation?;
     let is_robbed = server.steal_share.is_some_and(|share| share > STEAL)
-        || server.starved().is_some()
-        || load.caveats.iter().any(|caveat| caveat.code == "generator_starved");
+        || starved(server).is_some()
+        || load.caveats.iter().any(|caveat| caveat.code == Code::GeneratorStarved);
     (used < SERVER_IDLE && load.client.room.need < SERVER_IDLE && !is_robbed).then_some(used)
 }
 
@@ -277,7 +267,7 @@ fn idle_evidence(load: &LoadResult, used: f64) -> Value {
 
 fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
     let busy = load.client.busiest_thread_utilisation;
-    let sentence = match (server.cpu_utilisation, server.starved()) {
+    let sentence = match (server.cpu_utilisation, starved(server)) {
         (Some(used), Some(waited_s)) => format!(
             "Unknown: the server used {} of its CPU, and its threads waited {waited_s:.2} s in {:.2} s for CPUs, while something else used {:.2} s of this machine's.",
             percent(used),
@@ -307,7 +297,7 @@ mod tests {
     use dyno_archive::TrialRecord;
 
     use super::*;
-    use crate::fixture;
+    use crate::fixture::{self, compiling};
     use crate::server::Throttling;
 
     #[test]
@@ -444,5 +434,16 @@ mod tests {
         let load = fixture::result(&record(1.0), None);
         let words = limiter(&load, &server(0.5, 0.5, 93)).sentence;
         assert_eq!(words, "The server's CPU quota: it was throttled in 93 of 100 periods (93 %).");
+    }
+
+    #[test]
+    fn a_full_server_that_compiles_is_limited_by_its_compiler() {
+        let load = fixture::result(&fixture::record(1000), None);
+        let named = |jit_s, used| jit(&load, &compiling(jit_s, used));
+        let limiter = named(0.83, 0.96).unwrap();
+        assert_eq!(limiter.resource, Resource::Jit);
+        assert!(limiter.sentence.starts_with("The JIT compiler: it used 56 % of the server's CPU time"));
+        assert_eq!(named(0.83, 0.8), None, "there was room");
+        assert_eq!(named(0.1, 0.96), None);
     }
 }

@@ -6,19 +6,22 @@ use dyno_archive::trial::Connections;
 use dyno_archive::{Protocol, TrialRecord};
 use serde_json::json;
 
-use super::offered::rate_of;
-use super::{InFlight, LITTLE_TOLERANCE, LoadResult, at_quantile, response_times, room};
-use crate::caveat::{Caveat, Severity, info, percent};
+use super::thresholds::LITTLE_TOLERANCE;
+use super::{Context, room};
+use crate::caveat::{Caveat, Code, Severity, info};
+use crate::load::offered::rate_of;
+use crate::load::{InFlight, LoadResult, at_quantile, response_times};
+use crate::words::percent;
 
 /// Every reason to distrust this result, the gravest first.
-pub(super) fn caveats(result: &LoadResult, record: &TrialRecord) -> Vec<Caveat> {
+pub(super) fn caveats(result: &LoadResult, record: &TrialRecord, context: &Context<'_>) -> Vec<Caveat> {
     let mut all: Vec<Caveat> = [
         books(record),
         subject_failed(record),
         littles_law(result),
         longer_than_window(result, record),
-        room::bound(result),
-        room::oversubscribed(result),
+        room::bound(result, context),
+        room::oversubscribed(result, context),
         fell_back(result),
         wrong_answers(result),
         no_answers(result),
@@ -40,9 +43,10 @@ pub(super) fn caveats(result: &LoadResult, record: &TrialRecord) -> Vec<Caveat> 
         partly_checked(result),
         record
             .cut_short
-            .then(|| info("cut_short", "This load was ended early: the window is shorter than planned.")),
+            .then(|| info(Code::CutShort, "This load was ended early: the window is shorter than planned.")),
         tcp_not_measured(result),
         short_window(result),
+        nobody_watched(context),
     ]
     .into_iter()
     .flatten()
@@ -55,7 +59,7 @@ fn books(record: &TrialRecord) -> Option<Caveat> {
     let evidence = serde_json::to_value(record.books).expect("numbers only");
     (!record.books.balance()).then(|| {
         let message = "The books do not balance, which is a fault of dyno: do not use this result, and please report it.";
-        Caveat::new("books", Severity::Invalid, message.into(), evidence)
+        Caveat::new(Code::Books, Severity::Invalid, message.into(), evidence)
     })
 }
 
@@ -67,7 +71,7 @@ fn littles_law(result: &LoadResult) -> Option<Caveat> {
         let message = format!(
             "By the times that the distributions hold {by_littles_law:.2} requests were in flight on average, by their count {mean:.2}: times are missing, or counts are wrong. That is a fault of dyno: do not use this step, and please report it."
         );
-        Caveat::new("littles_law", Severity::Invalid, message, json!({"in_flight": mean, "by_law": by_littles_law}))
+        Caveat::new(Code::LittlesLaw, Severity::Invalid, message, json!({"in_flight": mean, "by_law": by_littles_law}))
     })
 }
 
@@ -87,7 +91,7 @@ fn longer_than_window(result: &LoadResult, record: &TrialRecord) -> Option<Cavea
             median_us / 1e6
         );
         let evidence = json!({"median_us": median_us, "window_us": window_us});
-        Caveat::new("longer_than_window", Severity::Invalid, message, evidence)
+        Caveat::new(Code::LongerThanWindow, Severity::Invalid, message, evidence)
     })
 }
 
@@ -102,7 +106,7 @@ fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
         }
         message.push_str(": the server did not do the work that is measured here. Ask for one answer by hand and mend the server, or the expectation.");
         let evidence = json!({"unexpected_status": status, "unexpected_header": header, "unexpected_body": body});
-        Caveat::new("wrong_answers", Severity::Invalid, message, evidence)
+        Caveat::new(Code::WrongAnswers, Severity::Invalid, message, evidence)
     })
 }
 
@@ -112,7 +116,7 @@ fn no_answers(result: &LoadResult) -> Option<Caveat> {
             Some(failure) => format!("No request was answered as expected; most ended as {failure}."),
             None => "No request was answered in the measured window.".into(),
         };
-        Caveat::new("no_answers", Severity::Invalid, message, json!({}))
+        Caveat::new(Code::NoAnswers, Severity::Invalid, message, json!({}))
     })
 }
 
@@ -123,7 +127,7 @@ fn leading_failure(result: &LoadResult) -> Option<&'static str> {
 fn subject_failed(record: &TrialRecord) -> Option<Caveat> {
     let words = record.subject_failure.as_ref()?;
     let message = format!("The server failed during this step: {words}.");
-    Some(Caveat::new("subject_failed", Severity::Invalid, message, json!({})))
+    Some(Caveat::new(Code::SubjectFailed, Severity::Invalid, message, json!({})))
 }
 
 fn checks_failed(record: &TrialRecord) -> Option<Caveat> {
@@ -139,7 +143,7 @@ fn checks_failed(record: &TrialRecord) -> Option<Caveat> {
     let names: Vec<&str> = failed.iter().map(|c| c.name.as_str()).collect();
     // A wrong answer is wrong work. None in time may only mean that the server was full.
     let severity = if failed.iter().any(|c| c.answered) { Severity::Invalid } else { Severity::Warning };
-    Some(Caveat::new("checks_failed", severity, message, json!({"failed": names})))
+    Some(Caveat::new(Code::ChecksFailed, severity, message, json!({"failed": names})))
 }
 
 /// Share of what was due that may get no answer: with more, what is left is not the load that was asked for.
@@ -175,7 +179,7 @@ fn errors(result: &LoadResult) -> Option<Caveat> {
             message.push_str(&format!(" TLS: {}.", kinds.join(", ")));
         }
         let evidence = json!({"failed": exchanges.failed, "lost": lost, "share": share});
-        Caveat::new("errors", severity, message, evidence)
+        Caveat::new(Code::Errors, severity, message, evidence)
     })
 }
 
@@ -185,7 +189,7 @@ fn unanswered(result: &LoadResult) -> Option<Caveat> {
         let message = format!(
             "{n} requests were still unanswered at the end. In percentiles they rank above every right answer. Load longer, or less, to see them end."
         );
-        Caveat::new("unanswered", Severity::Warning, message, json!({"in_flight_at_end": n}))
+        Caveat::new(Code::Unanswered, Severity::Warning, message, json!({"in_flight_at_end": n}))
     })
 }
 
@@ -195,7 +199,7 @@ fn dropped(result: &LoadResult) -> Option<Caveat> {
         let message = format!(
             "{n} arrivals were dropped because too many were waiting for a connection already. Offer less, or give more connections."
         );
-        Caveat::new("dropped", Severity::Warning, message, json!({"dropped": n}))
+        Caveat::new(Code::Dropped, Severity::Warning, message, json!({"dropped": n}))
     })
 }
 
@@ -208,7 +212,7 @@ fn rate_not_reached(result: &LoadResult) -> Option<Caveat> {
             rate_of(pace.offered_rps()),
             pace.when()
         );
-        Caveat::new("rate_not_reached", Severity::Warning, message, pace.evidence())
+        Caveat::new(Code::RateNotReached, Severity::Warning, message, pace.evidence())
     })
 }
 
@@ -220,7 +224,7 @@ fn connections(result: &LoadResult) -> Option<Caveat> {
         let message = format!(
             "{established} of {asked} connections were open at the end of the window: fewer requests were in flight than asked for at times. Look at the errors and at who closed: `connections.closed_by_server`."
         );
-        Caveat::new("connections", Severity::Warning, message, json!({"asked": asked, "established": established}))
+        Caveat::new(Code::Connections, Severity::Warning, message, json!({"asked": asked, "established": established}))
     })
 }
 
@@ -228,7 +232,7 @@ fn unsolicited(result: &LoadResult) -> Option<Caveat> {
     let n = result.connections.unsolicited;
     (n > 0).then(|| {
         let message = format!("The server sent bytes that answer no request on {n} connections. Look at its answers to HEAD and at its Content-Length.");
-        Caveat::new("unsolicited", Severity::Warning, message, json!({"connections": n}))
+        Caveat::new(Code::Unsolicited, Severity::Warning, message, json!({"connections": n}))
     })
 }
 
@@ -241,7 +245,7 @@ fn fell_back(result: &LoadResult) -> Option<Caveat> {
             config.streams
         );
         return Some(Caveat::new(
-            "fell_back",
+            Code::FellBack,
             Severity::Warning,
             message,
             json!({"streams": config.streams}),
@@ -256,7 +260,7 @@ fn fell_back(result: &LoadResult) -> Option<Caveat> {
         let message = format!(
             "{n} connections were to speak HTTP/2 and spoke HTTP/1.1: {how}. Turn HTTP/2 on in the server, or ask for the protocol h1 and call it that."
         );
-        Caveat::new("fell_back", Severity::Invalid, message, json!({"connections": n}))
+        Caveat::new(Code::FellBack, Severity::Invalid, message, json!({"connections": n}))
     })
 }
 
@@ -268,7 +272,7 @@ fn streams_not_granted(result: &LoadResult) -> Option<Caveat> {
         streams.asked
     );
     Some(Caveat::new(
-        "streams_not_granted",
+        Code::StreamsNotGranted,
         Severity::Warning,
         message,
         json!({"asked": streams.asked, "granted": granted}),
@@ -297,7 +301,7 @@ fn queueing(result: &LoadResult) -> Option<Caveat> {
         let evidence = json!({
             "response_p99_us": response, "service_p99_us": service, "in_flight": in_flight, "places": places,
         });
-        Caveat::new("queueing", Severity::Info, message, evidence)
+        Caveat::new(Code::Queueing, Severity::Info, message, evidence)
     })
 }
 
@@ -307,7 +311,7 @@ fn generator_late(result: &LoadResult) -> Option<Caveat> {
         let message = format!(
             "The generator woke up to {late:.0} µs late (p99), against a median response time of {median:.0} µs: some of what looks like the server is this machine. Measure on a quieter one."
         );
-        Caveat::new("generator_late", Severity::Warning, message, json!({"wake_lag_p99_us": late}))
+        Caveat::new(Code::GeneratorLate, Severity::Warning, message, json!({"wake_lag_p99_us": late}))
     })
 }
 
@@ -320,7 +324,7 @@ fn generator_starved(result: &LoadResult) -> Option<Caveat> {
             percent(share),
             room::by_whom(result)
         );
-        Caveat::new("generator_starved", Severity::Warning, message, json!({"run_delay_share": share}))
+        Caveat::new(Code::GeneratorStarved, Severity::Warning, message, json!({"run_delay_share": share}))
     })
 }
 
@@ -338,7 +342,7 @@ fn clumped(result: &LoadResult) -> Option<Caveat> {
         let message = format!(
             "Requests left in clumps: the gaps between them have a coefficient of variation of {got:.2}, and {wanted:.2} was intended. Few connections, a slow server or a late generator do that. Look at the send lag; give more connections or a quieter machine."
         );
-        Caveat::new("clumped", Severity::Warning, message, json!({"intended_cv": wanted, "achieved_cv": got}))
+        Caveat::new(Code::Clumped, Severity::Warning, message, json!({"intended_cv": wanted, "achieved_cv": got}))
     })
 }
 
@@ -348,7 +352,7 @@ fn ceiling(result: &LoadResult) -> Option<Caveat> {
         return None;
     }
     Some(Caveat::new(
-        "ceiling",
+        Code::Ceiling,
         Severity::Info,
         format!(
             "That is {} of the {:.0} requests per second that this generator reached on this machine against the null responder (`dyno calibrate`).",
@@ -371,7 +375,7 @@ fn partly_checked(result: &LoadResult) -> Option<Caveat> {
         )
     };
     Some(Caveat::new(
-        "partly_checked",
+        Code::PartlyChecked,
         Severity::Info,
         message,
         json!({"checked": checked, "completed": completed}),
@@ -382,7 +386,7 @@ fn tcp_not_measured(result: &LoadResult) -> Option<Caveat> {
     let none = result.tcp.segments_in.is_none();
     none.then(|| {
         info(
-            "tcp_not_measured",
+            Code::TcpNotMeasured,
             "TCP segments are not known: no connection was open, or the kernel does not count them.",
         )
     })
@@ -391,10 +395,17 @@ fn tcp_not_measured(result: &LoadResult) -> Option<Caveat> {
 fn short_window(result: &LoadResult) -> Option<Caveat> {
     (result.duration_s < 1.0 && result.config.requests.is_none()).then(|| {
         info(
-            "short_window",
+            Code::ShortWindow,
             "The measured window is shorter than a second: expect noise. Use a longer duration.",
         )
     })
+}
+
+/// A load of somebody else's server knows nothing of what that server used, and says so.
+fn nobody_watched(context: &Context<'_>) -> Option<Caveat> {
+    let message =
+        "The server's CPU is not known: run it as a subject under `dyno run` to see what limited it.";
+    context.server.is_none().then(|| info(Code::ServerNotObserved, message))
 }
 
 #[cfg(test)]
@@ -416,7 +427,7 @@ mod tests {
             record.books.failed = failed;
             (0..failed).for_each(|_| record.intervals[0].outcomes.count(Outcome::ClosedEarly));
             let result = fixture::result(&record, None);
-            let errors = result.caveats.iter().find(|c| c.code == "errors");
+            let errors = result.caveats.iter().find(|c| c.code == Code::Errors);
             assert_eq!(errors.map(|c| c.severity), severity, "{failed}");
             assert_eq!(result.valid, severity != Some(Severity::Invalid), "{failed}");
         }
@@ -435,7 +446,7 @@ mod tests {
                 record.books.scheduled = 1000 + lost;
                 pick(&mut record.books, lost);
                 let result = fixture::result(&record, None);
-                let errors = result.caveats.iter().find(|c| c.code == "errors");
+                let errors = result.caveats.iter().find(|c| c.code == Code::Errors);
                 assert_eq!(errors.is_some_and(|c| c.severity == Severity::Invalid), refused, "{lost} {what}");
                 assert!(errors.is_none_or(|c| c.message.contains(what)), "{errors:?}");
             }
@@ -447,8 +458,9 @@ mod tests {
         for (throughput_rps, told) in [(2000.0, true), (0.0, false)] {
             let record = fixture::record(1000);
             let ceiling = Ceiling { throughput_rps, measured: "2026-01-02".into() };
-            let result = fixture::result(&record, None).beside(Some(ceiling), &record);
-            let message = result.caveats.iter().find(|c| c.code == "ceiling").map(|c| c.message.clone());
+            let result =
+                fixture::judged(&record, None, &Context { ceiling: Some(ceiling), ..Context::default() });
+            let message = result.caveats.iter().find(|c| c.code == Code::Ceiling).map(|c| c.message.clone());
             assert_eq!(message.is_some(), told, "{message:?}");
             assert!(message.is_none_or(|m| m.starts_with("That is 50 % of the 2000 requests")));
         }
@@ -465,7 +477,7 @@ mod tests {
         record.edges = None;
         record.client.threads = vec![ThreadUse { run_delay_ns: Some(run_delay_ns), ..ThreadUse::default() }];
         let result = fixture::result(&record, Some(4000.0));
-        result.caveats.iter().find(|c| c.code == "queueing").map(|c| c.message.clone())
+        result.caveats.iter().find(|c| c.code == Code::Queueing).map(|c| c.message.clone())
     }
 
     #[test]

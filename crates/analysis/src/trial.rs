@@ -1,0 +1,96 @@
+//! One trial: its load, what the server used, and the verdict.
+
+use dyno_archive::plan::Plan;
+use dyno_archive::start::allowed_cpus;
+use dyno_archive::{Facts, StartRecord, TrialRecord};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::caveat::{Caveat, Severity};
+use crate::load::{self, LoadResult};
+use crate::server::{self, ServerUse};
+use crate::verdict::{self, Beside, Context, Limiter, limiter};
+
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct TrialResult {
+    pub subject: String,
+    pub variant: Option<String>,
+    pub subject_id: String,
+    pub workload: String,
+    /// Its place in the order of time, counted from 1 over the whole plan.
+    pub place: usize,
+    /// Counted from 1.
+    pub repeat: u32,
+    /// Counted from 1.
+    pub block: u32,
+    pub step: StepResult,
+    pub valid: bool,
+    pub caveats: Vec<Caveat>,
+    /// Not answered or wrongly answered, of those that were due: 0 to 1.
+    pub error_share: f64,
+    pub load: LoadResult,
+    pub server: ServerUse,
+    pub limiter: Limiter,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct StepResult {
+    pub index: usize,
+    pub connections: u32,
+    pub streams: u32,
+    pub pipeline: u32,
+    pub rate: Option<f64>,
+    pub duration_s: f64,
+}
+
+pub(crate) fn trial(
+    plan: &Plan,
+    facts: &Facts,
+    start: Option<&StartRecord>,
+    record: &TrialRecord,
+) -> TrialResult {
+    let planned = plan.trials[record.trial];
+    let launch = plan.launches[planned.launch];
+    let subject = &plan.subjects[launch.subject];
+    let step = &plan.load.steps[planned.step];
+    let asked = load::Config::new(&plan.workloads[planned.workload], &plan.load, step, plan.seed);
+    let server = server::server_use(record, cpus_of(plan, start));
+    let context = Context { ceiling: None, server: Some(&server), control: subject.control };
+    let load = verdict::load(record, asked, &context);
+    let caveats = verdict::trial(&load, &server, &Beside { record, start, facts });
+    let valid = !caveats.iter().any(|c| c.severity == Severity::Invalid);
+    TrialResult {
+        subject: subject.name.clone(),
+        variant: subject.variant.clone(),
+        subject_id: subject.id(),
+        workload: plan.workloads[planned.workload].name.clone(),
+        place: record.trial + 1,
+        repeat: launch.block + 1,
+        block: launch.block + 1,
+        step: StepResult {
+            index: planned.step,
+            connections: step.connections,
+            streams: step.streams,
+            pipeline: step.pipeline,
+            rate: step.arrivals.rate(),
+            duration_s: load.duration_s,
+        },
+        valid,
+        caveats,
+        error_share: error_share(&load),
+        limiter: limiter(&load, &server),
+        load,
+        server,
+    }
+}
+
+fn error_share(load: &LoadResult) -> f64 {
+    let bad = load.exchanges.lost() + load.outcomes.wrong();
+    bad as f64 / load.exchanges.due().max(1) as f64
+}
+
+/// CPUs that a start could use at a time.
+fn cpus_of(plan: &Plan, start: Option<&StartRecord>) -> f64 {
+    let limits = start.map_or(&[][..], |start| &start.limits);
+    allowed_cpus(limits, &plan.placement, &plan.limits)
+}

@@ -1,0 +1,89 @@
+//! What speaks against a number, and what limited it. Everything here reads numbers and makes sentences; no number is made here.
+
+mod limiter;
+mod load;
+mod room;
+mod run;
+mod server;
+mod thresholds;
+mod warming;
+
+use dyno_archive::{Facts, StartRecord, TrialRecord};
+
+pub use limiter::{Confidence, Limiter, Resource, limiter};
+pub use thresholds::GENERATOR_BUSY;
+
+pub(crate) use run::run;
+
+use crate::caveat::{Caveat, Code, Severity, info};
+use crate::load::{Ceiling, Config, LoadResult};
+use crate::server::ServerUse;
+use thresholds::SERVER_FULL;
+
+/// What a load is judged by, beside its own record.
+#[derive(Clone, Debug, Default)]
+pub struct Context<'a> {
+    /// What the generator reached on this machine.
+    pub ceiling: Option<Ceiling>,
+    /// What the server used; `None`: nobody watched it.
+    pub server: Option<&'a ServerUse>,
+    /// The server is a control, which is there to show where the generator ends.
+    pub control: bool,
+}
+
+impl Context<'_> {
+    /// What the server used of its CPU, if that was all of it.
+    fn full_server(&self) -> Option<f64> {
+        self.server?.cpu_utilisation.filter(|used| *used >= SERVER_FULL)
+    }
+
+    /// How much it weighs that the generator had no room.
+    fn weight_of_room(&self) -> Severity {
+        match self.full_server() {
+            _ if self.control => Severity::Info,
+            Some(_) => Severity::Warning,
+            None => Severity::Invalid,
+        }
+    }
+}
+
+/// The result of one load, judged.
+#[must_use]
+pub fn load(record: &TrialRecord, config: Config, context: &Context<'_>) -> LoadResult {
+    let mut result = crate::load::result(record, config);
+    result.ceiling.clone_from(&context.ceiling);
+    result.caveats = load::caveats(&result, record, context);
+    result.valid = is_valid(&result.caveats);
+    result
+}
+
+/// What a trial is judged by, beside its load and what its server used.
+pub(crate) struct Beside<'a> {
+    pub(crate) record: &'a TrialRecord,
+    pub(crate) start: Option<&'a StartRecord>,
+    pub(crate) facts: &'a Facts,
+}
+
+/// Every reason to distrust a trial, the gravest first: those of its load among them.
+pub(crate) fn trial(load: &LoadResult, server: &ServerUse, beside: &Beside<'_>) -> Vec<Caveat> {
+    let mut all = load.caveats.clone();
+    all.extend(server::caveats(server, beside.record));
+    all.extend(warming::caveats(load, server, beside.start));
+    all.extend(tick_accounting(server, beside.facts));
+    all.sort_by_key(|c| std::cmp::Reverse(c.severity));
+    all
+}
+
+/// At least one tick of 4 ms decides each share: over short windows the split is coarse.
+fn tick_accounting(server: &ServerUse, facts: &Facts) -> Option<Caveat> {
+    let is_split = server.cpu_user_s.is_some();
+    let message =
+        "The split of CPU time into user and system is sampled by the kernel's tick; the sum is exact.";
+    (facts.tick_accounting == Some(true) && is_split).then(|| info(Code::TickAccounting, message))
+}
+
+/// Whether what these caveats speak against may be used.
+#[must_use]
+pub(crate) fn is_valid(caveats: &[Caveat]) -> bool {
+    caveats.iter().all(|caveat| caveat.severity < Severity::Invalid)
+}

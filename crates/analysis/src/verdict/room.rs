@@ -1,0 +1,382 @@
+//! Whether the generator had room, and who took it.
+
+use serde_json::{Value, json};
+
+use super::Context;
+use super::thresholds::GENERATOR_BUSY;
+use crate::caveat::{Caveat, Code, Severity};
+use crate::load::LoadResult;
+use crate::words::percent;
+
+/// How full the generator's CPUs must be, polling left out, to have no room.
+const CPUS_FULL: f64 = 0.95;
+
+/// Share of the window that a thread may wait for a CPU.
+pub(super) const MOST_WAITING: f64 = 0.05;
+
+/// Share of the periods of a quota in which it may hold the generator back: such a pause is up to a whole period long.
+const MOST_THROTTLED: f64 = 0.02;
+
+/// Share of the generator's CPUs from which on others there are worth telling.
+const OTHERS_WORTH_TELLING: f64 = 0.05;
+
+/// Why the generator may have been the limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// Its own control group has a quota that held it back.
+    Quota { cpus: f64, throttled: f64 },
+    /// A thread worked nearly all of the time.
+    Thread { work: f64 },
+    /// A thread worked, or waited for a CPU, nearly all of the time.
+    Waiting { work: f64, waiting: f64 },
+    /// Threads of one CPU used nearly all of it together.
+    Cpu { work: f64 },
+    /// Its CPUs had no time left, and it waited for them.
+    Crowded { busy: f64, others: f64, waiting: f64 },
+}
+
+impl Bound {
+    /// The first reason that holds.
+    #[must_use]
+    pub fn of(result: &LoadResult) -> Option<Bound> {
+        let (client, room) = (&result.client, &result.client.room);
+        let work = client.busiest_thread_utilisation;
+        if let Some(throttled) = room.throttled.filter(|share| *share > MOST_THROTTLED) {
+            return Some(Bound::Quota { cpus: room.quota_cpus.unwrap_or(0.0), throttled });
+        }
+        if work > GENERATOR_BUSY {
+            return Some(Bound::Thread { work });
+        }
+        if room.need > GENERATOR_BUSY {
+            let waiting = room.need - room.need_work;
+            return Some(if waiting > 0.0 {
+                Bound::Waiting { work: room.need_work, waiting }
+            } else {
+                Bound::Cpu { work: room.need }
+            });
+        }
+        crowded(result)
+    }
+
+    /// What it was, as the second half of a sentence about the generator.
+    #[must_use]
+    pub fn clause(self) -> String {
+        match self {
+            Bound::Quota { cpus, throttled } => format!(
+                "the CPU quota of dyno's own control group, {cpus:.2} CPUs, held it back in {} of its periods",
+                percent(throttled)
+            ),
+            Bound::Thread { work } => {
+                format!("its busiest thread was busy for {} of the time", percent(work))
+            }
+            Bound::Waiting { work, waiting } => format!(
+                "one of its threads was busy for {} of the time and waited {} of it for a CPU",
+                percent(work),
+                percent(waiting)
+            ),
+            Bound::Cpu { work } => {
+                format!("its threads were busy for {} of a CPU that they share", percent(work))
+            }
+            Bound::Crowded { busy, others, waiting } => format!(
+                "its CPUs were {} full, {} of that by others, and it waited {} of the time for them",
+                percent(busy),
+                percent(others),
+                percent(waiting)
+            ),
+        }
+    }
+
+    const fn code(self) -> Code {
+        match self {
+            Bound::Quota { .. } => Code::GeneratorThrottled,
+            Bound::Thread { .. } | Bound::Waiting { .. } | Bound::Cpu { .. } => Code::GeneratorBusy,
+            Bound::Crowded { .. } => Code::GeneratorCrowded,
+        }
+    }
+
+    /// What to do about it, as a sentence.
+    fn mend(self, result: &LoadResult, context: &Context<'_>) -> String {
+        let more = result.config.threads + 1;
+        match self {
+            Bound::Quota { .. } => "Give dyno's group more, or run it outside of that group.".to_string(),
+            Bound::Thread { .. } if context.server.is_some() => format!(
+                "Give it another CPU: a machine with more of them, and `threads = {more}` under `[load]`."
+            ),
+            Bound::Thread { .. } => format!("Give it another CPU: `--threads {more}`."),
+            Bound::Waiting { .. } | Bound::Cpu { .. } | Bound::Crowded { .. } => format!(
+                "Give it CPUs that nobody else uses{} (`--cpus`), and no more threads than CPUs.",
+                result.client.room.named()
+            ),
+        }
+    }
+}
+
+/// Full CPUs are no harm to a schedule that was kept: late requests show in their response times, and have caveats.
+fn crowded(result: &LoadResult) -> Option<Bound> {
+    let room = &result.client.room;
+    let busy = room.busy.filter(|busy| *busy >= CPUS_FULL)?;
+    let others = room.others.unwrap_or(0.0);
+    let has_waited = room.waiting.map_or(others > MOST_WAITING, |waiting| waiting > MOST_WAITING);
+    let may_be_less = result.keeps_up() != Some(true);
+    (has_waited && may_be_less).then_some(Bound::Crowded {
+        busy,
+        others,
+        waiting: room.waiting.unwrap_or(0.0),
+    })
+}
+
+/// The generator may have been the limit. That makes a step worthless only as long as the server may have had some room: a
+/// server that used all of its CPU was the limit, whatever the generator did; and a control is there to show where the
+/// generator ends.
+pub(super) fn bound(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
+    let bound = Bound::of(result)?;
+    let clause = bound.clause();
+    let message = match context.full_server() {
+        _ if context.control => format!(
+            "The generator's end: {clause}. This control shows the most that it can do on this machine."
+        ),
+        Some(used) => format!(
+            "The generator may have been the limit too: {clause}. But the server used {} of its CPU: it was at its limit all the same. More CPUs for the generator would leave no doubt.",
+            percent(used)
+        ),
+        None => format!(
+            "The generator may have been the limit: {clause}. Throughput is a lower bound of what the server can do. {}",
+            bound.mend(result, context)
+        ),
+    };
+    Some(Caveat::new(bound.code(), context.weight_of_room(), message, evidence(result)))
+}
+
+fn evidence(result: &LoadResult) -> Value {
+    let mut room = serde_json::to_value(&result.client.room).expect("numbers and names only");
+    room["busiest_thread_utilisation"] = json!(result.client.busiest_thread_utilisation);
+    room
+}
+
+/// More threads than CPUs: they take turns, and each waits for the others.
+pub(super) fn oversubscribed(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
+    let cpus = result.client.room.cpus.as_ref()?.len();
+    let threads = result.client.threads;
+    (cpus > 0 && threads > cpus).then(|| {
+        let message = format!(
+            "{threads} threads of the generator share {cpus} CPU{}: they wait for each other, up to a time slice of the scheduler each time. Ask for no more threads than CPUs: `--threads {cpus}`.",
+            if cpus == 1 { "" } else { "s" }
+        );
+        let severity = if Bound::of(result).is_some() { context.weight_of_room() } else { Severity::Warning };
+        Caveat::new(Code::Oversubscribed, severity, message, json!({"threads": threads, "cpus": cpus}))
+    })
+}
+
+/// What else ran on the generator's CPUs: a server, more often than not.
+pub(super) fn others(result: &LoadResult) -> Option<Caveat> {
+    let room = &result.client.room;
+    let share = room.others.filter(|share| *share > OTHERS_WORTH_TELLING)?;
+    let message = format!(
+        "Something else used {} of the generator's CPUs{}. If it is the server, each slows the other: `--cpus` sets the generator apart.",
+        percent(share),
+        room.named()
+    );
+    Some(Caveat::new(Code::SharedGenerator, Severity::Info, message, evidence(result)))
+}
+
+/// A quota that has not held the generator back may do so at the next step.
+pub(super) fn quota(result: &LoadResult) -> Option<Caveat> {
+    let room = &result.client.room;
+    let cpus = room.quota_cpus.filter(|_| room.throttled.is_none_or(|share| share <= MOST_THROTTLED))?;
+    let message = format!(
+        "dyno's own control group may use {cpus:.2} CPUs at most, and was held back in {} of the periods.",
+        percent(room.throttled.unwrap_or(0.0))
+    );
+    Some(Caveat::new(
+        Code::GeneratorQuota,
+        Severity::Info,
+        message,
+        json!({"cpus": cpus, "throttled": room.throttled}),
+    ))
+}
+
+/// Who made the generator wait, for caveats about that.
+pub(super) fn by_whom(result: &LoadResult) -> String {
+    result.client.room.named()
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::ground::{CpuUse, OtherUse, QuotaUse};
+
+    use dyno_archive::ground::Ground;
+    use dyno_archive::sample::ThreadUse;
+
+    use super::*;
+    use crate::fixture;
+
+    const S: u64 = 1_000_000_000;
+
+    fn thread(run: f64, delay: f64) -> ThreadUse {
+        let ns = |share: f64| (share * S as f64) as u64;
+        ThreadUse { run_ns: ns(run), run_delay_ns: Some(ns(delay)), ..ThreadUse::default() }
+    }
+
+    fn cpu(cpu: u32, busy: f64) -> CpuUse {
+        let busy_ns = (busy * S as f64) as u64;
+        CpuUse { cpu, busy_ns, idle_ns: S - busy_ns, steal_ns: 0 }
+    }
+
+    /// A window of one second.
+    fn ground(cpus: &[CpuUse], own: f64) -> Ground {
+        Ground {
+            length_ns: S,
+            cpus: cpus.into(),
+            bound: true,
+            own_ns: (own * S as f64) as u64,
+            quota: None,
+            others: vec![OtherUse { pid: 7, name: "nginx".into(), run_ns: S / 2 }],
+        }
+    }
+
+    fn loaded(threads: Vec<ThreadUse>, ground: Ground, rate: Option<f64>) -> LoadResult {
+        let mut record = fixture::record(1000);
+        record.client.threads = threads;
+        record.client.ground = Some(ground);
+        fixture::result(&record, rate)
+    }
+
+    const OF_ROOM: [Code; 6] = [
+        Code::GeneratorBusy,
+        Code::GeneratorCrowded,
+        Code::GeneratorThrottled,
+        Code::Oversubscribed,
+        Code::SharedGenerator,
+        Code::GeneratorQuota,
+    ];
+
+    fn codes(result: &LoadResult) -> Vec<(Code, Severity)> {
+        let ours = |code: &Code| OF_ROOM.contains(code);
+        result.caveats.iter().map(|c| (c.code, c.severity)).filter(|(code, _)| ours(code)).collect()
+    }
+
+    type Case = (&'static str, Vec<ThreadUse>, Ground, Option<f64>, Vec<(Code, Severity)>);
+
+    fn judge(cases: Vec<Case>) {
+        for (name, threads, ground, rate, wanted) in cases {
+            let result = loaded(threads, ground, rate);
+            let is_valid = wanted.iter().all(|(_, severity)| *severity != Severity::Invalid);
+            assert_eq!(codes(&result), wanted, "{name}: {:#?}", result.client.room);
+            assert_eq!(result.valid, is_valid, "{name}: {:#?}", result.caveats);
+        }
+    }
+
+    #[test]
+    fn threads_without_room_are_refused() {
+        use Severity::{Invalid, Warning};
+        judge(vec![
+            ("idle", vec![thread(0.3, 0.0)], ground(&[cpu(1, 0.3)], 0.3), None, vec![]),
+            (
+                "a thread",
+                vec![thread(0.86, 0.0)],
+                ground(&[cpu(1, 0.86)], 0.86),
+                None,
+                vec![(Code::GeneratorBusy, Invalid)],
+            ),
+            ("a thread just not", vec![thread(0.84, 0.0)], ground(&[cpu(1, 0.84)], 0.84), None, vec![]),
+            (
+                "two threads on one CPU (H5)",
+                vec![thread(0.5, 0.36), thread(0.5, 0.36)],
+                ground(&[cpu(1, 1.0)], 1.0),
+                None,
+                vec![(Code::GeneratorBusy, Invalid), (Code::Oversubscribed, Invalid)],
+            ),
+            (
+                "two threads on one CPU that have room",
+                vec![thread(0.2, 0.01), thread(0.2, 0.01)],
+                ground(&[cpu(1, 0.4)], 0.4),
+                None,
+                vec![(Code::Oversubscribed, Warning)],
+            ),
+            (
+                "a CPU full of two threads, whatever they waited",
+                vec![thread(0.45, 0.0), thread(0.45, 0.0), thread(0.1, 0.0)],
+                ground(&[cpu(1, 0.9)], 0.9),
+                None,
+                vec![(Code::GeneratorBusy, Invalid), (Code::Oversubscribed, Invalid)],
+            ),
+            (
+                "bound threads on CPUs of their own",
+                vec![thread(0.5, 0.0), thread(0.5, 0.0)],
+                ground(&[cpu(1, 0.5), cpu(2, 0.5)], 1.0),
+                None,
+                vec![],
+            ),
+        ]);
+    }
+
+    #[test]
+    fn cpus_without_room_are_refused() {
+        use Severity::{Info, Invalid};
+        let quota = |throttled_periods| Ground {
+            quota: Some(QuotaUse { cpus: 0.5, periods: 100, throttled_periods }),
+            ..ground(&[cpu(1, 0.3)], 0.3)
+        };
+        judge(vec![
+            (
+                "a server on its CPU",
+                vec![thread(0.45, 0.3)],
+                ground(&[cpu(1, 0.99)], 0.45),
+                None,
+                vec![(Code::GeneratorCrowded, Invalid), (Code::SharedGenerator, Info)],
+            ),
+            (
+                "the same where the schedule was kept",
+                vec![thread(0.45, 0.3)],
+                ground(&[cpu(1, 0.99)], 0.45),
+                Some(1000.0),
+                vec![(Code::SharedGenerator, Info)],
+            ),
+            (
+                "a server on its CPU that leaves room",
+                vec![thread(0.45, 0.3)],
+                ground(&[cpu(1, 0.93)], 0.45),
+                None,
+                vec![(Code::SharedGenerator, Info)],
+            ),
+            ("a quota", vec![thread(0.3, 0.0)], quota(3), None, vec![(Code::GeneratorThrottled, Invalid)]),
+            (
+                "a quota that lets be",
+                vec![thread(0.3, 0.0)],
+                quota(2),
+                None,
+                vec![(Code::GeneratorQuota, Info)],
+            ),
+        ]);
+    }
+
+    #[test]
+    fn polling_is_room() {
+        let mut record = fixture::record(1000);
+        record.client.threads = vec![thread(0.98, 0.06)];
+        record.client.ground = Some(ground(&[cpu(1, 1.0)], 0.98));
+        let mut worker = dyno_archive::interval::WorkerUse { run_ns: S, spun_ns: S * 9 / 10 };
+        record.intervals[0].workers.insert(0, worker);
+        let result = fixture::result(&record, None);
+        assert_eq!(codes(&result), [], "{:#?}", result.client.room);
+        worker.spun_ns = S / 20;
+        record.intervals[0].workers.insert(0, worker);
+        assert_eq!(codes(&fixture::result(&record, None)), [(Code::GeneratorBusy, Severity::Invalid)]);
+    }
+
+    #[test]
+    fn who_else_ran_is_told_by_name() {
+        let result = loaded(vec![thread(0.45, 0.3)], ground(&[cpu(1, 0.99)], 0.45), None);
+        for code in [Code::GeneratorCrowded, Code::SharedGenerator] {
+            let caveat = result.caveats.iter().find(|c| c.code == code).unwrap();
+            assert!(caveat.message.contains("nginx 0.50 s"), "{}", caveat.message);
+        }
+    }
+
+    #[test]
+    fn ticks_tell_nothing_of_a_moment() {
+        let short = Ground { length_ns: S / 4, ..ground(&[cpu(1, 1.0)], 0.2) };
+        let result = loaded(vec![thread(0.2, 0.3)], short, None);
+        assert_eq!((result.client.room.busy, codes(&result)), (None, vec![]));
+    }
+}

@@ -1,0 +1,169 @@
+//! The reasons to distrust a whole run.
+
+use dyno_archive::dir::Run;
+use dyno_archive::plan::{Plan, Subject};
+use serde_json::{Map, Value, json};
+
+use crate::caveat::{Caveat, Code, Severity, info};
+use crate::stats::{PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL};
+use crate::summary::OverviewRow;
+
+/// Reasons to distrust a whole run, the gravest first.
+pub(crate) fn run(run: &Run, overview: &[OverviewRow]) -> Vec<Caveat> {
+    let plan = &run.header.plan;
+    let mut all = Vec::new();
+    if !plan.placement.is_disjoint() {
+        let message = "Server and generator share CPUs, because this machine offers too few of them: each slows the other, and numbers of different subjects compare only roughly. Use a machine with two CPUs or more.";
+        all.push(Caveat::new(
+            Code::SharedCpus,
+            Severity::Warning,
+            message.into(),
+            json!({"subject": plan.placement.subject, "generator": plan.placement.generator}),
+        ));
+    }
+    if (plan.repeats as usize) < REPEATS_FOR_INTERVAL {
+        let too_few = match plan.repeats {
+            1 => "One repeat is too few".to_string(),
+            n => format!("{n} repeats are too few"),
+        };
+        let apart = if (plan.repeats as usize) < PAIRS_TO_TELL_APART {
+            "no subject is told apart from another by throughput"
+        } else {
+            "subjects are told apart only where all pairs within blocks differ the same way, each by more than 5 %"
+        };
+        let message = format!(
+            "{too_few} for confidence intervals: ranges are over the repeats, and {apart}. Ask for {REPEATS_FOR_INTERVAL} or more repeats for intervals."
+        );
+        all.push(info(Code::FewRepeats, message));
+    }
+    if run.starts.iter().any(|s| s.resumed) {
+        all.push(info(Code::Resumed, "This run was interrupted and resumed: some trials were served by a process that was started again."));
+    }
+    all.extend(mixed(run));
+    all.extend(limits_not_set(run));
+    all.extend(not_served(plan));
+    all.extend(same_numbers(overview));
+    all.sort_by_key(|c| std::cmp::Reverse(c.severity));
+    all
+}
+
+/// Parts of a run that are not the same experiment, which the user wanted in one run all the same.
+fn mixed(run: &Run) -> Option<Caveat> {
+    let header = &run.header;
+    let all: Vec<String> = header
+        .resumptions
+        .iter()
+        .flat_map(|r| &r.differences)
+        .map(|d| format!("{}: {} then, {} later", d.what, d.before, d.now))
+        .collect();
+    if all.is_empty() {
+        return None;
+    }
+    // Each part reaches to the first start of the next.
+    let begins = std::iter::once(0).chain(header.resumptions.iter().map(|r| r.from_start));
+    let ends = header.resumptions.iter().map(|r| r.from_start).chain([usize::MAX]);
+    let parts: Vec<Vec<usize>> = begins
+        .zip(ends)
+        .map(|(from, to)| {
+            run.trials.iter().filter(|t| (from..to).contains(&t.start)).map(|t| t.trial).collect()
+        })
+        .collect();
+    let versions = |subjects: &[Subject]| -> Value {
+        subjects.iter().map(|s| (s.id(), json!(s.version))).collect::<Map<_, _>>().into()
+    };
+    let subjects =
+        std::iter::once(&header.plan.subjects).chain(header.resumptions.iter().map(|r| &r.subjects));
+    let started = std::iter::once(&header.started).chain(header.resumptions.iter().map(|r| &r.started));
+    let evidence: Vec<_> = parts
+        .iter()
+        .zip(subjects.zip(started))
+        .map(|(trials, (s, started))| json!({"started": started, "trials": trials, "versions": versions(s)}))
+        .collect();
+    let counts: Vec<String> = parts.iter().map(|trials| trials.len().to_string()).collect();
+    let message = format!(
+        "This run was interrupted and resumed although not everything was as before, so that its parts ({} trials) are not one experiment, and a subject's row joins both. {}.",
+        counts.join(" and "),
+        all.join("; ")
+    );
+    let evidence = json!({"parts": evidence, "differences": all});
+    Some(Caveat::new(Code::Mixed, Severity::Warning, message, evidence))
+}
+
+/// Workloads that some subjects did not get: their rows are missing for a reason.
+fn not_served(plan: &Plan) -> Option<Caveat> {
+    let each: Vec<String> = plan
+        .not_served
+        .iter()
+        .map(|not| {
+            let (subject, workload) = (plan.subjects[not.subject].id(), &plan.workloads[not.workload].name);
+            format!("{subject} was not asked for {workload}: {}", not.reason)
+        })
+        .collect();
+    (!each.is_empty()).then(|| info(Code::NotServed, format!("{}.", each.join(". "))))
+}
+
+fn limits_not_set(run: &Run) -> Option<Caveat> {
+    let unset = run.starts.iter().flat_map(|s| &s.limits).find(|l| l.read_back.is_none())?;
+    let message = format!(
+        "The limit of {} ({}) could not be set: {}. `dyno doctor` says how to get it.",
+        unset.kind.name(),
+        unset.asked,
+        unset.reason.as_deref().unwrap_or("for an unknown reason")
+    );
+    Some(Caveat::new(Code::LimitsNotSet, Severity::Warning, message, json!({"limit": unset.kind})))
+}
+
+/// Four or more servers whose peaks with a workload lie within 3 % of each other: something they share may be what is
+/// measured. Variants of one server are expected to be alike.
+fn same_numbers(rows: &[OverviewRow]) -> Option<Caveat> {
+    let mut workloads: Vec<&str> = rows.iter().map(|r| r.workload.as_str()).collect();
+    workloads.dedup();
+    workloads.iter().find_map(|workload| {
+        let own = rows.iter().filter(|r| r.workload == *workload);
+        let names = alike(
+            own.filter_map(|r| Some((r.peak_rps.as_ref()?.median?, r.subject.as_str()))).collect(),
+        )?;
+        let with = if workloads.len() > 1 { format!(" with {workload}") } else { String::new() };
+        let message = format!(
+            "{} have nearly the same peak throughput{with}, which different servers rarely have: look at what limited each.",
+            names.join(", ")
+        );
+        Some(Caveat::new(Code::SameNumbers, Severity::Warning, message, json!({"subjects": names})))
+    })
+}
+
+/// The first, by peak, of enough different servers with peaks alike: one subject of each.
+fn alike(mut peaks: Vec<(f64, &str)>) -> Option<Vec<&str>> {
+    const ALIKE: f64 = 0.03;
+    const ENOUGH: usize = 4;
+    peaks.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let server = |id: &'_ str| id.split('/').next().unwrap_or_default().to_string();
+    peaks.iter().enumerate().find_map(|(i, (lowest, _))| {
+        let mut servers: Vec<String> = Vec::new();
+        let mut names = Vec::new();
+        for (_, id) in peaks[i..].iter().take_while(|(peak, _)| *peak <= lowest * (1.0 + ALIKE)) {
+            if !servers.contains(&server(id)) && names.len() < ENOUGH {
+                servers.push(server(id));
+                names.push(*id);
+            }
+        }
+        (names.len() == ENOUGH).then_some(names)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_different_servers_are_suspiciously_alike() {
+        assert_eq!(
+            alike(vec![(103.0, "d"), (100.0, "a/h2"), (101.0, "b"), (102.0, "c")]),
+            Some(vec!["a/h2", "b", "c", "d"])
+        );
+        assert_eq!(alike(vec![(100.0, "a"), (100.0, "a/h2"), (100.0, "b"), (100.0, "c")]), None);
+        assert_eq!(alike(vec![(100.0, "a"), (101.0, "b"), (102.0, "c"), (104.0, "d")]), None);
+        let variants_between = vec![(100.0, "a"), (100.5, "a/h2"), (101.0, "b"), (102.0, "c"), (102.5, "d")];
+        assert_eq!(alike(variants_between), Some(vec!["a", "b", "c", "d"]));
+    }
+}

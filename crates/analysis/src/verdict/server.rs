@@ -1,0 +1,178 @@
+//! The reasons to distrust what a server used.
+
+use dyno_archive::TrialRecord;
+use serde_json::json;
+
+use super::thresholds::{SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
+use crate::caveat::{Caveat, Code, Severity, info};
+use crate::server::ServerUse;
+use crate::words::{cpus, percent};
+
+/// Share of the allowed CPU time that threads may wait for a CPU together.
+const MOST_WAITING: f64 = 0.1;
+
+/// Share of the allowed CPU time that others must have used on the machine for the server to have waited for them.
+const OTHERS: f64 = 0.1;
+
+/// Reasons to distrust the server's numbers.
+pub(super) fn caveats(server: &ServerUse, record: &TrialRecord) -> Vec<Caveat> {
+    let mut all = Vec::new();
+    let observed = record.samples.iter().any(|s| !s.threads.is_empty() || s.cgroup.is_some());
+    if !observed {
+        all.push(info(
+            Code::ServerNotObserved,
+            "The server's CPU and memory are not known for this step: no sample of it could be taken.",
+        ));
+        return all;
+    }
+    if record.samples.iter().all(|s| s.cgroup.is_none()) {
+        all.push(info(
+            Code::NoCgroup,
+            "No control group could be made for the server: its CPU time is summed over the threads that lived through the window, its memory is resident memory, and its peak and throttled time are not known. `dyno doctor` says how to get one.",
+        ));
+    }
+    all.extend(not_measured(server));
+    all.extend(more_threads_than_cpus(server));
+    all.extend(server_starved(server));
+    all.push(info(
+        Code::SyscallsNotMeasured,
+        "System calls per request are not counted by this version of dyno.",
+    ));
+    if let Some(share) = server.steal_share.filter(|s| *s > STEAL) {
+        let message = format!(
+            "The hypervisor gave {} of this machine's CPU time to somebody else during the step: repeat it.",
+            percent(share)
+        );
+        all.push(Caveat::new(Code::Steal, Severity::Warning, message, json!({"share": share})));
+    }
+    all
+}
+
+/// Busy threads that take turns on too few CPUs: the tail of the response times is that of the scheduler's time slices.
+fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
+    let (busy, allowed_s, waited_s) = (server.busy_threads?, server.cpu_allowed_s?, server.run_delay_s?);
+    let count = allowed_s / server.window_s;
+    (busy as f64 > count.ceil() && waited_s > MOST_WAITING * allowed_s).then(|| {
+        let message = format!(
+            "{busy} busy threads of the server took turns on {}, and waited {waited_s:.2} s for a CPU in {:.2} s: high percentiles are those of the scheduler's time slices. Start it with no more threads than CPUs: a subject's command may name {{cpus}}.",
+            cpus(count),
+            server.window_s
+        );
+        let evidence = json!({"busy_threads": busy, "cpus": count, "run_delay_s": waited_s});
+        Caveat::new(Code::MoreThreadsThanCpus, Severity::Warning, message, evidence)
+    })
+}
+
+/// How long its threads waited for CPUs while others used some of the machine, in seconds; `None`: not worth telling. A server
+/// that fills its CPUs, is held back by its quota, or is alone on the machine waits for itself.
+pub(super) fn starved(server: &ServerUse) -> Option<f64> {
+    let (waited_s, allowed_s) = (server.run_delay_s?, server.cpu_allowed_s?);
+    let waits_for_itself = server.cpu_utilisation? >= SERVER_FULL
+        || server.throttling.is_some_and(|t| t.share() > THROTTLED)
+        || server.others_cpu_s.is_none_or(|s| s < OTHERS * allowed_s);
+    (waited_s > MOST_WAITING * allowed_s && !waits_for_itself).then_some(waited_s)
+}
+
+/// A server that waits for CPUs that others use looks idle.
+fn server_starved(server: &ServerUse) -> Option<Caveat> {
+    let waited_s = starved(server).filter(|_| !fills_its_cpus(server))?;
+    let message = format!(
+        "The server's threads waited {waited_s:.2} s in {:.2} s for a CPU, while something else used {:.2} s of this machine's: throughput may be a lower bound, and response times include the wait. Give it CPUs that nobody else uses, or a quieter machine.",
+        server.window_s,
+        server.others_cpu_s.unwrap_or(0.0)
+    );
+    let evidence = json!({"run_delay_s": waited_s, "others_cpu_s": server.others_cpu_s});
+    Some(Caveat::new(Code::ServerStarved, Severity::Warning, message, evidence))
+}
+
+/// Threads that could fill the CPUs by themselves, being more than these, wait for each other: how much of the wait is of others
+/// nothing tells. Where they leave room, others may have made them wait, and that is told.
+fn fills_its_cpus(server: &ServerUse) -> bool {
+    let is_busy = server.cpu_utilisation.is_some_and(|used| used >= SERVER_IDLE);
+    is_busy && more_threads_than_cpus(server).is_some()
+}
+
+/// Names what is empty although there was something to read it from.
+fn not_measured(server: &ServerUse) -> Option<Caveat> {
+    let missing: Vec<&str> = [
+        ("cpu_user_s and cpu_sys_s", server.cpu_user_s.is_none()),
+        ("throttled_s", server.throttled_s.is_none()),
+        ("memory_peak_bytes", server.memory_peak_bytes.is_none()),
+        ("memory_anon_bytes", server.memory_anon_bytes.is_none()),
+        ("memory_file_bytes", server.memory_file_bytes.is_none()),
+        ("rss_bytes", server.rss_bytes.is_none()),
+        ("run_delay_s", server.run_delay_s.is_none()),
+        ("context switches", server.context_switches_voluntary.is_none()),
+        ("steal_share", server.steal_share.is_none()),
+    ]
+    .into_iter()
+    .filter_map(|(name, missing)| missing.then_some(name))
+    .collect();
+    (!missing.is_empty()).then(|| {
+        let message = format!(
+            "Not measured here, because the kernel does not show it to this user: {}. `dyno doctor` says how to get it.",
+            missing.join(", ")
+        );
+        Caveat::new(Code::NotMeasured, Severity::Info, message, json!({"missing": missing}))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::sample::HostUse;
+
+    use super::*;
+    use crate::fixture::{MS, observed};
+    use crate::server::server_use;
+
+    fn served(threads: &[(u64, u64)], allowed: f64) -> (ServerUse, Vec<Caveat>) {
+        let record = observed(threads);
+        let server = server_use(&record, allowed);
+        let caveats = caveats(&server, &record);
+        (server, caveats)
+    }
+
+    #[test]
+    fn threads_that_take_turns_are_told() {
+        for (threads, allowed, told) in [
+            (&[(500, 400), (480, 380)][..], 1.0, true),
+            (&[(500, 400), (480, 380)], 2.0, false),
+            (&[(500, 400), (480, 380)], 1.5, false),
+            (&[(500, 40), (480, 50)], 1.0, false),
+            (&[(900, 400), (100, 100)], 1.0, false),
+            (&[(900, 400)], 1.0, false),
+        ] {
+            let (server, caveats) = served(threads, allowed);
+            let is = caveats.iter().any(|c| c.code == Code::MoreThreadsThanCpus);
+            assert_eq!(is, told, "{threads:?} on {allowed}: {server:?}");
+        }
+    }
+
+    #[test]
+    fn a_neighbour_is_told_and_a_server_that_waits_for_itself_is_not() {
+        // CPU time that others used in the second; throttled in four of ten periods.
+        for (threads, allowed, others_ms, is_throttled, told) in [
+            (&[(500, 110)][..], 1.0, 300, false, true),
+            (&[(500, 90)], 1.0, 300, false, false),
+            (&[(500, 110)], 1.0, 99, false, false),
+            (&[(500, 110)], 1.0, 300, true, false),
+            (&[(500, 400), (460, 380)], 1.0, 300, false, false),
+            (&[(500, 400), (460, 380)], 2.0, 300, false, true),
+            // More threads than CPUs: 80 % used by themselves, and 40 %, the neighbour having made the others busy.
+            (&[(400, 200), (400, 200)], 1.0, 300, false, false),
+            (&[(200, 200); 4], 2.0, 1200, false, true),
+        ] {
+            let mut record = observed(threads);
+            for (sample, share) in record.samples.iter_mut().zip([0, 1]) {
+                let busy_ms = threads.iter().map(|t| t.0).sum::<u64>() + others_ms;
+                sample.host = Some(HostUse { busy_ns: busy_ms * MS * share, ..HostUse::default() });
+                if !is_throttled {
+                    sample.cgroup.as_mut().unwrap().throttled_periods = Some(0);
+                }
+            }
+            let server = server_use(&record, allowed);
+            let is = caveats(&server, &record).iter().any(|c| c.code == Code::ServerStarved);
+            assert_eq!(is, told, "{threads:?} on {allowed} beside {others_ms}: {server:?}");
+        }
+    }
+}

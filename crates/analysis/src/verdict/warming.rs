@@ -1,0 +1,425 @@
+//! Whether what was measured was still warming up.
+
+use dyno_archive::Phase;
+use dyno_archive::plan::Model;
+use dyno_archive::start::{StartRecord, WarmUp, WarmUpEnd};
+use serde_json::json;
+
+use super::thresholds::{JIT_SHARE, STEAL};
+use crate::caveat::{Caveat, Code, Severity, info};
+use crate::load::{IntervalResult, LoadResult};
+use crate::server::ServerUse;
+use crate::stats::median;
+use crate::steady::{self, JudgedBy, State};
+use crate::words::percent;
+
+/// How much faster a server must get over a window of six intervals or more, from the median of the first third to that of
+/// the last, for the window to be one of warming up.
+const GROWTH: f64 = 1.25;
+
+/// The same of three to five intervals, whose thirds are single ones: noise moves those further.
+const GROWTH_OF_FEW: f64 = 1.5;
+
+/// Each of the two steps between the thirds has at least this share of the growth, in logarithms. Where all of it is in one
+/// of them, the machine changed its speed.
+const EACH_STEP: f64 = 0.2;
+
+/// How far the rates of a window's thirds may lie apart for it to be one rate.
+const ONE_RATE: f64 = 1.1;
+
+/// What of the growth in throughput must show in the CPU time per request, in logarithms: what gets faster because it gets
+/// more of a busy machine does the same work for each request as before.
+const IN_CPU: f64 = 0.5;
+
+/// Reasons to distrust a step because of how warm its server was.
+#[must_use]
+pub fn caveats(load: &LoadResult, server: &ServerUse, start: Option<&StartRecord>) -> Vec<Caveat> {
+    let of_step = still_warming(server.jit_share(), growth_in_window(load, server));
+    let of_start = start.and_then(|s| s.warmup.as_ref()).map(of_start).unwrap_or_default();
+    of_step.into_iter().chain(of_start).collect()
+}
+
+fn still_warming(jit_share: Option<f64>, growth: Option<f64>) -> Option<Caveat> {
+    let jit = jit_share.filter(|share| *share > JIT_SHARE);
+    let seen = match (jit, growth) {
+        (None, None) => return None,
+        (Some(jit), None) => format!("its compiler (JIT) used {} of its CPU time", percent(jit)),
+        (None, Some(growth)) => format!("it became {growth:.2} times as fast"),
+        (Some(jit), Some(growth)) => format!(
+            "it became {growth:.2} times as fast, and its compiler (JIT) used {} of its CPU time",
+            percent(jit)
+        ),
+    };
+    let message = format!(
+        "The server was still warming up: within the measured window {seen}. Its numbers are of a server that is not there yet. Warm it until it is steady (`warmup = \"auto\"` under `[load]`, with a higher `warmup_limit` if that was reached), or longer."
+    );
+    let evidence = json!({"jit_share": jit_share, "growth": growth});
+    Some(Caveat::new(Code::StillWarming, Severity::Invalid, message, evidence))
+}
+
+/// By what factor the server got faster within the measured window. `None`: it did not, or no more than noise does.
+fn growth_in_window(load: &LoadResult, server: &ServerUse) -> Option<f64> {
+    // A machine that gets back what the hypervisor took makes every server faster.
+    if server.steal_share.is_some_and(|share| share > STEAL) {
+        return None;
+    }
+    let window: Vec<_> = load.intervals.iter().filter(|i| i.phase == Phase::Measured).collect();
+    let throughput: Vec<f64> = window.iter().map(|i| i.throughput_rps).collect();
+    let cheapness: Option<Vec<f64>> =
+        window.iter().map(|i| Some(i.throughput_rps / cpu_within(server, (i.start_s, i.end_s))?)).collect();
+    growth(&throughput, cheapness.as_deref(), told_by(load, &window, &throughput)?)
+}
+
+/// What tells that the server of this load gets faster; `None`: nothing does. CPU time per request falls with the rate on any
+/// server, so where the rate changes over the window a warm one looks like one that is warming up.
+fn told_by(load: &LoadResult, window: &[&IntervalResult], throughput: &[f64]) -> Option<By> {
+    let is_ramped = load.config.ramp_connections_s.is_some_and(|ramp| ramp > load.config.warmup_s);
+    if is_ramped {
+        return is_one_rate(throughput).then_some(By::CpuAlone);
+    }
+    if load.config.model == Model::Closed {
+        return Some(By::Both);
+    }
+    let arrivals: Vec<f64> = window.iter().map(|i| i.arrivals_rps()).collect();
+    (load.config.rate.is_some() || is_one_rate(&arrivals)).then_some(By::CpuAlone)
+}
+
+fn is_one_rate(rates: &[f64]) -> bool {
+    thirds(rates).is_some_and(|thirds| {
+        let most = thirds.into_iter().fold(0.0, f64::max);
+        let least = thirds.into_iter().fold(f64::MAX, f64::min);
+        most <= least * ONE_RATE
+    })
+}
+
+/// CPUs that the server used over a stretch of the load: those of the samples in whose time its middle lies.
+fn cpu_within(server: &ServerUse, (start_s, end_s): (f64, f64)) -> Option<f64> {
+    let middle = f64::midpoint(start_s, end_s);
+    let at = server.intervals.iter().find(|i| i.start_s <= middle && middle < i.end_s)?;
+    at.cpu.filter(|cpu| *cpu > 0.0)
+}
+
+/// What tells that a server gets faster.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Both,
+    /// Throughput is what was offered, or as the connections came.
+    CpuAlone,
+}
+
+/// By what factor throughput grows over a window, interval by interval. `cheapness`: answers per CPU second, if known.
+fn growth(throughput: &[f64], cheapness: Option<&[f64]>, by: By) -> Option<f64> {
+    match (by, cheapness) {
+        (By::Both, None) => growth_over_thirds(throughput),
+        (By::Both, Some(cheapness)) => {
+            let growth = growth_over_thirds(throughput)?;
+            let [first, _, last] = thirds(cheapness)?;
+            (last / first >= growth.powf(IN_CPU)).then_some(growth)
+        }
+        (By::CpuAlone, cheapness) => growth_over_thirds(cheapness?),
+    }
+}
+
+fn growth_over_thirds(values: &[f64]) -> Option<f64> {
+    let [first, middle, last] = thirds(values)?;
+    let growth = last / first;
+    let needed = if values.len() < 6 { GROWTH_OF_FEW } else { GROWTH };
+    let step = growth.powf(EACH_STEP);
+    (growth >= needed && middle / first >= step && last / middle >= step).then_some(growth)
+}
+
+/// The medians of a series' thirds. `None`: fewer than three values, or nothing at all in a third.
+fn thirds(values: &[f64]) -> Option<[f64; 3]> {
+    let n = values.len();
+    let third = |i: usize| median(&values[i * n / 3..(i + 1) * n / 3]).filter(|m| *m > 0.0);
+    Some([third(0)?, third(1)?, third(2)?])
+}
+
+fn of_start(warmup: &WarmUp) -> Vec<Caveat> {
+    [limit_reached(warmup), without_cpu(warmup)].into_iter().flatten().collect()
+}
+
+fn limit_reached(warmup: &WarmUp) -> Option<Caveat> {
+    let seconds = warmup.took_ns as f64 / 1e9;
+    let seen = match warmup.ended {
+        WarmUpEnd::Steady | WarmUpEnd::CutShort => return None,
+        WarmUpEnd::Unanswered => "and nothing was answered within any slice of it".to_string(),
+        WarmUpEnd::Limit => not_steady(steady::state(&steady::rounds(&warmup.slices))),
+    };
+    let message = format!(
+        "The warm-up of this start ended after {seconds:.1} s without the server being steady: {seen}. Raise `warmup_limit`, or look at what keeps it from being steady."
+    );
+    Some(Caveat::new(Code::WarmupLimit, Severity::Warning, message, json!({"took_s": seconds})))
+}
+
+/// What kept a server from being steady when the limit came.
+fn not_steady(state: State) -> String {
+    match state {
+        State::Faster(growth) => {
+            format!("throughput still grew, by a factor of {growth:.2} over the last slices")
+        }
+        State::Cheaper(growth) => {
+            format!("CPU time per request still fell, by a factor of {growth:.2} over the last slices")
+        }
+        State::Compiling(share) => {
+            format!("its compiler (JIT) still used {} of its CPU time", percent(share))
+        }
+        State::Unanswered => "nothing was answered any more".into(),
+        State::Early | State::Steady => "there were too few slices to tell".into(),
+    }
+}
+
+fn without_cpu(warmup: &WarmUp) -> Option<Caveat> {
+    let by = steady::judged_by(&steady::rounds(&warmup.slices));
+    (by == JudgedBy::Throughput && !warmup.slices.is_empty()).then(|| {
+        info(
+            Code::WarmupWithoutCpu,
+            "When the server was warm was judged by its throughput alone: of fewer than half of the last rounds the CPU time is known.",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::Interval;
+
+    use super::*;
+    use crate::fixture::{self, compiling, warm_up};
+    use crate::load::interval_result;
+    use crate::server::ServerInterval;
+
+    /// Throughput interval by interval, and CPUs used if they are known.
+    struct Case {
+        name: &'static str,
+        rps: &'static [f64],
+        cpu: Option<f64>,
+        by: By,
+        warming: bool,
+    }
+
+    /// Windows as they were seen: on a shared machine with two CPUs, and some made from them.
+    const CASES: &[Case] = &[
+        // Armeria after half a second of warm-up.
+        Case {
+            name: "cold JVM, one CPU full",
+            rps: &[578.0, 1004.0, 1298.0],
+            cpu: Some(0.96),
+            by: By::Both,
+            warming: true,
+        },
+        Case {
+            name: "cold JVM, h2c",
+            rps: &[24_580.0, 31_800.0, 43_020.0],
+            cpu: Some(0.96),
+            by: By::Both,
+            warming: true,
+        },
+        Case {
+            name: "cold JVM, CPU not known",
+            rps: &[578.0, 1004.0, 1298.0],
+            cpu: None,
+            by: By::Both,
+            warming: true,
+        },
+        Case {
+            name: "slow warming over a longer window",
+            rps: &[20e3, 21.5e3, 22.4e3, 23.6e3, 25.1e3, 26.9e3],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: true,
+        },
+        Case {
+            name: "just not enough",
+            rps: &[1000.0, 1200.0, 1490.0],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "just enough",
+            rps: &[1000.0, 1240.0, 1510.0],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: true,
+        },
+        Case {
+            name: "just not enough over a longer window",
+            rps: &[20e3, 20.5e3, 22e3, 22.5e3, 24.6e3, 25.1e3],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "two intervals say nothing",
+            rps: &[500.0, 5000.0],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "flat",
+            rps: &[99_900.0, 99_100.0, 100_200.0],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        // nginx and fasthttp beside noisy neighbours.
+        Case {
+            name: "noise of three",
+            rps: &[61e3, 101e3, 90e3],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "rising noise of three",
+            rps: &[70e3, 86e3, 101e3],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "noise of ten",
+            rps: &[85e3, 63e3, 86e3, 71e3, 99e3, 82e3, 64e3, 101e3, 78e3, 88e3],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "the machine got its speed back",
+            rps: &[45e3, 44e3, 46e3, 45e3, 90e3, 92e3, 89e3, 91e3, 90e3],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "got slower",
+            rps: &[1298.0, 1004.0, 578.0],
+            cpu: Some(0.96),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "a pause in the beginning",
+            rps: &[5e3, 60e3, 61e3, 60e3, 62e3, 60e3, 59e3],
+            cpu: Some(1.0),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "stalled throughout",
+            rps: &[0.0, 0.0, 0.0],
+            cpu: Some(0.1),
+            by: By::Both,
+            warming: false,
+        },
+        Case {
+            name: "the rate is offered",
+            rps: &[500.0, 1000.0, 1500.0],
+            cpu: None,
+            by: By::CpuAlone,
+            warming: false,
+        },
+    ];
+
+    #[test]
+    fn a_trend_within_the_window_is_warming_up_and_noise_is_not() {
+        for case in CASES {
+            let cheapness: Option<Vec<f64>> = case.cpu.map(|cpu| case.rps.iter().map(|r| r / cpu).collect());
+            let found = growth(case.rps, cheapness.as_deref(), case.by);
+            assert_eq!(found.is_some(), case.warming, "{}: {found:?}", case.name);
+        }
+    }
+
+    #[test]
+    fn more_throughput_for_the_same_cpu_time_each_is_the_machine_and_not_the_server() {
+        let rps = [578.0, 1004.0, 1298.0];
+        assert!(growth(&rps, Some(&[1000.0, 1010.0, 990.0]), By::Both).is_none());
+        assert!(growth(&rps, Some(&[1000.0, 1300.0, 1490.0]), By::Both).is_none());
+        assert!(growth(&rps, Some(&[1000.0, 1300.0, 1510.0]), By::Both).is_some());
+        // At an offered rate only the CPU time tells.
+        assert!(growth(&[1e3; 3], Some(&[3600.0, 9000.0, 34_800.0]), By::CpuAlone).is_some());
+        assert!(growth(&rps, Some(&[1000.0; 3]), By::CpuAlone).is_none());
+    }
+
+    /// Three seconds at these rates, of which each request costs less CPU time than the one before, and how the load asked.
+    fn growth_at(rates: [u64; 3], ask: impl Fn(&mut LoadResult, &mut ServerUse)) -> Option<f64> {
+        let mut load = fixture::result(&fixture::record(1000), Some(1000.0));
+        let mut server = ServerUse::default();
+        load.intervals.clear();
+        for ((second, rate), cpu) in (0u64..).zip(rates).zip([1.0, 0.6, 0.4]) {
+            let mut interval =
+                Interval::new(Phase::Measured, second * 1_000_000_000, (second + 1) * 1_000_000_000);
+            interval.started = rate;
+            let result = interval_result(&interval);
+            let (start_s, end_s) = (result.start_s, result.end_s);
+            server.intervals.push(ServerInterval {
+                start_s,
+                end_s,
+                cpu: Some(cpu * rate as f64 / 1000.0),
+                ..ServerInterval::default()
+            });
+            load.intervals.push(IntervalResult { throughput_rps: rate as f64, ..result });
+        }
+        ask(&mut load, &mut server);
+        growth_in_window(&load, &server)
+    }
+
+    #[test]
+    fn a_machine_that_comes_back_is_no_server_that_warms_up() {
+        for (steal_share, warming) in [(None, true), (Some(0.02), true), (Some(0.021), false)] {
+            let robbed = |_: &mut LoadResult, server: &mut ServerUse| server.steal_share = steal_share;
+            assert_eq!(growth_at([1000; 3], robbed).is_some(), warming, "{steal_share:?}");
+        }
+    }
+
+    #[test]
+    fn cpu_time_tells_only_where_the_rate_stays() {
+        let constant = |_: &mut LoadResult, _: &mut ServerUse| {};
+        let shaped = |load: &mut LoadResult, _: &mut ServerUse| load.config.rate = None;
+        let ramped = |load: &mut LoadResult, _: &mut ServerUse| {
+            load.config.model = Model::Closed;
+            load.config.ramp_connections_s = Some(3.0);
+        };
+        for (name, rates, warming) in [
+            ("even", [1000, 1050, 1100], true),
+            ("just uneven", [1000, 1050, 1101], false),
+            ("a ramp", [1000, 2000, 3000], false),
+        ] {
+            assert_eq!(growth_at(rates, shaped).is_some(), warming, "{name}");
+            assert_eq!(growth_at(rates, ramped).is_some(), warming, "{name}, of connections");
+            // What came of one rate is not its doing.
+            assert!(growth_at(rates, constant).is_some(), "{name}, at one rate");
+        }
+    }
+
+    #[test]
+    fn a_compiler_at_work_refuses_the_step() {
+        let of = |server: &ServerUse| still_warming(server.jit_share(), None);
+        let cold = of(&compiling(0.83, 0.96)).unwrap();
+        assert_eq!((cold.code, cold.severity), (Code::StillWarming, Severity::Invalid));
+        assert!(cold.message.contains("its compiler (JIT) used 56 % of its CPU time"), "{}", cold.message);
+        assert!(of(&compiling(0.297, 0.96)).is_some(), "20.1 %");
+        assert_eq!(of(&compiling(0.295, 0.96)), None, "19.9 %");
+        assert_eq!(of(&ServerUse::default()), None);
+        let grew = still_warming(Some(0.1), Some(1.5)).unwrap();
+        assert!(grew.message.contains("window it became 1.50 times as fast."), "{}", grew.message);
+    }
+
+    #[test]
+    fn a_warm_up_that_did_not_get_there_is_told() {
+        let of = |start: &StartRecord| of_start(start.warmup.as_ref().unwrap());
+        let limit = of(&warm_up(WarmUpEnd::Limit, 60_000_000, Some(120_000_000)));
+        assert_eq!(
+            (limit.len(), limit[0].code, limit[0].severity),
+            (1, Code::WarmupLimit, Severity::Warning)
+        );
+        assert!(limit[0].message.contains("after 60.1 s"), "{}", limit[0].message);
+        assert!(limit[0].message.contains("(JIT) still used 50 % of its CPU time"), "{}", limit[0].message);
+        assert_eq!(of(&warm_up(WarmUpEnd::Steady, 0, Some(120_000_000))), []);
+        let unanswered = of(&warm_up(WarmUpEnd::Unanswered, 0, Some(1)));
+        assert!(unanswered[0].message.contains("nothing was answered"), "{}", unanswered[0].message);
+        let blind = of(&warm_up(WarmUpEnd::Steady, 0, None));
+        assert_eq!((blind[0].code, blind[0].severity), (Code::WarmupWithoutCpu, Severity::Info));
+    }
+}
