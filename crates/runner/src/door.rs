@@ -1,16 +1,18 @@
 //! How a subject is come to: what it speaks at which of its ports, and how a load has to speak there.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dyno_archive::plan::{Arrivals, Step};
+use dyno_archive::plan::{Arrivals, Plan, Step};
 use dyno_driver::best_driver;
-use dyno_engine::{Http2, Policy, Protocol, Spin, Traffic, Window};
+use dyno_engine::{Http2, Policy, Protocol, Spin, Traffic, Window, limits};
 
+use crate::files::Folder;
 use crate::limits::CHECK;
 use crate::load;
 use crate::tls::{SessionResumption, TlsOptions, Trust};
+use crate::traffic;
 
 /// `h1`, `h1 and h2`, `h1, h1-tls and h2`.
 #[must_use]
@@ -50,6 +52,44 @@ impl Door {
             identity: None,
             resumption: SessionResumption::On,
             alpn: TlsOptions::alpn(self.protocol),
+        })
+    }
+
+    /// The load of a trial.
+    ///
+    /// # Errors
+    /// A file that a request names cannot be read, or what it says cannot be sent; as a sentence.
+    pub fn trial(&self, plan: &Plan, trial: usize) -> Result<load::Spec, String> {
+        let load = &plan.load;
+        let planned = plan.trials[trial];
+        let (step, workload) = (load.steps[planned.step].clone(), &plan.workloads[planned.workload]);
+        let files = Folder::of_suite(Path::new(&plan.suite.path));
+        let traffic = traffic::compile(workload, &self.host(), &load.http2, &|file| files.read(file))?;
+        Ok(load::Spec {
+            page_connections: workload.page_connections(),
+            check_one_in: load.check_one_in,
+            // Each trial draws its own arrivals, and the same again when the run is done again.
+            seed: plan.seed ^ (trial as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            total: None,
+            policy: Policy {
+                timeout_ns: load.timeout_ns,
+                first_byte_timeout_ns: load.first_byte_timeout_ns,
+                connect_timeout_ns: load.connect_timeout_ns,
+                requests_per_connection: load.requests_per_connection,
+                ramp_ns: load.ramp_connections_ns,
+            },
+            spin: load::polling(load.spin, &step.arrivals, plan.placement.is_disjoint()),
+            window: Window {
+                warmup_ns: load.warmup_ns,
+                duration_ns: Some(load.duration_ns),
+                interval_ns: load.interval_ns,
+                drain_ns: limits::DRAIN_NS.min(load.timeout_ns),
+            },
+            threads: load.threads,
+            driver: load.driver,
+            cpus: plan.placement.generator.clone(),
+            step,
+            ..self.load(traffic, load.http2)
         })
     }
 

@@ -8,7 +8,6 @@ use dyno_archive::plan::{
 };
 use dyno_engine::rng::Rng;
 
-use crate::build::Care;
 use crate::door;
 use crate::environment::Inherit;
 use crate::limits::PLANNED;
@@ -36,13 +35,16 @@ pub struct Planned {
     pub definitions: Vec<Definition>,
 }
 
-/// Resolves a suite. Runs the requirement tests of its subjects, but builds and starts nothing.
+/// Why this machine cannot run a subject, as a sentence; `None`: it can.
+pub type Unmet<'a> = dyn Fn(&Definition) -> Option<String> + 'a;
+
+/// Resolves a suite. Builds and starts nothing; `unmet` is asked of every subject that is wanted.
 pub fn resolve(
     suite: SuiteFile,
     subjects_folder: &Path,
     overrides: &Overrides,
     allowed_cpus: &[u32],
-    care: &Care<'_>,
+    unmet: &Unmet<'_>,
 ) -> Result<Planned, FileError> {
     let path = PathBuf::from(&suite.suite.path);
     let mut wanted = suite.subjects.clone();
@@ -59,7 +61,7 @@ pub fn resolve(
     let subjects: Vec<Subject> = wanted
         .iter()
         .zip(definitions.iter().zip(&served))
-        .map(|(wanted, (definition, served))| planned_subject(wanted, definition, served, care))
+        .map(|(wanted, (definition, served))| planned_subject(wanted, definition, served, unmet))
         .collect();
     for (i, subject) in subjects.iter().enumerate() {
         if subjects[..i].iter().any(|s| s.id() == subject.id()) {
@@ -210,7 +212,7 @@ fn planned_subject(
     wanted: &Wanted,
     definition: &Definition,
     served: &[Result<(), String>],
-    care: &Care<'_>,
+    unmet: &Unmet<'_>,
 ) -> Subject {
     Subject {
         name: wanted.name.clone(),
@@ -224,7 +226,7 @@ fn planned_subject(
         version: None,
         build: None,
         control: definition.is_control(),
-        skipped: serves_nothing(served).or_else(|| definition.unmet(care)),
+        skipped: serves_nothing(served).or_else(|| unmet(definition)),
         build_failed: None,
     }
 }
@@ -363,9 +365,6 @@ pub fn expected_ns(plan: &Plan) -> u64 {
 mod tests {
     use super::*;
 
-    use crate::launch::guard::Guard;
-    use crate::run::Interrupts;
-
     #[test]
     fn every_block_holds_every_subject_once_in_an_order_of_its_own() {
         let launches = order_launches(7, 20, Order::Random, 1);
@@ -417,10 +416,7 @@ mod tests {
             std::fs::write(folder.join("subject.toml"), text).unwrap();
         }
         let suite = SuiteFile::parse(Path::new("s.toml"), suite).unwrap();
-        // The guard of a test is this test program, which ends at once with the unknown argument.
-        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-        let care = Care { guard: &guard, interrupts: &interrupts };
-        resolve(suite, root.path(), &Overrides::default(), &[0, 1], &care).unwrap().plan
+        resolve(suite, root.path(), &Overrides::default(), &[0, 1], &|_| None).unwrap().plan
     }
 
     #[test]

@@ -19,7 +19,6 @@ use dyno_archive::start::{
 };
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, Protocol, RunDir, Sample, StartRecord, TrialRecord};
-use dyno_engine::{Policy, Window, limits};
 use dyno_observer::Sampler;
 use dyno_observer::cgroup::Layout;
 
@@ -29,7 +28,6 @@ use crate::checks::{self, Check};
 use crate::client::{Caller, Keep};
 use crate::door::Door;
 use crate::environment::{Environment, Ours};
-use crate::files::Folder;
 use crate::launch::folder;
 use crate::launch::group::{self, Groups};
 use crate::launch::guard::Guard;
@@ -40,7 +38,6 @@ use crate::limits::ALIVE;
 use crate::load::{self, Edge, Reason, Watch};
 use crate::plan::Planned;
 use crate::subject::{Definition, FileSpec, Placeholders};
-use crate::traffic;
 use crate::units::cpu_list_text;
 
 /// What happens during a run, for whoever shows it.
@@ -459,7 +456,7 @@ impl Runner<'_> {
     fn trial(&mut self, trial: usize, subject: &mut Subject) -> Result<TrialRecord, String> {
         let workload = &self.plan.workloads[self.plan.trials[trial].workload];
         let entrance = entrance(&subject.entrances, workload)?;
-        let spec = load_spec(self.plan, trial, entrance.door(), workload)?;
+        let spec = entrance.door().trial(self.plan, trial)?;
         // What is only sampled under load is tried in full before it. An answer that is not as expected is a failed
         // check of this trial, which the load then goes on to count.
         let tried = load::preflight(&spec).err().map(|mismatch| CheckResult {
@@ -694,39 +691,6 @@ fn places(cpus: f64, definition: &Definition, out: &Path, ports: Ports, work: &P
 
 fn certificate_places(certs: &Certs) -> [(&'static str, String); 2] {
     [("cert", certs.chain().display().to_string()), ("key", certs.key().display().to_string())]
-}
-
-fn load_spec(plan: &Plan, trial: usize, door: &Door, workload: &Workload) -> Result<load::Spec, String> {
-    let load = &plan.load;
-    let step = load.steps[plan.trials[trial].step].clone();
-    let files = Folder::of_suite(Path::new(&plan.suite.path));
-    let read = |file: &str| files.read(file);
-    Ok(load::Spec {
-        page_connections: workload.page_connections(),
-        check_one_in: load.check_one_in,
-        // Each trial draws its own arrivals, and the same again when the run is done again.
-        seed: plan.seed ^ (trial as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15),
-        total: None,
-        policy: Policy {
-            timeout_ns: load.timeout_ns,
-            first_byte_timeout_ns: load.first_byte_timeout_ns,
-            connect_timeout_ns: load.connect_timeout_ns,
-            requests_per_connection: load.requests_per_connection,
-            ramp_ns: load.ramp_connections_ns,
-        },
-        spin: load::polling(load.spin, &step.arrivals, plan.placement.is_disjoint()),
-        window: Window {
-            warmup_ns: load.warmup_ns,
-            duration_ns: Some(load.duration_ns),
-            interval_ns: load.interval_ns,
-            drain_ns: limits::DRAIN_NS.min(load.timeout_ns),
-        },
-        threads: load.threads,
-        driver: load.driver,
-        cpus: plan.placement.generator.clone(),
-        step,
-        ..door.load(traffic::compile(workload, &door.host(), &load.http2, &read)?, load.http2)
-    })
 }
 
 /// What makes a whole run impossible.

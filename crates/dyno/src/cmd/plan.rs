@@ -22,7 +22,8 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let (guard, interrupts) = (Guard::start()?, Interrupts::new());
     let care = Care { guard: &guard, interrupts: &interrupts };
     let overrides = args.choices.overrides();
-    let planned = resolve(suite, &subjects, &overrides, &dyno_runner::allowed_cpus(), &care)?;
+    let planned =
+        resolve(suite, &subjects, &overrides, &dyno_runner::allowed_cpus(), &|subject| subject.unmet(&care))?;
     match args.format {
         PlanFormat::Json => {
             let plan = serde_json::to_string_pretty(&planned.plan)? + "\n";

@@ -57,7 +57,8 @@ fn begin(args: &RunArgs, cache: &Path, care: &Care<'_>, progress: &mut Progress)
     let suite = SuiteFile::read(path)?;
     let subjects = args.places.subjects.find(Some(path))?;
     let overrides = args.choices.overrides();
-    let mut planned = resolve(suite, &subjects, &overrides, &dyno_runner::allowed_cpus(), care)?;
+    let mut planned =
+        resolve(suite, &subjects, &overrides, &dyno_runner::allowed_cpus(), &|subject| subject.unmet(care))?;
     // From wherever the run is gone on with, its files are where they are now.
     planned.plan.suite.path = std::path::absolute(path)?.display().to_string();
     let built = build_all(&mut planned, cache, care, progress)?;

@@ -173,7 +173,10 @@ fn check_all(
     let suite = SuiteFile::parse(Path::new("check"), &source)?;
     let interrupts = catch_interrupts("ending after this subject is taken down", Third::Ends)?;
     let care = Care { guard, interrupts: &interrupts };
-    let mut planned = resolve(suite, folder, &Overrides::default(), &dyno_runner::allowed_cpus(), &care)?;
+    let mut planned =
+        resolve(suite, folder, &Overrides::default(), &dyno_runner::allowed_cpus(), &|subject| {
+            subject.unmet(&care)
+        })?;
     let built = dyno_runner::run::prepare(&mut planned, cache, &care, &mut |_| {})?;
     let header = dyno_archive::dir::Header {
         schema: dyno_archive::dir::SCHEMA.into(),

@@ -14,7 +14,7 @@ use dyno_archive::{Interval, Phase, Sample, TrialRecord};
 use dyno_engine::{Policy, Spin, Window};
 use dyno_observer::monotonic_ns;
 
-use super::{Event, Interrupts, Runner, Subject, after_trial, entrance, interrupted, load_spec};
+use super::{Event, Interrupts, Runner, Subject, after_trial, entrance, interrupted};
 use crate::launch::process::Process;
 use crate::limits::{
     LEAST_ANSWERS, LEAST_SLICE_NS, LONGEST_SLICE_NS, LONGEST_TURN_NS, SLICE_NS, SLICES_NS, TURN_GAP_NS,
@@ -162,7 +162,7 @@ fn turns(plan: &Plan, pending: &[usize], subject: &Subject) -> Result<Vec<Turn>,
         let at = |t: &&usize| (plan.trials[**t].workload, plan.trials[**t].step) == (workload, step);
         let trial = *pending.iter().find(at).expect("the reference is one of the steps");
         let asked = &plan.workloads[workload];
-        let spec = load_spec(plan, trial, entrance(&subject.entrances, asked)?.door(), asked)?;
+        let spec = entrance(&subject.entrances, asked)?.door().trial(plan, trial)?;
         Ok(Turn { workload, step, spec: unmeasured(spec) })
     };
     workloads_of(&all).into_iter().map(turn).collect()

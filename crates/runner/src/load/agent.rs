@@ -1,0 +1,174 @@
+//! The agent of a load: its workers, each a thread with a driver of its own.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{OnceLock, mpsc};
+
+use dyno_archive::Interval;
+use dyno_archive::plan::DriverKind;
+use dyno_driver::{Endpoint, Epoll, Uring, sys};
+use dyno_engine::schedule::Stripe;
+use dyno_engine::{Config, Draws, Driver, Instant, Report, Schedule, Stop, Worker};
+
+use super::Spec;
+use crate::launch::sys::set_affinity;
+use crate::limits::AHEAD_NS;
+use crate::tls::TlsOptions;
+
+/// What the workers of one load agree on.
+pub(super) struct Shared {
+    threads: u32,
+    ready: AtomicU32,
+    begin: OnceLock<Instant>,
+    /// Set once, by whoever is first.
+    cut: OnceLock<Stop>,
+}
+
+impl Shared {
+    pub(super) const fn new(threads: u32) -> Shared {
+        Shared { threads, ready: AtomicU32::new(0), begin: OnceLock::new(), cut: OnceLock::new() }
+    }
+
+    pub(super) const fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    /// The common beginning; `None` until it is agreed on.
+    pub(super) fn begun(&self) -> Option<Instant> {
+        self.begin.get().copied()
+    }
+
+    /// Ends the load for all; false if that was decided before.
+    pub(super) fn end(&self, stop: Stop) -> bool {
+        self.cut.set(stop).is_ok()
+    }
+
+    /// The common beginning, once every worker is ready. The last to become ready sets it.
+    fn begin(&self) -> Option<Instant> {
+        if self.ready.load(Ordering::Acquire) < self.threads {
+            return None;
+        }
+        // Read once, by whoever is first: all workers count from the same instant.
+        Some(*self.begin.get_or_init(|| sys::now().after(AHEAD_NS)))
+    }
+}
+
+/// Runs worker `k` from its first connection to its end. `Err`: it could not begin.
+pub(super) fn worker(
+    spec: &Spec,
+    k: u32,
+    shared: &Shared,
+    to: &mpsc::Sender<(u32, Interval)>,
+) -> Result<Report, String> {
+    let mut called_off = CallOff { shared, armed: true };
+    let report = start_worker(spec, k, shared, to);
+    called_off.armed = report.is_err();
+    report
+}
+
+/// Calls the whole load off when a worker ends before it could begin: the others would wait for it for ever.
+struct CallOff<'a> {
+    shared: &'a Shared,
+    armed: bool,
+}
+
+impl Drop for CallOff<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            self.shared.end(Stop::At(Instant(0)));
+        }
+    }
+}
+
+fn start_worker(
+    spec: &Spec,
+    k: u32,
+    shared: &Shared,
+    to: &mpsc::Sender<(u32, Interval)>,
+) -> Result<Report, String> {
+    // Spread over the CPUs one by one; more workers than CPUs share them.
+    let cpu = spec.cpus.get(k as usize % spec.cpus.len().max(1));
+    if let Some(&cpu) = cpu {
+        set_affinity(&[cpu]).map_err(|error| format!("a worker cannot run on CPU {cpu}: {error}"))?;
+    }
+    let config = config(spec, k, shared.threads)?;
+    let endpoint = endpoint(spec, k, shared.threads);
+    let no_driver = |error: io::Error| {
+        format!("the {} driver cannot be used here: {error}; try `--driver epoll`", spec.driver.name())
+    };
+    match spec.driver {
+        DriverKind::Uring => {
+            let driver = Uring::new(&endpoint, config.connections).map_err(no_driver)?;
+            Ok(drive(driver, config, k, shared, to))
+        }
+        DriverKind::Epoll => {
+            let driver = Epoll::new(&endpoint, config.connections).map_err(no_driver)?;
+            Ok(drive(driver, config, k, shared, to))
+        }
+    }
+}
+
+fn drive<D: Driver>(
+    mut driver: D,
+    config: Config,
+    k: u32,
+    shared: &Shared,
+    to: &mpsc::Sender<(u32, Interval)>,
+) -> Report {
+    let mut worker = Worker::new(config);
+    let mut counted = false;
+    let begin = || {
+        if !std::mem::replace(&mut counted, true) {
+            shared.ready.fetch_add(1, Ordering::AcqRel);
+        }
+        shared.begin()
+    };
+    let stop = || shared.cut.get().copied().unwrap_or(Stop::No);
+    dyno_engine::run(&mut worker, &mut driver, begin, stop, |interval| {
+        // The control thread lives as long as the workers do.
+        let _ = to.send((k, interval));
+    });
+    worker.report()
+}
+
+/// The endpoint for worker `k` of `of`: its connections go on with the sources where those of the workers before it end.
+fn endpoint(spec: &Spec, k: u32, of: u32) -> Endpoint {
+    let mut endpoint = spec.endpoint.clone();
+    let each = spec.page_connections.unwrap_or(1);
+    let before = (0..k).map(|worker| share(u64::from(spec.step.connections), worker, of) as u32 * each);
+    let before: u32 = before.sum();
+    if !endpoint.sources.is_empty() {
+        let start = before as usize % endpoint.sources.len();
+        endpoint.sources.rotate_left(start);
+    }
+    endpoint
+}
+
+/// What worker `k` of `of` gets of a whole.
+fn share(whole: u64, k: u32, of: u32) -> u64 {
+    whole / u64::from(of) + u64::from(u64::from(k) < whole % u64::from(of))
+}
+
+/// The share of worker `k` of `of`.
+pub(super) fn config(spec: &Spec, k: u32, of: u32) -> Result<Config, String> {
+    let share = |whole: u64| share(whole, k, of);
+    let stripe = Stripe { worker: u64::from(k), of: u64::from(of) };
+    Ok(Config {
+        worker: k,
+        connections: share(u64::from(spec.step.connections)) as u32 * spec.page_connections.unwrap_or(1),
+        page_connections: spec.page_connections,
+        protocol: spec.protocol,
+        http2: spec.http2,
+        pipeline: spec.step.pipeline,
+        streams: spec.step.streams,
+        schedule: Schedule::new(&spec.step.arrivals, &spec.trace, spec.seed, stripe),
+        total: spec.total.map(share),
+        traffic: spec.traffic.clone(),
+        draws: Draws::new(spec.seed, stripe.worker, stripe.of),
+        check_one_in: spec.check_one_in,
+        policy: spec.policy,
+        tls: spec.tls.as_ref().map(TlsOptions::configure).transpose()?,
+        spin: spec.spin,
+        window: spec.window,
+    })
+}

@@ -1,0 +1,223 @@
+//! The control of a load: what becomes of the intervals that workers send, and when the server is looked at. It is a pure
+//! state machine, so that loads of the simulated world go through it too; whoever drives it has the clock.
+
+use dyno_archive::{Interval, Phase, Sample};
+use dyno_engine::Window;
+
+use super::Edge;
+use crate::limits::{INTERVALS, SAMPLES};
+
+/// Intervals of all workers as one, and samples of the server: as many as a record keeps, however long the load is.
+#[derive(Debug)]
+pub(super) struct Control {
+    window: Window,
+    merged: Vec<Interval>,
+    /// Up to where each worker has reported, nanoseconds since the load began.
+    progress: Vec<u64>,
+    /// How many of the merged intervals every worker has reported.
+    told: usize,
+    samples: Vec<Sample>,
+    /// Which of them was taken as the window opened.
+    opened_with: Option<usize>,
+    /// When the next sample is due, nanoseconds since the load began; `None`: no more are.
+    next_sample_ns: Option<u64>,
+}
+
+impl Control {
+    pub(super) fn new(window: Window, workers: u32) -> Control {
+        Control {
+            window,
+            merged: Vec::new(),
+            progress: vec![0; workers as usize],
+            told: 0,
+            samples: Vec::new(),
+            opened_with: None,
+            next_sample_ns: Some(0),
+        }
+    }
+
+    /// When the server is to be looked at, nanoseconds since the load began, and where in the load that is.
+    pub(super) fn next_sample(&self) -> Option<(u64, Edge)> {
+        let due = self.next_sample_ns?;
+        let opens = self.window.warmup_ns;
+        let edge = if due < opens {
+            Edge::Warmup
+        } else if due == opens {
+            Edge::Opens
+        } else if Some(due) == self.closes_ns() {
+            Edge::Closes
+        } else {
+            Edge::Within
+        };
+        Some((due, edge))
+    }
+
+    fn closes_ns(&self) -> Option<u64> {
+        self.window.duration_ns.map(|duration_ns| self.window.warmup_ns + duration_ns)
+    }
+
+    /// Whether the measured window is over, so long after the load began.
+    pub(super) fn is_window_over(&self, since_ns: u64) -> bool {
+        self.closes_ns().is_some_and(|closes| since_ns >= closes)
+    }
+
+    /// The server was looked at as was due; `None`: nobody could, or wants to.
+    pub(super) fn sampled(&mut self, sample: Option<Sample>) {
+        let Some((due, edge)) = self.next_sample() else { return };
+        self.samples.extend(sample);
+        if edge == Edge::Opens {
+            self.opened_with = self.samples.len().checked_sub(1);
+        }
+        self.thin_samples();
+        let next = due + self.window.interval_ns;
+        let ends_phase = if edge == Edge::Warmup { Some(self.window.warmup_ns) } else { self.closes_ns() };
+        self.next_sample_ns = match edge {
+            Edge::Closes => None,
+            _ => Some(ends_phase.map_or(next, |end| next.min(end))),
+        };
+    }
+
+    /// Worker `k` has ended an interval. `tell` is called with each that all workers have ended now.
+    pub(super) fn merge(&mut self, k: u32, interval: &Interval, mut tell: impl FnMut(&Interval)) {
+        let same = |i: &&mut Interval| (i.phase, i.start_ns) == (interval.phase, interval.start_ns);
+        match self.merged.iter_mut().find(same) {
+            Some(known) => known.merge(interval),
+            None => self.merged.push(interval.clone()),
+        }
+        // Whoever drains has nothing more to say of the window, and the others are not to wait for it.
+        self.progress[k as usize] = if interval.phase == Phase::Drain { u64::MAX } else { interval.end_ns };
+        let reported = self.progress.iter().copied().min().unwrap_or(0);
+        while let Some(next) = self.merged.get(self.told).filter(|i| i.end_ns <= reported) {
+            tell(next);
+            self.told += 1;
+        }
+        self.make_room();
+    }
+
+    /// A load of any length needs constant memory: with too many intervals, those that everybody has reported are
+    /// joined two by two.
+    fn make_room(&mut self) {
+        if self.told < INTERVALS {
+            return;
+        }
+        let told: Vec<Interval> = self.merged.drain(..self.told).collect();
+        let joined = join_pairs(told);
+        self.told = joined.len();
+        self.merged.splice(..0, joined);
+    }
+
+    /// Nor does the memory of samples grow with a load's length: of too many every second is left out, but for the one at which the
+    /// window opened. They hold counters that only grow, so what is left out is in the next one.
+    fn thin_samples(&mut self) {
+        if self.samples.len() >= SAMPLES {
+            self.opened_with = thin(&mut self.samples, self.opened_with);
+        }
+    }
+
+    /// All intervals in the order of time, and all samples.
+    pub(super) fn finish(mut self) -> (Vec<Interval>, Vec<Sample>) {
+        self.merged.sort_by_key(|i| (i.start_ns, i.phase));
+        (self.merged, self.samples)
+    }
+}
+
+/// Leaves out every second of `all` but for the first, the last and the one at `keep`, of which the new place is returned.
+fn thin<T>(all: &mut Vec<T>, keep: Option<usize>) -> Option<usize> {
+    let last = all.len().saturating_sub(1);
+    let stays = |index: usize| index.is_multiple_of(2) || index == last || Some(index) == keep;
+    let moved = keep.map(|keep| (0..keep).filter(|index| stays(*index)).count());
+    let mut index = 0;
+    all.retain(|_| {
+        index += 1;
+        stays(index - 1)
+    });
+    moved
+}
+
+/// Joins neighbours of the same phase, two by two.
+fn join_pairs(intervals: Vec<Interval>) -> Vec<Interval> {
+    let mut joined: Vec<Interval> = Vec::with_capacity(intervals.len() / 2 + 2);
+    let mut single = false;
+    for interval in intervals {
+        match joined.last_mut().filter(|last| single && last.phase == interval.phase) {
+            Some(last) => {
+                last.extend(&interval);
+                single = false;
+            }
+            None => {
+                joined.push(interval);
+                single = true;
+            }
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Workers come to their end apart, and the list of intervals is full just then.
+    #[test]
+    fn drains_that_overlap_are_joined() {
+        const SECOND: u64 = 1_000_000_000;
+        let interval = |phase, from_ms: u64, to_ms: u64, started| Interval {
+            started,
+            connections_open: started,
+            ..Interval::new(phase, from_ms * SECOND / 1000, to_ms * SECOND / 1000)
+        };
+        let joined = join_pairs(vec![
+            interval(Phase::Measured, 4000, 5000, 1),
+            interval(Phase::Drain, 5000, 9000, 2),
+            interval(Phase::Drain, 5100, 8000, 3),
+            interval(Phase::Drain, 4900, 9500, 4),
+            interval(Phase::Drain, 4800, 4850, 5),
+        ]);
+        let seen: Vec<_> = joined.iter().map(|i| (i.phase, i.start_ns, i.end_ns, i.started)).collect();
+        let ms = |n: u64| n * SECOND / 1000;
+        assert_eq!(
+            seen,
+            [
+                (Phase::Measured, ms(4000), ms(5000), 1),
+                (Phase::Drain, ms(5000), ms(9000), 5),
+                (Phase::Drain, ms(4800), ms(9500), 9),
+            ]
+        );
+        assert_eq!(joined.iter().map(|i| i.connections_open).collect::<Vec<_>>(), [1, 5, 9]);
+    }
+
+    #[test]
+    fn thinning_keeps_both_ends_and_what_must_stay() {
+        let mut all: Vec<u32> = (0..1024).collect();
+        let mut keep = Some(301);
+        while all.len() > 8 {
+            keep = thin(&mut all, keep);
+            assert_eq!((all.first(), all.last(), keep.map(|k| all[k])), (Some(&0), Some(&1023), Some(301)));
+        }
+        assert_eq!(thin(&mut Vec::<u32>::new(), None), None);
+    }
+
+    #[test]
+    fn joining_keeps_every_count_and_the_phases() {
+        let interval = |phase, second: u64| Interval {
+            started: second,
+            ..Interval::new(phase, second * 1_000_000_000, (second + 1) * 1_000_000_000)
+        };
+        let all: Vec<Interval> = (0..3)
+            .map(|s| interval(Phase::Warmup, s))
+            .chain((3..8).map(|s| interval(Phase::Measured, s)))
+            .collect();
+        let joined = join_pairs(all);
+        let edges: Vec<_> = joined.iter().map(|i| (i.phase, i.start_ns / 1_000_000_000, i.started)).collect();
+        assert_eq!(
+            edges,
+            [
+                (Phase::Warmup, 0, 1),
+                (Phase::Warmup, 2, 2),
+                (Phase::Measured, 3, 7),
+                (Phase::Measured, 5, 11),
+                (Phase::Measured, 7, 7)
+            ]
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! What is tried before a load: that it can begin, and that answers are as expected.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+
+use dyno_archive::plan::{Arrivals, Step};
+use dyno_archive::{Interval, Outcome, Sample};
+use dyno_driver::Peer;
+use dyno_engine::{Policy, Spin, Traffic, Window};
+
+use super::{Edge, Reason, Spec, Watch, run};
+use crate::launch::sys::raise_open_files;
+use crate::limits::OTHER_FILES;
+
+/// Asks once for each request whose answers are only sampled under load, and checks the answer in full. `Err`: what
+/// came is not what is expected, or nothing came; in words.
+pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
+    for (i, request) in spec.traffic.requests().iter().enumerate() {
+        if request.expect.deep.is_empty() {
+            continue;
+        }
+        let once = Spec {
+            traffic: Arc::new(Traffic::one(request.clone()).sharing(spec.traffic.shared_bytes())),
+            page_connections: None,
+            check_one_in: 1,
+            step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed },
+            total: Some(1),
+            policy: Policy { ramp_ns: None, ..spec.policy },
+            spin: Spin::Never,
+            window: Window { warmup_ns: 0, duration_ns: None, ..spec.window },
+            threads: 1,
+            ..spec.clone()
+        };
+        let record = run(&once, &mut Unwatched).map_err(|words| Mismatch { answered: false, words })?;
+        let outcome = record.intervals.iter().flat_map(|i| i.outcomes.iter()).find(|(_, n)| *n > 0);
+        let (outcome, why) = match outcome {
+            Some((Outcome::Ok, _)) => continue,
+            Some((outcome, _)) => (outcome.name(), record.unexpected.keys().next().map(String::as_str)),
+            None => ("unanswered", None),
+        };
+        let why = why.map_or(String::new(), |why| format!(": {why}"));
+        let words = format!(
+            "request {} was tried once before the load, and its answer is not as expected ({outcome}{why}); mend the server or the expectation",
+            i + 1
+        );
+        return Err(Mismatch { answered: record.books.completed > 0, words });
+    }
+    Ok(())
+}
+
+/// Why a load is not worth beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// A whole answer came, and was not the right one.
+    pub answered: bool,
+    pub words: String,
+}
+
+/// Nobody looks.
+struct Unwatched;
+
+impl Watch for Unwatched {
+    fn sample(&mut self, _: Edge) -> Option<Sample> {
+        None
+    }
+
+    fn interval(&mut self, _: &Interval) {}
+
+    fn stop(&mut self) -> Option<Reason> {
+        None
+    }
+}
+
+/// Whether a load can begin on this machine. `Err`: why not, with the way out.
+pub(super) fn check(spec: &Spec) -> Result<(), String> {
+    check_open_files(spec)?;
+    check_sources(spec)?;
+    check_ports(spec)
+}
+
+fn check_open_files(spec: &Spec) -> Result<(), String> {
+    let limit = raise_open_files();
+    let needed = u64::from(spec.connections()) + OTHER_FILES;
+    if needed <= limit {
+        return Ok(());
+    }
+    Err(format!(
+        "{} connections need {needed} open files, and the limit is {limit}; raise it with `ulimit -n {needed}`, or ask for fewer connections",
+        spec.connections()
+    ))
+}
+
+/// Every address to connect from must be one of ours, and of the peer's kind.
+fn check_sources(spec: &Spec) -> Result<(), String> {
+    for source in &spec.endpoint.sources {
+        if let Peer::Tcp(peer) = spec.endpoint.peer
+            && peer.is_ipv4() != source.is_ipv4()
+        {
+            return Err(format!("from {source} nothing reaches {peer}: one is IPv4, the other IPv6"));
+        }
+        UdpSocket::bind((*source, 0)).map_err(|error| {
+            format!(
+                "{source} is no address of this machine to connect from ({error}); `ip address` lists them"
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// A connection needs a local port, and each local address has as many of them as the kernel's range holds.
+fn check_ports(spec: &Spec) -> Result<(), String> {
+    let Peer::Tcp(_) = spec.endpoint.peer else { return Ok(()) };
+    let Some(ports) = dyno_observer::host::local_ports() else { return Ok(()) };
+    let sources = spec.endpoint.sources.len().max(1) as u64;
+    let asked = u64::from(spec.connections());
+    if asked <= ports * sources {
+        return Ok(());
+    }
+    Err(format!(
+        "{asked} connections need as many local ports, and there are {}; widen net.ipv4.ip_local_port_range, or connect from {} addresses: `--source 127.0.0.1,127.0.0.2,…`",
+        ports * sources,
+        asked.div_ceil(ports)
+    ))
+}

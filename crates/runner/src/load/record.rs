@@ -1,0 +1,87 @@
+//! What a load leaves.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::ground::Ground;
+use dyno_archive::plan::DriverKind;
+use dyno_archive::trial::{Books, ClientUse, Connections, Edges, Unanswered};
+use dyno_archive::{Interval, Sample, TrialRecord};
+use dyno_engine::Report;
+
+/// What whoever drove a load knows of it, beside what its workers report.
+#[derive(Debug)]
+pub(super) struct Driven {
+    /// On the samples' clock; 0: it never began.
+    pub(super) began_ns: u64,
+    pub(super) driver: DriverKind,
+    pub(super) rss_peak_bytes: Option<u64>,
+    pub(super) ground: Option<Ground>,
+    /// Why the server failed under it.
+    pub(super) failure: Option<String>,
+    pub(super) cut_short: bool,
+}
+
+/// Joins what all have seen of one load. Of which trial and start it is, the caller knows.
+pub(super) fn assemble(
+    driven: Driven,
+    (intervals, samples): (Vec<Interval>, Vec<Sample>),
+    reports: Vec<Report>,
+) -> TrialRecord {
+    let mut record = TrialRecord {
+        trial: 0,
+        start: 0,
+        began_ns: driven.began_ns,
+        window_ns: (0, 0),
+        books: Books::default(),
+        connections: Connections::default(),
+        tcp: None,
+        client: ClientUse {
+            threads: Vec::new(),
+            rss_peak_bytes: driven.rss_peak_bytes,
+            driver: driven.driver,
+            ground: driven.ground,
+        },
+        intervals,
+        edges: Some(Edges::default()),
+        unanswered: Unanswered::default(),
+        protocol_errors: BTreeMap::new(),
+        tls: None,
+        http2: None,
+        unexpected: BTreeMap::new(),
+        connection_failures: BTreeMap::new(),
+        samples,
+        checks: Vec::new(),
+        subject_failure: driven.failure,
+        cut_short: driven.cut_short,
+    };
+    reports.into_iter().for_each(|report| add_report(&mut record, report));
+    record
+}
+
+fn add_report(record: &mut TrialRecord, report: Report) {
+    record.window_ns.0 = record.window_ns.0.max(report.window_ns.0);
+    record.window_ns.1 = record.window_ns.1.max(report.window_ns.1);
+    record.books.add(&report.books);
+    record.connections.add(&report.connections);
+    if let Some(tcp) = &report.tcp {
+        record.tcp.get_or_insert_default().add(tcp);
+    }
+    record.client.threads.push(report.cpu);
+    record.edges.get_or_insert_default().add(&report.edges);
+    record.unanswered.add(&report.unanswered);
+    if let Some(tls) = &report.tls {
+        record.tls.get_or_insert_default().add(tls);
+    }
+    if let Some(http2) = &report.http2 {
+        record.http2.get_or_insert_default().add(http2);
+    }
+    add_kinds(&mut record.protocol_errors, report.protocol_errors);
+    add_kinds(&mut record.unexpected, report.unexpected);
+    add_kinds(&mut record.connection_failures, report.connection_failures);
+}
+
+fn add_kinds(to: &mut BTreeMap<String, u64>, from: BTreeMap<String, u64>) {
+    for (name, n) in from {
+        *to.entry(name).or_default() += n;
+    }
+}

@@ -1,0 +1,43 @@
+//! A load of the simulated world: the same specification, workers and control, without threads, sockets or a clock.
+
+use dyno_archive::{Sample, TrialRecord};
+use dyno_engine::sim::{self, World};
+
+use super::agent::config;
+use super::control::Control;
+use super::record::{Driven, assemble};
+use super::{Edge, Spec};
+
+/// What the server is seen to use, at an instant of the simulated clock.
+pub type Look<'a> = dyn FnMut(u64, Edge) -> Option<Sample> + 'a;
+
+/// Plays a load to its end. Each worker has a world of its own. `look` is asked for samples at the instants at which a real load
+/// would take them, in nanoseconds on the clock of the world, in which a load begins at `began_ns`. `Err`: the
+/// specification cannot be loaded, as a sentence.
+pub fn simulate(
+    spec: &Spec,
+    began_ns: u64,
+    world: impl Fn(u32) -> World,
+    look: &mut Look<'_>,
+) -> Result<TrialRecord, String> {
+    let workers = spec.threads.clamp(1, spec.step.connections);
+    let mut control = Control::new(spec.window, workers);
+    let mut reports = Vec::new();
+    for k in 0..workers {
+        let played = sim::play(world(k), config(spec, k, workers)?);
+        played.intervals.iter().for_each(|interval| control.merge(k, interval, |_| ()));
+        reports.push(played.report);
+    }
+    while let Some((due_ns, edge)) = control.next_sample() {
+        control.sampled(look(began_ns + due_ns, edge));
+    }
+    let driven = Driven {
+        began_ns,
+        driver: spec.driver,
+        rss_peak_bytes: None,
+        ground: None,
+        failure: None,
+        cut_short: false,
+    };
+    Ok(assemble(driven, control.finish(), reports))
+}
