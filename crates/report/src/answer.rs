@@ -9,7 +9,7 @@ use dyno_analysis::stats::{ByBlock, PAIRS_TO_TELL_APART, Repeated, are_apart, pa
 use dyno_analysis::summary::{Comparison, OverviewRow, peaks_by_block};
 
 use crate::format::{list, number, plural};
-use crate::overview::{Reference, label_in_words};
+use crate::overview::label_in_words;
 
 /// The sentences at the head of a report.
 #[must_use]
@@ -169,7 +169,7 @@ fn compared(report: &Report, c: &Comparison, row: &OverviewRow) -> String {
         .cpu_per_request_ratio
         .median
         .map_or(String::new(), |r| format!(", for {} times the CPU per request", ratio(r)));
-    format!("At {} {subject} served {rate}{cpu}.", Reference::of(row).in_words())
+    format!("At {} {subject} served {rate}{cpu}.", label_in_words(row.reference_at))
 }
 
 fn ratio(r: f64) -> String {

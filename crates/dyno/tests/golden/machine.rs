@@ -1,0 +1,348 @@
+//! A simulated machine, from `world.toml`: which servers there are, how they answer and what each answer costs them. A suite is
+//! planned for it, its loads go through the runner's own control, and what comes of it is a run as an archive holds it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use dyno_archive::dir::{Header, Run, SCHEMA};
+use dyno_archive::facts::CgroupVersion;
+use dyno_archive::plan::{Build, Launch, Plan, Subject};
+use dyno_archive::sample::{CgroupUse, HostUse, ThreadUse};
+use dyno_archive::start::{Failure, FailureKind, StartRecord, Startup, Stop};
+use dyno_archive::trial::{CheckResult, TlsUse};
+use dyno_archive::{Facts, Protocol, Sample, TrialRecord};
+use dyno_engine::sim::{Fault, Model, Queue, Service, World};
+use dyno_runner::door::Door;
+use dyno_runner::load::{Spec, simulate};
+use dyno_runner::plan::{Overrides, Planned, resolve};
+use dyno_runner::subject::Definition;
+use dyno_runner::suite::SuiteFile;
+use serde::Deserialize;
+
+const MS: u64 = 1_000_000;
+/// On the clock of samples.
+const BEGAN_NS: u64 = 5_000 * MS;
+/// CPU time of the generator for each request.
+const GENERATOR_NS: u64 = 1_500;
+
+/// The machine, and what a report of it must show.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    pub shows: Shows,
+    subjects: BTreeMap<String, Server>,
+}
+
+/// Exactly these, and no others.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shows {
+    /// Codes of caveats above `info`, of the run and of trials.
+    pub caveats: Vec<String>,
+    /// What limited steps.
+    pub limiters: Vec<String>,
+    pub invalid_trials: usize,
+}
+
+/// A server of the machine. Times are on average.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Server {
+    /// Its `subject.toml`, without the name.
+    definition: toml::Table,
+    /// Why the machine cannot run it.
+    unmet: Option<String>,
+    build: Option<Built>,
+    build_fails: Option<String>,
+    #[serde(default)]
+    service_us: f64,
+    /// Every request takes as long as every other; otherwise times are exponential.
+    #[serde(default)]
+    steady: bool,
+    /// One request at a time; otherwise each connection, or stream, has a server of its own.
+    #[serde(default)]
+    one_at_a_time: bool,
+    /// Faults with their probability per request.
+    #[serde(default)]
+    faults: BTreeMap<String, f64>,
+    max_streams: Option<u32>,
+    /// CPU time of each answer.
+    #[serde(default)]
+    cpu_us: f64,
+    #[serde(default)]
+    memory_mib: u64,
+    #[serde(default)]
+    startup_ms: u64,
+    fails: Option<Fails>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Built {
+    wall_ms: u64,
+    cpu_ms: u64,
+    bytes: u64,
+}
+
+/// Its process ends.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fails {
+    /// Counted from 0.
+    block: u32,
+    /// After so many trials of that start.
+    after: usize,
+    kind: FailureKind,
+    message: String,
+    log: String,
+}
+
+impl Machine {
+    pub fn read(path: &Path) -> Machine {
+        let text = fs::read_to_string(path).unwrap();
+        toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// Plans the suite in a folder and does all that it asks for.
+    pub fn run(&self, folder: &Path) -> Run {
+        let plan = self.plan(&folder.join("suite.toml"));
+        let starts = (0..plan.launches.len()).filter_map(|launch| self.start(&plan, launch)).collect();
+        let trials = (0..plan.trials.len()).filter_map(|trial| self.trial(&plan, trial)).collect();
+        let header = Header {
+            schema: SCHEMA.into(),
+            id: format!("{}-20260102-030405", plan.suite.name),
+            started: "2026-01-02T03:04:05Z".into(),
+            command: vec!["dyno".into(), "run".into(), "suite.toml".into()],
+            plan,
+            facts: facts(),
+            resumptions: Vec::new(),
+        };
+        Run { header, starts, trials }
+    }
+
+    fn plan(&self, suite: &Path) -> Plan {
+        let subjects = tempfile::tempdir().unwrap();
+        for (name, server) in &self.subjects {
+            let mut definition = server.definition.clone();
+            definition.insert("name".into(), name.clone().into());
+            let folder = subjects.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("subject.toml"), definition.to_string()).unwrap();
+        }
+        let unmet = |subject: &Definition| self.subjects[&subject.name].unmet.clone();
+        let file = SuiteFile::read(suite).unwrap_or_else(|error| panic!("{error}"));
+        let Planned { mut plan, .. } =
+            resolve(file, subjects.path(), &Overrides::default(), &[0, 1], &unmet).unwrap();
+        plan.subjects_folder = "subjects".into();
+        plan.suite.path = "suite.toml".into();
+        for planned in &mut plan.subjects {
+            let server = &self.subjects[&planned.name];
+            planned.version = Some(format!("{} 1.0", planned.name));
+            planned.build = server.build.as_ref().map(Built::as_kept);
+            planned.build_failed.clone_from(&server.build_fails);
+            // It depends on modes that whoever checked the files out has set.
+            planned.definition = None;
+        }
+        plan
+    }
+
+    fn server(&self, plan: &Plan, launch: Launch) -> &Server {
+        &self.subjects[&plan.subjects[launch.subject].name]
+    }
+
+    /// `None`: its subject is not started here.
+    fn start(&self, plan: &Plan, launch: usize) -> Option<StartRecord> {
+        let planned = plan.launches[launch];
+        if !takes_part(&plan.subjects[planned.subject]) {
+            return None;
+        }
+        let server = self.server(plan, planned);
+        let fails = server.fails.as_ref().filter(|fails| fails.block == planned.block);
+        let listening_ns = (server.startup_ms + u64::from(planned.block)) * MS;
+        Some(StartRecord {
+            start: launch,
+            launch,
+            resumed: false,
+            pid: Some(2),
+            startup: Some(Startup {
+                listening_ns,
+                first_answer_ns: listening_ns + MS,
+                cpu_ns: Some(listening_ns / 2),
+            }),
+            warmup: None,
+            checks_before: vec![passed()],
+            checks_after: if fails.is_some() { Vec::new() } else { vec![passed()] },
+            limits: Vec::new(),
+            environment: BTreeMap::new(),
+            stop: Some(Stop { took_ns: MS, killed: false }),
+            failure: fails.map(|fails| Failure { kind: fails.kind, message: fails.message.clone() }),
+            log_tail: fails.map(|fails| fails.log.clone()),
+        })
+    }
+
+    /// `None`: its server was not there any more.
+    fn trial(&self, plan: &Plan, trial: usize) -> Option<TrialRecord> {
+        let of_launch = plan.trials[trial].launch;
+        let launch = plan.launches[of_launch];
+        if !takes_part(&plan.subjects[launch.subject]) {
+            return None;
+        }
+        let server = self.server(plan, launch);
+        let before = plan.trials[..trial].iter().filter(|other| other.launch == of_launch).count();
+        let fails = server.fails.as_ref().filter(|fails| fails.block == launch.block);
+        if fails.is_some_and(|fails| before > fails.after) {
+            return None;
+        }
+        let mut record = load(&door(plan, trial).trial(plan, trial).unwrap(), server);
+        let is_last = fails.is_some_and(|fails| before == fails.after);
+        record.subject_failure = fails.filter(|_| is_last).map(|fails| fails.message.clone());
+        Some(TrialRecord { trial, start: of_launch, checks: vec![passed()], ..record })
+    }
+}
+
+impl Built {
+    fn as_kept(&self) -> Build {
+        Build {
+            wall_ns: self.wall_ms * MS,
+            cpu_ns: Some(self.cpu_ms * MS),
+            artefact_bytes: self.bytes,
+            cached: false,
+            inputs: "0".repeat(64),
+            environment: BTreeMap::new(),
+        }
+    }
+}
+
+impl Server {
+    fn model(&self) -> Model {
+        let service = if self.steady {
+            Service::Fixed { ns: (self.service_us * 1e3) as u64 }
+        } else {
+            Service::Exponential { mean_ns: self.service_us * 1e3 }
+        };
+        let queue = if self.one_at_a_time { Queue::Single } else { Queue::PerConnection };
+        let faults = self.faults.iter().map(|(name, odds)| (fault(name), *odds)).collect();
+        Model { faults, max_streams: self.max_streams, ..Model::new(service, queue) }
+    }
+
+    /// What it is seen to have used after so many answers.
+    fn sample(&self, at_ns: u64, answers: u64) -> Sample {
+        let cpu_ns = (answers as f64 * self.cpu_us * 1e3) as u64;
+        let generator_ns = answers * GENERATOR_NS;
+        let thread = |name: &str, run_ns: u64| ThreadUse {
+            pid: 2,
+            tid: 2,
+            name: name.into(),
+            run_ns,
+            user_ns: run_ns / 4,
+            sys_ns: run_ns - run_ns / 4,
+            run_delay_ns: Some(run_ns / 100),
+            switches_voluntary: Some(answers),
+            switches_involuntary: Some(answers / 100),
+        };
+        Sample {
+            at_ns,
+            took_ns: MS / 10,
+            cgroup: Some(CgroupUse {
+                cpu_ns: Some(cpu_ns),
+                cpu_user_ns: Some(cpu_ns / 4),
+                cpu_sys_ns: Some(cpu_ns - cpu_ns / 4),
+                throttled_ns: Some(0),
+                memory_bytes: Some((self.memory_mib + 1) << 20),
+                memory_peak_bytes: Some((self.memory_mib + 2) << 20),
+                memory_anon_bytes: Some(self.memory_mib << 20),
+                memory_file_bytes: Some(1 << 20),
+                ..CgroupUse::default()
+            }),
+            threads: vec![thread("server", cpu_ns)],
+            generator: vec![thread("worker-0", generator_ns)],
+            processes: 1,
+            rss_bytes: Some((self.memory_mib + 2) << 20),
+            host: Some(HostUse {
+                busy_ns: cpu_ns + generator_ns,
+                idle_ns: (2 * (at_ns - BEGAN_NS)).saturating_sub(cpu_ns + generator_ns),
+                steal_ns: 0,
+                context_switches: 2 * answers,
+            }),
+        }
+    }
+}
+
+fn fault(name: &str) -> Fault {
+    match name {
+        "status" => Fault::Status,
+        "body" => Fault::Body,
+        "reset" => Fault::Reset,
+        "silence" => Fault::Silence,
+        "stream_reset" => Fault::StreamReset,
+        other => panic!("no world has the fault {other:?} yet"),
+    }
+}
+
+fn door(plan: &Plan, trial: usize) -> Door {
+    let protocol = plan.workloads[plan.trials[trial].workload].protocol;
+    Door { addr: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)), protocol, authority: None }
+}
+
+/// Loads a server of the machine. TLS takes no time there: its connections say that they speak it.
+fn load(spec: &Spec, server: &Server) -> TrialRecord {
+    let plain = match spec.protocol {
+        Protocol::H1Tls => Protocol::H1,
+        Protocol::H2 => Protocol::H2c,
+        other => other,
+    };
+    let world = |worker: u32| World::new(spec.seed + u64::from(worker), server.model());
+    let mut instants = |at_ns: u64, _| Some(Sample { at_ns, ..Sample::default() });
+    let mut record =
+        simulate(&Spec { protocol: plain, tls: None, ..spec.clone() }, BEGAN_NS, world, &mut instants)
+            .unwrap();
+    let answers_by = |at_ns: u64| -> u64 {
+        let ended = record.intervals.iter().filter(|i| BEGAN_NS + i.end_ns <= at_ns);
+        ended
+            .flat_map(|i| i.outcomes.iter())
+            .filter(|(outcome, _)| outcome.is_completed())
+            .map(|(_, n)| n)
+            .sum()
+    };
+    record.samples = record.samples.iter().map(|s| server.sample(s.at_ns, answers_by(s.at_ns))).collect();
+    let (first, last) = (record.samples.first().unwrap(), record.samples.last().unwrap());
+    let generator_ns = last.generator[0].run_ns - first.generator[0].run_ns;
+    record.client.threads = vec![ThreadUse {
+        run_ns: generator_ns,
+        user_ns: generator_ns / 5,
+        sys_ns: generator_ns - generator_ns / 5,
+        ..ThreadUse::default()
+    }];
+    record.client.rss_peak_bytes = Some(8 << 20);
+    record.tls = spec.protocol.is_tls().then(|| TlsUse {
+        version: Some("TLSv1.3".into()),
+        cipher_suite: Some("TLS13_AES_128_GCM_SHA256".into()),
+        alpn: spec.protocol.is_h2().then(|| "h2".into()),
+        handshakes_full: record.connections.established,
+        ..TlsUse::default()
+    });
+    record
+}
+
+fn takes_part(subject: &Subject) -> bool {
+    subject.skipped.is_none() && subject.build_failed.is_none()
+}
+
+fn passed() -> CheckResult {
+    CheckResult { name: "plaintext".into(), ok: true, answered: true, detail: "200".into() }
+}
+
+pub fn facts() -> Facts {
+    Facts {
+        cpu_model: Some("Simulated CPU".into()),
+        cpus: 2,
+        memory_bytes: Some(1 << 30),
+        kernel: Some("6.0.0-sim".into()),
+        cgroup: CgroupVersion::V2,
+        tick_accounting: Some(false),
+        dyno_version: "0.0.0".into(),
+        ..Facts::default()
+    }
+}
