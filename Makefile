@@ -3,10 +3,11 @@
 # make bench  dyno beside its peers, alternating, on separate CPUs (BENCH="keep-alive tls" for parts of it)
 # make lint   formatting, clippy, types, the viewer's lints
 # make fuzz   each fuzz target for a minute (FUZZ_SECONDS=60, FUZZ_TARGETS="hpack worker"); needs a nightly compiler and cargo-fuzz
+# make mutants  which small changes of the code no test notices (SHARD=0/40: every 40th; AREAS="analysis wire"); needs cargo-mutants
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test bench lint fuzz dyno web
+.PHONY: demo test bench lint fuzz mutants dyno web
 
 dyno:
 	@./scripts/built -p dyno
@@ -47,3 +48,10 @@ fuzz:
 	@cargo +nightly --version >/dev/null 2>&1 || (echo "fuzz: needs a nightly compiler: rustup toolchain install nightly" >&2; exit 1)
 	@cargo fuzz --version >/dev/null 2>&1 || (echo "fuzz: needs cargo-fuzz: cargo install cargo-fuzz" >&2; exit 1)
 	./scripts/fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+# All of it is some six thousand changes, and hours: a shard is a sample that is fair to every file.
+SHARD ?= 0/40
+
+mutants:
+	@cargo mutants --version >/dev/null 2>&1 || (echo "mutants: needs cargo-mutants: cargo install cargo-mutants --locked" >&2; exit 1)
+	./scripts/mutants $(SHARD) $(AREAS)
