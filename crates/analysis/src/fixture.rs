@@ -64,15 +64,27 @@ pub fn result(record: &TrialRecord, rate: Option<f64>) -> LoadResult {
 /// The same, judged beside something.
 pub fn judged(record: &TrialRecord, rate: Option<f64>, context: &Context<'_>) -> LoadResult {
     let arrivals = rate.map_or(Arrivals::Closed, |rate| Arrivals::Poisson { rate });
-    let step = Step { connections: 64, streams: 1, pipeline: 1, arrivals };
-    let plan: Load = serde_json::from_value(serde_json::json!({
+    verdict::load(record, Config::new(&workload(), &load(), &step(arrivals), 1), context)
+}
+
+/// One second of load by one thread, without a warm-up.
+pub fn load() -> Load {
+    serde_json::from_value(serde_json::json!({
         "warmup_ns": 0, "duration_ns": S, "interval_ns": S, "timeout_ns": S, "connect_timeout_ns": S,
         "requests_per_connection": null, "threads": 1, "driver": "epoll", "steps": []
     }))
-    .expect("a plan");
+    .expect("a plan")
+}
+
+/// 64 connections, with one request in flight on each.
+pub fn step(arrivals: Arrivals) -> Step {
+    Step { connections: 64, streams: 1, pipeline: 1, arrivals }
+}
+
+/// One request, of which nothing in particular is expected.
+pub fn workload() -> Workload {
     let request = Request { method: "GET".into(), path: "/".into(), ..Request::default() };
-    let workload = Workload { name: "w".into(), protocol: Protocol::H1, requests: vec![request], page: None };
-    verdict::load(record, Config::new(&workload, &plan, &step, 1), context)
+    Workload { name: "w".into(), protocol: Protocol::H1, requests: vec![request], page: None }
 }
 
 pub const MS: u64 = 1_000_000;
