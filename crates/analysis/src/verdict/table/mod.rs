@@ -1,5 +1,5 @@
-//! Every caveat and every limiter: what trips it, and what lies right beside its bound and does not. Worlds are records as
-//! archives have them, judged as a whole, so that a rule that moves, or says a wrong number, shows here.
+//! Every caveat and every limiter: what trips it, and what lies right beside its bound and does not. Worlds are records
+//! as archives have them, judged as a whole, so that a rule that moves, or says a wrong number, shows here.
 
 mod generator;
 mod limiter;

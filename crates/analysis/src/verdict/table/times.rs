@@ -310,7 +310,8 @@ fn law(w: &mut World, by_count: u64, by_times: u64) {
     w.record.edges = Some(Edges { before_ns: 0, others_ns: by_times - 1000 * 1000 });
 }
 
-/// A second of waiting, of which some has other owners: 1 s of answers, 0.2 s before the window, 0.3 s of others and 0.1 s after.
+/// A second of waiting within the window: 1 s of answers, of which 0.2 s was before it and 0.1 s after it, and 0.3 s of
+/// others.
 fn spread(w: &mut World) {
     w.interval().times.response = mixed(&[(1_000_000, 1000)]);
     w.interval().in_flight_ns = S;

@@ -255,8 +255,8 @@ fn ground(busy_ns: &[u64]) -> Ground {
     }
 }
 
-/// Counters after so many seconds on a machine of four CPUs, of a server that has used so much CPU time in one thread beside a
-/// generator that uses 30 % of one.
+/// Counters after so many seconds on a machine of four CPUs, of a server that has used so much CPU time in one thread
+/// beside a generator that uses 30 % of a CPU.
 fn sample(seconds: u64, cpu_ns: u64) -> Sample {
     let generator_ns = 300 * MS * seconds;
     Sample {
