@@ -12,7 +12,6 @@ use dyno_archive::trial::{Books, ClientUse, Connections, Edges, Unanswered};
 use dyno_archive::{Phase, Protocol, Sample, TrialRecord};
 
 use crate::load::{Config, LoadResult};
-use crate::server::{RoleUse, ServerUse};
 use crate::verdict::{self, Context};
 
 const S: u64 = 1_000_000_000;
@@ -58,21 +57,28 @@ pub fn record(answers: u64) -> TrialRecord {
 
 /// What a record comes to in a closed loop, or at a rate.
 pub fn result(record: &TrialRecord, rate: Option<f64>) -> LoadResult {
-    judged(record, rate, &Context::default())
+    let arrivals = rate.map_or(Arrivals::Closed, |rate| Arrivals::Poisson { rate });
+    verdict::load(record, Config::new(&workload(), &load(), &step(arrivals), 1), &Context::default())
 }
 
-/// The same, judged beside something.
-pub fn judged(record: &TrialRecord, rate: Option<f64>, context: &Context<'_>) -> LoadResult {
-    let arrivals = rate.map_or(Arrivals::Closed, |rate| Arrivals::Poisson { rate });
-    let step = Step { connections: 64, streams: 1, pipeline: 1, arrivals };
-    let plan: Load = serde_json::from_value(serde_json::json!({
+/// One second of load by one thread, without a warm-up.
+pub fn load() -> Load {
+    serde_json::from_value(serde_json::json!({
         "warmup_ns": 0, "duration_ns": S, "interval_ns": S, "timeout_ns": S, "connect_timeout_ns": S,
         "requests_per_connection": null, "threads": 1, "driver": "epoll", "steps": []
     }))
-    .expect("a plan");
+    .expect("a plan")
+}
+
+/// 64 connections, with one request in flight on each.
+pub fn step(arrivals: Arrivals) -> Step {
+    Step { connections: 64, streams: 1, pipeline: 1, arrivals }
+}
+
+/// One request, of which nothing in particular is expected.
+pub fn workload() -> Workload {
     let request = Request { method: "GET".into(), path: "/".into(), ..Request::default() };
-    let workload = Workload { name: "w".into(), protocol: Protocol::H1, requests: vec![request], page: None };
-    verdict::load(record, Config::new(&workload, &plan, &step, 1), context)
+    Workload { name: "w".into(), protocol: Protocol::H1, requests: vec![request], page: None }
 }
 
 pub const MS: u64 = 1_000_000;
@@ -103,18 +109,6 @@ pub fn observed(threads: &[(u64, u64)]) -> TrialRecord {
     let mut record = record(1000);
     record.samples = vec![sample(0, 0), sample(1000 * MS, 1)];
     record
-}
-
-/// A server that used so much of its CPU, and its compiler so many seconds of 1.48.
-pub fn compiling(jit_s: f64, utilisation: f64) -> ServerUse {
-    let role = RoleUse { cpu_s: jit_s, run_delay_s: None, threads: 2 };
-    ServerUse {
-        cpu_user_s: Some(1.0),
-        cpu_sys_s: Some(0.48),
-        cpu_utilisation: Some(utilisation),
-        by_thread_role: [("jit", role), ("work", RoleUse::default())].into(),
-        ..ServerUse::default()
-    }
 }
 
 /// A start whose warm-up took ten slices of an eighth of a second and 1,000 answers each.

@@ -5,6 +5,8 @@ mod load;
 mod room;
 mod run;
 mod server;
+#[cfg(test)]
+mod table;
 mod thresholds;
 mod warming;
 

@@ -150,20 +150,3 @@ fn alike(mut peaks: Vec<(f64, &str)>) -> Option<Vec<&str>> {
         (names.len() == ENOUGH).then_some(names)
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_different_servers_are_suspiciously_alike() {
-        assert_eq!(
-            alike(vec![(103.0, "d"), (100.0, "a/h2"), (101.0, "b"), (102.0, "c")]),
-            Some(vec!["a/h2", "b", "c", "d"])
-        );
-        assert_eq!(alike(vec![(100.0, "a"), (100.0, "a/h2"), (100.0, "b"), (100.0, "c")]), None);
-        assert_eq!(alike(vec![(100.0, "a"), (101.0, "b"), (102.0, "c"), (104.0, "d")]), None);
-        let variants_between = vec![(100.0, "a"), (100.5, "a/h2"), (101.0, "b"), (102.0, "c"), (102.5, "d")];
-        assert_eq!(alike(variants_between), Some(vec!["a", "b", "c", "d"]));
-    }
-}

@@ -181,12 +181,7 @@ fn without_cpu(warmup: &WarmUp) -> Option<Caveat> {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::Interval;
-
     use super::*;
-    use crate::fixture::{self, compiling, warm_up};
-    use crate::load::interval_result;
-    use crate::server::ServerInterval;
 
     /// Throughput interval by interval, and CPUs used if they are known.
     struct Case {
@@ -340,86 +335,5 @@ mod tests {
         // At an offered rate only the CPU time tells.
         assert!(growth(&[1e3; 3], Some(&[3600.0, 9000.0, 34_800.0]), By::CpuAlone).is_some());
         assert!(growth(&rps, Some(&[1000.0; 3]), By::CpuAlone).is_none());
-    }
-
-    /// Three seconds at these rates, of which each request costs less CPU time than the one before, and how the load asked.
-    fn growth_at(rates: [u64; 3], ask: impl Fn(&mut LoadResult, &mut ServerUse)) -> Option<f64> {
-        let mut load = fixture::result(&fixture::record(1000), Some(1000.0));
-        let mut server = ServerUse::default();
-        load.intervals.clear();
-        for ((second, rate), cpu) in (0u64..).zip(rates).zip([1.0, 0.6, 0.4]) {
-            let mut interval =
-                Interval::new(Phase::Measured, second * 1_000_000_000, (second + 1) * 1_000_000_000);
-            interval.started = rate;
-            let result = interval_result(&interval);
-            let (start_s, end_s) = (result.start_s, result.end_s);
-            server.intervals.push(ServerInterval {
-                start_s,
-                end_s,
-                cpu: Some(cpu * rate as f64 / 1000.0),
-                ..ServerInterval::default()
-            });
-            load.intervals.push(IntervalResult { throughput_rps: rate as f64, ..result });
-        }
-        ask(&mut load, &mut server);
-        growth_in_window(&load, &server)
-    }
-
-    #[test]
-    fn a_machine_that_comes_back_is_no_server_that_warms_up() {
-        for (steal_share, warming) in [(None, true), (Some(0.02), true), (Some(0.021), false)] {
-            let robbed = |_: &mut LoadResult, server: &mut ServerUse| server.steal_share = steal_share;
-            assert_eq!(growth_at([1000; 3], robbed).is_some(), warming, "{steal_share:?}");
-        }
-    }
-
-    #[test]
-    fn cpu_time_tells_only_where_the_rate_stays() {
-        let constant = |_: &mut LoadResult, _: &mut ServerUse| {};
-        let shaped = |load: &mut LoadResult, _: &mut ServerUse| load.config.rate = None;
-        let ramped = |load: &mut LoadResult, _: &mut ServerUse| {
-            load.config.model = Model::Closed;
-            load.config.ramp_connections_s = Some(3.0);
-        };
-        for (name, rates, warming) in [
-            ("even", [1000, 1050, 1100], true),
-            ("just uneven", [1000, 1050, 1101], false),
-            ("a ramp", [1000, 2000, 3000], false),
-        ] {
-            assert_eq!(growth_at(rates, shaped).is_some(), warming, "{name}");
-            assert_eq!(growth_at(rates, ramped).is_some(), warming, "{name}, of connections");
-            // What came of one rate is not its doing.
-            assert!(growth_at(rates, constant).is_some(), "{name}, at one rate");
-        }
-    }
-
-    #[test]
-    fn a_compiler_at_work_refuses_the_step() {
-        let of = |server: &ServerUse| still_warming(server.jit_share(), None);
-        let cold = of(&compiling(0.83, 0.96)).unwrap();
-        assert_eq!((cold.code, cold.severity), (Code::StillWarming, Severity::Invalid));
-        assert!(cold.message.contains("its compiler (JIT) used 56 % of its CPU time"), "{}", cold.message);
-        assert!(of(&compiling(0.297, 0.96)).is_some(), "20.1 %");
-        assert_eq!(of(&compiling(0.295, 0.96)), None, "19.9 %");
-        assert_eq!(of(&ServerUse::default()), None);
-        let grew = still_warming(Some(0.1), Some(1.5)).unwrap();
-        assert!(grew.message.contains("window it became 1.50 times as fast."), "{}", grew.message);
-    }
-
-    #[test]
-    fn a_warm_up_that_did_not_get_there_is_told() {
-        let of = |start: &StartRecord| of_start(start.warmup.as_ref().unwrap());
-        let limit = of(&warm_up(WarmUpEnd::Limit, 60_000_000, Some(120_000_000)));
-        assert_eq!(
-            (limit.len(), limit[0].code, limit[0].severity),
-            (1, Code::WarmupLimit, Severity::Warning)
-        );
-        assert!(limit[0].message.contains("after 60.1 s"), "{}", limit[0].message);
-        assert!(limit[0].message.contains("(JIT) still used 50 % of its CPU time"), "{}", limit[0].message);
-        assert_eq!(of(&warm_up(WarmUpEnd::Steady, 0, Some(120_000_000))), []);
-        let unanswered = of(&warm_up(WarmUpEnd::Unanswered, 0, Some(1)));
-        assert!(unanswered[0].message.contains("nothing was answered"), "{}", unanswered[0].message);
-        let blind = of(&warm_up(WarmUpEnd::Steady, 0, None));
-        assert_eq!((blind[0].code, blind[0].severity), (Code::WarmupWithoutCpu, Severity::Info));
     }
 }

@@ -1,0 +1,388 @@
+//! What room the generator had.
+
+use dyno_archive::ground::{OtherUse, QuotaUse};
+use dyno_archive::interval::WorkerUse;
+
+use super::Case;
+use super::world::{Command, MS, S, World};
+use crate::caveat::{Code, Severity};
+
+/// Where it may have been the limit.
+pub(super) const BOUNDS: &[Case<World>] = &[
+    // A quota that held it back in one period of fifty.
+    Case {
+        code: Code::GeneratorThrottled,
+        severity: Severity::Invalid,
+        says: "The generator may have been the limit: the CPU quota of dyno's own control group, 0.50 CPUs, held it back in 3.0 % of its periods. Throughput is a lower bound of what the server can do. Give dyno's group more",
+        evidence: r#"{"throttled": 0.03, "quota_cpus": 0.5}"#,
+        trips: |w| quota(w, 3),
+        just_not: |w| quota(w, 2),
+        otherwise: None,
+    },
+    Case {
+        code: Code::GeneratorBusy,
+        severity: Severity::Invalid,
+        says: "its busiest thread was busy for 85 % of the time. Throughput is a lower bound of what the server can do. Give it another CPU: a machine with more of them, and `threads = 2` under",
+        evidence: r#"{"busiest_thread_utilisation": 0.850000001, "need": 0.850000001}"#,
+        trips: |w| w.generate(&[(850 * MS + 1, 0)]),
+        just_not: |w| w.generate(&[(850 * MS, 0)]),
+        otherwise: None,
+    },
+    Case {
+        code: Code::GeneratorBusy,
+        severity: Severity::Invalid,
+        says: "Give it another CPU: `--threads 2`.",
+        evidence: "{}",
+        trips: |w| {
+            w.generate(&[(850 * MS + 1, 0)]);
+            w.command = Command::Load;
+        },
+        just_not: |w| {
+            w.generate(&[(850 * MS, 0)]);
+            w.command = Command::Load;
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::GeneratorBusy,
+        severity: Severity::Invalid,
+        says: "one of its threads was busy for 50 % of the time and waited 35 % of it for a CPU. Throughput is a lower bound of what the server can do. Give it CPUs that nobody else uses (`--cpus`)",
+        evidence: r#"{"need": 0.850000001, "need_work": 0.5, "waiting": 0.350000001}"#,
+        trips: |w| w.generate(&[(500 * MS, 350 * MS + 1)]),
+        just_not: |w| w.generate(&[(500 * MS, 350 * MS)]),
+        otherwise: None,
+    },
+    Case {
+        code: Code::GeneratorBusy,
+        severity: Severity::Invalid,
+        says: "its threads were busy for 85 % of a CPU that they share",
+        evidence: r#"{"need": 0.850000001}"#,
+        trips: |w| w.generate_on_one(&[(500 * MS, 0), (350 * MS + 1, 0)]),
+        just_not: |w| w.generate_on_one(&[(500 * MS, 0), (350 * MS, 0)]),
+        otherwise: None,
+    },
+    // Worker 0 and worker 2 are bound to the same CPU.
+    Case {
+        code: Code::GeneratorBusy,
+        severity: Severity::Invalid,
+        says: "its threads were busy for 85 % of a CPU that they share",
+        evidence: r#"{"need": 0.850000001}"#,
+        trips: |w| {
+            w.generate(&[(500 * MS, 0), (100 * MS, 0)]);
+            third(w, 350 * MS + 1);
+        },
+        just_not: |w| {
+            w.generate(&[(500 * MS, 0), (100 * MS, 0)]);
+            third(w, 350 * MS);
+        },
+        otherwise: None,
+    },
+    // Three threads that may run on either of two CPUs.
+    Case {
+        code: Code::GeneratorBusy,
+        severity: Severity::Invalid,
+        says: "its threads were busy for 85 % of a CPU that they share",
+        evidence: r#"{"need": 0.8500000005}"#,
+        trips: |w| {
+            w.generate(&[(600 * MS, 0), (600 * MS, 0)]);
+            third(w, 500 * MS + 1);
+            w.ground().bound = false;
+        },
+        just_not: |w| {
+            w.generate(&[(600 * MS, 0), (600 * MS, 0)]);
+            third(w, 500 * MS);
+            w.ground().bound = false;
+        },
+        otherwise: None,
+    },
+    // Polling is no work.
+    Case {
+        code: Code::GeneratorBusy,
+        severity: Severity::Invalid,
+        says: "its busiest thread was busy for 85 % of the time",
+        evidence: "{}",
+        trips: |w| {
+            w.generate(&[(950 * MS + 1, 0)]);
+            spin(w, 100 * MS);
+        },
+        just_not: |w| {
+            w.generate(&[(950 * MS, 0)]);
+            spin(w, 100 * MS);
+        },
+        otherwise: None,
+    },
+    // A server that used 95 % was the limit, and a control shows where the generator ends.
+    Case {
+        code: Code::GeneratorBusy,
+        severity: Severity::Warning,
+        says: "The generator may have been the limit too: its busiest thread was busy for 90 % of the time. But the server used 95 % of its CPU",
+        evidence: "{}",
+        trips: |w| {
+            w.generate(&[(900 * MS, 0)]);
+            w.serve(950 * MS);
+        },
+        just_not: |w| {
+            w.generate(&[(900 * MS, 0)]);
+            w.serve(950 * MS - 1);
+        },
+        otherwise: Some(Severity::Invalid),
+    },
+    Case {
+        code: Code::GeneratorBusy,
+        severity: Severity::Info,
+        says: "The generator's end: its busiest thread was busy for 90 % of the time. This control",
+        evidence: "{}",
+        trips: |w| {
+            w.generate(&[(900 * MS, 0)]);
+            w.serve(950 * MS);
+            w.control = true;
+        },
+        just_not: |w| {
+            w.generate(&[(900 * MS, 0)]);
+            w.serve(950 * MS);
+        },
+        otherwise: Some(Severity::Warning),
+    },
+    // Nobody knows what the server used.
+    Case {
+        code: Code::GeneratorBusy,
+        severity: Severity::Invalid,
+        says: "busy for 90 %",
+        evidence: "{}",
+        trips: |w| {
+            w.generate(&[(900 * MS, 0)]);
+            w.serve(S);
+            w.command = Command::Load;
+        },
+        just_not: |w| {
+            w.generate(&[(900 * MS, 0)]);
+            w.serve(S);
+        },
+        otherwise: Some(Severity::Warning),
+    },
+    // CPUs that are full, and a wait for them of a twentieth of the time.
+    Case {
+        code: Code::GeneratorCrowded,
+        severity: Severity::Invalid,
+        says: "its CPUs were 95 % full, 65 % of that by others, and it waited 5.0 % of the time for them. Throughput is a lower bound of what the server can do. Give it CPUs that nobody else uses (nginx 0.50 s) (`--cpus`)",
+        evidence: r#"{"busy": 0.95, "others": 0.65, "waiting": 0.050000001}"#,
+        trips: |w| crowd(w, 950 * MS, Some(50 * MS + 1)),
+        just_not: |w| crowd(w, 950 * MS, Some(50 * MS)),
+        otherwise: None,
+    },
+    Case {
+        code: Code::GeneratorCrowded,
+        severity: Severity::Invalid,
+        says: "its CPUs were 95 % full",
+        evidence: "{}",
+        trips: |w| crowd(w, 950 * MS, Some(60 * MS)),
+        just_not: |w| crowd(w, 950 * MS - 1, Some(60 * MS)),
+        otherwise: None,
+    },
+    // Where the kernel does not tell who waited, what others used does.
+    Case {
+        code: Code::GeneratorCrowded,
+        severity: Severity::Invalid,
+        says: "5.0 % of that by others, and it waited 0 % of the time",
+        evidence: r#"{"waiting": null}"#,
+        trips: |w| {
+            crowd(w, 950 * MS, None);
+            w.ground().own_ns = 900 * MS - 1;
+        },
+        just_not: |w| {
+            crowd(w, 950 * MS, None);
+            w.ground().own_ns = 900 * MS;
+        },
+        otherwise: None,
+    },
+    // What the hypervisor took is not free, and what was polled is.
+    Case {
+        code: Code::GeneratorCrowded,
+        severity: Severity::Invalid,
+        says: "its CPUs were 95 % full",
+        evidence: r#"{"busy": 0.95}"#,
+        trips: |w| {
+            crowd(w, 600 * MS, Some(60 * MS));
+            steal(w, 350 * MS);
+        },
+        just_not: |w| {
+            crowd(w, 600 * MS, Some(60 * MS));
+            steal(w, 350 * MS - 1);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::GeneratorCrowded,
+        severity: Severity::Invalid,
+        says: "its CPUs were 95 % full",
+        evidence: r#"{"busy": 0.95}"#,
+        trips: |w| {
+            crowd(w, 980 * MS, Some(60 * MS));
+            spin(w, 30 * MS);
+        },
+        just_not: |w| {
+            crowd(w, 980 * MS, Some(60 * MS));
+            spin(w, 30 * MS + 1);
+        },
+        otherwise: None,
+    },
+    // A schedule that was kept is not harmed.
+    Case {
+        code: Code::GeneratorCrowded,
+        severity: Severity::Invalid,
+        says: "its CPUs were 95 % full",
+        evidence: "{}",
+        trips: |w| {
+            crowd(w, 950 * MS, Some(60 * MS));
+            w.at(1000.0);
+            w.leave_in_flight(500);
+            w.interval().started = 1500;
+        },
+        just_not: |w| {
+            crowd(w, 950 * MS, Some(60 * MS));
+            w.at(1000.0);
+        },
+        otherwise: None,
+    },
+    // Half a second is enough for ticks.
+    Case {
+        code: Code::GeneratorCrowded,
+        severity: Severity::Invalid,
+        says: "its CPUs were 95 % full",
+        evidence: "{}",
+        trips: |w| {
+            crowd(w, 950 * MS, Some(60 * MS));
+            w.ground().length_ns = S / 2;
+        },
+        just_not: |w| {
+            crowd(w, 950 * MS, Some(60 * MS));
+            w.ground().length_ns = S / 2 - 1;
+        },
+        otherwise: None,
+    },
+];
+
+/// What else there is to know of its CPUs.
+pub(super) const BESIDE: &[Case<World>] = &[
+    Case {
+        code: Code::GeneratorQuota,
+        severity: Severity::Info,
+        says: "may use 0.50 CPUs at most, and was held back in 2.0 % of the periods",
+        evidence: r#"{"cpus": 0.5, "throttled": 0.02}"#,
+        trips: |w| quota(w, 2),
+        just_not: |w| quota(w, 3),
+        otherwise: None,
+    },
+    Case {
+        code: Code::GeneratorQuota,
+        severity: Severity::Info,
+        says: "held back in 0 % of the periods",
+        evidence: r#"{"throttled": null}"#,
+        trips: |w| {
+            quota(w, 0);
+            w.ground().quota.as_mut().expect("a quota").periods = 0;
+        },
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::Oversubscribed,
+        severity: Severity::Warning,
+        says: "2 threads of the generator share 1 CPU: they wait for each other, up to a time slice of the scheduler each time. Ask for no more threads than CPUs: `--threads 1`.",
+        evidence: r#"{"threads": 2, "cpus": 1}"#,
+        trips: |w| w.generate_on_one(&[(300 * MS, 0), (300 * MS, 0)]),
+        just_not: |w| w.generate(&[(300 * MS, 0), (300 * MS, 0)]),
+        otherwise: None,
+    },
+    Case {
+        code: Code::Oversubscribed,
+        severity: Severity::Warning,
+        says: "3 threads of the generator share 2 CPUs:",
+        evidence: "{}",
+        trips: |w| {
+            w.generate(&[(300 * MS, 0), (300 * MS, 0)]);
+            third(w, 0);
+        },
+        just_not: |w| {
+            w.generate(&[(300 * MS, 0); 3]);
+            w.ground().cpus.clear();
+        },
+        otherwise: None,
+    },
+    // Refused where there was no room, unless the server used all of its own.
+    Case {
+        code: Code::Oversubscribed,
+        severity: Severity::Invalid,
+        says: "share 1 CPU:",
+        evidence: "{}",
+        trips: |w| w.generate_on_one(&[(500 * MS, 0), (350 * MS + 1, 0)]),
+        just_not: |w| w.generate_on_one(&[(500 * MS, 0), (350 * MS, 0)]),
+        otherwise: Some(Severity::Warning),
+    },
+    Case {
+        code: Code::Oversubscribed,
+        severity: Severity::Warning,
+        says: "share 1 CPU:",
+        evidence: "{}",
+        trips: |w| {
+            w.generate_on_one(&[(500 * MS, 0), (400 * MS, 0)]);
+            w.serve(950 * MS);
+        },
+        just_not: |w| {
+            w.generate_on_one(&[(500 * MS, 0), (400 * MS, 0)]);
+            w.serve(950 * MS - 1);
+        },
+        otherwise: Some(Severity::Invalid),
+    },
+    Case {
+        code: Code::SharedGenerator,
+        severity: Severity::Info,
+        says: "Something else used 5.0 % of the generator's CPUs (nginx 0.50 s, node 0.02 s). If it is",
+        evidence: r#"{"others": 0.050000001}"#,
+        trips: |w| share(w, 50 * MS + 1),
+        just_not: |w| share(w, 50 * MS),
+        otherwise: None,
+    },
+];
+
+/// Half a CPU, and so many of 100 periods in which that held the generator back.
+fn quota(w: &mut World, throttled_periods: u64) {
+    w.ground().quota = Some(QuotaUse { cpus: 0.5, periods: 100, throttled_periods });
+}
+
+/// One more thread than there are CPUs.
+fn third(w: &mut World, run_ns: u64) {
+    let mut thread = w.record.client.threads[0].clone();
+    thread.run_ns = run_ns;
+    w.record.client.threads.push(thread);
+}
+
+/// What of the first thread's time is polling.
+fn spin(w: &mut World, spun_ns: u64) {
+    w.interval().workers.insert(0, WorkerUse { run_ns: S, spun_ns });
+}
+
+/// One CPU that was used so much, of which the generator has 300 ms, and how long it waited.
+fn crowd(w: &mut World, busy_ns: u64, delay_ns: Option<u64>) {
+    w.record.client.threads[0].run_delay_ns = delay_ns;
+    let ground = w.ground();
+    (ground.cpus[0].busy_ns, ground.cpus[0].idle_ns) = (busy_ns, S - busy_ns);
+    ground.others = nginx();
+}
+
+/// What the hypervisor took of it.
+fn steal(w: &mut World, steal_ns: u64) {
+    let cpu = &mut w.ground().cpus[0];
+    cpu.steal_ns = steal_ns;
+    cpu.idle_ns -= steal_ns;
+}
+
+/// What others used of the one CPU.
+fn share(w: &mut World, others_ns: u64) {
+    crowd(w, 300 * MS + others_ns, Some(0));
+    w.ground().others.push(OtherUse { pid: 8, name: "node".into(), run_ns: 20 * MS });
+}
+
+pub(super) fn nginx() -> Vec<OtherUse> {
+    vec![OtherUse { pid: 7, name: "nginx".into(), run_ns: 500 * MS }]
+}

@@ -1,0 +1,439 @@
+//! What limited a step.
+
+use std::collections::BTreeSet;
+
+use dyno_archive::outcome::Outcome;
+use dyno_archive::plan::Arrivals;
+
+use super::missing_in;
+use super::world::{MS, S, World};
+use crate::verdict::{Confidence, Limiter, Resource};
+
+/// One bound of a rule, with a world on either side of it.
+struct Case {
+    resource: Resource,
+    confidence: Confidence,
+    /// What its sentence says, with the numbers.
+    says: &'static str,
+    evidence: &'static str,
+    trips: fn(&mut World),
+    just_not: fn(&mut World),
+    /// What limits beside the bound.
+    otherwise: (Resource, Confidence),
+}
+
+const CASES: &[Case] = &[
+    Case {
+        resource: Resource::Failure,
+        confidence: Confidence::High,
+        says: "The server failed during this step: it left.",
+        evidence: "{}",
+        trips: |w| w.record.subject_failure = Some("it left".into()),
+        just_not: |_| {},
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
+        resource: Resource::Failure,
+        confidence: Confidence::High,
+        says: "No request was answered as expected; most ended as reset.",
+        evidence: "{}",
+        trips: |w| {
+            *w = World::of(0);
+            w.end(1, Outcome::Reset);
+        },
+        just_not: |w| w.end(1, Outcome::Reset),
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
+        resource: Resource::Generator,
+        confidence: Confidence::High,
+        says: "The generator: its busiest thread was busy for 85 % of the time, while the server used 50 % of its CPU.",
+        evidence: r#"{"generator_utilisation": 0.850000001, "generator_need": 0.850000001, "server_utilisation": 0.5}"#,
+        trips: |w| w.generate(&[(850 * MS + 1, 0)]),
+        just_not: |w| w.generate(&[(850 * MS, 0)]),
+        otherwise: (Resource::Unknown, Confidence::Low),
+    },
+    // Beside a server that is busy it is likely, and beside one that is full it is not.
+    Case {
+        resource: Resource::Generator,
+        confidence: Confidence::High,
+        says: "while the server used 90 % of its CPU.",
+        evidence: "{}",
+        trips: |w| {
+            w.generate(&[(900 * MS, 0)]);
+            w.serve(900 * MS - 1);
+        },
+        just_not: |w| {
+            w.generate(&[(900 * MS, 0)]);
+            w.serve(900 * MS);
+        },
+        otherwise: (Resource::Generator, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::Generator,
+        confidence: Confidence::Medium,
+        says: "while the server used 95 % of its CPU. This is likely, not certain.",
+        evidence: r#"{"server_utilisation": 0.949999999}"#,
+        trips: |w| {
+            w.generate(&[(900 * MS, 0)]);
+            w.serve(950 * MS - 1);
+        },
+        just_not: |w| {
+            w.generate(&[(900 * MS, 0)]);
+            w.serve(950 * MS);
+        },
+        otherwise: (Resource::ServerCpu, Confidence::High),
+    },
+    Case {
+        resource: Resource::Generator,
+        confidence: Confidence::Medium,
+        says: "while the server used unknown of its CPU.",
+        evidence: r#"{"server_utilisation": null}"#,
+        trips: |w| {
+            w.generate(&[(900 * MS, 0)]);
+            w.record.samples.clear();
+        },
+        just_not: |w| w.record.samples.clear(),
+        otherwise: (Resource::Unknown, Confidence::Low),
+    },
+    Case {
+        resource: Resource::Jit,
+        confidence: Confidence::High,
+        says: "The JIT compiler: it used 20 % of the server's CPU time, and the server 90 % of what it may use.",
+        evidence: r#"{"jit_share": 0.200000001111, "cpu_utilisation": 0.9}"#,
+        trips: |w| {
+            w.serve(900 * MS);
+            w.compile(180 * MS + 1);
+        },
+        just_not: |w| {
+            w.serve(900 * MS);
+            w.compile(180 * MS);
+        },
+        otherwise: (Resource::ServerCpu, Confidence::High),
+    },
+    Case {
+        resource: Resource::Jit,
+        confidence: Confidence::High,
+        says: "and the server 90 % of what it may use.",
+        evidence: "{}",
+        trips: |w| {
+            w.serve(900 * MS);
+            w.compile(300 * MS);
+        },
+        just_not: |w| {
+            w.serve(900 * MS - 1);
+            w.compile(300 * MS);
+        },
+        otherwise: (Resource::Unknown, Confidence::Low),
+    },
+    Case {
+        resource: Resource::CpuQuota,
+        confidence: Confidence::High,
+        says: "The server's CPU quota: it was throttled in 6 of 100 periods (6.0 %).",
+        evidence: r#"{"throttled_periods": 6, "periods": 100, "throttled_s": 1.6}"#,
+        trips: |w| throttle(w, 6),
+        just_not: |w| throttle(w, 5),
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
+        resource: Resource::OfferedRate,
+        confidence: Confidence::High,
+        says: "The offered rate: the server kept up with 1000 requests per second in 1.0 s of the window with 50 % of its CPU.",
+        evidence: r#"{"offered": 1000.0, "seconds": 0.996999424}"#,
+        trips: |w| w.at(1000.0),
+        just_not: |w| {
+            w.at(1000.0);
+            w.interval().started = 1500;
+        },
+        otherwise: (Resource::Unknown, Confidence::Low),
+    },
+    Case {
+        resource: Resource::OfferedRate,
+        confidence: Confidence::High,
+        says: "with 95 % of its CPU.",
+        evidence: "{}",
+        trips: |w| {
+            w.at(1000.0);
+            w.serve(950 * MS - 1);
+        },
+        just_not: |w| {
+            w.at(1000.0);
+            w.serve(950 * MS);
+        },
+        otherwise: (Resource::ServerCpu, Confidence::High),
+    },
+    Case {
+        resource: Resource::OfferedRate,
+        confidence: Confidence::High,
+        says: "kept up with 1000 requests per second on average in 1.0 s of the window.",
+        evidence: "{}",
+        trips: |w| {
+            w.step.arrivals = trace();
+            w.record.samples.clear();
+        },
+        just_not: |w| w.record.samples.clear(),
+        otherwise: (Resource::Unknown, Confidence::Low),
+    },
+    Case {
+        resource: Resource::ServerCpu,
+        confidence: Confidence::High,
+        says: "The server's CPU: it used 90 % of the one CPU it may use.",
+        evidence: r#"{"cpu_utilisation": 0.9}"#,
+        trips: |w| w.serve(900 * MS),
+        just_not: |w| {
+            w.serve(900 * MS - 1);
+            w.sample().threads.clear();
+        },
+        otherwise: (Resource::Unknown, Confidence::Low),
+    },
+    Case {
+        resource: Resource::ServerCpu,
+        confidence: Confidence::High,
+        says: "it used 100 % of the 1.5 CPUs it may use.",
+        evidence: r#"{"cpu_utilisation": 1.0}"#,
+        trips: |w| {
+            w.serve(1500 * MS);
+            w.allowed_cpus = 1.5;
+        },
+        just_not: |w| {
+            w.serve(800 * MS);
+            w.allowed_cpus = 1.5;
+        },
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
+        resource: Resource::ServerThread,
+        confidence: Confidence::High,
+        says: "One thread of the server: it was busy for 90 % of the time, while the server used 50 % of its CPU in all.",
+        evidence: r#"{"busiest_thread_utilisation": 0.9, "cpu_utilisation": 0.5}"#,
+        trips: |w| {
+            w.allowed_cpus = 2.0;
+            w.serve_by(&[(900 * MS, 0), (100 * MS, 0)], 0);
+        },
+        just_not: |w| {
+            w.allowed_cpus = 2.0;
+            w.serve_by(&[(900 * MS - 1, 0), (100 * MS, 0)], 0);
+        },
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
+        resource: Resource::ServerThread,
+        confidence: Confidence::High,
+        says: "while the server used 90 % of its CPU in all.",
+        evidence: "{}",
+        trips: |w| {
+            w.serve(900 * MS);
+            w.group().cpu_ns = Some(900 * MS - 1);
+        },
+        just_not: |w| w.serve(900 * MS),
+        otherwise: (Resource::ServerCpu, Confidence::High),
+    },
+    Case {
+        resource: Resource::Elsewhere,
+        confidence: Confidence::Medium,
+        says: "Something else: 64 requests were in flight on average, and the server used 50 % of its CPU. It waits for a lock, a disk, a database, or a limit of its own on threads or connections. This is likely, not certain.",
+        evidence: r#"{"in_flight": 64.0, "server_utilisation": 0.5, "generator_utilisation": 0.3}"#,
+        trips: |w| w.hold(64 * S),
+        just_not: |w| w.hold(64 * S - 1),
+        otherwise: (Resource::Concurrency, Confidence::Low),
+    },
+    // Those that wait in the generator for a connection do not wait for the server.
+    Case {
+        resource: Resource::Elsewhere,
+        confidence: Confidence::Medium,
+        says: "Something else: 64 requests were in flight",
+        evidence: r#"{"in_flight": 100.0}"#,
+        trips: |w| w.hold(100 * S),
+        just_not: |w| {
+            w.hold(100 * S);
+            w.step.connections = 63;
+        },
+        otherwise: (Resource::Concurrency, Confidence::Low),
+    },
+    // Both sides have room up to three quarters of their CPU.
+    Case {
+        resource: Resource::Elsewhere,
+        confidence: Confidence::Medium,
+        says: "the server used 75 % of its CPU.",
+        evidence: "{}",
+        trips: |w| {
+            w.hold(64 * S);
+            w.serve(750 * MS - 1);
+        },
+        just_not: |w| {
+            w.hold(64 * S);
+            w.serve(750 * MS);
+        },
+        otherwise: (Resource::Unknown, Confidence::Low),
+    },
+    Case {
+        resource: Resource::Elsewhere,
+        confidence: Confidence::Medium,
+        says: "the server used 50 % of its CPU.",
+        evidence: "{}",
+        trips: |w| {
+            w.hold(64 * S);
+            w.generate(&[(750 * MS - 1, 0)]);
+        },
+        just_not: |w| {
+            w.hold(64 * S);
+            w.generate(&[(750 * MS, 0)]);
+        },
+        otherwise: (Resource::Unknown, Confidence::Low),
+    },
+    // Not if somebody took their CPUs: the hypervisor, others of the generator's, others of the server's.
+    Case {
+        resource: Resource::Elsewhere,
+        confidence: Confidence::Medium,
+        says: "the server used 50 % of its CPU.",
+        evidence: "{}",
+        trips: |w| {
+            w.hold(64 * S);
+            steal(w, 20 * MS);
+        },
+        just_not: |w| {
+            w.hold(64 * S);
+            steal(w, 20 * MS + 1);
+        },
+        otherwise: (Resource::Unknown, Confidence::Low),
+    },
+    Case {
+        resource: Resource::Elsewhere,
+        confidence: Confidence::Medium,
+        says: "the server used 50 % of its CPU.",
+        evidence: "{}",
+        trips: |w| {
+            w.hold(64 * S);
+            w.generate(&[(300 * MS, 50 * MS)]);
+        },
+        just_not: |w| {
+            w.hold(64 * S);
+            w.generate(&[(300 * MS, 50 * MS + 1)]);
+        },
+        otherwise: (Resource::Unknown, Confidence::Low),
+    },
+    Case {
+        resource: Resource::Elsewhere,
+        confidence: Confidence::Medium,
+        says: "the server used 50 % of its CPU.",
+        evidence: "{}",
+        trips: |w| {
+            w.hold(64 * S);
+            w.serve_by(&[(500 * MS, 100 * MS)], 300 * MS);
+        },
+        just_not: |w| {
+            w.hold(64 * S);
+            w.serve_by(&[(500 * MS, 100 * MS + 1)], 300 * MS);
+        },
+        otherwise: (Resource::Unknown, Confidence::Low),
+    },
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::High,
+        says: "Too few requests in flight: with 32 at a time each waits for a round trip of 1000 µs, and the server used 50 % of its CPU.",
+        evidence: r#"{"in_flight": 31.999999999}"#,
+        trips: |w| w.hold(32 * S - 1),
+        just_not: |w| w.hold(32 * S),
+        otherwise: (Resource::Concurrency, Confidence::Low),
+    },
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::Low,
+        says: "with 32 at a time each waits for a round trip of 1000 µs, and the server used 50 % of its CPU. This is a guess.",
+        evidence: r#"{"in_flight": 32.0}"#,
+        trips: |w| w.hold(32 * S),
+        just_not: |w| w.hold(64 * S),
+        otherwise: (Resource::Elsewhere, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::High,
+        says: "with 1 at a time",
+        evidence: "{}",
+        trips: |_| {},
+        just_not: |w| {
+            w.at(2000.0);
+            w.interval().started = 2000;
+        },
+        otherwise: (Resource::Unknown, Confidence::Low),
+    },
+    Case {
+        resource: Resource::Unknown,
+        confidence: Confidence::Low,
+        says: "Unknown: the server used 80 % of its CPU and the generator's busiest thread 30 %; neither is full.",
+        evidence: r#"{"server_utilisation": 0.8, "generator_utilisation": 0.3, "server_run_delay_s": 0.0}"#,
+        trips: |w| w.serve(800 * MS),
+        just_not: |w| w.serve(700 * MS),
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
+        resource: Resource::Unknown,
+        confidence: Confidence::Low,
+        says: "Unknown: the server used 50 % of its CPU, and its threads waited 0.20 s in 1.00 s for CPUs, while something else used 0.30 s of this machine's.",
+        evidence: r#"{"server_run_delay_s": 0.2}"#,
+        trips: |w| w.serve_by(&[(500 * MS, 200 * MS)], 300 * MS),
+        just_not: |w| w.serve_by(&[(500 * MS, 200 * MS)], 0),
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
+        resource: Resource::Unknown,
+        confidence: Confidence::Low,
+        says: "Unknown: the server's CPU could not be observed.",
+        evidence: r#"{"server_utilisation": null}"#,
+        trips: |w| w.record.samples.clear(),
+        just_not: |_| {},
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
+];
+
+fn limiter_of(change: fn(&mut World)) -> Limiter {
+    let mut world = World::default();
+    change(&mut world);
+    world.limiter()
+}
+
+fn fault_of(case: &Case) -> Option<String> {
+    let limiter = limiter_of(case.trips);
+    let beside = limiter_of(case.just_not);
+    if (limiter.resource, limiter.confidence) != (case.resource, case.confidence) {
+        Some(format!("it is {limiter:#?}"))
+    } else if !limiter.sentence.contains(case.says) {
+        Some(format!("it says {:?} and not {:?}", limiter.sentence, case.says))
+    } else if (beside.resource, beside.confidence) != case.otherwise {
+        Some(format!("beside its bound it is {beside:#?}"))
+    } else {
+        missing_in(&limiter.evidence, case.evidence)
+    }
+}
+
+#[test]
+fn each_rule_of_limits_trips_at_its_bound() {
+    let fault = |(number, case): (usize, &Case)| {
+        fault_of(case).map(|fault| format!("case {number}, {:?}: {fault}", case.resource))
+    };
+    let faults: Vec<String> = CASES.iter().enumerate().filter_map(fault).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+}
+
+#[test]
+fn every_limit_has_a_case() {
+    let covered: BTreeSet<Resource> = CASES.iter().map(|case| case.resource).collect();
+    assert_eq!(covered, Resource::ALL.into());
+}
+
+/// So many of 100 periods in which the quota held the server back.
+fn throttle(w: &mut World, periods: u64) {
+    w.group().throttled_periods = Some(periods);
+    w.group().throttled_ns = Some(1600 * MS);
+}
+
+/// What the hypervisor took of one CPU second.
+fn steal(w: &mut World, steal_ns: u64) {
+    let host = w.sample().host.as_mut().expect("a machine");
+    host.steal_ns = steal_ns;
+    host.idle_ns = S - host.busy_ns - steal_ns;
+}
+
+fn trace() -> Arrivals {
+    Arrivals::Trace { file: "t".into(), count: 1000, sha256: String::new() }
+}

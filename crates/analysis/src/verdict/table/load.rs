@@ -1,0 +1,510 @@
+//! What tells against the result of one load: counts, and what else stands in its record.
+
+use dyno_archive::Protocol;
+use dyno_archive::outcome::Outcome;
+use dyno_archive::plan::Request;
+use dyno_archive::trial::{CheckResult, Http2Use, TlsUse};
+
+use super::Case;
+use super::world::{Command, S, World};
+use crate::caveat::{Code, Severity};
+use crate::load::Ceiling;
+
+/// Counts, and what else stands in a record.
+pub(super) const CASES: &[Case<World>] = &[
+    // Whatever ALPN settles on was asked for, with streams.
+    Case {
+        code: Code::FellBack,
+        severity: Severity::Warning,
+        says: "one request in flight instead of 2.",
+        evidence: r#"{"streams": 2}"#,
+        trips: |w| (w.workload.protocol, w.step.streams) = (Protocol::Auto, 2),
+        just_not: |w| w.workload.protocol = Protocol::Auto,
+        otherwise: None,
+    },
+    Case {
+        code: Code::FellBack,
+        severity: Severity::Warning,
+        says: "one request in flight instead of 2.",
+        evidence: r#"{"streams": 2}"#,
+        trips: |w| (w.workload.protocol, w.step.streams) = (Protocol::Auto, 2),
+        just_not: |w| (w.workload.protocol, w.step.streams) = (Protocol::H1, 2),
+        otherwise: None,
+    },
+    Case {
+        code: Code::FellBack,
+        severity: Severity::Warning,
+        says: "one request in flight instead of 3.",
+        evidence: r#"{"streams": 3}"#,
+        trips: |w| (w.workload.protocol, w.step.streams) = (Protocol::Auto, 3),
+        just_not: |w| {
+            (w.workload.protocol, w.step.streams) = (Protocol::Auto, 3);
+            w.record.http2 = Some(Http2Use::default());
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::FellBack,
+        severity: Severity::Invalid,
+        says: "3 connections were to speak HTTP/2 and spoke HTTP/1.1: the server chose something else by ALPN",
+        evidence: r#"{"connections": 3}"#,
+        trips: |w| {
+            w.workload.protocol = Protocol::H2;
+            w.record.http2 = Some(Http2Use { fallen_back: 3, ..Http2Use::default() });
+        },
+        just_not: |w| {
+            w.workload.protocol = Protocol::H2;
+            w.record.http2 = Some(Http2Use { connections: 64, ..Http2Use::default() });
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::FellBack,
+        severity: Severity::Invalid,
+        says: "5 connections were to speak HTTP/2 and spoke HTTP/1.1: the server answered the upgrade",
+        evidence: r#"{"connections": 5}"#,
+        trips: |w| {
+            w.workload.protocol = Protocol::H2cUpgrade;
+            w.record.http2 = Some(Http2Use { fallen_back: 1, upgrades_declined: 4, ..Http2Use::default() });
+        },
+        just_not: |w| {
+            w.workload.protocol = Protocol::H2cUpgrade;
+            w.record.http2 = Some(Http2Use::default());
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::StreamsNotGranted,
+        severity: Severity::Warning,
+        says: "allows 9 streams at once on a connection, of 10 that",
+        evidence: r#"{"asked": 10, "granted": 9}"#,
+        trips: |w| grant(w, Some(9)),
+        just_not: |w| grant(w, Some(10)),
+        otherwise: None,
+    },
+    Case {
+        code: Code::StreamsNotGranted,
+        severity: Severity::Warning,
+        says: "allows 1 streams",
+        evidence: r#"{"asked": 10, "granted": 1}"#,
+        trips: |w| grant(w, Some(1)),
+        just_not: |w| grant(w, None),
+        otherwise: None,
+    },
+    Case {
+        code: Code::Books,
+        severity: Severity::Invalid,
+        says: "do not balance",
+        evidence: r#"{"scheduled": 1001, "started": 1000}"#,
+        trips: |w| w.record.books.scheduled += 1,
+        just_not: |w| {
+            w.record.books.scheduled += 1;
+            w.record.books.dropped += 1;
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::Books,
+        severity: Severity::Invalid,
+        says: "do not balance",
+        evidence: r#"{"completed": 999, "started": 1000}"#,
+        trips: |w| w.record.books.completed -= 1,
+        just_not: |w| {
+            w.record.books.completed -= 1;
+            w.record.books.failed += 1;
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::Books,
+        severity: Severity::Invalid,
+        says: "do not balance",
+        evidence: r#"{"carried_in": 1}"#,
+        trips: |w| w.record.books.carried_in += 1,
+        just_not: |w| {
+            w.record.books.carried_in += 1;
+            w.record.books.scheduled -= 1;
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::WrongAnswers,
+        severity: Severity::Invalid,
+        says: "1 answers had an unexpected status and 0 an unexpected body: the server",
+        evidence: r#"{"unexpected_status": 1, "unexpected_header": 0, "unexpected_body": 0}"#,
+        trips: |w| w.end(1, Outcome::UnexpectedStatus),
+        just_not: |w| w.end(1, Outcome::ClosedEarly),
+        otherwise: None,
+    },
+    Case {
+        code: Code::WrongAnswers,
+        severity: Severity::Invalid,
+        says: "0 answers had an unexpected status and 1 an unexpected body: the server",
+        evidence: r#"{"unexpected_status": 0, "unexpected_header": 0, "unexpected_body": 1}"#,
+        trips: |w| w.end(1, Outcome::UnexpectedBody),
+        just_not: |w| w.end(1, Outcome::Ok),
+        otherwise: None,
+    },
+    Case {
+        code: Code::WrongAnswers,
+        severity: Severity::Invalid,
+        says: "0 answers had an unexpected status and 0 an unexpected body, 1 unexpected headers: the server",
+        evidence: r#"{"unexpected_header": 1}"#,
+        trips: |w| w.end(1, Outcome::UnexpectedHeader),
+        just_not: |w| w.end(1, Outcome::ProtocolError),
+        otherwise: None,
+    },
+    Case {
+        code: Code::NoAnswers,
+        severity: Severity::Invalid,
+        says: "No request was answered as expected; most ended as reset.",
+        evidence: "{}",
+        trips: |w| {
+            *w = World::of(0);
+            w.end(2, Outcome::Timeout);
+            w.end(3, Outcome::Reset);
+            w.end(1, Outcome::ClosedEarly);
+        },
+        just_not: |w| {
+            *w = World::of(0);
+            w.end(3, Outcome::Reset);
+            w.end(1, Outcome::Ok);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::NoAnswers,
+        severity: Severity::Invalid,
+        says: "No request was answered in the measured window.",
+        evidence: "{}",
+        trips: |w| *w = World::of(0),
+        just_not: |w| *w = World::of(1),
+        otherwise: None,
+    },
+    Case {
+        code: Code::Errors,
+        severity: Severity::Invalid,
+        says: "1.1 % of the requests that were due got no answer (11 closed_early).",
+        evidence: r#"{"failed": 11, "lost": 11, "share": 0.011}"#,
+        trips: |w| {
+            *w = World::of(989);
+            w.end(11, Outcome::ClosedEarly);
+        },
+        just_not: |w| {
+            *w = World::of(990);
+            w.end(10, Outcome::ClosedEarly);
+        },
+        otherwise: Some(Severity::Warning),
+    },
+    Case {
+        code: Code::Errors,
+        severity: Severity::Warning,
+        says: "0.1 % of the requests that were due got no answer (1 timeout).",
+        evidence: r#"{"failed": 1, "lost": 1, "share": 0.001}"#,
+        trips: |w| {
+            *w = World::of(999);
+            w.end(1, Outcome::Timeout);
+        },
+        just_not: |w| w.end(1, Outcome::UnexpectedStatus),
+        otherwise: None,
+    },
+    Case {
+        code: Code::Errors,
+        severity: Severity::Invalid,
+        says: "1.1 % of the requests that were due got no answer (11 dropped).",
+        evidence: r#"{"failed": 0, "lost": 11, "share": 0.011}"#,
+        trips: |w| {
+            *w = World::of(989);
+            w.drop(11);
+        },
+        just_not: |w| {
+            *w = World::of(990);
+            w.drop(10);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::Errors,
+        severity: Severity::Invalid,
+        says: "1.1 % of the requests that were due got no answer (11 in flight at the end).",
+        evidence: r#"{"failed": 0, "lost": 11, "share": 0.011}"#,
+        trips: |w| {
+            *w = World::of(989);
+            w.leave_in_flight(11);
+        },
+        just_not: |w| {
+            *w = World::of(990);
+            w.leave_in_flight(10);
+        },
+        otherwise: None,
+    },
+    // What was carried in was due as well.
+    Case {
+        code: Code::Errors,
+        severity: Severity::Invalid,
+        says: "1.1 % of",
+        evidence: r#"{"share": 0.011}"#,
+        trips: |w| {
+            *w = World::of(989);
+            w.drop(11);
+            carry(w, 100);
+        },
+        just_not: |w| {
+            *w = World::of(990);
+            w.drop(10);
+            carry(w, 100);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::Errors,
+        severity: Severity::Invalid,
+        says: "(4 reset, 3 cancelled, 6 in flight at the end, 7 dropped). TLS: 2 bad_certificate, 1 eof.",
+        evidence: r#"{"failed": 7, "lost": 20, "share": 0.02}"#,
+        trips: |w| {
+            *w = World::of(980);
+            w.end(4, Outcome::Reset);
+            w.end(3, Outcome::Cancelled);
+            w.leave_in_flight(6);
+            w.drop(7);
+            w.record.tls = Some(TlsUse {
+                errors: [("bad_certificate".into(), 2), ("eof".into(), 1)].into(),
+                ..TlsUse::default()
+            });
+        },
+        just_not: |w| w.record.tls = Some(TlsUse::default()),
+        otherwise: None,
+    },
+    Case {
+        code: Code::Errors,
+        severity: Severity::Warning,
+        says: "(1 address_exhausted). No local port was left to connect from",
+        evidence: r#"{"failed": 1}"#,
+        trips: |w| w.end(1, Outcome::AddressExhausted),
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::Unanswered,
+        severity: Severity::Warning,
+        says: "1 requests were still unanswered at the end.",
+        evidence: r#"{"in_flight_at_end": 1}"#,
+        trips: |w| w.leave_in_flight(1),
+        just_not: |w| w.drop(1),
+        otherwise: None,
+    },
+    Case {
+        code: Code::Dropped,
+        severity: Severity::Warning,
+        says: "1 arrivals were dropped",
+        evidence: r#"{"dropped": 1}"#,
+        trips: |w| w.drop(1),
+        just_not: |w| w.leave_in_flight(1),
+        otherwise: None,
+    },
+    Case {
+        code: Code::Connections,
+        severity: Severity::Warning,
+        says: "63 of 64 connections were open",
+        evidence: r#"{"asked": 64, "established": 63}"#,
+        trips: |w| w.record.connections.established = 63,
+        just_not: |_| {},
+        otherwise: None,
+    },
+    // Where each serves few requests some are being replaced, if nothing else is wrong.
+    Case {
+        code: Code::Connections,
+        severity: Severity::Warning,
+        says: "63 of 64 connections were open",
+        evidence: "{}",
+        trips: |w| {
+            w.record.connections.established = 63;
+            w.plan.requests_per_connection = Some(9);
+            w.end(1, Outcome::Reset);
+        },
+        just_not: |w| {
+            w.record.connections.established = 63;
+            w.plan.requests_per_connection = Some(9);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::Unsolicited,
+        severity: Severity::Warning,
+        says: "answer no request on 1 connections",
+        evidence: r#"{"connections": 1}"#,
+        trips: |w| w.record.connections.unsolicited = 1,
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::Ceiling,
+        severity: Severity::Info,
+        says: "That is 25 % of the 4000 requests per second",
+        evidence: r#"{"ceiling_rps": 4000.0}"#,
+        trips: |w| w.ceiling = ceiling(4000.0),
+        just_not: |w| w.ceiling = ceiling(0.0),
+        otherwise: None,
+    },
+    Case {
+        code: Code::Ceiling,
+        severity: Severity::Info,
+        says: "That is 2.5 % of the 40000",
+        evidence: "{}",
+        trips: |w| w.ceiling = ceiling(40_000.0),
+        just_not: |w| {
+            w.ceiling = ceiling(4000.0);
+            w.at(1000.0);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::Ceiling,
+        severity: Severity::Info,
+        says: "That is 100 % of the 1 requests",
+        evidence: "{}",
+        trips: |w| {
+            *w = World::of(1);
+            w.ceiling = ceiling(1.0);
+        },
+        just_not: |w| {
+            *w = World::of(0);
+            w.ceiling = ceiling(1.0);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::PartlyChecked,
+        severity: Severity::Info,
+        says: "Of 1000 answers 500 were checked in full",
+        evidence: r#"{"checked": 500, "completed": 1000}"#,
+        trips: |w| check(w, 2),
+        just_not: |w| check(w, 1),
+        otherwise: None,
+    },
+    Case {
+        code: Code::PartlyChecked,
+        severity: Severity::Info,
+        says: "checked before the load only",
+        evidence: r#"{"checked": 0}"#,
+        trips: |w| check(w, 0),
+        just_not: |w| {
+            check(w, 0);
+            w.workload = World::default().workload;
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::SubjectFailed,
+        severity: Severity::Invalid,
+        says: "The server failed during this step: it left.",
+        evidence: "{}",
+        trips: |w| w.record.subject_failure = Some("it left".into()),
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::ChecksFailed,
+        severity: Severity::Invalid,
+        says: r#"2 of 3 checks failed right before or during the load; the first was "b": late"#,
+        evidence: r#"{"failed": ["b", "c"]}"#,
+        trips: |w| w.record.checks = vec![passed("a"), late("b"), wrong("c")],
+        just_not: |w| w.record.checks = vec![passed("a"), late("b")],
+        otherwise: Some(Severity::Warning),
+    },
+    Case {
+        code: Code::ChecksFailed,
+        severity: Severity::Warning,
+        says: "1 of 2 checks failed",
+        evidence: r#"{"failed": ["b"]}"#,
+        trips: |w| w.record.checks = vec![passed("a"), late("b")],
+        just_not: |w| w.record.checks = vec![passed("a")],
+        otherwise: None,
+    },
+    Case {
+        code: Code::CutShort,
+        severity: Severity::Info,
+        says: "ended early",
+        evidence: "{}",
+        trips: |w| w.record.cut_short = true,
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::TcpNotMeasured,
+        severity: Severity::Info,
+        says: "TCP segments are not known",
+        evidence: "{}",
+        trips: |w| w.record.tcp = None,
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::ShortWindow,
+        severity: Severity::Info,
+        says: "shorter than a second",
+        evidence: "{}",
+        trips: |w| w.record.window_ns = (0, S - 1),
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::ShortWindow,
+        severity: Severity::Info,
+        says: "shorter than a second",
+        evidence: "{}",
+        trips: |w| w.record.window_ns = (1, S),
+        just_not: |w| {
+            w.record.window_ns = (1, S);
+            w.requests = Some(1000);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::ServerNotObserved,
+        severity: Severity::Info,
+        says: "run it as a subject under `dyno run`",
+        evidence: "{}",
+        trips: |w| w.command = Command::Load,
+        just_not: |_| {},
+        otherwise: None,
+    },
+];
+
+/// Of ten streams.
+fn grant(w: &mut World, granted: Option<u32>) {
+    w.workload.protocol = Protocol::H2;
+    w.step.streams = 10;
+    w.record.http2 = Some(Http2Use { streams_asked: 10, streams_granted: granted, ..Http2Use::default() });
+}
+
+/// So many of what was due were under way when the window opened.
+fn carry(w: &mut World, n: u64) {
+    w.record.books.carried_in = n;
+    w.record.books.scheduled -= n;
+}
+
+fn ceiling(throughput_rps: f64) -> Option<Ceiling> {
+    Some(Ceiling { throughput_rps, measured: "2026-01-02".into() })
+}
+
+/// One in so many answers is looked at in full.
+fn check(w: &mut World, one_in: u64) {
+    w.plan.check_one_in = one_in;
+    w.interval().checked = 1000u64.checked_div(one_in).unwrap_or(0);
+    let mut request = Request { name: "w".into(), ..Request::default() };
+    request.expect.body_contains = Some("hello".into());
+    w.workload.requests = vec![request];
+}
+
+fn passed(name: &str) -> CheckResult {
+    CheckResult { name: name.into(), ok: true, answered: true, detail: "fine".into() }
+}
+
+fn wrong(name: &str) -> CheckResult {
+    CheckResult { ok: false, detail: "wrong".into(), ..passed(name) }
+}
+
+fn late(name: &str) -> CheckResult {
+    CheckResult { ok: false, answered: false, detail: "late".into(), ..passed(name) }
+}

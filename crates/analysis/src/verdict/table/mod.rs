@@ -1,0 +1,157 @@
+//! Every caveat and every limiter: what trips it, and what lies right beside its bound and does not. Worlds are records
+//! as archives have them, judged as a whole, so that a rule that moves, or says a wrong number, shows here.
+
+mod generator;
+mod limiter;
+mod load;
+mod run;
+mod server;
+mod times;
+mod warming;
+mod world;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::is_valid;
+use crate::caveat::{Caveat, Code, Severity};
+use world::World;
+
+/// Something that is judged, in which nothing is wrong to begin with.
+trait Judged: Default {
+    fn caveats(&self) -> Vec<Caveat>;
+}
+
+/// One bound of a rule, with a world on either side of it.
+struct Case<W> {
+    code: Code,
+    severity: Severity,
+    /// What its message says, with the numbers.
+    says: &'static str,
+    /// What its evidence holds, as JSON; more may stand there.
+    evidence: &'static str,
+    trips: fn(&mut W),
+    just_not: fn(&mut W),
+    /// How much the code weighs where it does just not trip: in most rules there is none then.
+    otherwise: Option<Severity>,
+}
+
+fn caveats_of<W: Judged>(change: fn(&mut W)) -> Vec<Caveat> {
+    let mut world = W::default();
+    change(&mut world);
+    let caveats = world.caveats();
+    assert!(caveats.is_sorted_by_key(|c| std::cmp::Reverse(c.severity)), "the gravest first: {caveats:#?}");
+    caveats
+}
+
+fn severities(caveats: &[Caveat], code: Code) -> Vec<Severity> {
+    caveats.iter().filter(|c| c.code == code).map(|c| c.severity).collect()
+}
+
+/// Judges all cases before it fails, so that whoever moves a bound sees all that it changes.
+fn judge<W: Judged>(cases: &[Case<W>]) {
+    let fault = |(number, case): (usize, &Case<W>)| {
+        let name = format!("case {number}, {} as {:?}", case.code, case.severity);
+        fault_of(case).map(|fault| format!("{name}: {fault}"))
+    };
+    let faults: Vec<String> = cases.iter().enumerate().filter_map(fault).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+}
+
+fn fault_of<W: Judged>(case: &Case<W>) -> Option<String> {
+    let caveats = caveats_of(case.trips);
+    let Some(tripped) = caveats.iter().find(|c| c.code == case.code) else {
+        return Some(format!("it does not trip: {caveats:#?}"));
+    };
+    let beside = caveats_of(case.just_not);
+    let otherwise: Vec<Severity> = case.otherwise.into_iter().collect();
+    if severities(&caveats, case.code) != [case.severity] {
+        Some(format!("it trips otherwise: {tripped:#?}"))
+    } else if !tripped.message.contains(case.says) {
+        Some(format!("it says {:?} and not {:?}", tripped.message, case.says))
+    } else if case.severity == Severity::Invalid && (case.code.reason().is_none() || is_valid(&caveats)) {
+        Some("it does not refuse, or without a reason".into())
+    } else if severities(&beside, case.code) != otherwise {
+        Some(format!("what should just not trip gives {beside:#?}"))
+    } else {
+        missing_in(&tripped.evidence, case.evidence)
+    }
+}
+
+/// What evidence lacks of these keys with these values, numbers up to rounding.
+fn missing_in(evidence: &Value, wanted: &str) -> Option<String> {
+    let wanted: Value = serde_json::from_str(wanted).expect("JSON");
+    let is_there = |(key, value): &(&String, &Value)| match (evidence[*key].as_f64(), value.as_f64()) {
+        (Some(is), Some(wanted)) => (is - wanted).abs() <= 1e-9 * wanted.abs(),
+        _ => evidence[*key] == **value,
+    };
+    let (key, value) = wanted.as_object().expect("an object").iter().find(|entry| !is_there(entry))?;
+    Some(format!("{key} is not {value} in {evidence}"))
+}
+
+#[test]
+fn each_rule_of_a_load_trips_at_its_bound() {
+    judge(load::CASES);
+    judge(times::PACE);
+    judge(times::CASES);
+}
+
+#[test]
+fn each_rule_of_the_generator_trips_at_its_bound() {
+    judge(generator::BOUNDS);
+    judge(generator::BESIDE);
+}
+
+#[test]
+fn each_rule_of_a_server_trips_at_its_bound() {
+    judge(server::CASES);
+}
+
+#[test]
+fn each_rule_of_warming_trips_at_its_bound() {
+    judge(warming::CASES);
+}
+
+#[test]
+fn each_rule_of_a_run_trips_at_its_bound() {
+    judge(run::CASES);
+}
+
+/// Every case's code, and whether it refuses.
+fn covered() -> Vec<(Code, Severity)> {
+    fn of<W>(cases: &'static [Case<W>]) -> impl Iterator<Item = (Code, Severity)> {
+        cases.iter().map(|case| (case.code, case.severity))
+    }
+    let of_trials = [
+        load::CASES,
+        times::PACE,
+        times::CASES,
+        generator::BOUNDS,
+        generator::BESIDE,
+        server::CASES,
+        warming::CASES,
+    ];
+    of_trials.into_iter().flat_map(of).chain(of(run::CASES)).collect()
+}
+
+#[test]
+fn every_code_has_a_case_and_refuses_for_the_reason_that_it_gives() {
+    let covered = covered();
+    let codes: BTreeSet<Code> = covered.iter().map(|(code, _)| *code).collect();
+    assert_eq!(codes, Code::ALL.iter().copied().collect());
+    for code in Code::ALL {
+        let refuses = covered.contains(&(*code, Severity::Invalid));
+        assert_eq!(refuses, code.reason().is_some(), "{code}");
+    }
+}
+
+#[test]
+fn of_a_world_in_which_nothing_is_wrong_nothing_bad_is_said() {
+    let world = World::default();
+    let codes: Vec<(Code, Severity)> = world.caveats().iter().map(|c| (c.code, c.severity)).collect();
+    assert_eq!(codes, [(Code::SyscallsNotMeasured, Severity::Info)]);
+    let load = world.result();
+    assert!(load.valid && load.caveats.is_empty(), "{:#?}", load.caveats);
+    assert_eq!(run::RunWorld::default().caveats(), []);
+}

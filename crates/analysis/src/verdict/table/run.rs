@@ -1,0 +1,295 @@
+//! What tells against a whole run.
+
+use dyno_archive::dir::{Header, Run};
+use dyno_archive::plan::{Launch, Limits, NotServed, Order, Placement, Plan, ReportOptions, Subject, Suite};
+use dyno_archive::resumption::{Difference, Resumption};
+use dyno_archive::start::{LimitKind, LimitReadBack, WarmUpEnd};
+use dyno_archive::{Facts, TrialRecord};
+
+use super::{Case, Judged};
+use crate::caveat::{Caveat, Code, Severity};
+use crate::fixture;
+use crate::stats::Repeated;
+use crate::summary::{OverviewRow, Shape};
+use crate::verdict;
+
+/// Of a run of three starts with one trial each.
+pub(super) const CASES: &[Case<RunWorld>] = &[
+    Case {
+        code: Code::SharedCpus,
+        severity: Severity::Warning,
+        says: "Server and generator share CPUs",
+        evidence: r#"{"subject": [0, 1], "generator": [1]}"#,
+        trips: |w| w.run.header.plan.placement.generator = vec![1],
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::FewRepeats,
+        severity: Severity::Info,
+        says: "4 repeats are too few for confidence intervals: ranges are over the repeats, and subjects are told apart only where all pairs",
+        evidence: "{}",
+        trips: |w| w.run.header.plan.repeats = 4,
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::FewRepeats,
+        severity: Severity::Info,
+        says: "3 repeats are too few for confidence intervals: ranges are over the repeats, and subjects are told apart only where all pairs",
+        evidence: "{}",
+        trips: |w| w.run.header.plan.repeats = 3,
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::FewRepeats,
+        severity: Severity::Info,
+        says: "2 repeats are too few for confidence intervals: ranges are over the repeats, and no subject is told apart",
+        evidence: "{}",
+        trips: |w| w.run.header.plan.repeats = 2,
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::FewRepeats,
+        severity: Severity::Info,
+        says: "One repeat is too few for confidence intervals: ranges are over the repeats, and no subject is told apart",
+        evidence: "{}",
+        trips: |w| w.run.header.plan.repeats = 1,
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::Resumed,
+        severity: Severity::Info,
+        says: "served by a process that was started again",
+        evidence: "{}",
+        trips: |w| w.run.starts[1].resumed = true,
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::Mixed,
+        severity: Severity::Warning,
+        says: "its parts (2 and 1 trials) are not one experiment, and a subject's row joins both. kernel: 6.1 then, 6.2 later; dyno: 1 then, 2 later.",
+        evidence: r#"{"differences": ["kernel: 6.1 then, 6.2 later", "dyno: 1 then, 2 later"], "parts": [{"started": "then", "trials": [0, 1], "versions": {"a": "1"}}, {"started": "later", "trials": [2], "versions": {"a": "2"}}]}"#,
+        trips: |w| w.resume(&[("kernel", "6.1", "6.2"), ("dyno", "1", "2")]),
+        just_not: |w| w.resume(&[]),
+        otherwise: None,
+    },
+    Case {
+        code: Code::LimitsNotSet,
+        severity: Severity::Warning,
+        says: "The limit of memory (1 GiB) could not be set: no group. `dyno doctor`",
+        evidence: r#"{"limit": "memory"}"#,
+        trips: |w| w.limit(None, Some("no group")),
+        just_not: |w| w.limit(Some("1073741824"), None),
+        otherwise: None,
+    },
+    Case {
+        code: Code::LimitsNotSet,
+        severity: Severity::Warning,
+        says: "could not be set: for an unknown reason.",
+        evidence: "{}",
+        trips: |w| w.limit(None, None),
+        just_not: |w| w.run.starts.clear(),
+        otherwise: None,
+    },
+    Case {
+        code: Code::NotServed,
+        severity: Severity::Info,
+        says: "a was not asked for w: it speaks no h2. a was not asked for w: because.",
+        evidence: "{}",
+        trips: |w| {
+            w.refuse("it speaks no h2");
+            w.refuse("because");
+        },
+        just_not: |_| {},
+        otherwise: None,
+    },
+    // Four within 3 % of the lowest.
+    Case {
+        code: Code::SameNumbers,
+        severity: Severity::Warning,
+        says: "a, b, c, d have nearly the same peak throughput, which",
+        evidence: r#"{"subjects": ["a", "b", "c", "d"]}"#,
+        trips: |w| w.peaks(&[("d", 103.0), ("a", 100.0), ("b", 101.0), ("c", 102.0)]),
+        just_not: |w| w.peaks(&[("d", 103.01), ("a", 100.0), ("b", 101.0), ("c", 102.0)]),
+        otherwise: None,
+    },
+    Case {
+        code: Code::SameNumbers,
+        severity: Severity::Warning,
+        says: "b, c, d, e have",
+        evidence: "{}",
+        trips: |w| {
+            w.peaks(&[("a", 90.0), ("b", 100.0), ("c", 100.0), ("d", 100.0), ("e", 100.0), ("f", 100.0)]);
+        },
+        just_not: |w| w.peaks(&[("a", 90.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]),
+        otherwise: None,
+    },
+    // Variants of one server are expected to be alike.
+    Case {
+        code: Code::SameNumbers,
+        severity: Severity::Warning,
+        says: "a/x, b, c, d have",
+        evidence: "{}",
+        trips: |w| w.peaks(&[("a/x", 99.0), ("a/y", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]),
+        just_not: |w| w.peaks(&[("a/x", 99.0), ("a/y", 100.0), ("a", 100.0), ("c", 100.0), ("d", 100.0)]),
+        otherwise: None,
+    },
+    // Workload by workload.
+    Case {
+        code: Code::SameNumbers,
+        severity: Severity::Warning,
+        says: "a, b, c, d have nearly the same peak throughput with v, which",
+        evidence: "{}",
+        trips: |w| {
+            w.peaks(&[("a", 1.0), ("b", 9.0)]);
+            w.peaks_of("v", &[("a", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0)]);
+        },
+        just_not: |w| {
+            w.peaks(&[("a", 100.0), ("b", 100.0)]);
+            w.peaks_of("v", &[("c", 100.0), ("d", 100.0)]);
+        },
+        otherwise: None,
+    },
+];
+
+/// A run, and the overview of it.
+pub(super) struct RunWorld {
+    run: Run,
+    overview: Vec<OverviewRow>,
+}
+
+impl Default for RunWorld {
+    /// Five repeats were asked for, and three are done.
+    fn default() -> Self {
+        let header = Header {
+            schema: dyno_archive::dir::SCHEMA.into(),
+            id: "1".into(),
+            started: "then".into(),
+            command: Vec::new(),
+            plan: plan(),
+            facts: Facts::default(),
+            resumptions: Vec::new(),
+        };
+        let one = fixture::warm_up(WarmUpEnd::Steady, 0, Some(1));
+        let starts = (0..3).map(|start| dyno_archive::StartRecord { start, launch: start, ..one.clone() });
+        let trials = (0..3).map(|trial| TrialRecord { trial, start: trial, ..fixture::record(1) });
+        let run = Run { header, starts: starts.collect(), trials: trials.collect() };
+        RunWorld { run, overview: Vec::new() }
+    }
+}
+
+impl Judged for RunWorld {
+    fn caveats(&self) -> Vec<Caveat> {
+        verdict::run(&self.run, &self.overview)
+    }
+}
+
+impl RunWorld {
+    /// The third start is of a later part, with these differences.
+    fn resume(&mut self, differences: &[(&str, &str, &str)]) {
+        let difference = |(what, before, now): &(&str, &str, &str)| Difference {
+            what: (*what).into(),
+            before: (*before).into(),
+            now: (*now).into(),
+        };
+        self.run.header.resumptions.push(Resumption {
+            started: "later".into(),
+            command: Vec::new(),
+            from_start: 2,
+            differences: differences.iter().map(difference).collect(),
+            facts: Facts::default(),
+            subjects: vec![subject("2")],
+        });
+    }
+
+    fn limit(&mut self, read_back: Option<&str>, reason: Option<&str>) {
+        self.run.starts[1].limits.push(LimitReadBack {
+            kind: LimitKind::Memory,
+            asked: "1 GiB".into(),
+            read_back: read_back.map(Into::into),
+            reason: reason.map(Into::into),
+        });
+    }
+
+    fn refuse(&mut self, reason: &str) {
+        let not = NotServed { subject: 0, workload: 0, reason: reason.into() };
+        self.run.header.plan.not_served.push(not);
+    }
+
+    fn peaks(&mut self, peaks: &[(&str, f64)]) {
+        self.peaks_of("w", peaks);
+    }
+
+    fn peaks_of(&mut self, workload: &str, peaks: &[(&str, f64)]) {
+        self.overview.extend(peaks.iter().map(|(subject, peak)| row(subject, workload, *peak)));
+    }
+}
+
+fn subject(version: &str) -> Subject {
+    Subject { name: "a".into(), version: Some(version.into()), ..Subject::default() }
+}
+
+fn plan() -> Plan {
+    Plan {
+        suite: Suite {
+            name: "s".into(),
+            description: String::new(),
+            source: String::new(),
+            path: String::new(),
+        },
+        subjects_folder: String::new(),
+        seed: 1,
+        repeats: 5,
+        order: Order::Fixed,
+        limits: Limits::default(),
+        placement: Placement { subject: vec![0, 1], generator: vec![2] },
+        subjects: vec![subject("1")],
+        workloads: vec![fixture::workload()],
+        load: fixture::load(),
+        launches: (0..5).map(|block| Launch { subject: 0, block }).collect(),
+        trials: Vec::new(),
+        not_served: Vec::new(),
+        report: ReportOptions::default(),
+        cost: None,
+        files: [].into(),
+    }
+}
+
+fn row(subject: &str, workload: &str, peak: f64) -> OverviewRow {
+    OverviewRow {
+        subject: subject.into(),
+        workload: workload.into(),
+        title: subject.into(),
+        language: String::new(),
+        control: false,
+        baseline: false,
+        peak_rps: Some(Repeated::new(vec![peak; 5])),
+        peak_at: None,
+        peak_connections: None,
+        peak_streams: None,
+        tie_group: None,
+        reference_step: 0,
+        reference_at: Shape { connections: 64, streams: 1, pipeline: 1, rate: None },
+        reference_connections: 64,
+        reference_in_flight: 64,
+        response_p50_us: None,
+        response_p99_us: None,
+        cpu_us_per_request: None,
+        cost_per_billion_requests: None,
+        memory_peak_bytes: None,
+        startup_ms: None,
+        errors: 0,
+        checks_passed: 0,
+        checks: 0,
+        limiter: None,
+        limiter_confidence: None,
+        limiter_sentence: None,
+        caveats: Vec::new(),
+        absent: None,
+    }
+}

@@ -1,0 +1,316 @@
+//! What tells against the numbers of a server.
+
+use dyno_archive::Sample;
+use dyno_archive::sample::{CgroupUse, HostUse};
+
+use super::Case;
+use super::world::{MS, S, World};
+use crate::caveat::{Code, Severity};
+
+/// What could not be seen of it, and what it had to wait for.
+pub(super) const CASES: &[Case<World>] = &[
+    Case {
+        code: Code::ServerNotObserved,
+        severity: Severity::Info,
+        says: "no sample of it could be taken",
+        evidence: "{}",
+        trips: |w| w.record.samples.clear(),
+        just_not: |w| w.sample().threads.clear(),
+        otherwise: None,
+    },
+    Case {
+        code: Code::ServerNotObserved,
+        severity: Severity::Info,
+        says: "no sample of it could be taken",
+        evidence: "{}",
+        trips: |w| unwatch(w),
+        just_not: |w| w.record.samples.iter_mut().for_each(|s| s.cgroup = None),
+        otherwise: None,
+    },
+    Case {
+        code: Code::SyscallsNotMeasured,
+        severity: Severity::Info,
+        says: "are not counted by this version",
+        evidence: "{}",
+        trips: |w| w.record.samples.truncate(1),
+        just_not: |w| w.record.samples.clear(),
+        otherwise: None,
+    },
+    Case {
+        code: Code::NoCgroup,
+        severity: Severity::Info,
+        says: "summed over the threads",
+        evidence: "{}",
+        trips: |w| w.record.samples.iter_mut().for_each(|s| s.cgroup = None),
+        just_not: |w| w.record.samples[0].cgroup = None,
+        otherwise: None,
+    },
+    Case {
+        code: Code::NotMeasured,
+        severity: Severity::Info,
+        says: "to this user: cpu_user_s and cpu_sys_s. `dyno doctor`",
+        evidence: r#"{"missing": ["cpu_user_s and cpu_sys_s"]}"#,
+        trips: |w| w.record.samples.iter_mut().for_each(|s| group_of(s).cpu_ns = None),
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::NotMeasured,
+        severity: Severity::Info,
+        says: "to this user: throttled_s. `dyno doctor`",
+        evidence: r#"{"missing": ["throttled_s"]}"#,
+        trips: |w| w.group().throttled_ns = None,
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::NotMeasured,
+        severity: Severity::Info,
+        says: "to this user: memory_peak_bytes. `dyno doctor`",
+        evidence: r#"{"missing": ["memory_peak_bytes"]}"#,
+        trips: |w| {
+            w.group().memory_peak_bytes = None;
+            w.record.samples.iter_mut().for_each(|s| group_of(s).memory_bytes = None);
+        },
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::NotMeasured,
+        severity: Severity::Info,
+        says: "to this user: memory_anon_bytes. `dyno doctor`",
+        evidence: r#"{"missing": ["memory_anon_bytes"]}"#,
+        trips: |w| w.record.samples.iter_mut().for_each(|s| group_of(s).memory_anon_bytes = None),
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::NotMeasured,
+        severity: Severity::Info,
+        says: "to this user: memory_file_bytes. `dyno doctor`",
+        evidence: r#"{"missing": ["memory_file_bytes"]}"#,
+        trips: |w| w.record.samples.iter_mut().for_each(|s| group_of(s).memory_file_bytes = None),
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::NotMeasured,
+        severity: Severity::Info,
+        says: "to this user: rss_bytes. `dyno doctor`",
+        evidence: r#"{"missing": ["rss_bytes"]}"#,
+        trips: |w| w.record.samples.iter_mut().for_each(|s| s.rss_bytes = None),
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::NotMeasured,
+        severity: Severity::Info,
+        says: "to this user: run_delay_s. `dyno doctor`",
+        evidence: r#"{"missing": ["run_delay_s"]}"#,
+        trips: |w| w.sample().threads[0].run_delay_ns = None,
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::NotMeasured,
+        severity: Severity::Info,
+        says: "to this user: context switches. `dyno doctor`",
+        evidence: r#"{"missing": ["context switches"]}"#,
+        trips: |w| w.sample().threads[0].switches_voluntary = None,
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::NotMeasured,
+        severity: Severity::Info,
+        says: "to this user: steal_share. `dyno doctor`",
+        evidence: r#"{"missing": ["steal_share"]}"#,
+        trips: |w| w.sample().host = None,
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::NotMeasured,
+        severity: Severity::Info,
+        says: "to this user: memory_anon_bytes, rss_bytes. `dyno doctor`",
+        evidence: r#"{"missing": ["memory_anon_bytes", "rss_bytes"]}"#,
+        trips: |w| {
+            w.record
+                .samples
+                .iter_mut()
+                .for_each(|s| (group_of(s).memory_anon_bytes, s.rss_bytes) = (None, None));
+        },
+        just_not: |w| w.group().memory_peak_bytes = None,
+        otherwise: None,
+    },
+    // On one CPU, of which threads wait for a tenth together.
+    Case {
+        code: Code::MoreThreadsThanCpus,
+        severity: Severity::Warning,
+        says: "2 busy threads of the server took turns on one CPU, and waited 0.10 s for a CPU in 1.00 s:",
+        evidence: r#"{"busy_threads": 2, "cpus": 1.0, "run_delay_s": 0.100000001}"#,
+        trips: |w| w.serve_by(&[(300 * MS, 60 * MS), (300 * MS, 40 * MS + 1)], 0),
+        just_not: |w| w.serve_by(&[(300 * MS, 60 * MS), (300 * MS, 40 * MS)], 0),
+        otherwise: None,
+    },
+    // A thread is busy that wanted a CPU for a quarter of the time.
+    Case {
+        code: Code::MoreThreadsThanCpus,
+        severity: Severity::Warning,
+        says: "2 busy threads",
+        evidence: r#"{"busy_threads": 2}"#,
+        trips: |w| w.serve_by(&[(300 * MS, 60 * MS), (190 * MS, 60 * MS)], 0),
+        just_not: |w| w.serve_by(&[(300 * MS, 60 * MS), (190 * MS, 60 * MS - 1)], 0),
+        otherwise: None,
+    },
+    // A quota of one and a half CPUs lets two threads run.
+    Case {
+        code: Code::MoreThreadsThanCpus,
+        severity: Severity::Warning,
+        says: "3 busy threads of the server took turns on 1.5 CPUs, and waited 0.60 s",
+        evidence: r#"{"cpus": 1.5}"#,
+        trips: |w| {
+            w.allowed_cpus = 1.5;
+            w.serve_by(&[(300 * MS, 200 * MS); 3], 0);
+        },
+        just_not: |w| {
+            w.allowed_cpus = 1.5;
+            w.serve_by(&[(300 * MS, 200 * MS); 2], 0);
+        },
+        otherwise: None,
+    },
+    // A tenth of the CPU time that it may use: waited for, and used by others.
+    Case {
+        code: Code::ServerStarved,
+        severity: Severity::Warning,
+        says: "waited 0.10 s in 1.00 s for a CPU, while something else used 0.30 s of this machine's",
+        evidence: r#"{"run_delay_s": 0.100000001, "others_cpu_s": 0.3}"#,
+        trips: |w| w.serve_by(&[(500 * MS, 100 * MS + 1)], 300 * MS),
+        just_not: |w| w.serve_by(&[(500 * MS, 100 * MS)], 300 * MS),
+        otherwise: None,
+    },
+    Case {
+        code: Code::ServerStarved,
+        severity: Severity::Warning,
+        says: "something else used 0.25 s",
+        evidence: r#"{"others_cpu_s": 0.25}"#,
+        trips: |w| beside(w, 250 * MS),
+        just_not: |w| beside(w, 250 * MS - 1),
+        otherwise: None,
+    },
+    Case {
+        code: Code::ServerStarved,
+        severity: Severity::Warning,
+        says: "waited 0.20 s",
+        evidence: "{}",
+        trips: |w| w.serve_by(&[(500 * MS, 200 * MS)], 300 * MS),
+        just_not: |w| {
+            w.serve_by(&[(500 * MS, 200 * MS)], 300 * MS);
+            w.sample().host = None;
+        },
+        otherwise: None,
+    },
+    // Not one that fills its CPU, or is held back by its quota in more than a twentieth of the periods.
+    Case {
+        code: Code::ServerStarved,
+        severity: Severity::Warning,
+        says: "waited 0.20 s",
+        evidence: "{}",
+        trips: |w| w.serve_by(&[(950 * MS - 1, 200 * MS)], 300 * MS),
+        just_not: |w| w.serve_by(&[(950 * MS, 200 * MS)], 300 * MS),
+        otherwise: None,
+    },
+    Case {
+        code: Code::ServerStarved,
+        severity: Severity::Warning,
+        says: "waited 0.20 s",
+        evidence: "{}",
+        trips: |w| {
+            w.serve_by(&[(500 * MS, 200 * MS)], 300 * MS);
+            w.group().throttled_periods = Some(5);
+        },
+        just_not: |w| {
+            w.serve_by(&[(500 * MS, 200 * MS)], 300 * MS);
+            w.group().throttled_periods = Some(6);
+        },
+        otherwise: None,
+    },
+    // Not one whose threads fill its CPU to three quarters, being more than that: they wait for each other.
+    Case {
+        code: Code::ServerStarved,
+        severity: Severity::Warning,
+        says: "waited 0.20 s",
+        evidence: "{}",
+        trips: |w| w.serve_by(&[(375 * MS, 100 * MS), (375 * MS - 1, 100 * MS)], 300 * MS),
+        just_not: |w| w.serve_by(&[(375 * MS, 100 * MS), (375 * MS, 100 * MS)], 300 * MS),
+        otherwise: None,
+    },
+    Case {
+        code: Code::Steal,
+        severity: Severity::Warning,
+        says: "gave 2.0 % of this machine's CPU time to somebody else",
+        evidence: r#"{"share": 0.020000001}"#,
+        trips: |w| steal(w, 20 * MS + 1),
+        just_not: |w| steal(w, 20 * MS),
+        otherwise: None,
+    },
+    Case {
+        code: Code::TickAccounting,
+        severity: Severity::Info,
+        says: "sampled by the kernel's tick",
+        evidence: "{}",
+        trips: |w| w.facts.tick_accounting = Some(true),
+        just_not: |w| w.facts.tick_accounting = Some(false),
+        otherwise: None,
+    },
+    Case {
+        code: Code::TickAccounting,
+        severity: Severity::Info,
+        says: "sampled by the kernel's tick",
+        evidence: "{}",
+        trips: |w| w.facts.tick_accounting = Some(true),
+        just_not: |w| {
+            w.facts.tick_accounting = Some(true);
+            w.record.samples.iter_mut().for_each(|s| group_of(s).cpu_ns = None);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::TickAccounting,
+        severity: Severity::Info,
+        says: "sampled by the kernel's tick",
+        evidence: "{}",
+        trips: |w| w.facts.tick_accounting = Some(true),
+        just_not: |w| w.facts.tick_accounting = None,
+        otherwise: None,
+    },
+];
+
+fn group_of(sample: &mut Sample) -> &mut CgroupUse {
+    sample.cgroup.as_mut().expect("a group")
+}
+
+/// Samples of the machine alone.
+fn unwatch(w: &mut World) {
+    for sample in &mut w.record.samples {
+        sample.cgroup = None;
+        sample.threads.clear();
+    }
+}
+
+/// What the hypervisor took of one CPU second.
+fn steal(w: &mut World, steal_ns: u64) {
+    let busy_ns = 800 * MS;
+    let idle_ns = S - busy_ns - steal_ns;
+    w.sample().host = Some(HostUse { busy_ns, idle_ns, steal_ns, ..HostUse::default() });
+}
+
+/// A server of two and a half CPUs that waits, and what others used beside it.
+fn beside(w: &mut World, others_ns: u64) {
+    w.allowed_cpus = 2.5;
+    w.serve_by(&[(500 * MS, 400 * MS)], others_ns);
+    // Sums of these are exact.
+    let generator_ns = 250 * MS;
+    w.sample().generator[0].run_ns = generator_ns;
+    w.sample().host.as_mut().expect("a machine").busy_ns = 500 * MS + generator_ns + others_ns;
+}

@@ -1,0 +1,363 @@
+//! What tells against the result of one load: times, and rates.
+
+use dyno_archive::interval::Interval;
+use dyno_archive::plan::Arrivals;
+use dyno_archive::trial::Edges;
+use dyno_archive::{Phase, Times};
+
+use super::Case;
+use super::generator::nginx;
+use super::world::{MS, S, World, mixed, same};
+use crate::caveat::{Code, Severity};
+
+/// What an open loop offered, and what was answered.
+pub(super) const PACE: &[Case<World>] = &[
+    // From three service times on, 997: a fiftieth of them may be left behind, and two deviations of the two in hand.
+    Case {
+        code: Code::RateNotReached,
+        severity: Severity::Warning,
+        says: "977 requests per second were answered of 1000 offered in 1.0 s of the window:",
+        evidence: r#"{"offered": 1000.0}"#,
+        trips: |w| answer(w, 976),
+        just_not: |w| answer(w, 977),
+        otherwise: None,
+    },
+    Case {
+        code: Code::RateNotReached,
+        severity: Severity::Warning,
+        says: "of 1000 offered",
+        evidence: "{}",
+        trips: |w| answer(w, 0),
+        just_not: |w| {
+            answer(w, 0);
+            w.step.arrivals = Arrivals::Closed;
+        },
+        otherwise: None,
+    },
+];
+
+/// How long things took, and how evenly they came.
+pub(super) const CASES: &[Case<World>] = &[
+    // By their count 20, by their times 21, which is 5 % of 20.
+    Case {
+        code: Code::LittlesLaw,
+        severity: Severity::Invalid,
+        says: "hold 21.00 requests were in flight on average, by their count 20.00:",
+        evidence: r#"{"in_flight": 20.0, "by_law": 21.000000001}"#,
+        trips: |w| law(w, 20 * S, 21 * S + 1),
+        just_not: |w| law(w, 20 * S, 21 * S),
+        otherwise: None,
+    },
+    Case {
+        code: Code::LittlesLaw,
+        severity: Severity::Invalid,
+        says: "hold 19.00 requests",
+        evidence: r#"{"in_flight": 20.0, "by_law": 18.999999999}"#,
+        trips: |w| law(w, 20 * S, 19 * S - 1),
+        just_not: |w| law(w, 20 * S, 19 * S),
+        otherwise: None,
+    },
+    // No edges, no law.
+    Case {
+        code: Code::LittlesLaw,
+        severity: Severity::Invalid,
+        says: "hold 40.00",
+        evidence: "{}",
+        trips: |w| law(w, 20 * S, 40 * S),
+        just_not: |w| {
+            law(w, 20 * S, 40 * S);
+            w.record.edges = None;
+        },
+        otherwise: None,
+    },
+    // What lies before the window, of others and in the drain is told apart.
+    Case {
+        code: Code::LittlesLaw,
+        severity: Severity::Invalid,
+        says: "hold 1.00 requests were in flight on average, by their count 1.10:",
+        evidence: r#"{"by_law": 1.0}"#,
+        trips: |w| {
+            spread(w);
+            w.interval().in_flight_ns += S / 10;
+        },
+        just_not: |w| spread(w),
+        otherwise: None,
+    },
+    // Of long times three digits are kept: 10 s of 10 s in all before the window are 10 ms.
+    Case {
+        code: Code::LittlesLaw,
+        severity: Severity::Invalid,
+        says: "by their count 0.10",
+        evidence: r#"{"in_flight": 0.1}"#,
+        trips: |w| long_before(w, 11 * MS),
+        just_not: |w| long_before(w, 9 * MS),
+        otherwise: None,
+    },
+    Case {
+        code: Code::LongerThanWindow,
+        severity: Severity::Invalid,
+        says: "longer than the measured window of 1.00 s (2.00 s and more)",
+        evidence: r#"{"window_us": 1e6}"#,
+        trips: |w| w.interval().times.response = mixed(&[(499, MS), (501, 2 * S)]),
+        just_not: |w| w.interval().times.response = mixed(&[(500, MS), (500, 2 * S)]),
+        otherwise: None,
+    },
+    // To the nanosecond.
+    Case {
+        code: Code::LongerThanWindow,
+        severity: Severity::Invalid,
+        says: "(0.50 s and more)",
+        evidence: "{}",
+        trips: |w| last(w, 1),
+        just_not: |w| last(w, 0),
+        otherwise: None,
+    },
+    Case {
+        code: Code::LongerThanWindow,
+        severity: Severity::Invalid,
+        says: "(2.00 s and more)",
+        evidence: "{}",
+        trips: |w| {
+            *w = World::of(499);
+            leave_for(w, 501, 2 * S);
+        },
+        just_not: |w| {
+            *w = World::of(500);
+            leave_for(w, 500, 2 * S);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::LongerThanWindow,
+        severity: Severity::Invalid,
+        says: "(2.00 s and more)",
+        evidence: "{}",
+        trips: |w| w.interval().times.response = same(1000, 2 * S),
+        just_not: |w| {
+            w.interval().times.response = same(1000, 2 * S);
+            w.requests = Some(1000);
+        },
+        otherwise: None,
+    },
+    // A tail of twice the service time; it is known of 2,000.
+    Case {
+        code: Code::Queueing,
+        severity: Severity::Info,
+        says: "p99 is 2 µs from the intended start, 1 µs from the sending. Of 64 places 2.0 were in use",
+        evidence: r#"{"response_p99_us": 2.001, "service_p99_us": 1.0, "places": 64}"#,
+        trips: |w| {
+            tail(w, 2001);
+            w.at(2000.0);
+        },
+        just_not: |w| {
+            tail(w, 2000);
+            w.at(2000.0);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::Queueing,
+        severity: Severity::Info,
+        says: "Of 64 places 31.9 were in use",
+        evidence: r#"{"in_flight": 31.9}"#,
+        trips: |w| {
+            tail(w, 2001);
+            w.at(2000.0);
+            w.hold(31_900 * MS);
+        },
+        just_not: |w| tail(w, 2001),
+        otherwise: None,
+    },
+    Case {
+        code: Code::Queueing,
+        severity: Severity::Info,
+        says: "from the sending. More connections would show the server's own limit.",
+        evidence: r#"{"in_flight": 32.0}"#,
+        trips: |w| {
+            tail(w, 2001);
+            w.at(2000.0);
+            w.hold(32 * S);
+        },
+        just_not: |w| tail(w, 2000),
+        otherwise: None,
+    },
+    Case {
+        code: Code::Queueing,
+        severity: Severity::Info,
+        says: "The generator was late, and 32.0 of 64 places were in use",
+        evidence: "{}",
+        trips: |w| {
+            tail(w, 2001);
+            w.at(2000.0);
+            w.hold(32 * S);
+            w.generate(&[(300 * MS, 51 * MS)]);
+        },
+        just_not: |w| tail(w, 2000),
+        otherwise: None,
+    },
+    Case {
+        code: Code::Queueing,
+        severity: Severity::Info,
+        says: "The generator was late, and 1.0 of 64 places were in use",
+        evidence: "{}",
+        trips: |w| {
+            tail(w, 2001);
+            w.at(2000.0);
+            w.hold(S);
+            w.interval().wake_lag = same(2000, 101_000);
+        },
+        just_not: |w| tail(w, 2000),
+        otherwise: None,
+    },
+    // 100 µs, and a tenth of the median of 1 ms.
+    Case {
+        code: Code::GeneratorLate,
+        severity: Severity::Warning,
+        says: "woke up to 200 µs late (p99), against a median response time of 2000 µs",
+        evidence: "{}",
+        trips: |w| wake(w, 200_000, 1_999 * 1000),
+        just_not: |w| wake(w, 200_000, 2_010 * 1000),
+        otherwise: None,
+    },
+    Case {
+        code: Code::GeneratorLate,
+        severity: Severity::Warning,
+        says: "woke up to 101 µs late (p99), against a median response time of 500 µs",
+        evidence: "{}",
+        trips: |w| wake(w, 101_000, 500_000),
+        just_not: |w| wake(w, 99_900, 500_000),
+        otherwise: None,
+    },
+    Case {
+        code: Code::GeneratorStarved,
+        severity: Severity::Warning,
+        says: "waited for 5.0 % of the time for a CPU that something else used:",
+        evidence: r#"{"run_delay_share": 0.050000001}"#,
+        trips: |w| w.generate(&[(300 * MS, 50 * MS + 1)]),
+        just_not: |w| w.generate(&[(300 * MS, 50 * MS)]),
+        otherwise: None,
+    },
+    // On average over threads.
+    Case {
+        code: Code::GeneratorStarved,
+        severity: Severity::Warning,
+        says: "waited for 12 % of the time for a CPU that something else used (nginx 0.50 s):",
+        evidence: r#"{"run_delay_share": 0.12}"#,
+        trips: |w| {
+            w.generate(&[(300 * MS, 160 * MS), (300 * MS, 80 * MS)]);
+            w.ground().others = nginx();
+        },
+        just_not: |w| w.generate(&[(300 * MS, 90 * MS), (300 * MS, 10 * MS)]),
+        otherwise: None,
+    },
+    // A deviation of a quarter of the mean.
+    Case {
+        code: Code::Clumped,
+        severity: Severity::Warning,
+        says: "a coefficient of variation of 0.25, and 0.00 was intended",
+        evidence: r#"{"intended_cv": 0.0, "achieved_cv": 0.251}"#,
+        trips: |w| {
+            gaps(w, (1000, 1000), (749, 1251));
+            w.at(1000.0);
+        },
+        just_not: |w| {
+            gaps(w, (1000, 1000), (750, 1250));
+            w.at(1000.0);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::Clumped,
+        severity: Severity::Warning,
+        says: "variation of 0.76, and 0.50 was intended",
+        evidence: r#"{"intended_cv": 0.5, "achieved_cv": 0.76}"#,
+        trips: |w| {
+            gaps(w, (500, 1500), (240, 1760));
+            w.at(1000.0);
+        },
+        just_not: |w| {
+            gaps(w, (500, 1500), (250, 1750));
+            w.at(1000.0);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::Clumped,
+        severity: Severity::Warning,
+        says: "of 0.90, and 0.00",
+        evidence: "{}",
+        trips: |w| {
+            gaps(w, (1000, 1000), (100, 1900));
+            w.at(1000.0);
+        },
+        just_not: |w| gaps(w, (1000, 1000), (100, 1900)),
+        otherwise: None,
+    },
+];
+
+/// So many of 1,000 that are offered in the second are answered in it, and the others in the drain.
+fn answer(w: &mut World, n: u64) {
+    *w = World::of(n);
+    w.at(1000.0);
+    w.interval().started = 1000;
+    w.leave_in_flight(1000 - n);
+}
+
+/// Both sides of Little's law, each in nanoseconds of waiting within the window of one second.
+fn law(w: &mut World, by_count: u64, by_times: u64) {
+    w.interval().times.response = same(1000, 1000);
+    w.interval().in_flight_ns = by_count;
+    w.record.edges = Some(Edges { before_ns: 0, others_ns: by_times - 1000 * 1000 });
+}
+
+/// A second of waiting within the window: 1 s of answers, of which 0.2 s was before it and 0.1 s after it, and 0.3 s of
+/// others.
+fn spread(w: &mut World) {
+    w.interval().times.response = mixed(&[(1_000_000, 1000)]);
+    w.interval().in_flight_ns = S;
+    w.record.edges = Some(Edges { before_ns: 200 * MS, others_ns: 300 * MS });
+    let mut drain = Interval::new(Phase::Drain, S, 2 * S);
+    drain.in_flight_ns = 100 * MS;
+    w.record.intervals.push(drain);
+}
+
+/// 10 s of waiting, of which all but 0.1 s was before the window, and how far the law is off.
+fn long_before(w: &mut World, off_ns: u64) {
+    w.interval().times.response = mixed(&[(10_000_000, 1000)]);
+    w.interval().in_flight_ns = 100 * MS;
+    w.record.edges = Some(Edges { before_ns: 9900 * MS - off_ns, others_ns: 0 });
+}
+
+/// A window that is so much shorter than half of the requests took.
+fn last(w: &mut World, shorter_ns: u64) {
+    let times = same(1000, S / 2);
+    w.record.window_ns = (0, times.max().expect("a time") - shorter_ns);
+    w.interval().times.response = times;
+}
+
+/// So many more requests, which never end and have waited for so long.
+fn leave_for(w: &mut World, n: u64, ns: u64) {
+    w.leave_in_flight(n);
+    w.record.unanswered.ages = [("in_flight_at_end".into(), same(n, ns))].into();
+}
+
+/// 2,000 requests of 1 µs from the sending, and so much from the intended start.
+fn tail(w: &mut World, response_ns: u64) {
+    *w = World::of(2000);
+    w.interval().times.response = same(2000, response_ns);
+    w.interval().times.service = same(2000, 1000);
+}
+
+/// How late the generator woke, and what requests took.
+fn wake(w: &mut World, late_ns: u64, response_ns: u64) {
+    *w = World::of(2000);
+    w.interval().wake_lag = same(2000, late_ns);
+    w.interval().times.response = same(2000, response_ns);
+}
+
+/// Gaps between requests, half of them this long and half that long.
+fn gaps(w: &mut World, intended: (u64, u64), achieved: (u64, u64)) {
+    let halves = |(a, b): (u64, u64)| -> Times { mixed(&[(500, a), (500, b)]) };
+    w.interval().intended_gap = halves(intended);
+    w.interval().send_gap = halves(achieved);
+}

@@ -1,0 +1,315 @@
+//! What tells that a server was not warm.
+
+use dyno_archive::plan::{Arrivals, Gaps, Segment};
+use dyno_archive::start::{WarmUpEnd, WarmUpSlice};
+
+use super::Case;
+use super::world::{MS, S, World};
+use crate::caveat::{Code, Severity};
+use crate::fixture::warm_up;
+
+/// Within the window, and before it.
+pub(super) const CASES: &[Case<World>] = &[
+    // A compiler that used a fifth of the CPU time.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "within the measured window its compiler (JIT) used 20 % of its CPU time.",
+        evidence: r#"{"jit_share": 0.200000002, "growth": null}"#,
+        trips: |w| w.compile(100 * MS + 1),
+        just_not: |w| w.compile(100 * MS),
+        otherwise: None,
+    },
+    // Half as fast again over three intervals, a quarter over six.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "within the measured window it became 1.50 times as fast.",
+        evidence: r#"{"growth": 1.5}"#,
+        trips: |w| grow(w, &[1000, 1250, 1500]),
+        just_not: |w| grow(w, &[1000, 1250, 1499]),
+        otherwise: None,
+    },
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 1.50 times as fast.",
+        evidence: r#"{"growth": 1.5}"#,
+        trips: |w| grow(w, &[1000, 1250, 1250, 1500, 1500]),
+        just_not: |w| grow(w, &[1000, 1250, 1250, 1499, 1499]),
+        otherwise: None,
+    },
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 1.25 times as fast.",
+        evidence: r#"{"growth": 1.25}"#,
+        trips: |w| grow(w, &[1000, 1000, 1100, 1100, 1250, 1250]),
+        just_not: |w| grow(w, &[1000, 1000, 1100, 1100, 1249, 1249]),
+        otherwise: None,
+    },
+    // Twice as fast, of which a fifth in logarithms, a factor of 1.149, is in each step.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 2.00 times as fast.",
+        evidence: r#"{"growth": 2.0}"#,
+        trips: |w| grow(w, &[1000, 1149, 2000]),
+        just_not: |w| grow(w, &[1000, 1148, 2000]),
+        otherwise: None,
+    },
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 2.00 times as fast.",
+        evidence: r#"{"growth": 2.0}"#,
+        trips: |w| grow(w, &[1000, 1741, 2000]),
+        just_not: |w| grow(w, &[1000, 1742, 2000]),
+        otherwise: None,
+    },
+    // Half of a growth of 1.6, a factor of 1.265, is in the CPU time per request.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 1.60 times as fast.",
+        evidence: r#"{"growth": 1.6}"#,
+        trips: |w| w.over(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 632 * MS)]),
+        just_not: |w| w.over(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 633 * MS)]),
+        otherwise: None,
+    },
+    // At an offered rate only that tells, and only what it comes to.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 1.50 times as fast.",
+        evidence: r#"{"growth": 1.5}"#,
+        trips: |w| {
+            w.over(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 400 * MS)]);
+            w.at(1000.0);
+        },
+        just_not: |w| {
+            w.over(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 401 * MS)]);
+            w.at(1000.0);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 1.60 times as fast.",
+        evidence: "{}",
+        trips: |w| grow(w, &[1000, 1250, 1600]),
+        just_not: |w| {
+            w.over(&[(1000, 500 * MS), (1250, 625 * MS), (1600, 800 * MS)]);
+            w.at(1000.0);
+        },
+        otherwise: None,
+    },
+    // Where the rate changes by more than a tenth nothing tells.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "times as fast.",
+        evidence: "{}",
+        trips: |w| {
+            w.over(&[(1000, 600 * MS), (1050, 450 * MS), (1100, 300 * MS)]);
+            w.step.arrivals = shaped();
+        },
+        just_not: |w| {
+            w.over(&[(1000, 600 * MS), (1050, 450 * MS), (1101, 300 * MS)]);
+            w.step.arrivals = shaped();
+        },
+        otherwise: None,
+    },
+    // Nor where connections are opened within the window.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "times as fast.",
+        evidence: "{}",
+        trips: |w| {
+            grow(w, &[1000, 1250, 1600]);
+            w.plan.warmup_ns = S;
+            w.plan.ramp_connections_ns = Some(S);
+        },
+        just_not: |w| {
+            grow(w, &[1000, 1250, 1600]);
+            w.plan.warmup_ns = S;
+            w.plan.ramp_connections_ns = Some(S + 1);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "times as fast.",
+        evidence: "{}",
+        trips: |w| {
+            w.over(&[(1000, 600 * MS), (1050, 450 * MS), (1100, 300 * MS)]);
+            w.plan.ramp_connections_ns = Some(S);
+        },
+        just_not: |w| {
+            w.over(&[(1000, 600 * MS), (1050, 450 * MS), (1101, 300 * MS)]);
+            w.plan.ramp_connections_ns = Some(S);
+        },
+        otherwise: None,
+    },
+    // A machine that gets back what the hypervisor took makes every server faster.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "times as fast.",
+        evidence: "{}",
+        trips: |w| {
+            grow(w, &[1000, 1250, 1600]);
+            steal(w, 240 * MS);
+        },
+        just_not: |w| {
+            grow(w, &[1000, 1250, 1600]);
+            steal(w, 240 * MS + 1);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 1.50 times as fast, and its compiler (JIT) used 27 % of its CPU time.",
+        evidence: r#"{"growth": 1.5}"#,
+        trips: |w| {
+            grow(w, &[1000, 1250, 1500]);
+            w.compile(400 * MS);
+        },
+        just_not: |w| {
+            grow(w, &[1000, 1000, 1000]);
+            w.compile(300 * MS);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::WarmupLimit,
+        severity: Severity::Warning,
+        says: "ended after 60.1 s without the server being steady: its compiler (JIT) still used 50 % of its CPU time.",
+        evidence: r#"{"took_s": 60.1}"#,
+        trips: |w| w.start = warm_up(WarmUpEnd::Limit, 30 * MS, Some(60 * MS)),
+        just_not: |w| w.start = warm_up(WarmUpEnd::Steady, 30 * MS, Some(60 * MS)),
+        otherwise: None,
+    },
+    Case {
+        code: Code::WarmupLimit,
+        severity: Severity::Warning,
+        says: "and nothing was answered within any slice of it.",
+        evidence: r#"{"took_s": 60.1}"#,
+        trips: |w| w.start = warm_up(WarmUpEnd::Unanswered, 0, Some(MS)),
+        just_not: |w| w.start = warm_up(WarmUpEnd::CutShort, 0, Some(MS)),
+        otherwise: None,
+    },
+    Case {
+        code: Code::WarmupLimit,
+        severity: Severity::Warning,
+        says: "throughput still grew, by a factor of 1.96",
+        evidence: "{}",
+        trips: |w| limit(w, |slice, round| slice.answers = 1000 + 200 * round),
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::WarmupLimit,
+        severity: Severity::Warning,
+        says: "CPU time per request still fell, by a factor of 1.63",
+        evidence: "{}",
+        trips: |w| limit(w, |slice, round| slice.cpu_ns = Some((20 - round) * 5 * MS)),
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::WarmupLimit,
+        severity: Severity::Warning,
+        says: "nothing was answered any more.",
+        evidence: "{}",
+        trips: |w| limit(w, |slice, _| slice.answers = 0),
+        just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::WarmupLimit,
+        severity: Severity::Warning,
+        says: "there were too few slices to tell.",
+        evidence: "{}",
+        trips: |w| {
+            w.start = warm_up(WarmUpEnd::Limit, 0, Some(MS));
+            slices(w).truncate(7);
+        },
+        just_not: |_| {},
+        otherwise: None,
+    },
+    // Of eight rounds half tell.
+    Case {
+        code: Code::WarmupWithoutCpu,
+        severity: Severity::Info,
+        says: "fewer than half of the last rounds",
+        evidence: "{}",
+        trips: |w| {
+            slices(w).truncate(8);
+            forget(w, 5);
+        },
+        just_not: |w| {
+            slices(w).truncate(8);
+            forget(w, 4);
+        },
+        otherwise: None,
+    },
+    Case {
+        code: Code::WarmupWithoutCpu,
+        severity: Severity::Info,
+        says: "fewer than half of the last rounds",
+        evidence: "{}",
+        trips: |w| {
+            slices(w).truncate(1);
+            forget(w, 1);
+        },
+        just_not: |w| slices(w).clear(),
+        otherwise: None,
+    },
+    Case {
+        code: Code::WarmupWithoutCpu,
+        severity: Severity::Info,
+        says: "judged by its throughput alone",
+        evidence: "{}",
+        trips: |w| forget(w, 10),
+        just_not: |w| w.start.warmup = None,
+        otherwise: None,
+    },
+];
+
+/// Seconds of these many answers, in each of which the server uses half a CPU.
+fn grow(w: &mut World, rates: &[u64]) {
+    let seconds: Vec<(u64, u64)> = rates.iter().map(|rate| (*rate, 500 * MS)).collect();
+    w.over(&seconds);
+}
+
+fn shaped() -> Arrivals {
+    let segments = vec![Segment { from_rate: 1000.0, to_rate: 1100.0, duration_ns: 3 * S }];
+    Arrivals::Shaped { segments, gaps: Gaps::Even }
+}
+
+/// What the hypervisor took of the machine's twelve CPU seconds.
+fn steal(w: &mut World, steal_ns: u64) {
+    let host = w.sample().host.as_mut().expect("a machine");
+    host.steal_ns = steal_ns;
+    host.idle_ns -= steal_ns;
+}
+
+fn slices(w: &mut World) -> &mut Vec<WarmUpSlice> {
+    &mut w.start.warmup.as_mut().expect("a warm-up").slices
+}
+
+/// The CPU time of so many slices is not known.
+fn forget(w: &mut World, n: usize) {
+    slices(w).iter_mut().take(n).for_each(|slice| slice.cpu_ns = None);
+}
+
+/// A warm-up that reached its limit, and what was otherwise in each slice.
+fn limit(w: &mut World, change: fn(&mut WarmUpSlice, u64)) {
+    w.start = warm_up(WarmUpEnd::Limit, 0, Some(60 * MS));
+    slices(w).iter_mut().zip(0..).for_each(|(slice, round)| change(slice, round));
+}

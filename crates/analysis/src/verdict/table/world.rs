@@ -1,0 +1,288 @@
+//! A load and the server beside it, as an archive has them.
+
+use dyno_archive::ground::{CpuUse, Ground};
+use dyno_archive::interval::Interval;
+use dyno_archive::outcome::Outcome;
+use dyno_archive::plan::{Arrivals, Load, Step, Workload};
+use dyno_archive::sample::{CgroupUse, HostUse, ThreadUse};
+use dyno_archive::start::{StartRecord, WarmUpEnd};
+use dyno_archive::times::Recording;
+use dyno_archive::trial::TcpCounters;
+use dyno_archive::{Facts, Phase, Sample, Times, TrialRecord};
+
+use super::Judged;
+use crate::caveat::Caveat;
+use crate::fixture;
+use crate::load::{Ceiling, Config, LoadResult};
+use crate::server::{ServerUse, server_use};
+use crate::verdict::{self, Beside, Context, Limiter};
+
+pub(super) const S: u64 = 1_000_000_000;
+pub(super) const MS: u64 = 1_000_000;
+
+/// What measured it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// `dyno run`, which watches the server.
+    Run,
+    /// `dyno load`, which does not.
+    Load,
+}
+
+/// One second of load, and what it is judged by.
+pub(super) struct World {
+    pub(super) command: Command,
+    pub(super) record: TrialRecord,
+    pub(super) plan: Load,
+    pub(super) step: Step,
+    pub(super) workload: Workload,
+    /// Asked for, instead of a duration.
+    pub(super) requests: Option<u64>,
+    pub(super) ceiling: Option<Ceiling>,
+    pub(super) control: bool,
+    pub(super) allowed_cpus: f64,
+    pub(super) start: StartRecord,
+    pub(super) facts: Facts,
+}
+
+impl Default for World {
+    /// A closed loop of 1,000 answers of 1 ms each; the generator used 30 % of its CPU and the server half of its own.
+    fn default() -> Self {
+        World::of(1000)
+    }
+}
+
+impl Judged for World {
+    fn caveats(&self) -> Vec<Caveat> {
+        let load = self.result();
+        match self.command {
+            Command::Load => load.caveats,
+            Command::Run => {
+                let beside = Beside { record: &self.record, start: Some(&self.start), facts: &self.facts };
+                verdict::trial(&load, &self.server(), &beside)
+            }
+        }
+    }
+}
+
+impl World {
+    /// The same with so many answers.
+    pub(super) fn of(answers: u64) -> World {
+        let mut record = fixture::record(answers);
+        record.tcp = Some(TcpCounters::default());
+        record.client.threads = vec![thread(300 * MS, 0)];
+        record.client.ground = Some(ground(&[300 * MS]));
+        record.samples = vec![sample(0, 0), sample(1, 500 * MS)];
+        World {
+            command: Command::Run,
+            record,
+            plan: fixture::load(),
+            step: fixture::step(Arrivals::Closed),
+            workload: fixture::workload(),
+            requests: None,
+            ceiling: None,
+            control: false,
+            allowed_cpus: 1.0,
+            start: fixture::warm_up(WarmUpEnd::Steady, 0, Some(60 * MS)),
+            facts: Facts::default(),
+        }
+    }
+
+    pub(super) fn result(&self) -> LoadResult {
+        let server = self.server();
+        let server = (self.command == Command::Run).then_some(&server);
+        let planned = Config::new(&self.workload, &self.plan, &self.step, 1);
+        let context = Context { ceiling: self.ceiling.clone(), server, control: self.control };
+        verdict::load(&self.record, Config { requests: self.requests, ..planned }, &context)
+    }
+
+    pub(super) fn limiter(&self) -> Limiter {
+        verdict::limiter(&self.result(), &self.server())
+    }
+
+    fn server(&self) -> ServerUse {
+        server_use(&self.record, self.allowed_cpus)
+    }
+
+    /// At a fixed rate instead of a closed loop.
+    pub(super) fn at(&mut self, rate: f64) {
+        self.step.arrivals = Arrivals::Constant { rate };
+    }
+
+    /// So many more requests, which end like that.
+    pub(super) fn end(&mut self, n: u64, outcome: Outcome) {
+        let books = &mut self.record.books;
+        books.scheduled += n;
+        books.started += n;
+        let ended = if outcome.is_completed() { &mut books.completed } else { &mut books.failed };
+        *ended += n;
+        (0..n).for_each(|_| self.interval().outcomes.count(outcome));
+    }
+
+    /// So many more requests, which are dropped.
+    pub(super) fn drop(&mut self, n: u64) {
+        self.record.books.scheduled += n;
+        self.record.books.dropped += n;
+    }
+
+    /// So many more requests, which never end.
+    pub(super) fn leave_in_flight(&mut self, n: u64) {
+        self.record.books.scheduled += n;
+        self.record.books.started += n;
+        self.record.books.in_flight_at_end += n;
+    }
+
+    pub(super) fn interval(&mut self) -> &mut Interval {
+        &mut self.record.intervals[0]
+    }
+
+    /// So many requests in flight on average, by their count and by the law.
+    pub(super) fn hold(&mut self, in_flight_ns: u64) {
+        self.interval().in_flight_ns = in_flight_ns;
+        self.record.edges = None;
+    }
+
+    pub(super) fn ground(&mut self) -> &mut Ground {
+        self.record.client.ground.as_mut().expect("a ground")
+    }
+
+    /// The generator's threads, by what each ran and waited, each on a CPU of its own.
+    pub(super) fn generate(&mut self, threads: &[(u64, u64)]) {
+        self.record.client.threads = threads.iter().map(|(run, delay)| thread(*run, *delay)).collect();
+        let run: Vec<u64> = threads.iter().map(|(run, _)| *run).collect();
+        self.record.client.ground = Some(ground(&run));
+    }
+
+    /// The same on one CPU.
+    pub(super) fn generate_on_one(&mut self, threads: &[(u64, u64)]) {
+        self.generate(threads);
+        self.record.client.ground = Some(ground(&[threads.iter().map(|(run, _)| run).sum()]));
+    }
+
+    /// What is read at the window's end. At its beginning all counters are 0.
+    pub(super) fn sample(&mut self) -> &mut Sample {
+        self.record.samples.last_mut().expect("a sample")
+    }
+
+    pub(super) fn group(&mut self) -> &mut CgroupUse {
+        self.sample().cgroup.as_mut().expect("a group")
+    }
+
+    /// The server uses so much CPU time in the second, in one thread.
+    pub(super) fn serve(&mut self, cpu_ns: u64) {
+        *self.sample() = sample(1, cpu_ns);
+    }
+
+    /// The server's threads, by what each ran and waited, and the CPU time that others used on the machine.
+    pub(super) fn serve_by(&mut self, threads: &[(u64, u64)], others_ns: u64) {
+        let run: u64 = threads.iter().map(|(run, _)| run).sum();
+        self.serve(run);
+        let sample = self.sample();
+        sample.threads =
+            (0..).zip(threads).map(|(tid, (run, delay))| ThreadUse { tid, ..thread(*run, *delay) }).collect();
+        sample.host.as_mut().expect("a machine").busy_ns += others_ns;
+    }
+
+    /// A compiler's thread beside it, whose CPU time is part of that.
+    pub(super) fn compile(&mut self, cpu_ns: u64) {
+        let compiler = ThreadUse { tid: 99, name: "C2 CompilerThre".into(), ..thread(cpu_ns, 0) };
+        self.sample().threads.push(compiler);
+    }
+
+    /// Seconds of these many answers each, and the CPU time that the server used in each.
+    pub(super) fn over(&mut self, seconds: &[(u64, u64)]) {
+        let record = &mut self.record;
+        record.window_ns = (0, seconds.len() as u64 * S);
+        record.intervals.clear();
+        record.samples.truncate(1);
+        let (mut answers, mut cpu_ns) = (0, 0);
+        for (second, (rate, cpu)) in (0..).zip(seconds) {
+            let mut interval = Interval::new(Phase::Measured, second * S, (second + 1) * S);
+            (0..*rate).for_each(|_| interval.outcomes.count(Outcome::Ok));
+            interval.times.response = same(*rate, MS);
+            interval.times.service = interval.times.response.clone();
+            interval.started = *rate;
+            interval.in_flight_ns = rate * MS;
+            record.intervals.push(interval);
+            answers += rate;
+            cpu_ns += cpu;
+            record.samples.push(sample(second + 1, cpu_ns));
+        }
+        let books = &mut record.books;
+        (books.scheduled, books.started, books.completed) = (answers, answers, answers);
+    }
+}
+
+/// So many times the same duration.
+pub(super) fn same(n: u64, ns: u64) -> Times {
+    mixed(&[(n, ns)])
+}
+
+/// So many times each of some durations. Up to 2,047 ns they are kept to the nanosecond.
+pub(super) fn mixed(durations: &[(u64, u64)]) -> Times {
+    let mut times = Recording::new();
+    for (n, ns) in durations {
+        (0..*n).for_each(|_| times.record(*ns));
+    }
+    times.seal()
+}
+
+fn thread(run_ns: u64, delay_ns: u64) -> ThreadUse {
+    ThreadUse {
+        run_ns,
+        run_delay_ns: Some(delay_ns),
+        switches_voluntary: Some(10),
+        switches_involuntary: Some(1),
+        ..ThreadUse::default()
+    }
+}
+
+/// A second of CPUs, bound to the generator's threads and used by nobody else.
+fn ground(busy_ns: &[u64]) -> Ground {
+    let cpu = |(cpu, busy_ns): (u32, &u64)| CpuUse {
+        cpu,
+        busy_ns: *busy_ns,
+        idle_ns: S.saturating_sub(*busy_ns),
+        steal_ns: 0,
+    };
+    Ground {
+        length_ns: S,
+        cpus: (4..).zip(busy_ns).map(cpu).collect(),
+        bound: true,
+        own_ns: busy_ns.iter().sum(),
+        quota: None,
+        others: Vec::new(),
+    }
+}
+
+/// Counters after so many seconds on a machine of four CPUs, of a server that has used so much CPU time in one thread
+/// beside a generator that uses 30 % of a CPU.
+fn sample(seconds: u64, cpu_ns: u64) -> Sample {
+    let generator_ns = 300 * MS * seconds;
+    Sample {
+        at_ns: seconds * S,
+        cgroup: Some(CgroupUse {
+            cpu_ns: Some(cpu_ns),
+            cpu_user_ns: Some(cpu_ns),
+            cpu_sys_ns: Some(0),
+            periods: Some(100 * seconds),
+            throttled_periods: Some(0),
+            throttled_ns: Some(0),
+            memory_bytes: Some(4 * MS),
+            memory_peak_bytes: Some(4 * MS),
+            memory_anon_bytes: Some(3 * MS),
+            memory_file_bytes: Some(MS),
+            ..CgroupUse::default()
+        }),
+        threads: vec![thread(cpu_ns, 0)],
+        generator: vec![ThreadUse { tid: 500, ..thread(generator_ns, 0) }],
+        processes: 1,
+        rss_bytes: Some(5 * MS),
+        host: Some(HostUse {
+            busy_ns: cpu_ns + generator_ns,
+            idle_ns: (4 * S * seconds).saturating_sub(cpu_ns + generator_ns),
+            ..HostUse::default()
+        }),
+        ..Sample::default()
+    }
+}
