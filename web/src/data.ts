@@ -61,8 +61,6 @@ export interface Trial {
   server: {
     window_s: number;
     cpu_us_per_request: number | null;
-    cpu_user_s: number | null;
-    cpu_sys_s: number | null;
     memory_anon_bytes: number | null;
     rss_bytes: number | null;
     intervals: ServerInterval[];
@@ -87,6 +85,8 @@ export interface Summary {
   cpu_us_per_request: Repeated;
   memory_bytes: Repeated;
   error_share: Repeated;
+  /** Every metric that was measured, by its key. */
+  metrics: Partial<Record<string, Repeated>>;
   limiter: string;
   limiter_sentence: string;
 }

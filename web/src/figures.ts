@@ -331,15 +331,7 @@ function labelRoom(names: string[]): number {
   return Math.min(300, Math.max(120, 16 + 7 * Math.max(0, ...names.map((name) => name.length))));
 }
 
-function median(values: number[]): number | null {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? null;
-}
-
-/**
- * User and system CPU per request at the reference step of each workload: the trial in the middle of the repeats. A bar
- * per row of the overview.
- */
+/** User and system CPU per request at the reference step of each workload: a bar per row of the overview. */
 const split: Figure = {
   height: (report) => Math.max(300, 64 + 20 * report.overview.length),
   option: (report, choice) => {
@@ -347,16 +339,10 @@ const split: Figure = {
       const rows = report.overview.filter((r) => r.subject === subject.id);
       return rows.map((row) => ({ subject, row }));
     });
-    const middle = shown.map(({ subject, row }) => {
-      const own = report.trials.filter((t) =>
-        t.subject_id === subject.id && t.workload === row.workload && t.step.index === row.reference_step);
-      const mid = median(own.flatMap((t) => t.server.cpu_us_per_request ?? []));
-      return own.find((t) => t.server.cpu_us_per_request === mid);
-    });
-    const part = (kind: "cpu_user_s" | "cpu_sys_s"): (number | null)[] => middle.map((t) => {
-      if (!t || t.server.cpu_us_per_request === null) return null;
-      const total = (t.server.cpu_user_s ?? 0) + (t.server.cpu_sys_s ?? 0);
-      return total > 0 ? ((t.server[kind] ?? 0) / total) * t.server.cpu_us_per_request : null;
+    const part = (kind: string): (number | null)[] => shown.map(({ subject, row }) => {
+      const step = report.summaries.find((s) =>
+        s.subject === subject.id && s.workload === row.workload && s.step === row.reference_step);
+      return step?.metrics[`server_cpu_${kind}_us_per_request`]?.median ?? null;
     });
     const bar = (name: string, data: (number | null)[], opacity: number): object => ({
       type: "bar", name, stack: "cpu", barMaxWidth: 26,
@@ -374,7 +360,7 @@ const split: Figure = {
       tooltip: { trigger: "axis", renderMode: "richText", confine: true, axisPointer: { type: "none" } },
       xAxis: { type: "value", min: 0, name: "CPU per request (full: user, pale: system)", nameLocation: "middle", nameGap: 24, axisLabel: { formatter: micros } },
       yAxis: { type: "category", inverse: true, data: shown.map(({ row }) => row.title), splitLine: { show: false } },
-      series: [bar("user", part("cpu_user_s"), 1), bar("system", part("cpu_sys_s"), 0.45)] as NonNullable<Option["series"]>,
+      series: [bar("user", part("user"), 1), bar("system", part("sys"), 0.45)] as NonNullable<Option["series"]>,
     };
   },
 };

@@ -71,10 +71,10 @@ test("the legend hides a subject in every chart of several, by keyboard too", as
   await onPage({}, async (page) => {
     const toggle = page.locator("#legend button").first();
     // By colour: the number of all shapes may even grow, for an axis has other lines for what is left on it.
-    const colour = await toggle.locator(".swatch").evaluate((swatch) => getComputedStyle(swatch).backgroundColor);
+    const colour = await toggle.locator(".swatch").evaluate((swatch) => window.getComputedStyle(swatch).backgroundColor);
     const shapes = () => page.evaluate((colour) => Object.fromEntries(
       [...document.querySelectorAll("figure[data-chart]")].map((figure) => [figure.dataset.chart,
-        [...figure.querySelectorAll(".plot svg path")].map((path) => getComputedStyle(path))
+        [...figure.querySelectorAll(".plot svg path")].map((path) => window.getComputedStyle(path))
           .filter((style) => style.fill === colour || style.stroke === colour).length])), colour);
     const shown = await shapes();
     for (const chart of ["throughput", "startup"]) assert.ok(shown[chart] > 0, `${chart} lacks the subject`);

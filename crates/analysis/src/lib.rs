@@ -7,6 +7,7 @@ pub mod caveat;
 #[cfg(test)]
 mod fixture;
 pub mod load;
+pub mod metric;
 pub mod protocols;
 pub mod report;
 pub mod roles;

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::load::Streams;
+use crate::metric::RESPONSE_P99;
 use crate::stats::Repeated;
-use crate::summary::is_p99_unknown;
 use crate::trial::TrialResult;
 
 /// One server asked the same in another protocol: ratios of block-paired repeats, HTTP/1.1 without or with TLS being one.
@@ -79,7 +79,7 @@ fn measured<'a>(plan: &Plan, t: &'a TrialResult) -> Option<Measured<'a>> {
         shape: Shape { connections: t.step.connections, on_each: t.step.streams * t.step.pipeline },
         throughput_rps: t.load.throughput_rps,
         response_p99_us: t.load.response_time_us.p99,
-        is_p99_unknown: is_p99_unknown(&t.load),
+        is_p99_unknown: RESPONSE_P99.is_beyond(t),
         cpu_us_per_request: t.server.cpu_us_per_request,
     })
 }

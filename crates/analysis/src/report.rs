@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::caveat::Caveat;
+use crate::metric::{METRICS, Metric};
 use crate::protocols::{self, ProtocolComparison};
 use crate::subject::{SubjectResult, subject};
 use crate::summary::{self, Comparison, OverviewRow, Summary};
@@ -23,6 +24,8 @@ pub struct Report {
     pub caveats: Vec<Caveat>,
     pub subjects: Vec<SubjectResult>,
     pub trials: Vec<TrialResult>,
+    /// What the keys of `metrics` mean, below.
+    pub metrics: &'static [Metric],
     /// One entry per subject, workload and step, over all repeats.
     pub summaries: Vec<Summary>,
     pub overview: Vec<OverviewRow>,
@@ -58,6 +61,15 @@ pub struct RunFacts {
     pub trials_invalid: usize,
 }
 
+impl Report {
+    /// What a subject came to at one step of a workload; `None`: it was not measured there.
+    #[must_use]
+    pub fn summary(&self, subject: &str, workload: &str, step: usize) -> Option<&Summary> {
+        let is_it = |s: &&Summary| s.subject == subject && s.workload == workload && s.step == step;
+        self.summaries.iter().find(is_it)
+    }
+}
+
 /// Computes everything from a run's archive.
 #[must_use]
 pub fn report(run: &Run) -> Report {
@@ -80,6 +92,7 @@ pub fn report(run: &Run) -> Report {
         run: run_facts(run, &trials),
         subjects,
         trials,
+        metrics: METRICS,
         summaries,
         overview,
         comparisons,

@@ -75,6 +75,8 @@ impl Throttling {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PerRequest {
+    pub cpu_user_us: Option<f64>,
+    pub cpu_sys_us: Option<f64>,
     pub context_switches: Option<f64>,
     pub syscalls: Option<BTreeMap<String, f64>>,
     pub run_delay_us: Option<f64>,
@@ -160,6 +162,8 @@ pub fn server_use(record: &TrialRecord, allowed_cpus: f64) -> ServerUse {
         context_switches_voluntary: threads.voluntary,
         context_switches_involuntary: threads.involuntary,
         per_request: PerRequest {
+            cpu_user_us: cpu_s.and_then(|s| per_answer(s * user_share * 1e6)),
+            cpu_sys_us: cpu_s.and_then(|s| per_answer(s * (1.0 - user_share) * 1e6)),
             context_switches: threads.switches().and_then(|n| per_answer(n as f64)),
             syscalls: None,
             run_delay_us: threads.run_delay_s.and_then(|s| per_answer(s * 1e6)),

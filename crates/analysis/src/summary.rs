@@ -5,8 +5,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::caveat::{Code, Severity};
-use crate::load::place::{Place, StepUnanswered, over_repeats};
-use crate::load::{LoadResult, Percentiles};
+use crate::load::Percentiles;
+use crate::load::place::StepUnanswered;
+use crate::metric::{self, ByMetric, Metric};
 use crate::stats::{ByBlock, PAIRS_TO_TELL_APART, Repeated, are_apart, tie_groups};
 use crate::subject::SubjectResult;
 use crate::trial::TrialResult;
@@ -38,12 +39,22 @@ pub struct Summary {
     pub context_switches_per_request: Repeated,
     /// Failed or wrongly answered, of those started: 0 to 1.
     pub error_share: Repeated,
+    /// Every metric by its key, those above among them; without those that were not measured.
+    pub metrics: ByMetric,
     /// What limited most of the repeats; a guess where no verdict has most.
     pub limiter: Resource,
     pub limiter_confidence: Confidence,
     pub limiter_sentence: String,
     /// Warnings, and reasons to refuse, that any of the repeats has.
     pub caveats: Vec<StepCaveat>,
+}
+
+impl Summary {
+    /// The median of a metric over the valid repeats; `None`: there is none.
+    #[must_use]
+    pub fn median(&self, metric: &Metric) -> Option<f64> {
+        self.metrics.get(metric.key)?.median
+    }
 }
 
 /// A caveat that touches a step, with the repeats it touches.
@@ -135,6 +146,8 @@ pub struct Comparison {
     pub throughput_ratio: Repeated,
     pub response_p99_ratio: Repeated,
     pub cpu_per_request_ratio: Repeated,
+    /// The ratio of every metric by its key, those above among them; without those that were not measured.
+    pub metrics: ByMetric,
     /// Whether the pairs do not tell the two apart ([`are_apart`]).
     pub tie: bool,
 }
@@ -162,12 +175,7 @@ pub fn summaries(plan: &Plan, trials: &[TrialResult]) -> Vec<Summary> {
 
 fn summary(subject: &str, trials: &[&TrialResult]) -> Summary {
     let valid: Vec<&&TrialResult> = trials.iter().filter(|t| t.valid).collect();
-    let known = |pick: &dyn Fn(&TrialResult) -> Option<f64>| -> Vec<f64> {
-        valid.iter().filter_map(|t| pick(t)).collect()
-    };
-    let over = |pick: &dyn Fn(&TrialResult) -> Option<f64>| Repeated::new(known(pick));
     let response: Vec<&Percentiles> = valid.iter().map(|t| &t.load.response_time_us).collect();
-    let unanswered = StepUnanswered::new(&response);
     let first = trials[0];
     // What limited repeats that are refused says nothing of the numbers beside it.
     let judged: Vec<&TrialResult> = trials.iter().copied().filter(|t| t.valid || valid.is_empty()).collect();
@@ -183,17 +191,17 @@ fn summary(subject: &str, trials: &[&TrialResult]) -> Summary {
         rate: first.step.rate,
         trials: trials.len(),
         invalid: trials.len() - valid.len(),
-        throughput_rps: over(&|t| Some(t.load.throughput_rps)),
-        response_p50_us: over_repeats(known(&|t| t.load.response_time_us.p50), unanswered.p50),
-        response_p90_us: over_repeats(known(&|t| t.load.response_time_us.p90), unanswered.p90),
-        response_p99_us: over_repeats(known(&|t| t.load.response_time_us.p99), unanswered.p99),
-        response_unanswered: unanswered,
-        cpu_us_per_request: over(&|t| t.server.cpu_us_per_request),
-        memory_bytes: over(&memory),
-        memory_mb_s_per_request: over(&|t| t.server.memory_mb_s_per_request),
-        context_switches_per_request: over(&|t| t.server.per_request.context_switches),
-        // Errors count in every trial: they are often why one is not valid.
-        error_share: Repeated::new(trials.iter().map(|t| t.error_share).collect()),
+        throughput_rps: metric::THROUGHPUT.of_step(trials),
+        response_p50_us: metric::RESPONSE_P50.of_step(trials),
+        response_p90_us: metric::RESPONSE_P90.of_step(trials),
+        response_p99_us: metric::RESPONSE_P99.of_step(trials),
+        response_unanswered: StepUnanswered::new(&response),
+        cpu_us_per_request: metric::CPU.of_step(trials),
+        memory_bytes: metric::MEMORY.of_step(trials),
+        memory_mb_s_per_request: metric::MEMORY_TIME.of_step(trials),
+        context_switches_per_request: metric::CONTEXT_SWITCHES.of_step(trials),
+        error_share: metric::ERROR_SHARE.of_step(trials),
+        metrics: metric::each(|metric| metric.of_step(trials)),
         limiter: leading.resource,
         limiter_confidence: leading.confidence,
         limiter_sentence: leading.sentence,
@@ -219,11 +227,6 @@ fn step_caveats(trials: &[&TrialResult]) -> Vec<StepCaveat> {
     }
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
-}
-
-/// Anonymous memory, or resident memory where that is all there is.
-fn memory(trial: &TrialResult) -> Option<f64> {
-    trial.server.memory_anon_bytes.or(trial.server.rss_bytes).map(|bytes| bytes as f64)
 }
 
 /// The verdict of most repeats; the first of those that as many have, as a guess.
@@ -365,7 +368,7 @@ fn overview_row(
             .zip(median(|s| &s.cpu_us_per_request))
             // 10⁹ requests of x µs are x × 1,000 s of CPU time.
             .map(|(cost, us)| us * 1e3 / 3600.0 * cost.per_vcpu_hour),
-        memory_peak_bytes: of_row().filter_map(memory).reduce(f64::max),
+        memory_peak_bytes: of_row().filter_map(metric::memory).reduce(f64::max),
         startup_ms: subject.startup_ms.first_answer.median,
         errors: of_row().map(|t| t.load.exchanges.lost() + t.load.outcomes.wrong()).sum(),
         checks_passed: subject.checks.iter().filter(|c| c.ok).count(),
@@ -422,12 +425,7 @@ fn comparison(summary: &Summary, baseline: &str, trials: &[TrialResult]) -> Comp
     // Pairs within a block ran close in time, so what drifts on the machine cancels.
     let pairs: Vec<_> =
         (1..=last_block).filter_map(|b| of(&summary.subject, b).zip(of(baseline, b))).collect();
-    let ratio = |pick: &dyn Fn(&TrialResult) -> Option<f64>| {
-        Repeated::new(
-            pairs.iter().filter_map(|(a, b)| Some(pick(a)? / pick(b)?)).filter(|r| r.is_finite()).collect(),
-        )
-    };
-    let throughput_ratio = ratio(&|t| Some(t.load.throughput_rps));
+    let throughput_ratio = metric::THROUGHPUT.ratios(&pairs);
     Comparison {
         subject: summary.subject.clone(),
         baseline: baseline.into(),
@@ -438,19 +436,10 @@ fn comparison(summary: &Summary, baseline: &str, trials: &[TrialResult]) -> Comp
         pipeline: summary.pipeline,
         tie: !are_apart(&throughput_ratio.values),
         throughput_ratio,
-        response_p99_ratio: if pairs.iter().any(|(a, b)| is_p99_unknown(&a.load) || is_p99_unknown(&b.load)) {
-            // A pair that is left out because a side got too few answers would make the other pairs' ratio better.
-            Repeated::new(Vec::new())
-        } else {
-            ratio(&|t| t.load.response_time_us.p99)
-        },
-        cpu_per_request_ratio: ratio(&|t| t.server.cpu_us_per_request),
+        response_p99_ratio: metric::RESPONSE_P99.ratios(&pairs),
+        cpu_per_request_ratio: metric::CPU.ratios(&pairs),
+        metrics: metric::each(|metric| metric.ratios(&pairs)),
     }
-}
-
-/// Whether the p99 of a load lies among what was never answered.
-pub(crate) fn is_p99_unknown(load: &LoadResult) -> bool {
-    matches!(load.response_time_us.place(0.99), Place::Beyond(_))
 }
 
 #[cfg(test)]

@@ -5,9 +5,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::caveat::Severity;
+use crate::metric::{METRICS, Metric};
 use crate::stats::Repeated;
 use crate::summary::OverviewRow;
 use crate::trial::TrialResult;
+use OfTrial::{Is, Measured};
 
 /// A table for people and for spreadsheets.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -18,176 +20,135 @@ pub struct Table {
     pub rows: Vec<Vec<Value>>,
 }
 
+/// A column: its name, and its cell of a row.
+type Column<T> = (&'static str, fn(&T) -> Value);
+
 /// The overview as a table.
 #[must_use]
 pub fn overview_table(rows: &[OverviewRow]) -> Table {
-    let cells = |r: &OverviewRow| -> Vec<Value> {
-        vec![
-            json!(r.subject),
-            json!(r.workload),
-            json!(r.language),
-            json!(r.peak_rps.as_ref().and_then(|p| p.median)),
-            json!(r.peak_rps.as_ref().and_then(Repeated::spread).map(|s| s.0)),
-            json!(r.peak_rps.as_ref().and_then(Repeated::spread).map(|s| s.1)),
-            json!(r.peak_connections),
-            json!(r.peak_streams),
-            json!(r.tie_group),
-            json!(r.response_p50_us),
-            json!(r.response_p99_us),
-            json!(r.reference_step),
-            json!(r.cpu_us_per_request),
-            json!(r.memory_peak_bytes),
-            json!(r.startup_ms),
-            json!(r.errors),
-            json!(format!("{}/{}", r.checks_passed, r.checks)),
-            json!(r.limiter),
-            json!(r.limiter_confidence),
-            json!(r.absent),
-        ]
-    };
     Table {
         name: "overview",
         title: "Overview",
-        columns: vec![
-            "subject",
-            "workload",
-            "language",
-            "peak_rps",
-            "peak_rps_low",
-            "peak_rps_high",
-            "peak_connections",
-            "peak_streams",
-            "tie_group",
-            "response_p50_us",
-            "response_p99_us",
-            "reference_step",
-            "cpu_us_per_request",
-            "memory_peak_bytes",
-            "startup_ms",
-            "errors",
-            "checks",
-            "limiter",
-            "limiter_confidence",
-            "absent",
-        ],
-        rows: rows.iter().map(cells).collect(),
+        columns: OVERVIEW.iter().map(|(name, _)| *name).collect(),
+        rows: rows.iter().map(|row| OVERVIEW.iter().map(|(_, cell)| cell(row)).collect()).collect(),
     }
 }
 
-/// Every trial as a row.
+const OVERVIEW: &[Column<OverviewRow>] = &[
+    ("subject", |r| json!(r.subject)),
+    ("workload", |r| json!(r.workload)),
+    ("language", |r| json!(r.language)),
+    ("peak_rps", |r| json!(r.peak_rps.as_ref().and_then(|p| p.median))),
+    ("peak_rps_low", |r| json!(r.peak_rps.as_ref().and_then(Repeated::spread).map(|s| s.0))),
+    ("peak_rps_high", |r| json!(r.peak_rps.as_ref().and_then(Repeated::spread).map(|s| s.1))),
+    ("peak_connections", |r| json!(r.peak_connections)),
+    ("peak_streams", |r| json!(r.peak_streams)),
+    ("tie_group", |r| json!(r.tie_group)),
+    ("response_p50_us", |r| json!(r.response_p50_us)),
+    ("response_p99_us", |r| json!(r.response_p99_us)),
+    ("reference_step", |r| json!(r.reference_step)),
+    ("cpu_us_per_request", |r| json!(r.cpu_us_per_request)),
+    ("memory_peak_bytes", |r| json!(r.memory_peak_bytes)),
+    ("startup_ms", |r| json!(r.startup_ms)),
+    ("errors", |r| json!(r.errors)),
+    ("checks", |r| json!(format!("{}/{}", r.checks_passed, r.checks))),
+    ("limiter", |r| json!(r.limiter)),
+    ("limiter_confidence", |r| json!(r.limiter_confidence)),
+    ("absent", |r| json!(r.absent)),
+];
+
+/// A column of trials.
+enum OfTrial {
+    /// What it is, by a name.
+    Is(&'static str, fn(&TrialResult) -> Value),
+    /// A metric, by its key.
+    Measured(&'static str),
+}
+
+impl OfTrial {
+    const fn name(&self) -> &'static str {
+        match self {
+            Is(name, _) | Measured(name) => name,
+        }
+    }
+
+    fn cell(&self, t: &TrialResult) -> Value {
+        match self {
+            Is(_, cell) => cell(t),
+            Measured(key) => json!((Metric::named(key).pick)(t)),
+        }
+    }
+}
+
+/// Every trial as a row: what it was, what came of it, and every metric. Metrics without a place in [`TRIALS`] follow its columns.
 #[must_use]
 pub fn trials_table(trials: &[TrialResult]) -> Table {
-    let cells = |t: &TrialResult| -> Vec<Value> {
-        let codes: Vec<&str> =
-            t.caveats.iter().filter(|c| c.severity > Severity::Info).map(|c| c.code.name()).collect();
-        vec![
-            json!(t.subject_id),
-            json!(t.workload),
-            json!(t.block),
-            json!(t.repeat),
-            json!(t.step.connections),
-            json!(t.step.streams),
-            json!(t.step.pipeline),
-            json!(t.step.rate),
-            json!(t.step.duration_s),
-            json!(t.valid),
-            json!(t.load.throughput_rps),
-            json!(t.load.exchanges.started),
-            json!(t.load.exchanges.completed),
-            json!(t.load.exchanges.failed),
-            json!(t.load.exchanges.dropped),
-            json!(t.load.exchanges.in_flight_at_end),
-            json!(t.load.response_time_us.p50),
-            json!(t.load.response_time_us.p90),
-            json!(t.load.response_time_us.p99),
-            json!(t.load.response_time_us.p99_9),
-            json!(t.load.response_time_us.max),
-            json!(t.load.response_time_us.unanswered),
-            json!(t.load.response_time_us.longest_wait),
-            json!(t.load.service_time_us.p50),
-            json!(t.load.service_time_us.p99),
-            json!(t.load.send_lag_us.p99),
-            json!(t.server.cpu_us_per_request),
-            json!(t.server.cpu_user_s),
-            json!(t.server.cpu_sys_s),
-            json!(t.server.cpu_utilisation),
-            json!(t.server.throttled_s),
-            json!(t.server.memory_anon_bytes),
-            json!(t.server.memory_peak_bytes),
-            json!(t.server.rss_bytes),
-            json!(t.server.memory_mb_s_per_request),
-            json!(t.server.per_request.context_switches),
-            json!(t.load.client.busiest_thread_utilisation),
-            json!(t.load.client.cpu_us_per_exchange),
-            json!(t.load.config.protocol.base_name()),
-            json!(t.load.config.protocol.is_tls()),
-            json!(t.load.tcp.data_segments_per_response),
-            json!(t.load.http2.as_ref().and_then(|h| h.frames_per_segment)),
-            json!(t.load.http2.as_ref().and_then(|h| h.responses_per_receive)),
-            json!(t.load.pages.as_ref().map(|p| p.per_second)),
-            json!(t.load.pages.as_ref().and_then(|p| p.time_us.p50)),
-            json!(t.load.pages.as_ref().and_then(|p| p.time_us.p99)),
-            json!(t.limiter.resource),
-            json!(t.limiter.confidence),
-            json!(codes.join(" ")),
-        ]
-    };
+    let has_place = |metric: &&Metric| TRIALS.iter().any(|column| column.name() == metric.key);
+    let others = METRICS.iter().filter(|metric| !has_place(metric)).map(|metric| Measured(metric.key));
+    let others: Vec<OfTrial> = others.collect();
+    let columns = || TRIALS.iter().chain(&others);
     Table {
         name: "trials",
         title: "Trials",
-        columns: TRIAL_COLUMNS.to_vec(),
-        rows: trials.iter().map(cells).collect(),
+        columns: columns().map(OfTrial::name).collect(),
+        rows: trials.iter().map(|t| columns().map(|column| column.cell(t)).collect()).collect(),
     }
 }
 
-const TRIAL_COLUMNS: [&str; 49] = [
-    "subject",
-    "workload",
-    "block",
-    "repeat",
-    "connections",
-    "streams",
-    "pipeline",
-    "rate",
-    "duration_s",
-    "valid",
-    "throughput_rps",
-    "started",
-    "completed",
-    "failed",
-    "dropped",
-    "in_flight_at_end",
-    "response_p50_us",
-    "response_p90_us",
-    "response_p99_us",
-    "response_p99_9_us",
-    "response_max_us",
-    "unanswered",
-    "longest_wait_us",
-    "service_p50_us",
-    "service_p99_us",
-    "send_lag_p99_us",
-    "server_cpu_us_per_request",
-    "server_cpu_user_s",
-    "server_cpu_sys_s",
-    "server_cpu_utilisation",
-    "server_throttled_s",
-    "server_memory_anon_bytes",
-    "server_memory_peak_bytes",
-    "server_rss_bytes",
-    "server_memory_mb_s_per_request",
-    "server_context_switches_per_request",
-    "generator_busiest_thread",
-    "generator_cpu_us_per_exchange",
-    "protocol",
-    "tls",
-    "segments_per_response",
-    "frames_per_segment",
-    "responses_per_receive",
-    "pages_per_second",
-    "page_p50_us",
-    "page_p99_us",
-    "limiter",
-    "limiter_confidence",
-    "caveats",
+/// What warns of a trial, or refuses it.
+fn codes(t: &TrialResult) -> String {
+    let told = t.caveats.iter().filter(|c| c.severity > Severity::Info);
+    told.map(|c| c.code.name()).collect::<Vec<_>>().join(" ")
+}
+
+const TRIALS: &[OfTrial] = &[
+    Is("subject", |t| json!(t.subject_id)),
+    Is("workload", |t| json!(t.workload)),
+    Is("block", |t| json!(t.block)),
+    Is("repeat", |t| json!(t.repeat)),
+    Is("connections", |t| json!(t.step.connections)),
+    Is("streams", |t| json!(t.step.streams)),
+    Is("pipeline", |t| json!(t.step.pipeline)),
+    Is("rate", |t| json!(t.step.rate)),
+    Is("duration_s", |t| json!(t.step.duration_s)),
+    Is("valid", |t| json!(t.valid)),
+    Measured("throughput_rps"),
+    Is("started", |t| json!(t.load.exchanges.started)),
+    Is("completed", |t| json!(t.load.exchanges.completed)),
+    Is("failed", |t| json!(t.load.exchanges.failed)),
+    Is("dropped", |t| json!(t.load.exchanges.dropped)),
+    Is("in_flight_at_end", |t| json!(t.load.exchanges.in_flight_at_end)),
+    Measured("response_p50_us"),
+    Measured("response_p90_us"),
+    Measured("response_p99_us"),
+    Measured("response_p99_9_us"),
+    Is("response_max_us", |t| json!(t.load.response_time_us.max)),
+    Is("unanswered", |t| json!(t.load.response_time_us.unanswered)),
+    Is("longest_wait_us", |t| json!(t.load.response_time_us.longest_wait)),
+    Measured("service_p50_us"),
+    Measured("service_p99_us"),
+    Measured("send_lag_p99_us"),
+    Measured("server_cpu_us_per_request"),
+    Is("server_cpu_user_s", |t| json!(t.server.cpu_user_s)),
+    Is("server_cpu_sys_s", |t| json!(t.server.cpu_sys_s)),
+    Measured("server_cpu_utilisation"),
+    Is("server_throttled_s", |t| json!(t.server.throttled_s)),
+    Is("server_memory_anon_bytes", |t| json!(t.server.memory_anon_bytes)),
+    Is("server_memory_peak_bytes", |t| json!(t.server.memory_peak_bytes)),
+    Is("server_rss_bytes", |t| json!(t.server.rss_bytes)),
+    Measured("server_memory_mb_s_per_request"),
+    Measured("server_context_switches_per_request"),
+    Measured("generator_busiest_thread"),
+    Measured("generator_cpu_us_per_exchange"),
+    Is("protocol", |t| json!(t.load.config.protocol.base_name())),
+    Is("tls", |t| json!(t.load.config.protocol.is_tls())),
+    Measured("segments_per_response"),
+    Measured("frames_per_segment"),
+    Measured("responses_per_receive"),
+    Measured("pages_per_second"),
+    Measured("page_p50_us"),
+    Measured("page_p99_us"),
+    Is("limiter", |t| json!(t.limiter.resource)),
+    Is("limiter_confidence", |t| json!(t.limiter.confidence)),
+    Is("caveats", |t| json!(codes(t))),
 ];

@@ -10,6 +10,7 @@ pub mod hdr;
 pub mod html;
 pub mod intervals;
 pub mod markdown;
+mod metrics;
 pub mod openmetrics;
 mod overview;
 pub mod redact;

@@ -7,7 +7,7 @@ use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::{OverviewRow, Summary};
 
 use crate::format::{Quantile, bytes, micros, number, or_dash, percent, wait_at_step};
-use crate::{answer, overview, redact, shell, terminal};
+use crate::{answer, metrics, overview, redact, shell, terminal};
 
 /// Renders the report.
 #[must_use]
@@ -28,6 +28,7 @@ pub fn render(report: &Report) -> String {
     let _ = writeln!(out, "\n## Overview\n\n{}", overview_table(report));
     let _ = writeln!(out, "## Steps\n\n{}", steps(&report.summaries));
     let _ = writeln!(out, "{NOT_ANSWERED}\n");
+    let _ = writeln!(out, "## Every metric\n\n{}", every_metric(report));
     let _ = writeln!(out, "## Start-up and stop\n\n{}", startup(&report.subjects));
     let _ = writeln!(out, "## Checks\n\n{}", checks(&report.subjects));
     let _ = writeln!(out, "## Machine\n\n{}", machine(report));
@@ -163,6 +164,18 @@ fn steps(summaries: &[Summary]) -> String {
         "Limited by",
     ];
     table(&head, summaries.iter().map(cells))
+}
+
+/// Medians over the valid repeats, by workload.
+fn every_metric(report: &Report) -> String {
+    let of = |sheet: &metrics::Sheet| {
+        let mut head = vec![sheet.heading.as_str()];
+        head.extend(sheet.subjects.iter().map(String::as_str));
+        let cells = |row: &metrics::Row| [row.metric.title.into()].into_iter().chain(row.shown()).collect();
+        table(&head, sheet.rows.iter().map(cells))
+    };
+    let sheets: Vec<String> = metrics::sheets(report).iter().map(of).collect();
+    format!("{}\nMedians over the valid repeats of the reference step.\n", sheets.join("\n"))
 }
 
 fn startup(subjects: &[SubjectResult]) -> String {

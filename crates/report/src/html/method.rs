@@ -9,6 +9,7 @@ use super::table::{Cell, table, text, value};
 use super::why::step_in_words;
 use super::{figure, more, note, whole};
 use crate::format::{bytes, count, number, or_dash, percent, phases};
+use crate::metrics::{self, Row, Sheet};
 use crate::redact::{self, Withheld};
 use crate::shell;
 
@@ -41,7 +42,25 @@ pub(super) fn explorer(report: &Report) -> Markup {
         div id="trial-caveats" {}
         "\n"
         (figure("explorer", "One trial over time", "Warm-up is shaded. Drag the slider to zoom.", &all))
+        (every_metric(report))
     }
+}
+
+/// All that is known of each subject at its reference step, on demand.
+fn every_metric(report: &Report) -> Markup {
+    let of = |sheet: &Sheet| {
+        let mut head = vec![sheet.heading.clone()];
+        head.extend(sheet.subjects.iter().map(|title| format!("#{title}")));
+        let cells = |row: &Row| [text(row.metric.title)].into_iter().chain(row.shown().map(text)).collect();
+        let rows: Vec<Vec<Cell>> = sheet.rows.iter().map(cells).collect();
+        table("facts", &head.iter().map(String::as_str).collect::<Vec<_>>(), &rows)
+    };
+    let sheets = metrics::sheets(report);
+    let body = html! {
+        (note("Medians over the valid repeats of the reference step."))
+        @for sheet in &sheets { (of(sheet)) }
+    };
+    html! { @if !sheets.is_empty() { (more("Every metric of every subject", &body)) } }
 }
 
 fn option(report: &Report, index: usize, t: &TrialResult) -> Markup {

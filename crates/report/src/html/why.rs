@@ -1,15 +1,16 @@
 //! What a request cost each server, and what limited it.
 
+use dyno_analysis::metric::{ByMetric, Metric};
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::{OverviewRow, Summary};
-use dyno_analysis::trial::TrialResult;
 use maud::{Markup, html};
 
 use super::overview::resource;
 use super::table::{Cell, table, text, value};
 use super::{figure, note, repeats_of, step_table, swatch};
-use crate::format::{bytes, micros, number, percent, plural};
+use crate::format::{bytes, micros, number, plural};
+use crate::metrics::show;
 
 pub(super) fn cost(report: &Report) -> Markup {
     let cpu = step_table(
@@ -115,53 +116,58 @@ pub(super) fn step_in_words(
     format!("{}{streams}{pipeline}{workload}", plural(u64::from(connections), "connection"))
 }
 
-/// Counters per response at the busiest step, beside the reference's at the same step of the same workload.
+/// Counters per answer at the busiest step, beside the reference's at the same step of the same workload.
 fn counters(report: &Report, busiest: &Summary) -> Markup {
-    let of = |id: &str| -> Vec<&TrialResult> {
-        let is_of = |t: &&TrialResult| {
-            t.subject_id == id && t.workload == busiest.workload && t.step.index == busiest.step
-        };
-        report.trials.iter().filter(is_of).collect()
-    };
-    let own = of(&busiest.subject);
     let is_baseline =
         |r: &&OverviewRow| r.baseline && r.workload == busiest.workload && r.subject != busiest.subject;
-    let baseline = report.overview.iter().find(is_baseline);
-    let base = baseline.map(|r| of(&r.subject)).unwrap_or_default();
-    let rows = counter_rows(&own, &base);
-    let Some(baseline) = baseline else {
-        let own_only: Vec<Vec<Cell>> =
-            rows.into_iter().map(|row| row.into_iter().take(2).collect()).collect();
-        return table("counters", &["Per response", "#Here"], &own_only);
+    let Some(baseline) = report.overview.iter().find(is_baseline) else {
+        let rows: Vec<Vec<Cell>> =
+            COUNTERS.iter().map(|counter| counter.cells(&[&busiest.metrics])).collect();
+        return table("counters", &["Per response", "#Here"], &rows);
     };
-    let beside = format!("#{}", baseline.title);
-    table("counters", &["Per response", "#Here", &beside, "#Ratio"], &rows)
+    let base = report.summary(&baseline.subject, &busiest.workload, busiest.step);
+    let comparison = report.comparisons.iter().find(|c| {
+        (&c.subject, &c.baseline, &c.workload, c.step)
+            == (&busiest.subject, &baseline.subject, &busiest.workload, busiest.step)
+    });
+    let none = ByMetric::new();
+    let base = base.map_or(&none, |s| &s.metrics);
+    let ratios = comparison.map_or(&none, |c| &c.metrics);
+    let row = |counter: &Counter| {
+        let mut cells = counter.cells(&[&busiest.metrics, base]);
+        cells.push(value(median(ratios, counter.key), |r| format!("× {}", number(r))));
+        cells
+    };
+    let rows: Vec<Vec<Cell>> = COUNTERS.iter().map(row).collect();
+    table("counters", &["Per response", "#Here", &format!("#{}", baseline.title), "#Ratio"], &rows)
 }
 
-fn counter_rows(own: &[&TrialResult], base: &[&TrialResult]) -> Vec<Vec<Cell>> {
-    type Pick<'a> = &'a dyn Fn(&TrialResult) -> Option<f64>;
-    let median = |trials: &[&TrialResult], pick: Pick<'_>| {
-        dyno_analysis::stats::median(&trials.iter().filter_map(|t| pick(t)).collect::<Vec<_>>())
-    };
-    // As many as came in the server's window, which is not quite the load's.
-    let answers = |t: &TrialResult| {
-        let rate = t.load.bytes.responses as f64 / t.load.duration_s;
-        Some(rate * t.server.window_s).filter(|n| *n > 0.0)
-    };
-    let lines: [(&str, Pick<'_>, fn(f64) -> String); 8] = [
-        ("user CPU", &|t| Some(t.server.cpu_user_s? * 1e6 / answers(t)?), micros),
-        ("system CPU", &|t| Some(t.server.cpu_sys_s? * 1e6 / answers(t)?), micros),
-        ("context switches", &|t| t.server.per_request.context_switches, number),
-        ("waiting for a CPU", &|t| t.server.per_request.run_delay_us, micros),
-        ("bytes received", &|t| t.load.bytes.per_response(t.load.bytes.received), bytes),
-        ("segments received", &|t| t.load.tcp.data_segments_per_response, number),
-        ("busiest thread", &|t| t.server.busiest_thread_utilisation, percent),
-        ("threads", &|t| t.server.threads.map(|n| n as f64), |n| format!("{n:.0}")),
-    ];
-    let row = |(name, pick, show): &(&str, Pick<'_>, fn(f64) -> String)| {
-        let (a, b) = (median(own, *pick), median(base, *pick));
-        let ratio = a.zip(b).map(|(a, b)| a / b).filter(|r| r.is_finite());
-        vec![text(name), value(a, show), value(b, show), value(ratio, |r| format!("× {}", number(r)))]
-    };
-    lines.iter().map(row).collect()
+/// A metric under a name that is short enough for a card.
+struct Counter {
+    name: &'static str,
+    key: &'static str,
+}
+
+const COUNTERS: [Counter; 8] = [
+    Counter { name: "user CPU", key: "server_cpu_user_us_per_request" },
+    Counter { name: "system CPU", key: "server_cpu_sys_us_per_request" },
+    Counter { name: "context switches", key: "server_context_switches_per_request" },
+    Counter { name: "waiting for a CPU", key: "server_run_delay_us_per_request" },
+    Counter { name: "bytes received", key: "bytes_in_per_response" },
+    Counter { name: "segments received", key: "segments_per_response" },
+    Counter { name: "busiest thread", key: "server_busiest_thread" },
+    Counter { name: "threads", key: "server_threads" },
+];
+
+impl Counter {
+    /// Its name, and its medians.
+    fn cells(&self, of: &[&ByMetric]) -> Vec<Cell> {
+        let unit = Metric::named(self.key).unit;
+        let medians = of.iter().map(|metrics| value(median(metrics, self.key), |v| show(unit, v)));
+        [text(self.name)].into_iter().chain(medians).collect()
+    }
+}
+
+fn median(metrics: &ByMetric, key: &str) -> Option<f64> {
+    metrics.get(key)?.median
 }

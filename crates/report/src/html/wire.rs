@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use dyno_analysis::load::Http2;
+use dyno_analysis::metric::Metric;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
@@ -78,10 +79,10 @@ fn protocol(t: &TrialResult) -> String {
 
 fn segments(trials: &[&TrialResult]) -> Markup {
     let columns: [Column<'_>; 4] = [
-        ("Segments per response", &|t| t.load.tcp.data_segments_per_response, two_places),
-        ("Bytes in per response", &|t| t.load.bytes.per_response(t.load.bytes.received), number),
-        ("Bytes out per response", &|t| t.load.bytes.per_response(t.load.bytes.sent), number),
-        ("Retransmits", &|t| t.load.tcp.retransmits.map(|n| n as f64), whole_number),
+        ("Segments per response", &Metric::named("segments_per_response").pick, two_places),
+        ("Bytes in per response", &Metric::named("bytes_in_per_response").pick, number),
+        ("Bytes out per response", &Metric::named("bytes_out_per_response").pick, number),
+        ("Retransmits", &Metric::named("retransmits").pick, whole_number),
     ];
     grouped(trials, &columns)
 }

@@ -1,7 +1,7 @@
 //! One load: worker threads with a driver each, their intervals merged, and a watcher on the same clock.
 //!
-//! The [`agent`] runs the workers, the [`control`] merges what they send, the [`record`] is what is left, and here is who drives
-//! them by a real clock; [`simulated`] drives them by a simulated one.
+//! `agent` runs the workers, `control` merges what they send, `record` is what is left, and here is who drives
+//! them by a real clock; `simulated` drives them by a simulated one.
 
 mod agent;
 mod control;

@@ -1,0 +1,278 @@
+//! What is measured of a trial: each quantity with its name, its unit and how it is picked, in one list. Summaries, comparisons
+//! and tables go through [`METRICS`], so that one more is one more entry here.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::load::Percentiles;
+use crate::load::place::{Place, over_repeats};
+use crate::server::ServerUse;
+use crate::stats::Repeated;
+use crate::trial::TrialResult;
+
+/// One quantity of a trial.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct Metric {
+    /// As results call it.
+    pub key: &'static str,
+    /// As people do.
+    pub title: &'static str,
+    pub unit: Unit,
+    pub better: Better,
+    /// Which trials of a step it is summed up over.
+    #[serde(skip)]
+    pub over: Over,
+    /// Its value in a trial; `None`: not measured there.
+    #[serde(skip)]
+    pub pick: fn(&TrialResult) -> Option<f64>,
+}
+
+/// What a quantity is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    PerSecond,
+    Microseconds,
+    Bytes,
+    /// 10⁶ bytes, times seconds.
+    MegabyteSeconds,
+    /// 0 to 1, or more where several CPUs are used.
+    Share,
+    /// Of things.
+    Count,
+}
+
+/// Which of two values is the better one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    Higher,
+    Lower,
+    /// It explains, and judges nobody.
+    Neither,
+}
+
+/// Which trials of a step count.
+#[derive(Clone, Copy, Debug)]
+pub enum Over {
+    /// The valid ones.
+    Valid,
+    /// All of them: errors are often why a trial is not valid.
+    All,
+    /// The valid ones, of which those rank above all others whose percentile lies among requests without a right answer.
+    Quantile(f64, fn(&TrialResult) -> &Percentiles),
+}
+
+/// Keys are names of their own.
+impl PartialEq for Metric {
+    fn eq(&self, other: &Metric) -> bool {
+        self.key == other.key
+    }
+}
+
+const fn metric(
+    key: &'static str,
+    title: &'static str,
+    unit: Unit,
+    better: Better,
+    pick: fn(&TrialResult) -> Option<f64>,
+) -> Metric {
+    Metric { key, title, unit, better, over: Over::Valid, pick }
+}
+
+impl Metric {
+    const fn over(self, over: Over) -> Metric {
+        Metric { over, ..self }
+    }
+
+    /// The one with this key.
+    ///
+    /// # Panics
+    /// There is none.
+    #[must_use]
+    pub fn named(key: &str) -> &'static Metric {
+        METRICS
+            .iter()
+            .find(|metric| metric.key == key)
+            .unwrap_or_else(|| panic!("there is no metric {key:?}"))
+    }
+
+    /// What it comes to over the trials of one step.
+    #[must_use]
+    pub fn of_step(&self, trials: &[&TrialResult]) -> Repeated {
+        let counts = |t: &&&TrialResult| t.valid || matches!(self.over, Over::All);
+        let known: Vec<f64> = trials.iter().filter(counts).filter_map(|t| (self.pick)(t)).collect();
+        let is_beyond = |t: &&&TrialResult| counts(t) && self.is_beyond(t);
+        over_repeats(known, trials.iter().filter(is_beyond).count())
+    }
+
+    /// Whether it is a percentile that lies among what was never answered.
+    pub(crate) fn is_beyond(&self, trial: &TrialResult) -> bool {
+        match self.over {
+            Over::Quantile(q, of) => matches!(of(trial).place(q), Place::Beyond(_)),
+            Over::Valid | Over::All => false,
+        }
+    }
+
+    /// The ratios of pairs of trials.
+    #[must_use]
+    pub fn ratios(&self, pairs: &[(&TrialResult, &TrialResult)]) -> Repeated {
+        if pairs.iter().any(|(a, b)| self.is_beyond(a) || self.is_beyond(b)) {
+            // A pair that is left out because a side got too few answers would make the other pairs' ratio better.
+            return Repeated::new(Vec::new());
+        }
+        let ratio = |(a, b): &(&TrialResult, &TrialResult)| Some((self.pick)(a)? / (self.pick)(b)?);
+        Repeated::new(pairs.iter().filter_map(ratio).filter(|r| r.is_finite()).collect())
+    }
+}
+
+/// What metrics come to, by key; those that nobody has a value of are left out.
+pub type ByMetric = BTreeMap<&'static str, Repeated>;
+
+/// Every metric over something.
+pub(crate) fn each(of: impl Fn(&Metric) -> Repeated) -> ByMetric {
+    let all = METRICS.iter().map(|metric| (metric.key, of(metric)));
+    all.filter(|(_, over)| !over.values.is_empty()).collect()
+}
+
+fn response(t: &TrialResult) -> &Percentiles {
+    &t.load.response_time_us
+}
+
+fn service(t: &TrialResult) -> &Percentiles {
+    &t.load.service_time_us
+}
+
+fn server(t: &TrialResult) -> &ServerUse {
+    &t.server
+}
+
+/// Anonymous memory, or resident memory where that is all there is: the highest sample of the window.
+pub(crate) fn memory(t: &TrialResult) -> Option<f64> {
+    t.server.memory_anon_bytes.or(t.server.rss_bytes).map(|bytes| bytes as f64)
+}
+
+use Better::{Higher, Lower, Neither};
+use Unit::{Bytes, Count, MegabyteSeconds, Microseconds, PerSecond, Share};
+
+pub const THROUGHPUT: Metric =
+    metric("throughput_rps", "Throughput", PerSecond, Higher, |t| Some(t.load.throughput_rps));
+pub const RESPONSE_P50: Metric =
+    metric("response_p50_us", "Response time, p50", Microseconds, Lower, |t| response(t).p50)
+        .over(Over::Quantile(0.5, response));
+pub const RESPONSE_P90: Metric =
+    metric("response_p90_us", "Response time, p90", Microseconds, Lower, |t| response(t).p90)
+        .over(Over::Quantile(0.9, response));
+pub const RESPONSE_P99: Metric =
+    metric("response_p99_us", "Response time, p99", Microseconds, Lower, |t| response(t).p99)
+        .over(Over::Quantile(0.99, response));
+pub const ERROR_SHARE: Metric =
+    metric("error_share", "Failed or wrongly answered, of those due", Share, Lower, |t| Some(t.error_share))
+        .over(Over::All);
+pub const CPU: Metric =
+    metric("server_cpu_us_per_request", "Server's CPU time per answer", Microseconds, Lower, |t| {
+        server(t).cpu_us_per_request
+    });
+pub const MEMORY: Metric = metric("server_memory_bytes", "Server's memory", Unit::Bytes, Lower, memory);
+pub const MEMORY_TIME: Metric = metric(
+    "server_memory_mb_s_per_request",
+    "Server's memory × time per answer",
+    MegabyteSeconds,
+    Lower,
+    |t| server(t).memory_mb_s_per_request,
+);
+pub const CONTEXT_SWITCHES: Metric = metric(
+    "server_context_switches_per_request",
+    "Server's context switches per answer",
+    Count,
+    Neither,
+    |t| server(t).per_request.context_switches,
+);
+
+/// Every metric, in the order in which tables have them.
+pub const METRICS: &[Metric] = &[
+    THROUGHPUT,
+    RESPONSE_P50,
+    RESPONSE_P90,
+    RESPONSE_P99,
+    metric("response_p99_9_us", "Response time, p99.9", Microseconds, Lower, |t| response(t).p99_9)
+        .over(Over::Quantile(0.999, response)),
+    metric("service_p50_us", "Service time, p50", Microseconds, Lower, |t| service(t).p50)
+        .over(Over::Quantile(0.5, service)),
+    metric("service_p99_us", "Service time, p99", Microseconds, Lower, |t| service(t).p99)
+        .over(Over::Quantile(0.99, service)),
+    metric("send_lag_p99_us", "Send lag, p99", Microseconds, Lower, |t| t.load.send_lag_us.p99),
+    ERROR_SHARE,
+    CPU,
+    metric(
+        "server_cpu_user_us_per_request",
+        "Server's CPU time per answer, in user space",
+        Microseconds,
+        Lower,
+        |t| server(t).per_request.cpu_user_us,
+    ),
+    metric(
+        "server_cpu_sys_us_per_request",
+        "Server's CPU time per answer, in the kernel",
+        Microseconds,
+        Lower,
+        |t| server(t).per_request.cpu_sys_us,
+    ),
+    metric("server_cpu_utilisation", "Server's CPU time, of what it may use", Share, Neither, |t| {
+        server(t).cpu_utilisation
+    }),
+    metric("server_busiest_thread", "Server's busiest thread, of one CPU", Share, Neither, |t| {
+        server(t).busiest_thread_utilisation
+    }),
+    metric("server_threads", "Server's threads", Count, Neither, |t| server(t).threads.map(|n| n as f64)),
+    metric(
+        "server_run_delay_us_per_request",
+        "Server's wait for a CPU per answer",
+        Microseconds,
+        Lower,
+        |t| server(t).per_request.run_delay_us,
+    ),
+    CONTEXT_SWITCHES,
+    MEMORY,
+    MEMORY_TIME,
+    metric("bytes_in_per_response", "Bytes received per answer", Bytes, Neither, |t| {
+        t.load.bytes.per_response(t.load.bytes.received)
+    }),
+    metric("bytes_out_per_response", "Bytes sent per answer", Bytes, Neither, |t| {
+        t.load.bytes.per_response(t.load.bytes.sent)
+    }),
+    metric("segments_per_response", "TCP segments with data received per answer", Count, Neither, |t| {
+        t.load.tcp.data_segments_per_response
+    }),
+    metric("retransmits", "TCP retransmits", Count, Lower, |t| t.load.tcp.retransmits.map(|n| n as f64)),
+    metric("frames_per_segment", "HTTP/2 frames per TCP segment", Count, Neither, |t| {
+        t.load.http2.as_ref()?.frames_per_segment
+    }),
+    metric("responses_per_receive", "HTTP/2 answers per receive", Count, Neither, |t| {
+        t.load.http2.as_ref()?.responses_per_receive
+    }),
+    metric("pages_per_second", "Pages", PerSecond, Higher, |t| Some(t.load.pages.as_ref()?.per_second)),
+    metric("page_p50_us", "Page time, p50", Microseconds, Lower, |t| t.load.pages.as_ref()?.time_us.p50),
+    metric("page_p99_us", "Page time, p99", Microseconds, Lower, |t| t.load.pages.as_ref()?.time_us.p99),
+    metric("generator_busiest_thread", "Generator's busiest thread, of one CPU", Share, Neither, |t| {
+        Some(t.load.client.busiest_thread_utilisation)
+    }),
+    metric("generator_cpu_us_per_exchange", "Generator's CPU time per request", Microseconds, Neither, |t| {
+        t.load.client.cpu_us_per_exchange
+    }),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_have_names_of_their_own() {
+        for (i, metric) in METRICS.iter().enumerate() {
+            assert!(METRICS[..i].iter().all(|other| other.key != metric.key), "{} twice", metric.key);
+            assert!(!metric.title.is_empty());
+        }
+    }
+}
