@@ -80,7 +80,7 @@ impl OfTrial {
     }
 }
 
-/// Every trial as a row: what it was, what came of it, and every metric. Metrics without a place in [`TRIALS`] follow its columns.
+/// Every trial as a row: what it was, what came of it, and every metric. Metrics without a place of their own come last.
 #[must_use]
 pub fn trials_table(trials: &[TrialResult]) -> Table {
     let has_place = |metric: &&Metric| TRIALS.iter().any(|column| column.name() == metric.key);
