@@ -256,6 +256,8 @@ pub const METRICS: &[Metric] = &[
     metric("pages_per_second", "Pages", PerSecond, Higher, |t| Some(t.load.pages.as_ref()?.per_second)),
     metric("page_p50_us", "Page time, p50", Microseconds, Lower, |t| t.load.pages.as_ref()?.time_us.p50),
     metric("page_p99_us", "Page time, p99", Microseconds, Lower, |t| t.load.pages.as_ref()?.time_us.p99),
+    metric("connect_p50_us", "Connection set-up time, p50", Microseconds, Lower, |t| t.load.connect_us.p50),
+    metric("connect_p99_us", "Connection set-up time, p99", Microseconds, Lower, |t| t.load.connect_us.p99),
     metric("generator_busiest_thread", "Generator's busiest thread, of one CPU", Share, Neither, |t| {
         Some(t.load.client.busiest_thread_utilisation)
     }),
