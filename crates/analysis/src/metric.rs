@@ -258,6 +258,10 @@ pub const METRICS: &[Metric] = &[
     metric("page_p99_us", "Page time, p99", Microseconds, Lower, |t| t.load.pages.as_ref()?.time_us.p99),
     metric("connect_p50_us", "Connection set-up time, p50", Microseconds, Lower, |t| t.load.connect_us.p50),
     metric("connect_p99_us", "Connection set-up time, p99", Microseconds, Lower, |t| t.load.connect_us.p99),
+    metric("retransmits_per_million_responses", "TCP retransmits per million answers", Count, Lower, |t| {
+        let answers = t.load.bytes.responses as f64;
+        Some(t.load.tcp.retransmits? as f64 / answers * 1e6).filter(|_| answers > 0.0)
+    }),
     metric("generator_busiest_thread", "Generator's busiest thread, of one CPU", Share, Neither, |t| {
         Some(t.load.client.busiest_thread_utilisation)
     }),
