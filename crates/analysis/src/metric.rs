@@ -262,6 +262,17 @@ pub const METRICS: &[Metric] = &[
         let answers = t.load.bytes.responses as f64;
         Some(t.load.tcp.retransmits? as f64 / answers * 1e6).filter(|_| answers > 0.0)
     }),
+    // Both per second: the server is observed over a window of its own, a little beside that of the load.
+    metric(
+        "bytes_per_server_cpu_second",
+        "Bytes received per CPU second of the server",
+        Bytes,
+        Higher,
+        |t| {
+            let cpus = (server(t).cpu_user_s? + server(t).cpu_sys_s?) / server(t).window_s;
+            Some(t.load.bytes.received as f64 / t.load.duration_s / cpus).filter(|n| n.is_finite())
+        },
+    ),
     metric("generator_busiest_thread", "Generator's busiest thread, of one CPU", Share, Neither, |t| {
         Some(t.load.client.busiest_thread_utilisation)
     }),
