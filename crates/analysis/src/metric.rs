@@ -273,6 +273,12 @@ pub const METRICS: &[Metric] = &[
             Some(t.load.bytes.received as f64 / t.load.duration_s / cpus).filter(|n| n.is_finite())
         },
     ),
+    // Over the whole load, warm-up included, as connections are counted.
+    metric("requests_per_connection", "Requests per connection", Count, Neither, |t| {
+        let e = &t.load.exchanges;
+        let (ended, opened) = (e.warmup_completed + e.completed + e.failed, t.load.connections.opened);
+        (opened > 0).then(|| ended as f64 / opened as f64)
+    }),
     metric("generator_busiest_thread", "Generator's busiest thread, of one CPU", Share, Neither, |t| {
         Some(t.load.client.busiest_thread_utilisation)
     }),
