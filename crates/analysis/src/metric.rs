@@ -62,7 +62,7 @@ pub enum Over {
     /// All of them: errors are often why a trial is not valid.
     All,
     /// The valid ones, of which those rank above all others whose percentile lies among requests without a right answer.
-    Quantile(f64, fn(&TrialResult) -> &Percentiles),
+    Quantile(f64, fn(&TrialResult) -> Option<&Percentiles>),
 }
 
 /// Keys are names of their own.
@@ -102,47 +102,85 @@ impl Metric {
     /// What it comes to over the trials of one step.
     #[must_use]
     pub fn of_step(&self, trials: &[&TrialResult]) -> Repeated {
-        let counts = |t: &&&TrialResult| t.valid || matches!(self.over, Over::All);
-        let known: Vec<f64> = trials.iter().filter(counts).filter_map(|t| (self.pick)(t)).collect();
-        let is_beyond = |t: &&&TrialResult| counts(t) && self.is_beyond(t);
-        over_repeats(known, trials.iter().filter(is_beyond).count())
+        over_repeats(self.known(trials), self.beyond(trials))
+    }
+
+    fn counted<'a>(&self, trials: &[&'a TrialResult]) -> impl Iterator<Item = &'a TrialResult> {
+        let counts_all = matches!(self.over, Over::All);
+        trials.iter().copied().filter(move |t| t.valid || counts_all)
+    }
+
+    fn known(&self, trials: &[&TrialResult]) -> Vec<f64> {
+        self.counted(trials).filter_map(self.pick).collect()
+    }
+
+    /// In how many trials it lies among what was never answered.
+    fn beyond(&self, trials: &[&TrialResult]) -> usize {
+        self.counted(trials).filter(|t| self.is_beyond(t)).count()
     }
 
     /// Whether it is a percentile that lies among what was never answered.
     pub(crate) fn is_beyond(&self, trial: &TrialResult) -> bool {
         match self.over {
-            Over::Quantile(q, of) => matches!(of(trial).place(q), Place::Beyond(_)),
+            Over::Quantile(q, of) => of(trial).is_some_and(|p| matches!(p.place(q), Place::Beyond(_))),
             Over::Valid | Over::All => false,
         }
     }
 
-    /// The ratios of pairs of trials.
+    /// The ratios of pairs of trials; none at all where a pair has none, for what is left would be a choice: a pair whose side got
+    /// too few right answers, or whose other side is 0, would make the ratio of the others better or worse.
     #[must_use]
     pub fn ratios(&self, pairs: &[(&TrialResult, &TrialResult)]) -> Repeated {
-        if pairs.iter().any(|(a, b)| self.is_beyond(a) || self.is_beyond(b)) {
-            // A pair that is left out because a side got too few answers would make the other pairs' ratio better.
-            return Repeated::new(Vec::new());
+        let none = || Repeated::new(Vec::new());
+        // Errors are of refused trials too, which are in no pair.
+        if matches!(self.over, Over::All) || pairs.iter().any(|(a, b)| self.is_beyond(a) || self.is_beyond(b))
+        {
+            return none();
         }
         let ratio = |(a, b): &(&TrialResult, &TrialResult)| Some((self.pick)(a)? / (self.pick)(b)?);
-        Repeated::new(pairs.iter().filter_map(ratio).filter(|r| r.is_finite()).collect())
+        let ratios: Vec<f64> = pairs.iter().filter_map(ratio).collect();
+        if ratios.iter().all(|r| r.is_finite()) { Repeated::new(ratios) } else { none() }
     }
 }
 
-/// What metrics come to, by key; those that nobody has a value of are left out.
-pub type ByMetric = BTreeMap<&'static str, Repeated>;
+/// A metric over the trials of one step.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct OverStep {
+    #[serde(flatten)]
+    pub over: Repeated,
+    /// Repeats in which it lies among what was never answered, above every value that is known.
+    pub beyond: usize,
+}
 
-/// Every metric over something.
-pub(crate) fn each(of: impl Fn(&Metric) -> Repeated) -> ByMetric {
+/// What metrics come to at one step, by key; those of which nothing is known are left out.
+pub type ByMetric = BTreeMap<&'static str, OverStep>;
+
+/// Every metric over the trials of one step.
+pub(crate) fn of_step(trials: &[&TrialResult]) -> ByMetric {
+    let of = |metric: &Metric| OverStep { over: metric.of_step(trials), beyond: metric.beyond(trials) };
     let all = METRICS.iter().map(|metric| (metric.key, of(metric)));
-    all.filter(|(_, over)| !over.values.is_empty()).collect()
+    all.filter(|(_, step)| !step.over.values.is_empty() || step.beyond > 0).collect()
 }
 
-fn response(t: &TrialResult) -> &Percentiles {
-    &t.load.response_time_us
+/// Ratios of metrics, by key; those of which none is known are left out.
+pub type Ratios = BTreeMap<&'static str, Repeated>;
+
+/// Every metric's ratios of pairs of trials.
+pub(crate) fn ratios(pairs: &[(&TrialResult, &TrialResult)]) -> Ratios {
+    let all = METRICS.iter().map(|metric| (metric.key, metric.ratios(pairs)));
+    all.filter(|(_, ratios)| !ratios.values.is_empty()).collect()
 }
 
-fn service(t: &TrialResult) -> &Percentiles {
-    &t.load.service_time_us
+fn response(t: &TrialResult) -> Option<&Percentiles> {
+    Some(&t.load.response_time_us)
+}
+
+fn service(t: &TrialResult) -> Option<&Percentiles> {
+    Some(&t.load.service_time_us)
+}
+
+fn page(t: &TrialResult) -> Option<&Percentiles> {
+    Some(&t.load.pages.as_ref()?.time_us)
 }
 
 fn server(t: &TrialResult) -> &ServerUse {
@@ -160,13 +198,13 @@ use Unit::{Bytes, Count, MegabyteSeconds, Microseconds, PerSecond, Share};
 pub const THROUGHPUT: Metric =
     metric("throughput_rps", "Throughput", PerSecond, Higher, |t| Some(t.load.throughput_rps));
 pub const RESPONSE_P50: Metric =
-    metric("response_p50_us", "Response time, p50", Microseconds, Lower, |t| response(t).p50)
+    metric("response_p50_us", "Response time, p50", Microseconds, Lower, |t| response(t)?.p50)
         .over(Over::Quantile(0.5, response));
 pub const RESPONSE_P90: Metric =
-    metric("response_p90_us", "Response time, p90", Microseconds, Lower, |t| response(t).p90)
+    metric("response_p90_us", "Response time, p90", Microseconds, Lower, |t| response(t)?.p90)
         .over(Over::Quantile(0.9, response));
 pub const RESPONSE_P99: Metric =
-    metric("response_p99_us", "Response time, p99", Microseconds, Lower, |t| response(t).p99)
+    metric("response_p99_us", "Response time, p99", Microseconds, Lower, |t| response(t)?.p99)
         .over(Over::Quantile(0.99, response));
 pub const ERROR_SHARE: Metric =
     metric("error_share", "Failed or wrongly answered, of those due", Share, Lower, |t| Some(t.error_share))
@@ -197,13 +235,13 @@ pub const METRICS: &[Metric] = &[
     RESPONSE_P50,
     RESPONSE_P90,
     RESPONSE_P99,
-    metric("response_p99_9_us", "Response time, p99.9", Microseconds, Lower, |t| response(t).p99_9)
+    metric("response_p99_9_us", "Response time, p99.9", Microseconds, Lower, |t| response(t)?.p99_9)
         .over(Over::Quantile(0.999, response)),
-    metric("service_p50_us", "Service time, p50", Microseconds, Lower, |t| service(t).p50)
+    metric("service_p50_us", "Service time, p50", Microseconds, Lower, |t| service(t)?.p50)
         .over(Over::Quantile(0.5, service)),
-    metric("service_p99_us", "Service time, p99", Microseconds, Lower, |t| service(t).p99)
+    metric("service_p99_us", "Service time, p99", Microseconds, Lower, |t| service(t)?.p99)
         .over(Over::Quantile(0.99, service)),
-    metric("send_lag_p99_us", "Send lag, p99", Microseconds, Lower, |t| t.load.send_lag_us.p99),
+    metric("send_lag_p99_us", "Send lag, p99", Microseconds, Neither, |t| t.load.send_lag_us.p99),
     ERROR_SHARE,
     CPU,
     metric(
@@ -226,7 +264,9 @@ pub const METRICS: &[Metric] = &[
     metric("server_busiest_thread", "Server's busiest thread, of one CPU", Share, Neither, |t| {
         server(t).busiest_thread_utilisation
     }),
-    metric("server_threads", "Server's threads", Count, Neither, |t| server(t).threads.map(|n| n as f64)),
+    metric("server_threads", "Server's threads", Count, Neither, |t| {
+        server(t).threads.filter(|n| *n > 0).map(|n| n as f64)
+    }),
     metric(
         "server_run_delay_us_per_request",
         "Server's wait for a CPU per answer",
@@ -246,7 +286,9 @@ pub const METRICS: &[Metric] = &[
     metric("segments_per_response", "TCP segments with data received per answer", Count, Neither, |t| {
         t.load.tcp.data_segments_per_response
     }),
-    metric("retransmits", "TCP retransmits", Count, Lower, |t| t.load.tcp.retransmits.map(|n| n as f64)),
+    metric("retransmits", "Generator's TCP retransmits", Count, Lower, |t| {
+        t.load.tcp.retransmits.map(|n| n as f64)
+    }),
     metric("frames_per_segment", "HTTP/2 frames per TCP segment", Count, Neither, |t| {
         t.load.http2.as_ref()?.frames_per_segment
     }),
@@ -254,14 +296,26 @@ pub const METRICS: &[Metric] = &[
         t.load.http2.as_ref()?.responses_per_receive
     }),
     metric("pages_per_second", "Pages", PerSecond, Higher, |t| Some(t.load.pages.as_ref()?.per_second)),
-    metric("page_p50_us", "Page time, p50", Microseconds, Lower, |t| t.load.pages.as_ref()?.time_us.p50),
-    metric("page_p99_us", "Page time, p99", Microseconds, Lower, |t| t.load.pages.as_ref()?.time_us.p99),
-    metric("connect_p50_us", "Connection set-up time, p50", Microseconds, Lower, |t| t.load.connect_us.p50),
-    metric("connect_p99_us", "Connection set-up time, p99", Microseconds, Lower, |t| t.load.connect_us.p99),
-    metric("retransmits_per_million_responses", "TCP retransmits per million answers", Count, Lower, |t| {
-        let answers = t.load.bytes.responses as f64;
-        Some(t.load.tcp.retransmits? as f64 / answers * 1e6).filter(|_| answers > 0.0)
+    metric("page_p50_us", "Page time, p50", Microseconds, Lower, |t| page(t)?.p50)
+        .over(Over::Quantile(0.5, page)),
+    metric("page_p99_us", "Page time, p99", Microseconds, Lower, |t| page(t)?.p99)
+        .over(Over::Quantile(0.99, page)),
+    metric("connect_p50_us", "Connection set-up time (TCP, whole load), p50", Microseconds, Lower, |t| {
+        t.load.connect_us.p50
     }),
+    metric("connect_p99_us", "Connection set-up time (TCP, whole load), p99", Microseconds, Lower, |t| {
+        t.load.connect_us.p99
+    }),
+    metric(
+        "retransmits_per_million_responses",
+        "Generator's TCP retransmits per million answers",
+        Count,
+        Lower,
+        |t| {
+            let answers = t.load.bytes.responses as f64;
+            Some(t.load.tcp.retransmits? as f64 / answers * 1e6).filter(|_| answers > 0.0)
+        },
+    ),
     // Both per second: the server is observed over a window of its own, a little beside that of the load.
     metric(
         "bytes_per_server_cpu_second",
@@ -274,10 +328,9 @@ pub const METRICS: &[Metric] = &[
         },
     ),
     // Over the whole load, warm-up included, as connections are counted.
-    metric("requests_per_connection", "Requests per connection", Count, Neither, |t| {
-        let e = &t.load.exchanges;
-        let (ended, opened) = (e.warmup_completed + e.completed + e.failed, t.load.connections.opened);
-        (opened > 0).then(|| ended as f64 / opened as f64)
+    metric("requests_per_connection", "Answered requests per connection (whole load)", Count, Neither, |t| {
+        let (e, opened) = (&t.load.exchanges, t.load.connections.opened);
+        (opened > 0).then(|| (e.warmup_completed + e.completed) as f64 / opened as f64)
     }),
     metric("generator_busiest_thread", "Generator's busiest thread, of one CPU", Share, Neither, |t| {
         Some(t.load.client.busiest_thread_utilisation)

@@ -127,6 +127,11 @@ pub fn server_use(record: &TrialRecord, allowed_cpus: f64) -> ServerUse {
     let cpu_s = threads.cpu_s_of_all(first, last);
     let split = split_between(first, last).unwrap_or((threads.user_s, threads.sys_s));
     let user_share = if split.0 + split.1 > 0.0 { split.0 / (split.0 + split.1) } else { 0.0 };
+    // Where the tick saw neither, nothing tells which it was.
+    let split_us = (split.0 + split.1 > 0.0)
+        .then(|| cpu_s.and_then(|s| per_answer(s * 1e6)))
+        .flatten()
+        .map(|us| (us * user_share, us * (1.0 - user_share)));
     let allowed = allowed_cpus * seconds;
     let window: Vec<&Sample> = record.samples.iter().filter(|s| within(s, first, last)).collect();
     let anon = window.iter().filter_map(|s| s.cgroup.as_ref()?.memory_anon_bytes).max();
@@ -162,8 +167,8 @@ pub fn server_use(record: &TrialRecord, allowed_cpus: f64) -> ServerUse {
         context_switches_voluntary: threads.voluntary,
         context_switches_involuntary: threads.involuntary,
         per_request: PerRequest {
-            cpu_user_us: cpu_s.and_then(|s| per_answer(s * user_share * 1e6)),
-            cpu_sys_us: cpu_s.and_then(|s| per_answer(s * (1.0 - user_share) * 1e6)),
+            cpu_user_us: split_us.map(|(user, _)| user),
+            cpu_sys_us: split_us.map(|(_, sys)| sys),
             context_switches: threads.switches().and_then(|n| per_answer(n as f64)),
             syscalls: None,
             run_delay_us: threads.run_delay_s.and_then(|s| per_answer(s * 1e6)),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::caveat::{Code, Severity};
 use crate::load::Percentiles;
 use crate::load::place::StepUnanswered;
-use crate::metric::{self, ByMetric, Metric};
+use crate::metric::{self, ByMetric, OverStep, Ratios};
 use crate::stats::{ByBlock, PAIRS_TO_TELL_APART, Repeated, are_apart, tie_groups};
 use crate::subject::SubjectResult;
 use crate::trial::TrialResult;
@@ -37,9 +37,9 @@ pub struct Summary {
     pub memory_bytes: Repeated,
     pub memory_mb_s_per_request: Repeated,
     pub context_switches_per_request: Repeated,
-    /// Failed or wrongly answered, of those started: 0 to 1.
+    /// Failed or wrongly answered, of those due, over all repeats: 0 to 1.
     pub error_share: Repeated,
-    /// Every metric by its key, those above among them; without those that were not measured.
+    /// Every metric by its key, those above among them; without those of which nothing is known.
     pub metrics: ByMetric,
     /// What limited most of the repeats; a guess where no verdict has most.
     pub limiter: Resource,
@@ -50,10 +50,10 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The median of a metric over the valid repeats; `None`: there is none.
+    /// What a metric comes to, by its key; `None`: nothing is known of it.
     #[must_use]
-    pub fn median(&self, metric: &Metric) -> Option<f64> {
-        self.metrics.get(metric.key)?.median
+    pub fn metric(&self, key: &str) -> Option<&OverStep> {
+        self.metrics.get(key)
     }
 }
 
@@ -146,8 +146,8 @@ pub struct Comparison {
     pub throughput_ratio: Repeated,
     pub response_p99_ratio: Repeated,
     pub cpu_per_request_ratio: Repeated,
-    /// The ratio of every metric by its key, those above among them; without those that were not measured.
-    pub metrics: ByMetric,
+    /// The ratio of every metric by its key, those above among them; without those of which no ratio is known.
+    pub metrics: Ratios,
     /// Whether the pairs do not tell the two apart ([`are_apart`]).
     pub tie: bool,
 }
@@ -201,7 +201,7 @@ fn summary(subject: &str, trials: &[&TrialResult]) -> Summary {
         memory_mb_s_per_request: metric::MEMORY_TIME.of_step(trials),
         context_switches_per_request: metric::CONTEXT_SWITCHES.of_step(trials),
         error_share: metric::ERROR_SHARE.of_step(trials),
-        metrics: metric::each(|metric| metric.of_step(trials)),
+        metrics: metric::of_step(trials),
         limiter: leading.resource,
         limiter_confidence: leading.confidence,
         limiter_sentence: leading.sentence,
@@ -438,7 +438,7 @@ fn comparison(summary: &Summary, baseline: &str, trials: &[TrialResult]) -> Comp
         throughput_ratio,
         response_p99_ratio: metric::RESPONSE_P99.ratios(&pairs),
         cpu_per_request_ratio: metric::CPU.ratios(&pairs),
-        metrics: metric::each(|metric| metric.ratios(&pairs)),
+        metrics: metric::ratios(&pairs),
     }
 }
 

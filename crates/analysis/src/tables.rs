@@ -152,3 +152,29 @@ const TRIALS: &[OfTrial] = &[
     Is("limiter_confidence", |t| json!(t.limiter.confidence)),
     Is("caveats", |t| json!(codes(t))),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Programs read columns by their place, too.
+    #[test]
+    fn columns_of_before_keep_their_place_and_every_metric_has_one() {
+        let columns = trials_table(&[]).columns;
+        assert_eq!(
+            (columns[0], columns[10], columns[26], columns[48]),
+            ("subject", "throughput_rps", "server_cpu_us_per_request", "caveats")
+        );
+        for metric in METRICS {
+            let named = columns.iter().filter(|name| **name == metric.key).count();
+            assert_eq!(named, 1, "{}", metric.key);
+            assert!(
+                !TRIALS.iter().any(|c| matches!(c, Is(name, _) if *name == metric.key)),
+                "{}",
+                metric.key
+            );
+        }
+        let measured = TRIALS.iter().filter(|column| matches!(column, Measured(_)));
+        assert!(measured.map(OfTrial::name).all(|key| METRICS.iter().any(|metric| metric.key == key)));
+    }
+}

@@ -6,7 +6,7 @@ use dyno_archive::{Facts, StartRecord, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::caveat::{Caveat, Severity};
+use crate::caveat::Caveat;
 use crate::load::{self, LoadResult};
 use crate::server::{self, ServerUse};
 use crate::verdict::{self, Beside, Context, Limiter, limiter};
@@ -58,7 +58,7 @@ pub(crate) fn trial(
     let context = Context { ceiling: None, server: Some(&server), control: subject.control };
     let load = verdict::load(record, asked, &context);
     let caveats = verdict::trial(&load, &server, &Beside { record, start, facts });
-    let valid = !caveats.iter().any(|c| c.severity == Severity::Invalid);
+    let valid = verdict::is_valid(&caveats);
     TrialResult {
         subject: subject.name.clone(),
         variant: subject.variant.clone(),

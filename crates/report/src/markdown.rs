@@ -166,16 +166,16 @@ fn steps(summaries: &[Summary]) -> String {
     table(&head, summaries.iter().map(cells))
 }
 
-/// Medians over the valid repeats, by workload.
+/// A sheet per workload.
 fn every_metric(report: &Report) -> String {
     let of = |sheet: &metrics::Sheet| {
         let mut head = vec![sheet.heading.as_str()];
         head.extend(sheet.subjects.iter().map(String::as_str));
-        let cells = |row: &metrics::Row| [row.metric.title.into()].into_iter().chain(row.shown()).collect();
+        let cells = |row: &metrics::Row| [row.title.into()].into_iter().chain(row.cells.clone()).collect();
         table(&head, sheet.rows.iter().map(cells))
     };
     let sheets: Vec<String> = metrics::sheets(report).iter().map(of).collect();
-    format!("{}\nMedians over the valid repeats of the reference step.\n", sheets.join("\n"))
+    format!("{}\n{}\n", sheets.join("\n"), metrics::NOTE)
 }
 
 fn startup(subjects: &[SubjectResult]) -> String {

@@ -1,7 +1,7 @@
 //! Every metric that anybody has, side by side: a sheet per workload, of its reference step.
 
 use dyno_analysis::Report;
-use dyno_analysis::metric::{METRICS, Metric, Unit};
+use dyno_analysis::metric::{METRICS, Metric, OverStep, Unit};
 use dyno_analysis::summary::{OverviewRow, Summary};
 
 use crate::format::{bytes, count, micros, number, or_dash, percent};
@@ -16,15 +16,19 @@ pub(crate) struct Sheet {
     pub(crate) rows: Vec<Row>,
 }
 
-/// A metric, with its median over the valid repeats of each subject.
+/// What stands below each sheet.
+pub(crate) const NOTE: &str = "Medians over the valid repeats of the reference step, and of errors over all repeats. –: not measured, or too few samples for a percentile.";
+
+/// A metric, with its median for each subject.
 pub(crate) struct Row {
-    pub(crate) metric: &'static Metric,
-    pub(crate) medians: Vec<Option<f64>>,
+    pub(crate) title: &'static str,
+    pub(crate) cells: Vec<String>,
 }
 
-impl Row {
-    pub(crate) fn shown(&self) -> impl Iterator<Item = String> + '_ {
-        self.medians.iter().map(|median| or_dash(*median, |value| show(self.metric.unit, value)))
+fn cell(metric: &Metric, step: Option<&OverStep>) -> String {
+    match step {
+        Some(step) if step.over.median.is_none() && step.beyond > 0 => "among what was not answered".into(),
+        step => or_dash(step.and_then(|s| s.over.median), |value| show(metric.unit, value)),
     }
 }
 
@@ -55,14 +59,17 @@ fn sheet(report: &Report, workload: &str) -> Option<Sheet> {
         .filter_map(|row| Some((row, report.summary(&row.subject, workload, row.reference_step)?)))
         .collect();
     let (first, _) = measured.first()?;
+    let steps = || measured.iter().map(|(_, step)| *step);
+    let is_known = |metric: &&Metric| steps().any(|step| step.metric(metric.key).is_some());
     let row = |metric: &'static Metric| Row {
-        metric,
-        medians: measured.iter().map(|(_, step)| step.median(metric)).collect(),
+        title: metric.title,
+        cells: steps().map(|step| cell(metric, step.metric(metric.key))).collect(),
     };
-    let is_known = |row: &Row| row.medians.iter().any(Option::is_some);
+    let repeats = |step: &Summary| format!("{} of {}", step.trials - step.invalid, step.trials);
+    let valid = Row { title: "Valid repeats", cells: steps().map(repeats).collect() };
     Some(Sheet {
         heading: format!("{workload}, {}", label_in_words(first.reference_at)),
         subjects: measured.iter().map(|(row, _)| row.title.clone()).collect(),
-        rows: METRICS.iter().map(row).filter(is_known).collect(),
+        rows: [valid].into_iter().chain(METRICS.iter().filter(is_known).map(row)).collect(),
     })
 }

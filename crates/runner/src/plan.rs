@@ -38,7 +38,7 @@ pub struct Planned {
 /// Why this machine cannot run a subject, as a sentence; `None`: it can.
 pub type Unmet<'a> = dyn Fn(&Definition) -> Option<String> + 'a;
 
-/// Resolves a suite. Builds and starts nothing; `unmet` is asked of every subject that is wanted.
+/// Resolves a suite. Builds and starts nothing; `unmet` is asked of every subject that is wanted and serves something.
 pub fn resolve(
     suite: SuiteFile,
     subjects_folder: &Path,

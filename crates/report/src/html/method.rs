@@ -51,13 +51,13 @@ fn every_metric(report: &Report) -> Markup {
     let of = |sheet: &Sheet| {
         let mut head = vec![sheet.heading.clone()];
         head.extend(sheet.subjects.iter().map(|title| format!("#{title}")));
-        let cells = |row: &Row| [text(row.metric.title)].into_iter().chain(row.shown().map(text)).collect();
+        let cells = |row: &Row| [text(row.title)].into_iter().chain(row.cells.iter().map(text)).collect();
         let rows: Vec<Vec<Cell>> = sheet.rows.iter().map(cells).collect();
         table("facts", &head.iter().map(String::as_str).collect::<Vec<_>>(), &rows)
     };
     let sheets = metrics::sheets(report);
     let body = html! {
-        (note("Medians over the valid repeats of the reference step."))
+        (note(metrics::NOTE))
         @for sheet in &sheets { (of(sheet)) }
     };
     html! { @if !sheets.is_empty() { (more("Every metric of every subject", &body)) } }

@@ -1,6 +1,6 @@
 //! What a request cost each server, and what limited it.
 
-use dyno_analysis::metric::{ByMetric, Metric};
+use dyno_analysis::metric::Metric;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::{OverviewRow, Summary};
@@ -31,7 +31,7 @@ pub(super) fn cost(report: &Report) -> Markup {
             }),
         ],
     );
-    let split_note = "At the reference step, median of the repeats. The kernel's tick samples the split.";
+    let split_note = "At the reference step, each part the median of the valid repeats. The kernel's tick samples the split.";
     let memory_note = "Anonymous memory of the control group where there is one, resident memory otherwise; page cache is left out.";
     html! {
         (figure("cpu", "Server CPU per request", "", &cpu))
@@ -121,8 +121,7 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
     let is_baseline =
         |r: &&OverviewRow| r.baseline && r.workload == busiest.workload && r.subject != busiest.subject;
     let Some(baseline) = report.overview.iter().find(is_baseline) else {
-        let rows: Vec<Vec<Cell>> =
-            COUNTERS.iter().map(|counter| counter.cells(&[&busiest.metrics])).collect();
+        let rows: Vec<Vec<Cell>> = COUNTERS.iter().map(|counter| counter.cells(&[Some(busiest)])).collect();
         return table("counters", &["Per response", "#Here"], &rows);
     };
     let base = report.summary(&baseline.subject, &busiest.workload, busiest.step);
@@ -130,16 +129,14 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
         (&c.subject, &c.baseline, &c.workload, c.step)
             == (&busiest.subject, &baseline.subject, &busiest.workload, busiest.step)
     });
-    let none = ByMetric::new();
-    let base = base.map_or(&none, |s| &s.metrics);
-    let ratios = comparison.map_or(&none, |c| &c.metrics);
     let row = |counter: &Counter| {
-        let mut cells = counter.cells(&[&busiest.metrics, base]);
-        cells.push(value(median(ratios, counter.key), |r| format!("× {}", number(r))));
+        let ratio = comparison.and_then(|c| c.metrics.get(counter.key)?.median);
+        let mut cells = counter.cells(&[Some(busiest), base]);
+        cells.push(value(ratio, |r| format!("× {}", number(r))));
         cells
     };
     let rows: Vec<Vec<Cell>> = COUNTERS.iter().map(row).collect();
-    table("counters", &["Per response", "#Here", &format!("#{}", baseline.title), "#Ratio"], &rows)
+    table("counters", &["Per response", "#Here", &format!("#{}", baseline.title), "#Ratio of pairs"], &rows)
 }
 
 /// A metric under a name that is short enough for a card.
@@ -161,13 +158,10 @@ const COUNTERS: [Counter; 8] = [
 
 impl Counter {
     /// Its name, and its medians.
-    fn cells(&self, of: &[&ByMetric]) -> Vec<Cell> {
+    fn cells(&self, of: &[Option<&Summary>]) -> Vec<Cell> {
         let unit = Metric::named(self.key).unit;
-        let medians = of.iter().map(|metrics| value(median(metrics, self.key), |v| show(unit, v)));
+        let median = |step: Option<&Summary>| step?.metric(self.key)?.over.median;
+        let medians = of.iter().map(|step| value(median(*step), |v| show(unit, v)));
         [text(self.name)].into_iter().chain(medians).collect()
     }
-}
-
-fn median(metrics: &ByMetric, key: &str) -> Option<f64> {
-    metrics.get(key)?.median
 }

@@ -20,6 +20,9 @@ pub fn simulate(
     world: impl Fn(u32) -> World,
     look: &mut Look<'_>,
 ) -> Result<TrialRecord, String> {
+    if spec.window.duration_ns.is_none() {
+        return Err("a simulated load needs a duration: nobody ends it otherwise".into());
+    }
     let workers = spec.threads.clamp(1, spec.step.connections);
     let mut control = Control::new(spec.window, workers);
     let mut reports = Vec::new();
