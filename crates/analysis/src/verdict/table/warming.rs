@@ -105,6 +105,22 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
+    // What is known of an interval is the sample in whose time its middle lies, its beginning included.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 1.50 times as fast.",
+        evidence: r#"{"growth": 1.5}"#,
+        trips: |w| {
+            w.over(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 400 * MS), (1000, 0)]);
+            sample_later(w);
+        },
+        just_not: |w| {
+            w.over(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 401 * MS), (1000, 0)]);
+            sample_later(w);
+        },
+        otherwise: None,
+    },
     // Where the rate changes by more than a tenth nothing tells.
     Case {
         code: Code::StillWarming,
@@ -285,6 +301,14 @@ pub(super) const CASES: &[Case<World>] = &[
 fn grow(w: &mut World, rates: &[u64]) {
     let seconds: Vec<(u64, u64)> = rates.iter().map(|rate| (*rate, 500 * MS)).collect();
     w.over(&seconds);
+}
+
+/// Samples lie in the middle of seconds, of which the last is not of the window; the rate is offered.
+fn sample_later(w: &mut World) {
+    w.at(1000.0);
+    w.record.intervals.truncate(3);
+    w.record.window_ns = (0, 3 * S);
+    w.record.samples.iter_mut().for_each(|sample| sample.at_ns += S / 2);
 }
 
 fn shaped() -> Arrivals {
