@@ -238,6 +238,18 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
+    Case {
+        code: Code::Errors,
+        severity: Severity::Invalid,
+        says: "100 % of the requests that were due got no answer (1 reset).",
+        evidence: r#"{"share": 1.0}"#,
+        trips: |w| {
+            *w = World::of(0);
+            w.end(1, Outcome::Reset);
+        },
+        just_not: |w| *w = World::of(0),
+        otherwise: None,
+    },
     // What was carried in was due as well.
     Case {
         code: Code::Errors,

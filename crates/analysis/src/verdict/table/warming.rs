@@ -67,6 +67,25 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| grow(w, &[1000, 1742, 2000]),
         otherwise: None,
     },
+    // Of 32 a fifth is 2.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 32.00 times as fast.",
+        evidence: r#"{"growth": 32.0}"#,
+        trips: |w| grow(w, &[100, 200, 3200]),
+        just_not: |w| grow(w, &[100, 199, 3200]),
+        otherwise: None,
+    },
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 32.00 times as fast.",
+        evidence: r#"{"growth": 32.0}"#,
+        trips: |w| grow(w, &[100, 1600, 3200]),
+        just_not: |w| grow(w, &[100, 1601, 3200]),
+        otherwise: None,
+    },
     // Half of a growth of 1.6, a factor of 1.265, is in the CPU time per request.
     Case {
         code: Code::StillWarming,
@@ -103,6 +122,16 @@ pub(super) const CASES: &[Case<World>] = &[
             w.over(&[(1000, 500 * MS), (1250, 625 * MS), (1600, 800 * MS)]);
             w.at(1000.0);
         },
+        otherwise: None,
+    },
+    // An interval of which no CPU time is known leaves the throughput alone to tell.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 1.60 times as fast.",
+        evidence: r#"{"growth": 1.6}"#,
+        trips: |w| w.over(&[(1000, 0), (1250, 600 * MS), (1600, 900 * MS)]),
+        just_not: |w| w.over(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 900 * MS)]),
         otherwise: None,
     },
     // What is known of an interval is the sample in whose time its middle lies, its beginning included.
