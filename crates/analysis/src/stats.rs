@@ -210,6 +210,7 @@ mod tests {
             (&[1.2, 1.3, 1.25, 1.2, 0.99], true),
             (&[1.01, 3.0, 1.01, 1.01, 1.01], false),
             (&[0.9, 1.1, 1.0, 0.95, 1.05], false),
+            (&[1.0; 5], false),
         ] {
             assert_eq!(are_apart(ratios), apart, "{ratios:?}");
             let inverse: Vec<f64> = ratios.iter().map(|r| 1.0 / r).collect();

@@ -457,6 +457,7 @@ pub(crate) fn is_p99_unknown(load: &LoadResult) -> bool {
 mod tests {
     use dyno_archive::dir::{Header, Run};
     use dyno_archive::plan::{self, Arrivals, Subject, Workload};
+    use dyno_archive::times::Recording;
     use dyno_archive::trial::CheckResult;
     use dyno_archive::{Facts, Sample, TrialRecord};
 
@@ -521,6 +522,13 @@ mod tests {
                 record.samples = [0, 1_000_000_000]
                     .map(|at_ns| Sample { at_ns, rss_bytes: Some(n), ..Sample::default() })
                     .into();
+                if step == 1 {
+                    let mut times = Recording::new();
+                    (0..n).for_each(|_| times.record(2_000_000));
+                    record.intervals[0].times.response = times.seal();
+                    // What the law says of it is another test's.
+                    record.edges = None;
+                }
                 spoil(&mut record, (launch.subject, launch.block, workload, step));
                 plan.trials.push(plan::Trial { launch: number, workload, step });
                 trials.push(record);
@@ -569,7 +577,8 @@ mod tests {
 
     #[test]
     fn an_overview_has_the_best_first_and_says_who_is_missing() {
-        let rows = reported().overview;
+        let report = reported();
+        let rows = &report.overview;
         let row = |r: &OverviewRow| (r.workload.clone(), r.subject.clone(), r.tie_group);
         let wanted = [
             ("w", "fast", Some(1)),
@@ -584,6 +593,9 @@ mod tests {
             wanted.map(|(workload, subject, group)| (workload.to_string(), subject.to_string(), group));
         assert_eq!(rows.iter().map(row).collect::<Vec<_>>(), wanted);
         assert_eq!((rows[0].peak_connections, rows[0].reference_connections), (Some(128), 64));
+        assert_eq!(rows[0].response_p50_us.map(f64::round), Some(1000.0), "of the reference");
+        let peaks = peaks_by_block(&rows[0], &report.trials, &report.summaries);
+        assert_eq!(peaks, [(1, 410.0), (2, 411.0), (3, 412.0), (4, 413.0), (5, 414.0)]);
         assert_eq!((rows[0].memory_peak_bytes, rows[2].memory_peak_bytes), (Some(414.0), None));
         assert_eq!(rows[2].absent.as_deref(), Some("skipped: no compiler"));
         assert_eq!((rows[0].absent.as_deref(), rows[0].title.as_str()), (None, "fast · w"));
