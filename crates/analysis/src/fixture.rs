@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use dyno_archive::interval::Interval;
 use dyno_archive::outcome::Outcome;
-use dyno_archive::plan::{Arrivals, DriverKind, Load, Request, Step, Workload};
+use dyno_archive::plan::{
+    Arrivals, DriverKind, Launch, Limits, Load, Order, Placement, Plan, ReportOptions, Request, Step,
+    Subject, Suite, Workload,
+};
 use dyno_archive::sample::{CgroupUse, ThreadUse};
 use dyno_archive::start::{StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::times::Recording;
@@ -79,6 +82,35 @@ pub fn step(arrivals: Arrivals) -> Step {
 pub fn workload() -> Workload {
     let request = Request { method: "GET".into(), path: "/".into(), ..Request::default() };
     Workload { name: "w".into(), protocol: Protocol::H1, requests: vec![request], page: None }
+}
+
+/// A suite of five repeats of these subjects.
+pub fn plan(subjects: Vec<Subject>) -> Plan {
+    Plan {
+        suite: Suite {
+            name: "s".into(),
+            description: String::new(),
+            source: String::new(),
+            path: String::new(),
+        },
+        subjects_folder: String::new(),
+        seed: 1,
+        repeats: 5,
+        order: Order::Fixed,
+        limits: Limits::default(),
+        placement: Placement { subject: vec![0, 1], generator: vec![2] },
+        launches: (0..5)
+            .flat_map(|block| (0..subjects.len()).map(move |subject| Launch { subject, block }))
+            .collect(),
+        subjects,
+        workloads: vec![workload()],
+        load: load(),
+        trials: Vec::new(),
+        not_served: Vec::new(),
+        report: ReportOptions::default(),
+        cost: None,
+        files: [].into(),
+    }
 }
 
 pub const MS: u64 = 1_000_000;

@@ -200,19 +200,23 @@ mod tests {
             (&[9.0, 9.0], false),
             (&[1.06, 1.06, 1.06], true),
             (&[1.06, 1.04, 1.06], false),
+            (&[1.051; 3], true),
             (&[0.9, 0.9, 0.9, 0.94], true),
             (&[0.9, 0.9, 0.9, 1.1], false),
             (&[f64::NAN, 0.0, 2.0, 2.0], false),
+            (&[f64::INFINITY, 2.0, 2.0], false),
             // An interval from five on: all the same way is neither needed nor enough.
             (&[1.02, 1.03, 1.02, 1.03, 1.02], true),
             (&[1.2, 1.3, 1.25, 1.2, 0.99], true),
             (&[1.01, 3.0, 1.01, 1.01, 1.01], false),
             (&[0.9, 1.1, 1.0, 0.95, 1.05], false),
+            (&[1.0; 5], false),
         ] {
             assert_eq!(are_apart(ratios), apart, "{ratios:?}");
             let inverse: Vec<f64> = ratios.iter().map(|r| 1.0 / r).collect();
             assert_eq!(are_apart(&inverse), apart, "{inverse:?}");
         }
+        assert!(!are_apart(&[1.05; 3]), "that is not more than 5 %");
     }
 
     #[test]
@@ -220,6 +224,15 @@ mod tests {
         for (freedom, wanted) in [(4.0, 2.776), (9.0, 2.262), (30.0, 2.042), (1e9, 1.960)] {
             assert!((t_quantile(freedom) - wanted).abs() < 0.002, "{freedom}: {}", t_quantile(freedom));
         }
+        // Where the series is at its worst, it is what its four terms come to.
+        assert!((t_quantile(4.0) - 2.775_582_26).abs() < 1e-8, "{}", t_quantile(4.0));
+    }
+
+    #[test]
+    fn an_interval_of_pairs_is_students() {
+        // A mean of 3 with a variance of 2.5; 2.776 standard errors of √0.5 to either side.
+        let (low, high) = log_interval(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert!((low - 1.037).abs() < 0.001 && (high - 4.963).abs() < 0.001, "{low} {high}");
     }
 
     #[test]
@@ -229,6 +242,9 @@ mod tests {
             [q([100.0, 110.0, 120.0]), q([97.0, 104.0, 115.0]), q([93.0, 101.0, 109.0]), q([10.0; 3])];
         // The third is not told apart from the second, but from the best: it starts a group of its own.
         assert_eq!(tie_groups(&ranked), [Some(1), Some(1), Some(2), Some(3)]);
+        // From five on a thousandth is enough if it is always the same.
+        let of = |value: f64| -> ByBlock { (1..6).map(|block| (block, value)).collect() };
+        assert_eq!(tie_groups(&[of(100.1), of(100.0)]), [Some(1), Some(2)]);
         // Repeats of different blocks are no pairs.
         let later: ByBlock = vec![(4, 1.0), (5, 1.0), (6, 1.0)];
         assert_eq!(tie_groups(&[ranked[0].clone(), later]), [Some(1), Some(1)]);

@@ -300,11 +300,46 @@ mod tests {
         assert!(ends_after(480, collecting).unwrap() < 40, "pauses of a collector are no trend");
     }
 
+    /// Positive values of which so many more pairs rise than fall.
+    fn rising_by(n: usize, score: usize) -> Vec<f64> {
+        let falling = (n * (n - 1) / 2 - score) / 2;
+        let mut ranks: Vec<usize> = (0..n).collect();
+        // Each swap of neighbours that rise makes one more pair fall.
+        let mut left = falling;
+        for end in (1..n).rev() {
+            for at in 0..end.min(left) {
+                ranks.swap(at, at + 1);
+            }
+            left -= end.min(left);
+        }
+        let mut values: Vec<f64> = ranks.iter().map(|rank| 2f64.powi(*rank as i32)).collect();
+        if !(n * (n - 1) / 2 - score).is_multiple_of(2) {
+            // A pair that rises becomes one that does neither.
+            let at = (1..n).find(|at| ranks[*at] == ranks[at - 1] + 1).expect("two that rise");
+            values[at] = values[at - 1];
+        }
+        values
+    }
+
+    #[test]
+    fn a_trend_is_one_from_as_many_rising_pairs_as_mann_and_kendall_want() {
+        // 0.84 deviations √(n(n−1)(2n+5)/18), and one.
+        for (n, needed) in [(8, 8), (12, 14), (15, 18), (16, 20)] {
+            assert!(growth(&rising_by(n, needed)).is_some(), "{needed} of {n}: {:?}", rising_by(n, needed));
+            assert_eq!(growth(&rising_by(n, needed - 1)), None, "{n}: {:?}", rising_by(n, needed - 1));
+        }
+        let to = |growth: f64| -> Vec<f64> { (0..8).map(|i| growth.powf(f64::from(i) / 7.0)).collect() };
+        assert!(growth(&to(1.0501)).is_some() && growth(&to(1.0499)).is_none());
+    }
+
     #[test]
     fn what_never_answers_is_not_waited_for() {
         let nothing = vec![Round { answers: 0, ..round_of(4.0) }; ROUNDS];
         assert_eq!(state(&nothing), State::Unanswered);
         assert_eq!(state(&nothing[1..]), State::Early);
+        let mut nearly = nothing.clone();
+        nearly[0].answers = 1;
+        assert_eq!(state(&nearly), State::Steady);
         assert_eq!(state(&[]), State::Early);
     }
 

@@ -444,9 +444,15 @@ fn comparison(summary: &Summary, baseline: &str, trials: &[TrialResult]) -> Comp
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::Arrivals;
+    use dyno_archive::dir::{Header, Run};
+    use dyno_archive::plan::{self, Arrivals, Subject, Workload};
+    use dyno_archive::times::Recording;
+    use dyno_archive::trial::CheckResult;
+    use dyno_archive::{Facts, Sample, TrialRecord};
 
     use super::*;
+    use crate::fixture;
+    use crate::report::{Report, report};
 
     #[test]
     fn the_reference_is_nearest_to_64_in_flight_among_like_steps() {
@@ -462,6 +468,142 @@ mod tests {
         // 100 connections are nearer to 64 than 10 are, but have 1,000 requests in flight.
         assert_eq!(reference_step(&all, &[2, 3]), 2);
         assert_eq!(reference_step(&all, &[4, 5]), 4, "another pipeline is not alike");
+    }
+
+    #[test]
+    fn steps_are_alike_by_pipeline_streams_and_rate() {
+        let step = |connections, streams, arrivals| Step { connections, streams, pipeline: 1, arrivals };
+        let all = [
+            step(100, 1, Arrivals::Closed),
+            step(64, 1, Arrivals::Constant { rate: 1.0 }),
+            step(32, 2, Arrivals::Closed),
+            step(90, 1, Arrivals::Closed),
+        ];
+        assert_eq!(reference_step(&all, &[0, 1, 2, 3]), 3);
+    }
+
+    /// What a subject answers in the second, whose memory is as many bytes: no two trials the same.
+    fn answers(base: u64, block: usize, workload: usize, step: usize) -> u64 {
+        base + 100 * workload as u64 + 10 * step as u64 + block as u64
+    }
+
+    /// Five blocks of a slow server, a fast one, a control and one that was skipped, each with two workloads at two steps. Of the
+    /// fast one's first step the first repeat failed, and of the second and the third a check did, at last with an answer.
+    fn reported() -> Report {
+        let named = |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
+        let mut plan = fixture::plan(vec![
+            named("slow"),
+            named("fast"),
+            Subject { control: true, ..named("null") },
+            Subject { skipped: Some("no compiler".into()), ..named("gone") },
+        ]);
+        plan.workloads.push(Workload { name: "v".into(), ..fixture::workload() });
+        plan.load.steps = vec![
+            fixture::step(Arrivals::Closed),
+            Step { connections: 128, ..fixture::step(Arrivals::Closed) },
+        ];
+        let mut trials = Vec::new();
+        for (number, launch) in plan.launches.iter().enumerate().filter(|(_, launch)| launch.subject < 3) {
+            let base = [200, 400, 900][launch.subject];
+            for (workload, step) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                let n = answers(base, launch.block as usize, workload, step);
+                let mut record = TrialRecord { trial: trials.len(), ..fixture::record(n) };
+                record.samples = [0, 1_000_000_000]
+                    .map(|at_ns| Sample { at_ns, rss_bytes: Some(n), ..Sample::default() })
+                    .into();
+                if step == 1 {
+                    let mut times = Recording::new();
+                    (0..n).for_each(|_| times.record(2_000_000));
+                    record.intervals[0].times.response = times.seal();
+                    // What the law says of it is another test's.
+                    record.edges = None;
+                }
+                spoil(&mut record, (launch.subject, launch.block, workload, step));
+                plan.trials.push(plan::Trial { launch: number, workload, step });
+                trials.push(record);
+            }
+        }
+        let header = Header {
+            schema: String::new(),
+            id: "1".into(),
+            started: "then".into(),
+            command: Vec::new(),
+            plan,
+            facts: Facts::default(),
+            resumptions: Vec::new(),
+        };
+        report(&Run { header, starts: Vec::new(), trials })
+    }
+
+    fn spoil(record: &mut TrialRecord, trial: (usize, u32, usize, usize)) {
+        let check = |answered| CheckResult { name: "c".into(), ok: false, answered, detail: String::new() };
+        match trial {
+            (1, 0, 0, 0) => record.subject_failure = Some("it left".into()),
+            (1, 1, 0, 0) => record.checks = vec![check(false)],
+            (1, 2, 0, 0) => record.checks = vec![check(true)],
+            _ => (),
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_left_out_of_numbers_and_told() {
+        let report = reported();
+        assert_eq!(report.summaries.len(), 3 * 2 * 2);
+        let fast = &report.summaries[4];
+        assert_eq!((fast.subject.as_str(), fast.workload.as_str(), fast.step), ("fast", "w", 0));
+        assert_eq!(
+            (fast.trials, fast.invalid, &fast.throughput_rps.values[..]),
+            (5, 2, &[401.0, 403.0, 404.0][..])
+        );
+        // The repeat that failed is not what limits those that did not.
+        assert_eq!(fast.limiter, Resource::Unknown);
+        let told: Vec<_> = fast.caveats.iter().map(|c| (c.code, c.severity, c.repeats)).collect();
+        assert_eq!(
+            told,
+            [(Code::SubjectFailed, Severity::Invalid, 1), (Code::ChecksFailed, Severity::Invalid, 2)]
+        );
+    }
+
+    #[test]
+    fn an_overview_has_the_best_first_and_says_who_is_missing() {
+        let report = reported();
+        let rows = &report.overview;
+        let row = |r: &OverviewRow| (r.workload.clone(), r.subject.clone(), r.tie_group);
+        let wanted = [
+            ("w", "fast", Some(1)),
+            ("w", "slow", Some(2)),
+            ("w", "gone", None),
+            ("w", "null", None),
+            ("v", "fast", Some(1)),
+            ("v", "slow", Some(2)),
+            ("v", "null", None),
+        ];
+        let wanted =
+            wanted.map(|(workload, subject, group)| (workload.to_string(), subject.to_string(), group));
+        assert_eq!(rows.iter().map(row).collect::<Vec<_>>(), wanted);
+        assert_eq!((rows[0].peak_connections, rows[0].reference_connections), (Some(128), 64));
+        assert_eq!(rows[0].response_p50_us.map(f64::round), Some(1000.0), "of the reference");
+        let peaks = peaks_by_block(&rows[0], &report.trials, &report.summaries);
+        assert_eq!(peaks, [(1, 410.0), (2, 411.0), (3, 412.0), (4, 413.0), (5, 414.0)]);
+        assert_eq!((rows[0].memory_peak_bytes, rows[2].memory_peak_bytes), (Some(414.0), None));
+        assert_eq!(rows[2].absent.as_deref(), Some("skipped: no compiler"));
+        assert_eq!((rows[0].absent.as_deref(), rows[0].title.as_str()), (None, "fast · w"));
+    }
+
+    #[test]
+    fn a_comparison_is_of_pairs_within_blocks() {
+        let comparisons = reported().comparisons;
+        assert!(comparisons.iter().all(|c| c.baseline == "slow" && c.subject != "slow" && !c.tie));
+        assert_eq!(comparisons.len(), 2 * 2 * 2);
+        for comparison in &comparisons {
+            let base = if comparison.subject == "fast" { 400 } else { 900 };
+            let workload = usize::from(comparison.workload == "v");
+            let is_spoilt = (base, workload, comparison.step) == (400, 0, 0);
+            let blocks: &[usize] = if is_spoilt { &[1, 3, 4] } else { &[0, 1, 2, 3, 4] };
+            let of = |base, block: &usize| answers(base, *block, workload, comparison.step) as f64;
+            let ratios: Vec<f64> = blocks.iter().map(|b| of(base, b) / of(200, b)).collect();
+            assert_eq!(comparison.throughput_ratio.values, ratios, "{comparison:?}");
+        }
     }
 
     #[test]

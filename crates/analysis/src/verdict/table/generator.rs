@@ -13,10 +13,10 @@ pub(super) const BOUNDS: &[Case<World>] = &[
     Case {
         code: Code::GeneratorThrottled,
         severity: Severity::Invalid,
-        says: "The generator may have been the limit: the CPU quota of dyno's own control group, 0.50 CPUs, held it back in 3.0 % of its periods. Throughput is a lower bound of what the server can do. Give dyno's group more",
-        evidence: r#"{"throttled": 0.03, "quota_cpus": 0.5}"#,
-        trips: |w| quota(w, 3),
-        just_not: |w| quota(w, 2),
+        says: "The generator may have been the limit: the CPU quota of dyno's own control group, 0.50 CPUs, held it back in 2.1 % of its periods. Throughput is a lower bound of what the server can do. Give dyno's group more",
+        evidence: r#"{"throttled": 0.021, "quota_cpus": 0.5}"#,
+        trips: |w| quota(w, 21),
+        just_not: |w| quota(w, 20),
         otherwise: None,
     },
     Case {
@@ -269,8 +269,8 @@ pub(super) const BESIDE: &[Case<World>] = &[
         severity: Severity::Info,
         says: "may use 0.50 CPUs at most, and was held back in 2.0 % of the periods",
         evidence: r#"{"cpus": 0.5, "throttled": 0.02}"#,
-        trips: |w| quota(w, 2),
-        just_not: |w| quota(w, 3),
+        trips: |w| quota(w, 20),
+        just_not: |w| quota(w, 21),
         otherwise: None,
     },
     Case {
@@ -345,9 +345,9 @@ pub(super) const BESIDE: &[Case<World>] = &[
     },
 ];
 
-/// Half a CPU, and so many of 100 periods in which that held the generator back.
+/// Half a CPU, and so many of 1,000 periods in which that held the generator back.
 fn quota(w: &mut World, throttled_periods: u64) {
-    w.ground().quota = Some(QuotaUse { cpus: 0.5, periods: 100, throttled_periods });
+    w.ground().quota = Some(QuotaUse { cpus: 0.5, periods: 1000, throttled_periods });
 }
 
 /// One more thread than there are CPUs.

@@ -99,15 +99,15 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Jit,
         confidence: Confidence::High,
-        says: "The JIT compiler: it used 20 % of the server's CPU time, and the server 90 % of what it may use.",
-        evidence: r#"{"jit_share": 0.200000001111, "cpu_utilisation": 0.9}"#,
+        says: "The JIT compiler: it used 20 % of the server's CPU time, and the server 100 % of what it may use.",
+        evidence: r#"{"jit_share": 0.200000001, "cpu_utilisation": 1.0}"#,
         trips: |w| {
-            w.serve(900 * MS);
-            w.compile(180 * MS + 1);
+            w.serve(S);
+            w.compile(200 * MS + 1);
         },
         just_not: |w| {
-            w.serve(900 * MS);
-            w.compile(180 * MS);
+            w.serve(S);
+            w.compile(200 * MS);
         },
         otherwise: (Resource::ServerCpu, Confidence::High),
     },
@@ -129,10 +129,10 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::CpuQuota,
         confidence: Confidence::High,
-        says: "The server's CPU quota: it was throttled in 6 of 100 periods (6.0 %).",
-        evidence: r#"{"throttled_periods": 6, "periods": 100, "throttled_s": 1.6}"#,
-        trips: |w| throttle(w, 6),
-        just_not: |w| throttle(w, 5),
+        says: "The server's CPU quota: it was throttled in 51 of 1000 periods (5.1 %).",
+        evidence: r#"{"throttled_periods": 51, "periods": 1000, "throttled_s": 1.6}"#,
+        trips: |w| throttle(w, 51),
+        just_not: |w| throttle(w, 50),
         otherwise: (Resource::Concurrency, Confidence::High),
     },
     Case {
@@ -185,6 +185,15 @@ const CASES: &[Case] = &[
             w.sample().threads.clear();
         },
         otherwise: (Resource::Unknown, Confidence::Low),
+    },
+    Case {
+        resource: Resource::ServerCpu,
+        confidence: Confidence::High,
+        says: "it used 90 % of the one CPU it may use.",
+        evidence: "{}",
+        trips: |w| w.over(&[(1000, 900 * MS), (1000, 900 * MS)]),
+        just_not: |w| w.over(&[(1000, 700 * MS), (1000, 700 * MS)]),
+        otherwise: (Resource::Concurrency, Confidence::High),
     },
     Case {
         resource: Resource::ServerCpu,
@@ -421,7 +430,7 @@ fn every_limit_has_a_case() {
     assert_eq!(covered, Resource::ALL.into());
 }
 
-/// So many of 100 periods in which the quota held the server back.
+/// So many of 1,000 periods in which the quota held the server back.
 fn throttle(w: &mut World, periods: u64) {
     w.group().throttled_periods = Some(periods);
     w.group().throttled_ns = Some(1600 * MS);

@@ -184,15 +184,15 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::Errors,
         severity: Severity::Invalid,
-        says: "1.1 % of the requests that were due got no answer (11 closed_early).",
-        evidence: r#"{"failed": 11, "lost": 11, "share": 0.011}"#,
+        says: "1.0 % of the requests that were due got no answer (101 closed_early).",
+        evidence: r#"{"failed": 101, "lost": 101, "share": 0.0101}"#,
         trips: |w| {
-            *w = World::of(989);
-            w.end(11, Outcome::ClosedEarly);
+            *w = World::of(9899);
+            w.end(101, Outcome::ClosedEarly);
         },
         just_not: |w| {
-            *w = World::of(990);
-            w.end(10, Outcome::ClosedEarly);
+            *w = World::of(9900);
+            w.end(100, Outcome::ClosedEarly);
         },
         otherwise: Some(Severity::Warning),
     },
@@ -236,6 +236,18 @@ pub(super) const CASES: &[Case<World>] = &[
             *w = World::of(990);
             w.leave_in_flight(10);
         },
+        otherwise: None,
+    },
+    Case {
+        code: Code::Errors,
+        severity: Severity::Invalid,
+        says: "100 % of the requests that were due got no answer (1 reset).",
+        evidence: r#"{"share": 1.0}"#,
+        trips: |w| {
+            *w = World::of(0);
+            w.end(1, Outcome::Reset);
+        },
+        just_not: |w| *w = World::of(0),
         otherwise: None,
     },
     // What was carried in was due as well.

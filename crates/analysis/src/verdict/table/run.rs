@@ -1,7 +1,7 @@
 //! What tells against a whole run.
 
 use dyno_archive::dir::{Header, Run};
-use dyno_archive::plan::{Launch, Limits, NotServed, Order, Placement, Plan, ReportOptions, Subject, Suite};
+use dyno_archive::plan::{NotServed, Subject};
 use dyno_archive::resumption::{Difference, Resumption};
 use dyno_archive::start::{LimitKind, LimitReadBack, WarmUpEnd};
 use dyno_archive::{Facts, TrialRecord};
@@ -171,7 +171,7 @@ impl Default for RunWorld {
             id: "1".into(),
             started: "then".into(),
             command: Vec::new(),
-            plan: plan(),
+            plan: fixture::plan(vec![subject("1")]),
             facts: Facts::default(),
             resumptions: Vec::new(),
         };
@@ -232,32 +232,6 @@ impl RunWorld {
 
 fn subject(version: &str) -> Subject {
     Subject { name: "a".into(), version: Some(version.into()), ..Subject::default() }
-}
-
-fn plan() -> Plan {
-    Plan {
-        suite: Suite {
-            name: "s".into(),
-            description: String::new(),
-            source: String::new(),
-            path: String::new(),
-        },
-        subjects_folder: String::new(),
-        seed: 1,
-        repeats: 5,
-        order: Order::Fixed,
-        limits: Limits::default(),
-        placement: Placement { subject: vec![0, 1], generator: vec![2] },
-        subjects: vec![subject("1")],
-        workloads: vec![fixture::workload()],
-        load: fixture::load(),
-        launches: (0..5).map(|block| Launch { subject: 0, block }).collect(),
-        trials: Vec::new(),
-        not_served: Vec::new(),
-        report: ReportOptions::default(),
-        cost: None,
-        files: [].into(),
-    }
 }
 
 fn row(subject: &str, workload: &str, peak: f64) -> OverviewRow {

@@ -163,6 +163,22 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| w.serve_by(&[(300 * MS, 60 * MS), (190 * MS, 60 * MS - 1)], 0),
         otherwise: None,
     },
+    // Over two seconds.
+    Case {
+        code: Code::MoreThreadsThanCpus,
+        severity: Severity::Warning,
+        says: "took turns on one CPU, and waited 0.20 s for a CPU in 2.00 s:",
+        evidence: r#"{"busy_threads": 2, "cpus": 1.0}"#,
+        trips: |w| {
+            w.serve_by(&[(600 * MS, 100 * MS), (600 * MS, 100 * MS + 1)], 0);
+            double(w);
+        },
+        just_not: |w| {
+            w.serve_by(&[(600 * MS, 100 * MS), (600 * MS, 100 * MS)], 0);
+            double(w);
+        },
+        otherwise: None,
+    },
     // A quota of one and a half CPUs lets two threads run.
     Case {
         code: Code::MoreThreadsThanCpus,
@@ -227,11 +243,11 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: "{}",
         trips: |w| {
             w.serve_by(&[(500 * MS, 200 * MS)], 300 * MS);
-            w.group().throttled_periods = Some(5);
+            w.group().throttled_periods = Some(50);
         },
         just_not: |w| {
             w.serve_by(&[(500 * MS, 200 * MS)], 300 * MS);
-            w.group().throttled_periods = Some(6);
+            w.group().throttled_periods = Some(51);
         },
         otherwise: None,
     },
@@ -303,6 +319,12 @@ fn steal(w: &mut World, steal_ns: u64) {
     let busy_ns = 800 * MS;
     let idle_ns = S - busy_ns - steal_ns;
     w.sample().host = Some(HostUse { busy_ns, idle_ns, steal_ns, ..HostUse::default() });
+}
+
+/// The window is as long again.
+fn double(w: &mut World) {
+    w.record.window_ns = (0, 2 * S);
+    w.sample().at_ns = 2 * S;
 }
 
 /// A server of two and a half CPUs that waits, and what others used beside it.

@@ -83,14 +83,14 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| spread(w),
         otherwise: None,
     },
-    // Of long times three digits are kept: 10 s of 10 s in all before the window are 10 ms.
+    // Of times three digits are kept: of 1 ms in all, nearly all of it before a window of 1 µs, that is 1 µs.
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
-        says: "by their count 0.10",
-        evidence: r#"{"in_flight": 0.1}"#,
-        trips: |w| long_before(w, 11 * MS),
-        just_not: |w| long_before(w, 9 * MS),
+        says: "by their count 10.00",
+        evidence: r#"{"in_flight": 10.0, "by_law": 11.001}"#,
+        trips: |w| before(w, 988_999),
+        just_not: |w| before(w, 989_000),
         otherwise: None,
     },
     Case {
@@ -102,11 +102,20 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| w.interval().times.response = mixed(&[(500, MS), (500, 2 * S)]),
         otherwise: None,
     },
-    // To the nanosecond.
+    // To the nanosecond; a window without length has no half.
     Case {
         code: Code::LongerThanWindow,
         severity: Severity::Invalid,
-        says: "(0.50 s and more)",
+        says: "longer than the measured window of 0.00 s",
+        evidence: r#"{"median_us": 2.0, "window_us": 1.999}"#,
+        trips: |w| last(w, 1999),
+        just_not: |w| last(w, 2000),
+        otherwise: None,
+    },
+    Case {
+        code: Code::LongerThanWindow,
+        severity: Severity::Invalid,
+        says: "longer than the measured window of 0.00 s",
         evidence: "{}",
         trips: |w| last(w, 1),
         just_not: |w| last(w, 0),
@@ -237,6 +246,22 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| w.generate(&[(300 * MS, 50 * MS)]),
         otherwise: None,
     },
+    // Over two seconds.
+    Case {
+        code: Code::GeneratorStarved,
+        severity: Severity::Warning,
+        says: "waited for 5.0 % of the time",
+        evidence: "{}",
+        trips: |w| {
+            w.over(&[(1000, 500 * MS); 2]);
+            w.generate(&[(300 * MS, 100 * MS + 1)]);
+        },
+        just_not: |w| {
+            w.over(&[(1000, 500 * MS); 2]);
+            w.generate(&[(300 * MS, 100 * MS)]);
+        },
+        otherwise: None,
+    },
     // On average over threads.
     Case {
         code: Code::GeneratorStarved,
@@ -321,18 +346,18 @@ fn spread(w: &mut World) {
     w.record.intervals.push(drain);
 }
 
-/// 10 s of waiting, of which all but 0.1 s was before the window, and how far the law is off.
-fn long_before(w: &mut World, off_ns: u64) {
-    w.interval().times.response = mixed(&[(10_000_000, 1000)]);
-    w.interval().in_flight_ns = 100 * MS;
-    w.record.edges = Some(Edges { before_ns: 9900 * MS - off_ns, others_ns: 0 });
+/// 1 ms of waiting, of which so much was before a window of 1 µs; by the count 10 µs were in it.
+fn before(w: &mut World, before_ns: u64) {
+    w.record.window_ns = (0, 1000);
+    w.interval().times.response = same(1000, 1000);
+    w.interval().in_flight_ns = 10_000;
+    w.record.edges = Some(Edges { before_ns, others_ns: 0 });
 }
 
-/// A window that is so much shorter than half of the requests took.
-fn last(w: &mut World, shorter_ns: u64) {
-    let times = same(1000, S / 2);
-    w.record.window_ns = (0, times.max().expect("a time") - shorter_ns);
-    w.interval().times.response = times;
+/// A window of that length, and requests that took 2 µs.
+fn last(w: &mut World, window_ns: u64) {
+    w.record.window_ns = (0, window_ns);
+    w.interval().times.response = same(1000, 2000);
 }
 
 /// So many more requests, which never end and have waited for so long.

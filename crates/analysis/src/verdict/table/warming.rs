@@ -67,6 +67,25 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| grow(w, &[1000, 1742, 2000]),
         otherwise: None,
     },
+    // Of 32 a fifth is 2.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 32.00 times as fast.",
+        evidence: r#"{"growth": 32.0}"#,
+        trips: |w| grow(w, &[100, 200, 3200]),
+        just_not: |w| grow(w, &[100, 199, 3200]),
+        otherwise: None,
+    },
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 32.00 times as fast.",
+        evidence: r#"{"growth": 32.0}"#,
+        trips: |w| grow(w, &[100, 1600, 3200]),
+        just_not: |w| grow(w, &[100, 1601, 3200]),
+        otherwise: None,
+    },
     // Half of a growth of 1.6, a factor of 1.265, is in the CPU time per request.
     Case {
         code: Code::StillWarming,
@@ -102,6 +121,32 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| {
             w.over(&[(1000, 500 * MS), (1250, 625 * MS), (1600, 800 * MS)]);
             w.at(1000.0);
+        },
+        otherwise: None,
+    },
+    // An interval of which no CPU time is known leaves the throughput alone to tell.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 1.60 times as fast.",
+        evidence: r#"{"growth": 1.6}"#,
+        trips: |w| w.over(&[(1000, 0), (1250, 600 * MS), (1600, 900 * MS)]),
+        just_not: |w| w.over(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 900 * MS)]),
+        otherwise: None,
+    },
+    // What is known of an interval is the sample in whose time its middle lies, its beginning included.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Invalid,
+        says: "it became 1.50 times as fast.",
+        evidence: r#"{"growth": 1.5}"#,
+        trips: |w| {
+            w.over(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 400 * MS), (1000, 0)]);
+            sample_later(w);
+        },
+        just_not: |w| {
+            w.over(&[(1000, 600 * MS), (1000, 500 * MS), (1000, 401 * MS), (1000, 0)]);
+            sample_later(w);
         },
         otherwise: None,
     },
@@ -285,6 +330,14 @@ pub(super) const CASES: &[Case<World>] = &[
 fn grow(w: &mut World, rates: &[u64]) {
     let seconds: Vec<(u64, u64)> = rates.iter().map(|rate| (*rate, 500 * MS)).collect();
     w.over(&seconds);
+}
+
+/// Samples lie in the middle of seconds, of which the last is not of the window; the rate is offered.
+fn sample_later(w: &mut World) {
+    w.at(1000.0);
+    w.record.intervals.truncate(3);
+    w.record.window_ns = (0, 3 * S);
+    w.record.samples.iter_mut().for_each(|sample| sample.at_ns += S / 2);
 }
 
 fn shaped() -> Arrivals {

@@ -265,7 +265,7 @@ fn sample(seconds: u64, cpu_ns: u64) -> Sample {
             cpu_ns: Some(cpu_ns),
             cpu_user_ns: Some(cpu_ns),
             cpu_sys_ns: Some(0),
-            periods: Some(100 * seconds),
+            periods: Some(1000 * seconds),
             throttled_periods: Some(0),
             throttled_ns: Some(0),
             memory_bytes: Some(4 * MS),
