@@ -139,9 +139,9 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let server_share = server.cpu_utilisation;
     let server_full = server_share.is_some_and(|s| s >= SERVER_FULL);
     (!server_full).then(|| {
-        let of_server = server_share.map_or("unknown".into(), percent);
-        let sentence =
-            format!("The generator: {}, while the server used {of_server} of its CPU.", bound.clause());
+        let beside = |share| format!(", while the server used {} of its CPU", percent(share));
+        let of_server = server_share.map_or(String::new(), beside);
+        let sentence = format!("The generator: {}{of_server}.", bound.clause());
         let confidence =
             if server_share.is_some_and(|s| s < SERVER_BUSY) { Confidence::High } else { Confidence::Medium };
         let evidence = json!({

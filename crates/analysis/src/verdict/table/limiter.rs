@@ -87,7 +87,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Generator,
         confidence: Confidence::Medium,
-        says: "while the server used unknown of its CPU.",
+        says: " of the time.",
         evidence: r#"{"server_utilisation": null}"#,
         trips: |w| {
             w.generate(&[(900 * MS, 0)]);
