@@ -7,7 +7,8 @@ use dyno_archive::trial::{Http2Direction, Http2Use};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Percentiles, after_warmup};
+use super::percentiles::Percentiles;
+use super::sums::after_warmup;
 
 /// HTTP/2 within the measured window; connections and streams of the whole load. Quotients are `None` where there is
 /// nothing to divide by.

@@ -1,130 +1,32 @@
 //! The result of one load: `dyno.load/1`.
 
+mod config;
 mod http2;
 pub(crate) mod offered;
+mod percentiles;
 pub mod place;
 pub mod room;
+mod sums;
 
 use std::collections::BTreeMap;
 
-use dyno_archive::interval::{ExchangeTimes, RequestShare};
+use dyno_archive::interval::RequestShare;
 use dyno_archive::outcome::{self, Outcome, Outcomes};
-use dyno_archive::plan::{
-    Arrival, Arrivals, DriverKind, Load, Model, Request, Segment, Spin, Step, Workload,
-};
-use dyno_archive::trial::{Connections, Edges, TcpCounters, TlsUse};
-use dyno_archive::{Interval, Phase, Protocol, Times, TrialRecord, protocol};
+use dyno_archive::plan::{DriverKind, Model};
+use dyno_archive::trial::{Connections, TcpCounters, TlsUse};
+use dyno_archive::{Interval, Phase, Times, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::caveat::Caveat;
+pub use config::{Config, MixedRequest};
 pub use http2::{HeaderBytes, Http2, Streams};
+pub use percentiles::{Missing, Percentiles, SAMPLES_BEYOND, at_quantile};
 pub use room::Room;
+pub use sums::{answers_per_second, response_times};
+use sums::{Sums, after_warmup, per_second};
 
 pub const SCHEMA: &str = "dyno.load/1";
-
-/// Samples that must lie beyond a percentile for it to be given (harness rule: HdrHistogram practice).
-pub const SAMPLES_BEYOND: f64 = 20.0;
-
-/// What was asked, all defaults filled in.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Config {
-    pub url: String,
-    pub method: String,
-    #[serde(flatten, with = "protocol::apart")]
-    #[schemars(with = "protocol::apart::Apart")]
-    pub protocol: Protocol,
-    pub driver: DriverKind,
-    pub threads: u32,
-    pub connections: u32,
-    pub streams: u32,
-    pub pipeline: u32,
-    pub model: Model,
-    /// `None` in a closed loop.
-    pub arrival: Option<Arrival>,
-    /// Requests per second offered; `None` in a closed loop.
-    pub rate: Option<f64>,
-    pub requests: Option<u64>,
-    pub requests_per_connection: Option<u64>,
-    pub warmup_s: f64,
-    pub duration_s: Option<f64>,
-    pub interval_s: f64,
-    pub timeout_s: f64,
-    pub connect_timeout_s: f64,
-    pub expect_status: Option<u16>,
-    pub expect_body_bytes: Option<usize>,
-    pub seed: u64,
-    /// How the rate changes over time, where it is not one number.
-    pub rate_over_time: Option<Vec<Segment>>,
-    pub first_byte_timeout_s: Option<f64>,
-    pub ramp_connections_s: Option<f64>,
-    pub spin: Spin,
-    /// Of how many answers one was checked in full; `None` if there is nothing that only a full look can tell.
-    pub check_one_in: Option<u64>,
-    /// The mix, if there is more than one request.
-    pub requests_mixed: Vec<MixedRequest>,
-    /// Connections over which a visitor loads a page; `None`: no pages are loaded. `connections` are visitors then.
-    pub page_connections: Option<u32>,
-}
-
-/// A request of a mix.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct MixedRequest {
-    pub name: String,
-    pub weight: u32,
-    pub method: String,
-    pub path: String,
-}
-
-impl Config {
-    /// What a plan asks of one step.
-    #[must_use]
-    pub fn new(workload: &Workload, load: &Load, step: &Step, seed: u64) -> Config {
-        let seconds = |ns: u64| ns as f64 / 1e9;
-        let rate_over_time = match &step.arrivals {
-            Arrivals::Shaped { segments, .. } => Some(segments.clone()),
-            _ => None,
-        };
-        let first = &workload.requests[0];
-        let is_mixed = workload.requests.len() > 1;
-        let mixed = |r: &Request| MixedRequest {
-            name: r.name.clone(),
-            weight: r.weight,
-            method: r.method.clone(),
-            path: r.path.clone(),
-        };
-        Config {
-            url: first.path.clone(),
-            method: first.method.clone(),
-            protocol: workload.protocol,
-            driver: load.driver,
-            threads: load.threads,
-            connections: step.connections,
-            streams: step.streams,
-            pipeline: step.pipeline,
-            model: step.arrivals.model(),
-            arrival: step.arrivals.arrival(),
-            rate: step.arrivals.rate(),
-            requests: None,
-            requests_per_connection: load.requests_per_connection,
-            warmup_s: seconds(load.warmup_ns),
-            duration_s: Some(seconds(load.duration_ns)),
-            interval_s: seconds(load.interval_ns),
-            timeout_s: seconds(load.timeout_ns),
-            connect_timeout_s: seconds(load.connect_timeout_ns),
-            expect_status: first.expect.status.filter(|_| !is_mixed),
-            expect_body_bytes: first.expect.body.as_ref().map(|body| body.0.len()).filter(|_| !is_mixed),
-            seed,
-            rate_over_time,
-            first_byte_timeout_s: load.first_byte_timeout_ns.map(seconds),
-            ramp_connections_s: load.ramp_connections_ns.map(seconds),
-            spin: load.spin,
-            check_one_in: workload.requests.iter().any(|r| r.expect.is_deep()).then_some(load.check_one_in),
-            page_connections: workload.page_connections(),
-            requests_mixed: workload.requests.iter().filter(|_| is_mixed).map(mixed).collect(),
-        }
-    }
-}
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LoadResult {
@@ -223,87 +125,6 @@ impl Bytes {
     #[must_use]
     pub fn per_response(&self, bytes: u64) -> Option<f64> {
         (self.responses > 0).then(|| bytes as f64 / self.responses as f64)
-    }
-}
-
-/// A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of right answers; percentiles are of
-/// all that was due, in which whatever got no right answer ranks above every right answer. A percentile that falls among
-/// those, or that has too few samples beyond it, is `None`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Percentiles {
-    pub count: u64,
-    /// Exchanges that were due and got no right answer; 0 where the distribution is of something that cannot fail.
-    pub unanswered: u64,
-    /// The longest wait known, of right answers and of what got none; microseconds. It bounds the percentiles that fall
-    /// among the unanswered from below.
-    pub longest_wait: Option<f64>,
-    pub min: Option<f64>,
-    pub mean: Option<f64>,
-    pub stdev: Option<f64>,
-    pub p50: Option<f64>,
-    pub p75: Option<f64>,
-    pub p90: Option<f64>,
-    pub p95: Option<f64>,
-    pub p99: Option<f64>,
-    pub p99_9: Option<f64>,
-    pub p99_99: Option<f64>,
-    pub max: Option<f64>,
-}
-
-/// What was due and got no right answer: it ranks above every right answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Missing {
-    pub count: u64,
-    /// The longest that one of them is known to have waited, nanoseconds.
-    pub longest_ns: Option<u64>,
-}
-
-impl Missing {
-    pub const NONE: Missing = Missing { count: 0, longest_ns: None };
-}
-
-/// The duration at quantile `q` of all that was due, in nanoseconds: that of rank ⌈q·n⌉, where n counts the right answers
-/// and what is missing, and what is missing ranks last. `None` if nothing was due, or if the rank falls among the missing.
-#[must_use]
-pub fn at_quantile(answers: &Times, missing: u64, q: f64) -> Option<u64> {
-    let due = answers.count() + missing;
-    let rank = ((q * due as f64).ceil() as u64).clamp(1, due.max(1));
-    answers.at_rank(rank)
-}
-
-impl Percentiles {
-    /// Of something that cannot fail.
-    #[must_use]
-    pub fn new(times: &Times) -> Percentiles {
-        Percentiles::of_due(times, Missing::NONE)
-    }
-
-    /// Of all that was due: the right answers, and what got none.
-    #[must_use]
-    pub fn of_due(times: &Times, missing: Missing) -> Percentiles {
-        let us = |ns: u64| ns as f64 / 1e3;
-        let due = times.count() + missing.count;
-        let at = |q: f64| {
-            let beyond = due as f64 * (1.0 - q);
-            // The comparison allows for the rounding of 1 − q.
-            if beyond + 1e-6 < SAMPLES_BEYOND { None } else { at_quantile(times, missing.count, q).map(us) }
-        };
-        Percentiles {
-            count: times.count(),
-            unanswered: missing.count,
-            longest_wait: times.max().max(missing.longest_ns).map(us),
-            min: times.min().map(us),
-            mean: times.mean().map(|ns| ns / 1e3),
-            stdev: times.stdev().map(|ns| ns / 1e3),
-            p50: at(0.5),
-            p75: at(0.75),
-            p90: at(0.9),
-            p95: at(0.95),
-            p99: at(0.99),
-            p99_9: at(0.999),
-            p99_99: at(0.9999),
-            max: times.max().map(us),
-        }
     }
 }
 
@@ -471,107 +292,6 @@ pub(crate) fn result(record: &TrialRecord, config: Config) -> LoadResult {
     }
 }
 
-/// Sums over the measured window and its drain.
-struct Sums {
-    window_s: f64,
-    /// Right answers that arrived within the window, whenever they were asked for.
-    ok: u64,
-    /// Complete answers, right or wrong, that arrived within the window.
-    answers: u64,
-    /// Outcomes of the exchanges that belong to the window.
-    measured: Outcomes,
-    /// Of right answers.
-    times: ExchangeTimes,
-    /// What was due and got no right answer, with its longest wait since it was intended, and since it was sent.
-    missing: Missing,
-    missing_service: Missing,
-    bytes: Bytes,
-    checked: u64,
-    in_flight: InFlight,
-}
-
-impl Sums {
-    fn new(record: &TrialRecord) -> Sums {
-        let (opens, closes) = record.window_ns;
-        let window_ns = closes.saturating_sub(opens) as f64;
-        let mut sums = Sums {
-            window_s: window_ns / 1e9,
-            ok: 0,
-            answers: 0,
-            measured: Outcomes::default(),
-            times: ExchangeTimes::default(),
-            missing: Missing::NONE,
-            missing_service: Missing::NONE,
-            bytes: Bytes::default(),
-            checked: 0,
-            in_flight: InFlight { mean: 0.0, by_littles_law: None, resolution: 0.0 },
-        };
-        let times = |pick: fn(&Interval) -> &Times| after_warmup(record, pick);
-        sums.times = ExchangeTimes {
-            response: times(|i| &i.times.response),
-            service: times(|i| &i.times.service),
-            send_lag: times(|i| &i.times.send_lag),
-            first_byte: times(|i| &i.times.first_byte),
-        };
-        for interval in record.intervals.iter().filter(|i| i.phase != Phase::Warmup) {
-            sums.measured.add(&interval.outcomes);
-            sums.checked += interval.checked;
-            if interval.phase == Phase::Measured {
-                sums.add_window(interval);
-            }
-        }
-        let missing = record.books.due().saturating_sub(sums.times.response.count());
-        sums.missing = Missing { count: missing, longest_ns: record.unanswered.longest_ns() };
-        let longest_ns = Some(record.unanswered.longest_service_ns).filter(|ns| *ns > 0);
-        sums.missing_service = Missing { count: missing, longest_ns };
-        if window_ns > 0.0 {
-            sums.in_flight.mean /= window_ns;
-            let within = record.edges.map(|edges| within_window(record, &sums.times.response, edges));
-            sums.in_flight.by_littles_law = within.map(|within_ns| within_ns / window_ns);
-            sums.in_flight.resolution = RESOLUTION * all_times(record, &sums.times.response) / window_ns;
-        }
-        sums
-    }
-
-    fn add_window(&mut self, interval: &Interval) {
-        self.ok += interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
-        self.answers += interval.outcomes.completed() + interval.carried.completed();
-        self.bytes.sent += interval.bytes_sent;
-        self.bytes.received += interval.bytes_received;
-        self.bytes.body_received += interval.body_received;
-        self.bytes.responses = self.answers;
-        self.in_flight.mean += interval.in_flight_ns as f64;
-    }
-}
-
-/// Time that exchanges spent in flight inside the measured window by what the distributions hold, in nanoseconds: the sum of
-/// all times and ages, without their parts before the window and in the drain, and with the part of those that are of neither.
-fn within_window(record: &TrialRecord, response: &Times, edges: Edges) -> f64 {
-    let drain: u64 =
-        record.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.in_flight_ns).sum();
-    all_times(record, response) + edges.others_ns as f64 - edges.before_ns as f64 - drain as f64
-}
-
-/// Relative error of a time in a histogram (`dyno_archive::Times`).
-const RESOLUTION: f64 = 0.001;
-
-/// The sum of all times and ages that the distributions hold, in nanoseconds.
-fn all_times(record: &TrialRecord, response: &Times) -> f64 {
-    let sum = |times: &Times| times.mean().unwrap_or(0.0) * times.count() as f64;
-    sum(response) + record.unanswered.ages.values().map(sum).sum::<f64>()
-}
-
-/// Complete answers per second of the measured window, right or wrong: what the server did work for.
-#[must_use]
-pub fn answers_per_second(record: &TrialRecord) -> f64 {
-    let sums = Sums::new(record);
-    per_second(sums.answers, sums.window_s)
-}
-
-fn per_second(count: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
-}
-
 fn exchanges(record: &TrialRecord) -> Exchanges {
     let books = record.books;
     let warmup = record.intervals.iter().map(|i| match i.phase {
@@ -588,19 +308,6 @@ fn exchanges(record: &TrialRecord) -> Exchanges {
         in_flight_at_end: books.in_flight_at_end,
         warmup_completed: warmup.sum(),
     }
-}
-
-/// A distribution over the measured window and its drain.
-fn after_warmup(record: &TrialRecord, pick: impl Fn(&Interval) -> &Times) -> Times {
-    Times::merged(record.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
-}
-
-/// Response times of the right answers of the measured window, and how many of the requests that were due got none.
-#[must_use]
-pub fn response_times(record: &TrialRecord) -> (Times, u64) {
-    let times = after_warmup(record, |i| &i.times.response);
-    let missing = record.books.due().saturating_sub(times.count());
-    (times, missing)
 }
 
 fn gaps(record: &TrialRecord) -> Gaps {

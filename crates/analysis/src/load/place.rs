@@ -7,7 +7,7 @@ use dyno_archive::Times;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Percentiles, SAMPLES_BEYOND};
+use super::percentiles::{Percentiles, SAMPLES_BEYOND};
 use crate::stats::Repeated;
 
 /// A percentile's place in a distribution.

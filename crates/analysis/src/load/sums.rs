@@ -1,0 +1,123 @@
+//! What the intervals of a load come to together.
+
+use dyno_archive::interval::ExchangeTimes;
+use dyno_archive::outcome::{Outcome, Outcomes};
+use dyno_archive::trial::Edges;
+use dyno_archive::{Interval, Phase, Times, TrialRecord};
+
+use super::percentiles::Missing;
+use super::{Bytes, InFlight};
+
+/// Sums over the measured window and its drain.
+pub(super) struct Sums {
+    pub(super) window_s: f64,
+    /// Right answers that arrived within the window, whenever they were asked for.
+    pub(super) ok: u64,
+    /// Complete answers, right or wrong, that arrived within the window.
+    pub(super) answers: u64,
+    /// Outcomes of the exchanges that belong to the window.
+    pub(super) measured: Outcomes,
+    /// Of right answers.
+    pub(super) times: ExchangeTimes,
+    /// What was due and got no right answer, with its longest wait since it was intended, and since it was sent.
+    pub(super) missing: Missing,
+    pub(super) missing_service: Missing,
+    pub(super) bytes: Bytes,
+    pub(super) checked: u64,
+    pub(super) in_flight: InFlight,
+}
+
+impl Sums {
+    pub(super) fn new(record: &TrialRecord) -> Sums {
+        let (opens, closes) = record.window_ns;
+        let window_ns = closes.saturating_sub(opens) as f64;
+        let mut sums = Sums {
+            window_s: window_ns / 1e9,
+            ok: 0,
+            answers: 0,
+            measured: Outcomes::default(),
+            times: ExchangeTimes::default(),
+            missing: Missing::NONE,
+            missing_service: Missing::NONE,
+            bytes: Bytes::default(),
+            checked: 0,
+            in_flight: InFlight { mean: 0.0, by_littles_law: None, resolution: 0.0 },
+        };
+        let times = |pick: fn(&Interval) -> &Times| after_warmup(record, pick);
+        sums.times = ExchangeTimes {
+            response: times(|i| &i.times.response),
+            service: times(|i| &i.times.service),
+            send_lag: times(|i| &i.times.send_lag),
+            first_byte: times(|i| &i.times.first_byte),
+        };
+        for interval in record.intervals.iter().filter(|i| i.phase != Phase::Warmup) {
+            sums.measured.add(&interval.outcomes);
+            sums.checked += interval.checked;
+            if interval.phase == Phase::Measured {
+                sums.add_window(interval);
+            }
+        }
+        let missing = record.books.due().saturating_sub(sums.times.response.count());
+        sums.missing = Missing { count: missing, longest_ns: record.unanswered.longest_ns() };
+        let longest_ns = Some(record.unanswered.longest_service_ns).filter(|ns| *ns > 0);
+        sums.missing_service = Missing { count: missing, longest_ns };
+        if window_ns > 0.0 {
+            sums.in_flight.mean /= window_ns;
+            let within = record.edges.map(|edges| within_window(record, &sums.times.response, edges));
+            sums.in_flight.by_littles_law = within.map(|within_ns| within_ns / window_ns);
+            sums.in_flight.resolution = RESOLUTION * all_times(record, &sums.times.response) / window_ns;
+        }
+        sums
+    }
+
+    fn add_window(&mut self, interval: &Interval) {
+        self.ok += interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
+        self.answers += interval.outcomes.completed() + interval.carried.completed();
+        self.bytes.sent += interval.bytes_sent;
+        self.bytes.received += interval.bytes_received;
+        self.bytes.body_received += interval.body_received;
+        self.bytes.responses = self.answers;
+        self.in_flight.mean += interval.in_flight_ns as f64;
+    }
+}
+
+/// Time that exchanges spent in flight inside the measured window by what the distributions hold, in nanoseconds: the sum of
+/// all times and ages, without their parts before the window and in the drain, and with the part of those that are of neither.
+fn within_window(record: &TrialRecord, response: &Times, edges: Edges) -> f64 {
+    let drain: u64 =
+        record.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.in_flight_ns).sum();
+    all_times(record, response) + edges.others_ns as f64 - edges.before_ns as f64 - drain as f64
+}
+
+/// Relative error of a time in a histogram (`dyno_archive::Times`).
+const RESOLUTION: f64 = 0.001;
+
+/// The sum of all times and ages that the distributions hold, in nanoseconds.
+fn all_times(record: &TrialRecord, response: &Times) -> f64 {
+    let sum = |times: &Times| times.mean().unwrap_or(0.0) * times.count() as f64;
+    sum(response) + record.unanswered.ages.values().map(sum).sum::<f64>()
+}
+
+/// Complete answers per second of the measured window, right or wrong: what the server did work for.
+#[must_use]
+pub fn answers_per_second(record: &TrialRecord) -> f64 {
+    let sums = Sums::new(record);
+    per_second(sums.answers, sums.window_s)
+}
+
+pub(super) fn per_second(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
+/// A distribution over the measured window and its drain.
+pub(super) fn after_warmup(record: &TrialRecord, pick: impl Fn(&Interval) -> &Times) -> Times {
+    Times::merged(record.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
+}
+
+/// Response times of the right answers of the measured window, and how many of the requests that were due got none.
+#[must_use]
+pub fn response_times(record: &TrialRecord) -> (Times, u64) {
+    let times = after_warmup(record, |i| &i.times.response);
+    let missing = record.books.due().saturating_sub(times.count());
+    (times, missing)
+}
