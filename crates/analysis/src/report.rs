@@ -88,7 +88,7 @@ pub fn report(run: &Run) -> Report {
     let tables = vec![overview_table(&overview), trials_table(&trials)];
     Report {
         schema: SCHEMA,
-        caveats: verdict::run(run, &overview),
+        caveats: verdict::run(run, &summary::peaks(&overview)),
         run: run_facts(run, &trials),
         subjects,
         trials,

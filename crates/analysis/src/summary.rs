@@ -11,7 +11,7 @@ use crate::metric::{self, ByMetric, OverStep, Ratios};
 use crate::stats::{ByBlock, PAIRS_TO_TELL_APART, Repeated, are_apart, tie_groups};
 use crate::subject::SubjectResult;
 use crate::trial::TrialResult;
-use crate::verdict::{Confidence, Limiter, Resource};
+use crate::verdict::{Confidence, Limiter, Peak, Resource};
 
 /// One subject, workload and step over all its repeats. Values of trials that are not valid are left out of the
 /// quantities and counted.
@@ -299,6 +299,12 @@ pub fn overview(
         all.extend(rows);
     }
     all
+}
+
+/// The peak of each row.
+pub(crate) fn peaks(rows: &[OverviewRow]) -> Vec<Peak<'_>> {
+    let peak = |row: &OverviewRow| row.peak_rps.as_ref().and_then(|peak| peak.median);
+    rows.iter().map(|r| Peak { workload: &r.workload, subject: &r.subject, rps: peak(r) }).collect()
 }
 
 /// The valid repeats of a row's peak.

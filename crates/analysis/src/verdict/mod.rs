@@ -15,7 +15,7 @@ use dyno_archive::{Facts, StartRecord, TrialRecord};
 pub use limiter::{Confidence, Limiter, Resource, limiter};
 pub use thresholds::GENERATOR_BUSY;
 
-pub(crate) use run::run;
+pub(crate) use run::{Peak, run};
 
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::load::{Ceiling, Config, LoadResult};

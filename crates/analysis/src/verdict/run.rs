@@ -6,10 +6,18 @@ use serde_json::{Map, Value, json};
 
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::stats::{PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL};
-use crate::summary::OverviewRow;
 
-/// Reasons to distrust a whole run, the gravest first.
-pub(crate) fn run(run: &Run, overview: &[OverviewRow]) -> Vec<Caveat> {
+/// The best throughput of a subject with a workload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peak<'a> {
+    pub(crate) workload: &'a str,
+    pub(crate) subject: &'a str,
+    /// Right answers per second, median over the repeats; `None`: it has no valid one.
+    pub(crate) rps: Option<f64>,
+}
+
+/// Reasons to distrust a whole run, the gravest first. `peaks`: workload by workload.
+pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     let plan = &run.header.plan;
     let mut all = Vec::new();
     if !plan.placement.is_disjoint() {
@@ -42,7 +50,7 @@ pub(crate) fn run(run: &Run, overview: &[OverviewRow]) -> Vec<Caveat> {
     all.extend(mixed(run));
     all.extend(limits_not_set(run));
     all.extend(not_served(plan));
-    all.extend(same_numbers(overview));
+    all.extend(same_numbers(peaks));
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
 }
@@ -115,14 +123,12 @@ fn limits_not_set(run: &Run) -> Option<Caveat> {
 
 /// Four or more servers whose peaks with a workload lie within 3 % of each other: something they share may be what is
 /// measured. Variants of one server are expected to be alike.
-fn same_numbers(rows: &[OverviewRow]) -> Option<Caveat> {
-    let mut workloads: Vec<&str> = rows.iter().map(|r| r.workload.as_str()).collect();
+fn same_numbers(peaks: &[Peak<'_>]) -> Option<Caveat> {
+    let mut workloads: Vec<&str> = peaks.iter().map(|peak| peak.workload).collect();
     workloads.dedup();
     workloads.iter().find_map(|workload| {
-        let own = rows.iter().filter(|r| r.workload == *workload);
-        let names = alike(
-            own.filter_map(|r| Some((r.peak_rps.as_ref()?.median?, r.subject.as_str()))).collect(),
-        )?;
+        let own = peaks.iter().filter(|peak| peak.workload == *workload);
+        let names = alike(own.filter_map(|peak| Some((peak.rps?, peak.subject))).collect())?;
         let with = if workloads.len() > 1 { format!(" with {workload}") } else { String::new() };
         let message = format!(
             "{} have nearly the same peak throughput{with}, which different servers rarely have: look at what limited each.",

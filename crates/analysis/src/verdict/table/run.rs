@@ -9,9 +9,7 @@ use dyno_archive::{Facts, TrialRecord};
 use super::{Case, Judged};
 use crate::caveat::{Caveat, Code, Severity};
 use crate::fixture;
-use crate::stats::Repeated;
-use crate::summary::{OverviewRow, Shape};
-use crate::verdict;
+use crate::verdict::{self, Peak};
 
 /// Of a run of three starts with one trial each.
 pub(super) const CASES: &[Case<RunWorld>] = &[
@@ -157,10 +155,11 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     },
 ];
 
-/// A run, and the overview of it.
+/// A run, and the peaks of its subjects.
 pub(super) struct RunWorld {
     run: Run,
-    overview: Vec<OverviewRow>,
+    /// Workload, subject and right answers per second.
+    peaks: Vec<(&'static str, &'static str, f64)>,
 }
 
 impl Default for RunWorld {
@@ -179,13 +178,14 @@ impl Default for RunWorld {
         let starts = (0..3).map(|start| dyno_archive::StartRecord { start, launch: start, ..one.clone() });
         let trials = (0..3).map(|trial| TrialRecord { trial, start: trial, ..fixture::record(1) });
         let run = Run { header, starts: starts.collect(), trials: trials.collect() };
-        RunWorld { run, overview: Vec::new() }
+        RunWorld { run, peaks: Vec::new() }
     }
 }
 
 impl Judged for RunWorld {
     fn caveats(&self) -> Vec<Caveat> {
-        verdict::run(&self.run, &self.overview)
+        let peak = |&(workload, subject, rps)| Peak { workload, subject, rps: Some(rps) };
+        verdict::run(&self.run, &self.peaks.iter().map(peak).collect::<Vec<_>>())
     }
 }
 
@@ -221,49 +221,15 @@ impl RunWorld {
         self.run.header.plan.not_served.push(not);
     }
 
-    fn peaks(&mut self, peaks: &[(&str, f64)]) {
+    fn peaks(&mut self, peaks: &[(&'static str, f64)]) {
         self.peaks_of("w", peaks);
     }
 
-    fn peaks_of(&mut self, workload: &str, peaks: &[(&str, f64)]) {
-        self.overview.extend(peaks.iter().map(|(subject, peak)| row(subject, workload, *peak)));
+    fn peaks_of(&mut self, workload: &'static str, peaks: &[(&'static str, f64)]) {
+        self.peaks.extend(peaks.iter().map(|(subject, rps)| (workload, *subject, *rps)));
     }
 }
 
 fn subject(version: &str) -> Subject {
     Subject { name: "a".into(), version: Some(version.into()), ..Subject::default() }
-}
-
-fn row(subject: &str, workload: &str, peak: f64) -> OverviewRow {
-    OverviewRow {
-        subject: subject.into(),
-        workload: workload.into(),
-        title: subject.into(),
-        language: String::new(),
-        control: false,
-        baseline: false,
-        peak_rps: Some(Repeated::new(vec![peak; 5])),
-        peak_at: None,
-        peak_connections: None,
-        peak_streams: None,
-        tie_group: None,
-        reference_step: 0,
-        reference_at: Shape { connections: 64, streams: 1, pipeline: 1, rate: None },
-        reference_connections: 64,
-        reference_in_flight: 64,
-        response_p50_us: None,
-        response_p99_us: None,
-        cpu_us_per_request: None,
-        cost_per_billion_requests: None,
-        memory_peak_bytes: None,
-        startup_ms: None,
-        errors: 0,
-        checks_passed: 0,
-        checks: 0,
-        limiter: None,
-        limiter_confidence: None,
-        limiter_sentence: None,
-        caveats: Vec::new(),
-        absent: None,
-    }
 }
