@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::dir::Header;
+use crate::header::Header;
 use crate::limits::{
     BYTES, COUNT, DURATION_NS, GENERATOR_THREADS, IN_FLIGHT, INSTANT_NS, INTERVALS, REPEATS, SAMPLES,
     SUBJECT_THREADS,

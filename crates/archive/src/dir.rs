@@ -14,30 +14,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::{Facts, Plan, Resumption, StartRecord, TrialRecord, check, upgrade};
+pub use crate::header::Header;
+use crate::{Plan, StartRecord, TrialRecord, check, upgrade};
 
 /// The version of everything in a run's folder. Raised with every change that old readers cannot read.
 pub const SCHEMA: &str = "dyno.run/3";
 
 /// Formats that are read as well: what they lack has the meaning that it had then (see `plan`, `interval` and [`crate::upgrade`]).
 const OLDER: [&str; 2] = ["dyno.run/1", "dyno.run/2"];
-
-/// What is known when the run begins.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Header {
-    pub schema: String,
-    /// Name of the run, unique on this machine.
-    pub id: String,
-    /// When it began, RFC 3339 in UTC.
-    pub started: String,
-    /// The command that made it.
-    pub command: Vec<String>,
-    pub plan: Plan,
-    pub facts: Facts,
-    /// Each time that it was interrupted and gone on with.
-    #[serde(default)]
-    pub resumptions: Vec<Resumption>,
-}
 
 /// A whole run as it was read from disk.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,6 +10,7 @@ mod check;
 pub mod dir;
 pub mod facts;
 pub mod ground;
+mod header;
 pub mod interval;
 pub mod limits;
 pub mod outcome;

@@ -10,7 +10,7 @@ use dyno_observer::facts::read_facts;
 use dyno_runner::load::Spec;
 use serde::{Deserialize, Serialize};
 
-use crate::cmd::default_cache_folder;
+use crate::here::{self, default_cache_folder};
 
 const FILE: &str = "calibration.json";
 
@@ -52,8 +52,8 @@ impl Kept {
 
 /// What a calibration is true of.
 pub fn machine() -> String {
-    let facts = read_facts(crate::cmd::VERSION, crate::cmd::COMMIT);
-    crate::cmd::machine_name(&facts)
+    let facts = read_facts(here::VERSION, here::COMMIT);
+    here::machine_name(&facts)
 }
 
 /// The ceiling that a load of one thread over plain connections can be set beside.

@@ -5,9 +5,11 @@
 
 mod calibration;
 mod cli;
+mod clock;
 mod cmd;
 mod exit;
 mod habits;
+mod here;
 mod live;
 mod progress;
 mod terminal;

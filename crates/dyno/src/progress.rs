@@ -15,6 +15,7 @@ use dyno_runner::plan::expected_ns;
 use dyno_runner::run::Event;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::clock::clock;
 use crate::terminal;
 
 /// Shows one run.
@@ -171,10 +172,4 @@ fn shape(plan: &Plan, trial: usize) -> String {
         all => format!("{} · ", all[plan.trials[trial].workload].name),
     };
     format!("{workload}{} connections{streams}{pipeline}{rate}", step.connections)
-}
-
-/// Minutes and seconds.
-pub fn clock(time: Duration) -> String {
-    let s = time.as_secs();
-    if s >= 60 { format!("{} min {:02} s", s / 60, s % 60) } else { format!("{s} s") }
 }

@@ -1,6 +1,8 @@
 //! What was asked of a load, in the words of its result.
 
-use dyno_archive::plan::{Arrival, Arrivals, DriverKind, Load, Model, Request, Segment, Spin, Step, Workload};
+use dyno_archive::plan::{
+    Arrival, Arrivals, DriverKind, Load, Model, Request, Segment, Spin, Step, Workload,
+};
 use dyno_archive::{Protocol, protocol};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -23,8 +23,8 @@ pub use config::{Config, MixedRequest};
 pub use http2::{HeaderBytes, Http2, Streams};
 pub use percentiles::{Missing, Percentiles, SAMPLES_BEYOND, at_quantile};
 pub use room::Room;
-pub use sums::{answers_per_second, response_times};
 use sums::{Sums, after_warmup, per_second};
+pub use sums::{answers_per_second, response_times};
 
 pub const SCHEMA: &str = "dyno.load/1";
 

@@ -12,6 +12,7 @@ use dyno_runner::run::Interrupts;
 
 use crate::cli::SubjectsPlace;
 use crate::exit::Exit;
+use crate::here;
 use crate::terminal::{self, print};
 
 /// One finding.
@@ -24,7 +25,7 @@ struct Finding {
 }
 
 pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
-    let facts = read_facts(super::VERSION, super::COMMIT);
+    let facts = read_facts(here::VERSION, here::COMMIT);
     if subjects.folder.is_some() {
         subjects.find(None)?;
     }
@@ -38,7 +39,7 @@ pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
             findings.len()
         ),
     };
-    print(&format!("dyno {} on {}\n\n{told}\n{end}\n", super::VERSION, super::machine_name(&facts)))?;
+    print(&format!("dyno {} on {}\n\n{told}\n{end}\n", here::VERSION, here::machine_name(&facts)))?;
     Ok(Exit::Valid)
 }
 

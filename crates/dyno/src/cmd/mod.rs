@@ -4,6 +4,7 @@ mod calibrate;
 mod doctor;
 mod load;
 mod plan;
+mod prepare;
 mod report;
 mod resume;
 mod run;
@@ -15,6 +16,7 @@ use dyno_runner::plan::Overrides;
 
 use crate::cli::{Choices, Cli, Command, Places, SubjectsPlace};
 use crate::exit::{Exit, bad};
+use crate::here;
 
 pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
@@ -81,36 +83,14 @@ fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
         std::fs::create_dir_all(folder)?;
         return Ok(folder.canonicalize()?);
     }
-    let folder = default_cache_folder();
+    let folder = here::default_cache_folder();
     dyno_runner::launch::folder::make_own(&folder).map_err(|error| {
         anyhow::anyhow!("{} cannot be made: {error}; name another folder with `--cache`", folder.display())
     })?;
     Ok(folder)
 }
 
-/// Where builds and calibrations are kept unless the user says.
-pub fn default_cache_folder() -> PathBuf {
-    // One that is empty or relative counts as not set (XDG Base Directory Specification).
-    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base =
-        folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache"))).unwrap_or_else(
-            || std::env::temp_dir().join(format!("dyno-of-{}", dyno_runner::launch::folder::user())),
-        );
-    base.join("dyno")
-}
-
 /// The words by which this dyno was called, as records keep them.
 fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
-}
-
-/// dyno's own version, and the commit it was built from.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-pub const COMMIT: Option<&str> = option_env!("DYNO_COMMIT");
-
-/// The machine in one line.
-pub fn machine_name(facts: &dyno_archive::Facts) -> String {
-    let cpu = facts.cpu_model.as_deref().unwrap_or("an unknown CPU");
-    let kernel = facts.kernel.as_deref().unwrap_or("of unknown version");
-    format!("{} × {cpu}, Linux {kernel}", facts.cpus)
 }

@@ -12,8 +12,8 @@ use dyno_runner::suite::SuiteFile;
 use dyno_runner::units::cpu_list_text;
 
 use crate::cli::{PlanArgs, PlanFormat};
+use crate::clock::clock;
 use crate::exit::Exit;
-use crate::progress::clock;
 use crate::terminal::print;
 
 pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {

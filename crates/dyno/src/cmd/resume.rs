@@ -13,9 +13,10 @@ use dyno_runner::plan::{Planned, definitions_of};
 use dyno_runner::run::environment_of;
 use dyno_runner::subject::Definition;
 
-use super::run::{Prepared, build_all};
+use super::prepare::{Prepared, build_all};
 use crate::cli::RunArgs;
 use crate::exit::bad;
+use crate::here;
 use crate::progress::Progress;
 
 /// Whether a run may have halves that are not the same experiment.
@@ -65,7 +66,7 @@ pub(super) fn resume(
         )));
     }
     let definitions = definitions_of(&run.header.plan)?;
-    let facts = dyno_observer::facts::read_facts(super::VERSION, super::COMMIT);
+    let facts = dyno_observer::facts::read_facts(here::VERSION, here::COMMIT);
     // What needs no build is compared first, so that nobody waits for a refusal.
     let mut differences = of_facts(&run.header.facts, &facts);
     differences.extend(of_files(&run.header.plan));

@@ -9,13 +9,15 @@ use dyno_archive::{RunDir, TrialRecord};
 use dyno_runner::build::{Built, Care};
 use dyno_runner::launch::guard::Guard;
 use dyno_runner::plan::{Planned, resolve};
-use dyno_runner::run::{Ended, Event, Runner, prepare};
+use dyno_runner::run::{Ended, Event, Runner};
 use dyno_runner::suite::SuiteFile;
 
+use super::prepare::{Prepared, build_all};
 use super::report::{Work, exit, show, work_of, write_all};
 use super::resume::{Mixing, resume};
 use crate::cli::RunArgs;
 use crate::exit::Exit;
+use crate::here;
 use crate::progress::Progress;
 use crate::terminal::{self, Third};
 
@@ -50,8 +52,6 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     Ok(exit(&report, work_of(&run)))
 }
 
-pub(super) type Prepared = (Planned, Vec<Option<Built>>, RunDir);
-
 fn begin(args: &RunArgs, cache: &Path, care: &Care<'_>, progress: &mut Progress) -> anyhow::Result<Prepared> {
     let path = args.suite.as_deref().expect("clap asks for a suite or a run to resume");
     let suite = SuiteFile::read(path)?;
@@ -69,7 +69,7 @@ fn begin(args: &RunArgs, cache: &Path, care: &Care<'_>, progress: &mut Progress)
         started,
         command: super::command_line(),
         plan: planned.plan.clone(),
-        facts: dyno_observer::facts::read_facts(super::VERSION, super::COMMIT),
+        facts: dyno_observer::facts::read_facts(here::VERSION, here::COMMIT),
         resumptions: Vec::new(),
     };
     let dir = create(&args.runs, header)?.held()?;
@@ -91,29 +91,6 @@ fn create(runs: &Path, mut header: Header) -> anyhow::Result<RunDir> {
         }
     }
     unreachable!("some number is free")
-}
-
-pub(super) fn build_all(
-    planned: &mut Planned,
-    cache: &Path,
-    care: &Care<'_>,
-    progress: &mut Progress,
-) -> anyhow::Result<Vec<Option<Built>>> {
-    let mut happened = Vec::new();
-    // The plan is being filled in while it is built, so the progress looks at a copy of what it was.
-    let before = planned.plan.clone();
-    let built = prepare(planned, cache, care, &mut |event| {
-        if let Event::Building { .. } = event {
-            progress.event(&before, &event, |_| None);
-        }
-        if let Event::Built { subject } = event {
-            happened.push(subject);
-        }
-    })?;
-    for subject in happened {
-        progress.event(&planned.plan, &Event::Built { subject }, |_| None);
-    }
-    Ok(built)
 }
 
 fn walk(

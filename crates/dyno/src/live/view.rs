@@ -15,7 +15,7 @@ use ratatui::widgets::Widget as _;
 use ratatui::widgets::canvas::{self, Canvas};
 
 use super::model::{Bins, Model, Phase, Point, Wait, larger, widened};
-use crate::progress::clock;
+use crate::clock::clock;
 
 /// Columns and rows below which there is one line instead of panels.
 const LEAST: (u16, u16) = (80, 24);

@@ -7,12 +7,20 @@ use dyno_archive::Protocol;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::trial::TcpCounters;
 
-use super::exchanges::Ending;
 use super::{Stage, Worker};
 use crate::driver::{Completion, ConnId, ConnectError, Driver, What};
 use crate::slot::{State, Talk, Upgrade};
 use crate::tls::Session;
 use crate::{Instant, limits};
+
+/// How the peer's closing is to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It may end a body.
+    Clean,
+    /// What went before may not be all there was.
+    Cut,
+}
 
 impl Worker {
     pub fn complete<D: Driver>(&mut self, completion: Completion, driver: &mut D) {

@@ -6,7 +6,7 @@ use dyno_wire::h1::response::{Asked, Closed, End, Event};
 use dyno_wire::h2;
 
 use super::Worker;
-use super::connections::count_kind;
+use super::connections::{Ending, count_kind};
 use crate::driver::{ConnId, Driver};
 use crate::expect::Verdict;
 use crate::slot::{Exchange, State, Talk, Upgrade};
@@ -30,15 +30,6 @@ pub(super) enum WireError {
     H1(#[from] h1::Error),
     #[error(transparent)]
     H2(#[from] h2::Error),
-}
-
-/// How the peer's closing is to be taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// It may end a body.
-    Clean,
-    /// What went before may not be all there was.
-    Cut,
 }
 
 // Requests.

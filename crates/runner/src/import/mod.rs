@@ -16,6 +16,7 @@ pub use vegeta::vegeta;
 
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+use crate::files::ReadFile;
 use crate::traffic::is_framing;
 
 /// One request as another tool described it.
@@ -35,9 +36,6 @@ pub struct Imported {
     /// What the server answered when this was recorded, if it was.
     pub status: Option<u16>,
 }
-
-/// Reads the file at a path as written, or says why not.
-pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
 
 impl Imported {
     fn new(place: String, method: &str, url: &str) -> Imported {

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use dyno_archive::Protocol;
 use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
 use dyno_runner::files::Folder;
 use dyno_runner::import::{self, Imported};
 use dyno_runner::template::{literal, literal_text};
 use dyno_runner::{suite, traffic};
 
-use super::spec;
 use super::target::{Scheme, Url};
 use crate::cli::{ImportArg, LoadArgs, Ns, ProtocolArg};
 use crate::exit::bad;
@@ -41,10 +41,42 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
         }
     }
     name_apart(&mut requests);
-    let protocol = spec::protocol(args, url.scheme)?;
+    let protocol = protocol(args, url.scheme)?;
     let connections = args.page_connections.unwrap_or(suite::PAGE_CONNECTIONS);
     let page = (!args.resources.is_empty()).then_some(Page { connections });
     Ok((url, Workload { name: "load".into(), protocol, requests, page }))
+}
+
+/// Streams per connection: of a page as many as servers usually allow, for browsers ask for all of it at once.
+pub fn streams(args: &LoadArgs) -> u32 {
+    let is_page = !args.resources.is_empty() && args.protocol != ProtocolArg::H1;
+    args.streams.unwrap_or(if is_page { suite::PAGE_STREAMS } else { 1 })
+}
+
+/// What is asked for, given how the server is reached. On a plain connection nothing can be negotiated, so `auto` is
+/// HTTP/1.1 there.
+fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
+    Ok(match (args.protocol, scheme) {
+        (ProtocolArg::Auto, Scheme::Https) => Protocol::Auto,
+        (ProtocolArg::Auto, Scheme::Http) if streams(args) > 1 => {
+            return Err(bad(
+                "on http:// nothing tells whether the server speaks HTTP/2; add --protocol h2c (prior knowledge) or h2c-upgrade, or leave out --streams",
+            ));
+        }
+        (ProtocolArg::Auto | ProtocolArg::H1, Scheme::Http) => Protocol::H1,
+        (ProtocolArg::H1, Scheme::Https) => Protocol::H1Tls,
+        (ProtocolArg::H2, Scheme::Https) => Protocol::H2,
+        (ProtocolArg::H2, Scheme::Http) => {
+            return Err(bad(
+                "--protocol h2 is HTTP/2 over TLS; use https://, or --protocol h2c for HTTP/2 on a plain connection",
+            ));
+        }
+        (ProtocolArg::H2c | ProtocolArg::H2cUpgrade, Scheme::Https) => {
+            return Err(bad("h2c is HTTP/2 without TLS; use http://, or --protocol h2 over TLS"));
+        }
+        (ProtocolArg::H2c, Scheme::Http) => Protocol::H2c,
+        (ProtocolArg::H2cUpgrade, Scheme::Http) => Protocol::H2cUpgrade,
+    })
 }
 
 /// The files that texts may name: in placeholders, and in imports.

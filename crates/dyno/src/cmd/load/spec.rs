@@ -14,7 +14,7 @@ use dyno_runner::tls::{SessionResumption, TlsOptions, Trust};
 use dyno_runner::{traffic, units};
 use sha2::{Digest as _, Sha256};
 
-use super::requests::{self, read_file};
+use super::requests::{self, read_file, streams};
 use super::target::{self, Scheme, Url};
 use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns, ProtocolArg, SpinArg, SwitchArg};
 use crate::cmd::report::is_standard_output;
@@ -141,12 +141,6 @@ fn useless_of_limits(args: &LoadArgs) -> Option<String> {
     None
 }
 
-/// Streams per connection: of a page as many as servers usually allow, for browsers ask for all of it at once.
-fn streams(args: &LoadArgs) -> u32 {
-    let is_page = !args.resources.is_empty() && args.protocol != ProtocolArg::H1;
-    args.streams.unwrap_or(if is_page { suite::PAGE_STREAMS } else { 1 })
-}
-
 fn refuse_what_pages_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     if args.rate.is_some() || args.trace.is_some() {
         return Err(bad(
@@ -205,32 +199,6 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
         threads,
         driver: args.driver.map_or_else(|| best_driver().0, Into::into),
         cpus,
-    })
-}
-
-/// What is asked for, given how the server is reached. On a plain connection nothing can be negotiated, so `auto` is
-/// HTTP/1.1 there.
-pub fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
-    Ok(match (args.protocol, scheme) {
-        (ProtocolArg::Auto, Scheme::Https) => Protocol::Auto,
-        (ProtocolArg::Auto, Scheme::Http) if streams(args) > 1 => {
-            return Err(bad(
-                "on http:// nothing tells whether the server speaks HTTP/2; add --protocol h2c (prior knowledge) or h2c-upgrade, or leave out --streams",
-            ));
-        }
-        (ProtocolArg::Auto | ProtocolArg::H1, Scheme::Http) => Protocol::H1,
-        (ProtocolArg::H1, Scheme::Https) => Protocol::H1Tls,
-        (ProtocolArg::H2, Scheme::Https) => Protocol::H2,
-        (ProtocolArg::H2, Scheme::Http) => {
-            return Err(bad(
-                "--protocol h2 is HTTP/2 over TLS; use https://, or --protocol h2c for HTTP/2 on a plain connection",
-            ));
-        }
-        (ProtocolArg::H2c | ProtocolArg::H2cUpgrade, Scheme::Https) => {
-            return Err(bad("h2c is HTTP/2 without TLS; use http://, or --protocol h2 over TLS"));
-        }
-        (ProtocolArg::H2c, Scheme::Http) => Protocol::H2c,
-        (ProtocolArg::H2cUpgrade, Scheme::Http) => Protocol::H2cUpgrade,
     })
 }
 
