@@ -134,6 +134,12 @@ impl Quantile {
     }
 }
 
+/// `2 of 3`: the repeats of a step that are valid.
+#[must_use]
+pub fn valid_repeats(s: &Summary) -> String {
+    format!("{} of {}", s.trials - s.invalid, s.trials)
+}
+
 /// The median of a step's repeats, as [`wait`] shows it.
 #[must_use]
 pub fn wait_at_step(s: &Summary, q: Quantile) -> String {

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use dyno_analysis::metric::Unit;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::{OverviewRow, Summary};
 
-use crate::format::{Quantile, bytes, micros, number, or_dash, percent, wait_at_step};
+use crate::format::{Quantile, bytes, micros, number, or_dash, percent, valid_repeats, wait_at_step};
 use crate::{answer, metrics, overview, redact, shell, terminal};
 
 /// Renders the report.
@@ -137,9 +138,9 @@ fn steps(summaries: &[Summary]) -> String {
             wait_at_step(s, Quantile::P99),
             or_dash(s.cpu_us_per_request.median, micros),
             or_dash(s.memory_bytes.median, bytes),
-            or_dash(s.memory_mb_s_per_request.median, |m| format!("{} kB·s", number(m * 1e3))),
+            or_dash(s.memory_mb_s_per_request.median, |m| metrics::show(Unit::MegabyteSeconds, m)),
             or_dash(s.error_share.median, percent),
-            format!("{} of {}", s.trials - s.invalid, s.trials),
+            valid_repeats(s),
             s.caveats.iter().map(|c| c.code.in_words()).collect::<Vec<_>>().join(", "),
             s.limiter_sentence.clone(),
         ]

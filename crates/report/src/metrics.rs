@@ -4,7 +4,7 @@ use dyno_analysis::Report;
 use dyno_analysis::metric::{METRICS, Metric, OverStep, Unit};
 use dyno_analysis::summary::{OverviewRow, Summary};
 
-use crate::format::{bytes, count, micros, number, or_dash, percent};
+use crate::format::{bytes, count, micros, number, or_dash, percent, valid_repeats};
 use crate::overview::label_in_words;
 
 /// The metrics of one workload's subjects.
@@ -65,8 +65,7 @@ fn sheet(report: &Report, workload: &str) -> Option<Sheet> {
         title: metric.title,
         cells: steps().map(|step| cell(metric, step.metric(metric.key))).collect(),
     };
-    let repeats = |step: &Summary| format!("{} of {}", step.trials - step.invalid, step.trials);
-    let valid = Row { title: "Valid repeats", cells: steps().map(repeats).collect() };
+    let valid = Row { title: "Valid repeats", cells: steps().map(valid_repeats).collect() };
     Some(Sheet {
         heading: format!("{workload}, {}", label_in_words(first.reference_at)),
         subjects: measured.iter().map(|(row, _)| row.title.clone()).collect(),

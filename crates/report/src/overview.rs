@@ -70,10 +70,7 @@ fn shared(all: &[Reference]) -> Option<Reference> {
 
 /// A row's p50 and p99, as [`wait_at_step`] shows them.
 pub(crate) fn waits_at_reference(report: &Report, r: &OverviewRow) -> [String; 2] {
-    let of_row = report
-        .summaries
-        .iter()
-        .find(|s| s.subject == r.subject && s.workload == r.workload && s.step == r.reference_step);
+    let of_row = report.summary(&r.subject, &r.workload, r.reference_step);
     let shown = |q, us: Option<f64>| match (us, of_row) {
         (None, Some(step)) => wait_at_step(step, q),
         (us, _) => or_dash(us, micros),

@@ -13,7 +13,6 @@ use std::sync::{Arc, Once};
 
 use dyno_analysis::verdict::Resource;
 use dyno_archive::dir::{Header, Run, SCHEMA};
-use dyno_archive::facts::CgroupVersion;
 use dyno_archive::plan::{
     self, Arrivals, Body, Launch, Limits, Load, Marker, Order, Placement, Plan, ReportOptions,
     Request as PlannedRequest, Step, Subject, Suite, Trial, UntilSteady, Workload,
@@ -21,7 +20,7 @@ use dyno_archive::plan::{
 use dyno_archive::sample::{CgroupUse, HostUse, Sample, ThreadUse};
 use dyno_archive::start::{Failure, FailureKind, StartRecord, Startup, Stop, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::trial::{CheckResult, ClientUse};
-use dyno_archive::{Facts, Outcome, Phase, RunDir, TrialRecord};
+use dyno_archive::{Outcome, Phase, RunDir, TrialRecord};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Queue, Service, World};
 use dyno_engine::{Config, Draws, Expect, Http2, Policy, Protocol, Request, Schedule, Spin, Traffic, Window};
@@ -111,19 +110,6 @@ fn plan() -> Plan {
             markers: vec![Marker { connections: 8.0, label: "eight".into() }],
         },
         cost: None,
-    }
-}
-
-fn facts() -> Facts {
-    Facts {
-        cpu_model: Some("Simulated CPU".into()),
-        cpus: 2,
-        memory_bytes: Some(1 << 30),
-        kernel: Some("6.0.0-sim".into()),
-        cgroup: CgroupVersion::V2,
-        tick_accounting: Some(false),
-        dyno_version: "0.0.0".into(),
-        ..Facts::default()
     }
 }
 
@@ -319,7 +305,7 @@ fn run() -> Run {
         started: "2026-01-02T03:04:05Z".into(),
         command: vec!["dyno".into(), "run".into(), "golden.toml".into()],
         plan,
-        facts: facts(),
+        facts: machine::facts(),
         resumptions: Vec::new(),
     };
     Run { header, starts, trials }

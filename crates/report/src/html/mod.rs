@@ -167,7 +167,7 @@ fn repeats_of(q: &Repeated, show: impl Fn(f64) -> String) -> Cell {
 }
 
 fn valid(s: &Summary) -> Cell {
-    text(format!("{} of {}", s.trials - s.invalid, s.trials))
+    text(crate::format::valid_repeats(s))
 }
 
 #[cfg(test)]

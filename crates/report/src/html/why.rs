@@ -1,6 +1,6 @@
 //! What a request cost each server, and what limited it.
 
-use dyno_analysis::metric::Metric;
+use dyno_analysis::metric::{Metric, Unit};
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::{OverviewRow, Summary};
@@ -27,7 +27,7 @@ pub(super) fn cost(report: &Report) -> Markup {
             ("#Memory", &|s| value(s.memory_bytes.median, bytes)),
             ("#Each repeat", &|s| repeats_of(&s.memory_bytes, bytes)),
             ("#Memory·time per request", &|s| {
-                value(s.memory_mb_s_per_request.median, |m| format!("{} kB·s", number(m * 1e3)))
+                value(s.memory_mb_s_per_request.median, |m| show(Unit::MegabyteSeconds, m))
             }),
         ],
     );
