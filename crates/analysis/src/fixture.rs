@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use dyno_archive::dir::{Header, Run};
 use dyno_archive::interval::Interval;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{
-    Arrivals, DriverKind, Launch, Limits, Load, Order, Placement, Plan, ReportOptions, Request, Step,
+    self, Arrivals, DriverKind, Launch, Limits, Load, Order, Placement, Plan, ReportOptions, Request, Step,
     Subject, Suite, Workload,
 };
 use dyno_archive::sample::{CgroupUse, ThreadUse};
 use dyno_archive::start::{StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::times::Recording;
-use dyno_archive::trial::{Books, ClientUse, Connections, Edges, Unanswered};
-use dyno_archive::{Phase, Protocol, Sample, TrialRecord};
+use dyno_archive::trial::{Books, CheckResult, ClientUse, Connections, Edges, Unanswered};
+use dyno_archive::{Facts, Phase, Protocol, Sample, TrialRecord};
 
 use crate::load::{Config, LoadResult};
+use crate::report::{Report, report};
 use crate::verdict::{self, Context};
 
 const S: u64 = 1_000_000_000;
@@ -164,4 +166,64 @@ pub fn warm_up(ended: WarmUpEnd, jit_ns: u64, cpu_ns: Option<u64>) -> StartRecor
     assert_eq!(start.warmup, None);
     let took_ns = 60_100_000_000;
     StartRecord { warmup: Some(WarmUp { took_ns, ended, slices: slices.collect() }), ..start }
+}
+
+/// What a subject answers in the second, whose memory is as many bytes: no two trials the same.
+pub fn answers(base: u64, block: usize, workload: usize, step: usize) -> u64 {
+    base + 100 * workload as u64 + 10 * step as u64 + block as u64
+}
+
+/// Five blocks of a slow server, a fast one, a control and one that was skipped, each with two workloads at two steps. Of the
+/// fast one's first step the first repeat failed, and of the second and the third a check did, at last with an answer.
+pub fn reported() -> Report {
+    let named = |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
+    let mut plan = plan(vec![
+        named("slow"),
+        named("fast"),
+        Subject { control: true, ..named("null") },
+        Subject { skipped: Some("no compiler".into()), ..named("gone") },
+    ]);
+    plan.workloads.push(Workload { name: "v".into(), ..workload() });
+    plan.load.steps = vec![step(Arrivals::Closed), Step { connections: 128, ..step(Arrivals::Closed) }];
+    let mut trials = Vec::new();
+    for (number, launch) in plan.launches.iter().enumerate().filter(|(_, launch)| launch.subject < 3) {
+        let base = [200, 400, 900][launch.subject];
+        for (workload, step) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let n = answers(base, launch.block as usize, workload, step);
+            let mut record = TrialRecord { trial: trials.len(), ..record(n) };
+            record.samples = [0, 1_000_000_000]
+                .map(|at_ns| Sample { at_ns, rss_bytes: Some(n), ..Sample::default() })
+                .into();
+            if step == 1 {
+                let mut times = Recording::new();
+                (0..n).for_each(|_| times.record(2_000_000));
+                record.intervals[0].times.response = times.seal();
+                // What the law says of it is another test's.
+                record.edges = None;
+            }
+            spoil(&mut record, (launch.subject, launch.block, workload, step));
+            plan.trials.push(plan::Trial { launch: number, workload, step });
+            trials.push(record);
+        }
+    }
+    let header = Header {
+        schema: String::new(),
+        id: "1".into(),
+        started: "then".into(),
+        command: Vec::new(),
+        plan,
+        facts: Facts::default(),
+        resumptions: Vec::new(),
+    };
+    report(&Run { header, starts: Vec::new(), trials })
+}
+
+fn spoil(record: &mut TrialRecord, trial: (usize, u32, usize, usize)) {
+    let check = |answered| CheckResult { name: "c".into(), ok: false, answered, detail: String::new() };
+    match trial {
+        (1, 0, 0, 0) => record.subject_failure = Some("it left".into()),
+        (1, 1, 0, 0) => record.checks = vec![check(false)],
+        (1, 2, 0, 0) => record.checks = vec![check(true)],
+        _ => (),
+    }
 }

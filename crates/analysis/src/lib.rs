@@ -4,13 +4,18 @@
 #![forbid(unsafe_code)]
 
 pub mod caveat;
+pub mod cell;
+pub mod comparison;
 #[cfg(test)]
 mod fixture;
+pub mod grid;
 pub mod load;
 pub mod metric;
+pub mod overview;
 pub mod protocols;
 pub mod report;
 pub mod roles;
+pub mod series;
 pub mod server;
 pub mod stats;
 pub mod steady;
@@ -20,6 +25,7 @@ pub mod tables;
 pub mod trial;
 pub mod verdict;
 pub mod warming;
+pub mod wire;
 mod words;
 
 pub use caveat::{Caveat, Code, Severity};

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::load::Percentiles;
-use crate::load::place::{Place, over_repeats};
+use crate::load::place::Place;
+use crate::series::Point;
 use crate::server::ServerUse;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
@@ -99,47 +100,30 @@ impl Metric {
             .unwrap_or_else(|| panic!("there is no metric {key:?}"))
     }
 
-    /// What it comes to over the trials of one step.
-    #[must_use]
-    pub fn of_step(&self, trials: &[&TrialResult]) -> Repeated {
-        over_repeats(self.known(trials), self.beyond(trials))
+    /// Whether a trial counts.
+    pub(crate) fn counts(&self, trial: &TrialResult) -> bool {
+        trial.valid || matches!(self.over, Over::All)
     }
 
-    fn counted<'a>(&self, trials: &[&'a TrialResult]) -> impl Iterator<Item = &'a TrialResult> {
-        let counts_all = matches!(self.over, Over::All);
-        trials.iter().copied().filter(move |t| t.valid || counts_all)
-    }
-
-    fn known(&self, trials: &[&TrialResult]) -> Vec<f64> {
-        self.counted(trials).filter_map(self.pick).collect()
-    }
-
-    /// In how many trials it lies among what was never answered.
-    fn beyond(&self, trials: &[&TrialResult]) -> usize {
-        self.counted(trials).filter(|t| self.is_beyond(t)).count()
+    /// What a trial says of it.
+    pub(crate) fn point(&self, trial: &TrialResult) -> Point {
+        if self.is_beyond(trial) {
+            return Point::Beyond;
+        }
+        (self.pick)(trial).map_or(Point::Missing, Point::Known)
     }
 
     /// Whether it is a percentile that lies among what was never answered.
-    pub(crate) fn is_beyond(&self, trial: &TrialResult) -> bool {
+    fn is_beyond(&self, trial: &TrialResult) -> bool {
         match self.over {
             Over::Quantile(q, of) => of(trial).is_some_and(|p| matches!(p.place(q), Place::Beyond(_))),
             Over::Valid | Over::All => false,
         }
     }
 
-    /// The ratios of pairs of trials; none at all where a pair has none, for what is left would be a choice: a pair whose side got
-    /// too few right answers, or whose other side is 0, would make the ratio of the others better or worse.
-    #[must_use]
-    pub fn ratios(&self, pairs: &[(&TrialResult, &TrialResult)]) -> Repeated {
-        let none = || Repeated::new(Vec::new());
-        // Errors are of refused trials too, which are in no pair.
-        if matches!(self.over, Over::All) || pairs.iter().any(|(a, b)| self.is_beyond(a) || self.is_beyond(b))
-        {
-            return none();
-        }
-        let ratio = |(a, b): &(&TrialResult, &TrialResult)| Some((self.pick)(a)? / (self.pick)(b)?);
-        let ratios: Vec<f64> = pairs.iter().filter_map(ratio).collect();
-        if ratios.iter().all(|r| r.is_finite()) { Repeated::new(ratios) } else { none() }
+    /// Whether two cells may be compared by it. Errors are of refused trials too, which are in no pair.
+    pub(crate) const fn has_ratios(&self) -> bool {
+        !matches!(self.over, Over::All)
     }
 }
 
@@ -155,21 +139,8 @@ pub struct OverStep {
 /// What metrics come to at one step, by key; those of which nothing is known are left out.
 pub type ByMetric = BTreeMap<&'static str, OverStep>;
 
-/// Every metric over the trials of one step.
-pub(crate) fn of_step(trials: &[&TrialResult]) -> ByMetric {
-    let of = |metric: &Metric| OverStep { over: metric.of_step(trials), beyond: metric.beyond(trials) };
-    let all = METRICS.iter().map(|metric| (metric.key, of(metric)));
-    all.filter(|(_, step)| !step.over.values.is_empty() || step.beyond > 0).collect()
-}
-
 /// Ratios of metrics, by key; those of which none is known are left out.
 pub type Ratios = BTreeMap<&'static str, Repeated>;
-
-/// Every metric's ratios of pairs of trials.
-pub(crate) fn ratios(pairs: &[(&TrialResult, &TrialResult)]) -> Ratios {
-    let all = METRICS.iter().map(|metric| (metric.key, metric.ratios(pairs)));
-    all.filter(|(_, ratios)| !ratios.values.is_empty()).collect()
-}
 
 fn response(t: &TrialResult) -> Option<&Percentiles> {
     Some(&t.load.response_time_us)
@@ -291,6 +262,21 @@ pub const METRICS: &[Metric] = &[
     }),
     metric("frames_per_segment", "HTTP/2 frames per TCP segment", Count, Neither, |t| {
         t.load.http2.as_ref()?.frames_per_segment
+    }),
+    metric("frames_per_response", "HTTP/2 frames received per answer", Count, Neither, |t| {
+        Some(t.load.http2.as_ref()?.frames_per_response.values().sum())
+    }),
+    metric("header_bytes_saved_in", "HPACK: share of header bytes saved, received", Share, Neither, |t| {
+        t.load.http2.as_ref()?.header_fields_in.saved
+    }),
+    metric("header_bytes_saved_out", "HPACK: share of header bytes saved, sent", Share, Neither, |t| {
+        t.load.http2.as_ref()?.header_fields_out.saved
+    }),
+    metric("window_stalls", "Stalls of request bodies on HTTP/2 windows", Count, Lower, |t| {
+        Some(t.load.http2.as_ref()?.window_stall_us.count as f64)
+    }),
+    metric("requests_retried", "HTTP/2 requests asked again", Count, Lower, |t| {
+        Some(t.load.http2.as_ref()?.retried as f64)
     }),
     metric("responses_per_receive", "HTTP/2 answers per receive", Count, Neither, |t| {
         t.load.http2.as_ref()?.responses_per_receive

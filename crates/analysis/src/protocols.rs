@@ -4,8 +4,10 @@ use dyno_archive::plan::{Arrivals, Plan, Request, Workload};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cell::CellKey;
+use crate::grid::{Cell, Grid};
 use crate::load::Streams;
-use crate::metric::RESPONSE_P99;
+use crate::metric::{CPU, Metric, RESPONSE_P99, THROUGHPUT};
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 
@@ -32,100 +34,83 @@ pub struct ProtocolComparison {
     pub cpu_per_request_ratio: Repeated,
 }
 
-/// What is compared of a trial.
-#[derive(Clone, Copy, Debug)]
-struct Measured<'a> {
-    subject: &'a str,
-    workload: &'a str,
-    block: u32,
-    shape: Shape,
-    throughput_rps: f64,
-    response_p99_us: Option<f64>,
-    /// It lies among what was never answered.
-    is_p99_unknown: bool,
-    cpu_us_per_request: Option<f64>,
-}
-
-/// Requests in flight at once: so many connections with so many on each, be they streams or pipelined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Shape {
-    connections: u32,
-    on_each: u32,
-}
-
-impl Shape {
-    fn in_flight(self) -> u64 {
-        u64::from(self.connections) * u64::from(self.on_each)
-    }
-}
-
 /// Compares every workload of HTTP/2 with the one of HTTP/1.1 that asks the same with or without TLS, subject by subject.
-/// Pages are left out: what they have in flight is theirs to say.
+/// Pages are left out: a visitor decides how much it has in flight.
 #[must_use]
-pub fn protocols(plan: &Plan, trials: &[TrialResult]) -> Vec<ProtocolComparison> {
-    let subjects: Vec<String> = plan.subjects.iter().map(dyno_archive::plan::Subject::id).collect();
-    let measured: Vec<Measured<'_>> = trials.iter().filter_map(|t| measured(plan, t)).collect();
-    compare_all(&subjects, &plan.workloads, &measured)
-}
-
-/// Nothing of a trial that is not valid, has a schedule, or did not have in flight what was asked for.
-fn measured<'a>(plan: &Plan, t: &'a TrialResult) -> Option<Measured<'a>> {
-    let is_closed = plan.load.steps[t.step.index].arrivals == Arrivals::Closed;
-    let has_streams = t.load.http2.as_ref().is_none_or(|h| are_granted(&h.streams));
-    (t.valid && is_closed && has_streams).then(|| Measured {
-        subject: &t.subject_id,
-        workload: &t.workload,
-        block: t.block,
-        shape: Shape { connections: t.step.connections, on_each: t.step.streams * t.step.pipeline },
-        throughput_rps: t.load.throughput_rps,
-        response_p99_us: t.load.response_time_us.p99,
-        is_p99_unknown: RESPONSE_P99.is_beyond(t),
-        cpu_us_per_request: t.server.cpu_us_per_request,
-    })
-}
-
-/// Whether a server allowed as many streams as were asked for: with fewer, fewer requests were in flight.
-fn are_granted(streams: &Streams) -> bool {
-    streams.granted.is_none_or(|granted| granted >= streams.asked)
-}
-
-fn compare_all(
-    subjects: &[String],
-    workloads: &[Workload],
-    trials: &[Measured<'_>],
-) -> Vec<ProtocolComparison> {
+pub fn protocols(plan: &Plan, grid: &Grid<'_>) -> Vec<ProtocolComparison> {
     let mut all = Vec::new();
-    for subject in subjects {
-        for workload in workloads.iter().filter(|w| w.protocol.is_h2() && w.page.is_none()) {
-            let is_baseline = |w: &&Workload| {
-                w.protocol.is_h1()
-                    && w.page.is_none()
-                    && w.protocol.is_tls() == workload.protocol.is_tls()
-                    && ask_alike(w, workload)
-            };
-            let Some(baseline) = workloads.iter().find(is_baseline) else { continue };
-            let Some(other) = baseline_subject(subjects, subject, &baseline.name, trials) else { continue };
-            let sides = [(subject.as_str(), workload.name.as_str()), (other, baseline.name.as_str())];
-            all.extend(compare(sides, trials));
+    for subject in 0..plan.subjects.len() {
+        let over_h2 = |w: &&(usize, &Workload)| w.1.protocol.is_h2() && w.1.page.is_none();
+        for (workload, asked) in plan.workloads.iter().enumerate().filter(|w| over_h2(&w)) {
+            let Some(baseline) = baseline_of(plan, asked) else { continue };
+            let own = steps(plan, grid, subject, workload);
+            let Some(base) = baseline_steps(plan, grid, subject, baseline) else { continue };
+            all.extend(compare(plan, &own, &base));
         }
     }
     all
 }
 
-/// The subject itself if it has numbers with the workload; or else the first other variant of its server that has.
-fn baseline_subject<'a>(
-    subjects: &'a [String],
-    subject: &'a str,
-    workload: &str,
-    trials: &[Measured<'_>],
-) -> Option<&'a str> {
-    let has_numbers = |id: &&str| trials.iter().any(|t| t.subject == *id && t.workload == workload);
-    let others = subjects.iter().map(String::as_str).filter(|id| server(id) == server(subject));
-    std::iter::once(subject).chain(others).find(has_numbers)
+/// The workload of HTTP/1.1 that asks the same as one of HTTP/2.
+fn baseline_of(plan: &Plan, asked: &Workload) -> Option<usize> {
+    plan.workloads.iter().position(|w| {
+        w.protocol.is_h1()
+            && w.page.is_none()
+            && w.protocol.is_tls() == asked.protocol.is_tls()
+            && ask_alike(w, asked)
+    })
 }
 
-fn server(subject: &str) -> &str {
-    subject.split_once('/').map_or(subject, |(name, _)| name)
+/// A cell of a closed loop whose trials had in flight what was asked for.
+struct InFlight<'a> {
+    key: CellKey,
+    cell: Cell<'a>,
+    connections: u32,
+    /// Requests in flight on each connection, be they streams or pipelined.
+    on_each: u32,
+}
+
+impl InFlight<'_> {
+    fn total(&self) -> u64 {
+        u64::from(self.connections) * u64::from(self.on_each)
+    }
+}
+
+/// What a subject has of a workload, fewest in flight first. Trials that are not valid, or in which the server allowed fewer
+/// streams than were asked for, are left out.
+fn steps<'a>(plan: &Plan, grid: &Grid<'a>, subject: usize, workload: usize) -> Vec<InFlight<'a>> {
+    let is_closed = |key: &CellKey| plan.load.steps[key.step].arrivals == Arrivals::Closed;
+    let of_cell = |(key, cell): (CellKey, &Cell<'a>)| {
+        let step = &plan.load.steps[key.step];
+        InFlight {
+            key,
+            cell: cell.only(|t| t.valid && t.load.http2.as_ref().is_none_or(|h| are_granted(&h.streams))),
+            connections: step.connections,
+            on_each: step.streams * step.pipeline,
+        }
+    };
+    let closed = grid.steps(subject, workload).filter(|(key, _)| is_closed(key));
+    let mut all: Vec<InFlight<'a>> = closed.map(of_cell).filter(|s| !s.cell.trials().is_empty()).collect();
+    all.sort_by_key(|s| (s.total(), s.connections));
+    all
+}
+
+/// The subject's own if it has numbers with the workload; or else those of the first other variant of its server that has.
+fn baseline_steps<'a>(
+    plan: &Plan,
+    grid: &Grid<'a>,
+    subject: usize,
+    workload: usize,
+) -> Option<Vec<InFlight<'a>>> {
+    let name = &plan.subjects[subject].name;
+    let others = (0..plan.subjects.len()).filter(|other| plan.subjects[*other].name == *name);
+    let all = std::iter::once(subject).chain(others).map(|other| steps(plan, grid, other, workload));
+    all.into_iter().find(|steps| !steps.is_empty())
+}
+
+/// Whether a server allowed as many streams as were asked for: with fewer, fewer requests were in flight.
+fn are_granted(streams: &Streams) -> bool {
+    streams.granted.is_none_or(|granted| granted >= streams.asked)
 }
 
 /// Whether two workloads ask the same, whatever they call it.
@@ -136,135 +121,117 @@ fn ask_alike(a: &Workload, b: &Workload) -> bool {
     unnamed(a) == unnamed(b)
 }
 
-/// A subject and workload beside another: every shape of the one with every shape of the other that has as many in flight.
-fn compare(
-    [(subject, workload), (baseline_subject, baseline)]: [(&str, &str); 2],
-    trials: &[Measured<'_>],
-) -> Vec<ProtocolComparison> {
-    let of = |subject: &str, workload: &str| -> Vec<Measured<'_>> {
-        trials.iter().filter(|t| t.subject == subject && t.workload == workload).copied().collect()
-    };
-    let (own, base) = (of(subject, workload), of(baseline_subject, baseline));
-    let mut all = Vec::new();
-    for shape in shapes(&own) {
-        for beside in shapes(&base).into_iter().filter(|s| s.in_flight() == shape.in_flight()) {
-            let pairs = paired(&own, shape, &base, beside);
-            if pairs.is_empty() {
-                continue;
-            }
-            all.push(ProtocolComparison {
-                server: server(subject).into(),
-                subject: subject.into(),
-                baseline_subject: baseline_subject.into(),
-                workload: workload.into(),
-                baseline: baseline.into(),
-                in_flight: shape.in_flight(),
-                connections: shape.connections,
-                streams: shape.on_each,
-                baseline_connections: beside.connections,
-                baseline_pipeline: beside.on_each,
-                throughput_ratio: ratio(&pairs, |t| Some(t.throughput_rps)),
-                response_p99_ratio: if pairs.iter().any(|(a, b)| a.is_p99_unknown || b.is_p99_unknown) {
-                    Repeated::new(Vec::new())
-                } else {
-                    ratio(&pairs, |t| t.response_p99_us)
-                },
-                cpu_per_request_ratio: ratio(&pairs, |t| t.cpu_us_per_request),
-            });
-        }
-    }
-    all
+/// Every step of the one beside every step of the other that has as many in flight.
+fn compare(plan: &Plan, own: &[InFlight<'_>], base: &[InFlight<'_>]) -> Vec<ProtocolComparison> {
+    let beside = |own| base.iter().filter(move |b: &&InFlight<'_>| b.total() == InFlight::total(own));
+    let pairs = own.iter().flat_map(|own| beside(own).map(move |base| (own, base)));
+    pairs.filter_map(|(own, base)| comparison(plan, own, base)).collect()
 }
 
-/// Those that occur, fewest in flight first.
-fn shapes(trials: &[Measured<'_>]) -> Vec<Shape> {
-    let mut all: Vec<Shape> = trials.iter().map(|t| t.shape).collect();
-    all.sort_unstable_by_key(|s| (s.in_flight(), *s));
-    all.dedup();
-    all
-}
-
-/// Trials of the same block: they ran close in time, so what drifts on the machine cancels.
-fn paired<'a>(
-    own: &[Measured<'a>],
-    shape: Shape,
-    base: &[Measured<'a>],
-    beside: Shape,
-) -> Vec<(Measured<'a>, Measured<'a>)> {
-    let partner = |t: &Measured<'_>| base.iter().find(|b| b.shape == beside && b.block == t.block);
-    own.iter().filter(|t| t.shape == shape).filter_map(|t| Some((*t, *partner(t)?))).collect()
-}
-
-fn ratio(pairs: &[(Measured<'_>, Measured<'_>)], pick: impl Fn(&Measured<'_>) -> Option<f64>) -> Repeated {
-    let ratios = pairs.iter().filter_map(|(a, b)| Some(pick(a)? / pick(b)?));
-    Repeated::new(ratios.filter(|r| r.is_finite()).collect())
+/// Two steps at equal requests in flight; `None`: they have no block in common.
+fn comparison(plan: &Plan, own: &InFlight<'_>, base: &InFlight<'_>) -> Option<ProtocolComparison> {
+    let in_base = |t: &&TrialResult| base.cell.trials().iter().any(|b| b.block == t.block);
+    own.cell.trials().iter().copied().find(in_base)?;
+    let ratio = |metric: &Metric| own.cell.series(metric).ratios_to(&base.cell.series(metric));
+    let name = |key: CellKey| plan.workloads[key.workload].name.clone();
+    Some(ProtocolComparison {
+        server: plan.subjects[own.key.subject].name.clone(),
+        subject: plan.subjects[own.key.subject].id(),
+        baseline_subject: plan.subjects[base.key.subject].id(),
+        workload: name(own.key),
+        baseline: name(base.key),
+        in_flight: own.total(),
+        connections: own.connections,
+        streams: own.on_each,
+        baseline_connections: base.connections,
+        baseline_pipeline: base.on_each,
+        throughput_ratio: ratio(&THROUGHPUT),
+        response_p99_ratio: ratio(&RESPONSE_P99),
+        cpu_per_request_ratio: ratio(&CPU),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use dyno_archive::Protocol;
-    use dyno_archive::plan::Page;
+    use dyno_archive::plan::{Page, Step, Subject, Trial};
 
     use super::*;
+    use crate::fixture;
+    use crate::trial::trial;
 
     fn workload(name: &str, protocol: Protocol) -> Workload {
         let request = Request { name: name.into(), path: "/".into(), ..Request::default() };
         Workload { name: name.into(), protocol, requests: vec![request], page: None }
     }
 
-    fn trial<'a>(
-        subject: &'a str,
-        workload: &'a str,
-        block: u32,
-        (connections, on_each): (u32, u32),
-        rps: f64,
-    ) -> Measured<'a> {
-        Measured {
-            subject,
-            workload,
-            block,
-            shape: Shape { connections, on_each },
-            throughput_rps: rps,
-            response_p99_us: Some(1e6 / rps),
-            is_p99_unknown: false,
-            cpu_us_per_request: None,
-        }
+    /// A repeat: which subject, over HTTP/2 or not, in which block, connections with so many in flight on each, and how many
+    /// answers came in the second.
+    type Repeat<'a> = (&'a str, bool, u32, (u32, u32), u64);
+
+    fn plan(subjects: &[&str]) -> Plan {
+        let subject = |id: &&str| {
+            let (name, variant) = id.split_once('/').map_or((*id, None), |(n, v)| (n, Some(v.to_string())));
+            Subject { name: name.into(), variant, ..Subject::default() }
+        };
+        let mut plan = fixture::plan(subjects.iter().map(subject).collect());
+        plan.workloads = vec![workload("one", Protocol::H1), workload("two", Protocol::H2c)];
+        plan
     }
 
-    fn compared(subjects: &[&str], trials: &[Measured<'_>]) -> Vec<ProtocolComparison> {
-        let subjects: Vec<String> = subjects.iter().map(ToString::to_string).collect();
-        compare_all(&subjects, &[workload("one", Protocol::H1), workload("two", Protocol::H2c)], trials)
+    fn compared(mut plan: Plan, repeats: &[Repeat<'_>]) -> Vec<ProtocolComparison> {
+        let mut results = Vec::new();
+        for (id, is_h2, block, (connections, on_each), answers) in repeats {
+            let (streams, pipeline) = if *is_h2 { (*on_each, 1) } else { (1, *on_each) };
+            let step = Step { connections: *connections, streams, pipeline, arrivals: Arrivals::Closed };
+            let known = plan.load.steps.iter().position(|s| *s == step);
+            let step = known.unwrap_or_else(|| {
+                plan.load.steps.push(step);
+                plan.load.steps.len() - 1
+            });
+            let is_its = |launch: &dyno_archive::plan::Launch| {
+                plan.subjects[launch.subject].id() == *id && launch.block + 1 == *block
+            };
+            let launch = plan.launches.iter().position(is_its).expect("it is in the plan");
+            let record = dyno_archive::TrialRecord { trial: plan.trials.len(), ..fixture::record(*answers) };
+            plan.trials.push(Trial { launch, workload: usize::from(*is_h2), step });
+            results.push(trial(&plan, &dyno_archive::Facts::default(), None, &record));
+        }
+        protocols(&plan, &Grid::new(&results))
     }
+
+    const ONE: bool = false;
+    const TWO: bool = true;
 
     #[test]
     fn repeats_are_paired_by_block_at_equal_in_flight() {
         let all = compared(
-            &["a"],
+            plan(&["a"]),
             &[
-                trial("a", "one", 1, (100, 1), 100.0),
-                trial("a", "one", 2, (100, 1), 200.0),
-                trial("a", "one", 1, (1000, 1), 1.0),
-                trial("a", "two", 2, (10, 10), 300.0),
-                trial("a", "two", 1, (10, 10), 200.0),
-                trial("a", "two", 1, (20, 10), 1.0),
+                ("a", ONE, 1, (100, 1), 100),
+                ("a", ONE, 2, (100, 1), 200),
+                ("a", ONE, 1, (1000, 1), 1),
+                ("a", TWO, 2, (10, 10), 300),
+                ("a", TWO, 1, (10, 10), 200),
+                ("a", TWO, 1, (20, 10), 1),
             ],
         );
         let [c] = all.as_slice() else { panic!("{all:?}") };
         assert_eq!((c.in_flight, c.connections, c.streams), (100, 10, 10));
         assert_eq!((c.baseline_connections, c.baseline_pipeline), (100, 1));
-        assert_eq!(c.throughput_ratio.values, [1.5, 2.0]);
+        assert_eq!(c.throughput_ratio.values, [2.0, 1.5]);
         assert_eq!(c.cpu_per_request_ratio.values, [0.0; 0]);
     }
 
     #[test]
     fn shapes_with_as_many_in_flight_are_kept_apart() {
         let all = compared(
-            &["a"],
+            plan(&["a"]),
             &[
-                trial("a", "one", 1, (100, 1), 100.0),
-                trial("a", "one", 1, (25, 4), 400.0),
-                trial("a", "two", 1, (10, 10), 200.0),
-                trial("a", "two", 1, (1, 100), 50.0),
+                ("a", ONE, 1, (100, 1), 100),
+                ("a", ONE, 1, (25, 4), 400),
+                ("a", TWO, 1, (10, 10), 200),
+                ("a", TWO, 1, (1, 100), 50),
             ],
         );
         let rows: Vec<_> = all
@@ -278,14 +245,16 @@ mod tests {
 
     #[test]
     fn another_variant_is_the_baseline_only_of_one_that_has_none() {
-        let trials = [
-            trial("a", "one", 1, (10, 1), 100.0),
-            trial("a/both", "one", 1, (10, 1), 200.0),
-            trial("a/both", "two", 1, (1, 10), 200.0),
-            trial("a/h2c", "two", 1, (1, 10), 300.0),
-            trial("ab/h2c", "two", 1, (1, 10), 300.0),
-        ];
-        let all = compared(&["a", "a/both", "a/h2c", "ab/h2c"], &trials);
+        let all = compared(
+            plan(&["a", "a/both", "a/h2c", "ab/h2c"]),
+            &[
+                ("a", ONE, 1, (10, 1), 100),
+                ("a/both", ONE, 1, (10, 1), 200),
+                ("a/both", TWO, 1, (1, 10), 200),
+                ("a/h2c", TWO, 1, (1, 10), 300),
+                ("ab/h2c", TWO, 1, (1, 10), 300),
+            ],
+        );
         let rows: Vec<_> = all
             .iter()
             .map(|c| (c.subject.as_str(), c.baseline_subject.as_str(), c.throughput_ratio.median))
@@ -296,14 +265,23 @@ mod tests {
 
     #[test]
     fn pages_and_other_requests_are_not_compared() {
-        let trials = [trial("a", "one", 1, (10, 1), 1.0), trial("a", "two", 1, (1, 10), 1.0)];
         let page = Workload { page: Some(Page { connections: 6 }), ..workload("two", Protocol::H2c) };
         let over_tls = workload("two", Protocol::H2);
         let mut other = workload("two", Protocol::H2c);
         other.requests[0].path = "/other".into();
+        let repeats = [("a", ONE, 1, (10, 1), 1), ("a", TWO, 1, (1, 10), 1)];
+        assert_eq!(compared(plan(&["a"]), &repeats).len(), 1);
         for two in [page, over_tls, other] {
-            assert_eq!(compare_all(&["a".into()], &[workload("one", Protocol::H1), two], &trials), []);
+            let mut plan = plan(&["a"]);
+            plan.workloads[1] = two;
+            assert_eq!(compared(plan, &repeats), []);
         }
+    }
+
+    #[test]
+    fn steps_without_a_block_in_common_are_not_compared() {
+        let repeats = [("a", ONE, 1, (10, 1), 1), ("a", TWO, 2, (1, 10), 1)];
+        assert_eq!(compared(plan(&["a"]), &repeats), []);
     }
 
     #[test]

@@ -6,13 +6,19 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::caveat::Caveat;
+use crate::cell::CellKey;
+use crate::comparison::{Comparison, comparisons};
+use crate::grid::Grid;
 use crate::metric::{METRICS, Metric};
+use crate::overview::{self, OverviewRow, Tie};
 use crate::protocols::{self, ProtocolComparison};
+use crate::stats::median;
 use crate::subject::{SubjectResult, subject};
-use crate::summary::{self, Comparison, OverviewRow, Summary};
+use crate::summary::{Summary, summaries};
 use crate::tables::{Table, overview_table, trials_table};
 use crate::trial::{TrialResult, trial};
 use crate::verdict;
+use crate::wire::{WireResult, wire};
 
 pub const SCHEMA: &str = "dyno.report/1";
 
@@ -29,9 +35,13 @@ pub struct Report {
     /// One entry per subject, workload and step, over all repeats.
     pub summaries: Vec<Summary>,
     pub overview: Vec<OverviewRow>,
+    /// Who cannot be told apart by peak throughput, workload by workload.
+    pub ties: Vec<Tie>,
     pub comparisons: Vec<Comparison>,
     /// HTTP/2 against HTTP/1.1, server by server; empty unless a suite asks the same in both.
     pub protocols: Vec<ProtocolComparison>,
+    /// What went over the wire, by subject and protocol.
+    pub wire: Vec<WireResult>,
     pub tables: Vec<Table>,
 }
 
@@ -59,14 +69,21 @@ pub struct RunFacts {
     pub trials_planned: usize,
     pub trials_done: usize,
     pub trials_invalid: usize,
+    /// Of the measured time, spent on reading the counters, on the generator's CPUs: the median over the trials.
+    pub observing_share: Option<f64>,
 }
 
 impl Report {
-    /// What a subject came to at one step of a workload; `None`: it was not measured there.
+    /// What a cell came to; `None`: it has no trials.
     #[must_use]
-    pub fn summary(&self, subject: &str, workload: &str, step: usize) -> Option<&Summary> {
-        let is_it = |s: &&Summary| s.subject == subject && s.workload == workload && s.step == step;
-        self.summaries.iter().find(is_it)
+    pub fn summary(&self, cell: CellKey) -> Option<&Summary> {
+        self.summaries.iter().find(|summary| summary.cell == cell)
+    }
+
+    /// A cell beside the baseline's; `None`: it is the baseline's, or has no trials.
+    #[must_use]
+    pub fn comparison(&self, cell: CellKey) -> Option<&Comparison> {
+        self.comparisons.iter().find(|comparison| comparison.cell == cell)
     }
 }
 
@@ -81,22 +98,26 @@ pub fn report(run: &Run) -> Report {
     let trials: Vec<TrialResult> =
         records.into_iter().map(|t| trial(plan, &run.header.facts, start_of(t), t)).collect();
     let subjects: Vec<SubjectResult> = (0..plan.subjects.len()).map(|s| subject(run, s)).collect();
-    let summaries = summary::summaries(plan, &trials);
-    let overview = summary::overview(plan, &subjects, &trials, &summaries);
-    let comparisons = summary::comparisons(plan, &trials, &summaries);
-    let protocols = protocols::protocols(plan, &trials);
+    let grid = Grid::new(&trials);
+    let summaries = summaries(plan, &grid);
+    let (overview, ties) = overview::overview(plan, &subjects, &grid, &summaries);
+    let comparisons = comparisons(plan, &grid);
+    let protocols = protocols::protocols(plan, &grid);
+    let wire = wire(&trials);
     let tables = vec![overview_table(&overview), trials_table(&trials)];
     Report {
         schema: SCHEMA,
-        caveats: verdict::run(run, &summary::peaks(&overview)),
+        caveats: verdict::run(run, &overview::peaks(&overview)),
         run: run_facts(run, &trials),
         subjects,
         trials,
         metrics: METRICS,
         summaries,
         overview,
+        ties,
         comparisons,
         protocols,
+        wire,
         tables,
     }
 }
@@ -107,6 +128,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         let of_block = plan.launches.iter().filter(|l| l.block == block);
         of_block.map(|l| plan.subjects[l.subject].id()).collect()
     });
+    let observing = trials.iter().filter_map(|t| Some(t.server.probe_s? / t.server.window_s));
     RunFacts {
         id: run.header.id.clone(),
         suite: plan.suite.name.clone(),
@@ -128,5 +150,6 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         trials_planned: plan.trials.len(),
         trials_done: trials.len(),
         trials_invalid: trials.iter().filter(|t| !t.valid).count(),
+        observing_share: median(&observing.collect::<Vec<f64>>()),
     }
 }

@@ -77,9 +77,6 @@ fn interval(values: &[f64]) -> Option<(f64, f64)> {
     Some((at(0.025), at(0.975)))
 }
 
-/// A quantity of one subject, by the number of the block in which it was measured.
-pub type ByBlock = Vec<(u32, f64)>;
-
 /// Pairs below which two subjects are never told apart: two of two the same way is a coin thrown twice.
 pub const PAIRS_TO_TELL_APART: usize = 3;
 
@@ -129,39 +126,6 @@ fn t_quantile(freedom: f64) -> f64 {
     (1..).zip(terms).map(|(power, term)| term / freedom.powi(power)).sum::<f64>() + z
 }
 
-/// The ratio of each pair of values of the same block: they were measured close in time, so what drifts cancels.
-#[must_use]
-pub fn paired_ratios(a: &ByBlock, b: &ByBlock) -> Vec<f64> {
-    let of = |block: u32| b.iter().find(|(other, _)| *other == block).map(|(_, value)| *value);
-    a.iter().filter_map(|(block, value)| Some(value / of(*block)?)).collect()
-}
-
-/// Whether pairs tell two subjects apart, and say that the first is ahead.
-fn is_ahead(first: &ByBlock, second: &ByBlock) -> bool {
-    let ratios = paired_ratios(first, second);
-    are_apart(&ratios) && ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() > 0.0
-}
-
-/// Groups of ranked quantities that cannot be told apart, best first: no member of a group is told apart from the group's
-/// best, and each is in the first group of which that is true. Returns the number of its group for each, counted from 1; `None`
-/// where there are too few values to tell it apart from anybody: it would tie with all, and all with it.
-#[must_use]
-pub fn tie_groups<'a>(ranked: &'a [ByBlock]) -> Vec<Option<usize>> {
-    let mut bests: Vec<&ByBlock> = Vec::new();
-    let group_of = |quantity: &'a ByBlock| {
-        if quantity.len() < PAIRS_TO_TELL_APART {
-            return None;
-        }
-        let tied = bests.iter().position(|best| !is_ahead(best, quantity));
-        let group = tied.unwrap_or(bests.len());
-        if group == bests.len() {
-            bests.push(quantity);
-        }
-        Some(group + 1)
-    };
-    ranked.iter().map(group_of).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,20 +138,6 @@ mod tests {
         let none = Repeated::new(vec![]);
         assert_eq!((none.median, none.spread()), (None, None));
         assert_eq!(median(&[1.0, 2.0, 3.0, 10.0]), Some(2.5));
-    }
-
-    #[test]
-    fn nobody_is_told_apart_without_pairs_nor_against_them() {
-        let of = |values: &[f64]| -> ByBlock { (1..).zip(values.iter().copied()).collect() };
-        let three = |value: f64| of(&[value; 3]);
-        // One repeat tells nobody apart, so it has no place among the groups, neither last nor first.
-        assert_eq!(tie_groups(&[three(200.0), three(100.0), of(&[90.0])]), [Some(1), Some(2), None]);
-        let best = of(&[300.0, 300.0]);
-        assert_eq!(tie_groups(&[best.clone(), three(200.0), three(100.0)]), [None, Some(1), Some(2)]);
-        assert_eq!(tie_groups(&[best.clone(), best]), [None, None]);
-        // The median of the first is higher by blocks that the second has no part in; in each pair it is behind.
-        let first = of(&[100.0, 100.0, 100.0, 140.0, 140.0, 140.0, 140.0]);
-        assert_eq!(tie_groups(&[first, three(110.0)]), [Some(1), Some(1)]);
     }
 
     #[test]
@@ -233,21 +183,6 @@ mod tests {
         // A mean of 3 with a variance of 2.5; 2.776 standard errors of √0.5 to either side.
         let (low, high) = log_interval(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         assert!((low - 1.037).abs() < 0.001 && (high - 4.963).abs() < 0.001, "{low} {high}");
-    }
-
-    #[test]
-    fn ties_are_with_the_best_of_their_group() {
-        let q = |values: [f64; 3]| -> ByBlock { (1..).zip(values).collect() };
-        let ranked =
-            [q([100.0, 110.0, 120.0]), q([97.0, 104.0, 115.0]), q([93.0, 101.0, 109.0]), q([10.0; 3])];
-        // The third is not told apart from the second, but from the best: it starts a group of its own.
-        assert_eq!(tie_groups(&ranked), [Some(1), Some(1), Some(2), Some(3)]);
-        // From five on a thousandth is enough if it is always the same.
-        let of = |value: f64| -> ByBlock { (1..6).map(|block| (block, value)).collect() };
-        assert_eq!(tie_groups(&[of(100.1), of(100.0)]), [Some(1), Some(2)]);
-        // Repeats of different blocks are no pairs.
-        let later: ByBlock = vec![(4, 1.0), (5, 1.0), (6, 1.0)];
-        assert_eq!(tie_groups(&[ranked[0].clone(), later]), [Some(1), Some(1)]);
     }
 
     proptest! {

@@ -29,6 +29,8 @@ pub struct SubjectResult {
     pub startup_ms: Startup,
     /// How each start was warmed before its first trial; empty unless the plan asks for it.
     pub warm_ups: Vec<WarmUpResult>,
+    /// How long they took.
+    pub warm_up_s: Repeated,
     /// From the signal to the end of the process, over the starts.
     pub stop_ms: Repeated,
     /// Starts that had to be killed.
@@ -83,6 +85,7 @@ pub(crate) fn subject(run: &Run, index: usize) -> SubjectResult {
     let startup = |pick: fn(&dyno_archive::start::Startup) -> Option<u64>| {
         Repeated::new(starts.iter().filter_map(|s| pick(s.startup.as_ref()?)).map(ms).collect())
     };
+    let warm_ups = warming::results(&starts, launches);
     SubjectResult {
         id: planned.id(),
         name: planned.name.clone(),
@@ -103,7 +106,8 @@ pub(crate) fn subject(run: &Run, index: usize) -> SubjectResult {
             first_answer: startup(|s| Some(s.first_answer_ns)),
             cpu: startup(|s| s.cpu_ns),
         },
-        warm_ups: warming::results(&starts, launches),
+        warm_up_s: Repeated::new(warm_ups.iter().map(|w| w.took_s).collect()),
+        warm_ups,
         stop_ms: Repeated::new(starts.iter().filter_map(|s| s.stop).map(|s| ms(s.took_ns)).collect()),
         stop_killed: starts.iter().filter_map(|s| s.stop).filter(|s| s.killed).count(),
         checks: check_summaries(&starts, run, index),

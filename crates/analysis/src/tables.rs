@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::caveat::Severity;
 use crate::metric::{METRICS, Metric};
+use crate::overview::OverviewRow;
 use crate::stats::Repeated;
-use crate::summary::OverviewRow;
 use crate::trial::TrialResult;
 use OfTrial::{Is, Measured};
 

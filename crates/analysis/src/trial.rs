@@ -7,12 +7,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::caveat::Caveat;
+use crate::cell::{CellKey, Shape};
 use crate::load::{self, LoadResult};
 use crate::server::{self, ServerUse};
 use crate::verdict::{self, Beside, Context, Limiter, limiter};
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TrialResult {
+    pub cell: CellKey,
     pub subject: String,
     pub variant: Option<String>,
     pub subject_id: String,
@@ -43,6 +45,14 @@ pub struct StepResult {
     pub duration_s: f64,
 }
 
+impl StepResult {
+    #[must_use]
+    pub const fn shape(&self) -> Shape {
+        let StepResult { connections, streams, pipeline, rate, .. } = *self;
+        Shape { connections, streams, pipeline, rate }
+    }
+}
+
 pub(crate) fn trial(
     plan: &Plan,
     facts: &Facts,
@@ -60,6 +70,7 @@ pub(crate) fn trial(
     let caveats = verdict::trial(&load, &server, &Beside { record, start, facts });
     let valid = verdict::is_valid(&caveats);
     TrialResult {
+        cell: CellKey { subject: launch.subject, workload: planned.workload, step: planned.step },
         subject: subject.name.clone(),
         variant: subject.variant.clone(),
         subject_id: subject.id(),

@@ -68,3 +68,62 @@ fn the_architecture_names_every_crate() {
         assert!(text.contains(&format!("`{name}`")), "ARCHITECTURE.md does not name `{name}`");
     }
 }
+
+/// What computes, in the text of a program: a quotient, a product with a number, a median, a sum.
+const COMPUTES: [&str; 7] = [" / ", " * 1e", " * 100", "median(", ".sum(", ".sum::<", ".fold(0"];
+
+/// Where numbers become text: there units are converted.
+const FORMATS: [&str; 3] = [
+    "format.rs",
+    // Its lines are quantiles of its own choosing, which the format prescribes.
+    "hdr.rs",
+    // Its summaries hold the sum of all times, in seconds.
+    "openmetrics.rs",
+];
+
+#[test]
+fn reports_pick_numbers_and_compute_none() {
+    let mut found = Vec::new();
+    for file in sources(concat!(env!("CARGO_MANIFEST_DIR"), "/../report/src")) {
+        if FORMATS.iter().any(|name| file.ends_with(name)) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap();
+        for (number, line) in (1..).zip(code.lines()) {
+            if COMPUTES.iter().any(|what| without_texts(line).contains(what)) {
+                found.push(format!("{}:{number}: {}", file.display(), line.trim()));
+            }
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "numbers are computed in crates/analysis (ARCHITECTURE.md):\n{}",
+        found.join("\n")
+    );
+}
+
+fn sources(folder: &str) -> Vec<std::path::PathBuf> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => all.extend(sources(path.to_str().unwrap())),
+            false => all.push(path),
+        }
+    }
+    assert!(!all.is_empty(), "{folder} is empty");
+    all
+}
+
+/// A line without its texts and its comment.
+fn without_texts(line: &str) -> String {
+    let code = line.split("//").next().unwrap();
+    code.split('"').step_by(2).collect::<Vec<_>>().join("\"\"")
+}
+
+#[test]
+fn a_text_is_not_taken_for_a_computation() {
+    assert_eq!(without_texts(r#"let a = "p50 / p99"; // b / c"#), "let a = \"\"; ");
+    assert!(without_texts("let share = a / b;").contains(COMPUTES[0]));
+}

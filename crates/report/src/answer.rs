@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use dyno_analysis::Code;
+use dyno_analysis::comparison::Comparison;
+use dyno_analysis::overview::{OverviewRow, Tie};
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
-use dyno_analysis::stats::{ByBlock, PAIRS_TO_TELL_APART, Repeated, are_apart, paired_ratios};
-use dyno_analysis::summary::{Comparison, OverviewRow, peaks_by_block};
+use dyno_analysis::stats::{PAIRS_TO_TELL_APART, Repeated};
 
 use crate::format::{list, number, plural};
 use crate::overview::label_in_words;
@@ -53,12 +54,7 @@ fn winner(report: &Report) -> Option<String> {
     let [_, second, ..] = ranked.as_slice() else {
         return alone(report, best);
     };
-    let of = |row: &OverviewRow| {
-        report
-            .comparisons
-            .iter()
-            .find(|c| c.subject == row.subject && c.workload == row.workload && c.step == row.reference_step)
-    };
+    let of = |row: &OverviewRow| report.comparison(row.reference_cell);
     // If the best is the baseline itself, the runner-up is compared with it.
     let (row, comparison) = of(best).map(|c| (*best, c)).or_else(|| Some((*second, of(second)?)))?;
     Some(compared(report, comparison, row))
@@ -123,8 +119,8 @@ fn protocol_clause(
 ) -> String {
     let first = own[0];
     let ratios: Vec<f64> = own.iter().filter_map(|c| c.throughput_ratio.median).collect();
-    let (low, high) = ratios.iter().fold((f64::MAX, 0.0f64), |(l, h), r| (l.min(*r), h.max(*r)));
-    let (low, high) = (ratio(low), ratio(high));
+    let end = |of: fn(f64, f64) -> f64| ratios.iter().copied().reduce(of).map(ratio).unwrap_or_default();
+    let (low, high) = (end(f64::min), end(f64::max));
     let times = if low == high { low } else { format!("{low} to {high}") };
     let mut servers: Vec<&str> = own.iter().map(|c| c.server.as_str()).collect();
     servers.sort_unstable();
@@ -189,20 +185,20 @@ fn range(q: &Repeated, show: impl Fn(f64) -> String) -> Option<String> {
     Some(if low == high { low } else { format!("{low}–{high}") })
 }
 
-/// A subject's title, and the repeats of its peak.
-type Peak = (String, ByBlock);
+/// A subject's title, and how many valid repeats its peak has.
+type Ranked = (String, usize);
 
 fn ties(report: &Report) -> Option<String> {
     let ranked = ranked(report);
-    let with = of_workload(report, &ranked.first()?.workload);
-    let peak = |row: &&OverviewRow| -> Peak {
-        let peaks = peaks_by_block(row, &report.trials, &report.summaries);
-        (title(report, &row.subject).to_string(), peaks)
+    let first = ranked.first()?;
+    let with = of_workload(report, &first.workload);
+    let own = report.ties.iter().filter(|tie| tie.workload == first.workload);
+    let tie = tie_sentence(&with, own.map(|tie| tied(tie, |id| title(report, id).to_string())));
+    let of_row = |row: &&OverviewRow| -> Ranked {
+        let repeats = row.peak_rps.as_ref().map_or(0, |peak| peak.values.len());
+        (title(report, &row.subject).to_string(), repeats)
     };
-    let groups = (1..=ranked.len())
-        .map(|group| ranked.iter().filter(|r| r.tie_group == Some(group)).map(peak).collect::<Vec<_>>());
-    let tie = tie_sentence(&with, groups.filter_map(|group| tied(&group)));
-    let unranked = unranked(&with, &ranked.iter().map(peak).collect::<Vec<_>>());
+    let unranked = unranked(&with, &ranked.iter().map(of_row).collect::<Vec<_>>());
     let sentences: Vec<String> = [tie, unranked].into_iter().flatten().collect();
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
@@ -218,31 +214,25 @@ fn tie_sentence(with: &str, mut groups: impl Iterator<Item = (String, String)>) 
 }
 
 /// Who of a group cannot be told apart, and ` from` whom where that is not each from each: members that are tied with its best
-/// may be told apart from each other, and one that is ahead of its best in every pair is told apart from it.
-fn tied(group: &[Peak]) -> Option<(String, String)> {
-    let are_tied = |a: &Peak, b: &Peak| !are_apart(&paired_ratios(&a.1, &b.1));
-    let (best, rest) = group.split_first()?;
-    let with_best: Vec<&Peak> = rest.iter().filter(|p| are_tied(best, p)).collect();
-    let names = |of: &[&Peak]| list(&of.iter().map(|p| p.0.clone()).collect::<Vec<_>>());
-    let is_each = (1..with_best.len()).all(|i| with_best[..i].iter().all(|p| are_tied(p, with_best[i])));
-    match with_best.as_slice() {
-        [] => None,
-        _ if is_each => Some((names(&[&[best][..], &with_best].concat()), String::new())),
-        _ => Some((names(&with_best), format!(" from {}", best.0))),
-    }
+/// may be told apart from each other.
+fn tied(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
+    let best = [&tie.best].into_iter().filter(|_| tie.mutual);
+    let names: Vec<String> = best.chain(&tie.with).map(|id| title(id)).collect();
+    let from = if tie.mutual { String::new() } else { format!(" from {}", title(&tie.best)) };
+    (list(&names), from)
 }
 
 /// Who has too few valid repeats to be told apart from anybody.
-fn unranked(with: &str, all: &[Peak]) -> Option<String> {
-    let most = all.iter().map(|p| p.1.len()).max().filter(|_| all.len() > 1)?;
-    let repeats = |p: &Peak| plural(p.1.len() as u64, "valid repeat");
+fn unranked(with: &str, all: &[Ranked]) -> Option<String> {
+    let most = all.iter().map(|p| p.1).max().filter(|_| all.len() > 1)?;
+    let repeats = |p: &Ranked| plural(p.1 as u64, "valid repeat");
     if most < PAIRS_TO_TELL_APART {
         let repeats = plural(most as u64, "valid repeat");
         return Some(format!(
             "With {repeats} nobody is told apart by peak throughput{with}: the order is no ranking."
         ));
     }
-    let few: Vec<&Peak> = all.iter().filter(|p| p.1.len() < PAIRS_TO_TELL_APART).collect();
+    let few: Vec<&Ranked> = all.iter().filter(|p| p.1 < PAIRS_TO_TELL_APART).collect();
     match few.as_slice() {
         [] => None,
         [one] => Some(format!("{} has {}, too few to rank it.", one.0, repeats(one))),
@@ -301,28 +291,17 @@ fn failures(report: &Report) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn peak(name: &str, values: &[f64]) -> Peak {
-        (name.into(), (1..).zip(values.iter().copied()).collect())
-    }
-
     #[test]
-    fn only_pairs_that_are_not_apart_are_named_as_ties() {
-        let a = peak("a", &[100.0, 110.0, 120.0]);
-        let b = peak("b", &[99.0, 100.0, 125.0]);
-        let c = peak("c", &[90.0, 90.0, 117.0]);
-        let ahead = peak("d", &[110.0, 120.0, 130.0]);
-        for (group, wanted) in [
-            (&[a.clone(), b.clone()][..], Some(("a and b", ""))),
-            // Pairs tell b and c apart, though neither from a.
-            (&[a.clone(), b.clone(), c.clone()], Some(("b and c", " from a"))),
-            (&[a.clone(), c.clone()], Some(("a and c", ""))),
-            (&[a.clone(), ahead], None),
-            (&[a], None),
-            (&[], None),
-        ] {
-            let wanted = wanted.map(|(who, from)| (who.to_string(), from.to_string()));
-            assert_eq!(tied(group), wanted, "{group:?}");
-        }
+    fn a_tie_names_its_best_only_where_all_are_tied_with_all() {
+        let tie = |with: &[&str], mutual| Tie {
+            workload: "w".into(),
+            best: "a".into(),
+            with: with.iter().map(ToString::to_string).collect(),
+            mutual,
+        };
+        let upper = |id: &str| id.to_uppercase();
+        assert_eq!(tied(&tie(&["b"], true), upper), ("A and B".into(), String::new()));
+        assert_eq!(tied(&tie(&["b", "c"], false), upper), ("B and C".into(), " from A".into()));
         let groups = [("b and c", " from a"), ("d and e", "")];
         let groups = groups.into_iter().map(|(who, from)| (who.to_string(), from.to_string()));
         assert_eq!(
@@ -333,7 +312,7 @@ mod tests {
 
     #[test]
     fn too_few_repeats_rank_nobody() {
-        let of = |name, repeats| peak(name, &[1.0; 3][..repeats]);
+        let of = |name: &str, repeats: usize| (name.to_string(), repeats);
         for (all, wanted) in [
             (&[of("nginx", 2), of("caddy", 3)][..], Some("nginx has 2 valid repeats, too few to rank it.")),
             (

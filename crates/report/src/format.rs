@@ -2,6 +2,7 @@
 
 use dyno_analysis::load::Percentiles;
 use dyno_analysis::load::place::{Place, Unanswered, at_of_due};
+use dyno_analysis::metric::Unit;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
 use dyno_archive::Times;
@@ -63,6 +64,18 @@ pub fn micros(us: f64) -> String {
         u if u < 999_500.0 => format!("{} ms", number(us / 1e3)),
         _ => format!("{} s", number(us / 1e6)),
     }
+}
+
+/// A duration given in milliseconds.
+#[must_use]
+pub fn millis(ms: f64) -> String {
+    micros(ms * 1e3)
+}
+
+/// A duration given in seconds.
+#[must_use]
+pub fn seconds(s: f64) -> String {
+    micros(s * 1e6)
 }
 
 /// A percentile of a distribution in which whatever got no right answer ranks above every right answer: its time, or
@@ -183,6 +196,30 @@ pub fn bytes(bytes: f64) -> String {
 #[must_use]
 pub fn percent(share: f64) -> String {
     format!("{} %", number(share * 100.0))
+}
+
+/// How much of the longest bar another one has: 0 to 1.
+pub(crate) fn part(of: f64, longest: f64) -> f64 {
+    (of / longest).clamp(0.0, 1.0)
+}
+
+/// A share as style sheets want it.
+pub(crate) fn css_percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+/// A metric's value with its unit.
+#[must_use]
+pub fn quantity(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::PerSecond => format!("{}/s", number(value)),
+        Unit::Microseconds => micros(value),
+        Unit::Bytes => bytes(value),
+        Unit::MegabyteSeconds => format!("{} kB·s", number(value * 1e3)),
+        Unit::Share => percent(value),
+        Unit::Count if value.fract() == 0.0 => count(value as u64),
+        Unit::Count => number(value),
+    }
 }
 
 /// A value that may be missing.

@@ -3,11 +3,15 @@
 use std::fmt::Write as _;
 
 use dyno_analysis::metric::Unit;
+use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
+use dyno_analysis::stats::Repeated;
 use dyno_analysis::subject::SubjectResult;
-use dyno_analysis::summary::{OverviewRow, Summary};
+use dyno_analysis::summary::Summary;
 
-use crate::format::{Quantile, bytes, micros, number, or_dash, percent, valid_repeats, wait_at_step};
+use crate::format::{
+    Quantile, bytes, micros, millis, number, or_dash, percent, quantity, valid_repeats, wait_at_step,
+};
 use crate::{answer, metrics, overview, redact, shell, terminal};
 
 /// Renders the report.
@@ -27,10 +31,10 @@ pub fn render(report: &Report) -> String {
         let _ = writeln!(out, "- {}", escape(&caveat.message));
     }
     let _ = writeln!(out, "\n## Overview\n\n{}", overview_table(report));
-    let _ = writeln!(out, "## Steps\n\n{}", steps(&report.summaries));
+    let _ = writeln!(out, "## Steps\n\n{}", table_of(&STEPS, &report.summaries));
     let _ = writeln!(out, "{NOT_ANSWERED}\n");
     let _ = writeln!(out, "## Every metric\n\n{}", every_metric(report));
-    let _ = writeln!(out, "## Start-up and stop\n\n{}", startup(&report.subjects));
+    let _ = writeln!(out, "## Start-up and stop\n\n{}", table_of(&STARTUP, &report.subjects));
     let _ = writeln!(out, "## Checks\n\n{}", checks(&report.subjects));
     let _ = writeln!(out, "## Machine\n\n{}", machine(report));
     let _ = writeln!(out, "## Run it again\n\n{}", code_block(&shell::command(&report.run.command)));
@@ -99,72 +103,48 @@ fn overview_table(report: &Report) -> String {
     let cells = |r: &OverviewRow| {
         let mut row =
             vec![format!("{}{}", r.title, if r.control { " (control)" } else { "" }), r.language.clone()];
-        row.extend(overview::cells(report, r));
+        row.extend(overview::COLUMNS.iter().map(|column| (column.cell)(report, r)));
         row.push(r.absent.clone().or(r.limiter_sentence.clone()).unwrap_or_else(|| "–".into()));
         row
     };
-    let head = [
-        "Subject",
-        "Language",
-        "Peak requests/s",
-        "At",
-        "Range",
-        "Tie group",
-        "Reference",
-        "p50",
-        "p99",
-        "CPU per request",
-        "Memory",
-        "Start-up",
-        "Errors",
-        "Checks",
-        "Peak limited by",
-    ];
+    let columns = overview::COLUMNS.iter().map(|column| column.title);
+    let head: Vec<&str> =
+        ["Subject", "Language"].into_iter().chain(columns).chain(["Peak limited by"]).collect();
     format!("{}\n{}\n", table(&head, rows.iter().map(cells)), overview::OF_WHICH_STEP)
 }
 
-fn steps(summaries: &[Summary]) -> String {
-    let cells = |s: &Summary| {
-        vec![
-            s.subject.clone(),
-            s.workload.clone(),
-            s.connections.to_string(),
-            s.streams.to_string(),
-            s.pipeline.to_string(),
-            or_dash(s.rate, number),
-            or_dash(s.throughput_rps.median, number),
-            s.throughput_rps.values.iter().map(|v| number(*v)).collect::<Vec<_>>().join(" "),
-            wait_at_step(s, Quantile::P50),
-            wait_at_step(s, Quantile::P99),
-            or_dash(s.cpu_us_per_request.median, micros),
-            or_dash(s.memory_bytes.median, bytes),
-            or_dash(s.memory_mb_s_per_request.median, |m| metrics::show(Unit::MegabyteSeconds, m)),
-            or_dash(s.error_share.median, percent),
-            valid_repeats(s),
-            s.caveats.iter().map(|c| c.code.in_words()).collect::<Vec<_>>().join(", "),
-            s.limiter_sentence.clone(),
-        ]
-    };
-    let head = [
-        "Subject",
-        "Workload",
-        "Connections",
-        "Streams",
-        "Pipeline",
-        "Rate",
-        "Requests/s",
-        "Repeats",
-        "p50",
-        "p99",
-        "CPU per request",
-        "Memory",
-        "Memory·time per request",
-        "Errors",
-        "Valid",
-        "Caveats",
-        "Limited by",
-    ];
-    table(&head, summaries.iter().map(cells))
+/// A column: its head, and its cell of a row.
+type Column<T> = (&'static str, fn(&T) -> String);
+
+fn table_of<T>(columns: &[Column<T>], rows: &[T]) -> String {
+    let head: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    table(&head, rows.iter().map(|row| columns.iter().map(|(_, cell)| cell(row)).collect()))
+}
+
+const STEPS: [Column<Summary>; 17] = [
+    ("Subject", |s| s.subject.clone()),
+    ("Workload", |s| s.workload.clone()),
+    ("Connections", |s| s.connections.to_string()),
+    ("Streams", |s| s.streams.to_string()),
+    ("Pipeline", |s| s.pipeline.to_string()),
+    ("Rate", |s| or_dash(s.rate, number)),
+    ("Requests/s", |s| or_dash(s.throughput_rps.median, number)),
+    ("Repeats", |s| repeats(&s.throughput_rps, number)),
+    ("p50", |s| wait_at_step(s, Quantile::P50)),
+    ("p99", |s| wait_at_step(s, Quantile::P99)),
+    ("CPU per request", |s| or_dash(s.cpu_us_per_request.median, micros)),
+    ("Memory", |s| or_dash(s.memory_bytes.median, bytes)),
+    ("Memory·time per request", |s| {
+        or_dash(s.memory_mb_s_per_request.median, |m| quantity(Unit::MegabyteSeconds, m))
+    }),
+    ("Errors", |s| or_dash(s.error_share.median, percent)),
+    ("Valid", valid_repeats),
+    ("Caveats", |s| s.caveats.iter().map(|c| c.code.in_words()).collect::<Vec<_>>().join(", ")),
+    ("Limited by", |s| s.limiter_sentence.clone()),
+];
+
+fn repeats(q: &Repeated, show: fn(f64) -> String) -> String {
+    q.values.iter().map(|v| show(*v)).collect::<Vec<_>>().join(" ")
 }
 
 /// A sheet per workload.
@@ -179,33 +159,16 @@ fn every_metric(report: &Report) -> String {
     format!("{}\n{}\n", sheets.join("\n"), metrics::NOTE)
 }
 
-fn startup(subjects: &[SubjectResult]) -> String {
-    let ms = |v: f64| micros(v * 1e3);
-    let cells = |s: &SubjectResult| {
-        let all = s.startup_ms.first_answer.values.iter().map(|v| ms(*v)).collect::<Vec<_>>().join(" ");
-        vec![
-            s.title.clone(),
-            or_dash(s.version.clone(), |v| v),
-            or_dash(s.startup_ms.listening.median, ms),
-            or_dash(s.startup_ms.first_answer.median, ms),
-            all,
-            or_dash(s.startup_ms.cpu.median, ms),
-            or_dash(s.stop_ms.median, ms),
-            s.stop_killed.to_string(),
-        ]
-    };
-    let head = [
-        "Subject",
-        "Version",
-        "Listening",
-        "First right answer",
-        "Repeats",
-        "CPU by then",
-        "Stop",
-        "Had to be killed",
-    ];
-    table(&head, subjects.iter().map(cells))
-}
+const STARTUP: [Column<SubjectResult>; 8] = [
+    ("Subject", |s| s.title.clone()),
+    ("Version", |s| or_dash(s.version.clone(), |v| v)),
+    ("Listening", |s| or_dash(s.startup_ms.listening.median, millis)),
+    ("First right answer", |s| or_dash(s.startup_ms.first_answer.median, millis)),
+    ("Repeats", |s| repeats(&s.startup_ms.first_answer, millis)),
+    ("CPU by then", |s| or_dash(s.startup_ms.cpu.median, millis)),
+    ("Stop", |s| or_dash(s.stop_ms.median, millis)),
+    ("Had to be killed", |s| s.stop_killed.to_string()),
+];
 
 fn checks(subjects: &[SubjectResult]) -> String {
     let rows = subjects.iter().flat_map(|s| {

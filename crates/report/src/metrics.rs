@@ -1,10 +1,11 @@
 //! Every metric that anybody has, side by side: a sheet per workload, of its reference step.
 
 use dyno_analysis::Report;
-use dyno_analysis::metric::{METRICS, Metric, OverStep, Unit};
-use dyno_analysis::summary::{OverviewRow, Summary};
+use dyno_analysis::metric::{METRICS, Metric, OverStep};
+use dyno_analysis::overview::OverviewRow;
+use dyno_analysis::summary::Summary;
 
-use crate::format::{bytes, count, micros, number, or_dash, percent, valid_repeats};
+use crate::format::{or_dash, quantity, valid_repeats};
 use crate::overview::label_in_words;
 
 /// The metrics of one workload's subjects.
@@ -28,20 +29,7 @@ pub(crate) struct Row {
 fn cell(metric: &Metric, step: Option<&OverStep>) -> String {
     match step {
         Some(step) if step.over.median.is_none() && step.beyond > 0 => "among what was not answered".into(),
-        step => or_dash(step.and_then(|s| s.over.median), |value| show(metric.unit, value)),
-    }
-}
-
-/// A value with its unit.
-pub(crate) fn show(unit: Unit, value: f64) -> String {
-    match unit {
-        Unit::PerSecond => format!("{}/s", number(value)),
-        Unit::Microseconds => micros(value),
-        Unit::Bytes => bytes(value),
-        Unit::MegabyteSeconds => format!("{} kB·s", number(value * 1e3)),
-        Unit::Share => percent(value),
-        Unit::Count if value.fract() == 0.0 => count(value as u64),
-        Unit::Count => number(value),
+        step => or_dash(step.and_then(|s| s.over.median), |value| quantity(metric.unit, value)),
     }
 }
 
@@ -56,7 +44,7 @@ fn sheet(report: &Report, workload: &str) -> Option<Sheet> {
         .overview
         .iter()
         .filter(is_own)
-        .filter_map(|row| Some((row, report.summary(&row.subject, workload, row.reference_step)?)))
+        .filter_map(|row| Some((row, report.summary(row.reference_cell)?)))
         .collect();
     let (first, _) = measured.first()?;
     let steps = || measured.iter().map(|(_, step)| *step);

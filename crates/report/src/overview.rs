@@ -1,10 +1,12 @@
 //! The cells of the overview that every text form shares.
 
 use dyno_analysis::Report;
-use dyno_analysis::summary::{OverviewRow, Shape};
+use dyno_analysis::cell::Shape;
+use dyno_analysis::overview::OverviewRow;
+use dyno_analysis::stats::Repeated;
 use dyno_analysis::verdict::{Confidence, Resource};
 
-use crate::format::{Quantile, bytes, count, micros, number, or_dash, plural, wait_at_step};
+use crate::format::{Quantile, bytes, count, micros, millis, number, or_dash, plural, wait_at_step};
 
 /// Where response times and CPU are given, as ` at 64` (connections) or ` at 100 in flight` where there are streams or
 /// pipelines; empty if rows differ in it, because their workloads have other steps.
@@ -68,39 +70,56 @@ fn shared(all: &[Reference]) -> Option<Reference> {
     Some(if all.iter().all(|r| *r == first) { first } else { Reference::InFlight(first.in_flight()) })
 }
 
-/// A row's p50 and p99, as [`wait_at_step`] shows them.
-pub(crate) fn waits_at_reference(report: &Report, r: &OverviewRow) -> [String; 2] {
-    let of_row = report.summary(&r.subject, &r.workload, r.reference_step);
-    let shown = |q, us: Option<f64>| match (us, of_row) {
-        (None, Some(step)) => wait_at_step(step, q),
-        (us, _) => or_dash(us, micros),
-    };
-    [shown(Quantile::P50, r.response_p50_us), shown(Quantile::P99, r.response_p99_us)]
+/// A row's percentile of response times, as [`wait_at_step`] shows it.
+pub(crate) fn wait_at_reference(report: &Report, r: &OverviewRow, q: Quantile) -> String {
+    report.summary(r.reference_cell).map_or_else(|| "–".into(), |step| wait_at_step(step, q))
 }
 
-/// Peak and where it was, range, tie group, the reference step and p50, p99, CPU per request there, memory, start-up, errors,
-/// checks: in this order.
-pub(crate) fn cells(report: &Report, r: &OverviewRow) -> [String; 12] {
-    let [p50, p99] = waits_at_reference(report, r);
-    let peak = r.peak_rps.as_ref();
-    let is_measured = r.response_p50_us.or(r.cpu_us_per_request).is_some();
-    [
-        or_dash(peak.and_then(|p| p.median), number),
-        or_dash(r.peak_at, label),
-        or_dash(peak.and_then(dyno_analysis::stats::Repeated::spread), |(a, b)| {
-            format!("{}–{}", number(a), number(b))
-        }),
-        or_dash(r.tie_group, |g| g.to_string()),
-        or_dash(Some(r.reference_at).filter(|_| is_measured), label),
-        p50,
-        p99,
-        or_dash(r.cpu_us_per_request, micros),
-        or_dash(r.memory_peak_bytes, bytes),
-        or_dash(r.startup_ms, |ms| micros(ms * 1e3)),
-        count(r.errors),
-        format!("{}/{}", r.checks_passed, r.checks),
-    ]
+/// A row's p50 and p99.
+pub(crate) fn waits_at_reference(report: &Report, r: &OverviewRow) -> [String; 2] {
+    [Quantile::P50, Quantile::P99].map(|q| wait_at_reference(report, r, q))
 }
+
+/// A column of the overview as text: its head on a terminal, its head where there is room, and its cell.
+pub(crate) struct OverviewColumn {
+    pub(crate) short: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) cell: fn(&Report, &OverviewRow) -> String,
+}
+
+const fn column(
+    short: &'static str,
+    title: &'static str,
+    cell: fn(&Report, &OverviewRow) -> String,
+) -> OverviewColumn {
+    OverviewColumn { short, title, cell }
+}
+
+fn median_peak(r: &OverviewRow) -> Option<f64> {
+    r.peak_rps.as_ref()?.median
+}
+
+/// What every text form says of a subject, between its name and what limited it.
+pub(crate) const COLUMNS: [OverviewColumn; 12] = [
+    column("peak req/s", "Peak requests/s", |_, r| or_dash(median_peak(r), number)),
+    column("at", "At", |_, r| or_dash(r.peak_at, label)),
+    column("range", "Range", |_, r| {
+        let spread = r.peak_rps.as_ref().and_then(Repeated::spread);
+        or_dash(spread, |(a, b)| format!("{}–{}", number(a), number(b)))
+    }),
+    column("tie", "Tie group", |_, r| or_dash(r.tie_group, |g| g.to_string())),
+    column("reference", "Reference", |_, r| {
+        let is_measured = r.response_p50_us.or(r.cpu_us_per_request).is_some();
+        or_dash(Some(r.reference_at).filter(|_| is_measured), label)
+    }),
+    column("p50", "p50", |report, r| wait_at_reference(report, r, Quantile::P50)),
+    column("p99", "p99", |report, r| wait_at_reference(report, r, Quantile::P99)),
+    column("CPU/req", "CPU per request", |_, r| or_dash(r.cpu_us_per_request, micros)),
+    column("memory", "Memory", |_, r| or_dash(r.memory_peak_bytes, bytes)),
+    column("start-up", "Start-up", |_, r| or_dash(r.startup_ms, millis)),
+    column("errors", "Errors", |_, r| count(r.errors)),
+    column("checks", "Checks", |_, r| format!("{}/{}", r.checks_passed, r.checks)),
+];
 
 /// Which step each figure of a row is of.
 pub(crate) const OF_WHICH_STEP: &str = "Peak, range, tie and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any; p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight. Memory is the most and errors the sum of all steps.";

@@ -4,16 +4,16 @@ use std::fmt::Write as _;
 
 use dyno_analysis::load::place::Place;
 use dyno_analysis::load::{Config, Http2, Pages, Percentiles, RequestResult};
+use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::{SubjectFailure, SubjectResult};
-use dyno_analysis::summary::OverviewRow;
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::{Caveat, LoadResult, Severity};
 use dyno_archive::Outcome;
 use dyno_archive::plan::Arrival;
 use dyno_archive::trial::TlsUse;
 
-use crate::format::{BEYOND, TOO_FEW, bytes, count, micros, number, or_dash, percent, plural, wait};
+use crate::format::{BEYOND, TOO_FEW, bytes, count, micros, number, or_dash, percent, plural, seconds, wait};
 use crate::terminal::{self, shown};
 use crate::{answer, overview};
 
@@ -165,7 +165,7 @@ pub fn shape(c: &Config, ran: Option<(f64, usize)>) -> String {
     let driver = c.driver.title();
     let tls = if c.protocol.is_tls() { " over TLS" } else { "" };
     let (length, threads) = match ran {
-        Some((seconds, threads)) => (format!(" · {}", micros(seconds * 1e6)), threads),
+        Some((length, threads)) => (format!(" · {}", seconds(length)), threads),
         None => (String::new(), c.threads as usize),
     };
     let streams = if c.streams > 1 { format!(" × {} streams", c.streams) } else { String::new() };
@@ -222,10 +222,11 @@ fn wire(result: &LoadResult) -> String {
 
 fn client(result: &LoadResult) -> String {
     let c = &result.client;
-    let spun = if c.cpu_spun_s > 0.0 && result.duration_s > 0.0 {
-        format!(", and {} of it polling so as not to wake late", percent(c.cpu_spun_s / result.duration_s))
-    } else {
-        String::new()
+    let spun = match c.spun_share {
+        Some(share) if share > 0.0 => {
+            format!(", and {} of it polling so as not to wake late", percent(share))
+        }
+        _ => String::new(),
     };
     format!(
         "{} CPU per request   {} of one thread{spun}   {}",
@@ -271,8 +272,6 @@ fn http2_line(h: &Http2) -> String {
     };
     let frames: Vec<String> =
         h.frames_per_response.iter().filter(|(_, n)| **n >= 0.005).map(frame_share).collect();
-    let resets: u64 = h.resets_in.values().sum();
-    let go_aways: u64 = h.goaways.values().sum();
     let stalls = match h.window_stall_us.count {
         0 => String::new(),
         n => format!("   {} stalls on windows, p50 {}", count(n), or_dash(h.window_stall_us.p50, micros)),
@@ -283,8 +282,8 @@ fn http2_line(h: &Http2) -> String {
         if frames.is_empty() { "–".into() } else { frames.join(" ") },
         or_dash(h.frames_per_segment, |n| format!("{n:.2}")),
         or_dash(h.header_fields_in.saved, percent),
-        count(resets),
-        count(go_aways)
+        count(h.resets_in_total()),
+        count(h.goaways_total())
     )
 }
 
@@ -400,23 +399,9 @@ fn caveat_line(caveat: &Caveat, style: Style) -> String {
 
 fn overview_table(report: &Report, style: Style) -> String {
     let rows = &report.overview;
-    let head = [
-        "subject",
-        "peak req/s",
-        "at",
-        "range",
-        "tie",
-        "reference",
-        "p50",
-        "p99",
-        "CPU/req",
-        "memory",
-        "start-up",
-        "errors",
-        "checks",
-        "peak limited by",
-    ];
-    let mut table: Vec<Vec<String>> = vec![head.map(String::from).to_vec()];
+    let columns = overview::COLUMNS.iter().map(|column| column.short);
+    let head = ["subject"].into_iter().chain(columns).chain(["peak limited by"]).map(String::from);
+    let mut table: Vec<Vec<String>> = vec![head.collect()];
     let has_several = rows.iter().any(|r| r.workload != rows[0].workload);
     table.extend(rows.iter().map(|r| {
         let mut row = overview_cells(report, r);
@@ -445,7 +430,7 @@ fn overview_cells(report: &Report, r: &OverviewRow) -> Vec<String> {
     let limiter = or_dash(limiter, |(limiter, confidence)| overview::limited_by(limiter, confidence));
     let name = if r.control { format!("{} (control)", r.subject) } else { r.subject.clone() };
     let mut row = vec![name];
-    row.extend(overview::cells(report, r));
+    row.extend(overview::COLUMNS.iter().map(|column| (column.cell)(report, r)));
     row.push(r.absent.as_ref().map_or(limiter, |why| why.chars().take(60).collect()));
     row
 }

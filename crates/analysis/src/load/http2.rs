@@ -115,6 +115,20 @@ pub(super) fn http2(record: &TrialRecord) -> Option<Http2> {
     })
 }
 
+impl Http2 {
+    /// RST_STREAM frames that came.
+    #[must_use]
+    pub fn resets_in_total(&self) -> u64 {
+        self.resets_in.values().sum()
+    }
+
+    /// GOAWAY frames that came.
+    #[must_use]
+    pub fn goaways_total(&self) -> u64 {
+        self.goaways.values().sum()
+    }
+}
+
 fn per(n: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| n as f64 / of as f64)
 }

@@ -190,6 +190,8 @@ pub struct Client {
     pub thread_utilisation: Vec<f64>,
     /// CPU time spent polling instead of sleeping; it is part of `cpu_user_s` and `cpu_sys_s`.
     pub cpu_spun_s: f64,
+    /// That time, of one CPU over the measured window; `None`: nothing was measured.
+    pub spun_share: Option<f64>,
     pub loop_lag_us: Percentiles,
     pub wake_lag_us: Percentiles,
     pub rss_peak_bytes: Option<u64>,
@@ -412,6 +414,8 @@ fn client(record: &TrialRecord, sums: &Sums) -> Client {
     let user_share = if user + sys > 0.0 { user / (user + sys) } else { 0.0 };
     let thread_utilisation = utilisation(record, sums.window_s);
     let measured = record.intervals.iter().filter(|i| i.phase == Phase::Measured);
+    let spun_ns: u64 = measured.clone().flat_map(|i| i.workers.values()).map(|w| w.spun_ns).sum();
+    let cpu_spun_s = spun_ns as f64 / 1e9;
     Client {
         cpu_user_s: run_s * user_share,
         cpu_sys_s: run_s * (1.0 - user_share),
@@ -419,8 +423,8 @@ fn client(record: &TrialRecord, sums: &Sums) -> Client {
         busiest_thread_utilisation: thread_utilisation.iter().copied().fold(0.0, f64::max),
         room: Room::new(record, &thread_utilisation, sums.window_s),
         thread_utilisation,
-        cpu_spun_s: measured.clone().flat_map(|i| i.workers.values()).map(|w| w.spun_ns).sum::<u64>() as f64
-            / 1e9,
+        cpu_spun_s,
+        spun_share: (sums.window_s > 0.0).then(|| cpu_spun_s / sums.window_s),
         loop_lag_us: Percentiles::new(&Times::merged(measured.clone().map(|i| &i.loop_lag))),
         wake_lag_us: Percentiles::new(&Times::merged(measured.map(|i| &i.wake_lag))),
         rss_peak_bytes: record.client.rss_peak_bytes,

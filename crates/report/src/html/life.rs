@@ -4,47 +4,28 @@ use dyno_analysis::report::Report;
 use dyno_analysis::subject::{CheckSummary, SubjectFailure, SubjectResult};
 use maud::{Markup, html};
 
-use super::table::{Cell, cell, table, text, value};
+use super::table::{Cell, cell, table, table_of, text, value};
 use super::{figure, note, repeats_of, swatch};
-use crate::format::{bytes, micros};
+use crate::format::{bytes, millis, seconds};
 
 pub(super) fn life(report: &Report) -> Markup {
-    let ms = |v: f64| micros(v * 1e3);
-    let row = |s: &SubjectResult| {
-        let build = s.build.as_ref();
-        vec![
-            subject(report, s),
-            text(s.version.as_deref().unwrap_or("–")),
-            value(s.startup_ms.listening.median, ms),
-            value(s.startup_ms.first_answer.median, ms),
-            repeats_of(&s.startup_ms.first_answer, ms),
-            value(s.startup_ms.cpu.median, ms),
-            value(warm_s(s), |x| micros(x * 1e6)),
-            value(s.stop_ms.median, ms),
-            value(Some(s.stop_killed as f64), |n| format!("{n}")),
-            value(build.map(|b| b.wall_s), |x| micros(x * 1e6)),
-            value(build.and_then(|b| b.cpu_s), |x| micros(x * 1e6)),
-            value(build.map(|b| b.artefact_bytes as f64), bytes),
-        ]
-    };
-    let rows: Vec<Vec<Cell>> = report.subjects.iter().map(row).collect();
-    let startup = table(
+    let startup = table_of(
         "sortable",
         &[
-            "Subject",
-            "Version",
-            "#Listening",
-            "#First right answer",
-            "#Each repeat",
-            "#CPU by then",
-            "#Warm-up",
-            "#Stop",
-            "#Killed",
-            "#Build",
-            "#Build CPU",
-            "#Artefacts",
+            ("Subject", &|s: &SubjectResult| subject(report, s)),
+            ("Version", &|s| text(s.version.as_deref().unwrap_or("–"))),
+            ("#Listening", &|s| value(s.startup_ms.listening.median, millis)),
+            ("#First right answer", &|s| value(s.startup_ms.first_answer.median, millis)),
+            ("#Each repeat", &|s| repeats_of(&s.startup_ms.first_answer, millis)),
+            ("#CPU by then", &|s| value(s.startup_ms.cpu.median, millis)),
+            ("#Warm-up", &|s| value(s.warm_up_s.median, seconds)),
+            ("#Stop", &|s| value(s.stop_ms.median, millis)),
+            ("#Killed", &|s| value(Some(s.stop_killed as f64), |n| format!("{n}"))),
+            ("#Build", &|s| value(s.build.as_ref().map(|b| b.wall_s), seconds)),
+            ("#Build CPU", &|s| value(s.build.as_ref().and_then(|b| b.cpu_s), seconds)),
+            ("#Artefacts", &|s| value(s.build.as_ref().map(|b| b.artefact_bytes as f64), bytes)),
         ],
-        &rows,
+        &report.subjects,
     );
     let what = "From exec to the first right answer: a bar for the median, a dot per repeat.";
     html! {
@@ -57,12 +38,6 @@ pub(super) fn life(report: &Report) -> Markup {
 
 fn subject(report: &Report, s: &SubjectResult) -> Cell {
     cell(html! { (swatch(report, &s.id)) (s.title) })
-}
-
-/// How long its starts were warmed; the median.
-fn warm_s(subject: &SubjectResult) -> Option<f64> {
-    let took: Vec<f64> = subject.warm_ups.iter().map(|w| w.took_s).collect();
-    dyno_analysis::stats::median(&took)
 }
 
 fn checks(report: &Report) -> Markup {

@@ -7,8 +7,8 @@ use dyno_analysis::trial::TrialResult;
 use maud::{Markup, html};
 
 use super::overview::marks;
-use super::table::{Cell, cell, table, text, value};
-use super::{figure, note, repeats_of, step_table, valid, whole};
+use super::table::{Cell, Column, cell, text, value};
+use super::{counted, figure, note, repeats_of, step_table, trial_table, valid, whole};
 use crate::format::{Quantile, count, micros, number, percent, wait, wait_at_step};
 
 pub(super) fn under_load(report: &Report) -> Markup {
@@ -36,7 +36,7 @@ fn errors(report: &Report) -> Markup {
     if report.trials.iter().all(|t| t.error_share == 0.0) {
         return note("No request failed in any step.");
     }
-    let columns: [(&str, &dyn Fn(&Summary) -> Cell); 2] = [
+    let columns: [Column<'_, Summary>; 2] = [
         ("#Failed", &|s| value(s.error_share.median, percent)),
         ("#Each repeat", &|s| repeats_of(&s.error_share, percent)),
     ];
@@ -56,26 +56,7 @@ pub(super) fn response(report: &Report) -> Markup {
             ("#Not answered", &|s| value(Some(s.response_unanswered.share), percent)),
         ],
     );
-    let rows: Vec<Vec<Cell>> = report.trials.iter().map(times_row).collect();
-    let kinds = table(
-        "sortable",
-        &[
-            "Subject",
-            "#Connections",
-            "#Repeat",
-            "#Right answers",
-            "#Not answered",
-            "#Response p50",
-            "#Response p99",
-            "#Response max",
-            "#Service p50",
-            "#Service p99",
-            "#Send lag p99",
-            "#First byte p50",
-            "#Wake lag p99",
-        ],
-        &rows,
-    );
+    let kinds = trial_table(&report.trials, |t| t, &TIMES);
     let what = "Response time counts from the instant a request was intended, service time from its sending, send lag is between the two. \
                 Percentiles are over all requests that were due: one that got no right answer ranks above every right answer. Where a \
                 percentile lies among those, as in > 1.20 s (5.9 % not answered), the time is the longest wait known, and an arrow \
@@ -99,123 +80,87 @@ fn percentile(p: &Percentiles, q: f64) -> Cell {
     text(wait(p, q)).sorted_by(key)
 }
 
+/// The p99 of each valid repeat.
 fn p99_of_repeats(report: &Report, s: &Summary) -> Cell {
-    let is_of = |t: &&TrialResult| {
-        t.valid && t.subject_id == s.subject && t.workload == s.workload && t.step.index == s.step
-    };
-    let each: Vec<String> =
-        report.trials.iter().filter(is_of).map(|t| wait(&t.load.response_time_us, 0.99)).collect();
+    let own = report.trials.iter().filter(|t| t.valid && t.cell == s.cell);
+    let each: Vec<String> = own.map(|t| wait(&t.load.response_time_us, 0.99)).collect();
     text(each.join("  "))
 }
 
 /// Of workloads that load pages: what became of them. Empty if none does.
 fn pages(report: &Report) -> Markup {
-    let of_pages = report.trials.iter().filter_map(|t| Some((t, t.load.pages.as_ref()?)));
-    let rows: Vec<Vec<Cell>> = of_pages.map(|(t, p)| page_row(t, p)).collect();
+    let rows: Vec<PagesOfTrial<'_>> =
+        report.trials.iter().filter_map(|t| Some((t, t.load.pages.as_ref()?))).collect();
     if rows.is_empty() {
         return Markup::default();
     }
-    let head = [
-        "Subject",
-        "Workload",
-        "#Visitors",
-        "#Repeat",
-        "#Pages/s",
-        "#Page p50",
-        "#Page p90",
-        "#Page p99",
-        "#Complete",
-        "#Not complete",
-        "#Resources each",
-        "#Connections each",
-        "#Requests/s",
-    ];
+    let shown = trial_table(
+        &rows,
+        |(t, _)| t,
+        &[
+            ("#Pages/s", &|(_, p)| value(Some(p.per_second), number)),
+            ("#Page p50", &|(_, p)| percentile(&p.time_us, 0.5)),
+            ("#Page p90", &|(_, p)| percentile(&p.time_us, 0.9)),
+            ("#Page p99", &|(_, p)| percentile(&p.time_us, 0.99)),
+            ("#Complete", &|(_, p)| counted(p.completed)),
+            ("#Not complete", &|(_, p)| counted(p.failed)),
+            ("#Resources each", &|(_, p)| counted(p.resources as u64)),
+            ("#Connections each", &|(_, p)| counted(u64::from(p.connections_each))),
+            ("#Requests/s", &|(t, _)| value(Some(t.load.throughput_rps), number)),
+        ],
+    );
     html! {
         h3 { "Pages" } "\n"
-        (note("A page counts from the intended start of its document to the end of its last resource, and as complete if everything of it was answered as expected."))
-        (table("sortable", &head, &rows))
+        (note("A page counts from the intended start of its document to the end of its last resource, and as complete if everything of it was answered as expected. Connections of the first columns are visitors."))
+        (shown)
     }
 }
 
-fn page_row(t: &TrialResult, p: &Pages) -> Vec<Cell> {
-    let n = |n: u64| value(Some(n as f64), |n| count(n as u64));
-    vec![
-        text(&t.subject_id),
-        text(&t.workload),
-        n(u64::from(t.step.connections)),
-        n(u64::from(t.repeat)),
-        value(Some(p.per_second), number),
-        percentile(&p.time_us, 0.5),
-        percentile(&p.time_us, 0.9),
-        percentile(&p.time_us, 0.99),
-        n(p.completed),
-        n(p.failed),
-        n(p.resources as u64),
-        n(u64::from(p.connections_each)),
-        value(Some(t.load.throughput_rps), number),
-    ]
-}
+type PagesOfTrial<'a> = (&'a TrialResult, &'a Pages);
 
 /// Of workloads that mix several requests: what became of each. Empty if none does.
 fn by_request(report: &Report) -> Markup {
-    let mixed = report.trials.iter().flat_map(|t| t.load.requests.iter().map(move |r| (t, r)));
-    let rows: Vec<Vec<Cell>> = mixed.map(|(t, r)| request_row(t, r)).collect();
+    let rows: Vec<RequestOfTrial<'_>> =
+        report.trials.iter().flat_map(|t| t.load.requests.iter().map(move |r| (t, r))).collect();
     if rows.is_empty() {
         return Markup::default();
     }
-    let head = [
-        "Subject",
-        "Workload",
-        "Request",
-        "#Weight",
-        "#Connections",
-        "#Repeat",
-        "#Requests/s",
-        "#Response p50",
-        "#Response p99",
-        "#Service p50",
-        "Not ok",
-    ];
+    let shown = trial_table(
+        &rows,
+        |(t, _)| t,
+        &[
+            ("Request", &|(_, r)| text(&r.name)),
+            ("#Weight", &|(_, r)| whole(r.weight)),
+            ("#Requests/s", &|(_, r)| value(Some(r.throughput_rps), |rps| count(rps.round() as u64))),
+            ("#Response p50", &|(_, r)| percentile(&r.response_time_us, 0.5)),
+            ("#Response p99", &|(_, r)| percentile(&r.response_time_us, 0.99)),
+            ("#Service p50", &|(_, r)| percentile(&r.service_time_us, 0.5)),
+            ("Not ok", &|(_, r)| not_ok(r)),
+        ],
+    );
     html! {
         h3 { "By request" } "\n"
-        (table("sortable", &head, &rows))
+        (shown)
     }
 }
 
-fn request_row(t: &TrialResult, r: &RequestResult) -> Vec<Cell> {
+type RequestOfTrial<'a> = (&'a TrialResult, &'a RequestResult);
+
+fn not_ok(r: &RequestResult) -> Cell {
     let bad: Vec<String> =
         r.outcomes.not_ok().map(|(outcome, n)| format!("{} {}", count(n), outcome.name())).collect();
-    vec![
-        text(&t.subject_id),
-        text(&t.workload),
-        text(&r.name),
-        whole(r.weight),
-        whole(t.step.connections),
-        whole(t.repeat),
-        value(Some(r.throughput_rps), |rps| count(rps.round() as u64)),
-        percentile(&r.response_time_us, 0.5),
-        percentile(&r.response_time_us, 0.99),
-        percentile(&r.service_time_us, 0.5),
-        text(if bad.is_empty() { "–".into() } else { bad.join(", ") }),
-    ]
+    text(if bad.is_empty() { "–".into() } else { bad.join(", ") })
 }
 
-fn times_row(t: &TrialResult) -> Vec<Cell> {
-    let l = &t.load;
-    let n = |n: u64| value(Some(n as f64), |n| count(n as u64));
-    vec![
-        text(&t.subject_id),
-        whole(t.step.connections),
-        whole(t.repeat),
-        n(l.response_time_us.count),
-        n(l.response_time_us.unanswered),
-        percentile(&l.response_time_us, 0.5),
-        percentile(&l.response_time_us, 0.99),
-        percentile(&l.response_time_us, 1.0),
-        percentile(&l.service_time_us, 0.5),
-        percentile(&l.service_time_us, 0.99),
-        value(l.send_lag_us.p99, micros),
-        value(l.first_byte_us.p50, micros),
-        value(l.client.wake_lag_us.p99, micros),
-    ]
-}
+const TIMES: [Column<'_, TrialResult>; 10] = [
+    ("#Right answers", &|t| counted(t.load.response_time_us.count)),
+    ("#Not answered", &|t| counted(t.load.response_time_us.unanswered)),
+    ("#Response p50", &|t| percentile(&t.load.response_time_us, 0.5)),
+    ("#Response p99", &|t| percentile(&t.load.response_time_us, 0.99)),
+    ("#Response max", &|t| percentile(&t.load.response_time_us, 1.0)),
+    ("#Service p50", &|t| percentile(&t.load.service_time_us, 0.5)),
+    ("#Service p99", &|t| percentile(&t.load.service_time_us, 0.99)),
+    ("#Send lag p99", &|t| value(t.load.send_lag_us.p99, micros)),
+    ("#First byte p50", &|t| value(t.load.first_byte_us.p50, micros)),
+    ("#Wake lag p99", &|t| value(t.load.client.wake_lag_us.p99, micros)),
+];

@@ -5,32 +5,16 @@ use dyno_analysis::trial::TrialResult;
 use dyno_analysis::{Code, Severity};
 use maud::{Markup, html};
 
-use super::table::{Cell, table, text, value};
+use super::table::{Cell, Column, table, text, value};
 use super::why::step_in_words;
-use super::{figure, more, note, whole};
+use super::{counted, figure, more, note, trial_table};
 use crate::format::{bytes, count, number, or_dash, percent, phases};
 use crate::metrics::{self, Row, Sheet};
 use crate::redact::{self, Withheld};
 use crate::shell;
 
 pub(super) fn explorer(report: &Report) -> Markup {
-    let rows: Vec<Vec<Cell>> = report.trials.iter().map(trial_row).collect();
-    let all = table(
-        "sortable",
-        &[
-            "Subject",
-            "#Connections",
-            "#Repeat",
-            "#Requests/s",
-            "#Scheduled",
-            "#Completed",
-            "#Failed",
-            "Valid",
-            "Limited by",
-            "Caveats",
-        ],
-        &rows,
-    );
+    let all = trial_table(&report.trials, |t| t, &TRIALS);
     html! {
         p {
             label {
@@ -64,32 +48,27 @@ fn every_metric(report: &Report) -> Markup {
 }
 
 fn option(report: &Report, index: usize, t: &TrialResult) -> Markup {
-    let shape = [t.step.connections, t.step.streams, t.step.pipeline];
     html! {
         option value=(index) {
-            (t.subject_id) " · " (step_in_words(report, &t.workload, shape)) " · repeat " (t.repeat)
+            (t.subject_id) " · " (step_in_words(report, &t.workload, t.step.shape())) " · repeat " (t.repeat)
             @if !t.valid { " (not valid)" }
         }
     }
 }
 
-fn trial_row(t: &TrialResult) -> Vec<Cell> {
+const TRIALS: [Column<'_, TrialResult>; 7] = [
+    ("#Requests/s", &|t| value(Some(t.load.throughput_rps), number)),
+    ("#Scheduled", &|t| counted(t.load.exchanges.scheduled)),
+    ("#Completed", &|t| counted(t.load.exchanges.completed)),
+    ("#Failed", &|t| counted(t.load.exchanges.failed)),
+    ("Valid", &|t| text(if t.valid { "yes" } else { "no" })),
+    ("Limited by", &|t| text(&t.limiter.sentence)),
+    ("Caveats", &|t| text(codes(t))),
+];
+
+fn codes(t: &TrialResult) -> String {
     let told = t.caveats.iter().filter(|c| c.severity > Severity::Info);
-    let codes: Vec<String> = told.map(|c| c.code.in_words()).collect();
-    let e = &t.load.exchanges;
-    let n = |x: u64| value(Some(x as f64), |n| count(n as u64));
-    vec![
-        text(&t.subject_id),
-        n(u64::from(t.step.connections)),
-        whole(t.repeat),
-        value(Some(t.load.throughput_rps), number),
-        n(e.scheduled),
-        n(e.completed),
-        n(e.failed),
-        text(if t.valid { "yes" } else { "no" }),
-        text(&t.limiter.sentence),
-        text(codes.join(" ")),
-    ]
+    told.map(|c| c.code.in_words()).collect::<Vec<String>>().join(" ")
 }
 
 pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
@@ -157,10 +136,8 @@ fn limits(report: &Report) -> Markup {
 
 /// What looking cost.
 fn probe(report: &Report) -> Markup {
-    let costs: Vec<f64> =
-        report.trials.iter().filter_map(|t| Some(t.server.probe_s? / t.server.window_s)).collect();
     html! {
-        @if let Some(share) = dyno_analysis::stats::median(&costs) {
+        @if let Some(share) = report.run.observing_share {
             p {
                 "Reading the counters took " (percent(share))
                 " of the measured time (median over the trials), on the generator's CPU."

@@ -16,11 +16,12 @@ mod wire;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
+use dyno_analysis::trial::TrialResult;
 use dyno_analysis::{Caveat, Severity};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use self::table::{Cell, table, text, value};
-use crate::format::{number, or_dash};
+use self::table::{Cell, Column, table_of, text, value};
+use crate::format::{count, number, or_dash};
 use crate::redact;
 
 const VIEWER_JS: &str = include_str!("../../viewer/viewer.js");
@@ -138,23 +139,36 @@ fn more(summary: &str, body: &Markup) -> Markup {
     html! { details { summary { (summary) } "\n" (body) } "\n" }
 }
 
-fn step_table(report: &Report, columns: &[(&str, &dyn Fn(&Summary) -> Cell)]) -> Markup {
-    let mut head = vec!["Subject", "Workload", "#Connections", "#Streams", "#Pipeline", "#Rate"];
-    head.extend(columns.iter().map(|(name, _)| *name));
-    let row = |s: &Summary| {
-        let mut row = vec![
-            text(&s.subject),
-            text(&s.workload),
-            whole(s.connections),
-            whole(s.streams),
-            whole(s.pipeline),
-            value(s.rate, number),
-        ];
-        row.extend(columns.iter().map(|(_, cell)| cell(s)));
-        row
-    };
-    let rows: Vec<Vec<Cell>> = report.summaries.iter().map(row).collect();
-    table("sortable", &head, &rows)
+/// A row per step, which says of what it is before it says what it came to.
+fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> Markup {
+    let of: [Column<'_, Summary>; 6] = [
+        ("Subject", &|s| text(&s.subject)),
+        ("Workload", &|s| text(&s.workload)),
+        ("#Connections", &|s| whole(s.connections)),
+        ("#Streams", &|s| whole(s.streams)),
+        ("#Pipeline", &|s| whole(s.pipeline)),
+        ("#Rate", &|s| value(s.rate, number)),
+    ];
+    table_of("sortable", &[&of, columns].concat(), &report.summaries)
+}
+
+/// A row per trial, or per part of one, which says of what it is before it says what it came to.
+fn trial_table<T>(rows: &[T], trial: fn(&T) -> &TrialResult, columns: &[Column<'_, T>]) -> Markup {
+    let of: [Column<'_, T>; 7] = [
+        ("Subject", &|t| text(&trial(t).subject_id)),
+        ("Workload", &|t| text(&trial(t).workload)),
+        ("#Connections", &|t| whole(trial(t).step.connections)),
+        ("#Streams", &|t| whole(trial(t).step.streams)),
+        ("#Pipeline", &|t| whole(trial(t).step.pipeline)),
+        ("#Rate", &|t| value(trial(t).step.rate, number)),
+        ("#Repeat", &|t| whole(trial(t).repeat)),
+    ];
+    table_of("sortable", &[&of, columns].concat(), rows)
+}
+
+/// A count, with thousands apart.
+fn counted(n: u64) -> Cell {
+    text(count(n)).sorted_by(Some(n as f64))
 }
 
 /// A number without thousands apart: connections, repeats and their like.
@@ -186,8 +200,8 @@ mod tests {
     #[test]
     fn text_is_escaped() {
         let hostile = "<img src=x onerror=alert(1)>\"'&";
-        let shown =
-            table("t", &[hostile], &[vec![text(hostile).with_hint(Some(hostile.into()))]]).into_string();
+        let shown = table::table("t", &[hostile], &[vec![text(hostile).with_hint(Some(hostile.into()))]])
+            .into_string();
         assert!(!shown.contains("<img") && !shown.contains("\"'&"), "{shown}");
         assert_eq!(shown.matches("&lt;img src=x onerror=alert(1)&gt;&quot;").count(), 3, "{shown}");
         let json = inside_script("{\"a\":\"</script><!-- <script>\"}");

@@ -1,12 +1,13 @@
 //! The head of the page, its answer, and the table of subjects.
 
+use dyno_analysis::overview::{OverviewRow, RowRatios};
 use dyno_analysis::report::Report;
-use dyno_analysis::summary::{OverviewRow, StepCaveat};
+use dyno_analysis::summary::StepCaveat;
 use maud::{Markup, html};
 
 use super::table::{Cell, cell, table, text, value};
 use super::{caveat_list, note, severity, spread, swatch};
-use crate::format::{bytes, count, micros, number, plural};
+use crate::format::{bytes, count, micros, millis, number, plural};
 use crate::overview::waits_at_reference;
 
 pub(super) fn header(report: &Report) -> Markup {
@@ -51,7 +52,9 @@ pub(super) fn answer(report: &Report) -> Markup {
 
 pub(super) fn overview(report: &Report) -> Markup {
     let rows = &report.overview;
-    let most = |pick: &dyn Fn(&OverviewRow) -> Option<f64>| rows.iter().filter_map(pick).fold(0.0, f64::max);
+    let most = |pick: &dyn Fn(&OverviewRow) -> Option<f64>| {
+        rows.iter().filter_map(pick).reduce(f64::max).unwrap_or(0.0)
+    };
     let peak = |r: &OverviewRow| r.peak_rps.as_ref().and_then(|p| p.median);
     let maxima = Maxima {
         rps: most(&peak),
@@ -94,16 +97,14 @@ struct Maxima {
 
 fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima) -> Vec<Cell> {
     // Of the same workload: another one may ask for something else.
-    let baseline = report.overview.iter().find(|b| b.baseline && b.workload == r.workload);
-    let ratio = |own: Option<f64>, pick: &dyn Fn(&OverviewRow) -> Option<f64>| {
-        let (own, base) = (own?, baseline.and_then(pick)?);
-        (!r.baseline)
-            .then(|| format!("{} × {}", number(own / base), baseline.map_or("", |b| b.title.as_str())))
+    let is_base = |b: &&OverviewRow| b.baseline && b.reference_cell.workload == r.reference_cell.workload;
+    let baseline = report.overview.iter().find(is_base).map_or("", |b| b.title.as_str());
+    let ratio = |pick: fn(&RowRatios) -> Option<f64>| {
+        Some(format!("{} × {baseline}", number(pick(r.to_baseline.as_ref()?)?)))
     };
-    let peak = |r: &OverviewRow| r.peak_rps.as_ref().and_then(|p| p.median);
     let streams = r.peak_streams.filter(|n| *n > 1).map_or(String::new(), |n| format!(" × {n} streams"));
     let at = r.peak_connections.map(|c| format!("at {}{streams}", plural(u64::from(c), "connection")));
-    let peak_hint = [ratio(peak(r), &peak), at].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let peak_hint = [ratio(|to| to.peak_rps), at].into_iter().flatten().collect::<Vec<_>>().join(", ");
     let [p50, p99] = waits_at_reference(report, r);
     // Where the heads do not say it for all rows.
     let differs = crate::overview::at_reference(&report.overview, "").is_empty();
@@ -117,20 +118,15 @@ fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima) -> Vec<Cell> {
         name_cell(report, r),
         peak_cell(r).with_bar(max.rps).with_hint(Some(peak_hint).filter(|h| !h.is_empty())),
         value(r.tie_group.map(|g| g as f64), |g| format!("{g}")),
-        at_own(text(p50).sorted_by(r.response_p50_us))
-            .with_hint(ratio(r.response_p50_us, &|r| r.response_p50_us)),
+        at_own(text(p50).sorted_by(r.response_p50_us)).with_hint(ratio(|to| to.response_p50)),
         at_own(text(p99).sorted_by(r.response_p99_us))
             .with_bar(max.p99)
-            .with_hint(ratio(r.response_p99_us, &|r| r.response_p99_us)),
+            .with_hint(ratio(|to| to.response_p99)),
         at_own(value(r.cpu_us_per_request, micros))
             .with_bar(max.cpu)
-            .with_hint(ratio(r.cpu_us_per_request, &|r| r.cpu_us_per_request)),
-        value(r.memory_peak_bytes, bytes)
-            .with_bar(max.memory)
-            .with_hint(ratio(r.memory_peak_bytes, &|r| r.memory_peak_bytes)),
-        value(r.startup_ms, |ms| micros(ms * 1e3))
-            .with_bar(max.startup)
-            .with_hint(ratio(r.startup_ms, &|r| r.startup_ms)),
+            .with_hint(ratio(|to| to.cpu_per_request)),
+        value(r.memory_peak_bytes, bytes).with_bar(max.memory).with_hint(ratio(|to| to.memory_peak)),
+        value(r.startup_ms, millis).with_bar(max.startup).with_hint(ratio(|to| to.startup)),
         value(Some(r.errors as f64), |n| count(n as u64)),
         text(format!("{}/{}", r.checks_passed, r.checks)).sorted_by(Some(r.checks_passed as f64)),
         limited(r),

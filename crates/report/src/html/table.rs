@@ -2,7 +2,7 @@
 
 use maud::{Markup, Render, html};
 
-use crate::format::or_dash;
+use crate::format::{css_percent, or_dash, part};
 
 /// A table. Columns whose name begins with `#` hold numbers.
 pub(super) fn table(class: &str, head: &[&str], rows: &[Vec<Cell>]) -> Markup {
@@ -20,6 +20,16 @@ pub(super) fn table(class: &str, head: &[&str], rows: &[Vec<Cell>]) -> Markup {
         }
         "\n"
     }
+}
+
+/// A column: its name, and its cell of a row.
+pub(super) type Column<'a, T> = (&'a str, &'a dyn Fn(&T) -> Cell);
+
+/// A table of columns that know their cells.
+pub(super) fn table_of<T>(class: &str, columns: &[Column<'_, T>], rows: &[T]) -> Markup {
+    let head: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let row = |of: &T| columns.iter().map(|(_, cell)| cell(of)).collect();
+    table(class, &head, &rows.iter().map(row).collect::<Vec<Vec<Cell>>>())
 }
 
 fn column(name: &str) -> Markup {
@@ -60,7 +70,7 @@ impl Cell {
     }
 
     pub(super) fn with_bar(mut self, of: f64) -> Cell {
-        self.bar = self.key.filter(|_| of > 0.0).map(|k| (k / of).clamp(0.0, 1.0));
+        self.bar = self.key.filter(|_| of > 0.0).map(|k| part(k, of));
         self
     }
 
@@ -77,7 +87,7 @@ impl Cell {
 
     fn show(&self, column: &str) -> Markup {
         let class = column.starts_with('#').then_some("n");
-        let bar = self.bar.map(|b| format!("--bar:{:.1}%", b * 100.0));
+        let bar = self.bar.map(|b| format!("--bar:{}", css_percent(b)));
         html! {
             td class=[class] data-key=[self.key] title=[&self.hint] style=[bar] { (self.shown) }
         }

@@ -1,16 +1,18 @@
 //! What a request cost each server, and what limited it.
 
+use dyno_analysis::cell::Shape;
 use dyno_analysis::metric::{Metric, Unit};
+use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::SubjectResult;
-use dyno_analysis::summary::{OverviewRow, Summary};
+use dyno_analysis::summary::Summary;
 use maud::{Markup, html};
 
 use super::overview::resource;
 use super::table::{Cell, table, text, value};
 use super::{figure, note, repeats_of, step_table, swatch};
-use crate::format::{bytes, micros, number, plural};
-use crate::metrics::show;
+use crate::format::{bytes, micros, number, quantity};
+use crate::overview::label_in_words;
 
 pub(super) fn cost(report: &Report) -> Markup {
     let cpu = step_table(
@@ -27,7 +29,7 @@ pub(super) fn cost(report: &Report) -> Markup {
             ("#Memory", &|s| value(s.memory_bytes.median, bytes)),
             ("#Each repeat", &|s| repeats_of(&s.memory_bytes, bytes)),
             ("#Memory·time per request", &|s| {
-                value(s.memory_mb_s_per_request.median, |m| show(Unit::MegabyteSeconds, m))
+                value(s.memory_mb_s_per_request.median, |m| quantity(Unit::MegabyteSeconds, m))
             }),
         ],
     );
@@ -75,13 +77,12 @@ fn card(report: &Report, subject: &SubjectResult, steps: &[&Summary]) -> Markup 
     let busiest = steps.iter().max_by(|a, b| {
         a.throughput_rps.median.unwrap_or(0.0).total_cmp(&b.throughput_rps.median.unwrap_or(0.0))
     });
-    let shape = |s: &Summary| [s.connections, s.streams, s.pipeline];
     html! {
         article.card {
             h3 { (swatch(report, &subject.id)) (subject.title) } "\n"
             ol.strip { @for s in steps { (limiter_of_step(report, s)) } } "\n"
             @if let Some(s) = busiest {
-                p { "At " (step_in_words(report, &s.workload, shape(s))) ": " (s.limiter_sentence) } "\n"
+                p { "At " (step_in_words(report, &s.workload, s.shape())) ": " (s.limiter_sentence) } "\n"
                 (counters(report, s))
             }
         }
@@ -97,38 +98,34 @@ fn limiter_of_step(report: &Report, s: &Summary) -> Markup {
     }
 }
 
-/// `64`, or as much of `h2 64 × 10 × 4` (workload, connections, streams, pipeline) as differs from one.
+/// `64`, or as much of `h2 64 × 10 streams at 1,000/s` as differs from one, or there.
 fn step_label(report: &Report, s: &Summary) -> String {
     let workload = if report.run.workloads.len() > 1 { format!("{} ", s.workload) } else { String::new() };
+    let Shape { connections, streams, pipeline, rate } = s.shape();
     let times = |n: u32| if n > 1 { format!(" × {n}") } else { String::new() };
-    format!("{workload}{}{}{}", s.connections, times(s.streams), times(s.pipeline))
+    let rate = rate.map_or(String::new(), |rate| format!(" at {}/s", number(rate)));
+    format!("{workload}{connections}{}{}{rate}", times(streams), times(pipeline))
 }
 
-/// `64 connections`, or `64 connections × 10 streams of h2`.
-pub(super) fn step_in_words(
-    report: &Report,
-    workload: &str,
-    [connections, streams, pipeline]: [u32; 3],
-) -> String {
-    let streams = if streams > 1 { format!(" × {streams} streams") } else { String::new() };
-    let pipeline = if pipeline > 1 { format!(" × {pipeline} pipelined") } else { String::new() };
+/// `64 connections`, or `64 connections × 10 streams at 1,000/s of h2`.
+pub(super) fn step_in_words(report: &Report, workload: &str, at: Shape) -> String {
     let workload = if report.run.workloads.len() > 1 { format!(" of {workload}") } else { String::new() };
-    format!("{}{streams}{pipeline}{workload}", plural(u64::from(connections), "connection"))
+    format!("{}{workload}", label_in_words(at))
 }
 
 /// Counters per answer at the busiest step, beside the reference's at the same step of the same workload.
 fn counters(report: &Report, busiest: &Summary) -> Markup {
-    let is_baseline =
-        |r: &&OverviewRow| r.baseline && r.workload == busiest.workload && r.subject != busiest.subject;
+    let is_baseline = |r: &&OverviewRow| {
+        r.baseline
+            && r.reference_cell.workload == busiest.cell.workload
+            && r.reference_cell.subject != busiest.cell.subject
+    };
     let Some(baseline) = report.overview.iter().find(is_baseline) else {
         let rows: Vec<Vec<Cell>> = COUNTERS.iter().map(|counter| counter.cells(&[Some(busiest)])).collect();
         return table("counters", &["Per response", "#Here"], &rows);
     };
-    let base = report.summary(&baseline.subject, &busiest.workload, busiest.step);
-    let comparison = report.comparisons.iter().find(|c| {
-        (&c.subject, &c.baseline, &c.workload, c.step)
-            == (&busiest.subject, &baseline.subject, &busiest.workload, busiest.step)
-    });
+    let base = report.summary(busiest.cell.of_subject(baseline.reference_cell.subject));
+    let comparison = report.comparison(busiest.cell).filter(|c| c.baseline == baseline.subject);
     let row = |counter: &Counter| {
         let ratio = comparison.and_then(|c| c.metrics.get(counter.key)?.median);
         let mut cells = counter.cells(&[Some(busiest), base]);
@@ -160,8 +157,8 @@ impl Counter {
     /// Its name, and its medians.
     fn cells(&self, of: &[Option<&Summary>]) -> Vec<Cell> {
         let unit = Metric::named(self.key).unit;
-        let median = |step: Option<&Summary>| step?.metric(self.key)?.over.median;
-        let medians = of.iter().map(|step| value(median(*step), |v| show(unit, v)));
+        let known = |step: Option<&Summary>| step?.metric(self.key)?.over.median;
+        let medians = of.iter().map(|step| value(known(*step), |v| quantity(unit, v)));
         [text(self.name)].into_iter().chain(medians).collect()
     }
 }

@@ -3,88 +3,87 @@
 use std::collections::BTreeMap;
 
 use dyno_analysis::load::Http2;
-use dyno_analysis::metric::Metric;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::trial::TrialResult;
+use dyno_analysis::wire::WireResult;
+use dyno_archive::Protocol;
+use dyno_archive::trial::TlsUse;
 use maud::{Markup, html};
 
-use super::table::{Cell, table, text, value};
-use super::{more, note};
+use super::table::{Cell, Column, table_of, text, value};
+use super::{counted, more, note, trial_table};
 use crate::format::{count, micros, number, percent};
-
-type Column<'a> = (&'a str, &'a dyn Fn(&TrialResult) -> Option<f64>, fn(f64) -> String);
 
 /// What each server did, in a row for each protocol, and HTTP/2's frames; every trial on demand.
 pub(super) fn wire(report: &Report) -> Markup {
-    let over_h2: Vec<&TrialResult> = report.trials.iter().filter(|t| t.load.http2.is_some()).collect();
+    let over_h2: Vec<Http2OfTrial<'_>> =
+        report.trials.iter().filter_map(|t| Some((t, t.load.http2.as_ref()?))).collect();
+    let in_h2: Vec<&WireResult> = report.wire.iter().filter(|w| w.protocol.is_h2()).collect();
     html! {
         (note("Medians over all trials of a subject and protocol, below them the least and the most of any trial."))
-        (segments(&report.trials.iter().collect::<Vec<_>>()))
-        (more("Every trial", &every_trial(report)))
+        (grouped(&report.wire.iter().collect::<Vec<_>>(), &SEGMENTS))
+        (more("Every trial", &trial_table(&report.trials, |t| t, &EVERY_TRIAL)))
         (by_protocol(report))
         @if !over_h2.is_empty() {
             h3 { "HTTP/2: frames and segments" } "\n"
             (note("A server that puts HEADERS and DATA into one write needs one segment for a small response; one that writes each frame by itself needs as many as there are frames. Several responses may share a segment where streams are many."))
-            (frames(&over_h2))
+            (grouped(&in_h2, &FRAMES))
             (more("Every trial", &frames_of_every_trial(&over_h2)))
         }
     }
 }
 
+/// A metric under a name that is short enough for a head, and how it is shown.
+type Measured = (&'static str, &'static str, fn(f64) -> String);
+
+const SEGMENTS: [Measured; 4] = [
+    ("#Segments per response", "segments_per_response", two_places),
+    ("#Bytes in per response", "bytes_in_per_response", number),
+    ("#Bytes out per response", "bytes_out_per_response", number),
+    ("#Retransmits", "retransmits", whole_number),
+];
+
+const FRAMES: [Measured; 8] = [
+    ("#Frames per response", "frames_per_response", two_places),
+    ("#Frames per segment", "frames_per_segment", two_places),
+    ("#Segments per response", "segments_per_response", two_places),
+    ("#Responses per receive", "responses_per_receive", two_places),
+    ("#HPACK saves, in", "header_bytes_saved_in", percent),
+    ("#HPACK saves, out", "header_bytes_saved_out", percent),
+    ("#Stalls on windows", "window_stalls", whole_number),
+    ("#Asked again", "requests_retried", whole_number),
+];
+
 /// A row per subject and protocol, in the order in which they first ran.
-fn grouped(trials: &[&TrialResult], columns: &[Column<'_>]) -> Markup {
-    let mut groups: Vec<((&str, String), Vec<&TrialResult>)> = Vec::new();
-    for &t in trials {
-        let key = (t.subject_id.as_str(), protocol(t));
-        match groups.iter_mut().find(|(k, _)| *k == key) {
-            Some((_, own)) => own.push(t),
-            None => groups.push((key, vec![t])),
-        }
-    }
-    let head: Vec<String> = ["Subject", "Protocol", "#Trials"]
-        .into_iter()
-        .map(String::from)
-        .chain(columns.iter().map(|(name, ..)| format!("#{name}")))
+fn grouped(rows: &[&WireResult], measured: &[Measured]) -> Markup {
+    let of: [Column<'_, &WireResult>; 3] = [
+        ("Subject", &|w| text(&w.subject)),
+        ("Protocol", &|w| text(protocol(w.protocol))),
+        ("#Trials", &|w| counted(w.trials as u64)),
+    ];
+    let cells: Vec<_> = measured
+        .iter()
+        .map(|(name, key, show)| (*name, move |w: &&WireResult| spread_cell(w.metrics.get(key), *show)))
         .collect();
-    let row = |((subject, protocol), own): &((&str, String), Vec<&TrialResult>)| {
-        let mut row = vec![text(subject), text(protocol), value(Some(own.len() as f64), |n| format!("{n}"))];
-        row.extend(columns.iter().map(|(_, pick, show)| spread_cell(own, *pick, *show)));
-        row
-    };
-    let rows: Vec<Vec<Cell>> = groups.iter().map(row).collect();
-    table("sortable", &head.iter().map(String::as_str).collect::<Vec<_>>(), &rows)
+    let columns = cells.iter().map(|(name, cell)| -> Column<'_, &WireResult> { (name, cell) });
+    table_of("sortable", &of.into_iter().chain(columns).collect::<Vec<_>>(), rows)
 }
 
 /// The median, below it the least and the most where they differ.
-fn spread_cell(
-    trials: &[&TrialResult],
-    pick: &dyn Fn(&TrialResult) -> Option<f64>,
-    show: fn(f64) -> String,
-) -> Cell {
-    let over = Repeated::new(trials.iter().filter_map(|t| pick(t)).collect());
-    let cell = value(over.median, show);
-    match over.min.map(show).zip(over.max.map(show)) {
+fn spread_cell(over: Option<&Repeated>, show: fn(f64) -> String) -> Cell {
+    let cell = value(over.and_then(|q| q.median), show);
+    let ends = over.and_then(|q| q.min.map(show).zip(q.max.map(show)));
+    match ends {
         Some((least, most)) if least != most => cell.with_small(format!("{least}–{most}")),
         _ => cell,
     }
 }
 
-fn protocol(t: &TrialResult) -> String {
-    let protocol = t.load.config.protocol;
+fn protocol(protocol: Protocol) -> String {
     let tls = if protocol.is_tls() { " over TLS" } else { "" };
     format!("{}{tls}", protocol.base_name())
-}
-
-fn segments(trials: &[&TrialResult]) -> Markup {
-    let columns: [Column<'_>; 4] = [
-        ("Segments per response", &Metric::named("segments_per_response").pick, two_places),
-        ("Bytes in per response", &Metric::named("bytes_in_per_response").pick, number),
-        ("Bytes out per response", &Metric::named("bytes_out_per_response").pick, number),
-        ("Retransmits", &Metric::named("retransmits").pick, whole_number),
-    ];
-    grouped(trials, &columns)
 }
 
 fn two_places(n: f64) -> String {
@@ -95,47 +94,20 @@ fn whole_number(n: f64) -> String {
     count(n as u64)
 }
 
-fn every_trial(report: &Report) -> Markup {
-    let rows: Vec<Vec<Cell>> = report.trials.iter().map(segments_row).collect();
-    table(
-        "sortable",
-        &[
-            "Subject",
-            "Workload",
-            "Protocol",
-            "#Connections",
-            "#Streams",
-            "#Repeat",
-            "#Requests/s",
-            "#Segments per response",
-            "#Bytes in per response",
-            "#Bytes out per response",
-            "#Retransmits",
-            "TLS",
-        ],
-        &rows,
-    )
-}
+const EVERY_TRIAL: [Column<'_, TrialResult>; 7] = [
+    ("Protocol", &|t| text(t.load.config.protocol.base_name())),
+    ("#Requests/s", &|t| value(Some(t.load.throughput_rps), number)),
+    ("#Segments per response", &|t| value(t.load.tcp.data_segments_per_response, two_places)),
+    ("#Bytes in per response", &|t| value(t.load.bytes.per_response(t.load.bytes.received), number)),
+    ("#Bytes out per response", &|t| value(t.load.bytes.per_response(t.load.bytes.sent), number)),
+    ("#Retransmits", &|t| value(t.load.tcp.retransmits.map(|n| n as f64), whole_number)),
+    ("TLS", &|t| text(t.load.tls.as_ref().map_or("–".into(), agreed))),
+];
 
-fn segments_row(t: &TrialResult) -> Vec<Cell> {
-    let l = &t.load;
-    vec![
-        text(&t.subject_id),
-        text(&t.workload),
-        text(l.config.protocol.base_name()),
-        n(u64::from(t.step.connections)),
-        n(u64::from(t.step.streams)),
-        n(u64::from(t.repeat)),
-        value(Some(l.throughput_rps), number),
-        value(l.tcp.data_segments_per_response, two_places),
-        value(l.bytes.per_response(l.bytes.received), number),
-        value(l.bytes.per_response(l.bytes.sent), number),
-        value(l.tcp.retransmits.map(|n| n as f64), whole_number),
-        text(l.tls.as_ref().map_or("–".into(), |tls| {
-            let word = |of: &Option<String>| of.clone().unwrap_or_else(|| "–".into());
-            format!("{} {}, ALPN {}", word(&tls.version), word(&tls.cipher_suite), word(&tls.alpn))
-        })),
-    ]
+/// What a TLS connection agreed on.
+fn agreed(tls: &TlsUse) -> String {
+    let word = |of: &Option<String>| of.clone().unwrap_or_else(|| "–".into());
+    format!("{} {}, ALPN {}", word(&tls.version), word(&tls.cipher_suite), word(&tls.alpn))
 }
 
 /// HTTP/2 against HTTP/1.1; empty unless a suite asks the same in both.
@@ -143,135 +115,75 @@ fn by_protocol(report: &Report) -> Markup {
     if report.protocols.is_empty() {
         return Markup::default();
     }
-    let range = |q: &Repeated| {
-        let each: Vec<String> = q.values.iter().map(|r| two_places(*r)).collect();
-        text(each.join("  ")).sorted_by(q.median)
-    };
-    let row = |c: &ProtocolComparison| {
-        vec![
-            text(&c.subject),
-            text(&c.workload),
-            text(if c.baseline_subject == c.subject {
-                c.baseline.clone()
-            } else {
-                format!("{} of {}", c.baseline, c.baseline_subject)
-            }),
-            n(c.in_flight),
-            n(u64::from(c.connections)),
-            n(u64::from(c.streams)),
-            n(u64::from(c.baseline_connections)),
-            n(u64::from(c.baseline_pipeline)),
-            range(&c.throughput_ratio),
-            range(&c.response_p99_ratio),
-            range(&c.cpu_per_request_ratio),
-        ]
-    };
-    let rows: Vec<Vec<Cell>> = report.protocols.iter().map(row).collect();
-    let head = [
-        "Subject",
-        "Workload",
-        "Against",
-        "#In flight",
-        "#Connections",
-        "#Streams",
-        "#Connections there",
-        "#Pipeline there",
-        "#Requests/s, ratio",
-        "#Response p99, ratio",
-        "#CPU per request, ratio",
-    ];
     html! {
         h3 { "By protocol" } "\n"
         (note("The same request to the same server at equal requests in flight, as ratios to HTTP/1.1, one number per repeat. Connections differ: HTTP/2 needs fewer for the same concurrency, and that is part of the comparison."))
-        (table("sortable", &head, &rows))
+        (table_of("sortable", &BY_PROTOCOL, &report.protocols))
     }
 }
 
-fn frames(trials: &[&TrialResult]) -> Markup {
-    fn h2(t: &TrialResult) -> Option<&Http2> {
-        t.load.http2.as_ref()
+const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 11] = [
+    ("Subject", &|c| text(&c.subject)),
+    ("Workload", &|c| text(&c.workload)),
+    ("Against", &|c| text(against(c))),
+    ("#In flight", &|c| counted(c.in_flight)),
+    ("#Connections", &|c| counted(u64::from(c.connections))),
+    ("#Streams", &|c| counted(u64::from(c.streams))),
+    ("#Connections there", &|c| counted(u64::from(c.baseline_connections))),
+    ("#Pipeline there", &|c| counted(u64::from(c.baseline_pipeline))),
+    ("#Requests/s, ratio", &|c| each(&c.throughput_ratio)),
+    ("#Response p99, ratio", &|c| each(&c.response_p99_ratio)),
+    ("#CPU per request, ratio", &|c| each(&c.cpu_per_request_ratio)),
+];
+
+fn against(c: &ProtocolComparison) -> String {
+    if c.baseline_subject == c.subject {
+        c.baseline.clone()
+    } else {
+        format!("{} of {}", c.baseline, c.baseline_subject)
     }
-    let columns: [Column<'_>; 8] = [
-        ("Frames per response", &|t| Some(h2(t)?.frames_per_response.values().sum()), two_places),
-        ("Frames per segment", &|t| h2(t)?.frames_per_segment, two_places),
-        ("Segments per response", &|t| h2(t)?.segments_per_response, two_places),
-        ("Responses per receive", &|t| h2(t)?.responses_per_receive, two_places),
-        ("HPACK saves, in", &|t| h2(t)?.header_fields_in.saved, percent),
-        ("HPACK saves, out", &|t| h2(t)?.header_fields_out.saved, percent),
-        ("Stalls on windows", &|t| Some(h2(t)?.window_stall_us.count as f64), whole_number),
-        ("Asked again", &|t| Some(h2(t)?.retried as f64), whole_number),
-    ];
-    grouped(trials, &columns)
 }
 
-fn frames_of_every_trial(trials: &[&TrialResult]) -> Markup {
-    let rows: Vec<Vec<Cell>> =
-        trials.iter().filter_map(|t| Some(frames_row(t, t.load.http2.as_ref()?))).collect();
-    table(
-        "sortable",
+/// The ratio of each pair.
+fn each(q: &Repeated) -> Cell {
+    let each: Vec<String> = q.values.iter().map(|r| two_places(*r)).collect();
+    text(each.join("  ")).sorted_by(q.median)
+}
+
+type Http2OfTrial<'a> = (&'a TrialResult, &'a Http2);
+
+fn frames_of_every_trial(trials: &[Http2OfTrial<'_>]) -> Markup {
+    trial_table(
+        trials,
+        |(t, _)| t,
         &[
-            "Subject",
-            "Workload",
-            "#Connections",
-            "#Streams asked",
-            "#Allowed",
-            "#Most",
-            "#Repeat",
-            "Frames per response",
-            "#Frames per segment",
-            "#Segments per response",
-            "#Responses per receive",
-            "#Records per response",
-            "#WINDOW_UPDATE sent per response",
-            "#HPACK saves, in",
-            "#HPACK saves, out",
-            "#Stalls on windows",
-            "#Stall p50",
-            "#PINGs",
-            "Resets",
-            "GOAWAY",
-            "#Asked again",
+            ("#Streams asked", &|(_, h)| counted(u64::from(h.streams.asked))),
+            ("#Allowed", &|(_, h)| value(h.streams.granted.map(f64::from), whole_number)),
+            ("#Most", &|(_, h)| counted(h.streams.most)),
+            ("Frames per response", &|(_, h)| text(frames(h))),
+            ("#Frames per segment", &|(_, h)| value(h.frames_per_segment, two_places)),
+            ("#Segments per response", &|(_, h)| value(h.segments_per_response, two_places)),
+            ("#Responses per receive", &|(_, h)| value(h.responses_per_receive, two_places)),
+            ("#Records per response", &|(_, h)| value(h.tls_records_per_response, two_places)),
+            ("#WINDOW_UPDATE sent per response", &|(_, h)| {
+                value(h.window_updates_out_per_response, |n| format!("{n:.4}"))
+            }),
+            ("#HPACK saves, in", &|(_, h)| value(h.header_fields_in.saved, percent)),
+            ("#HPACK saves, out", &|(_, h)| value(h.header_fields_out.saved, percent)),
+            ("#Stalls on windows", &|(_, h)| counted(h.window_stall_us.count)),
+            ("#Stall p50", &|(_, h)| value(h.window_stall_us.p50, micros)),
+            ("#PINGs", &|(_, h)| counted(h.pings_in)),
+            ("Resets", &|(_, h)| text(by_code(&h.resets_in, &h.resets_out))),
+            ("GOAWAY", &|(_, h)| text(by_code(&h.goaways, &h.goaways_out))),
+            ("#Asked again", &|(_, h)| counted(h.retried)),
         ],
-        &rows,
     )
 }
 
-fn frames_row(t: &TrialResult, h: &Http2) -> Vec<Cell> {
-    let ratio = |r: Option<f64>| value(r, two_places);
-    let share = |r: Option<f64>| value(r, percent);
-    let frames: Vec<String> = h
-        .frames_per_response
-        .iter()
-        .filter(|(_, n)| **n >= 0.0005)
-        .map(|(kind, n)| format!("{n:.3} {kind}"))
-        .collect();
-    vec![
-        text(&t.subject_id),
-        text(&t.workload),
-        n(u64::from(t.step.connections)),
-        n(u64::from(h.streams.asked)),
-        value(h.streams.granted.map(f64::from), whole_number),
-        n(h.streams.most),
-        n(u64::from(t.repeat)),
-        text(frames.join(", ")),
-        ratio(h.frames_per_segment),
-        ratio(h.segments_per_response),
-        ratio(h.responses_per_receive),
-        ratio(h.tls_records_per_response),
-        value(h.window_updates_out_per_response, |n| format!("{n:.4}")),
-        share(h.header_fields_in.saved),
-        share(h.header_fields_out.saved),
-        n(h.window_stall_us.count),
-        value(h.window_stall_us.p50, micros),
-        n(h.pings_in),
-        text(by_code(&h.resets_in, &h.resets_out)),
-        text(by_code(&h.goaways, &h.goaways_out)),
-        n(h.retried),
-    ]
-}
-
-fn n(n: u64) -> Cell {
-    value(Some(n as f64), whole_number)
+/// Frames of a response by their kind; kinds that hardly occur are left out.
+fn frames(h: &Http2) -> String {
+    let often = h.frames_per_response.iter().filter(|(_, n)| **n >= 0.0005);
+    often.map(|(kind, n)| format!("{n:.3} {kind}")).collect::<Vec<_>>().join(", ")
 }
 
 /// `3 CANCEL in, 1 NO_ERROR out`.

@@ -5,9 +5,9 @@
 //! loaded in a closed loop at the step at which subjects are compared: one that a server cannot carry would end the start before the
 //! steps that it can. What is steady, [`dyno_analysis::steady`] says.
 
+use dyno_analysis::overview::reference_step;
 use dyno_analysis::server::Used;
 use dyno_analysis::steady::{self, ROUNDS, State};
-use dyno_analysis::summary::reference_step;
 use dyno_archive::plan::{Arrivals, Plan, Trial, UntilSteady};
 use dyno_archive::start::{Failure, FailureKind, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, Phase, Sample, TrialRecord};

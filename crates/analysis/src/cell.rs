@@ -1,0 +1,45 @@
+//! The cell: what the repeats of a run repeat, and what tells its step from others.
+
+use dyno_archive::plan::Step;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A subject with a workload at a step, by their places in the plan. Results of one cell differ by block alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+pub struct CellKey {
+    /// Place among the plan's subjects.
+    pub subject: usize,
+    /// Place among the plan's workloads.
+    pub workload: usize,
+    /// Place among the plan's steps.
+    pub step: usize,
+}
+
+impl CellKey {
+    /// The cell of another subject with the same workload at the same step.
+    #[must_use]
+    pub const fn of_subject(self, subject: usize) -> CellKey {
+        CellKey { subject, ..self }
+    }
+}
+
+/// What tells one step of a workload from another.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Shape {
+    pub connections: u32,
+    pub streams: u32,
+    pub pipeline: u32,
+    /// Requests per second offered; `None` in a closed loop, and where the rate changes.
+    pub rate: Option<f64>,
+}
+
+impl Shape {
+    pub(crate) fn of(step: &Step) -> Shape {
+        Shape {
+            connections: step.connections,
+            streams: step.streams,
+            pipeline: step.pipeline,
+            rate: step.arrivals.rate(),
+        }
+    }
+}

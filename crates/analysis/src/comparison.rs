@@ -1,0 +1,97 @@
+//! Subjects against a baseline, cell by cell.
+
+use dyno_archive::plan::{self, Plan};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cell::CellKey;
+use crate::grid::{Cell, Grid};
+use crate::metric::{self, Metric, Ratios};
+use crate::stats::{Repeated, are_apart};
+
+/// A subject against the baseline at one step: ratios of block-paired repeats.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Comparison {
+    pub cell: CellKey,
+    pub subject: String,
+    pub baseline: String,
+    pub workload: String,
+    pub step: usize,
+    pub connections: u32,
+    pub streams: u32,
+    pub pipeline: u32,
+    pub throughput_ratio: Repeated,
+    pub response_p99_ratio: Repeated,
+    pub cpu_per_request_ratio: Repeated,
+    /// The ratio of every metric by its key, those above among them; without those of which no ratio is known.
+    pub metrics: Ratios,
+    /// Whether the pairs do not tell the two apart ([`are_apart`]).
+    pub tie: bool,
+}
+
+/// The subject that all others are compared with: the one that the suite names, or the first that is no control, or the first.
+/// `None`: nobody has trials.
+#[must_use]
+pub fn baseline(plan: &Plan, grid: &Grid<'_>) -> Option<usize> {
+    let measured = || plan.subjects.iter().enumerate().filter(|(i, _)| grid.has_subject(*i));
+    let is_named = |subject: &plan::Subject| plan.report.baseline.as_ref() == Some(&subject.id());
+    let find = |is_it: &dyn Fn(&plan::Subject) -> bool| measured().find(|(_, s)| is_it(s)).map(|(i, _)| i);
+    find(&is_named).or_else(|| find(&|s| !s.control)).or_else(|| find(&|_| true))
+}
+
+/// Every other subject's cells against those of the baseline.
+#[must_use]
+pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
+    let Some(baseline) = baseline(plan, grid) else { return Vec::new() };
+    let others = grid.cells().filter(|(key, _)| key.subject != baseline);
+    let none = Cell::default();
+    others
+        .map(|(key, cell)| {
+            let base = grid.get(key.of_subject(baseline)).unwrap_or(&none);
+            comparison(plan, key, cell, (baseline, base))
+        })
+        .collect()
+}
+
+fn comparison(plan: &Plan, key: CellKey, own: &Cell<'_>, base: (usize, &Cell<'_>)) -> Comparison {
+    let metrics = own.ratios_to(base.1);
+    let of = |metric: &Metric| metrics.get(metric.key).cloned().unwrap_or_else(|| Repeated::new(Vec::new()));
+    let step = &plan.load.steps[key.step];
+    let throughput_ratio = of(&metric::THROUGHPUT);
+    Comparison {
+        cell: key,
+        subject: plan.subjects[key.subject].id(),
+        baseline: plan.subjects[base.0].id(),
+        workload: plan.workloads[key.workload].name.clone(),
+        step: key.step,
+        connections: step.connections,
+        streams: step.streams,
+        pipeline: step.pipeline,
+        tie: !are_apart(&throughput_ratio.values),
+        throughput_ratio,
+        response_p99_ratio: of(&metric::RESPONSE_P99),
+        cpu_per_request_ratio: of(&metric::CPU),
+        metrics,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::{answers, reported};
+
+    #[test]
+    fn a_comparison_is_of_pairs_within_blocks() {
+        let comparisons = reported().comparisons;
+        assert!(comparisons.iter().all(|c| c.baseline == "slow" && c.subject != "slow" && !c.tie));
+        assert_eq!(comparisons.len(), 2 * 2 * 2);
+        for comparison in &comparisons {
+            let base = if comparison.subject == "fast" { 400 } else { 900 };
+            let workload = usize::from(comparison.workload == "v");
+            let is_spoilt = (base, workload, comparison.step) == (400, 0, 0);
+            let blocks: &[usize] = if is_spoilt { &[1, 3, 4] } else { &[0, 1, 2, 3, 4] };
+            let of = |base, block: &usize| answers(base, *block, workload, comparison.step) as f64;
+            let ratios: Vec<f64> = blocks.iter().map(|b| of(base, b) / of(200, b)).collect();
+            assert_eq!(comparison.throughput_ratio.values, ratios, "{comparison:?}");
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! The overview: each subject's row per workload, ranked by peak throughput, and who is tied.
+
+use dyno_archive::plan::{Plan, Step};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cell::{CellKey, Shape};
+use crate::grid::Grid;
+use crate::metric::{self, THROUGHPUT};
+use crate::series::{Series, tie_groups};
+use crate::stats::{PAIRS_TO_TELL_APART, Repeated};
+use crate::subject::SubjectResult;
+use crate::summary::{StepCaveat, Summary};
+use crate::trial::TrialResult;
+use crate::verdict::{Confidence, Peak, Resource};
+
+/// One subject in the overview. Its figures are of two steps at most, and each says of which.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct OverviewRow {
+    /// Of the reference step.
+    pub reference_cell: CellKey,
+    /// Of the peak; `None`: no step has a valid repeat.
+    pub peak_cell: Option<CellKey>,
+    pub subject: String,
+    pub workload: String,
+    /// The subject's; with the workload's name where there are several.
+    pub title: String,
+    pub language: String,
+    pub control: bool,
+    pub baseline: bool,
+    /// Best valid throughput over the steps, and the step; of steps with repeats enough to tell subjects apart, if there are any.
+    pub peak_rps: Option<Repeated>,
+    pub peak_at: Option<Shape>,
+    pub peak_connections: Option<u32>,
+    pub peak_streams: Option<u32>,
+    /// Subjects of the same number are not told apart from the first of them by peak throughput; `None`: too few valid repeats.
+    pub tie_group: Option<usize>,
+    /// The step at which response times, CPU and cost are given: the one of the workload that is nearest to 64 in flight.
+    pub reference_step: usize,
+    pub reference_at: Shape,
+    pub reference_connections: u32,
+    /// Requests in flight there: connections × streams × pipeline.
+    pub reference_in_flight: u64,
+    pub response_p50_us: Option<f64>,
+    pub response_p99_us: Option<f64>,
+    pub cpu_us_per_request: Option<f64>,
+    /// Price of the CPU time of 10⁹ requests at the reference step, in the currency of `[cost] per_vcpu_hour`.
+    pub cost_per_billion_requests: Option<f64>,
+    /// Highest anonymous memory (resident, where that is all there is) in any sample of any measured window. Not the
+    /// kernel's own peak, which holds page cache.
+    pub memory_peak_bytes: Option<f64>,
+    pub startup_ms: Option<f64>,
+    /// The figures above divided by those of the baseline's row of the same workload; `None` for the baseline itself, and where
+    /// the suite names none.
+    pub to_baseline: Option<RowRatios>,
+    pub errors: u64,
+    pub checks_passed: usize,
+    pub checks: usize,
+    /// Of the step of the peak, or of the reference step if there is no peak.
+    pub limiter: Option<Resource>,
+    pub limiter_confidence: Option<Confidence>,
+    pub limiter_sentence: Option<String>,
+    /// What touches the step of the peak, or the reference step if there is no peak.
+    pub caveats: Vec<StepCaveat>,
+    /// Why there are no numbers.
+    pub absent: Option<String>,
+}
+
+/// A row's figures divided by those of another; `None` where one of the two has no figure, or the other's is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct RowRatios {
+    pub peak_rps: Option<f64>,
+    pub response_p50: Option<f64>,
+    pub response_p99: Option<f64>,
+    pub cpu_per_request: Option<f64>,
+    pub memory_peak: Option<f64>,
+    pub startup: Option<f64>,
+}
+
+impl RowRatios {
+    fn new(own: &OverviewRow, base: &OverviewRow) -> RowRatios {
+        let ratio = |pick: fn(&OverviewRow) -> Option<f64>| {
+            Some(pick(own)? / pick(base)?).filter(|ratio| ratio.is_finite())
+        };
+        RowRatios {
+            peak_rps: ratio(peak_of),
+            response_p50: ratio(|r| r.response_p50_us),
+            response_p99: ratio(|r| r.response_p99_us),
+            cpu_per_request: ratio(|r| r.cpu_us_per_request),
+            memory_peak: ratio(|r| r.memory_peak_bytes),
+            startup: ratio(|r| r.startup_ms),
+        }
+    }
+}
+
+/// Subjects of one tie group of a workload that pairs of repeats do not tell apart by peak throughput.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Tie {
+    pub workload: String,
+    /// The group's best.
+    pub best: String,
+    /// Those that are not told apart from it, best first; at least one.
+    pub with: Vec<String>,
+    /// Whether they are not told apart from each other either.
+    pub mutual: bool,
+}
+
+/// The step at which subjects are compared: of those that a workload has, the one nearest to 64 requests in flight, of the
+/// first pipeline depth, streams and rate. By connections alone it would set workloads of one stream and of many side by side
+/// at very different concurrency.
+#[must_use]
+pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
+    const REFERENCE: u64 = 64;
+    let step = |i: usize| &all[i];
+    let first = steps.first().copied().unwrap_or(0);
+    let like_first = |i: &usize| {
+        let (step, first) = (step(*i), step(first));
+        step.pipeline == first.pipeline && step.streams == first.streams && step.arrivals == first.arrivals
+    };
+    let nearest = steps.iter().copied().filter(like_first);
+    nearest.min_by_key(|i| in_flight(step(*i)).abs_diff(REFERENCE)).unwrap_or(first)
+}
+
+fn in_flight(step: &Step) -> u64 {
+    u64::from(step.connections) * u64::from(step.streams) * u64::from(step.pipeline)
+}
+
+/// The overview, best peak throughput first, controls and absent subjects last, with the ties in it. Where a suite has several
+/// workloads, each that a subject got has a row, and workloads follow one another.
+#[must_use]
+pub fn overview(
+    plan: &Plan,
+    subjects: &[SubjectResult],
+    grid: &Grid<'_>,
+    summaries: &[Summary],
+) -> (Vec<OverviewRow>, Vec<Tie>) {
+    let (mut all, mut ties) = (Vec::new(), Vec::new());
+    for workload in 0..plan.workloads.len() {
+        let maker = RowMaker::new(plan, grid, summaries, workload);
+        let mut rows: Vec<OverviewRow> =
+            subjects.iter().enumerate().filter_map(|(index, subject)| maker.row(index, subject)).collect();
+        rows.sort_by(|a, b| {
+            let peak = |row: &OverviewRow| peak_of(row).unwrap_or(-1.0);
+            a.control.cmp(&b.control).then(peak(b).total_cmp(&peak(a)))
+        });
+        ties.extend(rank(&mut rows, grid));
+        compare(&mut rows);
+        all.extend(rows);
+    }
+    (all, ties)
+}
+
+/// Numbers the tie groups of a workload's rows, and tells who is tied.
+fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>) -> Vec<Tie> {
+    let ranked: Vec<usize> =
+        (0..rows.len()).filter(|i| rows[*i].peak_rps.is_some() && !rows[*i].control).collect();
+    let peaks: Vec<Series> = ranked.iter().map(|i| peaks_by_block(&rows[*i], grid)).collect();
+    let groups = tie_groups(&peaks);
+    for (i, group) in ranked.iter().zip(&groups) {
+        rows[*i].tie_group = *group;
+    }
+    let last = groups.iter().flatten().max().copied().unwrap_or(0);
+    let members = |group: usize| -> Vec<(&OverviewRow, &Series)> {
+        let own = (0..ranked.len()).filter(|n| groups[*n] == Some(group));
+        own.map(|n| (&rows[ranked[n]], &peaks[n])).collect()
+    };
+    (1..=last).filter_map(|group| tie(&members(group))).collect()
+}
+
+/// Who of a group cannot be told apart from its best. A member may be told apart from it all the same: one that is ahead of
+/// its best in every pair.
+fn tie(group: &[(&OverviewRow, &Series)]) -> Option<Tie> {
+    let ((best, peaks), rest) = group.split_first()?;
+    let with: Vec<&(&OverviewRow, &Series)> = rest.iter().filter(|(_, p)| peaks.is_tied_with(p)).collect();
+    let is_mutual = |i: usize| with[..i].iter().all(|(_, p)| p.is_tied_with(with[i].1));
+    (!with.is_empty()).then(|| Tie {
+        workload: best.workload.clone(),
+        best: best.subject.clone(),
+        with: with.iter().map(|(row, _)| row.subject.clone()).collect(),
+        mutual: (1..with.len()).all(is_mutual),
+    })
+}
+
+/// The throughput of a row's peak, repeat by repeat.
+fn peaks_by_block(row: &OverviewRow, grid: &Grid<'_>) -> Series {
+    row.peak_cell.and_then(|key| grid.get(key)).map(|cell| cell.series(&THROUGHPUT)).unwrap_or_default()
+}
+
+/// Divides the rows of a workload by the baseline's, if the suite names one.
+fn compare(rows: &mut [OverviewRow]) {
+    let Some(base) = rows.iter().find(|row| row.baseline).cloned() else { return };
+    for row in rows.iter_mut().filter(|row| !row.baseline) {
+        row.to_baseline = Some(RowRatios::new(row, &base));
+    }
+}
+
+fn peak_of(row: &OverviewRow) -> Option<f64> {
+    row.peak_rps.as_ref().and_then(|peak| peak.median)
+}
+
+/// The peak of each row.
+pub(crate) fn peaks(rows: &[OverviewRow]) -> Vec<Peak<'_>> {
+    rows.iter().map(|r| Peak { workload: &r.workload, subject: &r.subject, rps: peak_of(r) }).collect()
+}
+
+/// The best of several throughputs, of those with repeats enough to tell subjects apart, if there are any.
+fn best<'a, T>(peaks: impl Iterator<Item = (&'a Repeated, T)>) -> Option<T> {
+    let rank = |q: &Repeated| Some((q.values.len() >= PAIRS_TO_TELL_APART, q.median?));
+    let ranked = peaks.filter_map(|(q, of)| Some((rank(q)?, of)));
+    let best =
+        ranked.max_by(|((a_tells, a), _), ((b_tells, b), _)| a_tells.cmp(b_tells).then(a.total_cmp(b)))?;
+    Some(best.1)
+}
+
+/// What the rows of one workload are made from.
+struct RowMaker<'a> {
+    plan: &'a Plan,
+    grid: &'a Grid<'a>,
+    summaries: &'a [Summary],
+    workload: usize,
+    /// The step at which its subjects are compared.
+    reference: usize,
+}
+
+impl<'a> RowMaker<'a> {
+    fn new(plan: &'a Plan, grid: &'a Grid<'a>, summaries: &'a [Summary], workload: usize) -> RowMaker<'a> {
+        let of_workload = grid.cells().filter(|(key, _)| key.workload == workload);
+        let mut steps: Vec<usize> = of_workload.map(|(key, _)| key.step).collect();
+        steps.sort_unstable();
+        let reference = reference_step(&plan.load.steps, &steps);
+        RowMaker { plan, grid, summaries, workload, reference }
+    }
+
+    /// A subject's row; `None`: it did not get this workload. A subject without any numbers stands in the first workload's
+    /// rows, with the reason.
+    fn row(&self, index: usize, subject: &SubjectResult) -> Option<OverviewRow> {
+        let has_numbers = self.grid.steps(index, self.workload).next().is_some();
+        let is_absent = self.workload == 0 && !self.grid.has_subject(index);
+        (has_numbers || is_absent).then(|| self.make(index, subject))
+    }
+
+    fn make(&self, index: usize, subject: &SubjectResult) -> OverviewRow {
+        let plan = self.plan;
+        let workload = &plan.workloads[self.workload].name;
+        let is_own = |s: &&Summary| (s.cell.subject, s.cell.workload) == (index, self.workload);
+        let own: Vec<&Summary> = self.summaries.iter().filter(is_own).collect();
+        let best = best(own.iter().map(|s| (&s.throughput_rps, *s)));
+        let at_reference = own.iter().copied().find(|s| s.step == self.reference);
+        let trials = || self.grid.steps(index, self.workload).flat_map(|(_, cell)| cell.trials());
+        let median = |pick: fn(&Summary) -> &Repeated| at_reference.and_then(|s| pick(s).median);
+        let peak_or_reference = best.or(at_reference);
+        let reference = &plan.load.steps[self.reference];
+        OverviewRow {
+            reference_cell: CellKey { subject: index, workload: self.workload, step: self.reference },
+            peak_cell: best.map(|s| s.cell),
+            subject: subject.id.clone(),
+            workload: workload.clone(),
+            title: if plan.workloads.len() > 1 && !own.is_empty() {
+                format!("{} · {workload}", subject.title)
+            } else {
+                subject.title.clone()
+            },
+            language: subject.language.clone(),
+            control: subject.control,
+            baseline: plan.report.baseline.as_ref() == Some(&subject.id),
+            peak_rps: best.map(|s| s.throughput_rps.clone()),
+            peak_at: best.map(|s| Shape::of(&plan.load.steps[s.step])),
+            peak_connections: best.map(|s| s.connections),
+            peak_streams: best.map(|s| s.streams),
+            tie_group: None,
+            reference_step: self.reference,
+            reference_at: Shape::of(reference),
+            reference_connections: reference.connections,
+            reference_in_flight: in_flight(reference),
+            response_p50_us: median(|s| &s.response_p50_us),
+            response_p99_us: median(|s| &s.response_p99_us),
+            cpu_us_per_request: median(|s| &s.cpu_us_per_request),
+            cost_per_billion_requests: plan
+                .cost
+                .zip(median(|s| &s.cpu_us_per_request))
+                // 10⁹ requests of x µs are x × 1,000 s of CPU time.
+                .map(|(cost, us)| us * 1e3 / 3600.0 * cost.per_vcpu_hour),
+            memory_peak_bytes: trials().filter_map(|t| metric::memory(t)).reduce(f64::max),
+            startup_ms: subject.startup_ms.first_answer.median,
+            to_baseline: None,
+            errors: trials().map(|t| errors(t)).sum(),
+            checks_passed: subject.checks.iter().filter(|c| c.ok).count(),
+            checks: subject.checks.len(),
+            limiter: peak_or_reference.map(|s| s.limiter),
+            limiter_confidence: peak_or_reference.map(|s| s.limiter_confidence),
+            limiter_sentence: peak_or_reference.map(|s| s.limiter_sentence.clone()),
+            caveats: peak_or_reference.map(|s| s.caveats.clone()).unwrap_or_default(),
+            absent: absent(subject, best.is_none())
+                .or_else(|| not_asked(plan, index).filter(|_| own.is_empty())),
+        }
+    }
+}
+
+/// Requests of a trial that were due and got no right answer.
+fn errors(t: &TrialResult) -> u64 {
+    t.load.exchanges.lost() + t.load.outcomes.wrong()
+}
+
+/// Why a subject has no valid numbers, or not all of them.
+fn absent(subject: &SubjectResult, no_numbers: bool) -> Option<String> {
+    if let Some(why) = &subject.skipped {
+        return Some(format!("skipped: {why}"));
+    }
+    let failure = subject.failures.first()?;
+    let message = failure.failure.message.lines().next().unwrap_or_default();
+    let words = format!("{}: {message}", failure.failure.kind.name());
+    Some(if no_numbers { words } else { format!("in part: {words}") })
+}
+
+/// Why a subject was not asked for anything.
+fn not_asked(plan: &Plan, subject: usize) -> Option<String> {
+    let not = plan.not_served.iter().find(|n| (n.workload, n.subject) == (0, subject))?;
+    Some(format!("not asked for {}: {}", plan.workloads[0].name, not.reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::plan::Arrivals;
+
+    use super::*;
+    use crate::fixture::reported;
+
+    #[test]
+    fn the_reference_is_nearest_to_64_in_flight_among_like_steps() {
+        let all: Vec<Step> = [(100, 1, 1), (1000, 1, 1), (10, 10, 1), (100, 10, 1), (16, 1, 1), (4, 1, 16)]
+            .map(|(connections, streams, pipeline)| Step {
+                connections,
+                streams,
+                pipeline,
+                arrivals: Arrivals::Closed,
+            })
+            .into();
+        assert_eq!(reference_step(&all, &[0, 1]), 0);
+        // 100 connections are nearer to 64 than 10 are, but have 1,000 requests in flight.
+        assert_eq!(reference_step(&all, &[2, 3]), 2);
+        assert_eq!(reference_step(&all, &[4, 5]), 4, "another pipeline is not alike");
+    }
+
+    #[test]
+    fn steps_are_alike_by_pipeline_streams_and_rate() {
+        let step = |connections, streams, arrivals| Step { connections, streams, pipeline: 1, arrivals };
+        let all = [
+            step(100, 1, Arrivals::Closed),
+            step(64, 1, Arrivals::Constant { rate: 1.0 }),
+            step(32, 2, Arrivals::Closed),
+            step(90, 1, Arrivals::Closed),
+        ];
+        assert_eq!(reference_step(&all, &[0, 1, 2, 3]), 3);
+    }
+
+    #[test]
+    fn an_overview_has_the_best_first_and_says_who_is_missing() {
+        let report = reported();
+        let rows = &report.overview;
+        let row = |r: &OverviewRow| (r.workload.clone(), r.subject.clone(), r.tie_group);
+        let wanted = [
+            ("w", "fast", Some(1)),
+            ("w", "slow", Some(2)),
+            ("w", "gone", None),
+            ("w", "null", None),
+            ("v", "fast", Some(1)),
+            ("v", "slow", Some(2)),
+            ("v", "null", None),
+        ];
+        let wanted =
+            wanted.map(|(workload, subject, group)| (workload.to_string(), subject.to_string(), group));
+        assert_eq!(rows.iter().map(row).collect::<Vec<_>>(), wanted);
+        assert_eq!((rows[0].peak_connections, rows[0].reference_connections), (Some(128), 64));
+        assert_eq!(rows[0].response_p50_us.map(f64::round), Some(1000.0), "of the reference");
+        let peaks = peaks_by_block(&rows[0], &Grid::new(&report.trials)).repeated();
+        assert_eq!(peaks.values, [410.0, 411.0, 412.0, 413.0, 414.0]);
+        assert_eq!((rows[0].memory_peak_bytes, rows[2].memory_peak_bytes), (Some(414.0), None));
+        assert_eq!(rows[2].absent.as_deref(), Some("skipped: no compiler"));
+        assert_eq!((rows[0].absent.as_deref(), rows[0].title.as_str()), (None, "fast · w"));
+    }
+
+    #[test]
+    fn a_peak_is_of_a_step_that_can_be_ranked_if_there_is_one() {
+        for (steps, wanted) in [
+            (&[&[100.0, 101.0, 102.0][..], &[200.0, 201.0]][..], Some(0)),
+            (&[&[100.0, 101.0, 102.0], &[110.0, 111.0, 112.0], &[]], Some(1)),
+            (&[&[100.0], &[200.0, 201.0]], Some(1)),
+            (&[&[]], None),
+        ] {
+            let peaks: Vec<Repeated> = steps.iter().map(|values| Repeated::new(values.to_vec())).collect();
+            assert_eq!(best(peaks.iter().zip(0..)), wanted, "{steps:?}");
+        }
+    }
+}

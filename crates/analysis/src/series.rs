@@ -1,0 +1,182 @@
+//! The series: a metric in a cell, value by block. It gives the median with its spread, and ratios to another series.
+
+use crate::load::place::over_repeats;
+use crate::stats::{PAIRS_TO_TELL_APART, Repeated, are_apart};
+
+/// What one repeat says of a metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Point {
+    Known(f64),
+    /// A percentile among what was never answered: above every value that is known.
+    Beyond,
+    /// Not measured, or too few samples for it.
+    Missing,
+}
+
+impl Point {
+    const fn known(self) -> Option<f64> {
+        match self {
+            Point::Known(value) => Some(value),
+            Point::Beyond | Point::Missing => None,
+        }
+    }
+}
+
+/// One metric of one cell, a point for each block that counts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    by_block: Vec<(u32, Point)>,
+}
+
+impl FromIterator<(u32, Point)> for Series {
+    fn from_iter<I: IntoIterator<Item = (u32, Point)>>(points: I) -> Series {
+        Series { by_block: points.into_iter().collect() }
+    }
+}
+
+impl Series {
+    /// Repeats of which a value is known.
+    #[must_use]
+    pub fn known(&self) -> usize {
+        self.values().count()
+    }
+
+    /// Repeats in which it lies among what was never answered.
+    #[must_use]
+    pub fn beyond(&self) -> usize {
+        self.by_block.iter().filter(|(_, point)| *point == Point::Beyond).count()
+    }
+
+    fn values(&self) -> impl Iterator<Item = f64> {
+        self.by_block.iter().filter_map(|(_, point)| point.known())
+    }
+
+    /// Median, range and interval over the repeats.
+    #[must_use]
+    pub fn repeated(&self) -> Repeated {
+        over_repeats(self.values().collect(), self.beyond())
+    }
+
+    /// Its ratios to another series, block by block: both were measured close in time there, so what drifts on the machine
+    /// cancels. None at all where a pair has none, for what is left would be a choice: a pair whose side got too few right
+    /// answers, or whose other side is 0, would make the ratio of the others better or worse.
+    #[must_use]
+    pub fn ratios_to(&self, base: &Series) -> Repeated {
+        let ratio = |(own, base): (Point, Point)| Some(own.known()? / base.known()?);
+        let ratios: Option<Vec<f64>> =
+            self.paired_with(base).map(|pair| ratio(pair).filter(|r| r.is_finite())).collect();
+        Repeated::new(ratios.unwrap_or_default())
+    }
+
+    /// The points of blocks that both have.
+    fn paired_with(&self, other: &Series) -> impl Iterator<Item = (Point, Point)> {
+        let of = |block: u32| other.by_block.iter().find(|(b, _)| *b == block).map(|(_, point)| *point);
+        self.by_block.iter().filter_map(move |(block, point)| Some((*point, of(*block)?)))
+    }
+
+    /// Whether pairs do not tell the two apart ([`are_apart`]).
+    #[must_use]
+    pub fn is_tied_with(&self, other: &Series) -> bool {
+        !are_apart(&self.ratios_to(other).values)
+    }
+
+    /// Whether pairs tell the two apart, and say that this one has the higher values.
+    fn is_above(&self, other: &Series) -> bool {
+        let ratios = self.ratios_to(other).values;
+        are_apart(&ratios) && ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() > 0.0
+    }
+}
+
+/// Groups of ranked series that cannot be told apart, best first: no member of a group is told apart from the group's
+/// best, and each is in the first group of which that is true. Returns the number of its group for each, counted from 1; `None`
+/// where there are too few values to tell it apart from anybody: it would tie with all, and all with it.
+#[must_use]
+pub fn tie_groups<'a>(ranked: &'a [Series]) -> Vec<Option<usize>> {
+    let mut bests: Vec<&Series> = Vec::new();
+    let group_of = |series: &'a Series| {
+        if series.known() < PAIRS_TO_TELL_APART {
+            return None;
+        }
+        let tied = bests.iter().position(|best| !best.is_above(series));
+        let group = tied.unwrap_or(bests.len());
+        if group == bests.len() {
+            bests.push(series);
+        }
+        Some(group + 1)
+    };
+    ranked.iter().map(group_of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Point::{Beyond, Known, Missing};
+
+    fn series(values: &[f64]) -> Series {
+        (1..).zip(values.iter().map(|value| Known(*value))).collect()
+    }
+
+    fn of(points: &[(u32, Point)]) -> Series {
+        points.iter().copied().collect()
+    }
+
+    #[test]
+    fn ties_are_with_the_best_of_their_group() {
+        let ranked = [[100.0, 110.0, 120.0], [97.0, 104.0, 115.0], [93.0, 101.0, 109.0], [10.0; 3]];
+        let ranked = ranked.map(|values| series(&values));
+        // The third is not told apart from the second, but from the best: it starts a group of its own.
+        assert_eq!(tie_groups(&ranked), [Some(1), Some(1), Some(2), Some(3)]);
+        // From five on a thousandth is enough if it is always the same.
+        assert_eq!(tie_groups(&[series(&[100.1; 5]), series(&[100.0; 5])]), [Some(1), Some(2)]);
+        // Repeats of different blocks are no pairs.
+        let later = of(&[(4, Known(1.0)), (5, Known(1.0)), (6, Known(1.0))]);
+        assert_eq!(tie_groups(&[ranked[0].clone(), later]), [Some(1), Some(1)]);
+        assert_eq!(tie_groups(&[series(&[1.0, 2.0]), series(&[1.0; 3])]), [None, Some(1)]);
+    }
+
+    #[test]
+    fn nobody_is_told_apart_without_pairs_nor_against_them() {
+        let three = |value: f64| series(&[value; 3]);
+        // One repeat tells nobody apart, so it has no place among the groups, neither last nor first.
+        assert_eq!(tie_groups(&[three(200.0), three(100.0), series(&[90.0])]), [Some(1), Some(2), None]);
+        let best = series(&[300.0, 300.0]);
+        assert_eq!(tie_groups(&[best.clone(), three(200.0), three(100.0)]), [None, Some(1), Some(2)]);
+        assert_eq!(tie_groups(&[best.clone(), best]), [None, None]);
+        // The median of the first is higher by blocks that the second has no part in; in each pair it is behind.
+        let first = series(&[100.0, 100.0, 100.0, 140.0, 140.0, 140.0, 140.0]);
+        assert_eq!(tie_groups(&[first, three(110.0)]), [Some(1), Some(1)]);
+    }
+
+    #[test]
+    fn only_blocks_that_both_have_are_pairs() {
+        let own = of(&[(1, Known(2.0)), (2, Known(9.0)), (3, Known(6.0))]);
+        let base = of(&[(3, Known(2.0)), (1, Known(1.0)), (7, Beyond)]);
+        assert_eq!(own.ratios_to(&base).values, [2.0, 3.0]);
+        assert_eq!(own.ratios_to(&Series::default()).values, [0.0; 0]);
+    }
+
+    #[test]
+    fn a_pair_without_a_ratio_leaves_none() {
+        let own = series(&[2.0, 4.0]);
+        for spoilt in [Beyond, Missing, Known(0.0)] {
+            let base = of(&[(1, Known(1.0)), (2, spoilt)]);
+            assert_eq!(own.ratios_to(&base).values, [0.0; 0], "{spoilt:?}");
+        }
+        assert_eq!(of(&[(1, Missing)]).ratios_to(&own).values, [0.0; 0]);
+    }
+
+    #[test]
+    fn what_was_never_answered_ranks_above_what_was() {
+        let some = of(&[(1, Known(3.0)), (2, Beyond), (3, Known(1.0)), (4, Missing)]);
+        assert_eq!((some.known(), some.beyond()), (2, 1));
+        assert_eq!((some.repeated().median, some.repeated().values), (Some(3.0), vec![3.0, 1.0]));
+    }
+
+    #[test]
+    fn being_tied_is_mutual_and_being_above_is_not() {
+        let (high, low) = (series(&[110.0, 120.0, 130.0]), series(&[90.0, 100.0, 110.0]));
+        assert!(!high.is_tied_with(&low) && !low.is_tied_with(&high));
+        assert!(high.is_above(&low) && !low.is_above(&high));
+        assert!(high.is_tied_with(&high) && !high.is_above(&high));
+    }
+}

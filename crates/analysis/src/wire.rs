@@ -1,0 +1,89 @@
+//! What went over the wire between a subject and the generator, protocol by protocol.
+
+use dyno_archive::Protocol;
+use dyno_archive::protocol;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::metric::{Metric, Ratios};
+use crate::stats::Repeated;
+use crate::trial::TrialResult;
+
+/// What is told of every protocol.
+pub const SEGMENTS: [&str; 4] =
+    ["segments_per_response", "bytes_in_per_response", "bytes_out_per_response", "retransmits"];
+
+/// And of HTTP/2 besides.
+pub const FRAMES: [&str; 8] = [
+    "frames_per_response",
+    "frames_per_segment",
+    "segments_per_response",
+    "responses_per_receive",
+    "header_bytes_saved_in",
+    "header_bytes_saved_out",
+    "window_stalls",
+    "requests_retried",
+];
+
+/// One subject in one protocol, over all its trials, valid or not: what a server sends does not depend on how well it was loaded.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct WireResult {
+    pub subject: String,
+    #[serde(flatten, with = "protocol::apart")]
+    #[schemars(with = "protocol::apart::Apart")]
+    pub protocol: Protocol,
+    pub trials: usize,
+    /// Metrics by key: a value per trial that has one.
+    pub metrics: Ratios,
+}
+
+/// Every subject and protocol, in the order in which they are shown.
+#[must_use]
+pub fn wire(trials: &[TrialResult]) -> Vec<WireResult> {
+    let mut groups: Vec<((usize, Protocol), Vec<&TrialResult>)> = Vec::new();
+    for trial in trials {
+        let key = (trial.cell.subject, trial.load.config.protocol);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, own)) => own.push(trial),
+            None => groups.push((key, vec![trial])),
+        }
+    }
+    groups.into_iter().map(|((_, protocol), own)| of_group(protocol, &own)).collect()
+}
+
+fn of_group(protocol: Protocol, trials: &[&TrialResult]) -> WireResult {
+    let over = |key: &str| {
+        let metric = Metric::named(key);
+        (metric.key, Repeated::new(trials.iter().filter_map(|t| (metric.pick)(t)).collect()))
+    };
+    WireResult {
+        subject: trials[0].subject_id.clone(),
+        protocol,
+        trials: trials.len(),
+        metrics: SEGMENTS.into_iter().chain(FRAMES).map(over).filter(|(_, q)| !q.values.is_empty()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::reported;
+
+    #[test]
+    fn a_subject_has_a_row_per_protocol_over_all_its_trials() {
+        let mut trials = reported().trials;
+        let last = trials.last_mut().expect("there are some");
+        last.load.config.protocol = Protocol::H2c;
+        let of_last = last.subject_id.clone();
+        let all = wire(&trials);
+        let rows: Vec<_> = all.iter().map(|r| (r.subject.as_str(), r.protocol, r.trials)).collect();
+        let wanted: Vec<_> = ["slow", "fast", "null"]
+            .into_iter()
+            .map(|id| (id, Protocol::H1, if id == of_last { 19 } else { 20 }))
+            .chain([(of_last.as_str(), Protocol::H2c, 1)])
+            .collect();
+        assert_eq!(rows, wanted);
+        // Those that are not valid count, too.
+        assert_eq!(all[1].metrics["bytes_in_per_response"].values.len(), 20);
+    }
+}
