@@ -20,8 +20,15 @@ use crate::{Plan, StartRecord, TrialRecord, check, upgrade};
 /// The version of everything in a run's folder. Raised with every change that old readers cannot read.
 pub const SCHEMA: &str = "dyno.run/3";
 
-/// Formats that are read as well: what they lack has the meaning that it had then (see `plan`, `interval` and [`crate::upgrade`]).
-const OLDER: [&str; 2] = ["dyno.run/1", "dyno.run/2"];
+/// The number in [`SCHEMA`].
+const VERSION: u32 = 3;
+
+/// The version of a format; `None`: it is none of ours, or of a later dyno. Older ones are brought up to date as they are read
+/// (see [`crate::upgrade`]).
+fn version(schema: &str) -> Option<u32> {
+    let version = schema.strip_prefix("dyno.run/")?.parse().ok()?;
+    (1..=VERSION).contains(&version).then_some(version)
+}
 
 /// A whole run as it was read from disk.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,17 +122,13 @@ impl RunDir {
 
     pub fn header(&self) -> Result<Header, OpenError> {
         let path = self.path.join("run.json");
-        let bytes = read_bytes(&path)?;
-        #[derive(Deserialize)]
-        struct Version {
-            schema: String,
-        }
+        let value: Value = parse(&path, &read_bytes(&path)?)?;
         // The version first: a header of another version may not parse as ours at all.
-        let Version { schema } = parse(&path, &bytes)?;
-        if schema != SCHEMA && !OLDER.contains(&schema.as_str()) {
+        let Schema { schema } = of_value(&path, value.clone())?;
+        if version(&schema).is_none() {
             return Err(OpenError::Version { path, found: schema });
         }
-        let header = parse(&path, &bytes)?;
+        let header = of_value(&path, upgrade::header(value))?;
         holds_together(&path, check::header(&header))?;
         Ok(header)
     }
@@ -206,20 +209,23 @@ impl RunDir {
     }
 }
 
+/// The key of a header that says how to read the others.
+#[derive(Deserialize)]
+struct Schema {
+    schema: String,
+}
+
 fn read_start(plan: &Plan, path: &Path) -> Result<StartRecord, OpenError> {
-    let start = parse(path, &read_bytes(path)?)?;
+    let start = of_value(path, upgrade::start(parse(path, &read_bytes(path)?)?))?;
     holds_together(path, check::start(plan, &start))?;
     Ok(start)
 }
 
 fn read_trial(header: &Header, starts: &[StartRecord], path: &Path) -> Result<TrialRecord, OpenError> {
-    let mut value: Value = parse(path, &read_bytes(path)?)?;
+    let value: Value = parse(path, &read_bytes(path)?)?;
     holds_together(path, check::numbers(&value))?;
-    if header.schema != SCHEMA {
-        value = upgrade::trial_of_2(value);
-    }
-    let trial =
-        serde_json::from_value(value).map_err(|source| OpenError::Format { path: path.into(), source })?;
+    let version = version(&header.schema).unwrap_or(VERSION);
+    let trial = of_value(path, upgrade::trial(version, value))?;
     holds_together(path, check::trial(&header.plan, starts, &trial))?;
     Ok(trial)
 }
@@ -239,6 +245,10 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, OpenError> {
 
 fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, OpenError> {
     serde_json::from_slice(bytes).map_err(|source| OpenError::Format { path: path.into(), source })
+}
+
+fn of_value<T: DeserializeOwned>(path: &Path, value: Value) -> Result<T, OpenError> {
+    serde_json::from_value(value).map_err(|source| OpenError::Format { path: path.into(), source })
 }
 
 #[cfg(test)]
@@ -274,6 +284,15 @@ mod tests {
         assert!(matches!(dir().held(), Err(OpenError::Busy { .. })));
         drop(first);
         assert!(dir().held().is_ok());
+    }
+
+    #[test]
+    fn formats_of_before_are_known_and_those_to_come_are_not() {
+        assert_eq!(version(SCHEMA), Some(VERSION));
+        assert_eq!(version("dyno.run/1"), Some(1));
+        for other in ["dyno.run/0", "dyno.run/9", "dyno.run/", "dyno.load/1", ""] {
+            assert_eq!(version(other), None, "{other}");
+        }
     }
 
     #[test]

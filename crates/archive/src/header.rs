@@ -19,6 +19,5 @@ pub struct Header {
     pub plan: Plan,
     pub facts: Facts,
     /// Each time that it was interrupted and gone on with.
-    #[serde(default)]
     pub resumptions: Vec<Resumption>,
 }

@@ -46,18 +46,15 @@ impl ExchangeTimes {
 pub struct RequestShare {
     /// Of exchanges whose times are kept: those of the interval's phase, and of the measured window.
     pub outcomes: Outcomes,
-    /// Right answers to requests of an earlier phase, which are among the interval's `carried`. 0 in archives of before.
-    #[serde(default)]
+    /// Right answers to requests of an earlier phase, which are among the interval's `carried`.
     pub carried_ok: u64,
     /// Right answers, from intended.
     pub response: Times,
     /// Right answers, from sent.
     pub service: Times,
     /// Requests of this name that were dropped, or still without an answer at the end: they have no outcome.
-    #[serde(default)]
     pub never_ended: u64,
     /// The longest that one of this name had waited, from intended, when it ended without a right answer; nanoseconds.
-    #[serde(default)]
     pub longest_failure_ns: u64,
 }
 
@@ -113,49 +110,36 @@ pub struct Interval {
     pub times: ExchangeTimes,
     /// The longest that an exchange of this phase had waited, from intended, when it ended here without a right answer;
     /// nanoseconds, 0 if there was none.
-    #[serde(default)]
     pub longest_failure_ns: u64,
     pub connect: Times,
     pub tls_handshake: Times,
     /// How long flow-control windows of HTTP/2 held a request's body up; one for each time that they did.
-    #[serde(default)]
     pub window_stall: Times,
     /// From the intended start of a page's document to the end of its last resource; one for each page that is complete.
-    #[serde(default)]
     pub page: Times,
     /// Pages that were complete here, whenever they began.
-    #[serde(default)]
     pub pages_completed: u64,
     /// Pages of which something failed.
-    #[serde(default)]
     pub pages_failed: u64,
     /// Pages that were not complete when the load ended.
-    #[serde(default)]
     pub pages_unfinished: u64,
     /// How long the generator was busy in each of its turns.
     pub loop_lag: Times,
     /// How much later than asked each timed sleep ended.
     pub wake_lag: Times,
     /// Gaps between intended times of requests that followed each other on one worker. Open loop only.
-    #[serde(default)]
     pub intended_gap: Times,
     /// Gaps between the hand-overs of those requests.
-    #[serde(default)]
     pub send_gap: Times,
     /// The kernel's receive stamp of an answer's last byte − intended; only where such stamps were asked for.
-    #[serde(default)]
     pub kernel_response: Times,
     /// By request name, in the order of the workload's requests; empty if there is only one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_request: Vec<RequestShare>,
     /// Answers whose every expectation was checked; the others were checked for status and exact body.
-    #[serde(default)]
     pub checked: u64,
     /// Connections that were up at the interval's end.
-    #[serde(default)]
     pub connections_open: u64,
     /// By number of the worker thread.
-    #[serde(default)]
     pub workers: BTreeMap<u32, WorkerUse>,
 }
 

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Serialize};
 
 use crate::protocol::{self, Protocol};
 
@@ -27,12 +27,10 @@ pub struct Plan {
     /// In the order they will run.
     pub trials: Vec<Trial>,
     /// Workloads that a subject which takes part will not get: there are no trials of them.
-    #[serde(default)]
     pub not_served: Vec<NotServed>,
     pub report: ReportOptions,
     pub cost: Option<Cost>,
     /// Files that requests name, relative to the suite's folder, with the SHA-256 of each in hexadecimal digits.
-    #[serde(default)]
     pub files: std::collections::BTreeMap<String, String>,
 }
 
@@ -90,10 +88,8 @@ pub struct Subject {
     /// Environment that the suite adds.
     pub env: std::collections::BTreeMap<String, String>,
     /// What the suite lets in of dyno's own environment.
-    #[serde(default)]
     pub inherit: Vec<String>,
-    /// Hash of the definition that it is started by; `None` in archives of before it was kept.
-    #[serde(default)]
+    /// Hash of the definition that it is started by; `None`: the archive is older than that.
     pub definition: Option<String>,
     pub version: Option<String>,
     pub build: Option<Build>,
@@ -125,13 +121,12 @@ pub struct Build {
     pub cached: bool,
     /// Hash of everything that went into it.
     pub inputs: String,
-    /// The environment that it was given, without secrets. Empty in archives of before it was of dyno's making.
-    #[serde(default)]
+    /// The environment that it was given, without secrets. Empty where the archive is older than that it is of dyno's making.
     pub environment: std::collections::BTreeMap<String, String>,
 }
 
 /// What is asked of a server: one request, or a weighted mix of them.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
     pub name: String,
     #[serde(flatten, with = "protocol::apart")]
@@ -175,7 +170,6 @@ pub struct Request {
 
 /// What a right answer is. Whatever is not named is not looked at; without a status any from 200 to 399 is right.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
 pub struct Expect {
     pub status: Option<u16>,
     /// The whole body, byte for byte.
@@ -231,90 +225,28 @@ impl From<Body> for BodyOnDisk {
     }
 }
 
-/// A workload as archives hold it.
-#[derive(Deserialize)]
-struct WorkloadOnDisk {
-    name: String,
-    #[serde(flatten, with = "protocol::apart")]
-    protocol: Protocol,
-    requests: Vec<Request>,
-    #[serde(default)]
-    page: Option<Page>,
-}
-
-/// The same before mixes: there was one request, and its keys stood in the workload.
-#[derive(Deserialize)]
-struct OneRequestOnDisk {
-    name: String,
-    #[serde(flatten, with = "protocol::apart")]
-    protocol: Protocol,
-    method: String,
-    path: String,
-    headers: Vec<(String, String)>,
-    body: Option<Body>,
-    expect_status: Option<u16>,
-    expect_body: Option<Body>,
-}
-
-impl<'de> Deserialize<'de> for Workload {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        // Told apart by hand: an untagged enum would not say which key is wrong.
-        let value = serde_json::Value::deserialize(from)?;
-        let workload = if value.get("requests").is_some() {
-            serde_json::from_value::<WorkloadOnDisk>(value).map(Workload::from)
-        } else {
-            serde_json::from_value::<OneRequestOnDisk>(value).map(Workload::from)
-        };
-        workload.map_err(de::Error::custom)
-    }
-}
-
-impl From<WorkloadOnDisk> for Workload {
-    fn from(on_disk: WorkloadOnDisk) -> Workload {
-        let WorkloadOnDisk { name, protocol, requests, page } = on_disk;
-        Workload { name, protocol, requests, page }
-    }
-}
-
-impl From<OneRequestOnDisk> for Workload {
-    fn from(on_disk: OneRequestOnDisk) -> Workload {
-        let OneRequestOnDisk { name, protocol, method, path, headers, body, expect_status, expect_body } =
-            on_disk;
-        let expect = Expect { status: expect_status, body: expect_body, ..Expect::default() };
-        let request = Request { name: name.clone(), weight: 1, method, path, headers, body, expect };
-        Workload { name, protocol, requests: vec![request], page: None }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Load {
     /// Of each step; what is answered in it is not measured.
     pub warmup_ns: u64,
     /// Each start is warmed before its first step until it is steady; `None`: not beyond what the steps do themselves.
-    #[serde(default)]
     pub until_steady: Option<UntilSteady>,
     pub duration_ns: u64,
     pub interval_ns: u64,
     pub timeout_ns: u64,
     pub connect_timeout_ns: u64,
     /// From sent to the first byte; `None`: only the whole answer has a limit.
-    #[serde(default)]
     pub first_byte_timeout_ns: Option<u64>,
     /// `None`: as long as the server likes.
     pub requests_per_connection: Option<u64>,
     /// Time over which connections are opened one by one; `None`: all of them before the load begins.
-    #[serde(default)]
     pub ramp_connections_ns: Option<u64>,
     /// Of how many answers one is checked in full; 1: every one, 0: none.
-    #[serde(default = "one")]
     pub check_one_in: u64,
-    /// In archives of before it was asked for: never.
-    #[serde(default = "never")]
     pub spin: Spin,
     pub threads: u32,
     pub driver: DriverKind,
     /// For workloads over HTTP/2.
-    #[serde(default)]
     pub http2: Http2,
     /// Each differs from all others. Which of them a workload has, the trials say: protocols have streams or pipelines.
     pub steps: Vec<Step>,
@@ -399,15 +331,6 @@ impl Default for Http2 {
     fn default() -> Self {
         Http2 { window_bits: 30, connection_window_bits: 30, header_table_size: 4096 }
     }
-}
-
-// What archives of before these keys did.
-fn one() -> u64 {
-    1
-}
-
-fn never() -> Spin {
-    Spin::Never
 }
 
 /// One load point.
@@ -574,38 +497,6 @@ pub struct Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn plans_of_before_mixes_are_read() {
-        let old = json!({
-            "name": "plaintext", "protocol": "h1", "method": "GET", "path": "/plaintext",
-            "headers": [["Accept", "*/*"]], "body": null, "expect_status": 200, "expect_body": "Hello, World!"
-        });
-        let workload: Workload = serde_json::from_value(old).unwrap();
-        let request = &workload.requests[0];
-        assert_eq!(
-            (request.name.as_str(), request.weight, request.path.as_str()),
-            ("plaintext", 1, "/plaintext")
-        );
-        assert_eq!(request.expect.body, Some(Body(b"Hello, World!".to_vec())));
-        assert_eq!(workload.protocol, Protocol::H1);
-        let new = serde_json::to_value(&workload).unwrap();
-        assert_eq!(serde_json::from_value::<Workload>(new.clone()).unwrap(), workload);
-        let mut unknown = new;
-        unknown["protocol"] = "h3".into();
-        let error = serde_json::from_value::<Workload>(unknown).unwrap_err();
-        assert!(error.to_string().contains("no protocol \"h3\" without TLS"), "{error}");
-        let old = json!({
-            "warmup_ns": 0, "duration_ns": 1, "interval_ns": 1, "timeout_ns": 1, "connect_timeout_ns": 1,
-            "requests_per_connection": null, "threads": 1, "driver": "epoll",
-            "steps": [{"connections": 1, "streams": 1, "pipeline": 1, "arrivals": {"model": "poisson", "rate": 5.0}}]
-        });
-        let load: Load = serde_json::from_value(old).unwrap();
-        assert_eq!((load.check_one_in, load.spin), (1, Spin::Never));
-        assert_eq!(load.http2, Http2::default());
-        assert_eq!(load.steps[0].arrivals.rate(), Some(5.0));
-    }
 
     #[test]
     fn bodies_are_text_where_they_can_be() {

@@ -102,11 +102,10 @@ pub mod apart {
         tls: bool,
     }
 
-    /// The same as they are read: archives of before TLS have one of them.
+    /// The same as they are read.
     #[derive(Deserialize)]
     struct Read {
         protocol: String,
-        #[serde(default)]
         tls: bool,
     }
 
@@ -153,8 +152,6 @@ mod tests {
         let holder: Holder = serde_json::from_value(json.clone()).unwrap();
         assert_eq!(holder.protocol, Protocol::H1Tls);
         assert_eq!(serde_json::to_value(&holder).unwrap(), json);
-        let before_tls = serde_json::from_value::<Holder>(json!({"protocol": "h2c"})).unwrap();
-        assert_eq!(before_tls.protocol, Protocol::H2c);
         let error = serde_json::from_value::<Holder>(json!({"protocol": "h2", "tls": false})).err().unwrap();
         assert_eq!(error.to_string(), "there is no protocol \"h2\" without TLS");
     }

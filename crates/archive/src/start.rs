@@ -7,7 +7,7 @@ use crate::plan::{Limits, Placement};
 use crate::trial::CheckResult;
 
 /// The life of one process of a subject. A repeat is one of these.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StartRecord {
     /// Number of this start within the run, in order of time.
     pub start: usize,
@@ -18,7 +18,6 @@ pub struct StartRecord {
     pub pid: Option<u32>,
     pub startup: Option<Startup>,
     /// How it was warmed before its first trial; `None`: it was not, or it ended before that.
-    #[serde(default)]
     pub warmup: Option<WarmUp>,
     /// Contract checks before the load.
     pub checks_before: Vec<CheckResult>,
@@ -26,7 +25,6 @@ pub struct StartRecord {
     pub checks_after: Vec<CheckResult>,
     pub limits: Vec<LimitReadBack>,
     /// The environment that it was given, without secrets. Empty in archives of before it was of dyno's making.
-    #[serde(default)]
     pub environment: std::collections::BTreeMap<String, String>,
     pub stop: Option<Stop>,
     /// Why this start ended before its plan was done, in words; `None` if it did what was planned.

@@ -17,7 +17,6 @@ use crate::times::Times;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Books {
     /// Under way when the window opened. In an open loop 0: there what is due is decided by the schedule.
-    #[serde(default)]
     pub carried_in: u64,
     pub scheduled: u64,
     pub started: u64,
@@ -65,7 +64,6 @@ pub struct Connections {
     /// Bytes that arrived with no request outstanding: answers without a request.
     pub unsolicited: u64,
     /// Requests of HTTP/1.1 that were asked for again because the server ended their pipeline in good order before them.
-    #[serde(default)]
     pub asked_again: u64,
 }
 
@@ -230,14 +228,12 @@ pub struct ClientUse {
     pub rss_peak_bytes: Option<u64>,
     pub driver: DriverKind,
     /// `None`: the kernel does not tell, or the archive is older.
-    #[serde(default)]
     pub ground: Option<Ground>,
 }
 
 /// How long those exchanges of the measured window had waited that got no right answer. Those that were dropped are not
 /// among them: they waited for nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Unanswered {
     /// From intended to their end, by the name of the outcome; as [`Unanswered::AT_END`] to the end of the drain.
     pub ages: BTreeMap<String, Times>,
@@ -310,22 +306,17 @@ pub struct TrialRecord {
     pub client: ClientUse,
     pub intervals: Vec<Interval>,
     /// `None` in archives of before: there the law cannot be tested.
-    #[serde(default)]
     pub edges: Option<Edges>,
     pub unanswered: Unanswered,
     /// How each kind of malformed answer was named, with its count.
     pub protocol_errors: BTreeMap<String, u64>,
     /// `None` without TLS.
-    #[serde(default)]
     pub tls: Option<TlsUse>,
     /// `None` unless HTTP/2 was asked for, or spoken.
-    #[serde(default)]
     pub http2: Option<Http2Use>,
     /// How answers failed the expectations that are checked in full, with counts.
-    #[serde(default)]
     pub unexpected: BTreeMap<String, u64>,
     /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on them.
-    #[serde(default)]
     pub connection_failures: BTreeMap<String, u64>,
     /// Counters of the subject and the machine: one sample at each edge of the window, and in between.
     pub samples: Vec<Sample>,

@@ -1,4 +1,4 @@
-//! What archives of before said, in today's words: value by value, before they are read.
+//! Percentiles of before: what got no right answer stood among the times of what did.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::trial::Unanswered;
 
 /// A trial of `dyno.run/2` or before. There response times held right answers, time-outs at no less than their limit, and,
 /// apart, the ages of what was in flight at the end; nothing else that had waited was kept.
-pub(crate) fn trial_of_2(mut trial: Value) -> Value {
+pub(super) fn trial_of_2(mut trial: Value) -> Value {
     let Some(record) = trial.as_object_mut() else { return trial };
     let at_end = record.get_mut("unanswered").map(Value::take).unwrap_or_default();
     let mut time_outs = Times::new();
@@ -102,7 +102,7 @@ mod tests {
             json!({"intervals": [{"by_request": [3], "outcomes": {}}]}),
             json!({"intervals": [{"outcomes": {"timeout": 1}}]}),
         ] {
-            assert!(serde_json::from_value::<crate::TrialRecord>(trial_of_2(nonsense)).is_err());
+            assert!(serde_json::from_value::<crate::TrialRecord>(super::super::trial(1, nonsense)).is_err());
         }
     }
 }

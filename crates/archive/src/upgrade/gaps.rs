@@ -1,0 +1,94 @@
+//! Keys that were added within a version, each with what their absence meant. Keys that may be `null` need no entry.
+
+use serde_json::{Value, json};
+
+pub(super) fn of_header(header: &mut Value) {
+    fill(header, &[("resumptions", json!([]))]);
+    for resumption in each(header.get_mut("resumptions")) {
+        each(resumption.get_mut("subjects")).for_each(subject);
+    }
+    let Some(plan) = header.get_mut("plan") else { return };
+    // Everything that took part was served, and files had no hashes.
+    fill(plan, &[("not_served", json!([])), ("files", json!({}))]);
+    each(plan.get_mut("subjects")).for_each(subject);
+    each(plan.get_mut("workloads")).for_each(|workload| fill(workload, &[("tls", json!(false))]));
+    if let Some(load) = plan.get_mut("load") {
+        fill(load, &[("check_one_in", json!(1)), ("spin", json!("never")), ("http2", http2())]);
+    }
+}
+
+/// Windows and table as every load had them.
+fn http2() -> Value {
+    json!({"window_bits": 30, "connection_window_bits": 30, "header_table_size": 4096})
+}
+
+fn subject(subject: &mut Value) {
+    fill(subject, &[("inherit", json!([]))]);
+    if let Some(build) = subject.get_mut("build") {
+        fill(build, &[("environment", json!({}))]);
+    }
+}
+
+pub(super) fn of_start(start: &mut Value) {
+    fill(start, &[("environment", json!({}))]);
+}
+
+pub(super) fn of_trial(trial: &mut Value) {
+    fill(trial, &[("unexpected", json!({})), ("connection_failures", json!({}))]);
+    for (key, gap) in [("books", "carried_in"), ("connections", "asked_again")] {
+        if let Some(counts) = trial.get_mut(key) {
+            fill(counts, &[(gap, json!(0))]);
+        }
+    }
+    each(trial.get_mut("intervals")).for_each(interval);
+}
+
+fn interval(interval: &mut Value) {
+    let counts = [
+        "longest_failure_ns",
+        "pages_completed",
+        "pages_failed",
+        "pages_unfinished",
+        "checked",
+        "connections_open",
+    ];
+    fill(interval, &counts.map(|key| (key, json!(0))));
+    // A distribution of nothing.
+    fill(
+        interval,
+        &["window_stall", "page", "intended_gap", "send_gap", "kernel_response"].map(|key| (key, json!(""))),
+    );
+    fill(interval, &[("by_request", json!([])), ("workers", json!({}))]);
+    for share in each(interval.get_mut("by_request")) {
+        fill(share, &["carried_ok", "never_ended", "longest_failure_ns"].map(|key| (key, json!(0))));
+    }
+}
+
+/// Adds what is missing. Leaves what is no object as it is: whoever reads it says so.
+fn fill(object: &mut Value, gaps: &[(&str, Value)]) {
+    let Some(object) = object.as_object_mut() else { return };
+    for (key, meaning) in gaps {
+        if !object.contains_key(*key) {
+            object.insert((*key).into(), meaning.clone());
+        }
+    }
+}
+
+fn each(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
+    list.and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_stays() {
+        let mut object = json!({"a": null, "b": 2});
+        fill(&mut object, &[("a", json!(1)), ("b", json!(1)), ("c", json!(1))]);
+        assert_eq!(object, json!({"a": null, "b": 2, "c": 1}));
+        let mut list = json!([1]);
+        fill(&mut list, &[("a", json!(1))]);
+        assert_eq!(list, json!([1]));
+    }
+}

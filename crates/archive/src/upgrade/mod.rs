@@ -1,0 +1,34 @@
+//! What archives of before said, in today's words: value by value, before they are read.
+//!
+//! Each file of a run is a JSON value that is brought up to date here, oldest change first, whatever version it is of: keys
+//! were added within versions, too. Today's types know nothing of yesterday's gaps.
+
+mod gaps;
+mod mixes;
+mod times;
+
+use serde_json::Value;
+
+/// A run's header, of any version that is read.
+pub(crate) fn header(mut header: Value) -> Value {
+    if let Some(plan) = header.get_mut("plan") {
+        mixes::of_plan(plan);
+    }
+    gaps::of_header(&mut header);
+    header
+}
+
+/// One start.
+pub(crate) fn start(mut start: Value) -> Value {
+    gaps::of_start(&mut start);
+    start
+}
+
+/// One trial of a run of this version.
+pub(crate) fn trial(version: u32, mut trial: Value) -> Value {
+    if version < 3 {
+        trial = times::trial_of_2(trial);
+    }
+    gaps::of_trial(&mut trial);
+    trial
+}
