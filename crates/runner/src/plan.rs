@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use dyno_archive::plan::{
     DriverKind, Launch, Load, NotServed, Order, Placement, Plan, Subject, Trial, Workload,
 };
+use dyno_archive::start::cpu_list_text;
 use dyno_engine::rng::Rng;
 
 use crate::door;
@@ -16,7 +17,6 @@ use crate::run::warm;
 use crate::subject::{self, Definition};
 use crate::suite::{SuiteFile, Wanted};
 use crate::text::{FileError, nearest};
-use crate::units::cpu_list_text;
 
 /// What the command line adds to a suite.
 #[derive(Clone, Debug, Default)]

@@ -15,7 +15,7 @@ use std::time::Duration;
 use dyno_archive::dir::OpenError;
 use dyno_archive::plan::{Plan, Workload};
 use dyno_archive::start::{
-    Failure, FailureKind, LimitKind, LimitReadBack, WarmUp, WarmUpSlice, allowed_cpus,
+    Failure, FailureKind, LimitKind, LimitReadBack, WarmUp, WarmUpSlice, allowed_cpus, cpu_list_text,
 };
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, Protocol, RunDir, Sample, StartRecord, TrialRecord};
@@ -38,7 +38,6 @@ use crate::limits::ALIVE;
 use crate::load::{self, Edge, Reason, Watch};
 use crate::plan::Planned;
 use crate::subject::{Definition, FileSpec, Placeholders};
-use crate::units::cpu_list_text;
 
 /// What happens during a run, for whoever shows it.
 #[derive(Debug)]
