@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dyno_report::text::Style;
-use dyno_runner::run::Interrupts;
+use dyno_runner::launch::care::Interrupts;
 
 use crate::exit::{self, Exit};
 

@@ -11,14 +11,13 @@ use dyno_archive::plan::Build;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::environment::{Environment, Ours};
+use crate::launch::care::Care;
+use crate::launch::environment::{Environment, Ours};
 use crate::launch::folder;
-use crate::launch::guard::Guard;
 use crate::launch::log::Log;
 use crate::launch::tool::{self, Answer, Ending, Tool};
 use crate::limits::{COPIES, LOCK_GLANCE};
 use crate::paths::{self, Found, FoundKind};
-use crate::run::Interrupts;
 use crate::subject::{BuildSpec, Definition, Placeholders};
 
 /// Raised when the way of building changes, so that old artefacts are not taken for new ones.
@@ -30,13 +29,6 @@ pub struct Built {
     /// Where the artefacts are; empty for subjects without a build.
     pub out: PathBuf,
     pub build: Option<Build>,
-}
-
-/// Who looks after what is run: the guard ends it if we die, the user may end it.
-#[derive(Clone, Copy, Debug)]
-pub struct Care<'a> {
-    pub guard: &'a Guard,
-    pub interrupts: &'a Interrupts,
 }
 
 /// Why a build that the user ended has no result.
@@ -369,6 +361,9 @@ fn lock(folder: &Path, care: &Care<'_>) -> Result<fs::File, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::launch::care::Interrupts;
+    use crate::launch::guard::Guard;
 
     fn subject(root: &Path, command: &str) -> Definition {
         let folder = root.join("x");

@@ -10,7 +10,7 @@ use dyno_archive::start::cpu_list_text;
 use dyno_engine::rng::Rng;
 
 use crate::door;
-use crate::environment::Inherit;
+use crate::launch::environment::Inherit;
 use crate::limits::PLANNED;
 use crate::paths::Name;
 use crate::run::warm;

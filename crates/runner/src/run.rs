@@ -7,7 +7,6 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -22,21 +21,22 @@ use dyno_archive::{Interval, Protocol, RunDir, Sample, StartRecord, TrialRecord}
 use dyno_observer::Sampler;
 use dyno_observer::cgroup::Layout;
 
-use crate::build::{self, Built, Care};
+use crate::build::{self, Built};
 use crate::certs::Certs;
 use crate::checks::{self, Check};
 use crate::client::{Caller, Keep};
 use crate::door::Door;
-use crate::environment::{Environment, Ours};
+use crate::launch::care::{Care, Interrupts};
+use crate::launch::environment::{Environment, Ours};
 use crate::launch::folder;
 use crate::launch::group::{self, Groups};
 use crate::launch::guard::Guard;
 use crate::launch::process::{self, Place, Process};
-use crate::launch::ready;
 use crate::launch::sys::{open_files_hard, set_affinity};
 use crate::limits::ALIVE;
 use crate::load::{self, Edge, Reason, Watch};
 use crate::plan::Planned;
+use crate::ready;
 use crate::subject::{Definition, FileSpec, Placeholders};
 
 /// What happens during a run, for whoever shows it.
@@ -80,27 +80,6 @@ pub enum Event<'a> {
     LaunchEnded {
         launch: usize,
     },
-}
-
-/// How often the user has asked us to end. Set by a signal handler.
-#[derive(Debug, Default)]
-pub struct Interrupts(AtomicU32);
-
-impl Interrupts {
-    #[must_use]
-    pub const fn new() -> Self {
-        Interrupts(AtomicU32::new(0))
-    }
-
-    /// Counts one more. Safe in a signal handler.
-    pub fn raise(&self) -> u32 {
-        self.0.fetch_add(1, Ordering::AcqRel) + 1
-    }
-
-    #[must_use]
-    pub fn count(&self) -> u32 {
-        self.0.load(Ordering::Acquire)
-    }
 }
 
 /// How a run ended.

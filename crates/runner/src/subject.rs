@@ -8,8 +8,10 @@ use std::time::Duration;
 use dyno_archive::Protocol;
 use serde::{Deserialize, Deserializer, de};
 
-use crate::build::{self, Care, Key};
-use crate::environment::{Environment, Inherit, Ours};
+use crate::build::{self, Key};
+use crate::launch::care::Care;
+use crate::launch::environment::{Environment, Inherit, Ours};
+use crate::launch::process::Signal;
 use crate::launch::tool::{Answer, Tool};
 use crate::limits;
 use crate::paths::{Inside, Name};
@@ -150,15 +152,6 @@ impl<'de> Deserialize<'de> for Target {
 pub struct StopSpec {
     pub signal: Signal,
     pub deadline_ns: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Signal {
-    #[default]
-    Term,
-    Int,
-    Quit,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -491,8 +484,8 @@ fn is_one_word(text: &str) -> bool {
 mod tests {
     use super::*;
 
+    use crate::launch::care::Interrupts;
     use crate::launch::guard::Guard;
-    use crate::run::Interrupts;
 
     fn unmet(definition: &Definition) -> Option<String> {
         // The guard of a test is this test program, which ends at once with the unknown argument.

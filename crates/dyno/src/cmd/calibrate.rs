@@ -16,9 +16,9 @@ use dyno_driver::{Endpoint, Stamps, best_driver};
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
 use dyno_report::calibration as page;
 use dyno_report::format::micros;
-use dyno_runner::launch::ready;
+use dyno_runner::launch::care::Interrupts;
 use dyno_runner::load::{Edge, Reason, Spec, Watch, polling};
-use dyno_runner::run::Interrupts;
+use dyno_runner::ready;
 use dyno_runner::suite::plaintext;
 use dyno_runner::traffic;
 

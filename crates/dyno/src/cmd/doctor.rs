@@ -6,9 +6,9 @@ use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::{may_make_groups, read_facts};
 use dyno_report::terminal::line;
 use dyno_report::text::Style;
-use dyno_runner::build::Care;
+use dyno_runner::launch::care::Care;
+use dyno_runner::launch::care::Interrupts;
 use dyno_runner::launch::guard::Guard;
-use dyno_runner::run::Interrupts;
 
 use crate::cli::SubjectsPlace;
 use crate::exit::Exit;

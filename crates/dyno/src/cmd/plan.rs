@@ -5,10 +5,10 @@ use std::time::Duration;
 use dyno_archive::plan::{Arrivals, Order, Plan, Request, Segment, Step, Workload};
 use dyno_archive::start::cpu_list_text;
 use dyno_report::format::{micros, number, phases};
-use dyno_runner::build::Care;
+use dyno_runner::launch::care::Care;
+use dyno_runner::launch::care::Interrupts;
 use dyno_runner::launch::guard::Guard;
 use dyno_runner::plan::{expected_ns, resolve};
-use dyno_runner::run::Interrupts;
 use dyno_runner::suite::SuiteFile;
 
 use crate::cli::{PlanArgs, PlanFormat};

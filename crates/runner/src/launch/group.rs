@@ -12,8 +12,8 @@ use dyno_observer::cgroup::{Group, Layout, V2};
 use dyno_observer::proc::Stat;
 
 use super::guard::Guard;
+use super::limits::{GROUP_GLANCE, MOVES, SWEEP};
 use super::sys;
-use crate::limits::{GROUP_GLANCE, MOVES, SWEEP};
 
 /// Length of the period of a CPU quota, the kernel's default.
 const PERIOD_US: u64 = 100_000;
@@ -470,7 +470,7 @@ mod tests {
     use super::reasons::not_run;
     use super::*;
 
-    use crate::limits::GROUP;
+    use super::super::limits::GROUP;
 
     use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
+use super::limits::GROUP;
+use super::own::own_program;
 use super::{group, process, sys};
-use crate::limits::GROUP;
 
 /// The argument by which dyno knows that it is to be a guard.
 pub const ARGUMENT: &str = "__guard";
@@ -38,7 +39,7 @@ struct Line {
 impl Guard {
     /// Starts the guard: this same program with [`ARGUMENT`].
     pub fn start() -> io::Result<Guard> {
-        let mut command = Command::new(crate::own_program());
+        let mut command = Command::new(own_program());
         command
             .arg(ARGUMENT)
             .stdin(Stdio::piped())

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use super::folder;
-use crate::limits::{LOG_BYTES, LOG_GLANCE, LOG_TAIL_BYTES};
+use super::limits::{LOG_BYTES, LOG_GLANCE, LOG_TAIL_BYTES};
 
 #[derive(Debug)]
 pub struct Log {

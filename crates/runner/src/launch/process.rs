@@ -10,19 +10,29 @@ use std::time::Duration;
 use dyno_archive::start::Stop;
 use dyno_observer::cgroup::Group;
 use dyno_observer::{Sampler, monotonic_ns, proc};
+use serde::Deserialize;
 
+use super::environment::Environment;
 use super::folder;
 use super::group::{self, Groups};
 use super::guard::Guard;
+use super::limits::GROUP;
 use super::log::{Keeper, Log};
 use super::sys::{self, ChildSetup};
-use crate::environment::Environment;
-use crate::limits::GROUP;
-use crate::subject::Signal;
 
 /// Environment variable by which the processes of a start are known even if they leave their session and there is
 /// no control group that would hold them. Its value is the name of the start's place.
 pub const COOKIE: &str = "DYNO_START";
+
+/// What asks a subject to end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Signal {
+    #[default]
+    Term,
+    Int,
+    Quit,
+}
 
 /// What to start, and where.
 #[derive(Debug)]

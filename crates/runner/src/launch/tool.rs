@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use dyno_observer::monotonic_ns;
 
+use super::care::Care;
+use super::environment::Environment;
+use super::limits::ANSWER_BYTES;
 use super::log::Log;
 use super::minder::{self, Minded};
 use super::process::{self, COOKIE};
-use crate::build::Care;
-use crate::environment::Environment;
-use crate::limits::ANSWER_BYTES;
 
 /// A shell command, and what it is run with.
 #[derive(Clone, Copy, Debug)]
@@ -171,9 +171,9 @@ mod tests {
 
     use std::os::unix::process::ExitStatusExt as _;
 
-    use crate::environment::Ours;
-    use crate::launch::guard::Guard;
-    use crate::run::Interrupts;
+    use super::super::care::Interrupts;
+    use super::super::environment::Ours;
+    use super::super::guard::Guard;
 
     fn ask(command: &str, deadline: Duration, interrupts: &Interrupts) -> Answer {
         let root = tempfile::tempdir().unwrap();

@@ -14,7 +14,8 @@ use dyno_archive::{Interval, Phase, Sample, TrialRecord};
 use dyno_engine::{Policy, Spin, Window};
 use dyno_observer::monotonic_ns;
 
-use super::{Event, Interrupts, Runner, Subject, after_trial, entrance, interrupted};
+use super::{Event, Runner, Subject, after_trial, entrance, interrupted};
+use crate::launch::care::Interrupts;
 use crate::launch::process::Process;
 use crate::limits::{
     LEAST_ANSWERS, LEAST_SLICE_NS, LONGEST_SLICE_NS, LONGEST_TURN_NS, SLICE_NS, SLICES_NS, TURN_GAP_NS,

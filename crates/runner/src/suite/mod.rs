@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use dyno_archive::plan::{Limits, Marker, Order, ReportOptions, Suite, Workload};
 use serde::{Deserialize, Deserializer, de};
 
-use crate::environment::Inherit;
 use crate::files::Folder;
+use crate::launch::environment::Inherit;
 use crate::paths::Name;
 use crate::text::{self, FileError};
 use crate::units;

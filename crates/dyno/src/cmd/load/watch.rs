@@ -9,8 +9,8 @@ use dyno_archive::times::Recording;
 use dyno_archive::{Interval, Outcome, Outcomes, Phase, Sample, Times};
 use dyno_report::format::{count, wait_so_far};
 use dyno_report::{terminal as filter, text};
+use dyno_runner::launch::care::Interrupts;
 use dyno_runner::load::{Edge, Reason, Spec, Watch};
-use dyno_runner::run::Interrupts;
 
 use super::outputs::{Metrics, Stream};
 use crate::cli::{LoadArgs, LoadFormat};

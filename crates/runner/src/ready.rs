@@ -9,8 +9,8 @@ use dyno_archive::start::{Failure, FailureKind, Startup};
 use dyno_observer::{host, monotonic_ns, proc};
 use socket2::SockRef;
 
-use super::process::Process;
 use crate::client::{Answer, Caller, Keep};
+use crate::launch::process::Process;
 use crate::limits::{ATTEMPT, CONNECT, POLL};
 
 /// What a subject must answer to be ready, and to whom.
