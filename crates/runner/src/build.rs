@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use dyno_archive::plan::Build;
+use dyno_launch::care::Care;
+use dyno_launch::environment::{Environment, Ours};
+use dyno_launch::folder;
+use dyno_launch::log::Log;
+use dyno_launch::tool::{self, Answer, Ending, Tool};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::launch::care::Care;
-use crate::launch::environment::{Environment, Ours};
-use crate::launch::folder;
-use crate::launch::log::Log;
-use crate::launch::tool::{self, Answer, Ending, Tool};
 use crate::limits::{COPIES, LOCK_GLANCE};
 use crate::paths::{self, Found, FoundKind};
 use crate::subject::{BuildSpec, Definition, Placeholders};
@@ -221,7 +221,7 @@ pub(crate) fn placeholders(definition: &Definition, out: &Path) -> Placeholders 
     Placeholders(vec![
         ("out", out.display().to_string()),
         ("dir", definition.folder.display().to_string()),
-        ("dyno", crate::own_program().display().to_string()),
+        ("dyno", dyno_launch::own_program().display().to_string()),
     ])
 }
 
@@ -362,8 +362,8 @@ fn lock(folder: &Path, care: &Care<'_>) -> Result<fs::File, String> {
 mod tests {
     use super::*;
 
-    use crate::launch::care::Interrupts;
-    use crate::launch::guard::Guard;
+    use dyno_launch::care::Interrupts;
+    use dyno_launch::guard::Guard;
 
     fn subject(root: &Path, command: &str) -> Definition {
         let folder = root.join("x");

@@ -11,8 +11,8 @@ use rcgen::{
     KeyUsagePurpose, SanType,
 };
 
-use crate::launch::folder;
-use crate::launch::guard::Guard;
+use dyno_launch::folder;
+use dyno_launch::guard::Guard;
 
 /// How long before and after its making a certificate holds. Clocks may differ by the first; no run is as long as the
 /// second.

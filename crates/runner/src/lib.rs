@@ -1,7 +1,8 @@
-//! The only crate that starts programs: suite → plan → builds → launches → trials.
+//! From a suite to the record of a run: suite → plan → builds → launches → trials.
 //!
 //! [`suite`] reads what a person asks for, [`plan`] resolves it until nothing is implicit, [`run`] walks the plan.
 //! Everything a subject does wrong becomes a record; only what makes the run itself impossible is an error.
+#![forbid(unsafe_code)]
 
 pub mod build;
 pub mod certs;
@@ -11,7 +12,6 @@ pub mod door;
 pub mod files;
 mod ground;
 pub mod import;
-pub mod launch;
 pub mod limits;
 pub mod load;
 pub mod paths;
@@ -25,6 +25,3 @@ pub mod text;
 pub mod tls;
 pub mod traffic;
 pub mod units;
-
-pub use launch::own::own_program;
-pub use launch::sys::{allowed_cpus, may_write, pipe_to_a_reader, raise_open_files, set_affinity};

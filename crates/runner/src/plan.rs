@@ -8,9 +8,9 @@ use dyno_archive::plan::{
 };
 use dyno_archive::start::cpu_list_text;
 use dyno_engine::rng::Rng;
+use dyno_launch::environment::Inherit;
 
 use crate::door;
-use crate::launch::environment::Inherit;
 use crate::limits::PLANNED;
 use crate::paths::Name;
 use crate::run::warm;

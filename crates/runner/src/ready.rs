@@ -6,11 +6,11 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use dyno_archive::start::{Failure, FailureKind, Startup};
+use dyno_launch::process::Process;
 use dyno_observer::{host, monotonic_ns, proc};
 use socket2::SockRef;
 
 use crate::client::{Answer, Caller, Keep};
-use crate::launch::process::Process;
 use crate::limits::{ATTEMPT, CONNECT, POLL};
 
 /// What a subject must answer to be ready, and to whom.

@@ -18,6 +18,13 @@ use dyno_archive::start::{
 };
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, Protocol, RunDir, Sample, StartRecord, TrialRecord};
+use dyno_launch::care::{Care, Interrupts};
+use dyno_launch::environment::{Environment, Ours};
+use dyno_launch::folder;
+use dyno_launch::group::{self, Groups};
+use dyno_launch::guard::Guard;
+use dyno_launch::process::{self, Place, Process};
+use dyno_launch::{open_files_hard, set_affinity};
 use dyno_observer::Sampler;
 use dyno_observer::cgroup::Layout;
 
@@ -26,13 +33,6 @@ use crate::certs::Certs;
 use crate::checks::{self, Check};
 use crate::client::{Caller, Keep};
 use crate::door::Door;
-use crate::launch::care::{Care, Interrupts};
-use crate::launch::environment::{Environment, Ours};
-use crate::launch::folder;
-use crate::launch::group::{self, Groups};
-use crate::launch::guard::Guard;
-use crate::launch::process::{self, Place, Process};
-use crate::launch::sys::{open_files_hard, set_affinity};
 use crate::limits::ALIVE;
 use crate::load::{self, Edge, Reason, Watch};
 use crate::plan::Planned;

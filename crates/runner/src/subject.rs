@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dyno_archive::Protocol;
+use dyno_launch::care::Care;
+use dyno_launch::environment::{Environment, Inherit, Ours};
+use dyno_launch::process::Signal;
+use dyno_launch::tool::{Answer, Tool};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::build::{self, Key};
-use crate::launch::care::Care;
-use crate::launch::environment::{Environment, Inherit, Ours};
-use crate::launch::process::Signal;
-use crate::launch::tool::{Answer, Tool};
 use crate::limits;
 use crate::paths::{Inside, Name};
 use crate::text::{self, FileError};
@@ -484,8 +484,8 @@ fn is_one_word(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    use crate::launch::care::Interrupts;
-    use crate::launch::guard::Guard;
+    use dyno_launch::care::Interrupts;
+    use dyno_launch::guard::Guard;
 
     fn unmet(definition: &Definition) -> Option<String> {
         // The guard of a test is this test program, which ends at once with the unknown argument.

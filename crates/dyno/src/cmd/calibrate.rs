@@ -14,9 +14,9 @@ use dyno_archive::plan::{Arrivals, DriverKind, Spin, Step, Workload};
 use dyno_archive::{Interval, Outcome, Sample};
 use dyno_driver::{Endpoint, Stamps, best_driver};
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
+use dyno_launch::care::Interrupts;
 use dyno_report::calibration as page;
 use dyno_report::format::micros;
-use dyno_runner::launch::care::Interrupts;
 use dyno_runner::load::{Edge, Reason, Spec, Watch, polling};
 use dyno_runner::ready;
 use dyno_runner::suite::plaintext;
@@ -107,7 +107,7 @@ impl Drop for Server {
 
 impl Bench {
     fn new(duration_ns: u64) -> anyhow::Result<Bench> {
-        let cpus = dyno_runner::allowed_cpus();
+        let cpus = dyno_launch::allowed_cpus();
         let (server_cpus, generator_cpus) = match cpus.as_slice() {
             [first, .., last] => (vec![*first], vec![*last]),
             few => (few.to_vec(), few.to_vec()),
@@ -289,13 +289,13 @@ fn free_port() -> anyhow::Result<SocketAddr> {
 }
 
 fn start_null(addr: SocketAddr, cpus: &[u32]) -> anyhow::Result<Server> {
-    let mut command = Command::new(dyno_runner::own_program());
+    let mut command = Command::new(dyno_launch::own_program());
     command.args(["serve-null", "--while-stdin", "--port", &addr.port().to_string()]).stdin(Stdio::piped());
-    let own = dyno_runner::allowed_cpus();
+    let own = dyno_launch::allowed_cpus();
     // The child inherits the CPUs of this thread, which goes back to its own at once.
-    dyno_runner::set_affinity(cpus)?;
+    dyno_launch::set_affinity(cpus)?;
     let child = command.spawn().context("the null responder cannot be started");
-    dyno_runner::set_affinity(&own)?;
+    dyno_launch::set_affinity(&own)?;
     let server = Server(child?);
     for _ in 0..200 {
         if ready::connect_to_another(addr, Duration::from_secs(1)).is_ok() {

@@ -2,13 +2,12 @@
 
 use dyno_archive::Facts;
 use dyno_archive::facts::CgroupVersion;
+use dyno_launch::care::{Care, Interrupts};
+use dyno_launch::guard::Guard;
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::{may_make_groups, read_facts};
 use dyno_report::terminal::line;
 use dyno_report::text::Style;
-use dyno_runner::launch::care::Care;
-use dyno_runner::launch::care::Interrupts;
-use dyno_runner::launch::guard::Guard;
 
 use crate::cli::SubjectsPlace;
 use crate::exit::Exit;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use dyno_archive::RunDir;
+use dyno_launch::care::Care;
 use dyno_runner::build::Built;
-use dyno_runner::launch::care::Care;
 use dyno_runner::plan::Planned;
 use dyno_runner::run::{Event, prepare};
 

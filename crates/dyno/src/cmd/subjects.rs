@@ -5,11 +5,10 @@ use std::path::Path;
 
 use dyno_archive::Protocol;
 use dyno_archive::start::FailureKind;
+use dyno_launch::care::{Care, Interrupts};
+use dyno_launch::guard::Guard;
 use dyno_report::format::{bytes, micros};
 use dyno_report::terminal::{line, shown};
-use dyno_runner::launch::care::Care;
-use dyno_runner::launch::care::Interrupts;
-use dyno_runner::launch::guard::Guard;
 use dyno_runner::plan::{Overrides, resolve};
 use dyno_runner::run::{Ended, Runner};
 use dyno_runner::subject::{self, Definition};
@@ -175,7 +174,7 @@ fn check_all(
     let interrupts = catch_interrupts("ending after this subject is taken down", Third::Ends)?;
     let care = Care { guard, interrupts: &interrupts };
     let mut planned =
-        resolve(suite, folder, &Overrides::default(), &dyno_runner::allowed_cpus(), &|subject| {
+        resolve(suite, folder, &Overrides::default(), &dyno_launch::allowed_cpus(), &|subject| {
             subject.unmet(&care)
         })?;
     let built = dyno_runner::run::prepare(&mut planned, cache, &care, &mut |_| {})?;
@@ -188,7 +187,7 @@ fn check_all(
         facts: dyno_archive::Facts::default(),
         resumptions: Vec::new(),
     };
-    let place = dyno_runner::launch::folder::make("check", guard)?;
+    let place = dyno_launch::folder::make("check", guard)?;
     let dir = dyno_archive::RunDir::create(&place, &header)?;
     let result = Runner {
         plan: &planned.plan,

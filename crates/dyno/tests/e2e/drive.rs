@@ -171,7 +171,7 @@ impl Place {
                 ["cmdline", "environ"].map(|f| String::from_utf8_lossy(&read(f)).replace('\0', " "));
             let folder = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
             let is_ours = words.contains(&here) || environment.contains(&here) || folder.starts_with(&here);
-            let is_guard = words.contains(dyno_runner::launch::guard::ARGUMENT);
+            let is_guard = words.contains(dyno_launch::guard::ARGUMENT);
             let is_tests = dyno_observer::proc::Stat::of(pid).is_some_and(|s| s.parent == std::process::id());
             (is_ours && !is_guard && !is_tests)
                 .then(|| format!("process {pid}: {words} in {}", folder.display()))

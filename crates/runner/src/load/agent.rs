@@ -9,9 +9,9 @@ use dyno_archive::plan::DriverKind;
 use dyno_driver::{Endpoint, Epoll, Uring, sys};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::{Config, Draws, Driver, Instant, Report, Schedule, Stop, Worker};
+use dyno_launch::set_affinity;
 
 use super::Spec;
-use crate::launch::sys::set_affinity;
 use crate::limits::AHEAD_NS;
 use crate::tls::TlsOptions;
 

@@ -12,11 +12,11 @@ use dyno_archive::plan::{Arrivals, Plan, Trial, UntilSteady};
 use dyno_archive::start::{Failure, FailureKind, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, Phase, Sample, TrialRecord};
 use dyno_engine::{Policy, Spin, Window};
+use dyno_launch::care::Interrupts;
+use dyno_launch::process::Process;
 use dyno_observer::monotonic_ns;
 
 use super::{Event, Runner, Subject, after_trial, entrance, interrupted};
-use crate::launch::care::Interrupts;
-use crate::launch::process::Process;
 use crate::limits::{
     LEAST_ANSWERS, LEAST_SLICE_NS, LONGEST_SLICE_NS, LONGEST_TURN_NS, SLICE_NS, SLICES_NS, TURN_GAP_NS,
     TURN_SETTLES_NS, TURN_SLICES,

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::{Limits, Marker, Order, ReportOptions, Suite, Workload};
+use dyno_launch::environment::Inherit;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::files::Folder;
-use crate::launch::environment::Inherit;
 use crate::paths::Name;
 use crate::text::{self, FileError};
 use crate::units;

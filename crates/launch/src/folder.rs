@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::guard::Guard;
+use crate::guard::Guard;
 
 /// Makes `dyno-PID-KIND-…` in the folder for temporary files. The guard, which knew of it before it was there, removes it
 /// if we do not.
@@ -17,7 +17,7 @@ pub fn make(kind: &str, guard: &Guard) -> io::Result<PathBuf> {
     make_in(&std::env::temp_dir(), kind, guard)
 }
 
-pub(crate) fn make_in(base: &Path, kind: &str, guard: &Guard) -> io::Result<PathBuf> {
+pub fn make_in(base: &Path, kind: &str, guard: &Guard) -> io::Result<PathBuf> {
     // The guard has another working folder than we.
     let base = std::path::absolute(base)?;
     let prefix = format!("dyno-{}-{kind}-", std::process::id());
@@ -63,7 +63,7 @@ fn is_shared(folder: Option<&Path>) -> bool {
 /// The number of the user that dyno runs as.
 #[must_use]
 pub fn user() -> u32 {
-    super::sys::user()
+    crate::sys::user()
 }
 
 /// Writes a file that is not there yet, for our user's eyes only.
@@ -75,7 +75,7 @@ pub fn write_new(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Opens a file that is not there yet.
-pub(crate) fn create(path: &Path, options: &mut OpenOptions, mode: u32) -> io::Result<File> {
+pub fn create(path: &Path, options: &mut OpenOptions, mode: u32) -> io::Result<File> {
     options.create_new(true).mode(mode).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 

@@ -12,13 +12,13 @@ use dyno_observer::cgroup::Group;
 use dyno_observer::{Sampler, monotonic_ns, proc};
 use serde::Deserialize;
 
-use super::environment::Environment;
-use super::folder;
-use super::group::{self, Groups};
-use super::guard::Guard;
-use super::limits::GROUP;
-use super::log::{Keeper, Log};
-use super::sys::{self, ChildSetup};
+use crate::environment::Environment;
+use crate::folder;
+use crate::group::{self, Groups};
+use crate::guard::Guard;
+use crate::limits::GROUP;
+use crate::log::{Keeper, Log};
+use crate::sys::{self, ChildSetup};
 
 /// Environment variable by which the processes of a start are known even if they leave their session and there is
 /// no control group that would hold them. Its value is the name of the start's place.
@@ -225,7 +225,7 @@ pub(crate) fn end_session(session: u32) {
 }
 
 /// Kills the processes that carry a start's name in their environment.
-pub(super) fn end_cookie(name: &str) {
+pub(crate) fn end_cookie(name: &str) {
     let wanted = format!("{COOKIE}={name}");
     let carries = |pid: &u32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();

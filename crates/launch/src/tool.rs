@@ -11,25 +11,25 @@ use std::time::Duration;
 
 use dyno_observer::monotonic_ns;
 
-use super::care::Care;
-use super::environment::Environment;
-use super::limits::ANSWER_BYTES;
-use super::log::Log;
-use super::minder::{self, Minded};
-use super::process::{self, COOKIE};
+use crate::care::Care;
+use crate::environment::Environment;
+use crate::limits::ANSWER_BYTES;
+use crate::log::Log;
+use crate::minder::{self, Minded};
+use crate::process::{self, COOKIE};
 
 /// A shell command, and what it is run with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tool<'a> {
-    pub(crate) command: &'a str,
-    pub(crate) folder: &'a Path,
-    pub(crate) environment: &'a Environment,
-    pub(crate) deadline: Duration,
+pub struct Tool<'a> {
+    pub command: &'a str,
+    pub folder: &'a Path,
+    pub environment: &'a Environment,
+    pub deadline: Duration,
 }
 
 /// What became of a command.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Ending {
+pub enum Ending {
     /// By itself. CPU time is of all its descendants that were waited for.
     Ended { status: ExitStatus, wall_ns: u64, cpu_ns: u64 },
     /// The user wanted it to end.
@@ -42,7 +42,7 @@ pub(crate) enum Ending {
 
 /// What a tool said.
 #[derive(Clone, Debug)]
-pub(crate) enum Answer {
+pub enum Answer {
     Ended {
         status: ExitStatus,
         output: String,
@@ -60,7 +60,7 @@ enum Verdict {
 
 impl Tool<'_> {
     /// Runs it, with what it prints in a log.
-    pub(crate) fn run(self, log: &Log, care: &Care<'_>) -> io::Result<Ending> {
+    pub fn run(self, log: &Log, care: &Care<'_>) -> io::Result<Ending> {
         self.supervise(log.stdio()?, log.stdio()?, care, || {
             log.trim();
             Verdict::GoOn
@@ -68,7 +68,7 @@ impl Tool<'_> {
     }
 
     /// Runs it for the sake of its standard output.
-    pub(crate) fn ask(self, care: &Care<'_>) -> Answer {
+    pub fn ask(self, care: &Care<'_>) -> Answer {
         self.try_ask(care).unwrap_or_else(|error| Answer::None(format!("could not be run ({error})")))
     }
 
@@ -157,7 +157,7 @@ fn new_cookie() -> String {
 }
 
 /// A length of time to people.
-pub(crate) fn words(time: Duration) -> String {
+pub fn words(time: Duration) -> String {
     match (time.as_secs(), time.as_millis()) {
         (s @ 60.., _) if s % 60 == 0 => format!("{} min", s / 60),
         (s @ 1.., ms) if ms % 1000 == 0 => format!("{s} s"),
@@ -171,9 +171,9 @@ mod tests {
 
     use std::os::unix::process::ExitStatusExt as _;
 
-    use super::super::care::Interrupts;
-    use super::super::environment::Ours;
-    use super::super::guard::Guard;
+    use crate::care::Interrupts;
+    use crate::environment::Ours;
+    use crate::guard::Guard;
 
     fn ask(command: &str, deadline: Duration, interrupts: &Interrupts) -> Answer {
         let root = tempfile::tempdir().unwrap();

@@ -11,9 +11,9 @@ use dyno_archive::start::{LimitKind, LimitReadBack, cpu_list_text};
 use dyno_observer::cgroup::{Group, Layout, V2};
 use dyno_observer::proc::Stat;
 
-use super::guard::Guard;
-use super::limits::{GROUP_GLANCE, MOVES, SWEEP};
-use super::sys;
+use crate::guard::Guard;
+use crate::limits::{GROUP_GLANCE, MOVES, SWEEP};
+use crate::sys;
 
 /// Length of the period of a CPU quota, the kernel's default.
 const PERIOD_US: u64 = 100_000;
@@ -187,7 +187,7 @@ fn others_live(folder: &Path, owner: u32) -> bool {
 }
 
 /// A group known by its folders only, of whatever controllers.
-pub(super) fn of_folders(folders: impl IntoIterator<Item = PathBuf>) -> Group {
+pub(crate) fn of_folders(folders: impl IntoIterator<Item = PathBuf>) -> Group {
     let named = folders.into_iter().map(|folder| (folder.display().to_string(), folder));
     Group { v1: named.collect(), v2: None }
 }
@@ -285,7 +285,7 @@ impl Drop for Handed {
 }
 
 /// Takes controllers back that a dyno has handed down, unless another dyno's subjects are limited by them meanwhile.
-pub(super) fn take_back(folder: &Path, controllers: &[String], owner: u32) {
+pub(crate) fn take_back(folder: &Path, controllers: &[String], owner: u32) {
     if !others_live(folder, owner) {
         let _ = hand_down(folder, '-', controllers);
     }
@@ -324,7 +324,7 @@ impl Drop for Moved {
 }
 
 /// Moves the processes of a group `dyno-PID-self` to where that dyno took them from, and removes it.
-pub(super) fn put_back(own: &Path) {
+pub(crate) fn put_back(own: &Path) {
     let (Some(above), Some(name)) = (own.parent(), own.file_name()) else { return };
     let Some(Whose::Neighbours(owner)) = Whose::of(&name.to_string_lossy()) else { return };
     // A group that hands controllers down takes no processes. It held some, so that whatever it hands down is dyno's doing.
@@ -462,7 +462,7 @@ fn remove(group: &Group) -> bool {
 }
 
 #[cfg(test)]
-#[path = "../../../../tests/support/not_run.rs"]
+#[path = "../../../tests/support/not_run.rs"]
 mod reasons;
 
 #[cfg(test)]
@@ -470,7 +470,7 @@ mod tests {
     use super::reasons::not_run;
     use super::*;
 
-    use super::super::limits::GROUP;
+    use crate::limits::GROUP;
 
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -676,7 +676,7 @@ mod tests {
         // What the guard was told is enough to undo it all, had we been killed here.
         let watched = told.watched();
         assert_eq!(watched.len(), 2, "{watched:?}");
-        super::super::guard::end_all(&watched);
+        crate::guard::end_all(&watched);
         scope.is_as_before();
         drop(changed);
         scope.is_as_before();

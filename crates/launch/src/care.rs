@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::guard::Guard;
+use crate::guard::Guard;
 
 /// Who looks after what is run: the guard ends it if we die, the user may end it.
 #[derive(Clone, Copy, Debug)]

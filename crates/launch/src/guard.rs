@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use super::limits::GROUP;
-use super::own::own_program;
-use super::{group, process, sys};
+use crate::limits::GROUP;
+use crate::own::own_program;
+use crate::{group, process, sys};
 
 /// The argument by which dyno knows that it is to be a guard.
 pub const ARGUMENT: &str = "__guard";
@@ -52,11 +52,11 @@ impl Guard {
     }
 
     /// What is named so in its environment, wherever it has put itself (see [`process::COOKIE`]).
-    pub(super) fn watch_cookie(&self, cookie: &str) {
+    pub(crate) fn watch_cookie(&self, cookie: &str) {
         self.say('+', "cookie", cookie);
     }
 
-    pub(super) fn forget_cookie(&self, cookie: &str) {
+    pub(crate) fn forget_cookie(&self, cookie: &str) {
         self.say('-', "cookie", cookie);
     }
 
@@ -68,29 +68,29 @@ impl Guard {
         self.say('-', "session", session.to_string());
     }
 
-    pub(super) fn watch_group(&self, folder: &Path) {
+    pub(crate) fn watch_group(&self, folder: &Path) {
         self.say('+', "group", folder);
     }
 
-    pub(super) fn forget_group(&self, folder: &Path) {
+    pub(crate) fn forget_group(&self, folder: &Path) {
         self.say('-', "group", folder);
     }
 
     /// Controllers that a v2 group is made to hand down.
-    pub(super) fn watch_controllers(&self, folder: &Path, controllers: &[String]) {
+    pub(crate) fn watch_controllers(&self, folder: &Path, controllers: &[String]) {
         self.say('+', "controllers", handed(folder, controllers));
     }
 
-    pub(super) fn forget_controllers(&self, folder: &Path, controllers: &[String]) {
+    pub(crate) fn forget_controllers(&self, folder: &Path, controllers: &[String]) {
         self.say('-', "controllers", handed(folder, controllers));
     }
 
     /// A v2 group into which processes that are not ours are moved.
-    pub(super) fn watch_moved(&self, own: &Path) {
+    pub(crate) fn watch_moved(&self, own: &Path) {
         self.say('+', "moved", own);
     }
 
-    pub(super) fn forget_moved(&self, own: &Path) {
+    pub(crate) fn forget_moved(&self, own: &Path) {
         self.say('-', "moved", own);
     }
 
@@ -148,7 +148,7 @@ fn listen(input: impl BufRead) -> BTreeSet<Vec<u8>> {
 }
 
 /// Processes first, then what they are in, then what was changed for that, then what they may still write into.
-pub(super) fn end_all(watched: &BTreeSet<Vec<u8>>) {
+pub(crate) fn end_all(watched: &BTreeSet<Vec<u8>>) {
     let of_kind = |kind: &str| {
         let prefix = format!("{kind} ").into_bytes();
         let things = watched.iter().filter_map(move |thing| thing.strip_prefix(prefix.as_slice()));
@@ -177,7 +177,7 @@ fn take_back(handed: &OsStr) {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     use std::io::BufReader;
@@ -185,17 +185,17 @@ pub(super) mod tests {
 
     /// What a guard was told, in a test.
     #[derive(Debug)]
-    pub(in super::super) struct Told(tempfile::NamedTempFile);
+    pub(crate) struct Told(tempfile::NamedTempFile);
 
     impl Told {
-        pub(in super::super) fn watched(&self) -> BTreeSet<Vec<u8>> {
+        pub(crate) fn watched(&self) -> BTreeSet<Vec<u8>> {
             listen(BufReader::new(self.0.reopen().unwrap()))
         }
     }
 
     impl Guard {
         /// A guard that does nothing but remember.
-        pub(in super::super) fn that_writes_down() -> (Guard, Told) {
+        pub(crate) fn that_writes_down() -> (Guard, Told) {
             let told = tempfile::NamedTempFile::new().unwrap();
             let file = told.reopen().unwrap();
             let child = Command::new("true").spawn().unwrap();

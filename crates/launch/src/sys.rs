@@ -68,7 +68,7 @@ pub(crate) fn spawn(command: &mut Command, setup: ChildSetup) -> io::Result<(Chi
 ///
 /// # Errors
 /// `parent`, its process, has ended already: the signal would never come.
-pub(super) fn die_with(parent: u32, signal: i32) -> io::Result<()> {
+pub(crate) fn die_with(parent: u32, signal: i32) -> io::Result<()> {
     // SAFETY: no memory is involved.
     unsafe {
         check(libc::prctl(libc::PR_SET_PDEATHSIG, signal))?;
@@ -77,14 +77,14 @@ pub(super) fn die_with(parent: u32, signal: i32) -> io::Result<()> {
 }
 
 /// The monotonic clock, in nanoseconds. Allowed between fork and exec.
-pub(super) fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `t` is a valid place.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t) };
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds = [0; 2];
     // SAFETY: room for two descriptors, which are ours afterwards.
     unsafe {
@@ -198,6 +198,6 @@ pub(crate) fn detach_from_terminal() {
     }
 }
 
-pub(super) fn check(result: i32) -> io::Result<i32> {
+pub(crate) fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

@@ -15,8 +15,8 @@ use std::thread;
 
 use dyno_observer::monotonic_ns;
 
-use super::limits::{MINDER, MINDER_GLANCE, MINDER_LOOKS};
-use super::sys;
+use crate::limits::{MINDER, MINDER_GLANCE, MINDER_LOOKS};
+use crate::sys;
 
 /// A shell command that runs, and its minder.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use super::folder;
-use super::limits::{LOG_BYTES, LOG_GLANCE, LOG_TAIL_BYTES};
+use crate::folder;
+use crate::limits::{LOG_BYTES, LOG_GLANCE, LOG_TAIL_BYTES};
 
 #[derive(Debug)]
 pub struct Log {
