@@ -676,7 +676,7 @@ mod tests {
         // What the guard was told is enough to undo it all, had we been killed here.
         let watched = told.watched();
         assert_eq!(watched.len(), 2, "{watched:?}");
-        crate::guard::end_all(&watched);
+        crate::aftermath::end_all(&watched);
         scope.is_as_before();
         drop(changed);
         scope.is_as_before();

@@ -1,21 +1,19 @@
-//! The guard: a small process of our own that outlives us for a moment. It knows what we have started, and if we
-//! end without having cleaned up (killed, crashed), it ends that and removes its control groups and folders.
+//! The line to the guard: a small process of our own that outlives us for a moment. It knows what we have started, and if we
+//! end without having cleaned up (killed, crashed), it ends that and removes its control groups and folders
+//! ([`crate::aftermath`]).
 //!
 //! It learns by messages on its standard input, each ended by a NUL, which no path holds: `+session 17`, `-group /sys/…`.
 //! The end of that input is our end.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io::{self, BufRead, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use crate::limits::GROUP;
 use crate::own::own_program;
-use crate::{group, process, sys};
 
 /// The argument by which dyno knows that it is to be a guard.
 pub const ARGUMENT: &str = "__guard";
@@ -121,6 +119,14 @@ fn handed(folder: &Path, controllers: &[String]) -> OsString {
     text
 }
 
+/// What [`handed`] says: the number of the dyno that handed them down, the controllers, and the group that does.
+pub(crate) fn read_handed(text: &OsStr) -> Option<(u32, Vec<String>, PathBuf)> {
+    let text = text.to_string_lossy();
+    let mut parts = text.splitn(3, ' ');
+    let (owner, list, folder) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
+    Some((owner, list.split(',').map(String::from).collect(), folder.into()))
+}
+
 impl Drop for Line {
     fn drop(&mut self) {
         self.to = None;
@@ -128,14 +134,8 @@ impl Drop for Line {
     }
 }
 
-/// The guard's whole life.
-pub fn main(input: impl BufRead) {
-    sys::detach_from_terminal();
-    end_all(&listen(input));
-}
-
 /// What is still to be looked after when the input ends.
-fn listen(input: impl BufRead) -> BTreeSet<Vec<u8>> {
+pub(crate) fn listen(input: impl BufRead) -> BTreeSet<Vec<u8>> {
     let mut watched = BTreeSet::new();
     for message in input.split(END).map_while(Result::ok) {
         match message.split_first() {
@@ -145,35 +145,6 @@ fn listen(input: impl BufRead) -> BTreeSet<Vec<u8>> {
         }
     }
     watched
-}
-
-/// Processes first, then what they are in, then what was changed for that, then what they may still write into.
-pub(crate) fn end_all(watched: &BTreeSet<Vec<u8>>) {
-    let of_kind = |kind: &str| {
-        let prefix = format!("{kind} ").into_bytes();
-        let things = watched.iter().filter_map(move |thing| thing.strip_prefix(prefix.as_slice()));
-        things.map(OsStr::from_bytes)
-    };
-    let sessions = of_kind("session").filter_map(|id| id.to_str()?.parse().ok());
-    sessions.for_each(process::end_session);
-    of_kind("cookie").for_each(|cookie| process::end_cookie(&cookie.to_string_lossy()));
-    // At once: what cannot be removed is waited for once, and not once per controller.
-    group::destroy(&group::of_folders(of_kind("group").map(PathBuf::from)), GROUP);
-    of_kind("controllers").for_each(take_back);
-    of_kind("moved").for_each(|own| group::put_back(Path::new(own)));
-    of_kind("folder").for_each(|folder| drop(fs::remove_dir_all(folder)));
-}
-
-/// What [`handed`] says.
-fn take_back(handed: &OsStr) {
-    let text = handed.to_string_lossy();
-    let mut parts = text.splitn(3, ' ');
-    if let (Some(Ok(owner)), Some(list), Some(folder)) =
-        (parts.next().map(str::parse), parts.next(), parts.next())
-    {
-        let controllers: Vec<String> = list.split(',').map(String::from).collect();
-        group::take_back(Path::new(folder), &controllers, owner);
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! [`guard`], which ends what is left if dyno itself is ended.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod aftermath;
 pub mod care;
 pub mod environment;
 pub mod folder;
