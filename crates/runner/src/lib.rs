@@ -5,17 +5,22 @@
 #![forbid(unsafe_code)]
 
 pub mod build;
+mod bytes;
 pub mod certs;
-pub mod checks;
+pub mod check;
 pub mod client;
+pub mod contracts;
 pub mod door;
 pub mod files;
 mod ground;
 pub mod import;
 pub mod limits;
 pub mod load;
+pub mod load_at;
 pub mod paths;
 pub mod plan;
+mod proof;
+mod questions;
 pub mod ready;
 pub mod run;
 pub mod subject;

@@ -30,12 +30,15 @@ use dyno_observer::cgroup::Layout;
 
 use crate::build::{self, Built};
 use crate::certs::Certs;
-use crate::checks::{self, Check};
+use crate::check::Check;
 use crate::client::{Caller, Keep};
+use crate::contracts::{body_of, checks_of};
 use crate::door::Door;
 use crate::limits::ALIVE;
 use crate::load::{self, Edge, Reason, Watch};
+use crate::load_at;
 use crate::plan::Planned;
+use crate::proof;
 use crate::ready;
 use crate::subject::{Definition, FileSpec, Placeholders};
 
@@ -174,7 +177,7 @@ struct Entrance {
 
 impl Entrance {
     fn new(definition: &Definition, door: &Door) -> Result<Entrance, String> {
-        Ok(Entrance { caller: Caller::new(door)?, checks: checks::contract(definition, door) })
+        Ok(Entrance { caller: Caller::new(door)?, checks: checks_of(&definition.checks, door.protocol) })
     }
 
     fn door(&self) -> &Door {
@@ -324,7 +327,7 @@ impl Runner<'_> {
         let right = ready::RightAnswer {
             to: &first_to_ask(&entrances).caller,
             path: &ready.path,
-            body: checks::body_of(definition, &ready.path),
+            body: body_of(&definition.checks, &ready.path),
         };
         let is_asked_to_end = || self.interrupts.count() > 0;
         let patience = ready::Patience { deadline_ns: ready.deadline_ns, is_asked_to_end: &is_asked_to_end };
@@ -434,7 +437,7 @@ impl Runner<'_> {
     fn trial(&mut self, trial: usize, subject: &mut Subject) -> Result<TrialRecord, String> {
         let workload = &self.plan.workloads[self.plan.trials[trial].workload];
         let entrance = entrance(&subject.entrances, workload)?;
-        let spec = entrance.door().trial(self.plan, trial)?;
+        let spec = load_at::trial(entrance.door(), self.plan, trial)?;
         // What is only sampled under load is tried in full before it. An answer that is not as expected is a failed
         // check of this trial, which the load then goes on to count.
         let tried = load::preflight(&spec).err().map(|mismatch| CheckResult {
@@ -444,9 +447,9 @@ impl Runner<'_> {
             detail: mismatch.words,
         });
         let (to_prober, stop_prober) = mpsc::channel::<()>();
-        let (checks, pause) = (&entrance.checks, Duration::from_nanos(self.plan.load.interval_ns));
+        let pause = Duration::from_nanos(self.plan.load.interval_ns);
         thread::scope(|scope| {
-            let prober = scope.spawn(move || probe(checks, trial, pause, &stop_prober));
+            let prober = scope.spawn(move || probe(entrance, trial, pause, &stop_prober));
             let mut watcher = Watcher {
                 peak_is_of_window: false,
                 trial,
@@ -465,11 +468,12 @@ impl Runner<'_> {
 
 /// Checks the contract while the load runs: one check per interval, in turn, on a connection of its own. Each trial
 /// begins elsewhere in the contract, so that short ones together go through all of it.
-fn probe(checks: &[Check], trial: usize, pause: Duration, stop: &mpsc::Receiver<()>) -> Vec<CheckResult> {
+fn probe(entrance: &Entrance, trial: usize, pause: Duration, stop: &mpsc::Receiver<()>) -> Vec<CheckResult> {
+    let checks = &entrance.checks;
     let mut results = Vec::new();
     for check in checks.iter().cycle().skip(trial * 2 % checks.len().max(1)) {
         match stop.recv_timeout(pause) {
-            Err(mpsc::RecvTimeoutError::Timeout) => results.push(check.run()),
+            Err(mpsc::RecvTimeoutError::Timeout) => results.push(proof::run(check, entrance.door())),
             _ => break,
         }
     }
@@ -547,7 +551,7 @@ fn run_checks(subject: &Subject) -> Vec<CheckResult> {
     let mut results = Vec::new();
     for entrance in &subject.entrances {
         for check in &entrance.checks {
-            let result = check.run();
+            let result = proof::run(check, entrance.door());
             let failed = !result.ok;
             results.push(result);
             if failed && probe_alive(subject).is_err() {

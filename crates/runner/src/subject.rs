@@ -13,13 +13,11 @@ use dyno_launch::tool::{Answer, Tool};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::build::{self, Key};
+use crate::contracts::CONTRACTS;
 use crate::limits;
 use crate::paths::{Inside, Name};
 use crate::text::{self, FileError};
 use crate::units;
-
-/// The contracts that a subject may keep (`checks`).
-pub const CONTRACTS: [&str; 2] = ["hello", "hello-bodies"];
 
 /// A server under test, as its file describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,12 +9,13 @@ use dyno_launch::care::{Care, Interrupts};
 use dyno_launch::guard::Guard;
 use dyno_report::format::{bytes, micros};
 use dyno_report::terminal::{line, shown};
+use dyno_runner::build;
+use dyno_runner::contracts;
 use dyno_runner::plan::{Overrides, resolve};
 use dyno_runner::run::{Ended, Runner};
 use dyno_runner::subject::{self, Definition};
 use dyno_runner::suite::SuiteFile;
 use dyno_runner::text::nearest;
-use dyno_runner::{build, checks};
 
 use crate::cli::{SubjectsArgs, SubjectsCommand};
 use crate::exit::{Exit, bad};
@@ -226,7 +227,10 @@ fn print_checks(report: &dyno_analysis::Report, chosen: &[Chosen], asked: Asked)
                 _ => Exit::Failed,
             };
         }
-        let expected = chosen.iter().find(|c| c.id == s.id).map_or(0, |c| checks::count(&c.definition));
+        let expected = chosen
+            .iter()
+            .find(|c| c.id == s.id)
+            .map_or(0, |c| contracts::count(&c.definition.checks, &c.definition.protocols));
         let passed = s.checks.iter().filter(|c| c.ok).count();
         print(&format!("{:<22} {passed} of {} checks passed\n", line(&s.id), s.checks.len().max(expected)))?;
         for check in s.checks.iter().filter(|c| !c.ok) {

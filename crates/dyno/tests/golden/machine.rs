@@ -16,6 +16,7 @@ use dyno_archive::{Facts, Protocol, Sample, TrialRecord};
 use dyno_engine::sim::{Fault, Model, Queue, Service, World};
 use dyno_runner::door::Door;
 use dyno_runner::load::{Spec, simulate};
+use dyno_runner::load_at;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::subject::Definition;
 use dyno_runner::suite::SuiteFile;
@@ -195,7 +196,7 @@ impl Machine {
         if fails.is_some_and(|fails| before > fails.after) {
             return None;
         }
-        let mut record = load(&door(plan, trial).trial(plan, trial).unwrap(), server);
+        let mut record = load(&load_at::trial(&door(plan, trial), plan, trial).unwrap(), server);
         let is_last = fails.is_some_and(|fails| before == fails.after);
         record.subject_failure = fails.filter(|_| is_last).map(|fails| fails.message.clone());
         Some(TrialRecord { trial, start: of_launch, checks: vec![passed()], ..record })

@@ -22,6 +22,7 @@ use crate::limits::{
     TURN_SETTLES_NS, TURN_SLICES,
 };
 use crate::load::{self, Edge, Reason, Watch};
+use crate::load_at;
 
 /// The least that warming takes in one launch of a plan.
 pub(crate) fn least_ns(plan: &Plan, launch: usize) -> u64 {
@@ -163,7 +164,7 @@ fn turns(plan: &Plan, pending: &[usize], subject: &Subject) -> Result<Vec<Turn>,
         let at = |t: &&usize| (plan.trials[**t].workload, plan.trials[**t].step) == (workload, step);
         let trial = *pending.iter().find(at).expect("the reference is one of the steps");
         let asked = &plan.workloads[workload];
-        let spec = entrance(&subject.entrances, asked)?.door().trial(plan, trial)?;
+        let spec = load_at::trial(entrance(&subject.entrances, asked)?.door(), plan, trial)?;
         Ok(Turn { workload, step, spec: unmeasured(spec) })
     };
     workloads_of(&all).into_iter().map(turn).collect()

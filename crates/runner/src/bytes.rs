@@ -7,12 +7,13 @@ use std::time::Duration;
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::Asked;
 
-use super::{JSON, PLAINTEXT, Problem, Verdict};
+use crate::check::{Problem, Verdict};
 use crate::client::{Answer, Connection, Next};
 use crate::limits::CHECK;
+use crate::questions::{JSON, PLAINTEXT};
 
 /// In the order in which a reader wants to see it.
-pub(super) const HELLO: [(&str, fn(SocketAddr) -> Verdict); 9] = [
+pub(crate) const HELLO: [(&str, fn(SocketAddr) -> Verdict); 9] = [
     ("plaintext", plaintext),
     ("json", json),
     ("unknown path is 404", unknown_path),
