@@ -11,11 +11,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dyno-driver", &["dyno-archive", "dyno-engine", "dyno-wire"]),
     ("dyno-observer", &["dyno-archive"]),
     ("dyno-launch", &["dyno-archive", "dyno-observer"]),
+    ("dyno-contract", &["dyno-archive", "dyno-engine", "dyno-launch", "dyno-observer", "dyno-wire"]),
     (
         "dyno-runner",
         &[
             "dyno-analysis",
             "dyno-archive",
+            "dyno-contract",
             "dyno-driver",
             "dyno-engine",
             "dyno-launch",
@@ -30,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "dyno-analysis",
             "dyno-archive",
+            "dyno-contract",
             "dyno-driver",
             "dyno-engine",
             "dyno-launch",

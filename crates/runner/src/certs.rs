@@ -119,7 +119,7 @@ mod tests {
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-    use crate::tls::{SessionResumption, TlsOptions, Trust};
+    use dyno_contract::tls::{SessionResumption, TlsOptions, Trust};
 
     /// A server with the chain and the key, a client that trusts the authority: both names and both addresses hold.
     #[test]

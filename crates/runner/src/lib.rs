@@ -5,12 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod build;
-mod bytes;
 pub mod certs;
-pub mod check;
-pub mod client;
-pub mod contracts;
-pub mod door;
 pub mod files;
 mod ground;
 pub mod import;
@@ -20,13 +15,10 @@ pub mod load_at;
 pub mod paths;
 pub mod plan;
 mod proof;
-mod questions;
-pub mod ready;
 pub mod run;
 pub mod subject;
 pub mod suite;
 pub mod template;
 pub mod text;
-pub mod tls;
 pub mod traffic;
 pub mod units;

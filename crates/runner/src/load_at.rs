@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dyno_archive::plan::{Arrivals, Plan, Step};
+use dyno_contract::door::Door;
+use dyno_contract::limits::CHECK;
 use dyno_driver::best_driver;
 use dyno_engine::{Http2, Policy, Spin, Traffic, Window, limits};
 
-use crate::door::Door;
 use crate::files::Folder;
-use crate::limits::CHECK;
 use crate::load;
 use crate::traffic;
 

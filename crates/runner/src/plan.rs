@@ -7,10 +7,10 @@ use dyno_archive::plan::{
     DriverKind, Launch, Load, NotServed, Order, Placement, Plan, Subject, Trial, Workload,
 };
 use dyno_archive::start::cpu_list_text;
+use dyno_contract::door;
 use dyno_engine::rng::Rng;
 use dyno_launch::environment::Inherit;
 
-use crate::door;
 use crate::limits::PLANNED;
 use crate::paths::Name;
 use crate::run::warm;

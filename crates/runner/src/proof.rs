@@ -5,10 +5,10 @@ use std::time::Instant;
 use dyno_archive::plan::{Http2, Step, Workload};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, Outcome, Sample, TrialRecord};
+use dyno_contract::check::{Check, How, Problem, Question, Verdict};
+use dyno_contract::door::Door;
+use dyno_contract::limits::CHECK;
 
-use crate::check::{Check, How, Problem, Question, Verdict};
-use crate::door::Door;
-use crate::limits::CHECK;
 use crate::load::{self, Edge, Reason, Watch};
 use crate::load_at;
 use crate::traffic;

@@ -18,6 +18,11 @@ use dyno_archive::start::{
 };
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, Protocol, RunDir, Sample, StartRecord, TrialRecord};
+use dyno_contract::check::Check;
+use dyno_contract::client::{Caller, Keep};
+use dyno_contract::contracts::{body_of, checks_of};
+use dyno_contract::door::Door;
+use dyno_contract::ready;
 use dyno_launch::care::{Care, Interrupts};
 use dyno_launch::environment::{Environment, Ours};
 use dyno_launch::folder;
@@ -30,16 +35,11 @@ use dyno_observer::cgroup::Layout;
 
 use crate::build::{self, Built};
 use crate::certs::Certs;
-use crate::check::Check;
-use crate::client::{Caller, Keep};
-use crate::contracts::{body_of, checks_of};
-use crate::door::Door;
 use crate::limits::ALIVE;
 use crate::load::{self, Edge, Reason, Watch};
 use crate::load_at;
 use crate::plan::Planned;
 use crate::proof;
-use crate::ready;
 use crate::subject::{Definition, FileSpec, Placeholders};
 
 /// What happens during a run, for whoever shows it.

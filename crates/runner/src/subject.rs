@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dyno_archive::Protocol;
+use dyno_contract::contracts::CONTRACTS;
 use dyno_launch::care::Care;
 use dyno_launch::environment::{Environment, Inherit, Ours};
 use dyno_launch::process::Signal;
@@ -13,7 +14,6 @@ use dyno_launch::tool::{Answer, Tool};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::build::{self, Key};
-use crate::contracts::CONTRACTS;
 use crate::limits;
 use crate::paths::{Inside, Name};
 use crate::text::{self, FileError};

@@ -12,13 +12,13 @@ use dyno_analysis::load::{Ceiling, Config, LoadResult, Percentiles};
 use dyno_analysis::verdict::{self, Context};
 use dyno_archive::plan::{Arrivals, DriverKind, Spin, Step, Workload};
 use dyno_archive::{Interval, Outcome, Sample};
+use dyno_contract::ready;
 use dyno_driver::{Endpoint, Stamps, best_driver};
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
 use dyno_launch::care::Interrupts;
 use dyno_report::calibration as page;
 use dyno_report::format::micros;
 use dyno_runner::load::{Edge, Reason, Spec, Watch, polling};
-use dyno_runner::ready;
 use dyno_runner::suite::plaintext;
 use dyno_runner::traffic;
 

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use dyno_archive::Protocol;
 use dyno_archive::start::FailureKind;
+use dyno_contract::contracts;
 use dyno_launch::care::{Care, Interrupts};
 use dyno_launch::guard::Guard;
 use dyno_report::format::{bytes, micros};
 use dyno_report::terminal::{line, shown};
 use dyno_runner::build;
-use dyno_runner::contracts;
 use dyno_runner::plan::{Overrides, resolve};
 use dyno_runner::run::{Ended, Runner};
 use dyno_runner::subject::{self, Definition};

@@ -302,7 +302,7 @@ impl Server {
 
     fn counts(&self) -> String {
         let stream = std::net::TcpStream::connect(("127.0.0.1", self.count_port)).unwrap();
-        let answer = dyno_runner::client::get(stream, "/count", Duration::from_secs(60)).unwrap();
+        let answer = dyno_contract::client::get(stream, "/count", Duration::from_secs(60)).unwrap();
         String::from_utf8(answer.body).unwrap()
     }
 }

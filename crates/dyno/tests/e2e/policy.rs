@@ -20,7 +20,7 @@ fn load(place: &Place, arguments: &[&str]) -> Value {
 
 fn server_counts(server: &Server) -> Value {
     let stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    let answer = dyno_runner::client::get(stream, "/counts", Duration::from_secs(60)).unwrap();
+    let answer = dyno_contract::client::get(stream, "/counts", Duration::from_secs(60)).unwrap();
     serde_json::from_slice(&answer.body).unwrap()
 }
 

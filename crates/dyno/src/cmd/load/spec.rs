@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use dyno_analysis::load::Config;
 use dyno_archive::plan::{Arrivals, Gaps, Spin, Step, Workload};
+use dyno_contract::tls::{SessionResumption, TlsOptions, Trust};
 use dyno_driver::{Endpoint, Peer, best_driver};
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
 use dyno_runner::load::{Spec, polling};
 use dyno_runner::suite;
-use dyno_runner::tls::{SessionResumption, TlsOptions, Trust};
 use dyno_runner::{traffic, units};
 use sha2::{Digest as _, Sha256};
 
