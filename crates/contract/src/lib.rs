@@ -10,6 +10,7 @@ pub mod client;
 pub mod contracts;
 pub mod door;
 pub mod limits;
+pub mod ports;
 mod questions;
 pub mod ready;
 pub mod tls;

@@ -22,7 +22,7 @@ use dyno_contract::check::Check;
 use dyno_contract::client::{Caller, Keep};
 use dyno_contract::contracts::{body_of, checks_of};
 use dyno_contract::door::Door;
-use dyno_contract::ready;
+use dyno_contract::{ports, ready};
 use dyno_launch::care::{Care, Interrupts};
 use dyno_launch::environment::{Environment, Ours};
 use dyno_launch::folder;
@@ -194,7 +194,7 @@ struct Ports {
 
 impl Ports {
     fn find() -> Result<Ports, String> {
-        let free = ready::free_ports(2, dyno_observer::monotonic_ns())?;
+        let free = ports::free_ports(2, dyno_observer::monotonic_ns())?;
         Ok(Ports { plain: free[0], tls: free[1] })
     }
 

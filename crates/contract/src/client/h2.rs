@@ -6,7 +6,8 @@ use dyno_wire::h1::response::Asked;
 use dyno_wire::h2::settings::Own;
 use dyno_wire::h2::{Ask, Client, Code, Counts, Event, Io, Shared};
 
-use super::{Answer, Keep, Line, closed};
+use super::answer::{Answer, Keep};
+use super::line::{Line, closed};
 
 /// GETs `path` on a fresh connection.
 pub(super) fn get(line: &mut Line, scheme: &str, host: &str, path: &str, keep: Keep) -> io::Result<Answer> {

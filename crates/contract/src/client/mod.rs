@@ -1,143 +1,22 @@
 //! A plain blocking HTTP client for readiness probes and contract checks. Load never goes through it.
 
+mod answer;
 mod h2;
+mod line;
 
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dyno_archive::Protocol;
 use dyno_engine::Tls;
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::{Asked, Closed, End, Event, Reader};
-use rustls::{ClientConnection, StreamOwned};
 
 use crate::door::Door;
-use crate::limits::{BODY_BYTES, SHOWN_BODY_BYTES};
+use line::{Line, closed};
 
-/// One whole answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
-    /// Whether the connection could be used again.
-    pub reusable: bool,
-}
-
-impl Answer {
-    #[must_use]
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
-    }
-
-    /// The answer in the form in which a report shows it.
-    #[must_use]
-    pub fn shown(&self) -> String {
-        let headers: String = self.headers.iter().map(|(n, v)| format!("{n}: {v}\n")).collect();
-        let shown = self.body.len().min(SHOWN_BODY_BYTES);
-        let body = String::from_utf8_lossy(&self.body[..shown]).into_owned();
-        format!("{}\n{headers}\n{body}", self.status)
-    }
-
-    /// Takes the next part of the body.
-    fn extend(&mut self, data: &[u8], keep: Keep) -> io::Result<()> {
-        let room = match keep {
-            Keep::Whole => BODY_BYTES - self.body.len(),
-            Keep::Beginning => SHOWN_BODY_BYTES - self.body.len(),
-        };
-        if keep == Keep::Whole && data.len() > room {
-            return Err(io::Error::other(format!(
-                "the answer is longer than {} MiB, and dyno compares none that long outside of a load; let a shorter one be asked for",
-                BODY_BYTES >> 20
-            )));
-        }
-        self.body.extend_from_slice(&data[..data.len().min(room)]);
-        Ok(())
-    }
-}
-
-/// What is kept of an answer's body. A server may send without end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// All of it; it is an error if it is longer than [`BODY_BYTES`].
-    Whole,
-    /// As much as [`Answer::shown`] shows. The rest is read, and forgotten.
-    Beginning,
-}
-
-/// Bytes to and from a server, until a deadline.
-#[derive(Debug)]
-struct Line {
-    stream: Stream,
-    /// For everything that is done on this connection.
-    deadline: Instant,
-}
-
-#[derive(Debug)]
-enum Stream {
-    Plain(TcpStream),
-    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
-}
-
-impl Line {
-    fn new(stream: TcpStream, tls: Option<&Tls>, timeout: Duration) -> io::Result<Line> {
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(timeout))?;
-        stream.set_write_timeout(Some(timeout))?;
-        let stream = match tls {
-            None => Stream::Plain(stream),
-            Some(tls) => {
-                let connection = ClientConnection::new(tls.config.clone(), tls.name.clone());
-                let connection = connection.map_err(io::Error::other)?;
-                // The handshake is made with the first write.
-                Stream::Tls(Box::new(StreamOwned::new(connection, stream)))
-            }
-        };
-        Ok(Line { stream, deadline: Instant::now() + timeout })
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match &mut self.stream {
-            Stream::Plain(stream) => stream.write_all(bytes),
-            Stream::Tls(stream) => {
-                stream.write_all(bytes)?;
-                stream.flush()
-            }
-        }
-    }
-
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let left = self.deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            let read = match &mut self.stream {
-                Stream::Plain(stream) => {
-                    stream.set_read_timeout(Some(left))?;
-                    stream.read(buffer)
-                }
-                Stream::Tls(stream) => {
-                    stream.sock.set_read_timeout(Some(left))?;
-                    stream.read(buffer)
-                }
-            };
-            return match read {
-                // A ring of a load that has just ended is still being taken down, which interrupts this thread.
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"))
-                }
-                read => read,
-            };
-        }
-    }
-}
-
-fn closed() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without an answer")
-}
+pub use answer::{Answer, Keep};
 
 /// A connection with the answers still to be read on it.
 #[derive(Debug)]
@@ -292,8 +171,11 @@ impl Caller {
 mod tests {
     use super::*;
 
+    use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
     use std::thread;
+
+    use crate::limits::{BODY_BYTES, SHOWN_BODY_BYTES};
 
     /// The answer to one question whose body has this many bytes.
     fn answer(bytes: usize, keep: Keep) -> io::Result<Answer> {

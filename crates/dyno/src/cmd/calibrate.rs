@@ -12,7 +12,7 @@ use dyno_analysis::load::{Ceiling, Config, LoadResult, Percentiles};
 use dyno_analysis::verdict::{self, Context};
 use dyno_archive::plan::{Arrivals, DriverKind, Spin, Step, Workload};
 use dyno_archive::{Interval, Outcome, Sample};
-use dyno_contract::ready;
+use dyno_contract::ports;
 use dyno_driver::{Endpoint, Stamps, best_driver};
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
 use dyno_launch::care::Interrupts;
@@ -284,7 +284,7 @@ fn difference(
 /// A port that was free a moment ago, and that no connection of ours takes meanwhile.
 fn free_port() -> anyhow::Result<SocketAddr> {
     let ports =
-        ready::free_ports(1, dyno_observer::monotonic_ns()).map_err(|words| anyhow::anyhow!(words))?;
+        ports::free_ports(1, dyno_observer::monotonic_ns()).map_err(|words| anyhow::anyhow!(words))?;
     Ok(SocketAddr::from(([127, 0, 0, 1], ports[0])))
 }
 
@@ -298,7 +298,7 @@ fn start_null(addr: SocketAddr, cpus: &[u32]) -> anyhow::Result<Server> {
     dyno_launch::set_affinity(&own)?;
     let server = Server(child?);
     for _ in 0..200 {
-        if ready::connect_to_another(addr, Duration::from_secs(1)).is_ok() {
+        if ports::connect_to_another(addr, Duration::from_secs(1)).is_ok() {
             return Ok(server);
         }
         std::thread::sleep(Duration::from_millis(10));
