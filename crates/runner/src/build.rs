@@ -9,16 +9,16 @@ use std::thread;
 
 use dyno_archive::plan::Build;
 use dyno_launch::care::Care;
-use dyno_launch::environment::{Environment, Ours};
 use dyno_launch::folder;
 use dyno_launch::log::Log;
 use dyno_launch::tool::{self, Answer, Ending, Tool};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
+use crate::key::Key;
 use crate::limits::{COPIES, LOCK_GLANCE};
 use crate::paths::{self, Found, FoundKind};
-use crate::subject::{BuildSpec, Definition, Placeholders};
+use crate::places::Placeholders;
+use crate::subject::{BuildSpec, Definition};
 
 /// Raised when the way of building changes, so that old artefacts are not taken for new ones.
 const CACHE_VERSION: &str = "3";
@@ -187,7 +187,7 @@ fn run(command: &str, spec: &BuildSpec, place: &Place, care: &Care<'_>) -> Resul
     let (out, source, temporary) = (place.out(), place.source(), place.temporary());
     let io = |e: io::Error| place.error(&e);
     let log = Log::create(&place.0.join("build.log")).map_err(io)?;
-    let environment = environment(spec, &temporary);
+    let environment = spec.environment(&temporary);
     let deadline = spec.deadline.duration();
     let tool = Tool { command, folder: &source, environment: &environment, deadline };
     let ending = tool.run(&log, care).map_err(|e| format!("sh: {e}"))?;
@@ -209,12 +209,6 @@ fn run(command: &str, spec: &BuildSpec, place: &Place, care: &Care<'_>) -> Resul
             tool::words(deadline)
         )),
     }
-}
-
-pub(crate) fn environment(spec: &BuildSpec, temporary: &Path) -> Environment {
-    let mut environment = Environment::of_tool(&Ours::read(), &spec.inherit, temporary);
-    spec.env.iter().for_each(|(name, value)| environment.set(name, value));
-    environment
 }
 
 pub(crate) fn placeholders(definition: &Definition, out: &Path) -> Placeholders {
@@ -256,7 +250,7 @@ fn key_without_inputs(definition: &Definition, spec: &BuildSpec, care: &Care<'_>
     key.add(std::env::consts::ARCH.as_bytes());
     key.add(spec.command.as_bytes());
     // The place of temporary files is no part of the key.
-    let environment = environment(spec, Path::new("/"));
+    let environment = spec.environment(Path::new("/"));
     for (name, value) in &environment.of_key() {
         key.add(name.as_bytes());
         key.add(value.as_bytes());
@@ -296,22 +290,6 @@ fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<Path
         );
     }
     Ok(all)
-}
-
-/// A hash over a list of parts.
-#[derive(Clone, Default)]
-pub(crate) struct Key(Sha256);
-
-impl Key {
-    /// Lengths first, so that no two lists of parts run together.
-    pub(crate) fn add(&mut self, part: &[u8]) {
-        self.0.update((part.len() as u64).to_le_bytes());
-        self.0.update(part);
-    }
-
-    pub(crate) fn text(self) -> String {
-        self.0.finalize().iter().map(|b| format!("{b:02x}")).collect()
-    }
 }
 
 fn read_input(found: &Found) -> io::Result<Vec<u8>> {

@@ -38,9 +38,10 @@ use crate::certs::Certs;
 use crate::limits::ALIVE;
 use crate::load::{self, Edge, Reason, Watch};
 use crate::load_at;
+use crate::places::Placeholders;
 use crate::plan::Planned;
 use crate::proof;
-use crate::subject::{Definition, FileSpec, Placeholders};
+use crate::subject::{Definition, FileSpec};
 
 /// What happens during a run, for whoever shows it.
 #[derive(Debug)]

@@ -13,9 +13,10 @@ use dyno_launch::process::Signal;
 use dyno_launch::tool::{Answer, Tool};
 use serde::{Deserialize, Deserializer, de};
 
-use crate::build::{self, Key};
+use crate::key::Key;
 use crate::limits;
 use crate::paths::{Inside, Name};
+use crate::places::Placeholders;
 use crate::text::{self, FileError};
 use crate::units;
 
@@ -84,6 +85,15 @@ pub struct BuildSpec {
     /// How long it may take.
     #[serde(default = "build")]
     pub deadline: Nanoseconds,
+}
+
+impl BuildSpec {
+    /// What the build gets of dyno's own environment and its own. Temporary files go into `temporary`.
+    pub(crate) fn environment(&self, temporary: &Path) -> Environment {
+        let mut environment = Environment::of_tool(&Ours::read(), &self.inherit, temporary);
+        self.env.iter().for_each(|(name, value)| environment.set(name, value));
+        environment
+    }
 }
 
 const fn build() -> Nanoseconds {
@@ -354,7 +364,7 @@ impl Definition {
         let temporary = std::env::temp_dir();
         let environment = self.build.as_ref().map_or_else(
             || Environment::of_tool(&Ours::read(), &[], &temporary),
-            |spec| build::environment(spec, &temporary),
+            |spec| spec.environment(&temporary),
         );
         Tool { command, folder: &self.folder, environment: &environment, deadline: deadline.duration() }
             .ask(care)
@@ -436,46 +446,6 @@ pub fn all(folder: &Path) -> Result<Vec<Definition>, FileError> {
     folders.retain(|f| f.join("subject.toml").is_file());
     folders.sort();
     folders.iter().map(|f| Definition::read(f)).collect()
-}
-
-/// The value of each placeholder in commands and templates.
-#[derive(Clone, Debug, Default)]
-pub struct Placeholders(pub Vec<(&'static str, String)>);
-
-impl Placeholders {
-    /// Replaces the known placeholders; all other braces stay.
-    #[must_use]
-    pub fn fill(&self, text: &str) -> String {
-        self.0
-            .iter()
-            .fold(text.to_string(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
-    }
-
-    /// The same for a command of a shell. Authors write placeholders within quotes and without, so that a value cannot be quoted
-    /// here: one that a shell would not take as it is is refused.
-    ///
-    /// # Errors
-    /// A sentence on the value.
-    pub fn fill_command(&self, command: &str) -> Result<String, String> {
-        let is_used = |name: &str| command.contains(&format!("{{{name}}}"));
-        match self.0.iter().find(|(name, value)| is_used(name) && !is_one_word(value)) {
-            None => Ok(self.fill(command)),
-            Some((name, value)) => Err(format!(
-                "{{{name}}} is {value:?} here, which a shell would not take for one word: use a folder without blanks and special characters in its path ({})",
-                match *name {
-                    "out" => "`--cache FOLDER`",
-                    "dir" => "`--subjects FOLDER`",
-                    _ => "where dyno itself lies",
-                }
-            )),
-        }
-    }
-}
-
-/// Whether a shell takes a text as it is, within any quotes and without.
-fn is_one_word(text: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:,=~".contains(c);
-    !text.starts_with('~') && text.chars().all(|c| is_plain(c) || (!c.is_ascii() && !c.is_whitespace()))
 }
 
 #[cfg(test)]
@@ -624,11 +594,5 @@ mod tests {
         let definition = Definition::read(&folder).unwrap();
         assert!(!definition.uses("{cpus}"));
         assert!(definition.fingerprint().unwrap_err().to_string().contains("is no regular file"));
-    }
-
-    #[test]
-    fn only_known_placeholders_are_replaced() {
-        let places = Placeholders(vec![("port", "80".into())]);
-        assert_eq!(places.fill("a{port}b{x}{}{"), "a80b{x}{}{");
     }
 }
