@@ -16,6 +16,7 @@ pub mod load_at;
 pub mod paths;
 mod places;
 pub mod plan;
+pub mod prepare;
 mod proof;
 pub mod run;
 pub mod subject;

@@ -6,7 +6,8 @@ use dyno_archive::RunDir;
 use dyno_launch::care::Care;
 use dyno_runner::build::Built;
 use dyno_runner::plan::Planned;
-use dyno_runner::run::{Event, prepare};
+use dyno_runner::prepare::prepare;
+use dyno_runner::run::Event;
 
 use crate::progress::Progress;
 

@@ -11,7 +11,7 @@ use dyno_launch::care::Care;
 use dyno_runner::build::inputs_of;
 use dyno_runner::files::Folder;
 use dyno_runner::plan::{Planned, definitions_of};
-use dyno_runner::run::environment_of;
+use dyno_runner::prepare::environment_of;
 use dyno_runner::subject::Definition;
 
 use super::prepare::{Prepared, build_all};

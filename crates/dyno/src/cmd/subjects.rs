@@ -178,7 +178,7 @@ fn check_all(
         resolve(suite, folder, &Overrides::default(), &dyno_launch::allowed_cpus(), &|subject| {
             subject.unmet(&care)
         })?;
-    let built = dyno_runner::run::prepare(&mut planned, cache, &care, &mut |_| {})?;
+    let built = dyno_runner::prepare::prepare(&mut planned, cache, &care, &mut |_| {})?;
     let header = dyno_archive::dir::Header {
         schema: dyno_archive::dir::SCHEMA.into(),
         id: "check".into(),

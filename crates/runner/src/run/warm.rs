@@ -16,7 +16,8 @@ use dyno_launch::care::Interrupts;
 use dyno_launch::process::Process;
 use dyno_observer::monotonic_ns;
 
-use super::{Event, Runner, Subject, after_trial, entrance, interrupted};
+use super::up::{Subject, after_trial, entrance, interrupted};
+use super::{Event, Runner};
 use crate::limits::{
     LEAST_ANSWERS, LEAST_SLICE_NS, LONGEST_SLICE_NS, LONGEST_TURN_NS, SLICE_NS, SLICES_NS, TURN_GAP_NS,
     TURN_SETTLES_NS, TURN_SLICES,

@@ -1,0 +1,161 @@
+//! Walking a plan: each launch that is still to be made, from its start to its stop.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dyno_archive::StartRecord;
+use dyno_archive::start::{Failure, FailureKind};
+use dyno_launch::group::Groups;
+use dyno_launch::set_affinity;
+use dyno_observer::cgroup::Layout;
+
+use super::start::Ground;
+use super::up::{Subject, after_trial, interrupted, run_checks, wrong_answers};
+use super::{Ended, Event, RunError, Runner};
+use crate::certs::Certs;
+
+impl Runner<'_> {
+    /// Runs every trial of the plan that the archive does not hold yet.
+    pub fn walk(&mut self) -> Result<Ended, RunError> {
+        let run = self.dir.read()?;
+        let done: BTreeSet<usize> = run.trials.iter().map(|t| t.trial).collect();
+        let tried: BTreeSet<usize> = run.starts.iter().map(|s| s.launch).collect();
+        // A launch that failed of itself is a result; one that the user or a fault of ours ended is not.
+        let settled: BTreeSet<usize> = run
+            .starts
+            .iter()
+            .filter(|s| s.failure.as_ref().is_some_and(|f| f.kind.is_the_subjects()))
+            .map(|s| s.launch)
+            .collect();
+        let mut next_start = run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0);
+        set_affinity(&self.plan.placement.generator).map_err(RunError::Machine)?;
+        let ground = Ground { groups: Groups::prepare(Layout::read(), self.guard), certs: self.certs()? };
+        ground.groups.sweep();
+        for launch in 0..self.plan.launches.len() {
+            let pending: Vec<usize> = (0..self.plan.trials.len())
+                .filter(|t| self.plan.trials[*t].launch == launch && !done.contains(t))
+                .collect();
+            if self.interrupts.count() > 0 {
+                return Ok(Ended::Interrupted);
+            }
+            let takes_part = self.built[self.plan.launches[launch].subject].is_some();
+            if pending.is_empty() || settled.contains(&launch) || !takes_part {
+                continue;
+            }
+            let mut record = empty_start(next_start, launch, tried.contains(&launch));
+            next_start += 1;
+            (self.on)(Event::Starting { launch });
+            self.launch(&mut record, &pending, &ground)?;
+            (self.on)(Event::LaunchEnded { launch });
+            if self.interrupts.count() > 0 {
+                return Ok(Ended::Interrupted);
+            }
+        }
+        Ok(Ended::Complete)
+    }
+
+    /// Certificates for those that take part and need one.
+    fn certs(&self) -> Result<Option<Certs>, RunError> {
+        let wanted = self
+            .definitions
+            .iter()
+            .zip(self.built)
+            .any(|(d, built)| built.is_some() && d.needs_certificate());
+        wanted.then(|| Certs::make(self.guard)).transpose().map_err(RunError::Machine)
+    }
+
+    /// One start of one subject, from spawn to stop. Whatever the subject does is recorded.
+    fn launch(
+        &mut self,
+        record: &mut StartRecord,
+        pending: &[usize],
+        ground: &Ground,
+    ) -> Result<(), RunError> {
+        let definition = &self.definitions[self.plan.launches[record.launch].subject];
+        match self.start(record, ground) {
+            Ok(mut subject) => {
+                if let Err(failure) = self.use_subject(record, &mut subject, pending)? {
+                    record.log_tail = Some(subject.process.log_tail()).filter(|t| !t.is_empty());
+                    record.failure = Some(failure);
+                }
+                // The second Ctrl-C waits for nobody.
+                let hurry = || self.interrupts.count() > 1;
+                record.stop =
+                    subject.process.stop(definition.stop.signal, definition.stop.deadline_ns, hurry);
+            }
+            Err(failure) => record.failure = Some(failure),
+        }
+        let left = ground.groups.left_of(record.start);
+        let left = left.map(|message| Failure { kind: FailureKind::Harness, message });
+        for failure in record.failure.iter().chain(&left) {
+            (self.on)(Event::Failed { launch: record.launch, failure });
+        }
+        record.failure = record.failure.take().or(left);
+        self.dir.write_start(record)?;
+        Ok(())
+    }
+
+    /// Checks, warm-up, trials, checks. The inner error is the subject's, the outer one ours.
+    fn use_subject(
+        &mut self,
+        record: &mut StartRecord,
+        subject: &mut Subject,
+        pending: &[usize],
+    ) -> Result<Result<(), Failure>, RunError> {
+        record.checks_before = run_checks(subject);
+        // From here on a crash of ours loses no fact about this start.
+        self.dir.write_start(record)?;
+        if let Some(failure) = wrong_answers(subject, &record.checks_before) {
+            return Ok(Err(failure));
+        }
+        let warmed = self.warm_up(record, subject, pending);
+        if let Some(warmup) = &record.warmup {
+            (self.on)(Event::Warmed { launch: record.launch, warmup });
+        }
+        self.dir.write_start(record)?;
+        if let Err(failure) = warmed {
+            return Ok(Err(failure));
+        }
+        for &trial in pending {
+            if self.interrupts.count() > 0 {
+                return Ok(Err(interrupted()));
+            }
+            (self.on)(Event::TrialStarted { trial });
+            let measured = self.trial(trial, subject);
+            let mut trial_record = match measured {
+                Ok(trial_record) => trial_record,
+                Err(message) => return Ok(Err(Failure { kind: FailureKind::Harness, message })),
+            };
+            if trial_record.cut_short {
+                return Ok(Err(interrupted()));
+            }
+            trial_record.trial = trial;
+            trial_record.start = record.start;
+            let failure = after_trial(subject, &mut trial_record);
+            self.dir.write_trial(&trial_record)?;
+            (self.on)(Event::TrialEnded { trial, record: &trial_record });
+            if let Some(failure) = failure {
+                return Ok(Err(failure));
+            }
+        }
+        record.checks_after = run_checks(subject);
+        Ok(wrong_answers(subject, &record.checks_after).map_or(Ok(()), Err))
+    }
+}
+
+fn empty_start(start: usize, launch: usize, resumed: bool) -> StartRecord {
+    StartRecord {
+        start,
+        launch,
+        resumed,
+        pid: None,
+        startup: None,
+        warmup: None,
+        checks_before: Vec::new(),
+        checks_after: Vec::new(),
+        limits: Vec::new(),
+        environment: BTreeMap::new(),
+        stop: None,
+        failure: None,
+        log_tail: None,
+    }
+}
