@@ -1,5 +1,6 @@
 //! A run: its plan is walked, launch by launch, and what happens is recorded.
 
+mod judge;
 mod start;
 mod trial;
 mod up;

@@ -16,7 +16,8 @@ use dyno_launch::process::{self, Place, Process};
 use dyno_launch::{folder, open_files_hard};
 
 use super::Runner;
-use super::up::{Entrance, Subject, memory_first};
+use super::judge::{harness, memory_first};
+use super::up::{Entrance, Subject};
 use crate::build;
 use crate::certs::Certs;
 use crate::places::Placeholders;
@@ -61,7 +62,6 @@ impl Ports {
 impl Runner<'_> {
     pub(super) fn start(&self, record: &mut StartRecord, ground: &Ground) -> Result<Subject, Failure> {
         let definition = &self.definitions[self.plan.launches[record.launch].subject];
-        let harness = |message: String| Failure { kind: FailureKind::Harness, message };
         let ports = Ports::find().map_err(harness)?;
         let certs = ground.certs.as_ref();
         let doors = definition.protocols.iter().map(|&protocol| ports.door(protocol, certs));
@@ -99,7 +99,7 @@ impl Runner<'_> {
             Ok(startup) => record.startup = Some(startup),
             Err(failure) => {
                 record.log_tail = Some(process.log_tail()).filter(|t| !t.is_empty());
-                return Err(memory_first(&process, failure));
+                return Err(memory_first(process.oom_kills(), failure));
             }
         }
         Ok(Subject { process, entrances, ready_path: ready.path.clone() })

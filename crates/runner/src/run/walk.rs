@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::StartRecord;
-use dyno_archive::start::{Failure, FailureKind};
+use dyno_archive::dir::OpenError;
+use dyno_archive::start::Failure;
+use dyno_archive::{StartRecord, TrialRecord};
 use dyno_launch::group::Groups;
 use dyno_launch::set_affinity;
 use dyno_observer::cgroup::Layout;
 
+use super::judge::{harness, interrupted};
 use super::start::Ground;
-use super::up::{Subject, after_trial, interrupted, run_checks, wrong_answers};
+use super::up::Subject;
 use super::{Ended, Event, RunError, Runner};
 use crate::certs::Certs;
 
@@ -73,9 +75,13 @@ impl Runner<'_> {
         let definition = &self.definitions[self.plan.launches[record.launch].subject];
         match self.start(record, ground) {
             Ok(mut subject) => {
-                if let Err(failure) = self.use_subject(record, &mut subject, pending)? {
-                    record.log_tail = Some(subject.process.log_tail()).filter(|t| !t.is_empty());
-                    record.failure = Some(failure);
+                match self.use_subject(record, &mut subject, pending) {
+                    Ok(()) => {}
+                    Err(Stop::Ours(error)) => return Err(error),
+                    Err(Stop::Subject(failure)) => {
+                        record.log_tail = Some(subject.process.log_tail()).filter(|t| !t.is_empty());
+                        record.failure = Some(failure);
+                    }
                 }
                 // The second Ctrl-C waits for nobody.
                 let hurry = || self.interrupts.count() > 1;
@@ -84,8 +90,7 @@ impl Runner<'_> {
             }
             Err(failure) => record.failure = Some(failure),
         }
-        let left = ground.groups.left_of(record.start);
-        let left = left.map(|message| Failure { kind: FailureKind::Harness, message });
+        let left = ground.groups.left_of(record.start).map(harness);
         for failure in record.failure.iter().chain(&left) {
             (self.on)(Event::Failed { launch: record.launch, failure });
         }
@@ -94,51 +99,65 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Checks, warm-up, trials, checks. The inner error is the subject's, the outer one ours.
+    /// Checks, warm-up, trials, checks.
     fn use_subject(
         &mut self,
         record: &mut StartRecord,
         subject: &mut Subject,
         pending: &[usize],
-    ) -> Result<Result<(), Failure>, RunError> {
-        record.checks_before = run_checks(subject);
+    ) -> Result<(), Stop> {
+        record.checks_before = subject.check();
         // From here on a crash of ours loses no fact about this start.
         self.dir.write_start(record)?;
-        if let Some(failure) = wrong_answers(subject, &record.checks_before) {
-            return Ok(Err(failure));
-        }
+        subject.after_checks(&record.checks_before)?;
         let warmed = self.warm_up(record, subject, pending);
         if let Some(warmup) = &record.warmup {
             (self.on)(Event::Warmed { launch: record.launch, warmup });
         }
         self.dir.write_start(record)?;
-        if let Err(failure) = warmed {
-            return Ok(Err(failure));
-        }
+        warmed?;
         for &trial in pending {
-            if self.interrupts.count() > 0 {
-                return Ok(Err(interrupted()));
-            }
-            (self.on)(Event::TrialStarted { trial });
-            let measured = self.trial(trial, subject);
-            let mut trial_record = match measured {
-                Ok(trial_record) => trial_record,
-                Err(message) => return Ok(Err(Failure { kind: FailureKind::Harness, message })),
-            };
-            if trial_record.cut_short {
-                return Ok(Err(interrupted()));
-            }
-            trial_record.trial = trial;
-            trial_record.start = record.start;
-            let failure = after_trial(subject, &mut trial_record);
-            self.dir.write_trial(&trial_record)?;
-            (self.on)(Event::TrialEnded { trial, record: &trial_record });
-            if let Some(failure) = failure {
-                return Ok(Err(failure));
-            }
+            self.measure(trial, record.start, subject)?;
         }
-        record.checks_after = run_checks(subject);
-        Ok(wrong_answers(subject, &record.checks_after).map_or(Ok(()), Err))
+        record.checks_after = subject.check();
+        Ok(subject.after_checks(&record.checks_after)?)
+    }
+
+    /// One trial, with its record.
+    fn measure(&mut self, trial: usize, start: usize, subject: &mut Subject) -> Result<(), Stop> {
+        if self.interrupts.count() > 0 {
+            return Err(interrupted().into());
+        }
+        (self.on)(Event::TrialStarted { trial });
+        let measured = self.trial(trial, subject).map_err(harness)?;
+        if measured.cut_short {
+            return Err(interrupted().into());
+        }
+        let mut record = TrialRecord { trial, start, ..measured };
+        let served = subject.after_load(&mut record);
+        self.dir.write_trial(&record)?;
+        (self.on)(Event::TrialEnded { trial, record: &record });
+        Ok(served?)
+    }
+}
+
+/// Why a start is used no further.
+enum Stop {
+    /// The subject, the user, or what dyno has around the subject: its record says so, and the run goes on.
+    Subject(Failure),
+    /// The run cannot go on.
+    Ours(RunError),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Stop {
+        Stop::Subject(failure)
+    }
+}
+
+impl From<OpenError> for Stop {
+    fn from(error: OpenError) -> Stop {
+        Stop::Ours(error.into())
     }
 }
 
