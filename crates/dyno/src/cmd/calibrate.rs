@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use dyno_archive::{Interval, Outcome, Sample};
 use dyno_contract::ports;
 use dyno_driver::{Endpoint, Stamps, best_driver};
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
+use dyno_launch::Own;
 use dyno_launch::care::Interrupts;
 use dyno_report::calibration as page;
 use dyno_report::format::micros;
@@ -89,20 +89,11 @@ fn keep(result: &page::Calibration) -> Kept {
 struct Bench {
     addr: SocketAddr,
     /// Ended with the bench.
-    _server: Server,
+    _server: Own,
     generator_cpus: Vec<u32>,
     server_cpus: Vec<u32>,
     duration_ns: u64,
     interrupts: Arc<Interrupts>,
-}
-
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 impl Bench {
@@ -288,15 +279,9 @@ fn free_port() -> anyhow::Result<SocketAddr> {
     Ok(SocketAddr::from(([127, 0, 0, 1], ports[0])))
 }
 
-fn start_null(addr: SocketAddr, cpus: &[u32]) -> anyhow::Result<Server> {
-    let mut command = Command::new(dyno_launch::own_program());
-    command.args(["serve-null", "--while-stdin", "--port", &addr.port().to_string()]).stdin(Stdio::piped());
-    let own = dyno_launch::allowed_cpus();
-    // The child inherits the CPUs of this thread, which goes back to its own at once.
-    dyno_launch::set_affinity(cpus)?;
-    let child = command.spawn().context("the null responder cannot be started");
-    dyno_launch::set_affinity(&own)?;
-    let server = Server(child?);
+fn start_null(addr: SocketAddr, cpus: &[u32]) -> anyhow::Result<Own> {
+    let arguments = ["serve-null", "--while-stdin", "--port", &addr.port().to_string()];
+    let server = Own::start(&arguments, cpus).context("the null responder cannot be started")?;
     for _ in 0..200 {
         if ports::connect_to_another(addr, Duration::from_secs(1)).is_ok() {
             return Ok(server);
