@@ -7,12 +7,12 @@ use std::sync::Arc;
 use dyno_archive::plan::{Arrivals, Plan, Step};
 use dyno_driver::best_driver;
 use dyno_engine::{Http2, Policy, Protocol, Spin, Traffic, Window, limits};
+use dyno_workload::traffic;
 
 use crate::files::Folder;
 use crate::limits::CHECK;
 use crate::load;
 use crate::tls::{SessionResumption, TlsOptions, Trust};
-use crate::traffic;
 
 /// `h1`, `h1 and h2`, `h1, h1-tls and h2`.
 #[must_use]

@@ -10,9 +10,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::paths::{Inside, Stray};
 
-/// Reads the file at a path as written, or says why not.
-pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
-
 /// A folder out of which no name leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {

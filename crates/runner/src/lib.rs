@@ -11,7 +11,6 @@ pub mod door;
 pub mod environment;
 pub mod files;
 mod ground;
-pub mod import;
 pub mod launch;
 pub mod limits;
 pub mod load;
@@ -20,11 +19,7 @@ pub mod plan;
 pub mod run;
 pub mod subject;
 pub mod suite;
-pub mod template;
-pub mod text;
 pub mod tls;
-pub mod traffic;
-pub mod units;
 
 pub use launch::sys::{allowed_cpus, may_write, pipe_to_a_reader, raise_open_files, set_affinity};
 

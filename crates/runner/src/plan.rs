@@ -7,6 +7,8 @@ use dyno_archive::plan::{
     DriverKind, Launch, Load, NotServed, Order, Placement, Plan, Subject, Trial, Workload,
 };
 use dyno_engine::rng::Rng;
+use dyno_workload::text::{FileError, nearest};
+use dyno_workload::units::cpu_list_text;
 
 use crate::door;
 use crate::environment::Inherit;
@@ -15,8 +17,6 @@ use crate::paths::Name;
 use crate::run::warm;
 use crate::subject::{self, Definition};
 use crate::suite::{SuiteFile, Wanted};
-use crate::text::{FileError, nearest};
-use crate::units::cpu_list_text;
 
 /// What the command line adds to a suite.
 #[derive(Clone, Debug, Default)]

@@ -21,6 +21,7 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, Protocol, RunDir, Sample, StartRecord, TrialRecord};
 use dyno_observer::Sampler;
 use dyno_observer::cgroup::Layout;
+use dyno_workload::units::cpu_list_text;
 
 use crate::build::{self, Built, Care};
 use crate::certs::Certs;
@@ -38,7 +39,6 @@ use crate::limits::ALIVE;
 use crate::load::{self, Edge, Reason, Watch};
 use crate::plan::Planned;
 use crate::subject::{Definition, FileSpec, Placeholders};
-use crate::units::cpu_list_text;
 
 /// What happens during a run, for whoever shows it.
 #[derive(Debug)]

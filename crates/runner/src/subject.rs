@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dyno_archive::Protocol;
+use dyno_workload::text::{self, FileError};
+use dyno_workload::units;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::build::{self, Care, Key};
@@ -13,8 +15,6 @@ use crate::environment::{Environment, Inherit, Ours};
 use crate::launch::tool::{Answer, Tool};
 use crate::limits;
 use crate::paths::{Inside, Name};
-use crate::text::{self, FileError};
-use crate::units;
 
 /// The contracts that a subject may keep (`checks`).
 pub const CONTRACTS: [&str; 2] = ["hello", "hello-bodies"];

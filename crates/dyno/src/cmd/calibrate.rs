@@ -20,7 +20,7 @@ use dyno_runner::launch::ready;
 use dyno_runner::load::{Edge, Reason, Spec, Watch, polling};
 use dyno_runner::run::Interrupts;
 use dyno_runner::suite::plaintext;
-use dyno_runner::traffic;
+use dyno_workload::traffic;
 
 use crate::calibration::{Kept, Shape, machine};
 use crate::cli::{CalibrateArgs, PlanFormat};

@@ -9,7 +9,7 @@ use dyno_runner::launch::guard::Guard;
 use dyno_runner::plan::{expected_ns, resolve};
 use dyno_runner::run::Interrupts;
 use dyno_runner::suite::SuiteFile;
-use dyno_runner::units::cpu_list_text;
+use dyno_workload::units::cpu_list_text;
 
 use crate::cli::{PlanArgs, PlanFormat};
 use crate::clock::clock;

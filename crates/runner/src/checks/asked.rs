@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use dyno_archive::plan::{Body, Expect, Http2, Request, Step, Workload};
 use dyno_archive::{Interval, Outcome, Protocol, Sample, TrialRecord};
+use dyno_workload::traffic;
 
 use super::{JSON, Media, PLAINTEXT, Problem, Verdict};
 use crate::door::Door;
 use crate::limits::CHECK;
 use crate::load::{self, Edge, Reason, Watch};
-use crate::traffic;
 
 /// A request, and what must come back each time it is sent.
 #[derive(Clone, Debug)]

@@ -10,11 +10,11 @@ use dyno_archive::plan::Limits;
 use dyno_archive::start::{LimitKind, LimitReadBack};
 use dyno_observer::cgroup::{Group, Layout, V2};
 use dyno_observer::proc::Stat;
+use dyno_workload::units::cpu_list_text;
 
 use super::guard::Guard;
 use super::sys;
 use crate::limits::{GROUP_GLANCE, MOVES, SWEEP};
-use crate::units::cpu_list_text;
 
 /// Length of the period of a CPU quota, the kernel's default.
 const PERIOD_US: u64 = 100_000;

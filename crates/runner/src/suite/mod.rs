@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::{Limits, Marker, Order, ReportOptions, Suite, Workload};
+use dyno_workload::text::{self, FileError};
+use dyno_workload::units;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::environment::Inherit;
 use crate::files::Folder;
 use crate::paths::Name;
-use crate::text::{self, FileError};
-use crate::units;
 pub use load::{CHECK_ONE_IN, LoadOptions};
 use load::{RawLoad, check_pages};
 pub use workloads::{PAGE_CONNECTIONS, PAGE_STREAMS, plaintext, resources};

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use dyno_archive::Protocol;
 use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
 use dyno_runner::files::Folder;
-use dyno_runner::import::{self, Imported};
-use dyno_runner::template::{literal, literal_text};
-use dyno_runner::{suite, traffic};
+use dyno_runner::suite;
+use dyno_workload::import::{self, Imported};
+use dyno_workload::template::{literal, literal_text};
+use dyno_workload::traffic;
 
 use super::target::{Scheme, Url};
 use crate::cli::{ImportArg, LoadArgs, Ns, ProtocolArg};
@@ -351,7 +352,7 @@ fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs, reach: &Reach) -> 
 
 /// A limit in seconds; 0 means none.
 fn seconds(one: &Imported, value: &str) -> anyhow::Result<Option<Ns>> {
-    let ns = dyno_runner::units::duration(&format!("{value}s"));
+    let ns = dyno_workload::units::duration(&format!("{value}s"));
     let ns = ns.map_err(|error| bad(format!("{}: {error}", one.place)))?;
     Ok((ns > 0).then_some(Ns(ns)))
 }

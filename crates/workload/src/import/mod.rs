@@ -16,7 +16,7 @@ pub use vegeta::vegeta;
 
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use crate::files::ReadFile;
+use crate::ReadFile;
 use crate::traffic::is_framing;
 
 /// One request as another tool described it.

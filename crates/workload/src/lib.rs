@@ -1,0 +1,14 @@
+//! From text to what is asked: requests of suites and the command line, with placeholders, mixes, pages and expectations,
+//! and imports from other tools.
+//!
+//! Pure: what a text names is read by a function that the caller gives ([`ReadFile`]). A workload as people describe it
+//! ([`dyno_archive::plan::Workload`]) becomes the bytes that are sent by [`traffic::compile`].
+
+pub mod import;
+pub mod template;
+pub mod text;
+pub mod traffic;
+pub mod units;
+
+/// Reads the file at a path as written, or says why not.
+pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
