@@ -37,6 +37,7 @@ use crate::launch::ready;
 use crate::launch::sys::{open_files_hard, set_affinity};
 use crate::limits::ALIVE;
 use crate::load::{self, Edge, Reason, Watch};
+use crate::paths;
 use crate::plan::Planned;
 use crate::subject::{Definition, FileSpec, Placeholders};
 
@@ -669,7 +670,7 @@ pub fn environment_of(definition: &Definition) -> BTreeMap<String, String> {
 /// Writes a file of a start from its template into the working folder.
 fn render(file: &FileSpec, folder: &Path, places: &Placeholders, work: &Path) -> Result<(), String> {
     let from = |e: io::Error| format!("{}: {e}", file.template);
-    let template = file.template.read(folder).map_err(from)?;
+    let template = paths::read(&file.template, folder).map_err(from)?;
     let template = String::from_utf8(template).map_err(|_| format!("{}: it is no text", file.template))?;
     let name = file.to.fill(places)?;
     let to = work.join(name.path());

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dyno_archive::Protocol;
+use dyno_workload::inside::Inside;
 use dyno_workload::text::{self, FileError};
 use dyno_workload::units;
 use serde::{Deserialize, Deserializer, de};
@@ -14,7 +15,7 @@ use crate::build::{self, Care, Key};
 use crate::environment::{Environment, Inherit, Ours};
 use crate::launch::tool::{Answer, Tool};
 use crate::limits;
-use crate::paths::{Inside, Name};
+use crate::paths::{self, Name};
 
 /// The contracts that a subject may keep (`checks`).
 pub const CONTRACTS: [&str; 2] = ["hello", "hello-bodies"];
@@ -380,7 +381,7 @@ impl Definition {
         let alone = Definition { variants: BTreeMap::new(), folder: PathBuf::new(), ..self.clone() };
         key.add(format!("{alone:?}").as_bytes());
         for file in &self.start.files {
-            key.add(&file.template.read(&self.folder)?);
+            key.add(&paths::read(&file.template, &self.folder)?);
         }
         if self.uses("{dir}") {
             add_folder(&mut key, &self.folder, Path::new(""))?;
@@ -404,7 +405,7 @@ impl Definition {
     #[must_use]
     pub fn uses(&self, placeholder: &str) -> bool {
         let is_in = |file: &FileSpec| {
-            let template = file.template.read(&self.folder);
+            let template = paths::read(&file.template, &self.folder);
             template.is_ok_and(|t| String::from_utf8_lossy(&t).contains(placeholder))
         };
         let in_files = || self.start.files.iter().any(is_in);

@@ -5,6 +5,7 @@
 //! ([`dyno_archive::plan::Workload`]) becomes the bytes that are sent by [`traffic::compile`].
 
 pub mod import;
+pub mod inside;
 pub mod template;
 pub mod text;
 pub mod traffic;

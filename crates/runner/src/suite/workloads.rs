@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use dyno_archive::plan::{Body, Expect, Http2, Page, Request, Workload};
 use dyno_engine::Protocol;
+use dyno_workload::inside::Inside;
 use dyno_workload::traffic;
 use serde::Deserialize;
 
 use super::{Mistake, OneOrMany, mistake};
 use crate::files::Folder;
 use crate::limits;
-use crate::paths::Inside;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
