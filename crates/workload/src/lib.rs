@@ -6,10 +6,12 @@
 
 pub mod import;
 pub mod inside;
+pub mod limits;
 pub mod template;
 pub mod text;
 pub mod traffic;
 pub mod units;
+pub mod workloads;
 
 /// Reads the file at a path as written, or says why not.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use dyno_archive::Protocol;
 use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
 use dyno_runner::files::Folder;
-use dyno_runner::suite;
 use dyno_workload::import::{self, Imported};
 use dyno_workload::template::{literal, literal_text};
-use dyno_workload::traffic;
+use dyno_workload::{traffic, workloads};
 
 use super::target::{Scheme, Url};
 use crate::cli::{ImportArg, LoadArgs, Ns, ProtocolArg};
@@ -43,7 +42,7 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
     }
     name_apart(&mut requests);
     let protocol = protocol(args, url.scheme)?;
-    let connections = args.page_connections.unwrap_or(suite::PAGE_CONNECTIONS);
+    let connections = args.page_connections.unwrap_or(workloads::PAGE_CONNECTIONS);
     let page = (!args.resources.is_empty()).then_some(Page { connections });
     Ok((url, Workload { name: "load".into(), protocol, requests, page }))
 }
@@ -51,7 +50,7 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
 /// Streams per connection: of a page as many as servers usually allow, for browsers ask for all of it at once.
 pub fn streams(args: &LoadArgs) -> u32 {
     let is_page = !args.resources.is_empty() && args.protocol != ProtocolArg::H1;
-    args.streams.unwrap_or(if is_page { suite::PAGE_STREAMS } else { 1 })
+    args.streams.unwrap_or(if is_page { workloads::PAGE_STREAMS } else { 1 })
 }
 
 /// What is asked for, given how the server is reached. On a plain connection nothing can be negotiated, so `auto` is
@@ -146,7 +145,7 @@ fn own(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
     let method = args.method.clone().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" }.into());
     let mut requests = vec![request(&method, &url.target, Vec::new(), body)];
     for text in &args.resources {
-        requests.extend(suite::resources(text).map_err(|error| bad(format!("--resource: {error}")))?);
+        requests.extend(workloads::resources(text).map_err(|error| bad(format!("--resource: {error}")))?);
     }
     Ok((url, requests))
 }
