@@ -8,6 +8,7 @@ use clap::parser::ValueSource;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use dyno_archive::plan::DriverKind;
 use dyno_driver::null::Writes;
+use dyno_workload::import::Format;
 
 use crate::habits;
 
@@ -456,6 +457,17 @@ pub enum ImportArg {
     Har,
     Vegeta,
     Urls,
+}
+
+impl From<ImportArg> for Format {
+    fn from(arg: ImportArg) -> Format {
+        match arg {
+            ImportArg::Curl => Format::Curl,
+            ImportArg::Har => Format::Har,
+            ImportArg::Vegeta => Format::Vegeta,
+            ImportArg::Urls => Format::Urls,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -10,6 +10,7 @@ pub mod limits;
 pub mod template;
 pub mod text;
 pub mod traffic;
+pub mod typed;
 pub mod units;
 pub mod workloads;
 

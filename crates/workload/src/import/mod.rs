@@ -4,12 +4,16 @@
 //! closure. Whatever dyno cannot send as the tool would have sent it is refused by name, not left out in silence.
 //! Errors are sentences that name the line or the entry and end with what to do next.
 
+mod alike;
 mod curl;
+mod format;
 mod har;
 mod urls;
 mod vegeta;
 
+pub use alike::{Alike, Braces};
 pub use curl::curl;
+pub use format::Format;
 pub use har::har;
 pub use urls::urls;
 pub use vegeta::vegeta;
