@@ -8,6 +8,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dyno-wire", &[]),
     ("dyno-archive", &[]),
     ("dyno-engine", &["dyno-archive", "dyno-wire"]),
+    ("dyno-workload", &["dyno-archive", "dyno-engine", "dyno-wire"]),
     ("dyno-driver", &["dyno-archive", "dyno-engine", "dyno-wire"]),
     ("dyno-observer", &["dyno-archive"]),
     ("dyno-launch", &["dyno-archive", "dyno-observer"]),
@@ -23,6 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dyno-launch",
             "dyno-observer",
             "dyno-wire",
+            "dyno-workload",
         ],
     ),
     ("dyno-analysis", &["dyno-archive"]),
@@ -39,6 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dyno-observer",
             "dyno-report",
             "dyno-runner",
+            "dyno-workload",
         ],
     ),
 ];

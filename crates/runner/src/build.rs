@@ -338,6 +338,8 @@ fn lock(folder: &Path, care: &Care<'_>) -> Result<fs::File, String> {
 
 #[cfg(test)]
 mod tests {
+    use dyno_workload::inside::Inside;
+
     use super::*;
 
     use dyno_launch::care::Interrupts;
@@ -445,7 +447,7 @@ mod tests {
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
         let care = Care { guard: &guard, interrupts: &interrupts };
         let mut definition = subject(root.path(), "true");
-        definition.build.as_mut().unwrap().inputs = vec![paths::Inside::parse(".").unwrap()];
+        definition.build.as_mut().unwrap().inputs = vec![Inside::parse(".").unwrap()];
         let key = || inputs_of(&definition, definition.build.as_ref().unwrap(), &care).unwrap();
         let without = key();
         fs::create_dir(definition.folder.join("empty")).unwrap();
@@ -495,7 +497,7 @@ mod tests {
         fs::write(folder.join("sub/a"), "3").unwrap();
         fs::write(folder.join("tool"), "4").unwrap();
         std::os::unix::fs::symlink("a", folder.join("sub/b")).unwrap();
-        let inputs = ["in.txt", "sub/../tool", "./sub", "sub/b"].map(|i| paths::Inside::parse(i).unwrap());
+        let inputs = ["in.txt", "sub/../tool", "./sub", "sub/b"].map(|i| Inside::parse(i).unwrap());
         definition.build.as_mut().unwrap().inputs = inputs.into();
         let built = build(&definition, &root.path().join("cache")).unwrap();
         assert_eq!(fs::read_to_string(built.out.join("b")).unwrap(), "3");

@@ -15,9 +15,6 @@ pub const AHEAD_NS: u64 = 2_000_000;
 /// How long the control thread of a load sleeps at most before it looks around.
 pub const GLANCE: Duration = Duration::from_millis(20);
 
-/// The most resources of a page that one entry may stand for. More are refused.
-pub const RESOURCES: u32 = 1000;
-
 /// Intervals of a running load that are kept apart. With more, neighbours are joined two by two, so that a load of any
 /// length needs constant memory; what is streamed while it runs is not joined.
 pub const INTERVALS: usize = 1024;

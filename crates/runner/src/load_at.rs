@@ -8,10 +8,10 @@ use dyno_contract::door::Door;
 use dyno_contract::limits::CHECK;
 use dyno_driver::best_driver;
 use dyno_engine::{Http2, Policy, Spin, Traffic, Window, limits};
+use dyno_workload::traffic;
 
 use crate::files::Folder;
 use crate::load;
-use crate::traffic;
 
 /// The load of a trial that comes in at a door.
 ///

@@ -1,102 +1,30 @@
-//! Paths that people write into suites and subject files. They name what lies within the folder of their file, and nothing
-//! else: neither an absolute path nor `..` nor a link leads out of it.
+//! What paths within a folder lead to, and the names of folders: no link leads out of the folder that was meant.
 
-use std::ffi::OsStr;
-use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use dyno_workload::inside::Inside;
 use serde::{Deserialize, Deserializer, de};
 
-/// A relative path that stays within the folder it is relative to. Without `.` and `..`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inside(PathBuf);
-
-/// Why a text is no path within a folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stray {
-    Empty,
-    Nul,
-    Absolute,
-    Above,
+/// Where a path is in `folder`, links followed.
+///
+/// # Errors
+/// It is not there, or a link leads out of the folder.
+pub fn within(inside: &Inside, folder: &Path) -> io::Result<PathBuf> {
+    let root = folder.canonicalize()?;
+    let path = root.join(inside.path()).canonicalize()?;
+    if path.starts_with(&root) { Ok(path) } else { Err(leads_out(inside.path(), &path)) }
 }
 
-impl Inside {
-    /// # Errors
-    /// A sentence on why the path is refused.
-    pub fn parse(text: &str) -> Result<Inside, String> {
-        Inside::of(text).map_err(|stray| match stray {
-            Stray::Empty => "a path is empty; leave it out, or name a file".into(),
-            Stray::Nul => format!("the path {text:?} holds a NUL, which no file's name has"),
-            Stray::Absolute => {
-                format!("the path {text:?} is absolute; paths here are relative to the folder of this file")
-            }
-            Stray::Above => format!(
-                "the path {text:?} leaves its folder; put what it names beside this file, and name it from there"
-            ),
-        })
-    }
-
-    /// # Errors
-    /// It is not within its folder, or no path at all.
-    pub fn of(text: &str) -> Result<Inside, Stray> {
-        if text.is_empty() {
-            return Err(Stray::Empty);
-        }
-        if text.contains('\0') {
-            return Err(Stray::Nul);
-        }
-        let mut path = PathBuf::new();
-        for component in Path::new(text).components() {
-            match component {
-                Component::Normal(name) => path.push(name),
-                Component::CurDir => {}
-                Component::ParentDir if path.pop() => {}
-                Component::ParentDir => return Err(Stray::Above),
-                Component::RootDir | Component::Prefix(_) => return Err(Stray::Absolute),
-            }
-        }
-        Ok(Inside(path))
-    }
-
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-
-    /// Where it is in `folder`, links followed.
-    ///
-    /// # Errors
-    /// It is not there, or a link leads out of the folder.
-    pub fn within(&self, folder: &Path) -> io::Result<PathBuf> {
-        let root = folder.canonicalize()?;
-        let path = root.join(&self.0).canonicalize()?;
-        if path.starts_with(&root) { Ok(path) } else { Err(leads_out(&self.0, &path)) }
-    }
-
-    /// What stands in the file of this name in `folder`.
-    ///
-    /// # Errors
-    /// It cannot be read, a link leads out of the folder, or it is no file: a pipe would be waited for, a device never ends.
-    pub fn read(&self, folder: &Path) -> io::Result<Vec<u8>> {
-        let path = self.within(folder)?;
-        if path.is_file() { fs::read(path) } else { Err(odd(&self.0, "is no regular file")) }
-    }
-}
-
-impl fmt::Display for Inside {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = if self.0.as_os_str().is_empty() { OsStr::new(".") } else { self.0.as_os_str() };
-        text.display().fmt(f)
-    }
-}
-
-impl<'de> Deserialize<'de> for Inside {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Inside::parse(&String::deserialize(from)?).map_err(de::Error::custom)
-    }
+/// What stands in the file of this name in `folder`.
+///
+/// # Errors
+/// It cannot be read, a link leads out of the folder, or it is no file: a pipe would be waited for, a device never ends.
+pub fn read(inside: &Inside, folder: &Path) -> io::Result<Vec<u8>> {
+    let path = within(inside, folder)?;
+    if path.is_file() { fs::read(path) } else { Err(odd(inside.path(), "is no regular file")) }
 }
 
 fn leads_out(name: &Path, to: &Path) -> io::Error {
@@ -209,22 +137,6 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn a_path_stays_within_its_folder() {
-        for (text, path) in [("a", "a"), ("./a/b", "a/b"), ("a/../b", "b"), (".", ""), ("a//b/", "a/b")] {
-            assert_eq!(Inside::parse(text).unwrap().path(), Path::new(path), "{text}");
-        }
-        for (text, words) in [
-            ("/etc/passwd", "absolute"),
-            ("..", "leaves its folder"),
-            ("a/../../b", "leaves its folder"),
-            ("", "empty"),
-            ("a\0b", "NUL"),
-        ] {
-            assert!(Inside::parse(text).unwrap_err().contains(words), "{text}");
-        }
-    }
-
-    #[test]
     fn only_files_of_the_folder_are_read() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
@@ -235,7 +147,8 @@ mod tests {
         symlink("../secret", folder.join("out")).unwrap();
         let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
         assert!(pipe.success());
-        let read = |name: &str| Inside::parse(name).unwrap().read(&folder).map_err(|e| e.to_string());
+        let read =
+            |name: &str| super::read(&Inside::parse(name).unwrap(), &folder).map_err(|e| e.to_string());
         assert_eq!(read("sub/a").unwrap(), b"1");
         assert_eq!(read("link").unwrap(), b"1");
         assert!(read("out").unwrap_err().contains("leads out of its folder"));

@@ -10,13 +10,13 @@ use dyno_archive::start::cpu_list_text;
 use dyno_contract::door;
 use dyno_engine::rng::Rng;
 use dyno_launch::environment::Inherit;
+use dyno_workload::text::{FileError, nearest};
 
 use crate::limits::PLANNED;
 use crate::paths::Name;
 use crate::run::warm;
 use crate::subject::{self, Definition};
 use crate::suite::{SuiteFile, Wanted};
-use crate::text::{FileError, nearest};
 
 /// What the command line adds to a suite.
 #[derive(Clone, Debug, Default)]

@@ -8,10 +8,10 @@ use dyno_archive::{Interval, Outcome, Sample, TrialRecord};
 use dyno_contract::check::{Check, How, Problem, Question, Verdict};
 use dyno_contract::door::Door;
 use dyno_contract::limits::CHECK;
+use dyno_workload::traffic;
 
 use crate::load::{self, Edge, Reason, Watch};
 use crate::load_at;
-use crate::traffic;
 
 /// Puts a check to the server behind a door.
 #[must_use]

@@ -11,14 +11,15 @@ use dyno_launch::care::Care;
 use dyno_launch::environment::{Environment, Inherit, Ours};
 use dyno_launch::process::Signal;
 use dyno_launch::tool::{Answer, Tool};
+use dyno_workload::inside::Inside;
+use dyno_workload::text::{self, FileError};
+use dyno_workload::units;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::key::Key;
 use crate::limits;
-use crate::paths::{Inside, Name};
+use crate::paths::{self, Name};
 use crate::places::Placeholders;
-use crate::text::{self, FileError};
-use crate::units;
 
 /// A server under test, as its file describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -381,7 +382,7 @@ impl Definition {
         let alone = Definition { variants: BTreeMap::new(), folder: PathBuf::new(), ..self.clone() };
         key.add(format!("{alone:?}").as_bytes());
         for file in &self.start.files {
-            key.add(&file.template.read(&self.folder)?);
+            key.add(&paths::read(&file.template, &self.folder)?);
         }
         if self.uses("{dir}") {
             add_folder(&mut key, &self.folder, Path::new(""))?;
@@ -405,7 +406,7 @@ impl Definition {
     #[must_use]
     pub fn uses(&self, placeholder: &str) -> bool {
         let is_in = |file: &FileSpec| {
-            let template = file.template.read(&self.folder);
+            let template = paths::read(&file.template, &self.folder);
             template.is_ok_and(|t| String::from_utf8_lossy(&t).contains(placeholder))
         };
         let in_files = || self.start.files.iter().any(is_in);

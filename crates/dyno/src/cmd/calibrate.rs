@@ -19,8 +19,8 @@ use dyno_launch::care::Interrupts;
 use dyno_report::calibration as page;
 use dyno_report::format::micros;
 use dyno_runner::load::{Edge, Reason, Spec, Watch, polling};
-use dyno_runner::suite::plaintext;
-use dyno_runner::traffic;
+use dyno_workload::traffic;
+use dyno_workload::workloads::plaintext;
 
 use crate::calibration::{Kept, Shape, machine};
 use crate::cli::{CalibrateArgs, PlanFormat};

@@ -15,7 +15,7 @@ use dyno_runner::plan::{Overrides, resolve};
 use dyno_runner::run::{Ended, Runner};
 use dyno_runner::subject::{self, Definition};
 use dyno_runner::suite::SuiteFile;
-use dyno_runner::text::nearest;
+use dyno_workload::text::nearest;
 
 use crate::cli::{SubjectsArgs, SubjectsCommand};
 use crate::exit::{Exit, bad};

@@ -20,6 +20,7 @@ use super::judge::{harness, memory_first};
 use super::up::{Entrance, Subject};
 use crate::build;
 use crate::certs::Certs;
+use crate::paths;
 use crate::places::Placeholders;
 use crate::subject::{Definition, FileSpec};
 
@@ -163,7 +164,7 @@ fn first_to_ask(entrances: &[Entrance]) -> &Entrance {
 /// Writes a file of a start from its template into the working folder.
 fn render(file: &FileSpec, folder: &Path, places: &Placeholders, work: &Path) -> Result<(), String> {
     let from = |e: io::Error| format!("{}: {e}", file.template);
-    let template = file.template.read(folder).map_err(from)?;
+    let template = paths::read(&file.template, folder).map_err(from)?;
     let template = String::from_utf8(template).map_err(|_| format!("{}: it is no text", file.template))?;
     let name = file.to.fill(places)?;
     let to = work.join(name.path());

@@ -11,7 +11,7 @@ use dyno_driver::{Endpoint, Peer, best_driver};
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
 use dyno_runner::load::{Spec, polling};
 use dyno_runner::suite;
-use dyno_runner::{traffic, units};
+use dyno_workload::{traffic, units};
 use sha2::{Digest as _, Sha256};
 
 use super::requests::{self, read_file, streams};

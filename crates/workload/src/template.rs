@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dyno_engine::traffic::Part;
 
-use crate::files::ReadFile;
+use crate::ReadFile;
 
 /// Values of a column of a file.
 type Column = Arc<[Box<[u8]>]>;

@@ -8,7 +8,7 @@ use std::mem;
 use base64::Engine as _;
 
 use super::{BASE64, Imported, Url, form_encoded, load, some};
-use crate::files::ReadFile;
+use crate::ReadFile;
 use crate::text::nearest;
 
 /// Separates the parts of a form.

@@ -4,19 +4,23 @@
 //! closure. Whatever dyno cannot send as the tool would have sent it is refused by name, not left out in silence.
 //! Errors are sentences that name the line or the entry and end with what to do next.
 
+mod alike;
 mod curl;
+mod format;
 mod har;
 mod urls;
 mod vegeta;
 
+pub use alike::{Alike, Braces};
 pub use curl::curl;
+pub use format::Format;
 pub use har::har;
 pub use urls::urls;
 pub use vegeta::vegeta;
 
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use crate::files::ReadFile;
+use crate::ReadFile;
 use crate::traffic::is_framing;
 
 /// One request as another tool described it.

@@ -57,6 +57,20 @@ impl FileError {
     }
 }
 
+/// A mistake in what a file says, before its place is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    pub key: &'static str,
+    /// What it is about, if that can be found better than by the key.
+    pub words: Option<String>,
+    pub message: String,
+}
+
+/// A mistake in the value of a key.
+pub fn mistake(key: &'static str, message: impl Into<String>) -> Mistake {
+    Mistake { key, words: None, message: message.into() }
+}
+
 /// Reads TOML into `T`, whose unknown keys must be refused (`deny_unknown_fields`).
 pub fn parse_toml<T: DeserializeOwned>(path: &Path, source: &str) -> Result<T, FileError> {
     toml::from_str(source).map_err(|error| {

@@ -7,14 +7,13 @@ use dyno_archive::plan::{Body, Expect, Http2, Page, Request, Workload};
 use dyno_engine::Protocol;
 use serde::Deserialize;
 
-use super::{Mistake, OneOrMany, mistake};
-use crate::files::Folder;
-use crate::paths::Inside;
-use crate::{limits, traffic};
+use crate::inside::Inside;
+use crate::text::{Mistake, mistake};
+use crate::{ReadFile, limits, traffic};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct RawWorkload {
+pub struct RawWorkload {
     name: Option<String>,
     protocol: Option<String>,
     tls: Option<bool>,
@@ -103,19 +102,36 @@ impl RawExpect {
     }
 }
 
-/// A workload, with what it has to say of the steps.
-#[derive(Debug)]
-pub(super) struct Shaped {
-    pub(super) workload: Workload,
-    /// Its own, in place of the load's.
-    pub(super) streams: Option<Vec<u32>>,
+/// One value, or a list of them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum OneOrMany<T> {
+    One(T),
+    Many(Vec<T>),
 }
 
-pub(super) fn check_workloads(raw: Vec<RawWorkload>, files: &Folder) -> Result<Vec<Shaped>, Mistake> {
+impl<T> OneOrMany<T> {
+    pub fn all(self) -> Vec<T> {
+        match self {
+            OneOrMany::One(one) => vec![one],
+            OneOrMany::Many(many) => many,
+        }
+    }
+}
+
+/// A workload, with what it has to say of the steps.
+#[derive(Debug)]
+pub struct Shaped {
+    pub workload: Workload,
+    /// Its own, in place of the load's.
+    pub streams: Option<Vec<u32>>,
+}
+
+pub fn check_workloads(raw: Vec<RawWorkload>, read: ReadFile<'_>) -> Result<Vec<Shaped>, Mistake> {
     if raw.is_empty() {
         return Ok(vec![Shaped { workload: plaintext(), streams: None }]);
     }
-    let shaped: Vec<Shaped> = raw.into_iter().map(|raw| raw.check(files)).collect::<Result<_, _>>()?;
+    let shaped: Vec<Shaped> = raw.into_iter().map(|raw| raw.check(read)).collect::<Result<_, _>>()?;
     for (i, Shaped { workload, .. }) in shaped.iter().enumerate() {
         if shaped[..i].iter().any(|s| s.workload.name == workload.name) {
             return Err(mistake(
@@ -144,7 +160,7 @@ pub fn plaintext() -> Workload {
 }
 
 impl RawWorkload {
-    fn check(mut self, files: &Folder) -> Result<Shaped, Mistake> {
+    fn check(mut self, read: ReadFile<'_>) -> Result<Shaped, Mistake> {
         let protocol = check_protocol(self.protocol.as_deref(), self.tls)?;
         let page = self.page.take();
         let streams = self.streams.clone().map(OneOrMany::all);
@@ -165,9 +181,9 @@ impl RawWorkload {
                     "a page is one document with its resources; leave out `requests`",
                 ));
             }
-            Some(requests) => (name.unwrap_or_else(|| "mix".into()), check_mix(requests, files)?),
+            Some(requests) => (name.unwrap_or_else(|| "mix".into()), check_mix(requests, read)?),
             None => {
-                let request = RawRequest { name, ..own }.check(files)?;
+                let request = RawRequest { name, ..own }.check(read)?;
                 let name = request.name.clone();
                 let mut requests = vec![request];
                 if let Some(page) = &page {
@@ -180,8 +196,7 @@ impl RawWorkload {
         let workload = Workload { name, protocol, requests, page };
         // Which file could not be had: its name stands in the suite, wherever that is.
         let refused = RefCell::new(None);
-        let read =
-            |file: &str| files.read(file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()));
+        let read = |file: &str| read(file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()));
         traffic::compile(&workload, "host", &Http2::default(), &read)
             .map_err(|message| Mistake { words: refused.take(), ..mistake("path", message) })?;
         Ok(Shaped { workload, streams })
@@ -239,7 +254,7 @@ pub fn resources(text: &str) -> Result<Vec<Request>, String> {
     Ok((0..times).map(one).collect())
 }
 
-pub(super) const NO_STREAMS: &str = "streams belong to HTTP/2, and this is HTTP/1.1, which has `pipeline`; \
+pub const NO_STREAMS: &str = "streams belong to HTTP/2, and this is HTTP/1.1, which has `pipeline`; \
                           set `protocol` to \"h2\" or \"h2c\", or leave `streams` out";
 
 /// The protocol of that name, with TLS where it is asked for or belongs to it.
@@ -267,8 +282,8 @@ fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mis
     })
 }
 
-fn check_mix(requests: Vec<RawRequest>, files: &Folder) -> Result<Vec<Request>, Mistake> {
-    let requests = requests.into_iter().map(|raw| raw.check(files)).collect::<Result<Vec<_>, _>>()?;
+fn check_mix(requests: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<Request>, Mistake> {
+    let requests = requests.into_iter().map(|raw| raw.check(read)).collect::<Result<Vec<_>, _>>()?;
     if requests.is_empty() {
         return Err(mistake("requests", "a mix of `requests` has at least one"));
     }
@@ -290,7 +305,7 @@ fn name_of(path: &str) -> String {
 }
 
 impl RawRequest {
-    fn check(self, files: &Folder) -> Result<Request, Mistake> {
+    fn check(self, read: ReadFile<'_>) -> Result<Request, Mistake> {
         let path = self
             .path
             .ok_or_else(|| mistake("workloads", "a workload needs a `path`, such as \"/plaintext\""))?;
@@ -306,7 +321,7 @@ impl RawRequest {
             }
             (Some(text), None) => Some(Body(text.into_bytes())),
             (None, Some(file)) => {
-                let bytes = files.read(&file.to_string());
+                let bytes = read(&file.to_string());
                 Some(Body(bytes.map_err(|error| mistake("body_file", format!("{file}: {error}")))?))
             }
             (None, None) => None,

@@ -12,7 +12,7 @@ use dyno_wire::h1::encode;
 use dyno_wire::h1::response::Asked;
 use dyno_wire::h2;
 
-use crate::files::ReadFile;
+use crate::ReadFile;
 use crate::template::Templates;
 
 /// Whether a header says where a message ends. Whoever sends a body writes these: one of the user's would part what is
