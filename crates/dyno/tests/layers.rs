@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dyno-observer", &["dyno-archive"]),
     ("dyno-launch", &["dyno-archive", "dyno-observer"]),
     ("dyno-contract", &["dyno-archive", "dyno-engine", "dyno-launch", "dyno-observer", "dyno-wire"]),
+    ("dyno-subject", &["dyno-archive", "dyno-contract", "dyno-launch", "dyno-observer", "dyno-workload"]),
     (
         "dyno-runner",
         &[
@@ -23,7 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dyno-engine",
             "dyno-launch",
             "dyno-observer",
-            "dyno-wire",
+            "dyno-subject",
             "dyno-workload",
         ],
     ),
@@ -41,6 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dyno-observer",
             "dyno-report",
             "dyno-runner",
+            "dyno-subject",
             "dyno-workload",
         ],
     ),

@@ -6,10 +6,9 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use dyno_subject::paths::within;
 use dyno_workload::inside::{Inside, Stray};
 use sha2::{Digest as _, Sha256};
-
-use crate::paths::within;
 
 /// A folder out of which no name leads.
 #[derive(Clone, Debug, PartialEq, Eq)]

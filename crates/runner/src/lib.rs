@@ -4,19 +4,13 @@
 //! Everything a subject does wrong becomes a record; only what makes the run itself impossible is an error.
 #![forbid(unsafe_code)]
 
-pub mod build;
-pub mod certs;
 pub mod files;
 mod ground;
-mod key;
 pub mod limits;
 pub mod load;
 pub mod load_at;
-pub mod paths;
-mod places;
 pub mod plan;
 pub mod prepare;
 mod proof;
 pub mod run;
-pub mod subject;
 pub mod suite;

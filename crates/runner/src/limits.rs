@@ -54,20 +54,6 @@ pub const TURN_SETTLES_NS: u64 = 20_000_000;
 /// About what lies between two turns: connections are opened, and answered out. A guess for the clock on the screen.
 pub const TURN_GAP_NS: u64 = 20_000_000;
 
-/// How long a build may take unless it says so itself (`deadline`). Then it is ended and has failed. A first build of a
-/// large framework, with everything it downloads, takes minutes.
-pub const BUILD: Duration = Duration::from_secs(30 * 60);
-
-/// How long a tool may take to answer `version` or a test of `requires` unless the subject says so (`deadline`). Then it is
-/// ended, and the version is unknown or the need unmet. A JVM that starts on a busy machine takes seconds.
-pub const QUESTION: Duration = Duration::from_secs(30);
-
-/// How often the inputs of a build are copied anew because somebody wrote into them meanwhile. Then it has failed.
-pub const COPIES: usize = 4;
-
-/// How often it is looked whether another dyno still holds the builds of a subject.
-pub const LOCK_GLANCE: Duration = Duration::from_millis(50);
-
 /// The most trials, and the most starts, of a plan. All of them are listed in it; with ten seconds each these are 11 days.
 pub const PLANNED: u64 = 100_000;
 

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use dyno_launch::care::Care;
 use dyno_launch::environment::{Environment, Ours};
+use dyno_subject::build::{self, Built};
+use dyno_subject::definition::Definition;
 
-use crate::build::{self, Built};
 use crate::plan::Planned;
 use crate::run::Event;
-use crate::subject::Definition;
 
 /// Builds every subject of a plan that can be built, and learns versions. A failed build is recorded in the plan.
 ///

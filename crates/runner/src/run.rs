@@ -13,9 +13,8 @@ use dyno_archive::start::{Failure, WarmUp, WarmUpSlice};
 use dyno_archive::{Interval, RunDir, TrialRecord};
 use dyno_launch::care::Interrupts;
 use dyno_launch::guard::Guard;
-
-use crate::build::Built;
-use crate::subject::Definition;
+use dyno_subject::build::Built;
+use dyno_subject::definition::Definition;
 
 /// Everything a run needs while it walks its plan.
 #[allow(missing_debug_implementations)] // It holds a closure.

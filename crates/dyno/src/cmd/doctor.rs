@@ -146,7 +146,7 @@ fn ports(facts: &Facts) -> Finding {
 }
 
 fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
-    let all = subjects.find(None).ok().map(|folder| dyno_runner::subject::all(&folder));
+    let all = subjects.find(None).ok().map(|folder| dyno_subject::definition::all(&folder));
     let interrupts = Interrupts::new();
     match all {
         Some(Ok(all)) => {

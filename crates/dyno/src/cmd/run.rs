@@ -8,10 +8,10 @@ use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::{RunDir, TrialRecord};
 use dyno_launch::care::Care;
 use dyno_launch::guard::Guard;
-use dyno_runner::build::Built;
 use dyno_runner::plan::{Planned, resolve};
 use dyno_runner::run::{Ended, Event, Runner};
 use dyno_runner::suite::SuiteFile;
+use dyno_subject::build::Built;
 
 use super::prepare::{Prepared, build_all};
 use super::report::{Work, exit, show, work_of, write_all};

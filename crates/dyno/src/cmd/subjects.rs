@@ -10,11 +10,11 @@ use dyno_launch::care::{Care, Interrupts};
 use dyno_launch::guard::Guard;
 use dyno_report::format::{bytes, micros};
 use dyno_report::terminal::{line, shown};
-use dyno_runner::build;
 use dyno_runner::plan::{Overrides, resolve};
 use dyno_runner::run::{Ended, Runner};
-use dyno_runner::subject::{self, Definition};
 use dyno_runner::suite::SuiteFile;
+use dyno_subject::build;
+use dyno_subject::definition::{self, Definition};
 use dyno_workload::text::nearest;
 
 use crate::cli::{SubjectsArgs, SubjectsCommand};
@@ -31,7 +31,7 @@ struct Chosen {
 
 pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
     let folder = args.places.subjects.find(None)?;
-    let all = with_variants(subject::all(&folder)?)?;
+    let all = with_variants(definition::all(&folder)?)?;
     let guard = Guard::start()?;
     match &args.command {
         None => list(&choose(all, &[])?, &guard),

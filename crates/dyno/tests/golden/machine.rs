@@ -18,8 +18,8 @@ use dyno_engine::sim::{Fault, Model, Queue, Service, World};
 use dyno_runner::load::{Spec, simulate};
 use dyno_runner::load_at;
 use dyno_runner::plan::{Overrides, Planned, resolve};
-use dyno_runner::subject::Definition;
 use dyno_runner::suite::SuiteFile;
+use dyno_subject::definition::Definition;
 use serde::Deserialize;
 
 const MS: u64 = 1_000_000;

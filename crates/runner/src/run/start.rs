@@ -14,15 +14,15 @@ use dyno_launch::environment::{Environment, Ours};
 use dyno_launch::group::{self, Groups};
 use dyno_launch::process::{self, Place, Process};
 use dyno_launch::{folder, open_files_hard};
+use dyno_subject::build;
+use dyno_subject::certs::Certs;
+use dyno_subject::definition::{Definition, FileSpec};
+use dyno_subject::paths;
+use dyno_subject::places::Placeholders;
 
 use super::Runner;
 use super::judge::{harness, memory_first};
 use super::up::{Entrance, Subject};
-use crate::build;
-use crate::certs::Certs;
-use crate::paths;
-use crate::places::Placeholders;
-use crate::subject::{Definition, FileSpec};
 
 /// What all starts of a run share.
 pub(super) struct Ground {

@@ -13,11 +13,11 @@ use dyno_contract::client::{Caller, Keep};
 use dyno_contract::contracts::checks_of;
 use dyno_contract::door::Door;
 use dyno_launch::process::Process;
+use dyno_subject::definition::Definition;
 
 use super::judge::{What, judge};
 use crate::limits::ALIVE;
 use crate::proof;
-use crate::subject::Definition;
 
 /// A subject that is up, with what a trial needs to know of it.
 pub(super) struct Subject {

@@ -8,12 +8,12 @@ use dyno_archive::{StartRecord, TrialRecord};
 use dyno_launch::group::Groups;
 use dyno_launch::set_affinity;
 use dyno_observer::cgroup::Layout;
+use dyno_subject::certs::Certs;
 
 use super::judge::{harness, interrupted};
 use super::start::Ground;
 use super::up::Subject;
 use super::{Ended, Event, RunError, Runner};
-use crate::certs::Certs;
 
 impl Runner<'_> {
     /// Runs every trial of the plan that the archive does not hold yet.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::{Limits, Marker, Order, ReportOptions, Suite, Workload};
 use dyno_launch::environment::Inherit;
+use dyno_subject::paths::Name;
 use dyno_workload::text::{self, FileError};
 use dyno_workload::text::{Mistake, mistake};
 use dyno_workload::units;
@@ -17,7 +18,6 @@ use dyno_workload::workloads::{RawWorkload, check_workloads};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::files::Folder;
-use crate::paths::Name;
 pub use load::{CHECK_ONE_IN, LoadOptions};
 use load::{RawLoad, check_pages};
 

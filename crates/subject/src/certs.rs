@@ -6,13 +6,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use dyno_launch::folder;
+use dyno_launch::guard::Guard;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose, SanType,
 };
-
-use dyno_launch::folder;
-use dyno_launch::guard::Guard;
 
 /// How long before and after its making a certificate holds. Clocks may differ by the first; no run is as long as the
 /// second.

@@ -14,11 +14,11 @@ use dyno_launch::log::Log;
 use dyno_launch::tool::{self, Answer, Ending, Tool};
 use serde::{Deserialize, Serialize};
 
+use crate::definition::{BuildSpec, Definition};
 use crate::key::Key;
 use crate::limits::{COPIES, LOCK_GLANCE};
 use crate::paths::{self, Found, FoundKind};
 use crate::places::Placeholders;
-use crate::subject::{BuildSpec, Definition};
 
 /// Raised when the way of building changes, so that old artefacts are not taken for new ones.
 const CACHE_VERSION: &str = "3";
@@ -211,7 +211,9 @@ fn run(command: &str, spec: &BuildSpec, place: &Place, care: &Care<'_>) -> Resul
     }
 }
 
-pub(crate) fn placeholders(definition: &Definition, out: &Path) -> Placeholders {
+/// What is known of a subject before it is started.
+#[must_use]
+pub fn placeholders(definition: &Definition, out: &Path) -> Placeholders {
     Placeholders(vec![
         ("out", out.display().to_string()),
         ("dir", definition.folder.display().to_string()),
@@ -461,9 +463,9 @@ mod tests {
         let care = Care { guard: &guard, interrupts: &interrupts };
         let mut definition = subject(root.path(), "true");
         definition.build.as_mut().unwrap().env.insert("TOOLCHAIN".into(), "2".into());
-        definition.version = Some(crate::subject::VersionSpec {
+        definition.version = Some(crate::definition::VersionSpec {
             command: "echo v${TOOLCHAIN:-none}".into(),
-            deadline: crate::subject::Nanoseconds(60_000_000_000),
+            deadline: crate::definition::Nanoseconds(60_000_000_000),
         });
         assert_eq!(version(&definition, root.path(), &care).as_deref(), Some("v2"));
     }
@@ -534,7 +536,7 @@ mod tests {
     fn a_build_ends_at_its_deadline_and_leaves_no_daemon() {
         let root = tempfile::tempdir().unwrap();
         let mut definition = subject(root.path(), "echo so far; setsid sleep 97531; true");
-        definition.build.as_mut().unwrap().deadline = crate::subject::Nanoseconds(200_000_000);
+        definition.build.as_mut().unwrap().deadline = crate::definition::Nanoseconds(200_000_000);
         let error = build(&definition, &root.path().join("cache")).unwrap_err();
         assert!(error.contains("had not ended after 200 ms") && error.contains("so far"), "{error}");
         let words = |pid| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
