@@ -97,6 +97,12 @@ pub fn allowed_cpus(limits: &[LimitReadBack], planned: &Placement, asked: &Limit
     asked.cpus.filter(|_| read(LimitKind::CpuQuota).is_some()).map_or(cpus, |quota| quota.min(cpus))
 }
 
+/// CPUs as a list that the kernel reads: `0,1,5`.
+#[must_use]
+pub fn cpu_list_text(cpus: &[u32]) -> String {
+    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
 /// How many CPUs a list of the kernel's names, such as `0-2,5`.
 fn count_cpus(list: &str) -> Option<usize> {
     let count = |part: &str| -> Option<usize> {
@@ -256,5 +262,11 @@ mod tests {
         ] {
             assert_eq!(allowed_cpus(&limits, &planned, asked), allowed, "{limits:?}");
         }
+    }
+
+    #[test]
+    fn a_list_of_cpus_is_counted_as_it_is_written() {
+        assert_eq!(cpu_list_text(&[0, 1, 5]), "0,1,5");
+        assert_eq!(count_cpus(&cpu_list_text(&[0, 1, 5])), Some(3));
     }
 }

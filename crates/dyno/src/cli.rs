@@ -8,6 +8,7 @@ use clap::parser::ValueSource;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use dyno_archive::plan::DriverKind;
 use dyno_driver::null::Writes;
+use dyno_workload::import::Format;
 
 use crate::habits;
 
@@ -406,7 +407,7 @@ pub struct LoadArgs {
 pub struct Ns(pub u64);
 
 fn duration(text: &str) -> Result<Ns, String> {
-    dyno_runner::units::duration(text).map(Ns)
+    dyno_workload::units::duration(text).map(Ns)
 }
 
 fn timeout(text: &str) -> Result<Ns, String> {
@@ -418,7 +419,7 @@ fn timeout(text: &str) -> Result<Ns, String> {
 }
 
 fn span(text: &str) -> Result<Ns, String> {
-    dyno_runner::units::span(text).map(Ns)
+    dyno_workload::units::span(text).map(Ns)
 }
 
 /// A length as `10s`, or as wrk's `-d2`: a bare number is in seconds.
@@ -432,11 +433,11 @@ fn window(text: &str) -> Result<Ns, String> {
 pub struct Cpus(pub Vec<u32>);
 
 fn cpus(text: &str) -> Result<Cpus, String> {
-    dyno_runner::units::cpu_list(text).map(Cpus)
+    dyno_workload::units::cpu_list(text).map(Cpus)
 }
 
 fn count(text: &str) -> Result<u64, String> {
-    let n = dyno_runner::units::count(text)?;
+    let n = dyno_workload::units::count(text)?;
     if n >= 1.0 && n.fract() == 0.0 {
         Ok(n as u64)
     } else {
@@ -456,6 +457,17 @@ pub enum ImportArg {
     Har,
     Vegeta,
     Urls,
+}
+
+impl From<ImportArg> for Format {
+    fn from(arg: ImportArg) -> Format {
+        match arg {
+            ImportArg::Curl => Format::Curl,
+            ImportArg::Har => Format::Har,
+            ImportArg::Vegeta => Format::Vegeta,
+            ImportArg::Urls => Format::Urls,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

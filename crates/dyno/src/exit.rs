@@ -70,7 +70,7 @@ pub fn of(error: &anyhow::Error) -> Exit {
         return Exit::Unread;
     }
     let is_input = error.is::<BadInput>()
-        || error.is::<dyno_runner::text::FileError>()
+        || error.is::<dyno_workload::text::FileError>()
         || error.downcast_ref::<OpenError>().is_some_and(|e| match e {
             // A folder that is no run is the user's; a disk that is full is not.
             OpenError::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,

@@ -88,7 +88,7 @@ fn misused(option: &str, value: &str) -> Option<String> {
         "--streams" if is_method => {
             Some(format!("-m is the number of streams of HTTP/2 here; the method is -X {value}"))
         }
-        "--threads" if dyno_runner::units::duration(value).is_ok() => {
+        "--threads" if dyno_workload::units::duration(value).is_ok() => {
             Some(format!("-t is the number of threads here; the time-out is --timeout {value}"))
         }
         "--duration" if begins_with_letter => {

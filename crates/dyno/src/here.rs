@@ -6,10 +6,9 @@ use std::path::PathBuf;
 pub fn default_cache_folder() -> PathBuf {
     // One that is empty or relative counts as not set (XDG Base Directory Specification).
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base =
-        folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache"))).unwrap_or_else(
-            || std::env::temp_dir().join(format!("dyno-of-{}", dyno_runner::launch::folder::user())),
-        );
+    let base = folder("XDG_CACHE_HOME")
+        .or_else(|| folder("HOME").map(|home| home.join(".cache")))
+        .unwrap_or_else(|| std::env::temp_dir().join(format!("dyno-of-{}", dyno_launch::folder::user())));
     base.join("dyno")
 }
 

@@ -21,8 +21,8 @@ use crate::exit::Exit;
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    if words.get(1).is_some_and(|word| word == dyno_runner::launch::guard::ARGUMENT) {
-        dyno_runner::launch::guard::main(std::io::stdin().lock());
+    if words.get(1).is_some_and(|word| word == dyno_launch::guard::ARGUMENT) {
+        dyno_launch::aftermath::main(std::io::stdin().lock());
         return ExitCode::SUCCESS;
     }
     match cli::Cli::read(&words) {

@@ -4,8 +4,8 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use dyno_launch::care::Interrupts;
 use dyno_report::text::Style;
-use dyno_runner::run::Interrupts;
 
 use crate::exit::{self, Exit};
 

@@ -6,12 +6,9 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use dyno_subject::paths::within;
+use dyno_workload::inside::{Inside, Stray};
 use sha2::{Digest as _, Sha256};
-
-use crate::paths::{Inside, Stray};
-
-/// Reads the file at a path as written, or says why not.
-pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
 
 /// A folder out of which no name leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +57,7 @@ impl Folder {
             Stray::Absolute => outside("this is an absolute path"),
             Stray::Above => outside("this leads out of the folder"),
         })?;
-        let file = inside.within(&self.path).map_err(|error| match error.kind() {
+        let file = within(&inside, &self.path).map_err(|error| match error.kind() {
             ErrorKind::InvalidInput => outside("a link leads out of the folder"),
             _ => error.to_string(),
         })?;

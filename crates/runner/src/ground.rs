@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::ground::{CpuUse, Ground, OtherUse, QuotaUse};
+use dyno_launch::allowed_cpus;
 use dyno_observer::cgroup::{Layout, Quota};
 use dyno_observer::proc::Other;
 use dyno_observer::{host, monotonic_ns, proc};
-
-use crate::launch::sys::allowed_cpus;
 
 /// How many of the other processes are named, and from which share of one CPU on.
 const NAMED: usize = 3;

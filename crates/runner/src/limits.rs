@@ -2,20 +2,6 @@
 
 use std::time::Duration;
 
-/// How often a starting subject's port is tried, and its first answer asked for. Short, because the resolution of
-/// start-up time is this; a refused attempt on loopback costs some 10 µs.
-pub const POLL: Duration = Duration::from_micros(100);
-
-/// How long one attempt to connect to a starting subject may take: a full queue of new connections answers nothing at
-/// all. Then it is tried again, until its deadline.
-pub const CONNECT: Duration = Duration::from_secs(1);
-
-/// How long one attempt to get a first answer may take before the next is made.
-pub const ATTEMPT: Duration = Duration::from_secs(2);
-
-/// How long one contract check may take. Then it has failed, unanswered.
-pub const CHECK: Duration = Duration::from_secs(5);
-
 /// How long a subject has to answer one request after a step. Then it counts as deaf.
 pub const ALIVE: Duration = Duration::from_secs(3);
 
@@ -28,9 +14,6 @@ pub const AHEAD_NS: u64 = 2_000_000;
 
 /// How long the control thread of a load sleeps at most before it looks around.
 pub const GLANCE: Duration = Duration::from_millis(20);
-
-/// The most resources of a page that one entry may stand for. More are refused.
-pub const RESOURCES: u32 = 1000;
 
 /// Intervals of a running load that are kept apart. With more, neighbours are joined two by two, so that a load of any
 /// length needs constant memory; what is streamed while it runs is not joined.
@@ -71,62 +54,8 @@ pub const TURN_SETTLES_NS: u64 = 20_000_000;
 /// About what lies between two turns: connections are opened, and answered out. A guess for the clock on the screen.
 pub const TURN_GAP_NS: u64 = 20_000_000;
 
-/// How long a build may take unless it says so itself (`deadline`). Then it is ended and has failed. A first build of a
-/// large framework, with everything it downloads, takes minutes.
-pub const BUILD: Duration = Duration::from_secs(30 * 60);
-
-/// How long a tool may take to answer `version` or a test of `requires` unless the subject says so (`deadline`). Then it is
-/// ended, and the version is unknown or the need unmet. A JVM that starts on a busy machine takes seconds.
-pub const QUESTION: Duration = Duration::from_secs(30);
-
-/// The most that a tool may print in answer to a question. With more it is ended, and what it said does not count.
-pub const ANSWER_BYTES: u64 = 1 << 20;
-
-/// The most that is kept of what a subject or a build prints. What is beyond is cut off from the front, but for the last
-/// [`LOG_TAIL_BYTES`]: temporary files are often memory, and the subject's own limit would not count them.
-pub const LOG_BYTES: u64 = 4 << 20;
-
-/// How often the length of a log is looked at. A server that logs a gigabyte per second is 100 MB over by then.
-pub const LOG_GLANCE: Duration = Duration::from_millis(100);
-
-/// The end of a log from which failures show the last lines.
-pub const LOG_TAIL_BYTES: u64 = 64 << 10;
-
-/// How long killed processes may take to leave their control group: milliseconds in practice, seconds where they had much
-/// memory. What is left then is told of, and is the guard's to try once more.
-pub const GROUP: Duration = Duration::from_secs(5);
-
-/// The same for all together that an earlier dyno has left. Its guard has waited already, and every run comes by here.
-pub const SWEEP: Duration = Duration::from_millis(500);
-
-/// How often it is looked whether a group is empty.
-pub const GROUP_GLANCE: Duration = Duration::from_millis(10);
-
-/// How often processes are moved out of a group until none is left there: each may start others meanwhile.
-pub const MOVES: usize = 16;
-
-/// How often the inputs of a build are copied anew because somebody wrote into them meanwhile. Then it has failed.
-pub const COPIES: usize = 4;
-
-/// How often it is looked whether another dyno still holds the builds of a subject.
-pub const LOCK_GLANCE: Duration = Duration::from_millis(50);
-
-/// The longest body that is kept of an answer outside of loads. A longer one is an error where all of it is wanted.
-pub const BODY_BYTES: usize = 16 << 20;
-
-/// What is kept of a body that nobody compares: enough to show what came.
-pub const SHOWN_BODY_BYTES: usize = 500;
-
 /// The most trials, and the most starts, of a plan. All of them are listed in it; with ten seconds each these are 11 days.
 pub const PLANNED: u64 = 100_000;
-
-/// How often the minder of a tool looks for what is left of it when it ends that, and how many times: for ten seconds. What the
-/// kernel does not let end by then hangs in a system call, and is not waited for.
-pub const MINDER_GLANCE: Duration = Duration::from_millis(1);
-pub const MINDER_LOOKS: u32 = 10_000;
-
-/// How long the minder itself may take to end. Then it is killed, and the kernel kills the shell with it.
-pub const MINDER: Duration = Duration::from_secs(12);
 
 /// The most streams or pipelined requests that `dyno load` may be asked for on one connection. More are refused: each is made and
 /// kept before any is answered.

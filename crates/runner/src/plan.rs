@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use dyno_archive::plan::{
     DriverKind, Launch, Load, NotServed, Order, Placement, Plan, Subject, Trial, Workload,
 };
+use dyno_archive::start::cpu_list_text;
+use dyno_contract::door;
 use dyno_engine::rng::Rng;
+use dyno_launch::environment::Inherit;
+use dyno_subject::definition::{self, Definition};
+use dyno_subject::paths::Name;
+use dyno_workload::text::{FileError, nearest};
 
-use crate::door;
-use crate::environment::Inherit;
 use crate::limits::PLANNED;
-use crate::paths::Name;
 use crate::run::warm;
-use crate::subject::{self, Definition};
 use crate::suite::{SuiteFile, Wanted};
-use crate::text::{FileError, nearest};
-use crate::units::cpu_list_text;
 
 /// What the command line adds to a suite.
 #[derive(Clone, Debug, Default)]
@@ -187,7 +187,7 @@ fn id_of(wanted: &Wanted) -> String {
 fn find(wanted: &Wanted, folder: &Path, source: &str, suite: &Path) -> Result<Definition, FileError> {
     let place = folder.join(&wanted.name);
     if !place.join("subject.toml").is_file() {
-        let all = subject::all(folder)?;
+        let all = definition::all(folder)?;
         let hint = match nearest(&wanted.name, all.iter().map(|d| d.name.as_str())) {
             Some(near) => format!("did you mean {near:?}?"),
             None => "`dyno subjects list` shows which there are".into(),

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,15 +11,16 @@ use dyno_analysis::load::{Ceiling, Config, LoadResult, Percentiles};
 use dyno_analysis::verdict::{self, Context};
 use dyno_archive::plan::{Arrivals, DriverKind, Spin, Step, Workload};
 use dyno_archive::{Interval, Outcome, Sample};
+use dyno_contract::ports;
 use dyno_driver::{Endpoint, Stamps, best_driver};
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
+use dyno_launch::Own;
+use dyno_launch::care::Interrupts;
 use dyno_report::calibration as page;
 use dyno_report::format::micros;
-use dyno_runner::launch::ready;
 use dyno_runner::load::{Edge, Reason, Spec, Watch, polling};
-use dyno_runner::run::Interrupts;
-use dyno_runner::suite::plaintext;
-use dyno_runner::traffic;
+use dyno_workload::traffic;
+use dyno_workload::workloads::plaintext;
 
 use crate::calibration::{Kept, Shape, machine};
 use crate::cli::{CalibrateArgs, PlanFormat};
@@ -89,25 +89,16 @@ fn keep(result: &page::Calibration) -> Kept {
 struct Bench {
     addr: SocketAddr,
     /// Ended with the bench.
-    _server: Server,
+    _server: Own,
     generator_cpus: Vec<u32>,
     server_cpus: Vec<u32>,
     duration_ns: u64,
     interrupts: Arc<Interrupts>,
 }
 
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 impl Bench {
     fn new(duration_ns: u64) -> anyhow::Result<Bench> {
-        let cpus = dyno_runner::allowed_cpus();
+        let cpus = dyno_launch::allowed_cpus();
         let (server_cpus, generator_cpus) = match cpus.as_slice() {
             [first, .., last] => (vec![*first], vec![*last]),
             few => (few.to_vec(), few.to_vec()),
@@ -284,21 +275,15 @@ fn difference(
 /// A port that was free a moment ago, and that no connection of ours takes meanwhile.
 fn free_port() -> anyhow::Result<SocketAddr> {
     let ports =
-        ready::free_ports(1, dyno_observer::monotonic_ns()).map_err(|words| anyhow::anyhow!(words))?;
+        ports::free_ports(1, dyno_observer::monotonic_ns()).map_err(|words| anyhow::anyhow!(words))?;
     Ok(SocketAddr::from(([127, 0, 0, 1], ports[0])))
 }
 
-fn start_null(addr: SocketAddr, cpus: &[u32]) -> anyhow::Result<Server> {
-    let mut command = Command::new(dyno_runner::own_program());
-    command.args(["serve-null", "--while-stdin", "--port", &addr.port().to_string()]).stdin(Stdio::piped());
-    let own = dyno_runner::allowed_cpus();
-    // The child inherits the CPUs of this thread, which goes back to its own at once.
-    dyno_runner::set_affinity(cpus)?;
-    let child = command.spawn().context("the null responder cannot be started");
-    dyno_runner::set_affinity(&own)?;
-    let server = Server(child?);
+fn start_null(addr: SocketAddr, cpus: &[u32]) -> anyhow::Result<Own> {
+    let arguments = ["serve-null", "--while-stdin", "--port", &addr.port().to_string()];
+    let server = Own::start(&arguments, cpus).context("the null responder cannot be started")?;
     for _ in 0..200 {
-        if ready::connect_to_another(addr, Duration::from_secs(1)).is_ok() {
+        if ports::connect_to_another(addr, Duration::from_secs(1)).is_ok() {
             return Ok(server);
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -2,13 +2,12 @@
 
 use dyno_archive::Facts;
 use dyno_archive::facts::CgroupVersion;
+use dyno_launch::care::{Care, Interrupts};
+use dyno_launch::guard::Guard;
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::{may_make_groups, read_facts};
 use dyno_report::terminal::line;
 use dyno_report::text::Style;
-use dyno_runner::build::Care;
-use dyno_runner::launch::guard::Guard;
-use dyno_runner::run::Interrupts;
 
 use crate::cli::SubjectsPlace;
 use crate::exit::Exit;
@@ -147,7 +146,7 @@ fn ports(facts: &Facts) -> Finding {
 }
 
 fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
-    let all = subjects.find(None).ok().map(|folder| dyno_runner::subject::all(&folder));
+    let all = subjects.find(None).ok().map(|folder| dyno_subject::definition::all(&folder));
     let interrupts = Interrupts::new();
     match all {
         Some(Ok(all)) => {

@@ -84,7 +84,7 @@ fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
         return Ok(folder.canonicalize()?);
     }
     let folder = here::default_cache_folder();
-    dyno_runner::launch::folder::make_own(&folder).map_err(|error| {
+    dyno_launch::folder::make_own(&folder).map_err(|error| {
         anyhow::anyhow!("{} cannot be made: {error}; name another folder with `--cache`", folder.display())
     })?;
     Ok(folder)

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use dyno_archive::plan::{Arrivals, Order, Plan, Request, Segment, Step, Workload};
+use dyno_archive::start::cpu_list_text;
+use dyno_launch::care::{Care, Interrupts};
+use dyno_launch::guard::Guard;
 use dyno_report::format::{micros, number, phases};
-use dyno_runner::build::Care;
-use dyno_runner::launch::guard::Guard;
 use dyno_runner::plan::{expected_ns, resolve};
-use dyno_runner::run::Interrupts;
 use dyno_runner::suite::SuiteFile;
-use dyno_runner::units::cpu_list_text;
 
 use crate::cli::{PlanArgs, PlanFormat};
 use crate::clock::clock;
@@ -23,7 +22,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let care = Care { guard: &guard, interrupts: &interrupts };
     let overrides = args.choices.overrides();
     let planned =
-        resolve(suite, &subjects, &overrides, &dyno_runner::allowed_cpus(), &|subject| subject.unmet(&care))?;
+        resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| subject.unmet(&care))?;
     match args.format {
         PlanFormat::Json => {
             let plan = serde_json::to_string_pretty(&planned.plan)? + "\n";

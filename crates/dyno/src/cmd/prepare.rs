@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use dyno_archive::RunDir;
-use dyno_runner::build::{Built, Care};
+use dyno_launch::care::Care;
 use dyno_runner::plan::Planned;
-use dyno_runner::run::{Event, prepare};
+use dyno_runner::prepare::prepare;
+use dyno_runner::run::Event;
+use dyno_subject::build::Built;
 
 use crate::progress::Progress;
 

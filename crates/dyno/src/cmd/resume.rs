@@ -7,11 +7,12 @@ use std::time::SystemTime;
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::plan::{Plan, Subject};
 use dyno_archive::{Difference, Facts, Resumption, RunDir};
-use dyno_runner::build::{Care, inputs_of};
+use dyno_launch::care::Care;
 use dyno_runner::files::Folder;
 use dyno_runner::plan::{Planned, definitions_of};
-use dyno_runner::run::environment_of;
-use dyno_runner::subject::Definition;
+use dyno_runner::prepare::environment_of;
+use dyno_subject::build::inputs_of;
+use dyno_subject::definition::Definition;
 
 use super::prepare::{Prepared, build_all};
 use crate::cli::RunArgs;

@@ -6,11 +6,12 @@ use std::time::SystemTime;
 use dyno_analysis::trial::TrialResult;
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::{RunDir, TrialRecord};
-use dyno_runner::build::{Built, Care};
-use dyno_runner::launch::guard::Guard;
+use dyno_launch::care::Care;
+use dyno_launch::guard::Guard;
 use dyno_runner::plan::{Planned, resolve};
 use dyno_runner::run::{Ended, Event, Runner};
 use dyno_runner::suite::SuiteFile;
+use dyno_subject::build::Built;
 
 use super::prepare::{Prepared, build_all};
 use super::report::{Work, exit, show, work_of, write_all};
@@ -58,7 +59,7 @@ fn begin(args: &RunArgs, cache: &Path, care: &Care<'_>, progress: &mut Progress)
     let subjects = args.places.subjects.find(Some(path))?;
     let overrides = args.choices.overrides();
     let mut planned =
-        resolve(suite, &subjects, &overrides, &dyno_runner::allowed_cpus(), &|subject| subject.unmet(care))?;
+        resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| subject.unmet(care))?;
     // From wherever the run is gone on with, its files are where they are now.
     planned.plan.suite.path = std::path::absolute(path)?.display().to_string();
     let built = build_all(&mut planned, cache, care, progress)?;

@@ -5,16 +5,17 @@ use std::path::Path;
 
 use dyno_archive::Protocol;
 use dyno_archive::start::FailureKind;
+use dyno_contract::contracts;
+use dyno_launch::care::{Care, Interrupts};
+use dyno_launch::guard::Guard;
 use dyno_report::format::{bytes, micros};
 use dyno_report::terminal::{line, shown};
-use dyno_runner::build::Care;
-use dyno_runner::launch::guard::Guard;
 use dyno_runner::plan::{Overrides, resolve};
-use dyno_runner::run::{Ended, Interrupts, Runner};
-use dyno_runner::subject::{self, Definition};
+use dyno_runner::run::{Ended, Runner};
 use dyno_runner::suite::SuiteFile;
-use dyno_runner::text::nearest;
-use dyno_runner::{build, checks};
+use dyno_subject::build;
+use dyno_subject::definition::{self, Definition};
+use dyno_workload::text::nearest;
 
 use crate::cli::{SubjectsArgs, SubjectsCommand};
 use crate::exit::{Exit, bad};
@@ -30,7 +31,7 @@ struct Chosen {
 
 pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
     let folder = args.places.subjects.find(None)?;
-    let all = with_variants(subject::all(&folder)?)?;
+    let all = with_variants(definition::all(&folder)?)?;
     let guard = Guard::start()?;
     match &args.command {
         None => list(&choose(all, &[])?, &guard),
@@ -174,10 +175,10 @@ fn check_all(
     let interrupts = catch_interrupts("ending after this subject is taken down", Third::Ends)?;
     let care = Care { guard, interrupts: &interrupts };
     let mut planned =
-        resolve(suite, folder, &Overrides::default(), &dyno_runner::allowed_cpus(), &|subject| {
+        resolve(suite, folder, &Overrides::default(), &dyno_launch::allowed_cpus(), &|subject| {
             subject.unmet(&care)
         })?;
-    let built = dyno_runner::run::prepare(&mut planned, cache, &care, &mut |_| {})?;
+    let built = dyno_runner::prepare::prepare(&mut planned, cache, &care, &mut |_| {})?;
     let header = dyno_archive::dir::Header {
         schema: dyno_archive::dir::SCHEMA.into(),
         id: "check".into(),
@@ -187,7 +188,7 @@ fn check_all(
         facts: dyno_archive::Facts::default(),
         resumptions: Vec::new(),
     };
-    let place = dyno_runner::launch::folder::make("check", guard)?;
+    let place = dyno_launch::folder::make("check", guard)?;
     let dir = dyno_archive::RunDir::create(&place, &header)?;
     let result = Runner {
         plan: &planned.plan,
@@ -226,7 +227,10 @@ fn print_checks(report: &dyno_analysis::Report, chosen: &[Chosen], asked: Asked)
                 _ => Exit::Failed,
             };
         }
-        let expected = chosen.iter().find(|c| c.id == s.id).map_or(0, |c| checks::count(&c.definition));
+        let expected = chosen
+            .iter()
+            .find(|c| c.id == s.id)
+            .map_or(0, |c| contracts::count(&c.definition.checks, &c.definition.protocols));
         let passed = s.checks.iter().filter(|c| c.ok).count();
         print(&format!("{:<22} {passed} of {} checks passed\n", line(&s.id), s.checks.len().max(expected)))?;
         for check in s.checks.iter().filter(|c| !c.ok) {

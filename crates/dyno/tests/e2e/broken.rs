@@ -170,7 +170,7 @@ fn load(place: &Place, url: &str, n: u64, more: &[&str]) -> Value {
 
 fn counts(server: &Server) -> BTreeMap<String, u64> {
     let stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    let answer = dyno_runner::client::get(stream, "/counts", Duration::from_secs(60)).unwrap();
+    let answer = dyno_contract::client::get(stream, "/counts", Duration::from_secs(60)).unwrap();
     without_the_first_try(serde_json::from_slice(&answer.body).unwrap())
 }
 

@@ -171,7 +171,7 @@ impl Place {
                 ["cmdline", "environ"].map(|f| String::from_utf8_lossy(&read(f)).replace('\0', " "));
             let folder = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
             let is_ours = words.contains(&here) || environment.contains(&here) || folder.starts_with(&here);
-            let is_guard = words.contains(dyno_runner::launch::guard::ARGUMENT);
+            let is_guard = words.contains(dyno_launch::guard::ARGUMENT);
             let is_tests = dyno_observer::proc::Stat::of(pid).is_some_and(|s| s.parent == std::process::id());
             (is_ours && !is_guard && !is_tests)
                 .then(|| format!("process {pid}: {words} in {}", folder.display()))
@@ -302,7 +302,7 @@ impl Server {
 
     fn counts(&self) -> String {
         let stream = std::net::TcpStream::connect(("127.0.0.1", self.count_port)).unwrap();
-        let answer = dyno_runner::client::get(stream, "/count", Duration::from_secs(60)).unwrap();
+        let answer = dyno_contract::client::get(stream, "/count", Duration::from_secs(60)).unwrap();
         String::from_utf8(answer.body).unwrap()
     }
 }

@@ -100,7 +100,7 @@ fn metrics_are_served_while_the_load_runs() {
 
 fn fetch(addr: &str) -> Option<String> {
     let stream = std::net::TcpStream::connect(addr).ok()?;
-    let answer = dyno_runner::client::get(stream, "/metrics", Duration::from_secs(60)).ok()?;
+    let answer = dyno_contract::client::get(stream, "/metrics", Duration::from_secs(60)).ok()?;
     (answer.status == 200).then(|| String::from_utf8(answer.body).unwrap())
 }
 

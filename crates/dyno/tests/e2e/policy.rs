@@ -20,7 +20,7 @@ fn load(place: &Place, arguments: &[&str]) -> Value {
 
 fn server_counts(server: &Server) -> Value {
     let stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    let answer = dyno_runner::client::get(stream, "/counts", Duration::from_secs(60)).unwrap();
+    let answer = dyno_contract::client::get(stream, "/counts", Duration::from_secs(60)).unwrap();
     serde_json::from_slice(&answer.body).unwrap()
 }
 
@@ -200,7 +200,7 @@ fn requests_come_from_other_tools() {
 /// A thousandfold of what a person would click: memory stays in proportion, and every connection is there.
 #[test]
 fn ten_thousand_connections() {
-    let limit = dyno_runner::raise_open_files();
+    let limit = dyno_launch::raise_open_files();
     if limit < 10_500 {
         crate::drive::not_run(&format!(
             "10,000 connections: only {limit} files may be open; raise it with `ulimit -n`"

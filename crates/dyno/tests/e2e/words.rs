@@ -333,7 +333,7 @@ fn more_threads_than_cpus_are_told_before_the_load() {
     assert!(text(&output).contains("2 threads wait for each other on 1 CPU"), "{}", text(&output));
     let output = place.dyno(&["load", &url, "-n", "100", "--format", "json"]);
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let cpus = dyno_runner::allowed_cpus().len() as u64;
+    let cpus = dyno_launch::allowed_cpus().len() as u64;
     assert_eq!(result["config"]["threads"], (cpus / 2).clamp(1, 64), "a server here needs the others");
 }
 
@@ -437,7 +437,7 @@ fn an_output_that_cannot_be_written_is_told_before_the_load() {
         assert!(text(&output).contains("socket cannot be written: it is a socket"), "{}", text(&output));
     }
     assert!(Command::new("mkfifo").args(["--mode=400", &at("pipe")]).status().unwrap().success());
-    if dyno_runner::may_write(Path::new(&at("pipe"))).is_ok() {
+    if dyno_launch::may_write(Path::new(&at("pipe"))).is_ok() {
         return not_run("this user may write every pipe");
     }
     let output = place.dyno(&["load", "http://127.0.0.1:1/", "-o", &at("pipe")]);

@@ -13,12 +13,13 @@ use dyno_archive::sample::{CgroupUse, HostUse, ThreadUse};
 use dyno_archive::start::{Failure, FailureKind, StartRecord, Startup, Stop};
 use dyno_archive::trial::{CheckResult, TlsUse};
 use dyno_archive::{Facts, Protocol, Sample, TrialRecord};
+use dyno_contract::door::Door;
 use dyno_engine::sim::{Fault, Model, Queue, Service, World};
-use dyno_runner::door::Door;
 use dyno_runner::load::{Spec, simulate};
+use dyno_runner::load_at;
 use dyno_runner::plan::{Overrides, Planned, resolve};
-use dyno_runner::subject::Definition;
 use dyno_runner::suite::SuiteFile;
+use dyno_subject::definition::Definition;
 use serde::Deserialize;
 
 const MS: u64 = 1_000_000;
@@ -195,7 +196,7 @@ impl Machine {
         if fails.is_some_and(|fails| before > fails.after) {
             return None;
         }
-        let mut record = load(&door(plan, trial).trial(plan, trial).unwrap(), server);
+        let mut record = load(&load_at::trial(&door(plan, trial), plan, trial).unwrap(), server);
         let is_last = fails.is_some_and(|fails| before == fails.after);
         record.subject_failure = fails.filter(|_| is_last).map(|fails| fails.message.clone());
         Some(TrialRecord { trial, start: of_launch, checks: vec![passed()], ..record })

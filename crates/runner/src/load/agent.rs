@@ -6,14 +6,14 @@ use std::sync::{OnceLock, mpsc};
 
 use dyno_archive::Interval;
 use dyno_archive::plan::DriverKind;
+use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, Epoll, Uring, sys};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::{Config, Draws, Driver, Instant, Report, Schedule, Stop, Worker};
+use dyno_launch::set_affinity;
 
 use super::Spec;
-use crate::launch::sys::set_affinity;
 use crate::limits::AHEAD_NS;
-use crate::tls::TlsOptions;
 
 /// What the workers of one load agree on.
 pub(super) struct Shared {

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use dyno_archive::plan::{self, Arrivals, DriverKind, Step};
 use dyno_archive::{Interval, Sample, TrialRecord};
+use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, sys};
 use dyno_engine::{Http2, Instant, Policy, Protocol, Report, Spin, Stop, Traffic, Window};
 
 use crate::ground;
 use crate::limits::{AHEAD_NS, GLANCE};
-use crate::tls::TlsOptions;
 use agent::{Shared, worker};
 use control::Control;
 use record::{Driven, assemble};

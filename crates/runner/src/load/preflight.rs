@@ -7,9 +7,9 @@ use dyno_archive::plan::{Arrivals, Step};
 use dyno_archive::{Interval, Outcome, Sample};
 use dyno_driver::Peer;
 use dyno_engine::{Policy, Spin, Traffic, Window};
+use dyno_launch::raise_open_files;
 
 use super::{Edge, Reason, Spec, Watch, run};
-use crate::launch::sys::raise_open_files;
 use crate::limits::OTHER_FILES;
 
 /// Asks once for each request whose answers are only sampled under load, and checks the answer in full. `Err`: what

@@ -9,18 +9,22 @@ use dyno_analysis::overview::reference_step;
 use dyno_analysis::server::Used;
 use dyno_analysis::steady::{self, ROUNDS, State};
 use dyno_archive::plan::{Arrivals, Plan, Trial, UntilSteady};
-use dyno_archive::start::{Failure, FailureKind, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
+use dyno_archive::start::{Failure, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, Phase, Sample, TrialRecord};
 use dyno_engine::{Policy, Spin, Window};
+use dyno_launch::care::Interrupts;
+use dyno_launch::process::Process;
 use dyno_observer::monotonic_ns;
 
-use super::{Event, Interrupts, Runner, Subject, after_trial, entrance, interrupted};
-use crate::launch::process::Process;
+use super::judge::{harness, interrupted};
+use super::up::{Subject, entrance};
+use super::{Event, Runner};
 use crate::limits::{
     LEAST_ANSWERS, LEAST_SLICE_NS, LONGEST_SLICE_NS, LONGEST_TURN_NS, SLICE_NS, SLICES_NS, TURN_GAP_NS,
     TURN_SETTLES_NS, TURN_SLICES,
 };
 use crate::load::{self, Edge, Reason, Watch};
+use crate::load_at;
 
 /// The least that warming takes in one launch of a plan.
 pub(crate) fn least_ns(plan: &Plan, launch: usize) -> u64 {
@@ -65,7 +69,6 @@ impl Runner<'_> {
         pending: &[usize],
     ) -> Result<(), Failure> {
         let Some(until) = self.plan.load.until_steady else { return Ok(()) };
-        let harness = |message: String| Failure { kind: FailureKind::Harness, message };
         let turns = turns(self.plan, pending, subject).map_err(harness)?;
         if turns.is_empty() {
             return Ok(());
@@ -134,22 +137,22 @@ impl Runner<'_> {
         let window = Window { duration_ns, interval_ns: slice_ns, ..turn.spec.window };
         let spec = load::Spec { window, ..turn.spec.clone() };
         let mut watcher = Watcher { process: &mut subject.process, interrupts: self.interrupts };
-        let failed = |kind, message| Cut::Failed(Failure { kind, message });
-        let mut record =
-            load::run(&spec, &mut watcher).map_err(|words| failed(FailureKind::Harness, words))?;
+        let mut record = load::run(&spec, &mut watcher).map_err(|words| Cut::Failed(harness(words)))?;
         // A drain may be interrupted, too, and then no window was cut short.
         if record.cut_short || self.interrupts.count() > 0 {
             return Err(Cut::Interrupted);
         }
-        if record.subject_failure.is_none() && measured(&record).any(|i| answers_of(i) > 0) {
-            return Ok(record);
+        if record.subject_failure.is_some() || measured(&record).all(|i| answers_of(i) == 0) {
+            // It may be alive, but slow.
+            subject.after_load(&mut record).map_err(while_warmed)?;
         }
-        match after_trial(subject, &mut record) {
-            Some(failure) => Err(failed(failure.kind, format!("while it was warmed: {}", failure.message))),
-            // Alive, but slow.
-            None => Ok(record),
-        }
+        Ok(record)
     }
+}
+
+fn while_warmed(failure: Failure) -> Cut {
+    let Failure { kind, message } = failure;
+    Cut::Failed(Failure { kind, message: format!("while it was warmed: {message}") })
 }
 
 /// What takes turns: each workload that is still to be measured.
@@ -162,7 +165,7 @@ fn turns(plan: &Plan, pending: &[usize], subject: &Subject) -> Result<Vec<Turn>,
         let at = |t: &&usize| (plan.trials[**t].workload, plan.trials[**t].step) == (workload, step);
         let trial = *pending.iter().find(at).expect("the reference is one of the steps");
         let asked = &plan.workloads[workload];
-        let spec = entrance(&subject.entrances, asked)?.door().trial(plan, trial)?;
+        let spec = load_at::trial(entrance(&subject.entrances, asked)?.door(), plan, trial)?;
         Ok(Turn { workload, step, spec: unmeasured(spec) })
     };
     workloads_of(&all).into_iter().map(turn).collect()

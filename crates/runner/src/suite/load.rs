@@ -1,12 +1,13 @@
 //! The load of a suite: how much is asked for, and when.
 
 use dyno_archive::plan::{Arrivals, DriverKind, Gaps, Http2, Model, Spin, Step, UntilSteady};
+use dyno_workload::text::{Mistake, mistake};
+use dyno_workload::units;
+use dyno_workload::workloads::{NO_STREAMS, OneOrMany, PAGE_STREAMS, Shaped};
 use serde::Deserialize;
 
-use super::workloads::{NO_STREAMS, PAGE_STREAMS, Shaped};
-use super::{Mistake, OneOrMany, mistake, positive};
+use super::positive;
 use crate::limits::{LEAST_WARMUP_LIMIT_NS, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
-use crate::units;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadOptions {

@@ -4,23 +4,22 @@
 //! `workloads` has what is asked for, `load` how much of it and when.
 
 mod load;
-mod workloads;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::{Limits, Marker, Order, ReportOptions, Suite, Workload};
+use dyno_launch::environment::Inherit;
+use dyno_subject::paths::Name;
+use dyno_workload::text::{self, FileError};
+use dyno_workload::text::{Mistake, mistake};
+use dyno_workload::units;
+use dyno_workload::workloads::{RawWorkload, check_workloads};
 use serde::{Deserialize, Deserializer, de};
 
-use crate::environment::Inherit;
 use crate::files::Folder;
-use crate::paths::Name;
-use crate::text::{self, FileError};
-use crate::units;
 pub use load::{CHECK_ONE_IN, LoadOptions};
 use load::{RawLoad, check_pages};
-pub use workloads::{PAGE_CONNECTIONS, PAGE_STREAMS, plaintext, resources};
-use workloads::{RawWorkload, check_workloads};
 
 /// A suite, checked, with every default filled in. Which subjects exist is not known yet.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,17 +86,6 @@ fn locate(path: &Path, source: &str, mistake: Mistake) -> FileError {
         Some(span) => FileError::at(path, source, span, mistake.message),
         None => FileError::whole(path, mistake.message),
     }
-}
-
-struct Mistake {
-    key: &'static str,
-    /// What it is about, if that can be found better than by the key.
-    words: Option<String>,
-    message: String,
-}
-
-fn mistake(key: &'static str, message: impl Into<String>) -> Mistake {
-    Mistake { key, words: None, message: message.into() }
 }
 
 #[derive(Debug, Deserialize)]
@@ -182,22 +170,6 @@ impl<'de> Deserialize<'de> for RawSubject {
     }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-enum OneOrMany<T> {
-    One(T),
-    Many(Vec<T>),
-}
-
-impl<T> OneOrMany<T> {
-    fn all(self) -> Vec<T> {
-        match self {
-            OneOrMany::One(one) => vec![one],
-            OneOrMany::Many(many) => many,
-        }
-    }
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawReport {
@@ -223,7 +195,7 @@ impl Raw {
         let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let limits = self.limits.check()?;
         let files = Folder::of_suite(path);
-        let shaped = check_workloads(self.workloads, &files)?;
+        let shaped = check_workloads(self.workloads, &|name| files.read(name))?;
         let has_pages = shaped.iter().any(|s| s.workload.page.is_some());
         if has_pages && self.load.in_flight.is_some() {
             return Err(mistake(

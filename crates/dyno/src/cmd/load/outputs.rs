@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use dyno_analysis::load::Config;
 use dyno_archive::Interval;
+use dyno_launch::{may_write, pipe_to_a_reader};
 use dyno_report::{intervals, openmetrics};
-use dyno_runner::{may_write, pipe_to_a_reader};
 
 use crate::cli::LoadArgs;
 use crate::exit::{bad, unwritten};

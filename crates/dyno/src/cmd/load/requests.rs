@@ -1,15 +1,13 @@
 //! What is sent: from the URL and its flags, from a mix on the command line, or from another tool's file.
 
-use std::collections::{BTreeMap, HashMap};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::Protocol;
 use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
 use dyno_runner::files::Folder;
-use dyno_runner::import::{self, Imported};
-use dyno_runner::template::{literal, literal_text};
-use dyno_runner::{suite, traffic};
+use dyno_workload::import::{self, Alike, Braces, Format, Imported};
+use dyno_workload::{typed, workloads};
 
 use super::target::{Scheme, Url};
 use crate::cli::{ImportArg, LoadArgs, Ns, ProtocolArg};
@@ -21,7 +19,8 @@ use crate::terminal;
 /// What an imported command says about connections is put into `args`.
 pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
     let expect = expect(args)?;
-    let headers = args.headers.iter().map(|h| header(h)).collect::<anyhow::Result<Vec<_>>>()?;
+    let header = |text: &String| typed::header(text).map_err(|error| bad(format!("-H {text:?}: {error}")));
+    let headers = args.headers.iter().map(header).collect::<anyhow::Result<Vec<_>>>()?;
     let reach = reach(args);
     let foreign = match (&args.curl, &args.import) {
         (Some(command), _) => Some(import::curl(command, &|name| reach.read(name)).map_err(bad)?),
@@ -40,9 +39,9 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
             request.expect = Expect { status: expect.status.or(recorded), ..expect.clone() };
         }
     }
-    name_apart(&mut requests);
+    typed::name_apart(&mut requests);
     let protocol = protocol(args, url.scheme)?;
-    let connections = args.page_connections.unwrap_or(suite::PAGE_CONNECTIONS);
+    let connections = args.page_connections.unwrap_or(workloads::PAGE_CONNECTIONS);
     let page = (!args.resources.is_empty()).then_some(Page { connections });
     Ok((url, Workload { name: "load".into(), protocol, requests, page }))
 }
@@ -50,7 +49,7 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
 /// Streams per connection: of a page as many as servers usually allow, for browsers ask for all of it at once.
 pub fn streams(args: &LoadArgs) -> u32 {
     let is_page = !args.resources.is_empty() && args.protocol != ProtocolArg::H1;
-    args.streams.unwrap_or(if is_page { suite::PAGE_STREAMS } else { 1 })
+    args.streams.unwrap_or(if is_page { workloads::PAGE_STREAMS } else { 1 })
 }
 
 /// What is asked for, given how the server is reached. On a plain connection nothing can be negotiated, so `auto` is
@@ -135,97 +134,38 @@ fn named_file(path: &Path) -> anyhow::Result<Vec<u8>> {
 fn own(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
     let url = Url::parse(args.url.as_deref().unwrap_or_default()).map_err(bad)?;
     if !args.mix.is_empty() {
-        let requests = args.mix.iter().map(|text| mixed(text).map_err(bad));
-        return Ok((url, requests.collect::<anyhow::Result<_>>()?));
+        let mixed = |text: &String| {
+            typed::mixed(text, &read_file).map_err(|error| bad(format!("--request {text:?}: {error}")))
+        };
+        return Ok((url, args.mix.iter().map(mixed).collect::<anyhow::Result<_>>()?));
     }
     let body = match &args.body_file {
         Some(file) => Some(Body(named_file(file)?)),
         None => args.body.clone().map(|text| Body(text.into_bytes())),
     };
     let method = args.method.clone().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" }.into());
-    let mut requests = vec![request(&method, &url.target, Vec::new(), body)];
+    let mut requests = vec![typed::request(&method, &url.target, Vec::new(), body)];
     for text in &args.resources {
-        requests.extend(suite::resources(text).map_err(|error| bad(format!("--resource: {error}")))?);
+        requests.extend(workloads::resources(text).map_err(|error| bad(format!("--resource: {error}")))?);
     }
     Ok((url, requests))
-}
-
-fn request(method: &str, path: &str, headers: Vec<(String, String)>, body: Option<Body>) -> Request {
-    Request {
-        name: format!("{method} {path}"),
-        weight: 1,
-        method: method.into(),
-        path: path.into(),
-        headers,
-        body,
-        expect: Expect::default(),
-    }
-}
-
-/// `80 GET /items/{seq}` or `20 POST /items {"n":1}` or `20 POST /items @body.json`.
-fn mixed(text: &str) -> Result<Request, String> {
-    let wrong =
-        || format!("--request {text:?}: write it like '80 GET /items' or '20 POST /items @body.json'");
-    let mut words = text.trim().splitn(4, ' ');
-    let (Some(weight), Some(method), Some(path)) = (words.next(), words.next(), words.next()) else {
-        return Err(wrong());
-    };
-    let weight = weight.parse().map_err(|_| wrong())?;
-    if !path.starts_with('/') {
-        return Err(wrong());
-    }
-    let body = match words.next() {
-        Some(body) if body.starts_with('@') => {
-            let bytes = read_file(&body[1..]);
-            Some(Body(bytes.map_err(|error| format!("--request {text:?}: {}: {error}", &body[1..]))?))
-        }
-        body => body.map(|text| Body(text.as_bytes().to_vec())),
-    };
-    Ok(Request { weight, ..request(method, path, Vec::new(), body) })
 }
 
 fn read_import(path: &Path, format: Option<ImportArg>, reach: &Reach) -> anyhow::Result<Vec<Imported>> {
     let text = String::from_utf8(named_file(path)?)
         .map_err(|_| bad(format!("{}: the file is not text", path.display())))?;
-    let format = format.unwrap_or_else(|| guess(path, &text));
-    let read = |name: &str| reach.read(name);
-    let requests = match format {
-        ImportArg::Curl => import::curl(&text, &read),
-        ImportArg::Har => import::har(&text),
-        ImportArg::Vegeta => import::vegeta(&text, &read),
-        ImportArg::Urls => import::urls(&text),
-    };
-    requests.map_err(|error| {
-        let name = format!("{format:?}").to_lowercase();
-        bad(format!("{}: {error} (read as {name}; --import-format says otherwise)", path.display()))
+    let format = format.map_or_else(|| Format::guess(path, &text), Format::from);
+    format.read(&text, &|name| reach.read(name)).map_err(|error| {
+        let (path, name) = (path.display(), format.name());
+        bad(format!("{path}: {error} (read as {name}; --import-format says otherwise)"))
     })
-}
-
-/// What a file is, by its name if that ends in `.har`, else by how it begins: JSON with a `log` is a HAR, other JSON and blocks with headers or bodies are
-/// vegeta's, lines that begin with `curl` are commands, and everything else is a list.
-fn guess(path: &Path, text: &str) -> ImportArg {
-    if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("har")) {
-        return ImportArg::Har;
-    }
-    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let first = lines().next().unwrap_or_default();
-    if first.starts_with('{') {
-        let har = serde_json::from_str::<serde_json::Value>(text).is_ok_and(|json| json.get("log").is_some());
-        return if har { ImportArg::Har } else { ImportArg::Vegeta };
-    }
-    if first.trim_start_matches("$ ").starts_with("curl ") {
-        return ImportArg::Curl;
-    }
-    let is_url_line =
-        |line: &str| line.split_ascii_whitespace().next_back().is_some_and(|w| w.contains("://"));
-    if lines().all(is_url_line) { ImportArg::Urls } else { ImportArg::Vegeta }
 }
 
 /// Requests of another tool: all for one server, alike ones counted together as a weight.
 fn imported(all: Vec<Imported>, args: &mut LoadArgs, reach: &Reach) -> anyhow::Result<(Url, Vec<Request>)> {
     let mut server: Option<Url> = args.url.as_deref().map(Url::parse).transpose().map_err(bad)?;
-    let mut requests: Vec<Request> = Vec::new();
-    let mut seen: HashMap<Identity, usize> = HashMap::new();
+    let braces = if args.import_templates { Braces::Placeholders } else { Braces::Text };
+    let mut requests = Alike::default();
     for one in all {
         let mut url = Url::parse(&one.url).map_err(|error| bad(format!("{}: {error}", one.place)))?;
         if args.url.is_some() {
@@ -241,41 +181,11 @@ fn imported(all: Vec<Imported>, args: &mut LoadArgs, reach: &Reach) -> anyhow::R
         let is_https = server.as_ref().unwrap_or(&url).scheme == Scheme::Https;
         adopt(&one, is_https, args, reach)?;
         let path = std::mem::take(&mut url.target);
-        let made = as_recorded(one, &path, args);
-        let next = requests.len();
-        let known = *seen.entry(identity(&made)).or_insert(next);
-        match requests.get_mut(known) {
-            Some(known) => {
-                known.weight += 1;
-                // Where the same request was answered in two ways, neither is the right one.
-                known.expect.status =
-                    known.expect.status.filter(|status| made.expect.status == Some(*status));
-            }
-            None => requests.push(made),
-        }
+        requests.add(one.request(&path, braces));
         server.get_or_insert(url);
     }
     let server = server.ok_or_else(|| bad("there are no requests to import"))?;
-    Ok((server, requests))
-}
-
-/// An imported request, of which nothing is taken for a placeholder unless the user wants that.
-fn as_recorded(one: Imported, path: &str, args: &LoadArgs) -> Request {
-    let expect = Expect { status: one.status, ..Expect::default() };
-    let name = format!("{} {path}", one.method);
-    if args.import_templates {
-        return Request { expect, ..request(&one.method, path, one.headers, one.body.map(Body)) };
-    }
-    let headers = one.headers.into_iter().map(|(name, value)| (name, literal_text(&value))).collect();
-    let body = one.body.map(|body| Body(literal(&body)));
-    Request { name, expect, ..request(&one.method, &literal_text(path), headers, body) }
-}
-
-/// What makes two requests the same.
-type Identity = (String, String, Vec<(String, String)>, Option<Vec<u8>>);
-
-fn identity(r: &Request) -> Identity {
-    (r.method.clone(), r.path.clone(), r.headers.clone(), r.body.as_ref().map(|body| body.0.clone()))
+    Ok((server, requests.into_requests()))
 }
 
 /// Tells what a file wants that the user has not seen, perhaps.
@@ -351,104 +261,21 @@ fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs, reach: &Reach) -> 
 
 /// A limit in seconds; 0 means none.
 fn seconds(one: &Imported, value: &str) -> anyhow::Result<Option<Ns>> {
-    let ns = dyno_runner::units::duration(&format!("{value}s"));
+    let ns = dyno_workload::units::duration(&format!("{value}s"));
     let ns = ns.map_err(|error| bad(format!("{}: {error}", one.place)))?;
     Ok((ns > 0).then_some(Ns(ns)))
 }
 
-/// Requests of the same name are told apart by a number.
-fn name_apart(requests: &mut [Request]) {
-    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
-    for request in requests {
-        let n = seen.entry(request.name.clone()).or_default();
-        *n += 1;
-        if *n > 1 {
-            request.name = format!("{} #{n}", request.name);
-        }
-    }
-}
-
 fn expect(args: &LoadArgs) -> anyhow::Result<Expect> {
+    let json = |text: &String| {
+        typed::expected_json(text).map_err(|error| bad(format!("--expect-json {text:?}: {error}")))
+    };
     Ok(Expect {
         status: args.expect_status,
         body: args.expect_body.clone().map(|text| Body(text.into_bytes())),
-        headers: args.expect_header.iter().map(|text| expected_header(text)).collect(),
+        headers: args.expect_header.iter().map(|text| typed::expected_header(text)).collect(),
         body_sha256: args.expect_sha256.clone(),
         body_contains: args.expect_contains.clone(),
-        json: args.expect_json.iter().map(|text| pointer(text)).collect::<anyhow::Result<_>>()?,
+        json: args.expect_json.iter().map(json).collect::<anyhow::Result<_>>()?,
     })
-}
-
-fn expected_header(text: &str) -> (String, Option<String>) {
-    match text.split_once(':') {
-        Some((name, value)) => (name.trim().into(), Some(value.trim().into())),
-        None => (text.trim().into(), None),
-    }
-}
-
-fn pointer(text: &str) -> anyhow::Result<(String, serde_json::Value)> {
-    let (pointer, value) = text
-        .split_once('=')
-        .ok_or_else(|| bad(format!("--expect-json {text:?}: write it like /items/0/name=\"ann\"")))?;
-    // What is no JSON is meant as text: quotes within quotes are hard to type.
-    let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
-    Ok((pointer.into(), value))
-}
-
-fn header(text: &str) -> anyhow::Result<(String, String)> {
-    let (name, value) =
-        text.split_once(':').ok_or_else(|| bad(format!("-H {text:?}: write it like 'Name: value'")))?;
-    let name = name.trim();
-    if traffic::is_framing(name) {
-        return Err(bad(format!("-H {text:?}: {}", traffic::no_framing(name))));
-    }
-    Ok((name.into(), value.trim().into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mix_is_weight_method_path_and_body() {
-        let request = mixed("20 POST /a/{seq} {\"n\": 1, \"m\": 2}").unwrap();
-        assert_eq!(
-            (request.weight, request.method.as_str(), request.path.as_str()),
-            (20, "POST", "/a/{seq}")
-        );
-        assert_eq!(request.body.unwrap().0, b"{\"n\": 1, \"m\": 2}");
-        assert!(mixed("80 GET /x").unwrap().body.is_none());
-        for text in ["GET /x", "x GET /x", "1 GET x", ""] {
-            assert!(mixed(text).unwrap_err().contains("'80 GET /items'"), "{text}");
-        }
-        assert!(mixed("1 POST /x @/no/such").unwrap_err().contains("/no/such"));
-    }
-
-    #[test]
-    fn formats_are_told_by_their_beginning() {
-        for (text, format) in [
-            ("{\"log\":{\"entries\":[]}}", ImportArg::Har),
-            ("{\"method\":\"GET\",\"url\":\"http://h/\"}\n", ImportArg::Vegeta),
-            ("# c\nGET http://h/\nX-A: b\n", ImportArg::Vegeta),
-            ("curl http://h/", ImportArg::Curl),
-            ("$ curl http://h/", ImportArg::Curl),
-            ("http://h/\n\nhttp://h/b\n", ImportArg::Urls),
-            ("GET http://h/\n", ImportArg::Urls),
-        ] {
-            assert_eq!(guess(Path::new("-"), text), format, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_file_that_is_called_a_har_is_one_and_says_what_it_lacks() {
-        assert_eq!(guess(Path::new("x.HAR"), "{}"), ImportArg::Har);
-        assert!(import::har("{}").unwrap_err().contains("this is not a HAR (missing field `log`)"));
-    }
-
-    #[test]
-    fn expected_json_may_be_text_without_quotes() {
-        assert_eq!(pointer("/a=1").unwrap(), ("/a".into(), 1.into()));
-        assert_eq!(pointer("/a=ann").unwrap(), ("/a".into(), "ann".into()));
-        assert!(pointer("/a").is_err());
-    }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use dyno_analysis::load::Config;
 use dyno_archive::plan::{Arrivals, Gaps, Spin, Step, Workload};
+use dyno_contract::tls::{SessionResumption, TlsOptions, Trust};
 use dyno_driver::{Endpoint, Peer, best_driver};
 use dyno_engine::{Http2, Policy, Protocol, Window, limits};
 use dyno_runner::load::{Spec, polling};
 use dyno_runner::suite;
-use dyno_runner::tls::{SessionResumption, TlsOptions, Trust};
-use dyno_runner::{traffic, units};
+use dyno_workload::{traffic, units};
 use sha2::{Digest as _, Sha256};
 
 use super::requests::{self, read_file, streams};
@@ -236,7 +236,7 @@ fn threads(args: &LoadArgs, endpoint: &Endpoint, connections: u32) -> u32 {
 
 /// CPUs on which the generator's threads may run.
 fn usable_cpus(args: &LoadArgs) -> u32 {
-    args.cpus.as_ref().map_or_else(|| dyno_runner::allowed_cpus().len(), |cpus| cpus.0.len()) as u32
+    args.cpus.as_ref().map_or_else(|| dyno_launch::allowed_cpus().len(), |cpus| cpus.0.len()) as u32
 }
 
 /// Only what has an address of this machine can use it to listen.
@@ -265,7 +265,7 @@ pub fn note_on_threads(args: &LoadArgs, spec: &Spec) -> Option<String> {
 /// Whether the generator's threads can poll without taking the CPU that a server on this machine needs: some CPU that
 /// this process may use stays free.
 fn leaves_a_cpu(threads: u32, own: &[u32]) -> bool {
-    let allowed = dyno_runner::allowed_cpus();
+    let allowed = dyno_launch::allowed_cpus();
     if own.is_empty() {
         allowed.len() > threads as usize
     } else {

@@ -7,10 +7,10 @@ use dyno_analysis::load::place::at_of_due;
 use dyno_analysis::load::{Config, Percentiles, interval_result};
 use dyno_archive::times::Recording;
 use dyno_archive::{Interval, Outcome, Outcomes, Phase, Sample, Times};
+use dyno_launch::care::Interrupts;
 use dyno_report::format::{count, wait_so_far};
 use dyno_report::{terminal as filter, text};
 use dyno_runner::load::{Edge, Reason, Spec, Watch};
-use dyno_runner::run::Interrupts;
 
 use super::outputs::{Metrics, Stream};
 use crate::cli::{LoadArgs, LoadFormat};

@@ -1,0 +1,46 @@
+//! One thing that a server must answer as its contract says, and what became of it.
+
+use std::net::SocketAddr;
+
+use dyno_archive::plan::Request;
+
+/// What was seen, or what is wrong.
+pub type Verdict = Result<String, Problem>;
+
+/// Why a check failed.
+#[derive(Debug)]
+pub enum Problem {
+    /// An answer came, and it was wrong.
+    Wrong(String),
+    /// No whole answer came.
+    NoAnswer(String),
+}
+
+/// One named check of a contract, at whatever door.
+#[derive(Clone, Debug)]
+pub struct Check {
+    pub name: String,
+    pub how: How,
+}
+
+/// How a server is put to it.
+#[derive(Clone, Debug)]
+pub enum How {
+    /// Over plain HTTP/1.1, byte by byte.
+    Bytes(fn(SocketAddr) -> Verdict),
+    /// By a client that understands what the door speaks.
+    Asked(Box<Question>),
+}
+
+/// A request, and what must come back each time it is sent.
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub name: String,
+    pub request: Request,
+    /// Media type of the answers, whatever parameters it comes with; `None`: any.
+    pub media: Option<String>,
+    /// How often it is sent, all on one connection.
+    pub times: u64,
+    /// How many of these may be in flight at a time.
+    pub streams: u32,
+}

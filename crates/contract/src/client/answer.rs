@@ -1,0 +1,56 @@
+//! An answer, and how much of it is kept.
+
+use std::io;
+
+use crate::limits::{BODY_BYTES, SHOWN_BODY_BYTES};
+
+/// One whole answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    /// Whether the connection could be used again.
+    pub reusable: bool,
+}
+
+impl Answer {
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+    }
+
+    /// The answer in the form in which a report shows it.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        let headers: String = self.headers.iter().map(|(n, v)| format!("{n}: {v}\n")).collect();
+        let shown = self.body.len().min(SHOWN_BODY_BYTES);
+        let body = String::from_utf8_lossy(&self.body[..shown]).into_owned();
+        format!("{}\n{headers}\n{body}", self.status)
+    }
+
+    /// Takes the next part of the body.
+    pub(super) fn extend(&mut self, data: &[u8], keep: Keep) -> io::Result<()> {
+        let room = match keep {
+            Keep::Whole => BODY_BYTES - self.body.len(),
+            Keep::Beginning => SHOWN_BODY_BYTES - self.body.len(),
+        };
+        if keep == Keep::Whole && data.len() > room {
+            return Err(io::Error::other(format!(
+                "the answer is longer than {} MiB, and dyno compares none that long outside of a load; let a shorter one be asked for",
+                BODY_BYTES >> 20
+            )));
+        }
+        self.body.extend_from_slice(&data[..data.len().min(room)]);
+        Ok(())
+    }
+}
+
+/// What is kept of an answer's body. A server may send without end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// All of it; it is an error if it is longer than [`BODY_BYTES`].
+    Whole,
+    /// As much as [`Answer::shown`] shows. The rest is read, and forgotten.
+    Beginning,
+}

@@ -1,0 +1,62 @@
+//! How a server is come to: what it speaks at which of its ports.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use dyno_archive::Protocol;
+
+use crate::tls::{SessionResumption, TlsOptions, Trust};
+
+/// `h1`, `h1 and h2`, `h1, h1-tls and h2`.
+#[must_use]
+pub fn list(protocols: &[Protocol]) -> String {
+    match protocols {
+        [] => "nothing".into(),
+        [one] => one.to_string(),
+        [rest @ .., last] => {
+            let rest: Vec<&str> = rest.iter().map(|p| p.name()).collect();
+            format!("{} and {last}", rest.join(", "))
+        }
+    }
+}
+
+/// One way into a running server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Door {
+    pub addr: SocketAddr,
+    pub protocol: Protocol,
+    /// Who vouches for the server's certificate; needed over TLS only.
+    pub authority: Option<PathBuf>,
+}
+
+impl Door {
+    /// What requests call the server. Over TLS by name, so that clients send SNI as they do elsewhere, and servers find
+    /// in the request the name that was in the handshake.
+    #[must_use]
+    pub fn host(&self) -> String {
+        if self.protocol.is_tls() { format!("localhost:{}", self.addr.port()) } else { self.addr.to_string() }
+    }
+
+    /// What a client needs to speak TLS here; `None`: TLS is not spoken.
+    #[must_use]
+    pub fn tls(&self) -> Option<TlsOptions> {
+        self.protocol.is_tls().then(|| TlsOptions {
+            name: "localhost".into(),
+            trust: self.authority.clone().map_or(Trust::System, Trust::File),
+            identity: None,
+            resumption: SessionResumption::On,
+            alpn: TlsOptions::alpn(self.protocol),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_as_sentences() {
+        assert_eq!(list(&Protocol::OF_SERVERS), "h1, h1-tls, h2, h2c and h2c-upgrade");
+        assert_eq!((list(&Protocol::OF_SERVERS[..1]).as_str(), list(&[]).as_str()), ("h1", "nothing"));
+    }
+}

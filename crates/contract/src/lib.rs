@@ -1,0 +1,16 @@
+//! Whether a server answers right: a client for single exchanges at any [`door`], when a start is [`ready`], and the
+//! [`contracts`] that servers keep.
+//!
+//! Load never goes through it, and it asks nothing about load.
+#![forbid(unsafe_code)]
+
+mod bytes;
+pub mod check;
+pub mod client;
+pub mod contracts;
+pub mod door;
+pub mod limits;
+pub mod ports;
+mod questions;
+pub mod ready;
+pub mod tls;

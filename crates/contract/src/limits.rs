@@ -1,0 +1,23 @@
+//! Every bound and patience of asking a server, and what happens on reaching it.
+
+use std::time::Duration;
+
+/// How often a starting subject's port is tried, and its first answer asked for. Short, because the resolution of
+/// start-up time is this; a refused attempt on loopback costs some 10 µs.
+pub const POLL: Duration = Duration::from_micros(100);
+
+/// How long one attempt to connect to a starting subject may take: a full queue of new connections answers nothing at
+/// all. Then it is tried again, until its deadline.
+pub const CONNECT: Duration = Duration::from_secs(1);
+
+/// How long one attempt to get a first answer may take before the next is made.
+pub const ATTEMPT: Duration = Duration::from_secs(2);
+
+/// How long one contract check may take. Then it has failed, unanswered.
+pub const CHECK: Duration = Duration::from_secs(5);
+
+/// The longest body that is kept of an answer outside of loads. A longer one is an error where all of it is wanted.
+pub const BODY_BYTES: usize = 16 << 20;
+
+/// What is kept of a body that nobody compares: enough to show what came.
+pub const SHOWN_BODY_BYTES: usize = 500;

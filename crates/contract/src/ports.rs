@@ -1,0 +1,118 @@
+//! Ports of this machine: free ones for servers, and whether somebody listens there.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use dyno_observer::host;
+use socket2::SockRef;
+
+/// Connects to whoever listens at an address of this machine. `Err`: nobody does.
+///
+/// To a port of the range from which the kernel takes ports for connections, nobody need listen: a connection that gets this very
+/// port as its own is connected to itself (RFC 9293 §3.5, simultaneous open). That is nobody, and it must leave no TIME_WAIT that would
+/// keep the port from who is to listen there.
+pub fn connect_to_another(addr: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+    refuse_itself(TcpStream::connect_timeout(&addr, patience)?)
+}
+
+fn refuse_itself(stream: TcpStream) -> io::Result<TcpStream> {
+    if stream.local_addr()? == stream.peer_addr()? {
+        // Closing it is then a reset.
+        SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
+        return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "the connection met itself"));
+    }
+    Ok(stream)
+}
+
+/// The ports from which servers get theirs: all of these ranges lie outside of the one that the kernel uses for connections, of
+/// whatever size that is. A port within could be taken by a connection of the generator, or by the one that asks whether
+/// somebody listens. Only where that range has all ports are they its own.
+fn ranges((first, last): (u16, u16)) -> Vec<RangeInclusive<u16>> {
+    /// Below are the ports of well-known services, and those that want privilege.
+    const LOWEST: u16 = 10_000;
+    const UNPRIVILEGED: u16 = 1024;
+    let below = |from: u16| (first > from).then(|| from..=first - 1);
+    let above = || (last < u16::MAX).then(|| last + 1..=u16::MAX);
+    let ranges: Vec<_> = [below(LOWEST), above(), below(UNPRIVILEGED)].into_iter().flatten().collect();
+    if ranges.is_empty() { vec![LOWEST..=u16::MAX] } else { ranges }
+}
+
+/// Finds ports that nobody holds, outside of the range from which the kernel takes them for outgoing connections.
+pub fn free_ports(count: usize, seed: u64) -> Result<Vec<u16>, String> {
+    // The kernel's own default, where it does not tell.
+    let used_for_connections = host::local_port_range().unwrap_or((32_768, 60_999));
+    let mut ports: Vec<u16> = Vec::new();
+    for range in ranges(used_for_connections) {
+        let size = u64::from(range.end() - range.start()) + 1;
+        for i in 0..size {
+            // From another place each time, so that runs beside each other do not try the same.
+            let port = range.start() + (seed.wrapping_add(i) % size) as u16;
+            if !ports.contains(&port) && TcpListener::bind(("127.0.0.1", port)).is_ok() {
+                ports.push(port);
+            }
+            if ports.len() == count {
+                return Ok(ports);
+            }
+        }
+    }
+    Err(format!(
+        "no {count} free TCP ports on 127.0.0.1 outside of net.ipv4.ip_local_port_range; make it smaller"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use socket2::{Domain, Socket, Type};
+
+    use super::*;
+    use crate::limits::CONNECT;
+
+    #[test]
+    fn servers_get_ports_that_no_connection_takes() {
+        for used in [
+            (32_768, 60_999),
+            (15_000, 65_000),
+            (10_240, 65_535),
+            (1024, 60_000),
+            (2000, 65_535),
+            (1, 50_000),
+        ] {
+            let ranges = ranges(used);
+            assert!(!ranges.is_empty(), "{used:?}");
+            for range in ranges {
+                assert!(range.start() <= range.end() && *range.start() >= 1024, "{used:?}: {range:?}");
+                assert!(*range.end() < used.0 || *range.start() > used.1, "{used:?}: {range:?}");
+            }
+        }
+        assert_eq!(ranges((1024, 65_535)), [10_000..=65_535], "there is nothing else");
+        let (first, last) = host::local_port_range().unwrap();
+        for port in free_ports(3, dyno_observer::monotonic_ns()).unwrap() {
+            assert!(port < first || port > last, "{port} is for connections");
+        }
+    }
+
+    /// A readiness poll that meets itself would find a server where there is none, and keep its port from it.
+    #[test]
+    fn a_connection_to_itself_is_nobody_and_leaves_the_port_free() {
+        // The kernel gives this port to the connection itself, as it may to any within its range.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let addr = SocketAddr::from(([127, 0, 0, 1], port));
+        let socket = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let itself = socket();
+        itself.bind(&addr.into()).unwrap();
+        itself.connect(&addr.into()).unwrap();
+        let itself = TcpStream::from(itself);
+        assert_eq!(itself.local_addr().unwrap(), itself.peer_addr().unwrap());
+        assert!(refuse_itself(itself).is_err());
+        // As servers do that set no SO_REUSEADDR.
+        socket().bind(&addr.into()).unwrap();
+    }
+
+    #[test]
+    fn whoever_listens_is_somebody() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        connect_to_another(listener.local_addr().unwrap(), CONNECT).unwrap();
+    }
+}

@@ -1,0 +1,130 @@
+//! Folders and files of our own, among temporary files that others may write beside us: each is made anew, under a name
+//! that nobody can guess, and no link is followed.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::guard::Guard;
+
+/// Makes `dyno-PID-KIND-…` in the folder for temporary files. The guard, which knew of it before it was there, removes it
+/// if we do not.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make(kind: &str, guard: &Guard) -> io::Result<PathBuf> {
+    make_in(&std::env::temp_dir(), kind, guard)
+}
+
+pub fn make_in(base: &Path, kind: &str, guard: &Guard) -> io::Result<PathBuf> {
+    // The guard has another working folder than we.
+    let base = std::path::absolute(base)?;
+    let prefix = format!("dyno-{}-{kind}-", std::process::id());
+    let named =
+        |e: io::Error| io::Error::new(e.kind(), format!("no folder can be made in {}: {e}", base.display()));
+    let made = tempfile::Builder::new().prefix(&prefix).rand_bytes(12).make_in(&base, |path| {
+        guard.watch_folder(path);
+        // One that is there already is not ours; another name is tried then.
+        DirBuilder::new().mode(0o700).create(path).inspect_err(|_| guard.forget_folder(path))
+    });
+    Ok(made.map_err(named)?.into_temp_path().keep()?)
+}
+
+/// Makes a folder that is kept, with those above it that are missing. What is built there is run later, so that nobody else
+/// may have made it among everybody's files, or may write into it.
+///
+/// # Errors
+/// It cannot be made, or is somebody else's.
+pub fn make_own(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let refuse = |what: &str| Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it {what}")));
+    for part in [Some(folder), folder.parent()].into_iter().flatten().filter(|part| is_shared(part.parent()))
+    {
+        let metadata = std::fs::symlink_metadata(part)?;
+        if metadata.is_symlink() {
+            return refuse("is a link among everybody's files");
+        }
+        if ![user(), 0].contains(&metadata.uid()) {
+            return refuse("lies among everybody's files and belongs to another user");
+        }
+    }
+    if is_shared(Some(folder)) {
+        return refuse("can be written by everybody");
+    }
+    Ok(())
+}
+
+/// Whether everybody may make files in a folder, as in that for temporary files.
+fn is_shared(folder: Option<&Path>) -> bool {
+    folder.and_then(|f| std::fs::metadata(f).ok()).is_some_and(|m| m.mode() & 0o002 != 0)
+}
+
+/// The number of the user that dyno runs as.
+#[must_use]
+pub fn user() -> u32 {
+    crate::sys::user()
+}
+
+/// Writes a file that is not there yet, for our user's eyes only.
+///
+/// # Errors
+/// It is there, even if only as a link that leads nowhere, or it cannot be written.
+pub fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    create(path, OpenOptions::new().write(true), 0o600)?.write_all(text.as_bytes())
+}
+
+/// Opens a file that is not there yet.
+pub fn create(path: &Path, options: &mut OpenOptions, mode: u32) -> io::Result<File> {
+    options.create_new(true).mode(mode).custom_flags(libc::O_NOFOLLOW).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn a_folder_is_new_ours_alone_and_not_to_be_guessed() {
+        let root = tempfile::tempdir().unwrap();
+        // The guard of a test is this test program, which ends at once with the unknown argument.
+        let guard = Guard::start().unwrap();
+        let [one, other] = [(); 2].map(|()| make_in(root.path(), "7", &guard).unwrap());
+        assert_ne!(one, other);
+        assert_eq!(fs::metadata(&one).unwrap().permissions().mode() & 0o777, 0o700);
+        let name = one.file_name().unwrap().to_str().unwrap();
+        let rest = name.strip_prefix(&format!("dyno-{}-7-", std::process::id())).unwrap();
+        assert_eq!(rest.len(), 12, "{name}");
+    }
+
+    #[test]
+    fn a_cache_that_others_could_fill_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = root.path().join("a/b");
+        make_own(&cache).unwrap();
+        make_own(&cache).unwrap();
+        assert_eq!(fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700);
+        fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(make_own(&cache).unwrap_err().to_string().contains("written by everybody"));
+        let shared = root.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
+        symlink(root.path().join("a"), shared.join("link")).unwrap();
+        assert!(make_own(&shared.join("link/c")).unwrap_err().to_string().contains("a link"));
+    }
+
+    #[test]
+    fn no_file_is_written_through_a_link() {
+        let root = tempfile::tempdir().unwrap();
+        let (victim, link) = (root.path().join("victim"), root.path().join("link"));
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, &link).unwrap();
+        assert!(write_new(&link, "x").is_err() && write_new(&victim, "x").is_err());
+        symlink(root.path().join("nowhere"), root.path().join("dangling")).unwrap();
+        assert!(write_new(&root.path().join("dangling"), "x").is_err());
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert!(!root.path().join("nowhere").exists());
+    }
+}

@@ -1,0 +1,91 @@
+//! Limits of a group: set, and read back from the kernel.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use dyno_archive::plan::Limits;
+use dyno_archive::start::{LimitKind, LimitReadBack, cpu_list_text};
+use dyno_observer::cgroup::Group;
+
+/// Length of the period of a CPU quota, the kernel's default.
+const PERIOD_US: u64 = 100_000;
+
+/// Sets the limits of a group and reads each back. `why_not` says why where there is no group.
+#[must_use]
+pub fn limit(group: &Group, limits: &Limits, cpus: &[u32], why_not: Option<&str>) -> Vec<LimitReadBack> {
+    let mut all = Vec::new();
+    if let Some(quota) = limits.cpus {
+        all.push(set(LimitKind::CpuQuota, &format!("{quota} CPUs"), why_not, || set_quota(group, quota)));
+    }
+    if let Some(bytes) = limits.memory_bytes {
+        all.push(set(LimitKind::Memory, &format!("{bytes} bytes"), why_not, || set_memory(group, bytes)));
+    }
+    if !cpus.is_empty() && !group.is_empty() {
+        let asked = cpu_list_text(cpus);
+        all.push(set(LimitKind::Cpus, &asked, None, || set_cpuset(group, &asked)));
+    }
+    all
+}
+
+fn set(
+    kind: LimitKind,
+    asked: &str,
+    why_not: Option<&str>,
+    set: impl FnOnce() -> io::Result<String>,
+) -> LimitReadBack {
+    let result = why_not.map_or_else(|| set().map_err(|e| e.to_string()), |why| Err(why.to_string()));
+    let (read_back, reason) = match result {
+        Ok(text) => (Some(text), None),
+        Err(why) => (None, Some(why)),
+    };
+    LimitReadBack { kind, asked: asked.into(), read_back, reason }
+}
+
+fn set_quota(group: &Group, cpus: f64) -> io::Result<String> {
+    let quota_us = (cpus * PERIOD_US as f64).round() as u64;
+    if let Some(folder) = &group.v2 {
+        let read = write_read(&folder.join("cpu.max"), &format!("{quota_us} {PERIOD_US}"))?;
+        return Ok(format!("{read} µs per period"));
+    }
+    let folder = v1(group, "cpu")?;
+    write_read(&folder.join("cpu.cfs_period_us"), &PERIOD_US.to_string())?;
+    let quota = write_read(&folder.join("cpu.cfs_quota_us"), &quota_us.to_string())?;
+    Ok(format!("{quota} µs per {PERIOD_US} µs"))
+}
+
+fn set_memory(group: &Group, bytes: u64) -> io::Result<String> {
+    if let Some(folder) = &group.v2 {
+        let read = write_read(&folder.join("memory.max"), &bytes.to_string())?;
+        // No swap, or the limit would only move pages. The file is missing where there is no swap accounting.
+        let _ = fs::write(folder.join("memory.swap.max"), "0");
+        return Ok(format!("{read} bytes"));
+    }
+    let folder = v1(group, "memory")?;
+    let read = write_read(&folder.join("memory.limit_in_bytes"), &bytes.to_string())?;
+    let _ = fs::write(folder.join("memory.memsw.limit_in_bytes"), bytes.to_string());
+    Ok(format!("{read} bytes"))
+}
+
+/// What was written may name CPUs that are not there; the kernel tells apart which of them count.
+fn set_cpuset(group: &Group, cpus: &str) -> io::Result<String> {
+    let (folder, effective) = match &group.v2 {
+        Some(folder) => (folder.clone(), "cpuset.cpus.effective"),
+        None => (v1(group, "cpuset")?, "cpuset.effective_cpus"),
+    };
+    let written = write_read(&folder.join("cpuset.cpus"), cpus)?;
+    let effective = fs::read_to_string(folder.join(effective)).unwrap_or_default();
+    Ok(Some(effective.trim()).filter(|list| !list.is_empty()).map_or(written, String::from))
+}
+
+fn v1(group: &Group, controller: &str) -> io::Result<PathBuf> {
+    let missing =
+        || io::Error::new(io::ErrorKind::NotFound, format!("there is no {controller} controller here"));
+    group.v1.get(controller).cloned().ok_or_else(missing)
+}
+
+fn write_read(path: &Path, value: &str) -> io::Result<String> {
+    let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+    fs::write(path, value).map_err(named)?;
+    Ok(fs::read_to_string(path).map_err(named)?.trim().to_string())
+}

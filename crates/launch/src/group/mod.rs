@@ -1,0 +1,192 @@
+//! Control groups of subjects: making them, limiting them, reading the limits back, removing them.
+
+mod limit;
+mod ours;
+#[cfg(test)]
+mod tests;
+mod v2;
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use dyno_archive::facts::CgroupVersion;
+use dyno_observer::cgroup::{Group, Layout};
+
+use crate::guard::Guard;
+use crate::limits::{GROUP_GLANCE, SWEEP};
+use crate::sys;
+use ours::{Whose, is_gone, make_dir, ours_below};
+use v2::Changed;
+
+pub use limit::limit;
+pub(crate) use v2::{put_back, take_back};
+
+/// v1 controllers that a subject's group uses, as far as they exist.
+const CONTROLLERS: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
+
+/// v2 controllers that a subject's group uses, as far as they exist.
+const CONTROLLERS_V2: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
+
+/// Makes groups for the subjects of one run.
+#[derive(Debug)]
+pub struct Groups {
+    layout: Layout,
+    /// `Err`: why no group can be made here.
+    usable: Result<(), String>,
+    /// In version 2, what was changed so that groups can be made; undone on drop.
+    _changed: Changed,
+}
+
+impl Groups {
+    /// Looks at what this machine and this user allow. In version 2 it moves dyno itself out of the way, into a
+    /// group below its own, because a group with processes hands no controllers down.
+    #[must_use]
+    pub fn prepare(mut layout: Layout, guard: &Guard) -> Groups {
+        let mut changed = Changed::default();
+        let usable = match (layout.version(), layout.v2.as_mut()) {
+            (CgroupVersion::V2, Some(v2)) => v2::prepare(v2, &CONTROLLERS_V2, &mut changed, guard)
+                .map_err(|e| format!("control groups cannot be made: {e}")),
+            (CgroupVersion::V1, None | Some(_)) => may_make(&layout),
+            _ => Err("no control group with the cpu and memory controllers is mounted".into()),
+        };
+        Groups { layout, usable, _changed: changed }
+    }
+
+    /// Why there are no groups here.
+    #[must_use]
+    pub fn unusable(&self) -> Option<&str> {
+        self.usable.as_ref().err().map(String::as_str)
+    }
+
+    /// The folders that a group of this name will have.
+    #[must_use]
+    pub fn folders(&self, name: &str) -> Vec<PathBuf> {
+        self.bases().into_iter().map(|base| base.join(name)).collect()
+    }
+
+    /// The folders in which groups are made.
+    fn bases(&self) -> Vec<&PathBuf> {
+        match self.layout.version() {
+            _ if self.usable.is_err() => Vec::new(),
+            CgroupVersion::V2 => self.layout.v2.iter().map(|v2| &v2.folder).collect(),
+            _ => CONTROLLERS.iter().filter_map(|c| self.layout.v1.get(*c)).collect(),
+        }
+    }
+
+    /// What is left of the groups of a start that has ended, as a sentence. `None`: nothing, as it should be.
+    #[must_use]
+    pub fn left_of(&self, start: usize) -> Option<String> {
+        let name = format!("dyno-{}-{start}-", std::process::id());
+        let is_its =
+            |folder: &PathBuf| folder.file_name().is_some_and(|own| own.to_string_lossy().starts_with(&name));
+        let ours = self.bases().into_iter().flat_map(|base| ours_below(base)).map(|(_, folder)| folder);
+        let left = of_folders(ours.filter(is_its));
+        let list = |words: Vec<String>| words.join(", ");
+        let folders = list(left.folders().map(|folder| folder.display().to_string()).collect());
+        let pids = list(left.pids().iter().map(u32::to_string).collect());
+        match (left.is_empty(), pids.as_str()) {
+            (true, _) => None,
+            (_, "") => Some(format!("its control groups cannot be removed; `rmdir` them: {folders}")),
+            _ => Some(format!(
+                "it left processes that cannot be ended and disturb what is measured from now on ({pids}); end them, or restart the machine, before you measure again; they are in {folders}"
+            )),
+        }
+    }
+
+    /// Makes a group; an empty one where none can be made.
+    pub fn make(&self, name: &str) -> io::Result<Group> {
+        let mut group = Group::default();
+        if self.usable.is_err() {
+            return Ok(group);
+        }
+        if self.layout.version() == CgroupVersion::V2 {
+            let v2 = self.layout.v2.as_ref().expect("the version says so");
+            let folder = v2.folder.join(name);
+            make_dir(&folder)?;
+            group.v2 = Some(folder);
+            return Ok(group);
+        }
+        for controller in CONTROLLERS {
+            if let Some(base) = self.layout.v1.get(controller) {
+                let folder = base.join(name);
+                make_dir(&folder)?;
+                if controller == "cpuset" {
+                    inherit_cpuset(base, &folder)?;
+                }
+                group.v1.insert(controller.into(), folder);
+            }
+        }
+        Ok(group)
+    }
+
+    /// Removes what an earlier dyno, which no longer runs, has left behind: its subjects' groups with what is in them, and
+    /// the group into which it moved others, who go back where they were. Called before we make any group of our own.
+    pub fn sweep(&self) {
+        let bases = self.layout.v1.values().chain(self.layout.v2.iter().map(|v2| &v2.folder));
+        sweep(bases.map(PathBuf::as_path));
+    }
+}
+
+fn sweep<'a>(bases: impl Iterator<Item = &'a Path>) {
+    let (mut subjects, mut neighbours) = (Vec::new(), Vec::new());
+    for (whose, folder) in bases.flat_map(ours_below) {
+        match whose {
+            // One of our own number is of an earlier process that had it.
+            Whose::Subject(owner) if owner == std::process::id() || is_gone(owner) => subjects.push(folder),
+            Whose::Neighbours(owner) if is_gone(owner) => neighbours.push(folder),
+            Whose::Subject(_) | Whose::Neighbours(_) => {}
+        }
+    }
+    // All at once: what cannot be removed is waited for once, and not once per controller.
+    destroy(&of_folders(subjects), SWEEP);
+    neighbours.iter().for_each(|folder| put_back(folder));
+}
+
+fn may_make(layout: &Layout) -> Result<(), String> {
+    let may = dyno_observer::facts::may_make_groups(layout);
+    may.then_some(()).ok_or_else(|| "this user may not make control groups".into())
+}
+
+/// A group known by its folders only, of whatever controllers.
+pub(crate) fn of_folders(folders: impl IntoIterator<Item = PathBuf>) -> Group {
+    let named = folders.into_iter().map(|folder| (folder.display().to_string(), folder));
+    Group { v1: named.collect(), v2: None }
+}
+
+/// A new v1 cpuset is empty and takes no process until it has CPUs and memory nodes.
+fn inherit_cpuset(base: &Path, folder: &Path) -> io::Result<()> {
+    for file in ["cpuset.cpus", "cpuset.mems"] {
+        fs::write(folder.join(file), fs::read(base.join(file))?)?;
+    }
+    Ok(())
+}
+
+/// Kills every process of a group and of those below it, and removes them all. Returns whether nothing is left.
+pub fn destroy(group: &Group, patience: Duration) -> bool {
+    let tries = patience.as_millis() / GROUP_GLANCE.as_millis();
+    for _ in 0..tries {
+        kill_all(group);
+        if remove(group) {
+            return true;
+        }
+        std::thread::sleep(GROUP_GLANCE);
+    }
+    false
+}
+
+fn kill_all(group: &Group) {
+    for folder in group.folders() {
+        // In version 2 the kernel does it (Linux 5.14), and nobody escapes by starting another. Elsewhere there is no such file,
+        // and none is to be made.
+        let file = fs::OpenOptions::new().write(true).open(folder.join("cgroup.kill"));
+        let _ = file.and_then(|mut file| file.write_all(b"1"));
+    }
+    group.pids().into_iter().for_each(|pid| sys::kill(pid, libc::SIGKILL));
+}
+
+/// Removes all folders that can be: those that hold no process. Returns whether these were all.
+fn remove(group: &Group) -> bool {
+    group.tree().iter().filter(|folder| fs::remove_dir(folder).is_err() && folder.exists()).count() == 0
+}

@@ -1,0 +1,189 @@
+//! The line to the guard: a small process of our own that outlives us for a moment. It knows what we have started, and if we
+//! end without having cleaned up (killed, crashed), it ends that and removes its control groups and folders
+//! ([`crate::aftermath`]).
+//!
+//! It learns by messages on its standard input, each ended by a NUL, which no path holds: `+session 17`, `-group /sys/…`.
+//! The end of that input is our end.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, BufRead, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use crate::own::own_program;
+
+/// The argument by which dyno knows that it is to be a guard.
+pub const ARGUMENT: &str = "__guard";
+
+/// Ends a message.
+const END: u8 = 0;
+
+/// Our end of the line to the guard.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    line: Arc<Mutex<Line>>,
+}
+
+#[derive(Debug)]
+struct Line {
+    /// `None` once closed.
+    to: Option<ChildStdin>,
+    child: Child,
+}
+
+impl Guard {
+    /// Starts the guard: this same program with [`ARGUMENT`].
+    pub fn start() -> io::Result<Guard> {
+        let mut command = Command::new(own_program());
+        command
+            .arg(ARGUMENT)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .current_dir("/");
+        let mut child = command.spawn()?;
+        let to = child.stdin.take();
+        Ok(Guard { line: Arc::new(Mutex::new(Line { to, child })) })
+    }
+
+    /// What is named so in its environment, wherever it has put itself (see [`process::COOKIE`]).
+    pub(crate) fn watch_cookie(&self, cookie: &str) {
+        self.say('+', "cookie", cookie);
+    }
+
+    pub(crate) fn forget_cookie(&self, cookie: &str) {
+        self.say('-', "cookie", cookie);
+    }
+
+    pub(crate) fn watch_session(&self, session: u32) {
+        self.say('+', "session", session.to_string());
+    }
+
+    pub(crate) fn forget_session(&self, session: u32) {
+        self.say('-', "session", session.to_string());
+    }
+
+    pub(crate) fn watch_group(&self, folder: &Path) {
+        self.say('+', "group", folder);
+    }
+
+    pub(crate) fn forget_group(&self, folder: &Path) {
+        self.say('-', "group", folder);
+    }
+
+    /// Controllers that a v2 group is made to hand down.
+    pub(crate) fn watch_controllers(&self, folder: &Path, controllers: &[String]) {
+        self.say('+', "controllers", handed(folder, controllers));
+    }
+
+    pub(crate) fn forget_controllers(&self, folder: &Path, controllers: &[String]) {
+        self.say('-', "controllers", handed(folder, controllers));
+    }
+
+    /// A v2 group into which processes that are not ours are moved.
+    pub(crate) fn watch_moved(&self, own: &Path) {
+        self.say('+', "moved", own);
+    }
+
+    pub(crate) fn forget_moved(&self, own: &Path) {
+        self.say('-', "moved", own);
+    }
+
+    pub fn watch_folder(&self, folder: &Path) {
+        self.say('+', "folder", folder);
+    }
+
+    pub fn forget_folder(&self, folder: &Path) {
+        self.say('-', "folder", folder);
+    }
+
+    fn say(&self, sign: char, kind: &str, thing: impl AsRef<OsStr>) {
+        let mut message = format!("{sign}{kind} ").into_bytes();
+        message.extend(thing.as_ref().as_bytes());
+        message.push(END);
+        let mut guard = self.line.lock().expect("nobody panics while holding it");
+        if let Some(to) = &mut guard.to {
+            // A guard that is gone guards nothing; what we do ourselves does not depend on it.
+            let _ = to.write_all(&message);
+        }
+    }
+}
+
+/// `PID cpu,memory FOLDER`.
+fn handed(folder: &Path, controllers: &[String]) -> OsString {
+    let mut text = OsString::from(format!("{} {} ", std::process::id(), controllers.join(",")));
+    text.push(folder);
+    text
+}
+
+/// What [`handed`] says: the number of the dyno that handed them down, the controllers, and the group that does.
+pub(crate) fn read_handed(text: &OsStr) -> Option<(u32, Vec<String>, PathBuf)> {
+    let text = text.to_string_lossy();
+    let mut parts = text.splitn(3, ' ');
+    let (owner, list, folder) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
+    Some((owner, list.split(',').map(String::from).collect(), folder.into()))
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.to = None;
+        let _ = self.child.wait();
+    }
+}
+
+/// What is still to be looked after when the input ends.
+pub(crate) fn listen(input: impl BufRead) -> BTreeSet<Vec<u8>> {
+    let mut watched = BTreeSet::new();
+    for message in input.split(END).map_while(Result::ok) {
+        match message.split_first() {
+            Some((b'+', thing)) => drop(watched.insert(thing.to_vec())),
+            Some((b'-', thing)) => drop(watched.remove(thing)),
+            _ => {}
+        }
+    }
+    watched
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    use std::io::BufReader;
+    use std::os::fd::OwnedFd;
+
+    /// What a guard was told, in a test.
+    #[derive(Debug)]
+    pub(crate) struct Told(tempfile::NamedTempFile);
+
+    impl Told {
+        pub(crate) fn watched(&self) -> BTreeSet<Vec<u8>> {
+            listen(BufReader::new(self.0.reopen().unwrap()))
+        }
+    }
+
+    impl Guard {
+        /// A guard that does nothing but remember.
+        pub(crate) fn that_writes_down() -> (Guard, Told) {
+            let told = tempfile::NamedTempFile::new().unwrap();
+            let file = told.reopen().unwrap();
+            let child = Command::new("true").spawn().unwrap();
+            let to = Some(ChildStdin::from(OwnedFd::from(file)));
+            (Guard { line: Arc::new(Mutex::new(Line { to, child })) }, Told(told))
+        }
+    }
+
+    #[test]
+    fn names_may_hold_anything() {
+        let (guard, told) = Guard::that_writes_down();
+        let odd = OsStr::from_bytes(b"/tmp/a b\n+folder /home/\xFF");
+        guard.watch_folder(Path::new(odd));
+        guard.watch_folder(Path::new("/tmp/x"));
+        guard.watch_session(17);
+        guard.forget_folder(Path::new("/tmp/x"));
+        let watched: Vec<_> = told.watched().into_iter().collect();
+        assert_eq!(watched, [[b"folder ", odd.as_bytes()].concat(), b"session 17".to_vec()]);
+    }
+}

@@ -1,0 +1,22 @@
+//! A process, its group, its folder: started, watched for its end, stopped, and nothing left.
+//!
+//! The only crate that starts programs: servers under test ([`process`]), builds and questions to tools ([`tool`]), and the
+//! [`guard`], which ends what is left if dyno itself is ended.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod aftermath;
+pub mod care;
+pub mod environment;
+pub mod folder;
+pub mod group;
+pub mod guard;
+mod limits;
+pub mod log;
+mod minder;
+mod own;
+pub mod process;
+mod sys;
+pub mod tool;
+
+pub use own::{Own, own_program};
+pub use sys::{allowed_cpus, may_write, open_files_hard, pipe_to_a_reader, raise_open_files, set_affinity};

@@ -1,0 +1,150 @@
+//! What a program prints: a file that does not grow without bound, and of which the end can be told.
+//!
+//! It is a file and no pipe, because the reader of a pipe would have to keep up with the server, which else waits for us
+//! in the middle of a request. A file costs the server what logging into a file costs anywhere. All that we do is to look at
+//! its length now and then, and to shorten it when it is too long, which takes the file system less than a millisecond.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use crate::folder;
+use crate::limits::{LOG_BYTES, LOG_GLANCE, LOG_TAIL_BYTES};
+
+#[derive(Debug)]
+pub struct Log {
+    file: File,
+    /// The end of what was cut off.
+    cut: Mutex<Vec<u8>>,
+}
+
+impl Log {
+    /// Makes the file, which must not be there.
+    ///
+    /// # Errors
+    /// It is there, or cannot be made.
+    pub fn create(path: &Path) -> io::Result<Log> {
+        // Appending: whoever writes after it was shortened writes at its new end.
+        let file = folder::create(path, OpenOptions::new().read(true).append(true), 0o600)?;
+        Ok(Log { file, cut: Mutex::default() })
+    }
+
+    /// Where a program prints.
+    ///
+    /// # Errors
+    /// No more files can be opened.
+    pub fn stdio(&self) -> io::Result<Stdio> {
+        Ok(self.file.try_clone()?.into())
+    }
+
+    /// Shortens it if it is too long.
+    pub fn trim(&self) {
+        if self.file.metadata().is_ok_and(|m| m.len() > LOG_BYTES) {
+            let end = last(&self.file, LOG_TAIL_BYTES);
+            // What is written in between is lost: it is the middle of too much.
+            if self.file.set_len(0).is_ok() {
+                *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = end;
+            }
+        }
+    }
+
+    /// The last lines, of at most [`LOG_TAIL_BYTES`].
+    #[must_use]
+    pub fn tail(&self, lines: usize) -> String {
+        let mut bytes = self.cut.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        bytes.extend(last(&self.file, LOG_TAIL_BYTES));
+        let from = bytes.len().saturating_sub(LOG_TAIL_BYTES as usize);
+        let text = String::from_utf8_lossy(&bytes[from..]);
+        let all: Vec<&str> = text.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+}
+
+/// At most so many bytes from the end of a file.
+fn last(file: &File, most: u64) -> Vec<u8> {
+    let length = file.metadata().map_or(0, |m| m.len());
+    let from = length.saturating_sub(most);
+    let mut bytes = vec![0; (length - from) as usize];
+    let mut read = 0;
+    while let Ok(n @ 1..) = file.read_at(&mut bytes[read..], from + read as u64) {
+        read += n;
+    }
+    bytes.truncate(read);
+    bytes
+}
+
+/// A thread that trims a log until it is dropped.
+#[derive(Debug)]
+pub struct Keeper {
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    #[must_use]
+    pub fn of(log: &Arc<Log>) -> Keeper {
+        let log = Arc::clone(log);
+        let (stop, stopped) = mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            while stopped.recv_timeout(LOG_GLANCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                log.trim();
+            }
+        });
+        Keeper { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::io::Write as _;
+
+    #[test]
+    fn a_log_is_bounded_and_keeps_its_end() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("log");
+        let log = Log::create(&path).unwrap();
+        let mut writer = log.file.try_clone().unwrap();
+        let line = "x".repeat(99);
+        let mut longest = 0;
+        for n in 0..3 * LOG_BYTES / 100 {
+            writeln!(writer, "{n:07} {}", &line[8..]).unwrap();
+            log.trim();
+            longest = longest.max(std::fs::metadata(&path).unwrap().len());
+        }
+        assert!(longest <= LOG_BYTES + 100, "{longest}");
+        writeln!(writer, "the last").unwrap();
+        let tail = log.tail(3);
+        let numbers: Vec<_> = tail.lines().map(|l| l[..7].to_string()).collect();
+        let n = 3 * LOG_BYTES / 100;
+        assert_eq!(numbers, [format!("{:07}", n - 2), format!("{:07}", n - 1), "the las".into()]);
+        // Right after a cut the lines before it are still told.
+        std::iter::repeat_n(&line, (LOG_BYTES / 100) as usize + 1)
+            .for_each(|l| writeln!(writer, "{l}").unwrap());
+        log.trim();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+        assert_eq!(log.tail(2), format!("{line}\n{line}"));
+    }
+
+    #[test]
+    fn the_end_of_one_endless_line_is_bounded() {
+        let root = tempfile::tempdir().unwrap();
+        let log = Log::create(&root.path().join("log")).unwrap();
+        log.file.try_clone().unwrap().write_all(&vec![b'x'; 1 << 20]).unwrap();
+        assert_eq!(log.tail(20).len() as u64, LOG_TAIL_BYTES);
+    }
+}

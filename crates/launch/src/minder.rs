@@ -1,0 +1,233 @@
+//! The minder of a tool: a process between dyno and a shell command, to which the kernel gives every descendant whose own
+//! parent has ended, whatever session or environment that has made for itself. It ends them all before it ends.
+//!
+//! It is a fork of dyno without an exec, and dyno has threads: between the two it makes system calls, and nothing else.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus};
+use std::ptr;
+use std::thread;
+
+use dyno_observer::monotonic_ns;
+
+use crate::limits::{MINDER, MINDER_GLANCE, MINDER_LOOKS};
+use crate::sys;
+
+/// A shell command that runs, and its minder.
+#[derive(Debug)]
+pub(crate) struct Minded {
+    /// The minder. It ends with the command's own status, after the last descendant; with a SIGTERM it ends them at once.
+    minder: Child,
+    /// Whether the minder was waited for: its number may be somebody else's by now.
+    gone: bool,
+    /// The session of the command, which the minder is not in.
+    pub(crate) session: u32,
+    /// Instant of the command's exec on the monotonic clock.
+    pub(crate) began_ns: u64,
+}
+
+impl Minded {
+    /// If the command has ended, and all its descendants with it: its status, and the CPU time of them all.
+    pub(crate) fn try_wait(&mut self) -> io::Result<Option<(ExitStatus, u64)>> {
+        let ended = sys::try_wait_with_cpu(&self.minder)?;
+        self.gone |= ended.is_some();
+        Ok(ended)
+    }
+
+    /// Ends what still runs.
+    pub(crate) fn end(&mut self) {
+        if self.gone {
+            return;
+        }
+        sys::kill(self.minder.id(), libc::SIGTERM);
+        // One that was stopped hears nothing.
+        sys::kill(self.minder.id(), libc::SIGCONT);
+        // No result is a time here: it only bounds the wait.
+        let until = monotonic_ns() + MINDER.as_nanos() as u64;
+        while monotonic_ns() < until && matches!(self.minder.try_wait(), Ok(None)) {
+            thread::sleep(MINDER_GLANCE);
+        }
+        let _ = self.minder.kill();
+        let _ = self.minder.wait();
+        self.gone = true;
+    }
+}
+
+/// Numbers that the command writes to us just before its exec: its session, and that instant.
+const NOTE_BYTES: usize = 16;
+
+/// Starts `command` in a session of its own, below a minder.
+pub(crate) fn spawn(command: &mut Command) -> io::Result<Minded> {
+    let (read_end, write_end) = sys::pipe()?;
+    let write_fd = write_end.as_raw_fd();
+    let parent = std::process::id();
+    // SAFETY: the closure does system calls only, in the child and in its child. Only the latter returns.
+    unsafe {
+        command.pre_exec(move || {
+            sys::check(libc::setsid())?;
+            // Ignored by whoever started dyno, no end of a child would be told.
+            libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+            sys::check(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))?;
+            // Should we be killed, the minder ends the rest. A second look closes the race with our own end.
+            sys::die_with(parent, libc::SIGTERM)?;
+            let signals = signals();
+            let mut before = MaybeUninit::uninit();
+            libc::sigprocmask(libc::SIG_BLOCK, &raw const signals, before.as_mut_ptr());
+            let minder = libc::getpid();
+            match sys::check(libc::fork())? {
+                0 => {
+                    libc::sigprocmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+                    let session = sys::check(libc::setsid())?;
+                    sys::die_with(minder as u32, libc::SIGKILL)?;
+                    // The last thing before exec: the command's time begins here.
+                    let began_ns = sys::monotonic_ns();
+                    let mut note = [0; NOTE_BYTES];
+                    note[..8].copy_from_slice(&(session as u64).to_ne_bytes());
+                    note[8..].copy_from_slice(&began_ns.to_ne_bytes());
+                    libc::write(write_fd, note.as_ptr().cast(), NOTE_BYTES);
+                    Ok(())
+                }
+                shell => mind(shell, &signals),
+            }
+        });
+    }
+    let minder = command.spawn()?;
+    drop(write_end);
+    let mut note = [0; NOTE_BYTES];
+    File::from(read_end).read_exact(&mut note)?;
+    let number = |at: usize| u64::from_ne_bytes(note[at..at + 8].try_into().expect("eight bytes"));
+    Ok(Minded { minder, gone: false, session: number(0) as u32, began_ns: number(8) })
+}
+
+/// What wakes the minder: the end of a child, and the wish that all end.
+unsafe fn signals() -> libc::sigset_t {
+    // SAFETY: `sigemptyset` makes a set of the bytes, whatever they are.
+    unsafe {
+        let mut set = MaybeUninit::uninit();
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGTERM);
+        set.assume_init()
+    }
+}
+
+/// The minder's life.
+unsafe fn mind(shell: libc::pid_t, signals: &libc::sigset_t) -> ! {
+    // SAFETY: system calls on places of this function's own.
+    unsafe {
+        // Open in here, they would never be seen to close: the guard's line, the note, the command's output.
+        close_all();
+        let status = loop {
+            if let Some(status) = reap(shell) {
+                break Some(status);
+            }
+            let patience = libc::timespec { tv_sec: 1, tv_nsec: 0 };
+            if libc::sigtimedwait(signals, ptr::null_mut(), &raw const patience) == libc::SIGTERM {
+                break None;
+            }
+        };
+        end_children();
+        end_like(status)
+    }
+}
+
+/// The shell's status, once it has ended. Others that have are reaped on the way.
+unsafe fn reap(shell: libc::pid_t) -> Option<i32> {
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` is a valid place.
+        match unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) } {
+            pid if pid == shell => return Some(status),
+            pid if pid <= 0 => return None,
+            _ => {}
+        }
+    }
+}
+
+/// Kills children until there are none: those of a child that has ended are ours next.
+unsafe fn end_children() {
+    for _ in 0..MINDER_LOOKS {
+        // SAFETY: system calls without memory, and one with a valid place.
+        unsafe {
+            kill_children();
+            loop {
+                match libc::waitpid(-1, ptr::null_mut(), libc::WNOHANG) {
+                    0 => break,
+                    pid if pid < 0 => return,
+                    _ => {}
+                }
+            }
+            let pause = libc::timespec { tv_sec: 0, tv_nsec: MINDER_GLANCE.as_nanos() as i64 };
+            libc::nanosleep(&raw const pause, ptr::null_mut());
+        }
+    }
+}
+
+/// Kills the children that the kernel lists. A kernel without that list (`CONFIG_PROC_CHILDREN`) leaves it to their session and
+/// their cookie to find them.
+unsafe fn kill_children() {
+    // SAFETY: the descriptor is this function's own, and reads fill no more than the buffer has.
+    unsafe {
+        let list = libc::open(c"/proc/thread-self/children".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if list < 0 {
+            return;
+        }
+        let mut buffer = [0u8; 4096];
+        let mut pid: libc::pid_t = 0;
+        loop {
+            let length = libc::read(list, buffer.as_mut_ptr().cast(), buffer.len());
+            if length <= 0 {
+                break;
+            }
+            for &byte in &buffer[..length as usize] {
+                if byte.is_ascii_digit() {
+                    pid = pid.wrapping_mul(10).wrapping_add(libc::pid_t::from(byte - b'0'));
+                } else if pid > 0 {
+                    libc::kill(pid, libc::SIGKILL);
+                    pid = 0;
+                }
+            }
+        }
+        libc::close(list);
+    }
+}
+
+unsafe fn close_all() {
+    // SAFETY: nothing in this process uses a descriptor any more.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) == 0 {
+            return;
+        }
+        // Linux before 5.9.
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        (0..limit.rlim_cur.min(1 << 20) as i32).for_each(|fd| {
+            libc::close(fd);
+        });
+    }
+}
+
+/// Ends as the shell did; `None`: it was ended.
+unsafe fn end_like(status: Option<i32>) -> ! {
+    // SAFETY: system calls on this process alone.
+    unsafe {
+        let Some(status) = status else { libc::_exit(0) };
+        if libc::WIFSIGNALED(status) {
+            let signal = libc::WTERMSIG(status);
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+            libc::signal(signal, libc::SIG_DFL);
+            let mut set = MaybeUninit::uninit();
+            libc::sigemptyset(set.as_mut_ptr());
+            libc::sigaddset(set.as_mut_ptr(), signal);
+            libc::sigprocmask(libc::SIG_UNBLOCK, set.as_ptr(), ptr::null_mut());
+            libc::kill(libc::getpid(), signal);
+        }
+        libc::_exit(libc::WEXITSTATUS(status))
+    }
+}

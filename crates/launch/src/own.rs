@@ -1,0 +1,46 @@
+//! dyno itself, as a program to be started.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use crate::sys::{allowed_cpus, set_affinity};
+
+/// This very program: what the null responder and the guard are started from.
+#[must_use]
+pub fn own_program() -> PathBuf {
+    // A program that was replaced while it runs reads as "… (deleted)"; the kernel's link still leads to it. By our number,
+    // because `self` would be the shell that a command is given to.
+    let replaced = || format!("/proc/{}/exe", std::process::id()).into();
+    std::env::current_exe().ok().filter(|path| path.exists()).unwrap_or_else(replaced)
+}
+
+/// dyno itself in a process of its own, for what it is asked to do there. Dropping it kills it.
+///
+/// What it is asked to do must end with its standard input, which ends with us.
+#[derive(Debug)]
+pub struct Own(Child);
+
+impl Own {
+    /// Starts dyno with these arguments, on these CPUs; none: on those of the calling thread.
+    ///
+    /// # Errors
+    /// It cannot be started, or not there.
+    pub fn start(arguments: &[&str], cpus: &[u32]) -> io::Result<Own> {
+        let mut command = Command::new(own_program());
+        command.args(arguments).stdin(Stdio::piped());
+        let own = allowed_cpus();
+        // The child inherits the CPUs of this thread, which goes back to its own at once.
+        set_affinity(cpus)?;
+        let child = command.spawn();
+        set_affinity(&own)?;
+        child.map(Own)
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

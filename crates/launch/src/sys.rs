@@ -1,0 +1,203 @@
+//! System calls around processes. Everything `unsafe` of this crate is here and in the minder.
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+
+/// What a child does between fork and exec.
+#[derive(Debug, Default)]
+pub(crate) struct ChildSetup {
+    /// `cgroup.procs` files that the child writes itself into.
+    pub(crate) procs_files: Vec<CString>,
+    /// CPUs it may use; empty: all.
+    pub(crate) cpus: Vec<u32>,
+    pub(crate) open_files: Option<u64>,
+}
+
+impl ChildSetup {
+    pub(crate) fn procs_file(path: &Path) -> CString {
+        CString::new(path.as_os_str().as_bytes()).expect("kernel paths hold no NUL")
+    }
+}
+
+/// Starts `command` as the leader of a new session, set up as asked. Returns it with the instant of its exec on
+/// the monotonic clock, read in the child as the last thing before.
+pub(crate) fn spawn(command: &mut Command, setup: ChildSetup) -> io::Result<(Child, u64)> {
+    let (read_end, write_end) = pipe()?;
+    let write_fd = write_end.as_raw_fd();
+    let parent = std::process::id();
+    // SAFETY: the closure runs in the forked child and does system calls only; everything it uses was allocated
+    // before the fork.
+    unsafe {
+        command.pre_exec(move || {
+            check(libc::setsid())?;
+            // The kernel ends it with us, should we be killed.
+            die_with(parent, libc::SIGKILL)?;
+            for file in &setup.procs_files {
+                let fd = check(libc::open(file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC))?;
+                let wrote = libc::write(fd, c"0".as_ptr().cast(), 1);
+                libc::close(fd);
+                check(if wrote == 1 { 0 } else { -1 })?;
+            }
+            set_affinity(&setup.cpus)?;
+            if let Some(files) = setup.open_files {
+                let limit = libc::rlimit { rlim_cur: files, rlim_max: files };
+                check(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit))?;
+            }
+            // The last thing before exec: start-up time begins here.
+            let ns = monotonic_ns().to_ne_bytes();
+            libc::write(write_fd, ns.as_ptr().cast(), ns.len());
+            Ok(())
+        });
+    }
+    let child = command.spawn()?;
+    drop(write_end);
+    let mut ns = [0u8; 8];
+    io::Read::read_exact(&mut std::fs::File::from(read_end), &mut ns)?;
+    Ok((child, u64::from_ne_bytes(ns)))
+}
+
+/// Has the kernel send the calling process a signal when the thread that made it ends. Allowed between fork and exec.
+///
+/// # Errors
+/// `parent`, its process, has ended already: the signal would never come.
+pub(crate) fn die_with(parent: u32, signal: i32) -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    unsafe {
+        check(libc::prctl(libc::PR_SET_PDEATHSIG, signal))?;
+        if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+    }
+}
+
+/// The monotonic clock, in nanoseconds. Allowed between fork and exec.
+pub(crate) fn monotonic_ns() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a valid place.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [0; 2];
+    // SAFETY: room for two descriptors, which are ours afterwards.
+    unsafe {
+        check(libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC))?;
+        Ok((OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])))
+    }
+}
+
+/// Restricts the calling thread to some CPUs; to none means no restriction.
+pub fn set_affinity(cpus: &[u32]) -> io::Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: a zeroed set is a valid empty one; CPU_SET checks nothing, so the numbers are checked here.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for &cpu in cpus.iter().filter(|&&cpu| (cpu as usize) < 8 * size_of::<libc::cpu_set_t>()) {
+            libc::CPU_SET(cpu as usize, &mut set);
+        }
+        check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)).map(drop)
+    }
+}
+
+/// CPUs that the calling thread may use.
+pub fn allowed_cpus() -> Vec<u32> {
+    // SAFETY: a zeroed set is valid, and large enough for the size given.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
+            return vec![0];
+        }
+        (0..8 * size_of::<libc::cpu_set_t>())
+            .filter(|&cpu| libc::CPU_ISSET(cpu, &set))
+            .map(|cpu| cpu as u32)
+            .collect()
+    }
+}
+
+/// Raises the soft limit of open files to the hard one. Returns the limit.
+pub fn raise_open_files() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place for an rlimit.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        limit.rlim_cur = limit.rlim_max;
+        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+    }
+    limit.rlim_cur
+}
+
+/// Whether this user may write what is there, as far as can be known without opening it. `Err`: no, or nothing is there.
+pub fn may_write(path: &Path) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path ends with a NUL.
+    check(unsafe { libc::access(path.as_ptr(), libc::W_OK) }).map(drop)
+}
+
+/// A pipe's writing end, if somebody has opened the pipe to read it. Writing to it does not wait.
+pub fn pipe_to_a_reader(path: &Path) -> io::Result<Option<File>> {
+    match File::options().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// If the child has ended: its status, and the CPU time of it and of all its waited-for descendants.
+pub(crate) fn try_wait_with_cpu(child: &Child) -> io::Result<Option<(ExitStatus, u64)>> {
+    let mut status = 0;
+    // SAFETY: all-zero bytes are a valid rusage; both places are valid.
+    let (pid, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        let pid = libc::wait4(child.id() as libc::pid_t, &raw mut status, libc::WNOHANG, &raw mut usage);
+        (check(pid)?, usage)
+    };
+    let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
+    Ok((pid != 0).then(|| (ExitStatus::from_raw(status), ns(usage.ru_utime) + ns(usage.ru_stime))))
+}
+
+/// The hard limit of open files.
+pub fn open_files_hard() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place for an rlimit.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    limit.rlim_max
+}
+
+/// Sends a signal. That there is nobody to get it is not an error.
+pub(crate) fn kill(pid: u32, signal: i32) {
+    // To the kernel that would be our own group of processes. Control groups show 0 for processes of other name spaces.
+    if pid == 0 {
+        return;
+    }
+    // SAFETY: no memory is involved.
+    unsafe { libc::kill(pid as libc::pid_t, signal) };
+}
+
+/// The effective user.
+pub(crate) fn user() -> u32 {
+    // SAFETY: no memory is involved.
+    unsafe { libc::geteuid() }
+}
+
+/// Begins a session of our own and ignores what a terminal sends: for the guard.
+pub(crate) fn detach_from_terminal() {
+    // SAFETY: no memory is involved.
+    unsafe {
+        libc::setsid();
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+    }
+}
+
+pub(crate) fn check(result: i32) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

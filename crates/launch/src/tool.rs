@@ -1,0 +1,235 @@
+//! Commands that are expected to end by themselves: builds, and the questions that dyno asks of tools. Whatever they have
+//! started ends with them.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use dyno_observer::monotonic_ns;
+
+use crate::care::Care;
+use crate::environment::Environment;
+use crate::limits::ANSWER_BYTES;
+use crate::log::Log;
+use crate::minder::{self, Minded};
+use crate::process::{self, COOKIE};
+
+/// A shell command, and what it is run with.
+#[derive(Clone, Copy, Debug)]
+pub struct Tool<'a> {
+    pub command: &'a str,
+    pub folder: &'a Path,
+    pub environment: &'a Environment,
+    pub deadline: Duration,
+}
+
+/// What became of a command.
+#[derive(Clone, Copy, Debug)]
+pub enum Ending {
+    /// By itself. CPU time is of all its descendants that were waited for.
+    Ended { status: ExitStatus, wall_ns: u64, cpu_ns: u64 },
+    /// The user wanted it to end.
+    Interrupted,
+    /// It was ended at its deadline.
+    Late,
+    /// It was ended because it said more than anybody wants to know.
+    Talkative,
+}
+
+/// What a tool said.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    Ended {
+        status: ExitStatus,
+        output: String,
+    },
+    /// Nothing that counts: why, as the end of a sentence about the command.
+    None(String),
+}
+
+/// Whether a running command may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    GoOn,
+    TooMuch,
+}
+
+impl Tool<'_> {
+    /// Runs it, with what it prints in a log.
+    pub fn run(self, log: &Log, care: &Care<'_>) -> io::Result<Ending> {
+        self.supervise(log.stdio()?, log.stdio()?, care, || {
+            log.trim();
+            Verdict::GoOn
+        })
+    }
+
+    /// Runs it for the sake of its standard output.
+    pub fn ask(self, care: &Care<'_>) -> Answer {
+        self.try_ask(care).unwrap_or_else(|error| Answer::None(format!("could not be run ({error})")))
+    }
+
+    fn try_ask(self, care: &Care<'_>) -> io::Result<Answer> {
+        // A file without a name, not a pipe: a descendant that keeps a pipe open would have us wait for it.
+        let output = tempfile::tempfile()?;
+        let length = |file: &File| file.metadata().map_or(0, |m| m.len());
+        let look = || if length(&output) > ANSWER_BYTES { Verdict::TooMuch } else { Verdict::GoOn };
+        let ending = self.supervise(output.try_clone()?.into(), Stdio::null(), care, look)?;
+        Ok(match ending {
+            Ending::Ended { status, .. } => {
+                let mut bytes = vec![0; length(&output).min(ANSWER_BYTES) as usize];
+                output.read_exact_at(&mut bytes, 0)?;
+                Answer::Ended { status, output: String::from_utf8_lossy(&bytes).into_owned() }
+            }
+            Ending::Late => Answer::None(format!("had not ended after {}", words(self.deadline))),
+            Ending::Interrupted => Answer::None("was ended by the user".into()),
+            Ending::Talkative => Answer::None(format!("printed more than {ANSWER_BYTES} bytes")),
+        })
+    }
+
+    fn supervise(
+        self,
+        stdout: Stdio,
+        stderr: Stdio,
+        care: &Care<'_>,
+        mut look: impl FnMut() -> Verdict,
+    ) -> io::Result<Ending> {
+        let cookie = new_cookie();
+        let mut shell = Command::new("sh");
+        self.environment.apply(&mut shell);
+        shell.args(["-c", self.command]).current_dir(self.folder).env(COOKIE, &cookie);
+        shell.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+        // Before there is anything to end: all descendants will carry it, in whatever session they are.
+        care.guard.watch_cookie(&cookie);
+        let ending = minder::spawn(&mut shell).and_then(|mut minded| {
+            care.guard.watch_session(minded.session);
+            let ending = self.wait(&mut minded, care, &mut look);
+            minded.end();
+            // What a minder could not end, or did not come to, being killed itself.
+            process::end_session(minded.session);
+            care.guard.forget_session(minded.session);
+            ending
+        });
+        process::end_cookie(&cookie);
+        care.guard.forget_cookie(&cookie);
+        ending
+    }
+
+    fn wait(
+        self,
+        minded: &mut Minded,
+        care: &Care<'_>,
+        look: &mut impl FnMut() -> Verdict,
+    ) -> io::Result<Ending> {
+        let mut pause = Duration::from_millis(1);
+        loop {
+            // No result is a time here: it only ends what takes too long. Read before the look at the command, which may have ended
+            // long before we come to that.
+            let is_late = u128::from(monotonic_ns() - minded.began_ns) > self.deadline.as_nanos();
+            if let Some((status, cpu_ns)) = minded.try_wait()? {
+                // The command has ended: its time is from its exec.
+                return Ok(Ending::Ended { status, wall_ns: monotonic_ns() - minded.began_ns, cpu_ns });
+            }
+            if care.interrupts.count() > 0 {
+                return Ok(Ending::Interrupted);
+            }
+            if is_late {
+                return Ok(Ending::Late);
+            }
+            if look() == Verdict::TooMuch {
+                return Ok(Ending::Talkative);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+}
+
+/// A name that no other command of this machine has or had.
+fn new_cookie() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    // The clock tells us from an earlier process of our number.
+    format!("dyno-{}-tool-{count}-{}", std::process::id(), monotonic_ns())
+}
+
+/// A length of time to people.
+pub fn words(time: Duration) -> String {
+    match (time.as_secs(), time.as_millis()) {
+        (s @ 60.., _) if s % 60 == 0 => format!("{} min", s / 60),
+        (s @ 1.., ms) if ms % 1000 == 0 => format!("{s} s"),
+        (_, ms) => format!("{ms} ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use crate::care::Interrupts;
+    use crate::environment::Ours;
+    use crate::guard::Guard;
+
+    fn ask(command: &str, deadline: Duration, interrupts: &Interrupts) -> Answer {
+        let root = tempfile::tempdir().unwrap();
+        let environment = Environment::of_tool(&Ours::read(), &[], root.path());
+        // The guard of a test is this test program, which ends at once with the unknown argument.
+        let guard = Guard::start().unwrap();
+        let tool = Tool { command, folder: root.path(), environment: &environment, deadline };
+        tool.ask(&Care { guard: &guard, interrupts })
+    }
+
+    fn runs(words: &str) -> bool {
+        let wanted = words.replace(' ', "\0");
+        let line = |pid| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let runs = |pid| String::from_utf8_lossy(&line(pid)).starts_with(&wanted);
+        dyno_observer::proc::all_pids().into_iter().any(runs)
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn what_a_tool_leaves_behind_is_ended() {
+        // A daemon in a session of its own that keeps standard output open.
+        let answer = ask("setsid sleep 98765 & echo hello; exit 3", PATIENCE, &Interrupts::new());
+        let Answer::Ended { status, output } = answer else { panic!("{answer:?}") };
+        assert_eq!((status.code(), output.as_str()), (Some(3), "hello\n"));
+        assert!(!runs("sleep 98765"));
+        // One that has forgotten everything by which it could be known.
+        let daemon =
+            "(setsid env -i sh -c 'sleep 98764 & sleep 98764' &); until pgrep -f 'sleep 9876[4]'; do :; done";
+        for (ending, patience) in [("", PATIENCE), ("; sleep 98763", Duration::from_secs(2))] {
+            let answer = ask(&format!("{daemon} >&2{ending}"), patience, &Interrupts::new());
+            assert_eq!(matches!(answer, Answer::Ended { .. }), ending.is_empty(), "{answer:?}");
+            assert!(!runs("sleep 98764") && !runs("sleep 98763"));
+        }
+    }
+
+    #[test]
+    fn a_tool_that_a_signal_ended_is_told_so() {
+        let answer = ask("kill -9 $$", PATIENCE, &Interrupts::new());
+        let Answer::Ended { status, .. } = answer else { panic!("{answer:?}") };
+        assert_eq!(status.signal(), Some(9));
+    }
+
+    #[test]
+    fn a_tool_ends_at_its_deadline_with_the_user_or_when_it_says_too_much() {
+        let why = |answer| if let Answer::None(why) = answer { why } else { panic!("{answer:?}") };
+        let late = ask("setsid sleep 98766; true", Duration::from_millis(100), &Interrupts::new());
+        assert_eq!(why(late), "had not ended after 100 ms");
+        assert!(!runs("sleep 98766"));
+        // A minder that was stopped is not waited for.
+        let late = ask("kill -STOP $PPID; sleep 98766", Duration::from_millis(100), &Interrupts::new());
+        assert_eq!(why(late), "had not ended after 100 ms");
+        assert!(!runs("sleep 98766"));
+        let interrupts = Interrupts::new();
+        interrupts.raise();
+        assert_eq!(why(ask("sleep 98767", PATIENCE, &interrupts)), "was ended by the user");
+        assert!(why(ask("yes", PATIENCE, &Interrupts::new())).contains("printed more than"));
+    }
+}

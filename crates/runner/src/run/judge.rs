@@ -1,0 +1,161 @@
+//! What it means that a subject does not serve as it should: by what was seen of it, and nothing else.
+
+use std::process::ExitStatus;
+
+use dyno_archive::start::{Failure, FailureKind};
+use dyno_archive::trial::CheckResult;
+
+/// What was asked of a subject before it was looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum What<'a> {
+    /// A check of its contract, which failed.
+    Check(&'a CheckResult),
+    /// A load, which its process did not live through: how it ended, in words.
+    Load(&'a str),
+    /// A load to its end.
+    Step,
+}
+
+/// Why a subject is of no use any more. `None`: it serves.
+///
+/// `ended`: how its first process has, if it has. `oom_kills`: how many of its processes its memory limit killed. `answered`:
+/// one request that every living subject answers, or why it was not.
+pub(super) fn judge(
+    ended: Option<ExitStatus>,
+    oom_kills: u64,
+    answered: &Result<(), String>,
+    what: What<'_>,
+) -> Option<Failure> {
+    let failure = match what {
+        What::Check(check) => after_check(ended, answered, check),
+        What::Load(words) => Failure { kind: FailureKind::Crashed, message: words.into() },
+        What::Step => after_step(ended, oom_kills, answered)?,
+    };
+    Some(memory_first(oom_kills, failure))
+}
+
+/// Wrong answers, or no server any more.
+fn after_check(ended: Option<ExitStatus>, answered: &Result<(), String>, check: &CheckResult) -> Failure {
+    let message = format!("check {:?}: {}", check.name, check.detail);
+    match ended {
+        Some(status) => Failure {
+            kind: FailureKind::Crashed,
+            message: format!("its process ended with {status} during the checks; {message}"),
+        },
+        None if answered.is_err() => Failure {
+            kind: FailureKind::Deaf,
+            message: format!("alive, but it stopped answering during the checks; {message}"),
+        },
+        None => Failure { kind: FailureKind::WrongAnswers, message },
+    }
+}
+
+fn after_step(ended: Option<ExitStatus>, oom_kills: u64, answered: &Result<(), String>) -> Option<Failure> {
+    let error = match answered {
+        Err(error) => error,
+        // A master that starts its killed workers again answers, but not as it was asked to.
+        Ok(()) if oom_kills > 0 => "some of its processes were killed and started again",
+        Ok(()) => return None,
+    };
+    Some(match ended {
+        Some(status) => Failure {
+            kind: FailureKind::Crashed,
+            message: format!("its process ended with {status} after the step"),
+        },
+        None => Failure {
+            kind: FailureKind::Deaf,
+            message: format!("alive, but it did not answer one request after the step: {error}"),
+        },
+    })
+}
+
+/// Says so if it was the memory limit that ended the subject: everything else follows from it.
+pub(super) fn memory_first(oom_kills: u64, failure: Failure) -> Failure {
+    match oom_kills {
+        0 => failure,
+        n => Failure {
+            kind: FailureKind::OutOfMemory,
+            message: format!("the memory limit killed {n} of its processes; {}", failure.message),
+        },
+    }
+}
+
+/// What is no fault of the subject's, but of the machine's or dyno's.
+pub(super) fn harness(message: String) -> Failure {
+    Failure { kind: FailureKind::Harness, message }
+}
+
+/// What the user did not wait for.
+pub(super) fn interrupted() -> Failure {
+    Failure { kind: FailureKind::Interrupted, message: "the user ended the run".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use FailureKind::{Crashed, Deaf, OutOfMemory, WrongAnswers};
+
+    fn said(
+        ended: Option<i32>,
+        oom_kills: u64,
+        answered: Result<(), &str>,
+        what: What<'_>,
+    ) -> Option<(FailureKind, String)> {
+        let answered = answered.map_err(String::from);
+        let failure = judge(ended.map(ExitStatus::from_raw), oom_kills, &answered, what)?;
+        Some((failure.kind, failure.message))
+    }
+
+    #[test]
+    fn a_failed_check_is_told_with_what_became_of_the_server() {
+        let detail = "wanted 200, got 500".to_string();
+        let check = CheckResult { name: "json".into(), ok: false, answered: true, detail };
+        let check = What::Check(&check);
+        let why = "check \"json\": wanted 200, got 500";
+        let killed = "its process ended with signal: 9 (SIGKILL) during the checks";
+        let deaf = "alive, but it stopped answering during the checks";
+        let limit = "the memory limit killed 2 of its processes";
+        for (ended, oom_kills, answered, kind, message) in [
+            (None, 0, Ok(()), WrongAnswers, why.to_string()),
+            (None, 0, Err("refused"), Deaf, format!("{deaf}; {why}")),
+            // Whoever answers in its place: it has ended.
+            (Some(9), 0, Ok(()), Crashed, format!("{killed}; {why}")),
+            (Some(9), 0, Err("refused"), Crashed, format!("{killed}; {why}")),
+            (None, 2, Ok(()), OutOfMemory, format!("{limit}; {why}")),
+            (Some(9), 2, Err("refused"), OutOfMemory, format!("{limit}; {killed}; {why}")),
+        ] {
+            let judged = said(ended, oom_kills, answered, check);
+            assert_eq!(judged, Some((kind, message)), "{ended:?} {oom_kills} {answered:?}");
+        }
+    }
+
+    #[test]
+    fn after_a_step_a_server_answers_or_is_of_no_use() {
+        let deaf = "alive, but it did not answer one request after the step";
+        let again = "some of its processes were killed and started again";
+        let limit = "the memory limit killed 1 of its processes";
+        let ended_so = "its process ended with exit status: 3 after the step";
+        for (ended, oom_kills, answered, wanted) in [
+            (None, 0, Ok(()), None),
+            (None, 0, Err("no answer in time"), Some((Deaf, format!("{deaf}: no answer in time")))),
+            (Some(3 << 8), 0, Err("refused"), Some((Crashed, ended_so.to_string()))),
+            (None, 1, Ok(()), Some((OutOfMemory, format!("{limit}; {deaf}: {again}")))),
+            (Some(3 << 8), 1, Err("refused"), Some((OutOfMemory, format!("{limit}; {ended_so}")))),
+        ] {
+            let judged = said(ended, oom_kills, answered, What::Step);
+            assert_eq!(judged, wanted, "{ended:?} {oom_kills} {answered:?}");
+        }
+    }
+
+    #[test]
+    fn a_load_that_ended_with_its_server_says_how() {
+        let words = "its process ended with signal: 11 under load";
+        let load = |oom_kills| said(None, oom_kills, Ok(()), What::Load(words)).unwrap();
+        assert_eq!(load(0), (Crashed, words.into()));
+        let limit = "the memory limit killed 3 of its processes";
+        assert_eq!(load(3), (OutOfMemory, format!("{limit}; {words}")));
+    }
+}

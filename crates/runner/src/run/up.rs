@@ -1,0 +1,112 @@
+//! A subject that is up: where it is asked, whether it is alive, and what is wrong with it.
+
+use std::process::ExitStatus;
+use std::thread;
+use std::time::Duration;
+
+use dyno_archive::TrialRecord;
+use dyno_archive::plan::Workload;
+use dyno_archive::start::Failure;
+use dyno_archive::trial::CheckResult;
+use dyno_contract::check::Check;
+use dyno_contract::client::{Caller, Keep};
+use dyno_contract::contracts::checks_of;
+use dyno_contract::door::Door;
+use dyno_launch::process::Process;
+use dyno_subject::definition::Definition;
+
+use super::judge::{What, judge};
+use crate::limits::ALIVE;
+use crate::proof;
+
+/// A subject that is up, with what a trial needs to know of it.
+pub(super) struct Subject {
+    pub(super) process: Process,
+    /// One for each of its protocols.
+    pub(super) entrances: Vec<Entrance>,
+    pub(super) ready_path: String,
+}
+
+/// Where a workload is asked. `Err`: nowhere, in words.
+pub(super) fn entrance<'a>(entrances: &'a [Entrance], workload: &Workload) -> Result<&'a Entrance, String> {
+    let protocol = workload.protocol;
+    let at = entrances.iter().find(|e| e.door().protocol == protocol);
+    at.ok_or_else(|| format!("it does not speak {protocol} any more; was its subject.toml changed?"))
+}
+
+impl Subject {
+    /// Runs the contract's checks at every door. A subject that does not answer at all is not asked nine times.
+    pub(super) fn check(&self) -> Vec<CheckResult> {
+        let mut results = Vec::new();
+        for entrance in &self.entrances {
+            for check in &entrance.checks {
+                let result = proof::run(check, entrance.door());
+                let failed = !result.ok;
+                results.push(result);
+                if failed && self.answers().is_err() {
+                    return results;
+                }
+            }
+        }
+        results
+    }
+
+    /// What failed checks mean, if any has failed.
+    pub(super) fn after_checks(&mut self, results: &[CheckResult]) -> Result<(), Failure> {
+        let failed = results.iter().find(|r| !r.ok);
+        failed.and_then(|check| self.judge(What::Check(check))).map_or(Ok(()), Err)
+    }
+
+    /// Whether it still serves after a load; if not, the load's record says so too.
+    pub(super) fn after_load(&mut self, record: &mut TrialRecord) -> Result<(), Failure> {
+        let failure = match &record.subject_failure {
+            Some(words) => judge(None, self.process.oom_kills(), &Ok(()), What::Load(words)),
+            None => self.judge(What::Step),
+        };
+        let Some(failure) = failure else { return Ok(()) };
+        record.subject_failure = Some(format!("{}: {}", failure.kind.name(), failure.message));
+        Err(failure)
+    }
+
+    fn judge(&mut self, what: What<'_>) -> Option<Failure> {
+        let answered = self.answers();
+        // Where nothing is wrong, nobody waits for an end.
+        judge(None, self.process.oom_kills(), &answered, what)?;
+        let ended = self.ended_by_now();
+        judge(ended, self.process.oom_kills(), &answered, what)
+    }
+
+    /// One request at every door that every living subject answers.
+    fn answers(&self) -> Result<(), String> {
+        let ask = |e: &Entrance| e.caller.ask(&self.ready_path, ALIVE, Keep::Beginning);
+        let each = self.entrances.iter().try_for_each(|entrance| ask(entrance).map(drop));
+        each.map_err(|error| error.to_string())
+    }
+
+    /// The end of a process shows a moment after its sockets have closed.
+    fn ended_by_now(&mut self) -> Option<ExitStatus> {
+        for _ in 0..100 {
+            if let Some(status) = self.process.ended() {
+                return Some(status);
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        None
+    }
+}
+
+/// A door with what to do at it.
+pub(super) struct Entrance {
+    pub(super) caller: Caller,
+    pub(super) checks: Vec<Check>,
+}
+
+impl Entrance {
+    pub(super) fn new(definition: &Definition, door: &Door) -> Result<Entrance, String> {
+        Ok(Entrance { caller: Caller::new(door)?, checks: checks_of(&definition.checks, door.protocol) })
+    }
+
+    pub(super) fn door(&self) -> &Door {
+        self.caller.door()
+    }
+}

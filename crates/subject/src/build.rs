@@ -1,0 +1,557 @@
+//! Builds: each once per content of its inputs, kept in a cache that all runs share.
+
+use std::collections::BTreeMap;
+use std::fs::{self, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use dyno_archive::plan::Build;
+use dyno_launch::care::Care;
+use dyno_launch::folder;
+use dyno_launch::log::Log;
+use dyno_launch::tool::{self, Answer, Ending, Tool};
+use serde::{Deserialize, Serialize};
+
+use crate::definition::{BuildSpec, Definition};
+use crate::key::Key;
+use crate::limits::{COPIES, LOCK_GLANCE};
+use crate::paths::{self, Found, FoundKind};
+use crate::places::Placeholders;
+
+/// Raised when the way of building changes, so that old artefacts are not taken for new ones.
+const CACHE_VERSION: &str = "3";
+
+/// A subject that can be started.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// Where the artefacts are; empty for subjects without a build.
+    pub out: PathBuf,
+    pub build: Option<Build>,
+}
+
+/// Why a build that the user ended has no result.
+pub const INTERRUPTED: &str = "the user ended the build";
+
+/// What was measured when an artefact was made. Kept beside it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Receipt {
+    wall_ns: u64,
+    cpu_ns: u64,
+    artefact_bytes: u64,
+    /// What the build was given, as records show it.
+    environment: BTreeMap<String, String>,
+}
+
+/// Builds a subject, or finds it built.
+///
+/// # Errors
+/// A sentence with the end of the build's output.
+pub fn build(definition: &Definition, cache: &Path, care: &Care<'_>) -> Result<Built, String> {
+    let cache = cache.join(&definition.name);
+    let Some(spec) = &definition.build else {
+        let out = cache.join("none");
+        fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
+        return Ok(Built { out, build: None });
+    };
+    // Before anything is looked at: who waits here for another dyno's build may see other sources afterwards.
+    let _lock = lock(&cache, care)?;
+    let mut recipe = Recipe { definition, spec, care, read: &mut read_input };
+    recipe.build(&cache)
+}
+
+/// How a subject is built, and from what.
+struct Recipe<'a> {
+    definition: &'a Definition,
+    spec: &'a BuildSpec,
+    care: &'a Care<'a>,
+    /// Reads one input.
+    read: &'a mut dyn FnMut(&Found) -> io::Result<Vec<u8>>,
+}
+
+impl Recipe<'_> {
+    fn build(&mut self, cache: &Path) -> Result<Built, String> {
+        let without_inputs = key_without_inputs(self.definition, self.spec, self.care)?;
+        for _ in 0..COPIES {
+            let inputs = self.key(without_inputs.clone())?;
+            let place = Place(cache.join(&inputs[..16]));
+            if let Some(receipt) = read_receipt(&place.receipt()) {
+                return Ok(Built { out: place.out(), build: Some(receipt.into_build(inputs, true)) });
+            }
+            let command = placeholders(self.definition, &place.out()).fill_command(&self.spec.command)?;
+            place.make()?;
+            // Somebody may write into the inputs all the while, and what is built is what was copied.
+            if self.copy(without_inputs.clone(), &place.source())? != inputs {
+                fs::remove_dir_all(&place.0).map_err(|e| place.error(&e))?;
+                continue;
+            }
+            let receipt = run(&command, self.spec, &place, self.care)?;
+            let text = serde_json::to_string(&receipt).expect("numbers and text only");
+            fs::write(place.receipt(), text).map_err(|e| place.error(&e))?;
+            return Ok(Built { out: place.out(), build: Some(receipt.into_build(inputs, false)) });
+        }
+        Err(format!(
+            "the inputs of the build change while they are copied; build again when nothing writes into {} any more",
+            self.definition.folder.display()
+        ))
+    }
+
+    /// The key of a build from the inputs as they are now.
+    fn key(&mut self, without_inputs: Key) -> Result<String, String> {
+        self.visit(without_inputs, |_, _| Ok(()))
+    }
+
+    /// Copies the inputs to their names in a new folder, and returns the key of a build from these copies.
+    fn copy(&mut self, without_inputs: Key, source: &Path) -> Result<String, String> {
+        self.visit(without_inputs, |found, bytes| copy(found, bytes, source))
+    }
+
+    /// Reads each input once, adds it to the key, and hands it on.
+    fn visit(
+        &mut self,
+        mut key: Key,
+        mut hand_on: impl FnMut(&Found, &[u8]) -> io::Result<()>,
+    ) -> Result<String, String> {
+        for (name, found) in inputs(self.definition, self.spec).map_err(|e| unreadable(&e))? {
+            key.add(name.as_os_str().as_encoded_bytes());
+            let bytes = match found.kind {
+                // A folder may be wanted though it is empty.
+                FoundKind::Folder => {
+                    key.add(b"/");
+                    Vec::new()
+                }
+                FoundKind::File { mode } => {
+                    key.add(if mode & 0o111 == 0 { b"-" } else { b"x" });
+                    (self.read)(&found).map_err(|e| unreadable(&e))?
+                }
+            };
+            key.add(&bytes);
+            hand_on(&found, &bytes).map_err(|e| unreadable(&e))?;
+        }
+        Ok(key.text())
+    }
+}
+
+/// Where the build of one key is kept.
+struct Place(PathBuf);
+
+impl Place {
+    fn out(&self) -> PathBuf {
+        self.0.join("out")
+    }
+
+    fn source(&self) -> PathBuf {
+        self.0.join("source")
+    }
+
+    fn temporary(&self) -> PathBuf {
+        self.0.join("tmp")
+    }
+
+    fn receipt(&self) -> PathBuf {
+        self.0.join("receipt.json")
+    }
+
+    /// Empty, whatever was there.
+    fn make(&self) -> Result<(), String> {
+        let cleared = if self.0.exists() { fs::remove_dir_all(&self.0) } else { Ok(()) };
+        let folders = [self.out(), self.source(), self.temporary()];
+        cleared.and_then(|()| folders.iter().try_for_each(fs::create_dir_all)).map_err(|e| self.error(&e))
+    }
+
+    fn error(&self, error: &io::Error) -> String {
+        format!("{}: {error}", self.0.display())
+    }
+}
+
+impl Receipt {
+    fn into_build(self, inputs: String, cached: bool) -> Build {
+        Build {
+            wall_ns: self.wall_ns,
+            cpu_ns: Some(self.cpu_ns),
+            artefact_bytes: self.artefact_bytes,
+            cached,
+            inputs,
+            environment: self.environment,
+        }
+    }
+}
+
+fn read_receipt(path: &Path) -> Option<Receipt> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+}
+
+/// Runs a build whose inputs are in their place.
+fn run(command: &str, spec: &BuildSpec, place: &Place, care: &Care<'_>) -> Result<Receipt, String> {
+    let (out, source, temporary) = (place.out(), place.source(), place.temporary());
+    let io = |e: io::Error| place.error(&e);
+    let log = Log::create(&place.0.join("build.log")).map_err(io)?;
+    let environment = spec.environment(&temporary);
+    let deadline = spec.deadline.duration();
+    let tool = Tool { command, folder: &source, environment: &environment, deadline };
+    let ending = tool.run(&log, care).map_err(|e| format!("sh: {e}"))?;
+    for folder in [&source, &temporary] {
+        let _ = fs::remove_dir_all(folder);
+    }
+    let failed = |how: String| Err(format!("`{command}` {how}:\n{}", log.tail(30)));
+    match ending {
+        Ending::Ended { status, wall_ns, cpu_ns } if status.success() => Ok(Receipt {
+            wall_ns,
+            cpu_ns,
+            artefact_bytes: size_of(&out).map_err(io)?,
+            environment: environment.recorded(),
+        }),
+        Ending::Ended { status, .. } => failed(format!("ended with {status}")),
+        Ending::Interrupted => Err(INTERRUPTED.into()),
+        Ending::Late | Ending::Talkative => failed(format!(
+            "had not ended after {} (give it a longer `deadline` in `[build]` if it needs one)",
+            tool::words(deadline)
+        )),
+    }
+}
+
+/// What is known of a subject before it is started.
+#[must_use]
+pub fn placeholders(definition: &Definition, out: &Path) -> Placeholders {
+    Placeholders(vec![
+        ("out", out.display().to_string()),
+        ("dir", definition.folder.display().to_string()),
+        ("dyno", dyno_launch::own_program().display().to_string()),
+    ])
+}
+
+/// The version of what will run: the first line that its command prints.
+#[must_use]
+pub fn version(definition: &Definition, out: &Path, care: &Care<'_>) -> Option<String> {
+    let spec = definition.version.as_ref()?;
+    let command = placeholders(definition, out).fill_command(&spec.command).ok()?;
+    match definition.ask(&command, spec.deadline, care) {
+        Answer::Ended { output, .. } => first_line(&output).map(String::from),
+        Answer::None(_) => None,
+    }
+}
+
+fn first_line(output: &str) -> Option<&str> {
+    output.lines().next().map(str::trim).filter(|line| !line.is_empty())
+}
+
+/// Hash of everything that can change what a subject's build makes: the way of building, the machine's architecture, the
+/// command, its environment, the versions of the tools, and names, contents and executable bits of the inputs.
+///
+/// # Errors
+/// A sentence: an input cannot be read or is refused, or a tool does not say its version.
+pub fn inputs_of(definition: &Definition, spec: &BuildSpec, care: &Care<'_>) -> Result<String, String> {
+    let key = key_without_inputs(definition, spec, care)?;
+    Recipe { definition, spec, care, read: &mut read_input }.key(key)
+}
+
+fn key_without_inputs(definition: &Definition, spec: &BuildSpec, care: &Care<'_>) -> Result<Key, String> {
+    let mut key = Key::default();
+    key.add(CACHE_VERSION.as_bytes());
+    key.add(std::env::consts::ARCH.as_bytes());
+    key.add(spec.command.as_bytes());
+    // The place of temporary files is no part of the key.
+    let environment = spec.environment(Path::new("/"));
+    for (name, value) in &environment.of_key() {
+        key.add(name.as_bytes());
+        key.add(value.as_bytes());
+    }
+    // Of what was inherited, secrets are left out; what the subject itself sets is none of the user's.
+    for (name, value) in &spec.env {
+        key.add(name.as_bytes());
+        key.add(value.as_bytes());
+    }
+    if environment.says("native") || spec.command.contains("native") {
+        // What is made for this CPU alone is not to be run by another.
+        key.add(dyno_observer::facts::cpu_model().unwrap_or_default().as_bytes());
+    }
+    let version = definition.version.as_ref().filter(|version| !version.command.contains("{out}"));
+    let fill = |command: &str| placeholders(definition, Path::new("")).fill_command(command);
+    let version = version.map(|v| Ok::<_, String>((fill(&v.command)?, v.deadline))).transpose()?;
+    let requires = definition.requires.iter().map(|require| (require.test.clone(), require.deadline));
+    for (command, deadline) in version.into_iter().chain(requires) {
+        match definition.ask(&command, deadline, care) {
+            Answer::Ended { output, .. } => key.add(first_line(&output).unwrap_or_default().as_bytes()),
+            Answer::None(why) => return Err(format!("`{command}` {why}")),
+        }
+    }
+    Ok(key)
+}
+
+fn unreadable(error: &io::Error) -> String {
+    format!("the inputs of the build cannot be read: {error}")
+}
+
+/// What goes into a build, by its name, each once.
+fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<PathBuf, Found>> {
+    let mut all = BTreeMap::new();
+    for input in &spec.inputs {
+        all.extend(
+            paths::walk(&definition.folder, input)?.into_iter().map(|found| (found.name.clone(), found)),
+        );
+    }
+    Ok(all)
+}
+
+fn read_input(found: &Found) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut from = fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(&found.path)?;
+    from.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Writes one input to its name in a new folder. It never writes into a file that is there.
+fn copy(found: &Found, bytes: &[u8], source: &Path) -> io::Result<()> {
+    let to = source.join(&found.name);
+    let FoundKind::File { mode } = found.kind else { return fs::create_dir_all(to) };
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    folder::create(&to, fs::OpenOptions::new().write(true), mode & 0o777 | 0o600)?.write_all(bytes)
+}
+
+/// Bytes of all files below a folder. Links are what they are: they may lead anywhere.
+fn size_of(path: &Path) -> io::Result<u64> {
+    let metadata = fs::symlink_metadata(path)?;
+    if !metadata.is_dir() {
+        return Ok(metadata.len());
+    }
+    fs::read_dir(path)?.map(|entry| size_of(&entry?.path())).sum()
+}
+
+/// Waits until no other dyno builds this subject.
+fn lock(folder: &Path, care: &Care<'_>) -> Result<fs::File, String> {
+    let path = folder.join("lock");
+    let failed = |e: io::Error| format!("the build cache cannot be locked: {}: {e}", path.display());
+    fs::create_dir_all(folder).map_err(failed)?;
+    let mut options = fs::OpenOptions::new();
+    options.create(true).truncate(false).write(true).custom_flags(libc::O_NOFOLLOW);
+    let file = options.open(&path).map_err(failed)?;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if care.interrupts.count() > 0 => return Err(INTERRUPTED.into()),
+            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_GLANCE),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_workload::inside::Inside;
+
+    use super::*;
+
+    use dyno_launch::care::Interrupts;
+    use dyno_launch::guard::Guard;
+
+    fn subject(root: &Path, command: &str) -> Definition {
+        let folder = root.join("x");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("in.txt"), "1").unwrap();
+        let source = format!(
+            "name = \"x\"\ntitle = \"X\"\nlanguage = \"C\"\nprotocols = [\"h1\"]\n[build]\ncommand = '''{command}'''\ninputs = [\"in.txt\"]\n[start]\ncommand = [\"x\"]\n"
+        );
+        fs::write(folder.join("subject.toml"), source).unwrap();
+        Definition::read(&folder).unwrap()
+    }
+
+    fn build(definition: &Definition, cache: &Path) -> Result<Built, String> {
+        // The guard of a test is this test program, which ends at once with the unknown argument.
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        super::build(definition, cache, &Care { guard: &guard, interrupts: &interrupts })
+    }
+
+    #[test]
+    fn a_build_is_done_once_per_content() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = root.path().join("cache");
+        let definition = subject(root.path(), "cp in.txt {out}/result; date +%N >> {out}/stamp");
+        let first = build(&definition, &cache).unwrap();
+        assert_eq!(fs::read_to_string(first.out.join("result")).unwrap(), "1");
+        let facts = first.build.unwrap();
+        assert!(!facts.cached && facts.wall_ns > 0 && facts.artefact_bytes > 1);
+        assert!(build(&definition, &cache).unwrap().build.unwrap().cached);
+        fs::write(definition.folder.join("in.txt"), "2").unwrap();
+        let changed = build(&definition, &cache).unwrap();
+        assert!(!changed.build.unwrap().cached);
+        assert_eq!(fs::read_to_string(changed.out.join("result")).unwrap(), "2");
+    }
+
+    /// An input that is written while it is copied, as often as `left` says.
+    fn build_while_somebody_writes(
+        definition: &Definition,
+        cache: &Path,
+        left: usize,
+    ) -> Result<Built, String> {
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let care = Care { guard: &guard, interrupts: &interrupts };
+        let (mut reads, input) = (0, definition.folder.join("in.txt"));
+        let mut read = |found: &Found| {
+            let bytes = read_input(found);
+            reads += 1;
+            // Every other reading is for the key.
+            if reads % 2 == 1 && reads / 2 < left {
+                fs::write(&input, format!("later {reads}")).unwrap();
+            }
+            bytes
+        };
+        let spec = definition.build.as_ref().unwrap();
+        Recipe { definition, spec, care: &care, read: &mut read }.build(cache)
+    }
+
+    #[test]
+    fn a_build_is_kept_under_the_key_of_what_it_was_made_from() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = root.path().join("cache");
+        let definition = subject(root.path(), "cp in.txt {out}/result");
+        let built = build_while_somebody_writes(&definition, &cache, 2).unwrap();
+        assert_eq!(fs::read_to_string(built.out.join("result")).unwrap(), "later 3");
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let care = Care { guard: &guard, interrupts: &interrupts };
+        let now = inputs_of(&definition, definition.build.as_ref().unwrap(), &care).unwrap();
+        assert_eq!(built.build.unwrap().inputs, now);
+        fs::write(definition.folder.join("in.txt"), "1").unwrap();
+        // What it was before is built, and not found under the key of that.
+        let before = build_while_somebody_writes(&definition, &cache, 0).unwrap();
+        assert_eq!(fs::read_to_string(before.out.join("result")).unwrap(), "1");
+
+        let error = build_while_somebody_writes(&definition, &cache.join("other"), COPIES).unwrap_err();
+        assert!(error.contains("change while they are copied; build again"), "{error}");
+    }
+
+    #[test]
+    fn a_build_that_waits_for_another_ends_with_the_user() {
+        let root = tempfile::tempdir().unwrap();
+        let definition = subject(root.path(), "true");
+        let cache = root.path().join("cache");
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let care = Care { guard: &guard, interrupts: &interrupts };
+        let _held = lock(&cache.join("x"), &care).unwrap();
+        interrupts.raise();
+        assert_eq!(super::build(&definition, &cache, &care).unwrap_err(), INTERRUPTED);
+    }
+
+    #[test]
+    fn subjects_without_a_build_share_no_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let definition = Definition { build: None, ..subject(root.path(), "true") };
+        let other = Definition { name: "y".into(), ..definition.clone() };
+        let [one, two] = [&definition, &other].map(|d| build(d, root.path()).unwrap().out);
+        assert!(one.is_dir() && two.is_dir() && one != two);
+    }
+
+    #[test]
+    fn an_empty_folder_among_inputs_is_part_of_the_key() {
+        let root = tempfile::tempdir().unwrap();
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let care = Care { guard: &guard, interrupts: &interrupts };
+        let mut definition = subject(root.path(), "true");
+        definition.build.as_mut().unwrap().inputs = vec![Inside::parse(".").unwrap()];
+        let key = || inputs_of(&definition, definition.build.as_ref().unwrap(), &care).unwrap();
+        let without = key();
+        fs::create_dir(definition.folder.join("empty")).unwrap();
+        assert_ne!(key(), without);
+    }
+
+    #[test]
+    fn tools_are_asked_with_what_a_build_sets() {
+        let root = tempfile::tempdir().unwrap();
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let care = Care { guard: &guard, interrupts: &interrupts };
+        let mut definition = subject(root.path(), "true");
+        definition.build.as_mut().unwrap().env.insert("TOOLCHAIN".into(), "2".into());
+        definition.version = Some(crate::definition::VersionSpec {
+            command: "echo v${TOOLCHAIN:-none}".into(),
+            deadline: crate::definition::Nanoseconds(60_000_000_000),
+        });
+        assert_eq!(version(&definition, root.path(), &care).as_deref(), Some("v2"));
+    }
+
+    #[test]
+    fn the_key_of_a_build_holds_its_environment_and_modes() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = tempfile::tempdir().unwrap();
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let care = Care { guard: &guard, interrupts: &interrupts };
+        let mut definition = subject(root.path(), "true");
+        let key = |definition: &Definition| {
+            inputs_of(definition, definition.build.as_ref().unwrap(), &care).unwrap()
+        };
+        let plain = key(&definition);
+        assert_eq!(plain, key(&definition));
+        let input = definition.folder.join("in.txt");
+        fs::set_permissions(&input, fs::Permissions::from_mode(0o755)).unwrap();
+        let executable = key(&definition);
+        definition.build.as_mut().unwrap().env.insert("CFLAGS".into(), "-O1".into());
+        let flags = key(&definition);
+        assert!(plain != executable && executable != flags && plain != flags);
+    }
+
+    #[test]
+    fn inputs_are_copied_and_never_written() {
+        let root = tempfile::tempdir().unwrap();
+        let mut definition = subject(root.path(), "cp tool sub/b {out}/; echo 2 > in.txt; chmod +x in.txt");
+        let folder = definition.folder.clone();
+        fs::create_dir(folder.join("sub")).unwrap();
+        fs::write(folder.join("sub/a"), "3").unwrap();
+        fs::write(folder.join("tool"), "4").unwrap();
+        std::os::unix::fs::symlink("a", folder.join("sub/b")).unwrap();
+        let inputs = ["in.txt", "sub/../tool", "./sub", "sub/b"].map(|i| Inside::parse(i).unwrap());
+        definition.build.as_mut().unwrap().inputs = inputs.into();
+        let built = build(&definition, &root.path().join("cache")).unwrap();
+        assert_eq!(fs::read_to_string(built.out.join("b")).unwrap(), "3");
+        assert_eq!(fs::read_to_string(built.out.join("tool")).unwrap(), "4");
+        assert_eq!(fs::read_to_string(folder.join("in.txt")).unwrap(), "1");
+        // A link that leads out of the subject's folder is refused, by name.
+        fs::write(root.path().join("mine"), "5").unwrap();
+        std::os::unix::fs::symlink("../../mine", folder.join("sub/c")).unwrap();
+        let error = build(&definition, &root.path().join("cache")).unwrap_err();
+        assert!(error.contains("sub/c is a link that leads out"), "{error}");
+    }
+
+    #[test]
+    fn a_build_sees_an_environment_of_dynos_making_which_is_recorded() {
+        let root = tempfile::tempdir().unwrap();
+        let definition = subject(root.path(), "env > {out}/env");
+        let built = build(&definition, &root.path().join("cache")).unwrap();
+        let seen = fs::read_to_string(built.out.join("env")).unwrap();
+        // Cargo, which runs this test, sets these; builds have no business with them.
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        assert!(!seen.contains("CARGO_MANIFEST_DIR="), "{seen}");
+        assert!(seen.contains("PATH=") && seen.contains("LANG=C.UTF-8"), "{seen}");
+        let recorded = built.build.unwrap().environment;
+        assert_eq!(recorded["LANG"], "C.UTF-8");
+        let names: Vec<&str> = seen.lines().filter_map(|l| Some(l.split_once('=')?.0)).collect();
+        // What shells and dyno's own bookkeeping add.
+        let own = ["PWD", "OLDPWD", "SHLVL", "_", "DYNO_START"];
+        let unknown: Vec<_> =
+            names.iter().filter(|n| !own.contains(n) && !recorded.contains_key(**n)).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+
+    #[test]
+    fn a_build_ends_at_its_deadline_and_leaves_no_daemon() {
+        let root = tempfile::tempdir().unwrap();
+        let mut definition = subject(root.path(), "echo so far; setsid sleep 97531; true");
+        definition.build.as_mut().unwrap().deadline = crate::definition::Nanoseconds(200_000_000);
+        let error = build(&definition, &root.path().join("cache")).unwrap_err();
+        assert!(error.contains("had not ended after 200 ms") && error.contains("so far"), "{error}");
+        let words = |pid| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let is_left = |pid| words(pid).starts_with(b"sleep\x0097531");
+        assert!(!dyno_observer::proc::all_pids().into_iter().any(is_left));
+    }
+
+    #[test]
+    fn a_failed_build_shows_its_output_and_is_not_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = root.path().join("cache");
+        let definition = subject(root.path(), "echo no such luck; exit 3");
+        for _ in 0..2 {
+            let error = build(&definition, &cache).unwrap_err();
+            assert!(error.contains("no such luck") && error.contains("exit status: 3"), "{error}");
+        }
+    }
+}

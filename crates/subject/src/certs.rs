@@ -1,0 +1,170 @@
+//! Certificates for subjects: a throw-away authority of one run, and what it vouches for.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use dyno_launch::folder;
+use dyno_launch::guard::Guard;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose, SanType,
+};
+
+/// How long before and after its making a certificate holds. Clocks may differ by the first; no run is as long as the
+/// second.
+const BEFORE: Duration = Duration::from_secs(24 * 3600);
+const AFTER: Duration = Duration::from_secs(60 * 24 * 3600);
+
+/// PEM files in a folder of their own, which vanishes with this.
+#[derive(Debug)]
+pub struct Certs {
+    folder: PathBuf,
+    guard: Guard,
+}
+
+impl Certs {
+    /// Makes an authority and a certificate for `localhost`, 127.0.0.1 and ::1, both ECDSA on P-256, in a new folder that
+    /// the guard knows of. Subjects run as the user that dyno runs as; nobody else is to read a key, even one that is
+    /// worth nothing.
+    pub fn make(guard: &Guard) -> io::Result<Certs> {
+        Certs::make_in(&std::env::temp_dir(), guard)
+    }
+
+    fn make_in(base: &Path, guard: &Guard) -> io::Result<Certs> {
+        let certs = Certs { folder: folder::make_in(base, "tls", guard)?, guard: guard.clone() };
+        let made = issue().map_err(io::Error::other)?;
+        folder::write_new(&certs.authority(), &made.authority)?;
+        folder::write_new(&certs.chain(), &format!("{}{}", made.leaf, made.authority))?;
+        folder::write_new(&certs.key(), &made.key)?;
+        Ok(certs)
+    }
+
+    /// Who vouches: what a client has to trust.
+    #[must_use]
+    pub fn authority(&self) -> PathBuf {
+        self.folder.join("ca.pem")
+    }
+
+    /// The subject's certificate, and after it the authority's.
+    #[must_use]
+    pub fn chain(&self) -> PathBuf {
+        self.folder.join("chain.pem")
+    }
+
+    /// The subject's private key, PKCS #8.
+    #[must_use]
+    pub fn key(&self) -> PathBuf {
+        self.folder.join("key.pem")
+    }
+}
+
+impl Drop for Certs {
+    fn drop(&mut self) {
+        // What is left even so stays in the guard's mind, which tries again when we end.
+        if fs::remove_dir_all(&self.folder).is_ok() {
+            self.guard.forget_folder(&self.folder);
+        }
+    }
+}
+
+/// What was made, as PEM.
+struct Made {
+    authority: String,
+    leaf: String,
+    key: String,
+}
+
+fn issue() -> Result<Made, rcgen::Error> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "dyno's authority of one run");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    date(&mut params);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "localhost");
+    params.subject_alt_names = vec![
+        SanType::DnsName("localhost".try_into()?),
+        SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        SanType::IpAddress(IpAddr::V6(Ipv6Addr::LOCALHOST)),
+    ];
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.use_authority_key_identifier_extension = true;
+    date(&mut params);
+    let key = KeyPair::generate()?;
+    let leaf = params.signed_by(&key, &authority)?;
+    Ok(Made { authority: authority.pem(), leaf: leaf.pem(), key: key.serialize_pem() })
+}
+
+fn date(params: &mut CertificateParams) {
+    let now = SystemTime::now();
+    params.not_before = (now - BEFORE).into();
+    params.not_after = (now + AFTER).into();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+    use dyno_contract::tls::{SessionResumption, TlsOptions, Trust};
+
+    /// A server with the chain and the key, a client that trusts the authority: both names and both addresses hold.
+    #[test]
+    fn a_client_that_trusts_the_authority_believes_the_subject() {
+        let root = tempfile::tempdir().unwrap();
+        // The guard of a test is this test program, which ends at once with the unknown argument.
+        let certs = Certs::make_in(root.path(), &Guard::start().unwrap()).unwrap();
+        let chain: Vec<_> =
+            CertificateDer::pem_file_iter(certs.chain()).unwrap().collect::<Result<_, _>>().unwrap();
+        assert_eq!(chain.len(), 2);
+        let key = PrivateKeyDer::from_pem_file(certs.key()).unwrap();
+        assert!(matches!(key, PrivateKeyDer::Pkcs8(_)));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap();
+        let config = Arc::new(config);
+        for name in ["localhost", "127.0.0.1", "::1"] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let addr = listener.local_addr().unwrap();
+            let config = config.clone();
+            let server = std::thread::spawn(move || {
+                let mut connection = rustls::ServerConnection::new(config).unwrap();
+                let (mut socket, _) = listener.accept().unwrap();
+                let _ = rustls::Stream::new(&mut connection, &mut socket).write_all(b"hello");
+            });
+            let options = TlsOptions {
+                name: name.into(),
+                trust: Trust::File(certs.authority()),
+                identity: None,
+                resumption: SessionResumption::Off,
+                alpn: Vec::new(),
+            };
+            let tls = options.configure().unwrap();
+            let mut connection = rustls::ClientConnection::new(tls.config, tls.name).unwrap();
+            let mut socket = TcpStream::connect(addr).unwrap();
+            let mut answer = [0; 5];
+            rustls::Stream::new(&mut connection, &mut socket).read_exact(&mut answer).unwrap();
+            assert_eq!(&answer, b"hello", "{name}");
+            server.join().unwrap();
+        }
+        let folder = certs.folder.clone();
+        drop(certs);
+        assert!(!folder.exists());
+    }
+}

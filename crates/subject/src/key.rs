@@ -1,0 +1,19 @@
+//! A hash over a list of parts: what decides how something is built or started.
+
+use sha2::{Digest as _, Sha256};
+
+/// A hash over a list of parts.
+#[derive(Clone, Default)]
+pub(crate) struct Key(Sha256);
+
+impl Key {
+    /// Lengths first, so that no two lists of parts run together.
+    pub(crate) fn add(&mut self, part: &[u8]) {
+        self.0.update((part.len() as u64).to_le_bytes());
+        self.0.update(part);
+    }
+
+    pub(crate) fn text(self) -> String {
+        self.0.finalize().iter().map(|b| format!("{b:02x}")).collect()
+    }
+}

@@ -1,0 +1,11 @@
+//! Servers under test: what their files say of them ([`definition`]), what is built from these ([`build`]), and the
+//! certificates that they are given ([`certs`]).
+#![forbid(unsafe_code)]
+
+pub mod build;
+pub mod certs;
+pub mod definition;
+mod key;
+mod limits;
+pub mod paths;
+pub mod places;

@@ -1,0 +1,191 @@
+//! What paths within a folder lead to, and the names of folders: no link leads out of the folder that was meant.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use dyno_workload::inside::Inside;
+use serde::{Deserialize, Deserializer, de};
+
+/// Where a path is in `folder`, links followed.
+///
+/// # Errors
+/// It is not there, or a link leads out of the folder.
+pub fn within(inside: &Inside, folder: &Path) -> io::Result<PathBuf> {
+    let root = folder.canonicalize()?;
+    let path = root.join(inside.path()).canonicalize()?;
+    if path.starts_with(&root) { Ok(path) } else { Err(leads_out(inside.path(), &path)) }
+}
+
+/// What stands in the file of this name in `folder`.
+///
+/// # Errors
+/// It cannot be read, a link leads out of the folder, or it is no file: a pipe would be waited for, a device never ends.
+pub fn read(inside: &Inside, folder: &Path) -> io::Result<Vec<u8>> {
+    let path = within(inside, folder)?;
+    if path.is_file() { fs::read(path) } else { Err(odd(inside.path(), "is no regular file")) }
+}
+
+fn leads_out(name: &Path, to: &Path) -> io::Error {
+    let words = format!(
+        "{} is a link that leads out of its folder, to {}; copy what it shows",
+        name.display(),
+        to.display()
+    );
+    io::Error::new(io::ErrorKind::InvalidInput, words)
+}
+
+/// A name that is one part of a path: of a subject, whose folder is called so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name(pub String);
+
+impl Name {
+    /// # Errors
+    /// A sentence on why the name is refused.
+    pub fn parse(text: &str) -> Result<Name, String> {
+        let mut parts = Path::new(text).components();
+        match (parts.next(), parts.next()) {
+            (Some(Component::Normal(part)), None) if part == text && !text.contains('\0') => {
+                Ok(Name(text.into()))
+            }
+            _ => Err(format!(
+                "{text:?} is not the name of a subject, which is that of its folder, without any `/`"
+            )),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Name::parse(&String::deserialize(from)?).map_err(de::Error::custom)
+    }
+}
+
+/// Something in a folder, by its name within it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub name: PathBuf,
+    /// Where it is, links followed.
+    pub path: PathBuf,
+    pub kind: FoundKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundKind {
+    Folder,
+    File { mode: u32 },
+}
+
+/// Everything below a path in a folder, itself included, in the order of names. Links are followed as long as they stay
+/// within the folder.
+///
+/// # Errors
+/// Something cannot be read, a link leads out of the folder or round in a circle, or something is neither file nor folder.
+pub fn walk(folder: &Path, from: &Inside) -> io::Result<Vec<Found>> {
+    let mut walk = Walk { root: folder.canonicalize()?, above: Vec::new(), found: Vec::new() };
+    walk.visit(from.path())?;
+    Ok(walk.found)
+}
+
+struct Walk {
+    root: PathBuf,
+    /// The folders that the walk is in, by which circles are seen.
+    above: Vec<PathBuf>,
+    found: Vec<Found>,
+}
+
+impl Walk {
+    fn visit(&mut self, name: &Path) -> io::Result<()> {
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", name.display()));
+        let path = self.root.join(name).canonicalize().map_err(named)?;
+        if !path.starts_with(&self.root) {
+            return Err(leads_out(name, &path));
+        }
+        let metadata = fs::metadata(&path).map_err(named)?;
+        if metadata.is_file() {
+            let kind = FoundKind::File { mode: metadata.mode() };
+            self.found.push(Found { name: name.into(), path, kind });
+            return Ok(());
+        }
+        if !metadata.is_dir() {
+            return Err(odd(name, "is neither a file nor a folder"));
+        }
+        if self.above.contains(&path) {
+            return Err(odd(name, "is a link that leads round in a circle"));
+        }
+        self.found.push(Found { name: name.into(), path: path.clone(), kind: FoundKind::Folder });
+        let entries: Result<Vec<_>, _> =
+            fs::read_dir(&path).map_err(named)?.map(|e| e.map(|e| e.file_name())).collect();
+        let mut entries = entries.map_err(named)?;
+        entries.sort();
+        self.above.push(path);
+        entries.iter().try_for_each(|entry| self.visit(&name.join(entry)))?;
+        self.above.pop();
+        Ok(())
+    }
+}
+
+fn odd(name: &Path, what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{} {what}", name.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn only_files_of_the_folder_are_read() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("x");
+        fs::create_dir_all(folder.join("sub")).unwrap();
+        fs::write(folder.join("sub/a"), "1").unwrap();
+        fs::write(root.path().join("secret"), "2").unwrap();
+        symlink("sub/a", folder.join("link")).unwrap();
+        symlink("../secret", folder.join("out")).unwrap();
+        let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
+        assert!(pipe.success());
+        let read =
+            |name: &str| super::read(&Inside::parse(name).unwrap(), &folder).map_err(|e| e.to_string());
+        assert_eq!(read("sub/a").unwrap(), b"1");
+        assert_eq!(read("link").unwrap(), b"1");
+        assert!(read("out").unwrap_err().contains("leads out of its folder"));
+        for odd in ["pipe", "sub"] {
+            assert!(read(odd).unwrap_err().contains("is no regular file"), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_part() {
+        assert!(Name::parse("go-nethttp").is_ok());
+        for text in ["", ".", "..", "a/b", "/a", "a/", "../a"] {
+            assert!(Name::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn links_are_followed_within_the_folder_only() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("x");
+        fs::create_dir_all(folder.join("src/deep")).unwrap();
+        fs::write(folder.join("src/a"), "1").unwrap();
+        fs::write(root.path().join("secret"), "2").unwrap();
+        symlink("a", folder.join("src/b")).unwrap();
+        let all = Inside::parse("src").unwrap();
+        let names: Vec<_> = walk(&folder, &all).unwrap().into_iter().map(|f| f.name).collect();
+        assert_eq!(names, ["src", "src/a", "src/b", "src/deep"].map(PathBuf::from));
+
+        symlink("../../secret", folder.join("src/out")).unwrap();
+        assert!(walk(&folder, &all).unwrap_err().to_string().contains("src/out is a link that leads out"));
+        fs::remove_file(folder.join("src/out")).unwrap();
+
+        symlink("..", folder.join("src/deep/up")).unwrap();
+        assert!(walk(&folder, &all).unwrap_err().to_string().contains("round in a circle"));
+        fs::remove_file(folder.join("src/deep/up")).unwrap();
+
+        let _listener = std::os::unix::net::UnixListener::bind(folder.join("src/socket")).unwrap();
+        assert!(walk(&folder, &all).unwrap_err().to_string().contains("neither a file nor a folder"));
+    }
+}

@@ -1,0 +1,171 @@
+//! Requests from other tools' formats: curl commands, HAR 1.2, vegeta's targets, and lists of URLs.
+//!
+//! Pure: text goes in and [`Imported`] requests come out; files that a format refers to are read by the caller's
+//! closure. Whatever dyno cannot send as the tool would have sent it is refused by name, not left out in silence.
+//! Errors are sentences that name the line or the entry and end with what to do next.
+
+mod alike;
+mod curl;
+mod format;
+mod har;
+mod urls;
+mod vegeta;
+
+pub use alike::{Alike, Braces};
+pub use curl::curl;
+pub use format::Format;
+pub use har::har;
+pub use urls::urls;
+pub use vegeta::vegeta;
+
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use crate::ReadFile;
+use crate::traffic::is_framing;
+
+/// One request as another tool described it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// Where it stood: "line 3", "line 3, URL 2", "entry 2".
+    pub place: String,
+    pub method: String,
+    /// Absolute URL as written, without fragment, scheme http or https.
+    pub url: String,
+    /// Without `Content-Length` and `Transfer-Encoding`: whoever sends the body frames it.
+    pub headers: Vec<(String, String)>,
+    pub body: Option<Vec<u8>>,
+    /// Options that came along and mean something to a load, by curl's long name and value; a flag's value is empty.
+    /// Times are in seconds, perhaps with a fraction. Each stands here once; only `resolve` may come several times.
+    pub options: Vec<(String, String)>,
+    /// What the server answered when this was recorded, if it was.
+    pub status: Option<u16>,
+}
+
+impl Imported {
+    fn new(place: String, method: &str, url: &str) -> Imported {
+        let (method, url) = (method.into(), url.into());
+        Imported { place, method, url, headers: Vec::new(), body: None, options: Vec::new(), status: None }
+    }
+
+    /// Brings a request as written into the form that the fields promise. `Err`: it cannot be sent, with its place.
+    fn checked(mut self) -> Result<Imported, String> {
+        let place = self.place.clone();
+        self.check().map_err(|error| format!("{place}: {error}"))?;
+        Ok(self)
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        if !is_token(&self.method) {
+            return Err(format!("{:?} is not a method; write GET, POST or the like", self.method));
+        }
+        self.headers.retain(|(name, _)| !is_framing(name));
+        self.headers.iter().try_for_each(|(name, value)| check_header(name, value))?;
+        self.url = Url::parse(&self.url)?.text();
+        Ok(())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name))
+    }
+}
+
+/// `METHOD URL`, as a line of its own.
+fn method_and_url(place: String, line: &str) -> Result<Imported, String> {
+    let like = match line.split_whitespace().collect::<Vec<_>>()[..] {
+        [method, url] if is_token(method) && !method.bytes().any(|b| b.is_ascii_lowercase()) => {
+            return Ok(Imported::new(place, method, url));
+        }
+        [method, url] if is_token(method) => format!("{} {url}", method.to_ascii_uppercase()),
+        [url] => format!("GET {url}"),
+        _ => "GET http://localhost:8080/".into(),
+    };
+    Err(format!("{place}: expected a method in capitals and a URL, found {line:?}; write it like {like}"))
+}
+
+fn check_header(name: &str, value: &str) -> Result<(), String> {
+    if !is_token(name) {
+        return Err(format!("{name:?} is not the name of a header; write it like Content-Type"));
+    }
+    if value.contains(['\r', '\n', '\0']) {
+        return Err(format!("the value of header {name} holds a line break or NUL; take it out"));
+    }
+    Ok(())
+}
+
+/// RFC 9110 §5.6.2.
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+fn is_one_of(name: &str, names: &[&str]) -> bool {
+    names.iter().any(|n| n.eq_ignore_ascii_case(name))
+}
+
+/// The parts of an absolute URL that matter here.
+struct Url<'a> {
+    scheme: String,
+    /// Host and port as written.
+    authority: &'a str,
+    /// Path and query as written.
+    rest: &'a str,
+}
+
+impl<'a> Url<'a> {
+    /// Takes an absolute http or https URL apart; the fragment falls off.
+    fn parse(url: &'a str) -> Result<Url<'a>, String> {
+        if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err(format!("the URL {url:?} holds a blank or control character; percent-encode it"));
+        }
+        let url = url.split('#').next().unwrap_or_default();
+        let Some((scheme, after)) = url.split_once("://") else {
+            let host = url.trim_start_matches('/');
+            return Err(format!("{url:?} is not an absolute URL; write http://{host}"));
+        };
+        let scheme = scheme.to_ascii_lowercase();
+        if !matches!(scheme.as_str(), "http" | "https") {
+            return Err(format!("{url:?} begins with {scheme}://; write http://{after} or https://{after}"));
+        }
+        let (authority, rest) = after.split_at(after.find(['/', '?']).unwrap_or(after.len()));
+        if authority.contains('@') {
+            return Err(format!("the URL {url:?} holds credentials; put them into an Authorization header"));
+        }
+        if authority.is_empty() || authority.starts_with(':') {
+            return Err(format!("{url:?} names no host; write {scheme}://localhost{authority}{rest}"));
+        }
+        Ok(Url { scheme, authority, rest })
+    }
+
+    /// With the path that a query needs before it.
+    fn text(&self) -> String {
+        let root = if self.rest.starts_with('?') { "/" } else { "" };
+        format!("{}://{}{root}{}", self.scheme, self.authority, self.rest)
+    }
+}
+
+fn load(path: &str, read: ReadFile) -> Result<Vec<u8>, String> {
+    if matches!(path, "-" | ".") {
+        return Err("this would read standard input; put what it reads into a file, and name that".into());
+    }
+    read(path).map_err(|why| format!("{path} cannot be read ({why}); check the path"))
+}
+
+/// As in a form: `application/x-www-form-urlencoded`.
+fn form_encoded(bytes: &[u8]) -> String {
+    let encode = |&b: &u8| match b {
+        b' ' => "+".into(),
+        b if b.is_ascii_alphanumeric() || b"-._~".contains(&b) => char::from(b).to_string(),
+        b => format!("%{b:02X}"),
+    };
+    bytes.iter().map(encode).collect()
+}
+
+/// What is wrong with some JSON, without serde's own words on where: lines are counted by the caller.
+fn json_error(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).into()
+}
+
+/// The requests, if there are any.
+fn some(requests: Vec<Imported>, otherwise: &str) -> Result<Vec<Imported>, String> {
+    if requests.is_empty() { Err(otherwise.into()) } else { Ok(requests) }
+}

@@ -1,0 +1,237 @@
+//! Placeholders in requests: `{seq}`, `{rand:1..100}`, `{uuid}`, `{intended}`, `{csv:FILE:COLUMN}`; `{{seq}}` stands for itself.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use dyno_engine::traffic::Part;
+
+use crate::ReadFile;
+
+/// Values of a column of a file.
+type Column = Arc<[Box<[u8]>]>;
+
+/// Reads placeholders, and each column of each file once.
+pub struct Templates<'a> {
+    read: ReadFile<'a>,
+    columns: HashMap<(String, String), Column>,
+}
+
+impl std::fmt::Debug for Templates<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Templates").field("columns", &self.columns.keys()).finish_non_exhaustive()
+    }
+}
+
+const NAMES: [&str; 5] = ["seq", "rand", "uuid", "intended", "csv"];
+
+impl<'a> Templates<'a> {
+    pub fn new(read: ReadFile<'a>) -> Self {
+        Templates { read, columns: HashMap::new() }
+    }
+
+    /// Takes `text` apart. Braces that hold none of the known names stay as they are: JSON is full of them.
+    pub fn parse(&mut self, text: &[u8]) -> Result<Vec<Part>, String> {
+        let mut parts = Vec::new();
+        let mut plain = Vec::new();
+        let mut rest = text;
+        while let Some(&byte) = rest.first() {
+            if let Some((inside, after)) = escaped(rest) {
+                plain.extend_from_slice(inside);
+                rest = after;
+            } else if let Some((inside, after)) = placeholder(rest) {
+                if !plain.is_empty() {
+                    parts.push(Part::Bytes(std::mem::take(&mut plain).into()));
+                }
+                parts.push(self.part(inside)?);
+                rest = after;
+            } else {
+                plain.push(byte);
+                rest = &rest[1..];
+            }
+        }
+        if !plain.is_empty() {
+            parts.push(Part::Bytes(plain.into()));
+        }
+        Ok(parts)
+    }
+
+    fn part(&mut self, inside: &str) -> Result<Part, String> {
+        let (name, argument) = inside.split_once(':').map_or((inside, None), |(n, a)| (n, Some(a)));
+        match (name, argument) {
+            ("seq", None) => Ok(Part::Sequence),
+            ("uuid", None) => Ok(Part::Uuid),
+            ("intended", None) => Ok(Part::Intended),
+            ("rand", Some(range)) => random(range),
+            ("csv", Some(argument)) => {
+                let (file, column) = argument.rsplit_once(':').ok_or_else(|| {
+                    format!("{{{inside}}}: write it like {{csv:users.csv:name}}, or {{csv:users.csv:2}} for the second column")
+                })?;
+                Ok(Part::Column(self.column(file, column)?))
+            }
+            _ => Err(format!(
+                "{{{inside}}}: there are {{seq}}, {{uuid}}, {{intended}}, {{rand:1..100}} and {{csv:FILE:COLUMN}}; write {{{{{name}}}}} for the text itself"
+            )),
+        }
+    }
+
+    fn column(&mut self, file: &str, column: &str) -> Result<Column, String> {
+        let key = (file.to_string(), column.to_string());
+        if let Some(known) = self.columns.get(&key) {
+            return Ok(known.clone());
+        }
+        let bytes = (self.read)(file).map_err(|error| format!("{file}: {error}"))?;
+        let values: Column = read_column(file, &bytes, column)?.into();
+        self.columns.insert(key, values.clone());
+        Ok(values)
+    }
+}
+
+/// The text that stands for exactly these bytes: each placeholder in it in a second pair of braces. So what somebody else
+/// wrote is sent as it was written.
+#[must_use]
+pub fn literal(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(&byte) = rest.first() {
+        let Some((_, after)) = placeholder(rest) else {
+            out.push(byte);
+            rest = &rest[1..];
+            continue;
+        };
+        out.push(b'{');
+        out.extend_from_slice(&rest[..rest.len() - after.len()]);
+        out.push(b'}');
+        rest = after;
+    }
+    out
+}
+
+/// [`literal`] of a string.
+#[must_use]
+pub fn literal_text(text: &str) -> String {
+    // Only ASCII was added to it, between characters.
+    String::from_utf8(literal(text.as_bytes())).expect("braces around parts of a string make a string")
+}
+
+/// `{{name…}}` at the start of `text`: what stands for itself, and what follows.
+fn escaped(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (_, after) = placeholder(text.strip_prefix(b"{")?)?;
+    let after = after.strip_prefix(b"}")?;
+    Some((&text[1..text.len() - after.len() - 1], after))
+}
+
+/// `{name…}` with a known name at the start of `text`: what is inside, and what follows.
+fn placeholder(text: &[u8]) -> Option<(&str, &[u8])> {
+    let inside = text.strip_prefix(b"{")?;
+    let end = inside.iter().position(|&b| b == b'}' || b == b'{' || b == b'\n')?;
+    let after = inside[end..].strip_prefix(b"}")?;
+    let inside = std::str::from_utf8(&inside[..end]).ok()?;
+    let name = inside.split(':').next()?;
+    NAMES.contains(&name).then_some((inside, after))
+}
+
+fn random(range: &str) -> Result<Part, String> {
+    let wrong = || format!("{{rand:{range}}}: write it like {{rand:1..100}}; both ends are included");
+    let (from, to) = range.split_once("..").ok_or_else(wrong)?;
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
+    let (from, to) = (number(from)?, number(to)?);
+    if from > to { Err(wrong()) } else { Ok(Part::Random(from, to)) }
+}
+
+/// The values of a column, by its name in the first line or by its number from 1.
+fn read_column(file: &str, bytes: &[u8], column: &str) -> Result<Vec<Box<[u8]>>, String> {
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(bytes);
+    let mut records = Vec::new();
+    for record in reader.byte_records() {
+        records.push(record.map_err(|error| format!("{file}: {error}"))?);
+    }
+    let first = records.first().ok_or_else(|| format!("{file}: the file is empty"))?;
+    let named = first.iter().position(|name| name == column.as_bytes());
+    let (index, skip) = match (named, column.parse::<usize>()) {
+        (Some(index), _) => (index, 1),
+        (None, Ok(number @ 1..)) => (number - 1, 0),
+        _ => {
+            let names: Vec<_> = first.iter().map(String::from_utf8_lossy).collect();
+            return Err(format!(
+                "{file}: there is no column {column:?}; its first line has {}",
+                names.join(", ")
+            ));
+        }
+    };
+    let values = records.iter().enumerate().skip(skip).map(|(line, record)| {
+        let value = record.get(index);
+        value.map(Box::from).ok_or_else(|| format!("{file}:{}: there is no column {column}", line + 1))
+    });
+    let values = values.collect::<Result<Vec<_>, _>>()?;
+    if values.is_empty() { Err(format!("{file}: there are no rows below the names")) } else { Ok(values) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Vec<Part>, String> {
+        let read = |path: &str| match path {
+            "u.csv" => Ok(b"id,name\n7,ann\n8,\"b, c\"\n".to_vec()),
+            _ => Err("no such file".to_string()),
+        };
+        Templates::new(&read).parse(text.as_bytes())
+    }
+
+    fn bytes(text: &str) -> Part {
+        Part::Bytes(text.as_bytes().into())
+    }
+
+    fn column(values: &[&str]) -> Part {
+        Part::Column(values.iter().map(|v| Box::from(v.as_bytes())).collect())
+    }
+
+    #[test]
+    fn placeholders_stand_among_text() {
+        assert_eq!(
+            parse("/a/{seq}?b={rand:1..9}&u={uuid}").unwrap(),
+            [bytes("/a/"), Part::Sequence, bytes("?b="), Part::Random(1, 9), bytes("&u="), Part::Uuid]
+        );
+        assert_eq!(parse("{csv:u.csv:name}").unwrap(), [column(&["ann", "b, c"])]);
+        assert_eq!(parse("{csv:u.csv:1}").unwrap(), [column(&["id", "7", "8"])]);
+    }
+
+    #[test]
+    fn other_braces_are_text() {
+        for text in ["{\"a\":{\"b\":1}}", "{}", "{", "{seq", "{se q}", "{unknown}", "{\n}", "{{\"a\":1}}"] {
+            assert_eq!(parse(text).unwrap(), [bytes(text)], "{text}");
+        }
+        assert_eq!(parse("{{seq}}{{rand:1..2}}").unwrap(), [bytes("{seq}{rand:1..2}")]);
+        assert_eq!(parse("{\"n\":{seq}}").unwrap(), [bytes("{\"n\":"), Part::Sequence, bytes("}")]);
+    }
+
+    proptest::proptest! {
+        /// Nothing that an import brings is ever taken for a placeholder, however its braces are mixed up.
+        #[test]
+        fn a_literal_is_sent_as_it_was(words in proptest::collection::vec(
+            proptest::sample::select(vec!["{", "}", "seq", "{seq}", "{{seq}}", "{csv:/etc/passwd:1}", ":", "{rand}", "ä", "\n", "{uuid"]),
+            0..12,
+        )) {
+            let text = words.concat();
+            let whole = if text.is_empty() { vec![] } else { vec![bytes(&text)] };
+            proptest::prop_assert_eq!(parse(&literal_text(&text)).unwrap(), whole);
+        }
+    }
+
+    #[test]
+    fn mistakes_say_how_it_is_written() {
+        for (text, words) in [
+            ("{seq:1}", "there are {seq}"),
+            ("{rand}", "there are {seq}"),
+            ("{rand:9..1}", "{rand:1..100}"),
+            ("{rand:a..b}", "{rand:1..100}"),
+            ("{csv:u.csv}", "{csv:users.csv:name}"),
+            ("{csv:u.csv:nam}", "id, name"),
+            ("{csv:x.csv:1}", "x.csv: no such file"),
+            ("{csv:u.csv:3}", "u.csv:1: there is no column 3"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Errors in files that people write: which file, which line, which word, and what was probably meant.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+/// A mistake in a suite or subject file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileError {
+    pub path: PathBuf,
+    /// Counted from 1; `None` if the whole file is meant.
+    pub line: Option<usize>,
+    pub message: String,
+    /// The line with the words in question underlined.
+    pub excerpt: Option<String>,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        self.excerpt.iter().try_for_each(|excerpt| write!(f, "\n{excerpt}"))
+    }
+}
+
+impl std::error::Error for FileError {}
+
+impl FileError {
+    /// A mistake in the file as a whole.
+    pub fn whole(path: &Path, message: impl Into<String>) -> FileError {
+        FileError { path: path.into(), line: None, message: message.into(), excerpt: None }
+    }
+
+    /// A mistake at a range of bytes.
+    pub fn at(
+        path: &Path,
+        source: &str,
+        span: std::ops::Range<usize>,
+        message: impl Into<String>,
+    ) -> FileError {
+        let start = span.start.min(source.len());
+        let line_start = source[..start].rfind('\n').map_or(0, |i| i + 1);
+        let line_end = source[start..].find('\n').map_or(source.len(), |i| start + i);
+        let number = source[..start].matches('\n').count() + 1;
+        let line = &source[line_start..line_end];
+        let indent = source[line_start..start].chars().count();
+        let width = source[start..span.end.clamp(start, line_end)].chars().count().max(1);
+        let gutter = number.to_string();
+        let blank = " ".repeat(gutter.len());
+        let excerpt =
+            format!("{blank} |\n{gutter} | {line}\n{blank} | {}{}", " ".repeat(indent), "^".repeat(width));
+        FileError { path: path.into(), line: Some(number), message: message.into(), excerpt: Some(excerpt) }
+    }
+}
+
+/// A mistake in what a file says, before its place is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    pub key: &'static str,
+    /// What it is about, if that can be found better than by the key.
+    pub words: Option<String>,
+    pub message: String,
+}
+
+/// A mistake in the value of a key.
+pub fn mistake(key: &'static str, message: impl Into<String>) -> Mistake {
+    Mistake { key, words: None, message: message.into() }
+}
+
+/// Reads TOML into `T`, whose unknown keys must be refused (`deny_unknown_fields`).
+pub fn parse_toml<T: DeserializeOwned>(path: &Path, source: &str) -> Result<T, FileError> {
+    toml::from_str(source).map_err(|error| {
+        let message = friendly(error.message());
+        match error.span() {
+            Some(span) => FileError::at(path, source, span, message),
+            None => FileError::whole(path, message),
+        }
+    })
+}
+
+/// Says "unknown key `x`; did you mean `y`?" where serde says "unknown field `x`, expected one of …".
+fn friendly(message: &str) -> String {
+    let Some(rest) =
+        message.strip_prefix("unknown field ").or_else(|| message.strip_prefix("unknown variant "))
+    else {
+        return message.to_string();
+    };
+    let what = if message.starts_with("unknown field") { "key" } else { "value" };
+    let words: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+    let Some((wrong, known)) = words.split_first() else { return message.to_string() };
+    let hint = match nearest(wrong, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known here: {}", known.join(", ")),
+    };
+    format!("unknown {what} `{wrong}`; {hint}")
+}
+
+/// The known word that is most like `wrong`, if any is alike at all.
+pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|word| (strsim::jaro_winkler(wrong, word), word))
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, word)| word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Sample {
+        #[allow(dead_code)]
+        repeats: u32,
+        #[allow(dead_code)]
+        #[serde(default)]
+        order: dyno_archive::plan::Order,
+    }
+
+    fn error(source: &str) -> String {
+        parse_toml::<Sample>(Path::new("s.toml"), source).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_typo_is_underlined_and_corrected() {
+        assert_eq!(
+            error("# suite\nrepeat = 3\n"),
+            "s.toml:2: unknown key `repeat`; did you mean `repeats`?\n  |\n2 | repeat = 3\n  | ^^^^^^"
+        );
+        assert!(
+            error("repeats = 1\norder = \"radnom\"")
+                .contains("unknown value `radnom`; did you mean `random`?")
+        );
+        assert!(error("repeats = 1\nzzz = 1").contains("known here: repeats, order"));
+    }
+
+    #[test]
+    fn syntax_errors_name_their_line() {
+        let text = error("repeats = 3\nx = = 1");
+        assert!(text.starts_with("s.toml:2: "), "{text}");
+    }
+}

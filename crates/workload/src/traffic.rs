@@ -1,0 +1,448 @@
+//! From a workload, as people describe it, to the byte templates that are sent.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use dyno_archive::plan;
+use dyno_engine::expect::Deep;
+use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
+use dyno_engine::{Expect, Http2, Protocol, Request, Traffic};
+use dyno_wire::h1::encode;
+use dyno_wire::h1::response::Asked;
+use dyno_wire::h2;
+
+use crate::ReadFile;
+use crate::template::Templates;
+
+/// Whether a header says where a message ends. Whoever sends a body writes these: one of the user's would part what is
+/// announced from what is sent, and what a server makes of that is request smuggling, no load.
+#[must_use]
+pub fn is_framing(header: &str) -> bool {
+    ["content-length", "transfer-encoding"].iter().any(|name| header.eq_ignore_ascii_case(name))
+}
+
+/// Why a framing header is refused.
+#[must_use]
+pub fn no_framing(header: &str) -> String {
+    format!("the header {header:?} says where a request ends, which dyno writes itself; leave it out")
+}
+
+/// Stands for a placeholder while a head is encoded and checked: a character of the private use area on each side of
+/// the placeholder's number.
+const MARK: char = '\u{F8FF}';
+
+/// Compiles a workload for a server that is called `host`. `http2` is what an upgrade announces. `Err`: a sentence that names
+/// the request.
+pub fn compile(
+    workload: &plan::Workload,
+    host: &str,
+    http2: &Http2,
+    read: ReadFile<'_>,
+) -> Result<Traffic, String> {
+    let protocol = workload.protocol;
+    let mut templates = Templates::new(read);
+    let mut compiled = Vec::with_capacity(workload.requests.len());
+    let mut lists = Vec::new();
+    for request in &workload.requests {
+        let named = |error: String| format!("request {:?}: {error}", request.name);
+        let made = compile_request(request, host, &mut templates).map_err(named)?;
+        compiled.push((made, request.weight));
+        if !protocol.is_h1() {
+            let scheme = if protocol.is_tls() { "https" } else { "http" };
+            lists.push(FieldList::of(request, scheme, host, &mut templates).map_err(named)?);
+        }
+    }
+    let fixed: Vec<_> = lists.iter().map(FieldList::fixed).collect();
+    let shared = h2::Shared::of(&fixed);
+    for ((made, _), list) in compiled.iter_mut().zip(lists) {
+        made.stream = Some(list.encode(&shared));
+    }
+    if protocol == Protocol::H2cUpgrade {
+        for ((made, _), request) in compiled.iter_mut().zip(&workload.requests) {
+            made.upgrade = Some(template(&upgrading(request, http2), host, &mut templates)?);
+        }
+    }
+    Ok(Traffic::new(compiled)?.sharing(shared.table_bytes()))
+}
+
+fn compile_request(
+    request: &plan::Request,
+    host: &str,
+    templates: &mut Templates<'_>,
+) -> Result<Request, String> {
+    if request.method == "CONNECT" {
+        return Err(
+            "CONNECT asks a proxy for a tunnel, and a tunnel is no answer that could be measured; load the server itself, with another method".into(),
+        );
+    }
+    let asked = if request.method == "HEAD" { Asked::Head } else { Asked::Other };
+    let template = template(request, host, templates)?;
+    Ok(Request { template, upgrade: None, stream: None, asked, expect: expect(request)? })
+}
+
+/// The same request, asking to go on in HTTP/2 (RFC 7540 §3.2).
+fn upgrading(request: &plan::Request, http2: &Http2) -> plan::Request {
+    let settings = URL_SAFE_NO_PAD.encode(dyno_engine::upgrade_settings(http2));
+    let mut request = request.clone();
+    request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("connection"));
+    for (name, value) in
+        [("Connection", "Upgrade, HTTP2-Settings"), ("Upgrade", "h2c"), ("HTTP2-Settings", &settings)]
+    {
+        request.headers.push((name.into(), value.into()));
+    }
+    request
+}
+
+/// A request as HTTP/2 has it: fields with lower-case names, of which some are made anew each time, and a body.
+struct FieldList {
+    fields: Vec<(Vec<u8>, Vec<Part>)>,
+    body: Vec<Part>,
+}
+
+/// Fields that belong to HTTP/1.1 connections and are no part of a request in HTTP/2 (RFC 9113 §8.2.2). The host becomes
+/// `:authority` (§8.3.1).
+const NOT_IN_HTTP2: [&str; 7] = [
+    "connection",
+    "proxy-connection",
+    "keep-alive",
+    "transfer-encoding",
+    "upgrade",
+    "http2-settings",
+    "host",
+];
+
+impl FieldList {
+    /// What the HTTP/1.1 encoder checks has been checked.
+    fn of(
+        request: &plan::Request,
+        scheme: &str,
+        host: &str,
+        templates: &mut Templates<'_>,
+    ) -> Result<FieldList, String> {
+        let mut parse = |text: &str, place: Place| -> Result<Vec<Part>, String> {
+            let parts = templates.parse(text.as_bytes())?;
+            parts
+                .iter()
+                .try_for_each(|part| place.check(part))
+                .map_err(|value| format!("{text}: the value {value:?} cannot stand in {}", place.words()))?;
+            Ok(parts)
+        };
+        let own_host = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let authority = own_host.map_or(host, |(_, value)| value.as_str());
+        let mut fields = vec![
+            (b":method".to_vec(), vec![bytes(&request.method)]),
+            (b":scheme".to_vec(), vec![bytes(scheme)]),
+            (b":authority".to_vec(), parse(authority, Place::Header)?),
+            (b":path".to_vec(), parse(&request.path, Place::Path)?),
+        ];
+        for (name, value) in &request.headers {
+            let name = name.to_ascii_lowercase();
+            // Of transfer codings only `trailers` may be named (§8.2.2).
+            if !NOT_IN_HTTP2.contains(&name.as_str()) && (name != "te" || value.trim() == "trailers") {
+                fields.push((name.into_bytes(), parse(value.trim(), Place::Header)?));
+            }
+        }
+        let body = request.body.as_ref().map_or(&[][..], |body| &body.0);
+        let body = templates.parse(body)?;
+        let has_length = fields.iter().any(|(name, _)| name == b"content-length");
+        let wants_length = !body.is_empty() || matches!(request.method.as_str(), "POST" | "PUT" | "PATCH");
+        if wants_length && !has_length {
+            let length = if body.iter().all(is_fixed) {
+                bytes(&concat(&body).len().to_string())
+            } else {
+                Part::BodyLength
+            };
+            fields.push((b"content-length".to_vec(), vec![length]));
+        }
+        Ok(FieldList { fields, body })
+    }
+
+    /// The fields that are the same every time, and that none which is not shares its name with: those may be moved.
+    fn fixed(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let is_made = |name: &Vec<u8>| self.fields.iter().any(|(n, v)| n == name && !v.iter().all(is_fixed));
+        let fixed = self.fields.iter().filter(|(name, _)| !is_made(name));
+        fixed.map(|(name, value)| (name.clone(), concat(value))).collect()
+    }
+
+    fn encode(self, shared: &h2::Shared) -> StreamTemplate {
+        let all_fixed = self.fixed();
+        if all_fixed.len() == self.fields.len() && self.body.iter().all(is_fixed) {
+            return StreamTemplate::Fixed {
+                block: shared.encode(&all_fixed),
+                body: concat(&self.body).into(),
+            };
+        }
+        let is_pseudo = |name: &[u8]| name.starts_with(b":");
+        let mut fields = Vec::new();
+        let is_movable = |name: &Vec<u8>| all_fixed.iter().any(|(n, _)| n == name);
+        // Pseudo-header fields come first (RFC 9113 §8.3); within each kind what may be moved comes before the rest, which
+        // keeps its order.
+        for pseudo in [true, false] {
+            let kind = |name: &[u8]| is_pseudo(name) == pseudo;
+            let movable: Vec<_> = all_fixed.iter().filter(|(name, _)| kind(name)).cloned().collect();
+            fields.push(FieldPiece::Fixed(shared.encode(&movable)));
+            let rest = self.fields.iter().filter(|(name, _)| kind(name) && !is_movable(name));
+            fields.extend(rest.map(|(name, value)| {
+                if value.iter().all(is_fixed) {
+                    return FieldPiece::Fixed(shared.encode(&[(name.clone(), concat(value))]));
+                }
+                let mut literal = Vec::new();
+                h2::encode::put_name(name, &mut literal);
+                FieldPiece::Made { name: literal.into(), name_bytes: name.len() as u32, value: value.clone() }
+            }));
+        }
+        StreamTemplate::Made { fields, body: self.body }
+    }
+}
+
+fn bytes(text: &str) -> Part {
+    Part::Bytes(text.as_bytes().into())
+}
+
+fn template(request: &plan::Request, host: &str, templates: &mut Templates<'_>) -> Result<Template, String> {
+    let body = request.body.as_ref().map_or(&[][..], |body| &body.0);
+    let body = templates.parse(body)?;
+    let body_is_fixed = body.iter().all(is_fixed);
+    let mut holes = Vec::new();
+    let path = mark(&request.path, Place::Path, templates, &mut holes)?;
+    let mut headers = Vec::with_capacity(request.headers.len() + 1);
+    for (name, value) in &request.headers {
+        headers.push((name.clone(), mark(value, Place::Header, templates, &mut holes)?));
+    }
+    let has = |name: &str| request.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
+    if !body_is_fixed && !has("content-length") && !has("transfer-encoding") {
+        headers.push(("Content-Length".into(), put_mark(Part::BodyLength, &mut holes)));
+    }
+    let sent_body = if body_is_fixed { concat(&body) } else { Vec::new() };
+    let bytes = encode::request(&request.method, &path, host, &headers, &sent_body)
+        .map_err(|error| error.to_string())?;
+    if holes.is_empty() && body_is_fixed {
+        return Ok(Template::Fixed(bytes.into()));
+    }
+    let head = &bytes[..bytes.len() - sent_body.len()];
+    Ok(Template::Made { head: fill(head, holes), body })
+}
+
+fn is_fixed(part: &Part) -> bool {
+    matches!(part, Part::Bytes(_))
+}
+
+fn concat(parts: &[Part]) -> Vec<u8> {
+    parts
+        .iter()
+        .flat_map(|part| if let Part::Bytes(bytes) = part { &bytes[..] } else { &[] })
+        .copied()
+        .collect()
+}
+
+/// Replaces placeholders by marks, so that the encoder can check the text around them.
+fn mark(
+    text: &str,
+    place: Place,
+    templates: &mut Templates<'_>,
+    holes: &mut Vec<Part>,
+) -> Result<String, String> {
+    if text.contains(MARK) {
+        return Err("the private character U+F8FF cannot be sent in a head".into());
+    }
+    let parts = templates.parse(text.as_bytes())?;
+    for part in &parts {
+        place
+            .check(part)
+            .map_err(|value| format!("{text}: the value {value:?} cannot stand in {}", place.words()))?;
+    }
+    Ok(parts
+        .into_iter()
+        .map(|part| match part {
+            // A piece of a string between ASCII braces is a string.
+            Part::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            hole => put_mark(hole, holes),
+        })
+        .collect())
+}
+
+/// Where in a head a placeholder stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Path,
+    Header,
+}
+
+impl Place {
+    const fn words(self) -> &'static str {
+        match self {
+            Place::Path => "a path: it holds blanks or control characters; percent-encode them in the file",
+            Place::Header => "a header: it holds a line break or NUL",
+        }
+    }
+
+    /// The values of a column must be as right in their place as what the encoder itself checks. `Err`: the first that
+    /// is not.
+    fn check(self, part: &Part) -> Result<(), String> {
+        let Part::Column(rows) = part else { return Ok(()) };
+        let is_wrong = |byte: &u8| match self {
+            Place::Path => *byte <= b' ' || *byte == 0x7F,
+            Place::Header => matches!(byte, b'\r' | b'\n' | 0),
+        };
+        match rows.iter().find(|row| row.iter().any(is_wrong)) {
+            Some(row) => Err(String::from_utf8_lossy(row).into_owned()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn put_mark(hole: Part, holes: &mut Vec<Part>) -> String {
+    holes.push(hole);
+    format!("{MARK}{}{MARK}", holes.len() - 1)
+}
+
+/// Puts the placeholders back where their marks are.
+fn fill(head: &[u8], holes: Vec<Part>) -> Vec<Part> {
+    let mut mark = [0; 4];
+    let mark = MARK.encode_utf8(&mut mark).as_bytes();
+    let mut parts = Vec::new();
+    let mut rest = head;
+    // Marks come in pairs, in the order in which they were put.
+    for hole in holes {
+        let at = find(rest, mark);
+        let end = at + mark.len() + find(&rest[at + mark.len()..], mark) + mark.len();
+        parts.extend((at > 0).then(|| Part::Bytes(rest[..at].into())));
+        parts.push(hole);
+        rest = &rest[end..];
+    }
+    parts.push(Part::Bytes(rest.into()));
+    parts
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> usize {
+    bytes.windows(wanted.len()).position(|w| w == wanted).expect("every mark was put")
+}
+
+fn expect(request: &plan::Request) -> Result<Expect, String> {
+    let wanted = &request.expect;
+    let deep = Deep {
+        headers: wanted.headers.clone(),
+        sha256: wanted.body_sha256.as_deref().map(parse_sha256).transpose()?,
+        contains: wanted.body_contains.as_ref().map(|text| text.as_bytes().to_vec()),
+        json: wanted.json.clone(),
+    };
+    if let Some((pointer, _)) = deep.json.iter().find(|(p, _)| !p.is_empty() && !p.starts_with('/')) {
+        return Err(format!("{pointer:?} is not a JSON pointer; write it like /items/0/name (RFC 6901)"));
+    }
+    // The answer to a HEAD has no body to compare.
+    let body = wanted.body.as_ref().filter(|_| request.method != "HEAD");
+    Ok(Expect { status: wanted.status, body: body.map(|body| Arc::from(&body.0[..])), deep: Arc::new(deep) })
+}
+
+fn parse_sha256(text: &str) -> Result<[u8; 32], String> {
+    let wrong =
+        || format!("{text:?} is not a SHA-256; it has 64 hexadecimal digits, as `sha256sum` prints them");
+    if text.len() != 64 || !text.is_ascii() {
+        return Err(wrong());
+    }
+    let mut digest = [0; 32];
+    for (i, byte) in digest.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| wrong())?;
+    }
+    Ok(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dyno_engine::Draws;
+    use dyno_wire::h1::request::{Event, Reader};
+
+    fn request(method: &str, path: &str, body: Option<&str>) -> plan::Request {
+        plan::Request {
+            name: "r".into(),
+            weight: 1,
+            method: method.into(),
+            path: path.into(),
+            headers: vec![("X-Id".into(), "{seq}".into())],
+            body: body.map(|b| plan::Body(b.as_bytes().to_vec())),
+            expect: plan::Expect::default(),
+        }
+    }
+
+    fn compile(request: plan::Request) -> Result<Traffic, String> {
+        let workload =
+            plan::Workload { name: "w".into(), protocol: Protocol::H2c, requests: vec![request], page: None };
+        let read = |file: &str| match file {
+            "blank" => Ok(b"a\nb c\n".to_vec()),
+            _ => Err("no files here".to_string()),
+        };
+        super::compile(&workload, "h:1", &Http2::default(), &read)
+    }
+
+    /// The bytes of the second request of worker 0, and the body that a server reads in them.
+    fn sent(traffic: &Traffic) -> (String, String) {
+        let (mut draws, mut made) = (Draws::new(1, 0, 1), Vec::new());
+        let template = &traffic.requests()[0].template;
+        template.bytes(&mut draws, &mut made);
+        let bytes = template.bytes(&mut draws, &mut made).to_vec();
+        let (mut reader, mut rest, mut body) = (Reader::new(), &bytes[..], Vec::new());
+        loop {
+            let (used, event) = reader.next(rest).unwrap();
+            rest = &rest[used..];
+            match event {
+                Event::Body(data) => body.extend_from_slice(data),
+                Event::End => break,
+                Event::NeedMore => panic!("a whole request was sent"),
+                Event::Head(_) => {}
+            }
+        }
+        assert!(rest.is_empty());
+        (String::from_utf8(bytes).unwrap(), String::from_utf8(body).unwrap())
+    }
+
+    #[test]
+    fn a_request_without_placeholders_is_the_same_bytes_every_time() {
+        let mut plain = request("GET", "/a", None);
+        plain.headers.clear();
+        let traffic = compile(plain).unwrap();
+        assert!(
+            matches!(&traffic.requests()[0].template, Template::Fixed(b) if &b[..] == b"GET /a HTTP/1.1\r\nHost: h:1\r\n\r\n")
+        );
+    }
+
+    #[test]
+    fn heads_and_bodies_are_made_and_framed_right() {
+        let traffic =
+            compile(request("POST", "/n/{seq}", Some("{\"n\":{seq},\"r\":{rand:10..99}}"))).unwrap();
+        let (bytes, body) = sent(&traffic);
+        assert!(
+            bytes.starts_with("POST /n/1 HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\nContent-Length: 14\r\n\r\n"),
+            "{bytes}"
+        );
+        assert!(body.starts_with("{\"n\":1,\"r\":") && body.len() == 14, "{body}");
+    }
+
+    #[test]
+    fn a_fixed_body_may_follow_a_made_head() {
+        let (bytes, body) = sent(&compile(request("PUT", "/a", Some("xyz"))).unwrap());
+        assert_eq!(bytes, "PUT /a HTTP/1.1\r\nHost: h:1\r\nX-Id: 1\r\nContent-Length: 3\r\n\r\nxyz");
+        assert_eq!(body, "xyz");
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_refused_with_its_name() {
+        for (request, words) in [
+            (request("GET", "/a b", None), "percent-encode"),
+            (request("CONNECT", "/", None), "another method"),
+            (request("GET", "/{rand:2..1}", None), "{rand:1..100}"),
+            (request("GET", "/{csv:f:1}", None), "no files here"),
+            (request("GET", "/\u{F8FF}", None), "U+F8FF"),
+            (request("GET", "/{csv:blank:1}", None), "percent-encode"),
+        ] {
+            let error = compile(request).unwrap_err();
+            assert!(error.contains("request \"r\"") && error.contains(words), "{error}");
+        }
+        let mut wrong = request("GET", "/", None);
+        wrong.expect.body_sha256 = Some("12".into());
+        assert!(compile(wrong.clone()).unwrap_err().contains("64 hexadecimal"));
+        wrong.expect = plan::Expect { json: vec![("a".into(), 1.into())], ..plan::Expect::default() };
+        assert!(compile(wrong).unwrap_err().contains("RFC 6901"));
+    }
+}

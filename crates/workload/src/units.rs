@@ -1,0 +1,201 @@
+//! Quantities as people write them: `10s`, `5k`, `512MiB`, `1k..5k@30s`.
+
+use dyno_archive::plan::{Arrivals, Gaps, Segment};
+
+/// Parses a duration into nanoseconds: `500ms`, `10s`, `2m`, `1h`, `250us`, and bare `0`. At most an hour, the longest
+/// time that dyno keeps.
+pub fn duration(text: &str) -> Result<u64, String> {
+    let ns = span(text)?;
+    if ns > dyno_archive::times::MAX_NS {
+        return Err(format!("{text:?} is longer than an hour, the longest time dyno keeps"));
+    }
+    Ok(ns)
+}
+
+/// Parses how long something is to go on, into nanoseconds: like [`duration`], up to 30 days.
+pub fn span(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is not a duration; write it like 500ms, 10s, 2m or 1h");
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let unit_ns = match unit {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" | "min" => 60e9,
+        "h" => 3600e9,
+        "" if number == 0.0 => 1.0,
+        _ => return Err(wrong()),
+    };
+    let ns = number * unit_ns;
+    const LONGEST: f64 = 30.0 * 24.0 * 3600e9;
+    if ns > LONGEST {
+        return Err(format!("{text:?} is longer than 30 days"));
+    }
+    Ok(ns.round() as u64)
+}
+
+/// A rate over the time of a load.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Profile {
+    Constant(f64),
+    Shaped(Vec<Segment>),
+}
+
+impl Profile {
+    /// The arrivals of this rate with gaps of a kind.
+    #[must_use]
+    pub fn arrivals(self, gaps: Gaps) -> Arrivals {
+        match (self, gaps) {
+            (Profile::Constant(rate), Gaps::Even) => Arrivals::Constant { rate },
+            (Profile::Constant(rate), Gaps::Exponential) => Arrivals::Poisson { rate },
+            (Profile::Shaped(segments), gaps) => Arrivals::Shaped { segments, gaps },
+        }
+    }
+}
+
+/// Parses a rate in requests per second: `5k`; a ramp over the window, `1k..5k`; or stretches one after the other,
+/// `1k@10s,1k..5k@30s,5k`. Those without a length share what is left of `duration_ns`. The warm-up has the rate with
+/// which the first stretch begins.
+pub fn rate(text: &str, warmup_ns: u64, duration_ns: u64) -> Result<Profile, String> {
+    if let Ok(rate) = count(text) {
+        return positive_rate(text, rate).map(Profile::Constant);
+    }
+    let stretches = text.split(',').map(|part| stretch(part.trim())).collect::<Result<Vec<_>, _>>()?;
+    let given: u64 = stretches.iter().filter_map(|s| s.2).sum();
+    let open = stretches.iter().filter(|s| s.2.is_none()).count() as u64;
+    let left = duration_ns.saturating_sub(given);
+    if open > 0 && left / open == 0 {
+        return Err(format!(
+            "{text:?}: the stretches with a length leave no time for those without; use a longer duration"
+        ));
+    }
+    let mut segments: Vec<Segment> = stretches
+        .iter()
+        .map(|&(from_rate, to_rate, length)| {
+            let duration_ns = length.unwrap_or(left / open.max(1));
+            Segment { from_rate, to_rate, duration_ns }
+        })
+        .collect();
+    if segments.iter().all(|s| s.from_rate + s.to_rate == 0.0) {
+        return Err(format!("{text:?}: some rate must be above 0"));
+    }
+    if warmup_ns > 0 {
+        let first = segments[0].from_rate;
+        segments.insert(0, Segment { from_rate: first, to_rate: first, duration_ns: warmup_ns });
+    }
+    Ok(Profile::Shaped(segments))
+}
+
+/// How long the stretches of a rate are together, if each of them says.
+#[must_use]
+pub fn rate_length_ns(text: &str) -> Option<u64> {
+    let lengths = text.split(',').map(|part| stretch(part.trim()).ok()?.2);
+    lengths.sum()
+}
+
+fn stretch(text: &str) -> Result<(f64, f64, Option<u64>), String> {
+    let wrong = || format!("{text:?} is not a rate; write it like 5k, 1k..5k, or 1k@10s,1k..5k@30s");
+    let (rates, length) = text.split_once('@').map_or((text, None), |(r, l)| (r, Some(l)));
+    let length = length.map(span).transpose()?;
+    let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
+    let number = |text: &str| count(text).ok().filter(|rate| (0.0..=1e9).contains(rate)).ok_or_else(wrong);
+    Ok((number(from)?, number(to)?, length))
+}
+
+fn positive_rate(text: &str, rate: f64) -> Result<f64, String> {
+    if rate > 0.0 && rate <= 1e9 {
+        Ok(rate)
+    } else {
+        Err(format!("{text:?}: a rate is above 0, in requests per second"))
+    }
+}
+
+/// Parses a rate or count: `5000`, `5k`, `1.5k`, `2M`.
+pub fn count(text: &str) -> Result<f64, String> {
+    let wrong = || format!("{text:?} is not a number; write it like 5000, 5k or 1.5M");
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    match unit {
+        "" => Ok(number),
+        "k" | "K" => Ok(number * 1e3),
+        "m" | "M" => Ok(number * 1e6),
+        _ => Err(wrong()),
+    }
+}
+
+/// Parses a size into bytes: `512MiB`, `1GiB`, `64KiB`, `1000000`, `100MB`.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is not a size; write it like 512MiB, 1GiB or 64KiB");
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let factor = match unit {
+        "" | "B" => 1.0,
+        "K" | "KiB" => 1024.0,
+        "M" | "MiB" => 1024.0 * 1024.0,
+        "G" | "GiB" => 1024.0 * 1024.0 * 1024.0,
+        "kB" | "KB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        _ => return Err(wrong()),
+    };
+    Ok((number * factor).round() as u64)
+}
+
+/// Parses a CPU list as the kernel writes it: `0`, `0,2`, `0-3,7`.
+pub fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
+    let wrong = || format!("{text:?} is not a list of CPUs; write it like 0, 0,2 or 0-3");
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let number = |s: &str| s.trim().parse::<u32>().map_err(|_| wrong());
+        let (from, to) = (number(from)?, number(to)?);
+        if from > to || to >= 4096 {
+            return Err(wrong());
+        }
+        cpus.extend(from..=to);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(cpus)
+}
+
+fn split(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..end].parse().ok()?;
+    number.is_finite().then(|| (number, text[end..].trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        assert_eq!(duration("500ms"), Ok(500_000_000));
+        assert_eq!(duration("10s"), Ok(10_000_000_000));
+        assert_eq!(duration("1.5s"), Ok(1_500_000_000));
+        assert_eq!(duration("2m"), Ok(120_000_000_000));
+        assert_eq!(duration("0"), Ok(0));
+        for wrong in ["", "10", "ten", "5 parsecs", "-1s", "1.2.3s"] {
+            assert!(duration(wrong).unwrap_err().contains("500ms"), "{wrong}");
+        }
+        assert!(duration("2h").unwrap_err().contains("longer than an hour"));
+    }
+
+    #[test]
+    fn counts_and_sizes() {
+        assert_eq!(count("5k"), Ok(5000.0));
+        assert_eq!(count("1.5M"), Ok(1.5e6));
+        assert!(count("5 apples").is_err());
+        assert_eq!(bytes("512MiB"), Ok(512 << 20));
+        assert_eq!(bytes("1000"), Ok(1000));
+        assert!(bytes("1 PB").is_err());
+    }
+
+    #[test]
+    fn cpu_lists_are_read_as_the_kernel_writes_them() {
+        assert_eq!(cpu_list("0-2,5, 7"), Ok(vec![0, 1, 2, 5, 7]));
+        for wrong in ["", "a", "3-1", "99999"] {
+            assert!(cpu_list(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The workloads of a suite: what is asked for.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use dyno_archive::plan::{Body, Expect, Http2, Page, Request, Workload};
+use dyno_engine::Protocol;
+use serde::Deserialize;
+
+use crate::inside::Inside;
+use crate::text::{Mistake, mistake};
+use crate::{ReadFile, limits, traffic};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawWorkload {
+    name: Option<String>,
+    protocol: Option<String>,
+    tls: Option<bool>,
+    streams: Option<OneOrMany<u32>>,
+    method: Option<String>,
+    path: Option<String>,
+    headers: BTreeMap<String, String>,
+    body: Option<String>,
+    body_file: Option<Inside>,
+    expect: RawExpect,
+    /// A weighted mix instead of the one request above.
+    requests: Option<Vec<RawRequest>>,
+    /// The request above is a document, and these follow it.
+    page: Option<RawPage>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPage {
+    resources: Vec<String>,
+    #[serde(default = "page_connections")]
+    connections: u32,
+}
+
+const fn page_connections() -> u32 {
+    PAGE_CONNECTIONS
+}
+
+/// Streams over which a page is loaded in HTTP/2 unless somebody says otherwise: what servers usually allow, for browsers
+/// ask for all of a page at once.
+pub const PAGE_STREAMS: u32 = 100;
+
+/// Connections over which browsers load a page in HTTP/1.1.
+pub const PAGE_CONNECTIONS: u32 = 6;
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawRequest {
+    name: Option<String>,
+    weight: Option<u32>,
+    method: Option<String>,
+    path: Option<String>,
+    headers: BTreeMap<String, String>,
+    body: Option<String>,
+    body_file: Option<Inside>,
+    expect: RawExpect,
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawExpect {
+    status: Option<u16>,
+    body: Option<String>,
+    headers: BTreeMap<String, RawHeader>,
+    body_sha256: Option<String>,
+    body_contains: Option<String>,
+    json: BTreeMap<String, serde_json::Value>,
+}
+
+/// A header that must be there: `true`, or the value that it must have.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum RawHeader {
+    Present(bool),
+    Value(String),
+}
+
+impl RawExpect {
+    fn check(self) -> Result<Expect, Mistake> {
+        let headers = self.headers.into_iter().map(|(name, wanted)| match wanted {
+            RawHeader::Present(true) => Ok((name, None)),
+            RawHeader::Value(value) => Ok((name, Some(value))),
+            RawHeader::Present(false) => Err(mistake(
+                "headers",
+                "an expected header is `true`, which means present, or its value; leave out what may be missing",
+            )),
+        });
+        Ok(Expect {
+            status: self.status,
+            body: self.body.map(|text| Body(text.into_bytes())),
+            headers: headers.collect::<Result<_, _>>()?,
+            body_sha256: self.body_sha256,
+            body_contains: self.body_contains,
+            json: self.json.into_iter().collect(),
+        })
+    }
+}
+
+/// One value, or a list of them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum OneOrMany<T> {
+    One(T),
+    Many(Vec<T>),
+}
+
+impl<T> OneOrMany<T> {
+    pub fn all(self) -> Vec<T> {
+        match self {
+            OneOrMany::One(one) => vec![one],
+            OneOrMany::Many(many) => many,
+        }
+    }
+}
+
+/// A workload, with what it has to say of the steps.
+#[derive(Debug)]
+pub struct Shaped {
+    pub workload: Workload,
+    /// Its own, in place of the load's.
+    pub streams: Option<Vec<u32>>,
+}
+
+pub fn check_workloads(raw: Vec<RawWorkload>, read: ReadFile<'_>) -> Result<Vec<Shaped>, Mistake> {
+    if raw.is_empty() {
+        return Ok(vec![Shaped { workload: plaintext(), streams: None }]);
+    }
+    let shaped: Vec<Shaped> = raw.into_iter().map(|raw| raw.check(read)).collect::<Result<_, _>>()?;
+    for (i, Shaped { workload, .. }) in shaped.iter().enumerate() {
+        if shaped[..i].iter().any(|s| s.workload.name == workload.name) {
+            return Err(mistake(
+                "name",
+                format!("two workloads are called {:?}; give each its `name`", workload.name),
+            ));
+        }
+    }
+    Ok(shaped)
+}
+
+/// The workload of a suite that names none: the hello contract's plaintext.
+#[must_use]
+pub fn plaintext() -> Workload {
+    let body = Some(Body(b"Hello, World!".to_vec()));
+    let request = Request {
+        name: "plaintext".into(),
+        weight: 1,
+        method: "GET".into(),
+        path: "/plaintext".into(),
+        headers: Vec::new(),
+        body: None,
+        expect: Expect { status: Some(200), body, ..Expect::default() },
+    };
+    Workload { name: "plaintext".into(), protocol: Protocol::H1, requests: vec![request], page: None }
+}
+
+impl RawWorkload {
+    fn check(mut self, read: ReadFile<'_>) -> Result<Shaped, Mistake> {
+        let protocol = check_protocol(self.protocol.as_deref(), self.tls)?;
+        let page = self.page.take();
+        let streams = self.streams.clone().map(OneOrMany::all);
+        if !protocol.is_h2() && streams.as_ref().is_some_and(|all| all.iter().any(|s| *s != 1)) {
+            return Err(mistake("streams", NO_STREAMS));
+        }
+        let (name, own, requests) = self.split();
+        let (name, requests) = match requests {
+            Some(_) if own != RawRequest::default() => {
+                return Err(mistake(
+                    "requests",
+                    "a workload has either a `path` with its keys or a mix of `requests` with theirs; give one",
+                ));
+            }
+            Some(_) if page.is_some() => {
+                return Err(mistake(
+                    "page",
+                    "a page is one document with its resources; leave out `requests`",
+                ));
+            }
+            Some(requests) => (name.unwrap_or_else(|| "mix".into()), check_mix(requests, read)?),
+            None => {
+                let request = RawRequest { name, ..own }.check(read)?;
+                let name = request.name.clone();
+                let mut requests = vec![request];
+                if let Some(page) = &page {
+                    requests.extend(check_page(page)?);
+                }
+                (name, requests)
+            }
+        };
+        let page = page.map(|page| Page { connections: page.connections });
+        let workload = Workload { name, protocol, requests, page };
+        // Which file could not be had: its name stands in the suite, wherever that is.
+        let refused = RefCell::new(None);
+        let read = |file: &str| read(file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()));
+        traffic::compile(&workload, "host", &Http2::default(), &read)
+            .map_err(|message| Mistake { words: refused.take(), ..mistake("path", message) })?;
+        Ok(Shaped { workload, streams })
+    }
+
+    /// The name, the one request that stands in the workload itself, and the mix.
+    fn split(self) -> (Option<String>, RawRequest, Option<Vec<RawRequest>>) {
+        let own = RawRequest {
+            name: None,
+            weight: None,
+            method: self.method,
+            path: self.path,
+            headers: self.headers,
+            body: self.body,
+            body_file: self.body_file,
+            expect: self.expect,
+        };
+        (self.name, own, self.requests)
+    }
+}
+
+/// The resources of a page.
+fn check_page(page: &RawPage) -> Result<Vec<Request>, Mistake> {
+    if !(1..=64).contains(&page.connections) {
+        return Err(mistake("connections", "a page is loaded over 1 to 64 connections"));
+    }
+    let all: Result<Vec<_>, String> = page.resources.iter().map(|text| resources(text)).collect();
+    let all: Vec<Request> = all.map_err(|message| mistake("resources", message))?.concat();
+    if all.is_empty() {
+        return Err(mistake("resources", "a page has at least one resource, such as \"/style.css\""));
+    }
+    Ok(all)
+}
+
+/// `/a.css`, or `/icon*20` for twenty times the same: requests for resources of a page.
+pub fn resources(text: &str) -> Result<Vec<Request>, String> {
+    let wrong =
+        || format!("the resource {text:?}: write it like \"/style.css\", or \"/icon*20\" for twenty of them");
+    let (path, times) = match text.rsplit_once('*') {
+        Some((path, times)) => (path, times.parse::<u32>().map_err(|_| wrong())?),
+        None => (text, 1),
+    };
+    if !path.starts_with('/') || !(1..=limits::RESOURCES).contains(&times) {
+        return Err(wrong());
+    }
+    let one = |i: u32| Request {
+        name: if times > 1 { format!("{path} #{}", i + 1) } else { path.into() },
+        weight: 1,
+        method: "GET".into(),
+        path: path.into(),
+        headers: Vec::new(),
+        body: None,
+        expect: Expect::default(),
+    };
+    Ok((0..times).map(one).collect())
+}
+
+pub const NO_STREAMS: &str = "streams belong to HTTP/2, and this is HTTP/1.1, which has `pipeline`; \
+                          set `protocol` to \"h2\" or \"h2c\", or leave `streams` out";
+
+/// The protocol of that name, with TLS where it is asked for or belongs to it.
+fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mistake> {
+    let name = name.unwrap_or("h1");
+    let known = |p: &Protocol| p.base_name() == name;
+    let Some(protocol) = Protocol::OF_SERVERS.into_iter().find(known) else {
+        return Err(mistake(
+            "protocol",
+            format!(
+                "the protocol {name:?} cannot be loaded; there are \"h1\", \"h2\" (HTTP/2 over TLS), \"h2c\" (without, \
+                 by prior knowledge) and \"h2c-upgrade\""
+            ),
+        ));
+    };
+    let wanted = tls.unwrap_or(protocol.is_tls());
+    Protocol::from_base_name(name, wanted).ok_or_else(|| {
+        if protocol.is_tls() {
+            return mistake(
+                "tls",
+                "\"h2\" is agreed on in the TLS handshake; without TLS set `protocol` to \"h2c\" or \"h2c-upgrade\"",
+            );
+        }
+        mistake("tls", format!("{name:?} is HTTP/2 without TLS; over TLS set `protocol` to \"h2\""))
+    })
+}
+
+fn check_mix(requests: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<Request>, Mistake> {
+    let requests = requests.into_iter().map(|raw| raw.check(read)).collect::<Result<Vec<_>, _>>()?;
+    if requests.is_empty() {
+        return Err(mistake("requests", "a mix of `requests` has at least one"));
+    }
+    for (i, request) in requests.iter().enumerate() {
+        if requests[..i].iter().any(|r| r.name == request.name) {
+            let message = format!("two requests are called {:?}; give each its `name`", request.name);
+            return Err(mistake("requests", message));
+        }
+    }
+    Ok(requests)
+}
+
+/// What a request without a name is called.
+fn name_of(path: &str) -> String {
+    match path.trim_matches('/') {
+        "" => "root".into(),
+        path => path.replace('/', "-"),
+    }
+}
+
+impl RawRequest {
+    fn check(self, read: ReadFile<'_>) -> Result<Request, Mistake> {
+        let path = self
+            .path
+            .ok_or_else(|| mistake("workloads", "a workload needs a `path`, such as \"/plaintext\""))?;
+        if !path.starts_with('/') {
+            return Err(mistake("path", format!("the path {path:?} must begin with a slash")));
+        }
+        if let Some(name) = self.headers.keys().find(|name| traffic::is_framing(name)) {
+            return Err(mistake("headers", traffic::no_framing(name)));
+        }
+        let body = match (self.body, self.body_file) {
+            (Some(_), Some(_)) => {
+                return Err(mistake("body_file", "a request has a `body` or a `body_file`, not both"));
+            }
+            (Some(text), None) => Some(Body(text.into_bytes())),
+            (None, Some(file)) => {
+                let bytes = read(&file.to_string());
+                Some(Body(bytes.map_err(|error| mistake("body_file", format!("{file}: {error}")))?))
+            }
+            (None, None) => None,
+        };
+        Ok(Request {
+            name: self.name.unwrap_or_else(|| name_of(&path)),
+            weight: self.weight.unwrap_or(1),
+            method: self.method.unwrap_or_else(|| "GET".into()),
+            path,
+            headers: self.headers.into_iter().collect(),
+            body,
+            expect: self.expect.check()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_default_name_is_the_path() {
+        for (path, name) in
+            [("/queries?n=1", "queries?n=1"), ("/a/b/", "a-b"), ("/", "root"), ("/?a=1", "?a=1")]
+        {
+            assert_eq!(name_of(path), name, "{path}");
+        }
+    }
+}
