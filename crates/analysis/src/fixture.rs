@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use dyno_archive::dir::{Header, Run};
 use dyno_archive::interval::Interval;
+use dyno_archive::load::{Books, ClientUse, Connections, Edges, Unanswered};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{
     self, Arrivals, DriverKind, Http2, Launch, Limits, Load, Order, Placement, Plan, ReportOptions, Request,
@@ -12,8 +13,8 @@ use dyno_archive::plan::{
 use dyno_archive::sample::{CgroupUse, ThreadUse};
 use dyno_archive::start::{StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::times::Recording;
-use dyno_archive::trial::{Books, CheckResult, ClientUse, Connections, Edges, Unanswered};
-use dyno_archive::{Facts, Phase, Protocol, Sample, TrialRecord};
+use dyno_archive::trial::CheckResult;
+use dyno_archive::{Facts, LoadRecord, Phase, Protocol, Sample, TrialRecord};
 
 use crate::load::{Config, LoadResult};
 use crate::report::{Report, report};
@@ -22,7 +23,7 @@ use crate::verdict::{self, Context};
 const S: u64 = 1_000_000_000;
 
 /// 64 connections, each answered after 1 ms; one request in flight on average.
-pub fn record(answers: u64) -> TrialRecord {
+pub fn record(answers: u64) -> LoadRecord {
     let mut times = Recording::new();
     (0..answers).for_each(|_| times.record(1_000_000));
     let mut interval = Interval::new(Phase::Measured, 0, S);
@@ -31,9 +32,7 @@ pub fn record(answers: u64) -> TrialRecord {
     interval.times.service = interval.times.response.clone();
     interval.started = answers;
     interval.in_flight_ns = answers * 1_000_000;
-    TrialRecord {
-        trial: 0,
-        start: 0,
+    LoadRecord {
         began_ns: 0,
         window_ns: (0, S),
         books: Books { scheduled: answers, started: answers, completed: answers, ..Books::default() },
@@ -54,14 +53,18 @@ pub fn record(answers: u64) -> TrialRecord {
         unexpected: BTreeMap::new(),
         connection_failures: BTreeMap::new(),
         samples: Vec::new(),
-        checks: Vec::new(),
-        subject_failure: None,
+        server_failure: None,
         cut_short: false,
     }
 }
 
+/// A trial of the first start with this load.
+pub fn trial_record(trial: usize, load: LoadRecord) -> TrialRecord {
+    TrialRecord { trial, start: 0, load, checks: Vec::new() }
+}
+
 /// What a record comes to in a closed loop, or at a rate.
-pub fn result(record: &TrialRecord, rate: Option<f64>) -> LoadResult {
+pub fn result(record: &LoadRecord, rate: Option<f64>) -> LoadResult {
     let arrivals = rate.map_or(Arrivals::Closed, |rate| Arrivals::Poisson { rate });
     verdict::load(record, Config::new(&workload(), &load(), &step(arrivals), 1), &Context::default())
 }
@@ -75,6 +78,7 @@ pub fn load() -> Load {
         interval_ns: S,
         timeout_ns: S,
         connect_timeout_ns: S,
+        drain_ns: S,
         first_byte_timeout_ns: None,
         requests_per_connection: None,
         ramp_connections_ns: None,
@@ -130,7 +134,7 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
 pub const MS: u64 = 1_000_000;
 
 /// One second in which threads ran and waited for so many milliseconds.
-pub fn observed(threads: &[(u64, u64)]) -> TrialRecord {
+pub fn observed(threads: &[(u64, u64)]) -> LoadRecord {
     let sample = |at_ns: u64, share: u64| Sample {
         at_ns,
         cgroup: Some(CgroupUse {
@@ -199,19 +203,19 @@ pub fn reported() -> Report {
         let base = [200, 400, 900][launch.subject];
         for (workload, step) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             let n = answers(base, launch.block as usize, workload, step);
-            let mut record = TrialRecord { trial: trials.len(), ..record(n) };
-            record.samples = [0, 1_000_000_000]
+            let mut record = trial_record(trials.len(), record(n));
+            record.load.samples = [0, 1_000_000_000]
                 .map(|at_ns| Sample { at_ns, rss_bytes: Some(n), ..Sample::default() })
                 .into();
             if step == 1 {
                 let mut times = Recording::new();
                 (0..n).for_each(|_| times.record(2_000_000));
-                record.intervals[0].times.response = times.seal();
+                record.load.intervals[0].times.response = times.seal();
                 // What the law says of it is another test's.
-                record.edges = None;
+                record.load.edges = None;
             }
             spoil(&mut record, (launch.subject, launch.block, workload, step));
-            plan.trials.push(plan::Trial { launch: number, workload, step });
+            plan.trials.push(plan::Trial { launch: number, workload, step, seed: 0 });
             trials.push(record);
         }
     }
@@ -230,7 +234,7 @@ pub fn reported() -> Report {
 fn spoil(record: &mut TrialRecord, trial: (usize, u32, usize, usize)) {
     let check = |answered| CheckResult { name: "c".into(), ok: false, answered, detail: String::new() };
     match trial {
-        (1, 0, 0, 0) => record.subject_failure = Some("it left".into()),
+        (1, 0, 0, 0) => record.load.server_failure = Some("it left".into()),
         (1, 1, 0, 0) => record.checks = vec![check(false)],
         (1, 2, 0, 0) => record.checks = vec![check(true)],
         _ => (),

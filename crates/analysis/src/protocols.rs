@@ -193,8 +193,8 @@ mod tests {
                 plan.subjects[launch.subject].id() == *id && launch.block + 1 == *block
             };
             let launch = plan.launches.iter().position(is_its).expect("it is in the plan");
-            let record = dyno_archive::TrialRecord { trial: plan.trials.len(), ..fixture::record(*answers) };
-            plan.trials.push(Trial { launch, workload: usize::from(*is_h2), step });
+            let record = fixture::trial_record(plan.trials.len(), fixture::record(*answers));
+            plan.trials.push(Trial { launch, workload: usize::from(*is_h2), step, seed: 0 });
             results.push(trial(&plan, &dyno_archive::Facts::default(), None, &record));
         }
         protocols(&plan, &Grid::new(&results))

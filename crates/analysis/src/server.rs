@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::sample::ThreadUse;
-use dyno_archive::{Sample, TrialRecord};
+use dyno_archive::{LoadRecord, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -116,7 +116,7 @@ const BUSY_THREAD: f64 = 0.25;
 
 /// Computes the server's use in one trial. `allowed_cpus`: how many it could use at a time.
 #[must_use]
-pub fn server_use(record: &TrialRecord, allowed_cpus: f64) -> ServerUse {
+pub fn server_use(record: &LoadRecord, allowed_cpus: f64) -> ServerUse {
     let Some((first, last)) = edges(record) else { return ServerUse::default() };
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
     let rate = answers_per_second(record);
@@ -214,7 +214,7 @@ impl Used {
 }
 
 /// The samples nearest to the edges of the measured window.
-fn edges(record: &TrialRecord) -> Option<(&Sample, &Sample)> {
+fn edges(record: &LoadRecord) -> Option<(&Sample, &Sample)> {
     let nearest = |edge_ns: u64| {
         let edge = record.began_ns + edge_ns;
         record.samples.iter().min_by_key(|s| s.at_ns.abs_diff(edge))
@@ -331,7 +331,7 @@ fn add_some<T: std::ops::Add<Output = T> + Default + Copy>(sum: &mut Option<T>, 
     }
 }
 
-fn intervals(record: &TrialRecord) -> Vec<ServerInterval> {
+fn intervals(record: &LoadRecord) -> Vec<ServerInterval> {
     record.samples.windows(2).map(|pair| interval(record.began_ns, &pair[0], &pair[1])).collect()
 }
 
@@ -369,7 +369,7 @@ mod tests {
     fn a_server_of_which_nothing_can_be_read_has_no_cpu_time() {
         let mut record = observed(&[(500, 0)]);
         record.samples.iter_mut().for_each(|s| s.cgroup = None);
-        let used = |record: &TrialRecord| {
+        let used = |record: &LoadRecord| {
             let server = server_use(record, 1.0);
             (server.cpu_utilisation, server.intervals[0].cpu)
         };

@@ -64,10 +64,11 @@ pub(crate) fn trial(
     let subject = &plan.subjects[launch.subject];
     let step = &plan.load.steps[planned.step];
     let asked = load::Config::new(&plan.workloads[planned.workload], &plan.load, step, plan.seed);
-    let server = server::server_use(record, cpus_of(plan, start));
-    let context = Context { ceiling: None, server: Some(&server), control: subject.control };
-    let load = verdict::load(record, asked, &context);
-    let caveats = verdict::trial(&load, &server, &Beside { record, start, facts });
+    let server = server::server_use(&record.load, cpus_of(plan, start));
+    let context =
+        Context { ceiling: None, server: Some(&server), control: subject.control, checks: &record.checks };
+    let load = verdict::load(&record.load, asked, &context);
+    let caveats = verdict::trial(&load, &server, &Beside { record: &record.load, start, facts });
     let valid = verdict::is_valid(&caveats);
     TrialResult {
         cell: CellKey { subject: launch.subject, workload: planned.workload, step: planned.step },

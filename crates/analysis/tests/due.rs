@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use dyno_analysis::load::{self, LoadResult, Missing, Percentiles, SAMPLES_BEYOND};
 use dyno_analysis::{Code, verdict};
+use dyno_archive::load::ClientUse;
 use dyno_archive::plan::{self, Arrivals};
 use dyno_archive::times::Recording;
-use dyno_archive::trial::ClientUse;
-use dyno_archive::{Phase, Times, TrialRecord};
+use dyno_archive::{LoadRecord, Phase, Times};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World};
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
@@ -89,11 +89,9 @@ fn window(warmup_ms: u64, duration_ms: u64) -> Window {
     }
 }
 
-fn record(played: &Played) -> TrialRecord {
+fn record(played: &Played) -> LoadRecord {
     let report = played.report.clone();
-    TrialRecord {
-        trial: 0,
-        start: 0,
+    LoadRecord {
         began_ns: 0,
         window_ns: report.window_ns,
         books: report.books,
@@ -114,8 +112,7 @@ fn record(played: &Played) -> TrialRecord {
         unexpected: report.unexpected,
         connection_failures: report.connection_failures,
         samples: Vec::new(),
-        checks: Vec::new(),
-        subject_failure: None,
+        server_failure: None,
         cut_short: false,
     }
 }
@@ -139,6 +136,7 @@ fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
         interval_ns: config.window.interval_ns,
         timeout_ns: config.policy.timeout_ns,
         connect_timeout_ns: config.policy.connect_timeout_ns,
+        drain_ns: config.window.drain_ns,
         first_byte_timeout_ns: None,
         requests_per_connection: None,
         ramp_connections_ns: None,

@@ -12,7 +12,7 @@ use crate::limits::{
     SUBJECT_THREADS,
 };
 use crate::plan::{Arrivals, Plan, Segment, Step};
-use crate::{Interval, Sample, StartRecord, TrialRecord};
+use crate::{Interval, LoadRecord, Sample, StartRecord, TrialRecord};
 
 /// `Err`: what is wrong, as the second half of a sentence about the file.
 pub(crate) type Checked = Result<(), String>;
@@ -109,15 +109,19 @@ pub(crate) fn trial(plan: &Plan, starts: &[StartRecord], trial: &TrialRecord) ->
             trial.trial, planned.launch, start.start, start.launch
         ));
     }
-    let (opens, closes) = trial.window_ns;
+    load(&trial.load)
+}
+
+fn load(load: &LoadRecord) -> Checked {
+    let (opens, closes) = load.window_ns;
     if opens > closes {
         return Err(format!("its window opens at {opens} ns and closes at {closes} ns"));
     }
-    at_most("the number of intervals", trial.intervals.len() as u64, INTERVALS as u64)?;
-    at_most("the number of samples", trial.samples.len() as u64, SAMPLES as u64)?;
-    at_most("the number of threads", trial.client.threads.len() as u64, GENERATOR_THREADS as u64)?;
-    intervals(&trial.intervals)?;
-    samples(&trial.samples)
+    at_most("the number of intervals", load.intervals.len() as u64, INTERVALS as u64)?;
+    at_most("the number of samples", load.samples.len() as u64, SAMPLES as u64)?;
+    at_most("the number of threads", load.client.threads.len() as u64, GENERATOR_THREADS as u64)?;
+    intervals(&load.intervals)?;
+    samples(&load.samples)
 }
 
 fn intervals(all: &[Interval]) -> Checked {

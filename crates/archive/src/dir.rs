@@ -18,10 +18,10 @@ pub use crate::header::Header;
 use crate::{Plan, StartRecord, TrialRecord, check, upgrade};
 
 /// The version of everything in a run's folder. Raised with every change that old readers cannot read.
-pub const SCHEMA: &str = "dyno.run/3";
+pub const SCHEMA: &str = "dyno.run/4";
 
 /// The number in [`SCHEMA`].
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// The version of a format; `None`: it is none of ours, or of a later dyno. Older ones are brought up to date as they are read
 /// (see [`crate::upgrade`]).

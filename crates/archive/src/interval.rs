@@ -19,7 +19,7 @@ pub enum Phase {
 }
 
 /// The distributions kept for right answers. What each means is defined in docs/terminology.md. Exchanges that got none are
-/// counted among the outcomes, and their ages are in [`crate::trial::Unanswered`].
+/// counted among the outcomes, and their ages are in [`crate::load::Unanswered`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExchangeTimes {
     /// done − intended.

@@ -231,10 +231,13 @@ pub struct Load {
     pub warmup_ns: u64,
     /// Each start is warmed before its first step until it is steady; `None`: not beyond what the steps do themselves.
     pub until_steady: Option<UntilSteady>,
+    /// 0: no set time; a load without a suite may end after so many requests, or when the user ends it.
     pub duration_ns: u64,
     pub interval_ns: u64,
     pub timeout_ns: u64,
     pub connect_timeout_ns: u64,
+    /// How long what is in flight may go on after the measured window.
+    pub drain_ns: u64,
     /// From sent to the first byte; `None`: only the whole answer has a limit.
     pub first_byte_timeout_ns: Option<u64>,
     /// `None`: as long as the server likes.
@@ -250,6 +253,14 @@ pub struct Load {
     pub http2: Http2,
     /// Each differs from all others. Which of them a workload has, the trials say: protocols have streams or pipelines.
     pub steps: Vec<Step>,
+}
+
+impl Load {
+    /// How long the measured window is; `None`: it has no set end.
+    #[must_use]
+    pub fn set_duration_ns(&self) -> Option<u64> {
+        Some(self.duration_ns).filter(|ns| *ns > 0)
+    }
 }
 
 /// By which of the kernel's interfaces the generator does its work.
@@ -456,9 +467,17 @@ pub struct Trial {
     pub launch: usize,
     pub workload: usize,
     pub step: usize,
+    /// Decides its random arrivals, and the values drawn for its requests.
+    pub seed: u64,
 }
 
 impl Trial {
+    /// The seed of a plan's trial of this number: each draws its own, and the same again when the run is done again.
+    #[must_use]
+    pub const fn seed_of(plan: u64, trial: usize) -> u64 {
+        plan ^ (trial as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+
     /// By what trials are put in an order that is the same for all starts.
     #[must_use]
     pub fn shown_at(&self) -> (usize, usize, usize) {

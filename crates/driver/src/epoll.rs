@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
+use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
-use dyno_archive::trial::TcpCounters;
 use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::{Completion, ConnId, Driver, Instant, What};
 

@@ -7,8 +7,8 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU16, Ordering};
 
+use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
-use dyno_archive::trial::TcpCounters;
 use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::{Completion, ConnId, Driver, Instant, What};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};

@@ -11,9 +11,9 @@ use std::net::{TcpListener, TcpStream};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use dyno_archive::load::TcpCounters;
 use dyno_archive::plan::Arrivals;
 use dyno_archive::sample::ThreadUse;
-use dyno_archive::trial::TcpCounters;
 use dyno_driver::{Endpoint, Epoll, Uring};
 use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::expect::Expect;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
+use dyno_archive::load::TcpCounters;
 use dyno_archive::plan::Arrivals;
 use dyno_archive::sample::ThreadUse;
-use dyno_archive::trial::TcpCounters;
 use dyno_driver::{Epoll, Uring, sys};
 use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::schedule::Stripe;

@@ -58,10 +58,10 @@ pub fn machine() -> String {
 
 /// The ceiling that a load of one thread over plain connections can be set beside.
 pub fn ceiling_for(spec: &Spec) -> Option<Ceiling> {
-    if spec.threads != 1
+    if spec.threads() != 1
         || spec.tls.is_some()
         || spec.page_connections.is_some()
-        || spec.policy.requests_per_connection.is_some()
+        || spec.load.requests_per_connection.is_some()
     {
         return None;
     }
@@ -69,7 +69,7 @@ pub fn ceiling_for(spec: &Spec) -> Option<Ceiling> {
     // Once a connection is upgraded it is like any other of HTTP/2.
     let protocol = if spec.protocol.is_h2() { Protocol::H2c } else { Protocol::H1 };
     let is_like = |shape: &&Shape| {
-        shape.driver == spec.driver
+        shape.driver == spec.load.driver
             && shape.protocol == protocol
             && shape.pipelined == (spec.step.pipeline * spec.step.streams > 1)
     };

@@ -1,7 +1,7 @@
 //! The seam between what the engine decides and what the machine does.
 
+use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
-use dyno_archive::trial::TcpCounters;
 
 use crate::Instant;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::interval::{ExchangeTimes, Interval, Phase, RequestShare, WorkerUse};
+use dyno_archive::load::{Books, Edges, Unanswered};
 use dyno_archive::outcome::{Outcome, Outcomes};
 use dyno_archive::times::Recording;
-use dyno_archive::trial::{Books, Edges, Unanswered};
 
 use crate::slot::Exchange;
 use crate::{Instant, limits};

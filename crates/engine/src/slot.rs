@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use dyno_archive::trial::TcpCounters;
+use dyno_archive::load::TcpCounters;
 use dyno_wire::h1::response::Reader;
 use dyno_wire::h2::{Client, Key};
 

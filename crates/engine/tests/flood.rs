@@ -6,9 +6,9 @@ mod world;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use dyno_archive::load::TcpCounters;
 use dyno_archive::plan::Arrivals;
 use dyno_archive::sample::ThreadUse;
-use dyno_archive::trial::TcpCounters;
 use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::schedule::{Schedule, Stripe};
 use dyno_engine::traffic::{StreamTemplate, Template};

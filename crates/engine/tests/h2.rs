@@ -5,10 +5,10 @@ mod world;
 use std::sync::Arc;
 
 use dyno_archive::interval::Phase;
+use dyno_archive::load::Http2Use;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 use dyno_archive::times::Times;
-use dyno_archive::trial::Http2Use;
 use dyno_engine::sim::{self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World};
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{Config, Expect, Instant, Protocol, Request, Stop, Traffic};

@@ -10,8 +10,8 @@ use dyno_analysis::subject::{SubjectFailure, SubjectResult};
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::{Caveat, LoadResult, Severity};
 use dyno_archive::Outcome;
+use dyno_archive::load::TlsUse;
 use dyno_archive::plan::Arrival;
-use dyno_archive::trial::TlsUse;
 
 use crate::format::{BEYOND, TOO_FEW, bytes, count, micros, number, or_dash, percent, plural, seconds, wait};
 use crate::terminal::{self, shown};

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::{
-    DriverKind, Launch, Load, NotServed, Order, Placement, Plan, Subject, Trial, Workload,
-};
+use dyno_archive::plan::{DriverKind, Launch, NotServed, Order, Placement, Plan, Subject, Trial, Workload};
 use dyno_archive::start::cpu_list_text;
 use dyno_contract::door;
 use dyno_engine::rng::Rng;
@@ -83,24 +81,9 @@ pub fn resolve(
         check_cpuset(cpuset, allowed_cpus, &suite.suite.source, &path)?;
     }
     let placement = place(suite.cpuset, allowed_cpus);
-    let threads = suite.load.threads.unwrap_or(placement.generator.len() as u32);
-    let load = Load {
-        warmup_ns: suite.load.warmup_ns,
-        until_steady: suite.load.until_steady,
-        duration_ns: suite.load.duration_ns,
-        interval_ns: suite.load.interval_ns,
-        timeout_ns: suite.load.timeout_ns,
-        connect_timeout_ns: suite.load.connect_timeout_ns,
-        first_byte_timeout_ns: suite.load.first_byte_timeout_ns,
-        requests_per_connection: suite.load.requests_per_connection,
-        ramp_connections_ns: suite.load.ramp_connections_ns,
-        check_one_in: suite.load.check_one_in,
-        spin: suite.load.spin,
-        threads,
-        driver: overrides.driver.or(suite.load.driver).unwrap_or_else(|| dyno_driver::best_driver().0),
-        http2: suite.load.http2,
-        steps: suite.load.steps,
-    };
+    let driver = dyno_driver::best_driver().0;
+    let mut load = suite.load.on(placement.generator.len() as u32, driver);
+    load.driver = overrides.driver.unwrap_or(load.driver);
     let trials = list_trials(&launches, &served, &suite.steps_of, suite.order, seed);
     let not_served = not_served(&subjects, &served);
     let plan = Plan {
@@ -317,11 +300,14 @@ fn list_trials(
         let asked = steps_of.iter().enumerate().filter(|(w, _)| served[*subject][*w].is_ok());
         let each = asked.flat_map(|(workload, steps)| steps.iter().map(move |&step| (workload, step)));
         let mut of_launch: Vec<Trial> =
-            each.map(|(workload, step)| Trial { launch, workload, step }).collect();
+            each.map(|(workload, step)| Trial { launch, workload, step, seed: 0 }).collect();
         if order == Order::Random {
             rng.shuffle(&mut of_launch);
         }
         trials.extend(of_launch);
+    }
+    for (number, trial) in trials.iter_mut().enumerate() {
+        trial.seed = Trial::seed_of(seed, number);
     }
     trials
 }
@@ -454,7 +440,10 @@ mod tests {
         let of_trials = 7 * (plan.load.warmup_ns + plan.load.duration_ns);
         assert!(expected_ns(&plan) < 3 * START_NS + of_trials);
         // A start is warmed for a second at least, whichever number of workloads it has.
-        let cold = Plan { load: Load { until_steady: None, ..plan.load.clone() }, ..plan.clone() };
+        let cold = Plan {
+            load: dyno_archive::plan::Load { until_steady: None, ..plan.load.clone() },
+            ..plan.clone()
+        };
         let warm_ns = expected_ns(&plan) - expected_ns(&cold);
         assert!((2_000_000_000..2_500_000_000).contains(&warm_ns), "{warm_ns}");
     }

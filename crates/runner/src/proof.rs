@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use dyno_archive::plan::{Http2, Step, Workload};
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{Interval, Outcome, Sample, TrialRecord};
+use dyno_archive::{Interval, LoadRecord, Outcome, Sample};
 use dyno_contract::check::{Check, How, Problem, Question, Verdict};
 use dyno_contract::door::Door;
 use dyno_contract::limits::CHECK;
@@ -115,7 +115,7 @@ fn is_late(outcome: Outcome) -> bool {
 }
 
 /// Whether the server did not choose HTTP/1.1 where HTTP/2 was asked for, and took as many requests at a time.
-fn spoke_as_asked(spec: &load::Spec, record: &TrialRecord) -> Result<(), Problem> {
+fn spoke_as_asked(spec: &load::Spec, record: &LoadRecord) -> Result<(), Problem> {
     let Some(http2) = record.http2.as_ref().filter(|_| spec.protocol.is_h2()) else { return Ok(()) };
     if http2.fallen_back + http2.upgrades_declined > 0 {
         return Err(Problem::Wrong("the server went on in HTTP/1.1".into()));

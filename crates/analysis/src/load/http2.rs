@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::TrialRecord;
-use dyno_archive::trial::{Http2Direction, Http2Use};
+use dyno_archive::LoadRecord;
+use dyno_archive::load::{Http2Direction, Http2Use};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -79,7 +79,7 @@ impl HeaderBytes {
     }
 }
 
-pub(super) fn http2(record: &TrialRecord) -> Option<Http2> {
+pub(super) fn http2(record: &LoadRecord) -> Option<Http2> {
     let used: &Http2Use = record.http2.as_ref()?;
     let segments = record.tcp.as_ref().map_or(0, |tcp| tcp.data_segments_in);
     let per_response = |n: u64| per(n, used.responses);

@@ -11,10 +11,10 @@ mod sums;
 use std::collections::BTreeMap;
 
 use dyno_archive::interval::RequestShare;
+use dyno_archive::load::{Connections, TcpCounters, TlsUse};
 use dyno_archive::outcome::{self, Outcome, Outcomes};
 use dyno_archive::plan::{DriverKind, Model};
-use dyno_archive::trial::{Connections, TcpCounters, TlsUse};
-use dyno_archive::{Interval, Phase, Times, TrialRecord};
+use dyno_archive::{Interval, LoadRecord, Phase, Times};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -250,7 +250,7 @@ pub struct IntervalResult {
 
 /// What a load came to. It is not judged here: [`crate::verdict::load`] does, and is what others ask.
 #[must_use]
-pub(crate) fn result(record: &TrialRecord, config: Config) -> LoadResult {
+pub(crate) fn result(record: &LoadRecord, config: Config) -> LoadResult {
     let sums = Sums::new(record);
     LoadResult {
         schema: SCHEMA,
@@ -294,7 +294,7 @@ pub(crate) fn result(record: &TrialRecord, config: Config) -> LoadResult {
     }
 }
 
-fn exchanges(record: &TrialRecord) -> Exchanges {
+fn exchanges(record: &LoadRecord) -> Exchanges {
     let books = record.books;
     let warmup = record.intervals.iter().map(|i| match i.phase {
         Phase::Warmup => i.outcomes.completed(),
@@ -312,7 +312,7 @@ fn exchanges(record: &TrialRecord) -> Exchanges {
     }
 }
 
-fn gaps(record: &TrialRecord) -> Gaps {
+fn gaps(record: &LoadRecord) -> Gaps {
     let cv = |times: &Times| Some(times.stdev()? / times.mean()?);
     let intended = after_warmup(record, |i| &i.intended_gap);
     let achieved = after_warmup(record, |i| &i.send_gap);
@@ -324,7 +324,7 @@ fn gaps(record: &TrialRecord) -> Gaps {
     }
 }
 
-fn pages(record: &TrialRecord, config: &Config, window_s: f64) -> Option<Pages> {
+fn pages(record: &LoadRecord, config: &Config, window_s: f64) -> Option<Pages> {
     let connections_each = config.page_connections?;
     let times = after_warmup(record, |i| &i.page);
     let measured = record.intervals.iter().filter(|i| i.phase == Phase::Measured);
@@ -343,14 +343,14 @@ fn pages(record: &TrialRecord, config: &Config, window_s: f64) -> Option<Pages> 
     })
 }
 
-fn kernel_response(record: &TrialRecord) -> Option<Percentiles> {
+fn kernel_response(record: &LoadRecord) -> Option<Percentiles> {
     let times = after_warmup(record, |i| &i.kernel_response);
     let count = record.books.due().saturating_sub(times.count());
     let missing = Missing { count, longest_ns: record.unanswered.longest_ns() };
     (!times.is_empty()).then(|| Percentiles::of_due(&times, missing))
 }
 
-fn requests(record: &TrialRecord, config: &Config, window_s: f64) -> Vec<RequestResult> {
+fn requests(record: &LoadRecord, config: &Config, window_s: f64) -> Vec<RequestResult> {
     let nothing = Times::new();
     let after_warmup = || record.intervals.iter().filter(|i| i.phase != Phase::Warmup);
     let one = |(index, request): (usize, &MixedRequest)| {
@@ -391,7 +391,7 @@ fn requests(record: &TrialRecord, config: &Config, window_s: f64) -> Vec<Request
 }
 
 /// How much of a CPU each worker thread used for work: its CPU time without its polling.
-fn utilisation(record: &TrialRecord, window_s: f64) -> Vec<f64> {
+fn utilisation(record: &LoadRecord, window_s: f64) -> Vec<f64> {
     let measured = || record.intervals.iter().filter(|i| i.phase == Phase::Measured);
     let spun = |worker: usize| -> u64 {
         measured().filter_map(|i| i.workers.get(&(worker as u32))).map(|used| used.spun_ns).sum()
@@ -403,7 +403,7 @@ fn utilisation(record: &TrialRecord, window_s: f64) -> Vec<f64> {
     record.client.threads.iter().enumerate().map(busy).map(share).collect()
 }
 
-fn client(record: &TrialRecord, sums: &Sums) -> Client {
+fn client(record: &LoadRecord, sums: &Sums) -> Client {
     let threads = &record.client.threads;
     let sum = |pick: fn(&dyno_archive::sample::ThreadUse) -> u64| {
         threads.iter().map(pick).sum::<u64>() as f64 / 1e9

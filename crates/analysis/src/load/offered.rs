@@ -172,9 +172,9 @@ impl LoadResult {
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::load::Books;
     use dyno_archive::outcome::Outcome;
     use dyno_archive::times::Recording;
-    use dyno_archive::trial::Books;
     use dyno_archive::{Interval, Phase};
 
     use crate::caveat::{Caveat, Code};

@@ -2,7 +2,7 @@
 
 use dyno_archive::ground::Ground;
 use dyno_archive::sample::ThreadUse;
-use dyno_archive::{Phase, TrialRecord};
+use dyno_archive::{LoadRecord, Phase};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -45,7 +45,7 @@ pub struct OtherProcess {
 
 impl Room {
     /// `work`: of how much of a CPU each thread made use in the window, polling left out.
-    pub(super) fn new(record: &TrialRecord, work: &[f64], window_s: f64) -> Room {
+    pub(super) fn new(record: &LoadRecord, work: &[f64], window_s: f64) -> Room {
         let ground = record.client.ground.as_ref();
         let waits: Option<Vec<f64>> =
             record.client.threads.iter().map(|thread| waiting(thread, window_s)).collect();
@@ -108,7 +108,7 @@ fn work_by_cpu(ground: Option<&Ground>, work: &[f64]) -> Vec<f64> {
     (0..cpus).map(|cpu| work.iter().skip(cpu).step_by(cpus).sum()).collect()
 }
 
-fn spun_ns(record: &TrialRecord) -> u64 {
+fn spun_ns(record: &LoadRecord) -> u64 {
     let measured = record.intervals.iter().filter(|i| i.phase == Phase::Measured);
     measured.flat_map(|i| i.workers.values()).map(|used| used.spun_ns).sum()
 }

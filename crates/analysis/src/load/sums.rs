@@ -1,9 +1,9 @@
 //! What the intervals of a load come to together.
 
 use dyno_archive::interval::ExchangeTimes;
+use dyno_archive::load::Edges;
 use dyno_archive::outcome::{Outcome, Outcomes};
-use dyno_archive::trial::Edges;
-use dyno_archive::{Interval, Phase, Times, TrialRecord};
+use dyno_archive::{Interval, LoadRecord, Phase, Times};
 
 use super::percentiles::Missing;
 use super::{Bytes, InFlight};
@@ -28,7 +28,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    pub(super) fn new(record: &TrialRecord) -> Sums {
+    pub(super) fn new(record: &LoadRecord) -> Sums {
         let (opens, closes) = record.window_ns;
         let window_ns = closes.saturating_sub(opens) as f64;
         let mut sums = Sums {
@@ -83,7 +83,7 @@ impl Sums {
 
 /// Time that exchanges spent in flight inside the measured window by what the distributions hold, in nanoseconds: the sum of
 /// all times and ages, without their parts before the window and in the drain, and with the part of those that are of neither.
-fn within_window(record: &TrialRecord, response: &Times, edges: Edges) -> f64 {
+fn within_window(record: &LoadRecord, response: &Times, edges: Edges) -> f64 {
     let drain: u64 =
         record.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.in_flight_ns).sum();
     all_times(record, response) + edges.others_ns as f64 - edges.before_ns as f64 - drain as f64
@@ -93,14 +93,14 @@ fn within_window(record: &TrialRecord, response: &Times, edges: Edges) -> f64 {
 const RESOLUTION: f64 = 0.001;
 
 /// The sum of all times and ages that the distributions hold, in nanoseconds.
-fn all_times(record: &TrialRecord, response: &Times) -> f64 {
+fn all_times(record: &LoadRecord, response: &Times) -> f64 {
     let sum = |times: &Times| times.mean().unwrap_or(0.0) * times.count() as f64;
     sum(response) + record.unanswered.ages.values().map(sum).sum::<f64>()
 }
 
 /// Complete answers per second of the measured window, right or wrong: what the server did work for.
 #[must_use]
-pub fn answers_per_second(record: &TrialRecord) -> f64 {
+pub fn answers_per_second(record: &LoadRecord) -> f64 {
     let sums = Sums::new(record);
     per_second(sums.answers, sums.window_s)
 }
@@ -110,13 +110,13 @@ pub(super) fn per_second(count: u64, seconds: f64) -> f64 {
 }
 
 /// A distribution over the measured window and its drain.
-pub(super) fn after_warmup(record: &TrialRecord, pick: impl Fn(&Interval) -> &Times) -> Times {
+pub(super) fn after_warmup(record: &LoadRecord, pick: impl Fn(&Interval) -> &Times) -> Times {
     Times::merged(record.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
 }
 
 /// Response times of the right answers of the measured window, and how many of the requests that were due got none.
 #[must_use]
-pub fn response_times(record: &TrialRecord) -> (Times, u64) {
+pub fn response_times(record: &LoadRecord) -> (Times, u64) {
     let times = after_warmup(record, |i| &i.times.response);
     let missing = record.books.due().saturating_sub(times.count());
     (times, missing)

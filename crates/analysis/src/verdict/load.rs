@@ -1,9 +1,9 @@
 //! The reasons to distrust the result of one load.
 
+use dyno_archive::load::Connections;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Model;
-use dyno_archive::trial::Connections;
-use dyno_archive::{Protocol, TrialRecord};
+use dyno_archive::{LoadRecord, Protocol};
 use serde_json::json;
 
 use super::thresholds::LITTLE_TOLERANCE;
@@ -14,7 +14,7 @@ use crate::load::{InFlight, LoadResult, at_quantile, response_times};
 use crate::words::percent;
 
 /// Every reason to distrust this result, the gravest first.
-pub(super) fn caveats(result: &LoadResult, record: &TrialRecord, context: &Context<'_>) -> Vec<Caveat> {
+pub(super) fn caveats(result: &LoadResult, record: &LoadRecord, context: &Context<'_>) -> Vec<Caveat> {
     let mut all: Vec<Caveat> = [
         books(record),
         subject_failed(record),
@@ -25,7 +25,7 @@ pub(super) fn caveats(result: &LoadResult, record: &TrialRecord, context: &Conte
         fell_back(result),
         wrong_answers(result),
         no_answers(result),
-        checks_failed(record),
+        checks_failed(context),
         errors(result),
         unanswered(result),
         dropped(result),
@@ -55,7 +55,7 @@ pub(super) fn caveats(result: &LoadResult, record: &TrialRecord, context: &Conte
     all
 }
 
-fn books(record: &TrialRecord) -> Option<Caveat> {
+fn books(record: &LoadRecord) -> Option<Caveat> {
     let evidence = serde_json::to_value(record.books).expect("numbers only");
     (!record.books.balance()).then(|| {
         let message = "The books do not balance, which is a fault of dyno: do not use this result, and please report it.";
@@ -76,7 +76,7 @@ fn littles_law(result: &LoadResult) -> Option<Caveat> {
 }
 
 /// With a median beyond the window, most of what the window shows was asked before it, or is answered after it.
-fn longer_than_window(result: &LoadResult, record: &TrialRecord) -> Option<Caveat> {
+fn longer_than_window(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let (answers, missing) = response_times(record);
     let window_us = result.duration_s * 1e6;
     let median_us = at_quantile(&answers, missing, 0.5).map(|ns| ns as f64 / 1e3);
@@ -124,19 +124,19 @@ fn leading_failure(result: &LoadResult) -> Option<&'static str> {
     result.outcomes.not_ok().max_by_key(|(_, n)| *n).map(|(outcome, _)| outcome.name())
 }
 
-fn subject_failed(record: &TrialRecord) -> Option<Caveat> {
-    let words = record.subject_failure.as_ref()?;
+fn subject_failed(record: &LoadRecord) -> Option<Caveat> {
+    let words = record.server_failure.as_ref()?;
     let message = format!("The server failed during this step: {words}.");
     Some(Caveat::new(Code::SubjectFailed, Severity::Invalid, message, json!({})))
 }
 
-fn checks_failed(record: &TrialRecord) -> Option<Caveat> {
-    let failed: Vec<_> = record.checks.iter().filter(|c| !c.ok).collect();
+fn checks_failed(context: &Context<'_>) -> Option<Caveat> {
+    let failed: Vec<_> = context.checks.iter().filter(|c| !c.ok).collect();
     let first = failed.first()?;
     let message = format!(
         "{} of {} checks failed right before or during the load; the first was {:?}: {}",
         failed.len(),
-        record.checks.len(),
+        context.checks.len(),
         first.name,
         first.detail
     );

@@ -10,7 +10,8 @@ mod table;
 mod thresholds;
 mod warming;
 
-use dyno_archive::{Facts, StartRecord, TrialRecord};
+use dyno_archive::trial::CheckResult;
+use dyno_archive::{Facts, LoadRecord, StartRecord};
 
 pub use limiter::{Confidence, Limiter, Resource, limiter};
 pub use thresholds::GENERATOR_BUSY;
@@ -31,6 +32,8 @@ pub struct Context<'a> {
     pub server: Option<&'a ServerUse>,
     /// The server is a control, which is there to show where the generator ends.
     pub control: bool,
+    /// Checks made while the load ran.
+    pub checks: &'a [CheckResult],
 }
 
 impl Context<'_> {
@@ -51,7 +54,7 @@ impl Context<'_> {
 
 /// The result of one load, judged.
 #[must_use]
-pub fn load(record: &TrialRecord, config: Config, context: &Context<'_>) -> LoadResult {
+pub fn load(record: &LoadRecord, config: Config, context: &Context<'_>) -> LoadResult {
     let mut result = crate::load::result(record, config);
     result.ceiling.clone_from(&context.ceiling);
     result.caveats = load::caveats(&result, record, context);
@@ -61,7 +64,7 @@ pub fn load(record: &TrialRecord, config: Config, context: &Context<'_>) -> Load
 
 /// What a trial is judged by, beside its load and what its server used.
 pub(crate) struct Beside<'a> {
-    pub(crate) record: &'a TrialRecord,
+    pub(crate) record: &'a LoadRecord,
     pub(crate) start: Option<&'a StartRecord>,
     pub(crate) facts: &'a Facts,
 }

@@ -1,6 +1,6 @@
 //! The reasons to distrust what a server used.
 
-use dyno_archive::TrialRecord;
+use dyno_archive::LoadRecord;
 use serde_json::json;
 
 use super::thresholds::{SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
@@ -15,7 +15,7 @@ const MOST_WAITING: f64 = 0.1;
 const OTHERS: f64 = 0.1;
 
 /// Reasons to distrust the server's numbers.
-pub(super) fn caveats(server: &ServerUse, record: &TrialRecord) -> Vec<Caveat> {
+pub(super) fn caveats(server: &ServerUse, record: &LoadRecord) -> Vec<Caveat> {
     let mut all = Vec::new();
     let observed = record.samples.iter().any(|s| !s.threads.is_empty() || s.cgroup.is_some());
     if !observed {

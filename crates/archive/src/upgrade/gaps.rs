@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::plan::Trial;
+
 pub(super) fn of_header(header: &mut Value) {
     fill(header, &[("resumptions", json!([]))]);
     for resumption in each(header.get_mut("resumptions")) {
@@ -14,8 +16,17 @@ pub(super) fn of_header(header: &mut Value) {
     each(plan.get_mut("workloads")).for_each(|workload| fill(workload, &[("tls", json!(false))]));
     if let Some(load) = plan.get_mut("load") {
         fill(load, &[("check_one_in", json!(1)), ("spin", json!("never")), ("http2", http2())]);
+        let timeout_ns = load.get("timeout_ns").and_then(Value::as_u64).unwrap_or(DRAIN_NS);
+        fill(load, &[("drain_ns", json!(timeout_ns.min(DRAIN_NS)))]);
+    }
+    let seed = plan.get("seed").and_then(Value::as_u64).unwrap_or_default();
+    for (number, trial) in each(plan.get_mut("trials")).enumerate() {
+        fill(trial, &[("seed", json!(Trial::seed_of(seed, number)))]);
     }
 }
+
+/// How long every load went on after its window at most, when that was no part of the plan.
+const DRAIN_NS: u64 = 5_000_000_000;
 
 /// Windows and table as every load had them.
 fn http2() -> Value {
@@ -34,13 +45,14 @@ pub(super) fn of_start(start: &mut Value) {
 }
 
 pub(super) fn of_trial(trial: &mut Value) {
-    fill(trial, &[("unexpected", json!({})), ("connection_failures", json!({}))]);
+    let Some(load) = trial.get_mut("load") else { return };
+    fill(load, &[("unexpected", json!({})), ("connection_failures", json!({}))]);
     for (key, gap) in [("books", "carried_in"), ("connections", "asked_again")] {
-        if let Some(counts) = trial.get_mut(key) {
+        if let Some(counts) = load.get_mut(key) {
             fill(counts, &[(gap, json!(0))]);
         }
     }
-    each(trial.get_mut("intervals")).for_each(interval);
+    each(load.get_mut("intervals")).for_each(interval);
 }
 
 fn interval(interval: &mut Value) {

@@ -4,6 +4,7 @@
 //! were added within versions, too. Today's types know nothing of yesterday's gaps.
 
 mod gaps;
+mod loads;
 mod mixes;
 mod times;
 
@@ -28,6 +29,9 @@ pub(crate) fn start(mut start: Value) -> Value {
 pub(crate) fn trial(version: u32, mut trial: Value) -> Value {
     if version < 3 {
         trial = times::trial_of_2(trial);
+    }
+    if version < 4 {
+        loads::of_trial(&mut trial);
     }
     gaps::of_trial(&mut trial);
     trial

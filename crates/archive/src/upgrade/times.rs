@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::load::Unanswered;
 use crate::outcome::Outcome;
 use crate::times::Times;
-use crate::trial::Unanswered;
 
 /// A trial of `dyno.run/2` or before. There response times held right answers, time-outs at no less than their limit, and,
 /// apart, the ages of what was in flight at the end; nothing else that had waited was kept.

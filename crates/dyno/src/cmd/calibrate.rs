@@ -9,16 +9,16 @@ use std::time::Duration;
 use anyhow::Context as _;
 use dyno_analysis::load::{Ceiling, Config, LoadResult, Percentiles};
 use dyno_analysis::verdict::{self, Context};
-use dyno_archive::plan::{Arrivals, DriverKind, Spin, Step, Workload};
+use dyno_archive::plan::{Arrivals, DriverKind, Load, Spin, Step, Workload};
 use dyno_archive::{Interval, Outcome, Sample};
 use dyno_contract::ports;
 use dyno_driver::{Endpoint, Stamps, best_driver};
-use dyno_engine::{Http2, Policy, Protocol, Window, limits};
+use dyno_engine::{Http2, Protocol};
 use dyno_launch::Own;
 use dyno_launch::care::Interrupts;
 use dyno_report::calibration as page;
 use dyno_report::format::micros;
-use dyno_runner::load::{Edge, Reason, Spec, Watch, polling};
+use dyno_runner::load::{self, Edge, Reason, Spec, Watch, polling};
 use dyno_workload::traffic;
 use dyno_workload::workloads::plaintext;
 
@@ -196,7 +196,7 @@ impl Bench {
         let mut spec = self.spec(best_driver().0, 4, Arrivals::Closed, Spin::Never)?;
         spec.endpoint = Endpoint::from(addr);
         spec.total = Some(100);
-        spec.window = Window { warmup_ns: 0, duration_ns: None, ..spec.window };
+        (spec.load.warmup_ns, spec.load.duration_ns) = (0, 0);
         let result = self.load(&spec)?;
         Ok(page::Refused {
             asked: 100,
@@ -223,34 +223,28 @@ impl Bench {
         let traffic = traffic::compile(&workload, &self.addr.to_string(), &Http2::default(), &|_| {
             Err("no files".into())
         });
+        let step = Step { connections, streams: 1, pipeline: 1, arrivals };
         Ok(Spec {
             endpoint: self.addr.into(),
             protocol: Protocol::H1,
-            http2: Http2::default(),
-            page_connections: None,
+            tls: None,
             traffic: Arc::new(traffic.map_err(|message| anyhow::anyhow!(message))?),
-            check_one_in: 1,
-            step: Step { connections, streams: 1, pipeline: 1, arrivals },
+            page_connections: None,
+            load: Load {
+                warmup_ns: SECOND / 2,
+                duration_ns: self.duration_ns,
+                timeout_ns: 5 * SECOND,
+                drain_ns: load::drain_ns(5 * SECOND),
+                check_one_in: 1,
+                driver,
+                steps: vec![step.clone()],
+                ..load::usual()
+            },
+            step,
             trace: Arc::from([]),
             seed: 1,
             total: None,
-            policy: Policy {
-                timeout_ns: 5 * SECOND,
-                first_byte_timeout_ns: None,
-                connect_timeout_ns: 5 * SECOND,
-                requests_per_connection: None,
-                ramp_ns: None,
-            },
-            tls: None,
             spin,
-            window: Window {
-                warmup_ns: SECOND / 2,
-                duration_ns: Some(self.duration_ns),
-                interval_ns: SECOND,
-                drain_ns: limits::DRAIN_NS,
-            },
-            threads: 1,
-            driver,
             cpus: self.generator_cpus.clone(),
         })
     }
@@ -259,7 +253,7 @@ impl Bench {
         let record = dyno_runner::load::run(spec, &mut Quiet(&self.interrupts))
             .map_err(|message| anyhow::anyhow!(message))?;
         anyhow::ensure!(self.interrupts.count() == 0, "interrupted; nothing was kept");
-        let asked = Config::new(&plaintext(), &spec.planned(Spin::Auto), &spec.step, spec.seed);
+        let asked = Config::new(&plaintext(), &spec.load, &spec.step, spec.seed);
         Ok(verdict::load(&record, asked, &Context::default()))
     }
 }

@@ -8,11 +8,12 @@ use std::path::Path;
 
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::facts::CgroupVersion;
+use dyno_archive::load::TlsUse;
 use dyno_archive::plan::{Build, Launch, Plan, Subject};
 use dyno_archive::sample::{CgroupUse, HostUse, ThreadUse};
 use dyno_archive::start::{Failure, FailureKind, StartRecord, Startup, Stop};
-use dyno_archive::trial::{CheckResult, TlsUse};
-use dyno_archive::{Facts, Protocol, Sample, TrialRecord};
+use dyno_archive::trial::CheckResult;
+use dyno_archive::{Facts, LoadRecord, Protocol, Sample, TrialRecord};
 use dyno_contract::door::Door;
 use dyno_engine::sim::{Fault, Model, Queue, Service, World};
 use dyno_runner::load::{Spec, simulate};
@@ -196,10 +197,10 @@ impl Machine {
         if fails.is_some_and(|fails| before > fails.after) {
             return None;
         }
-        let mut record = load(&load_at::trial(&door(plan, trial), plan, trial).unwrap(), server);
+        let mut load = load(&load_at::trial(&door(plan, trial), plan, trial).unwrap(), server);
         let is_last = fails.is_some_and(|fails| before == fails.after);
-        record.subject_failure = fails.filter(|_| is_last).map(|fails| fails.message.clone());
-        Some(TrialRecord { trial, start: of_launch, checks: vec![passed()], ..record })
+        load.server_failure = fails.filter(|_| is_last).map(|fails| fails.message.clone());
+        Some(TrialRecord { trial, start: of_launch, load, checks: vec![passed()] })
     }
 }
 
@@ -288,7 +289,7 @@ fn door(plan: &Plan, trial: usize) -> Door {
 }
 
 /// Loads a server of the machine. TLS takes no time there: its connections say that they speak it.
-fn load(spec: &Spec, server: &Server) -> TrialRecord {
+fn load(spec: &Spec, server: &Server) -> LoadRecord {
     let plain = match spec.protocol {
         Protocol::H1Tls => Protocol::H1,
         Protocol::H2 => Protocol::H2c,

@@ -8,8 +8,8 @@ mod server;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
+use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
-use dyno_archive::trial::TcpCounters;
 
 use server::{Act, Peer, Server, Then};
 pub use server::{Answered, Fault, Identity, Model, Pause, Queue, Service, Truth};

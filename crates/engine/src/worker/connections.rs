@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use dyno_archive::Protocol;
+use dyno_archive::load::TcpCounters;
 use dyno_archive::outcome::Outcome;
-use dyno_archive::trial::TcpCounters;
 
 use super::{Stage, Worker};
 use crate::driver::{Completion, ConnId, ConnectError, Driver, What};

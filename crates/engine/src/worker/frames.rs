@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::Protocol;
-use dyno_archive::trial::{Http2Direction, Http2Use};
+use dyno_archive::load::{Http2Direction, Http2Use};
 use dyno_wire::h2::counts::{Counts, Direction};
 use dyno_wire::h2::{Code, frame::Kind};
 

@@ -17,10 +17,10 @@ use std::sync::Arc;
 
 use dyno_archive::Protocol;
 use dyno_archive::interval::Interval;
+use dyno_archive::load::{Books, Connections, Edges, Http2Use, TcpCounters, TlsUse, Unanswered};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Http2;
 use dyno_archive::sample::ThreadUse;
-use dyno_archive::trial::{Books, Connections, Edges, Http2Use, TcpCounters, TlsUse, Unanswered};
 
 use dyno_wire::h1::response::Memo;
 use dyno_wire::h2::settings::Own;

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use dyno_archive::interval::{Interval, Phase};
+use dyno_archive::load::Unanswered;
 use dyno_archive::outcome::{Outcome, Outcomes};
 use dyno_archive::plan::Arrivals;
 use dyno_archive::times::Times;
-use dyno_archive::trial::Unanswered;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::Played;
 use dyno_engine::{

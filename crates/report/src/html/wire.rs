@@ -9,7 +9,7 @@ use dyno_analysis::stats::Repeated;
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::wire::WireResult;
 use dyno_archive::Protocol;
-use dyno_archive::trial::TlsUse;
+use dyno_archive::load::TlsUse;
 use maud::{Markup, html};
 
 use super::table::{Cell, Column, table_of, text, value};

@@ -94,9 +94,9 @@ fn start_worker(
     let config = config(spec, k, shared.threads)?;
     let endpoint = endpoint(spec, k, shared.threads);
     let no_driver = |error: io::Error| {
-        format!("the {} driver cannot be used here: {error}; try `--driver epoll`", spec.driver.name())
+        format!("the {} driver cannot be used here: {error}; try `--driver epoll`", spec.load.driver.name())
     };
-    match spec.driver {
+    match spec.load.driver {
         DriverKind::Uring => {
             let driver = Uring::new(&endpoint, config.connections).map_err(no_driver)?;
             Ok(drive(driver, config, k, shared, to))
@@ -158,17 +158,17 @@ pub(super) fn config(spec: &Spec, k: u32, of: u32) -> Result<Config, String> {
         connections: share(u64::from(spec.step.connections)) as u32 * spec.page_connections.unwrap_or(1),
         page_connections: spec.page_connections,
         protocol: spec.protocol,
-        http2: spec.http2,
+        http2: spec.load.http2,
         pipeline: spec.step.pipeline,
         streams: spec.step.streams,
         schedule: Schedule::new(&spec.step.arrivals, &spec.trace, spec.seed, stripe),
         total: spec.total.map(share),
         traffic: spec.traffic.clone(),
         draws: Draws::new(spec.seed, stripe.worker, stripe.of),
-        check_one_in: spec.check_one_in,
-        policy: spec.policy,
+        check_one_in: spec.load.check_one_in,
+        policy: spec.policy(),
         tls: spec.tls.as_ref().map(TlsOptions::configure).transpose()?,
         spin: spec.spin,
-        window: spec.window,
+        window: spec.window(),
     })
 }

@@ -14,13 +14,13 @@ use std::thread;
 use std::time::Duration;
 
 use dyno_archive::plan::{self, Arrivals, DriverKind, Step};
-use dyno_archive::{Interval, Sample, TrialRecord};
+use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, sys};
-use dyno_engine::{Http2, Instant, Policy, Protocol, Report, Spin, Stop, Traffic, Window};
+use dyno_engine::{Http2, Instant, Policy, Protocol, Report, Spin, Stop, Traffic, Window, limits};
 
 use crate::ground;
-use crate::limits::{AHEAD_NS, GLANCE};
+use crate::limits::{AHEAD_NS, GLANCE, STEP_WARMUP_NS};
 use agent::{Shared, worker};
 use control::Control;
 use record::{Driven, assemble};
@@ -32,27 +32,23 @@ pub use simulated::{Look, simulate};
 #[derive(Clone, Debug)]
 pub struct Spec {
     pub endpoint: Endpoint,
+    pub protocol: Protocol,
+    /// `None`: plain connections.
+    pub tls: Option<TlsOptions>,
+    pub traffic: Arc<Traffic>,
     /// The traffic is a page, and so many connections load one together; the step's connections are visitors.
     pub page_connections: Option<u32>,
-    pub protocol: Protocol,
-    pub http2: Http2,
-    pub traffic: Arc<Traffic>,
-    /// Of how many answers one is checked in full; 1: every one, 0: none.
-    pub check_one_in: u64,
+    /// What was asked, as plans have it; there are never more threads than connections.
+    pub load: plan::Load,
+    /// Which of its steps.
     pub step: Step,
     /// Instants of a recorded schedule, nanoseconds; empty unless the step asks for one.
     pub trace: Arc<[u64]>,
     pub seed: u64,
     /// Requests in all; `None`: as many as the window allows.
     pub total: Option<u64>,
-    pub policy: Policy,
-    /// `None`: plain connections.
-    pub tls: Option<TlsOptions>,
+    /// What `load.spin` comes to here (see [`polling`]).
     pub spin: Spin,
-    pub window: Window,
-    /// Worker threads; never more than connections.
-    pub threads: u32,
-    pub driver: DriverKind,
     /// CPUs of the worker threads; empty: any.
     pub cpus: Vec<u32>,
 }
@@ -64,27 +60,64 @@ impl Spec {
         self.step.connections.saturating_mul(self.page_connections.unwrap_or(1))
     }
 
-    /// What was asked, in the words of a plan; `spin` as it was asked.
+    /// Worker threads.
     #[must_use]
-    pub fn planned(&self, spin: plan::Spin) -> plan::Load {
-        plan::Load {
-            warmup_ns: self.window.warmup_ns,
-            until_steady: None,
-            duration_ns: self.window.duration_ns.unwrap_or(0),
-            interval_ns: self.window.interval_ns,
-            timeout_ns: self.policy.timeout_ns,
-            first_byte_timeout_ns: self.policy.first_byte_timeout_ns,
-            connect_timeout_ns: self.policy.connect_timeout_ns,
-            requests_per_connection: self.policy.requests_per_connection,
-            ramp_connections_ns: self.policy.ramp_ns,
-            check_one_in: self.check_one_in,
-            spin,
-            threads: self.threads,
-            driver: self.driver,
-            http2: self.http2,
-            steps: vec![self.step.clone()],
+    pub fn threads(&self) -> u32 {
+        self.load.threads.clamp(1, self.step.connections.max(1))
+    }
+
+    pub(super) fn policy(&self) -> Policy {
+        Policy {
+            timeout_ns: self.load.timeout_ns,
+            first_byte_timeout_ns: self.load.first_byte_timeout_ns,
+            connect_timeout_ns: self.load.connect_timeout_ns,
+            requests_per_connection: self.load.requests_per_connection,
+            ramp_ns: self.load.ramp_connections_ns,
         }
     }
+
+    pub(super) fn window(&self) -> Window {
+        Window {
+            warmup_ns: self.load.warmup_ns,
+            duration_ns: self.load.set_duration_ns(),
+            interval_ns: self.load.interval_ns,
+            drain_ns: self.load.drain_ns,
+        }
+    }
+}
+
+/// A load as it is where nobody asks for anything else: in suites, on the command line, and for what dyno asks itself.
+#[must_use]
+pub fn usual() -> plan::Load {
+    const S: u64 = 1_000_000_000;
+    plan::Load {
+        warmup_ns: STEP_WARMUP_NS,
+        until_steady: None,
+        duration_ns: 10 * S,
+        interval_ns: S,
+        timeout_ns: 10 * S,
+        connect_timeout_ns: 5 * S,
+        drain_ns: drain_ns(10 * S),
+        first_byte_timeout_ns: None,
+        requests_per_connection: None,
+        ramp_connections_ns: None,
+        check_one_in: CHECK_ONE_IN,
+        spin: plan::Spin::Auto,
+        threads: 1,
+        driver: dyno_driver::best_driver().0,
+        http2: Http2::default(),
+        steps: Vec::new(),
+    }
+}
+
+/// Of how many answers one is checked in full, unless the user says.
+pub const CHECK_ONE_IN: u64 = 100;
+
+/// How long what is in flight may go on after the window: what was sent is waited for as long as it may take, so that the
+/// server's count and ours agree, and what was intended last has as much time as what was intended first.
+#[must_use]
+pub const fn drain_ns(timeout_ns: u64) -> u64 {
+    if timeout_ns > limits::DRAIN_NS { timeout_ns } else { limits::DRAIN_NS }
 }
 
 /// What polling comes to for one load that asks for it so.
@@ -128,9 +161,9 @@ pub enum Reason {
 }
 
 /// Runs a load. `Err`: it could not begin, as a sentence with the way out.
-pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<TrialRecord, String> {
+pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
     preflight::check(spec)?;
-    let threads = spec.threads.clamp(1, spec.step.connections);
+    let threads = spec.threads();
     let shared = Shared::new(threads);
     let ground = ground::Watch::new(&spec.cpus);
     let (to_control, from_workers) = mpsc::channel();
@@ -172,9 +205,9 @@ struct Follower<'a> {
 impl<'a> Follower<'a> {
     fn new(spec: &Spec, shared: &'a Shared, ground: ground::Watch) -> Self {
         Follower {
-            driver: spec.driver,
+            driver: spec.load.driver,
             shared,
-            control: Control::new(spec.window, shared.threads()),
+            control: Control::new(spec.window(), shared.threads()),
             ground,
             failure: None,
             cut_short: false,
@@ -238,7 +271,7 @@ impl<'a> Follower<'a> {
         self.control.sampled(watch.sample(edge));
     }
 
-    fn finish(self, reports: Vec<Report>) -> TrialRecord {
+    fn finish(self, reports: Vec<Report>) -> LoadRecord {
         let driven = Driven {
             began_ns: self.shared.begun().map_or(0, |begin| begin.0),
             driver: self.driver,

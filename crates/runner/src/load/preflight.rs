@@ -3,10 +3,10 @@
 use std::net::UdpSocket;
 use std::sync::Arc;
 
-use dyno_archive::plan::{Arrivals, Step};
+use dyno_archive::plan::{Arrivals, Load, Step};
 use dyno_archive::{Interval, Outcome, Sample};
 use dyno_driver::Peer;
-use dyno_engine::{Policy, Spin, Traffic, Window};
+use dyno_engine::{Spin, Traffic};
 use dyno_launch::raise_open_files;
 
 use super::{Edge, Reason, Spec, Watch, run};
@@ -22,13 +22,17 @@ pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
         let once = Spec {
             traffic: Arc::new(Traffic::one(request.clone()).sharing(spec.traffic.shared_bytes())),
             page_connections: None,
-            check_one_in: 1,
+            load: Load {
+                check_one_in: 1,
+                ramp_connections_ns: None,
+                warmup_ns: 0,
+                duration_ns: 0,
+                threads: 1,
+                ..spec.load.clone()
+            },
             step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed },
             total: Some(1),
-            policy: Policy { ramp_ns: None, ..spec.policy },
             spin: Spin::Never,
-            window: Window { warmup_ns: 0, duration_ns: None, ..spec.window },
-            threads: 1,
             ..spec.clone()
         };
         let record = run(&once, &mut Unwatched).map_err(|words| Mismatch { answered: false, words })?;

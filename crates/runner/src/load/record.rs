@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::ground::Ground;
+use dyno_archive::load::{Books, ClientUse, Connections, Edges, Unanswered};
 use dyno_archive::plan::DriverKind;
-use dyno_archive::trial::{Books, ClientUse, Connections, Edges, Unanswered};
-use dyno_archive::{Interval, Sample, TrialRecord};
+use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_engine::Report;
 
 /// What whoever drove a load knows of it, beside what its workers report.
@@ -21,15 +21,13 @@ pub(super) struct Driven {
     pub(super) cut_short: bool,
 }
 
-/// Joins what all have seen of one load. Of which trial and start it is, the caller knows.
+/// Joins what all have seen of one load.
 pub(super) fn assemble(
     driven: Driven,
     (intervals, samples): (Vec<Interval>, Vec<Sample>),
     reports: Vec<Report>,
-) -> TrialRecord {
-    let mut record = TrialRecord {
-        trial: 0,
-        start: 0,
+) -> LoadRecord {
+    let mut record = LoadRecord {
         began_ns: driven.began_ns,
         window_ns: (0, 0),
         books: Books::default(),
@@ -50,15 +48,14 @@ pub(super) fn assemble(
         unexpected: BTreeMap::new(),
         connection_failures: BTreeMap::new(),
         samples,
-        checks: Vec::new(),
-        subject_failure: driven.failure,
+        server_failure: driven.failure,
         cut_short: driven.cut_short,
     };
     reports.into_iter().for_each(|report| add_report(&mut record, report));
     record
 }
 
-fn add_report(record: &mut TrialRecord, report: Report) {
+fn add_report(record: &mut LoadRecord, report: Report) {
     record.window_ns.0 = record.window_ns.0.max(report.window_ns.0);
     record.window_ns.1 = record.window_ns.1.max(report.window_ns.1);
     record.books.add(&report.books);

@@ -1,6 +1,6 @@
 //! A load of the simulated world: the same specification, workers and control, without threads, sockets or a clock.
 
-use dyno_archive::{Sample, TrialRecord};
+use dyno_archive::{LoadRecord, Sample};
 use dyno_engine::sim::{self, World};
 
 use super::agent::config;
@@ -19,12 +19,12 @@ pub fn simulate(
     began_ns: u64,
     world: impl Fn(u32) -> World,
     look: &mut Look<'_>,
-) -> Result<TrialRecord, String> {
-    if spec.window.duration_ns.is_none() {
+) -> Result<LoadRecord, String> {
+    if spec.load.set_duration_ns().is_none() {
         return Err("a simulated load needs a duration: nobody ends it otherwise".into());
     }
-    let workers = spec.threads.clamp(1, spec.step.connections);
-    let mut control = Control::new(spec.window, workers);
+    let workers = spec.threads();
+    let mut control = Control::new(spec.window(), workers);
     let mut reports = Vec::new();
     for k in 0..workers {
         let played = sim::play(world(k), config(spec, k, workers)?);
@@ -36,7 +36,7 @@ pub fn simulate(
     }
     let driven = Driven {
         began_ns,
-        driver: spec.driver,
+        driver: spec.load.driver,
         rss_peak_bytes: None,
         ground: None,
         failure: None,

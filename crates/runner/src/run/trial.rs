@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{Interval, Sample, TrialRecord};
+use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_launch::care::Interrupts;
 use dyno_launch::process::Process;
 use dyno_observer::Sampler;
@@ -15,8 +15,15 @@ use super::{Event, Runner};
 use crate::load::{self, Edge, Reason, Watch};
 use crate::{load_at, proof};
 
+/// What came of a trial.
+pub(super) struct Measured {
+    pub(super) load: LoadRecord,
+    /// Made while the load ran.
+    pub(super) checks: Vec<CheckResult>,
+}
+
 impl Runner<'_> {
-    pub(super) fn trial(&mut self, trial: usize, subject: &mut Subject) -> Result<TrialRecord, String> {
+    pub(super) fn trial(&mut self, trial: usize, subject: &mut Subject) -> Result<Measured, String> {
         let workload = &self.plan.workloads[self.plan.trials[trial].workload];
         let entrance = entrance(&subject.entrances, workload)?;
         let spec = load_at::trial(entrance.door(), self.plan, trial)?;
@@ -43,7 +50,7 @@ impl Runner<'_> {
             drop(to_prober);
             let probed = prober.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             let checks = tried.into_iter().chain(probed).collect();
-            record.map(|record| TrialRecord { checks, ..record })
+            record.map(|load| Measured { load, checks })
         })
     }
 }

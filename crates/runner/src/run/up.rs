@@ -4,7 +4,7 @@ use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
 
-use dyno_archive::TrialRecord;
+use dyno_archive::LoadRecord;
 use dyno_archive::plan::Workload;
 use dyno_archive::start::Failure;
 use dyno_archive::trial::CheckResult;
@@ -58,13 +58,13 @@ impl Subject {
     }
 
     /// Whether it still serves after a load; if not, the load's record says so too.
-    pub(super) fn after_load(&mut self, record: &mut TrialRecord) -> Result<(), Failure> {
-        let failure = match &record.subject_failure {
+    pub(super) fn after_load(&mut self, record: &mut LoadRecord) -> Result<(), Failure> {
+        let failure = match &record.server_failure {
             Some(words) => judge(None, self.process.oom_kills(), &Ok(()), What::Load(words)),
             None => self.judge(What::Step),
         };
         let Some(failure) = failure else { return Ok(()) };
-        record.subject_failure = Some(format!("{}: {}", failure.kind.name(), failure.message));
+        record.server_failure = Some(format!("{}: {}", failure.kind.name(), failure.message));
         Err(failure)
     }
 

@@ -12,6 +12,7 @@ use dyno_subject::certs::Certs;
 
 use super::judge::{harness, interrupted};
 use super::start::Ground;
+use super::trial::Measured;
 use super::up::Subject;
 use super::{Ended, Event, RunError, Runner};
 
@@ -129,12 +130,12 @@ impl Runner<'_> {
             return Err(interrupted().into());
         }
         (self.on)(Event::TrialStarted { trial });
-        let measured = self.trial(trial, subject).map_err(harness)?;
-        if measured.cut_short {
+        let Measured { load, checks } = self.trial(trial, subject).map_err(harness)?;
+        if load.cut_short {
             return Err(interrupted().into());
         }
-        let mut record = TrialRecord { trial, start, ..measured };
-        let served = subject.after_load(&mut record);
+        let mut record = TrialRecord { trial, start, load, checks };
+        let served = subject.after_load(&mut record.load);
         self.dir.write_trial(&record)?;
         (self.on)(Event::TrialEnded { trial, record: &record });
         Ok(served?)

@@ -8,10 +8,10 @@
 use dyno_analysis::overview::reference_step;
 use dyno_analysis::server::Used;
 use dyno_analysis::steady::{self, ROUNDS, State};
-use dyno_archive::plan::{Arrivals, Plan, Trial, UntilSteady};
+use dyno_archive::plan::{Arrivals, Load, Plan, Trial, UntilSteady};
 use dyno_archive::start::{Failure, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
-use dyno_archive::{Interval, Phase, Sample, TrialRecord};
-use dyno_engine::{Policy, Spin, Window};
+use dyno_archive::{Interval, LoadRecord, Phase, Sample};
+use dyno_engine::Spin;
 use dyno_launch::care::Interrupts;
 use dyno_launch::process::Process;
 use dyno_observer::monotonic_ns;
@@ -132,17 +132,16 @@ impl Runner<'_> {
         turn: &Turn,
         slice_ns: u64,
         slices: u64,
-    ) -> Result<TrialRecord, Cut> {
-        let duration_ns = Some(slices * slice_ns);
-        let window = Window { duration_ns, interval_ns: slice_ns, ..turn.spec.window };
-        let spec = load::Spec { window, ..turn.spec.clone() };
+    ) -> Result<LoadRecord, Cut> {
+        let load = Load { duration_ns: slices * slice_ns, interval_ns: slice_ns, ..turn.spec.load.clone() };
+        let spec = load::Spec { load, ..turn.spec.clone() };
         let mut watcher = Watcher { process: &mut subject.process, interrupts: self.interrupts };
         let mut record = load::run(&spec, &mut watcher).map_err(|words| Cut::Failed(harness(words)))?;
         // A drain may be interrupted, too, and then no window was cut short.
         if record.cut_short || self.interrupts.count() > 0 {
             return Err(Cut::Interrupted);
         }
-        if record.subject_failure.is_some() || measured(&record).all(|i| answers_of(i) == 0) {
+        if record.server_failure.is_some() || measured(&record).all(|i| answers_of(i) == 0) {
             // It may be alive, but slow.
             subject.after_load(&mut record).map_err(while_warmed)?;
         }
@@ -176,15 +175,14 @@ fn unmeasured(spec: load::Spec) -> load::Spec {
     load::Spec {
         step: dyno_archive::plan::Step { arrivals: Arrivals::Closed, ..spec.step },
         seed: !spec.seed,
-        policy: Policy { ramp_ns: None, ..spec.policy },
+        load: Load { ramp_connections_ns: None, warmup_ns: TURN_SETTLES_NS, ..spec.load },
         spin: Spin::Never,
-        window: Window { warmup_ns: TURN_SETTLES_NS, ..spec.window },
         ..spec
     }
 }
 
 /// What the slices of a turn came to. The first of them belongs to this round.
-fn slices_of(record: &TrialRecord, turn: &Turn, round: usize, began_ns: u64) -> Vec<WarmUpSlice> {
+fn slices_of(record: &LoadRecord, turn: &Turn, round: usize, began_ns: u64) -> Vec<WarmUpSlice> {
     let since_ns = |at_ns: u64| (record.began_ns + at_ns).saturating_sub(began_ns);
     let nearest =
         |at_ns: u64| record.samples.iter().min_by_key(|s| s.at_ns.abs_diff(record.began_ns + at_ns));
@@ -207,7 +205,7 @@ fn slices_of(record: &TrialRecord, turn: &Turn, round: usize, began_ns: u64) -> 
     measured(record).enumerate().map(slice).collect()
 }
 
-fn measured(record: &TrialRecord) -> impl Iterator<Item = &Interval> {
+fn measured(record: &LoadRecord) -> impl Iterator<Item = &Interval> {
     record.intervals.iter().filter(|i| i.phase == Phase::Measured)
 }
 

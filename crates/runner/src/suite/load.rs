@@ -1,6 +1,6 @@
 //! The load of a suite: how much is asked for, and when.
 
-use dyno_archive::plan::{Arrivals, DriverKind, Gaps, Http2, Model, Spin, Step, UntilSteady};
+use dyno_archive::plan::{Arrivals, DriverKind, Gaps, Http2, Load, Model, Spin, Step, UntilSteady};
 use dyno_workload::text::{Mistake, mistake};
 use dyno_workload::units;
 use dyno_workload::workloads::{NO_STREAMS, OneOrMany, PAGE_STREAMS, Shaped};
@@ -8,25 +8,28 @@ use serde::Deserialize;
 
 use super::positive;
 use crate::limits::{LEAST_WARMUP_LIMIT_NS, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
+use crate::load::{drain_ns, usual};
 
+/// The load of a plan, but for what the machine decides where the suite does not.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LoadOptions {
-    pub warmup_ns: u64,
-    pub until_steady: Option<UntilSteady>,
-    pub duration_ns: u64,
-    pub interval_ns: u64,
-    pub timeout_ns: u64,
-    pub connect_timeout_ns: u64,
-    pub first_byte_timeout_ns: Option<u64>,
-    pub requests_per_connection: Option<u64>,
-    pub ramp_connections_ns: Option<u64>,
-    pub check_one_in: u64,
-    pub spin: Spin,
-    pub threads: Option<u32>,
-    pub driver: Option<DriverKind>,
-    pub http2: Http2,
-    /// Of all workloads, each once.
-    pub steps: Vec<Step>,
+pub struct Asked {
+    load: Load,
+    threads: Option<u32>,
+    driver: Option<DriverKind>,
+}
+
+impl Asked {
+    /// The load on a machine that would have so many threads of this driver.
+    #[must_use]
+    pub fn on(self, threads: u32, driver: DriverKind) -> Load {
+        Load { threads: self.threads.unwrap_or(threads), driver: self.driver.unwrap_or(driver), ..self.load }
+    }
+
+    /// What is decided already: everything but threads and driver.
+    #[must_use]
+    pub const fn decided(&self) -> &Load {
+        &self.load
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -61,9 +64,6 @@ pub(super) struct RawLoad {
 /// The `warmup` that is none of a given length.
 const AUTO: &str = "auto";
 
-/// Of how many answers one is checked in full, unless the user says.
-pub const CHECK_ONE_IN: u64 = 100;
-
 /// The schedules that a suite can ask for: it plays no traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -81,7 +81,7 @@ enum Rate {
 }
 
 impl RawLoad {
-    pub(super) fn check(self, workloads: &[Shaped]) -> Result<(LoadOptions, Vec<Vec<usize>>), Mistake> {
+    pub(super) fn check(self, workloads: &[Shaped]) -> Result<(Asked, Vec<Vec<usize>>), Mistake> {
         const S: u64 = 1_000_000_000;
         let driver = self.driver()?;
         self.refuse_what_no_workload_has(workloads)?;
@@ -89,23 +89,26 @@ impl RawLoad {
         let duration_ns = self.duration_ns()?;
         // Six intervals or more tell a trend within the window from noise.
         let interval_ns = duration_ns.div_ceil(6).clamp(S / 10, S);
-        let options = LoadOptions {
+        let usual = usual();
+        let timeout_ns = time("timeout", &self.timeout, usual.timeout_ns)?;
+        let options = Load {
             warmup_ns: self.warmup_ns()?,
             until_steady: self.until_steady()?,
             duration_ns,
             interval_ns: time("interval", &self.interval, interval_ns)?,
-            timeout_ns: time("timeout", &self.timeout, 10 * S)?,
-            connect_timeout_ns: time("connect_timeout", &self.connect_timeout, 5 * S)?,
+            timeout_ns,
+            drain_ns: drain_ns(timeout_ns),
+            connect_timeout_ns: time("connect_timeout", &self.connect_timeout, usual.connect_timeout_ns)?,
             first_byte_timeout_ns: optional("first_byte_timeout", &self.first_byte_timeout)?,
             requests_per_connection: self.requests_per_connection,
             ramp_connections_ns: optional("ramp_connections", &self.ramp_connections)?,
-            check_one_in: self.check_one_in.unwrap_or(CHECK_ONE_IN),
-            spin: self.spin.unwrap_or_default(),
-            threads: self.threads.map(|t| positive("threads", t)).transpose()?,
-            driver,
+            check_one_in: self.check_one_in.unwrap_or(usual.check_one_in),
+            spin: self.spin.unwrap_or(usual.spin),
             http2: self.http2()?,
             steps,
+            ..usual
         };
+        let threads = self.threads.map(|t| positive("threads", t)).transpose()?;
         for (key, ns) in [
             ("duration", options.duration_ns),
             ("interval", options.interval_ns),
@@ -120,7 +123,7 @@ impl RawLoad {
         if options.requests_per_connection == Some(0) {
             return Err(mistake("requests_per_connection", "a connection serves at least 1 request"));
         }
-        Ok((options, steps_of))
+        Ok((Asked { load: options, threads, driver }, steps_of))
     }
 
     fn driver(&self) -> Result<Option<DriverKind>, Mistake> {
@@ -372,7 +375,7 @@ fn check_rate(rate: Rate, arrival: Arrival, warmup_ns: u64, duration_ns: u64) ->
 }
 
 /// Pages are loaded one after the other by visitors who keep their connections.
-pub(super) fn check_pages(load: &LoadOptions) -> Result<(), Mistake> {
+pub(super) fn check_pages(load: &Load) -> Result<(), Mistake> {
     let wrong = |key, with| {
         Err(mistake(
             key,

@@ -18,7 +18,7 @@ use dyno_workload::workloads::{RawWorkload, check_workloads};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::files::Folder;
-pub use load::{CHECK_ONE_IN, LoadOptions};
+pub use load::Asked;
 use load::{RawLoad, check_pages};
 
 /// A suite, checked, with every default filled in. Which subjects exist is not known yet.
@@ -34,7 +34,7 @@ pub struct SuiteFile {
     pub cpuset: Option<Vec<u32>>,
     pub subjects: Vec<Wanted>,
     pub workloads: Vec<Workload>,
-    pub load: LoadOptions,
+    pub load: Asked,
     /// Of each workload, which of the load's steps it has.
     pub steps_of: Vec<Vec<usize>>,
     pub cost: Option<dyno_archive::plan::Cost>,
@@ -205,7 +205,7 @@ impl Raw {
         }
         let (load, steps_of) = self.load.check(&shaped)?;
         if has_pages {
-            check_pages(&load)?;
+            check_pages(load.decided())?;
         }
         Ok(SuiteFile {
             suite: Suite {
@@ -317,7 +317,7 @@ mod tests {
         let suite = parse("subjects = [\"null\", \"node-http/cluster\"]").unwrap();
         assert_eq!(suite.suite.name, "s");
         assert_eq!(suite.subjects[1].variant.as_deref(), Some("cluster"));
-        assert_eq!((suite.repeats, suite.load.steps.len()), (3, 1));
+        assert_eq!((suite.repeats, suite.load.decided().steps.len()), (3, 1));
         assert_eq!(suite.workloads[0].requests[0].path, "/plaintext");
     }
 
@@ -325,8 +325,9 @@ mod tests {
     fn starts_are_warmed_until_they_are_steady_unless_a_length_is_given() {
         let load =
             |keys: &str| parse(&format!("subjects = [\"null\"]\n[load]\n{keys}")).map(|suite| suite.load);
-        let warm =
-            |keys: &str| load(keys).map(|load| (load.warmup_ns, load.until_steady.map(|u| u.limit_ns)));
+        let warm = |keys: &str| {
+            load(keys).map(|load| (load.decided().warmup_ns, load.decided().until_steady.map(|u| u.limit_ns)))
+        };
         const MS: u64 = 1_000_000;
         for (keys, wanted) in [
             ("", (200 * MS, Some(60_000 * MS))),
@@ -354,8 +355,8 @@ mod tests {
     #[test]
     fn steps_are_the_product_of_lists() {
         let suite = parse("subjects = [\"null\"]\n[load]\nconnections = [1, 8]\npipeline = [1, 16]\nrate = [100, \"5k\"]\narrival = \"poisson\"").unwrap();
-        assert_eq!(suite.load.steps.len(), 8);
-        assert_eq!(suite.load.steps[7].arrivals, Arrivals::Poisson { rate: 5000.0 });
+        assert_eq!(suite.load.decided().steps.len(), 8);
+        assert_eq!(suite.load.decided().steps[7].arrivals, Arrivals::Poisson { rate: 5000.0 });
     }
 
     #[test]
@@ -408,12 +409,12 @@ mod tests {
              [[workloads]]\nname = \"d\"\npath = \"/\"\nprotocol = \"h2c\"\nstreams = [10, 50]\n",
         )
         .unwrap();
-        let shapes: Vec<_> = suite.load.steps.iter().map(|s| (s.connections, s.streams)).collect();
+        let shapes: Vec<_> = suite.load.decided().steps.iter().map(|s| (s.connections, s.streams)).collect();
         assert_eq!(shapes, [(100, 1), (1000, 1), (10, 10), (100, 10), (2, 50), (20, 50)]);
         assert_eq!(suite.steps_of, [vec![0, 1], vec![0, 1], vec![2, 3], vec![2, 3, 4, 5]]);
         let tls: Vec<_> = suite.workloads.iter().map(|w| w.protocol.is_tls()).collect();
         assert_eq!(tls, [false, true, true, false]);
-        assert_eq!(suite.load.http2, Http2 { window_bits: 16, ..Http2::default() });
+        assert_eq!(suite.load.decided().http2, Http2 { window_bits: 16, ..Http2::default() });
     }
 
     #[test]
@@ -425,7 +426,7 @@ mod tests {
         )
         .unwrap();
         let shapes: Vec<_> =
-            suite.load.steps.iter().map(|s| (s.connections, s.streams, s.pipeline)).collect();
+            suite.load.decided().steps.iter().map(|s| (s.connections, s.streams, s.pipeline)).collect();
         assert_eq!(shapes, [(8, 1, 1), (8, 1, 16), (8, 4, 1)]);
         assert_eq!(suite.steps_of, [vec![0, 1], vec![2]]);
     }
@@ -433,11 +434,11 @@ mod tests {
     #[test]
     fn a_rate_may_change_within_a_step() {
         let suite = parse("subjects = [\"null\"]\n[load]\nrate = \"100..300\"").unwrap();
-        let Arrivals::Shaped { segments, gaps: Gaps::Even } = &suite.load.steps[0].arrivals else {
-            panic!("{:?}", suite.load.steps[0].arrivals)
+        let Arrivals::Shaped { segments, gaps: Gaps::Even } = &suite.load.decided().steps[0].arrivals else {
+            panic!("{:?}", suite.load.decided().steps[0].arrivals)
         };
         let ends: Vec<_> = segments.iter().map(|s| (s.from_rate, s.to_rate, s.duration_ns)).collect();
-        assert_eq!(ends, [(100.0, 100.0, suite.load.warmup_ns), (100.0, 300.0, 10_000_000_000)]);
+        assert_eq!(ends, [(100.0, 100.0, suite.load.decided().warmup_ns), (100.0, 300.0, 10_000_000_000)]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ const CASES: &[Case] = &[
         confidence: Confidence::High,
         says: "The server failed during this step: it left.",
         evidence: "{}",
-        trips: |w| w.record.subject_failure = Some("it left".into()),
+        trips: |w| w.record.server_failure = Some("it left".into()),
         just_not: |_| {},
         otherwise: (Resource::Concurrency, Confidence::High),
     },

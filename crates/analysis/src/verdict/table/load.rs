@@ -1,9 +1,10 @@
 //! What tells against the result of one load: counts, and what else stands in its record.
 
 use dyno_archive::Protocol;
+use dyno_archive::load::{Http2Use, TlsUse};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Request;
-use dyno_archive::trial::{CheckResult, Http2Use, TlsUse};
+use dyno_archive::trial::CheckResult;
 
 use super::Case;
 use super::world::{Command, S, World};
@@ -411,7 +412,7 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Invalid,
         says: "The server failed during this step: it left.",
         evidence: "{}",
-        trips: |w| w.record.subject_failure = Some("it left".into()),
+        trips: |w| w.record.server_failure = Some("it left".into()),
         just_not: |_| {},
         otherwise: None,
     },
@@ -420,8 +421,8 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Invalid,
         says: r#"2 of 3 checks failed right before or during the load; the first was "b": late"#,
         evidence: r#"{"failed": ["b", "c"]}"#,
-        trips: |w| w.record.checks = vec![passed("a"), late("b"), wrong("c")],
-        just_not: |w| w.record.checks = vec![passed("a"), late("b")],
+        trips: |w| w.checks = vec![passed("a"), late("b"), wrong("c")],
+        just_not: |w| w.checks = vec![passed("a"), late("b")],
         otherwise: Some(Severity::Warning),
     },
     Case {
@@ -429,8 +430,8 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Warning,
         says: "1 of 2 checks failed",
         evidence: r#"{"failed": ["b"]}"#,
-        trips: |w| w.record.checks = vec![passed("a"), late("b")],
-        just_not: |w| w.record.checks = vec![passed("a")],
+        trips: |w| w.checks = vec![passed("a"), late("b")],
+        just_not: |w| w.checks = vec![passed("a")],
         otherwise: None,
     },
     Case {

@@ -176,7 +176,8 @@ impl Default for RunWorld {
         };
         let one = fixture::warm_up(WarmUpEnd::Steady, 0, Some(1));
         let starts = (0..3).map(|start| dyno_archive::StartRecord { start, launch: start, ..one.clone() });
-        let trials = (0..3).map(|trial| TrialRecord { trial, start: trial, ..fixture::record(1) });
+        let trials = (0..3)
+            .map(|trial| TrialRecord { start: trial, ..fixture::trial_record(trial, fixture::record(1)) });
         let run = Run { header, starts: starts.collect(), trials: trials.collect() };
         RunWorld { run, peaks: Vec::new() }
     }

@@ -1,8 +1,8 @@
 //! What tells against the result of one load: times, and rates.
 
 use dyno_archive::interval::Interval;
+use dyno_archive::load::Edges;
 use dyno_archive::plan::Arrivals;
-use dyno_archive::trial::Edges;
 use dyno_archive::{Phase, Times};
 
 use super::Case;

@@ -2,13 +2,14 @@
 
 use dyno_archive::ground::{CpuUse, Ground};
 use dyno_archive::interval::Interval;
+use dyno_archive::load::TcpCounters;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step, Workload};
 use dyno_archive::sample::{CgroupUse, HostUse, ThreadUse};
 use dyno_archive::start::{StartRecord, WarmUpEnd};
 use dyno_archive::times::Recording;
-use dyno_archive::trial::TcpCounters;
-use dyno_archive::{Facts, Phase, Sample, Times, TrialRecord};
+use dyno_archive::trial::CheckResult;
+use dyno_archive::{Facts, LoadRecord, Phase, Sample, Times};
 
 use super::Judged;
 use crate::caveat::Caveat;
@@ -32,7 +33,8 @@ pub(super) enum Command {
 /// One second of load, and what it is judged by.
 pub(super) struct World {
     pub(super) command: Command,
-    pub(super) record: TrialRecord,
+    pub(super) record: LoadRecord,
+    pub(super) checks: Vec<CheckResult>,
     pub(super) plan: Load,
     pub(super) step: Step,
     pub(super) workload: Workload,
@@ -76,6 +78,7 @@ impl World {
         World {
             command: Command::Run,
             record,
+            checks: Vec::new(),
             plan: fixture::load(),
             step: fixture::step(Arrivals::Closed),
             workload: fixture::workload(),
@@ -92,7 +95,8 @@ impl World {
         let server = self.server();
         let server = (self.command == Command::Run).then_some(&server);
         let planned = Config::new(&self.workload, &self.plan, &self.step, 1);
-        let context = Context { ceiling: self.ceiling.clone(), server, control: self.control };
+        let context =
+            Context { ceiling: self.ceiling.clone(), server, control: self.control, checks: &self.checks };
         verdict::load(&self.record, Config { requests: self.requests, ..planned }, &context)
     }
 

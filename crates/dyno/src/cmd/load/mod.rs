@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use dyno_analysis::LoadResult;
 use dyno_analysis::verdict::{self, Context};
-use dyno_archive::TrialRecord;
+use dyno_archive::LoadRecord;
 use dyno_report::{hdr, intervals, text};
 use dyno_runner::load::Spec;
 
@@ -29,7 +29,7 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     let args = args;
     spec::refuse_what_does_nothing(&args, &url, &workload)?;
     let spec = spec::spec(&args, &url, &workload)?;
-    let config = spec::config(&args, &spec, &url, &workload);
+    let config = spec::config(&spec, &url, &workload);
     dyno_runner::load::preflight(&spec).map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
     outputs::check_files(&args)?;
     if let Some(note) = spec::note_on_threads(&args, &spec) {
@@ -61,12 +61,12 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
 }
 
 /// Whether a load did what was asked for: so many requests, each with its end, or so much time.
-fn is_done(spec: &Spec, record: &TrialRecord) -> bool {
+fn is_done(spec: &Spec, record: &LoadRecord) -> bool {
     let (opens, closes) = record.window_ns;
     let books = record.books;
     // What has no end counts as in flight, be it sent or still in a queue.
     let is_ended = spec.total.is_some_and(|total| books.due() >= total && books.in_flight_at_end == 0);
-    is_ended || spec.window.duration_ns.is_some_and(|ns| closes.saturating_sub(opens) >= ns)
+    is_ended || spec.load.set_duration_ns().is_some_and(|ns| closes.saturating_sub(opens) >= ns)
 }
 
 fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
@@ -95,7 +95,7 @@ fn wall_clock_at(instant_ns: u64, now_ns: u64, now_unix_s: f64) -> f64 {
     now_unix_s - now_ns.saturating_sub(instant_ns) as f64 / 1e9
 }
 
-fn write_histograms(args: &LoadArgs, record: &TrialRecord, began_unix_s: f64) -> anyhow::Result<()> {
+fn write_histograms(args: &LoadArgs, record: &LoadRecord, began_unix_s: f64) -> anyhow::Result<()> {
     let (answers, missing) = dyno_analysis::load::response_times(record);
     if let Some(path) = &args.hgrm {
         super::report::write_out(Some(path), &hdr::hgrm(&answers, missing))?;

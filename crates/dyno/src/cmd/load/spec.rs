@@ -5,12 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dyno_analysis::load::Config;
-use dyno_archive::plan::{Arrivals, Gaps, Spin, Step, Workload};
+use dyno_archive::plan::{Arrivals, Gaps, Load, Spin, Step, Workload};
 use dyno_contract::tls::{SessionResumption, TlsOptions, Trust};
-use dyno_driver::{Endpoint, Peer, best_driver};
-use dyno_engine::{Http2, Policy, Protocol, Window, limits};
-use dyno_runner::load::{Spec, polling};
-use dyno_runner::suite;
+use dyno_driver::{Endpoint, Peer};
+use dyno_engine::{Http2, Protocol};
+use dyno_runner::load::{self, Spec, polling};
 use dyno_workload::{traffic, units};
 use sha2::{Digest as _, Sha256};
 
@@ -19,13 +18,6 @@ use super::target::{self, Scheme, Url};
 use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns, ProtocolArg, SpinArg, SwitchArg};
 use crate::cmd::report::is_standard_output;
 use crate::exit::bad;
-
-/// Length of the measured window if nothing says when to end.
-const DEFAULT_DURATION_NS: u64 = 10_000_000_000;
-
-/// Time-outs if nobody says.
-const DEFAULT_TIMEOUT_NS: u64 = 10_000_000_000;
-const DEFAULT_CONNECT_TIMEOUT_NS: u64 = 5_000_000_000;
 
 /// The longest trace, nanoseconds: 30 days, as for every length of a load.
 const LONGEST_TRACE_NS: f64 = 30.0 * 24.0 * 3600e9;
@@ -131,7 +123,7 @@ fn useless_of_requests(args: &LoadArgs, workload: &Workload) -> Option<String> {
 }
 
 fn useless_of_limits(args: &LoadArgs) -> Option<String> {
-    let whole_ns = args.timeout.map_or(DEFAULT_TIMEOUT_NS, |Ns(ns)| ns);
+    let whole_ns = args.timeout.map_or(load::usual().timeout_ns, |Ns(ns)| ns);
     if args.first_byte_timeout.is_some_and(|Ns(ns)| ns >= whole_ns) {
         return Some(
             "--first-byte-timeout must be shorter than --timeout (10s unless given), or it ends nothing"
@@ -173,33 +165,49 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
     let endpoint = target::endpoint(args, url)?;
     let protocol = workload.protocol;
     let cpus = args.cpus.clone().map_or_else(Vec::new, |cpus| cpus.0);
-    let policy = policy(args);
     let threads = threads(args, &endpoint, connections);
+    let step = Step { connections, streams: streams(args), pipeline: args.pipeline, arrivals };
     Ok(Spec {
         endpoint,
         protocol,
-        http2,
-        page_connections: workload.page_connections(),
-        traffic: Arc::new(compiled),
-        check_one_in: args.check_one_in.unwrap_or(suite::CHECK_ONE_IN),
-        policy,
         tls: (url.scheme == Scheme::Https).then(|| tls(args, url, protocol)).transpose()?,
-        spin: polling(spin(args), &arrivals, leaves_a_cpu(threads, &cpus)),
-        window: Window {
+        traffic: Arc::new(compiled),
+        page_connections: workload.page_connections(),
+        spin: polling(spin(args), &step.arrivals, leaves_a_cpu(threads, &cpus)),
+        load: Load {
             warmup_ns: args.warmup.0,
-            duration_ns: duration(args, &trace)?,
+            duration_ns: duration(args, &trace)?.unwrap_or(0),
             interval_ns: args.interval.0,
-            // What was sent is waited for as long as it may take, so that the server's count and ours agree.
-            drain_ns: limits::DRAIN_NS.max(policy.timeout_ns),
+            threads,
+            steps: vec![step.clone()],
+            ..asked(args, http2)
         },
-        step: Step { connections, streams: streams(args), pipeline: args.pipeline, arrivals },
+        step,
         trace,
         seed: args.seed,
         total: args.requests,
-        threads,
-        driver: args.driver.map_or_else(|| best_driver().0, Into::into),
         cpus,
     })
+}
+
+/// What the command line asks for of a load, where it is no matter of time or threads.
+fn asked(args: &LoadArgs, http2: Http2) -> Load {
+    let ns = |limit: Option<Ns>| limit.map(|Ns(ns)| ns);
+    let usual = load::usual();
+    let timeout_ns = ns(args.timeout).unwrap_or(usual.timeout_ns);
+    Load {
+        timeout_ns,
+        drain_ns: load::drain_ns(timeout_ns),
+        first_byte_timeout_ns: ns(args.first_byte_timeout),
+        connect_timeout_ns: ns(args.connect_timeout).unwrap_or(usual.connect_timeout_ns),
+        requests_per_connection: args.requests_per_connection,
+        ramp_connections_ns: ns(args.ramp_connections),
+        check_one_in: args.check_one_in.unwrap_or(usual.check_one_in),
+        spin: spin(args),
+        driver: args.driver.map_or(usual.driver, Into::into),
+        http2,
+        ..usual
+    }
 }
 
 fn http2(args: &LoadArgs) -> Http2 {
@@ -208,17 +216,6 @@ fn http2(args: &LoadArgs) -> Http2 {
         window_bits: args.window_bits.unwrap_or(usual.window_bits),
         connection_window_bits: args.connection_window_bits.unwrap_or(usual.connection_window_bits),
         header_table_size: args.header_table_size.unwrap_or(usual.header_table_size),
-    }
-}
-
-fn policy(args: &LoadArgs) -> Policy {
-    let ns = |limit: Option<Ns>| limit.map(|Ns(ns)| ns);
-    Policy {
-        timeout_ns: ns(args.timeout).unwrap_or(DEFAULT_TIMEOUT_NS),
-        first_byte_timeout_ns: ns(args.first_byte_timeout),
-        connect_timeout_ns: ns(args.connect_timeout).unwrap_or(DEFAULT_CONNECT_TIMEOUT_NS),
-        requests_per_connection: args.requests_per_connection,
-        ramp_ns: ns(args.ramp_connections),
     }
 }
 
@@ -250,13 +247,16 @@ fn is_on_this_machine(peer: &Peer) -> bool {
 /// What is to be said of the threads before the load begins.
 pub fn note_on_threads(args: &LoadArgs, spec: &Spec) -> Option<String> {
     let usable = usable_cpus(args);
-    if args.threads.is_some_and(|asked| asked > spec.threads) {
-        return Some(format!("-t: with {} connections there are no more threads than that", spec.threads));
+    if args.threads.is_some_and(|asked| asked > spec.load.threads) {
+        return Some(format!(
+            "-t: with {} connections there are no more threads than that",
+            spec.load.threads
+        ));
     }
-    (spec.threads > usable).then(|| {
+    (spec.load.threads > usable).then(|| {
         format!(
             "-t: {} threads wait for each other on {usable} CPU{}, and that will be in the times; `-t {usable}` is the most that makes sense here",
-            spec.threads,
+            spec.load.threads,
             if usable == 1 { "" } else { "s" }
         )
     })
@@ -291,7 +291,7 @@ fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
         ArrivalArg::Constant => Gaps::Even,
         ArrivalArg::Poisson => Gaps::Exponential,
     };
-    let length_ns = units::rate_length_ns(rate).unwrap_or(DEFAULT_DURATION_NS);
+    let length_ns = units::rate_length_ns(rate).unwrap_or(load::usual().duration_ns);
     let duration_ns = args.duration.map_or(length_ns, |Ns(ns)| ns);
     let profile = units::rate(rate, args.warmup.0, duration_ns).map_err(|m| bad(format!("--rate: {m}")))?;
     Ok((profile.arrivals(gaps), Arc::from([])))
@@ -333,7 +333,7 @@ fn duration(args: &LoadArgs, trace: &[u64]) -> anyhow::Result<Option<u64>> {
         (None, Some(_), _) => Ok(None),
         // Until just after its last arrival.
         (None, None, Some(last)) => Ok(Some((last + 1).saturating_sub(args.warmup.0).max(1))),
-        (None, None, None) => Ok(Some(stretches.unwrap_or(DEFAULT_DURATION_NS))),
+        (None, None, None) => Ok(Some(stretches.unwrap_or(load::usual().duration_ns))),
     }
 }
 
@@ -358,16 +358,15 @@ fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOpti
     Ok(options)
 }
 
-pub fn config(args: &LoadArgs, spec: &Spec, url: &Url, workload: &Workload) -> Config {
-    let load = spec.planned(spin(args));
-    let asked = Config::new(workload, &load, &spec.step, spec.seed);
+pub fn config(spec: &Spec, url: &Url, workload: &Workload) -> Config {
+    let asked = Config::new(workload, &spec.load, &spec.step, spec.seed);
     let is_mix = workload.requests.len() > 1 && workload.page.is_none();
     let target = if is_mix { "" } else { workload.requests[0].path.as_str() };
     Config {
         url: format!("{}://{}{target}", url.scheme.name(), url.authority()),
         requests: spec.total,
         // With only a number of requests asked for, no duration was.
-        duration_s: asked.duration_s.filter(|_| spec.window.duration_ns.is_some()),
+        duration_s: asked.duration_s.filter(|_| spec.load.set_duration_ns().is_some()),
         ..asked
     }
 }

@@ -67,7 +67,7 @@ impl Watcher {
         interrupts: Arc<Interrupts>,
     ) -> anyhow::Result<Watcher> {
         let metrics = args.metrics.map(|addr| Metrics::serve(addr, config)).transpose()?;
-        let planned_s = spec.window.duration_ns.map(|d| (d + spec.window.warmup_ns) as f64 / 1e9);
+        let planned_s = spec.load.set_duration_ns().map(|d| (d + spec.load.warmup_ns) as f64 / 1e9);
         let screen = match live_view(args) {
             Some(live) => {
                 let mut show = Show::new(live, spec, config, planned_s);

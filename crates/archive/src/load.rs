@@ -1,0 +1,311 @@
+//! What one load left behind.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ground::Ground;
+use crate::interval::Interval;
+use crate::plan::DriverKind;
+use crate::sample::{Sample, ThreadUse};
+use crate::times::Times;
+
+/// The books of the measured window: `carried_in + scheduled = started + dropped` and
+/// `started = completed + failed + in_flight_at_end`. An exchange belongs to the window if it was intended in it, or, in a
+/// closed loop, if it was under way when the window opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Books {
+    /// Under way when the window opened. In an open loop 0: there what is due is decided by the schedule.
+    pub carried_in: u64,
+    pub scheduled: u64,
+    pub started: u64,
+    pub dropped: u64,
+    /// The whole answer arrived, right or wrong.
+    pub completed: u64,
+    pub failed: u64,
+    /// Still unanswered when the drain ended, or never sent.
+    pub in_flight_at_end: u64,
+}
+
+impl Books {
+    #[must_use]
+    pub fn balance(&self) -> bool {
+        self.due() == self.started + self.dropped
+            && self.started == self.completed + self.failed + self.in_flight_at_end
+    }
+
+    /// Exchanges of which a right answer was wanted within the window.
+    #[must_use]
+    pub fn due(&self) -> u64 {
+        self.carried_in + self.scheduled
+    }
+
+    pub fn add(&mut self, other: &Books) {
+        self.carried_in += other.carried_in;
+        self.scheduled += other.scheduled;
+        self.started += other.started;
+        self.dropped += other.dropped;
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.in_flight_at_end += other.in_flight_at_end;
+    }
+}
+
+/// Connections over the whole trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Connections {
+    pub asked: u64,
+    /// Open at the end of the measured window.
+    pub established: u64,
+    pub opened: u64,
+    pub closed_by_server: u64,
+    pub closed_by_us: u64,
+    /// Bytes that arrived with no request outstanding: answers without a request.
+    pub unsolicited: u64,
+    /// Requests of HTTP/1.1 that were asked for again because the server ended their pipeline in good order before them.
+    pub asked_again: u64,
+}
+
+impl Connections {
+    pub fn add(&mut self, other: &Connections) {
+        self.asked += other.asked;
+        self.established += other.established;
+        self.opened += other.opened;
+        self.closed_by_server += other.closed_by_server;
+        self.closed_by_us += other.closed_by_us;
+        self.unsolicited += other.unsolicited;
+        self.asked_again += other.asked_again;
+    }
+}
+
+/// What TLS connections agreed on, over the whole trial. Of several answers the first is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TlsUse {
+    /// Such as `TLSv1.3`.
+    pub version: Option<String>,
+    pub cipher_suite: Option<String>,
+    /// The protocol that ALPN chose; `None` if the server chose none.
+    pub alpn: Option<String>,
+    pub handshakes_full: u64,
+    pub handshakes_resumed: u64,
+    /// Failures by the alert's name or the reason, exact counts.
+    pub errors: BTreeMap<String, u64>,
+}
+
+impl TlsUse {
+    pub fn add(&mut self, other: &TlsUse) {
+        self.version = self.version.take().or_else(|| other.version.clone());
+        self.cipher_suite = self.cipher_suite.take().or_else(|| other.cipher_suite.clone());
+        self.alpn = self.alpn.take().or_else(|| other.alpn.clone());
+        self.handshakes_full += other.handshakes_full;
+        self.handshakes_resumed += other.handshakes_resumed;
+        for (name, n) in &other.errors {
+            *self.errors.entry(name.clone()).or_default() += n;
+        }
+    }
+}
+
+/// What HTTP/2 connections consisted of. Counts of frames and bytes are of the measured window, those of connections and
+/// streams of the whole trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Http2Use {
+    /// Connections that came to speak HTTP/2.
+    pub connections: u64,
+    /// Connections that were to speak it over TLS, and on which ALPN chose something else.
+    pub fallen_back: u64,
+    /// Requests to upgrade that the server answered without doing so.
+    pub upgrades_declined: u64,
+    /// Streams per connection that were asked for.
+    pub streams_asked: u32,
+    /// The fewest that a server announced to allow (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: any number.
+    pub streams_granted: Option<u32>,
+    /// Most that were open at once on one connection.
+    pub streams_most: u64,
+    pub received: Http2Direction,
+    pub sent: Http2Direction,
+    /// PINGs of servers.
+    pub pings: u64,
+    /// Times at which something was received.
+    pub receives: u64,
+    /// Complete responses.
+    pub responses: u64,
+    /// TLS records with data in them; 0 without TLS.
+    pub tls_records: u64,
+    /// Requests that were sent again because the server had said that it did not deal with them.
+    pub retried: u64,
+}
+
+/// One direction of HTTP/2 connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Http2Direction {
+    /// Frames by the name of their type; those of which there were none are left out.
+    pub frames: BTreeMap<String, u64>,
+    /// RST_STREAM frames by the name of their code.
+    pub resets: BTreeMap<String, u64>,
+    /// GOAWAY frames by the name of their code.
+    pub go_aways: BTreeMap<String, u64>,
+    /// Bytes of header blocks on the wire.
+    pub block_bytes: u64,
+    /// Bytes of the names and values in them.
+    pub field_bytes: u64,
+}
+
+impl Http2Use {
+    pub fn add(&mut self, other: &Http2Use) {
+        self.connections += other.connections;
+        self.fallen_back += other.fallen_back;
+        self.upgrades_declined += other.upgrades_declined;
+        self.streams_asked = self.streams_asked.max(other.streams_asked);
+        self.streams_granted = match (self.streams_granted, other.streams_granted) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        self.streams_most = self.streams_most.max(other.streams_most);
+        self.received.add(&other.received);
+        self.sent.add(&other.sent);
+        self.pings += other.pings;
+        self.receives += other.receives;
+        self.responses += other.responses;
+        self.tls_records += other.tls_records;
+        self.retried += other.retried;
+    }
+}
+
+impl Http2Direction {
+    fn add(&mut self, other: &Http2Direction) {
+        let add = |to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>| {
+            from.iter().for_each(|(name, n)| *to.entry(name.clone()).or_default() += n);
+        };
+        add(&mut self.frames, &other.frames);
+        add(&mut self.resets, &other.resets);
+        add(&mut self.go_aways, &other.go_aways);
+        self.block_bytes += other.block_bytes;
+        self.field_bytes += other.field_bytes;
+    }
+
+    /// How many frames there were in all.
+    #[must_use]
+    pub fn all_frames(&self) -> u64 {
+        self.frames.values().sum()
+    }
+}
+
+/// Sums of `TCP_INFO` counters over the generator's connections within the measured window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpCounters {
+    pub data_segments_in: u64,
+    pub segments_in: u64,
+    pub segments_out: u64,
+    pub retransmits: u64,
+}
+
+impl TcpCounters {
+    pub fn add(&mut self, other: &TcpCounters) {
+        self.data_segments_in += other.data_segments_in;
+        self.segments_in += other.segments_in;
+        self.segments_out += other.segments_out;
+        self.retransmits += other.retransmits;
+    }
+
+    #[must_use]
+    pub fn since(&self, earlier: &TcpCounters) -> TcpCounters {
+        TcpCounters {
+            data_segments_in: self.data_segments_in.saturating_sub(earlier.data_segments_in),
+            segments_in: self.segments_in.saturating_sub(earlier.segments_in),
+            segments_out: self.segments_out.saturating_sub(earlier.segments_out),
+            retransmits: self.retransmits.saturating_sub(earlier.retransmits),
+        }
+    }
+}
+
+/// The generator's own cost within the measured window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClientUse {
+    /// One entry per worker thread. Its run time is exact; the split into user and system is sampled by the
+    /// kernel's tick (see docs/methodology.md).
+    pub threads: Vec<ThreadUse>,
+    pub rss_peak_bytes: Option<u64>,
+    pub driver: DriverKind,
+    /// `None`: the kernel does not tell, or the archive is older.
+    pub ground: Option<Ground>,
+}
+
+/// How long those exchanges of the measured window had waited that got no right answer. Those that were dropped are not
+/// among them: they waited for nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unanswered {
+    /// From intended to their end, by the name of the outcome; as [`Unanswered::AT_END`] to the end of the drain.
+    pub ages: BTreeMap<String, Times>,
+    /// The longest that one of them had waited since it was sent; nanoseconds, 0 if none was sent.
+    pub longest_service_ns: u64,
+}
+
+impl Unanswered {
+    /// Under this name stand the ages of what had not ended when the load did.
+    pub const AT_END: &'static str = "in_flight_at_end";
+
+    pub fn add(&mut self, other: &Unanswered) {
+        for (name, ages) in &other.ages {
+            self.ages.entry(name.clone()).or_default().add(ages);
+        }
+        self.longest_service_ns = self.longest_service_ns.max(other.longest_service_ns);
+    }
+
+    /// The longest that one of them had waited, from intended; nanoseconds.
+    #[must_use]
+    pub fn longest_ns(&self) -> Option<u64> {
+        self.ages.values().filter_map(Times::max).max()
+    }
+}
+
+/// What lies beyond the edges of the measured window although it is of it, and in it although it is not. With these the sum of
+/// all times can be held against the integral of the number in flight, which knows nothing of exchanges (Little's law).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edges {
+    /// Ages, when the window opened, of the exchanges that were carried into it; nanoseconds, summed.
+    pub before_ns: u64,
+    /// Time that exchanges which do not belong to the window were in flight after it opened; nanoseconds, summed.
+    pub others_ns: u64,
+}
+
+impl Edges {
+    pub fn add(&mut self, other: &Edges) {
+        self.before_ns += other.before_ns;
+        self.others_ns += other.others_ns;
+    }
+}
+
+/// Everything one load left behind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadRecord {
+    /// When the load began, on the machine's monotonic clock.
+    pub began_ns: u64,
+    /// Edges of the measured window, nanoseconds since the load began.
+    pub window_ns: (u64, u64),
+    pub books: Books,
+    pub connections: Connections,
+    /// `None` where the kernel does not tell.
+    pub tcp: Option<TcpCounters>,
+    pub client: ClientUse,
+    pub intervals: Vec<Interval>,
+    /// `None` in archives of before: there the law cannot be tested.
+    pub edges: Option<Edges>,
+    pub unanswered: Unanswered,
+    /// How each kind of malformed answer was named, with its count.
+    pub protocol_errors: BTreeMap<String, u64>,
+    /// `None` without TLS.
+    pub tls: Option<TlsUse>,
+    /// `None` unless HTTP/2 was asked for, or spoken.
+    pub http2: Option<Http2Use>,
+    /// How answers failed the expectations that are checked in full, with counts.
+    pub unexpected: BTreeMap<String, u64>,
+    /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on them.
+    pub connection_failures: BTreeMap<String, u64>,
+    /// Counters of those who are watched and of the machine: one sample at each edge of the window, and in between.
+    pub samples: Vec<Sample>,
+    /// The server's process ended, or went deaf, during the load or right after it; in words.
+    pub server_failure: Option<String>,
+    /// The user ended the load before its time.
+    pub cut_short: bool,
+}

@@ -1,0 +1,33 @@
+//! Trials of before loads had a record of their own: its keys stood in the trial.
+
+use serde_json::{Map, Value};
+
+/// What is of the trial, and not of its load.
+const OF_TRIAL: [&str; 3] = ["trial", "start", "checks"];
+
+/// Moves what is of the load into it.
+pub(super) fn of_trial(trial: &mut Value) {
+    let Some(record) = trial.as_object_mut() else { return };
+    let failure = record.remove("subject_failure").unwrap_or_default();
+    record.insert("server_failure".into(), failure);
+    let (own, load): (Map<String, Value>, Map<String, Value>) =
+        std::mem::take(record).into_iter().partition(|(key, _)| OF_TRIAL.contains(&key.as_str()));
+    *record = own;
+    record.insert("load".into(), load.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_of_the_load_moves_into_it() {
+        let mut trial = json!({"trial": 3, "start": 1, "checks": [], "books": {}, "subject_failure": "left"});
+        of_trial(&mut trial);
+        assert_eq!(
+            trial,
+            json!({"trial": 3, "start": 1, "checks": [], "load": {"books": {}, "server_failure": "left"}})
+        );
+    }
+}
