@@ -49,7 +49,7 @@ impl Guard {
         Ok(Guard { line: Arc::new(Mutex::new(Line { to, child })) })
     }
 
-    /// What is named so in its environment, wherever it has put itself (see [`process::COOKIE`]).
+    /// What is named so in its environment, wherever it has put itself (`process::COOKIE`).
     pub(crate) fn watch_cookie(&self, cookie: &str) {
         self.say('+', "cookie", cookie);
     }

@@ -10,7 +10,7 @@ pub mod environment;
 pub mod folder;
 pub mod group;
 pub mod guard;
-mod limits;
+pub mod limits;
 pub mod log;
 mod minder;
 mod own;
