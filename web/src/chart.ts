@@ -1,5 +1,5 @@
 // One chart on the page: its place, its tools, its life through themes, zooms and paper.
-import { echarts, type EChartsType, type Option } from "./charts.ts";
+import { echarts, type EChartsType, type Option } from "./echarts.ts";
 import type { Report } from "./data.ts";
 import { FIGURES, type Choice, type Figure } from "./figures.ts";
 import { chartTheme } from "./theme.ts";

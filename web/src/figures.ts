@@ -1,6 +1,6 @@
 // What each chart shows: from the report's numbers to an ECharts option. Nothing is computed here that the report
 // does not hold, but for the choice of what to draw.
-import type { Option } from "./charts.ts";
+import type { Option } from "./echarts.ts";
 import type { Repeated, Report, Subject, Summary, Trial } from "./data.ts";
 import { axisNumber, beyond, bytes, isBeyond, micros, number, percent, type Quantile, wait } from "./format.ts";
 import { subjectColour, subjectDash } from "./theme.ts";
