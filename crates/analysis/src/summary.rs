@@ -10,7 +10,7 @@ use crate::load::place::StepUnanswered;
 use crate::metric::{self, ByMetric, OverStep, Ratios};
 use crate::stats::{ByBlock, PAIRS_TO_TELL_APART, Repeated, are_apart, tie_groups};
 use crate::subject::SubjectResult;
-use crate::trial::TrialResult;
+use crate::trial::{TrialResult, in_flight};
 use crate::verdict::{Confidence, Limiter, Peak, Resource};
 
 /// One subject, workload and step over all its repeats. Values of trials that are not valid are left out of the
@@ -24,6 +24,8 @@ pub struct Summary {
     pub streams: u32,
     pub pipeline: u32,
     pub rate: Option<f64>,
+    /// Requests in flight: connections × streams × pipeline.
+    pub in_flight: u64,
     pub trials: usize,
     pub invalid: usize,
     pub throughput_rps: Repeated,
@@ -189,6 +191,7 @@ fn summary(subject: &str, trials: &[&TrialResult]) -> Summary {
         streams: first.step.streams,
         pipeline: first.step.pipeline,
         rate: first.step.rate,
+        in_flight: first.step.in_flight,
         trials: trials.len(),
         invalid: trials.len() - valid.len(),
         throughput_rps: metric::THROUGHPUT.of_step(trials),
@@ -259,10 +262,6 @@ pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
     };
     let nearest = steps.iter().copied().filter(like_first);
     nearest.min_by_key(|i| in_flight(step(*i)).abs_diff(REFERENCE)).unwrap_or(first)
-}
-
-fn in_flight(step: &Step) -> u64 {
-    u64::from(step.connections) * u64::from(step.streams) * u64::from(step.pipeline)
 }
 
 /// The overview, best peak throughput first, controls and absent subjects last. Where a suite has several workloads, each that

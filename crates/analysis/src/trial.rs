@@ -1,6 +1,6 @@
 //! One trial: its load, what the server used, and the verdict.
 
-use dyno_archive::plan::Plan;
+use dyno_archive::plan::{Plan, Step};
 use dyno_archive::start::allowed_cpus;
 use dyno_archive::{Facts, StartRecord, TrialRecord};
 use schemars::JsonSchema;
@@ -40,6 +40,8 @@ pub struct StepResult {
     pub streams: u32,
     pub pipeline: u32,
     pub rate: Option<f64>,
+    /// Requests in flight: connections × streams × pipeline.
+    pub in_flight: u64,
     pub duration_s: f64,
 }
 
@@ -73,6 +75,7 @@ pub(crate) fn trial(
             streams: step.streams,
             pipeline: step.pipeline,
             rate: step.arrivals.rate(),
+            in_flight: in_flight(step),
             duration_s: load.duration_s,
         },
         valid,
@@ -82,6 +85,11 @@ pub(crate) fn trial(
         load,
         server,
     }
+}
+
+/// The requests that a step keeps in flight at most.
+pub(crate) fn in_flight(step: &Step) -> u64 {
+    u64::from(step.connections) * u64::from(step.streams) * u64::from(step.pipeline)
 }
 
 fn error_share(load: &LoadResult) -> f64 {
