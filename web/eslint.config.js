@@ -13,7 +13,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ["tests/**/*.mjs"],
+    files: ["tests/**/*.mjs", "types.mjs"],
     languageOptions: {
       globals: Object.fromEntries(
         ["process", "console", "URL", "setTimeout", "document", "window", "DOMParser"].map((g) => [g, "readonly"]),

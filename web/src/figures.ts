@@ -1,8 +1,8 @@
 // What each chart shows: from the report's numbers to an ECharts option. Nothing is computed here that the report
 // does not hold, but for the choice of what to draw.
 import type { Option } from "./echarts.ts";
-import type { Repeated, Report, Subject, Summary, Trial } from "./data.ts";
 import { axisNumber, beyond, bytes, isBeyond, micros, number, percent, type Quantile, wait } from "./format.ts";
+import type { Repeated, Report, SubjectResult, Summary, TrialResult } from "./schema.ts";
 import { subjectColour, subjectDash } from "./theme.ts";
 
 /** What the reader has chosen for a chart. */
@@ -117,7 +117,7 @@ interface Dot {
 /** What is drawn in place of a value that is only known to be exceeded. */
 interface Bounds {
   /** The bound of a trial, in words and as a number; null if its value is known, or nothing is. */
-  ofTrial: (t: Trial) => { at: number; words: string } | null;
+  ofTrial: (t: TrialResult) => { at: number; words: string } | null;
   /** Whether a step has no median because of such trials: the line must not pass over it. */
   breaks: (s: Summary) => boolean;
 }
@@ -131,7 +131,7 @@ function overSteps(
   name: string,
   show: Show,
   pick: (s: Summary) => Repeated,
-  ofTrial: (t: Trial) => number | null,
+  ofTrial: (t: TrialResult) => number | null,
   bounds: Bounds = NO_BOUNDS,
 ): Option {
   const x = xOf(report);
@@ -165,7 +165,7 @@ function overSteps(
 }
 
 function line(
-  report: Report, subject: Subject, index: number, colour: string, choice: Choice, own: Summary[],
+  report: Report, subject: SubjectResult, index: number, colour: string, choice: Choice, own: Summary[],
   x: (s: Summary) => number, pick: (s: Summary) => Repeated, show: Show,
 ): object {
   // Of several workloads the colour tells the subject, and there is no room for both.
@@ -203,7 +203,7 @@ function band(colour: string, own: Summary[], x: (s: Summary) => number, pick: (
   }];
 }
 
-function dot(t: Trial, value: [number, number], colour: string, note: string): Dot {
+function dot(t: TrialResult, value: [number, number], colour: string, note: string): Dot {
   const reasons = t.caveats.filter((c) => c.severity === "invalid").map((c) => c.message);
   if (!t.valid) {
     return {
@@ -237,7 +237,7 @@ function withMarkers(report: Report, series: object[]): object[] {
   return [{ ...first, markLine: { symbol: "none", silent: true, data, lineStyle: { type: "dotted" } } }, ...rest];
 }
 
-function memoryOf(t: Trial): number | null {
+function memoryOf(t: TrialResult): number | null {
   return t.server.memory_anon_bytes ?? t.server.rss_bytes;
 }
 
@@ -319,7 +319,7 @@ const spectrum: Figure = {
 };
 
 /** Where the unanswered begin: from there on every percentile is longer than the longest wait. */
-function spectrumEnd(t: Trial): Dot | null {
+function spectrumEnd(t: TrialResult): Dot | null {
   const p = t.load.response_time_us;
   if (p.unanswered === 0 || p.longest_wait === null) return null;
   const due = p.count + p.unanswered;
@@ -369,7 +369,7 @@ const startup: Figure = {
   option: (report, choice) => {
     const shown = report.subjects.filter((s) => !choice.hidden.has(s.id) && s.startup_ms.first_answer.median !== null);
     const ms = (v: number): string => micros(v * 1e3);
-    const colour = (s: Subject): string => subjectColour(report.subjects.indexOf(s), s.control, choice.dark);
+    const colour = (s: SubjectResult): string => subjectColour(report.subjects.indexOf(s), s.control, choice.dark);
     return {
       animation: false,
       aria: { enabled: true, label: { description: "Start-up time by subject" } },
@@ -394,7 +394,7 @@ const startup: Figure = {
 };
 
 /** The p99 of an interval that lies among what was never answered, in its middle. */
-function unansweredInterval(i: Trial["load"]["intervals"][number]): Dot | null {
+function unansweredInterval(i: TrialResult["load"]["intervals"][number]): Dot | null {
   const p = i.response_time_us;
   if (!isBeyond(p, "p99") || p.longest_wait === null) return null;
   return arrow({ value: [(i.start_s + i.end_s) / 2, p.longest_wait], note: wait(p, "p99") });
@@ -410,7 +410,7 @@ const explorer: Figure = {
     const load = trial.load.intervals.filter((i) => i.phase !== "drain" && i.end_s > i.start_s);
     const steps = (pick: (i: (typeof load)[number]) => number | null): [number, number | null][] =>
       load.flatMap((i): [number, number | null][] => [[i.start_s, pick(i)], [i.end_s, pick(i)]]);
-    const ofServer = (pick: (i: Trial["server"]["intervals"][number]) => number | null): [number, number | null][] =>
+    const ofServer = (pick: (i: TrialResult["server"]["intervals"][number]) => number | null): [number, number | null][] =>
       trial.server.intervals.flatMap((i): [number, number | null][] => [[i.start_s, pick(i)], [i.end_s, pick(i)]]);
     const lanes: { name: string; show: Show; lines: { name: string; data: [number, number | null][]; dash?: string }[] }[] = [
       { name: "requests/s", show: axisNumber, lines: [{ name: "throughput", data: steps((i) => i.throughput_rps) }] },

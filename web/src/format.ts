@@ -1,5 +1,5 @@
 // Numbers as people read them, like crates/report/src/format.rs.
-import type { Percentiles } from "./data.ts";
+import type { Percentiles } from "./schema.ts";
 
 /** Three significant digits, thousands apart. */
 export function number(x: number): string {
