@@ -1,7 +1,7 @@
 // What each chart shows: from the report's numbers to an ECharts option. Nothing is computed here that the report
 // does not hold, but for the choice of what to draw.
 import type { Option } from "./echarts.ts";
-import { axisNumber, beyond, bytes, isBeyond, micros, number, percent, type Quantile, wait } from "./format.ts";
+import { axisNumber, axisPercentile, axisSeconds, beyond, bytes, isBeyond, micros, millis, number, percent, type Quantile, type Shape, stepName, wait } from "./format.ts";
 import type { Repeated, Report, SubjectResult, Summary, TrialResult } from "./schema.ts";
 import { subjectColour, subjectDash } from "./theme.ts";
 
@@ -42,8 +42,6 @@ function limiterSymbol(resource: string): string {
     default: return "diamond";
   }
 }
-
-interface Shape { connections: number; streams: number; pipeline: number; rate: number | null }
 
 /**
  * The quantity that varies over the steps: connections, or the rate where that varies instead. Where steps of different
@@ -89,15 +87,6 @@ const NAMES_MOVED = 8;
 
 function lineCount(report: Report): number {
   return new Set(report.summaries.map((s) => `${s.subject}·${seriesKey(s)}`)).size;
-}
-
-/** A step in words: streams, pipeline and rate only where they say something. */
-export function stepName(s: Shape): string {
-  const connections = s.connections === 1 ? "1 connection" : `${s.connections} connections`;
-  const streams = s.streams > 1 ? ` × ${s.streams} streams` : "";
-  const pipeline = s.pipeline > 1 ? ` × ${s.pipeline}` : "";
-  const rate = s.rate === null ? "" : ` at ${s.rate}/s`;
-  return `${connections}${streams}${pipeline}${rate}`;
 }
 
 /** The name of a workload where there are several. */
@@ -301,7 +290,7 @@ const spectrum: Figure = {
       const ends = own.flatMap((t) => spectrumEnd(t) ?? []);
       return [...lines, { type: "scatter" as const, name: subject.id, data: ends, itemStyle: { color: colour }, tooltip: { show: false } }];
     });
-    const label = (v: number): string => `${+((1 - 1 / v) * 100).toPrecision(6)} %`;
+    const label = (v: number): string => axisPercentile(1 - 1 / v);
     return {
       ...option,
       tooltip: {
@@ -368,25 +357,24 @@ const split: Figure = {
 const startup: Figure = {
   option: (report, choice) => {
     const shown = report.subjects.filter((s) => !choice.hidden.has(s.id) && s.startup_ms.first_answer.median !== null);
-    const ms = (v: number): string => micros(v * 1e3);
     const colour = (s: SubjectResult): string => subjectColour(report.subjects.indexOf(s), s.control, choice.dark);
     return {
       animation: false,
       aria: { enabled: true, label: { description: "Start-up time by subject" } },
       grid: { left: labelRoom(shown.map((s) => s.title)), right: 40, top: 10, bottom: 40 },
       tooltip: { trigger: "item", renderMode: "richText", confine: true },
-      xAxis: { type: "value", min: 0, axisLabel: { formatter: ms }, name: "from exec to the first right answer", nameLocation: "middle", nameGap: 24 },
+      xAxis: { type: "value", min: 0, axisLabel: { formatter: millis }, name: "from exec to the first right answer", nameLocation: "middle", nameGap: 24 },
       yAxis: { type: "category", inverse: true, data: shown.map((s) => s.title), splitLine: { show: false } },
       series: [
         {
           type: "bar", barMaxWidth: 22,
           data: shown.map((s) => ({ value: s.startup_ms.first_answer.median ?? 0, itemStyle: { color: colour(s), opacity: 0.55 } })),
-          tooltip: { valueFormatter: (v: unknown) => (typeof v === "number" ? ms(v) : "–") },
+          tooltip: { valueFormatter: (v: unknown) => (typeof v === "number" ? millis(v) : "–") },
         },
         {
           type: "scatter", symbolSize: 7,
           data: shown.flatMap((s) => s.startup_ms.first_answer.values.map((v) => ({ value: [v, s.title], itemStyle: { color: colour(s) } }))) as never,
-          tooltip: { valueFormatter: (v: unknown) => (Array.isArray(v) ? ms(v[0] as number) : "–") },
+          tooltip: { valueFormatter: (v: unknown) => (Array.isArray(v) ? millis(v[0] as number) : "–") },
         },
       ],
     };
@@ -443,7 +431,7 @@ const explorer: Figure = {
       grid: lanes.map((_, i) => ({ left: 80, right: 24, top: top + i * (height + gap), height })),
       xAxis: lanes.map((_, i) => ({
         type: "value" as const, gridIndex: i, min: 0, max: end, splitLine: { show: false },
-        axisLabel: { show: i === lanes.length - 1, formatter: (v: number) => `${+v.toPrecision(3)} s` },
+        axisLabel: { show: i === lanes.length - 1, formatter: axisSeconds },
       })),
       yAxis: lanes.map((lane, i) => ({
         type: "value" as const, gridIndex: i, min: 0, name: lane.name, splitNumber: 2,

@@ -1,7 +1,8 @@
 import "./style.css";
 import { button, Chart, download } from "./chart.ts";
 import { readReport } from "./data.ts";
-import { type Choice, stepName, workloadPrefix } from "./figures.ts";
+import { type Choice, workloadPrefix } from "./figures.ts";
+import { stepName } from "./format.ts";
 import type { Report } from "./schema.ts";
 import { makeSortable } from "./table.ts";
 import { isDark, onThemeChange, subjectColour } from "./theme.ts";

@@ -7,7 +7,7 @@ use dyno_analysis::report::Report;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::{OverviewRow, Summary};
 
-use crate::format::{Quantile, bytes, micros, number, or_dash, percent, valid_repeats, wait_at_step};
+use crate::format::{Quantile, bytes, micros, millis, number, or_dash, percent, valid_repeats, wait_at_step};
 use crate::{answer, metrics, overview, redact, shell, terminal};
 
 /// Renders the report.
@@ -180,17 +180,16 @@ fn every_metric(report: &Report) -> String {
 }
 
 fn startup(subjects: &[SubjectResult]) -> String {
-    let ms = |v: f64| micros(v * 1e3);
     let cells = |s: &SubjectResult| {
-        let all = s.startup_ms.first_answer.values.iter().map(|v| ms(*v)).collect::<Vec<_>>().join(" ");
+        let all = s.startup_ms.first_answer.values.iter().map(|v| millis(*v)).collect::<Vec<_>>().join(" ");
         vec![
             s.title.clone(),
             or_dash(s.version.clone(), |v| v),
-            or_dash(s.startup_ms.listening.median, ms),
-            or_dash(s.startup_ms.first_answer.median, ms),
+            or_dash(s.startup_ms.listening.median, millis),
+            or_dash(s.startup_ms.first_answer.median, millis),
             all,
-            or_dash(s.startup_ms.cpu.median, ms),
-            or_dash(s.stop_ms.median, ms),
+            or_dash(s.startup_ms.cpu.median, millis),
+            or_dash(s.stop_ms.median, millis),
             s.stop_killed.to_string(),
         ]
     };

@@ -4,7 +4,7 @@ use dyno_analysis::Report;
 use dyno_analysis::summary::{OverviewRow, Shape};
 use dyno_analysis::verdict::{Confidence, Resource};
 
-use crate::format::{Quantile, bytes, count, micros, number, or_dash, plural, wait_at_step};
+use crate::format::{Quantile, bytes, count, micros, millis, number, or_dash, plural, wait_at_step};
 
 /// Where response times and CPU are given, as ` at 64` (connections) or ` at 100 in flight` where there are streams or
 /// pipelines; empty if rows differ in it, because their workloads have other steps.
@@ -96,7 +96,7 @@ pub(crate) fn cells(report: &Report, r: &OverviewRow) -> [String; 12] {
         p99,
         or_dash(r.cpu_us_per_request, micros),
         or_dash(r.memory_peak_bytes, bytes),
-        or_dash(r.startup_ms, |ms| micros(ms * 1e3)),
+        or_dash(r.startup_ms, millis),
         count(r.errors),
         format!("{}/{}", r.checks_passed, r.checks),
     ]

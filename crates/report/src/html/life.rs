@@ -6,21 +6,20 @@ use maud::{Markup, html};
 
 use super::table::{Cell, cell, table, text, value};
 use super::{figure, note, repeats_of, swatch};
-use crate::format::{bytes, micros};
+use crate::format::{bytes, micros, millis};
 
 pub(super) fn life(report: &Report) -> Markup {
-    let ms = |v: f64| micros(v * 1e3);
     let row = |s: &SubjectResult| {
         let build = s.build.as_ref();
         vec![
             subject(report, s),
             text(s.version.as_deref().unwrap_or("–")),
-            value(s.startup_ms.listening.median, ms),
-            value(s.startup_ms.first_answer.median, ms),
-            repeats_of(&s.startup_ms.first_answer, ms),
-            value(s.startup_ms.cpu.median, ms),
+            value(s.startup_ms.listening.median, millis),
+            value(s.startup_ms.first_answer.median, millis),
+            repeats_of(&s.startup_ms.first_answer, millis),
+            value(s.startup_ms.cpu.median, millis),
             value(warm_s(s), |x| micros(x * 1e6)),
-            value(s.stop_ms.median, ms),
+            value(s.stop_ms.median, millis),
             value(Some(s.stop_killed as f64), |n| format!("{n}")),
             value(build.map(|b| b.wall_s), |x| micros(x * 1e6)),
             value(build.and_then(|b| b.cpu_s), |x| micros(x * 1e6)),

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::table::{Cell, cell, table, text, value};
 use super::{caveat_list, note, severity, spread, swatch};
-use crate::format::{bytes, count, micros, number, plural};
+use crate::format::{bytes, count, micros, millis, number, plural};
 use crate::overview::waits_at_reference;
 
 pub(super) fn header(report: &Report) -> Markup {
@@ -128,9 +128,7 @@ fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima) -> Vec<Cell> {
         value(r.memory_peak_bytes, bytes)
             .with_bar(max.memory)
             .with_hint(ratio(r.memory_peak_bytes, &|r| r.memory_peak_bytes)),
-        value(r.startup_ms, |ms| micros(ms * 1e3))
-            .with_bar(max.startup)
-            .with_hint(ratio(r.startup_ms, &|r| r.startup_ms)),
+        value(r.startup_ms, millis).with_bar(max.startup).with_hint(ratio(r.startup_ms, &|r| r.startup_ms)),
         value(Some(r.errors as f64), |n| count(n as u64)),
         text(format!("{}/{}", r.checks_passed, r.checks)).sorted_by(Some(r.checks_passed as f64)),
         limited(r),
