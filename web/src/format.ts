@@ -1,5 +1,5 @@
-// Numbers as people read them, like crates/report/src/format.rs: the tests of both hold tests/data/numbers.json.
-import type { Percentiles } from "./schema.ts";
+// Numbers as people read them, like crates/report/src/format.rs: the tests of both hold tests/data/numbers.json. What is shown
+// comes from the report; nothing in here knows of it, so that there is nothing to compute from.
 
 /** At most three significant digits, thousands apart; an exponent below a millionth. */
 export function number(x: number): string {
@@ -62,24 +62,6 @@ export function bytes(count: number): string {
 
 export function percent(share: number): string {
   return withUnit(share * 100, "%");
-}
-
-/** Percentiles that charts are drawn of. */
-export type Quantile = "p50" | "p90" | "p99";
-
-const SHARES: Readonly<Record<Quantile, number>> = { p50: 0.5, p90: 0.9, p99: 0.99 };
-
-/** Whether a percentile lies among what was never answered, as analysis::load::place has it. */
-export function isBeyond(p: Percentiles, q: Quantile): boolean {
-  const rank = Math.max(1, Math.ceil(SHARES[q] * (p.count + p.unanswered) - 1e-9));
-  return p[q] === null && p.unanswered > 0 && rank > p.count;
-}
-
-/** A percentile's time, or what it is longer than. */
-export function wait(p: Percentiles, q: Quantile): string {
-  if (isBeyond(p, q)) return beyond(p.longest_wait, p.unanswered / (p.count + p.unanswered));
-  const us = p[q];
-  return us === null ? "–" : micros(us);
 }
 
 /** Longer than the longest wait known: `> 1.20 s (5.9 % not answered)`. */

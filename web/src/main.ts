@@ -58,7 +58,7 @@ class Page {
     // Workloads may share a step, and their lines would lie on each other.
     const key = (at: Choice["at"]): string => JSON.stringify([at.workload, at.step]);
     const all = new Map(this.report.summaries.map((s) => [key(s), s]));
-    const names = [...all].map(([k, s]): [string, string] => [k, workloadPrefix(this.report, s.workload) + stepName(s)]);
+    const names = [...all].map(([k, s]): [string, string] => [k, `${workloadPrefix(this.report, s.workload)}${stepName(s)}`]);
     return choose("Step", names, key(this.choice.at), (value) => {
       const chosen = all.get(value);
       if (chosen) this.change({ at: { workload: chosen.workload, step: chosen.step } });

@@ -1,4 +1,4 @@
-// A source of the viewer as a module that Node can run: its types are taken off, and it must not import anything but types.
+// A source of the viewer as a module that Node can run: its types are taken off, and it must not import anything itself.
 import { readFile } from "node:fs/promises";
 import ts from "typescript";
 
