@@ -1,7 +1,7 @@
 // One chart on the page: its place, its tools, its life through themes, zooms and paper.
-import { echarts, type EChartsType, type Option } from "./charts.ts";
-import type { Report } from "./data.ts";
+import { echarts, type EChartsType, type Option } from "./echarts.ts";
 import { FIGURES, type Choice, type Figure } from "./figures.ts";
+import type { Report } from "./schema.ts";
 import { chartTheme } from "./theme.ts";
 
 /** A4 without its margins is about this many CSS pixels wide. */

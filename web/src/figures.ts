@@ -1,9 +1,13 @@
-// What each chart shows: from the report's numbers to an ECharts option. Nothing is computed here that the report
-// does not hold, but for the choice of what to draw.
-import type { Option } from "./charts.ts";
-import type { Repeated, Report, Subject, Summary, Trial } from "./data.ts";
-import { axisNumber, beyond, bytes, isBeyond, micros, number, percent, type Quantile, wait } from "./format.ts";
+// What each chart shows: from the report's numbers to an ECharts option. Nothing is computed here, only chosen: eslint.config.js
+// forbids arithmetic outside of the files that know nothing of the report.
+import type { Option } from "./echarts.ts";
+import { axisNumber, axisPercentile, axisSeconds, beyond, bytes, micros, millis, number, percent, stepName } from "./format.ts";
+import { barsHeight, furthest, labelRoom, LANE_HEIGHT, laneTop, middle, quantileAt, stretched, stretchedFromEnd, wrap } from "./layout.ts";
+import type { IntervalResult, Repeated, Report, Resource, ServerInterval, SubjectResult, Summary, TrialResult } from "./schema.ts";
 import { subjectColour, subjectDash } from "./theme.ts";
+
+/** Percentiles that charts are drawn of. */
+type Quantile = "p50" | "p90" | "p99";
 
 /** What the reader has chosen for a chart. */
 export interface Choice {
@@ -33,7 +37,7 @@ const DOWN = "path://M0,0 L8,0 L4,8 Z";
 /** Stands on a lower bound: the truth is above it. */
 const ARROW = "path://M4,0 L8,6 L5,6 L5,14 L3,14 L3,6 L0,6 Z";
 
-function limiterSymbol(resource: string): string {
+function limiterSymbol(resource: Resource): string {
   switch (resource) {
     case "server_cpu": return "circle";
     case "concurrency": return "triangle";
@@ -43,19 +47,22 @@ function limiterSymbol(resource: string): string {
   }
 }
 
-interface Shape { connections: number; streams: number; pipeline: number; rate: number | null }
+/** The axis over steps. */
+interface Across {
+  name: string;
+  of: (step: Summary | TrialResult["step"]) => number;
+}
 
 /**
  * The quantity that varies over the steps: connections, or the rate where that varies instead. Where steps of different
  * connections have the same number of requests in flight, that is what makes them comparable; markers stand at connections.
  */
-function xOf(report: Report): { name: string; of: (s: Shape) => number } {
-  const inFlight = (s: Shape): number => s.connections * s.streams * s.pipeline;
-  const different = (of: (s: Shape) => number | null): number => new Set(report.summaries.map(of)).size;
+function xOf(report: Report): Across {
+  const different = (of: (s: Summary) => number | null): number => new Set(report.summaries.map(of)).size;
   const connections = different((s) => s.connections);
   if (connections === 1 && different((s) => s.rate) > 1) return { name: "offered requests/s", of: (s) => s.rate ?? 0 };
-  if (different(inFlight) < connections && report.run.markers.length === 0) {
-    return { name: "requests in flight", of: inFlight };
+  if (different((s) => s.in_flight) < connections && report.run.markers.length === 0) {
+    return { name: "requests in flight", of: (s) => s.in_flight };
   }
   return { name: "connections", of: (s) => s.connections };
 }
@@ -91,15 +98,6 @@ function lineCount(report: Report): number {
   return new Set(report.summaries.map((s) => `${s.subject}·${seriesKey(s)}`)).size;
 }
 
-/** A step in words: streams, pipeline and rate only where they say something. */
-export function stepName(s: Shape): string {
-  const connections = s.connections === 1 ? "1 connection" : `${s.connections} connections`;
-  const streams = s.streams > 1 ? ` × ${s.streams} streams` : "";
-  const pipeline = s.pipeline > 1 ? ` × ${s.pipeline}` : "";
-  const rate = s.rate === null ? "" : ` at ${s.rate}/s`;
-  return `${connections}${streams}${pipeline}${rate}`;
-}
-
 /** The name of a workload where there are several. */
 export function workloadPrefix(report: Report, workload: string): string {
   return hasSeveralWorkloads(report) ? `${workload}, ` : "";
@@ -117,7 +115,7 @@ interface Dot {
 /** What is drawn in place of a value that is only known to be exceeded. */
 interface Bounds {
   /** The bound of a trial, in words and as a number; null if its value is known, or nothing is. */
-  ofTrial: (t: Trial) => { at: number; words: string } | null;
+  ofTrial: (t: TrialResult) => { at: number; words: string } | null;
   /** Whether a step has no median because of such trials: the line must not pass over it. */
   breaks: (s: Summary) => boolean;
 }
@@ -131,7 +129,7 @@ function overSteps(
   name: string,
   show: Show,
   pick: (s: Summary) => Repeated,
-  ofTrial: (t: Trial) => number | null,
+  ofTrial: (t: TrialResult) => number | null,
   bounds: Bounds = NO_BOUNDS,
 ): Option {
   const x = xOf(report);
@@ -152,9 +150,9 @@ function overSteps(
       .flatMap((t) => {
         const y = ofTrial(t);
         const note = `${subject.title}\n${workloadPrefix(report, t.workload)}${stepName(t.step)}, repeat ${t.repeat}: `;
-        if (drawable(y)) return [dot(t, [x.of(t.step), y], colour, note + show(y))];
+        if (drawable(y)) return [dot(t, [x.of(t.step), y], colour, `${note}${show(y)}`)];
         const bound = bounds.ofTrial(t);
-        return bound ? [arrow(dot(t, [x.of(t.step), bound.at], colour, note + bound.words))] : [];
+        return bound ? [arrow(dot(t, [x.of(t.step), bound.at], colour, `${note}${bound.words}`))] : [];
       });
     return [...bands, ...lines, {
       type: "scatter" as const, name: subject.id, data: dots, symbolSize: 7, z: 3,
@@ -165,7 +163,7 @@ function overSteps(
 }
 
 function line(
-  report: Report, subject: Subject, index: number, colour: string, choice: Choice, own: Summary[],
+  report: Report, subject: SubjectResult, index: number, colour: string, choice: Choice, own: Summary[],
   x: (s: Summary) => number, pick: (s: Summary) => Repeated, show: Show,
 ): object {
   // Of several workloads the colour tells the subject, and there is no room for both.
@@ -203,7 +201,7 @@ function band(colour: string, own: Summary[], x: (s: Summary) => number, pick: (
   }];
 }
 
-function dot(t: Trial, value: [number, number], colour: string, note: string): Dot {
+function dot(t: TrialResult, value: [number, number], colour: string, note: string): Dot {
   const reasons = t.caveats.filter((c) => c.severity === "invalid").map((c) => c.message);
   if (!t.valid) {
     return {
@@ -219,16 +217,6 @@ function arrow(of: Dot): Dot {
   return { ...of, symbol: ARROW, symbolSize: [10, 16], symbolOffset: [0, "-50%"] };
 }
 
-function wrap(text: string, width = 60): string {
-  const lines: string[] = [""];
-  for (const word of text.split(" ")) {
-    const last = lines[lines.length - 1] ?? "";
-    if (last.length + word.length > width) lines.push(word);
-    else lines[lines.length - 1] = last === "" ? word : `${last} ${word}`;
-  }
-  return lines.join("\n");
-}
-
 /** The user's own vertical lines. */
 function withMarkers(report: Report, series: object[]): object[] {
   const [first, ...rest] = series;
@@ -237,7 +225,7 @@ function withMarkers(report: Report, series: object[]): object[] {
   return [{ ...first, markLine: { symbol: "none", silent: true, data, lineStyle: { type: "dotted" } } }, ...rest];
 }
 
-function memoryOf(t: Trial): number | null {
+function memoryOf(t: TrialResult): number | null {
   return t.server.memory_anon_bytes ?? t.server.rss_bytes;
 }
 
@@ -254,10 +242,15 @@ const errors: Figure = {
       (t) => t.error_share),
 };
 
+/** What is known of a percentile that lies among what was never answered. */
+function longerThan(of: Pick<IntervalResult, "response_time_us" | "response_unanswered">): string {
+  return beyond(of.response_time_us.longest_wait, of.response_unanswered.share);
+}
+
 /** A percentile that lies among what was never answered is longer than the longest wait. */
 function unanswered(q: Quantile): Bounds {
   return {
-    ofTrial: ({ load: { response_time_us: p } }) => (isBeyond(p, q) ? { at: p.longest_wait ?? 1, words: wait(p, q) } : null),
+    ofTrial: ({ load }) => (load.response_unanswered[q] ? { at: load.response_time_us.longest_wait ?? 1, words: longerThan(load) } : null),
     breaks: (s) => s.response_unanswered[q] > 0,
   };
 }
@@ -282,7 +275,7 @@ const memory: Figure = {
   option: (report, choice) => overSteps(report, choice, "memory", bytes, (s) => s.memory_bytes, memoryOf),
 };
 
-/** Response time against percentile, the axis stretched towards 100 %: x is 1/(1 − quantile). */
+/** Response time against percentile, the axis stretched towards 100 %. */
 const spectrum: Figure = {
   logY: true,
   option: (report, choice) => {
@@ -294,14 +287,14 @@ const spectrum: Figure = {
         t.subject_id === subject.id && t.workload === choice.at.workload && t.step.index === choice.at.step);
       const lines = own.map((t) => ({
         type: "line" as const, name: subject.id, symbol: "none",
-        data: t.load.spectrum_us.map(([q, us]) => [1 / (1 - q), us]),
+        data: t.load.spectrum_us.map(([q, us]) => [stretched(q), us]),
         lineStyle: { width: 1.5, color: colour, type: subjectDash(index, subject.control), opacity: t.valid ? 1 : 0.35 },
         itemStyle: { color: colour },
       }));
       const ends = own.flatMap((t) => spectrumEnd(t) ?? []);
       return [...lines, { type: "scatter" as const, name: subject.id, data: ends, itemStyle: { color: colour }, tooltip: { show: false } }];
     });
-    const label = (v: number): string => `${+((1 - 1 / v) * 100).toPrecision(6)} %`;
+    const label = (place: number): string => axisPercentile(quantileAt(place));
     return {
       ...option,
       tooltip: {
@@ -319,21 +312,15 @@ const spectrum: Figure = {
 };
 
 /** Where the unanswered begin: from there on every percentile is longer than the longest wait. */
-function spectrumEnd(t: Trial): Dot | null {
-  const p = t.load.response_time_us;
-  if (p.unanswered === 0 || p.longest_wait === null) return null;
-  const due = p.count + p.unanswered;
-  return arrow({ value: [due / p.unanswered, p.longest_wait], note: beyond(p.longest_wait, p.unanswered / due) });
-}
-
-/** Pixels that the longest of the names of bars needs on the left. */
-function labelRoom(names: string[]): number {
-  return Math.min(300, Math.max(120, 16 + 7 * Math.max(0, ...names.map((name) => name.length))));
+function spectrumEnd(t: TrialResult): Dot | null {
+  const { response_time_us: { longest_wait }, response_unanswered: { share } } = t.load;
+  if (share === 0 || longest_wait === null) return null;
+  return arrow({ value: [stretchedFromEnd(share), longest_wait], note: longerThan(t.load) });
 }
 
 /** User and system CPU per request at the reference step of each workload: a bar per row of the overview. */
 const split: Figure = {
-  height: (report) => Math.max(300, 64 + 20 * report.overview.length),
+  height: (report) => barsHeight(report.overview.length),
   option: (report, choice) => {
     const shown = report.subjects.filter((s) => !choice.hidden.has(s.id)).flatMap((subject) => {
       const rows = report.overview.filter((r) => r.subject === subject.id);
@@ -368,36 +355,35 @@ const split: Figure = {
 const startup: Figure = {
   option: (report, choice) => {
     const shown = report.subjects.filter((s) => !choice.hidden.has(s.id) && s.startup_ms.first_answer.median !== null);
-    const ms = (v: number): string => micros(v * 1e3);
-    const colour = (s: Subject): string => subjectColour(report.subjects.indexOf(s), s.control, choice.dark);
+    const colour = (s: SubjectResult): string => subjectColour(report.subjects.indexOf(s), s.control, choice.dark);
     return {
       animation: false,
       aria: { enabled: true, label: { description: "Start-up time by subject" } },
       grid: { left: labelRoom(shown.map((s) => s.title)), right: 40, top: 10, bottom: 40 },
       tooltip: { trigger: "item", renderMode: "richText", confine: true },
-      xAxis: { type: "value", min: 0, axisLabel: { formatter: ms }, name: "from exec to the first right answer", nameLocation: "middle", nameGap: 24 },
+      xAxis: { type: "value", min: 0, axisLabel: { formatter: millis }, name: "from exec to the first right answer", nameLocation: "middle", nameGap: 24 },
       yAxis: { type: "category", inverse: true, data: shown.map((s) => s.title), splitLine: { show: false } },
       series: [
         {
           type: "bar", barMaxWidth: 22,
           data: shown.map((s) => ({ value: s.startup_ms.first_answer.median ?? 0, itemStyle: { color: colour(s), opacity: 0.55 } })),
-          tooltip: { valueFormatter: (v: unknown) => (typeof v === "number" ? ms(v) : "–") },
+          tooltip: { valueFormatter: (v: unknown) => (typeof v === "number" ? millis(v) : "–") },
         },
         {
           type: "scatter", symbolSize: 7,
           data: shown.flatMap((s) => s.startup_ms.first_answer.values.map((v) => ({ value: [v, s.title], itemStyle: { color: colour(s) } }))) as never,
-          tooltip: { valueFormatter: (v: unknown) => (Array.isArray(v) ? ms(v[0] as number) : "–") },
+          tooltip: { valueFormatter: (v: unknown) => (Array.isArray(v) ? millis(v[0] as number) : "–") },
         },
       ],
     };
   },
 };
 
-/** The p99 of an interval that lies among what was never answered, in its middle. */
-function unansweredInterval(i: Trial["load"]["intervals"][number]): Dot | null {
-  const p = i.response_time_us;
-  if (!isBeyond(p, "p99") || p.longest_wait === null) return null;
-  return arrow({ value: [(i.start_s + i.end_s) / 2, p.longest_wait], note: wait(p, "p99") });
+/** A percentile of an interval that lies among what was never answered, in its middle: p99, or p50 where few were due. */
+function unansweredInterval(i: IntervalResult): Dot | null {
+  const { longest_wait } = i.response_time_us;
+  if (!(i.response_unanswered.p99 || i.response_unanswered.p50) || longest_wait === null) return null;
+  return arrow({ value: [middle(i.start_s, i.end_s), longest_wait], note: longerThan(i) });
 }
 
 /** One trial over time: lanes on one axis. */
@@ -408,9 +394,9 @@ const explorer: Figure = {
     const index = report.subjects.findIndex((s) => s.id === trial.subject_id);
     const colour = subjectColour(index, report.subjects[index]?.control ?? false, choice.dark);
     const load = trial.load.intervals.filter((i) => i.phase !== "drain" && i.end_s > i.start_s);
-    const steps = (pick: (i: (typeof load)[number]) => number | null): [number, number | null][] =>
+    const steps = (pick: (i: IntervalResult) => number | null): [number, number | null][] =>
       load.flatMap((i): [number, number | null][] => [[i.start_s, pick(i)], [i.end_s, pick(i)]]);
-    const ofServer = (pick: (i: Trial["server"]["intervals"][number]) => number | null): [number, number | null][] =>
+    const ofServer = (pick: (i: ServerInterval) => number | null): [number, number | null][] =>
       trial.server.intervals.flatMap((i): [number, number | null][] => [[i.start_s, pick(i)], [i.end_s, pick(i)]]);
     const lanes: { name: string; show: Show; lines: { name: string; data: [number, number | null][]; dash?: string }[] }[] = [
       { name: "requests/s", show: axisNumber, lines: [{ name: "throughput", data: steps((i) => i.throughput_rps) }] },
@@ -426,24 +412,23 @@ const explorer: Figure = {
       { name: "switches/s", show: axisNumber, lines: [{ name: "context switches", data: ofServer((i) => i.context_switches_per_s) }] },
     ];
     const bounds: object = {
-      type: "scatter", name: "p99", xAxisIndex: 1, yAxisIndex: 1, itemStyle: { color: colour },
+      type: "scatter", name: "unanswered", xAxisIndex: 1, yAxisIndex: 1, itemStyle: { color: colour },
       data: load.flatMap((i) => unansweredInterval(i) ?? []),
       tooltip: { valueFormatter: (v: unknown) => (Array.isArray(v) ? `> ${micros(v[1] as number)}` : "–") },
     };
-    const height = 84, gap = 30, top = 20;
     const warmup = load.filter((i) => i.phase === "warmup");
-    const warmupEnds = warmup[warmup.length - 1]?.end_s ?? 0;
+    const warmupEnds = warmup.at(-1)?.end_s ?? 0;
     // The last sample lies a little after the window's end.
-    const end = [...load, ...trial.server.intervals].reduce((last, i) => Math.max(last, i.end_s), 0);
+    const end = furthest([...load, ...trial.server.intervals].map((i) => i.end_s));
     return {
       animation: false,
       aria: { enabled: true, label: { description: `${trial.subject_id} over time` } },
       tooltip: { trigger: "axis", renderMode: "richText", confine: true },
       axisPointer: { link: [{ xAxisIndex: "all" }] },
-      grid: lanes.map((_, i) => ({ left: 80, right: 24, top: top + i * (height + gap), height })),
-      xAxis: lanes.map((_, i) => ({
+      grid: lanes.map((_, i) => ({ left: 80, right: 24, top: laneTop(i), height: LANE_HEIGHT })),
+      xAxis: lanes.map((lane, i) => ({
         type: "value" as const, gridIndex: i, min: 0, max: end, splitLine: { show: false },
-        axisLabel: { show: i === lanes.length - 1, formatter: (v: number) => `${+v.toPrecision(3)} s` },
+        axisLabel: { show: lane === lanes.at(-1), formatter: axisSeconds },
       })),
       yAxis: lanes.map((lane, i) => ({
         type: "value" as const, gridIndex: i, min: 0, name: lane.name, splitNumber: 2,

@@ -1,60 +1,94 @@
-// Numbers as people read them, like crates/report/src/format.rs.
-import type { Percentiles } from "./data.ts";
+// Numbers as people read them, like crates/report/src/format.rs: the tests of both hold tests/data/numbers.json. What is shown
+// comes from the report; nothing in here knows of it, so that there is nothing to compute from.
 
-/** Three significant digits, thousands apart. */
+/** At most three significant digits, thousands apart; an exponent below a millionth. */
 export function number(x: number): string {
   if (!Number.isFinite(x)) return "–";
   if (x === 0) return "0";
-  const magnitude = Math.floor(Math.log10(Math.abs(x)));
-  if (magnitude >= 2) {
-    const unit = 10 ** (magnitude - 2);
-    return (Math.round(x / unit) * unit).toLocaleString("en");
-  }
-  return x.toPrecision(3);
+  const [digits, power] = threeDigits(Math.abs(x));
+  return `${x < 0 ? "−" : ""}${atPower(String(digits), power)}`;
 }
 
+/**
+ * The first three digits of a number as it is written, rounded half up, and the power of ten of the first of them. Digits of
+ * the shortest text that reads as the number are the same in every language; what `toPrecision` makes of 1.125 is not.
+ */
+function threeDigits(x: number): [number, number] {
+  const [mantissa = "", exponent = ""] = x.toExponential().split("e");
+  const digits = mantissa.replace(".", "").padEnd(4, "0");
+  const three = Number(digits.slice(0, 3)) + (Number(digits[3]) >= 5 ? 1 : 0);
+  const power = Number(exponent);
+  // Rounding may carry into the next power: 9.999 is 10.0.
+  return three === 1000 ? [100, power + 1] : [three, power];
+}
+
+/** Three digits with the point where it belongs if the first of them is of this power of ten. */
+function atPower(digits: string, power: number): string {
+  if (power >= 2) return thousands(digits + "0".repeat(power - 2));
+  if (power >= 0) return `${digits.slice(0, power + 1)}.${digits.slice(power + 1)}`;
+  if (power >= -6) return `0.${"0".repeat(-power - 1)}${digits}`;
+  return `${digits.slice(0, 1)}.${digits.slice(1)}e${power}`;
+}
+
+function thousands(digits: string): string {
+  return digits.replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+function withUnit(x: number, unit: string): string {
+  return Number.isFinite(x) ? `${number(x)} ${unit}` : number(x);
+}
+
+/** A duration given in microseconds. A unit ends where three digits of it would read 1,000. */
 export function micros(us: number): string {
   const u = Math.abs(us);
-  if (u < 1) return `${number(us * 1e3)} ns`;
-  if (u < 999.5) return `${number(us)} µs`;
-  if (u < 999_500) return `${number(us / 1e3)} ms`;
-  return `${number(us / 1e6)} s`;
+  if (u < 0.9995) return withUnit(us * 1e3, "ns");
+  if (u < 999.5) return withUnit(us, "µs");
+  if (u < 999_500) return withUnit(us / 1e3, "ms");
+  return withUnit(us / 1e6, "s");
 }
 
-export function bytes(b: number): string {
-  if (b < 1e3) return `${number(b)} B`;
-  if (b < 1e6) return `${number(b / 1e3)} kB`;
-  if (b < 1e9) return `${number(b / 1e6)} MB`;
-  return `${number(b / 1e9)} GB`;
+/** A duration given in milliseconds. */
+export function millis(ms: number): string {
+  return micros(ms * 1e3);
+}
+
+export function bytes(count: number): string {
+  const b = Math.abs(count);
+  if (b < 999.5) return withUnit(count, "B");
+  if (b < 999_500) return withUnit(count / 1e3, "kB");
+  if (b < 999_500_000) return withUnit(count / 1e6, "MB");
+  return withUnit(count / 1e9, "GB");
 }
 
 export function percent(share: number): string {
-  return `${number(share * 100)} %`;
-}
-
-/** Percentiles that charts are drawn of. */
-export type Quantile = "p50" | "p90" | "p99";
-
-const SHARES: Readonly<Record<Quantile, number>> = { p50: 0.5, p90: 0.9, p99: 0.99 };
-
-/** Whether a percentile lies among what was never answered, as analysis::load::place has it. */
-export function isBeyond(p: Percentiles, q: Quantile): boolean {
-  const rank = Math.max(1, Math.ceil(SHARES[q] * (p.count + p.unanswered) - 1e-9));
-  return p[q] === null && p.unanswered > 0 && rank > p.count;
-}
-
-/** A percentile's time, or what it is longer than. */
-export function wait(p: Percentiles, q: Quantile): string {
-  if (isBeyond(p, q)) return beyond(p.longest_wait, p.unanswered / (p.count + p.unanswered));
-  const us = p[q];
-  return us === null ? "–" : micros(us);
+  return withUnit(share * 100, "%");
 }
 
 /** Longer than the longest wait known: `> 1.20 s (5.9 % not answered)`. */
 export function beyond(longestWait: number | null, share: number): string {
-  const percents = share * 100;
-  const shown = percents >= 9.95 ? percents.toFixed(0) : percents >= 0.1 ? percents.toFixed(1) : number(percents);
-  return `${longestWait === null ? "–" : `> ${micros(longestWait)}`} (${shown} % not answered)`;
+  return `${longestWait === null ? "–" : `> ${micros(longestWait)}`} (${inDigitsThatSaySomething(share)} not answered)`;
+}
+
+function inDigitsThatSaySomething(share: number): string {
+  const p = share * 100;
+  if (p >= 9.95) return `${Math.round(p).toFixed(0)} %`;
+  if (p >= 0.1) return `${(Math.round(p * 10) / 10).toFixed(1)} %`;
+  return withUnit(p, "%");
+}
+
+export interface Shape {
+  connections: number;
+  streams: number;
+  pipeline: number;
+  rate: number | null;
+}
+
+/** A step in words: streams, pipeline and rate only where they say something. */
+export function stepName(at: Shape): string {
+  const connections = at.connections === 1 ? "1 connection" : `${at.connections} connections`;
+  const times = (n: number, what: string): string => (n > 1 ? ` × ${n} ${what}` : "");
+  const rate = at.rate === null ? "" : ` at ${number(at.rate)}/s`;
+  return `${connections}${times(at.streams, "streams")}${times(at.pipeline, "pipelined")}${rate}`;
 }
 
 /** Short labels for axes. */
@@ -62,4 +96,14 @@ export function axisNumber(x: number): string {
   if (Math.abs(x) >= 1e6) return `${+(x / 1e6).toPrecision(3)}M`;
   if (Math.abs(x) >= 1e3) return `${+(x / 1e3).toPrecision(3)}k`;
   return String(+x.toPrecision(3));
+}
+
+/** Instants on an axis of time. */
+export function axisSeconds(s: number): string {
+  return `${+s.toPrecision(3)} s`;
+}
+
+/** A quantile as the percentile that people call it: 0.999 is `99.9 %`. */
+export function axisPercentile(quantile: number): string {
+  return `${+(quantile * 100).toPrecision(6)} %`;
 }

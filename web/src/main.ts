@@ -1,7 +1,9 @@
 import "./style.css";
 import { button, Chart, download } from "./chart.ts";
-import { readReport, type Report } from "./data.ts";
-import { type Choice, stepName, workloadPrefix } from "./figures.ts";
+import { readReport } from "./data.ts";
+import { type Choice, workloadPrefix } from "./figures.ts";
+import { stepName } from "./format.ts";
+import type { Report } from "./schema.ts";
 import { makeSortable } from "./table.ts";
 import { isDark, onThemeChange, subjectColour } from "./theme.ts";
 
@@ -56,7 +58,7 @@ class Page {
     // Workloads may share a step, and their lines would lie on each other.
     const key = (at: Choice["at"]): string => JSON.stringify([at.workload, at.step]);
     const all = new Map(this.report.summaries.map((s) => [key(s), s]));
-    const names = [...all].map(([k, s]): [string, string] => [k, workloadPrefix(this.report, s.workload) + stepName(s)]);
+    const names = [...all].map(([k, s]): [string, string] => [k, `${workloadPrefix(this.report, s.workload)}${stepName(s)}`]);
     return choose("Step", names, key(this.choice.at), (value) => {
       const chosen = all.get(value);
       if (chosen) this.change({ at: { workload: chosen.workload, step: chosen.step } });

@@ -21,9 +21,14 @@ export function makeSortable(table: HTMLTableElement): void {
 
 function compare(a: HTMLTableCellElement | undefined, b: HTMLTableCellElement | undefined): number {
   const [x, y] = [a?.dataset["key"], b?.dataset["key"]];
-  if (x !== undefined && y !== undefined) return Number(x) - Number(y);
+  if (x !== undefined && y !== undefined) return compareNumbers(Number(x), Number(y));
   // What has no number comes last.
   if (x !== undefined) return -1;
   if (y !== undefined) return 1;
   return (a?.textContent ?? "").localeCompare(b?.textContent ?? "");
+}
+
+function compareNumbers(x: number, y: number): number {
+  if (x === y) return 0;
+  return x < y ? -1 : 1;
 }

@@ -144,8 +144,12 @@ test("a percentile among the unanswered is an arrow, and no point of the line", 
   await onChanged((report) => {
     for (const t of report.trials) {
       const p = t.load.response_time_us;
-      Object.assign(p, { p50: p.p50 ?? 1000, p99: null, unanswered: 1 + Math.ceil(p.count / 4), longest_wait: 1.2e6 });
-      for (const i of t.load.intervals) Object.assign(i.response_time_us, { p99: null, unanswered: 1 + i.response_time_us.count, longest_wait: 5e5 });
+      Object.assign(p, { p50: p.p50 ?? 1000, p99: null, longest_wait: 1.2e6 });
+      t.load.response_unanswered = { share: 0.2, p50: false, p90: false, p99: true };
+      for (const i of t.load.intervals) {
+        Object.assign(i.response_time_us, { p99: null, longest_wait: 5e5 });
+        i.response_unanswered = { share: 0.5, p50: false, p90: true, p99: true };
+      }
     }
     for (const s of report.summaries) {
       Object.assign(s.response_p99_us, { values: [], median: null, min: null, max: null, interval: null });

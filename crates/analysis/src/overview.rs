@@ -118,11 +118,7 @@ pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
         step.pipeline == first.pipeline && step.streams == first.streams && step.arrivals == first.arrivals
     };
     let nearest = steps.iter().copied().filter(like_first);
-    nearest.min_by_key(|i| in_flight(step(*i)).abs_diff(REFERENCE)).unwrap_or(first)
-}
-
-fn in_flight(step: &Step) -> u64 {
-    u64::from(step.connections) * u64::from(step.streams) * u64::from(step.pipeline)
+    nearest.min_by_key(|i| step(*i).in_flight().abs_diff(REFERENCE)).unwrap_or(first)
 }
 
 /// The overview, best peak throughput first, controls and absent subjects last, with the ties in it. Where a suite has several
@@ -271,7 +267,7 @@ impl<'a> RowMaker<'a> {
             reference_step: self.reference,
             reference_at: Shape::of(reference),
             reference_connections: reference.connections,
-            reference_in_flight: in_flight(reference),
+            reference_in_flight: reference.in_flight(),
             response_p50_us: median(|s| &s.response_p50_us),
             response_p99_us: median(|s| &s.response_p99_us),
             cpu_us_per_request: median(|s| &s.cpu_us_per_request),

@@ -26,6 +26,8 @@ pub struct Summary {
     pub streams: u32,
     pub pipeline: u32,
     pub rate: Option<f64>,
+    /// Requests in flight: connections × streams × pipeline.
+    pub in_flight: u64,
     pub trials: usize,
     pub invalid: usize,
     pub throughput_rps: Repeated,
@@ -103,6 +105,7 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
         streams: step.streams,
         pipeline: step.pipeline,
         rate: step.arrivals.rate(),
+        in_flight: trials[0].step.in_flight,
         trials: trials.len(),
         invalid: trials.len() - valid.len(),
         throughput_rps: over(&metric::THROUGHPUT),

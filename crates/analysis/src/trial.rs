@@ -42,6 +42,8 @@ pub struct StepResult {
     pub streams: u32,
     pub pipeline: u32,
     pub rate: Option<f64>,
+    /// Requests in flight: connections × streams × pipeline.
+    pub in_flight: u64,
     pub duration_s: f64,
 }
 
@@ -85,6 +87,7 @@ pub(crate) fn trial(
             streams: step.streams,
             pipeline: step.pipeline,
             rate: step.arrivals.rate(),
+            in_flight: step.in_flight(),
             duration_s: load.duration_s,
         },
         valid,

@@ -5,8 +5,15 @@ use std::fs;
 use std::path::Path;
 
 use dyno_analysis::{LoadResult, Report};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-fn check(name: &str, schema: &schemars::Schema) {
+/// A type as it is written: nobody reads these, and what is `None` stands there as `null`.
+fn written<T: JsonSchema>() -> Schema {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    SchemaGenerator::new(settings).into_root_schema_for::<T>()
+}
+
+fn check(name: &str, schema: &Schema) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema").join(name);
     let text = serde_json::to_string_pretty(schema).unwrap() + "\n";
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -22,10 +29,10 @@ fn check(name: &str, schema: &schemars::Schema) {
 
 #[test]
 fn the_schema_of_a_load_is_documented() {
-    check("load.schema.json", &schemars::schema_for!(LoadResult));
+    check("load.schema.json", &written::<LoadResult>());
 }
 
 #[test]
 fn the_schema_of_a_report_is_documented() {
-    check("report.schema.json", &schemars::schema_for!(Report));
+    check("report.schema.json", &written::<Report>());
 }

@@ -355,6 +355,14 @@ pub struct Step {
     pub arrivals: Arrivals,
 }
 
+impl Step {
+    /// Requests in flight at once: connections × streams × pipeline.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        u64::from(self.connections) * u64::from(self.streams) * u64::from(self.pipeline)
+    }
+}
+
 /// When requests start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", tag = "model")]

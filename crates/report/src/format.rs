@@ -1,4 +1,5 @@
-//! Numbers as people read them: at most three significant digits, a unit without leading zeros, thousands apart.
+//! Numbers as people read them: at most three significant digits, a unit without leading zeros, thousands apart. The viewer has
+//! `web/src/format.ts` for the same; a table of numbers and their texts, `tests/data/numbers.json`, is held by the tests of both.
 
 use dyno_analysis::load::Percentiles;
 use dyno_analysis::load::place::{Place, Unanswered, at_of_due};
@@ -10,7 +11,10 @@ use dyno_archive::Times;
 /// Thousands separated by commas.
 #[must_use]
 pub fn count(n: u64) -> String {
-    let digits = n.to_string();
+    thousands(&n.to_string())
+}
+
+fn thousands(digits: &str) -> String {
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
@@ -27,7 +31,7 @@ pub fn plural(n: u64, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
-/// Three significant digits, thousands separated.
+/// Three significant digits, thousands separated; an exponent below a millionth.
 #[must_use]
 pub fn number(x: f64) -> String {
     if !x.is_finite() {
@@ -36,33 +40,47 @@ pub fn number(x: f64) -> String {
     if x == 0.0 {
         return "0".into();
     }
-    let magnitude = x.abs().log10().floor() as i32;
-    let decimals = 2 - magnitude;
-    if decimals > 0 {
-        // Rounding may carry into the next magnitude: 9.999 is 10.0, which is one digit too many.
-        let text = format!("{x:.*}", decimals.min(6) as usize);
-        let rounded: f64 = text.parse().unwrap_or(x);
-        let carried = rounded.abs().log10().floor() as i32 > magnitude;
-        return if carried && decimals > 0 {
-            format!("{x:.*}", (decimals - 1).min(6) as usize)
-        } else {
-            text
-        };
-    }
-    let unit = 10f64.powi(-decimals);
-    let rounded = (x / unit).round() * unit;
+    let (digits, power) = three_digits(x.abs());
     let sign = if x < 0.0 { "−" } else { "" };
-    format!("{sign}{}", count(rounded.abs() as u64))
+    format!("{sign}{}", at_power(&digits.to_string(), power))
 }
 
-/// A duration given in microseconds.
+/// The first three digits of a number as it is written, rounded half up, and the power of ten of the first of them. Digits of the
+/// shortest text that reads as the number are the same in every language; what `{:.2}` makes of 1.125 is not.
+fn three_digits(x: f64) -> (u32, i32) {
+    let text = format!("{x:e}");
+    let (mantissa, power) = text.split_once('e').expect("the form with an exponent has one");
+    let power = power.parse().expect("an exponent is a number");
+    let digits: Vec<u32> = mantissa.chars().filter_map(|c| c.to_digit(10)).collect();
+    let digit = |i: usize| digits.get(i).copied().unwrap_or(0);
+    let three = 100 * digit(0) + 10 * digit(1) + digit(2) + u32::from(digit(3) >= 5);
+    // Rounding may carry into the next power: 9.999 is 10.0.
+    if three == 1000 { (100, power + 1) } else { (three, power) }
+}
+
+/// Three digits with the point where it belongs if the first of them is of this power of ten.
+fn at_power(digits: &str, power: i32) -> String {
+    let times = power.unsigned_abs() as usize;
+    match power {
+        2.. => thousands(&(digits.to_string() + &"0".repeat(times - 2))),
+        0..2 => format!("{}.{}", &digits[..=times], &digits[times + 1..]),
+        -6..0 => format!("0.{}{digits}", "0".repeat(times - 1)),
+        _ => format!("{}.{}e{power}", &digits[..1], &digits[1..]),
+    }
+}
+
+fn with_unit(x: f64, unit: &str) -> String {
+    if x.is_finite() { format!("{} {unit}", number(x)) } else { number(x) }
+}
+
+/// A duration given in microseconds. A unit ends where three digits of it would read 1,000.
 #[must_use]
 pub fn micros(us: f64) -> String {
     match us.abs() {
-        u if u < 1.0 => format!("{} ns", number(us * 1e3)),
-        u if u < 999.5 => format!("{} µs", number(us)),
-        u if u < 999_500.0 => format!("{} ms", number(us / 1e3)),
-        _ => format!("{} s", number(us / 1e6)),
+        u if u < 0.9995 => with_unit(us * 1e3, "ns"),
+        u if u < 999.5 => with_unit(us, "µs"),
+        u if u < 999_500.0 => with_unit(us / 1e3, "ms"),
+        _ => with_unit(us / 1e6, "s"),
     }
 }
 
@@ -113,9 +131,9 @@ pub fn beyond(of: Unanswered) -> String {
 /// A share in as many digits as say something.
 fn share(share: f64) -> String {
     match share * 100.0 {
-        p if p >= 9.95 => format!("{p:.0} %"),
-        p if p >= 0.1 => format!("{p:.1} %"),
-        p => format!("{} %", number(p)),
+        p if p >= 9.95 => format!("{:.0} %", p.round()),
+        p if p >= 0.1 => format!("{:.1} %", (p * 10.0).round() / 10.0),
+        p => with_unit(p, "%"),
     }
 }
 
@@ -184,18 +202,18 @@ pub fn phases(load: &dyno_archive::plan::Load) -> String {
 /// A size in bytes, decimal units.
 #[must_use]
 pub fn bytes(bytes: f64) -> String {
-    match bytes {
-        b if b < 1e3 => format!("{} B", number(b)),
-        b if b < 1e6 => format!("{} kB", number(b / 1e3)),
-        b if b < 1e9 => format!("{} MB", number(b / 1e6)),
-        b => format!("{} GB", number(b / 1e9)),
+    match bytes.abs() {
+        b if b < 999.5 => with_unit(bytes, "B"),
+        b if b < 999_500.0 => with_unit(bytes / 1e3, "kB"),
+        b if b < 999_500_000.0 => with_unit(bytes / 1e6, "MB"),
+        _ => with_unit(bytes / 1e9, "GB"),
     }
 }
 
 /// A share as a percentage.
 #[must_use]
 pub fn percent(share: f64) -> String {
-    format!("{} %", number(share * 100.0))
+    with_unit(share * 100.0, "%")
 }
 
 /// How much of the longest bar another one has: 0 to 1.
@@ -240,26 +258,59 @@ pub fn list(items: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use dyno_analysis::cell::Shape;
+    use serde_json::Value;
+
     use super::*;
+    use crate::overview::label_in_words;
+
+    /// What the viewer's `format.ts` shows, too, and the test beside it holds.
+    const SHARED: &str = include_str!("../../../tests/data/numbers.json");
 
     #[test]
-    fn numbers_have_three_significant_digits() {
-        for (x, text) in [
-            (0.0, "0"),
-            (1.0, "1.00"),
-            (9.999, "10.0"),
-            (99.96, "100"),
-            (12.345, "12.3"),
-            (0.012_34, "0.0123"),
-            (181_204.0, "181,000"),
-            (999_999.0, "1,000,000"),
-            (1234.0, "1,230"),
-            (f64::NAN, "–"),
-        ] {
-            assert_eq!(number(x), text, "{x}");
+    fn numbers_look_as_they_do_in_the_viewer() {
+        let rows: Vec<(String, Value, String)> = serde_json::from_str(SHARED).unwrap();
+        let mut functions: Vec<&str> = rows.iter().map(|(function, ..)| function.as_str()).collect();
+        functions.dedup();
+        assert_eq!(functions, ["number", "micros", "millis", "bytes", "percent", "beyond", "step"]);
+        for (function, input, text) in &rows {
+            assert_eq!(shown(function, input), *text, "{function} of {input}");
         }
-        assert_eq!(count(1_812_047), "1,812,047");
-        assert_eq!(count(12), "12");
+    }
+
+    fn shown(function: &str, input: &Value) -> String {
+        match function {
+            "number" => number(exactly(input)),
+            "micros" => micros(exactly(input)),
+            "millis" => millis(exactly(input)),
+            "bytes" => bytes(exactly(input)),
+            "percent" => percent(exactly(input)),
+            "beyond" => beyond(Unanswered {
+                share: exactly(&input["share"]),
+                longest_wait: input["longest_wait"].as_f64(),
+            }),
+            "step" => {
+                let whole = |key: &str| input[key].as_u64().unwrap() as u32;
+                label_in_words(Shape {
+                    connections: whole("connections"),
+                    streams: whole("streams"),
+                    pipeline: whole("pipeline"),
+                    rate: input["rate"].as_f64(),
+                })
+            }
+            other => panic!("the viewer has a function {other} that is not known here"),
+        }
+    }
+
+    /// Numbers stand there as texts: JSON has no infinity, and serde_json may miss the last bit.
+    fn exactly(input: &Value) -> f64 {
+        input.as_str().unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn counts_keep_every_digit() {
+        assert_eq!([12, 999, 1000, 1_812_047].map(count), ["12", "999", "1,000", "1,812,047"]);
+        assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
     }
 
     #[test]
@@ -277,18 +328,12 @@ mod tests {
         assert_eq!(wait(&p, 1.0), "> 1.20 s (5.9 % not answered)");
         let few = Percentiles { count: 500, ..Percentiles::default() };
         assert_eq!(wait(&few, 0.99), "–");
-        assert_eq!([0.25, 0.0999, 0.0004].map(share), ["25 %", "10 %", "0.0400 %"]);
     }
 
     #[test]
-    fn times_and_sizes_choose_their_unit() {
-        assert_eq!(micros(0.5), "500 ns");
-        assert_eq!(micros(312.0), "312 µs");
-        assert_eq!(micros(1210.0), "1.21 ms");
-        assert_eq!(micros(999.9), "1.00 ms");
-        assert_eq!(micros(2_500_000.0), "2.50 s");
-        assert_eq!(bytes(512.0), "512 B");
-        assert_eq!(bytes(11_400_000.0), "11.4 MB");
-        assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
+    fn a_list_reads_as_a_sentence() {
+        let list_of = |items: &[&str]| list(&items.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!([list_of(&[]), list_of(&["a"])], ["", "a"]);
+        assert_eq!([list_of(&["a", "b"]), list_of(&["a", "b", "c"])], ["a and b", "a, b and c"]);
     }
 }

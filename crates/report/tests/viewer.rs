@@ -1,4 +1,4 @@
-//! The viewer that is committed, and embedded in the binary, is the one that `web/` builds.
+//! The viewer that is committed, and embedded in the binary, is the one that `web/` builds, with types of the report as it is.
 
 #![allow(clippy::disallowed_methods)] // A test may look at files.
 
@@ -23,7 +23,7 @@ fn the_embedded_viewer_is_fresh() {
         hash.update(fs::read(web.join(&name)).unwrap());
         hash.update([0]);
     }
-    let hash: String = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+    let hash = hex(hash);
     let viewer = include_str!("../viewer/viewer.js");
     let stamp = viewer.lines().next().unwrap();
     assert_eq!(
@@ -31,4 +31,23 @@ fn the_embedded_viewer_is_fresh() {
         format!("/* sources {hash} */"),
         "the viewer is stale: run `npm ci && npm run build` in web/"
     );
+}
+
+#[test]
+fn the_viewers_types_are_made_from_the_schema_of_a_report() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let schema = fs::read(root.join("docs/schema/report.schema.json")).unwrap();
+    let types = fs::read_to_string(root.join("web/src/schema.ts")).unwrap();
+    assert_eq!(
+        types.lines().next().unwrap(),
+        format!(
+            "// Made by types.mjs from docs/schema/report.schema.json {}",
+            hex(Sha256::new_with_prefix(schema))
+        ),
+        "the viewer's types are stale: run `npm ci && npm run build` in web/"
+    );
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
 }

@@ -376,9 +376,12 @@ mod tests {
         let fixed = listed(Order::Fixed, 1);
         assert!(fixed.is_sorted_by_key(Trial::shown_at));
         let drawn = listed(Order::Random, 1);
-        let mut sorted = drawn.clone();
-        sorted.sort_by_key(Trial::shown_at);
-        assert_eq!(sorted, fixed, "nothing is lost, and launches follow one another");
+        let mut sorted: Vec<_> = drawn.iter().map(Trial::shown_at).collect();
+        sorted.sort_unstable();
+        let all: Vec<_> = fixed.iter().map(Trial::shown_at).collect();
+        assert_eq!(sorted, all, "nothing is lost, and launches follow one another");
+        let seeds: std::collections::BTreeSet<u64> = drawn.iter().map(|t| t.seed).collect();
+        assert_eq!(seeds.len(), drawn.len(), "each draws its own");
         assert!(drawn.is_sorted_by_key(|t| t.launch));
         let orders: std::collections::BTreeSet<Vec<(usize, usize)>> = drawn
             .chunk_by(|a, b| a.launch == b.launch)

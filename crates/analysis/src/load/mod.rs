@@ -22,6 +22,7 @@ use crate::caveat::Caveat;
 pub use config::{Config, MixedRequest};
 pub use http2::{HeaderBytes, Http2, Streams};
 pub use percentiles::{Missing, Percentiles, SAMPLES_BEYOND, at_quantile};
+use place::LoadUnanswered;
 pub use room::Room;
 use sums::{Sums, after_warmup, per_second};
 pub use sums::{answers_per_second, response_times};
@@ -43,6 +44,8 @@ pub struct LoadResult {
     pub throughput_rps: f64,
     pub bytes: Bytes,
     pub response_time_us: Percentiles,
+    /// Percentiles of it that lie among what was never answered.
+    pub response_unanswered: LoadUnanswered,
     pub service_time_us: Percentiles,
     pub send_lag_us: Percentiles,
     pub first_byte_us: Percentiles,
@@ -240,6 +243,8 @@ pub struct IntervalResult {
     pub throughput_rps: f64,
     pub in_flight_mean: f64,
     pub response_time_us: Percentiles,
+    /// Percentiles of it that lie among what was never answered.
+    pub response_unanswered: LoadUnanswered,
     pub service_time_us: Percentiles,
     pub connections_open: u64,
     /// Arrivals that were dropped because too many were waiting.
@@ -252,6 +257,7 @@ pub struct IntervalResult {
 #[must_use]
 pub(crate) fn result(record: &LoadRecord, config: Config) -> LoadResult {
     let sums = Sums::new(record);
+    let response_time_us = Percentiles::of_due(&sums.times.response, sums.missing);
     LoadResult {
         schema: SCHEMA,
         valid: true,
@@ -261,7 +267,8 @@ pub(crate) fn result(record: &LoadRecord, config: Config) -> LoadResult {
         outcomes: sums.measured.clone(),
         throughput_rps: per_second(sums.ok, sums.window_s),
         bytes: sums.bytes,
-        response_time_us: Percentiles::of_due(&sums.times.response, sums.missing),
+        response_unanswered: LoadUnanswered::new(&response_time_us),
+        response_time_us,
         service_time_us: Percentiles::of_due(&sums.times.service, sums.missing_service),
         send_lag_us: Percentiles::new(&sums.times.send_lag),
         first_byte_us: Percentiles::new(&sums.times.first_byte),
@@ -471,6 +478,7 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
         longest_ns: Some(interval.longest_failure_ns).filter(|ns| *ns > 0),
     };
     let mean_in_flight = if seconds > 0.0 { interval.in_flight_ns as f64 / 1e9 / seconds } else { 0.0 };
+    let response_time_us = Percentiles::of_due(&interval.times.response, missing);
     IntervalResult {
         phase: interval.phase,
         start_s: interval.start_ns as f64 / 1e9,
@@ -481,7 +489,8 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
         completed: interval.outcomes.completed() + interval.carried.completed(),
         throughput_rps: per_second(ok, seconds),
         in_flight_mean: mean_in_flight,
-        response_time_us: Percentiles::of_due(&interval.times.response, missing),
+        response_unanswered: LoadUnanswered::new(&response_time_us),
+        response_time_us,
         service_time_us: Percentiles::of_due(
             &interval.times.service,
             Missing { longest_ns: None, ..missing },

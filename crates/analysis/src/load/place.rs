@@ -89,6 +89,30 @@ pub fn at_of_due(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
     answers.at(among_answers).map(|ns| ns as f64 / 1e3)
 }
 
+/// What was never answered in one load, or one interval of it, and which percentiles lie among it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct LoadUnanswered {
+    /// Of all requests that were due: 0 to 1.
+    pub share: f64,
+    /// Whether the percentile lies among what was never answered: it is longer than the longest wait known.
+    pub p50: bool,
+    pub p90: bool,
+    pub p99: bool,
+}
+
+impl LoadUnanswered {
+    #[must_use]
+    pub fn new(waits: &Percentiles) -> LoadUnanswered {
+        let is_beyond = |q: f64| matches!(waits.place(q), Place::Beyond(_));
+        LoadUnanswered {
+            share: waits.unanswered().share,
+            p50: is_beyond(0.5),
+            p90: is_beyond(0.9),
+            p99: is_beyond(0.99),
+        }
+    }
+}
+
 /// What was never answered at one step, over its valid repeats, and how many of them it keeps from having a percentile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct StepUnanswered {
@@ -161,6 +185,15 @@ mod tests {
         let max = |unanswered| Percentiles { max: Some(7.0), ..waits(10, unanswered) }.place(1.0);
         assert_eq!(max(0), Place::At(7.0));
         assert!(matches!(max(1), Place::Beyond(_)));
+    }
+
+    #[test]
+    fn a_load_says_which_percentiles_lie_among_the_unanswered() {
+        let of = |count, unanswered| LoadUnanswered::new(&waits(count, unanswered));
+        assert_eq!(of(9_410, 590), LoadUnanswered { share: 0.059, p50: false, p90: false, p99: true });
+        assert_eq!(of(800, 200), LoadUnanswered { share: 0.2, p50: false, p90: true, p99: false });
+        assert_eq!(of(0, 40), LoadUnanswered { share: 1.0, p50: true, p90: false, p99: false });
+        assert_eq!(of(0, 0), LoadUnanswered::default());
     }
 
     #[test]
