@@ -10,11 +10,11 @@ use dyno_archive::plan::{
     self, Arrivals, DriverKind, Http2, Launch, Limits, Load, Order, Placement, Plan, ReportOptions, Request,
     Spin, Step, Subject, Suite, Workload,
 };
-use dyno_archive::sample::{CgroupUse, ThreadUse};
-use dyno_archive::start::{StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
+use dyno_archive::sample::{CgroupUse, PartyUse, ThreadUse};
+use dyno_archive::start::{PartStart, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::times::Recording;
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{Facts, LoadRecord, Phase, Protocol, Sample, TrialRecord};
+use dyno_archive::{Facts, LoadRecord, Party, Phase, Protocol, Sample, TrialRecord};
 
 use crate::load::{Config, LoadResult};
 use crate::report::{Report, report};
@@ -121,6 +121,7 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
             .flat_map(|block| (0..subjects.len()).map(move |subject| Launch { subject, block }))
             .collect(),
         subjects,
+        backends: Vec::new(),
         workloads: vec![workload()],
         load: load(),
         trials: Vec::new(),
@@ -135,8 +136,7 @@ pub const MS: u64 = 1_000_000;
 
 /// One second in which threads ran and waited for so many milliseconds.
 pub fn observed(threads: &[(u64, u64)]) -> LoadRecord {
-    let sample = |at_ns: u64, share: u64| Sample {
-        at_ns,
+    let used = |share: u64| PartyUse {
         cgroup: Some(CgroupUse {
             cpu_ns: Some(threads.iter().map(|t| t.0).sum::<u64>() * MS * share),
             periods: Some(10 * share),
@@ -154,8 +154,9 @@ pub fn observed(threads: &[(u64, u64)]) -> LoadRecord {
                 ..ThreadUse::default()
             })
             .collect(),
-        ..Sample::default()
+        ..PartyUse::nothing(Party::SUBJECT)
     };
+    let sample = |at_ns: u64, share: u64| Sample { at_ns, parties: vec![used(share)], ..Sample::default() };
     let mut record = record(1000);
     record.samples = vec![sample(0, 0), sample(1000 * MS, 1)];
     record
@@ -175,10 +176,9 @@ pub fn warm_up(ended: WarmUpEnd, jit_ns: u64, cpu_ns: Option<u64>) -> StartRecor
         observed_ns: 125_000_000,
     });
     let took_ns = 60_100_000_000;
-    StartRecord {
-        warmup: Some(WarmUp { took_ns, ended, slices: slices.collect() }),
-        ..StartRecord::default()
-    }
+    let warmup = Some(WarmUp { took_ns, ended, slices: slices.collect() });
+    let part = PartStart { warmup, ..PartStart::new(Party::SUBJECT, "s".into()) };
+    StartRecord { parts: vec![part], ..StartRecord::default() }
 }
 
 /// What a subject answers in the second, whose memory is as many bytes: no two trials the same.
@@ -205,7 +205,10 @@ pub fn reported() -> Report {
             let n = answers(base, launch.block as usize, workload, step);
             let mut record = trial_record(trials.len(), record(n));
             record.load.samples = [0, 1_000_000_000]
-                .map(|at_ns| Sample { at_ns, rss_bytes: Some(n), ..Sample::default() })
+                .map(|at_ns| {
+                    let used = PartyUse { rss_bytes: Some(n), ..PartyUse::nothing(Party::SUBJECT) };
+                    Sample { at_ns, parties: vec![used], ..Sample::default() }
+                })
                 .into();
             if step == 1 {
                 let mut times = Recording::new();

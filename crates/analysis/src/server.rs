@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::sample::ThreadUse;
+use dyno_archive::sample::{CgroupUse, HostUse, Party, ThreadUse};
 use dyno_archive::{LoadRecord, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -60,7 +60,7 @@ pub struct Throttling {
 }
 
 impl Throttling {
-    fn between(first: &Sample, last: &Sample) -> Option<Throttling> {
+    fn between(first: &Seen<'_>, last: &Seen<'_>) -> Option<Throttling> {
         let periods = cgroup_delta(first, last, |c| c.periods).filter(|n| *n > 0)?;
         let throttled_periods = cgroup_delta(first, last, |c| c.throttled_periods)?;
         Some(Throttling { periods, throttled_periods })
@@ -114,10 +114,48 @@ pub struct ServerInterval {
 /// Share of the window from which on a thread that runs, or waits for a CPU, counts as busy.
 const BUSY_THREAD: f64 = 0.25;
 
-/// Computes the server's use in one trial. `allowed_cpus`: how many it could use at a time.
+/// What one party was seen to use at one instant, beside the generator and the machine.
+#[derive(Clone, Copy, Debug)]
+struct Seen<'a> {
+    sample: &'a Sample,
+    at_ns: u64,
+    took_ns: u64,
+    cgroup: Option<&'a CgroupUse>,
+    threads: &'a [ThreadUse],
+    processes: u32,
+    rss_bytes: Option<u64>,
+    generator: &'a [ThreadUse],
+    host: Option<&'a HostUse>,
+}
+
+impl<'a> Seen<'a> {
+    /// `None`: the party was not watched.
+    fn new(sample: &'a Sample, party: Party) -> Option<Seen<'a>> {
+        let used = sample.of(party)?;
+        Some(Seen {
+            sample,
+            at_ns: sample.at_ns,
+            took_ns: sample.took_ns,
+            cgroup: used.cgroup.as_ref(),
+            threads: &used.threads,
+            processes: used.processes,
+            rss_bytes: used.rss_bytes,
+            generator: sample.of(Party::GENERATOR).map_or(&[], |generator| &generator.threads),
+            host: sample.host.as_ref(),
+        })
+    }
+}
+
+fn seen(record: &LoadRecord, party: Party) -> Vec<Seen<'_>> {
+    record.samples.iter().filter_map(|sample| Seen::new(sample, party)).collect()
+}
+
+/// Computes what a server used in one trial: the subject, or a service behind it. `allowed_cpus`: how many it could use at a
+/// time.
 #[must_use]
-pub fn server_use(record: &LoadRecord, allowed_cpus: f64) -> ServerUse {
-    let Some((first, last)) = edges(record) else { return ServerUse::default() };
+pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> ServerUse {
+    let seen = seen(record, party);
+    let Some((first, last)) = edges(record, &seen) else { return ServerUse::default() };
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
     let rate = answers_per_second(record);
     // Answers that fit the observed window: samples lie a little beside the edges of the measured one.
@@ -133,7 +171,7 @@ pub fn server_use(record: &LoadRecord, allowed_cpus: f64) -> ServerUse {
         .flatten()
         .map(|us| (us * user_share, us * (1.0 - user_share)));
     let allowed = allowed_cpus * seconds;
-    let window: Vec<&Sample> = record.samples.iter().filter(|s| within(s, first, last)).collect();
+    let window: Vec<&Seen<'_>> = seen.iter().filter(|s| within(s, first, last)).collect();
     let anon = window.iter().filter_map(|s| s.cgroup.as_ref()?.memory_anon_bytes).max();
     let rss = window.iter().filter_map(|s| s.rss_bytes).max();
     let memory_mb = anon.or(rss).map(|bytes| bytes as f64 / 1e6);
@@ -163,7 +201,7 @@ pub fn server_use(record: &LoadRecord, allowed_cpus: f64) -> ServerUse {
         processes: Some(last.processes),
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
         run_delay_s: threads.run_delay_s,
-        others_cpu_s: cpu_s.and_then(|cpu_s| others_cpu_s(first, last, cpu_s)),
+        others_cpu_s: others_cpu_s(first, last),
         context_switches_voluntary: threads.voluntary,
         context_switches_involuntary: threads.involuntary,
         per_request: PerRequest {
@@ -176,7 +214,7 @@ pub fn server_use(record: &LoadRecord, allowed_cpus: f64) -> ServerUse {
         by_thread_role: threads.roles,
         probe_s: Some(probe_ns as f64 / 1e9),
         steal_share: steal_share(first, last),
-        intervals: intervals(record),
+        intervals: intervals(record.began_ns, &seen),
     }
 }
 
@@ -190,7 +228,7 @@ impl ServerUse {
     }
 }
 
-/// What the server used between two samples.
+/// What a party used between two samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Used {
     pub seconds: f64,
@@ -202,58 +240,65 @@ pub struct Used {
 
 impl Used {
     #[must_use]
-    pub fn between(first: &Sample, last: &Sample) -> Used {
+    pub fn between(party: Party, first: &Sample, last: &Sample) -> Option<Used> {
+        let (first, last) = (&Seen::new(first, party)?, &Seen::new(last, party)?);
         let threads = ThreadDeltas::new(first, last);
         let jit_s = threads.roles.get("jit").map_or(0.0, |role| role.cpu_s);
-        Used {
+        Some(Used {
             seconds: last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9,
             cpu_s: threads.cpu_s_of_all(first, last),
             jit_s: (!last.threads.is_empty()).then_some(jit_s),
-        }
+        })
     }
 }
 
 /// The samples nearest to the edges of the measured window.
-fn edges(record: &LoadRecord) -> Option<(&Sample, &Sample)> {
+fn edges<'a, 'b>(record: &LoadRecord, seen: &'b [Seen<'a>]) -> Option<(&'b Seen<'a>, &'b Seen<'a>)> {
     let nearest = |edge_ns: u64| {
         let edge = record.began_ns + edge_ns;
-        record.samples.iter().min_by_key(|s| s.at_ns.abs_diff(edge))
+        seen.iter().min_by_key(|s| s.at_ns.abs_diff(edge))
     };
     let (first, last) = (nearest(record.window_ns.0)?, nearest(record.window_ns.1)?);
     (last.at_ns > first.at_ns).then_some((first, last))
 }
 
-fn within(sample: &Sample, first: &Sample, last: &Sample) -> bool {
+fn within(sample: &Seen<'_>, first: &Seen<'_>, last: &Seen<'_>) -> bool {
     (first.at_ns..=last.at_ns).contains(&sample.at_ns)
 }
 
-fn cgroup_delta(
-    first: &Sample,
-    last: &Sample,
-    pick: impl Fn(&dyno_archive::sample::CgroupUse) -> Option<u64>,
-) -> Option<u64> {
+fn cgroup_delta(first: &Seen<'_>, last: &Seen<'_>, pick: impl Fn(&CgroupUse) -> Option<u64>) -> Option<u64> {
     Some(pick(last.cgroup.as_ref()?)?.saturating_sub(pick(first.cgroup.as_ref()?)?))
 }
 
-fn cpu_between(first: &Sample, last: &Sample) -> Option<f64> {
+fn cpu_between(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
     cgroup_delta(first, last, |c| c.cpu_ns).map(|ns| ns as f64 / 1e9)
 }
 
-fn split_between(first: &Sample, last: &Sample) -> Option<(f64, f64)> {
+fn split_between(first: &Seen<'_>, last: &Seen<'_>) -> Option<(f64, f64)> {
     let user = cgroup_delta(first, last, |c| c.cpu_user_ns)?;
     let sys = cgroup_delta(first, last, |c| c.cpu_sys_ns)?;
     Some((user as f64, sys as f64))
 }
 
-fn others_cpu_s(first: &Sample, last: &Sample, server_s: f64) -> Option<f64> {
-    let busy_ns = last.host.as_ref()?.busy_ns.saturating_sub(first.host.as_ref()?.busy_ns);
-    let own_s = server_s + run_s_between(&first.generator, &last.generator);
-    Some((busy_ns as f64 / 1e9 - own_s).max(0.0))
+/// What nobody used who is watched.
+fn others_cpu_s(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
+    let busy_ns = last.host?.busy_ns.saturating_sub(first.host?.busy_ns);
+    let of = |party: Party| -> Option<f64> {
+        match party {
+            Party::Generator(_) => {
+                let threads = |seen: &Seen<'_>| seen.sample.of(party).map(|used| used.threads.clone());
+                Some(run_s_between(&threads(first).unwrap_or_default(), &threads(last)?))
+            }
+            Party::Subject(_) | Party::Backend(_) => Used::between(party, first.sample, last.sample)?.cpu_s,
+        }
+    };
+    let watched: Option<f64> = last.sample.parties.iter().map(|used| of(used.party)).sum();
+    Some((busy_ns as f64 / 1e9 - watched?).max(0.0))
 }
 
-fn steal_share(first: &Sample, last: &Sample) -> Option<f64> {
+fn steal_share(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
     let (a, b) = (first.host.as_ref()?, last.host.as_ref()?);
-    let total = |h: &dyno_archive::sample::HostUse| h.busy_ns + h.idle_ns + h.steal_ns;
+    let total = |h: &HostUse| h.busy_ns + h.idle_ns + h.steal_ns;
     let all = total(b).saturating_sub(total(a));
     (all > 0).then(|| b.steal_ns.saturating_sub(a.steal_ns) as f64 / all as f64)
 }
@@ -275,11 +320,11 @@ struct ThreadDeltas {
 }
 
 impl ThreadDeltas {
-    fn new(first: &Sample, last: &Sample) -> ThreadDeltas {
+    fn new(first: &Seen<'_>, last: &Seen<'_>) -> ThreadDeltas {
         let before: BTreeMap<(u32, u32), &ThreadUse> =
             first.threads.iter().map(|t| ((t.pid, t.tid), t)).collect();
         let mut deltas = ThreadDeltas::default();
-        for thread in &last.threads {
+        for thread in last.threads {
             deltas.add(thread, before.get(&(thread.pid, thread.tid)).copied());
         }
         deltas
@@ -309,7 +354,7 @@ impl ThreadDeltas {
 
     /// CPU time of the whole subject between the two samples, of its living threads where there is no control group; `None`:
     /// neither could be read.
-    fn cpu_s_of_all(&self, first: &Sample, last: &Sample) -> Option<f64> {
+    fn cpu_s_of_all(&self, first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
         let living_s = (first.cgroup.is_none() && !last.threads.is_empty()).then_some(self.run_s);
         cpu_between(first, last).or(living_s)
     }
@@ -331,17 +376,16 @@ fn add_some<T: std::ops::Add<Output = T> + Default + Copy>(sum: &mut Option<T>, 
     }
 }
 
-fn intervals(record: &LoadRecord) -> Vec<ServerInterval> {
-    record.samples.windows(2).map(|pair| interval(record.began_ns, &pair[0], &pair[1])).collect()
+fn intervals(began_ns: u64, seen: &[Seen<'_>]) -> Vec<ServerInterval> {
+    seen.windows(2).map(|pair| interval(began_ns, &pair[0], &pair[1])).collect()
 }
 
-fn interval(began_ns: u64, first: &Sample, last: &Sample) -> ServerInterval {
+fn interval(began_ns: u64, first: &Seen<'_>, last: &Seen<'_>) -> ServerInterval {
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
     let threads = ThreadDeltas::new(first, last);
     let cpu_s = threads.cpu_s_of_all(first, last);
-    let since_begin = |s: &Sample| s.at_ns.saturating_sub(began_ns) as f64 / 1e9;
-    let memory =
-        |pick: fn(&dyno_archive::sample::CgroupUse) -> Option<u64>| last.cgroup.as_ref().and_then(pick);
+    let since_begin = |s: &Seen<'_>| s.at_ns.saturating_sub(began_ns) as f64 / 1e9;
+    let memory = |pick: fn(&CgroupUse) -> Option<u64>| last.cgroup.and_then(pick);
     ServerInterval {
         start_s: since_begin(first),
         end_s: since_begin(last),
@@ -349,7 +393,7 @@ fn interval(began_ns: u64, first: &Sample, last: &Sample) -> ServerInterval {
         cpu_user: split_between(first, last).map(|(user, _)| user / 1e9 / seconds),
         cpu_sys: split_between(first, last).map(|(_, sys)| sys / 1e9 / seconds),
         generator_cpu: (!last.generator.is_empty())
-            .then(|| run_s_between(&first.generator, &last.generator) / seconds),
+            .then(|| run_s_between(first.generator, last.generator) / seconds),
         run_delay_s: threads.run_delay_s,
         throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
         memory_anon_bytes: memory(|c| c.memory_anon_bytes).or(last.rss_bytes),
@@ -368,19 +412,19 @@ mod tests {
     #[test]
     fn a_server_of_which_nothing_can_be_read_has_no_cpu_time() {
         let mut record = observed(&[(500, 0)]);
-        record.samples.iter_mut().for_each(|s| s.cgroup = None);
+        record.samples.iter_mut().for_each(|s| s.of_mut(Party::SUBJECT).cgroup = None);
         let used = |record: &LoadRecord| {
-            let server = server_use(record, 1.0);
+            let server = server_use(record, Party::SUBJECT, 1.0);
             (server.cpu_utilisation, server.intervals[0].cpu)
         };
         assert_eq!(used(&record), (Some(0.5), Some(0.5)));
-        record.samples.iter_mut().for_each(|s| s.threads.clear());
+        record.samples.iter_mut().for_each(|s| s.of_mut(Party::SUBJECT).threads.clear());
         assert_eq!(used(&record), (None, None));
     }
 
     #[test]
     fn throttling_is_a_share_of_periods() {
-        let server = server_use(&observed(&[(500, 0)]), 1.0);
+        let server = server_use(&observed(&[(500, 0)]), Party::SUBJECT, 1.0);
         assert_eq!(server.throttling, Some(Throttling { periods: 10, throttled_periods: 4 }));
         assert_eq!((server.throttling.unwrap().share(), server.throttled_s), (0.4, Some(1.6)));
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use dyno_archive::StartRecord;
 use dyno_archive::dir::Run;
 use dyno_archive::plan;
-use dyno_archive::start::{Failure, FailureKind, LimitReadBack};
+use dyno_archive::start::{Failure, FailureKind, LimitReadBack, PartStart};
 use dyno_archive::trial::CheckResult;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -81,9 +81,10 @@ pub(crate) fn subject(run: &Run, index: usize) -> SubjectResult {
     let launches = &run.header.plan.launches;
     let starts: Vec<&StartRecord> =
         run.starts.iter().filter(|s| launches[s.launch].subject == index).collect();
+    let parts: Vec<&PartStart> = starts.iter().filter_map(|s| s.subject()).collect();
     let ms = |ns: u64| ns as f64 / 1e6;
     let startup = |pick: fn(&dyno_archive::start::Startup) -> Option<u64>| {
-        Repeated::new(starts.iter().filter_map(|s| pick(s.startup.as_ref()?)).map(ms).collect())
+        Repeated::new(parts.iter().filter_map(|p| pick(p.startup.as_ref()?)).map(ms).collect())
     };
     let warm_ups = warming::results(&starts, launches);
     SubjectResult {
@@ -108,10 +109,10 @@ pub(crate) fn subject(run: &Run, index: usize) -> SubjectResult {
         },
         warm_up_s: Repeated::new(warm_ups.iter().map(|w| w.took_s).collect()),
         warm_ups,
-        stop_ms: Repeated::new(starts.iter().filter_map(|s| s.stop).map(|s| ms(s.took_ns)).collect()),
-        stop_killed: starts.iter().filter_map(|s| s.stop).filter(|s| s.killed).count(),
-        checks: check_summaries(&starts, run, index),
-        limits: starts.first().map(|s| s.limits.clone()).unwrap_or_default(),
+        stop_ms: Repeated::new(parts.iter().filter_map(|p| p.stop).map(|s| ms(s.took_ns)).collect()),
+        stop_killed: parts.iter().filter_map(|p| p.stop).filter(|s| s.killed).count(),
+        checks: check_summaries(&parts, run, index),
+        limits: parts.first().map(|p| p.limits.clone()).unwrap_or_default(),
         skipped: planned.skipped.clone(),
         failures: failures(planned, &starts, launches),
     }
@@ -140,19 +141,19 @@ fn failures(
         Some(SubjectFailure {
             repeat: launches[s.launch].block + 1,
             failure: s.failure.clone().filter(|f| f.kind != FailureKind::Interrupted)?,
-            log_tail: s.log_tail.clone(),
+            log_tail: s.parts.iter().rev().find_map(|part| part.log_tail.clone()),
         })
     };
     build.chain(starts.iter().filter_map(of_start)).collect()
 }
 
 /// Checks before, during and after the load, merged by name: a check is good if it never failed.
-fn check_summaries(starts: &[&StartRecord], run: &Run, index: usize) -> Vec<CheckSummary> {
+fn check_summaries(parts: &[&PartStart], run: &Run, index: usize) -> Vec<CheckSummary> {
     let during = run.trials.iter().filter(|t| {
         let launch = run.header.plan.trials[t.trial].launch;
         run.header.plan.launches[launch].subject == index
     });
-    let before_and_after = starts.iter().flat_map(|s| s.checks_before.iter().chain(&s.checks_after));
+    let before_and_after = parts.iter().flat_map(|p| p.checks_before.iter().chain(&p.checks_after));
     let all = before_and_after.chain(during.flat_map(|t| &t.checks));
     let mut order: Vec<String> = Vec::new();
     let mut by_name: BTreeMap<String, Vec<&CheckResult>> = BTreeMap::new();

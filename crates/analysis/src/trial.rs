@@ -1,8 +1,8 @@
 //! One trial: its load, what the server used, and the verdict.
 
-use dyno_archive::plan::Plan;
-use dyno_archive::start::allowed_cpus;
-use dyno_archive::{Facts, StartRecord, TrialRecord};
+use dyno_archive::plan::{Placement, Plan};
+use dyno_archive::start::{PartStart, allowed_cpus};
+use dyno_archive::{Facts, Party, StartRecord, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -32,7 +32,16 @@ pub struct TrialResult {
     pub error_share: f64,
     pub load: LoadResult,
     pub server: ServerUse,
+    /// What the services behind it used; per answer of the subject.
+    pub backends: Vec<BackendUse>,
     pub limiter: Limiter,
+}
+
+/// A service that the subject needs.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct BackendUse {
+    pub name: String,
+    pub server: ServerUse,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
@@ -66,7 +75,8 @@ pub(crate) fn trial(
     let subject = &plan.subjects[launch.subject];
     let step = &plan.load.steps[planned.step];
     let asked = load::Config::new(&plan.workloads[planned.workload], &plan.load, step, plan.seed);
-    let server = server::server_use(&record.load, cpus_of(plan, start));
+    let cpus = cpus_of(plan, start.and_then(StartRecord::subject));
+    let server = server::server_use(&record.load, Party::SUBJECT, cpus);
     let context =
         Context { ceiling: None, server: Some(&server), control: subject.control, checks: &record.checks };
     let load = verdict::load(&record.load, asked, &context);
@@ -96,6 +106,7 @@ pub(crate) fn trial(
         limiter: limiter(&load, &server),
         load,
         server,
+        backends: backends(plan, start, record),
     }
 }
 
@@ -104,8 +115,26 @@ fn error_share(load: &LoadResult) -> f64 {
     bad as f64 / load.exchanges.due().max(1) as f64
 }
 
-/// CPUs that a start could use at a time.
-fn cpus_of(plan: &Plan, start: Option<&StartRecord>) -> f64 {
-    let limits = start.map_or(&[][..], |start| &start.limits);
+/// CPUs that a part of a start could use at a time.
+fn cpus_of(plan: &Plan, part: Option<&PartStart>) -> f64 {
+    let limits = part.map_or(&[][..], |part| &part.limits);
     allowed_cpus(limits, &plan.placement, &plan.limits)
+}
+
+fn cpus_of_backend(plan: &Plan, part: &PartStart) -> f64 {
+    let planned = plan.backends.iter().find(|backend| backend.name == part.name);
+    let cpus = planned.map(|backend| backend.cpus.clone()).unwrap_or_default();
+    let limits = planned.map(|backend| backend.limits.clone()).unwrap_or_default();
+    allowed_cpus(&part.limits, &Placement { subject: cpus, generator: Vec::new() }, &limits)
+}
+
+/// What the services behind the subject used.
+fn backends(plan: &Plan, start: Option<&StartRecord>, record: &TrialRecord) -> Vec<BackendUse> {
+    let parts = start.iter().flat_map(|start| &start.parts);
+    let behind = parts.filter(|part| matches!(part.party, Party::Backend(_)));
+    let of_part = |part: &PartStart| BackendUse {
+        name: part.name.clone(),
+        server: server::server_use(&record.load, part.party, cpus_of_backend(plan, part)),
+    };
+    behind.map(of_part).collect()
 }

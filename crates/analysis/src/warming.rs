@@ -37,7 +37,7 @@ pub struct WarmUpPoint {
 #[must_use]
 pub fn results(starts: &[&StartRecord], launches: &[Launch]) -> Vec<WarmUpResult> {
     let of_start = |start: &&StartRecord| {
-        let warmup = start.warmup.as_ref()?;
+        let warmup = start.subject()?.warmup.as_ref()?;
         Some(WarmUpResult {
             repeat: launches[start.launch].block + 1,
             took_s: warmup.took_ns as f64 / 1e9,

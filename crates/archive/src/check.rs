@@ -12,7 +12,8 @@ use crate::limits::{
     SUBJECT_THREADS,
 };
 use crate::plan::{Arrivals, Plan, Segment, Step};
-use crate::{Interval, LoadRecord, Sample, StartRecord, TrialRecord};
+use crate::start::PartStart;
+use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
 
 /// `Err`: what is wrong, as the second half of a sentence about the file.
 pub(crate) type Checked = Result<(), String>;
@@ -30,6 +31,7 @@ pub(crate) fn header(header: &Header) -> Checked {
         return Err(format!("its workload {:?} has no requests", w.name));
     }
     no_two_alike("subjects", plan.subjects.iter().map(crate::plan::Subject::id))?;
+    no_two_alike("back ends", plan.backends.iter().map(|b| b.name.clone()))?;
     no_two_alike("workloads", plan.workloads.iter().map(|w| w.name.clone()))?;
     at_most("`repeats`", u64::from(plan.repeats), u64::from(REPEATS))?;
     at_most("`load.threads`", u64::from(plan.load.threads), GENERATOR_THREADS as u64)?;
@@ -90,10 +92,20 @@ fn step(index: usize, step: &Step) -> Checked {
 
 pub(crate) fn start(plan: &Plan, start: &StartRecord) -> Checked {
     known("this start", "launch", start.launch, plan.launches.len())?;
-    for ns in start.startup.iter().flat_map(|s| [s.listening_ns, s.first_answer_ns]) {
+    no_two_alike("parts", start.parts.iter().map(|p| p.party))?;
+    for part in &start.parts {
+        if let Party::Backend(index) = part.party {
+            known("a part of this start", "back end", index, plan.backends.len())?;
+        }
+    }
+    start.parts.iter().try_for_each(part)
+}
+
+fn part(part: &PartStart) -> Checked {
+    for ns in part.startup.iter().flat_map(|s| [s.listening_ns, s.first_answer_ns]) {
         at_most("a time of the start-up", ns, DURATION_NS)?;
     }
-    at_most("`took_ns`", start.stop.map_or(0, |s| s.took_ns), DURATION_NS)
+    at_most("`took_ns`", part.stop.map_or(0, |s| s.took_ns), DURATION_NS)
 }
 
 pub(crate) fn trial(plan: &Plan, starts: &[StartRecord], trial: &TrialRecord) -> Checked {
@@ -136,9 +148,12 @@ fn samples(all: &[Sample]) -> Checked {
     if !all.is_sorted_by_key(|s| s.at_ns) {
         return Err("its samples are not in order".into());
     }
-    all.iter().try_for_each(|s| {
-        at_most("the number of threads in a sample", s.threads.len() as u64, SUBJECT_THREADS as u64)?;
-        at_most("the number of threads in a sample", s.generator.len() as u64, GENERATOR_THREADS as u64)
+    all.iter().try_for_each(|sample| {
+        no_two_alike("parties of a sample", sample.parties.iter().map(|p| p.party))?;
+        sample.parties.iter().try_for_each(|p| {
+            let most = if let Party::Generator(_) = p.party { GENERATOR_THREADS } else { SUBJECT_THREADS };
+            at_most("the number of threads in a sample", p.threads.len() as u64, most as u64)
+        })
     })
 }
 

@@ -34,7 +34,7 @@ pub use outcome::{Outcome, Outcomes};
 pub use plan::Plan;
 pub use protocol::Protocol;
 pub use resumption::{Difference, Resumption};
-pub use sample::Sample;
+pub use sample::{Party, Sample};
 pub use start::StartRecord;
 pub use times::Times;
 pub use trial::TrialRecord;

@@ -20,6 +20,8 @@ pub struct Plan {
     pub limits: Limits,
     pub placement: Placement,
     pub subjects: Vec<Subject>,
+    /// Services that the subjects need, in the order in which they are started: before each subject, and with it.
+    pub backends: Vec<Backend>,
     pub workloads: Vec<Workload>,
     pub load: Load,
     /// In the order they will run.
@@ -110,6 +112,18 @@ impl Subject {
             None => self.name.clone(),
         }
     }
+}
+
+/// A service that subjects need.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Backend {
+    /// By this name a subject's command names its ports: `{name.port}`.
+    pub name: String,
+    /// Hash of the definition that it is started by; `None`: its folder could not be read.
+    pub definition: Option<String>,
+    pub limits: Limits,
+    /// CPUs that it may use.
+    pub cpus: Vec<u32>,
 }
 
 /// What building a subject took. `wall_s` and `cpu_s` are of the build that made the artefact, cached or not.

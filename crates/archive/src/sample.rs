@@ -1,7 +1,27 @@
-//! Cumulative counters of a subject, of the generator and of the machine at one instant. Rates come later, from
+//! Cumulative counters of those who are watched, and of the machine, at one instant. Rates come later, from
 //! differences of two samples with their own instants.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Who is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Party {
+    /// A server under test, by its place among those of its start.
+    Subject(usize),
+    /// A service that subjects need, by its place among the plan's back ends.
+    Backend(usize),
+    /// Whoever makes load: dyno itself is the first.
+    Generator(usize),
+}
+
+impl Party {
+    /// The only server of a start that has one, or the first.
+    pub const SUBJECT: Party = Party::Subject(0);
+    /// This dyno: workers, control and probes.
+    pub const GENERATOR: Party = Party::Generator(0);
+}
 
 /// All counters read at one instant. `None`: could not be read, see the run's facts for why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -10,18 +30,51 @@ pub struct Sample {
     pub at_ns: u64,
     /// How long reading took: the blur of the sample, and its price.
     pub took_ns: u64,
-    pub cgroup: Option<CgroupUse>,
-    /// Every thread of the subject that was alive.
-    pub threads: Vec<ThreadUse>,
-    /// Every thread of dyno itself: workers, control and probes.
-    pub generator: Vec<ThreadUse>,
-    pub processes: u32,
-    /// Sum over the subject's processes of resident memory, in bytes; shared pages count once per process.
-    pub rss_bytes: Option<u64>,
+    /// Each party once.
+    pub parties: Vec<PartyUse>,
     pub host: Option<HostUse>,
 }
 
-/// Counters of the subject's control group.
+impl Sample {
+    /// What was read of a party; `None`: it was not watched.
+    #[must_use]
+    pub fn of(&self, party: Party) -> Option<&PartyUse> {
+        self.parties.iter().find(|used| used.party == party)
+    }
+
+    /// The same, to be changed; made where it is not there.
+    pub fn of_mut(&mut self, party: Party) -> &mut PartyUse {
+        let known = self.parties.iter().position(|used| used.party == party);
+        let at = known.unwrap_or_else(|| {
+            self.parties.push(PartyUse::nothing(party));
+            self.parties.len() - 1
+        });
+        &mut self.parties[at]
+    }
+}
+
+/// Counters of one party.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PartyUse {
+    pub party: Party,
+    /// `None`: it has no control group of its own.
+    pub cgroup: Option<CgroupUse>,
+    /// Every thread that was alive.
+    pub threads: Vec<ThreadUse>,
+    pub processes: u32,
+    /// Sum over its processes of resident memory, in bytes; shared pages count once per process.
+    pub rss_bytes: Option<u64>,
+}
+
+impl PartyUse {
+    /// Of whom nothing could be read.
+    #[must_use]
+    pub const fn nothing(party: Party) -> PartyUse {
+        PartyUse { party, cgroup: None, threads: Vec::new(), processes: 0, rss_bytes: None }
+    }
+}
+
+/// Counters of a party's control group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CgroupUse {
     /// CPU time of all tasks, dead ones included. Exact.

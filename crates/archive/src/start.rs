@@ -1,20 +1,50 @@
 //! One start of one subject: from exec to the end of its process.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Limits, Placement};
+use crate::sample::Party;
 use crate::trial::CheckResult;
 
-/// The life of one process of a subject. A repeat is one of these.
+/// One launch as it came about, from the first exec to the end of the last process. A repeat is one of these.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StartRecord {
     /// Number of this start within the run, in order of time.
     pub start: usize,
     /// Index in the plan's list of launches.
     pub launch: usize,
-    /// Continues a launch whose first process was lost with the run: see `dyno run --resume`.
+    /// Continues a launch whose first processes were lost with the run: see `dyno run --resume`.
     pub resumed: bool,
+    /// What was started, in that order: back ends, then the subject.
+    pub parts: Vec<PartStart>,
+    /// Why this start ended before its plan was done, in words; `None` if it did what was planned.
+    pub failure: Option<Failure>,
+}
+
+impl StartRecord {
+    /// One of the parts; `None`: it came not as far as that.
+    #[must_use]
+    pub fn part(&self, party: Party) -> Option<&PartStart> {
+        self.parts.iter().find(|part| part.party == party)
+    }
+
+    /// The server under test.
+    #[must_use]
+    pub fn subject(&self) -> Option<&PartStart> {
+        self.part(Party::SUBJECT)
+    }
+}
+
+/// The life of one part of a start: its processes, from exec to the end of the last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PartStart {
+    pub party: Party,
+    /// As the plan calls it.
+    pub name: String,
+    /// `None`: it could not be started.
     pub pid: Option<u32>,
     pub startup: Option<Startup>,
     /// How it was warmed before its first trial; `None`: it was not, or it ended before that.
@@ -24,13 +54,31 @@ pub struct StartRecord {
     /// And after the last step.
     pub checks_after: Vec<CheckResult>,
     pub limits: Vec<LimitReadBack>,
-    /// The environment that it was given, without secrets. Empty in archives of before it was of dyno's making.
-    pub environment: std::collections::BTreeMap<String, String>,
+    /// The environment that it was given, without secrets. Empty where the archive is older than that it is of dyno's making.
+    pub environment: BTreeMap<String, String>,
     pub stop: Option<Stop>,
-    /// Why this start ended before its plan was done, in words; `None` if it did what was planned.
-    pub failure: Option<Failure>,
-    /// The last lines the subject wrote, kept when something went wrong.
+    /// The last lines that it wrote, kept when something went wrong.
     pub log_tail: Option<String>,
+}
+
+impl PartStart {
+    /// A part of which nothing has come about yet.
+    #[must_use]
+    pub const fn new(party: Party, name: String) -> PartStart {
+        PartStart {
+            party,
+            name,
+            pid: None,
+            startup: None,
+            warmup: None,
+            checks_before: Vec::new(),
+            checks_after: Vec::new(),
+            limits: Vec::new(),
+            environment: BTreeMap::new(),
+            stop: None,
+            log_tail: None,
+        }
+    }
 }
 
 /// Times from the instant of exec, in nanoseconds.

@@ -10,7 +10,7 @@ pub mod host;
 pub mod proc;
 mod sampler;
 
-pub use sampler::{Sampler, monotonic_ns};
+pub use sampler::{Sampler, monotonic_ns, sample};
 
 /// Reads a small file of the kernel. `None`: not there, or not for us.
 fn read(path: impl AsRef<std::path::Path>) -> Option<String> {

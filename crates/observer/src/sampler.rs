@@ -1,6 +1,6 @@
-//! One sample: all counters of a subject and the machine at one instant.
+//! One sample: the counters of all who are watched and of the machine at one instant.
 
-use dyno_archive::Sample;
+use dyno_archive::sample::{Party, PartyUse, Sample};
 
 use crate::cgroup::Group;
 use crate::{host, proc};
@@ -17,43 +17,54 @@ pub fn monotonic_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Knows where the counters of one subject are.
+/// Knows where the counters of one party are.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     /// Empty where no control group could be made.
     pub group: Group,
-    /// Session of the subject's processes.
+    /// Session of its processes.
     pub session: u32,
 }
 
 impl Sampler {
-    /// The subject's living processes.
+    /// Its living processes.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         if self.group.is_empty() { proc::session_pids(self.session) } else { self.group.pids() }
     }
 
-    /// Reads everything. The control group comes first: its sums are what costs are computed from, so they lie
-    /// closest to the instant.
-    #[must_use]
-    pub fn sample(&self) -> Sample {
-        // Before the first read: the instant that the caller asked for, and the start of the sample's own time.
-        let at_ns = monotonic_ns();
+    /// Reads the counters of its processes. The control group comes first: its sums are what costs are computed from, so they
+    /// lie closest to the instant.
+    fn read(&self, party: Party) -> PartyUse {
         let cgroup = (!self.group.is_empty()).then(|| self.group.counters());
         let pids = self.pids();
-        let threads = pids.iter().flat_map(|&pid| proc::threads(pid)).collect();
-        let rss_bytes = pids.iter().map(|&pid| proc::rss_bytes(pid)).sum();
-        Sample {
-            at_ns,
+        PartyUse {
+            party,
             cgroup,
-            threads,
-            generator: proc::threads(std::process::id()),
+            threads: pids.iter().flat_map(|&pid| proc::threads(pid)).collect(),
             processes: pids.len() as u32,
-            rss_bytes,
-            host: host::counters(),
-            // After the last read: how long the sample took is its blur and its price.
-            took_ns: monotonic_ns() - at_ns,
+            rss_bytes: pids.iter().map(|&pid| proc::rss_bytes(pid)).sum(),
         }
+    }
+}
+
+/// Reads the counters of all who are watched, of dyno itself and of the machine.
+#[must_use]
+pub fn sample(watched: &[(Party, &Sampler)]) -> Sample {
+    // Before the first read: the instant that the caller asked for, and the start of the sample's own time.
+    let at_ns = monotonic_ns();
+    let mut parties: Vec<PartyUse> = watched.iter().map(|(party, sampler)| sampler.read(*party)).collect();
+    parties.push(PartyUse {
+        threads: proc::threads(std::process::id()),
+        processes: 1,
+        ..PartyUse::nothing(Party::GENERATOR)
+    });
+    Sample {
+        at_ns,
+        parties,
+        host: host::counters(),
+        // After the last read: how long the sample took is its blur and its price.
+        took_ns: monotonic_ns() - at_ns,
     }
 }
 
@@ -64,10 +75,15 @@ mod tests {
     #[test]
     fn a_session_is_sampled_without_a_control_group() {
         let session = proc::Stat::of(std::process::id()).unwrap().session;
-        let sample = Sampler { group: Group::default(), session }.sample();
-        assert!(sample.cgroup.is_none());
-        assert!(sample.processes >= 1 && !sample.threads.is_empty());
-        assert!(sample.rss_bytes.unwrap() > 0);
+        let sampler = Sampler { group: Group::default(), session };
+        let sample = sample(&[(Party::SUBJECT, &sampler), (Party::Backend(0), &sampler)]);
+        for party in [Party::SUBJECT, Party::Backend(0)] {
+            let used = sample.of(party).unwrap();
+            assert!(used.cgroup.is_none());
+            assert!(used.processes >= 1 && !used.threads.is_empty());
+            assert!(used.rss_bytes.unwrap() > 0);
+        }
+        assert!(!sample.of(Party::GENERATOR).unwrap().threads.is_empty());
         assert!(sample.host.unwrap().busy_ns > 0);
     }
 }

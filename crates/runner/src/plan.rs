@@ -95,6 +95,7 @@ pub fn resolve(
         limits: suite.limits,
         placement,
         subjects,
+        backends: Vec::new(),
         workloads: suite.workloads,
         load,
         launches,

@@ -23,10 +23,19 @@ pub struct Runner<'a> {
     pub definitions: &'a [Definition],
     /// Where each subject's artefacts are; `None`: it does not take part.
     pub built: &'a [Option<Built>],
+    /// The services that subjects need, in the plan's order.
+    pub backends: &'a [Service],
     pub dir: &'a RunDir,
     pub guard: &'a Guard,
     pub interrupts: &'a Interrupts,
     pub on: &'a mut dyn FnMut(Event<'_>),
+}
+
+/// A service that subjects need, ready to be started.
+#[derive(Clone, Debug)]
+pub struct Service {
+    pub definition: Definition,
+    pub built: Built,
 }
 
 /// What happens during a run, for whoever shows it.

@@ -215,9 +215,9 @@ fn run(command: &str, spec: &BuildSpec, place: &Place, care: &Care<'_>) -> Resul
 #[must_use]
 pub fn placeholders(definition: &Definition, out: &Path) -> Placeholders {
     Placeholders(vec![
-        ("out", out.display().to_string()),
-        ("dir", definition.folder.display().to_string()),
-        ("dyno", dyno_launch::own_program().display().to_string()),
+        ("out".into(), out.display().to_string()),
+        ("dir".into(), definition.folder.display().to_string()),
+        ("dyno".into(), dyno_launch::own_program().display().to_string()),
     ])
 }
 

@@ -564,7 +564,8 @@ mod tests {
         }
         let good = file("template = \"y\", to = \"{work}/conf/{port}.conf\"");
         let definition = Definition::read(&write(&good).1).unwrap();
-        let to = definition.start.files[0].to.fill(&Placeholders(vec![("port", "80".into())])).unwrap();
+        let to =
+            definition.start.files[0].to.fill(&Placeholders(vec![("port".into(), "80".into())])).unwrap();
         assert_eq!(to.path(), Path::new("conf/80.conf"));
     }
 

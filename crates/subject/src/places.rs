@@ -1,8 +1,10 @@
 //! Placeholders in commands and templates of subjects.
 
+use std::borrow::Cow;
+
 /// The value of each placeholder in commands and templates.
 #[derive(Clone, Debug, Default)]
-pub struct Placeholders(pub Vec<(&'static str, String)>);
+pub struct Placeholders(pub Vec<(Cow<'static, str>, String)>);
 
 impl Placeholders {
     /// Replaces the known placeholders; all other braces stay.
@@ -24,7 +26,7 @@ impl Placeholders {
             None => Ok(self.fill(command)),
             Some((name, value)) => Err(format!(
                 "{{{name}}} is {value:?} here, which a shell would not take for one word: use a folder without blanks and special characters in its path ({})",
-                match *name {
+                match name.as_ref() {
                     "out" => "`--cache FOLDER`",
                     "dir" => "`--subjects FOLDER`",
                     _ => "where dyno itself lies",
@@ -46,7 +48,7 @@ mod tests {
 
     #[test]
     fn only_known_placeholders_are_replaced() {
-        let places = Placeholders(vec![("port", "80".into())]);
+        let places = Placeholders(vec![("port".into(), "80".into())]);
         assert_eq!(places.fill("a{port}b{x}{}{"), "a80b{x}{}{");
     }
 }

@@ -111,7 +111,8 @@ fn not_served(plan: &Plan) -> Option<Caveat> {
 }
 
 fn limits_not_set(run: &Run) -> Option<Caveat> {
-    let unset = run.starts.iter().flat_map(|s| &s.limits).find(|l| l.read_back.is_none())?;
+    let unset =
+        run.starts.iter().flat_map(|s| &s.parts).flat_map(|p| &p.limits).find(|l| l.read_back.is_none())?;
     let message = format!(
         "The limit of {} ({}) could not be set: {}. `dyno doctor` says how to get it.",
         unset.kind.name(),

@@ -1,6 +1,6 @@
 //! The reasons to distrust what a server used.
 
-use dyno_archive::LoadRecord;
+use dyno_archive::{LoadRecord, Party};
 use serde_json::json;
 
 use super::thresholds::{SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
@@ -17,7 +17,8 @@ const OTHERS: f64 = 0.1;
 /// Reasons to distrust the server's numbers.
 pub(super) fn caveats(server: &ServerUse, record: &LoadRecord) -> Vec<Caveat> {
     let mut all = Vec::new();
-    let observed = record.samples.iter().any(|s| !s.threads.is_empty() || s.cgroup.is_some());
+    let seen = || record.samples.iter().filter_map(|s| s.of(Party::SUBJECT));
+    let observed = seen().any(|s| !s.threads.is_empty() || s.cgroup.is_some());
     if !observed {
         all.push(info(
             Code::ServerNotObserved,
@@ -25,7 +26,7 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord) -> Vec<Caveat> {
         ));
         return all;
     }
-    if record.samples.iter().all(|s| s.cgroup.is_none()) {
+    if seen().all(|s| s.cgroup.is_none()) {
         all.push(info(
             Code::NoCgroup,
             "No control group could be made for the server: its CPU time is summed over the threads that lived through the window, its memory is resident memory, and its peak and throttled time are not known. `dyno doctor` says how to get one.",

@@ -35,7 +35,7 @@ const IN_CPU: f64 = 0.5;
 #[must_use]
 pub fn caveats(load: &LoadResult, server: &ServerUse, start: Option<&StartRecord>) -> Vec<Caveat> {
     let of_step = still_warming(server.jit_share(), growth_in_window(load, server));
-    let of_start = start.and_then(|s| s.warmup.as_ref()).map(of_start).unwrap_or_default();
+    let of_start = start.and_then(|s| s.subject()?.warmup.as_ref()).map(of_start).unwrap_or_default();
     of_step.into_iter().chain(of_start).collect()
 }
 

@@ -11,7 +11,7 @@ pub(super) fn of_header(header: &mut Value) {
     }
     let Some(plan) = header.get_mut("plan") else { return };
     // Everything that took part was served, and files had no hashes.
-    fill(plan, &[("not_served", json!([])), ("files", json!({}))]);
+    fill(plan, &[("not_served", json!([])), ("files", json!({})), ("backends", json!([]))]);
     each(plan.get_mut("subjects")).for_each(subject);
     each(plan.get_mut("workloads")).for_each(|workload| fill(workload, &[("tls", json!(false))]));
     if let Some(load) = plan.get_mut("load") {
@@ -41,7 +41,7 @@ fn subject(subject: &mut Value) {
 }
 
 pub(super) fn of_start(start: &mut Value) {
-    fill(start, &[("environment", json!({}))]);
+    each(start.get_mut("parts")).for_each(|part| fill(part, &[("environment", json!({}))]));
 }
 
 pub(super) fn of_trial(trial: &mut Value) {

@@ -6,6 +6,7 @@
 mod gaps;
 mod loads;
 mod mixes;
+mod parties;
 mod times;
 
 use serde_json::Value;
@@ -21,6 +22,7 @@ pub(crate) fn header(mut header: Value) -> Value {
 
 /// One start.
 pub(crate) fn start(mut start: Value) -> Value {
+    parties::of_start(&mut start);
     gaps::of_start(&mut start);
     start
 }
@@ -33,6 +35,7 @@ pub(crate) fn trial(version: u32, mut trial: Value) -> Value {
     if version < 4 {
         loads::of_trial(&mut trial);
     }
+    parties::of_trial(&mut trial);
     gaps::of_trial(&mut trial);
     trial
 }

@@ -159,15 +159,16 @@ fn of_definition(run: &Run, then: &Subject, definition: &Definition, care: &Care
     }
     let index = run.header.plan.subjects.iter().position(|s| s.id() == id);
     let of_subject = |launch: usize| run.header.plan.launches.get(launch).map(|l| l.subject) == index;
-    if let Some(start) = run.starts.iter().find(|s| of_subject(s.launch) && !s.environment.is_empty()) {
+    let parts = run.starts.iter().filter(|s| of_subject(s.launch)).filter_map(|s| s.subject());
+    if let Some(part) = parts.into_iter().find(|part| !part.environment.is_empty()) {
         let now = environment_of(definition);
         // Its own variables belong to its definition, and each start has a folder of its own for temporary files.
         let is_compared = |name: &&String| *name != "TMPDIR" && !definition.start.env.contains_key(*name);
         let names: BTreeSet<&String> =
-            start.environment.keys().filter(is_compared).chain(now.keys()).collect();
+            part.environment.keys().filter(is_compared).chain(now.keys()).collect();
         for name in names {
             let shown = |value: Option<&String>| value.cloned().unwrap_or_else(|| "not set".into());
-            let (before, now) = (start.environment.get(name), now.get(name));
+            let (before, now) = (part.environment.get(name), now.get(name));
             if before != now {
                 let what = format!("{id}, environment variable {name}");
                 all.push(difference(what, shown(before), shown(now)));

@@ -114,6 +114,7 @@ fn walk(
         plan: &planned.plan,
         definitions: &planned.definitions,
         built,
+        backends: &[],
         dir,
         guard: care.guard,
         interrupts: care.interrupts,

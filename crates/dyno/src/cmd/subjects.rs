@@ -194,6 +194,7 @@ fn check_all(
         plan: &planned.plan,
         definitions: &planned.definitions,
         built: &built,
+        backends: &[],
         dir: &dir,
         guard,
         interrupts: &interrupts,

@@ -7,6 +7,7 @@ mod interrupts;
 mod load;
 mod output;
 mod page;
+mod parts;
 mod policy;
 mod protocols;
 mod safety;

@@ -10,8 +10,8 @@ use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::facts::CgroupVersion;
 use dyno_archive::load::TlsUse;
 use dyno_archive::plan::{Build, Launch, Plan, Subject};
-use dyno_archive::sample::{CgroupUse, HostUse, ThreadUse};
-use dyno_archive::start::{Failure, FailureKind, StartRecord, Startup, Stop};
+use dyno_archive::sample::{CgroupUse, HostUse, Party, PartyUse, ThreadUse};
+use dyno_archive::start::{Failure, FailureKind, PartStart, StartRecord, Startup, Stop};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Protocol, Sample, TrialRecord};
 use dyno_contract::door::Door;
@@ -167,20 +167,23 @@ impl Machine {
             start: launch,
             launch,
             resumed: false,
-            pid: Some(2),
-            startup: Some(Startup {
-                listening_ns,
-                first_answer_ns: listening_ns + MS,
-                cpu_ns: Some(listening_ns / 2),
-            }),
-            warmup: None,
-            checks_before: vec![passed()],
-            checks_after: if fails.is_some() { Vec::new() } else { vec![passed()] },
-            limits: Vec::new(),
-            environment: BTreeMap::new(),
-            stop: Some(Stop { took_ns: MS, killed: false }),
+            parts: vec![PartStart {
+                pid: Some(2),
+                startup: Some(Startup {
+                    listening_ns,
+                    first_answer_ns: listening_ns + MS,
+                    cpu_ns: Some(listening_ns / 2),
+                }),
+                warmup: None,
+                checks_before: vec![passed()],
+                checks_after: if fails.is_some() { Vec::new() } else { vec![passed()] },
+                limits: Vec::new(),
+                environment: BTreeMap::new(),
+                stop: Some(Stop { took_ns: MS, killed: false }),
+                log_tail: fails.map(|fails| fails.log.clone()),
+                ..PartStart::new(Party::SUBJECT, plan.subjects[planned.subject].id())
+            }],
             failure: fails.map(|fails| Failure { kind: fails.kind, message: fails.message.clone() }),
-            log_tail: fails.map(|fails| fails.log.clone()),
         })
     }
 
@@ -247,21 +250,29 @@ impl Server {
         Sample {
             at_ns,
             took_ns: MS / 10,
-            cgroup: Some(CgroupUse {
-                cpu_ns: Some(cpu_ns),
-                cpu_user_ns: Some(cpu_ns / 4),
-                cpu_sys_ns: Some(cpu_ns - cpu_ns / 4),
-                throttled_ns: Some(0),
-                memory_bytes: Some((self.memory_mib + 1) << 20),
-                memory_peak_bytes: Some((self.memory_mib + 2) << 20),
-                memory_anon_bytes: Some(self.memory_mib << 20),
-                memory_file_bytes: Some(1 << 20),
-                ..CgroupUse::default()
-            }),
-            threads: vec![thread("server", cpu_ns)],
-            generator: vec![thread("worker-0", generator_ns)],
-            processes: 1,
-            rss_bytes: Some((self.memory_mib + 2) << 20),
+            parties: vec![
+                PartyUse {
+                    cgroup: Some(CgroupUse {
+                        cpu_ns: Some(cpu_ns),
+                        cpu_user_ns: Some(cpu_ns / 4),
+                        cpu_sys_ns: Some(cpu_ns - cpu_ns / 4),
+                        throttled_ns: Some(0),
+                        memory_bytes: Some((self.memory_mib + 1) << 20),
+                        memory_peak_bytes: Some((self.memory_mib + 2) << 20),
+                        memory_anon_bytes: Some(self.memory_mib << 20),
+                        memory_file_bytes: Some(1 << 20),
+                        ..CgroupUse::default()
+                    }),
+                    threads: vec![thread("server", cpu_ns)],
+                    processes: 1,
+                    rss_bytes: Some((self.memory_mib + 2) << 20),
+                    ..PartyUse::nothing(Party::SUBJECT)
+                },
+                PartyUse {
+                    threads: vec![thread("worker-0", generator_ns)],
+                    ..PartyUse::nothing(Party::GENERATOR)
+                },
+            ],
             host: Some(HostUse {
                 busy_ns: cpu_ns + generator_ns,
                 idle_ns: (2 * (at_ns - BEGAN_NS)).saturating_sub(cpu_ns + generator_ns),
@@ -309,8 +320,9 @@ fn load(spec: &Spec, server: &Server) -> LoadRecord {
             .sum()
     };
     record.samples = record.samples.iter().map(|s| server.sample(s.at_ns, answers_by(s.at_ns))).collect();
+    let run_ns = |sample: &Sample| sample.of(Party::GENERATOR).unwrap().threads[0].run_ns;
     let (first, last) = (record.samples.first().unwrap(), record.samples.last().unwrap());
-    let generator_ns = last.generator[0].run_ns - first.generator[0].run_ns;
+    let generator_ns = run_ns(last) - run_ns(first);
     record.client.threads = vec![ThreadUse {
         run_ns: generator_ns,
         user_ns: generator_ns / 5,

@@ -18,8 +18,10 @@ use dyno_archive::plan::{
     self, Arrivals, Body, Launch, Limits, Load, Marker, Order, Placement, Plan, ReportOptions,
     Request as PlannedRequest, Step, Subject, Suite, Trial, UntilSteady, Workload,
 };
-use dyno_archive::sample::{CgroupUse, HostUse, Sample, ThreadUse};
-use dyno_archive::start::{Failure, FailureKind, StartRecord, Startup, Stop, WarmUp, WarmUpEnd, WarmUpSlice};
+use dyno_archive::sample::{CgroupUse, HostUse, Party, PartyUse, Sample, ThreadUse};
+use dyno_archive::start::{
+    Failure, FailureKind, PartStart, StartRecord, Startup, Stop, WarmUp, WarmUpEnd, WarmUpSlice,
+};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{LoadRecord, Outcome, Phase, RunDir, TrialRecord};
 use dyno_engine::schedule::Stripe;
@@ -106,6 +108,7 @@ fn plan() -> Plan {
         launches,
         trials,
         not_served: Vec::new(),
+        backends: Vec::new(),
         files: Default::default(),
         report: ReportOptions {
             baseline: Some("slow".into()),
@@ -210,31 +213,39 @@ fn sample(at_ms: u64, busy_ms: u64) -> Sample {
     Sample {
         at_ns: BEGAN_NS + at_ms * MS,
         took_ns: 100_000,
-        cgroup: Some(CgroupUse {
-            cpu_ns: Some(cpu_ns),
-            cpu_user_ns: Some(cpu_ns / 4),
-            cpu_sys_ns: Some(cpu_ns * 3 / 4),
-            throttled_ns: Some(if busy_ms > 400 { at_ms * MS / 5 } else { 0 }),
-            periods: Some(at_ms / 10),
-            throttled_periods: Some(if busy_ms > 400 { at_ms / 50 } else { 0 }),
-            memory_bytes: Some(20 << 20),
-            memory_anon_bytes: Some(10 << 20),
-            ..CgroupUse::default()
-        }),
-        threads: vec![ThreadUse {
-            pid: 2,
-            tid: 2,
-            name: "server".into(),
-            run_ns: cpu_ns,
-            user_ns: cpu_ns / 4,
-            sys_ns: cpu_ns * 3 / 4,
-            run_delay_ns: Some(cpu_ns / 100),
-            switches_voluntary: Some(at_ms * 3),
-            switches_involuntary: Some(at_ms),
-        }],
-        generator: vec![ThreadUse { run_ns: at_ms * MS / 5, ..ThreadUse::default() }],
-        processes: 1,
-        rss_bytes: Some(12 << 20),
+        parties: vec![
+            PartyUse {
+                cgroup: Some(CgroupUse {
+                    cpu_ns: Some(cpu_ns),
+                    cpu_user_ns: Some(cpu_ns / 4),
+                    cpu_sys_ns: Some(cpu_ns * 3 / 4),
+                    throttled_ns: Some(if busy_ms > 400 { at_ms * MS / 5 } else { 0 }),
+                    periods: Some(at_ms / 10),
+                    throttled_periods: Some(if busy_ms > 400 { at_ms / 50 } else { 0 }),
+                    memory_bytes: Some(20 << 20),
+                    memory_anon_bytes: Some(10 << 20),
+                    ..CgroupUse::default()
+                }),
+                threads: vec![ThreadUse {
+                    pid: 2,
+                    tid: 2,
+                    name: "server".into(),
+                    run_ns: cpu_ns,
+                    user_ns: cpu_ns / 4,
+                    sys_ns: cpu_ns * 3 / 4,
+                    run_delay_ns: Some(cpu_ns / 100),
+                    switches_voluntary: Some(at_ms * 3),
+                    switches_involuntary: Some(at_ms),
+                }],
+                processes: 1,
+                rss_bytes: Some(12 << 20),
+                ..PartyUse::nothing(Party::SUBJECT)
+            },
+            PartyUse {
+                threads: vec![ThreadUse { run_ns: at_ms * MS / 5, ..ThreadUse::default() }],
+                ..PartyUse::nothing(Party::GENERATOR)
+            },
+        ],
         host: Some(HostUse {
             busy_ns: cpu_ns,
             idle_ns: 2 * at_ms * MS - cpu_ns,
@@ -275,20 +286,23 @@ fn start(plan: &Plan, launch: usize) -> StartRecord {
         start: launch,
         launch,
         resumed: false,
-        pid: Some(2),
-        startup: Some(Startup {
-            listening_ns: (3 + launch as u64) * MS,
-            first_answer_ns: (4 + launch as u64) * MS,
-            cpu_ns: Some(2 * MS),
-        }),
-        warmup: Some(warm_up(launch)),
-        checks_before: vec![check("plaintext"), check("json")],
-        checks_after: vec![check("plaintext")],
-        limits: Vec::new(),
-        environment: Default::default(),
-        stop: Some(Stop { took_ns: MS, killed: false }),
+        parts: vec![PartStart {
+            pid: Some(2),
+            startup: Some(Startup {
+                listening_ns: (3 + launch as u64) * MS,
+                first_answer_ns: (4 + launch as u64) * MS,
+                cpu_ns: Some(2 * MS),
+            }),
+            warmup: Some(warm_up(launch)),
+            checks_before: vec![check("plaintext"), check("json")],
+            checks_after: vec![check("plaintext")],
+            limits: Vec::new(),
+            environment: Default::default(),
+            stop: Some(Stop { took_ns: MS, killed: false }),
+            log_tail: failed.then(|| "<b>oops</b>".into()),
+            ..PartStart::new(Party::SUBJECT, plan.subjects[plan.launches[launch].subject].id())
+        }],
         failure: failed.then(|| Failure { kind: FailureKind::WrongAnswers, message: message.into() }),
-        log_tail: failed.then(|| "<b>oops</b>".into()),
     }
 }
 

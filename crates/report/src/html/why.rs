@@ -6,12 +6,13 @@ use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::Summary;
+use dyno_analysis::trial::{BackendUse, TrialResult};
 use maud::{Markup, html};
 
 use super::overview::resource;
 use super::table::{Cell, table, text, value};
-use super::{figure, note, repeats_of, step_table, swatch};
-use crate::format::{bytes, micros, number, quantity};
+use super::{figure, note, repeats_of, step_table, swatch, trial_table};
+use crate::format::{bytes, micros, number, percent, quantity};
 use crate::overview::label_in_words;
 
 pub(super) fn cost(report: &Report) -> Markup {
@@ -40,6 +41,35 @@ pub(super) fn cost(report: &Report) -> Markup {
         (price(report))
         (figure("split", "User and system CPU per request", split_note, &cpu))
         (figure("memory", "Memory", memory_note, &memory))
+        (backends(report))
+    }
+}
+
+/// What the services behind subjects used, trial by trial; empty where there are none.
+fn backends(report: &Report) -> Markup {
+    type BehindTrial<'a> = (&'a TrialResult, &'a BackendUse);
+    let rows: Vec<BehindTrial<'_>> =
+        report.trials.iter().flat_map(|t| t.backends.iter().map(move |b| (t, b))).collect();
+    if rows.is_empty() {
+        return Markup::default();
+    }
+    let shown = trial_table(
+        &rows,
+        |(t, _)| t,
+        &[
+            ("Back end", &|(_, b)| text(&b.name)),
+            ("#CPU per request", &|(_, b)| value(b.server.cpu_us_per_request, micros)),
+            ("#CPU, of what it may use", &|(_, b)| value(b.server.cpu_utilisation, percent)),
+            ("#Context switches per request", &|(_, b)| value(b.server.per_request.context_switches, number)),
+            ("#Memory", &|(_, b)| {
+                value(b.server.memory_anon_bytes.or(b.server.rss_bytes).map(|n| n as f64), bytes)
+            }),
+        ],
+    );
+    html! {
+        h3 { "Back ends" } "\n"
+        (note("Services that the subject needs, started and watched with it. Per request: divided by the subject's answers."))
+        (shown)
     }
 }
 

@@ -1,12 +1,16 @@
-//! From a plan to a subject that is up.
+//! From a plan to parts that are up.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use dyno_archive::start::{Failure, FailureKind, LimitKind, LimitReadBack, allowed_cpus, cpu_list_text};
-use dyno_archive::{Protocol, StartRecord};
+use dyno_archive::plan::{Limits, Placement};
+use dyno_archive::start::{
+    Failure, FailureKind, LimitKind, LimitReadBack, PartStart, Startup, allowed_cpus, cpu_list_text,
+};
+use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_contract::contracts::body_of;
 use dyno_contract::door::Door;
 use dyno_contract::{ports, ready};
@@ -22,7 +26,7 @@ use dyno_subject::places::Placeholders;
 
 use super::Runner;
 use super::judge::{harness, memory_first};
-use super::up::{Entrance, Subject};
+use super::up::{Entrance, Part};
 
 /// What all starts of a run share.
 pub(super) struct Ground {
@@ -50,6 +54,14 @@ impl Ports {
         all.into_iter().filter(|(place, _)| definition.uses(place)).map(|(_, port)| port).collect()
     }
 
+    /// The placeholders by which other parts name them.
+    fn places_of(self, name: &str) -> [(Cow<'static, str>, String); 2] {
+        [
+            (format!("{name}.port").into(), self.plain.to_string()),
+            (format!("{name}.tls_port").into(), self.tls.to_string()),
+        ]
+    }
+
     fn door(self, protocol: Protocol, certs: Option<&Certs>) -> Door {
         let port = if protocol.is_tls() { self.tls } else { self.plain };
         Door {
@@ -60,96 +72,168 @@ impl Ports {
     }
 }
 
+/// What one part of a start is made from, and under which conditions it runs.
+struct Recipe<'a> {
+    definition: &'a Definition,
+    /// Where its artefacts are.
+    out: &'a Path,
+    limits: &'a Limits,
+    /// CPUs that it may use.
+    cpus: &'a [u32],
+    /// Ports of the parts that are up, by name.
+    others: &'a [(String, Ports)],
+}
+
 impl Runner<'_> {
-    pub(super) fn start(&self, record: &mut StartRecord, ground: &Ground) -> Result<Subject, Failure> {
-        let definition = &self.definitions[self.plan.launches[record.launch].subject];
+    /// Starts all parts of a launch, back ends first. What came up is in `up` and in the record even if the start fails.
+    pub(super) fn start(
+        &self,
+        record: &mut StartRecord,
+        ground: &Ground,
+        up: &mut Vec<Part>,
+    ) -> Result<(), Failure> {
+        let mut others = Vec::new();
+        for (index, planned) in self.plan.backends.iter().enumerate() {
+            let service = &self.backends[index];
+            let recipe = Recipe {
+                definition: &service.definition,
+                out: &service.built.out,
+                limits: &planned.limits,
+                cpus: &planned.cpus,
+                others: &others,
+            };
+            record.parts.push(PartStart::new(Party::Backend(index), planned.name.clone()));
+            let (part, ports) = self.start_part(record, &recipe, ground).map_err(|failure| {
+                let message = format!("back end {}: {}", planned.name, failure.message);
+                Failure { kind: failure.kind, message }
+            })?;
+            others.push((planned.name.clone(), ports));
+            up.push(part);
+        }
+        let subject = self.plan.launches[record.launch].subject;
+        let recipe = Recipe {
+            definition: &self.definitions[subject],
+            out: &self.built[subject].as_ref().expect("only subjects that take part are started").out,
+            limits: &self.plan.limits,
+            cpus: &self.plan.placement.subject,
+            others: &others,
+        };
+        record.parts.push(PartStart::new(Party::SUBJECT, self.plan.subjects[subject].id()));
+        up.push(self.start_part(record, &recipe, ground)?.0);
+        Ok(())
+    }
+
+    /// Starts the last part of the record, and waits until it serves.
+    fn start_part(
+        &self,
+        start: &mut StartRecord,
+        recipe: &Recipe<'_>,
+        ground: &Ground,
+    ) -> Result<(Part, Ports), Failure> {
+        let number = start.start;
+        let record = start.parts.last_mut().expect("it was told of before it is started");
+        let definition = recipe.definition;
         let ports = Ports::find().map_err(harness)?;
         let certs = ground.certs.as_ref();
         let doors = definition.protocols.iter().map(|&protocol| ports.door(protocol, certs));
         let entrances: Vec<Entrance> =
             doors.map(|door| Entrance::new(definition, &door)).collect::<Result<_, _>>().map_err(harness)?;
-        let place =
-            Place::make(record.start, &ground.groups, self.guard).map_err(|e| harness(e.to_string()))?;
-        let cpus = &self.plan.placement.subject;
-        record.limits = group::limit(&place.group, &self.plan.limits, cpus, ground.groups.unusable());
-        let spec = self.spec(record, ports, certs, place).map_err(harness)?;
+        let place = Place::make(number, &ground.groups, self.guard).map_err(|e| harness(e.to_string()))?;
+        record.limits = group::limit(&place.group, recipe.limits, recipe.cpus, ground.groups.unusable());
+        let spec = spec(recipe, record, ports, certs, place).map_err(harness)?;
         let mut process = Process::start(spec).map_err(|error| Failure {
             kind: FailureKind::NotStarted,
             message: format!("`{}`: {error}", definition.start.command.join(" ")),
         })?;
         record.pid = Some(process.pid());
-        record.limits.push(self.open_files_read_back(&process));
-        if process.sampler.group.is_empty() {
-            // Without a group the affinity of the process has to do.
-            record.limits.push(LimitReadBack {
-                kind: LimitKind::CpusByAffinity,
-                asked: cpu_list_text(&self.plan.placement.subject),
-                read_back: process.allowed_cpus(),
-                reason: None,
-            });
-        }
-        let ready = &definition.ready;
-        let right = ready::RightAnswer {
-            to: &first_to_ask(&entrances).caller,
-            path: &ready.path,
-            body: body_of(&definition.checks, &ready.path),
-        };
-        let is_asked_to_end = || self.interrupts.count() > 0;
-        let patience = ready::Patience { deadline_ns: ready.deadline_ns, is_asked_to_end: &is_asked_to_end };
-        match ready::wait(&mut process, right, &ports.used_by(definition), patience) {
+        record.limits.extend(read_back(recipe, &process));
+        match self.wait_until_ready(&mut process, definition, &entrances, ports) {
             Ok(startup) => record.startup = Some(startup),
             Err(failure) => {
                 record.log_tail = Some(process.log_tail()).filter(|t| !t.is_empty());
                 return Err(memory_first(process.oom_kills(), failure));
             }
         }
-        Ok(Subject { process, entrances, ready_path: ready.path.clone() })
+        let ready_path = definition.ready.path.clone();
+        let (party, name) = (record.party, record.name.clone());
+        Ok((Part { party, name, process, entrances, ready_path }, ports))
     }
 
-    fn spec(
+    fn wait_until_ready(
         &self,
-        record: &mut StartRecord,
+        process: &mut Process,
+        definition: &Definition,
+        entrances: &[Entrance],
         ports: Ports,
-        certs: Option<&Certs>,
-        place: Place,
-    ) -> Result<process::Spec, String> {
-        let index = self.plan.launches[record.launch].subject;
-        let definition = &self.definitions[index];
-        let out = &self.built[index].as_ref().expect("only subjects that take part are started").out;
-        let cpus = allowed_cpus(&record.limits, &self.plan.placement, &self.plan.limits);
-        let mut places = places(cpus, definition, out, ports, &place.work);
-        places.0.extend(certs.into_iter().flat_map(certificate_places));
-        for file in &definition.start.files {
-            render(file, &definition.folder, &places, &place.work)?;
-        }
-        let mut environment = Environment::of_server(&Ours::read(), &definition.start.inherit, &place.work);
-        definition.start.env.iter().for_each(|(name, value)| environment.set(name, places.fill(value)));
-        record.environment = environment.recorded();
-        Ok(process::Spec {
-            command: definition.start.command.iter().map(|word| places.fill(word)).collect(),
-            environment,
-            place,
-            cpus: self.plan.placement.subject.clone(),
-            open_files: self.open_files(),
-        })
+    ) -> Result<Startup, Failure> {
+        let ready = &definition.ready;
+        let right = ready::RightAnswer {
+            to: &first_to_ask(entrances).caller,
+            path: &ready.path,
+            body: body_of(&definition.checks, &ready.path),
+        };
+        let is_asked_to_end = || self.interrupts.count() > 0;
+        let patience = ready::Patience { deadline_ns: ready.deadline_ns, is_asked_to_end: &is_asked_to_end };
+        ready::wait(process, right, &ports.used_by(definition), patience)
     }
+}
 
-    /// What the suite asks for, or as many as this machine allows: the same for every subject.
-    fn open_files(&self) -> u64 {
-        let most = open_files_hard();
-        self.plan.limits.open_files.map_or(most, |n| n.min(most))
+fn spec(
+    recipe: &Recipe<'_>,
+    record: &mut PartStart,
+    ports: Ports,
+    certs: Option<&Certs>,
+    place: Place,
+) -> Result<process::Spec, String> {
+    let definition = recipe.definition;
+    let placement = Placement { subject: recipe.cpus.to_vec(), generator: Vec::new() };
+    let cpus = allowed_cpus(&record.limits, &placement, recipe.limits);
+    let mut places = places(cpus, definition, recipe.out, ports, &place.work);
+    places.0.extend(certs.into_iter().flat_map(certificate_places));
+    places.0.extend(recipe.others.iter().flat_map(|(name, ports)| ports.places_of(name)));
+    for file in &definition.start.files {
+        render(file, &definition.folder, &places, &place.work)?;
     }
+    let mut environment = Environment::of_server(&Ours::read(), &definition.start.inherit, &place.work);
+    definition.start.env.iter().for_each(|(name, value)| environment.set(name, places.fill(value)));
+    record.environment = environment.recorded();
+    Ok(process::Spec {
+        command: definition.start.command.iter().map(|word| places.fill(word)).collect(),
+        environment,
+        place,
+        cpus: recipe.cpus.to_vec(),
+        open_files: open_files(recipe.limits),
+    })
+}
 
-    fn open_files_read_back(&self, process: &Process) -> LimitReadBack {
-        let most = open_files_hard();
-        let asked = self.plan.limits.open_files;
-        let short = asked.is_some_and(|n| n > most);
-        LimitReadBack {
-            kind: LimitKind::OpenFiles,
-            asked: asked.map_or_else(|| "as many as this machine allows".into(), |n| n.to_string()),
-            read_back: process.open_files().filter(|_| !short),
-            reason: short.then(|| format!("this user may have {most} at most")),
-        }
+/// What the kernel says of limits that only a process has.
+fn read_back(recipe: &Recipe<'_>, process: &Process) -> Vec<LimitReadBack> {
+    let by_affinity = LimitReadBack {
+        kind: LimitKind::CpusByAffinity,
+        asked: cpu_list_text(recipe.cpus),
+        read_back: process.allowed_cpus(),
+        reason: None,
+    };
+    // Without a group the affinity of the process has to do.
+    let by_affinity = process.sampler.group.is_empty().then_some(by_affinity);
+    [open_files_read_back(recipe.limits, process)].into_iter().chain(by_affinity).collect()
+}
+
+/// What the suite asks for, or as many as this machine allows: the same for every subject.
+fn open_files(limits: &Limits) -> u64 {
+    let most = open_files_hard();
+    limits.open_files.map_or(most, |n| n.min(most))
+}
+
+fn open_files_read_back(limits: &Limits, process: &Process) -> LimitReadBack {
+    let most = open_files_hard();
+    let asked = limits.open_files;
+    let short = asked.is_some_and(|n| n > most);
+    LimitReadBack {
+        kind: LimitKind::OpenFiles,
+        asked: asked.map_or_else(|| "as many as this machine allows".into(), |n| n.to_string()),
+        read_back: process.open_files().filter(|_| !short),
+        reason: short.then(|| format!("this user may have {most} at most")),
     }
 }
 
@@ -176,14 +260,14 @@ fn render(file: &FileSpec, folder: &Path, places: &Placeholders, work: &Path) ->
 fn places(cpus: f64, definition: &Definition, out: &Path, ports: Ports, work: &Path) -> Placeholders {
     let mut places = build::placeholders(definition, out);
     places.0.extend([
-        ("port", ports.plain.to_string()),
-        ("tls_port", ports.tls.to_string()),
-        ("cpus", (cpus.ceil() as u64).max(1).to_string()),
-        ("work", work.display().to_string()),
+        ("port".into(), ports.plain.to_string()),
+        ("tls_port".into(), ports.tls.to_string()),
+        ("cpus".into(), (cpus.ceil() as u64).max(1).to_string()),
+        ("work".into(), work.display().to_string()),
     ]);
     places
 }
 
-fn certificate_places(certs: &Certs) -> [(&'static str, String); 2] {
-    [("cert", certs.chain().display().to_string()), ("key", certs.key().display().to_string())]
+fn certificate_places(certs: &Certs) -> [(Cow<'static, str>, String); 2] {
+    [("cert".into(), certs.chain().display().to_string()), ("key".into(), certs.key().display().to_string())]
 }

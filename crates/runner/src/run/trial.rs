@@ -5,12 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{Interval, LoadRecord, Sample};
+use dyno_archive::{Interval, LoadRecord, Party, Sample};
 use dyno_launch::care::Interrupts;
-use dyno_launch::process::Process;
-use dyno_observer::Sampler;
 
-use super::up::{Entrance, Subject, entrance};
+use super::up::{Entrance, Launched, Watched, entrance};
 use super::{Event, Runner};
 use crate::load::{self, Edge, Reason, Watch};
 use crate::{load_at, proof};
@@ -23,9 +21,9 @@ pub(super) struct Measured {
 }
 
 impl Runner<'_> {
-    pub(super) fn trial(&mut self, trial: usize, subject: &mut Subject) -> Result<Measured, String> {
+    pub(super) fn trial(&mut self, trial: usize, launched: &mut Launched) -> Result<Measured, String> {
         let workload = &self.plan.workloads[self.plan.trials[trial].workload];
-        let entrance = entrance(&subject.entrances, workload)?;
+        let entrance = entrance(&launched.subject.entrances, workload)?;
         let spec = load_at::trial(entrance.door(), self.plan, trial)?;
         // What is only sampled under load is tried in full before it. An answer that is not as expected is a failed
         // check of this trial, which the load then goes on to count.
@@ -40,9 +38,9 @@ impl Runner<'_> {
         thread::scope(|scope| {
             let prober = scope.spawn(move || probe(entrance, trial, pause, &stop_prober));
             let mut watcher = Watcher {
-                peak_is_of_window: false,
+                peaks_of_window: Vec::new(),
                 trial,
-                process: &mut subject.process,
+                watched: Watched { subject: &mut launched.subject.process, backends: &mut launched.backends },
                 interrupts: self.interrupts,
                 on: self.on,
             };
@@ -71,22 +69,23 @@ fn probe(entrance: &Entrance, trial: usize, pause: Duration, stop: &mpsc::Receiv
 
 struct Watcher<'a> {
     trial: usize,
-    /// The kernel began a new peak of memory when the window opened.
-    peak_is_of_window: bool,
-    process: &'a mut Process,
+    /// For whom the kernel began a new peak of memory when the window opened.
+    peaks_of_window: Vec<Party>,
+    watched: Watched<'a>,
     interrupts: &'a Interrupts,
     on: &'a mut dyn FnMut(Event<'_>),
 }
 
 impl Watch for Watcher<'_> {
     fn sample(&mut self, edge: Edge) -> Option<Sample> {
-        let sampler: &Sampler = &self.process.sampler;
         if edge == Edge::Opens {
-            self.peak_is_of_window = sampler.group.reset_peak();
+            self.peaks_of_window = self.watched.reset_peaks();
         }
-        let mut sample = sampler.sample();
-        if let Some(cgroup) = sample.cgroup.as_mut().filter(|_| !self.peak_is_of_window) {
-            cgroup.memory_peak_bytes = None;
+        let mut sample = self.watched.sample();
+        for used in sample.parties.iter_mut().filter(|used| !self.peaks_of_window.contains(&used.party)) {
+            if let Some(cgroup) = &mut used.cgroup {
+                cgroup.memory_peak_bytes = None;
+            }
         }
         Some(sample)
     }
@@ -99,8 +98,6 @@ impl Watch for Watcher<'_> {
         if self.interrupts.count() > 0 {
             return Some(Reason::Asked);
         }
-        self.process
-            .ended()
-            .map(|status| Reason::ServerFailed(format!("its process ended with {status} under load")))
+        self.watched.ended().map(|how| Reason::ServerFailed(format!("{how} under load")))
     }
 }

@@ -1,13 +1,13 @@
-//! A subject that is up: where it is asked, whether it is alive, and what is wrong with it.
+//! The parts of a start that are up: where each is asked, whether it is alive, and what is wrong with it.
 
 use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
 
-use dyno_archive::LoadRecord;
 use dyno_archive::plan::Workload;
 use dyno_archive::start::Failure;
 use dyno_archive::trial::CheckResult;
+use dyno_archive::{LoadRecord, Party, Sample};
 use dyno_contract::check::Check;
 use dyno_contract::client::{Caller, Keep};
 use dyno_contract::contracts::checks_of;
@@ -19,8 +19,17 @@ use super::judge::{What, judge};
 use crate::limits::ALIVE;
 use crate::proof;
 
-/// A subject that is up, with what a trial needs to know of it.
-pub(super) struct Subject {
+/// All parts of a start.
+pub(super) struct Launched {
+    /// In the order in which they were started.
+    pub(super) backends: Vec<Part>,
+    pub(super) subject: Part,
+}
+
+/// A part of a start that is up, with what a trial needs to know of it.
+pub(super) struct Part {
+    pub(super) party: Party,
+    pub(super) name: String,
     pub(super) process: Process,
     /// One for each of its protocols.
     pub(super) entrances: Vec<Entrance>,
@@ -34,7 +43,7 @@ pub(super) fn entrance<'a>(entrances: &'a [Entrance], workload: &Workload) -> Re
     at.ok_or_else(|| format!("it does not speak {protocol} any more; was its subject.toml changed?"))
 }
 
-impl Subject {
+impl Part {
     /// Runs the contract's checks at every door. A subject that does not answer at all is not asked nine times.
     pub(super) fn check(&self) -> Vec<CheckResult> {
         let mut results = Vec::new();
@@ -92,6 +101,39 @@ impl Subject {
             thread::sleep(Duration::from_millis(2));
         }
         None
+    }
+}
+
+/// The processes of a start while it is loaded.
+pub(super) struct Watched<'a> {
+    pub(super) subject: &'a mut Process,
+    pub(super) backends: &'a mut [Part],
+}
+
+impl Watched<'_> {
+    /// The counters of all parts.
+    pub(super) fn sample(&self) -> Sample {
+        let backends = self.backends.iter().map(|part| (part.party, &part.process.sampler));
+        let all: Vec<_> = [(Party::SUBJECT, &self.subject.sampler)].into_iter().chain(backends).collect();
+        dyno_observer::sample(&all)
+    }
+
+    /// Lets the kernel begin a new peak of memory for each part; returns for which of them it did.
+    pub(super) fn reset_peaks(&self) -> Vec<Party> {
+        let backends = self.backends.iter().map(|part| (part.party, &part.process.sampler));
+        let all = [(Party::SUBJECT, &self.subject.sampler)].into_iter().chain(backends);
+        all.filter(|(_, sampler)| sampler.group.reset_peak()).map(|(party, _)| party).collect()
+    }
+
+    /// Which part has ended, and how, as the first half of a sentence.
+    pub(super) fn ended(&mut self) -> Option<String> {
+        if let Some(status) = self.subject.ended() {
+            return Some(format!("its process ended with {status}"));
+        }
+        self.backends.iter_mut().find_map(|part| {
+            let status = part.process.ended()?;
+            Some(format!("its back end {} ended with {status}", part.name))
+        })
     }
 }
 

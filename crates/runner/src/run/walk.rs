@@ -1,10 +1,10 @@
 //! Walking a plan: each launch that is still to be made, from its start to its stop.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use dyno_archive::dir::OpenError;
-use dyno_archive::start::Failure;
-use dyno_archive::{StartRecord, TrialRecord};
+use dyno_archive::start::{Failure, PartStart};
+use dyno_archive::{Party, StartRecord, TrialRecord};
 use dyno_launch::group::Groups;
 use dyno_launch::set_affinity;
 use dyno_observer::cgroup::Layout;
@@ -13,7 +13,7 @@ use dyno_subject::certs::Certs;
 use super::judge::{harness, interrupted};
 use super::start::Ground;
 use super::trial::Measured;
-use super::up::Subject;
+use super::up::{Launched, Part};
 use super::{Ended, Event, RunError, Runner};
 
 impl Runner<'_> {
@@ -73,24 +73,27 @@ impl Runner<'_> {
         pending: &[usize],
         ground: &Ground,
     ) -> Result<(), RunError> {
-        let definition = &self.definitions[self.plan.launches[record.launch].subject];
-        match self.start(record, ground) {
-            Ok(mut subject) => {
-                match self.use_subject(record, &mut subject, pending) {
-                    Ok(()) => {}
-                    Err(Stop::Ours(error)) => return Err(error),
-                    Err(Stop::Subject(failure)) => {
-                        record.log_tail = Some(subject.process.log_tail()).filter(|t| !t.is_empty());
-                        record.failure = Some(failure);
-                    }
-                }
-                // The second Ctrl-C waits for nobody.
-                let hurry = || self.interrupts.count() > 1;
-                record.stop =
-                    subject.process.stop(definition.stop.signal, definition.stop.deadline_ns, hurry);
+        let mut up = Vec::new();
+        let used = match self.start(record, ground, &mut up) {
+            Ok(()) => {
+                let subject = up.pop().expect("the subject is the last part");
+                let mut launched = Launched { backends: up, subject };
+                let used = self.use_subject(record, &mut launched, pending);
+                up = launched.backends;
+                up.push(launched.subject);
+                used
             }
-            Err(failure) => record.failure = Some(failure),
+            Err(failure) => Err(failure.into()),
+        };
+        match used {
+            Ok(()) => {}
+            Err(Stop::Ours(error)) => return Err(error),
+            Err(Stop::Subject(failure)) => {
+                keep_logs(record, &up);
+                record.failure = Some(failure);
+            }
         }
+        self.stop(record, up);
         let left = ground.groups.left_of(record.start).map(harness);
         for failure in record.failure.iter().chain(&left) {
             (self.on)(Event::Failed { launch: record.launch, failure });
@@ -100,42 +103,60 @@ impl Runner<'_> {
         Ok(())
     }
 
+    /// Stops what is up, the last first: nobody loses what it needs.
+    fn stop(&self, record: &mut StartRecord, up: Vec<Part>) {
+        // The second Ctrl-C waits for nobody.
+        let hurry = || self.interrupts.count() > 1;
+        for part in up.into_iter().rev() {
+            let asked = match part.party {
+                Party::Backend(index) => &self.backends[index].definition.stop,
+                _ => &self.definitions[self.plan.launches[record.launch].subject].stop,
+            };
+            let stopped = part.process.stop(asked.signal, asked.deadline_ns, hurry);
+            part_of(record, part.party).stop = stopped;
+        }
+    }
+
     /// Checks, warm-up, trials, checks.
     fn use_subject(
         &mut self,
         record: &mut StartRecord,
-        subject: &mut Subject,
+        launched: &mut Launched,
         pending: &[usize],
     ) -> Result<(), Stop> {
-        record.checks_before = subject.check();
+        let checks = launched.subject.check();
+        part_of(record, Party::SUBJECT).checks_before.clone_from(&checks);
         // From here on a crash of ours loses no fact about this start.
         self.dir.write_start(record)?;
-        subject.after_checks(&record.checks_before)?;
-        let warmed = self.warm_up(record, subject, pending);
-        if let Some(warmup) = &record.warmup {
-            (self.on)(Event::Warmed { launch: record.launch, warmup });
+        launched.subject.after_checks(&checks)?;
+        let launch = record.launch;
+        let part = part_of(record, Party::SUBJECT);
+        let warmed = self.warm_up(launch, part, launched, pending);
+        if let Some(warmup) = &part.warmup {
+            (self.on)(Event::Warmed { launch, warmup });
         }
         self.dir.write_start(record)?;
         warmed?;
         for &trial in pending {
-            self.measure(trial, record.start, subject)?;
+            self.measure(trial, record.start, launched)?;
         }
-        record.checks_after = subject.check();
-        Ok(subject.after_checks(&record.checks_after)?)
+        let checks = launched.subject.check();
+        part_of(record, Party::SUBJECT).checks_after.clone_from(&checks);
+        Ok(launched.subject.after_checks(&checks)?)
     }
 
     /// One trial, with its record.
-    fn measure(&mut self, trial: usize, start: usize, subject: &mut Subject) -> Result<(), Stop> {
+    fn measure(&mut self, trial: usize, start: usize, launched: &mut Launched) -> Result<(), Stop> {
         if self.interrupts.count() > 0 {
             return Err(interrupted().into());
         }
         (self.on)(Event::TrialStarted { trial });
-        let Measured { load, checks } = self.trial(trial, subject).map_err(harness)?;
+        let Measured { load, checks } = self.trial(trial, launched).map_err(harness)?;
         if load.cut_short {
             return Err(interrupted().into());
         }
         let mut record = TrialRecord { trial, start, load, checks };
-        let served = subject.after_load(&mut record.load);
+        let served = launched.subject.after_load(&mut record.load);
         self.dir.write_trial(&record)?;
         (self.on)(Event::TrialEnded { trial, record: &record });
         Ok(served?)
@@ -163,19 +184,17 @@ impl From<OpenError> for Stop {
 }
 
 fn empty_start(start: usize, launch: usize, resumed: bool) -> StartRecord {
-    StartRecord {
-        start,
-        launch,
-        resumed,
-        pid: None,
-        startup: None,
-        warmup: None,
-        checks_before: Vec::new(),
-        checks_after: Vec::new(),
-        limits: Vec::new(),
-        environment: BTreeMap::new(),
-        stop: None,
-        failure: None,
-        log_tail: None,
+    StartRecord { start, launch, resumed, parts: Vec::new(), failure: None }
+}
+
+/// The record of a part that is up.
+fn part_of(record: &mut StartRecord, party: Party) -> &mut PartStart {
+    record.parts.iter_mut().find(|part| part.party == party).expect("what is up is in the record")
+}
+
+/// Keeps the last lines of all that is up: what went wrong may stand in anybody's.
+fn keep_logs(record: &mut StartRecord, up: &[Part]) {
+    for part in up {
+        part_of(record, part.party).log_tail = Some(part.process.log_tail()).filter(|tail| !tail.is_empty());
     }
 }

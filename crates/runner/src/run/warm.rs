@@ -9,15 +9,14 @@ use dyno_analysis::overview::reference_step;
 use dyno_analysis::server::Used;
 use dyno_analysis::steady::{self, ROUNDS, State};
 use dyno_archive::plan::{Arrivals, Load, Plan, Trial, UntilSteady};
-use dyno_archive::start::{Failure, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
-use dyno_archive::{Interval, LoadRecord, Phase, Sample};
+use dyno_archive::start::{Failure, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
+use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
 use dyno_engine::Spin;
 use dyno_launch::care::Interrupts;
-use dyno_launch::process::Process;
 use dyno_observer::monotonic_ns;
 
 use super::judge::{harness, interrupted};
-use super::up::{Subject, entrance};
+use super::up::{Launched, Part, Watched, entrance};
 use super::{Event, Runner};
 use crate::limits::{
     LEAST_ANSWERS, LEAST_SLICE_NS, LONGEST_SLICE_NS, LONGEST_TURN_NS, SLICE_NS, SLICES_NS, TURN_GAP_NS,
@@ -64,19 +63,20 @@ impl Runner<'_> {
     /// Warms a start, if the plan asks for it, and records how. `Err`: it is of no use any more.
     pub(super) fn warm_up(
         &mut self,
-        record: &mut StartRecord,
-        subject: &mut Subject,
+        launch: usize,
+        record: &mut PartStart,
+        launched: &mut Launched,
         pending: &[usize],
     ) -> Result<(), Failure> {
         let Some(until) = self.plan.load.until_steady else { return Ok(()) };
-        let turns = turns(self.plan, pending, subject).map_err(harness)?;
+        let turns = turns(self.plan, pending, &launched.subject).map_err(harness)?;
         if turns.is_empty() {
             return Ok(());
         }
         // Before the first load: how long warming took is told with all its gaps.
         let began_ns = monotonic_ns();
         let mut slices = Vec::new();
-        let ended = self.take_turns(record.launch, subject, &turns, &mut slices, until);
+        let ended = self.take_turns(launch, launched, &turns, &mut slices, until);
         let took_ns = monotonic_ns() - began_ns;
         let (ended, failed) = match ended {
             Ok(ended) => (ended, Ok(())),
@@ -91,7 +91,7 @@ impl Runner<'_> {
     fn take_turns(
         &mut self,
         launch: usize,
-        subject: &mut Subject,
+        launched: &mut Launched,
         turns: &[Turn],
         slices: &mut Vec<WarmUpSlice>,
         until: UntilSteady,
@@ -103,7 +103,7 @@ impl Runner<'_> {
         loop {
             let round = slices.iter().map(|s| s.round + 1).max().unwrap_or(0);
             for turn in turns {
-                let record = self.load_turn(subject, turn, slice_ns, of_turn)?;
+                let record = self.load_turn(launched, turn, slice_ns, of_turn)?;
                 for slice in slices_of(&record, turn, round, began_ns) {
                     (self.on)(Event::Warming { launch, slice: &slice });
                     slices.push(slice);
@@ -128,14 +128,15 @@ impl Runner<'_> {
 
     fn load_turn(
         &mut self,
-        subject: &mut Subject,
+        launched: &mut Launched,
         turn: &Turn,
         slice_ns: u64,
         slices: u64,
     ) -> Result<LoadRecord, Cut> {
         let load = Load { duration_ns: slices * slice_ns, interval_ns: slice_ns, ..turn.spec.load.clone() };
         let spec = load::Spec { load, ..turn.spec.clone() };
-        let mut watcher = Watcher { process: &mut subject.process, interrupts: self.interrupts };
+        let watched = Watched { subject: &mut launched.subject.process, backends: &mut launched.backends };
+        let mut watcher = Watcher { watched, interrupts: self.interrupts };
         let mut record = load::run(&spec, &mut watcher).map_err(|words| Cut::Failed(harness(words)))?;
         // A drain may be interrupted, too, and then no window was cut short.
         if record.cut_short || self.interrupts.count() > 0 {
@@ -143,7 +144,7 @@ impl Runner<'_> {
         }
         if record.server_failure.is_some() || measured(&record).all(|i| answers_of(i) == 0) {
             // It may be alive, but slow.
-            subject.after_load(&mut record).map_err(while_warmed)?;
+            launched.subject.after_load(&mut record).map_err(while_warmed)?;
         }
         Ok(record)
     }
@@ -155,7 +156,7 @@ fn while_warmed(failure: Failure) -> Cut {
 }
 
 /// What takes turns: each workload that is still to be measured.
-fn turns(plan: &Plan, pending: &[usize], subject: &Subject) -> Result<Vec<Turn>, String> {
+fn turns(plan: &Plan, pending: &[usize], subject: &Part) -> Result<Vec<Turn>, String> {
     let all: Vec<&Trial> = pending.iter().map(|t| &plan.trials[*t]).collect();
     let turn = |workload: usize| {
         let mut steps: Vec<usize> = all.iter().filter(|t| t.workload == workload).map(|t| t.step).collect();
@@ -189,7 +190,8 @@ fn slices_of(record: &LoadRecord, turn: &Turn, round: usize, began_ns: u64) -> V
     let ns = |seconds: f64| (seconds * 1e9) as u64;
     let slice = |(i, interval): (usize, &Interval)| {
         let edges = nearest(interval.start_ns).zip(nearest(interval.end_ns));
-        let used = edges.map(|(first, last)| Used::between(first, last)).filter(|used| used.seconds > 0.0);
+        let used = edges.and_then(|(first, last)| Used::between(Party::SUBJECT, first, last));
+        let used = used.filter(|used| used.seconds > 0.0);
         WarmUpSlice {
             round: round + i,
             workload: turn.workload,
@@ -216,13 +218,13 @@ fn answers_of(interval: &Interval) -> u64 {
 
 /// Samples the subject at the edges of a slice, and ends it when it must.
 struct Watcher<'a> {
-    process: &'a mut Process,
+    watched: Watched<'a>,
     interrupts: &'a Interrupts,
 }
 
 impl Watch for Watcher<'_> {
     fn sample(&mut self, _: Edge) -> Option<Sample> {
-        Some(self.process.sampler.sample())
+        Some(self.watched.sample())
     }
 
     fn interval(&mut self, _: &Interval) {}
@@ -231,7 +233,6 @@ impl Watch for Watcher<'_> {
         if self.interrupts.count() > 0 {
             return Some(Reason::Asked);
         }
-        let status = self.process.ended()?;
-        Some(Reason::ServerFailed(format!("its process ended with {status}")))
+        self.watched.ended().map(Reason::ServerFailed)
     }
 }

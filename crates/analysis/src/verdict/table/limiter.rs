@@ -182,7 +182,7 @@ const CASES: &[Case] = &[
         trips: |w| w.serve(900 * MS),
         just_not: |w| {
             w.serve(900 * MS - 1);
-            w.sample().threads.clear();
+            w.used().threads.clear();
         },
         otherwise: (Resource::Unknown, Confidence::Low),
     },

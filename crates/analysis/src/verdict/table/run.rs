@@ -209,7 +209,7 @@ impl RunWorld {
     }
 
     fn limit(&mut self, read_back: Option<&str>, reason: Option<&str>) {
-        self.run.starts[1].limits.push(LimitReadBack {
+        self.run.starts[1].parts[0].limits.push(LimitReadBack {
             kind: LimitKind::Memory,
             asked: "1 GiB".into(),
             read_back: read_back.map(Into::into),

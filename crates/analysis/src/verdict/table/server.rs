@@ -1,7 +1,6 @@
 //! What tells against the numbers of a server.
 
-use dyno_archive::Sample;
-use dyno_archive::sample::{CgroupUse, HostUse};
+use dyno_archive::sample::{CgroupUse, HostUse, Party, PartyUse};
 
 use super::Case;
 use super::world::{MS, S, World};
@@ -15,7 +14,7 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "no sample of it could be taken",
         evidence: "{}",
         trips: |w| w.record.samples.clear(),
-        just_not: |w| w.sample().threads.clear(),
+        just_not: |w| w.used().threads.clear(),
         otherwise: None,
     },
     Case {
@@ -24,7 +23,7 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "no sample of it could be taken",
         evidence: "{}",
         trips: |w| unwatch(w),
-        just_not: |w| w.record.samples.iter_mut().for_each(|s| s.cgroup = None),
+        just_not: |w| w.each_used().for_each(|s| s.cgroup = None),
         otherwise: None,
     },
     Case {
@@ -41,8 +40,8 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Info,
         says: "summed over the threads",
         evidence: "{}",
-        trips: |w| w.record.samples.iter_mut().for_each(|s| s.cgroup = None),
-        just_not: |w| w.record.samples[0].cgroup = None,
+        trips: |w| w.each_used().for_each(|s| s.cgroup = None),
+        just_not: |w| w.record.samples[0].of_mut(Party::SUBJECT).cgroup = None,
         otherwise: None,
     },
     Case {
@@ -50,7 +49,7 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Info,
         says: "to this user: cpu_user_s and cpu_sys_s. `dyno doctor`",
         evidence: r#"{"missing": ["cpu_user_s and cpu_sys_s"]}"#,
-        trips: |w| w.record.samples.iter_mut().for_each(|s| group_of(s).cpu_ns = None),
+        trips: |w| w.each_used().for_each(|s| group_of(s).cpu_ns = None),
         just_not: |_| {},
         otherwise: None,
     },
@@ -70,7 +69,7 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: r#"{"missing": ["memory_peak_bytes"]}"#,
         trips: |w| {
             w.group().memory_peak_bytes = None;
-            w.record.samples.iter_mut().for_each(|s| group_of(s).memory_bytes = None);
+            w.each_used().for_each(|s| group_of(s).memory_bytes = None);
         },
         just_not: |_| {},
         otherwise: None,
@@ -80,7 +79,7 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Info,
         says: "to this user: memory_anon_bytes. `dyno doctor`",
         evidence: r#"{"missing": ["memory_anon_bytes"]}"#,
-        trips: |w| w.record.samples.iter_mut().for_each(|s| group_of(s).memory_anon_bytes = None),
+        trips: |w| w.each_used().for_each(|s| group_of(s).memory_anon_bytes = None),
         just_not: |_| {},
         otherwise: None,
     },
@@ -89,7 +88,7 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Info,
         says: "to this user: memory_file_bytes. `dyno doctor`",
         evidence: r#"{"missing": ["memory_file_bytes"]}"#,
-        trips: |w| w.record.samples.iter_mut().for_each(|s| group_of(s).memory_file_bytes = None),
+        trips: |w| w.each_used().for_each(|s| group_of(s).memory_file_bytes = None),
         just_not: |_| {},
         otherwise: None,
     },
@@ -98,7 +97,7 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Info,
         says: "to this user: rss_bytes. `dyno doctor`",
         evidence: r#"{"missing": ["rss_bytes"]}"#,
-        trips: |w| w.record.samples.iter_mut().for_each(|s| s.rss_bytes = None),
+        trips: |w| w.each_used().for_each(|s| s.rss_bytes = None),
         just_not: |_| {},
         otherwise: None,
     },
@@ -107,7 +106,7 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Info,
         says: "to this user: run_delay_s. `dyno doctor`",
         evidence: r#"{"missing": ["run_delay_s"]}"#,
-        trips: |w| w.sample().threads[0].run_delay_ns = None,
+        trips: |w| w.used().threads[0].run_delay_ns = None,
         just_not: |_| {},
         otherwise: None,
     },
@@ -116,7 +115,7 @@ pub(super) const CASES: &[Case<World>] = &[
         severity: Severity::Info,
         says: "to this user: context switches. `dyno doctor`",
         evidence: r#"{"missing": ["context switches"]}"#,
-        trips: |w| w.sample().threads[0].switches_voluntary = None,
+        trips: |w| w.used().threads[0].switches_voluntary = None,
         just_not: |_| {},
         otherwise: None,
     },
@@ -135,10 +134,7 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "to this user: memory_anon_bytes, rss_bytes. `dyno doctor`",
         evidence: r#"{"missing": ["memory_anon_bytes", "rss_bytes"]}"#,
         trips: |w| {
-            w.record
-                .samples
-                .iter_mut()
-                .for_each(|s| (group_of(s).memory_anon_bytes, s.rss_bytes) = (None, None));
+            w.each_used().for_each(|s| (group_of(s).memory_anon_bytes, s.rss_bytes) = (None, None));
         },
         just_not: |w| w.group().memory_peak_bytes = None,
         otherwise: None,
@@ -287,7 +283,7 @@ pub(super) const CASES: &[Case<World>] = &[
         trips: |w| w.facts.tick_accounting = Some(true),
         just_not: |w| {
             w.facts.tick_accounting = Some(true);
-            w.record.samples.iter_mut().for_each(|s| group_of(s).cpu_ns = None);
+            w.each_used().for_each(|s| group_of(s).cpu_ns = None);
         },
         otherwise: None,
     },
@@ -302,15 +298,15 @@ pub(super) const CASES: &[Case<World>] = &[
     },
 ];
 
-fn group_of(sample: &mut Sample) -> &mut CgroupUse {
-    sample.cgroup.as_mut().expect("a group")
+fn group_of(used: &mut PartyUse) -> &mut CgroupUse {
+    used.cgroup.as_mut().expect("a group")
 }
 
 /// Samples of the machine alone.
 fn unwatch(w: &mut World) {
-    for sample in &mut w.record.samples {
-        sample.cgroup = None;
-        sample.threads.clear();
+    for used in w.each_used() {
+        used.cgroup = None;
+        used.threads.clear();
     }
 }
 
@@ -333,6 +329,6 @@ fn beside(w: &mut World, others_ns: u64) {
     w.serve_by(&[(500 * MS, 400 * MS)], others_ns);
     // Sums of these are exact.
     let generator_ns = 250 * MS;
-    w.sample().generator[0].run_ns = generator_ns;
+    w.sample().of_mut(Party::GENERATOR).threads[0].run_ns = generator_ns;
     w.sample().host.as_mut().expect("a machine").busy_ns = 500 * MS + generator_ns + others_ns;
 }

@@ -321,7 +321,7 @@ pub(super) const CASES: &[Case<World>] = &[
         says: "judged by its throughput alone",
         evidence: "{}",
         trips: |w| forget(w, 10),
-        just_not: |w| w.start.warmup = None,
+        just_not: |w| w.start.parts.clear(),
         otherwise: None,
     },
 ];
@@ -353,7 +353,7 @@ fn steal(w: &mut World, steal_ns: u64) {
 }
 
 fn slices(w: &mut World) -> &mut Vec<WarmUpSlice> {
-    &mut w.start.warmup.as_mut().expect("a warm-up").slices
+    &mut w.start.parts[0].warmup.as_mut().expect("a warm-up").slices
 }
 
 /// The CPU time of so many slices is not known.

@@ -5,7 +5,7 @@ use dyno_archive::interval::Interval;
 use dyno_archive::load::TcpCounters;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step, Workload};
-use dyno_archive::sample::{CgroupUse, HostUse, ThreadUse};
+use dyno_archive::sample::{CgroupUse, HostUse, Party, PartyUse, ThreadUse};
 use dyno_archive::start::{StartRecord, WarmUpEnd};
 use dyno_archive::times::Recording;
 use dyno_archive::trial::CheckResult;
@@ -105,7 +105,7 @@ impl World {
     }
 
     fn server(&self) -> ServerUse {
-        server_use(&self.record, self.allowed_cpus)
+        server_use(&self.record, Party::SUBJECT, self.allowed_cpus)
     }
 
     /// At a fixed rate instead of a closed loop.
@@ -168,8 +168,18 @@ impl World {
         self.record.samples.last_mut().expect("a sample")
     }
 
+    /// What the server was seen to use in the last sample.
+    pub(super) fn used(&mut self) -> &mut PartyUse {
+        self.sample().of_mut(Party::SUBJECT)
+    }
+
+    /// What it was seen to use in each.
+    pub(super) fn each_used(&mut self) -> impl Iterator<Item = &mut PartyUse> {
+        self.record.samples.iter_mut().map(|sample| sample.of_mut(Party::SUBJECT))
+    }
+
     pub(super) fn group(&mut self) -> &mut CgroupUse {
-        self.sample().cgroup.as_mut().expect("a group")
+        self.used().cgroup.as_mut().expect("a group")
     }
 
     /// The server uses so much CPU time in the second, in one thread.
@@ -181,16 +191,15 @@ impl World {
     pub(super) fn serve_by(&mut self, threads: &[(u64, u64)], others_ns: u64) {
         let run: u64 = threads.iter().map(|(run, _)| run).sum();
         self.serve(run);
-        let sample = self.sample();
-        sample.threads =
+        self.used().threads =
             (0..).zip(threads).map(|(tid, (run, delay))| ThreadUse { tid, ..thread(*run, *delay) }).collect();
-        sample.host.as_mut().expect("a machine").busy_ns += others_ns;
+        self.sample().host.as_mut().expect("a machine").busy_ns += others_ns;
     }
 
     /// A compiler's thread beside it, whose CPU time is part of that.
     pub(super) fn compile(&mut self, cpu_ns: u64) {
         let compiler = ThreadUse { tid: 99, name: "C2 CompilerThre".into(), ..thread(cpu_ns, 0) };
-        self.sample().threads.push(compiler);
+        self.used().threads.push(compiler);
     }
 
     /// Seconds of these many answers each, and the CPU time that the server used in each.
@@ -263,8 +272,7 @@ fn ground(busy_ns: &[u64]) -> Ground {
 /// beside a generator that uses 30 % of a CPU.
 fn sample(seconds: u64, cpu_ns: u64) -> Sample {
     let generator_ns = 300 * MS * seconds;
-    Sample {
-        at_ns: seconds * S,
+    let server = PartyUse {
         cgroup: Some(CgroupUse {
             cpu_ns: Some(cpu_ns),
             cpu_user_ns: Some(cpu_ns),
@@ -279,9 +287,17 @@ fn sample(seconds: u64, cpu_ns: u64) -> Sample {
             ..CgroupUse::default()
         }),
         threads: vec![thread(cpu_ns, 0)],
-        generator: vec![ThreadUse { tid: 500, ..thread(generator_ns, 0) }],
         processes: 1,
         rss_bytes: Some(5 * MS),
+        ..PartyUse::nothing(Party::SUBJECT)
+    };
+    let generator = PartyUse {
+        threads: vec![ThreadUse { tid: 500, ..thread(generator_ns, 0) }],
+        ..PartyUse::nothing(Party::GENERATOR)
+    };
+    Sample {
+        at_ns: seconds * S,
+        parties: vec![server, generator],
         host: Some(HostUse {
             busy_ns: cpu_ns + generator_ns,
             idle_ns: (4 * S * seconds).saturating_sub(cpu_ns + generator_ns),
