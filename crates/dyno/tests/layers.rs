@@ -8,7 +8,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dyno-wire", &[]),
     ("dyno-archive", &[]),
     ("dyno-engine", &["dyno-archive", "dyno-wire"]),
-    ("dyno-driver", &["dyno-archive", "dyno-engine", "dyno-wire"]),
+    ("dyno-driver", &["dyno-archive", "dyno-engine"]),
+    ("dyno-responder", &["dyno-wire"]),
     ("dyno-observer", &["dyno-archive"]),
     (
         "dyno-runner",
@@ -25,6 +26,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dyno-engine",
             "dyno-observer",
             "dyno-report",
+            "dyno-responder",
             "dyno-runner",
         ],
     ),

@@ -4,11 +4,11 @@ use dyno_wire::h1::{encode, request};
 use dyno_wire::h2::server::{self, Answer, Cut, Event, Server};
 use dyno_wire::h2::settings::Offer;
 
-use super::Writes;
+use crate::Writes;
 
 /// Which of the contract's answers a request gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Route {
+pub(crate) enum Route {
     Plaintext,
     Json,
     NotFound,
@@ -62,7 +62,7 @@ impl Wants {
 }
 
 /// Ready-made answers, by route.
-pub(super) struct Answers {
+pub(crate) struct Answers {
     /// With the body and without, each kept alive and closing.
     h1: [[[Vec<u8>; 2]; 2]; 3],
     /// With the body and without.
@@ -70,7 +70,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    pub(super) fn new(writes: Writes) -> Answers {
+    pub(crate) fn new(writes: Writes) -> Answers {
         let cut = if writes == Writes::Batch { Cut::Two } else { Cut::Three };
         let bodies = |route: Route| [route.body(), b""];
         Answers {
@@ -113,14 +113,14 @@ struct Asked {
 }
 
 /// What is spoken on a connection.
-pub(super) enum Talk {
+pub(crate) enum Talk {
     /// Not known yet: the few bytes that have come could begin either.
     Unknown(Vec<u8>),
     H1(request::Reader),
     H2(Box<H2>),
 }
 
-pub(super) struct H2 {
+pub(crate) struct H2 {
     server: Server,
     /// What the last request asked for: the next one mostly asks the same.
     last: Asked,
@@ -129,17 +129,17 @@ pub(super) struct H2 {
 }
 
 impl Talk {
-    pub(super) fn new() -> Talk {
+    pub(crate) fn new() -> Talk {
         Talk::Unknown(Vec::new())
     }
 
-    pub(super) fn is_h2(&self) -> bool {
+    pub(crate) fn is_h2(&self) -> bool {
         matches!(self, Talk::H2(_))
     }
 
     /// Bytes came. What is to be said to them is appended to `out`. Returns whether the connection goes on.
     #[inline]
-    pub(super) fn hear(&mut self, bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn hear(&mut self, bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
         match self {
             Talk::H1(reader) => hear_h1(reader, bytes, answers, out),
             Talk::H2(h2) => h2.hear(bytes, answers, out),

@@ -3,7 +3,9 @@
 //!
 //! On one port it speaks HTTP/1.1, and HTTP/2 where a connection begins with that preface. `talk` answers bytes with
 //! bytes; `pieces` cuts those into writes; here is what is done with sockets.
+#![allow(unsafe_code)]
 
+pub mod limits;
 mod pieces;
 mod talk;
 
@@ -11,7 +13,6 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-use crate::{limits, sys};
 use pieces::pieces;
 use talk::{Answers, Talk};
 
@@ -59,9 +60,9 @@ pub fn serve(port: u16, writes: Writes) -> io::Result<()> {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port)))?;
     listener.set_nonblocking(true)?;
     // SAFETY: no memory is involved; listening again only makes the queue of new connections longer.
-    sys::check(unsafe { libc::listen(listener.as_raw_fd(), 4096) })?;
+    check(unsafe { libc::listen(listener.as_raw_fd(), limits::BACKLOG) })?;
     // SAFETY: the descriptor is fresh.
-    let epoll = unsafe { OwnedFd::from_raw_fd(sys::check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
+    let epoll = unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
     add(&epoll, listener.as_raw_fd(), LISTENER)?;
     let answers = Answers::new(writes);
     let mut conns: Vec<Option<Conn>> = Vec::new();
@@ -110,8 +111,12 @@ fn accept(listener: &TcpListener, epoll: &OwnedFd, conns: &mut Vec<Option<Conn>>
 fn add(epoll: &OwnedFd, fd: i32, data: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: data };
     // SAFETY: `event` lives through the call.
-    sys::check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) })
-        .map(drop)
+    check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) }).map(drop)
+}
+
+/// Turns the -1 of a system call into the error it stands for.
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// Reads once and answers everything that is complete. Returns whether the connection goes on.
