@@ -13,8 +13,9 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
+use dyno_wire::talk::Talk;
 use pieces::pieces;
-use talk::{Answers, Talk};
+use talk::{Answers, H2, hear};
 
 const LISTENER: u64 = u64::MAX;
 
@@ -51,7 +52,7 @@ impl Writes {
 
 struct Conn {
     stream: TcpStream,
-    talk: Talk,
+    talk: Talk<H2>,
     out: Vec<u8>,
 }
 
@@ -104,7 +105,7 @@ fn accept(listener: &TcpListener, epoll: &OwnedFd, conns: &mut Vec<Option<Conn>>
             conns.resize_with(index + 1, || None);
         }
         add(epoll, stream.as_raw_fd(), index as u64)?;
-        conns[index] = Some(Conn { stream, talk: Talk::new(), out: Vec::new() });
+        conns[index] = Some(Conn { stream, talk: Talk::default(), out: Vec::new() });
     }
 }
 
@@ -127,8 +128,8 @@ fn answer(conn: &mut Conn, answers: &Answers, writes: Writes, buffer: &mut [u8])
         Err(error) => return Ok(error.kind() == io::ErrorKind::WouldBlock),
     };
     conn.out.clear();
-    let goes_on = conn.talk.hear(&buffer[..n], answers, &mut conn.out);
-    if writes == Writes::Batch || !conn.talk.is_h2() {
+    let goes_on = hear(&mut conn.talk, &buffer[..n], answers, &mut conn.out);
+    if writes == Writes::Batch || !matches!(conn.talk, Talk::H2(_)) {
         write_all(&mut conn.stream, &conn.out)?;
     } else {
         pieces(&conn.out, writes).try_for_each(|piece| write_all(&mut conn.stream, piece))?;
