@@ -450,8 +450,8 @@ fn comparison(summary: &Summary, baseline: &str, trials: &[TrialResult]) -> Comp
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::dir::{Header, Run};
     use dyno_archive::plan::{self, Arrivals, Subject, Workload};
+    use dyno_archive::run::{Header, Run};
     use dyno_archive::times::Recording;
     use dyno_archive::trial::CheckResult;
     use dyno_archive::{Facts, Sample, TrialRecord};

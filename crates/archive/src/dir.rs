@@ -14,24 +14,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-pub use crate::header::Header;
+pub use crate::run::{Header, Run, SCHEMA};
 use crate::{Plan, StartRecord, TrialRecord, check, upgrade};
-
-/// The version of everything in a run's folder. Raised with every change that old readers cannot read.
-pub const SCHEMA: &str = "dyno.run/3";
 
 /// Formats that are read as well: what they lack has the meaning that it had then (see `plan`, `interval` and [`crate::upgrade`]).
 const OLDER: [&str; 2] = ["dyno.run/1", "dyno.run/2"];
-
-/// A whole run as it was read from disk.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Run {
-    pub header: Header,
-    /// By number of start.
-    pub starts: Vec<StartRecord>,
-    /// By index in the plan. Trials that have not run are absent.
-    pub trials: Vec<TrialRecord>,
-}
 
 /// Why a run cannot be read.
 #[derive(Debug, Error)]

@@ -1,10 +1,23 @@
-//! The head of an archive.
+//! A run, and its head.
 
 use serde::{Deserialize, Serialize};
 
-use crate::Facts;
 use crate::plan::Plan;
 use crate::resumption::Resumption;
+use crate::{Facts, StartRecord, TrialRecord};
+
+/// The version of everything in a run's folder. Raised with every change that old readers cannot read.
+pub const SCHEMA: &str = "dyno.run/3";
+
+/// A whole run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    pub header: Header,
+    /// By number of start.
+    pub starts: Vec<StartRecord>,
+    /// By index in the plan. Trials that have not run are absent.
+    pub trials: Vec<TrialRecord>,
+}
 
 /// What is known when the run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
