@@ -1,7 +1,7 @@
 # make demo   build dyno, run the demo suite on this machine, print the path of its report
 # make test   everything that must hold before a change lands
 # make bench  dyno beside its peers, alternating, on separate CPUs (BENCH="keep-alive tls" for parts of it)
-# make lint   formatting, clippy, types, the viewer's lints and unit tests
+# make lint   formatting, clippy, types, purity, the viewer's lints and unit tests
 # make fuzz   each fuzz target for a minute (FUZZ_SECONDS=60, FUZZ_TARGETS="hpack worker"); needs a nightly compiler and cargo-fuzz
 # make mutants  which small changes of the code no test notices (SHARD=0/40: every 40th; AREAS="analysis wire"); needs cargo-mutants
 
@@ -26,6 +26,7 @@ lint: web
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked --quiet
+	./scripts/pure
 	# The fuzz targets stand outside of the workspace; without libFuzzer itself any compiler can check them.
 	CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a cargo check --manifest-path fuzz/Cargo.toml --bins --locked --quiet
 	cd web && npm run --silent check && npm run --silent lint && npm run --silent unit && npm run --silent build

@@ -1,6 +1,6 @@
 //! The result of a whole run: `dyno.report/1`.
 
-use dyno_archive::dir::Run;
+use dyno_archive::run::Run;
 use dyno_archive::{Facts, TrialRecord, plan};
 use schemars::JsonSchema;
 use serde::Serialize;

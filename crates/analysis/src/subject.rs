@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::StartRecord;
-use dyno_archive::dir::Run;
 use dyno_archive::plan;
+use dyno_archive::run::Run;
 use dyno_archive::start::{Failure, FailureKind, LimitReadBack, PartStart};
 use dyno_archive::trial::CheckResult;
 use schemars::JsonSchema;

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::header::Header;
 use crate::limits::{
     BYTES, COUNT, DURATION_NS, GENERATOR_THREADS, IN_FLIGHT, INSTANT_NS, INTERVALS, REPEATS, SAMPLES,
     SUBJECT_THREADS,
 };
 use crate::plan::{Arrivals, Plan, Segment, Step};
+use crate::run::Header;
 use crate::start::PartStart;
 use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
 

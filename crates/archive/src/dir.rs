@@ -14,31 +14,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-pub use crate::header::Header;
+pub use crate::run::{Header, Run, SCHEMA};
+use crate::run::{VERSION, version};
 use crate::{Plan, StartRecord, TrialRecord, check, upgrade};
-
-/// The version of everything in a run's folder. Raised with every change that old readers cannot read.
-pub const SCHEMA: &str = "dyno.run/4";
-
-/// The number in [`SCHEMA`].
-const VERSION: u32 = 4;
-
-/// The version of a format; `None`: it is none of ours, or of a later dyno. Older ones are brought up to date as they are read
-/// (see [`crate::upgrade`]).
-fn version(schema: &str) -> Option<u32> {
-    let version = schema.strip_prefix("dyno.run/")?.parse().ok()?;
-    (1..=VERSION).contains(&version).then_some(version)
-}
-
-/// A whole run as it was read from disk.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Run {
-    pub header: Header,
-    /// By number of start.
-    pub starts: Vec<StartRecord>,
-    /// By index in the plan. Trials that have not run are absent.
-    pub trials: Vec<TrialRecord>,
-}
 
 /// Why a run cannot be read.
 #[derive(Debug, Error)]

@@ -7,7 +7,6 @@
 
 mod epoll;
 pub mod limits;
-pub mod null;
 pub mod sys;
 mod uring;
 

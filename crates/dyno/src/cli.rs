@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use dyno_archive::plan::DriverKind;
-use dyno_driver::null::Writes;
+use dyno_responder::Writes;
 use dyno_workload::import::Format;
 
 use crate::habits;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use dyno_archive::load::TcpCounters;
-use dyno_wire::h1::response::Reader;
+use dyno_wire::h1::response::{Asked, Reader};
 use dyno_wire::h2::{Client, Key};
 
 use crate::driver::Queued;
@@ -133,6 +133,18 @@ pub(crate) enum Upgrade {
     Wanted,
     /// The first request has asked for it.
     Asked,
+}
+
+impl Upgrade {
+    /// What the oldest request on the connection asked for, as far as it decides how its answer is read.
+    #[inline]
+    pub(crate) const fn asked(self, asked: Asked) -> Asked {
+        match (self, asked) {
+            (Upgrade::Asked, Asked::Head) => Asked::UpgradeHead,
+            (Upgrade::Asked, _) => Asked::Upgrade,
+            (_, asked) => asked,
+        }
+    }
 }
 
 /// HTTP/2: each exchange is a stream.

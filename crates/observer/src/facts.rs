@@ -4,6 +4,7 @@ use std::io::Read as _;
 
 use dyno_archive::Facts;
 use dyno_archive::facts::{CgroupVersion, Missing};
+use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::cgroup::Layout;
 use crate::{read, read_number};
@@ -175,21 +176,12 @@ fn kernel_config() -> Option<String> {
 }
 
 fn open_files_limit() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a valid place for an rlimit.
-    #[allow(unsafe_code)]
-    unsafe {
-        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit)
-    };
-    limit.rlim_max
+    // None: there is no limit.
+    getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
 }
 
 fn is_root() -> bool {
-    // SAFETY: no memory is involved.
-    #[allow(unsafe_code)]
-    unsafe {
-        libc::geteuid() == 0
-    }
+    geteuid().is_root()
 }
 
 /// A CPU's own counters show as an event source of the type that hardware events have.

@@ -2,7 +2,7 @@
 //! facts of the host. It records cumulative counters; rates are differences that `dyno-analysis` takes.
 //!
 //! Parsers take text or folders as parameters, so that kernels we do not have are tested on fixtures.
-#![deny(unsafe_op_in_unsafe_fn)]
+#![forbid(unsafe_code)]
 
 pub mod cgroup;
 pub mod facts;

@@ -5,8 +5,11 @@ use std::net::SocketAddrV4;
 use std::path::Path;
 
 use dyno_archive::sample::ThreadUse;
+use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::time::ClockId;
 
 use crate::read;
+use crate::sampler::clock_ns;
 
 /// What `/proc/PID/stat` and `/proc/PID/task/TID/stat` say (proc_pid_stat(5)), as far as it is used here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +105,7 @@ fn status_field(status: &str, key: &str) -> Option<u64> {
 #[must_use]
 pub fn rss_bytes(pid: u32) -> Option<u64> {
     let statm = read(format!("/proc/{pid}/statm"))?;
-    Some(statm.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()? * sysconf(libc::_SC_PAGESIZE))
+    Some(statm.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()? * page_size() as u64)
 }
 
 /// Highest resident memory that this process has had, in bytes.
@@ -114,12 +117,7 @@ pub fn own_rss_peak_bytes() -> Option<u64> {
 /// CPU time of all threads of this process, those that have ended included.
 #[must_use]
 pub fn own_cpu_ns() -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `t` is a valid place for a timespec.
-    #[allow(unsafe_code)]
-    let ok = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut t) };
-    assert_eq!(ok, 0, "the kernel has this clock");
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+    clock_ns(ClockId::ProcessCPUTime)
 }
 
 /// CPU time of every process but this one, and the CPU on which it ran last.
@@ -181,14 +179,7 @@ fn listening_inode(table: &str, address: &str, port: u16) -> Option<u64> {
 }
 
 pub(crate) fn tick_ns() -> u64 {
-    1_000_000_000 / sysconf(libc::_SC_CLK_TCK)
-}
-
-fn sysconf(name: libc::c_int) -> u64 {
-    // SAFETY: no memory is involved.
-    #[allow(unsafe_code)]
-    let value = unsafe { libc::sysconf(name) };
-    u64::try_from(value).expect("POSIX has these on every system")
+    1_000_000_000 / clock_ticks_per_second()
 }
 
 #[cfg(test)]

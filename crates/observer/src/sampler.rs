@@ -1,6 +1,7 @@
 //! One sample: the counters of all who are watched and of the machine at one instant.
 
 use dyno_archive::sample::{Party, PartyUse, Sample};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::cgroup::Group;
 use crate::{host, proc};
@@ -9,11 +10,12 @@ use crate::{host, proc};
 /// on one axis.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `t` is a valid place for a timespec.
-    #[allow(unsafe_code)]
-    let ok = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t) };
-    assert_eq!(ok, 0, "the kernel has this clock");
+    clock_ns(ClockId::Monotonic)
+}
+
+/// What one of the kernel's clocks shows, in nanoseconds.
+pub(crate) fn clock_ns(clock: ClockId) -> u64 {
+    let t = clock_gettime(clock);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 

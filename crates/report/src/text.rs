@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use dyno_analysis::load::place::Place;
-use dyno_analysis::load::{Config, Http2, Pages, Percentiles, RequestResult};
+use dyno_analysis::load::{Config, Gaps, Http2, Pages, Percentiles, RequestResult};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::{SubjectFailure, SubjectResult};
@@ -67,18 +67,7 @@ pub fn load(result: &LoadResult, style: Style) -> String {
     let mut line = |of: &str, text: String| {
         let _ = writeln!(out, "  {}{}", name(of), terminal::line(&text));
     };
-    let ok = result.outcomes.of(Outcome::Ok);
-    let started = result.exchanges.started;
-    let bad = started - ok.min(started) - result.exchanges.in_flight_at_end;
-    line(
-        "rate",
-        format!(
-            "{:<28}{} ok      {} failed",
-            format!("{} requests/s", count(result.throughput_rps.round() as u64)),
-            count(ok),
-            count(bad)
-        ),
-    );
+    line("rate", rate_line(result));
     line("response", spread(&result.response_time_us, &RESPONSE_SHOWN));
     let service = spread(&result.service_time_us, &SERVICE_SHOWN);
     line("service", format!("{service}      send lag p99 {}", or_dash(result.send_lag_us.p99, micros)));
@@ -86,16 +75,7 @@ pub fn load(result: &LoadResult, style: Style) -> String {
         line("", words);
     }
     if let Some(gaps) = &result.gaps {
-        line(
-            "gaps",
-            format!(
-                "coefficient of variation {} of {} intended      wake lag p99 {}      loop lag p99 {}",
-                or_dash(gaps.achieved_cv, |cv| format!("{cv:.2}")),
-                or_dash(gaps.intended_cv, |cv| format!("{cv:.2}")),
-                or_dash(result.client.wake_lag_us.p99, micros),
-                or_dash(result.client.loop_lag_us.p99, micros)
-            ),
-        );
+        line("gaps", gaps_line(gaps, result));
     }
     if let Some(pages) = &result.pages {
         line("pages", pages_line(pages));
@@ -116,23 +96,53 @@ pub fn load(result: &LoadResult, style: Style) -> String {
         let more = result.requests.len() - shown;
         line("", format!("and {more} more requests; `--format json` has them all"));
     }
-    if bad > 0 {
+    if failed(result) > 0 {
         line("errors", errors(result));
     }
-    let head = format!(
-        "  {}  {}      {}\n\n",
-        style.bold("dyno load"),
-        terminal::line(&result.config.url),
-        style.dim(&shape(&result.config, Some((result.duration_s, result.client.threads))))
-    );
     out.push('\n');
-    for caveat in result.caveats.iter().filter(|c| c.severity > Severity::Info) {
+    put_caveats(result, style, &mut out);
+    format!("{}{}", title(result, style), out.trim_end_matches('\n')) + "\n"
+}
+
+/// What was loaded, and an empty line.
+fn title(result: &LoadResult, style: Style) -> String {
+    let shape = shape(&result.config, Some((result.duration_s, result.client.threads)));
+    let url = terminal::line(&result.config.url);
+    format!("  {}  {url}      {}\n\n", style.bold("dyno load"), style.dim(&shape))
+}
+
+/// Warnings, and then what is only worth knowing.
+fn put_caveats(result: &LoadResult, style: Style, out: &mut String) {
+    let (notes, warnings): (Vec<_>, Vec<_>) =
+        result.caveats.iter().partition(|c| c.severity == Severity::Info);
+    for caveat in warnings {
         let _ = writeln!(out, "  {} {}", style.of(caveat.severity, "!"), wrap(&caveat.message, 96, "    "));
     }
-    for caveat in result.caveats.iter().filter(|c| c.severity == Severity::Info) {
+    for caveat in notes {
         let _ = writeln!(out, "  {} {}", style.dim("·"), wrap(&caveat.message, 96, "    "));
     }
-    format!("{head}{}", out.trim_end_matches('\n')) + "\n"
+}
+
+/// Requests that ended otherwise than with a right answer.
+fn failed(result: &LoadResult) -> u64 {
+    let started = result.exchanges.started;
+    started - result.outcomes.of(Outcome::Ok).min(started) - result.exchanges.in_flight_at_end
+}
+
+fn rate_line(result: &LoadResult) -> String {
+    let rate = format!("{} requests/s", count(result.throughput_rps.round() as u64));
+    let ok = count(result.outcomes.of(Outcome::Ok));
+    format!("{rate:<28}{ok} ok      {} failed", count(failed(result)))
+}
+
+fn gaps_line(gaps: &Gaps, result: &LoadResult) -> String {
+    format!(
+        "coefficient of variation {} of {} intended      wake lag p99 {}      loop lag p99 {}",
+        or_dash(gaps.achieved_cv, |cv| format!("{cv:.2}")),
+        or_dash(gaps.intended_cv, |cv| format!("{cv:.2}")),
+        or_dash(result.client.wake_lag_us.p99, micros),
+        or_dash(result.client.loop_lag_us.p99, micros)
+    )
 }
 
 fn verdict(result: &LoadResult, style: Style) -> String {

@@ -49,3 +49,4 @@ extern crate alloc;
 
 pub mod h1;
 pub mod h2;
+pub mod talk;

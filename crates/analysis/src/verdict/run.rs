@@ -1,7 +1,7 @@
 //! The reasons to distrust a whole run.
 
-use dyno_archive::dir::Run;
 use dyno_archive::plan::{Plan, Subject};
+use dyno_archive::run::Run;
 use serde_json::{Map, Value, json};
 
 use crate::caveat::{Caveat, Code, Severity, info};

@@ -34,7 +34,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
                     std::process::exit(0);
                 });
             }
-            dyno_driver::null::serve(port, write.into())?;
+            dyno_responder::serve(port, write.into())?;
             Ok(Exit::Valid)
         }
     }

@@ -180,7 +180,7 @@ fn check_all(
         })?;
     let built = dyno_runner::prepare::prepare(&mut planned, cache, &care, &mut |_| {})?;
     let header = dyno_archive::dir::Header {
-        schema: dyno_archive::dir::SCHEMA.into(),
+        schema: dyno_archive::run::SCHEMA.into(),
         id: "check".into(),
         started: String::new(),
         command: Vec::new(),

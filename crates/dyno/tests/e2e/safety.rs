@@ -289,7 +289,7 @@ fn an_archive_of_another_format_is_not_gone_on_with() {
     let run = place.run_folder().unwrap();
     fs::remove_file(run.join("trials/0001.json")).unwrap();
     let header = fs::read_to_string(run.join("run.json")).unwrap();
-    let old = header.replacen(dyno_archive::dir::SCHEMA, "dyno.run/1", 1);
+    let old = header.replacen(dyno_archive::run::SCHEMA, "dyno.run/1", 1);
     assert_ne!(old, header);
     fs::write(run.join("run.json"), old).unwrap();
     for more in [&[][..], &["--anyway"]] {

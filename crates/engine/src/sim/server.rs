@@ -6,6 +6,7 @@ use dyno_archive::Outcome;
 use dyno_wire::h1::{encode, request};
 use dyno_wire::h2::settings::{DEFAULT_WINDOW, Offer};
 use dyno_wire::h2::{Code, server as h2};
+use dyno_wire::talk::Talk;
 
 use crate::rng::Rng;
 
@@ -198,22 +199,14 @@ pub(super) enum Then {
 }
 
 /// The server's half of one connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Peer {
-    talk: Talk,
+    talk: Talk<Streams>,
     /// Who the request says it is that is being read.
     asking: Option<Identity>,
     free_at_ns: u64,
     /// It has decided not to answer on this connection any more.
     done: bool,
-}
-
-#[derive(Debug)]
-enum Talk {
-    /// Not known yet: the bytes that have come could begin either.
-    Unknown(Vec<u8>),
-    H1(request::Reader),
-    H2(Box<Streams>),
 }
 
 /// A connection of HTTP/2.
@@ -228,12 +221,6 @@ struct Streams {
     working: BTreeMap<u32, Option<Fault>>,
     /// GOAWAY has been sent.
     leaving: bool,
-}
-
-impl Default for Peer {
-    fn default() -> Self {
-        Peer { talk: Talk::Unknown(Vec::new()), asking: None, free_at_ns: 0, done: false }
-    }
 }
 
 #[derive(Debug)]
@@ -283,21 +270,16 @@ impl Server {
         match &mut peer.talk {
             Talk::H1(_) => self.receive_messages(peer, bytes, now_ns),
             Talk::H2(_) => self.receive_frames(peer, bytes, now_ns, Vec::new()),
-            Talk::Unknown(kept) => {
-                kept.extend_from_slice(bytes);
-                let Some(is_h2) = h2::is_spoken(kept) else { return Vec::new() };
-                let first = std::mem::take(kept);
-                if !is_h2 {
-                    peer.talk = Talk::H1(request::Reader::new());
-                    return self.receive_messages(peer, &first, now_ns);
-                }
+            Talk::Unknown(_) => {
                 let mut out = Vec::new();
-                let mut streams = Streams::new(&self.model, &mut out);
-                if self.rng.chance(self.model.turn_away) {
-                    streams.go_away(&mut out);
+                let begin_h2 = || Streams::begin(&self.model, &mut self.rng, &mut out);
+                match peer.talk.begin(bytes, begin_h2) {
+                    Some(first) if matches!(peer.talk, Talk::H2(_)) => {
+                        self.receive_frames(peer, &first, now_ns, out)
+                    }
+                    Some(first) => self.receive_messages(peer, &first, now_ns),
+                    None => Vec::new(),
                 }
-                peer.talk = Talk::H2(Box::new(streams));
-                self.receive_frames(peer, &first, now_ns, out)
             }
         }
     }
@@ -502,15 +484,20 @@ impl Server {
 }
 
 impl Streams {
-    fn new(model: &Model, out: &mut Vec<u8>) -> Streams {
+    /// Begins a connection, and sends it away at once where chance has it so.
+    fn begin(model: &Model, rng: &mut Rng, out: &mut Vec<u8>) -> Streams {
         let offer = Offer { max_streams: model.max_streams, stream_window: model.request_window };
-        Streams {
+        let mut streams = Streams {
             wire: h2::Server::new(offer, out),
             bodies: BTreeMap::new(),
             asking: BTreeMap::new(),
             working: BTreeMap::new(),
             leaving: false,
+        };
+        if rng.chance(model.turn_away) {
+            streams.go_away(out);
         }
+        streams
     }
 
     fn go_away(&mut self, out: &mut Vec<u8>) {

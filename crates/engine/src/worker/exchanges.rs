@@ -2,7 +2,7 @@
 
 use dyno_archive::outcome::Outcome;
 use dyno_wire::h1;
-use dyno_wire::h1::response::{Asked, Closed, End, Event};
+use dyno_wire::h1::response::{Closed, End, Event};
 use dyno_wire::h2;
 
 use super::Worker;
@@ -434,11 +434,7 @@ impl Worker {
                 exchange.first_byte = now;
             }
             let request = self.config.traffic.request(exchange.request);
-            let asked = match (h1.upgrade, request.asked) {
-                (Upgrade::Asked, Asked::Head) => Asked::UpgradeHead,
-                (Upgrade::Asked, _) => Asked::Upgrade,
-                (_, asked) => asked,
-            };
+            let asked = h1.upgrade.asked(request.asked);
             let (used, event) = h1.reader.next_with(bytes, asked, &mut self.heads)?;
             bytes = &bytes[used..];
             match event {
@@ -449,11 +445,7 @@ impl Worker {
                 Event::Upgraded(head) => {
                     self.recorder.current().outcomes.count_status(head.status);
                     self.upgraded(conn, now);
-                    return if bytes.is_empty() {
-                        Ok(Read::Open)
-                    } else {
-                        self.read(conn, now, received_at, bytes)
-                    };
+                    return self.read_upgraded(conn, now, received_at, bytes);
                 }
                 Event::Head(head) => {
                     // A server that answers without changing over goes on in HTTP/1.1 (RFC 9110 §7.8).
@@ -477,6 +469,18 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// Reads what came behind the answer with which the server changed over to HTTP/2.
+    #[cold]
+    fn read_upgraded(
+        &mut self,
+        conn: ConnId,
+        now: Instant,
+        received_at: Option<Instant>,
+        bytes: &[u8],
+    ) -> Result<Read, WireError> {
+        if bytes.is_empty() { Ok(Read::Open) } else { self.read(conn, now, received_at, bytes) }
     }
 
     /// The oldest exchange of an HTTP/1.1 connection has its whole answer.

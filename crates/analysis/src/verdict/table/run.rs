@@ -1,8 +1,8 @@
 //! What tells against a whole run.
 
-use dyno_archive::dir::{Header, Run};
 use dyno_archive::plan::{NotServed, Subject};
 use dyno_archive::resumption::{Difference, Resumption};
+use dyno_archive::run::{Header, Run};
 use dyno_archive::start::{LimitKind, LimitReadBack, WarmUpEnd};
 use dyno_archive::{Facts, TrialRecord};
 
@@ -166,7 +166,7 @@ impl Default for RunWorld {
     /// Five repeats were asked for, and three are done.
     fn default() -> Self {
         let header = Header {
-            schema: dyno_archive::dir::SCHEMA.into(),
+            schema: dyno_archive::run::SCHEMA.into(),
             id: "1".into(),
             started: "then".into(),
             command: Vec::new(),

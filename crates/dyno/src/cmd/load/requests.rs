@@ -197,54 +197,17 @@ fn note(one: &Imported, is_own: bool, what: &str) {
 
 /// What an imported command says about connections holds for the load, unless a flag of ours says otherwise.
 fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs, reach: &Reach) -> anyhow::Result<()> {
-    let is_own = args.import.is_none();
-    let path = |value: &str| -> anyhow::Result<Option<PathBuf>> {
-        if is_own {
-            return Ok(Some(value.into()));
-        }
-        reach.find(value).map(Some).map_err(|error| bad(format!("{}: {value}: {error}", one.place)))
-    };
     for (name, value) in &one.options {
         match name.as_str() {
             // As curl does, which only looks at them where there is TLS.
             "insecure" | "cacert" | "cert" | "key" if !is_https => {}
-            "insecure" if args.insecure || args.cacert.is_some() => {}
-            "insecure" => {
-                args.insecure = true;
-                note(one, is_own, "the server's certificate is not checked (-k)");
-            }
-            // Of a server in whose place the user put another one.
-            "resolve" if args.url.is_some() => {}
-            "resolve" if args.resolve.contains(value) => {}
-            "resolve" => {
-                note(one, is_own, &format!("connections go where --resolve {value} says"));
-                args.resolve.push(value.clone());
-            }
-            "unix-socket" if is_own => {
-                args.unix_socket.get_or_insert_with(|| value.into());
-            }
-            "unix-socket" if args.unix_socket.is_some() => {}
-            "unix-socket" => {
-                return Err(bad(format!(
-                    "{}: an imported file may not choose a Unix socket; if it is the right one, add --unix-socket {}",
-                    one.place,
-                    terminal::quoted(value)
-                )));
-            }
-            "cacert" if !args.insecure && args.cacert.is_none() => args.cacert = path(value)?,
-            "cert" => {
-                args.cert = args.cert.take().or(path(value)?);
-                // Without a key of its own, curl takes it from the same file.
-                if !one.options.iter().any(|(name, _)| name == "key") {
-                    args.key = args.key.take().or(path(value)?);
-                }
-            }
-            "key" => args.key = args.key.take().or(path(value)?),
+            "insecure" | "cacert" | "cert" | "key" => adopt_trust(one, (name, value), args, reach)?,
+            "resolve" | "unix-socket" => adopt_place(one, (name, value), args)?,
             "max-time" => args.timeout = args.timeout.or(seconds(one, value)?),
             "connect-timeout" => args.connect_timeout = args.connect_timeout.or(seconds(one, value)?),
             // Redirects are never followed: an answer of 3xx counts as right unless a status is expected.
-            "cacert" | "location" => {}
-            _ if args.protocol != ProtocolArg::Auto => {}
+            "location" => {}
+            "http1.1" | "http2" | "http2-prior-knowledge" if args.protocol != ProtocolArg::Auto => {}
             "http1.1" => args.protocol = ProtocolArg::H1,
             // As curl does: over TLS by ALPN, which is what `auto` does, and by an upgrade on plain connections.
             "http2" if is_https => {}
@@ -254,6 +217,66 @@ fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs, reach: &Reach) -> 
             other => {
                 return Err(bad(format!("{}: --{other} has no counterpart here; leave it out", one.place)));
             }
+        }
+    }
+    Ok(())
+}
+
+/// Whom to trust, and what to show of oneself.
+fn adopt_trust(
+    one: &Imported,
+    (name, value): (&str, &str),
+    args: &mut LoadArgs,
+    reach: &Reach,
+) -> anyhow::Result<()> {
+    let is_own = args.import.is_none();
+    let path = || -> anyhow::Result<Option<PathBuf>> {
+        if is_own {
+            return Ok(Some(value.into()));
+        }
+        reach.find(value).map(Some).map_err(|error| bad(format!("{}: {value}: {error}", one.place)))
+    };
+    match name {
+        "insecure" if args.insecure || args.cacert.is_some() => {}
+        "insecure" => {
+            args.insecure = true;
+            note(one, is_own, "the server's certificate is not checked (-k)");
+        }
+        "cacert" if args.insecure || args.cacert.is_some() => {}
+        "cacert" => args.cacert = path()?,
+        "cert" => {
+            args.cert = args.cert.take().or(path()?);
+            // Without a key of its own, curl takes it from the same file.
+            if !one.options.iter().any(|(name, _)| name == "key") {
+                args.key = args.key.take().or(path()?);
+            }
+        }
+        _ => args.key = args.key.take().or(path()?),
+    }
+    Ok(())
+}
+
+/// Where connections go.
+fn adopt_place(one: &Imported, (name, value): (&str, &str), args: &mut LoadArgs) -> anyhow::Result<()> {
+    let is_own = args.import.is_none();
+    match name {
+        // Of a server in whose place the user put another one.
+        "resolve" if args.url.is_some() => {}
+        "resolve" if args.resolve.iter().any(|known| known == value) => {}
+        "resolve" => {
+            note(one, is_own, &format!("connections go where --resolve {value} says"));
+            args.resolve.push(value.into());
+        }
+        _ if is_own => {
+            args.unix_socket.get_or_insert_with(|| value.into());
+        }
+        _ if args.unix_socket.is_some() => {}
+        _ => {
+            return Err(bad(format!(
+                "{}: an imported file may not choose a Unix socket; if it is the right one, add --unix-socket {}",
+                one.place,
+                terminal::quoted(value)
+            )));
         }
     }
     Ok(())

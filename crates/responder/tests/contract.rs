@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use dyno_archive::plan::Arrivals;
 use dyno_driver::Epoll;
-use dyno_driver::null::{self, Writes};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
     Config, Draws, Expect, Http2, Policy, Protocol, Report, Request, Schedule, Spin, Stop, Traffic, Window,
     Worker,
 };
+use dyno_responder::Writes;
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::Asked;
 use dyno_wire::h2::client::{Ask, Client, Event, Io};
@@ -27,7 +27,7 @@ const SECOND: u64 = 1_000_000_000;
 
 fn serve(writes: Writes) -> SocketAddr {
     let addr = SocketAddr::from(([127, 0, 0, 1], ports::free_port()));
-    let server = std::thread::spawn(move || null::serve(addr.port(), writes));
+    let server = std::thread::spawn(move || dyno_responder::serve(addr.port(), writes));
     while TcpStream::connect(addr).is_err() {
         assert!(!server.is_finished(), "it could not listen: {:?}", server.join());
         std::thread::sleep(Duration::from_millis(5));

@@ -3,17 +3,22 @@
 //!
 //! On one port it speaks HTTP/1.1, and HTTP/2 where a connection begins with that preface. `talk` answers bytes with
 //! bytes; `pieces` cuts those into writes; here is what is done with sockets.
+#![forbid(unsafe_code)]
 
+pub mod limits;
 mod pieces;
 mod talk;
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use crate::{limits, sys};
+use dyno_wire::talk::Talk;
 use pieces::pieces;
-use talk::{Answers, Talk};
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+use talk::{Answers, H2, hear};
 
 const LISTENER: u64 = u64::MAX;
 
@@ -30,27 +35,13 @@ pub enum Writes {
 }
 
 impl Writes {
+    /// All of them.
     pub const ALL: [Writes; 3] = [Writes::Batch, Writes::Response, Writes::Frame];
-
-    /// As it is called on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Writes::Batch => "batch",
-            Writes::Response => "response",
-            Writes::Frame => "frame",
-        }
-    }
-
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Writes> {
-        Writes::ALL.into_iter().find(|writes| writes.name() == name)
-    }
 }
 
 struct Conn {
     stream: TcpStream,
-    talk: Talk,
+    talk: Talk<H2>,
     out: Vec<u8>,
 }
 
@@ -58,24 +49,22 @@ struct Conn {
 pub fn serve(port: u16, writes: Writes) -> io::Result<()> {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port)))?;
     listener.set_nonblocking(true)?;
-    // SAFETY: no memory is involved; listening again only makes the queue of new connections longer.
-    sys::check(unsafe { libc::listen(listener.as_raw_fd(), 4096) })?;
-    // SAFETY: the descriptor is fresh.
-    let epoll = unsafe { OwnedFd::from_raw_fd(sys::check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
-    add(&epoll, listener.as_raw_fd(), LISTENER)?;
+    // Listening again makes the queue of new connections longer than the standard library does.
+    rustix::net::listen(&listener, limits::BACKLOG)?;
+    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+    epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
     let answers = Answers::new(writes);
     let mut conns: Vec<Option<Conn>> = Vec::new();
-    let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; limits::EVENTS];
+    let mut events = Vec::with_capacity(limits::EVENTS);
     let mut buffer = vec![0; limits::READ_BYTES];
     loop {
-        // SAFETY: `events` is valid for its length.
-        let n = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, -1) };
-        for event in &events[..usize::try_from(n).unwrap_or(0)] {
-            if event.u64 == LISTENER {
+        wait(&epoll, &mut events)?;
+        for event in events.drain(..) {
+            if event.data.u64() == LISTENER {
                 accept(&listener, &epoll, &mut conns)?;
                 continue;
             }
-            let slot = &mut conns[event.u64 as usize];
+            let slot = &mut conns[event.data.u64() as usize];
             let goes_on = slot
                 .as_mut()
                 .is_some_and(|conn| answer(conn, &answers, writes, &mut buffer).unwrap_or(false));
@@ -83,6 +72,14 @@ pub fn serve(port: u16, writes: Writes) -> io::Result<()> {
                 *slot = None;
             }
         }
+    }
+}
+
+/// Waits until something can be read. A signal ends the wait with nothing.
+fn wait(epoll: &OwnedFd, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+    match epoll::wait(epoll, spare_capacity(events), None) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -102,16 +99,9 @@ fn accept(listener: &TcpListener, epoll: &OwnedFd, conns: &mut Vec<Option<Conn>>
         if conns.len() <= index {
             conns.resize_with(index + 1, || None);
         }
-        add(epoll, stream.as_raw_fd(), index as u64)?;
-        conns[index] = Some(Conn { stream, talk: Talk::new(), out: Vec::new() });
+        epoll::add(epoll, &stream, EventData::new_u64(index as u64), EventFlags::IN)?;
+        conns[index] = Some(Conn { stream, talk: Talk::default(), out: Vec::new() });
     }
-}
-
-fn add(epoll: &OwnedFd, fd: i32, data: u64) -> io::Result<()> {
-    let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: data };
-    // SAFETY: `event` lives through the call.
-    sys::check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) })
-        .map(drop)
 }
 
 /// Reads once and answers everything that is complete. Returns whether the connection goes on.
@@ -122,8 +112,8 @@ fn answer(conn: &mut Conn, answers: &Answers, writes: Writes, buffer: &mut [u8])
         Err(error) => return Ok(error.kind() == io::ErrorKind::WouldBlock),
     };
     conn.out.clear();
-    let goes_on = conn.talk.hear(&buffer[..n], answers, &mut conn.out);
-    if writes == Writes::Batch || !conn.talk.is_h2() {
+    let goes_on = hear(&mut conn.talk, &buffer[..n], answers, &mut conn.out);
+    if writes == Writes::Batch || !matches!(conn.talk, Talk::H2(_)) {
         write_all(&mut conn.stream, &conn.out)?;
     } else {
         pieces(&conn.out, writes).try_for_each(|piece| write_all(&mut conn.stream, piece))?;
@@ -141,17 +131,4 @@ fn write_all(stream: &mut TcpStream, mut bytes: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_read_back() {
-        for writes in Writes::ALL {
-            assert_eq!(Writes::from_name(writes.name()), Some(writes));
-        }
-        assert_eq!(Writes::from_name("segment"), None);
-    }
 }

@@ -1,14 +1,15 @@
 //! What is said on one connection, without the connection.
 
 use dyno_wire::h1::{encode, request};
-use dyno_wire::h2::server::{self, Answer, Cut, Event, Server};
+use dyno_wire::h2::server::{Answer, Cut, Event, Server};
 use dyno_wire::h2::settings::Offer;
+use dyno_wire::talk::Talk;
 
-use super::Writes;
+use crate::Writes;
 
 /// Which of the contract's answers a request gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Route {
+pub(crate) enum Route {
     Plaintext,
     Json,
     NotFound,
@@ -62,7 +63,7 @@ impl Wants {
 }
 
 /// Ready-made answers, by route.
-pub(super) struct Answers {
+pub(crate) struct Answers {
     /// With the body and without, each kept alive and closing.
     h1: [[[Vec<u8>; 2]; 2]; 3],
     /// With the body and without.
@@ -70,7 +71,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    pub(super) fn new(writes: Writes) -> Answers {
+    pub(crate) fn new(writes: Writes) -> Answers {
         let cut = if writes == Writes::Batch { Cut::Two } else { Cut::Three };
         let bodies = |route: Route| [route.body(), b""];
         Answers {
@@ -112,15 +113,8 @@ struct Asked {
     wants: Wants,
 }
 
-/// What is spoken on a connection.
-pub(super) enum Talk {
-    /// Not known yet: the few bytes that have come could begin either.
-    Unknown(Vec<u8>),
-    H1(request::Reader),
-    H2(Box<H2>),
-}
-
-pub(super) struct H2 {
+/// A connection of HTTP/2.
+pub(crate) struct H2 {
     server: Server,
     /// What the last request asked for: the next one mostly asks the same.
     last: Asked,
@@ -128,30 +122,16 @@ pub(super) struct H2 {
     under_way: Vec<(u32, Asked)>,
 }
 
-impl Talk {
-    pub(super) fn new() -> Talk {
-        Talk::Unknown(Vec::new())
-    }
-
-    pub(super) fn is_h2(&self) -> bool {
-        matches!(self, Talk::H2(_))
-    }
-
-    /// Bytes came. What is to be said to them is appended to `out`. Returns whether the connection goes on.
-    #[inline]
-    pub(super) fn hear(&mut self, bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
-        match self {
-            Talk::H1(reader) => hear_h1(reader, bytes, answers, out),
-            Talk::H2(h2) => h2.hear(bytes, answers, out),
-            Talk::Unknown(kept) => {
-                kept.extend_from_slice(bytes);
-                let Some(is_h2) = server::is_spoken(kept) else { return true };
-                let first = std::mem::take(kept);
-                *self =
-                    if is_h2 { Talk::H2(Box::new(H2::new(out))) } else { Talk::H1(request::Reader::new()) };
-                self.hear(&first, answers, out)
-            }
-        }
+/// Bytes came on a connection. What is to be said to them is appended to `out`. Returns whether the connection goes on.
+#[inline]
+pub(crate) fn hear(talk: &mut Talk<H2>, bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
+    match talk {
+        Talk::H1(reader) => hear_h1(reader, bytes, answers, out),
+        Talk::H2(h2) => h2.hear(bytes, answers, out),
+        Talk::Unknown(_) => match talk.begin(bytes, || H2::new(out)) {
+            Some(first) => hear(talk, &first, answers, out),
+            None => true,
+        },
     }
 }
 
@@ -233,11 +213,11 @@ mod tests {
     use super::*;
 
     /// What a fresh connection says to bytes that come in pieces of a length.
-    fn hear(bytes: &[u8], piece: usize) -> (Vec<u8>, bool) {
+    fn say(bytes: &[u8], piece: usize) -> (Vec<u8>, bool) {
         let answers = Answers::new(Writes::Batch);
-        let mut talk = Talk::new();
+        let mut talk = Talk::default();
         let mut out = Vec::new();
-        let goes_on = bytes.chunks(piece).all(|piece| talk.hear(piece, &answers, &mut out));
+        let goes_on = bytes.chunks(piece).all(|piece| hear(&mut talk, piece, &answers, &mut out));
         (out, goes_on)
     }
 
@@ -274,9 +254,9 @@ mod tests {
         let h1 = encode::request("GET", "/plaintext", "h", &[], b"").unwrap();
         let h2 = h2(&request(1, 2, "/plaintext", true));
         for piece in [1, 2, 3, 17, 100] {
-            let (out, goes_on) = hear(&h1, piece);
+            let (out, goes_on) = say(&h1, piece);
             assert!(goes_on && out.starts_with(b"HTTP/1.1 200") && out.ends_with(b"Hello, World!"));
-            let (out, goes_on) = hear(&h2, piece);
+            let (out, goes_on) = say(&h2, piece);
             assert!(goes_on);
             let kinds: Vec<_> = frames(&out).iter().map(|f| f.0).collect();
             assert_eq!(kinds, [Kind::Settings, Kind::Settings, Kind::Headers, Kind::Data]);
@@ -286,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_method_that_begins_like_the_preface_is_http1() {
-        let (out, _) = hear(&encode::request("PRIZE", "/json", "h", &[], b"").unwrap(), 1);
+        let (out, _) = say(&encode::request("PRIZE", "/json", "h", &[], b"").unwrap(), 1);
         assert!(out.ends_with(br#"{"message":"Hello, World!"}"#));
     }
 
@@ -301,7 +281,7 @@ mod tests {
         part(1, 0, &mut requests);
         part(3, flag::END_STREAM, &mut requests);
         part(1, flag::END_STREAM, &mut requests);
-        let (out, _) = hear(&h2(&requests), 1000);
+        let (out, _) = say(&h2(&requests), 1000);
         let bodies: Vec<_> =
             frames(&out).into_iter().filter(|f| f.0 == Kind::Data).map(|f| (f.2, f.3)).collect();
         assert_eq!(bodies, [(3, &b"not found"[..]), (1, br#"{"message":"Hello, World!"}"#)]);
@@ -312,7 +292,7 @@ mod tests {
         let mut requests = request(1, 3, "/json", false);
         frame::put_reset(1, dyno_wire::h2::Code::Cancel, &mut requests);
         requests.extend(request(3, 2, "/plaintext", true));
-        let (out, goes_on) = hear(&h2(&requests), 1000);
+        let (out, goes_on) = say(&h2(&requests), 1000);
         assert!(goes_on && frames(&out).iter().all(|f| f.2 != 1));
     }
 
@@ -320,7 +300,7 @@ mod tests {
     fn who_breaks_the_protocol_is_told_why_and_left() {
         let mut requests = Vec::new();
         frame::put_header(Kind::Continuation, 0, 1, 0, &mut requests);
-        let (out, goes_on) = hear(&h2(&requests), 1000);
+        let (out, goes_on) = say(&h2(&requests), 1000);
         let last = frames(&out).pop().unwrap();
         assert!(!goes_on);
         assert_eq!((last.0, last.3), (Kind::GoAway, &[0, 0, 0, 0, 0, 0, 0, 1][..]));

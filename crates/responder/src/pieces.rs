@@ -2,10 +2,10 @@
 
 use dyno_wire::h2::frame::{HEADER_BYTES, Header, Kind, flag};
 
-use super::Writes;
+use crate::Writes;
 
 /// What goes out with one write each. `out` consists of whole frames.
-pub(super) fn pieces(out: &[u8], writes: Writes) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn pieces(out: &[u8], writes: Writes) -> impl Iterator<Item = &[u8]> {
     let mut rest = out;
     std::iter::from_fn(move || {
         if rest.is_empty() {

@@ -1,0 +1,46 @@
+//! A run, and its head.
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Plan;
+use crate::resumption::Resumption;
+use crate::{Facts, StartRecord, TrialRecord};
+
+/// The version of everything in a run's folder. Raised with every change that old readers cannot read.
+pub const SCHEMA: &str = "dyno.run/4";
+
+/// The number in [`SCHEMA`].
+pub(crate) const VERSION: u32 = 4;
+
+/// The version of a format; `None`: it is none of ours, or of a later dyno. Older ones are brought up to date as they are read
+/// (see [`crate::upgrade`]).
+pub(crate) fn version(schema: &str) -> Option<u32> {
+    let version = schema.strip_prefix("dyno.run/")?.parse().ok()?;
+    (1..=VERSION).contains(&version).then_some(version)
+}
+
+/// A whole run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    pub header: Header,
+    /// By number of start.
+    pub starts: Vec<StartRecord>,
+    /// By index in the plan. Trials that have not run are absent.
+    pub trials: Vec<TrialRecord>,
+}
+
+/// What is known when the run begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    pub schema: String,
+    /// Name of the run, unique on this machine.
+    pub id: String,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// The command that made it.
+    pub command: Vec<String>,
+    pub plan: Plan,
+    pub facts: Facts,
+    /// Each time that it was interrupted and gone on with.
+    pub resumptions: Vec<Resumption>,
+}

@@ -1,0 +1,299 @@
+//! The charts: throughput and response times over time, and how often each response time was.
+
+use dyno_report::format::percent;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Style};
+use ratatui::symbols::Marker;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget as _;
+use ratatui::widgets::canvas::{self, Canvas};
+
+use super::scale::{ROUND_S, Scale, nice_step, time_ticks};
+use super::words::{finite, positive, rate, rate_label, time_label, whole};
+use super::{BOLD, FAINT, View, row};
+use crate::live::model::{Bins, Model, Point, larger};
+
+/// Columns left of a chart for the labels of its axis and the axis, and right of it for what is told at its end.
+const GUTTER: u16 = 10;
+const MARGIN: u16 = 4;
+
+/// A plan up to this long has its whole length as the time axis. The axis of a longer one grows in steps: a chart that is
+/// nearly empty for minutes shows nothing.
+const SHOWN_WHOLE_S: f64 = 120.0;
+
+const NOTHING_YET: &str = "   no answers yet";
+
+/// Bars that fill a cell from below, by eighths.
+const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+
+/// From the top down, as their lines lie.
+const PERCENTILES: [&str; 3] = ["p99", "p90", "p50"];
+
+impl View<'_> {
+    pub(super) fn rate(&mut self, area: Rect) {
+        let offered = positive(self.model.offered_rps);
+        let mut more: Vec<_> =
+            offered.iter().map(|rps| Span::raw(format!("   ╌ {} offered", rate(Some(*rps))))).collect();
+        if self.model.points.iter().any(|p| p.failed > 0) {
+            more.push(Span::styled("   × failures", self.palette.attention));
+        }
+        self.title(area, ("Throughput", "  requests/s"), more);
+        let cells = plot(area, 1);
+        let columns = columns(self.model, self.span_s(), cells.width);
+        let height = f64::from(cells.height);
+        let highest = columns.iter().filter_map(Column::rps).chain(offered).fold(1.0, f64::max);
+        let step = nice_step(highest / (height / 3.0).floor().max(1.0));
+        let top = (highest / step).ceil() * step;
+        let ticks = (0..=(top / step).round() as u16).map(|i| f64::from(i) * step);
+        let ticks: Vec<_> =
+            ticks.map(|v| (((1.0 - v / top) * height).round() as u16, rate_label(v))).collect();
+        self.axes(cells, &ticks, &[]);
+        for (i, column) in columns.iter().enumerate() {
+            let style = if column.warmup { self.palette.warmup } else { self.palette.rate };
+            self.bar(cells, i as u16, column.rps().unwrap_or(0.0) / top, style);
+        }
+        if let Some(offered) = offered {
+            // Over a bar the line is cut out of it.
+            let line = "╌".repeat(usize::from(cells.width));
+            let y = (((1.0 - offered / top) * height) as u16).min(cells.height - 1);
+            self.text(row(cells, y), &line, BOLD.fg(Color::Reset));
+        }
+        self.below_the_bars(cells, &columns);
+    }
+
+    /// On the time axis: where the warm-up was, and where something failed.
+    fn below_the_bars(&mut self, cells: Rect, columns: &[Column]) {
+        let warmup = columns.iter().rposition(|c| c.warmup).map_or(0, |i| i as u16 + 1);
+        let axis = row(cells, cells.height);
+        let name = " warm-up ";
+        if warmup > name.len() as u16 {
+            let x = axis.x + (warmup - name.len() as u16) / 2;
+            self.text(Rect { x, width: warmup, ..axis }, name, FAINT);
+        }
+        for (i, _) in columns.iter().enumerate().filter(|(_, c)| c.failed) {
+            let x = axis.x + i as u16;
+            self.text(Rect { x, width: 1, ..axis }, "×", self.palette.attention);
+        }
+    }
+
+    pub(super) fn times(&mut self, area: Rect) {
+        let cells = plot(area, 2);
+        let time_ticks = time_ticks(self.span_s(), cells.width);
+        let columns = columns(self.model, self.span_s(), cells.width);
+        let scale = Scale::of(columns.iter().flat_map(|column| column.times).flatten());
+        let more = if scale.is_some() { "" } else { NOTHING_YET };
+        self.title(area, ("Response time", "  per interval, log scale"), vec![Span::styled(more, FAINT)]);
+        let Some(scale) = scale else { return self.axes(cells, &[], &time_ticks) };
+        let ticks = scale.ticks(cells.height, 2).into_iter();
+        let ticks: Vec<_> = ticks.map(|(cell, us)| (cells.height - 1 - cell, time_label(us))).collect();
+        self.axes(cells, &ticks, &time_ticks);
+        self.lines(cells, &scale, &columns);
+        self.arrows(cells, &scale, &columns);
+        self.line_names(cells, &scale, &columns);
+    }
+
+    /// Lines of steps, in the dots of Braille: two by four to a cell.
+    fn lines(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
+        let colours = self.palette.times;
+        let (right, top) = (f64::from(cells.width) * 2.0 - 1.0, f64::from(cells.height) * 4.0 - 1.0);
+        let paint = |context: &mut canvas::Context<'_>| {
+            for (i, color) in colours.into_iter().enumerate() {
+                let mut before = None;
+                for (x1, column) in columns.iter().enumerate().map(|(i, column)| (i as f64 * 2.0, column)) {
+                    let y = column.times[i].map(|us| scale.share(us) * top);
+                    let rise = before.zip(y).map(|(y1, y2)| canvas::Line { x1, y1, x2: x1, y2, color });
+                    let step = y.map(|y| canvas::Line { x1, y1: y, x2: x1 + 1.0, y2: y, color });
+                    rise.iter().chain(&step).for_each(|line| context.draw(line));
+                    before = y;
+                }
+            }
+        };
+        let canvas = Canvas::default().marker(Marker::Braille).x_bounds([0.0, right]).y_bounds([0.0, top]);
+        canvas.paint(paint).render(cells, self.buffer);
+    }
+
+    /// Where p99 lies among what was never answered, the line is at the longest wait known, and the truth above it.
+    fn arrows(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
+        for (i, column) in columns.iter().enumerate().filter(|(_, c)| c.beyond) {
+            let Some(us) = column.times[0] else { continue };
+            let down = ((1.0 - scale.share(us)) * f64::from(cells.height)) as u16;
+            let area = Rect { x: cells.x + i as u16, width: 1, ..row(cells, down.min(cells.height - 1)) };
+            self.text(area, "↑", self.palette.attention);
+        }
+    }
+
+    /// Each line's name right of its end: those that would collide move down, or up from the lower end.
+    fn line_names(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
+        let Some(end) = columns.iter().rposition(|column| column.seconds > 0.0) else { return };
+        let mut free = 0;
+        for (i, name) in PERCENTILES.into_iter().enumerate() {
+            let Some(us) = columns[end].times[i] else { continue };
+            let down = ((1.0 - scale.share(us)) * f64::from(cells.height)) as u16;
+            let y = down.min(cells.height.saturating_sub(3 - i as u16)).max(free);
+            free = y + 1;
+            let area = Rect { x: cells.x + end as u16 + 2, width: MARGIN - 1, ..row(cells, y) };
+            self.text(area, name, Style::new().fg(self.palette.times[i]));
+        }
+    }
+
+    pub(super) fn histogram(&mut self, area: Rect) {
+        let total = self.model.histogram.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
+        // The row above is for the names of the marks.
+        let cells = plot(Rect { y: area.y + 1, height: area.height - 1, ..area }, 2);
+        let bins = Bins::of(&self.model.histogram, usize::from(cells.width));
+        let more = if bins.is_some() { format!("   {} answers", whole(total)) } else { NOTHING_YET.into() };
+        self.title(area, ("Response times", "  measured so far"), vec![Span::styled(more, FAINT)]);
+        let Some(bins) = bins else { return self.axes(cells, &[], &[]) };
+        let most = bins.counts.iter().copied().max().unwrap_or(1).max(1);
+        let scale = Scale { low: bins.low_ns / 1e3, high: bins.high_ns / 1e3 };
+        let ticks = scale.ticks(cells.width, 7);
+        let ticks: Vec<_> = ticks.into_iter().map(|(cell, us)| (cell, time_label(us))).collect();
+        let share = percent(most as f64 / total.max(1) as f64);
+        self.axes(cells, &[(0, share), (cells.height, "0".into())], &ticks);
+        for (i, n) in bins.counts.iter().enumerate() {
+            self.bar(cells, i as u16, *n as f64 / most as f64, self.palette.rate);
+        }
+        self.markers(cells, &bins);
+    }
+
+    /// p50 is named on the left of its mark and p99 on the right, so that they never collide; gutter and margin have
+    /// room for a name where its mark is at an end.
+    fn markers(&mut self, cells: Rect, bins: &Bins) {
+        let [p99, _, p50] = self.palette.times;
+        for (share, text, left, colour) in [(0.99, "▾ p99", 0, p99), (0.5, "p50 ▾", 4, p50)] {
+            if let Some(us) = self.model.response_us(share) {
+                let x = cells.x + bins.bin(us * 1e3) as u16 - left;
+                let area = Rect { x, y: cells.y - 1, width: MARGIN + 1, height: 1 };
+                self.text(area, text, Style::new().fg(colour));
+            }
+        }
+    }
+
+    /// The seconds that the time axis shows.
+    fn span_s(&self) -> f64 {
+        let seen = self.model.points.last().and_then(|p| finite(p.end_s)).unwrap_or(0.0);
+        let planned = self.planned_s().unwrap_or(f64::INFINITY);
+        if planned <= SHOWN_WHOLE_S {
+            return planned.max(seen);
+        }
+        let enough = ROUND_S.into_iter().find(|s| *s >= seen.max(10.0)).unwrap_or(seen);
+        enough.min(planned).max(seen)
+    }
+
+    /// A panel's name, what it shows, and as much more as fits.
+    fn title(&mut self, area: Rect, (name, what): (&'static str, &'static str), more: Vec<Span<'_>>) {
+        let mut line = Line::from(vec![Span::styled(name, BOLD), Span::styled(what, FAINT)]);
+        for span in more {
+            if line.width() + span.width() <= usize::from(area.width) {
+                line.push_span(span);
+            }
+        }
+        line.render(row(area, 0), self.buffer);
+    }
+
+    /// The two axes with their labels: rows and columns count from the plot's upper left.
+    fn axes(&mut self, cells: Rect, rows: &[(u16, String)], columns: &[(u16, String)]) {
+        let left = Rect { x: cells.x - 1, width: 1, ..cells };
+        for y in 0..cells.height {
+            self.text(row(left, y), "│", FAINT);
+        }
+        let line = "─".repeat(usize::from(cells.width));
+        let axis = row(cells, cells.height);
+        self.text(Rect { x: cells.x - 1, width: axis.width + 1, ..axis }, &format!("└{line}"), FAINT);
+        for (y, label) in rows {
+            let area = Rect { x: cells.x + 1 - GUTTER, y: cells.y + y, width: GUTTER - 1, height: 1 };
+            let mark = if *y < cells.height { "┤" } else { "└" };
+            let text = format!("{label:>width$} {mark}", width = usize::from(GUTTER) - 3);
+            self.text(area, &text, FAINT);
+        }
+        for (x, label) in columns {
+            self.text(Rect { x: cells.x + x, width: 1, ..axis }, "┬", FAINT);
+            let width = label.chars().count() as u16;
+            let x = (cells.x + x).saturating_sub(width / 2);
+            self.text(Rect { x, width, ..row(cells, cells.height + 1) }, label, FAINT);
+        }
+    }
+
+    /// A bar in one column of a plot, `share` of its height; whatever is not nothing shows.
+    fn bar(&mut self, cells: Rect, column: u16, share: f64, style: Style) {
+        let eighths = (share * f64::from(cells.height) * 8.0).round() as u16;
+        let mut left = if share > 0.0 { eighths.max(1) } else { 0 };
+        for y in (0..cells.height).rev() {
+            let symbol = EIGHTHS[usize::from(left.min(8))];
+            self.text(Rect { x: cells.x + column, width: 1, ..row(cells, y) }, symbol, style);
+            left = left.saturating_sub(8);
+        }
+    }
+}
+
+/// Time of a chart that falls into one column of it.
+#[derive(Clone, Copy, Default)]
+struct Column {
+    seconds: f64,
+    answers: f64,
+    warmup: bool,
+    failed: bool,
+    /// The largest of [`PERCENTILES`] in it.
+    times: [Option<f64>; 3],
+    /// The first of them is only a lower bound.
+    beyond: bool,
+}
+
+impl Column {
+    fn rps(&self) -> Option<f64> {
+        positive(Some(self.answers / self.seconds))
+    }
+}
+
+/// The points spread over `width` columns of equal time, each weighed by how long it was.
+fn columns(model: &Model, span_s: f64, width: u16) -> Vec<Column> {
+    // Where a point ends at the edge of a column, it must not reach into the next.
+    const ROUNDING: f64 = 1e-6;
+    let mut columns = vec![Column::default(); usize::from(width)];
+    let per_s = f64::from(width) / span_s;
+    for (start, point) in model.spans() {
+        let (from, to) = (start * per_s, point.end_s * per_s);
+        for (i, column) in columns.iter_mut().enumerate().take(to.ceil() as usize).skip(from as usize) {
+            let overlap = to.min(i as f64 + 1.0) - from.max(i as f64);
+            if overlap < ROUNDING {
+                continue;
+            }
+            column.seconds += overlap / per_s;
+            column.answers += overlap / per_s * point.rps;
+            column.warmup = point.warmup;
+            column.failed |= point.failed > 0;
+            column.beyond |= point.beyond[2];
+            for (time, us) in column.times.iter_mut().zip(percentiles(point)) {
+                *time = larger(*time, us);
+            }
+        }
+    }
+    columns
+}
+
+fn percentiles(point: &Point) -> [Option<f64>; 3] {
+    [point.p99_us, point.p90_us, point.p50_us].map(positive)
+}
+
+/// Where a chart below its title draws, with `below` rows left for its time axis.
+fn plot(area: Rect, below: u16) -> Rect {
+    Rect {
+        x: area.x + GUTTER,
+        y: area.y + 1,
+        width: area.width.saturating_sub(GUTTER + MARGIN),
+        height: area.height.saturating_sub(1 + below),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::point;
+    use super::*;
+
+    #[test]
+    fn columns_weigh_points_by_time() {
+        let points = vec![Point { rps: 100.0, ..point(1) }, Point { rps: 40.0, ..point(3) }];
+        let columns = columns(&Model { points, ..Model::default() }, 4.0, 2);
+        assert_eq!(columns.iter().map(Column::rps).collect::<Vec<_>>(), [Some(70.0), Some(40.0)]);
+    }
+}

@@ -1,0 +1,373 @@
+//! Draws a [`Model`]. Pure: the same model on the same area is the same screen.
+//!
+//! Here is what stands where. `charts` draws over time and over times, on the axes of `scale`; `side` says how the generator
+//! and the connections do, and what failed; `words` writes numbers.
+
+mod charts;
+mod scale;
+mod side;
+mod words;
+
+use dyno_report::format::or_dash;
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Constraint::{Fill, Length};
+use ratatui::layout::{Layout, Margin, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget as _;
+
+use super::model::{Model, Phase};
+use words::{bounded, finite, rate, seconds, waited, whole};
+
+/// Columns and rows below which there is one line instead of panels.
+const LEAST: (u16, u16) = (80, 24);
+
+/// Rows of the body from which there is room for gaps, and rows that a histogram needs.
+const ROOMY: u16 = 24;
+const HISTOGRAM_ROWS: u16 = 9;
+
+/// Widths of the columns of the table of numbers, after that of the names.
+const TABLE: [usize; 6] = [11, 19, 9, 9, 9, 10];
+
+/// The colours of Okabe and Ito as near as the 256 of a terminal come, so that the colour-blind tell them apart. None
+/// is the only bearer of a fact: lines are named at their ends, warnings have a mark.
+#[derive(Clone, Copy, Debug)]
+pub struct Palette {
+    rate: Style,
+    warmup: Style,
+    attention: Style,
+    /// Of `charts::PERCENTILES`.
+    times: [Color; 3],
+}
+
+impl Palette {
+    pub const COLOUR: Palette = Palette {
+        rate: Style::new().fg(Color::Indexed(74)),
+        warmup: Style::new().fg(Color::Indexed(245)),
+        attention: BOLD.fg(Color::Indexed(202)),
+        times: [Color::Indexed(175), Color::Indexed(214), Color::Indexed(36)],
+    };
+
+    /// For `NO_COLOR`: bold and dim remain.
+    pub const PLAIN: Palette =
+        Palette { rate: Style::new(), warmup: FAINT, attention: BOLD, times: [Color::Reset; 3] };
+}
+
+const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
+
+/// Draws the whole screen.
+pub fn draw(frame: &mut Frame<'_>, model: &Model, palette: &Palette) {
+    let area = frame.area();
+    let mut view = View { buffer: frame.buffer_mut(), model, palette };
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        view.summary(area);
+    } else {
+        view.screen(area.inner(Margin::new(1, 0)));
+    }
+}
+
+struct View<'a> {
+    buffer: &'a mut Buffer,
+    model: &'a Model,
+    palette: &'a Palette,
+}
+
+impl View<'_> {
+    fn screen(&mut self, area: Rect) {
+        let head = if self.title_width() <= area.width { 1 } else { 2 };
+        let gap = u16::from(area.height >= LEAST.1 + 10);
+        let rows =
+            [Length(head), Length(1), Length(1), Length(3), Length(1), Fill(1), Length(gap), Length(1)];
+        let [head, progress, _, table, _, body, _, footer] = Layout::vertical(rows).areas(area);
+        self.head(head);
+        self.progress(progress);
+        self.table(table);
+        self.body(body);
+        Line::styled("q ends early and still reports", FAINT).render(footer, self.buffer);
+    }
+
+    fn body(&mut self, area: Rect) {
+        let side = (area.width * 36 / 100).clamp(27, 72);
+        let gap = u16::from(area.height >= ROOMY);
+        let rows = Layout::vertical([Fill(4), Length(gap), Fill(5)]);
+        let columns = Layout::horizontal([Fill(1), Length(2), Length(side)]);
+        let [charts, _, side] = columns.areas(area);
+        let [rate, _, times] = rows.areas(charts);
+        self.rate(rate);
+        self.times(times);
+        if rate.height < HISTOGRAM_ROWS {
+            return self.side(side);
+        }
+        let [histogram, _, side] = rows.areas(side);
+        self.histogram(histogram);
+        self.side(side);
+    }
+
+    fn title_width(&self) -> u16 {
+        let text = self.model.title.chars().count() + self.model.subtitle.chars().count();
+        u16::try_from(text + 14).unwrap_or(u16::MAX)
+    }
+
+    fn head(&mut self, area: Rect) {
+        let [name, title] =
+            [("dyno load  ", FAINT), (&self.model.title, BOLD)].map(|(t, s)| Span::styled(t, s));
+        Line::from(vec![name, title]).render(row(area, 0), self.buffer);
+        let subtitle = Line::styled(self.model.subtitle.as_str(), FAINT);
+        match area.height {
+            1 => subtitle.right_aligned().render(area, self.buffer),
+            _ => subtitle.render(row(area, 1), self.buffer),
+        }
+    }
+
+    fn progress(&mut self, area: Rect) {
+        let mut spans = vec![Span::styled(format!("{:<11}", self.model.phase.name()), BOLD)];
+        if let Some(planned) = self.planned_s() {
+            let share = finite(self.model.elapsed_s).unwrap_or(0.0) / planned;
+            spans.extend(strip(area.width.saturating_sub(44).min(60), share, self.palette.rate));
+            spans.push(Span::raw("  "));
+        }
+        spans.push(Span::raw(self.time_told()));
+        Line::from(spans).render(area, self.buffer);
+    }
+
+    fn planned_s(&self) -> Option<f64> {
+        finite(self.model.planned_s?).filter(|s| *s > 0.0)
+    }
+
+    fn time_told(&self) -> String {
+        let elapsed_s = finite(self.model.elapsed_s).unwrap_or(0.0);
+        let elapsed = seconds(elapsed_s.floor());
+        match (self.model.phase, self.planned_s()) {
+            (Phase::Drain, _) => "waiting for the last answers".into(),
+            (_, None) => elapsed,
+            (_, Some(planned)) => {
+                // Rounded up, so that it does not say that nothing is left while something is.
+                let left = seconds((planned - elapsed_s).ceil());
+                format!("{elapsed} of {}   {left} left", seconds(planned))
+            }
+        }
+    }
+
+    fn table(&mut self, area: Rect) {
+        let model = self.model;
+        let heads = ["requests/s", "response time p50", "p90", "p99", "max", "failed"].map(String::from);
+        let now = model.points.last().map(|p| {
+            let times = [p.p50_us, p.p90_us, p.p99_us, p.max_us];
+            let [p50, p90, p99, max] = std::array::from_fn(|i| bounded(times[i], p.beyond[i]));
+            [rate(Some(p.rps)), p50, p90, p99, max, whole(p.failed)]
+        });
+        let [p50, p90, p99, max] = [0.5, 0.9, 0.99, 1.0].map(|share| waited(model.response(share)));
+        let measuring = matches!(model.phase, Phase::Measured | Phase::Drain);
+        let failed = or_dash(measuring.then(|| self.failed()), whole);
+        let measured = [rate(model.measured_rps()), p50, p90, p99, max, failed];
+        let now = now.unwrap_or_else(|| ["–"; 6].map(String::from));
+        let lines = [("", heads, FAINT), ("now", now, Style::new()), ("measured", measured, BOLD)];
+        for (y, (name, cells, style)) in lines.into_iter().enumerate() {
+            let cells = cells.iter().zip(TABLE).map(|(cell, w)| format!("{cell:>w$}"));
+            let text = format!("{name:<9}{}", cells.collect::<String>());
+            self.text(row(area, y as u16), &text, style);
+        }
+    }
+
+    fn failed(&self) -> u64 {
+        self.model.outcomes.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n))
+    }
+
+    /// What fits of the facts, the most important first.
+    fn summary(&mut self, area: Rect) {
+        let model = self.model;
+        let Some(last) = model.points.last() else {
+            let (open, asked) = (whole(model.connections_open), whole(model.connections_asked));
+            let text = format!("{}: {open} of {asked} connections open", model.phase.name());
+            return Line::raw(text).render(row(area, 0), self.buffer);
+        };
+        let p99 = match model.response(0.99) {
+            None => bounded(last.p99_us, last.beyond[2]),
+            known => waited(known),
+        };
+        let facts = [
+            format!("{}/s", rate(model.measured_rps().or(Some(last.rps)))),
+            format!("p99 {p99}"),
+            format!("{} failed", whole(self.failed())),
+            self.time_told(),
+            "q ends early and still reports".into(),
+        ];
+        // The longest beginning of the list that fits, and its first fact in any case.
+        let texts = (1..=facts.len()).map(|n| facts[..n].join(" · "));
+        let fits = |text: &String| text.chars().count() <= usize::from(area.width);
+        let text = texts.take_while(fits).last().unwrap_or_else(|| facts[0].clone());
+        Line::raw(text).render(row(area, 0), self.buffer);
+    }
+
+    fn text(&mut self, area: Rect, text: &str, style: Style) {
+        Line::styled(text, style).render(area, self.buffer);
+    }
+}
+
+fn row(area: Rect, y: u16) -> Rect {
+    Rect { y: area.y + y, height: 1, ..area }
+}
+
+/// A bar of `width` columns, `share` of it filled.
+fn strip(width: u16, share: f64, style: Style) -> [Span<'static>; 2] {
+    let filled = (share.clamp(0.0, 1.0) * f64::from(width)).round() as usize;
+    let rest = usize::from(width) - filled;
+    [Span::styled("━".repeat(filled), style), Span::styled("─".repeat(rest), FAINT)]
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::buffer::Cell;
+
+    use super::*;
+    use crate::live::model::Point;
+
+    fn screen(width: u16, height: u16, model: &Model) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, model, &Palette::COLOUR)).unwrap();
+        let cells = terminal.backend().buffer().content();
+        let lines =
+            cells.chunks(usize::from(width)).map(|row| row.iter().map(Cell::symbol).collect::<String>());
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    pub(super) fn point(second: u32) -> Point {
+        Point {
+            end_s: f64::from(second),
+            warmup: second <= 10,
+            rps: 181_204.0,
+            p50_us: Some(312.0),
+            p90_us: Some(498.0),
+            p99_us: Some(1_210.0),
+            max_us: Some(9_800.0),
+            beyond: [false; 4],
+            failed: u64::from(second == 12),
+            send_lag_p99_us: Some(9.0),
+            loop_lag_p99_us: Some(38.0),
+            wake_lag_p99_us: Some(52.0),
+            dropped: 0,
+        }
+    }
+
+    fn model() -> Model {
+        Model {
+            title: "http://127.0.0.1:8080/plaintext".into(),
+            subtitle: "h1 · 64 connections · closed loop · io_uring × 1".into(),
+            phase: Phase::Measured,
+            elapsed_s: 20.4,
+            planned_s: Some(30.0),
+            points: (1..=20).map(point).collect(),
+            histogram: vec![(300_000, 40), (312_000, 50), (700_000, 8), (1_440_000, 1), (9_800_000, 1)],
+            unanswered: 0,
+            longest_wait_us: None,
+            outcomes: vec![("timeout", 12), ("connect_refused", 1_204)],
+            connections_open: 63,
+            connections_asked: 64,
+            threads: vec![0.76, 0.91],
+            offered_rps: Some(190_000.0),
+        }
+    }
+
+    fn assert_shows(screen: &str, facts: &[&str]) {
+        for fact in facts {
+            assert!(screen.contains(fact), "{fact:?} is missing:\n{screen}");
+        }
+    }
+
+    #[test]
+    fn every_size_with_panels_has_the_key_facts() {
+        for (width, height) in [(200, 60), (120, 40), (80, 24)] {
+            let screen = screen(width, height, &model());
+            assert_shows(&screen, &["http://127.0.0.1:8080/plaintext", "io_uring × 1", "measured"]);
+            assert_shows(&screen, &["20 s of 30 s   10 s left", "181,204", "1.44 ms", "63 of 64 open !"]);
+            assert_shows(&screen, &["connect refused", "1,204", "76 %", "91 % !", "--threads 3", "52.0 µs"]);
+            assert_shows(&screen, &["╌ 190,000 offered", "p90", "30 s", "q ends early and still reports"]);
+            assert_eq!(screen.contains("▾ p99"), height > 24, "the histogram gives way first");
+            let sorted = screen.find("connect refused") < screen.find("timeout");
+            assert!(sorted, "the most frequent class comes first");
+        }
+        assert_shows(&screen(200, 60, &model()), &[" warm-up ", "× failures", "╌╌╌", "100 answers"]);
+    }
+
+    #[test]
+    fn what_was_never_answered_shows_in_every_number_it_touches() {
+        let last = Point { p99_us: Some(1.2e6), beyond: [false, false, true, true], ..point(21) };
+        let points = (1..=20).map(point).chain([last]).collect();
+        let model = Model { unanswered: 10, longest_wait_us: Some(1.2e6), points, ..model() };
+        let screen = screen(120, 40, &model);
+        assert_shows(&screen, &["> 1.20 s", "9.09 % not answered", "↑"]);
+        let line = self::screen(40, 10, &model);
+        assert!(line.contains("p99 > 1.20 s"), "{line}");
+    }
+
+    #[test]
+    fn a_small_screen_has_one_line() {
+        let line = screen(40, 10, &model());
+        assert_eq!(line.trim_end(), "181,204/s · p99 1.44 ms · 1,216 failed");
+        let all = screen(100, 3, &model());
+        assert_shows(&all, &["20 s of 30 s   10 s left", "q ends early and still reports"]);
+        let connecting = Model { connections_asked: 64, ..Model::default() };
+        assert_shows(&screen(40, 10, &connecting), &["connecting: 0 of 64 connections open"]);
+    }
+
+    #[test]
+    fn what_is_not_there_yet_is_said() {
+        let screen = screen(120, 40, &Model::default());
+        assert_shows(&screen, &["connecting", "–", "no answers yet", "no errors", "0 of 0 open"]);
+        let warmup = Model { phase: Phase::Warmup, outcomes: Vec::new(), ..model() };
+        assert_shows(&self::screen(120, 40, &warmup), &["warm-up", "no errors"]);
+    }
+
+    #[test]
+    fn no_size_and_no_number_breaks_it() {
+        let bad = Point {
+            end_s: f64::NAN,
+            rps: f64::NAN,
+            p50_us: Some(f64::NAN),
+            p90_us: Some(0.0),
+            p99_us: Some(-1.0),
+            max_us: Some(f64::INFINITY),
+            ..point(1)
+        };
+        let huge = Point { end_s: 1e12, rps: 1e300, p99_us: Some(1e300), failed: u64::MAX, ..point(1) };
+        let nothing_planned = Model { planned_s: None, ..model() };
+        let nans = Model {
+            elapsed_s: f64::NAN,
+            planned_s: Some(f64::NAN),
+            points: vec![bad],
+            threads: vec![f64::NAN; 40],
+            offered_rps: Some(f64::NAN),
+            ..model()
+        };
+        let overflowing = Model {
+            elapsed_s: 1e300,
+            points: vec![huge.clone(), Point { warmup: false, ..huge }],
+            histogram: vec![(1, u64::MAX), (u64::MAX, u64::MAX)],
+            outcomes: vec![("timeout", u64::MAX); 30],
+            connections_asked: u64::MAX,
+            threads: vec![1e300; 40],
+            offered_rps: Some(1e-300),
+            ..model()
+        };
+        let one = Model { points: vec![point(1)], histogram: vec![(5, 1)], ..model() };
+        for model in [Model::default(), one, nothing_planned, nans, overflowing] {
+            for (width, height) in (1..210).step_by(26).flat_map(|w| (1..70).step_by(7).map(move |h| (w, h)))
+            {
+                let screen = screen(width, height, &model);
+                assert!(!screen.contains("NaN") && !screen.contains("inf"), "{screen}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_colours_no_cell_has_one() {
+        let mut terminal = Terminal::new(TestBackend::new(120, 40)).unwrap();
+        terminal.draw(|frame| draw(frame, &model(), &Palette::PLAIN)).unwrap();
+        let cells = terminal.backend().buffer().content();
+        assert!(cells.iter().all(|cell| (cell.fg, cell.bg) == (Color::Reset, Color::Reset)));
+    }
+}

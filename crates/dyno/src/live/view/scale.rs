@@ -1,0 +1,105 @@
+//! Axes with round ticks: of times on a logarithmic scale, of seconds, of rates.
+
+use dyno_report::format::number;
+
+use super::words::trimmed;
+use crate::live::model::widened;
+
+/// The least ratio between the ends of the axis of response times, so that noise does not fill it.
+const LEAST_RATIO: f64 = 4.0;
+
+/// Round times in seconds, between ticks and for the length of an axis.
+pub(super) const ROUND_S: [f64; 20] = [
+    0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0, 7200.0,
+    14_400.0, 28_800.0, 86_400.0, 604_800.0,
+];
+
+/// A logarithmic axis of times in microseconds.
+pub(super) struct Scale {
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+impl Scale {
+    /// The least scale that holds all values.
+    pub(super) fn of(values: impl Iterator<Item = f64>) -> Option<Scale> {
+        let (low, high) = values.fold(None, |range: Option<(f64, f64)>, v| {
+            Some(range.map_or((v, v), |(low, high)| (low.min(v), high.max(v))))
+        })?;
+        let (low, high) = widened(low, high, LEAST_RATIO);
+        Some(Scale { low, high })
+    }
+
+    /// Where a time lies, from 0 to 1.
+    pub(super) fn share(&self, us: f64) -> f64 {
+        ((us / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0)
+    }
+
+    /// Round times with the cell of each, of `cells`, at least `gap` apart: decades, and between them what fits.
+    pub(super) fn ticks(&self, cells: u16, gap: u16) -> Vec<(u16, f64)> {
+        let mut ticks: Vec<(u16, f64)> = Vec::new();
+        for digits in [&[1.0][..], &[2.0, 5.0], &[3.0], &[1.5, 7.0]] {
+            let more: Vec<_> = self.round(digits).map(|us| (self.cell(us, cells), us)).collect();
+            let apart = |a: &(u16, f64), b: &(u16, f64)| a.0.abs_diff(b.0) >= gap;
+            let all_fit = more.iter().all(|m| ticks.iter().all(|t| apart(t, m)))
+                && more.windows(2).all(|pair| apart(&pair[0], &pair[1]));
+            if all_fit {
+                ticks.extend(more);
+            } else if ticks.is_empty() {
+                ticks = more.into_iter().step_by(3).collect();
+            }
+        }
+        ticks
+    }
+
+    fn round(&self, digits: &[f64]) -> impl Iterator<Item = f64> {
+        let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
+        let all = decades.flat_map(|e| digits.iter().map(move |d| d * 10f64.powi(e)));
+        all.filter(|us| (self.low..=self.high).contains(us))
+    }
+
+    fn cell(&self, us: f64, cells: u16) -> u16 {
+        ((self.share(us) * f64::from(cells)) as u16).min(cells.saturating_sub(1))
+    }
+}
+
+/// Columns of an axis of `width` columns and `span_s` seconds, with their labels.
+pub(super) fn time_ticks(span_s: f64, width: u16) -> Vec<(u16, String)> {
+    const APART: f64 = 10.0;
+    let per_s = f64::from(width) / span_s;
+    let step = ROUND_S.into_iter().find(|s| s * per_s >= APART).unwrap_or(span_s);
+    let label = |s: f64| match step {
+        _ if s == 0.0 => "0".into(),
+        step if step < 60.0 => format!("{} s", trimmed(&number(s))),
+        step if step < 3600.0 => format!("{} min", s / 60.0),
+        _ => format!("{} h", trimmed(&number(s / 3600.0))),
+    };
+    let ticks = (0..=(span_s / step + 1e-9) as u16).map(|i| f64::from(i) * step);
+    ticks.map(|s| ((s * per_s).round() as u16, label(s))).collect()
+}
+
+/// The least of 1, 2 and 5 times a power of ten that is no less than `x`, which is positive.
+pub(super) fn nice_step(x: f64) -> f64 {
+    let unit = 10f64.powf(x.log10().floor());
+    [1.0, 2.0, 5.0].into_iter().map(|m| m * unit).find(|step| *step >= x).unwrap_or(10.0 * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::words::{rate_label, time_label};
+    use super::*;
+
+    #[test]
+    fn axes_have_round_ticks() {
+        let labels = |low, high, cells| {
+            let ticks = Scale { low, high }.ticks(cells, 2).into_iter();
+            ticks.map(|(cell, us)| format!("{cell} {}", time_label(us))).collect::<Vec<_>>()
+        };
+        assert_eq!(labels(90.0, 11_000.0, 5), ["0 100 µs", "2 1 ms", "4 10 ms"]);
+        assert_eq!(labels(0.5, 2.0, 10), ["5 1 µs", "0 500 ns", "9 2 µs", "2 700 ns", "7 1.5 µs"]);
+        let times: Vec<_> = time_ticks(300.0, 60).into_iter().map(|(_, label)| label).collect();
+        assert_eq!(times, ["0", "1 min", "2 min", "3 min", "4 min", "5 min"]);
+        assert_eq!([0.7, 1.0, 120_000.0, 60_401.0].map(nice_step), [1.0, 1.0, 200_000.0, 100_000.0]);
+        assert_eq!([8.0, 250_000.0, 1.2e6, 2e15].map(rate_label), ["8", "250,000", "1.2 M", "2e15"]);
+    }
+}

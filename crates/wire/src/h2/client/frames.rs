@@ -1,0 +1,230 @@
+//! What frames mean that are no DATA.
+
+use alloc::boxed::Box;
+
+use super::stream::Phase;
+use super::{Client, Event, Io};
+use crate::h2::block::Block;
+use crate::h2::frame::{self, HEADER_BYTES, Header, Kind, flag};
+use crate::h2::settings::{self, By};
+use crate::h2::{Code, Error, Malformed};
+
+impl<T> Client<T> {
+    /// A whole frame other than DATA.
+    #[inline]
+    pub(super) fn frame(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        io: &mut Io<'_>,
+    ) -> Result<Event<'static>, Error> {
+        if header.kind == Kind::Headers {
+            return self.headers(header, payload, io);
+        }
+        self.rare_frame(header, payload, io)
+    }
+
+    /// A whole frame that is not of every answer.
+    fn rare_frame(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        io: &mut Io<'_>,
+    ) -> Result<Event<'static>, Error> {
+        io.counts.received.count(header.kind);
+        let is_of_connection = matches!(header.kind, Kind::Settings | Kind::Ping | Kind::GoAway);
+        let may_be_both = matches!(header.kind, Kind::WindowUpdate | Kind::Unknown);
+        if !may_be_both && is_of_connection != (header.stream == 0) {
+            return Err(Error::WrongStream);
+        }
+        match header.kind {
+            Kind::Continuation => self.continuation(header, payload, io),
+            Kind::Settings => self.settings(header, payload, io),
+            Kind::WindowUpdate => self.window_update(header.stream, payload),
+            Kind::RstStream => self.reset_by_peer(header.stream, payload, io),
+            Kind::GoAway => self.go_away_by_peer(payload, io),
+            Kind::Ping => ping(header, payload, io),
+            Kind::PushPromise => Err(Error::Push),
+            // Deprecated, but for its length (§6.3).
+            Kind::Priority if payload.len() != 5 => Err(Error::FrameLength),
+            // DATA and HEADERS do not come here.
+            Kind::Priority | Kind::Unknown | Kind::Data | Kind::Headers => Ok(Event::Handled),
+        }
+    }
+
+    /// HEADERS (RFC 9113 §6.2).
+    #[inline]
+    fn headers(&mut self, header: &Header, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'static>, Error> {
+        io.counts.received.count(Kind::Headers);
+        if header.stream == 0 {
+            return Err(Error::WrongStream);
+        }
+        let block = frame::fragment(header, payload)?;
+        let end = header.has(flag::END_STREAM);
+        if header.has(flag::END_HEADERS) {
+            return self.read_block(header.stream, block, end, io);
+        }
+        self.block = Some(Box::new(Block::begin(header, block)));
+        Ok(Event::Handled)
+    }
+
+    /// CONTINUATION (RFC 9113 §6.10).
+    fn continuation(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        io: &mut Io<'_>,
+    ) -> Result<Event<'static>, Error> {
+        let Some(mut block) = self.block.take() else { return Err(Error::Continuation) };
+        if block.go_on(header, payload)? {
+            return self.read_block(block.stream, &block.bytes, block.end, io);
+        }
+        self.block = Some(block);
+        Ok(Event::Handled)
+    }
+
+    /// A whole header block. It is decoded whatever becomes of its stream, because the table is the connection's
+    /// (RFC 9113 §4.3).
+    #[inline]
+    fn read_block(
+        &mut self,
+        id: u32,
+        block: &[u8],
+        end: bool,
+        io: &mut Io<'_>,
+    ) -> Result<Event<'static>, Error> {
+        let found = self.streams.find_mut(id);
+        let wants_fields = found.as_ref().is_some_and(|(_, stream)| stream.wants_fields);
+        let seen = self.heads.read(block, wants_fields)?;
+        io.counts.received.block_bytes += block.len() as u64;
+        io.counts.received.field_bytes += u64::from(seen.field_bytes);
+        let Some((key, stream)) = found else {
+            self.check_gone(id, end)?;
+            return Ok(Event::Handled);
+        };
+        let malformed = |why| Event::Malformed { stream: key, why };
+        Ok(match stream.phase {
+            Phase::Head { informational } => match stream.head(&seen, informational, end) {
+                Ok(status @ ..200) => Event::Informational { stream: key, status },
+                Ok(status) => Event::Head { stream: key, status, end },
+                Err(why) => malformed(why),
+            },
+            Phase::Body => match stream.trailers(&seen, end) {
+                Ok(()) => Event::End { stream: key },
+                Err(why) => malformed(why),
+            },
+        })
+    }
+
+    /// SETTINGS (RFC 9113 §6.5).
+    fn settings(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        io: &mut Io<'_>,
+    ) -> Result<Event<'static>, Error> {
+        if header.has(flag::ACK) {
+            if !payload.is_empty() {
+                return Err(Error::FrameLength);
+            }
+            self.unacknowledged = self.unacknowledged.checked_sub(1).ok_or(Error::SettingsAck)?;
+            self.heads.set_limit(self.own.header_table_size);
+            return Ok(Event::Handled);
+        }
+        let before = self.peer;
+        self.peer.read(payload, By::Server)?;
+        let by = i64::from(self.peer.initial_window) - i64::from(before.initial_window);
+        if by != 0 {
+            // It holds for the streams that are open, too (§6.9.2).
+            for (_, stream) in self.streams.iter_mut() {
+                if !stream.send.change(by) {
+                    return Err(Error::WindowOverflow);
+                }
+            }
+        }
+        self.table.announced(payload, &self.peer);
+        self.is_ready = true;
+        settings::put_ack(io.out);
+        io.counts.replies += HEADER_BYTES as u64;
+        io.counts.sent.count(Kind::Settings);
+        Ok(Event::Settings)
+    }
+
+    /// WINDOW_UPDATE (RFC 9113 §6.9).
+    fn window_update(&mut self, id: u32, payload: &[u8]) -> Result<Event<'static>, Error> {
+        let bytes: [u8; 4] = payload.try_into().map_err(|_| Error::FrameLength)?;
+        let by = i64::from(u32::from_be_bytes(bytes) & 0x7FFF_FFFF);
+        if id == 0 {
+            if by == 0 {
+                return Err(Error::WindowByNothing);
+            }
+            return if self.send.change(by) { Ok(Event::Window) } else { Err(Error::WindowOverflow) };
+        }
+        let Some((key, stream)) = self.streams.find_mut(id) else {
+            return if self.is_idle(id) { Err(Error::IdleStream) } else { Ok(Event::Handled) };
+        };
+        if by == 0 {
+            return Ok(Event::Malformed { stream: key, why: Malformed::WindowByNothing });
+        }
+        if !stream.send.change(by) {
+            return Ok(Event::Malformed { stream: key, why: Malformed::Window });
+        }
+        Ok(Event::Window)
+    }
+
+    /// RST_STREAM (RFC 9113 §6.4).
+    fn reset_by_peer(&mut self, id: u32, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'static>, Error> {
+        let bytes: [u8; 4] = payload.try_into().map_err(|_| Error::FrameLength)?;
+        if self.is_idle(id) {
+            return Err(Error::IdleStream);
+        }
+        let code = Code::from_wire(u32::from_be_bytes(bytes));
+        io.counts.received.resets[code as usize] += 1;
+        self.reset.remove(&id);
+        // One that comes after the stream's end says nothing new (§5.1).
+        Ok(self.streams.find(id).map_or(Event::Handled, |stream| Event::Reset { stream, code }))
+    }
+
+    /// GOAWAY (RFC 9113 §6.8).
+    fn go_away_by_peer(&mut self, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'static>, Error> {
+        let Some(([s0, s1, s2, s3, c0, c1, c2, c3], _debug)) = payload.split_first_chunk() else {
+            return Err(Error::FrameLength);
+        };
+        let last = u32::from_be_bytes([s0 & 0x7F, *s1, *s2, *s3]);
+        let code = Code::from_wire(u32::from_be_bytes([*c0, *c1, *c2, *c3]));
+        io.counts.received.go_aways[code as usize] += 1;
+        // It may come twice, and must not rise.
+        self.last_stream = Some(self.last_stream.map_or(last, |before| before.min(last)));
+        Ok(Event::GoAway { code })
+    }
+
+    /// DATA or HEADERS came for a stream that is not open. Whether that may be (RFC 9113 §5.1).
+    pub(super) fn check_gone(&mut self, id: u32, end: bool) -> Result<(), Error> {
+        if self.is_idle(id) {
+            return Err(Error::IdleStream);
+        }
+        // What was under way when we reset the stream is to be ignored.
+        let was_reset = if end { self.reset.remove(&id) } else { self.reset.contains(&id) };
+        if was_reset { Ok(()) } else { Err(Error::StreamClosed) }
+    }
+
+    /// Whether nobody has opened this stream. The peer can open none: push is disabled.
+    fn is_idle(&self, id: u32) -> bool {
+        id.is_multiple_of(2) || id >= self.next_id
+    }
+}
+
+/// PING (RFC 9113 §6.7).
+fn ping(header: &Header, payload: &[u8], io: &mut Io<'_>) -> Result<Event<'static>, Error> {
+    if payload.len() != 8 {
+        return Err(Error::FrameLength);
+    }
+    if !header.has(flag::ACK) {
+        io.counts.pings += 1;
+        frame::put_header(Kind::Ping, flag::ACK, 0, payload.len(), io.out);
+        io.out.extend_from_slice(payload);
+        io.counts.replies += (HEADER_BYTES + payload.len()) as u64;
+        io.counts.sent.count(Kind::Ping);
+    }
+    Ok(Event::Handled)
+}

@@ -1,0 +1,441 @@
+//! The client half of a connection: what is asked on it, and how its streams end.
+//!
+//! `read` takes frames off the input, DATA as it comes; `frames` deals with all others; `stream` judges what comes on one
+//! stream.
+
+mod frames;
+mod read;
+mod stream;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use super::block::Block;
+use super::counts::Counts;
+use super::encode::{Form, TableUse};
+use super::frame::{self, HEADER_BYTES, Kind, flag};
+use super::head::{Fields, Heads};
+use super::settings::{DEFAULT_WINDOW, Own, Peer};
+use super::streams::{Key, Streams};
+use super::window::{ReceiveWindow, SendWindow};
+use super::{Code, Malformed, limits};
+use crate::h1::response::Asked;
+use read::Reading;
+use stream::{Phase, Stream, Unsent};
+
+/// Where what a connection has to say goes, and what it counts.
+#[derive(Debug)]
+pub struct Io<'a> {
+    /// Bytes for the peer are appended here.
+    pub out: &'a mut Vec<u8>,
+    pub counts: &'a mut Counts,
+}
+
+/// A request that is ready to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// The header block, encoded in the form that [`Client::form`] asks for.
+    pub block: &'a [u8],
+    /// Bytes of the names and values in it.
+    pub field_bytes: u32,
+    pub body: &'a [u8],
+    pub asked: Asked,
+    /// The fields of the answer are to be kept for [`Client::data_and_fields`].
+    pub wants_fields: bool,
+}
+
+/// What one call of [`Client::next`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'i> {
+    /// All input is used.
+    NeedMore,
+    /// A frame that concerns nobody else has been dealt with.
+    Handled,
+    /// The peer's settings changed: there may be more room for streams, and more to send.
+    Settings,
+    /// A window of the peer grew: [`Client::resume`] may have more to send.
+    Window,
+    /// An interim response; the final one is still to come.
+    Informational { stream: Key, status: u16 },
+    /// The head of the response. `end`: it is all of it.
+    Head { stream: Key, status: u16, end: bool },
+    /// The next part of the body, which may be empty. `end`: the last one.
+    Body { stream: Key, data: &'i [u8], end: bool },
+    /// Trailers ended the response.
+    End { stream: Key },
+    /// The peer ended the stream. The stream is to be [taken](Client::take).
+    Reset { stream: Key, code: Code },
+    /// The peer broke the rules on this stream. It is to be [cancelled](Client::cancel).
+    Malformed { stream: Key, why: Malformed },
+    /// No more streams are to be opened. Those that the peer did not and will not deal with are to be
+    /// [taken](Client::take_unprocessed).
+    GoAway { code: Code },
+}
+
+/// A client's connection with what it knows of each stream, `T`.
+///
+/// Call [`next`](Self::next) with the unread input until it says `NeedMore`. After an error, tell the peer with
+/// [`go_away`](Self::go_away) and close.
+#[derive(Debug)]
+pub struct Client<T> {
+    own: Own,
+    peer: Peer,
+    /// The peer's first SETTINGS have come.
+    is_ready: bool,
+    /// SETTINGS of ours that have not been acknowledged.
+    unacknowledged: u32,
+    next_id: u32,
+    streams: Streams<Stream<T>>,
+    /// Streams that we reset, and whose frames may still be under way.
+    reset: BTreeSet<u32>,
+    /// Streams with more body to send than a window allowed, in the order in which they were held up.
+    blocked: VecDeque<u32>,
+    send: SendWindow,
+    receive: ReceiveWindow,
+    heads: Heads,
+    table: TableUse,
+    /// The highest stream that the peer will deal with, once it has said so.
+    last_stream: Option<u32>,
+    reading: Reading,
+    /// The beginning of a frame that has not arrived whole.
+    kept: Vec<u8>,
+    /// The header block that is being continued.
+    block: Option<Box<Block>>,
+}
+
+// Opening, asking and ending.
+impl<T> Client<T> {
+    /// Begins a connection: the preface, our settings, and the connection's window (RFC 9113 §3.4). `shared_bytes` is the
+    /// space in the peer's table that the requests' shared fields take.
+    pub fn new(own: Own, shared_bytes: u32, io: &mut Io<'_>) -> Self {
+        let mut receive = ReceiveWindow::new(own.connection_window, DEFAULT_WINDOW);
+        io.out.extend_from_slice(frame::PREFACE);
+        own.put_frame(io.out);
+        io.counts.sent.count(Kind::Settings);
+        give_back(&mut receive, 0, io);
+        Client {
+            own,
+            peer: Peer::default(),
+            is_ready: false,
+            unacknowledged: 1,
+            next_id: 1,
+            streams: Streams::default(),
+            reset: BTreeSet::new(),
+            blocked: VecDeque::new(),
+            send: SendWindow::new(DEFAULT_WINDOW),
+            receive,
+            // Until our settings are acknowledged the peer may go by the defaults.
+            heads: Heads::new(own.header_table_size.max(Own::default().header_table_size)),
+            table: TableUse::new(shared_bytes),
+            last_stream: None,
+            reading: Reading::Frame,
+            kept: Vec::new(),
+            block: None,
+        }
+    }
+
+    /// The same for a connection that was upgraded from HTTP/1.1: the request that asked for it is stream 1 (RFC 7540
+    /// §3.2). Of it there need be known what it asked, and whether the fields of its answer are to be kept.
+    pub fn upgraded(
+        own: Own,
+        shared_bytes: u32,
+        (asked, wants_fields): (Asked, bool),
+        data: T,
+        io: &mut Io<'_>,
+    ) -> (Self, Key) {
+        let mut client = Client::new(own, shared_bytes, io);
+        let key = client.enter(asked, wants_fields, data);
+        io.counts.most_streams = io.counts.most_streams.max(1);
+        (client, key)
+    }
+
+    /// Makes room for so many streams at once, so that to open them allocates nothing.
+    pub fn reserve(&mut self, streams: usize) {
+        self.streams.reserve(streams);
+    }
+
+    /// How the next request's header block must be encoded.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        self.table.form()
+    }
+
+    /// How many more streams may be opened now.
+    #[inline]
+    #[must_use]
+    pub fn room(&self) -> usize {
+        if !self.is_ready || self.is_draining() {
+            return 0;
+        }
+        let most = self.peer.max_concurrent_streams.map_or(usize::MAX, |most| most as usize);
+        most.saturating_sub(self.streams.len())
+    }
+
+    /// Whether the peer's first settings have come, so that streams may be opened.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    /// Whether this connection takes no more streams.
+    #[inline]
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.last_stream.is_some() || self.next_id > i32::MAX as u32
+    }
+
+    #[must_use]
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Streams that are open.
+    #[inline]
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Opens a stream. There must be [room](Self::room). Returns whether the whole request could be queued; else windows
+    /// hold its body up.
+    pub fn request(&mut self, ask: &Ask<'_>, data: T, io: &mut Io<'_>) -> (Key, bool) {
+        let id = self.next_id;
+        let key = self.enter(ask.asked, ask.wants_fields, data);
+        let sent = &mut io.counts.sent;
+        sent.count(Kind::Headers);
+        sent.field_bytes += u64::from(ask.field_bytes);
+        io.counts.most_streams = io.counts.most_streams.max(self.streams.len() as u64);
+        let most = self.peer.max_frame_size as usize;
+        let end = ask.body.is_empty();
+        let mut updated = Vec::new();
+        let block = self.table.begin(ask.block, &mut updated);
+        io.counts.sent.block_bytes += block.len() as u64;
+        let continuations = frame::put_block(id, block, end, most, io.out);
+        io.counts.sent.frames[Kind::Continuation as usize] += continuations;
+        if end {
+            return (key, true);
+        }
+        let stream = self.streams.get_mut(key);
+        let n = put_data(id, ask.body, most, &mut self.send, &mut stream.send, io);
+        if n < ask.body.len() {
+            stream.unsent = Some(Box::new(Unsent { bytes: ask.body[n..].to_vec(), at: 0 }));
+            self.blocked.push_back(id);
+        }
+        (key, n == ask.body.len())
+    }
+
+    /// Goes on with bodies that windows held up, as far as they allow now. `done` learns of each whose last byte is queued.
+    pub fn resume(&mut self, io: &mut Io<'_>, done: &mut impl FnMut(&mut T)) {
+        let most = self.peer.max_frame_size as usize;
+        for _ in 0..self.blocked.len() {
+            if self.send.room() == 0 {
+                return;
+            }
+            let Some(id) = self.blocked.pop_front() else { return };
+            let Some((_, stream)) = self.streams.find_mut(id) else { continue };
+            let Some(unsent) = &mut stream.unsent else { continue };
+            unsent.at += put_data(id, &unsent.bytes[unsent.at..], most, &mut self.send, &mut stream.send, io);
+            if unsent.at == unsent.bytes.len() {
+                stream.unsent = None;
+                done(&mut stream.data);
+            } else {
+                self.blocked.push_back(id);
+            }
+        }
+    }
+
+    /// What is known of an open stream; `None` if it has ended.
+    #[inline]
+    pub fn data(&mut self, stream: Key) -> Option<&mut T> {
+        self.streams.try_get_mut(stream).map(|stream| &mut stream.data)
+    }
+
+    /// What is known of an open stream, with the fields of the last head if its stream wanted them.
+    ///
+    /// # Panics
+    /// If the stream has ended.
+    #[inline]
+    pub fn data_and_fields(&mut self, stream: Key) -> (&mut T, &Fields) {
+        (&mut self.streams.get_mut(stream).data, self.heads.fields())
+    }
+
+    /// All open streams, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+        self.streams.iter().map(|(key, stream)| (key, &stream.data))
+    }
+
+    /// Removes a stream whose answer is complete. If its request is not, the peer is told that the rest will not come
+    /// (RFC 9113 §8.1: no error).
+    #[inline]
+    pub fn finish(&mut self, stream: Key, io: &mut Io<'_>) {
+        let &Stream { id, ref unsent, .. } = self.streams.get(stream);
+        if unsent.is_some() {
+            // Nothing can follow from the peer, so the stream need not be remembered.
+            put_reset(id, Code::NoError, io);
+            self.unblock(id);
+        }
+        self.streams.end(stream);
+    }
+
+    /// Removes a stream that the peer has ended.
+    pub fn take(&mut self, stream: Key) -> T {
+        let stream = self.streams.take(stream);
+        if stream.unsent.is_some() {
+            self.unblock(stream.id);
+        }
+        stream.data
+    }
+
+    /// A stream is gone and waits for no window any more. A connection whose window stays shut would otherwise remember all
+    /// that ever waited for it.
+    #[cold]
+    fn unblock(&mut self, id: u32) {
+        self.blocked.retain(|blocked| *blocked != id);
+    }
+
+    /// Ends a stream of our own accord.
+    pub fn cancel(&mut self, stream: Key, code: Code, io: &mut Io<'_>) -> T {
+        let id = self.streams.get(stream).id;
+        put_reset(id, code, io);
+        if self.reset.len() >= limits::REMEMBERED_RESETS {
+            self.reset.pop_first();
+        }
+        self.reset.insert(id);
+        self.take(stream)
+    }
+
+    /// Removes the streams that the peer said it did not and will not deal with, oldest first. It is safe to ask for
+    /// them again elsewhere (RFC 9113 §6.8).
+    pub fn take_unprocessed(&mut self) -> Vec<T> {
+        let last = self.last_stream.unwrap_or(u32::MAX);
+        self.take_above(last)
+    }
+
+    /// Removes all streams, oldest first.
+    pub fn take_all(&mut self) -> Vec<T> {
+        self.take_above(0)
+    }
+
+    fn take_above(&mut self, last: u32) -> Vec<T> {
+        let mut keys: Vec<(u32, Key)> =
+            self.streams.iter().filter(|(_, s)| s.id > last).map(|(key, s)| (s.id, key)).collect();
+        keys.sort_unstable_by_key(|(id, _)| *id);
+        keys.into_iter().map(|(_, key)| self.take(key)).collect()
+    }
+
+    /// Tells the peer that the connection ends, and why.
+    pub fn go_away(&mut self, code: Code, io: &mut Io<'_>) {
+        // The peer opened no stream that we dealt with: push is disabled.
+        frame::put_go_away(0, code, io.out);
+        io.counts.sent.count(Kind::GoAway);
+        io.counts.sent.go_aways[code as usize] += 1;
+    }
+
+    /// Enters the next stream.
+    #[inline]
+    fn enter(&mut self, asked: Asked, wants_fields: bool, data: T) -> Key {
+        let id = self.next_id;
+        self.next_id += 2;
+        let stream = Stream {
+            id,
+            phase: Phase::Head { informational: 0 },
+            send: SendWindow::new(self.peer.initial_window),
+            // Our SETTINGS went before, so the peer knows this window.
+            receive: ReceiveWindow::new(self.own.stream_window, self.own.stream_window),
+            unsent: None,
+            asked,
+            wants_fields,
+            expected: None,
+            data,
+        };
+        self.streams.insert(id, stream)
+    }
+}
+
+/// Queues as much of `body` as the windows allow, with the end of the stream if that is all. Returns how much it was.
+fn put_data(
+    id: u32,
+    body: &[u8],
+    most: usize,
+    connection: &mut SendWindow,
+    stream: &mut SendWindow,
+    io: &mut Io<'_>,
+) -> usize {
+    let mut at = 0;
+    while at < body.len() {
+        let n = (body.len() - at).min(most).min(connection.room()).min(stream.room());
+        if n == 0 {
+            break;
+        }
+        let end = if at + n == body.len() { flag::END_STREAM } else { 0 };
+        frame::put_header(Kind::Data, end, id, n, io.out);
+        io.out.extend_from_slice(&body[at..at + n]);
+        io.counts.sent.count(Kind::Data);
+        connection.take(n);
+        stream.take(n);
+        at += n;
+    }
+    at
+}
+
+fn put_reset(id: u32, code: Code, io: &mut Io<'_>) {
+    frame::put_reset(id, code, io.out);
+    io.counts.replies += (HEADER_BYTES + 4) as u64;
+    io.counts.sent.count(Kind::RstStream);
+    io.counts.sent.resets[code as usize] += 1;
+}
+
+/// Raises a window if enough of it has been used.
+#[inline]
+fn give_back(window: &mut ReceiveWindow, stream: u32, io: &mut Io<'_>) {
+    let by = window.give_back();
+    if by > 0 {
+        frame::put_window_update(stream, by, io.out);
+        io.counts.replies += (HEADER_BYTES + 4) as u64;
+        io.counts.sent.count(Kind::WindowUpdate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9113 §5.1.1.
+    #[test]
+    fn a_connection_ends_with_its_identifiers() {
+        let (mut out, mut counts) = (Vec::new(), Counts::default());
+        let mut io = Io { out: &mut out, counts: &mut counts };
+        let mut client = Client::new(Own::default(), 0, &mut io);
+        client.next(&mut &[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &mut io).unwrap();
+        client.next_id = i32::MAX as u32;
+        assert!(client.room() > 0 && !client.is_draining());
+        let ask = Ask { block: &[0x82], field_bytes: 0, body: &[], asked: Asked::Other, wants_fields: false };
+        let (key, _) = client.request(&ask, (), &mut io);
+        assert!(client.room() == 0 && client.is_draining());
+        let mut answer = &[0, 0, 1, 1, 5, 0x7F, 0xFF, 0xFF, 0xFF, 0x88][..];
+        let event = client.next(&mut answer, &mut io).unwrap();
+        assert_eq!(event, Event::Head { stream: key, status: 200, end: true });
+    }
+
+    #[test]
+    fn a_window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
+        let (mut out, mut counts) = (Vec::new(), Counts::default());
+        let mut io = Io { out: &mut out, counts: &mut counts };
+        let mut client = Client::new(Own::default(), 0, &mut io);
+        client.next(&mut &[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &mut io).unwrap();
+        let body = [0; 70_000];
+        let ask = Ask { block: &[], field_bytes: 0, body: &body, asked: Asked::Other, wants_fields: false };
+        for _ in 0..10 {
+            let (key, is_whole) = client.request(&ask, (), &mut io);
+            assert!(!is_whole);
+            assert_eq!(client.blocked.len(), 1);
+            client.finish(key, &mut io);
+            let (key, _) = client.request(&ask, (), &mut io);
+            client.take(key);
+            client.request(&ask, (), &mut io);
+            client.take_all();
+        }
+        assert!(client.blocked.is_empty());
+    }
+}

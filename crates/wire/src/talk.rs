@@ -1,0 +1,63 @@
+//! A server's connection that takes either protocol: its first bytes say which.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::h1::request;
+use crate::h2::server;
+
+/// What is spoken on a server's connection. `H2` is what the server keeps of a connection of HTTP/2.
+#[derive(Debug)]
+pub enum Talk<H2> {
+    /// Not known yet: the few bytes that have come could begin either.
+    Unknown(Vec<u8>),
+    H1(request::Reader),
+    H2(Box<H2>),
+}
+
+impl<H2> Default for Talk<H2> {
+    fn default() -> Self {
+        Talk::Unknown(Vec::new())
+    }
+}
+
+impl<H2> Talk<H2> {
+    /// Bytes came on a connection of which it is not known what it speaks. Once they tell, returns all that came, which is
+    /// still to be read; `None` before. `begin_h2` is called where it is HTTP/2.
+    ///
+    /// # Panics
+    ///
+    /// If it is known already.
+    pub fn begin(&mut self, bytes: &[u8], begin_h2: impl FnOnce() -> H2) -> Option<Vec<u8>> {
+        let Talk::Unknown(kept) = self else { panic!("what is spoken is known, so these bytes are its") };
+        kept.extend_from_slice(bytes);
+        let is_h2 = server::is_spoken(kept)?;
+        let first = core::mem::take(kept);
+        *self = if is_h2 { Talk::H2(Box::new(begin_h2())) } else { Talk::H1(request::Reader::new()) };
+        Some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h2::frame::PREFACE;
+
+    /// What comes of bytes in two pieces, the first of which could begin either protocol: all of them, and the rest alone.
+    fn begin(first: &[u8], second: &[u8]) -> (Talk<&'static str>, Vec<u8>) {
+        let mut talk = Talk::default();
+        assert_eq!(talk.begin(first, || "too early"), None);
+        let all = talk.begin(second, || "begun").expect("the second piece tells");
+        (talk, all)
+    }
+
+    #[test]
+    fn what_came_before_it_was_known_is_not_lost() {
+        let (talk, all) = begin(&PREFACE[..5], &PREFACE[5..]);
+        assert!(matches!(talk, Talk::H2(kept) if *kept == "begun"));
+        assert_eq!(all, PREFACE);
+        let (talk, all) = begin(b"PR", b"OPFIND / HTTP/1.1\r\n");
+        assert!(matches!(talk, Talk::H1(_)));
+        assert_eq!(all, b"PROPFIND / HTTP/1.1\r\n");
+    }
+}
