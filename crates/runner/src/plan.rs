@@ -10,6 +10,7 @@ use dyno_engine::rng::Rng;
 use dyno_launch::environment::Inherit;
 use dyno_subject::definition::{self, Definition};
 use dyno_subject::paths::Name;
+use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::{FileError, nearest};
 
 use crate::limits::PLANNED;
@@ -50,9 +51,12 @@ pub fn resolve(
         check_only(&overrides.only, &wanted).map_err(|m| FileError::whole(&path, m))?;
         wanted.retain(|w| overrides.only.contains(&w.name) || overrides.only.contains(&id_of(w)));
     }
+    let located = |mistake: Mistake| mistake.locate(&path, &suite.suite.source);
     let definitions = wanted
         .iter()
-        .map(|w| find(w, subjects_folder, &suite.suite.source, &path))
+        .map(|w| {
+            find(w, subjects_folder, &|key, message| located(of_subject(w, key, message, &suite.subjects)))
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let served: Vec<Vec<Result<(), String>>> =
         definitions.iter().map(|d| suite.workloads.iter().map(|w| serves(d, w)).collect()).collect();
@@ -61,24 +65,13 @@ pub fn resolve(
         .zip(definitions.iter().zip(&served))
         .map(|(wanted, (definition, served))| planned_subject(wanted, definition, served, unmet))
         .collect();
-    for (i, subject) in subjects.iter().enumerate() {
-        if subjects[..i].iter().any(|s| s.id() == subject.id()) {
-            let message =
-                format!("subject {:?} is listed twice; list it once, or give one a `variant`", subject.id());
-            return Err(FileError::whole(&path, message));
-        }
-    }
-    if let Some(baseline) = suite.report.baseline.as_ref().filter(|_| overrides.only.is_empty())
-        && !subjects.iter().any(|s| s.id() == *baseline)
-    {
-        return Err(FileError::whole(&path, format!("the baseline {baseline:?} is not among the subjects")));
-    }
+    check_subjects(&subjects, &suite, overrides).map_err(located)?;
     let seed = overrides.seed.or(suite.seed).unwrap_or_else(dyno_observer::monotonic_ns);
     let repeats = overrides.repeats.unwrap_or(suite.repeats);
     check_size(repeats, &served, &suite.steps_of).map_err(|m| FileError::whole(&path, m))?;
     let launches = order_launches(subjects.len(), repeats, suite.order, seed);
     if let Some(cpuset) = &suite.cpuset {
-        check_cpuset(cpuset, allowed_cpus, &suite.suite.source, &path)?;
+        check_cpuset(cpuset, allowed_cpus).map_err(located)?;
     }
     let placement = place(suite.cpuset, allowed_cpus);
     let driver = dyno_driver::best_driver().0;
@@ -108,8 +101,27 @@ pub fn resolve(
     Ok(Planned { plan, definitions })
 }
 
+/// Subjects are told apart by their names, and the baseline is one of them, unless only some are run.
+fn check_subjects(subjects: &[Subject], suite: &SuiteFile, overrides: &Overrides) -> Result<(), Mistake> {
+    for (i, subject) in subjects.iter().enumerate() {
+        if subjects[..i].iter().any(|s| s.id() == subject.id()) {
+            let message =
+                format!("subject {:?} is listed twice; list it once, or give one a `variant`", subject.id());
+            let last = suite.subjects.iter().rposition(|wanted| id_of(wanted) == subject.id());
+            return Err(mistake("subjects", message).below(last.unwrap_or(0)).below("use"));
+        }
+    }
+    match suite.report.baseline.as_ref().filter(|_| overrides.only.is_empty()) {
+        Some(baseline) if !subjects.iter().any(|s| s.id() == *baseline) => {
+            let message = format!("the baseline {baseline:?} is not among the subjects");
+            Err(mistake("baseline", message).within("report"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// CPUs that are not there, or not for us, would leave a subject fewer than its numbers are divided by.
-fn check_cpuset(cpuset: &[u32], allowed: &[u32], source: &str, path: &Path) -> Result<(), FileError> {
+fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistake> {
     let missing: Vec<u32> = cpuset.iter().copied().filter(|cpu| !allowed.contains(cpu)).collect();
     if missing.is_empty() {
         return Ok(());
@@ -119,14 +131,7 @@ fn check_cpuset(cpuset: &[u32], allowed: &[u32], source: &str, path: &Path) -> R
         cpu_list_text(&missing),
         cpu_list_text(allowed)
     );
-    let is_key = |line: &&str| line.trim_start().starts_with("cpuset");
-    Err(match source.lines().find(is_key) {
-        Some(line) => {
-            let at = line.as_ptr() as usize - source.as_ptr() as usize;
-            FileError::at(path, source, at..at + line.len(), message)
-        }
-        None => FileError::whole(path, message),
-    })
+    Err(mistake("cpuset", message).within("limits"))
 }
 
 /// The definitions of an archived plan, for resuming it.
@@ -168,7 +173,18 @@ fn id_of(wanted: &Wanted) -> String {
     }
 }
 
-fn find(wanted: &Wanted, folder: &Path, source: &str, suite: &Path) -> Result<Definition, FileError> {
+/// A mistake in a key of a subject that the suite names. Of one that is named by a text alone, the text is meant.
+fn of_subject(wanted: &Wanted, key: &'static str, message: String, all: &[Wanted]) -> Mistake {
+    let index = all.iter().position(|one| one == wanted).expect("what is wanted is of the suite");
+    mistake("subjects", message).below(index).below(key)
+}
+
+/// The definition that a suite means. `at` says where in the suite a key of this subject stands.
+fn find(
+    wanted: &Wanted,
+    folder: &Path,
+    at: &dyn Fn(&'static str, String) -> FileError,
+) -> Result<Definition, FileError> {
     let place = folder.join(&wanted.name);
     if !place.join("subject.toml").is_file() {
         let all = definition::all(folder)?;
@@ -177,15 +193,11 @@ fn find(wanted: &Wanted, folder: &Path, source: &str, suite: &Path) -> Result<De
             None => "`dyno subjects list` shows which there are".into(),
         };
         let message = format!("there is no subject {:?} in {}; {hint}", wanted.name, folder.display());
-        let quoted = format!("\"{}", wanted.name);
-        return Err(match source.find(&quoted) {
-            Some(at) => FileError::at(suite, source, at + 1..at + quoted.len(), message),
-            None => FileError::whole(suite, message),
-        });
+        return Err(at("use", message));
     }
     let mut definition = Definition::read(&place)?;
     if let Some(variant) = &wanted.variant {
-        definition = definition.with_variant(variant).map_err(|m| FileError::whole(suite, m))?;
+        definition = definition.with_variant(variant).map_err(|m| at("variant", m))?;
     }
     definition.start.env.extend(wanted.env.clone());
     definition.start.inherit.extend(wanted.inherit.clone());
@@ -350,6 +362,8 @@ pub fn expected_ns(plan: &Plan) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use dyno_workload::text::Place;
+
     use super::*;
 
     #[test]
@@ -395,6 +409,10 @@ mod tests {
     }
 
     fn planned(subjects: &[(&str, &str)], suite: &str) -> Plan {
+        resolved(subjects, suite).unwrap().plan
+    }
+
+    fn resolved(subjects: &[(&str, &str)], suite: &str) -> Result<Planned, FileError> {
         let root = tempfile::tempdir().unwrap();
         for (name, protocols) in subjects {
             let folder = root.path().join(name);
@@ -406,7 +424,28 @@ mod tests {
             std::fs::write(folder.join("subject.toml"), text).unwrap();
         }
         let suite = SuiteFile::parse(Path::new("s.toml"), suite).unwrap();
-        resolve(suite, root.path(), &Overrides::default(), &[0, 1], &|_| None).unwrap().plan
+        resolve(suite, root.path(), &Overrides::default(), &[0, 1], &|_| None)
+    }
+
+    #[test]
+    fn a_subject_that_cannot_be_had_is_pointed_at_in_the_suite() {
+        for (source, line, column, words) in [
+            ("subjects = [\"here\", \"hree\"]", 1, 21, "did you mean \"here\"?"),
+            (
+                "[[subjects]]\nuse = \"here\"\n[[subjects]]\nuse = \"hree\"",
+                4,
+                7,
+                "there is no subject \"hree\"",
+            ),
+            ("subjects = [\"here\", \"here/fast\"]", 1, 21, "has no variant \"fast\""),
+            ("subjects = [{ use = \"here\", variant = \"fast\" }]", 1, 39, "has no variant \"fast\""),
+            ("subjects = [\"here\", \"here\"]", 1, 21, "is listed twice"),
+            ("subjects = [\"here\"]\n[report]\nbaseline = \"there\"", 3, 12, "the baseline \"there\""),
+        ] {
+            let error = resolved(&[("here", "\"h1\"")], source).unwrap_err();
+            assert_eq!(error.place, Some(Place { line, column }), "{source}: {error}");
+            assert!(error.message.contains(words), "{error}");
+        }
     }
 
     #[test]
@@ -455,10 +494,10 @@ mod tests {
     #[test]
     fn a_cpuset_that_is_not_there_is_refused_with_its_place() {
         let source = "subjects = [\"a\"]\n[limits]\ncpuset = \"0,2\"\n";
-        let error = check_cpuset(&[0, 2], &[0, 1], source, Path::new("s.toml")).unwrap_err();
-        assert_eq!(error.line, Some(3));
+        let error = check_cpuset(&[0, 2], &[0, 1]).unwrap_err().locate(Path::new("s.toml"), source);
+        assert_eq!(error.place, Some(Place { line: 3, column: 10 }));
         assert!(error.message.contains("names CPU 2") && error.message.contains("may use 0,1"), "{error}");
-        assert_eq!(check_cpuset(&[0, 1], &[0, 1], source, Path::new("s.toml")).err(), None);
+        assert_eq!(check_cpuset(&[0, 1], &[0, 1]), Ok(()));
     }
 
     #[test]

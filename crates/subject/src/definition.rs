@@ -12,9 +12,10 @@ use dyno_launch::environment::{Environment, Inherit, Ours};
 use dyno_launch::process::Signal;
 use dyno_launch::tool::{Answer, Tool};
 use dyno_workload::inside::Inside;
+use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::{self, FileError};
 use dyno_workload::units;
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer};
 
 use crate::key::Key;
 use crate::limits;
@@ -153,7 +154,7 @@ impl Target {
 
 impl<'de> Deserialize<'de> for Target {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Target::parse(&String::deserialize(from)?).map_err(de::Error::custom)
+        text::parsed(from, Target::parse)
     }
 }
 
@@ -206,8 +207,7 @@ impl Nanoseconds {
 
 impl<'de> Deserialize<'de> for Nanoseconds {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(from)?;
-        units::duration(&text).map(Nanoseconds).map_err(de::Error::custom)
+        text::parsed(from, |text| units::duration(text).map(Nanoseconds))
     }
 }
 
@@ -244,6 +244,26 @@ struct RawStop {
     deadline: Option<Nanoseconds>,
 }
 
+impl Raw {
+    /// What no type of its keys holds.
+    fn check(&self, folder: &Path) -> Result<(), Mistake> {
+        if self.start.command.is_empty() {
+            return Err(mistake("start", "`start.command` is empty").below("command"));
+        }
+        if let Some(called) = folder.file_name().filter(|called| *called != self.name.0.as_str()) {
+            let message = format!("`name` is {:?}, but its folder is {called:?}", self.name.0);
+            return Err(mistake("name", message));
+        }
+        let is_unknown = |check: &String| !CONTRACTS.contains(&check.as_str());
+        if let Some(i) = self.checks.iter().position(is_unknown) {
+            let known = CONTRACTS.map(|c| format!("{c:?}")).join(" and ");
+            let message = format!("there is no contract {:?}; there are {known}", self.checks[i]);
+            return Err(mistake("checks", message).below(i));
+        }
+        Ok(())
+    }
+}
+
 impl Definition {
     /// Reads `subject.toml` in `folder`.
     pub fn read(folder: &Path) -> Result<Definition, FileError> {
@@ -251,22 +271,12 @@ impl Definition {
         let source = std::fs::read_to_string(&path)
             .map_err(|error| FileError::whole(&path, format!("cannot be read: {error}")))?;
         let raw: Raw = text::parse_toml(&path, &source)?;
-        let whole = |message: String| FileError::whole(&path, message);
+        Definition::of(raw, folder).map_err(|mistake| mistake.locate(&path, &source))
+    }
+
+    fn of(raw: Raw, folder: &Path) -> Result<Definition, Mistake> {
         let time = |given: Option<Nanoseconds>, default: u64| given.map_or(default, |Nanoseconds(ns)| ns);
-        if raw.start.command.is_empty() {
-            return Err(whole("`start.command` is empty".into()));
-        }
-        if folder.file_name().is_some_and(|f| f != raw.name.0.as_str()) {
-            return Err(whole(format!(
-                "`name` is {:?}, but its folder is {:?}",
-                raw.name.0,
-                folder.file_name().unwrap_or_default()
-            )));
-        }
-        if let Some(unknown) = raw.checks.iter().find(|c| !CONTRACTS.contains(&c.as_str())) {
-            let known = CONTRACTS.map(|c| format!("{c:?}")).join(" and ");
-            return Err(whole(format!("there is no contract {unknown:?}; there are {known}")));
-        }
+        raw.check(folder)?;
         let definition = Definition {
             name: raw.name.0,
             title: raw.title,
@@ -287,25 +297,30 @@ impl Definition {
             variants: raw.variants,
             folder: folder.into(),
         };
-        definition.check().map_err(whole)?;
-        for variant in definition.variants.keys() {
-            definition.with_variant(variant).map_err(whole)?;
+        definition.check()?;
+        for (name, over) in &definition.variants {
+            definition.overridden(name, over)?;
         }
         Ok(definition)
     }
 
     /// Whether its start can be what it says of itself.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Mistake> {
+        let wrong = |message: &str| mistake("protocols", message);
         if self.protocols.is_empty() {
-            return Err("`protocols` is empty; say what it speaks, for instance [\"h1\"]".into());
+            return Err(wrong("`protocols` is empty; say what it speaks, for instance [\"h1\"]"));
         }
-        if self.protocols.contains(&Protocol::Auto) {
-            return Err("`protocols` has \"auto\", which is for loads; name what it speaks, for instance [\"h1-tls\", \"h2\"]".into());
+        let at = |is_it: fn(&Protocol) -> bool| self.protocols.iter().position(is_it);
+        if let Some(i) = at(|protocol| *protocol == Protocol::Auto) {
+            const AUTO: &str = "`protocols` has \"auto\", which is for loads; name what it speaks, for instance [\"h1-tls\", \"h2\"]";
+            return Err(wrong(AUTO).below(i));
         }
-        match self.protocols.iter().find(|protocol| protocol.is_tls()) {
-            Some(protocol) if !self.uses("{tls_port}") => Err(format!(
-                "it says that it speaks {protocol}, but its start has no {{tls_port}} to speak it on"
-            )),
+        match at(|protocol| protocol.is_tls()) {
+            Some(i) if !self.uses("{tls_port}") => Err(wrong(&format!(
+                "it says that it speaks {}, but its start has no {{tls_port}} to speak it on",
+                self.protocols[i]
+            ))
+            .below(i)),
             _ => Ok(()),
         }
     }
@@ -317,6 +332,10 @@ impl Definition {
             let known = if known.is_empty() { "it has none".into() } else { format!("it has {known}") };
             return Err(format!("subject {:?} has no variant {variant:?}; {known}", self.name));
         };
+        self.overridden(variant, over).map_err(Mistake::into_message)
+    }
+
+    fn overridden(&self, variant: &str, over: &Variant) -> Result<Definition, Mistake> {
         let mut definition = self.clone();
         let set = |field: &mut String, value: &Option<String>| {
             if let Some(value) = value {
@@ -343,7 +362,8 @@ impl Definition {
         if over.build.is_some() {
             definition.build.clone_from(&over.build);
         }
-        definition.check().map_err(|message| format!("variant {variant:?}: {message}"))?;
+        let place = |mistake: Mistake| mistake.within(variant.to_string()).within("variants");
+        definition.check().map_err(|mistake| place(mistake).of(&format!("variant {variant:?}")))?;
         Ok(definition)
     }
 
@@ -515,6 +535,68 @@ mod tests {
     }
 
     #[test]
+    fn a_mistake_points_at_its_own_line_and_column() {
+        // GOOD has ten lines, in which no value is wrong.
+        let after = |rest: &str| format!("{GOOD}{rest}");
+        let build = "[build]\ncommand = \"true\"\n";
+        for (source, place, underlined, words) in [
+            (GOOD.replace("\"x\"\ntitle", "\"y\"\ntitle"), "1:8", "\"y\"", "but its folder is"),
+            (GOOD.replace("[\"h1\"]", "[\"h1\", \"h3\"]"), "4:20", "\"h3\"", "unknown value `h3`"),
+            (GOOD.replace("[\"h1\"]", "[\"h1\", \"auto\"]"), "4:20", "\"auto\"", "which is for loads"),
+            (GOOD.replace("[\"h1\"]", "[\"h1\", \"h2\"]"), "4:20", "\"h2\"", "has no {tls_port}"),
+            (GOOD.replace("[\"h1\"]", "[]"), "4:13", "[]", "`protocols` is empty"),
+            (GOOD.replace("[\"hello\"]", "[\"hello\", \"hallo\"]"), "5:20", "\"hallo\"", "no contract"),
+            (GOOD.replace("[\"x\", \"{port}\"]", "[]"), "7:11", "[]", "`start.command` is empty"),
+            (GOOD.replace("command = [", "commands = ["), "7:1", "commands", "did you mean `command`?"),
+            (GOOD.replace("env = { A = \"1\" }", "env = { A = 1 }"), "10:13", "1", "invalid type: integer"),
+            (
+                after("[variants.mute]\nprotocols = [\"h1-tls\"]\n"),
+                "12:14",
+                "\"h1-tls\"",
+                "variant \"mute\": it",
+            ),
+            (after("[variants.a]\nready = { deadline = \"5\" }\n"), "12:22", "\"5\"", "is not a duration"),
+            (
+                after("[variants.a]\nready = { deadlin = \"5s\" }\n"),
+                "12:11",
+                "deadlin",
+                "did you mean `deadline`?",
+            ),
+            (after("[ready]\npath = \"/\"\ndeadline = \"5\"\n"), "13:12", "\"5\"", "is not a duration"),
+            (after("[stop]\nsignal = \"HUP\"\n"), "12:10", "\"HUP\"", "unknown value `HUP`"),
+            (
+                after(&format!("{build}inputs = [\"a\", \"../y\"]\n")),
+                "13:16",
+                "\"../y\"",
+                "leaves its folder",
+            ),
+            (after(build), "11:1", "[build]", "missing field `inputs`"),
+            (after(&format!("{build}inputs = \"a\"\n")), "13:10", "\"a\"", "invalid type: string"),
+            (
+                after("[[requires]]\nname = \"a\"\ntest = \"b\"\n"),
+                "11:1",
+                "[[requires]]",
+                "missing field `hint`",
+            ),
+            (after("[version]\ncommand = \"v\"\ndeadline = 3\n"), "13:12", "3", "invalid type: integer `3`"),
+        ] {
+            let text = Definition::read(&write(&source).1).unwrap_err().to_string();
+            let lines: Vec<&str> = text.lines().collect();
+            let number = place.split(':').next().unwrap();
+            let shown = source.lines().nth(number.parse::<usize>().unwrap() - 1).unwrap();
+            assert!(
+                lines[0].contains(&format!("subject.toml:{place}: ")) && lines[0].contains(words),
+                "{text}"
+            );
+            assert_eq!(lines[2], format!("{number} | {shown}"), "{text}");
+            let carets = lines[3].split_once("| ").unwrap().1;
+            assert_eq!(&shown[carets.find('^').unwrap()..carets.len()], underlined, "{text}");
+        }
+        let nameless = Definition::read(&write(&GOOD.replace("title = \"X\"\n", "")).1).unwrap_err();
+        assert_eq!((nameless.place, nameless.message.as_str()), (None, "missing field `title`"));
+    }
+
+    #[test]
     fn an_unmet_need_is_a_sentence() {
         let (_root, folder) = write(&format!(
             "{GOOD}[[requires]]\nname = \"unobtainium\"\ntest = \"false\"\nhint = \"Dig deeper.\"\n"
@@ -560,7 +642,7 @@ mod tests {
         ] {
             let error = Definition::read(&write(&source).1).unwrap_err().to_string();
             assert!(error.contains(words), "{source}\n→ {error}");
-            assert!(error.contains(&format!("subject.toml:{line}: ")) && error.contains('^'), "{error}");
+            assert!(error.contains(&format!("subject.toml:{line}:")) && error.contains('^'), "{error}");
         }
         let good = file("template = \"y\", to = \"{work}/conf/{port}.conf\"");
         let definition = Definition::read(&write(&good).1).unwrap();

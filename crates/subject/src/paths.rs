@@ -6,7 +6,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use dyno_workload::inside::Inside;
-use serde::{Deserialize, Deserializer, de};
+use dyno_workload::text::parsed;
+use serde::{Deserialize, Deserializer};
 
 /// Where a path is in `folder`, links followed.
 ///
@@ -58,7 +59,7 @@ impl Name {
 
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Name::parse(&String::deserialize(from)?).map_err(de::Error::custom)
+        parsed(from, Name::parse)
     }
 }
 

@@ -5,7 +5,9 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer};
+
+use crate::text::parsed;
 
 /// A relative path that stays within the folder it is relative to. Without `.` and `..`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +75,7 @@ impl fmt::Display for Inside {
 
 impl<'de> Deserialize<'de> for Inside {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Inside::parse(&String::deserialize(from)?).map_err(de::Error::custom)
+        parsed(from, Inside::parse)
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod import;
 pub mod inside;
 pub mod limits;
+pub mod mistake;
 pub mod template;
 pub mod text;
 pub mod traffic;

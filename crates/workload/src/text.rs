@@ -3,24 +3,33 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::de::DeserializeOwned;
+use serde::de::{self, DeserializeOwned, Deserializer};
 
 /// A mistake in a suite or subject file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
     pub path: PathBuf,
-    /// Counted from 1; `None` if the whole file is meant.
-    pub line: Option<usize>,
+    /// `None` if the whole file is meant.
+    pub place: Option<Place>,
     pub message: String,
     /// The line with the words in question underlined.
     pub excerpt: Option<String>,
 }
 
+/// A place in a file, as editors count it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Counted from 1.
+    pub line: usize,
+    /// In characters, counted from 1.
+    pub column: usize,
+}
+
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.path.display())?;
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
+        if let Some(Place { line, column }) = self.place {
+            write!(f, ":{line}:{column}")?;
         }
         write!(f, ": {}", self.message)?;
         self.excerpt.iter().try_for_each(|excerpt| write!(f, "\n{excerpt}"))
@@ -32,10 +41,10 @@ impl std::error::Error for FileError {}
 impl FileError {
     /// A mistake in the file as a whole.
     pub fn whole(path: &Path, message: impl Into<String>) -> FileError {
-        FileError { path: path.into(), line: None, message: message.into(), excerpt: None }
+        FileError { path: path.into(), place: None, message: message.into(), excerpt: None }
     }
 
-    /// A mistake at a range of bytes.
+    /// A mistake at a range of bytes. Of several lines the first is shown.
     pub fn at(
         path: &Path,
         source: &str,
@@ -46,40 +55,56 @@ impl FileError {
         let line_start = source[..start].rfind('\n').map_or(0, |i| i + 1);
         let line_end = source[start..].find('\n').map_or(source.len(), |i| start + i);
         let number = source[..start].matches('\n').count() + 1;
-        let line = &source[line_start..line_end];
-        let indent = source[line_start..start].chars().count();
-        let width = source[start..span.end.clamp(start, line_end)].chars().count().max(1);
+        let line = source[line_start..line_end].trim_end_matches('\r');
+        let column = source[line_start..start].chars().count() + 1;
+        // A tab is as wide in one line as in the other.
+        let indent: String =
+            source[line_start..start].chars().map(|c| if c == '\t' { c } else { ' ' }).collect();
+        let width = source[start..span.end.clamp(start, line_start + line.len().max(start - line_start))]
+            .chars()
+            .count()
+            .max(1);
         let gutter = number.to_string();
         let blank = " ".repeat(gutter.len());
-        let excerpt =
-            format!("{blank} |\n{gutter} | {line}\n{blank} | {}{}", " ".repeat(indent), "^".repeat(width));
-        FileError { path: path.into(), line: Some(number), message: message.into(), excerpt: Some(excerpt) }
+        let excerpt = format!("{blank} |\n{gutter} | {line}\n{blank} | {indent}{}", "^".repeat(width));
+        let place = Some(Place { line: number, column });
+        FileError { path: path.into(), place, message: message.into(), excerpt: Some(excerpt) }
     }
-}
-
-/// A mistake in what a file says, before its place is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
-    pub key: &'static str,
-    /// What it is about, if that can be found better than by the key.
-    pub words: Option<String>,
-    pub message: String,
-}
-
-/// A mistake in the value of a key.
-pub fn mistake(key: &'static str, message: impl Into<String>) -> Mistake {
-    Mistake { key, words: None, message: message.into() }
 }
 
 /// Reads TOML into `T`, whose unknown keys must be refused (`deny_unknown_fields`).
 pub fn parse_toml<T: DeserializeOwned>(path: &Path, source: &str) -> Result<T, FileError> {
     toml::from_str(source).map_err(|error| {
         let message = friendly(error.message());
-        match error.span() {
+        // What is missing from the outermost table is missing nowhere in particular.
+        match error.span().filter(|span| *span != (0..0)) {
             Some(span) => FileError::at(path, source, span, message),
             None => FileError::whole(path, message),
         }
     })
+}
+
+/// Reads a text that must be more than any text, such as a duration. What `parse` says is wrong has the text's own place, also
+/// among others in a list: a reader who asks for a string first, and complains later, would lose it.
+pub fn parsed<'de, D: Deserializer<'de>, T>(
+    from: D,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<T, D::Error> {
+    struct Text<F>(F);
+
+    impl<T, F: Fn(&str) -> Result<T, String>> de::Visitor<'_> for Text<F> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+            (self.0)(text).map_err(E::custom)
+        }
+    }
+
+    from.deserialize_str(Text(parse))
 }
 
 /// Says "unknown key `x`; did you mean `y`?" where serde says "unknown field `x`, expected one of …".
@@ -130,7 +155,7 @@ mod tests {
     fn a_typo_is_underlined_and_corrected() {
         assert_eq!(
             error("# suite\nrepeat = 3\n"),
-            "s.toml:2: unknown key `repeat`; did you mean `repeats`?\n  |\n2 | repeat = 3\n  | ^^^^^^"
+            "s.toml:2:1: unknown key `repeat`; did you mean `repeats`?\n  |\n2 | repeat = 3\n  | ^^^^^^"
         );
         assert!(
             error("repeats = 1\norder = \"radnom\"")
@@ -142,6 +167,6 @@ mod tests {
     #[test]
     fn syntax_errors_name_their_line() {
         let text = error("repeats = 3\nx = = 1");
-        assert!(text.starts_with("s.toml:2: "), "{text}");
+        assert!(text.starts_with("s.toml:2:5: "), "{text}");
     }
 }

@@ -40,12 +40,51 @@ pub fn compile(
     http2: &Http2,
     read: ReadFile<'_>,
 ) -> Result<Traffic, String> {
+    compile_or_say_where(workload, host, http2, read).map_err(|wrong| wrong.message)
+}
+
+/// Whether a workload can be sent to any server. `Err`: what of it cannot.
+pub fn check(workload: &plan::Workload, read: ReadFile<'_>) -> Result<(), Wrong> {
+    compile_or_say_where(workload, "host", &Http2::default(), read).map(drop)
+}
+
+/// Something that cannot be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// The number of the request, from 0, and what of it is wrong. `None`: the workload as a whole.
+    pub place: Option<(usize, Field)>,
+    /// A sentence that names the request.
+    pub message: String,
+}
+
+/// A part of a request, or of what is expected of its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Field {
+    Method,
+    Path,
+    /// By its name.
+    Header(String),
+    Body,
+    Sha256,
+    /// By its pointer.
+    Json(String),
+}
+
+/// What is wrong with a part of a request, as a sentence.
+type At = (Field, String);
+
+fn compile_or_say_where(
+    workload: &plan::Workload,
+    host: &str,
+    http2: &Http2,
+    read: ReadFile<'_>,
+) -> Result<Traffic, Wrong> {
     let protocol = workload.protocol;
     let mut templates = Templates::new(read);
     let mut compiled = Vec::with_capacity(workload.requests.len());
     let mut lists = Vec::new();
-    for request in &workload.requests {
-        let named = |error: String| format!("request {:?}: {error}", request.name);
+    for (i, request) in workload.requests.iter().enumerate() {
+        let named = |at: At| named(i, request, at);
         let made = compile_request(request, host, &mut templates).map_err(named)?;
         compiled.push((made, request.weight));
         if !protocol.is_h1() {
@@ -59,22 +98,27 @@ pub fn compile(
         made.stream = Some(list.encode(&shared));
     }
     if protocol == Protocol::H2cUpgrade {
-        for ((made, _), request) in compiled.iter_mut().zip(&workload.requests) {
-            made.upgrade = Some(template(&upgrading(request, http2), host, &mut templates)?);
+        for (i, ((made, _), request)) in compiled.iter_mut().zip(&workload.requests).enumerate() {
+            let upgrade = template(&upgrading(request, http2), host, &mut templates);
+            made.upgrade = Some(upgrade.map_err(|at| named(i, request, at))?);
         }
     }
-    Ok(Traffic::new(compiled)?.sharing(shared.table_bytes()))
+    let traffic = Traffic::new(compiled).map_err(|message| Wrong { place: None, message })?;
+    Ok(traffic.sharing(shared.table_bytes()))
+}
+
+fn named(i: usize, request: &plan::Request, (field, error): At) -> Wrong {
+    Wrong { place: Some((i, field)), message: format!("request {:?}: {error}", request.name) }
 }
 
 fn compile_request(
     request: &plan::Request,
     host: &str,
     templates: &mut Templates<'_>,
-) -> Result<Request, String> {
+) -> Result<Request, At> {
+    const TUNNEL: &str = "CONNECT asks a proxy for a tunnel, and a tunnel is no answer that could be measured; load the server itself, with another method";
     if request.method == "CONNECT" {
-        return Err(
-            "CONNECT asks a proxy for a tunnel, and a tunnel is no answer that could be measured; load the server itself, with another method".into(),
-        );
+        return Err((Field::Method, TUNNEL.into()));
     }
     let asked = if request.method == "HEAD" { Asked::Head } else { Asked::Other };
     let template = template(request, host, templates)?;
@@ -119,32 +163,24 @@ impl FieldList {
         scheme: &str,
         host: &str,
         templates: &mut Templates<'_>,
-    ) -> Result<FieldList, String> {
-        let mut parse = |text: &str, place: Place| -> Result<Vec<Part>, String> {
-            let parts = templates.parse(text.as_bytes())?;
-            parts
-                .iter()
-                .try_for_each(|part| place.check(part))
-                .map_err(|value| format!("{text}: the value {value:?} cannot stand in {}", place.words()))?;
-            Ok(parts)
-        };
+    ) -> Result<FieldList, At> {
+        let mut parse = |text: &str, place: Place<'_>| place.parse(text, templates);
         let own_host = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
         let authority = own_host.map_or(host, |(_, value)| value.as_str());
         let mut fields = vec![
             (b":method".to_vec(), vec![bytes(&request.method)]),
             (b":scheme".to_vec(), vec![bytes(scheme)]),
-            (b":authority".to_vec(), parse(authority, Place::Header)?),
+            (b":authority".to_vec(), parse(authority, Place::Header("Host"))?),
             (b":path".to_vec(), parse(&request.path, Place::Path)?),
         ];
-        for (name, value) in &request.headers {
-            let name = name.to_ascii_lowercase();
+        for (written, value) in &request.headers {
+            let name = written.to_ascii_lowercase();
             // Of transfer codings only `trailers` may be named (§8.2.2).
             if !NOT_IN_HTTP2.contains(&name.as_str()) && (name != "te" || value.trim() == "trailers") {
-                fields.push((name.into_bytes(), parse(value.trim(), Place::Header)?));
+                fields.push((name.into_bytes(), parse(value.trim(), Place::Header(written))?));
             }
         }
-        let body = request.body.as_ref().map_or(&[][..], |body| &body.0);
-        let body = templates.parse(body)?;
+        let body = body(request, templates)?;
         let has_length = fields.iter().any(|(name, _)| name == b"content-length");
         let wants_length = !body.is_empty() || matches!(request.method.as_str(), "POST" | "PUT" | "PATCH");
         if wants_length && !has_length {
@@ -200,15 +236,19 @@ fn bytes(text: &str) -> Part {
     Part::Bytes(text.as_bytes().into())
 }
 
-fn template(request: &plan::Request, host: &str, templates: &mut Templates<'_>) -> Result<Template, String> {
+fn body(request: &plan::Request, templates: &mut Templates<'_>) -> Result<Vec<Part>, At> {
     let body = request.body.as_ref().map_or(&[][..], |body| &body.0);
-    let body = templates.parse(body)?;
+    templates.parse(body).map_err(|error| (Field::Body, error))
+}
+
+fn template(request: &plan::Request, host: &str, templates: &mut Templates<'_>) -> Result<Template, At> {
+    let body = body(request, templates)?;
     let body_is_fixed = body.iter().all(is_fixed);
     let mut holes = Vec::new();
     let path = mark(&request.path, Place::Path, templates, &mut holes)?;
     let mut headers = Vec::with_capacity(request.headers.len() + 1);
     for (name, value) in &request.headers {
-        headers.push((name.clone(), mark(value, Place::Header, templates, &mut holes)?));
+        headers.push((name.clone(), mark(value, Place::Header(name), templates, &mut holes)?));
     }
     let has = |name: &str| request.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
     if !body_is_fixed && !has("content-length") && !has("transfer-encoding") {
@@ -216,12 +256,20 @@ fn template(request: &plan::Request, host: &str, templates: &mut Templates<'_>) 
     }
     let sent_body = if body_is_fixed { concat(&body) } else { Vec::new() };
     let bytes = encode::request(&request.method, &path, host, &headers, &sent_body)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| (field_of(&error), error.to_string()))?;
     if holes.is_empty() && body_is_fixed {
         return Ok(Template::Fixed(bytes.into()));
     }
     let head = &bytes[..bytes.len() - sent_body.len()];
     Ok(Template::Made { head: fill(head, holes), body })
+}
+
+fn field_of(invalid: &encode::Invalid) -> Field {
+    match invalid {
+        encode::Invalid::Method(_) => Field::Method,
+        encode::Invalid::Target(_) => Field::Path,
+        encode::Invalid::HeaderName(name) | encode::Invalid::HeaderValue(name) => Field::Header(name.clone()),
+    }
 }
 
 fn is_fixed(part: &Part) -> bool {
@@ -239,20 +287,15 @@ fn concat(parts: &[Part]) -> Vec<u8> {
 /// Replaces placeholders by marks, so that the encoder can check the text around them.
 fn mark(
     text: &str,
-    place: Place,
+    place: Place<'_>,
     templates: &mut Templates<'_>,
     holes: &mut Vec<Part>,
-) -> Result<String, String> {
+) -> Result<String, At> {
     if text.contains(MARK) {
-        return Err("the private character U+F8FF cannot be sent in a head".into());
+        return Err((place.field(), "the private character U+F8FF cannot be sent in a head".into()));
     }
-    let parts = templates.parse(text.as_bytes())?;
-    for part in &parts {
-        place
-            .check(part)
-            .map_err(|value| format!("{text}: the value {value:?} cannot stand in {}", place.words()))?;
-    }
-    Ok(parts
+    Ok(place
+        .parse(text, templates)?
         .into_iter()
         .map(|part| match part {
             // A piece of a string between ASCII braces is a string.
@@ -264,16 +307,33 @@ fn mark(
 
 /// Where in a head a placeholder stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Place<'a> {
     Path,
-    Header,
+    /// By its name.
+    Header(&'a str),
 }
 
-impl Place {
+impl Place<'_> {
+    /// Takes a text apart whose every value can stand here.
+    fn parse(self, text: &str, templates: &mut Templates<'_>) -> Result<Vec<Part>, At> {
+        let at = |error: String| (self.field(), error);
+        let parts = templates.parse(text.as_bytes()).map_err(at)?;
+        let cannot = |value| at(format!("{text}: the value {value:?} cannot stand in {}", self.words()));
+        parts.iter().try_for_each(|part| self.check(part)).map_err(cannot)?;
+        Ok(parts)
+    }
+
+    fn field(self) -> Field {
+        match self {
+            Place::Path => Field::Path,
+            Place::Header(name) => Field::Header(name.into()),
+        }
+    }
+
     const fn words(self) -> &'static str {
         match self {
             Place::Path => "a path: it holds blanks or control characters; percent-encode them in the file",
-            Place::Header => "a header: it holds a line break or NUL",
+            Place::Header(_) => "a header: it holds a line break or NUL",
         }
     }
 
@@ -283,7 +343,7 @@ impl Place {
         let Part::Column(rows) = part else { return Ok(()) };
         let is_wrong = |byte: &u8| match self {
             Place::Path => *byte <= b' ' || *byte == 0x7F,
-            Place::Header => matches!(byte, b'\r' | b'\n' | 0),
+            Place::Header(_) => matches!(byte, b'\r' | b'\n' | 0),
         };
         match rows.iter().find(|row| row.iter().any(is_wrong)) {
             Some(row) => Err(String::from_utf8_lossy(row).into_owned()),
@@ -319,16 +379,18 @@ fn find(bytes: &[u8], wanted: &[u8]) -> usize {
     bytes.windows(wanted.len()).position(|w| w == wanted).expect("every mark was put")
 }
 
-fn expect(request: &plan::Request) -> Result<Expect, String> {
+fn expect(request: &plan::Request) -> Result<Expect, At> {
     let wanted = &request.expect;
+    let sha256 = wanted.body_sha256.as_deref().map(parse_sha256).transpose();
     let deep = Deep {
         headers: wanted.headers.clone(),
-        sha256: wanted.body_sha256.as_deref().map(parse_sha256).transpose()?,
+        sha256: sha256.map_err(|error| (Field::Sha256, error))?,
         contains: wanted.body_contains.as_ref().map(|text| text.as_bytes().to_vec()),
         json: wanted.json.clone(),
     };
     if let Some((pointer, _)) = deep.json.iter().find(|(p, _)| !p.is_empty() && !p.starts_with('/')) {
-        return Err(format!("{pointer:?} is not a JSON pointer; write it like /items/0/name (RFC 6901)"));
+        let error = format!("{pointer:?} is not a JSON pointer; write it like /items/0/name (RFC 6901)");
+        return Err((Field::Json(pointer.clone()), error));
     }
     // The answer to a HEAD has no body to compare.
     let body = wanted.body.as_ref().filter(|_| request.method != "HEAD");

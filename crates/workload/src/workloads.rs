@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use dyno_archive::plan::{Body, Expect, Http2, Page, Request, Workload};
+use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
 use dyno_engine::Protocol;
 use serde::Deserialize;
 
 use crate::inside::Inside;
-use crate::text::{Mistake, mistake};
+use crate::mistake::{Mistake, all_positive, mistake};
+use crate::traffic::{Field, Wrong};
 use crate::{ReadFile, limits, traffic};
 
 #[derive(Debug, Default, Deserialize)]
@@ -87,9 +88,10 @@ impl RawExpect {
             RawHeader::Present(true) => Ok((name, None)),
             RawHeader::Value(value) => Ok((name, Some(value))),
             RawHeader::Present(false) => Err(mistake(
-                "headers",
+                name,
                 "an expected header is `true`, which means present, or its value; leave out what may be missing",
-            )),
+            )
+            .within("headers")),
         });
         Ok(Expect {
             status: self.status,
@@ -131,13 +133,13 @@ pub fn check_workloads(raw: Vec<RawWorkload>, read: ReadFile<'_>) -> Result<Vec<
     if raw.is_empty() {
         return Ok(vec![Shaped { workload: plaintext(), streams: None }]);
     }
-    let shaped: Vec<Shaped> = raw.into_iter().map(|raw| raw.check(read)).collect::<Result<_, _>>()?;
+    let of = |i: usize| move |m: Mistake| m.within(i).within("workloads");
+    let shaped = raw.into_iter().enumerate().map(|(i, raw)| raw.check(read).map_err(of(i)));
+    let shaped = shaped.collect::<Result<Vec<_>, _>>()?;
     for (i, Shaped { workload, .. }) in shaped.iter().enumerate() {
         if shaped[..i].iter().any(|s| s.workload.name == workload.name) {
-            return Err(mistake(
-                "name",
-                format!("two workloads are called {:?}; give each its `name`", workload.name),
-            ));
+            let message = format!("two workloads are called {:?}; give each its `name`", workload.name);
+            return Err(of(i)(mistake("name", message)));
         }
     }
     Ok(shaped)
@@ -164,42 +166,46 @@ impl RawWorkload {
         let protocol = check_protocol(self.protocol.as_deref(), self.tls)?;
         let page = self.page.take();
         let streams = self.streams.clone().map(OneOrMany::all);
-        if !protocol.is_h2() && streams.as_ref().is_some_and(|all| all.iter().any(|s| *s != 1)) {
-            return Err(mistake("streams", NO_STREAMS));
+        if let Some(streams) = &streams {
+            if !protocol.is_h2() && streams.iter().any(|s| *s != 1) {
+                return Err(mistake("streams", NO_STREAMS));
+            }
+            all_positive("streams", streams)?;
         }
-        let (name, own, requests) = self.split();
-        let (name, requests) = match requests {
-            Some(_) if own != RawRequest::default() => {
-                return Err(mistake(
-                    "requests",
-                    "a workload has either a `path` with its keys or a mix of `requests` with theirs; give one",
-                ));
-            }
-            Some(_) if page.is_some() => {
-                return Err(mistake(
-                    "page",
-                    "a page is one document with its resources; leave out `requests`",
-                ));
-            }
-            Some(requests) => (name.unwrap_or_else(|| "mix".into()), check_mix(requests, read)?),
-            None => {
-                let request = RawRequest { name, ..own }.check(read)?;
-                let name = request.name.clone();
-                let mut requests = vec![request];
-                if let Some(page) = &page {
-                    requests.extend(check_page(page)?);
-                }
-                (name, requests)
-            }
-        };
+        let (name, asked) = self.asked(page.as_ref(), read)?;
+        let (requests, homes): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
         let page = page.map(|page| Page { connections: page.connections });
         let workload = Workload { name, protocol, requests, page };
-        // Which file could not be had: its name stands in the suite, wherever that is.
+        // Which file could not be had: its name stands in the suite.
         let refused = RefCell::new(None);
         let read = |file: &str| read(file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()));
-        traffic::compile(&workload, "host", &Http2::default(), &read)
-            .map_err(|message| Mistake { words: refused.take(), ..mistake("path", message) })?;
+        traffic::check(&workload, &read).map_err(|wrong| locate(wrong, &homes).about(refused.take()))?;
         Ok(Shaped { workload, streams })
+    }
+
+    /// What it is called, and what it asks for.
+    fn asked(self, page: Option<&RawPage>, read: ReadFile<'_>) -> Result<(String, Vec<Asked>), Mistake> {
+        let (name, own, requests) = self.split();
+        match requests {
+            Some(_) if own != RawRequest::default() => Err(mistake(
+                "requests",
+                "a workload has either a `path` with its keys or a mix of `requests` with theirs; give one",
+            )),
+            Some(_) if page.is_some() => {
+                Err(mistake("page", "a page is one document with its resources; leave out `requests`"))
+            }
+            Some(requests) => Ok((name.unwrap_or_else(|| "mix".into()), check_mix(requests, read)?)),
+            None => {
+                let body = own.body_key();
+                let request = RawRequest { name, ..own }.check(read)?;
+                let name = request.name.clone();
+                let mut asked = vec![(request, Home::Workload { body })];
+                if let Some(page) = page {
+                    asked.extend(check_page(page).map_err(|m| m.within("page"))?);
+                }
+                Ok((name, asked))
+            }
+        }
     }
 
     /// The name, the one request that stands in the workload itself, and the mix.
@@ -218,17 +224,54 @@ impl RawWorkload {
     }
 }
 
+/// Where in its workload a request is written.
+#[derive(Clone, Copy, Debug)]
+enum Home {
+    /// In the workload itself.
+    Workload { body: &'static str },
+    /// In its mix, at this place.
+    Mix { index: usize, body: &'static str },
+    /// It is a resource of the page that one of its entries stands for.
+    Resource(usize),
+}
+
+type Asked = (Request, Home);
+
+/// Finds the value that cannot be sent, from the workload's table on.
+fn locate(wrong: Wrong, homes: &[Home]) -> Mistake {
+    let Some((index, field)) = wrong.place else { return mistake("requests", wrong.message) };
+    match homes[index] {
+        Home::Workload { body } => of_field(field, body, wrong.message),
+        Home::Mix { index, body } => of_field(field, body, wrong.message).within(index).within("requests"),
+        Home::Resource(entry) => mistake("page", wrong.message).below("resources").below(entry),
+    }
+}
+
+fn of_field(field: Field, body: &'static str, message: String) -> Mistake {
+    match field {
+        Field::Method => mistake("method", message),
+        Field::Path => mistake("path", message),
+        Field::Header(name) => mistake("headers", message).below(name),
+        Field::Body => mistake(body, message),
+        Field::Sha256 => mistake("expect", message).below("body_sha256"),
+        Field::Json(pointer) => mistake("expect", message).below("json").below(pointer),
+    }
+}
+
 /// The resources of a page.
-fn check_page(page: &RawPage) -> Result<Vec<Request>, Mistake> {
+fn check_page(page: &RawPage) -> Result<Vec<Asked>, Mistake> {
     if !(1..=64).contains(&page.connections) {
         return Err(mistake("connections", "a page is loaded over 1 to 64 connections"));
     }
-    let all: Result<Vec<_>, String> = page.resources.iter().map(|text| resources(text)).collect();
-    let all: Vec<Request> = all.map_err(|message| mistake("resources", message))?.concat();
-    if all.is_empty() {
+    let mut asked = Vec::new();
+    for (i, text) in page.resources.iter().enumerate() {
+        let requests = resources(text).map_err(|message| mistake("resources", message).below(i))?;
+        asked.extend(requests.into_iter().map(|request| (request, Home::Resource(i))));
+    }
+    if asked.is_empty() {
         return Err(mistake("resources", "a page has at least one resource, such as \"/style.css\""));
     }
-    Ok(all)
+    Ok(asked)
 }
 
 /// `/a.css`, or `/icon*20` for twenty times the same: requests for resources of a page.
@@ -282,18 +325,23 @@ fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mis
     })
 }
 
-fn check_mix(requests: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<Request>, Mistake> {
-    let requests = requests.into_iter().map(|raw| raw.check(read)).collect::<Result<Vec<_>, _>>()?;
-    if requests.is_empty() {
+fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<Asked>, Mistake> {
+    let of = |i: usize| move |m: Mistake| m.within(i).within("requests");
+    let mut asked: Vec<Asked> = Vec::new();
+    for (index, raw) in raw.into_iter().enumerate() {
+        let home = Home::Mix { index, body: raw.body_key() };
+        asked.push((raw.check(read).map_err(of(index))?, home));
+    }
+    if asked.is_empty() {
         return Err(mistake("requests", "a mix of `requests` has at least one"));
     }
-    for (i, request) in requests.iter().enumerate() {
-        if requests[..i].iter().any(|r| r.name == request.name) {
+    for (i, (request, _)) in asked.iter().enumerate() {
+        if asked[..i].iter().any(|(r, _)| r.name == request.name) {
             let message = format!("two requests are called {:?}; give each its `name`", request.name);
-            return Err(mistake("requests", message));
+            return Err(of(i)(mistake("name", message)));
         }
     }
-    Ok(requests)
+    Ok(asked)
 }
 
 /// What a request without a name is called.
@@ -305,15 +353,19 @@ fn name_of(path: &str) -> String {
 }
 
 impl RawRequest {
+    /// The key that has the body.
+    const fn body_key(&self) -> &'static str {
+        if self.body_file.is_some() { "body_file" } else { "body" }
+    }
+
     fn check(self, read: ReadFile<'_>) -> Result<Request, Mistake> {
-        let path = self
-            .path
-            .ok_or_else(|| mistake("workloads", "a workload needs a `path`, such as \"/plaintext\""))?;
+        let path =
+            self.path.ok_or_else(|| mistake("path", "a workload needs a `path`, such as \"/plaintext\""))?;
         if !path.starts_with('/') {
             return Err(mistake("path", format!("the path {path:?} must begin with a slash")));
         }
         if let Some(name) = self.headers.keys().find(|name| traffic::is_framing(name)) {
-            return Err(mistake("headers", traffic::no_framing(name)));
+            return Err(mistake("headers", traffic::no_framing(name)).below(name.clone()));
         }
         let body = match (self.body, self.body_file) {
             (Some(_), Some(_)) => {
@@ -333,7 +385,7 @@ impl RawRequest {
             path,
             headers: self.headers.into_iter().collect(),
             body,
-            expect: self.expect.check()?,
+            expect: self.expect.check().map_err(|m| m.within("expect"))?,
         })
     }
 }

@@ -216,7 +216,7 @@ fn a_wrong_suite_is_status_2_and_names_the_place() {
     assert_eq!(output.status.code(), Some(2));
     let text = crate::drive::text(&output);
     assert!(
-        text.contains("suite.toml:1") && text.contains("did you mean \"null\"?") && text.contains("^^^"),
+        text.contains("suite.toml:1:") && text.contains("did you mean \"null\"?") && text.contains("^^^"),
         "{text}"
     );
     assert_eq!(place.dyno(&["run", "absent.toml"]).status.code(), Some(2));

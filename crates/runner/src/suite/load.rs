@@ -1,12 +1,11 @@
 //! The load of a suite: how much is asked for, and when.
 
 use dyno_archive::plan::{Arrivals, DriverKind, Gaps, Http2, Load, Model, Spin, Step, UntilSteady};
-use dyno_workload::text::{Mistake, mistake};
+use dyno_workload::mistake::{Mistake, all_positive, mistake, positive};
 use dyno_workload::units;
 use dyno_workload::workloads::{NO_STREAMS, OneOrMany, PAGE_STREAMS, Shaped};
 use serde::Deserialize;
 
-use super::positive;
 use crate::limits::{LEAST_WARMUP_LIMIT_NS, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
 use crate::load::{drain_ns, usual};
 
@@ -234,7 +233,8 @@ impl RawLoad {
         let rates = self.rate.clone().map(OneOrMany::all).unwrap_or_default();
         let rates = rates
             .into_iter()
-            .map(|rate| check_rate(rate, gaps, warmup_ns, duration_ns))
+            .enumerate()
+            .map(|(i, rate)| check_rate(rate, gaps, warmup_ns, duration_ns).map_err(|m| m.below(i)))
             .collect::<Result<Vec<_>, _>>()?;
         let model = self.model.unwrap_or(if rates.is_empty() { Model::Closed } else { Model::Open });
         match (model, rates.is_empty()) {
@@ -284,7 +284,7 @@ impl RawLoad {
             (None, None) => ("connections", Width::Connections(vec![64])),
         };
         let (Width::Connections(all) | Width::InFlight(all)) = &width;
-        check_list(key, all)?;
+        all_positive(key, all)?;
         Ok(width)
     }
 
@@ -298,8 +298,8 @@ impl RawLoad {
         } else {
             (all(&self.pipeline), vec![1])
         };
-        check_list("pipeline", &pipelines)?;
-        check_list("streams", &streams)?;
+        all_positive("pipeline", &pipelines)?;
+        all_positive("streams", &streams)?;
         let mut steps = Vec::new();
         for arrivals in arrivals {
             for &pipeline in &pipelines {
@@ -329,7 +329,7 @@ impl Width {
             Width::Connections(all) => return Ok(all.clone()),
             Width::InFlight(all) => all,
         };
-        let connections = all.iter().map(|&in_flight| {
+        let connections = all.iter().enumerate().map(|(i, &in_flight)| {
             if in_flight % each == 0 {
                 return Ok(in_flight / each);
             }
@@ -339,7 +339,8 @@ impl Width {
                     "{in_flight} requests in flight do not come to whole connections with {each} on each, as workload \
                      {workload:?} has them; ask for a multiple of {each}"
                 ),
-            ))
+            )
+            .below(i))
         });
         connections.collect()
     }
@@ -351,13 +352,6 @@ fn time(key: &'static str, text: &Option<String>, default_ns: u64) -> Result<u64
 
 fn optional(key: &'static str, text: &Option<String>) -> Result<Option<u64>, Mistake> {
     text.as_deref().map(units::duration).transpose().map_err(|m| mistake(key, m))
-}
-
-fn check_list(key: &'static str, all: &[u32]) -> Result<(), Mistake> {
-    if all.is_empty() {
-        return Err(mistake(key, format!("a list of `{key}` needs at least one entry")));
-    }
-    all.iter().try_for_each(|n| positive(key, *n).map(drop))
 }
 
 fn check_rate(rate: Rate, arrival: Arrival, warmup_ns: u64, duration_ns: u64) -> Result<Arrivals, Mistake> {

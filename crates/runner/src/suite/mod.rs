@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use dyno_archive::plan::{Limits, Marker, Order, ReportOptions, Suite, Workload};
 use dyno_launch::environment::Inherit;
 use dyno_subject::paths::Name;
+use dyno_workload::mistake::{Mistake, mistake, positive};
 use dyno_workload::text::{self, FileError};
-use dyno_workload::text::{Mistake, mistake};
 use dyno_workload::units;
 use dyno_workload::workloads::{RawWorkload, check_workloads};
 use serde::{Deserialize, Deserializer, de};
@@ -63,28 +63,7 @@ impl SuiteFile {
 
     pub fn parse(path: &Path, source: &str) -> Result<SuiteFile, FileError> {
         let raw: Raw = text::parse_toml(path, source)?;
-        raw.check(path, source).map_err(|message| locate(path, source, message))
-    }
-}
-
-/// Finds the line that a mistake in a value is about: the first that has its key.
-fn locate(path: &Path, source: &str, mistake: Mistake) -> FileError {
-    let at = source.lines().scan(0, |start, line| {
-        let here = *start;
-        *start += line.len() + 1;
-        Some((here, line))
-    });
-    let found = at.into_iter().find_map(|(start, line)| {
-        if let Some(words) = &mistake.words {
-            let here = line.find(words.as_str()).filter(|_| !line.trim_start().starts_with('#'))?;
-            return Some(start + here..start + here + words.len());
-        }
-        let key = line.split('=').next()?.trim();
-        (key == mistake.key && line.contains('=')).then(|| start..start + line.trim_end().len())
-    });
-    match found {
-        Some(span) => FileError::at(path, source, span, mistake.message),
-        None => FileError::whole(path, mistake.message),
+        raw.check(path, source).map_err(|mistake| mistake.locate(path, source))
     }
 }
 
@@ -193,20 +172,21 @@ impl Raw {
             ));
         }
         let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-        let limits = self.limits.check()?;
+        let limits = self.limits.check().map_err(|m| m.within("limits"))?;
         let files = Folder::of_suite(path);
         let shaped = check_workloads(self.workloads, &|name| files.read(name))?;
         let has_pages = shaped.iter().any(|s| s.workload.page.is_some());
         if has_pages && self.load.in_flight.is_some() {
-            return Err(mistake(
+            return Err(of_load(mistake(
                 "in_flight",
                 "how many requests of a page are in flight changes as it loads; give the number of visitors as `connections`",
-            ));
+            )));
         }
-        let (load, steps_of) = self.load.check(&shaped)?;
+        let (load, steps_of) = self.load.check(&shaped).map_err(of_load)?;
         if has_pages {
-            check_pages(load.decided())?;
+            check_pages(load.decided()).map_err(of_load)?;
         }
+        let repeats = positive("repeats", self.suite.repeats.unwrap_or(3)).map_err(|m| m.within("suite"))?;
         Ok(SuiteFile {
             suite: Suite {
                 name: self.suite.name.unwrap_or(stem),
@@ -214,7 +194,7 @@ impl Raw {
                 source: source.into(),
                 path: path.display().to_string(),
             },
-            repeats: positive("repeats", self.suite.repeats.unwrap_or(3))?,
+            repeats,
             seed: self.suite.seed,
             order: self.suite.order,
             limits: limits.0,
@@ -230,8 +210,8 @@ impl Raw {
     }
 }
 
-fn positive(key: &'static str, n: u32) -> Result<u32, Mistake> {
-    if n == 0 { Err(mistake(key, format!("`{key}` must be at least 1"))) } else { Ok(n) }
+fn of_load(mistake: Mistake) -> Mistake {
+    mistake.within("load")
 }
 
 impl RawLimits {
@@ -260,6 +240,9 @@ pub fn find_upwards(from: &Path, name: &str) -> Option<PathBuf> {
     let from = std::fs::canonicalize(from).ok()?;
     from.ancestors().map(|a| a.join(name)).find(|p| p.is_dir())
 }
+
+#[cfg(test)]
+mod mistakes;
 
 #[cfg(test)]
 mod tests {
@@ -298,7 +281,7 @@ mod tests {
         ] {
             let error = parse(&workload).unwrap_err();
             assert!(
-                error.contains(words) && error.contains(&format!("s.toml:{line}: ")),
+                error.contains(words) && error.contains(&format!("s.toml:{line}:")),
                 "{workload}\n→ {error}"
             );
         }
@@ -342,7 +325,7 @@ mod tests {
         for (keys, wanted) in [
             (
                 "warmup = \"1s\"\nwarmup_limit = \"5s\"",
-                "s.toml:4: `warmup_limit` belongs to `warmup = \"auto\"`",
+                "s.toml:4:16: `warmup_limit` belongs to `warmup = \"auto\"`",
             ),
             ("warmup_limit = \"500ms\"", "leaves nothing to judge"),
             ("warmup = \"steady\"", "or \"auto\", which warms each start"),
@@ -446,12 +429,12 @@ mod tests {
         let cases = [
             ("[suite]\nname = \"x\"", "there are no subjects"),
             ("subject = [\"null\"]", "did you mean `subjects`?"),
-            ("subjects = [\"null\"]\n[load]\nduration = \"10\"", "s.toml:3: \"10\" is not a duration"),
+            ("subjects = [\"null\"]\n[load]\nduration = \"10\"", "s.toml:3:12: \"10\" is not a duration"),
             ("subjects = [\"null\"]\n[load]\nconections = 1", "did you mean `connections`?"),
             ("subjects = [\"null\"]\n[load]\nmodel = \"open\"", "an open loop needs a `rate`"),
             ("subjects = [\"null\"]\n[load]\nmodel = \"closed\"\nrate = 5", "a closed loop has no `rate`"),
             ("subjects = [\"null\"]\n[load]\nconnections = 0", "at least 1"),
-            ("subjects = [\"null\"]\n[limits]\nmemory = \"lots\"", "s.toml:3: \"lots\" is not a size"),
+            ("subjects = [\"null\"]\n[limits]\nmemory = \"lots\"", "s.toml:3:10: \"lots\" is not a size"),
             ("subjects = [\"null\"]\n[limits]\ncpuset = \"x\"", "not a list of CPUs"),
             ("subjects = [\"null\"]\n[[workloads]]\npath = \"x\"", "must begin with a slash"),
             ("subjects = [\"null\"]\n[[workloads]]\npath = \"/a b\"", "percent-encode"),
@@ -470,7 +453,7 @@ mod tests {
             ("subjects = [\"null\"]\n[load]\nwindow_bits = 16", "no workload speaks it"),
             (
                 "subjects = [\"null\"]\n[load]\nwindow_bits = 31\n[[workloads]]\npath = \"/\"\nprotocol = \"h2\"",
-                "s.toml:3: `window_bits` is 10 to 30",
+                "s.toml:3:15: `window_bits` is 10 to 30",
             ),
             (
                 "subjects = [\"null\"]\n[load]\npipeline = 2\n[[workloads]]\npath = \"/\"\nprotocol = \"h2\"",

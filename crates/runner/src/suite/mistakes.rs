@@ -1,0 +1,294 @@
+//! Each mistake in a suite points at its own line and column, and that line is shown with what is meant underlined.
+
+use std::path::Path;
+
+use super::SuiteFile;
+
+/// A suite of two right subjects and one right workload, in seven lines, and what follows.
+fn suite(rest: &str) -> String {
+    format!(
+        "subjects = [\"null\", \"go\"]\n\n[[workloads]]\nname = \"first\"\npath = \"/first\"\nheaders = {{ A = \"1\" }}\n\n{rest}"
+    )
+}
+
+/// How the mistake in `source` is printed.
+fn printed(source: &str) -> String {
+    SuiteFile::parse(Path::new("s.toml"), source).expect_err(source).to_string()
+}
+
+/// What must be printed where `underlined` stands in the line of that number.
+fn expected(source: &str, line: usize, underlined: &str, message: &str) -> String {
+    let text = source.lines().nth(line - 1).unwrap();
+    let column = text[..text.find(underlined).expect(text)].chars().count();
+    let (blank, indent) = (" ".repeat(line.to_string().len()), " ".repeat(column));
+    let carets = "^".repeat(underlined.chars().count());
+    format!("s.toml:{line}:{}: {message}\n{blank} |\n{line} | {text}\n{blank} | {indent}{carets}", column + 1)
+}
+
+/// `(lines from the eighth on, line, what is underlined there, how the message begins)`.
+const CASES: &[(&str, usize, &str, &str)] = &[
+    // The second of two that have the same key.
+    ("[[workloads]]\npath = \"second\"", 9, "\"second\"", "the path \"second\" must begin with a slash"),
+    ("[[workloads]]\npath = \"/\"\nname = \"first\"", 10, "\"first\"", "two workloads are called \"first\""),
+    ("[[workloads]]\npath = \"/\"\nstreams = 2", 10, "2", "streams belong to HTTP/2"),
+    ("[[workloads]]\npath = \"/\"\nprotocol = \"h9\"", 10, "\"h9\"", "the protocol \"h9\" cannot be loaded"),
+    (
+        "[[workloads]]\npath = \"/\"\nmethod = \"CONNECT\"",
+        10,
+        "\"CONNECT\"",
+        "request \"root\": CONNECT asks",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\nbody = \"{rand:9}\"",
+        10,
+        "\"{rand:9}\"",
+        "request \"root\": {rand:9}: write it like",
+    ),
+    (
+        "[[workloads]]\nname = \"x\"\npath = \"/\"\nbody_file = \"no.bin\"",
+        11,
+        "\"no.bin\"",
+        "no.bin: No such file",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\nprotocol = \"h2\"\nstreams = [1, 0]",
+        11,
+        "0",
+        "`streams` must be at least 1",
+    ),
+    ("[[workloads]]\npath = \"/\"\nprotocol = \"h2\"\nstreams = []", 11, "[]", "a list of `streams` needs"),
+    // A key that is missing: the head of its table.
+    ("[[workloads]]\nmethod = \"GET\"", 8, "[[workloads]]", "a workload needs a `path`"),
+    ("[[workloads]]\npath = \"/x\"\n[[workloads]]\npath = \"/x\"", 10, "[[workloads]]", "two workloads"),
+    ("[[subjects_]]", 8, "subjects_", "unknown key `subjects_`; did you mean `subjects`?"),
+    // Tables in one line, and in lists.
+    (
+        "[[workloads]]\npath = \"/\"\nheaders = { A = \"1\", Content-Length = \"3\" }",
+        10,
+        "\"3\"",
+        "the header \"Content-Length\"",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\nheaders = { A = \"1\", B = \"{seq:1}\" }",
+        10,
+        "\"{seq:1}\"",
+        "request \"root\": {seq:1}",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\nheaders = { \"ä\" = \"1\" }",
+        10,
+        "\"1\"",
+        "request \"root\": the header name",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\nexpect = { status = 200, body_sha256 = \"ab\" }",
+        10,
+        "\"ab\"",
+        "request \"root\": \"ab\" is not a SHA-256",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\nexpect = { json = { \"/ok\" = 1, \"a\" = 2 } }",
+        10,
+        "2",
+        "request \"root\": \"a\" is not a JSON pointer",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\nexpect = { headers = { Date = true, Server = false } }",
+        10,
+        "false",
+        "an expected header is `true`",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\nexpect = { status = 200, boddy = \"\" }",
+        10,
+        "boddy",
+        "unknown key `boddy`; did you mean `body`?",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\nexpect = { status = \"ok\" }",
+        10,
+        "\"ok\"",
+        "invalid type: string \"ok\", expected u16",
+    ),
+    (
+        "[[workloads]]\nrequests = [{ path = \"/a\" }, { path = \"b\" }]",
+        9,
+        "\"b\"",
+        "the path \"b\" must begin",
+    ),
+    (
+        "[[workloads]]\nrequests = [{ path = \"/a\" }, { weight = 2 }]",
+        9,
+        "{ weight = 2 }",
+        "a workload needs a `path`",
+    ),
+    (
+        "[[workloads]]\nrequests = [\n  { path = \"/a\" },\n  { path = \"/a/\" },\n]",
+        11,
+        "{ path = \"/a/\" }",
+        "two requests are called \"a\"",
+    ),
+    (
+        "[[workloads]]\nrequests = [\n  { path = \"/a\" },\n  { path = \"/b\", name = \"a\" },\n]",
+        11,
+        "\"a\"",
+        "two requests are called \"a\"",
+    ),
+    (
+        "[[workloads]]\nrequests = [\n  { path = \"/a\" },\n  { path = \"/b c\" },\n]",
+        11,
+        "\"/b c\"",
+        "request \"b c\": the path",
+    ),
+    (
+        "[[workloads]]\nrequests = [{ path = \"/a\" }, { path = \"/\", weight = -1 }]",
+        9,
+        "-1",
+        "invalid value: integer `-1`, expected u32",
+    ),
+    ("[[workloads]]\nrequests = []", 9, "[]", "a mix of `requests` has at least one"),
+    (
+        "[[workloads]]\nrequests = [{ path = \"/a\", weight = 0 }]",
+        9,
+        "[{ path = \"/a\", weight = 0 }]",
+        "no request has a weight above 0",
+    ),
+    (
+        "[[workloads]]\n[[workloads.requests]]\npath = \"/a\"\n[[workloads.requests]]\npath = \"b\"",
+        12,
+        "\"b\"",
+        "the path \"b\" must begin",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\n[workloads.expect]\njson = { \"a\" = 1 }",
+        11,
+        "1",
+        "request \"root\": \"a\" is not a JSON pointer",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\nexpect.status = 1.5",
+        10,
+        "1.5",
+        "invalid type: floating point `1.5`, expected u16",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\npage = { resources = [\"/a\", \"b\"] }",
+        10,
+        "\"b\"",
+        "the resource \"b\": write it like",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\npage = { resources = [\"/a*2\", \"/b c\"] }",
+        10,
+        "\"/b c\"",
+        "request \"/b c\": the path",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\npage = { resources = [\"/a\"], connections = 65 }",
+        10,
+        "65",
+        "a page is loaded over 1 to 64",
+    ),
+    (
+        "[[workloads]]\npath = \"/\"\npage = { connections = 6 }",
+        10,
+        "{ connections = 6 }",
+        "missing field `resources`",
+    ),
+    (
+        "[[workloads]]\npath = \"/\\u00e9{csv:x.csv:1}\"",
+        9,
+        "x.csv",
+        "request \"é{csv:x.csv:1}\": x.csv: No such file",
+    ),
+    // Other tables.
+    ("[suite]\nrepeats = 0", 9, "0", "`repeats` must be at least 1"),
+    ("[suite]\nname = 1", 9, "1", "invalid type: integer `1`, expected a string"),
+    ("[limits]\ncpus = 0", 9, "0", "`cpus` is a quota"),
+    ("[limits]\nmemory = \"1\"", 9, "\"1\"", "a memory limit below 1MiB"),
+    ("[load]\nconnections = [1, 0, 2]", 9, "0", "`connections` must be at least 1"),
+    ("[load]\nconnections = 0", 9, "0", "`connections` must be at least 1"),
+    ("[load]\nrate = [100, \"1k..\"]", 9, "\"1k..\"", "\"1k..\" is not a rate"),
+    ("[load]\nin_flight = [16, 100]\npipeline = 16", 9, "100", "100 requests in flight do not come"),
+    ("[load]\nmodel = \"open\"", 9, "\"open\"", "an open loop needs a `rate`"),
+    ("[load]\nduration = \"1ms\"", 9, "\"1ms\"", "`duration` must be at least 10ms"),
+    ("[load]\ntimeout = \"1s\"\nduration = 5", 10, "5", "invalid type: integer `5`, expected a string"),
+    (
+        "[report]\nmarkers = [{ connections = 1, label = \"a\" }, { label = \"b\" }]",
+        9,
+        "{ label = \"b\" }",
+        "missing field `connections`",
+    ),
+    ("[[backends]]\nname = \"db\"", 8, "[[backends]]", "`backends` cannot be started"),
+];
+
+/// All cases that are printed otherwise, so that a change shows in one run what it does.
+fn check(cases: impl Iterator<Item = (String, usize, &'static str, &'static str)>) {
+    let misses = cases.filter_map(|(source, line, underlined, begin)| {
+        let text = printed(&source);
+        let message = text.split_once(": ").unwrap().1.lines().next().unwrap();
+        let is_right = message.starts_with(begin) && text == expected(&source, line, underlined, message);
+        (!is_right).then(|| format!("{source}\n→ {text}\nand not line {line}, {underlined}, {begin}\n"))
+    });
+    let misses: Vec<_> = misses.collect();
+    assert!(misses.is_empty(), "{}", misses.join("\n"));
+}
+
+#[test]
+fn a_mistake_points_at_its_own_line_and_column() {
+    check(CASES.iter().map(|&(rest, line, underlined, begin)| (suite(rest), line, underlined, begin)));
+}
+
+#[test]
+fn subjects_are_pointed_at_whether_texts_or_tables() {
+    let cases = [
+        ("subjects = [\"null\", \"../x\"]", 1, "\"../x\"", "\"..\" is not the name of a subject"),
+        ("subjects = [\"null\", 7]", 1, "7", "invalid type: integer `7`, expected a subject's name"),
+        ("subjects = []", 1, "[]", "there are no subjects"),
+        (
+            "[[subjects]]\nuse = \"a\"\n[[subjects]]\nuse = \"/b\"",
+            4,
+            "\"/b\"",
+            "\"/b\" is not the name of a subject",
+        ),
+        (
+            "[[subjects]]\nuse = \"a\"\n[[subjects]]\nvariant = \"b\"",
+            3,
+            "[[subjects]]",
+            "missing field `use`",
+        ),
+        (
+            "subjects = [{ use = \"a\" }, { use = \"b\", varient = \"c\" }]",
+            1,
+            "varient",
+            "unknown key `varient`; did you mean",
+        ),
+        (
+            "subjects = [{ use = \"a\" }, { use = \"b\", env = { A = 1 } }]",
+            1,
+            "1",
+            "invalid type: integer `1`",
+        ),
+        (
+            "subjects = [{ use = \"a\", inherit = [\"A=B\"] }]",
+            1,
+            "[\"A=B\"]",
+            "\"A=B\" is not the name of an",
+        ),
+    ];
+    check(
+        cases.into_iter().map(|(source, line, underlined, begin)| (source.into(), line, underlined, begin)),
+    );
+}
+
+#[test]
+fn what_is_missing_from_a_whole_file_has_no_line() {
+    assert!(printed("[suite]\nname = \"x\"").starts_with("s.toml: there are no subjects; name at least one"));
+}
+
+#[test]
+fn tabs_and_carriage_returns_leave_the_caret_where_it_belongs() {
+    let text = printed("subjects = [\"null\"]\r\n[load]\r\n\tduration =\t\"ä\"\r\n");
+    assert!(text.starts_with("s.toml:3:13: \"ä\" is not a duration"), "{text}");
+    assert!(text.ends_with("\n  |\n3 | \tduration =\t\"ä\"\n  | \t          \t^^^"), "{text:?}");
+}

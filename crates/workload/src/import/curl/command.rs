@@ -1,0 +1,247 @@
+//! From the options of a command to requests.
+
+use base64::Engine as _;
+
+use super::form::{BOUNDARY, FORM_TYPE, Part, file_name, multipart};
+use super::options::{Kind, spelled};
+use super::shell::{Word, text};
+use crate::ReadFile;
+use crate::import::{BASE64, Imported, Url, form_encoded, load, some};
+
+/// What the options of one command ask for.
+#[derive(Default)]
+pub struct Command {
+    line: usize,
+    method: Option<String>,
+    /// Of -H. Without a value: not to be sent, even where curl would add it.
+    headers: Vec<(String, Option<String>)>,
+    /// Headers that other options ask for.
+    asked: Vec<(&'static str, String)>,
+    cookies: Vec<String>,
+    data: Option<Vec<u8>>,
+    json: bool,
+    get: bool,
+    head: bool,
+    globoff: bool,
+    form: Vec<Part>,
+    uploads: Vec<String>,
+    urls: Vec<String>,
+    options: Vec<(String, String)>,
+}
+
+impl Command {
+    pub fn parse(line: usize, words: Vec<Word>, read: ReadFile) -> Result<Command, String> {
+        let mut command = Command { line, ..Command::default() };
+        let mut words = words.into_iter();
+        while let Some(Word { line, bytes }) = words.next() {
+            let located = |error| format!("line {line}: {error}");
+            let (options, mut attached) = spelled(&bytes).map_err(located)?;
+            for (kind, name) in options {
+                let takes = matches!(kind, Kind::Value | Kind::IdleValue);
+                let mut next = || attached.take().or_else(|| words.next().map(|word| word.bytes));
+                let value = if takes { next() } else { Some(Vec::new()) };
+                let missing = || located(format!("--{name} needs a value; write it after the option"));
+                command.apply(kind, name, value.ok_or_else(missing)?, read).map_err(located)?;
+            }
+        }
+        Ok(command)
+    }
+
+    fn apply(
+        &mut self,
+        kind: Kind,
+        name: &'static str,
+        value: Vec<u8>,
+        read: ReadFile,
+    ) -> Result<(), String> {
+        match (kind, name) {
+            (Kind::IdleFlag | Kind::IdleValue, _) => Ok(()),
+            (Kind::Refused, _) => {
+                let hint = "take it out, or write what it comes to as URL or -H";
+                Err(format!("dyno does not follow --{name}; {hint}"))
+            }
+            (_, "data" | "data-ascii" | "data-binary" | "data-raw" | "data-urlencode" | "json") => {
+                data(name, value, read).map(|data| self.add_data(name, &data))
+            }
+            (Kind::Flag | Kind::Value, _) => self.apply_text(name, text(value)?, read),
+        }
+    }
+
+    fn apply_text(&mut self, name: &'static str, value: String, read: ReadFile) -> Result<(), String> {
+        match name {
+            "url" => self.urls.push(value),
+            "request" => self.method = Some(value),
+            "get" => self.get = true,
+            "head" => self.head = true,
+            "globoff" => self.globoff = true,
+            "header" => self.headers.push(header(&value)?),
+            "form" => self.form.push(Part::parse(&value, read)?),
+            "form-string" => self.form.push(Part::literal(&value)?),
+            "upload-file" => self.uploads.push(value),
+            "compressed" => self.ask("Accept-Encoding", "deflate, gzip, br, zstd".into()),
+            "user-agent" => self.ask("User-Agent", value),
+            "referer" => self.ask("Referer", value.trim_end_matches(";auto").into()),
+            "cookie" if value.is_empty() => {}
+            "cookie" if value.contains('=') => self.cookies.push(value),
+            "cookie" => return Err(format!("-b {value} reads cookies from a file; write -b 'name=value'")),
+            "user" if value.contains(':') => {
+                self.ask("Authorization", format!("Basic {}", BASE64.encode(value)));
+            }
+            "user" => return Err(format!("curl would ask for a password; write -u '{value}:password'")),
+            "oauth2-bearer" => self.ask("Authorization", format!("Bearer {value}")),
+            "range" => self.ask("Range", format!("bytes={value}")),
+            "max-time" | "connect-timeout"
+                if !value.parse::<f64>().is_ok_and(|s| s.is_finite() && s >= 0.0) =>
+            {
+                return Err(format!("--{name} {value} is not a number of seconds; write it like 2.5"));
+            }
+            "location-trusted" => self.set("location", value),
+            _ => self.set(name, value),
+        }
+        Ok(())
+    }
+
+    /// Notes what means something to a load. As in curl the last one counts, but for --resolve.
+    fn set(&mut self, name: &str, value: String) {
+        let same = |other: &str| other == name || (name.starts_with("http") && other.starts_with("http"));
+        self.options.retain(|(other, _)| name == "resolve" || !same(other));
+        self.options.push((name.into(), value));
+    }
+
+    fn ask(&mut self, name: &'static str, value: String) {
+        self.asked.retain(|(other, _)| *other != name);
+        self.asked.push((name, value));
+    }
+
+    fn add_data(&mut self, name: &str, more: &[u8]) {
+        self.json |= name == "json";
+        let data = self.data.get_or_insert_default();
+        if !data.is_empty() && name != "json" {
+            data.push(b'&');
+        }
+        data.extend_from_slice(more);
+    }
+
+    /// One request for each URL.
+    pub fn requests(mut self, read: ReadFile) -> Result<Vec<Imported>, String> {
+        let query = if self.get { self.data.take() } else { None };
+        let mut requests = Vec::new();
+        for (i, url) in self.urls.iter().enumerate() {
+            let several = if self.urls.len() > 1 { format!(", URL {}", i + 1) } else { String::new() };
+            let place = format!("line {}{several}", self.line);
+            let url = self.url(url, query.as_deref());
+            let request = url.and_then(|url| self.request(url, self.uploads.get(i), read));
+            let request = request.map_err(|error| format!("{place}: {error}"))?;
+            requests.push(Imported { place, ..request }.checked()?);
+        }
+        some(
+            requests,
+            &format!("line {}: the command has no URL; add one, like http://localhost/", self.line),
+        )
+    }
+
+    fn request(&self, mut url: String, upload: Option<&String>, read: ReadFile) -> Result<Imported, String> {
+        let form = if self.json { "application/json" } else { "application/x-www-form-urlencoded" };
+        let (method, body, content_type) = match (&self.data, &self.form[..], upload) {
+            (None, [], None) => (if self.head { "HEAD" } else { "GET" }, None, None),
+            _ if self.head => return Err("-I cannot come with a body; take it out, or add -G".into()),
+            (Some(data), [], None) => ("POST", Some(data.clone()), Some(form.into())),
+            (None, parts, None) => ("POST", Some(multipart(parts)), Some(FORM_TYPE.to_string() + BOUNDARY)),
+            (None, [], Some(path)) => {
+                url = with_file_name(url, path);
+                ("PUT", Some(load(path, read)?), None)
+            }
+            _ => return Err("-d, -F and -T exclude each other; keep one of them".into()),
+        };
+        let mut request = Imported::new(String::new(), self.method.as_deref().unwrap_or(method), &url);
+        request.headers = self.headers(content_type);
+        (request.body, request.options) = (body, self.options.clone());
+        Ok(request)
+    }
+
+    /// The URL that curl would ask for: with a scheme, without the marks of its globbing, with the data of -G.
+    fn url(&self, url: &str, query: Option<&[u8]>) -> Result<String, String> {
+        let url = url.split('#').next().unwrap_or_default();
+        let url = if url.contains("://") { url.to_string() } else { format!("http://{url}") };
+        let mut url = if self.globoff { url } else { unglobbed(&url)? };
+        if let Some(query) = query.filter(|query| !query.is_empty()) {
+            let joint = if url.contains('?') { "&" } else { "?" };
+            url.push_str(if url.ends_with(['?', '&']) { "" } else { joint });
+            url.push_str(&text(query.to_vec())?);
+        }
+        Ok(url)
+    }
+
+    /// First what other options ask for, then -H, which wins.
+    fn headers(&self, content_type: Option<String>) -> Vec<(String, String)> {
+        let mut asked = self.asked.clone();
+        asked.push(("Cookie", self.cookies.join(";")));
+        asked.push(("Accept", if self.json { "application/json".into() } else { String::new() }));
+        asked.push(("Content-Type", content_type.unwrap_or_default()));
+        // Only the form itself knows its boundary.
+        let wins = |name: &str| self.form.is_empty() || !name.eq_ignore_ascii_case("content-type");
+        let own = |name: &str| self.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name) && wins(n));
+        asked.retain(|(name, value)| !value.is_empty() && !own(name));
+        let asked = asked.into_iter().map(|(name, value)| (name.into(), value));
+        let own = self.headers.iter().filter(|(name, _)| wins(name));
+        asked.chain(own.filter_map(|(name, value)| Some((name.clone(), value.clone()?)))).collect()
+    }
+}
+
+/// `Name: value`; `Name;` is one with an empty value, and `Name:` takes one away.
+fn header(text: &str) -> Result<(String, Option<String>), String> {
+    if let Some(path) = text.strip_prefix('@') {
+        return Err(format!("-H @{path} reads headers from a file; write each one as -H 'Name: value'"));
+    }
+    match (text.split_once(':'), text.trim_end().strip_suffix(';')) {
+        (Some((name, value)), _) if value.trim().is_empty() => Ok((name.trim().into(), None)),
+        (Some((name, value)), _) => Ok((name.trim().into(), Some(value.trim().into()))),
+        (None, Some(name)) => Ok((name.trim().into(), Some(String::new()))),
+        (None, None) => Err(format!("the header {text:?} has no colon; write -H 'Name: value'")),
+    }
+}
+
+/// The bytes that a data option stands for.
+fn data(name: &str, value: Vec<u8>, read: ReadFile) -> Result<Vec<u8>, String> {
+    match (name, value.strip_prefix(b"@")) {
+        ("data-urlencode", _) => urlencoded(&text(value)?, read),
+        ("data-raw", _) | (_, None) => Ok(value),
+        (_, Some(path)) => {
+            let mut bytes = load(&text(path.to_vec())?, read)?;
+            bytes.retain(|byte| !matches!(name, "data" | "data-ascii") || !b"\r\n\0".contains(byte));
+            Ok(bytes)
+        }
+    }
+}
+
+/// `content`, `=content`, `name=content`, `@file`, `name@file`: the name stays as it is.
+fn urlencoded(value: &str, read: ReadFile) -> Result<Vec<u8>, String> {
+    let (name, content) = match (value.split_once('='), value.split_once('@')) {
+        (Some((name, content)), _) => (name, content.into()),
+        (None, Some((name, path))) => (name, load(path, read)?),
+        (None, None) => ("", value.into()),
+    };
+    let joint = if name.is_empty() { "" } else { "=" };
+    Ok(format!("{name}{joint}{}", form_encoded(&content)).into_bytes())
+}
+
+/// Takes off the backslashes that protect brackets from curl's globbing. Sets of URLs are not spelt out.
+fn unglobbed(url: &str) -> Result<String, String> {
+    // The brackets of an IPv6 address are no glob, nor is an empty pair.
+    let path = Url::parse(url).map_or(0, |parts| url.len() - parts.rest.len());
+    let protected = ["\\[", "\\]", "\\{", "\\}"];
+    let bare = protected.iter().fold(url[path..].replace("[]", ""), |url, mark| url.replace(mark, ""));
+    if bare.contains(['[', ']', '{', '}']) {
+        return Err("curl takes brackets for a set of URLs; write these one by one, or add -g".into());
+    }
+    Ok(protected.iter().fold(url.into(), |url: String, mark| url.replace(mark, &mark[1..])))
+}
+
+/// Curl puts the name of an uploaded file at the end of a URL that names a folder.
+fn with_file_name(url: String, path: &str) -> String {
+    match Url::parse(&url).map(|parts| parts.rest.to_string()).as_deref() {
+        Ok("") => format!("{url}/{}", file_name(path)),
+        Ok(rest) if rest.ends_with('/') && !rest.contains('?') => format!("{url}{}", file_name(path)),
+        _ => url,
+    }
+}

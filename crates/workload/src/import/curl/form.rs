@@ -1,0 +1,103 @@
+//! Forms: `-F` and the body that it asks for.
+
+use std::mem;
+
+use super::shell::text;
+use crate::ReadFile;
+use crate::import::load;
+
+/// Separates the parts of a form.
+pub const BOUNDARY: &str = "------------------------dyno-form-boundary";
+pub const FORM_TYPE: &str = "multipart/form-data; boundary=";
+
+/// A part of a form (RFC 7578).
+#[derive(Default)]
+pub struct Part {
+    name: String,
+    file_name: Option<String>,
+    content_type: Option<String>,
+    content: Vec<u8>,
+}
+
+impl Part {
+    /// `name=content`, as it stands.
+    pub fn literal(field: &str) -> Result<Part, String> {
+        let wrong = || format!("{field:?} is not a field; write it like -F name=value");
+        let (name, content) = field.split_once('=').ok_or_else(wrong)?;
+        Ok(Part { name: name.into(), content: content.into(), ..Part::default() })
+    }
+
+    /// `name=content` or `name=@file`, with `;type=` and `;filename=` after it.
+    pub fn parse(field: &str, read: ReadFile) -> Result<Part, String> {
+        let mut part = Part::literal(field)?;
+        let value = text(mem::take(&mut part.content))?;
+        let path = value.strip_prefix('@');
+        let (word, suffixes) = form_word(path.unwrap_or(&value));
+        if value.starts_with('<') || word.contains('\\') || path.is_some() && word.contains(',') {
+            return Err(format!("dyno does not follow -F {field}; write it like name=value or name=@file"));
+        }
+        part.suffixes(suffixes)?;
+        if path.is_none() {
+            part.content = word.into();
+            return Ok(part);
+        }
+        part.content = load(word, read)?;
+        let file_name = part.file_name.get_or_insert_with(|| file_name(word).into());
+        let guess = guess_type(file_name).or_else(|| guess_type(word)).unwrap_or("application/octet-stream");
+        part.content_type.get_or_insert_with(|| guess.into());
+        Ok(part)
+    }
+
+    fn suffixes(&mut self, mut rest: &str) -> Result<(), String> {
+        while !rest.is_empty() {
+            let suffix = rest.trim_start_matches([';', ' ']);
+            if let Some(value) = suffix.strip_prefix("type=") {
+                // A type may have parameters of its own, after semicolons.
+                let (kind, after) = value.split_at(value.find(";filename=").unwrap_or(value.len()));
+                (self.content_type, rest) = (Some(kind.trim().into()), after);
+            } else if let Some(value) = suffix.strip_prefix("filename=") {
+                let (name, after) = form_word(value);
+                (self.file_name, rest) = (Some(name.into()), after);
+            } else {
+                let hint = "write ;type= or ;filename=, or quote the value like 'a=\"b;c\"'";
+                return Err(format!("-F knows no {rest:?}; {hint}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A word up to a semicolon, or in double quotes, and what follows it.
+fn form_word(text: &str) -> (&str, &str) {
+    let quoted = text.trim_start().strip_prefix('"').and_then(|text| text.split_once('"'));
+    let (word, rest) = quoted.unwrap_or_else(|| text.split_at(text.find(';').unwrap_or(text.len())));
+    (if quoted.is_some() { word } else { word.trim() }, rest)
+}
+
+/// By the file's ending, from curl's own table.
+fn guess_type(path: &str) -> Option<&'static str> {
+    const TYPES: &str = "gif=image/gif jpg=image/jpeg jpeg=image/jpeg png=image/png svg=image/svg+xml txt=text/plain \
+                         htm=text/html html=text/html pdf=application/pdf xml=application/xml";
+    let ending = path.rsplit_once('.')?.1.to_ascii_lowercase();
+    TYPES.split_whitespace().find_map(|pair| pair.strip_prefix(ending.as_str())?.strip_prefix('='))
+}
+
+/// The body of a form.
+pub fn multipart(parts: &[Part]) -> Vec<u8> {
+    let quoted = |text: &str| text.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
+    let mut body = Vec::new();
+    for part in parts {
+        let file = part.file_name.iter().map(|name| format!("; filename=\"{}\"", quoted(name)));
+        let kind = part.content_type.iter().map(|kind| format!("\r\nContent-Type: {kind}"));
+        let head = format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{}\"", quoted(&part.name));
+        let head = [head].into_iter().chain(file).chain(kind).chain(["\r\n\r\n".into()]).collect::<String>();
+        body.extend([head.as_bytes(), &part.content, b"\r\n"].concat());
+    }
+    body.extend(format!("--{BOUNDARY}--\r\n").bytes());
+    body
+}
+
+/// What stands behind the last slash.
+pub fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}

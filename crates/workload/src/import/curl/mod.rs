@@ -1,0 +1,47 @@
+//! curl's command line, as browsers copy it and as people write it.
+//!
+//! Words are split as bash splits them; then options get curl's meaning (curl(1), checked against curl 7.88). What only
+//! a shell could fill in (variables, pipes) is refused.
+
+mod command;
+mod form;
+mod options;
+mod shell;
+#[cfg(test)]
+mod tests;
+
+use self::command::Command;
+use self::shell::{Word, commands};
+use super::{Imported, some};
+use crate::ReadFile;
+
+/// Reads curl commands, one a line or separated by `;`, each with one or more URLs. The word `curl` may be missing from
+/// the first. `Err`: a shell or curl would not take it, or dyno cannot do the same.
+///
+/// What curl adds of its own accord, `User-Agent: curl/…` and `Accept: */*`, is not added here.
+pub fn curl(command: &str, read: ReadFile) -> Result<Vec<Imported>, String> {
+    if command.contains("^\"") || command.contains("Invoke-WebRequest") {
+        return Err("this command was copied for Windows; choose \"Copy as cURL (bash)\" instead".into());
+    }
+    let mut requests = Vec::new();
+    for (i, mut words) in commands(command)?.into_iter().enumerate() {
+        let line = words[0].line;
+        drop_name(&mut words, i == 0).map_err(|error| format!("line {line}: {error}"))?;
+        requests.extend(Command::parse(line, words, read)?.requests(read)?);
+    }
+    some(requests, "there is no curl command; paste one, like curl http://localhost:8080/")
+}
+
+/// Takes `$ curl` off a command.
+fn drop_name(words: &mut Vec<Word>, first: bool) -> Result<(), String> {
+    // The prompt.
+    words.drain(..usize::from(words[0].bytes == b"$"));
+    let name = String::from_utf8_lossy(words.first().map_or(b"", |word| &word.bytes)).into_owned();
+    if matches!(name.rsplit('/').next(), Some("curl" | "curl.exe")) {
+        words.remove(0);
+    } else if !first || !(name.starts_with('-') || name.contains(['.', ':', '/'])) {
+        let hint = "quote what holds blanks, ; or &, and end a line that goes on with a backslash";
+        return Err(format!("expected curl, found {name:?}; {hint}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! What curl would send, by command.
+
+use super::*;
+use crate::import::curl::form::BOUNDARY;
+
+fn read(path: &str) -> Result<Vec<u8>, String> {
+    match path {
+        "dir/a.txt" => Ok(b"1\r\n2\n".to_vec()),
+        "b.bin" => Ok(vec![0, 255]),
+        _ => Err("no such file".into()),
+    }
+}
+
+/// All requests, each as `METHOD URL | Name: value | … | body`.
+fn shown(command: &str) -> String {
+    let show = |r: Imported| {
+        let mut parts = vec![format!("{} {}", r.method, r.url)];
+        parts.extend(r.headers.iter().map(|(n, v)| format!("{n}: {v}")));
+        parts.extend(r.body.map(|body| String::from_utf8_lossy(&body).into_owned()));
+        parts.join(" | ")
+    };
+    let requests = curl(command, &read).unwrap_or_else(|error| panic!("{command:?} says {error}"));
+    requests.into_iter().map(show).collect::<Vec<_>>().join(" + ")
+}
+
+/// Lines of `command → what is shown`. ⏎, ␍ and ␉ are what they look like, FORM the type of -d.
+fn check(cases: &str) {
+    for case in cases.trim().lines() {
+        let form = "Content-Type: application/x-www-form-urlencoded";
+        let case = case.replace('⏎', "\n").replace('␍', "\r").replace('␉', "\t").replace("FORM", form);
+        let (command, expected) = case.split_once(" → ").unwrap();
+        assert_eq!(shown(command), expected, "{command}");
+    }
+}
+
+#[test]
+fn words_are_split_as_by_a_shell() {
+    check(
+        r#"
+curl 'http://a/it'\''s' → GET http://a/it's
+curl "http://a/\"\\\$\`\d$'" → GET http://a/"\$`\d$'
+curl http://a/"b"'c'$'d'\&e#f → GET http://a/bcd&e
+$ curl \␍⏎  a/b \⏎ -H "X: 1\⏎2" # 'c → GET http://a/b | X: 12
+⏎⏎/usr/bin/curl a -H X:\ \$'␉'y → GET http://a | X: $␉y
+a:80/b → GET http://a:80/b
+-X PUT ''a"" → PUT http://a
+curl a -H 'X;' -H "Y: ⏎ " --data-raw z → POST http://a | FORM | X:  | z
+curl a;curl b & → GET http://a + GET http://b
+"#,
+    );
+}
+
+#[test]
+fn ansi_quotes_make_any_byte() {
+    check(
+        r#"
+curl a -A $'\'\\\"\?\t\x41\x9Z\u00e4\u41\ud83d\ude00!' → GET http://a | User-Agent: '\"?␉A␉ZäA😀!
+curl a --data-raw $'{\n\r\u0021'\n → POST http://a | FORM | {⏎␍!n
+"#,
+    );
+    assert_eq!(curl(r"curl a -d $'\xff\x00'x", &read).unwrap()[0].body, Some(vec![255, 0, b'x']));
+}
+
+#[test]
+fn a_script_may_have_several_commands_with_several_urls() {
+    let text = "curl http://a/ -d 1 ;\n# then\ncurl \\\n b c && curl d/ &\ncurl --url e\n";
+    let places: Vec<_> = curl(text, &read).unwrap().into_iter().map(|r| (r.place, r.method, r.url)).collect();
+    let expected = [
+        ("line 1", "POST", "http://a/"),
+        ("line 3, URL 1", "GET", "http://b"),
+        ("line 3, URL 2", "GET", "http://c"),
+        ("line 4", "GET", "http://d/"),
+        ("line 5", "GET", "http://e"),
+    ];
+    assert_eq!(places, expected.map(|(p, m, u)| (p.into(), m.into(), u.into())));
+}
+
+#[test]
+fn what_browsers_copy_is_read() {
+    check(
+        r#"
+curl 'https://a.b/c?d=%20&e=\[1\]' \⏎  -H 'accept: */*' \⏎  -b 's=1; t="2"' \⏎  -H 'sec-ch-ua: "Not)A;B";v="8"' \⏎  --data-raw $'{"q":"it\'s\u0021"}' \⏎  --insecure ; → POST https://a.b/c?d=%20&e=[1] | Cookie: s=1; t="2" | FORM | accept: */* | sec-ch-ua: "Not)A;B";v="8" | {"q":"it's!"}
+curl 'http://a/' --compressed -X 'POST' -H 'Content-Type: text/plain' --data-binary 'é' → POST http://a/ | Accept-Encoding: deflate, gzip, br, zstd | Content-Type: text/plain | é
+"#,
+    );
+}
+
+#[test]
+fn data_is_joined_read_and_encoded() {
+    check(
+        r"
+curl a -d x=1 -dy --data-raw @z --data-ascii '' → POST http://a | FORM | x=1&y&@z&
+curl a -d @dir/a.txt --data-binary @dir/a.txt → POST http://a | FORM | 12&1␍⏎2⏎
+curl a --data-urlencode 'a b=c d&ü' --data-urlencode '=~=' --data-urlencode n@dir/a.txt → POST http://a | FORM | a b=c+d%26%C3%BC&~%3D&n=1%0D%0A2%0A
+curl a --json '{}' --json @dir/a.txt → POST http://a | Accept: application/json | Content-Type: application/json | {}1␍⏎2⏎
+curl a -H 'content-type: x' -H accept: --json 1 → POST http://a | content-type: x | 1
+curl a -XGET -d 1 -H content-type: → GET http://a | 1
+curl 'a?b#c' -G -d d --data-urlencode 'e= ' → GET http://a/?b&d&e=+
+curl a? -IGd d → HEAD http://a/?d
+curl a/ -T dir/a.txt → PUT http://a/a.txt | 1␍⏎2⏎
+curl a/b -T dir/a.txt -X POST → POST http://a/b | 1␍⏎2⏎
+",
+    );
+}
+
+#[test]
+fn forms_are_multipart() {
+    let text = "curl a -H content-type:multipart/form-data -F 'a\"=b;type=x/y; z=1' -F 'c=\";d\"' \
+                --form-string e=@f -F 'g=@dir/a.txt' -F 'h=@b.bin;filename=\"i;j.PNG\"' -F k=@b.bin";
+    let b = BOUNDARY;
+    let part = |head: &str, body: &str| {
+        format!("--{b}\r\nContent-Disposition: form-data; name={head}\r\n\r\n{body}\r\n")
+    };
+    let parts = [
+        part("\"a%22\"\r\nContent-Type: x/y; z=1", "b"),
+        part("\"c\"", ";d"),
+        part("\"e\"", "@f"),
+        part("\"g\"; filename=\"a.txt\"\r\nContent-Type: text/plain", "1\r\n2\n"),
+        part("\"h\"; filename=\"i;j.PNG\"\r\nContent-Type: image/png", "\0\u{fffd}"),
+        part("\"k\"; filename=\"b.bin\"\r\nContent-Type: application/octet-stream", "\0\u{fffd}"),
+    ];
+    let body = format!("{}--{b}--\r\n", parts.concat());
+    assert_eq!(
+        shown(text),
+        format!("POST http://a | Content-Type: multipart/form-data; boundary={b} | {body}")
+    );
+}
+
+#[test]
+fn headers_of_options_give_way_to_those_written_out() {
+    check(
+        r"
+curl a -u me:p:w -r0-9 -A x -A y -e 'z;auto' -b c=1 -b d=2 → GET http://a | Authorization: Basic bWU6cDp3 | Range: bytes=0-9 | User-Agent: y | Referer: z | Cookie: c=1;d=2
+curl a --compressed -H 'Accept-Encoding: br' -A x -H user-agent: -u a: -H 'authorization: z' → GET http://a | Accept-Encoding: br | authorization: z
+curl a -A '' -H 'Host: b' -H Content-Length:3 -H 'X: 1' -H 'X: 2' -H Y: → GET http://a | Host: b | X: 1 | X: 2
+",
+    );
+}
+
+#[test]
+fn options_that_mean_something_to_a_load_come_along() {
+    let text = "curl -sSLk --resolve a:1:b -o/dev/null -w '%{http_code}' a --http2 --resolve c:2:d -m 9 --max-time=2.5 \
+                --cacert x -E y --key z --unix-socket /s --connect-timeout 1 --http1.1 -# --retry 3 -4 --";
+    let options = curl(text, &read).unwrap().remove(0).options;
+    let options: Vec<_> = options.iter().map(|(n, v)| format!("{n}={v}")).collect();
+    let expected = "location= insecure= resolve=a:1:b resolve=c:2:d max-time=2.5 cacert=x cert=y key=z \
+                    unix-socket=/s connect-timeout=1 http1.1=";
+    assert_eq!(options.join(" "), expected);
+}
+
+#[test]
+fn brackets_are_only_taken_literally_where_curl_does() {
+    check(
+        r"
+curl 'http://[::1]:80/a[]\{b\}' → GET http://[::1]:80/a[]{b}
+curl -g 'a/{b}[1-2]\[' → GET http://a/{b}[1-2]\[
+",
+    );
+}
+
+/// `command → how the error begins`.
+const WRONG: &str = r#"
+# → there is no curl command; paste one, like curl http://localhost:8080/
+curl -s → line 1: the command has no URL; add one
+wget a → line 1: expected curl, found "wget"; quote what holds blanks
+curl a⏎ -H X:1 → line 2: expected curl, found "-H"; quote what holds blanks, ; or &, and end a line
+curl \⏎ 'a⏎⏎ → line 2: the quote ' is never closed; add the other one
+curl a \⏎ -d "$HOME" → line 2: a shell replaces $HOME…; write what comes out
+curl `a` → line 1: a shell replaces `a…
+curl a?b=1&c=2 → line 1: & is for a shell; quote what holds it
+curl a | jq → line 1: | is for a shell
+curl a 2>/dev/null → line 1: > is for a shell
+curl a -d $'\ud83dx' → line 1: \u names no character; write it like \u00e4
+curl a -d $'\q' → line 1: \q is not known in $'…'
+curl ^"a^" → this command was copied for Windows; choose
+curl a --heder x → line 1: dyno knows no --heder of curl; did you mean --header?
+curl a -sy → line 1: --speed-time needs a value; write it after the option
+curl a -sü → line 1: dyno knows no -ü of curl; take it out
+curl a --silent=1 → line 1: --silent takes no value; take the = and what follows out
+curl a --proxy x → line 1: dyno does not follow --proxy; take it out
+curl a -H @x → line 1: -H @x reads headers from a file; write each one
+curl a -H x → line 1: the header "x" has no colon; write -H 'Name: value'
+curl a -H 'x y: z' → line 1: "x y" is not the name of a header
+curl a -H $'x: y\nz: 1' → line 1: the value of header x holds a line break or NUL; take it out
+curl a -H $'x: \xff' → line 1: "x: �" is not UTF-8; write it so
+curl a -b jar → line 1: -b jar reads cookies from a file; write -b
+curl a -u me → line 1: curl would ask for a password; write -u 'me:password'
+curl http://u:p@a/ → line 1: the URL "http://u:p@a/" holds credentials
+curl a -m soon → line 1: --max-time soon is not a number of seconds; write it like 2.5
+curl \⏎ a \⏎ -d @x → line 3: x cannot be read (no such file); check the path
+curl a -d @- → line 1: this would read standard input; put what it reads into a file
+curl a -F x → line 1: "x" is not a field; write it like -F name=value
+curl a -F 'x=@b.bin,c' → line 1: dyno does not follow -F x=@b.bin,c; write it
+curl a -F 'x=1;encoder=y' → line 1: -F knows no ";encoder=y"; write ;type= or ;filename=
+curl a -d x -F y=z → line 1: -d, -F and -T exclude each other; keep one of them
+curl a -I -d x → line 1: -I cannot come with a body; take it out, or add -G
+curl a/[1-9] b → line 1, URL 1: curl takes brackets for a set of URLs; write these one by one, or add -g
+curl b ftp://a → line 1, URL 2: "ftp://a" begins with ftp://; write http://a or https://a
+curl 'a b' → line 1: the URL "http://a b" holds a blank or control character; percent-encode it
+curl a -X 'GE T' → line 1: "GE T" is not a method; write GET, POST or the like
+"#;
+
+#[test]
+fn wrong_commands_are_named_with_what_to_do() {
+    for case in WRONG.trim().lines() {
+        let (command, begin) = case.split_once(" → ").unwrap();
+        let error = curl(&command.replace('⏎', "\n"), &read).unwrap_err();
+        assert!(error.starts_with(begin), "{command} says {error}");
+    }
+}

@@ -1,0 +1,136 @@
+//! Mistakes in what a file says: which value is wrong, by the keys that lead to it, and where that stands.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::text::FileError;
+
+/// One step down into a document: `workloads[1].path` has three.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Of a table.
+    Key(Cow<'static, str>),
+    /// Of an array, counted from 0.
+    Index(usize),
+}
+
+impl From<&'static str> for Step {
+    fn from(key: &'static str) -> Step {
+        Step::Key(key.into())
+    }
+}
+
+impl From<String> for Step {
+    fn from(key: String) -> Step {
+        Step::Key(key.into())
+    }
+}
+
+impl From<usize> for Step {
+    fn from(index: usize) -> Step {
+        Step::Index(index)
+    }
+}
+
+/// A value that cannot stay as it is. Who finds it knows its key; those above add the tables and lists that it is in
+/// ([`Mistake::within`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    path: Vec<Step>,
+    /// The part of the value that is meant, if that is known.
+    words: Option<String>,
+    message: String,
+}
+
+/// A mistake in the value of a key, or of a table that lacks the key.
+pub fn mistake(key: impl Into<Step>, message: impl Into<String>) -> Mistake {
+    Mistake { path: vec![key.into()], words: None, message: message.into() }
+}
+
+impl Mistake {
+    /// The same mistake, seen from one level up.
+    #[must_use]
+    pub fn within(mut self, step: impl Into<Step>) -> Mistake {
+        self.path.insert(0, step.into());
+        self
+    }
+
+    /// The same mistake in one part of the value.
+    #[must_use]
+    pub fn below(mut self, step: impl Into<Step>) -> Mistake {
+        self.path.push(step.into());
+        self
+    }
+
+    /// The same mistake, of which only some words of the value are meant, if they stand in it.
+    #[must_use]
+    pub fn about(mut self, words: Option<String>) -> Mistake {
+        self.words = words;
+        self
+    }
+
+    /// The same mistake, with words before its message that say whose it is.
+    #[must_use]
+    pub fn of(mut self, whose: &str) -> Mistake {
+        self.message = format!("{whose}: {}", self.message);
+        self
+    }
+
+    /// What is wrong, as a sentence without a place.
+    #[must_use]
+    pub fn into_message(self) -> String {
+        self.message
+    }
+
+    /// The mistake at its line and column. What is not there is shown where it is missing: at the head of its table, or as
+    /// one of the whole file.
+    #[must_use]
+    pub fn locate(self, path: &Path, source: &str) -> FileError {
+        let Some(mut span) = find(source, &self.path) else { return FileError::whole(path, self.message) };
+        let words = self.words.as_deref().filter(|words| !words.is_empty());
+        if let Some((words, at)) = words.and_then(|words| Some((words, source[span.clone()].find(words)?))) {
+            span = span.start + at..span.start + at + words.len();
+        }
+        FileError::at(path, source, span, self.message)
+    }
+}
+
+/// The bytes of the value to which the steps lead, or of the last one on the way that is there. `None`: not even the first.
+fn find(source: &str, steps: &[Step]) -> Option<Range<usize>> {
+    let document = DeTable::parse(source).ok()?;
+    let (first, rest) = steps.split_first()?;
+    let Step::Key(first) = first else { return None };
+    let mut value = document.get_ref().get(first.as_ref())?;
+    for step in rest {
+        match down(value, step) {
+            Some(inner) => value = inner,
+            None => break,
+        }
+    }
+    Some(value.span())
+}
+
+fn down<'d, 's>(value: &'d Spanned<DeValue<'s>>, step: &Step) -> Option<&'d Spanned<DeValue<'s>>> {
+    match (value.get_ref(), step) {
+        (DeValue::Table(table), Step::Key(key)) => table.get(key.as_ref()),
+        (DeValue::Array(array), Step::Index(index)) => array.get(*index),
+        _ => None,
+    }
+}
+
+/// A number that must be above 0.
+pub fn positive(key: &'static str, n: u32) -> Result<u32, Mistake> {
+    if n == 0 { Err(mistake(key, format!("`{key}` must be at least 1"))) } else { Ok(n) }
+}
+
+/// A list of such numbers, of which there must be one.
+pub fn all_positive(key: &'static str, all: &[u32]) -> Result<(), Mistake> {
+    if all.is_empty() {
+        return Err(mistake(key, format!("a list of `{key}` needs at least one entry")));
+    }
+    all.iter().enumerate().try_for_each(|(i, n)| positive(key, *n).map(drop).map_err(|m| m.below(i)))
+}
