@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 4073f224ff8ff5aa36e8d6869cf00777fb3b099c6e90e026f6362a5504a9a93a
+// Made by types.mjs from docs/schema/report.schema.json 5b82195cdeaba0db2aa77012ce7f55def6d905d8386cf6dde0b8b4baf42f8116
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -945,6 +945,10 @@ export interface Tie {
 }
 export interface TrialResult {
   /**
+   * What the services behind it used; per answer of the subject.
+   */
+  backends: BackendUse[];
+  /**
    * Counted from 1.
    */
   block: number;
@@ -971,6 +975,130 @@ export interface TrialResult {
   valid: boolean;
   variant: string | null;
   workload: string;
+}
+/**
+ * A service that the subject needs.
+ */
+export interface BackendUse {
+  name: string;
+  server: ServerUse;
+}
+/**
+ * The server's use, `None` where it could not be measured (a caveat of the trial says why).
+ */
+export interface ServerUse {
+  /**
+   * Share of one CPU that its busiest thread used.
+   */
+  busiest_thread_utilisation: number | null;
+  /**
+   * Threads that ran, or waited for a CPU, for a quarter of the window or more.
+   */
+  busy_threads: number | null;
+  by_thread_role: {
+    [k: string]: RoleUse;
+  };
+  context_switches_involuntary: number | null;
+  context_switches_voluntary: number | null;
+  /**
+   * CPU time that its quota and its CPUs allowed.
+   */
+  cpu_allowed_s: number | null;
+  cpu_sys_s: number | null;
+  cpu_us_per_request: number | null;
+  cpu_user_s: number | null;
+  /**
+   * Used ÷ allowed.
+   */
+  cpu_utilisation: number | null;
+  intervals: ServerInterval[];
+  memory_anon_bytes: number | null;
+  memory_file_bytes: number | null;
+  /**
+   * Memory × time per answer, in MB·s: anonymous memory, or resident memory where that is not known.
+   */
+  memory_mb_s_per_request: number | null;
+  memory_peak_bytes: number | null;
+  /**
+   * CPU time of the whole machine that neither the server nor dyno used.
+   */
+  others_cpu_s: number | null;
+  per_request: PerRequest;
+  /**
+   * What looking cost: the samples' own time.
+   */
+  probe_s: number | null;
+  processes: number | null;
+  rss_bytes: number | null;
+  run_delay_s: number | null;
+  /**
+   * Share of the machine's CPU time that the hypervisor took.
+   */
+  steal_share: number | null;
+  threads: number | null;
+  /**
+   * Summed over CPUs by the kernel, so it may be longer than the window.
+   */
+  throttled_s: number | null;
+  /**
+   * `None` without a quota.
+   */
+  throttling: Throttling | null;
+  /**
+   * Length of the observed window: between the samples nearest to the measured window's edges.
+   */
+  window_s: number;
+}
+export interface RoleUse {
+  cpu_s: number;
+  run_delay_s: number | null;
+  threads: number;
+}
+/**
+ * The server between two samples, for showing it over time.
+ */
+export interface ServerInterval {
+  context_switches_per_s: number | null;
+  /**
+   * In CPUs.
+   */
+  cpu: number | null;
+  cpu_sys: number | null;
+  cpu_user: number | null;
+  end_s: number;
+  /**
+   * All of dyno's own threads, in CPUs.
+   */
+  generator_cpu: number | null;
+  memory_anon_bytes: number | null;
+  memory_bytes: number | null;
+  memory_file_bytes: number | null;
+  /**
+   * Time runnable but waiting for a CPU, summed over threads.
+   */
+  run_delay_s: number | null;
+  /**
+   * Since the load began.
+   */
+  start_s: number;
+  threads: number;
+  throttled_s: number | null;
+}
+export interface PerRequest {
+  context_switches: number | null;
+  cpu_sys_us: number | null;
+  cpu_user_us: number | null;
+  run_delay_us: number | null;
+  syscalls: {
+    [k: string]: number;
+  } | null;
+}
+/**
+ * Periods of a CPU quota, and those in which the server was held back by it.
+ */
+export interface Throttling {
+  periods: number;
+  throttled_periods: number;
 }
 export interface Limiter {
   confidence: Confidence;
@@ -1576,123 +1704,6 @@ export interface TlsUse {
    * Such as `TLSv1.3`.
    */
   version: string | null;
-}
-/**
- * The server's use, `None` where it could not be measured (a caveat of the trial says why).
- */
-export interface ServerUse {
-  /**
-   * Share of one CPU that its busiest thread used.
-   */
-  busiest_thread_utilisation: number | null;
-  /**
-   * Threads that ran, or waited for a CPU, for a quarter of the window or more.
-   */
-  busy_threads: number | null;
-  by_thread_role: {
-    [k: string]: RoleUse;
-  };
-  context_switches_involuntary: number | null;
-  context_switches_voluntary: number | null;
-  /**
-   * CPU time that its quota and its CPUs allowed.
-   */
-  cpu_allowed_s: number | null;
-  cpu_sys_s: number | null;
-  cpu_us_per_request: number | null;
-  cpu_user_s: number | null;
-  /**
-   * Used ÷ allowed.
-   */
-  cpu_utilisation: number | null;
-  intervals: ServerInterval[];
-  memory_anon_bytes: number | null;
-  memory_file_bytes: number | null;
-  /**
-   * Memory × time per answer, in MB·s: anonymous memory, or resident memory where that is not known.
-   */
-  memory_mb_s_per_request: number | null;
-  memory_peak_bytes: number | null;
-  /**
-   * CPU time of the whole machine that neither the server nor dyno used.
-   */
-  others_cpu_s: number | null;
-  per_request: PerRequest;
-  /**
-   * What looking cost: the samples' own time.
-   */
-  probe_s: number | null;
-  processes: number | null;
-  rss_bytes: number | null;
-  run_delay_s: number | null;
-  /**
-   * Share of the machine's CPU time that the hypervisor took.
-   */
-  steal_share: number | null;
-  threads: number | null;
-  /**
-   * Summed over CPUs by the kernel, so it may be longer than the window.
-   */
-  throttled_s: number | null;
-  /**
-   * `None` without a quota.
-   */
-  throttling: Throttling | null;
-  /**
-   * Length of the observed window: between the samples nearest to the measured window's edges.
-   */
-  window_s: number;
-}
-export interface RoleUse {
-  cpu_s: number;
-  run_delay_s: number | null;
-  threads: number;
-}
-/**
- * The server between two samples, for showing it over time.
- */
-export interface ServerInterval {
-  context_switches_per_s: number | null;
-  /**
-   * In CPUs.
-   */
-  cpu: number | null;
-  cpu_sys: number | null;
-  cpu_user: number | null;
-  end_s: number;
-  /**
-   * All of dyno's own threads, in CPUs.
-   */
-  generator_cpu: number | null;
-  memory_anon_bytes: number | null;
-  memory_bytes: number | null;
-  memory_file_bytes: number | null;
-  /**
-   * Time runnable but waiting for a CPU, summed over threads.
-   */
-  run_delay_s: number | null;
-  /**
-   * Since the load began.
-   */
-  start_s: number;
-  threads: number;
-  throttled_s: number | null;
-}
-export interface PerRequest {
-  context_switches: number | null;
-  cpu_sys_us: number | null;
-  cpu_user_us: number | null;
-  run_delay_us: number | null;
-  syscalls: {
-    [k: string]: number;
-  } | null;
-}
-/**
- * Periods of a CPU quota, and those in which the server was held back by it.
- */
-export interface Throttling {
-  periods: number;
-  throttled_periods: number;
 }
 export interface StepResult {
   connections: number;

@@ -5,12 +5,14 @@
 #![forbid(unsafe_code)]
 
 pub mod cgroup;
+mod clock;
 pub mod facts;
 pub mod host;
 pub mod proc;
 mod sampler;
 
-pub use sampler::{Sampler, monotonic_ns, sample};
+pub use clock::monotonic_ns;
+pub use sampler::{Sampler, sample};
 
 /// Reads a small file of the kernel. `None`: not there, or not for us.
 fn read(path: impl AsRef<std::path::Path>) -> Option<String> {

@@ -8,8 +8,8 @@ use dyno_archive::sample::ThreadUse;
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::time::ClockId;
 
+use crate::clock::clock_ns;
 use crate::read;
-use crate::sampler::clock_ns;
 
 /// What `/proc/PID/stat` and `/proc/PID/task/TID/stat` say (proc_pid_stat(5)), as far as it is used here.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,23 +1,10 @@
 //! One sample: the counters of all who are watched and of the machine at one instant.
 
 use dyno_archive::sample::{Party, PartyUse, Sample};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::cgroup::Group;
+use crate::clock::monotonic_ns;
 use crate::{host, proc};
-
-/// The monotonic clock in nanoseconds: the same clock that the load path reads, so that samples and exchanges lie
-/// on one axis.
-#[must_use]
-pub fn monotonic_ns() -> u64 {
-    clock_ns(ClockId::Monotonic)
-}
-
-/// What one of the kernel's clocks shows, in nanoseconds.
-pub(crate) fn clock_ns(clock: ClockId) -> u64 {
-    let t = clock_gettime(clock);
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
-}
 
 /// Knows where the counters of one party are.
 #[derive(Clone, Debug)]
