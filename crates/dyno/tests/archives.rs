@@ -53,22 +53,24 @@ fn broken() -> Vec<(&'static str, &'static str, Value, &'static str)> {
         ("trials/0003.json", "/trial", json!(2), "two of its trials are 2"),
         ("trials/0003.json", "/trial", json!(11), "belongs to launch"),
         ("trials/0003.json", "/start", json!(77), "start 77, which is not there"),
-        ("trials/0003.json", "/window_ns", json!([9, 5]), "opens at 9 ns and closes at 5 ns"),
-        ("trials/0003.json", "/window_ns/1", json!(u64::MAX), "`window_ns` is 18446744073709551615"),
-        ("trials/0003.json", "/began_ns", json!(u64::MAX), "`began_ns` is"),
-        ("trials/0003.json", "/intervals/1/end_ns", json!(0), "an interval begins at"),
-        ("trials/0003.json", "/intervals/2/start_ns", json!(5), "intervals are not in order"),
-        ("trials/0003.json", "/intervals/1/outcomes/ok", json!(u64::MAX), "`ok` is"),
-        ("trials/0003.json", "/intervals/1/bytes_received", json!(1u64 << 60), "`bytes_received` is"),
-        ("trials/0003.json", "/samples/2/at_ns", json!(7), "samples are not in order"),
-        ("trials/0003.json", "/books/scheduled", json!(1u64 << 63), "`scheduled` is"),
-        ("trials/0003.json", "/books/scheduled", json!(-1), "is not a part of a run"),
+        ("trials/0003.json", "/load/window_ns", json!([9, 5]), "opens at 9 ns and closes at 5 ns"),
+        ("trials/0003.json", "/load/window_ns/1", json!(u64::MAX), "`window_ns` is 18446744073709551615"),
+        ("trials/0003.json", "/load/began_ns", json!(u64::MAX), "`began_ns` is"),
+        ("trials/0003.json", "/load/intervals/1/end_ns", json!(0), "an interval begins at"),
+        ("trials/0003.json", "/load/intervals/2/start_ns", json!(5), "intervals are not in order"),
+        ("trials/0003.json", "/load/intervals/1/outcomes/ok", json!(u64::MAX), "`ok` is"),
+        ("trials/0003.json", "/load/intervals/1/bytes_received", json!(1u64 << 60), "`bytes_received` is"),
+        ("trials/0003.json", "/load/samples/0/parties/1/party", json!({"subject": 0}), "two of its parties"),
+        ("starts/001.json", "/parts/0/party", json!({"backend": 4}), "names back end 4"),
+        ("trials/0003.json", "/load/samples/2/at_ns", json!(7), "samples are not in order"),
+        ("trials/0003.json", "/load/books/scheduled", json!(1u64 << 63), "`scheduled` is"),
+        ("trials/0003.json", "/load/books/scheduled", json!(-1), "is not a part of a run"),
         ("starts/001.json", "/launch", json!(99), "names launch 99, and there are 9"),
         ("starts/001.json", "/start", json!(0), "two of its starts are 0"),
-        ("starts/001.json", "/stop/took_ns", json!(u64::MAX), "`took_ns` is"),
+        ("starts/001.json", "/parts/0/stop/took_ns", json!(u64::MAX), "`took_ns` is"),
         (
             "starts/001.json",
-            "/limits",
+            "/parts/0/limits",
             json!([{"name": "patience", "asked": "1", "read_back": "1", "reason": null}]),
             "is not a part of a run",
         ),
@@ -179,13 +181,13 @@ fn poison(copy: &Copy) {
     for entry in fs::read_dir(copy.folder.path().join("starts")).unwrap() {
         let name = format!("starts/{}", entry.unwrap().file_name().to_str().unwrap());
         copy.change(&name, |start| {
-            for check in start["checks_before"].as_array_mut().unwrap() {
+            for check in start["parts"][0]["checks_before"].as_array_mut().unwrap() {
                 ["name", "detail"].into_iter().for_each(|k| put(&mut check[k]));
             }
-            start["checks_before"][0]["ok"] = false.into();
-            start["limits"] =
+            start["parts"][0]["checks_before"][0]["ok"] = false.into();
+            start["parts"][0]["limits"] =
                 json!([{"name": "memory", "asked": HOSTILE, "read_back": null, "reason": HOSTILE}]);
-            put(&mut start["log_tail"]);
+            put(&mut start["parts"][0]["log_tail"]);
             if let Some(failure) = start["failure"].as_object_mut() {
                 put(&mut failure["message"]);
             }
@@ -194,12 +196,12 @@ fn poison(copy: &Copy) {
     for entry in fs::read_dir(copy.folder.path().join("trials")).unwrap() {
         let name = format!("trials/{}", entry.unwrap().file_name().to_str().unwrap());
         copy.change(&name, |trial| {
-            put(&mut trial["subject_failure"]);
-            trial["protocol_errors"] = json!({HOSTILE: 3});
-            trial["unexpected"] = json!({HOSTILE: 3});
-            trial["tls"] = json!({"version": HOSTILE, "cipher_suite": HOSTILE, "alpn": HOSTILE,
+            put(&mut trial["load"]["server_failure"]);
+            trial["load"]["protocol_errors"] = json!({HOSTILE: 3});
+            trial["load"]["unexpected"] = json!({HOSTILE: 3});
+            trial["load"]["tls"] = json!({"version": HOSTILE, "cipher_suite": HOSTILE, "alpn": HOSTILE,
                 "handshakes_full": 1, "handshakes_resumed": 0, "errors": {HOSTILE: 1}});
-            trial["samples"][1]["threads"][0]["name"] = HOSTILE.into();
+            trial["load"]["samples"][1]["parties"][0]["threads"][0]["name"] = HOSTILE.into();
         });
     }
 }
@@ -258,7 +260,8 @@ fn a_report_holds_no_secret_and_says_so() {
     // Servers log what they are sent.
     copy.change("starts/000.json", |start| {
         start["failure"] = json!({"kind": "crashed", "message": "it said session=tell-nobody-2"});
-        start["log_tail"] = "GET /a?access_token=tell-nobody-5\nCookie: session=tell-nobody-2\n".into();
+        start["parts"][0]["log_tail"] =
+            "GET /a?access_token=tell-nobody-5\nCookie: session=tell-nobody-2\n".into();
     });
     let report = dyno_analysis::report::report(&copy.read().unwrap());
     for format in Format::ALL {
@@ -304,11 +307,11 @@ fn what_is_withheld_in_one_place_is_withheld_in_addresses_and_quotations() {
         start["failure"] = json!({"kind": "crashed", "message": "it said swordfish"});
     });
     copy.change("trials/0000.json", |trial| {
-        trial["unexpected"] = json!({format!("header X-Echo is not {TOKEN:?}"): 2});
-        trial["protocol_errors"] = json!({"the status line is swordfish": 1});
+        trial["load"]["unexpected"] = json!({format!("header X-Echo is not {TOKEN:?}"): 2});
+        trial["load"]["protocol_errors"] = json!({"the status line is swordfish": 1});
         trial["checks"] =
             json!([{"name": "plaintext", "ok": false, "answered": true, "detail": "got swordfish"}]);
-        trial["subject_failure"] = "the last words were: swordfish".into();
+        trial["load"]["server_failure"] = "the last words were: swordfish".into();
     });
     let report = dyno_analysis::report::report(&copy.read().unwrap());
     let json: Value = serde_json::from_str(&dyno_report::render(&report, Format::Json)).unwrap();
