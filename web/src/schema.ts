@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 5b82195cdeaba0db2aa77012ce7f55def6d905d8386cf6dde0b8b4baf42f8116
+// Made by types.mjs from docs/schema/report.schema.json af15b53a00c4ec757376a30e2a736fa7a9553479335e4e90d7e61c14f4030c05
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -134,6 +134,7 @@ export type FailureKind =
   | "crashed"
   | "out_of_memory"
   | "deaf"
+  | "backend_failed"
   | "interrupted"
   | "harness";
 /**

@@ -263,6 +263,9 @@ pub const METRICS: &[Metric] = &[
     metric("frames_per_segment", "HTTP/2 frames per TCP segment", Count, Neither, |t| {
         t.load.http2.as_ref()?.frames_per_segment
     }),
+    metric("http2_segments_per_response", "TCP segments received per HTTP/2 answer", Count, Neither, |t| {
+        t.load.http2.as_ref()?.segments_per_response
+    }),
     metric("frames_per_response", "HTTP/2 frames received per answer", Count, Neither, |t| {
         Some(t.load.http2.as_ref()?.frames_per_response.values().sum())
     }),

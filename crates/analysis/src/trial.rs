@@ -74,7 +74,7 @@ pub(crate) fn trial(
     let launch = plan.launches[planned.launch];
     let subject = &plan.subjects[launch.subject];
     let step = &plan.load.steps[planned.step];
-    let asked = load::Config::new(&plan.workloads[planned.workload], &plan.load, step, plan.seed);
+    let asked = load::Config::new(&plan.workloads[planned.workload], &plan.load, step, planned.seed);
     let cpus = cpus_of(plan, start.and_then(StartRecord::subject));
     let server = server::server_use(&record.load, Party::SUBJECT, cpus);
     let context =
@@ -121,8 +121,8 @@ fn cpus_of(plan: &Plan, part: Option<&PartStart>) -> f64 {
     allowed_cpus(limits, &plan.placement, &plan.limits)
 }
 
-fn cpus_of_backend(plan: &Plan, part: &PartStart) -> f64 {
-    let planned = plan.backends.iter().find(|backend| backend.name == part.name);
+fn cpus_of_backend(plan: &Plan, index: usize, part: &PartStart) -> f64 {
+    let planned = plan.backends.get(index);
     let cpus = planned.map(|backend| backend.cpus.clone()).unwrap_or_default();
     let limits = planned.map(|backend| backend.limits.clone()).unwrap_or_default();
     allowed_cpus(&part.limits, &Placement { subject: cpus, generator: Vec::new() }, &limits)
@@ -131,10 +131,13 @@ fn cpus_of_backend(plan: &Plan, part: &PartStart) -> f64 {
 /// What the services behind the subject used.
 fn backends(plan: &Plan, start: Option<&StartRecord>, record: &TrialRecord) -> Vec<BackendUse> {
     let parts = start.iter().flat_map(|start| &start.parts);
-    let behind = parts.filter(|part| matches!(part.party, Party::Backend(_)));
-    let of_part = |part: &PartStart| BackendUse {
-        name: part.name.clone(),
-        server: server::server_use(&record.load, part.party, cpus_of_backend(plan, part)),
+    let of_part = |part: &PartStart| {
+        let Party::Backend(index) = part.party else { return None };
+        let cpus = cpus_of_backend(plan, index, part);
+        Some(BackendUse {
+            name: part.name.clone(),
+            server: server::server_use(&record.load, part.party, cpus),
+        })
     };
-    behind.map(of_part).collect()
+    parts.filter_map(of_part).collect()
 }

@@ -17,7 +17,7 @@ pub const SEGMENTS: [&str; 4] =
 pub const FRAMES: [&str; 8] = [
     "frames_per_response",
     "frames_per_segment",
-    "segments_per_response",
+    "http2_segments_per_response",
     "responses_per_receive",
     "header_bytes_saved_in",
     "header_bytes_saved_out",

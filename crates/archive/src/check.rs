@@ -36,6 +36,7 @@ pub(crate) fn header(header: &Header) -> Checked {
     at_most("`repeats`", u64::from(plan.repeats), u64::from(REPEATS))?;
     at_most("`load.threads`", u64::from(plan.load.threads), GENERATOR_THREADS as u64)?;
     positive("`limits.cpus`", plan.limits.cpus)?;
+    plan.backends.iter().try_for_each(|b| positive("`limits.cpus` of a back end", b.limits.cpus))?;
     plan.load.steps.iter().enumerate().try_for_each(|(i, s)| step(i, s))?;
     for marker in &plan.report.markers {
         positive("`connections` of a marker", Some(marker.connections))?;
@@ -93,12 +94,17 @@ fn step(index: usize, step: &Step) -> Checked {
 pub(crate) fn start(plan: &Plan, start: &StartRecord) -> Checked {
     known("this start", "launch", start.launch, plan.launches.len())?;
     no_two_alike("parts", start.parts.iter().map(|p| p.party))?;
-    for part in &start.parts {
-        if let Party::Backend(index) = part.party {
-            known("a part of this start", "back end", index, plan.backends.len())?;
-        }
-    }
+    start.parts.iter().try_for_each(|part| party("a part of this start", plan, part.party))?;
     start.parts.iter().try_for_each(part)
+}
+
+/// Starts have one subject, and loads one generator.
+fn party(at: &str, plan: &Plan, party: Party) -> Checked {
+    match party {
+        Party::Subject(index) => known(at, "subject", index, 1),
+        Party::Backend(index) => known(at, "back end", index, plan.backends.len()),
+        Party::Generator(index) => known(at, "generator", index, 1),
+    }
 }
 
 fn part(part: &PartStart) -> Checked {
@@ -120,6 +126,9 @@ pub(crate) fn trial(plan: &Plan, starts: &[StartRecord], trial: &TrialRecord) ->
             "trial {} belongs to launch {}, but its start {} to launch {}",
             trial.trial, planned.launch, start.start, start.launch
         ));
+    }
+    for used in trial.load.samples.iter().flat_map(|s| &s.parties) {
+        party("a sample", plan, used.party)?;
     }
     load(&trial.load)
 }

@@ -245,6 +245,8 @@ pub enum FailureKind {
     OutOfMemory,
     /// Alive, but it stopped answering.
     Deaf,
+    /// A service that it needs did not come up, or did not live.
+    BackendFailed,
     /// The user ended the run.
     Interrupted,
     /// Something of ours failed: the machine, the disk, the generator.
@@ -255,7 +257,7 @@ impl FailureKind {
     /// Whether the subject is the cause, and doing it again would give the same.
     #[must_use]
     pub const fn is_the_subjects(self) -> bool {
-        !matches!(self, FailureKind::Interrupted | FailureKind::Harness)
+        !matches!(self, FailureKind::BackendFailed | FailureKind::Interrupted | FailureKind::Harness)
     }
 
     #[must_use]
@@ -269,6 +271,7 @@ impl FailureKind {
             FailureKind::Crashed => "crashed",
             FailureKind::OutOfMemory => "ran out of its memory limit",
             FailureKind::Deaf => "stopped answering",
+            FailureKind::BackendFailed => "lost a back end",
             FailureKind::Interrupted => "was interrupted",
             FailureKind::Harness => "could not be measured",
         }

@@ -66,6 +66,13 @@ pub(super) fn resume(
             run.header.schema
         )));
     }
+    if let Some(backend) = run.header.plan.backends.first() {
+        return Err(bad(format!(
+            "{} needs the back end {:?}, which this dyno cannot start again; begin a new run",
+            path.display(),
+            backend.name
+        )));
+    }
     let definitions = definitions_of(&run.header.plan)?;
     let facts = dyno_observer::facts::read_facts(here::VERSION, here::COMMIT);
     // What needs no build is compared first, so that nobody waits for a refusal.

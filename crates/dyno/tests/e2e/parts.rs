@@ -6,6 +6,7 @@ use std::sync::Mutex;
 
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::plan::{Backend, Limits};
+use dyno_archive::start::FailureKind;
 use dyno_archive::{Facts, Party, RunDir};
 use dyno_launch::care::{Care, Interrupts};
 use dyno_launch::guard::Guard;
@@ -120,7 +121,11 @@ fn a_back_end_that_does_not_come_up_is_told_as_that() {
     let run = run("[\"false\", \"{port}\"]");
     let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     let failure = start.failure.as_ref().unwrap();
-    assert!(failure.message.starts_with("back end store: it ended with exit status: 1"), "{failure:?}");
+    assert_eq!(failure.kind, FailureKind::BackendFailed, "it is not the subject's fault");
+    assert!(
+        failure.message.starts_with("back end store never got ready: it ended with exit status: 1"),
+        "{failure:?}"
+    );
     assert_eq!(start.parts.len(), 1, "the subject was not started");
     assert_eq!(run.trials.len(), 0);
 }

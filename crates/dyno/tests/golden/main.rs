@@ -37,6 +37,8 @@ fn golden(name: &str) -> PathBuf {
 }
 
 /// A fast server, a slow one that errs, and one that cannot take part.
+const SEED: u64 = 7;
+
 fn plan() -> Plan {
     let subject = |name: &str, title: &str, control: bool| Subject {
         name: name.into(),
@@ -55,6 +57,8 @@ fn plan() -> Plan {
     let trials = (0..launches.len())
         .flat_map(|launch| (0..2).map(move |step| Trial { launch, workload: 0, step, seed: 0 }))
         .filter(|t| launches[t.launch].subject < 2)
+        .enumerate()
+        .map(|(number, trial)| Trial { seed: Trial::seed_of(SEED, number), ..trial })
         .collect();
     Plan {
         suite: Suite {
@@ -64,7 +68,7 @@ fn plan() -> Plan {
             path: "golden.toml".into(),
         },
         subjects_folder: "subjects".into(),
-        seed: 7,
+        seed: SEED,
         repeats: 3,
         order: Order::Fixed,
         limits: Limits { cpus: Some(0.5), ..Limits::default() },

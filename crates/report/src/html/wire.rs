@@ -48,7 +48,7 @@ const SEGMENTS: [Measured; 4] = [
 const FRAMES: [Measured; 8] = [
     ("#Frames per response", "frames_per_response", two_places),
     ("#Frames per segment", "frames_per_segment", two_places),
-    ("#Segments per response", "segments_per_response", two_places),
+    ("#Segments per response", "http2_segments_per_response", two_places),
     ("#Responses per receive", "responses_per_receive", two_places),
     ("#HPACK saves, in", "header_bytes_saved_in", percent),
     ("#HPACK saves, out", "header_bytes_saved_out", percent),

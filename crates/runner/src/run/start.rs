@@ -92,6 +92,9 @@ impl Runner<'_> {
         ground: &Ground,
         up: &mut Vec<Part>,
     ) -> Result<(), Failure> {
+        if self.backends.len() != self.plan.backends.len() {
+            return Err(harness("its plan has back ends, which this dyno was not given".into()));
+        }
         let mut others = Vec::new();
         for (index, planned) in self.plan.backends.iter().enumerate() {
             let service = &self.backends[index];
@@ -104,8 +107,12 @@ impl Runner<'_> {
             };
             record.parts.push(PartStart::new(Party::Backend(index), planned.name.clone()));
             let (part, ports) = self.start_part(record, &recipe, ground).map_err(|failure| {
-                let message = format!("back end {}: {}", planned.name, failure.message);
-                Failure { kind: failure.kind, message }
+                let message =
+                    format!("back end {} {}: {}", planned.name, failure.kind.name(), failure.message);
+                match failure.kind {
+                    FailureKind::Interrupted | FailureKind::Harness => Failure { message, ..failure },
+                    _ => Failure { kind: FailureKind::BackendFailed, message },
+                }
             })?;
             others.push((planned.name.clone(), ports));
             up.push(part);

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use dyno_archive::plan::Workload;
-use dyno_archive::start::Failure;
+use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{LoadRecord, Party, Sample};
 use dyno_contract::check::Check;
@@ -15,7 +15,7 @@ use dyno_contract::door::Door;
 use dyno_launch::process::Process;
 use dyno_subject::definition::Definition;
 
-use super::judge::{What, judge};
+use super::judge::{What, judge, memory_first};
 use crate::limits::ALIVE;
 use crate::proof;
 
@@ -24,6 +24,24 @@ pub(super) struct Launched {
     /// In the order in which they were started.
     pub(super) backends: Vec<Part>,
     pub(super) subject: Part,
+}
+
+impl Launched {
+    /// Whether the subject still serves after a load; if not, the load's record says so too. Where a service that it needs is
+    /// gone, it is not the subject that failed.
+    pub(super) fn after_load(&mut self, record: &mut LoadRecord) -> Result<(), Failure> {
+        let served = self.subject.after_load(record);
+        let Some(gone) = self.backends.iter_mut().position(|part| part.process.ended().is_some()) else {
+            return served;
+        };
+        let gone = &self.backends[gone];
+        let seen = served.err().map_or_else(|| "it ended".into(), |failure| failure.message);
+        let message = format!("back end {}: {seen}", gone.name);
+        let failure =
+            memory_first(gone.process.oom_kills(), Failure { kind: FailureKind::BackendFailed, message });
+        record.server_failure = Some(format!("{}: {}", failure.kind.name(), failure.message));
+        Err(Failure { kind: FailureKind::BackendFailed, ..failure })
+    }
 }
 
 /// A part of a start that is up, with what a trial needs to know of it.

@@ -9,6 +9,7 @@ use dyno_launch::group::Groups;
 use dyno_launch::set_affinity;
 use dyno_observer::cgroup::Layout;
 use dyno_subject::certs::Certs;
+use dyno_subject::definition::Definition;
 
 use super::judge::{harness, interrupted};
 use super::start::Ground;
@@ -58,11 +59,10 @@ impl Runner<'_> {
 
     /// Certificates for those that take part and need one.
     fn certs(&self) -> Result<Option<Certs>, RunError> {
-        let wanted = self
-            .definitions
-            .iter()
-            .zip(self.built)
-            .any(|(d, built)| built.is_some() && d.needs_certificate());
+        let built = self.definitions.iter().zip(self.built).filter(|(_, built)| built.is_some());
+        let backends = self.backends.iter().map(|service| &service.definition);
+        let wanted =
+            built.map(|(definition, _)| definition).chain(backends).any(Definition::needs_certificate);
         wanted.then(|| Certs::make(self.guard)).transpose().map_err(RunError::Machine)
     }
 
@@ -156,7 +156,7 @@ impl Runner<'_> {
             return Err(interrupted().into());
         }
         let mut record = TrialRecord { trial, start, load, checks };
-        let served = launched.subject.after_load(&mut record.load);
+        let served = launched.after_load(&mut record.load);
         self.dir.write_trial(&record)?;
         (self.on)(Event::TrialEnded { trial, record: &record });
         Ok(served?)

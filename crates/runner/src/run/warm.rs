@@ -12,6 +12,7 @@ use dyno_archive::plan::{Arrivals, Load, Plan, Trial, UntilSteady};
 use dyno_archive::start::{Failure, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
 use dyno_engine::Spin;
+use dyno_engine::limits::DRAIN_NS;
 use dyno_launch::care::Interrupts;
 use dyno_observer::monotonic_ns;
 
@@ -144,7 +145,7 @@ impl Runner<'_> {
         }
         if record.server_failure.is_some() || measured(&record).all(|i| answers_of(i) == 0) {
             // It may be alive, but slow.
-            launched.subject.after_load(&mut record).map_err(while_warmed)?;
+            launched.after_load(&mut record).map_err(while_warmed)?;
         }
         Ok(record)
     }
@@ -176,7 +177,13 @@ fn unmeasured(spec: load::Spec) -> load::Spec {
     load::Spec {
         step: dyno_archive::plan::Step { arrivals: Arrivals::Closed, ..spec.step },
         seed: !spec.seed,
-        load: Load { ramp_connections_ns: None, warmup_ns: TURN_SETTLES_NS, ..spec.load },
+        load: Load {
+            ramp_connections_ns: None,
+            warmup_ns: TURN_SETTLES_NS,
+            // Nobody counts what is still in flight, and the warm-up has a limit.
+            drain_ns: spec.load.timeout_ns.min(DRAIN_NS),
+            ..spec.load
+        },
         spin: Spin::Never,
         ..spec
     }
