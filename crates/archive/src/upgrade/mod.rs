@@ -32,9 +32,7 @@ pub(crate) fn trial(version: u32, mut trial: Value) -> Value {
     if version < 3 {
         trial = times::trial_of_2(trial);
     }
-    if version < 4 {
-        loads::of_trial(&mut trial);
-    }
+    loads::of_trial(&mut trial);
     parties::of_trial(&mut trial);
     gaps::of_trial(&mut trial);
     trial

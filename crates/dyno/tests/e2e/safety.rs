@@ -92,9 +92,9 @@ fn subjects_get_a_folder_of_their_own_and_an_environment_of_dynos_making() {
     );
     let run = place.run_folder().unwrap();
     let start = json(&run.join("starts/000.json"));
-    assert_eq!(start["environment"]["WANTED"], "https://***@x.test/");
-    assert_eq!(start["environment"]["MY_TOKEN"], "(not recorded)");
-    assert_eq!(start["environment"]["OWN"], "1");
+    assert_eq!(start["parts"][0]["environment"]["WANTED"], "https://***@x.test/");
+    assert_eq!(start["parts"][0]["environment"]["MY_TOKEN"], "(not recorded)");
+    assert_eq!(start["parts"][0]["environment"]["OWN"], "1");
     let plan = json(&run.join("run.json"))["plan"].take();
     let build = &plan["subjects"][0]["build"]["environment"];
     assert_eq!(build["npm_config_registry"], "r");
@@ -208,7 +208,7 @@ fn of_an_endless_log_the_end_is_kept() {
     assert_eq!(status, 3);
     let run = place.run_folder().unwrap();
     let start = json(&run.join("starts/000.json"));
-    let tail = start["log_tail"].as_str().unwrap();
+    let tail = start["parts"][0]["log_tail"].as_str().unwrap();
     assert!(tail.ends_with("x\nno luck") && tail.len() <= 64 << 10, "{} bytes", tail.len());
 }
 
