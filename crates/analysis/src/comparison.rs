@@ -55,7 +55,7 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
 
 fn comparison(plan: &Plan, key: CellKey, own: &Cell<'_>, base: (usize, &Cell<'_>)) -> Comparison {
     let metrics = own.ratios_to(base.1);
-    let of = |metric: &Metric| metrics.get(metric.key).cloned().unwrap_or_else(|| Repeated::new(Vec::new()));
+    let of = |metric: &Metric| metrics.get(metric.key).cloned().unwrap_or_default();
     let step = &plan.load.steps[key.step];
     let throughput_ratio = of(&metric::THROUGHPUT);
     Comparison {

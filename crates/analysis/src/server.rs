@@ -283,14 +283,9 @@ fn split_between(first: &Seen<'_>, last: &Seen<'_>) -> Option<(f64, f64)> {
 /// What nobody used who is watched.
 fn others_cpu_s(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
     let busy_ns = last.host?.busy_ns.saturating_sub(first.host?.busy_ns);
-    let of = |party: Party| -> Option<f64> {
-        match party {
-            Party::Generator(_) => {
-                let threads = |seen: &Seen<'_>| seen.sample.of(party).map(|used| used.threads.clone());
-                Some(run_s_between(&threads(first).unwrap_or_default(), &threads(last)?))
-            }
-            Party::Subject(_) | Party::Backend(_) => Used::between(party, first.sample, last.sample)?.cpu_s,
-        }
+    let of = |party: Party| match party {
+        Party::Generator(_) => Some(run_s_between(first.generator, last.generator)),
+        Party::Subject(_) | Party::Backend(_) => Used::between(party, first.sample, last.sample)?.cpu_s,
     };
     let watched: Option<f64> = last.sample.parties.iter().map(|used| of(used.party)).sum();
     Some((busy_ns as f64 / 1e9 - watched?).max(0.0))

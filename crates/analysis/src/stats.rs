@@ -11,7 +11,7 @@ pub const REPEATS_FOR_INTERVAL: usize = 5;
 const RESAMPLES: usize = 2000;
 
 /// One quantity over all repeats.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Repeated {
     /// One value per repeat that has one, in the order of the blocks.
     pub values: Vec<f64>,

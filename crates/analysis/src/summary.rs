@@ -92,9 +92,7 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
     let verdicts: Vec<&Limiter> = judged.iter().map(|t| &t.limiter).collect();
     let leading = leading_limiter(&verdicts);
     let metrics = cell.metrics();
-    let over = |metric: &Metric| {
-        metrics.get(metric.key).map_or_else(|| Repeated::new(Vec::new()), |step| step.over.clone())
-    };
+    let over = |metric: &Metric| metrics.get(metric.key).map(|step| step.over.clone()).unwrap_or_default();
     let step = &plan.load.steps[key.step];
     Summary {
         cell: key,
