@@ -112,7 +112,7 @@ fn walk(
     };
     let mut runner = Runner {
         plan: &planned.plan,
-        definitions: &planned.definitions,
+        arms: &planned.arms,
         built,
         backends: &[],
         dir,
