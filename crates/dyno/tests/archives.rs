@@ -47,7 +47,13 @@ impl Copy {
 }
 
 /// A file, a place in it, what is put there, and what the refusal says.
-fn broken() -> Vec<(&'static str, &'static str, Value, &'static str)> {
+type Broken = (&'static str, &'static str, Value, &'static str);
+
+fn broken() -> Vec<Broken> {
+    [broken_records(), broken_indices(), broken_plans()].concat()
+}
+
+fn broken_records() -> Vec<Broken> {
     vec![
         ("trials/0003.json", "/trial", json!(99_999), "names trial 99999, and there are 12"),
         ("trials/0003.json", "/trial", json!(2), "two of its trials are 2"),
@@ -75,6 +81,12 @@ fn broken() -> Vec<(&'static str, &'static str, Value, &'static str)> {
             "is not a part of a run",
         ),
         ("starts/001.json", "/parts/0/party", json!({"subject": 1}), "names subject 1, and there are 1"),
+    ]
+}
+
+/// What leads to something that is not there.
+fn broken_indices() -> Vec<Broken> {
+    vec![
         ("run.json", "/plan/arms/0/subject", json!(9), "arm 0 names subject 9, and there are 3"),
         ("run.json", "/plan/arms/1/name", json!("fast"), "two of its arms are \"fast\""),
         (
@@ -96,6 +108,11 @@ fn broken() -> Vec<(&'static str, &'static str, Value, &'static str)> {
         ("run.json", "/plan/trials/0/launch", json!(9), "names launch 9"),
         ("run.json", "/plan/trials/0/workload", json!(9), "names workload 9"),
         ("run.json", "/plan/trials/0/step", json!(9), "names step 9"),
+    ]
+}
+
+fn broken_plans() -> Vec<Broken> {
+    vec![
         ("run.json", "/plan/load/steps", json!([]), "no steps"),
         ("run.json", "/plan/workloads", json!([]), "no workloads"),
         ("run.json", "/plan/workloads/0/requests", json!([]), "no requests"),
