@@ -225,10 +225,6 @@ function withMarkers(report: Report, series: object[]): object[] {
   return [{ ...first, markLine: { symbol: "none", silent: true, data, lineStyle: { type: "dotted" } } }, ...rest];
 }
 
-function memoryOf(t: TrialResult): number | null {
-  return t.server.memory_anon_bytes ?? t.server.rss_bytes;
-}
-
 const throughput: Figure = {
   logY: false,
   option: (report, choice) =>
@@ -272,7 +268,7 @@ const cpu: Figure = {
 
 const memory: Figure = {
   logY: true,
-  option: (report, choice) => overSteps(report, choice, "memory", bytes, (s) => s.memory_bytes, memoryOf),
+  option: (report, choice) => overSteps(report, choice, "memory", bytes, (s) => s.memory_bytes, (t) => t.server.memory_bytes),
 };
 
 /** Response time against percentile, the axis stretched towards 100 %. */

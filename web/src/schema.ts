@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json dd3062830503267c790d845ac22f9c2c02b63c805850890222864d735ca35a43
+// Made by types.mjs from docs/schema/report.schema.json cbc4bfbc935e60384d585d4c11c129e7599a16d160f25d9ac359a30756ac6ff6
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -1058,9 +1058,13 @@ export interface ServerUse {
   cpu_utilisation: number | null;
   intervals: ServerInterval[];
   memory_anon_bytes: number | null;
+  /**
+   * What the server itself holds: anonymous memory, or resident memory where that is all there is.
+   */
+  memory_bytes: number | null;
   memory_file_bytes: number | null;
   /**
-   * Memory × time per answer, in MB·s: anonymous memory, or resident memory where that is not known.
+   * That × time per answer, in MB·s.
    */
   memory_mb_s_per_request: number | null;
   memory_peak_bytes: number | null;

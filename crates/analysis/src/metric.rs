@@ -158,9 +158,9 @@ fn server(t: &TrialResult) -> &ServerUse {
     &t.server
 }
 
-/// Anonymous memory, or resident memory where that is all there is: the highest sample of the window.
+/// What the server itself holds.
 pub(crate) fn memory(t: &TrialResult) -> Option<f64> {
-    t.server.memory_anon_bytes.or(t.server.rss_bytes).map(|bytes| bytes as f64)
+    t.server.memory_bytes.map(|bytes| bytes as f64)
 }
 
 use Better::{Higher, Lower, Neither};

@@ -30,7 +30,9 @@ pub struct ServerUse {
     pub memory_anon_bytes: Option<u64>,
     pub memory_file_bytes: Option<u64>,
     pub rss_bytes: Option<u64>,
-    /// Memory × time per answer, in MB·s: anonymous memory, or resident memory where that is not known.
+    /// What the server itself holds: anonymous memory, or resident memory where that is all there is.
+    pub memory_bytes: Option<u64>,
+    /// That × time per answer, in MB·s.
     pub memory_mb_s_per_request: Option<f64>,
     pub threads: Option<usize>,
     /// Threads that ran, or waited for a CPU, for a quarter of the window or more.
@@ -172,9 +174,9 @@ impl Memory {
         }
     }
 
-    /// What the server itself holds, in megabytes (10⁶ bytes): resident memory where that is all there is.
-    fn mb(&self) -> Option<f64> {
-        self.anon.or(self.rss).map(|bytes| bytes as f64 / 1e6)
+    /// What the server itself holds: resident memory where that is all there is.
+    fn held(&self) -> Option<u64> {
+        self.anon.or(self.rss)
     }
 }
 
@@ -215,7 +217,8 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         memory_anon_bytes: memory.anon,
         memory_file_bytes: memory.file,
         rss_bytes: memory.rss,
-        memory_mb_s_per_request: memory.mb().and_then(|mb| per_answer(mb * seconds)),
+        memory_bytes: memory.held(),
+        memory_mb_s_per_request: memory.held().and_then(|bytes| per_answer(bytes as f64 / 1e6 * seconds)),
         threads: Some(last.threads.len()),
         busy_threads: (!last.threads.is_empty())
             .then(|| threads.wanted_s.iter().filter(|s| **s >= BUSY_THREAD * seconds).count()),

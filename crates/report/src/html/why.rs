@@ -62,7 +62,7 @@ fn backends(report: &Report) -> Markup {
             ("#CPU, of what it may use", &|(_, b)| value(b.server.cpu_utilisation, percent)),
             ("#Context switches per request", &|(_, b)| value(b.server.per_request.context_switches, number)),
             ("#Memory", &|(_, b)| {
-                value(b.server.memory_anon_bytes.or(b.server.rss_bytes).map(|n| n as f64), bytes)
+                value(b.server.memory_bytes.map(|n| n as f64), bytes)
             }),
         ],
     );
