@@ -5,7 +5,7 @@
 #[path = "../../crates/wire/tests/talk/mod.rs"]
 mod talk;
 
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::settings::Own;
 use libfuzzer_sys::fuzz_target;
 use talk::{Request, Seen, Talk};
@@ -21,10 +21,10 @@ fn talk(own: u8, requests: u8) -> Talk {
         stream_window: WINDOWS[choice(2)],
         connection_window: WINDOWS[choice(4)],
     };
-    let mut talk = if choice(6) == 1 { Talk::upgraded(own, Asked::Upgrade) } else { Talk::new(own) };
+    let mut talk = if choice(6) == 1 { Talk::upgraded(own, RequestKind::Upgrade) } else { Talk::new(own) };
     for i in 0..requests % 8 {
         talk.requests.push_back(match i.wrapping_add(requests) % 4 {
-            0 => Request { asked: Asked::Head, ..Request::get() },
+            0 => Request { kind: RequestKind::Head, ..Request::get() },
             1 => Request::post(70_000),
             2 => Request { wants_fields: true, ..Request::post(10) },
             _ => Request::get(),

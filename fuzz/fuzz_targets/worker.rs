@@ -11,7 +11,7 @@ use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
     Config, Draws, Expect, Http2, Instant, Policy, Protocol, Request, Schedule, Spin, Stop, Traffic, Window,
 };
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
 use libfuzzer_sys::fuzz_target;
 
@@ -74,7 +74,7 @@ fn traffic(input: &Input, expected: &[u8], requests: usize) -> Arc<Traffic> {
         template: Template::Fixed(Arc::from(&b"GET / HTTP/1.1\r\nHost: f\r\n\r\n"[..])),
         upgrade: None,
         stream: Some(StreamTemplate::Fixed { block: shared.encode(list), body: body.clone() }),
-        asked: Asked::Other,
+        kind: RequestKind::Other,
         expect: Expect { status: Some(200), body: Some(Arc::from(expected)), ..Expect::default() },
     };
     let weighted = lists.iter().map(|list| (request(list), 1)).collect();

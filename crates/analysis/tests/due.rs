@@ -15,7 +15,7 @@ use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
 use dyno_engine::{
     Config, Draws, Expect, Http2, Instant, Policy, Protocol, Request, Schedule, Spin, Traffic, Window, limits,
 };
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
 use proptest::prelude::*;
 
@@ -42,7 +42,7 @@ fn traffic() -> Arc<Traffic> {
         template: Template::Made { head, body: Vec::new() },
         upgrade: None,
         stream: Some(StreamTemplate::Made { fields, body: Vec::new() }),
-        asked: Asked::Other,
+        kind: RequestKind::Other,
         expect: Expect {
             status: Some(200),
             body: Some(Arc::from(&b"Hello, World!"[..])),

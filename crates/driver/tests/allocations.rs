@@ -24,7 +24,7 @@ use dyno_engine::{
     Completion, Config, ConnId, Draws, Driver, Http2, Instant, Policy, Protocol, Request, Schedule, Spin,
     Stop, Traffic, What, Window, Worker, limits,
 };
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h1::{encode, request};
 use dyno_wire::h2::encode::put_name;
 use dyno_wire::h2::settings::Offer;
@@ -122,7 +122,7 @@ fn config(total: u64, shape: &Shape) -> Config {
             template: shape.template.clone(),
             upgrade: None,
             stream: shape.stream.clone(),
-            asked: Asked::Other,
+            kind: RequestKind::Other,
             expect,
         })),
         draws: Draws::new(1, 0, 1),

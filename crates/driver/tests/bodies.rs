@@ -12,7 +12,7 @@ use dyno_engine::{
     Config, Draws, Driver, Expect, Http2, Policy, Protocol, Request, Schedule, Spin, Stop, Traffic, Window,
     Worker,
 };
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h1::{encode, request};
 
 const SECOND: u64 = 1_000_000_000;
@@ -63,7 +63,7 @@ fn config() -> Config {
         streams: 1,
         schedule: Schedule::new(&Arrivals::Closed, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
         total: Some(REQUESTS),
-        traffic: Arc::new(Traffic::one(Request::fixed(&post, Asked::Other, expect))),
+        traffic: Arc::new(Traffic::one(Request::fixed(&post, RequestKind::Other, expect))),
         draws: Draws::new(1, 0, 1),
         check_one_in: 1,
         policy: Policy {

@@ -17,7 +17,7 @@ use dyno_engine::{
     Completion, Config, ConnId, Draws, Driver, Expect, Http2, Instant, Policy, Protocol, Report, Request,
     Schedule, Spin, Stop, Traffic, Window, Worker,
 };
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
 
 const SECOND: u64 = 1_000_000_000;
@@ -104,7 +104,7 @@ fn config() -> Config {
                 block: Shared::default().encode(&list),
                 body: Arc::from([]),
             }),
-            asked: Asked::Other,
+            kind: RequestKind::Other,
             expect: Expect::default(),
         })),
         draws: Draws::new(1, 0, 1),

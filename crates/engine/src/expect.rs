@@ -196,13 +196,13 @@ fn body_fault(body: &[u8], deep: &Deep) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dyno_wire::h1::response::{Asked, Event, Reader};
+    use dyno_wire::h1::response::{Event, Reader, RequestKind};
 
     /// Judges a whole answer in full.
     fn judge(expect: &Expect, bytes: &[u8]) -> (Outcome, Option<String>) {
         let (mut reader, mut answer, mut rest) = (Reader::new(), Answer::default(), bytes);
         loop {
-            let (used, event) = reader.next(rest, Asked::Other).unwrap();
+            let (used, event) = reader.next(rest, RequestKind::Other).unwrap();
             rest = &rest[used..];
             match event {
                 Event::Head(head) => answer.see_head(head.status, || head.fields(), expect, true),

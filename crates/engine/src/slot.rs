@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use dyno_archive::load::TcpCounters;
-use dyno_wire::h1::response::{Asked, Reader};
+use dyno_wire::h1::response::{Reader, RequestKind};
 use dyno_wire::h2::{Client, Key};
 
 use crate::driver::Queued;
@@ -132,17 +132,17 @@ pub(crate) enum Upgrade {
     /// The first request will ask for it.
     Wanted,
     /// The first request has asked for it.
-    Asked,
+    Requested,
 }
 
 impl Upgrade {
     /// What the oldest request on the connection asked for, as far as it decides how its answer is read.
     #[inline]
-    pub(crate) const fn asked(self, asked: Asked) -> Asked {
-        match (self, asked) {
-            (Upgrade::Asked, Asked::Head) => Asked::UpgradeHead,
-            (Upgrade::Asked, _) => Asked::Upgrade,
-            (_, asked) => asked,
+    pub(crate) const fn kind(self, kind: RequestKind) -> RequestKind {
+        match (self, kind) {
+            (Upgrade::Requested, RequestKind::Head) => RequestKind::UpgradeHead,
+            (Upgrade::Requested, _) => RequestKind::Upgrade,
+            (_, kind) => kind,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dyno_wire::h1::request::{Event, Reader};
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::hpack::encode as hpack;
 use dyno_wire::h2::{Block, Form};
 
@@ -51,16 +51,16 @@ pub struct Request {
     pub upgrade: Option<Template>,
     /// As a stream of HTTP/2; needed only where a load may speak it.
     pub stream: Option<StreamTemplate>,
-    pub asked: Asked,
+    pub kind: RequestKind,
     pub expect: Expect,
 }
 
 impl Request {
     /// A request of the same bytes every time.
     #[must_use]
-    pub fn fixed(bytes: &[u8], asked: Asked, expect: Expect) -> Request {
+    pub fn fixed(bytes: &[u8], kind: RequestKind, expect: Expect) -> Request {
         let template = Template::Fixed(Arc::from(bytes));
-        Request { template, upgrade: None, stream: None, asked, expect }
+        Request { template, upgrade: None, stream: None, kind, expect }
     }
 }
 
@@ -559,7 +559,7 @@ mod tests {
 
     #[test]
     fn weights_are_kept() {
-        let request = |n: u8| Request::fixed(&[n], Asked::Other, Expect::default());
+        let request = |n: u8| Request::fixed(&[n], RequestKind::Other, Expect::default());
         let traffic = Traffic::new(vec![(request(0), 800), (request(1), 200), (request(2), 0)]).unwrap();
         assert!(matches!(&traffic.choice, Choice::Lots(lots) if lots.len() == 5));
         let mut draws = Draws::new(3, 0, 1);

@@ -11,13 +11,13 @@ use dyno_archive::plan::Arrivals;
 use dyno_engine::sim::{self, Fault, Model, Played, Queue, Service, Theft, When, World};
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
 use dyno_engine::{Config, Expect, Instant, Protocol, Request, Stop, Traffic};
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
 use proptest::prelude::*;
 use world::{MS, SECOND, ages, at_end, counted};
 
 fn request(bytes: &str) -> Request {
-    Request::fixed(bytes.as_bytes(), Asked::Other, Expect { status: Some(200), ..Expect::default() })
+    Request::fixed(bytes.as_bytes(), RequestKind::Other, Expect { status: Some(200), ..Expect::default() })
 }
 
 /// A closed loop of so many of these requests over HTTP/1.1, all within the measured window.
@@ -167,7 +167,7 @@ fn a_request_that_is_asked_for_again_is_the_same() {
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
         stream: Some(StreamTemplate::Made { fields, body }),
-        asked: Asked::Other,
+        kind: RequestKind::Other,
         expect: Expect { status: Some(200), ..Expect::default() },
     }));
     let model = faulty(&[(Fault::Refuse, 0.2), (Fault::GoAway, 0.01)]);

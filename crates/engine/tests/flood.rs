@@ -16,7 +16,7 @@ use dyno_engine::{
     Completion, Config, ConnId, Driver, Expect, Instant, Protocol, Report, Request, Stop, Traffic, What,
     Worker, limits,
 };
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
 use proptest::prelude::*;
 use world::{MS, SECOND};
@@ -210,7 +210,7 @@ fn config() -> Config {
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
         stream: Some(StreamTemplate::Fixed { block: Shared::default().encode(&list), body: Arc::from([]) }),
-        asked: Asked::Other,
+        kind: RequestKind::Other,
         expect: Expect::default(),
     }));
     config.policy.timeout_ns = SECOND / 2;

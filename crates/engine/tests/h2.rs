@@ -12,7 +12,7 @@ use dyno_archive::times::Times;
 use dyno_engine::sim::{self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World};
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{Config, Expect, Instant, Protocol, Request, Stop, Traffic};
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
 use proptest::prelude::*;
 use world::{MS, SECOND, ages, assert_exponential, at_end, counted, off, response};
@@ -53,7 +53,7 @@ fn mix(requests: usize, method: &str, body: &[u8], expected: &[u8]) -> Arc<Traff
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
         stream: Some(StreamTemplate::Fixed { block: shared.encode(list), body: Arc::from(body) }),
-        asked: Asked::Other,
+        kind: RequestKind::Other,
         expect: Expect { status: Some(200), body: Some(Arc::from(expected)), ..Expect::default() },
     };
     let weighted = lists.iter().map(|list| (request(list), 1)).collect();

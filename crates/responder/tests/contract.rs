@@ -15,7 +15,7 @@ use dyno_engine::{
 };
 use dyno_responder::Writes;
 use dyno_wire::h1::encode;
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::client::{Ask, Client, Event, Io};
 use dyno_wire::h2::settings::Own;
 use dyno_wire::h2::{Counts, Shared};
@@ -63,9 +63,9 @@ fn ask(addr: SocketAddr, own: Own, requests: &[(&str, &str, Vec<u8>)]) -> Vec<An
         while opened < requests.len() && client.room() > 0 {
             let (method, path, body) = &requests[opened];
             let block = Shared::default().encode(&fields(method, path));
-            let asked = if *method == "HEAD" { Asked::Head } else { Asked::Other };
+            let kind = if *method == "HEAD" { RequestKind::Head } else { RequestKind::Other };
             let (block, field_bytes) = (block.form(client.form()), block.field_bytes);
-            client.request(&Ask { block, field_bytes, body, asked, wants_fields: true }, opened, &mut io);
+            client.request(&Ask { block, field_bytes, body, kind, wants_fields: true }, opened, &mut io);
             opened += 1;
         }
         stream.write_all(&out).unwrap();
@@ -171,7 +171,7 @@ fn load(addr: SocketAddr, requests: u64) -> Report {
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
         stream: Some(StreamTemplate::Fixed { block: shared.encode(&list), body: Arc::from([]) }),
-        asked: Asked::Other,
+        kind: RequestKind::Other,
         expect,
     };
     let mut worker = Worker::new(Config {

@@ -6,7 +6,7 @@
 
 mod talk;
 
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Malformed as M;
 use dyno_wire::h2::frame::Kind;
 use dyno_wire::h2::hpack::encode::{Indexing, put_size_update};
@@ -36,7 +36,7 @@ enum Start {
     /// Settings are exchanged, and so many requests asked.
     Asked(u32),
     /// Stream 1 is there, and nothing has been said in HTTP/2.
-    Upgraded(Asked),
+    Upgraded(RequestKind),
 }
 
 /// One request has been asked.
@@ -63,8 +63,8 @@ impl Case {
         Case { start: Start::Asked(requests), ..self }
     }
 
-    fn upgraded(self, asked: Asked) -> Case {
-        Case { start: Start::Upgraded(asked), ..self }
+    fn upgraded(self, kind: RequestKind) -> Case {
+        Case { start: Start::Upgraded(kind), ..self }
     }
 
     fn own(self, own: Own) -> Case {
@@ -74,7 +74,7 @@ impl Case {
     /// Plays the script with the server's bytes in pieces of at most `cut`.
     fn play(&self, cut: usize) -> Vec<Seen> {
         let mut talk = match self.start {
-            Start::Upgraded(asked) => Talk::upgraded(self.own, asked),
+            Start::Upgraded(kind) => Talk::upgraded(self.own, kind),
             Start::Bare | Start::Asked(_) => Talk::new(self.own),
         };
         if let Start::Asked(requests) = self.start {
@@ -189,26 +189,26 @@ fn connections_begin() {
             [settings(&[]), head(1, 200, 0), data(1, "ok", END_STREAM), get(), head(3, 204, END_STREAM)],
             [sent_ack(), Settings, Head(1, 200), body(1, "ok"), End(1), sent_get(3), Head(3, 204), End(3)],
         )
-        .upgraded(Asked::Other),
+        .upgraded(RequestKind::Other),
         case(
             "RFC 7540 §3.2 the upgrade was asked with HEAD",
             [settings(&[]), head_with(1, 200, &[("content-length", "5")], END_STREAM)],
             [sent_ack(), Settings, Head(1, 200), End(1)],
         )
-        .upgraded(Asked::Head),
+        .upgraded(RequestKind::Head),
         breaks(
             "RFC 7540 §3.2 an upgrade's settings come first, too",
             [head(1, 200, END_STREAM)],
             E::NoPreface,
             PROTOCOL,
         )
-        .upgraded(Asked::Other),
+        .upgraded(RequestKind::Other),
         case(
             "RFC 7540 §3.2 no window for DATA on stream 1, whose request is whole",
             [settings(&[(INITIAL_WINDOW_SIZE, 0)]), window(1, STREAM), head(1, 200, END_STREAM)],
             [sent_ack(), Settings, Window, Head(1, 200), End(1)],
         )
-        .upgraded(Asked::Other),
+        .upgraded(RequestKind::Other),
     ]);
 }
 

@@ -4,7 +4,7 @@ mod talk;
 
 use std::collections::BTreeSet;
 
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::frame::Kind;
 use dyno_wire::h2::hpack::{Encoder, Indexing};
 use dyno_wire::h2::settings::Own;
@@ -26,7 +26,7 @@ struct Side {
 impl Side {
     fn talk(&self) -> Talk {
         let mut talk =
-            if self.upgraded { Talk::upgraded(self.own, Asked::Upgrade) } else { Talk::new(self.own) };
+            if self.upgraded { Talk::upgraded(self.own, RequestKind::Upgrade) } else { Talk::new(self.own) };
         talk.requests.extend(&self.requests);
         talk.gives_up = Some(self.gives_up);
         talk
@@ -62,8 +62,8 @@ fn side() -> impl Strategy<Value = Side> {
     let field = prop_oneof![9 => Just(0), 1 => 1..40_000usize];
     let request =
         (any::<bool>(), body, field, any::<bool>()).prop_map(|(head, body, field, wants_fields)| {
-            let asked = if head { Asked::Head } else { Asked::Other };
-            Request { asked, body: if head { 0 } else { body }, field, wants_fields }
+            let kind = if head { RequestKind::Head } else { RequestKind::Other };
+            Request { kind, body: if head { 0 } else { body }, field, wants_fields }
         });
     (own, any::<bool>(), proptest::collection::vec(request, 0..8), 0..5u32).prop_map(
         |(own, upgraded, requests, gives_up)| Side { own, upgraded, requests, gives_up: 1 + 2 * gives_up },

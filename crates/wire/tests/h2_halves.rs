@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::client::{Ask, Client, Event, Io};
 use dyno_wire::h2::encode::Shared;
 use dyno_wire::h2::frame::{self, Header, Kind, flag};
@@ -108,7 +108,7 @@ impl World {
                 block: block.form(self.client.form()),
                 field_bytes: block.field_bytes,
                 body: &body,
-                asked: Asked::Other,
+                kind: RequestKind::Other,
                 wants_fields: false,
             };
             let mut io = Io { out: &mut self.to_server, counts: &mut self.counts };

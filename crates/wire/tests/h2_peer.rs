@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Code;
 use dyno_wire::h2::settings::Own;
 use h2::server::{Builder, Connection, SendResponse};
@@ -79,7 +79,7 @@ enum When {
     /// Once the request's body has been read.
     Read,
     /// At once; the request's body is read afterwards.
-    Asked,
+    RequestKind,
     /// At once; the request's body is not read.
     Unread,
     /// The stream is reset in place of an answer.
@@ -143,7 +143,7 @@ async fn serve(
     if answer.interim {
         respond.send_informational(Response::builder().status(103).body(()).unwrap())?;
     }
-    let is_head = asked.asked == Asked::Head;
+    let is_head = asked.kind == RequestKind::Head;
     let mut response = Response::builder().status(answer.status).body(()).unwrap();
     fill(response.headers_mut(), &answer);
     if is_head || (answer.body == 0 && !answer.trailers) {
@@ -171,7 +171,7 @@ async fn serve(
             send.send_trailers(trailers)?;
         }
     }
-    if answer.when == When::Asked {
+    if answer.when == When::RequestKind {
         // The client may give up what nobody needs any more.
         match read(&mut body).await {
             Ok(length) => assert_eq!(length, asked.body),
@@ -391,7 +391,7 @@ fn outcomes(seen: &[Seen]) -> BTreeMap<u32, Outcome> {
 }
 
 fn expected(id: u32, request: &Request, answer: &Answer) -> Outcome {
-    let has_body = request.asked != Asked::Head;
+    let has_body = request.kind != RequestKind::Head;
     match answer.when {
         When::Reset => Outcome { end: Some(Seen::Reset(id, Code::RefusedStream)), ..Outcome::default() },
         _ => Outcome {
@@ -404,7 +404,7 @@ fn expected(id: u32, request: &Request, answer: &Answer) -> Outcome {
 }
 
 fn check(id: u32, outcome: &Outcome, (request, answer): &(Request, Answer)) -> Result<(), TestCaseError> {
-    if answer.when == When::ResetWithin && request.asked != Asked::Head && answer.body > 0 {
+    if answer.when == When::ResetWithin && request.kind != RequestKind::Head && answer.body > 0 {
         // How much of it came first is the library's choice.
         prop_assert_eq!(&outcome.end, &Some(Seen::Reset(id, Code::InternalError)));
         prop_assert!(outcome.body <= answer.body);
@@ -418,15 +418,15 @@ fn request() -> impl Strategy<Value = Request> {
     let body = prop_oneof![4 => Just(0), 2 => 1..300usize, 1 => 1..200_000usize];
     let field = prop_oneof![9 => Just(0), 1 => 1..20_000usize];
     (0..8u8, body, field, any::<bool>()).prop_map(|(head, body, field, wants_fields)| match head {
-        0 => Request { asked: Asked::Head, body: 0, field, wants_fields },
-        _ => Request { asked: Asked::Other, body, field, wants_fields },
+        0 => Request { kind: RequestKind::Head, body: 0, field, wants_fields },
+        _ => Request { kind: RequestKind::Other, body, field, wants_fields },
     })
 }
 
 fn answer() -> impl Strategy<Value = Answer> {
     let when = prop_oneof![
         8 => Just(When::Read),
-        2 => Just(When::Asked),
+        2 => Just(When::RequestKind),
         2 => Just(When::Unread),
         1 => Just(When::Reset),
         1 => Just(When::ResetWithin),

@@ -9,7 +9,7 @@ use dyno_engine::expect::Deep;
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
 use dyno_engine::{Expect, Http2, Protocol, Request, Traffic};
 use dyno_wire::h1::encode;
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2;
 
 use crate::ReadFile;
@@ -120,9 +120,9 @@ fn compile_request(
     if request.method == "CONNECT" {
         return Err((Field::Method, TUNNEL.into()));
     }
-    let asked = if request.method == "HEAD" { Asked::Head } else { Asked::Other };
+    let kind = if request.method == "HEAD" { RequestKind::Head } else { RequestKind::Other };
     let template = template(request, host, templates)?;
-    Ok(Request { template, upgrade: None, stream: None, asked, expect: expect(request)? })
+    Ok(Request { template, upgrade: None, stream: None, kind, expect: expect(request)? })
 }
 
 /// The same request, asking to go on in HTTP/2 (RFC 7540 §3.2).

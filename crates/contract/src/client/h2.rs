@@ -2,7 +2,7 @@
 
 use std::io::{self, Error};
 
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::settings::Own;
 use dyno_wire::h2::{Ask, Client, Code, Counts, Event, Io, Shared};
 
@@ -36,7 +36,7 @@ pub(super) fn get(line: &mut Line, scheme: &str, host: &str, path: &str, keep: K
                 block: block.form(client.form()),
                 field_bytes: block.field_bytes,
                 body: &[],
-                asked: Asked::Other,
+                kind: RequestKind::Other,
                 wants_fields: true,
             };
             client.request(&ask, (), &mut io);

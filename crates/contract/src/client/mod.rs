@@ -11,7 +11,7 @@ use std::time::Duration;
 use dyno_archive::Protocol;
 use dyno_engine::Tls;
 use dyno_wire::h1::encode;
-use dyno_wire::h1::response::{Asked, Closed, End, Event, Reader};
+use dyno_wire::h1::response::{Closed, End, Event, Reader, RequestKind};
 
 use crate::door::Door;
 use line::{Line, closed};
@@ -41,14 +41,14 @@ impl Connection {
     }
 
     /// Reads one whole answer.
-    pub fn answer(&mut self, asked: Asked) -> io::Result<Answer> {
-        self.read_answer(asked, Keep::Whole)
+    pub fn answer(&mut self, kind: RequestKind) -> io::Result<Answer> {
+        self.read_answer(kind, Keep::Whole)
     }
 
-    fn read_answer(&mut self, asked: Asked, keep: Keep) -> io::Result<Answer> {
+    fn read_answer(&mut self, kind: RequestKind, keep: Keep) -> io::Result<Answer> {
         let mut answer = Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: false };
         loop {
-            let (used, done) = take(&mut self.reader, &self.unread, asked, keep, &mut answer)?;
+            let (used, done) = take(&mut self.reader, &self.unread, kind, keep, &mut answer)?;
             self.unread.drain(..used);
             if done {
                 return Ok(answer);
@@ -93,13 +93,13 @@ pub enum Next {
 fn take(
     reader: &mut Reader,
     mut bytes: &[u8],
-    asked: Asked,
+    kind: RequestKind,
     keep: Keep,
     answer: &mut Answer,
 ) -> io::Result<(usize, bool)> {
     let whole = bytes.len();
     loop {
-        let (used, event) = reader.next(bytes, asked).map_err(io::Error::other)?;
+        let (used, event) = reader.next(bytes, kind).map_err(io::Error::other)?;
         bytes = &bytes[used..];
         match event {
             Event::NeedMore => return Ok((whole - bytes.len(), false)),
@@ -127,7 +127,7 @@ fn get_h1(line: Line, host: &str, path: &str, keep: Keep) -> io::Result<Answer> 
     let mut connection = Connection::on(line);
     let request = encode::request("GET", path, host, &[], b"").map_err(io::Error::other)?;
     connection.send(&request)?;
-    connection.read_answer(Asked::Other, keep)
+    connection.read_answer(RequestKind::Other, keep)
 }
 
 /// Asks single questions at a door, as it wants to be asked.

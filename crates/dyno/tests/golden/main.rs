@@ -27,7 +27,7 @@ use dyno_archive::{LoadRecord, Outcome, Phase, RunDir, TrialRecord};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Queue, Service, World};
 use dyno_engine::{Config, Draws, Expect, Http2, Policy, Protocol, Request, Schedule, Spin, Traffic, Window};
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 
 const MS: u64 = 1_000_000;
 const BEGAN_NS: u64 = 5_000 * MS;
@@ -147,7 +147,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
         total: None,
         traffic: Arc::new(Traffic::one(Request::fixed(
             bytes,
-            Asked::Other,
+            RequestKind::Other,
             Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])), ..Expect::default() },
         ))),
         draws: Draws::new(1, 0, 1),

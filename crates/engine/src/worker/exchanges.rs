@@ -217,7 +217,7 @@ impl Worker {
         let request = self.config.traffic.request(exchange.request);
         let template = match (h1.upgrade, &request.upgrade) {
             (Upgrade::Wanted, Some(template)) => {
-                h1.upgrade = Upgrade::Asked;
+                h1.upgrade = Upgrade::Requested;
                 template
             }
             _ => {
@@ -434,8 +434,8 @@ impl Worker {
                 exchange.first_byte = now;
             }
             let request = self.config.traffic.request(exchange.request);
-            let asked = h1.upgrade.asked(request.asked);
-            let (used, event) = h1.reader.next_with(bytes, asked, &mut self.heads)?;
+            let kind = h1.upgrade.kind(request.kind);
+            let (used, event) = h1.reader.next_with(bytes, kind, &mut self.heads)?;
             bytes = &bytes[used..];
             match event {
                 Event::NeedMore => return Ok(Read::Open),
@@ -449,7 +449,7 @@ impl Worker {
                 }
                 Event::Head(head) => {
                     // A server that answers without changing over goes on in HTTP/1.1 (RFC 9110 §7.8).
-                    if h1.upgrade == Upgrade::Asked {
+                    if h1.upgrade == Upgrade::Requested {
                         self.frames.declined += 1;
                         h1.upgrade = Upgrade::No;
                         slot.spoke_h2 = false;

@@ -50,7 +50,7 @@ impl Worker {
         let Talk::H1(h1) = &mut slot.talk else { return };
         let Some(exchange) = h1.in_flight.pop_front() else { return };
         let request = self.config.traffic.request(exchange.request);
-        let asked = (request.asked, wants_fields(request, &exchange));
+        let asked = (request.kind, wants_fields(request, &exchange));
         let stream = Stream { exchange, answer: Answer::default(), blocked_since: Instant::NEVER };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
         let shared = self.config.traffic.shared_bytes();
@@ -85,7 +85,7 @@ impl Worker {
             block: made.block,
             field_bytes: made.field_bytes,
             body: made.body,
-            asked: request.asked,
+            kind: request.kind,
             wants_fields: wants_fields(request, &exchange),
         };
         let stream = Stream { exchange, answer: Answer::default(), blocked_since: Instant::NEVER };

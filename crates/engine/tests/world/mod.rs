@@ -13,7 +13,7 @@ use dyno_engine::sim::Played;
 use dyno_engine::{
     Config, Draws, Expect, Http2, Policy, Protocol, Request, Schedule, Spin, Traffic, Window, limits,
 };
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 
 pub const SECOND: u64 = 1_000_000_000;
 pub const MS: u64 = 1_000_000;
@@ -30,7 +30,7 @@ pub fn config(connections: u32, arrivals: &Arrivals, seconds: u64) -> Config {
         total: None,
         traffic: Arc::new(Traffic::one(Request::fixed(
             b"GET / HTTP/1.1\r\nHost: sim\r\n\r\n",
-            Asked::Other,
+            RequestKind::Other,
             Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])), ..Expect::default() },
         ))),
         draws: Draws::new(1, 0, 1),

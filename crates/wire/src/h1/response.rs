@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 /// The one thing about a request that changes how its response is read (RFC 9112 §6.3, rule 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RequestKind {
     /// HEAD: the response has no body, whatever its fields say.
     Head,
     /// It asked to go on in another protocol, which a server may do (RFC 9110 §7.8).
@@ -158,9 +158,9 @@ impl Reader {
         matches!(self.state, State::Head { informational: 0 }) && self.buffer.is_empty()
     }
 
-    /// Reads on in `input`, the answer to a request of kind `asked`. Returns how many bytes were used.
-    pub fn next<'a>(&'a mut self, input: &'a [u8], asked: Asked) -> Result<(usize, Event<'a>), Error> {
-        self.next_with(input, asked, &mut Memo::new())
+    /// Reads on in `input`, the answer to a request of kind `kind`. Returns how many bytes were used.
+    pub fn next<'a>(&'a mut self, input: &'a [u8], kind: RequestKind) -> Result<(usize, Event<'a>), Error> {
+        self.next_with(input, kind, &mut Memo::new())
     }
 
     /// The same, faster where heads repeat.
@@ -168,7 +168,7 @@ impl Reader {
     pub fn next_with<'a>(
         &'a mut self,
         input: &'a [u8],
-        asked: Asked,
+        kind: RequestKind,
         memo: &mut Memo,
     ) -> Result<(usize, Event<'a>), Error> {
         match &mut self.state {
@@ -176,9 +176,9 @@ impl Reader {
                 if self.buffer.is_empty()
                     && let Some(head) = memo.find(input)
                 {
-                    return Ok((head.wire_bytes, Self::head_event(&mut self.state, head, asked)?));
+                    return Ok((head.wire_bytes, Self::head_event(&mut self.state, head, kind)?));
                 }
-                self.next_head(input, asked, memo)
+                self.next_head(input, kind, memo)
             }
             State::Body { body, end } => {
                 // The head kept for the previous event has been handed out by now.
@@ -219,7 +219,7 @@ impl Reader {
     fn next_head<'a>(
         &'a mut self,
         input: &'a [u8],
-        asked: Asked,
+        kind: RequestKind,
         memo: &mut Memo,
     ) -> Result<(usize, Event<'a>), Error> {
         if input.is_empty() {
@@ -234,20 +234,20 @@ impl Reader {
             Found::InInput(end) => {
                 let head = parse(&input[..end])?;
                 memo.learn(&input[..end], &head);
-                Ok((end, Self::head_event(&mut self.state, head, asked)?))
+                Ok((end, Self::head_event(&mut self.state, head, kind)?))
             }
             Found::InBuffer(used) => {
                 let head = parse(self.buffer.bytes())?;
-                Ok((used, Self::head_event(&mut self.state, head, asked)?))
+                Ok((used, Self::head_event(&mut self.state, head, kind)?))
             }
         }
     }
 
     #[inline]
-    fn head_event<'a>(state: &mut State, head: Head<'a>, asked: Asked) -> Result<Event<'a>, Error> {
+    fn head_event<'a>(state: &mut State, head: Head<'a>, kind: RequestKind) -> Result<Event<'a>, Error> {
         let State::Head { informational } = state else { unreachable!("heads are read in the head state") };
         if head.status == 101 {
-            let was_asked = matches!(asked, Asked::Upgrade | Asked::UpgradeHead);
+            let was_asked = matches!(kind, RequestKind::Upgrade | RequestKind::UpgradeHead);
             return if was_asked { Ok(Event::Upgraded(head)) } else { Err(Error::UnexpectedUpgrade) };
         }
         if head.status < 200 {
@@ -257,7 +257,7 @@ impl Reader {
             }
             return Ok(Event::Informational(head));
         }
-        let body = body_of(&head, asked);
+        let body = body_of(&head, kind);
         let persists = head.framing.persists(head.version) && body != Body::UntilClose;
         *state = State::Body { body, end: if persists { End::Reusable } else { End::Final } };
         Ok(Event::Head(head))
@@ -265,8 +265,8 @@ impl Reader {
 }
 
 /// RFC 9112 §6.3, in its order.
-fn body_of(head: &Head<'_>, asked: Asked) -> Body {
-    if matches!(asked, Asked::Head | Asked::UpgradeHead) || matches!(head.status, 204 | 304) {
+fn body_of(head: &Head<'_>, kind: RequestKind) -> Body {
+    if matches!(kind, RequestKind::Head | RequestKind::UpgradeHead) || matches!(head.status, 204 | 304) {
         return Body::Length(0);
     }
     match (head.framing.transfer, head.framing.content_length) {

@@ -9,7 +9,7 @@ mod witness;
 
 use std::collections::VecDeque;
 
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::encode::Shared;
 use dyno_wire::h2::settings::Own;
 use dyno_wire::h2::{Ask, Client, Code, Counts, Error, Event, Io, Key, Malformed};
@@ -67,7 +67,7 @@ pub fn fields(list: &[(&str, &str)]) -> Vec<Field> {
 /// A request as tests make it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    pub asked: Asked,
+    pub kind: RequestKind,
     pub body: usize,
     /// Length of one more field's value.
     pub field: usize,
@@ -76,7 +76,7 @@ pub struct Request {
 
 impl Request {
     pub fn get() -> Request {
-        Request { asked: Asked::Other, body: 0, field: 0, wants_fields: false }
+        Request { kind: RequestKind::Other, body: 0, field: 0, wants_fields: false }
     }
 
     pub fn post(body: usize) -> Request {
@@ -84,8 +84,8 @@ impl Request {
     }
 
     pub fn fields(self) -> Vec<Field> {
-        let method = match self.asked {
-            Asked::Head => "HEAD",
+        let method = match self.kind {
+            RequestKind::Head => "HEAD",
             _ if self.body > 0 => "POST",
             _ => "GET",
         };
@@ -135,10 +135,10 @@ impl Talk {
     }
 
     /// A connection that was upgraded, and whose stream 1 is there.
-    pub fn upgraded(own: Own, asked: Asked) -> Talk {
+    pub fn upgraded(own: Own, kind: RequestKind) -> Talk {
         let (mut out, mut counts) = (Vec::new(), Counts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
-        let (client, _) = Client::upgraded(own, shared().table_bytes(), (asked, false), 1, &mut io);
+        let (client, _) = Client::upgraded(own, shared().table_bytes(), (kind, false), 1, &mut io);
         Talk::of(client, own, out, counts, 3)
     }
 
@@ -298,7 +298,7 @@ impl Talk {
             block: block.form(self.client.form()),
             field_bytes: block.field_bytes,
             body: &body,
-            asked: request.asked,
+            kind: request.kind,
             wants_fields: request.wants_fields,
         };
         let mut io = Io { out: &mut self.out, counts: &mut self.counts };

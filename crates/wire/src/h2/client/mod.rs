@@ -20,7 +20,7 @@ use super::settings::{DEFAULT_WINDOW, Own, Peer};
 use super::streams::{Key, Streams};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{Code, Malformed, limits};
-use crate::h1::response::Asked;
+use crate::h1::response::RequestKind;
 use read::Reading;
 use stream::{Phase, Stream, Unsent};
 
@@ -40,7 +40,7 @@ pub struct Ask<'a> {
     /// Bytes of the names and values in it.
     pub field_bytes: u32,
     pub body: &'a [u8],
-    pub asked: Asked,
+    pub kind: RequestKind,
     /// The fields of the answer are to be kept for [`Client::data_and_fields`].
     pub wants_fields: bool,
 }
@@ -140,12 +140,12 @@ impl<T> Client<T> {
     pub fn upgraded(
         own: Own,
         shared_bytes: u32,
-        (asked, wants_fields): (Asked, bool),
+        (kind, wants_fields): (RequestKind, bool),
         data: T,
         io: &mut Io<'_>,
     ) -> (Self, Key) {
         let mut client = Client::new(own, shared_bytes, io);
-        let key = client.enter(asked, wants_fields, data);
+        let key = client.enter(kind, wants_fields, data);
         io.counts.most_streams = io.counts.most_streams.max(1);
         (client, key)
     }
@@ -201,7 +201,7 @@ impl<T> Client<T> {
     /// hold its body up.
     pub fn request(&mut self, ask: &Ask<'_>, data: T, io: &mut Io<'_>) -> (Key, bool) {
         let id = self.next_id;
-        let key = self.enter(ask.asked, ask.wants_fields, data);
+        let key = self.enter(ask.kind, ask.wants_fields, data);
         let sent = &mut io.counts.sent;
         sent.count(Kind::Headers);
         sent.field_bytes += u64::from(ask.field_bytes);
@@ -334,7 +334,7 @@ impl<T> Client<T> {
 
     /// Enters the next stream.
     #[inline]
-    fn enter(&mut self, asked: Asked, wants_fields: bool, data: T) -> Key {
+    fn enter(&mut self, kind: RequestKind, wants_fields: bool, data: T) -> Key {
         let id = self.next_id;
         self.next_id += 2;
         let stream = Stream {
@@ -344,7 +344,7 @@ impl<T> Client<T> {
             // Our SETTINGS went before, so the peer knows this window.
             receive: ReceiveWindow::new(self.own.stream_window, self.own.stream_window),
             unsent: None,
-            asked,
+            kind,
             wants_fields,
             expected: None,
             data,
@@ -410,7 +410,8 @@ mod tests {
         client.next(&mut &[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &mut io).unwrap();
         client.next_id = i32::MAX as u32;
         assert!(client.room() > 0 && !client.is_draining());
-        let ask = Ask { block: &[0x82], field_bytes: 0, body: &[], asked: Asked::Other, wants_fields: false };
+        let ask =
+            Ask { block: &[0x82], field_bytes: 0, body: &[], kind: RequestKind::Other, wants_fields: false };
         let (key, _) = client.request(&ask, (), &mut io);
         assert!(client.room() == 0 && client.is_draining());
         let mut answer = &[0, 0, 1, 1, 5, 0x7F, 0xFF, 0xFF, 0xFF, 0x88][..];
@@ -425,7 +426,8 @@ mod tests {
         let mut client = Client::new(Own::default(), 0, &mut io);
         client.next(&mut &[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &mut io).unwrap();
         let body = [0; 70_000];
-        let ask = Ask { block: &[], field_bytes: 0, body: &body, asked: Asked::Other, wants_fields: false };
+        let ask =
+            Ask { block: &[], field_bytes: 0, body: &body, kind: RequestKind::Other, wants_fields: false };
         for _ in 0..10 {
             let (key, is_whole) = client.request(&ask, (), &mut io);
             assert!(!is_whole);

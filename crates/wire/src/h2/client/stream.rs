@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::Event;
-use crate::h1::response::Asked;
+use crate::h1::response::RequestKind;
 use crate::h2::head::Seen;
 use crate::h2::streams::Key;
 use crate::h2::window::{ReceiveWindow, SendWindow};
@@ -18,7 +18,7 @@ pub(super) struct Stream<T> {
     pub(super) receive: ReceiveWindow,
     /// `None`: the whole request has been queued.
     pub(super) unsent: Option<Box<Unsent>>,
-    pub(super) asked: Asked,
+    pub(super) kind: RequestKind,
     pub(super) wants_fields: bool,
     /// Bytes of body that are still to come; `None`: any number.
     pub(super) expected: Option<u64>,
@@ -76,7 +76,7 @@ impl<T> Stream<T> {
             return Ok(status);
         }
         // Such answers have no body, whatever length they tell (RFC 9110 §8.6, §15.3.5, §15.4.5).
-        let is_bodiless = self.asked == Asked::Head || matches!(status, 204 | 304);
+        let is_bodiless = self.kind == RequestKind::Head || matches!(status, 204 | 304);
         self.expected = if is_bodiless { Some(0) } else { seen.content_length };
         if end && self.expected.is_some_and(|n| n > 0) {
             return Err(Malformed::BodyLength);
