@@ -16,7 +16,7 @@ use dyno_engine::{
 use dyno_responder::Writes;
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::RequestKind;
-use dyno_wire::h2::client::{Ask, Client, Event, Io};
+use dyno_wire::h2::client::{Client, EncodedRequest, Event, Io};
 use dyno_wire::h2::settings::Own;
 use dyno_wire::h2::{Counts, Shared};
 
@@ -65,7 +65,11 @@ fn ask(addr: SocketAddr, own: Own, requests: &[(&str, &str, Vec<u8>)]) -> Vec<An
             let block = Shared::default().encode(&fields(method, path));
             let kind = if *method == "HEAD" { RequestKind::Head } else { RequestKind::Other };
             let (block, field_bytes) = (block.form(client.form()), block.field_bytes);
-            client.request(&Ask { block, field_bytes, body, kind, wants_fields: true }, opened, &mut io);
+            client.request(
+                &EncodedRequest { block, field_bytes, body, kind, wants_fields: true },
+                opened,
+                &mut io,
+            );
             opened += 1;
         }
         stream.write_all(&out).unwrap();

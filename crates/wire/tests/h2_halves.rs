@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use dyno_wire::h1::response::RequestKind;
-use dyno_wire::h2::client::{Ask, Client, Event, Io};
+use dyno_wire::h2::client::{Client, EncodedRequest, Event, Io};
 use dyno_wire::h2::encode::Shared;
 use dyno_wire::h2::frame::{self, Header, Kind, flag};
 use dyno_wire::h2::server::{self, Answer, Cut, Server};
@@ -104,7 +104,7 @@ impl World {
             self.opened += 1;
             let block = self.shared.encode(&fields(index));
             let body = body(index, self.plans[index].request);
-            let ask = Ask {
+            let request = EncodedRequest {
                 block: block.form(self.client.form()),
                 field_bytes: block.field_bytes,
                 body: &body,
@@ -112,7 +112,7 @@ impl World {
                 wants_fields: false,
             };
             let mut io = Io { out: &mut self.to_server, counts: &mut self.counts };
-            self.client.request(&ask, index, &mut io);
+            self.client.request(&request, index, &mut io);
         }
     }
 

@@ -4,7 +4,7 @@ use std::io::{self, Error};
 
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::settings::Own;
-use dyno_wire::h2::{Ask, Client, Code, Counts, Event, Io, Shared};
+use dyno_wire::h2::{Client, Code, Counts, EncodedRequest, Event, Io, Shared};
 
 use super::answer::{Answer, Keep};
 use super::line::{Line, closed};
@@ -32,14 +32,14 @@ pub(super) fn get(line: &mut Line, scheme: &str, host: &str, path: &str, keep: K
         // Not before the server's settings have come.
         if !is_asked && client.room() > 0 {
             is_asked = true;
-            let ask = Ask {
+            let request = EncodedRequest {
                 block: block.form(client.form()),
                 field_bytes: block.field_bytes,
                 body: &[],
                 kind: RequestKind::Other,
                 wants_fields: true,
             };
-            client.request(&ask, (), &mut io);
+            client.request(&request, (), &mut io);
         }
     }
 }

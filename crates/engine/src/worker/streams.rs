@@ -3,7 +3,7 @@
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Http2;
 use dyno_wire::h2::settings::Own;
-use dyno_wire::h2::{Ask, Client, Code, Error, Event, Io, Key};
+use dyno_wire::h2::{Client, Code, EncodedRequest, Error, Event, Io, Key};
 
 use super::Worker;
 use super::exchanges::{Read, WireError};
@@ -81,7 +81,7 @@ impl Worker {
         self.config.draws.intended_ns = exchange.intended.since(self.began);
         let made =
             template.make(h2.client.form(), &mut exchange.draw, &mut self.config.draws, &mut self.making);
-        let ask = Ask {
+        let request = EncodedRequest {
             block: made.block,
             field_bytes: made.field_bytes,
             body: made.body,
@@ -90,7 +90,7 @@ impl Worker {
         };
         let stream = Stream { exchange, answer: Answer::default(), blocked_since: Instant::NEVER };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
-        let (key, is_whole) = h2.client.request(&ask, stream, &mut io);
+        let (key, is_whole) = h2.client.request(&request, stream, &mut io);
         h2.barred_since = Instant::NEVER;
         h2.unsent.push(key);
         if !is_whole && let Some(stream) = h2.client.data(key) {

@@ -27,7 +27,7 @@ pub mod settings;
 mod streams;
 mod window;
 
-pub use client::{Ask, Client, Event, Io};
+pub use client::{Client, EncodedRequest, Event, Io};
 pub use code::Code;
 pub use counts::Counts;
 pub use encode::{Block, Form, Shared};

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::encode::Shared;
 use dyno_wire::h2::settings::Own;
-use dyno_wire::h2::{Ask, Client, Code, Counts, Error, Event, Io, Key, Malformed};
+use dyno_wire::h2::{Client, Code, Counts, EncodedRequest, Error, Event, Io, Key, Malformed};
 pub use frames::Step;
 use witness::Witness;
 
@@ -294,7 +294,7 @@ impl Talk {
         let block = self.shared.encode(&fields);
         self.witness.expect(fields, request.body);
         let body = vec![b'x'; request.body];
-        let ask = Ask {
+        let request = EncodedRequest {
             block: block.form(self.client.form()),
             field_bytes: block.field_bytes,
             body: &body,
@@ -302,7 +302,7 @@ impl Talk {
             wants_fields: request.wants_fields,
         };
         let mut io = Io { out: &mut self.out, counts: &mut self.counts };
-        let (key, is_whole) = self.client.request(&ask, id, &mut io);
+        let (key, is_whole) = self.client.request(&request, id, &mut io);
         assert_eq!(self.client.data(key), Some(&mut id.clone()));
         self.overhear();
         assert_eq!(self.witness.has_sent_all(id), is_whole);

@@ -34,7 +34,7 @@ pub struct Io<'a> {
 
 /// A request that is ready to be sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
+pub struct EncodedRequest<'a> {
     /// The header block, encoded in the form that [`Client::form`] asks for.
     pub block: &'a [u8],
     /// Bytes of the names and values in it.
@@ -199,17 +199,17 @@ impl<T> Client<T> {
 
     /// Opens a stream. There must be [room](Self::room). Returns whether the whole request could be queued; else windows
     /// hold its body up.
-    pub fn request(&mut self, ask: &Ask<'_>, data: T, io: &mut Io<'_>) -> (Key, bool) {
+    pub fn request(&mut self, request: &EncodedRequest<'_>, data: T, io: &mut Io<'_>) -> (Key, bool) {
         let id = self.next_id;
-        let key = self.enter(ask.kind, ask.wants_fields, data);
+        let key = self.enter(request.kind, request.wants_fields, data);
         let sent = &mut io.counts.sent;
         sent.count(Kind::Headers);
-        sent.field_bytes += u64::from(ask.field_bytes);
+        sent.field_bytes += u64::from(request.field_bytes);
         io.counts.most_streams = io.counts.most_streams.max(self.streams.len() as u64);
         let most = self.peer.max_frame_size as usize;
-        let end = ask.body.is_empty();
+        let end = request.body.is_empty();
         let mut updated = Vec::new();
-        let block = self.table.begin(ask.block, &mut updated);
+        let block = self.table.begin(request.block, &mut updated);
         io.counts.sent.block_bytes += block.len() as u64;
         let continuations = frame::put_block(id, block, end, most, io.out);
         io.counts.sent.frames[Kind::Continuation as usize] += continuations;
@@ -217,12 +217,12 @@ impl<T> Client<T> {
             return (key, true);
         }
         let stream = self.streams.get_mut(key);
-        let n = put_data(id, ask.body, most, &mut self.send, &mut stream.send, io);
-        if n < ask.body.len() {
-            stream.unsent = Some(Box::new(Unsent { bytes: ask.body[n..].to_vec(), at: 0 }));
+        let n = put_data(id, request.body, most, &mut self.send, &mut stream.send, io);
+        if n < request.body.len() {
+            stream.unsent = Some(Box::new(Unsent { bytes: request.body[n..].to_vec(), at: 0 }));
             self.blocked.push_back(id);
         }
-        (key, n == ask.body.len())
+        (key, n == request.body.len())
     }
 
     /// Goes on with bodies that windows held up, as far as they allow now. `done` learns of each whose last byte is queued.
@@ -410,9 +410,14 @@ mod tests {
         client.next(&mut &[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &mut io).unwrap();
         client.next_id = i32::MAX as u32;
         assert!(client.room() > 0 && !client.is_draining());
-        let ask =
-            Ask { block: &[0x82], field_bytes: 0, body: &[], kind: RequestKind::Other, wants_fields: false };
-        let (key, _) = client.request(&ask, (), &mut io);
+        let request = EncodedRequest {
+            block: &[0x82],
+            field_bytes: 0,
+            body: &[],
+            kind: RequestKind::Other,
+            wants_fields: false,
+        };
+        let (key, _) = client.request(&request, (), &mut io);
         assert!(client.room() == 0 && client.is_draining());
         let mut answer = &[0, 0, 1, 1, 5, 0x7F, 0xFF, 0xFF, 0xFF, 0x88][..];
         let event = client.next(&mut answer, &mut io).unwrap();
@@ -426,16 +431,21 @@ mod tests {
         let mut client = Client::new(Own::default(), 0, &mut io);
         client.next(&mut &[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &mut io).unwrap();
         let body = [0; 70_000];
-        let ask =
-            Ask { block: &[], field_bytes: 0, body: &body, kind: RequestKind::Other, wants_fields: false };
+        let request = EncodedRequest {
+            block: &[],
+            field_bytes: 0,
+            body: &body,
+            kind: RequestKind::Other,
+            wants_fields: false,
+        };
         for _ in 0..10 {
-            let (key, is_whole) = client.request(&ask, (), &mut io);
+            let (key, is_whole) = client.request(&request, (), &mut io);
             assert!(!is_whole);
             assert_eq!(client.blocked.len(), 1);
             client.finish(key, &mut io);
-            let (key, _) = client.request(&ask, (), &mut io);
+            let (key, _) = client.request(&request, (), &mut io);
             client.take(key);
-            client.request(&ask, (), &mut io);
+            client.request(&request, (), &mut io);
             client.take_all();
         }
         assert!(client.blocked.is_empty());
