@@ -151,7 +151,7 @@ fn clients() {
 fn servers() {
     let server = |name: &str, requests: &[Request], steps: &[Step]| {
         let mut talk =
-            Talk::new(dyno_wire::h2::settings::Own { header_table_size: 100, ..Default::default() });
+            Talk::new(dyno_wire::h2::settings::ClientSettings { header_table_size: 100, ..Default::default() });
         talk.requests.extend(requests);
         talk.hear(&bytes(&[settings(&[])]));
         talk.hear(&bytes(steps));

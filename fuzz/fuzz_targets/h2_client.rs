@@ -6,7 +6,7 @@
 mod talk;
 
 use dyno_wire::h1::response::RequestKind;
-use dyno_wire::h2::settings::Own;
+use dyno_wire::h2::settings::ClientSettings;
 use libfuzzer_sys::fuzz_target;
 use talk::{Request, Seen, Talk};
 
@@ -16,7 +16,7 @@ const TABLES: [u32; 4] = [4096, 0, 100, 65_536];
 /// What the client is like and asks, from two bytes.
 fn talk(own: u8, requests: u8) -> Talk {
     let choice = |shift: u8| usize::from(own >> shift & 3);
-    let own = Own {
+    let own = ClientSettings {
         header_table_size: TABLES[choice(0)],
         stream_window: WINDOWS[choice(2)],
         connection_window: WINDOWS[choice(4)],

@@ -27,7 +27,7 @@ use dyno_engine::{
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h1::{encode, request};
 use dyno_wire::h2::encode::put_name;
-use dyno_wire::h2::settings::Offer;
+use dyno_wire::h2::settings::ServerSettings;
 use dyno_wire::h2::{Block, Shared, server as h2};
 
 /// Counts what each thread asks for, while it is not told to look away.
@@ -424,8 +424,8 @@ impl PeerConn {
         if matches!(self.talk, Talk::Unknown) {
             self.talk = match h2::is_spoken(bytes).expect("the first bytes come at once") {
                 true => {
-                    let offer = Offer { max_streams: Some(100), stream_window: 65_535 };
-                    Talk::H2(Box::new(h2::Server::new(offer, &mut self.out)))
+                    let settings = ServerSettings { max_streams: Some(100), stream_window: 65_535 };
+                    Talk::H2(Box::new(h2::Server::new(settings, &mut self.out)))
                 }
                 false => Talk::H1(request::Reader::new()),
             };

@@ -2,7 +2,7 @@
 
 use dyno_wire::h1::{encode, request};
 use dyno_wire::h2::server::{Answer, Cut, Event, Server};
-use dyno_wire::h2::settings::Offer;
+use dyno_wire::h2::settings::ServerSettings;
 use dyno_wire::talk::Talk;
 
 use crate::Writes;
@@ -155,7 +155,7 @@ fn hear_h1(reader: &mut request::Reader, mut bytes: &[u8], answers: &Answers, ou
 impl H2 {
     fn new(out: &mut Vec<u8>) -> H2 {
         H2 {
-            server: Server::new(Offer::default(), out),
+            server: Server::new(ServerSettings::default(), out),
             last: Asked { route: Route::NotFound, wants: Wants::Body },
             under_way: Vec::new(),
         }

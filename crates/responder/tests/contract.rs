@@ -17,7 +17,7 @@ use dyno_responder::Writes;
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::client::{Client, EncodedRequest, Event, Io};
-use dyno_wire::h2::settings::Own;
+use dyno_wire::h2::settings::ClientSettings;
 use dyno_wire::h2::{Counts, Shared};
 
 #[path = "../../../tests/support/port.rs"]
@@ -50,7 +50,7 @@ fn fields(method: &str, path: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Asks for everything on one connection, as many at once as there is room for, and waits for all answers.
-fn ask(addr: SocketAddr, own: Own, requests: &[(&str, &str, Vec<u8>)]) -> Vec<Answer> {
+fn ask(addr: SocketAddr, own: ClientSettings, requests: &[(&str, &str, Vec<u8>)]) -> Vec<Answer> {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let (mut out, mut counts) = (Vec::new(), Counts::default());
@@ -119,7 +119,8 @@ fn the_contract_is_kept_over_both_protocols() {
     for writes in Writes::ALL {
         let addr = serve(writes);
         let head = ("HEAD", "/plaintext", Vec::new());
-        let answers = ask(addr, Own::default(), &[get("/plaintext"), get("/json"), get("/x"), head]);
+        let answers =
+            ask(addr, ClientSettings::default(), &[get("/plaintext"), get("/json"), get("/x"), head]);
         let all: Vec<_> = answers.iter().map(|a| (a.status, a.length.as_deref(), &a.body[..])).collect();
         assert_eq!(
             all,
@@ -145,7 +146,7 @@ fn the_contract_is_kept_over_both_protocols() {
 #[test]
 fn answers_that_windows_hold_up_go_on() {
     for writes in Writes::ALL {
-        let own = Own { stream_window: 5, connection_window: 70_000, ..Own::default() };
+        let own = ClientSettings { stream_window: 5, connection_window: 70_000, ..ClientSettings::default() };
         let requests = vec![get("/json"); 500];
         for answer in ask(serve(writes), own, &requests) {
             assert_eq!((answer.status, &answer.body[..]), (200, &br#"{"message":"Hello, World!"}"#[..]));
@@ -160,7 +161,7 @@ fn bodies_larger_than_every_window_are_read() {
         get("/json"),
         ("POST", "/nowhere", vec![b'y'; 200_000]),
     ];
-    let answers = ask(serve(Writes::Batch), Own::default(), &requests);
+    let answers = ask(serve(Writes::Batch), ClientSettings::default(), &requests);
     let all: Vec<_> = answers.iter().map(|a| (a.status, a.body.len())).collect();
     assert_eq!(all, [(200, 13), (200, 27), (404, 9)]);
 }

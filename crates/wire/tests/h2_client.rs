@@ -10,20 +10,23 @@ use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Malformed as M;
 use dyno_wire::h2::frame::Kind;
 use dyno_wire::h2::hpack::encode::{Indexing, put_size_update};
-use dyno_wire::h2::settings::Own;
+use dyno_wire::h2::settings::ClientSettings;
 use dyno_wire::h2::{Code, Error as E, hpack, limits};
 use talk::Seen::*;
 use talk::frames::*;
 use talk::{Request, Seen, Sent, Talk};
 
 /// As large as the engine's are by default.
-const LARGE: Own =
-    Own { header_table_size: 4096, stream_window: (1 << 30) - 1, connection_window: (1 << 30) - 1 };
+const LARGE: ClientSettings = ClientSettings {
+    header_table_size: 4096,
+    stream_window: (1 << 30) - 1,
+    connection_window: (1 << 30) - 1,
+};
 const STREAM: u32 = (1 << 31) - 1;
 
 struct Case {
     name: &'static str,
-    own: Own,
+    own: ClientSettings,
     start: Start,
     steps: Vec<Step>,
     seen: Vec<Seen>,
@@ -67,7 +70,7 @@ impl Case {
         Case { start: Start::Upgraded(kind), ..self }
     }
 
-    fn own(self, own: Own) -> Case {
+    fn own(self, own: ClientSettings) -> Case {
         Case { own, ..self }
     }
 
@@ -216,19 +219,19 @@ fn connections_begin() {
 fn our_greeting() {
     let greeting = |own| Talk::new(own).seen;
     let settings = |list: &[(u16, u32)]| Seen::Sent(Sent::Settings(list.to_vec()));
-    let own = Own::default();
+    let own = ClientSettings::default();
     assert_eq!(greeting(own), [settings(&[(ENABLE_PUSH, 0), (INITIAL_WINDOW_SIZE, 65_535)])]);
     assert_eq!(
-        greeting(Own { header_table_size: 0, ..LARGE }),
+        greeting(ClientSettings { header_table_size: 0, ..LARGE }),
         [
             settings(&[(ENABLE_PUSH, 0), (INITIAL_WINDOW_SIZE, (1 << 30) - 1), (HEADER_TABLE_SIZE, 0)]),
             sent_window(0, (1 << 30) - 1 - 65_535),
         ]
     );
-    let most = Own { connection_window: STREAM, stream_window: STREAM, ..own };
+    let most = ClientSettings { connection_window: STREAM, stream_window: STREAM, ..own };
     assert_eq!(greeting(most)[1], sent_window(0, STREAM - 65_535), "§6.9.1: up to 2³¹ − 1");
     // A window below the one that a connection begins with cannot be had at once (§6.9.2).
-    assert_eq!(greeting(Own { connection_window: 1023, ..own }).len(), 1);
+    assert_eq!(greeting(ClientSettings { connection_window: 1023, ..own }).len(), 1);
 }
 
 #[test]
@@ -721,9 +724,9 @@ fn header_blocks() {
 /// What the server may do with the table that we offer.
 #[test]
 fn the_servers_table() {
-    let none = Own { header_table_size: 0, ..LARGE };
-    let small = Own { header_table_size: 100, ..LARGE };
-    let large = Own { header_table_size: 65_536, ..LARGE };
+    let none = ClientSettings { header_table_size: 0, ..LARGE };
+    let small = ClientSettings { header_table_size: 100, ..LARGE };
+    let large = ClientSettings { header_table_size: 65_536, ..LARGE };
     let sized = |size, rest: &[u8]| {
         let mut out = Vec::new();
         put_size_update(size, &mut out);
@@ -1122,7 +1125,7 @@ fn windows_of_the_server() {
 /// How much we let the server send.
 #[test]
 fn windows_of_ours() {
-    let own = |stream_window, connection_window| Own { stream_window, connection_window, ..LARGE };
+    let own = |stream_window, connection_window| ClientSettings { stream_window, connection_window, ..LARGE };
     let small_answers =
         (0..100).flat_map(|i| [head(1 + 2 * i, 200, 0), data(1 + 2 * i, [b'x'; 1000], END_STREAM)]);
     let small_seen =

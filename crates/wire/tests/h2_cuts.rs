@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::frame::Kind;
 use dyno_wire::h2::hpack::{Encoder, Indexing};
-use dyno_wire::h2::settings::Own;
+use dyno_wire::h2::settings::ClientSettings;
 use proptest::prelude::*;
 use talk::frames::*;
 use talk::{Request, Seen, Talk};
@@ -15,7 +15,7 @@ use talk::{Request, Seen, Talk};
 /// What the client is like, and what it asks.
 #[derive(Clone, Debug)]
 struct Side {
-    own: Own,
+    own: ClientSettings,
     upgraded: bool,
     /// The next is made whenever there is room, and fewer than four are under way.
     requests: Vec<Request>,
@@ -56,7 +56,7 @@ fn side() -> impl Strategy<Value = Side> {
     let table = prop_oneof![Just(4096), Just(0), 0..200u32, Just(65_536)];
     let own =
         (table, window.clone(), window).prop_map(|(header_table_size, stream_window, connection_window)| {
-            Own { header_table_size, stream_window, connection_window }
+            ClientSettings { header_table_size, stream_window, connection_window }
         });
     let body = prop_oneof![4 => Just(0), 2 => 1..100usize, 1 => 60_000..100_000usize];
     let field = prop_oneof![9 => Just(0), 1 => 1..40_000usize];

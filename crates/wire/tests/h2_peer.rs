@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Code;
-use dyno_wire::h2::settings::Own;
+use dyno_wire::h2::settings::ClientSettings;
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
@@ -90,7 +90,7 @@ enum When {
 
 #[derive(Clone, Debug)]
 struct Setting {
-    own: Own,
+    own: ClientSettings,
     window: u32,
     connection_window: u32,
     max_frame_size: u32,
@@ -454,10 +454,8 @@ fn setting() -> impl Strategy<Value = Setting> {
     let window = || prop_oneof![2 => Just(65_535u32), 2 => 1000..65_535u32, 1 => Just((1 << 30) - 1), 1 => 65_536..300_000u32];
     let table = || prop_oneof![3 => Just(4096u32), 1 => Just(0), 1 => 1..400u32, 1 => 400..10_000u32, 1 => Just(65_536)];
     let own =
-        (table(), window(), window()).prop_map(|(header_table_size, stream_window, connection_window)| Own {
-            header_table_size,
-            stream_window,
-            connection_window,
+        (table(), window(), window()).prop_map(|(header_table_size, stream_window, connection_window)| {
+            ClientSettings { header_table_size, stream_window, connection_window }
         });
     let frames = prop_oneof![3 => Just(16_384), 1 => 16_384..100_000u32];
     let streams = proptest::option::of(1..6u32);
@@ -570,7 +568,7 @@ fn streams_that_are_given_up_leave_the_others_alone() {
     };
     let all = vec![(Request::post(10_000), answer); 20];
     let setting = Setting {
-        own: Own::default(),
+        own: ClientSettings::default(),
         window: 65_535,
         connection_window: 65_535,
         max_frame_size: 16_384,

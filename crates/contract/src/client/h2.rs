@@ -3,7 +3,7 @@
 use std::io::{self, Error};
 
 use dyno_wire::h1::response::RequestKind;
-use dyno_wire::h2::settings::Own;
+use dyno_wire::h2::settings::ClientSettings;
 use dyno_wire::h2::{Client, Code, Counts, EncodedRequest, Event, Io, Shared};
 
 use super::answer::{Answer, Keep};
@@ -15,7 +15,7 @@ pub(super) fn get(line: &mut Line, scheme: &str, host: &str, path: &str, keep: K
     let block = Shared::default().encode(&fields.map(|(name, value)| (name.into(), value.into())));
     let (mut out, mut counts) = (Vec::new(), Counts::default());
     let mut client: Client<()> =
-        Client::new(Own::default(), 0, &mut Io { out: &mut out, counts: &mut counts });
+        Client::new(ClientSettings::default(), 0, &mut Io { out: &mut out, counts: &mut counts });
     let mut is_asked = false;
     let mut answer = Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: true };
     let mut buffer = [0; 16 * 1024];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dyno_archive::Outcome;
 use dyno_wire::h1::{encode, request};
-use dyno_wire::h2::settings::{DEFAULT_WINDOW, Offer};
+use dyno_wire::h2::settings::{DEFAULT_WINDOW, ServerSettings};
 use dyno_wire::h2::{Code, server as h2};
 use dyno_wire::talk::Talk;
 
@@ -486,9 +486,9 @@ impl Server {
 impl Streams {
     /// Begins a connection, and sends it away at once where chance has it so.
     fn begin(model: &Model, rng: &mut Rng, out: &mut Vec<u8>) -> Streams {
-        let offer = Offer { max_streams: model.max_streams, stream_window: model.request_window };
+        let settings = ServerSettings { max_streams: model.max_streams, stream_window: model.request_window };
         let mut streams = Streams {
-            wire: h2::Server::new(offer, out),
+            wire: h2::Server::new(settings, out),
             bodies: BTreeMap::new(),
             asking: BTreeMap::new(),
             working: BTreeMap::new(),

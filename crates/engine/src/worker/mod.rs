@@ -23,7 +23,7 @@ use dyno_archive::plan::Http2;
 use dyno_archive::sample::ThreadUse;
 
 use dyno_wire::h1::response::Memo;
-use dyno_wire::h2::settings::Own;
+use dyno_wire::h2::settings::ClientSettings;
 
 use crate::driver::{ConnId, Driver};
 use crate::recorder::{Recorder, Window};
@@ -182,7 +182,7 @@ pub struct Worker {
     frames_base: Frames,
     frames_used: Frames,
     /// What we announce to HTTP/2 servers.
-    own: Own,
+    settings: ClientSettings,
     cpu_base: ThreadUse,
     cpu: ThreadUse,
     /// CPU time of this thread when the present interval began.
@@ -239,7 +239,7 @@ impl Worker {
             frames: Frames::default(),
             frames_base: Frames::default(),
             frames_used: Frames::default(),
-            own: streams::own(&config.http2),
+            settings: streams::client_settings(&config.http2),
             cpu_base: ThreadUse::default(),
             cpu: ThreadUse::default(),
             cpu_settled_ns: 0,

@@ -2,7 +2,7 @@
 
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Http2;
-use dyno_wire::h2::settings::Own;
+use dyno_wire::h2::settings::ClientSettings;
 use dyno_wire::h2::{Client, Code, EncodedRequest, Error, Event, Io, Key};
 
 use super::Worker;
@@ -33,7 +33,7 @@ impl Worker {
     /// The connection is there and HTTP/2 is to be spoken: its preface goes out, and the server's is awaited.
     pub(super) fn greet<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
-        let client = Client::new(self.own, self.config.traffic.shared_bytes(), &mut io);
+        let client = Client::new(self.settings, self.config.traffic.shared_bytes(), &mut io);
         let slot = &mut self.slots[conn as usize];
         let connecting_since = match slot.state {
             State::Connecting { since: at } | State::Securing { connecting_since: at, .. } => at,
@@ -54,7 +54,7 @@ impl Worker {
         let stream = Stream { exchange, answer: Answer::default(), blocked_since: Instant::NEVER };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
         let shared = self.config.traffic.shared_bytes();
-        let (client, _) = Client::upgraded(self.own, shared, asked, stream, &mut io);
+        let (client, _) = Client::upgraded(self.settings, shared, asked, stream, &mut io);
         slot.talk = talk(client, self.config.streams, now);
         // Until the server's settings come it is being made anew, from this instant on.
         slot.state = State::Greeting { connecting_since: now };
@@ -388,9 +388,9 @@ fn wants_fields(request: &Request, exchange: &Exchange) -> bool {
 }
 
 /// What we announce.
-pub(super) fn own(options: &Http2) -> Own {
+pub(super) fn client_settings(options: &Http2) -> ClientSettings {
     let window = |bits: u8| ((1u64 << bits) - 1) as u32;
-    Own {
+    ClientSettings {
         header_table_size: options.header_table_size,
         stream_window: window(options.window_bits),
         connection_window: window(options.connection_window_bits),
@@ -401,6 +401,6 @@ pub(super) fn own(options: &Http2) -> Own {
 #[must_use]
 pub fn upgrade_settings(options: &Http2) -> Vec<u8> {
     let mut payload = Vec::new();
-    own(options).put_payload(&mut payload);
+    client_settings(options).put_payload(&mut payload);
     payload
 }

@@ -17,7 +17,7 @@ use super::frame::{self, HEADER_BYTES, Header, Kind, fill, flag};
 use super::head::Fields;
 use super::hpack::Decoder;
 use super::hpack::encode::{self as hpack, Indexing};
-use super::settings::{self, By, DEFAULT_WINDOW, Offer, Own, Peer};
+use super::settings::{self, ClientSettings, DEFAULT_WINDOW, Peer, Sender, ServerSettings};
 use super::streams::{Key, Streams};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{Code, Error, limits};
@@ -118,7 +118,7 @@ impl Answer {
 /// A server's connection. Call [`next`](Self::next) with the unread input until it says `NeedMore`.
 #[derive(Debug)]
 pub struct Server {
-    offer: Offer,
+    settings: ServerSettings,
     peer: Peer,
     /// Bytes of the client's preface that have come.
     preface: usize,
@@ -163,15 +163,15 @@ struct Held {
 // Reading.
 impl Server {
     /// Begins a connection.
-    pub fn new(offer: Offer, out: &mut Vec<u8>) -> Server {
-        offer.put_frame(out);
+    pub fn new(settings: ServerSettings, out: &mut Vec<u8>) -> Server {
+        settings.put_frame(out);
         Server {
-            offer,
+            settings,
             peer: Peer::default(),
             preface: 0,
             kept: Vec::new(),
             is_kept_read: false,
-            decoder: Decoder::new(Own::default().header_table_size),
+            decoder: Decoder::new(ClientSettings::default().header_table_size),
             fields: Fields::default(),
             last_block: (Vec::new(), 0),
             block: None,
@@ -383,7 +383,7 @@ impl Server {
 
     fn settings(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<Event<'static>, Error> {
         let before = self.peer.initial_window;
-        self.peer.read(payload, By::Client)?;
+        self.peer.read(payload, Sender::Client)?;
         let by = i64::from(self.peer.initial_window) - i64::from(before);
         for (_, stream) in self.streams.iter_mut() {
             if !stream.send.change(by) {
@@ -420,7 +420,7 @@ impl Server {
     }
 
     fn enter(&mut self, stream: u32, is_asked: bool) -> Key {
-        let window = self.offer.stream_window;
+        let window = self.settings.stream_window;
         let send = SendWindow::new(self.peer.initial_window);
         let receive = ReceiveWindow::new(window, window);
         self.streams.insert(stream, Stream { send, receive, is_asked, held: None })
@@ -553,7 +553,7 @@ mod tests {
     #[test]
     fn a_window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
         let mut out = Vec::new();
-        let mut server = Server::new(Offer::default(), &mut out);
+        let mut server = Server::new(ServerSettings::default(), &mut out);
         server.send = SendWindow::new(0);
         let answer = Answer::new(&[(":status", "200")], b"body", Cut::Two);
         for stream in [1, 3, 5, 7] {

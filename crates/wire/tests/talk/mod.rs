@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::encode::Shared;
-use dyno_wire::h2::settings::Own;
+use dyno_wire::h2::settings::ClientSettings;
 use dyno_wire::h2::{Client, Code, Counts, EncodedRequest, Error, Event, Io, Key, Malformed};
 pub use frames::Step;
 use witness::Witness;
@@ -126,7 +126,7 @@ pub struct Talk {
 }
 
 impl Talk {
-    pub fn new(own: Own) -> Talk {
+    pub fn new(own: ClientSettings) -> Talk {
         let (mut out, mut counts) = (Vec::new(), Counts::default());
         let shared = shared();
         let mut io = Io { out: &mut out, counts: &mut counts };
@@ -135,14 +135,14 @@ impl Talk {
     }
 
     /// A connection that was upgraded, and whose stream 1 is there.
-    pub fn upgraded(own: Own, kind: RequestKind) -> Talk {
+    pub fn upgraded(own: ClientSettings, kind: RequestKind) -> Talk {
         let (mut out, mut counts) = (Vec::new(), Counts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
         let (client, _) = Client::upgraded(own, shared().table_bytes(), (kind, false), 1, &mut io);
         Talk::of(client, own, out, counts, 3)
     }
 
-    fn of(client: Client<u32>, own: Own, out: Vec<u8>, counts: Counts, next_id: u32) -> Talk {
+    fn of(client: Client<u32>, own: ClientSettings, out: Vec<u8>, counts: Counts, next_id: u32) -> Talk {
         let mut talk = Talk {
             client,
             counts,

@@ -6,7 +6,7 @@ use super::stream::Phase;
 use super::{Client, Event, Io};
 use crate::h2::block::Block;
 use crate::h2::frame::{self, HEADER_BYTES, Header, Kind, flag};
-use crate::h2::settings::{self, By};
+use crate::h2::settings::{self, Sender};
 use crate::h2::{Code, Error, Malformed};
 
 impl<T> Client<T> {
@@ -128,11 +128,11 @@ impl<T> Client<T> {
                 return Err(Error::FrameLength);
             }
             self.unacknowledged = self.unacknowledged.checked_sub(1).ok_or(Error::SettingsAck)?;
-            self.heads.set_limit(self.own.header_table_size);
+            self.heads.set_limit(self.settings.header_table_size);
             return Ok(Event::Handled);
         }
         let before = self.peer;
-        self.peer.read(payload, By::Server)?;
+        self.peer.read(payload, Sender::Server)?;
         let by = i64::from(self.peer.initial_window) - i64::from(before.initial_window);
         if by != 0 {
             // It holds for the streams that are open, too (§6.9.2).

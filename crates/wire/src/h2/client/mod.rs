@@ -16,7 +16,7 @@ use super::counts::Counts;
 use super::encode::{Form, TableUse};
 use super::frame::{self, HEADER_BYTES, Kind, flag};
 use super::head::{Fields, Heads};
-use super::settings::{DEFAULT_WINDOW, Own, Peer};
+use super::settings::{ClientSettings, DEFAULT_WINDOW, Peer};
 use super::streams::{Key, Streams};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{Code, Malformed, limits};
@@ -79,7 +79,7 @@ pub enum Event<'i> {
 /// [`go_away`](Self::go_away) and close.
 #[derive(Debug)]
 pub struct Client<T> {
-    own: Own,
+    settings: ClientSettings,
     peer: Peer,
     /// The peer's first SETTINGS have come.
     is_ready: bool,
@@ -108,14 +108,14 @@ pub struct Client<T> {
 impl<T> Client<T> {
     /// Begins a connection: the preface, our settings, and the connection's window (RFC 9113 §3.4). `shared_bytes` is the
     /// space in the peer's table that the requests' shared fields take.
-    pub fn new(own: Own, shared_bytes: u32, io: &mut Io<'_>) -> Self {
-        let mut receive = ReceiveWindow::new(own.connection_window, DEFAULT_WINDOW);
+    pub fn new(settings: ClientSettings, shared_bytes: u32, io: &mut Io<'_>) -> Self {
+        let mut receive = ReceiveWindow::new(settings.connection_window, DEFAULT_WINDOW);
         io.out.extend_from_slice(frame::PREFACE);
-        own.put_frame(io.out);
+        settings.put_frame(io.out);
         io.counts.sent.count(Kind::Settings);
         give_back(&mut receive, 0, io);
         Client {
-            own,
+            settings,
             peer: Peer::default(),
             is_ready: false,
             unacknowledged: 1,
@@ -126,7 +126,7 @@ impl<T> Client<T> {
             send: SendWindow::new(DEFAULT_WINDOW),
             receive,
             // Until our settings are acknowledged the peer may go by the defaults.
-            heads: Heads::new(own.header_table_size.max(Own::default().header_table_size)),
+            heads: Heads::new(settings.header_table_size.max(ClientSettings::default().header_table_size)),
             table: TableUse::new(shared_bytes),
             last_stream: None,
             reading: Reading::Frame,
@@ -138,13 +138,13 @@ impl<T> Client<T> {
     /// The same for a connection that was upgraded from HTTP/1.1: the request that asked for it is stream 1 (RFC 7540
     /// §3.2). Of it there need be known what it asked, and whether the fields of its answer are to be kept.
     pub fn upgraded(
-        own: Own,
+        settings: ClientSettings,
         shared_bytes: u32,
         (kind, wants_fields): (RequestKind, bool),
         data: T,
         io: &mut Io<'_>,
     ) -> (Self, Key) {
-        let mut client = Client::new(own, shared_bytes, io);
+        let mut client = Client::new(settings, shared_bytes, io);
         let key = client.enter(kind, wants_fields, data);
         io.counts.most_streams = io.counts.most_streams.max(1);
         (client, key)
@@ -342,7 +342,7 @@ impl<T> Client<T> {
             phase: Phase::Head { informational: 0 },
             send: SendWindow::new(self.peer.initial_window),
             // Our SETTINGS went before, so the peer knows this window.
-            receive: ReceiveWindow::new(self.own.stream_window, self.own.stream_window),
+            receive: ReceiveWindow::new(self.settings.stream_window, self.settings.stream_window),
             unsent: None,
             kind,
             wants_fields,
@@ -406,7 +406,7 @@ mod tests {
     fn a_connection_ends_with_its_identifiers() {
         let (mut out, mut counts) = (Vec::new(), Counts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
-        let mut client = Client::new(Own::default(), 0, &mut io);
+        let mut client = Client::new(ClientSettings::default(), 0, &mut io);
         client.next(&mut &[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &mut io).unwrap();
         client.next_id = i32::MAX as u32;
         assert!(client.room() > 0 && !client.is_draining());
@@ -428,7 +428,7 @@ mod tests {
     fn a_window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
         let (mut out, mut counts) = (Vec::new(), Counts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
-        let mut client = Client::new(Own::default(), 0, &mut io);
+        let mut client = Client::new(ClientSettings::default(), 0, &mut io);
         client.next(&mut &[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &mut io).unwrap();
         let body = [0; 70_000];
         let request = EncodedRequest {
