@@ -1,7 +1,7 @@
 //! Responses, read whole and in every way of cutting them.
 
 use dyno_wire::h1::Error;
-use dyno_wire::h1::response::{Closed, End, Event, Memo, Reader, RequestKind};
+use dyno_wire::h1::response::{Closed, End, Event, HeadCache, Reader, RequestKind};
 use proptest::prelude::*;
 
 /// What a reader saw, in a form that does not depend on how the bytes were cut.
@@ -17,20 +17,20 @@ enum Seen {
 
 /// Reads twice: what is remembered of heads must not change what is seen of them.
 fn read(pieces: &[&[u8]], kind: RequestKind, close: bool) -> Vec<Seen> {
-    let mut memo = Memo::new();
-    let first = read_with(pieces, kind, close, &mut memo);
-    let again = read_with(pieces, kind, close, &mut memo);
+    let mut cache = HeadCache::new();
+    let first = read_with(pieces, kind, close, &mut cache);
+    let again = read_with(pieces, kind, close, &mut cache);
     assert_eq!(first, again, "a remembered head is read differently");
     first
 }
 
-fn read_with(pieces: &[&[u8]], kind: RequestKind, close: bool, memo: &mut Memo) -> Vec<Seen> {
+fn read_with(pieces: &[&[u8]], kind: RequestKind, close: bool, cache: &mut HeadCache) -> Vec<Seen> {
     let mut reader = Reader::new();
     let mut seen = Vec::new();
     for piece in pieces {
         let mut rest = *piece;
         loop {
-            match reader.next_with(rest, kind, memo) {
+            match reader.next_with(rest, kind, cache) {
                 Ok((used, event)) => {
                     rest = &rest[used..];
                     match event {

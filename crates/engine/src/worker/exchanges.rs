@@ -435,7 +435,7 @@ impl Worker {
             }
             let request = self.config.traffic.request(exchange.request);
             let kind = h1.upgrade.kind(request.kind);
-            let (used, event) = h1.reader.next_with(bytes, kind, &mut self.heads)?;
+            let (used, event) = h1.reader.next_with(bytes, kind, &mut self.head_cache)?;
             bytes = &bytes[used..];
             match event {
                 Event::NeedMore => return Ok(Read::Open),

@@ -22,7 +22,7 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Http2;
 use dyno_archive::sample::ThreadUse;
 
-use dyno_wire::h1::response::Memo;
+use dyno_wire::h1::response::HeadCache;
 use dyno_wire::h2::settings::ClientSettings;
 
 use crate::driver::{ConnId, Driver};
@@ -196,8 +196,8 @@ pub struct Worker {
     connection_failures: BTreeMap<String, u64>,
     /// Connections whose TLS session has failed while sending.
     broken: Vec<ConnId>,
-    /// The head that the server sent last.
-    heads: Memo,
+    /// The head of the last HTTP/1.1 answer on any connection, with what parsing it gave.
+    head_cache: HeadCache,
     /// What an HTTP/2 connection has to say, until it goes to the driver. Empty between two connections.
     out: Vec<u8>,
     /// Memory in which requests are made, encrypted, and answers decrypted.
@@ -249,7 +249,7 @@ impl Worker {
             unexpected: BTreeMap::new(),
             connection_failures: BTreeMap::new(),
             broken: Vec::new(),
-            heads: Memo::new(),
+            head_cache: HeadCache::new(),
             out: Vec::new(),
             making: Making::default(),
             made: Vec::new(),

@@ -71,9 +71,9 @@ pub enum Closed {
 /// The last head that was read whole, and what it says.
 ///
 /// A server under load sends the same head again and again, but for a date that changes every second: to compare it
-/// with the last one costs a tenth of taking it apart. One memo may serve many connections.
+/// with the last one costs a tenth of taking it apart. One cache may serve many connections.
 #[derive(Clone, Debug, Default)]
-pub struct Memo {
+pub struct HeadCache {
     /// Empty: nothing is known.
     bytes: Vec<u8>,
     known: Option<Known>,
@@ -88,7 +88,7 @@ struct Known {
     fields_at: usize,
 }
 
-impl Memo {
+impl HeadCache {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -110,7 +110,7 @@ impl Memo {
     }
 
     fn learn(&mut self, bytes: &[u8], head: &Head<'_>) {
-        if bytes.len() > limits::MEMO_BYTES {
+        if bytes.len() > limits::CACHED_HEAD_BYTES {
             return;
         }
         self.bytes.clear();
@@ -160,7 +160,7 @@ impl Reader {
 
     /// Reads on in `input`, the answer to a request of kind `kind`. Returns how many bytes were used.
     pub fn next<'a>(&'a mut self, input: &'a [u8], kind: RequestKind) -> Result<(usize, Event<'a>), Error> {
-        self.next_with(input, kind, &mut Memo::new())
+        self.next_with(input, kind, &mut HeadCache::new())
     }
 
     /// The same, faster where heads repeat.
@@ -169,16 +169,16 @@ impl Reader {
         &'a mut self,
         input: &'a [u8],
         kind: RequestKind,
-        memo: &mut Memo,
+        cache: &mut HeadCache,
     ) -> Result<(usize, Event<'a>), Error> {
         match &mut self.state {
             State::Head { .. } => {
                 if self.buffer.is_empty()
-                    && let Some(head) = memo.find(input)
+                    && let Some(head) = cache.find(input)
                 {
                     return Ok((head.wire_bytes, Self::head_event(&mut self.state, head, kind)?));
                 }
-                self.next_head(input, kind, memo)
+                self.next_head(input, kind, cache)
             }
             State::Body { body, end } => {
                 // The head kept for the previous event has been handed out by now.
@@ -220,7 +220,7 @@ impl Reader {
         &'a mut self,
         input: &'a [u8],
         kind: RequestKind,
-        memo: &mut Memo,
+        cache: &mut HeadCache,
     ) -> Result<(usize, Event<'a>), Error> {
         if input.is_empty() {
             return Ok((0, Event::NeedMore));
@@ -233,7 +233,7 @@ impl Reader {
             Found::No => Ok((input.len(), Event::NeedMore)),
             Found::InInput(end) => {
                 let head = parse(&input[..end])?;
-                memo.learn(&input[..end], &head);
+                cache.learn(&input[..end], &head);
                 Ok((end, Self::head_event(&mut self.state, head, kind)?))
             }
             Found::InBuffer(used) => {

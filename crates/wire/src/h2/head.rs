@@ -128,14 +128,14 @@ impl Seen {
 #[derive(Debug)]
 pub(super) struct Heads {
     decoder: Decoder,
-    memo: Memo,
+    cache: BlockCache,
     fields: Fields,
 }
 
 impl Heads {
     /// The peer may use so many bytes for its table.
     pub(super) fn new(table_size: u32) -> Heads {
-        Heads { decoder: Decoder::new(table_size), memo: Memo::default(), fields: Fields::default() }
+        Heads { decoder: Decoder::new(table_size), cache: BlockCache::default(), fields: Fields::default() }
     }
 
     pub(super) fn set_limit(&mut self, table_size: u32) {
@@ -149,7 +149,7 @@ impl Heads {
 
     #[inline]
     pub(super) fn read(&mut self, block: &[u8], wants_fields: bool) -> Result<Seen, Error> {
-        if !wants_fields && let Some(seen) = self.memo.find(block, self.decoder.generation()) {
+        if !wants_fields && let Some(seen) = self.cache.find(block, self.decoder.generation()) {
             return Ok(seen);
         }
         self.decode(block, wants_fields)
@@ -167,7 +167,7 @@ impl Heads {
             }
         })?;
         if self.decoder.generation() == before {
-            self.memo.learn(block, before, seen);
+            self.cache.learn(block, before, seen);
         }
         Ok(seen)
     }
@@ -178,21 +178,21 @@ impl Heads {
 /// Servers under load send the same block again and again; to compare it with the last one costs a fraction of decoding
 /// it. It says the same as long as the table is the same.
 #[derive(Clone, Debug, Default)]
-struct Memo {
+struct BlockCache {
     /// Empty: nothing is known.
     block: Vec<u8>,
     generation: u64,
     seen: Seen,
 }
 
-impl Memo {
+impl BlockCache {
     #[inline]
     fn find(&self, block: &[u8], generation: u64) -> Option<Seen> {
         (self.generation == generation && self.block == block && !block.is_empty()).then_some(self.seen)
     }
 
     fn learn(&mut self, block: &[u8], generation: u64, seen: Seen) {
-        if block.len() <= limits::MEMO_BYTES {
+        if block.len() <= limits::CACHED_BLOCK_BYTES {
             self.block.clear();
             self.block.extend_from_slice(block);
             self.generation = generation;

@@ -339,7 +339,7 @@ impl Server {
         fields.clear();
         self.decoder.decode(block, |name, value| fields.push(name, value))?;
         self.last_block.0.clear();
-        if self.decoder.generation() == generation && block.len() <= limits::MEMO_BYTES {
+        if self.decoder.generation() == generation && block.len() <= limits::CACHED_BLOCK_BYTES {
             self.last_block.0.extend_from_slice(block);
             self.last_block.1 = generation;
         }
