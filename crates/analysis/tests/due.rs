@@ -36,12 +36,12 @@ fn traffic() -> Arc<Traffic> {
     dyno_wire::h2::encode::put_name(b":path", &mut name);
     let fields = vec![
         FieldPiece::Fixed(shared.encode(&fixed)),
-        FieldPiece::Made { name: name.into(), name_bytes: 5, value: path().into() },
+        FieldPiece::Varying { name: name.into(), name_bytes: 5, value: path().into() },
     ];
     let request = Request {
-        template: Template::Made { head, body: Vec::new() },
+        template: Template::Varying { head, body: Vec::new() },
         upgrade: None,
-        stream: Some(StreamTemplate::Made { fields, body: Vec::new() }),
+        stream: Some(StreamTemplate::Varying { fields, body: Vec::new() }),
         kind: RequestKind::Other,
         expect: Expect {
             status: Some(200),

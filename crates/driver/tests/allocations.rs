@@ -471,7 +471,7 @@ fn fields(list: &[(&str, &str)]) -> Block {
 
 fn shapes_of_http1() -> Vec<Shape> {
     let fixed = Template::Fixed(Arc::from(&b"GET /plaintext HTTP/1.1\r\nHost: h\r\n\r\n"[..]));
-    let made = Template::Made {
+    let made = Template::Varying {
         head: vec![
             bytes("GET /plaintext HTTP/1.1\r\nHost: h\r\nX-Id: "),
             Part::Sequence,
@@ -500,10 +500,10 @@ fn shapes_of_http2() -> Vec<Shape> {
     put_name(b"x-id", &mut name);
     let value = vec![Part::Sequence, bytes("-"), Part::Uuid];
     let list = [(":method", "POST"), (":scheme", "http"), (":authority", "h"), (":path", "/plaintext")];
-    let made = StreamTemplate::Made {
+    let made = StreamTemplate::Varying {
         fields: vec![
             FieldPiece::Fixed(fields(&list)),
-            FieldPiece::Made { name: name.into(), name_bytes: 4, value },
+            FieldPiece::Varying { name: name.into(), name_bytes: 4, value },
         ],
         body: vec![bytes("number "), Part::Sequence],
     };

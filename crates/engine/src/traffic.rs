@@ -70,7 +70,7 @@ pub enum Template {
     /// The same bytes every time.
     Fixed(Arc<[u8]>),
     /// Parts, of which some differ from request to request.
-    Made { head: Vec<Part>, body: Vec<Part> },
+    Varying { head: Vec<Part>, body: Vec<Part> },
 }
 
 /// How a request is put on a stream of HTTP/2.
@@ -79,7 +79,7 @@ pub enum StreamTemplate {
     /// The same header block and body every time.
     Fixed { block: Block, body: Arc<[u8]> },
     /// Pieces, of which some differ from request to request.
-    Made { fields: Vec<FieldPiece>, body: Vec<Part> },
+    Varying { fields: Vec<FieldPiece>, body: Vec<Part> },
 }
 
 /// A piece of a header block.
@@ -88,7 +88,7 @@ pub enum FieldPiece {
     /// Fields that are the same every time.
     Fixed(Block),
     /// A field of which only the name is.
-    Made {
+    Varying {
         /// The beginning of a literal field up to its value (RFC 7541 §6.2.2).
         name: Box<[u8]>,
         name_bytes: u32,
@@ -96,9 +96,9 @@ pub enum FieldPiece {
     },
 }
 
-/// Memory in which requests are made.
+/// Memory in which the varying parts of a stream's request are put together; kept from one request to the next.
 #[derive(Debug, Default)]
-pub(crate) struct Making {
+pub(crate) struct RequestScratch {
     block: Vec<u8>,
     value: Vec<u8>,
     body: Vec<u8>,
@@ -106,7 +106,7 @@ pub(crate) struct Making {
 
 /// A request as a stream carries it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MadeStream<'a> {
+pub(crate) struct StreamRequest<'a> {
     pub(crate) block: &'a [u8],
     /// Bytes of names and values in it.
     pub(crate) field_bytes: u32,
@@ -259,7 +259,7 @@ impl Manners {
         let made;
         let bytes: &[u8] = match template {
             Template::Fixed(bytes) => bytes,
-            Template::Made { head, .. } => {
+            Template::Varying { head, .. } => {
                 // A digit may stand wherever something may be made.
                 made = head.iter().map(|part| if let Part::Bytes(bytes) = part { bytes } else { &b"0"[..] });
                 &made.collect::<Vec<_>>().concat()
@@ -334,7 +334,7 @@ impl Template {
     ) -> &'a [u8] {
         match self {
             Template::Fixed(bytes) => bytes,
-            Template::Made { head, body } => {
+            Template::Varying { head, body } => {
                 make(head, body, draw, draws, made);
                 made
             }
@@ -351,13 +351,13 @@ impl StreamTemplate {
         form: Form,
         draw: &mut Draw,
         draws: &mut Draws,
-        making: &'a mut Making,
-    ) -> MadeStream<'a> {
+        scratch: &'a mut RequestScratch,
+    ) -> StreamRequest<'a> {
         match self {
             StreamTemplate::Fixed { block, body } => {
-                MadeStream { block: block.form(form), field_bytes: block.field_bytes, body }
+                StreamRequest { block: block.form(form), field_bytes: block.field_bytes, body }
             }
-            StreamTemplate::Made { fields, body } => make_stream(fields, body, form, draw, draws, making),
+            StreamTemplate::Varying { fields, body } => make_stream(fields, body, form, draw, draws, scratch),
         }
     }
 }
@@ -368,32 +368,32 @@ fn make_stream<'a>(
     form: Form,
     draw: &mut Draw,
     draws: &mut Draws,
-    making: &'a mut Making,
-) -> MadeStream<'a> {
+    scratch: &'a mut RequestScratch,
+) -> StreamRequest<'a> {
     let (mut own, mut rng) = draws.take(draw);
-    making.block.clear();
-    making.body.clear();
-    body.iter().for_each(|part| part.put(own, &mut rng, &mut making.body));
-    own.body_length = making.body.len();
+    scratch.block.clear();
+    scratch.body.clear();
+    body.iter().for_each(|part| part.put(own, &mut rng, &mut scratch.body));
+    own.body_length = scratch.body.len();
     let mut field_bytes = 0;
     for field in fields {
         match field {
             FieldPiece::Fixed(block) => {
-                making.block.extend_from_slice(block.form(form));
+                scratch.block.extend_from_slice(block.form(form));
                 field_bytes += block.field_bytes;
             }
-            FieldPiece::Made { name, name_bytes, value } => {
-                making.value.clear();
-                value.iter().for_each(|part| part.put(own, &mut rng, &mut making.value));
-                making.block.extend_from_slice(name);
+            FieldPiece::Varying { name, name_bytes, value } => {
+                scratch.value.clear();
+                value.iter().for_each(|part| part.put(own, &mut rng, &mut scratch.value));
+                scratch.block.extend_from_slice(name);
                 // Not by Huffman: what is different every time would have to be encoded every time.
-                hpack::put_int(7, 0, making.value.len(), &mut making.block);
-                making.block.extend_from_slice(&making.value);
-                field_bytes += name_bytes + making.value.len() as u32;
+                hpack::put_int(7, 0, scratch.value.len(), &mut scratch.block);
+                scratch.block.extend_from_slice(&scratch.value);
+                field_bytes += name_bytes + scratch.value.len() as u32;
             }
         }
     }
-    MadeStream { block: &making.block, field_bytes, body: &making.body }
+    StreamRequest { block: &scratch.block, field_bytes, body: &scratch.body }
 }
 
 fn make(head: &[Part], body: &[Part], draw: &mut Draw, draws: &mut Draws, made: &mut Vec<u8>) {
@@ -475,7 +475,7 @@ mod tests {
 
     fn made(head: Vec<Part>, body: Vec<Part>, draws: &mut Draws) -> String {
         let mut memory = Vec::new();
-        let template = Template::Made { head, body };
+        let template = Template::Varying { head, body };
         String::from_utf8(template.bytes(draws, &mut memory).to_vec()).unwrap()
     }
 
@@ -516,7 +516,7 @@ mod tests {
     #[test]
     fn a_request_that_is_made_again_is_the_same() {
         let template =
-            Template::Made { head: vec![Part::Sequence, Part::Uuid, Part::Random(0, 99)], body: vec![] };
+            Template::Varying { head: vec![Part::Sequence, Part::Uuid, Part::Random(0, 99)], body: vec![] };
         let mut memory = Vec::new();
         // So far apart that the bits which are kept of the index have begun anew.
         for made in [0, 5, (1 << 31) - 2, (1 << 31) - 1, 1 << 31, (1 << 40) + 7] {
@@ -545,7 +545,7 @@ mod tests {
         let head =
             vec![bytes("PUT /"), Part::Sequence, bytes(" HTTP/1.1\r\nConnection: close\r\nContent-Length: ")];
         let head = [head, vec![Part::BodyLength, bytes("\r\n\r\n")]].concat();
-        assert_eq!(Manners::of(&Template::Made { head, body: vec![] }), manners(true, true));
+        assert_eq!(Manners::of(&Template::Varying { head, body: vec![] }), manners(true, true));
     }
 
     #[test]

@@ -166,7 +166,7 @@ fn a_request_that_is_asked_for_again_is_the_same() {
     config.traffic = Arc::new(Traffic::one(Request {
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
-        stream: Some(StreamTemplate::Made { fields, body }),
+        stream: Some(StreamTemplate::Varying { fields, body }),
         kind: RequestKind::Other,
         expect: Expect { status: Some(200), ..Expect::default() },
     }));

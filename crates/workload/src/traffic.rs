@@ -225,10 +225,14 @@ impl FieldList {
                 }
                 let mut literal = Vec::new();
                 h2::encode::put_name(name, &mut literal);
-                FieldPiece::Made { name: literal.into(), name_bytes: name.len() as u32, value: value.clone() }
+                FieldPiece::Varying {
+                    name: literal.into(),
+                    name_bytes: name.len() as u32,
+                    value: value.clone(),
+                }
             }));
         }
-        StreamTemplate::Made { fields, body: self.body }
+        StreamTemplate::Varying { fields, body: self.body }
     }
 }
 
@@ -261,7 +265,7 @@ fn template(request: &plan::Request, host: &str, templates: &mut Templates<'_>) 
         return Ok(Template::Fixed(bytes.into()));
     }
     let head = &bytes[..bytes.len() - sent_body.len()];
-    Ok(Template::Made { head: fill(head, holes), body })
+    Ok(Template::Varying { head: fill(head, holes), body })
 }
 
 fn field_of(invalid: &encode::Invalid) -> Field {

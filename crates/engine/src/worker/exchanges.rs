@@ -227,17 +227,17 @@ impl Worker {
         };
         // What the request says of itself is what its response time will count from.
         self.config.draws.intended_ns = exchange.intended.since(self.began);
-        let bytes = template.bytes_of(&mut exchange.draw, &mut self.config.draws, &mut self.made);
+        let bytes = template.bytes_of(&mut exchange.draw, &mut self.config.draws, &mut self.request);
         h1.in_flight.push_back(exchange);
         h1.unsent += 1;
         let Some(session) = &mut slot.tls else {
             self.recorder.current().bytes_sent += bytes.len() as u64;
             return driver.send(conn, bytes);
         };
-        self.sealed.clear();
-        if session.write(bytes, &mut self.sealed).is_ok() {
-            self.recorder.current().bytes_sent += self.sealed.len() as u64;
-            driver.send(conn, &self.sealed);
+        self.encrypted.clear();
+        if session.write(bytes, &mut self.encrypted).is_ok() {
+            self.recorder.current().bytes_sent += self.encrypted.len() as u64;
+            driver.send(conn, &self.encrypted);
         } else {
             self.broken.push(conn);
         }
@@ -255,10 +255,10 @@ impl Worker {
                 driver.send(conn, &self.out);
             }
             Some(session) => {
-                self.sealed.clear();
-                if session.write(&self.out, &mut self.sealed).is_ok() {
-                    self.recorder.current().bytes_sent += self.sealed.len() as u64;
-                    driver.send(conn, &self.sealed);
+                self.encrypted.clear();
+                if session.write(&self.out, &mut self.encrypted).is_ok() {
+                    self.recorder.current().bytes_sent += self.encrypted.len() as u64;
+                    driver.send(conn, &self.encrypted);
                 } else {
                     self.broken.push(conn);
                 }
@@ -282,11 +282,11 @@ impl Worker {
             return self.after_read(conn, read, now, driver);
         }
         // Copied out: the session works in place, and what it answers goes back through the driver.
-        let mut bytes = std::mem::take(&mut self.arrived);
+        let mut bytes = std::mem::take(&mut self.received);
         bytes.clear();
         bytes.extend_from_slice(driver.bytes());
         self.read_secured(conn, &mut bytes, now, driver);
-        self.arrived = bytes;
+        self.received = bytes;
     }
 
     /// Decrypts and reads; sends what TLS itself has to say.

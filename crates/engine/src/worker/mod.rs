@@ -29,7 +29,7 @@ use crate::driver::{ConnId, Driver};
 use crate::recorder::{Recorder, Window};
 use crate::slot::{Exchange, Slot, State};
 use crate::tls::Tls;
-use crate::traffic::{Draws, Making, Traffic};
+use crate::traffic::{Draws, RequestScratch, Traffic};
 use crate::{Instant, Schedule, limits};
 use frames::Frames;
 use pages::Pages;
@@ -138,7 +138,7 @@ pub struct Report {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 enum Stage {
-    /// Making the first connections.
+    /// RequestScratch the first connections.
     Opening,
     Warmup,
     Measured,
@@ -200,11 +200,15 @@ pub struct Worker {
     head_cache: HeadCache,
     /// What an HTTP/2 connection has to say, until it goes to the driver. Empty between two connections.
     out: Vec<u8>,
-    /// Memory in which requests are made, encrypted, and answers decrypted.
-    making: Making,
-    made: Vec<u8>,
-    sealed: Vec<u8>,
-    arrived: Vec<u8>,
+    // The rest is memory that is kept from one use to the next, so that no exchange allocates.
+    /// For requests of HTTP/2.
+    scratch: RequestScratch,
+    /// For the bytes of a request of HTTP/1.1.
+    request: Vec<u8>,
+    /// For TLS records to be sent.
+    encrypted: Vec<u8>,
+    /// For received TLS records, which are decrypted in place.
+    received: Vec<u8>,
 }
 
 // Setting up, beginning and ending.
@@ -251,10 +255,10 @@ impl Worker {
             broken: Vec::new(),
             head_cache: HeadCache::new(),
             out: Vec::new(),
-            making: Making::default(),
-            made: Vec::new(),
-            sealed: Vec::new(),
-            arrived: Vec::new(),
+            scratch: RequestScratch::default(),
+            request: Vec::new(),
+            encrypted: Vec::new(),
+            received: Vec::new(),
             config,
         }
     }

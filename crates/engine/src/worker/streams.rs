@@ -80,7 +80,7 @@ impl Worker {
         // As over HTTP/1.1: what its response time will count from.
         self.config.draws.intended_ns = exchange.intended.since(self.began);
         let made =
-            template.make(h2.client.form(), &mut exchange.draw, &mut self.config.draws, &mut self.making);
+            template.make(h2.client.form(), &mut exchange.draw, &mut self.config.draws, &mut self.scratch);
         let request = EncodedRequest {
             block: made.block,
             field_bytes: made.field_bytes,
