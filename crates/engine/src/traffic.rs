@@ -292,7 +292,7 @@ impl Draws {
 
     /// What a request has of its own, and the random numbers that belong to it: the same as often as it is made.
     #[inline]
-    fn take(&mut self, draw: &mut Draw) -> (Own, Rng) {
+    fn take(&mut self, draw: &mut Draw) -> (RequestValues, Rng) {
         let index = if *draw == Draw::NONE {
             self.made += 1;
             *draw = Draw((self.made - 1) as u32 | Draw::MADE);
@@ -305,8 +305,8 @@ impl Draws {
         let number = self.worker + index * self.step;
         // Mixed once more, so that neighbours' sequences are not one sequence shifted.
         let mut mixer = Rng::new(self.seed.wrapping_add(number.wrapping_mul(0xD1B5_4A32_D192_ED03)));
-        let own = Own { number, intended_ns: self.intended_ns, body_length: 0 };
-        (own, Rng::new(mixer.next_u64()))
+        let values = RequestValues { number, intended_ns: self.intended_ns, body_length: 0 };
+        (values, Rng::new(mixer.next_u64()))
     }
 
     /// One in `every` requests.
@@ -370,11 +370,11 @@ fn make_stream<'a>(
     draws: &mut Draws,
     scratch: &'a mut RequestScratch,
 ) -> StreamRequest<'a> {
-    let (mut own, mut rng) = draws.take(draw);
+    let (mut values, mut rng) = draws.take(draw);
     scratch.block.clear();
     scratch.body.clear();
-    body.iter().for_each(|part| part.put(own, &mut rng, &mut scratch.body));
-    own.body_length = scratch.body.len();
+    body.iter().for_each(|part| part.put(values, &mut rng, &mut scratch.body));
+    values.body_length = scratch.body.len();
     let mut field_bytes = 0;
     for field in fields {
         match field {
@@ -384,7 +384,7 @@ fn make_stream<'a>(
             }
             FieldPiece::Varying { name, name_bytes, value } => {
                 scratch.value.clear();
-                value.iter().for_each(|part| part.put(own, &mut rng, &mut scratch.value));
+                value.iter().for_each(|part| part.put(values, &mut rng, &mut scratch.value));
                 scratch.block.extend_from_slice(name);
                 // Not by Huffman: what is different every time would have to be encoded every time.
                 hpack::put_int(7, 0, scratch.value.len(), &mut scratch.block);
@@ -397,21 +397,21 @@ fn make_stream<'a>(
 }
 
 fn make(head: &[Part], body: &[Part], draw: &mut Draw, draws: &mut Draws, made: &mut Vec<u8>) {
-    let (mut own, mut rng) = draws.take(draw);
+    let (mut values, mut rng) = draws.take(draw);
     // Taken and given back, so that its memory is allocated once.
     let mut made_body = std::mem::take(&mut draws.scratch);
     made_body.clear();
     made.clear();
-    body.iter().for_each(|part| part.put(own, &mut rng, &mut made_body));
-    own.body_length = made_body.len();
-    head.iter().for_each(|part| part.put(own, &mut rng, made));
+    body.iter().for_each(|part| part.put(values, &mut rng, &mut made_body));
+    values.body_length = made_body.len();
+    head.iter().for_each(|part| part.put(values, &mut rng, made));
     made.extend_from_slice(&made_body);
     draws.scratch = made_body;
 }
 
-/// What a request has of its own.
+/// The values by which a request differs from the others of its template, but for random ones.
 #[derive(Clone, Copy, Debug)]
-struct Own {
+struct RequestValues {
     number: u64,
     intended_ns: u64,
     /// Known once the body is made.
@@ -419,11 +419,11 @@ struct Own {
 }
 
 impl Part {
-    fn put(&self, own: Own, rng: &mut Rng, out: &mut Vec<u8>) {
+    fn put(&self, values: RequestValues, rng: &mut Rng, out: &mut Vec<u8>) {
         match self {
             Part::Bytes(bytes) => out.extend_from_slice(bytes),
-            Part::Sequence => put_decimal(own.number, out),
-            Part::Intended => put_decimal(own.intended_ns, out),
+            Part::Sequence => put_decimal(values.number, out),
+            Part::Intended => put_decimal(values.intended_ns, out),
             Part::Random(from, to) => {
                 let n = match (to - from).checked_add(1) {
                     Some(span) => from + rng.below(span),
@@ -433,8 +433,8 @@ impl Part {
                 put_decimal(n, out);
             }
             Part::Uuid => put_uuid(rng, out),
-            Part::Column(rows) => out.extend_from_slice(&rows[(own.number % rows.len() as u64) as usize]),
-            Part::BodyLength => put_decimal(own.body_length as u64, out),
+            Part::Column(rows) => out.extend_from_slice(&rows[(values.number % rows.len() as u64) as usize]),
+            Part::BodyLength => put_decimal(values.body_length as u64, out),
         }
     }
 }
