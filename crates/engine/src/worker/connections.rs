@@ -70,7 +70,7 @@ impl Worker {
             State::Connecting { since } => since,
             _ => now,
         };
-        self.recorder.filling.connect.record(now.since(connecting_since));
+        self.recorder.distributions.connect.record(now.since(connecting_since));
         slot.tcp_base = TcpCounters::default();
         let Some(tls) = &self.config.tls else { return self.begin_talk(conn, None, now, driver) };
         // The handshake begins with the connection being there.
@@ -114,7 +114,7 @@ impl Worker {
     pub(super) fn secured<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &self.slots[conn as usize];
         if let State::Securing { since, .. } = slot.state {
-            self.recorder.filling.tls_handshake.record(now.since(since));
+            self.recorder.distributions.tls_handshake.record(now.since(since));
         }
         let mut alpn = None;
         if let Some(session) = &slot.tls {

@@ -213,7 +213,7 @@ impl Worker {
         let recorder = &mut self.recorder;
         h2.client.resume(&mut io, &mut |stream| {
             // The window's update had arrived at the completion's instant: the wait ended with it.
-            recorder.filling.window_stall.record(now.since(stream.blocked_since));
+            recorder.distributions.window_stall.record(now.since(stream.blocked_since));
             stream.blocked_since = Instant::NEVER;
         });
     }
@@ -221,7 +221,7 @@ impl Worker {
     /// A stream has ended; if windows still held its request up, that ended too.
     fn unblocked(&mut self, since: Instant, now: Instant) {
         if since != Instant::NEVER {
-            self.recorder.filling.window_stall.record(now.since(since));
+            self.recorder.distributions.window_stall.record(now.since(since));
         }
     }
 
@@ -229,7 +229,7 @@ impl Worker {
     pub(super) fn end_stalls(&mut self, conn: ConnId, now: Instant) {
         let Talk::H2(h2) = &self.slots[conn as usize].talk else { return };
         for (_, stream) in h2.client.iter().filter(|(_, s)| s.blocked_since != Instant::NEVER) {
-            self.recorder.filling.window_stall.record(now.since(stream.blocked_since));
+            self.recorder.distributions.window_stall.record(now.since(stream.blocked_since));
         }
     }
 
@@ -349,7 +349,7 @@ impl Worker {
             let stream = h2.client.cancel(key, Code::Cancel, &mut io);
             if stream.blocked_since != Instant::NEVER {
                 // Nor did the windows grow until this instant.
-                self.recorder.filling.window_stall.record(now.since(stream.blocked_since));
+                self.recorder.distributions.window_stall.record(now.since(stream.blocked_since));
             }
             // Done: our own decision at this instant.
             self.ended(conn, &stream.exchange, outcome, now, None);
