@@ -20,7 +20,7 @@ pub enum Schedule {
 /// An open-loop schedule, standing at its next arrival.
 #[derive(Clone, Debug)]
 pub struct Open {
-    times: Times,
+    process: ArrivalProcess,
     stripe: Stripe,
     index: u64,
     /// `None`: there are no more.
@@ -36,8 +36,9 @@ pub struct Stripe {
     pub of: u64,
 }
 
+/// How the instants of arrivals are drawn.
 #[derive(Clone, Debug)]
-enum Times {
+enum ArrivalProcess {
     /// Arrival number n when n arrivals are expected to have been.
     Even { profile: Profile },
     /// Unit exponential steps in the number of expected arrivals: a Poisson process of the profile's rate (the
@@ -54,18 +55,18 @@ impl Schedule {
     pub fn new(arrivals: &Arrivals, trace: &Arc<[u64]>, seed: u64, stripe: Stripe) -> Schedule {
         let constant =
             |rate: f64| Profile::new(&[Segment { from_rate: rate, to_rate: rate, duration_ns: 0 }]);
-        let random = |profile| Times::Exponential { profile, at: 0.0, rng: Rng::new(seed) };
-        let times = match arrivals {
+        let random = |profile| ArrivalProcess::Exponential { profile, at: 0.0, rng: Rng::new(seed) };
+        let process = match arrivals {
             Arrivals::Closed => return Schedule::Closed,
-            Arrivals::Constant { rate } => Times::Even { profile: constant(*rate) },
+            Arrivals::Constant { rate } => ArrivalProcess::Even { profile: constant(*rate) },
             Arrivals::Poisson { rate } => random(constant(*rate)),
             Arrivals::Shaped { segments, gaps: Gaps::Even } => {
-                Times::Even { profile: Profile::new(segments) }
+                ArrivalProcess::Even { profile: Profile::new(segments) }
             }
             Arrivals::Shaped { segments, gaps: Gaps::Exponential } => random(Profile::new(segments)),
-            Arrivals::Trace { .. } => Times::Recorded(trace.clone()),
+            Arrivals::Trace { .. } => ArrivalProcess::Recorded(trace.clone()),
         };
-        let mut open = Open { times, stripe, index: 0, next_ns: None };
+        let mut open = Open { process, stripe, index: 0, next_ns: None };
         open.next_ns = open.draw();
         while open.index % stripe.of != stripe.worker {
             open.step();
@@ -108,14 +109,14 @@ impl Open {
     }
 
     fn draw(&mut self) -> Option<u64> {
-        match &mut self.times {
+        match &mut self.process {
             // From the index, not from the previous arrival: rounding must not add up over a long run.
-            Times::Even { profile } => profile.when(self.index as f64),
-            Times::Exponential { profile, at, rng } => {
+            ArrivalProcess::Even { profile } => profile.when(self.index as f64),
+            ArrivalProcess::Exponential { profile, at, rng } => {
                 *at += rng.exponential(1.0);
                 profile.when(*at)
             }
-            Times::Recorded(times) => times.get(self.index as usize).copied(),
+            ArrivalProcess::Recorded(times) => times.get(self.index as usize).copied(),
         }
     }
 }
