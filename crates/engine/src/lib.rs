@@ -32,4 +32,4 @@ pub use time::Instant;
 pub use tls::Tls;
 pub use traffic::{Draws, Request, Traffic};
 pub use turn::{Stop, run};
-pub use worker::{Config, Policy, Report, Spin, Worker, upgrade_settings};
+pub use worker::{Config, Policy, Spin, Worker, WorkerReport, upgrade_settings};

@@ -13,8 +13,8 @@ use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::schedule::{Schedule, Stripe};
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    Completion, Config, ConnId, Driver, Expect, Instant, Protocol, Report, Request, Stop, Traffic, What,
-    Worker, limits,
+    Completion, Config, ConnId, Driver, Expect, Instant, Protocol, Request, Stop, Traffic, What, Worker,
+    WorkerReport, limits,
 };
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
@@ -218,12 +218,12 @@ fn config() -> Config {
     config
 }
 
-fn run(driver: &mut Scripted) -> Report {
+fn run(driver: &mut Scripted) -> WorkerReport {
     run_with(driver, config())
 }
 
 /// A load of so many requests, however long they take.
-fn run_all(driver: &mut Scripted, total: u64) -> Report {
+fn run_all(driver: &mut Scripted, total: u64) -> WorkerReport {
     let mut config = config();
     config.total = Some(total);
     config.window.duration_ns = None;
@@ -232,7 +232,7 @@ fn run_all(driver: &mut Scripted, total: u64) -> Report {
     report
 }
 
-fn run_with(driver: &mut Scripted, config: Config) -> Report {
+fn run_with(driver: &mut Scripted, config: Config) -> WorkerReport {
     let mut worker = Worker::new(config);
     dyno_engine::run(&mut worker, driver, || Some(Instant(10 * MS)), || Stop::No, drop);
     let report = worker.report();
@@ -280,7 +280,7 @@ fn pings_whose_answers_leave_are_all_answered() {
     }
 }
 
-fn outcomes(report: &Report) -> Vec<(&str, u64)> {
+fn outcomes(report: &WorkerReport) -> Vec<(&str, u64)> {
     report.unanswered.ages.iter().map(|(outcome, ages)| (&outcome[..], ages.count())).collect()
 }
 

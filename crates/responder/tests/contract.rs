@@ -10,8 +10,8 @@ use dyno_driver::Epoll;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    Config, Draws, Expect, Http2, Policy, Protocol, Report, Request, Schedule, Spin, Stop, Traffic, Window,
-    Worker,
+    Config, Draws, Expect, Http2, Policy, Protocol, Request, Schedule, Spin, Stop, Traffic, Window, Worker,
+    WorkerReport,
 };
 use dyno_responder::Writes;
 use dyno_wire::h1::encode;
@@ -167,7 +167,7 @@ fn bodies_larger_than_every_window_are_read() {
 }
 
 /// One connection with one stream, so that nothing but the writes decides how many segments an answer is.
-fn load(addr: SocketAddr, requests: u64) -> Report {
+fn load(addr: SocketAddr, requests: u64) -> WorkerReport {
     let list = fields("GET", "/plaintext");
     let shared = Shared::of(std::slice::from_ref(&list));
     let expect =

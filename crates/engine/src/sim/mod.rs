@@ -16,7 +16,7 @@ pub use server::{Answered, Fault, Identity, Model, Pause, Queue, Service, Truth}
 
 use crate::driver::{Completion, ConnId, ConnectError, Driver, Queued, Turn, Wait, What};
 use crate::rng::Rng;
-use crate::{Config, Instant, Report, Stop, Worker};
+use crate::{Config, Instant, Stop, Worker, WorkerReport};
 
 /// The network between generator and server.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +64,7 @@ impl World {
 /// What one simulated run produced.
 #[derive(Debug)]
 pub struct Played {
-    pub report: Report,
+    pub report: WorkerReport,
     pub intervals: Vec<dyno_archive::Interval>,
     pub truth: Truth,
     /// When the load began, on the world's clock.

@@ -116,7 +116,7 @@ pub enum Spin {
 
 /// What a worker has to tell at its end, beside its intervals.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct WorkerReport {
     pub books: Books,
     pub connections: Connections,
     pub tcp: Option<TcpCounters>,
@@ -341,9 +341,9 @@ impl Worker {
     }
 
     #[must_use]
-    pub fn report(mut self) -> Report {
+    pub fn report(mut self) -> WorkerReport {
         let since = |at: Instant| if at == Instant::NEVER { 0 } else { at.since(self.began) };
-        Report {
+        WorkerReport {
             window_ns: (since(self.recorder.opens()), since(self.recorder.closes())),
             unanswered: self.recorder.take_unanswered(),
             books: self.recorder.books,
