@@ -37,7 +37,7 @@ struct Manners {
 enum Choice {
     One,
     /// A request's index for each unit of weight.
-    Lots(Box<[u16]>),
+    Table(Box<[u16]>),
     /// The sum of the weights up to and with each request.
     Sums(Box<[u64]>),
 }
@@ -176,9 +176,9 @@ impl Traffic {
         let all = weighted.iter().enumerate();
         let choice = if weighted.len() == 1 {
             Choice::One
-        } else if total / u64::from(divisor) <= crate::limits::LOTS {
-            let lots = all.flat_map(|(i, (_, w))| std::iter::repeat_n(i as u16, (*w / divisor) as usize));
-            Choice::Lots(lots.collect())
+        } else if total / u64::from(divisor) <= crate::limits::CHOICE_TABLE_UNITS {
+            let table = all.flat_map(|(i, (_, w))| std::iter::repeat_n(i as u16, (*w / divisor) as usize));
+            Choice::Table(table.collect())
         } else {
             let sums = weighted.iter().scan(0, |sum, (_, weight)| {
                 *sum += u64::from(*weight);
@@ -244,7 +244,7 @@ impl Traffic {
     pub(crate) fn choose(&self, draws: &mut Draws) -> u16 {
         match &self.choice {
             Choice::One => 0,
-            Choice::Lots(lots) => lots[draws.rng.below(lots.len() as u64) as usize],
+            Choice::Table(table) => table[draws.rng.below(table.len() as u64) as usize],
             Choice::Sums(sums) => {
                 let drawn = draws.rng.below(sums.last().copied().unwrap_or(1));
                 sums.partition_point(|sum| *sum <= drawn) as u16
@@ -561,7 +561,7 @@ mod tests {
     fn weights_are_kept() {
         let request = |n: u8| Request::fixed(&[n], RequestKind::Other, Expect::default());
         let traffic = Traffic::new(vec![(request(0), 800), (request(1), 200), (request(2), 0)]).unwrap();
-        assert!(matches!(&traffic.choice, Choice::Lots(lots) if lots.len() == 5));
+        assert!(matches!(&traffic.choice, Choice::Table(table) if table.len() == 5));
         let mut draws = Draws::new(3, 0, 1);
         let first = (0..10_000).filter(|_| traffic.choose(&mut draws) == 0).count();
         // The standard deviation of this count is 40.
