@@ -94,8 +94,9 @@ pub(crate) struct Slot {
     pub(crate) failures: u32,
     /// A whole answer has come on the present connection.
     pub(crate) answered: bool,
-    /// The last connection came to speak HTTP/2, or the next may: it has streams to give exchanges to.
-    pub(crate) spoke_h2: bool,
+    /// Whether to give this slot exchanges for streams rather than for a pipeline. `true` until a connection has come to speak
+    /// HTTP/1.1.
+    pub(crate) may_speak_h2: bool,
     /// Waits in the worker's list of idle slots.
     pub(crate) idle: bool,
     /// Waits in the worker's list of retries.
@@ -233,7 +234,7 @@ impl Slot {
             served: 0,
             failures: 0,
             answered: false,
-            spoke_h2: true,
+            may_speak_h2: true,
             idle: false,
             backing_off: false,
             tcp_base: TcpCounters::default(),

@@ -70,8 +70,8 @@ impl Session {
         Ok(Session { connection, kept: Vec::new(), out: Vec::new(), is_secured: false })
     }
 
-    /// What is to be sent, once.
-    pub(crate) fn take_out(&mut self) -> &[u8] {
+    /// TLS records of the session itself that are to be sent: handshake and alerts.
+    pub(crate) fn pending(&self) -> &[u8] {
         &self.out
     }
 
@@ -80,8 +80,8 @@ impl Session {
         self.is_secured
     }
 
-    /// Forgets what has been sent.
-    pub(crate) fn sent(&mut self) {
+    /// Forgets the [pending](Self::pending) records, which have been sent.
+    pub(crate) fn clear_pending(&mut self) {
         self.out.clear();
     }
 
@@ -322,8 +322,8 @@ mod tests {
             let mut plain = Vec::new();
             let mut made = vec![self.read(&mut [], &mut plain)?];
             loop {
-                let out = self.session.take_out().to_vec();
-                self.session.sent();
+                let out = self.session.pending().to_vec();
+                self.session.clear_pending();
                 let mut rest = &out[..];
                 while !rest.is_empty() {
                     self.server.read_tls(&mut rest).unwrap();
@@ -406,7 +406,7 @@ mod tests {
     fn a_refused_server_is_told_so() {
         let mut pair = pair(&["http/1.1"], false);
         assert!(pair.exchange(10_000).is_err());
-        let alert = pair.session.take_out().to_vec();
+        let alert = pair.session.pending().to_vec();
         pair.server.read_tls(&mut &alert[..]).unwrap();
         let error = pair.server.process_new_packets().unwrap_err();
         assert!(matches!(error, Error::AlertReceived(_)), "{error}");

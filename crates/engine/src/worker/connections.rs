@@ -91,7 +91,7 @@ impl Worker {
         }
         // Asked for HTTP/2, the server chose something else: told, and never passed over.
         self.frames.fallen_back += u64::from(protocol == Protocol::H2);
-        self.slots[conn as usize].spoke_h2 = protocol == Protocol::H2cUpgrade;
+        self.slots[conn as usize].may_speak_h2 = protocol == Protocol::H2cUpgrade;
         if let Talk::H1(h1) = &mut self.slots[conn as usize].talk {
             h1.renew(if protocol == Protocol::H2cUpgrade { Upgrade::Wanted } else { Upgrade::No });
         }

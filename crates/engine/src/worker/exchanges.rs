@@ -121,7 +121,7 @@ impl Worker {
         if slot.state == State::Up {
             return assigned == 0 && self.takes_request(conn);
         }
-        let most = if !self.config.protocol.is_h1() && slot.spoke_h2 {
+        let most = if !self.config.protocol.is_h1() && slot.may_speak_h2 {
             // No more than a connection is likely to take: the rest would wait on it while others have room.
             self.config.streams.min(self.frames.granted.unwrap_or(u32::MAX)).max(1)
         } else {
@@ -312,11 +312,11 @@ impl Worker {
             read = self.read(conn, now, received_at, plain);
             if read == Ok(Read::Open) { Ok(()) } else { Err(()) }
         });
-        let out = session.take_out();
+        let out = session.pending();
         if !out.is_empty() {
             self.recorder.current().bytes_sent += out.len() as u64;
             driver.send(conn, out);
-            session.sent();
+            session.clear_pending();
         }
         self.slots[conn as usize].tls = Some(session);
         match progress {
@@ -452,7 +452,7 @@ impl Worker {
                     if h1.upgrade == Upgrade::Requested {
                         self.frames.declined += 1;
                         h1.upgrade = Upgrade::No;
-                        slot.spoke_h2 = false;
+                        slot.may_speak_h2 = false;
                     }
                     let fields = || head.fields();
                     h1.answer.see_head(head.status, fields, &request.expect, exchange.in_full);

@@ -106,7 +106,7 @@ impl Worker {
         let Talk::H2(h2) = &mut slot.talk else { return };
         if matches!(slot.state, State::Greeting { .. }) && h2.client.is_ready() {
             self.frames.connections += 1;
-            self.slots[conn as usize].spoke_h2 = true;
+            self.slots[conn as usize].may_speak_h2 = true;
             self.established(conn, now, driver);
         }
     }
