@@ -13,7 +13,8 @@ use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World};
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
 use dyno_engine::{
-    Config, Draws, Expect, Http2, Instant, Policy, Protocol, Request, Schedule, Spin, Traffic, Window, limits,
+    CompiledRequest, Config, Draws, Expectation, Http2, Instant, Policy, Protocol, Schedule, Spin, Traffic,
+    Window, limits,
 };
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
@@ -38,15 +39,15 @@ fn traffic() -> Arc<Traffic> {
         FieldPiece::Fixed(shared.encode(&fixed)),
         FieldPiece::Varying { name: name.into(), name_bytes: 5, value: path().into() },
     ];
-    let request = Request {
+    let request = CompiledRequest {
         template: Template::Varying { head, body: Vec::new() },
         upgrade: None,
         stream: Some(StreamTemplate::Varying { fields, body: Vec::new() }),
         kind: RequestKind::Other,
-        expect: Expect {
+        expect: Expectation {
             status: Some(200),
             body: Some(Arc::from(&b"Hello, World!"[..])),
-            ..Expect::default()
+            ..Expectation::default()
         },
     };
     Arc::new(Traffic::one(request).sharing(shared.table_bytes()))

@@ -16,13 +16,13 @@ use dyno_archive::plan::Arrivals;
 use dyno_archive::sample::ThreadUse;
 use dyno_driver::{Endpoint, Epoll, Uring};
 use dyno_engine::driver::{Queued, Turn, Wait};
-use dyno_engine::expect::Expect;
+use dyno_engine::expect::Expectation;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{Model, Pause, Queue, Service, SimDriver, World};
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
 use dyno_engine::{
-    Completion, Config, ConnId, Draws, Driver, Http2, Instant, Policy, Protocol, Request, Schedule, Spin,
-    Stop, Traffic, What, Window, Worker, limits,
+    CompiledRequest, Completion, Config, ConnId, Draws, Driver, Http2, Instant, Policy, Protocol, Schedule,
+    Spin, Stop, Traffic, What, Window, Worker, limits,
 };
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h1::{encode, request};
@@ -107,7 +107,7 @@ struct Shape {
 }
 
 fn config(total: u64, shape: &Shape) -> Config {
-    let expect = Expect { status: Some(200), body: Some(Arc::from(BODY)), ..Expect::default() };
+    let expect = Expectation { status: Some(200), body: Some(Arc::from(BODY)), ..Expectation::default() };
     Config {
         worker: 0,
         connections: CONNECTIONS,
@@ -118,7 +118,7 @@ fn config(total: u64, shape: &Shape) -> Config {
         streams: if shape.protocol.is_h2() { shape.depth } else { 1 },
         schedule: Schedule::new(&shape.arrivals, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
         total: Some(total),
-        traffic: Arc::new(Traffic::one(Request {
+        traffic: Arc::new(Traffic::one(CompiledRequest {
             template: shape.template.clone(),
             upgrade: None,
             stream: shape.stream.clone(),

@@ -14,8 +14,8 @@ use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    Completion, Config, ConnId, Draws, Driver, Expect, Http2, Instant, Policy, Protocol, Request, Schedule,
-    Spin, Stop, Traffic, Window, Worker, WorkerReport,
+    CompiledRequest, Completion, Config, ConnId, Draws, Driver, Expectation, Http2, Instant, Policy,
+    Protocol, Schedule, Spin, Stop, Traffic, Window, Worker, WorkerReport,
 };
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
@@ -97,7 +97,7 @@ fn config() -> Config {
         streams: 1,
         schedule: Schedule::new(&Arrivals::Closed, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
         total: None,
-        traffic: Arc::new(Traffic::one(Request {
+        traffic: Arc::new(Traffic::one(CompiledRequest {
             template: Template::Fixed(Arc::from([])),
             upgrade: None,
             stream: Some(StreamTemplate::Fixed {
@@ -105,7 +105,7 @@ fn config() -> Config {
                 body: Arc::from([]),
             }),
             kind: RequestKind::Other,
-            expect: Expect::default(),
+            expect: Expectation::default(),
         })),
         draws: Draws::new(1, 0, 1),
         check_one_in: 1,

@@ -9,9 +9,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::limits;
 
-/// Expectations of one request's answers.
+/// What the right answers to one request are: the compiled form of the plan's `Expect`.
 #[derive(Clone, Debug, Default)]
-pub struct Expect {
+pub struct Expectation {
     /// `None`: any status from 200 to 399.
     pub status: Option<u16>,
     /// `None`: any body.
@@ -78,7 +78,7 @@ impl Answer {
         &mut self,
         status: u16,
         fields: impl Fn() -> F,
-        expect: &Expect,
+        expect: &Expectation,
         in_full: bool,
     ) where
         F: Iterator<Item = (&'a [u8], &'a [u8])>,
@@ -92,7 +92,7 @@ impl Answer {
 
     /// Compares the next part of the body with the same part of what is expected.
     #[inline]
-    pub(crate) fn see_body(&mut self, data: &[u8], expect: &Expect) {
+    pub(crate) fn see_body(&mut self, data: &[u8], expect: &Expectation) {
         let from = self.body_bytes as usize;
         self.body_bytes += data.len() as u64;
         if let Some(expected) = &expect.body {
@@ -105,13 +105,13 @@ impl Answer {
 
     /// How the answer, now complete, compares.
     #[inline]
-    pub(crate) fn judge(&mut self, expect: &Expect) -> Verdict {
+    pub(crate) fn judge(&mut self, expect: &Expectation) -> Verdict {
         let (outcome, fault) = self.compare(expect);
         Verdict { status: self.status, outcome, fault }
     }
 
     #[inline]
-    fn compare(&mut self, expect: &Expect) -> (Outcome, Option<String>) {
+    fn compare(&mut self, expect: &Expectation) -> (Outcome, Option<String>) {
         let status_right = match expect.status {
             Some(status) => self.status == status,
             None => (200..400).contains(&self.status),
@@ -199,7 +199,7 @@ mod tests {
     use dyno_wire::h1::response::{Event, Reader, RequestKind};
 
     /// Judges a whole answer in full.
-    fn judge(expect: &Expect, bytes: &[u8]) -> (Outcome, Option<String>) {
+    fn judge(expect: &Expectation, bytes: &[u8]) -> (Outcome, Option<String>) {
         let (mut reader, mut answer, mut rest) = (Reader::new(), Answer::default(), bytes);
         loop {
             let (used, event) = reader.next(rest, RequestKind::Other).unwrap();
@@ -218,8 +218,8 @@ mod tests {
         }
     }
 
-    fn deep(deep: Deep) -> Expect {
-        Expect { deep: Arc::new(deep), ..Expect::default() }
+    fn deep(deep: Deep) -> Expectation {
+        Expectation { deep: Arc::new(deep), ..Expectation::default() }
     }
 
     const ANSWER: &[u8] =
@@ -266,9 +266,10 @@ mod tests {
 
     #[test]
     fn the_cheap_expectations_come_first() {
-        let expect = Expect { status: Some(201), ..deep(Deep { sha256: Some([0; 32]), ..Deep::default() }) };
+        let expect =
+            Expectation { status: Some(201), ..deep(Deep { sha256: Some([0; 32]), ..Deep::default() }) };
         assert_eq!(judge(&expect, ANSWER), (Outcome::UnexpectedStatus, None));
-        let expect = Expect { body: Some(Arc::from(&b"{"[..])), ..Expect::default() };
+        let expect = Expectation { body: Some(Arc::from(&b"{"[..])), ..Expectation::default() };
         assert_eq!(judge(&expect, ANSWER), (Outcome::UnexpectedBody, None));
     }
 }

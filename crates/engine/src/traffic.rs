@@ -7,13 +7,13 @@ use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::hpack::encode as hpack;
 use dyno_wire::h2::{Block, Form};
 
-use crate::expect::Expect;
+use crate::expect::Expectation;
 use crate::rng::Rng;
 
 /// The requests of a load and how often each is chosen.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    requests: Vec<Request>,
+    requests: Vec<CompiledRequest>,
     /// Of each request as an HTTP/1.1 message.
     manners: Vec<Manners>,
     /// Some request is the last of its connection.
@@ -42,9 +42,9 @@ enum Choice {
     Sums(Box<[u64]>),
 }
 
-/// One request: its bytes, or the recipe for them.
+/// One request as it is sent: its bytes, or the recipe for them. The compiled form of the plan's `Request`.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct CompiledRequest {
     /// As an HTTP/1.1 message.
     pub template: Template,
     /// The same with the fields that ask for HTTP/2 (RFC 7540 §3.2); needed only where a load upgrades.
@@ -52,15 +52,15 @@ pub struct Request {
     /// As a stream of HTTP/2; needed only where a load may speak it.
     pub stream: Option<StreamTemplate>,
     pub kind: RequestKind,
-    pub expect: Expect,
+    pub expect: Expectation,
 }
 
-impl Request {
+impl CompiledRequest {
     /// A request of the same bytes every time.
     #[must_use]
-    pub fn fixed(bytes: &[u8], kind: RequestKind, expect: Expect) -> Request {
+    pub fn fixed(bytes: &[u8], kind: RequestKind, expect: Expectation) -> CompiledRequest {
         let template = Template::Fixed(Arc::from(bytes));
-        Request { template, upgrade: None, stream: None, kind, expect }
+        CompiledRequest { template, upgrade: None, stream: None, kind, expect }
     }
 }
 
@@ -161,7 +161,7 @@ impl Draw {
 
 impl Traffic {
     /// `weighted` holds each request with its weight, at most 65,536 of them. At least one weight must be above zero.
-    pub fn new(weighted: Vec<(Request, u32)>) -> Result<Traffic, String> {
+    pub fn new(weighted: Vec<(CompiledRequest, u32)>) -> Result<Traffic, String> {
         let divisor = weighted.iter().fold(0, |d, (_, weight)| gcd(d, *weight));
         let total: u64 = weighted.iter().map(|(_, weight)| u64::from(*weight)).sum();
         if total == 0 {
@@ -191,11 +191,11 @@ impl Traffic {
 
     /// One request, every time.
     #[must_use]
-    pub fn one(request: Request) -> Traffic {
+    pub fn one(request: CompiledRequest) -> Traffic {
         Traffic::of(vec![request], Choice::One)
     }
 
-    fn of(requests: Vec<Request>, choice: Choice) -> Traffic {
+    fn of(requests: Vec<CompiledRequest>, choice: Choice) -> Traffic {
         let manners: Vec<Manners> = requests.iter().map(|request| Manners::of(&request.template)).collect();
         let some_close = manners.iter().any(|manners| manners.closes);
         Traffic { requests, manners, some_close, shared_bytes: 0, choice }
@@ -214,12 +214,12 @@ impl Traffic {
     }
 
     #[must_use]
-    pub fn requests(&self) -> &[Request] {
+    pub fn requests(&self) -> &[CompiledRequest] {
         &self.requests
     }
 
     #[inline]
-    pub(crate) fn request(&self, index: u16) -> &Request {
+    pub(crate) fn request(&self, index: u16) -> &CompiledRequest {
         &self.requests[usize::from(index)]
     }
 
@@ -559,7 +559,7 @@ mod tests {
 
     #[test]
     fn weights_are_kept() {
-        let request = |n: u8| Request::fixed(&[n], RequestKind::Other, Expect::default());
+        let request = |n: u8| CompiledRequest::fixed(&[n], RequestKind::Other, Expectation::default());
         let traffic = Traffic::new(vec![(request(0), 800), (request(1), 200), (request(2), 0)]).unwrap();
         assert!(matches!(&traffic.choice, Choice::Table(table) if table.len() == 5));
         let mut draws = Draws::new(3, 0, 1);

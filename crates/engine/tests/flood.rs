@@ -13,8 +13,8 @@ use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::schedule::{Schedule, Stripe};
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    Completion, Config, ConnId, Driver, Expect, Instant, Protocol, Request, Stop, Traffic, What, Worker,
-    WorkerReport, limits,
+    CompiledRequest, Completion, Config, ConnId, Driver, Expectation, Instant, Protocol, Stop, Traffic, What,
+    Worker, WorkerReport, limits,
 };
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
@@ -206,12 +206,12 @@ fn config() -> Config {
             .into();
     let mut config = world::config(1, &Arrivals::Closed, 2);
     config.protocol = Protocol::H2c;
-    config.traffic = Arc::new(Traffic::one(Request {
+    config.traffic = Arc::new(Traffic::one(CompiledRequest {
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
         stream: Some(StreamTemplate::Fixed { block: Shared::default().encode(&list), body: Arc::from([]) }),
         kind: RequestKind::Other,
-        expect: Expect::default(),
+        expect: Expectation::default(),
     }));
     config.policy.timeout_ns = SECOND / 2;
     config.window.drain_ns = SECOND;

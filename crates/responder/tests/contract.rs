@@ -10,8 +10,8 @@ use dyno_driver::Epoll;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    Config, Draws, Expect, Http2, Policy, Protocol, Request, Schedule, Spin, Stop, Traffic, Window, Worker,
-    WorkerReport,
+    CompiledRequest, Config, Draws, Expectation, Http2, Policy, Protocol, Schedule, Spin, Stop, Traffic,
+    Window, Worker, WorkerReport,
 };
 use dyno_responder::Writes;
 use dyno_wire::h1::encode;
@@ -170,9 +170,12 @@ fn bodies_larger_than_every_window_are_read() {
 fn load(addr: SocketAddr, requests: u64) -> WorkerReport {
     let list = fields("GET", "/plaintext");
     let shared = Shared::of(std::slice::from_ref(&list));
-    let expect =
-        Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])), ..Expect::default() };
-    let request = Request {
+    let expect = Expectation {
+        status: Some(200),
+        body: Some(Arc::from(&b"Hello, World!"[..])),
+        ..Expectation::default()
+    };
+    let request = CompiledRequest {
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
         stream: Some(StreamTemplate::Fixed { block: shared.encode(&list), body: Arc::from([]) }),

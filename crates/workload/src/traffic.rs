@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use dyno_archive::plan;
 use dyno_engine::expect::Deep;
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
-use dyno_engine::{Expect, Http2, Protocol, Request, Traffic};
+use dyno_engine::{CompiledRequest, Expectation, Http2, Protocol, Traffic};
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2;
@@ -115,14 +115,14 @@ fn compile_request(
     request: &plan::Request,
     host: &str,
     templates: &mut Templates<'_>,
-) -> Result<Request, At> {
+) -> Result<CompiledRequest, At> {
     const TUNNEL: &str = "CONNECT asks a proxy for a tunnel, and a tunnel is no answer that could be measured; load the server itself, with another method";
     if request.method == "CONNECT" {
         return Err((Field::Method, TUNNEL.into()));
     }
     let kind = if request.method == "HEAD" { RequestKind::Head } else { RequestKind::Other };
     let template = template(request, host, templates)?;
-    Ok(Request { template, upgrade: None, stream: None, kind, expect: expect(request)? })
+    Ok(CompiledRequest { template, upgrade: None, stream: None, kind, expect: expect(request)? })
 }
 
 /// The same request, asking to go on in HTTP/2 (RFC 7540 §3.2).
@@ -383,7 +383,7 @@ fn find(bytes: &[u8], wanted: &[u8]) -> usize {
     bytes.windows(wanted.len()).position(|w| w == wanted).expect("every mark was put")
 }
 
-fn expect(request: &plan::Request) -> Result<Expect, At> {
+fn expect(request: &plan::Request) -> Result<Expectation, At> {
     let wanted = &request.expect;
     let sha256 = wanted.body_sha256.as_deref().map(parse_sha256).transpose();
     let deep = Deep {
@@ -398,7 +398,11 @@ fn expect(request: &plan::Request) -> Result<Expect, At> {
     }
     // The answer to a HEAD has no body to compare.
     let body = wanted.body.as_ref().filter(|_| request.method != "HEAD");
-    Ok(Expect { status: wanted.status, body: body.map(|body| Arc::from(&body.0[..])), deep: Arc::new(deep) })
+    Ok(Expectation {
+        status: wanted.status,
+        body: body.map(|body| Arc::from(&body.0[..])),
+        deep: Arc::new(deep),
+    })
 }
 
 fn parse_sha256(text: &str) -> Result<[u8; 32], String> {

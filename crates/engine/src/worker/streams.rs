@@ -10,7 +10,7 @@ use super::exchanges::{Read, WireError};
 use crate::driver::{ConnId, Driver};
 use crate::expect::Answer;
 use crate::slot::{Exchange, H2, Replies, Slot, State, Stream, Talk};
-use crate::traffic::Request;
+use crate::traffic::CompiledRequest;
 use crate::{Instant, limits};
 
 impl Slot {
@@ -383,7 +383,7 @@ fn talk(mut client: Client<Stream>, streams: u32, now: Instant) -> Talk {
 }
 
 /// Whether the fields of an answer will be looked at.
-fn wants_fields(request: &Request, exchange: &Exchange) -> bool {
+fn wants_fields(request: &CompiledRequest, exchange: &Exchange) -> bool {
     exchange.in_full && !request.expect.deep.headers.is_empty()
 }
 
