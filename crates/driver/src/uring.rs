@@ -70,8 +70,9 @@ struct Conn {
     out: Vec<u8>,
 }
 
+/// The operations that are submitted to the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Operation {
     Connect = 1,
     Send = 2,
     Receive = 3,
@@ -81,13 +82,13 @@ enum Kind {
     Timer = 5,
 }
 
-/// Which operation a completion belongs to: kind, generation (24 bits) and connection.
-fn user_data(kind: Kind, generation: u32, conn: ConnId) -> u64 {
-    (kind as u64) << 56 | u64::from(generation & 0x00FF_FFFF) << 32 | u64::from(conn)
+/// What a completion carries to say whose it is: the operation (8 bits), the generation (24 bits) and the connection (32 bits).
+fn user_data(operation: Operation, generation: u32, conn: ConnId) -> u64 {
+    (operation as u64) << 56 | u64::from(generation & 0x00FF_FFFF) << 32 | u64::from(conn)
 }
 
 fn is_timer(entry: &cqueue::Entry) -> bool {
-    entry.user_data() >> 56 == Kind::Timer as u64
+    entry.user_data() >> 56 == Operation::Timer as u64
 }
 
 const GROUP: u16 = 0;
@@ -157,7 +158,7 @@ impl Uring {
         let connection = &self.conns[conn as usize];
         let Some(fd) = &connection.fd else { return };
         let entry = opcode::RecvMulti::new(types::Fd(fd.as_raw_fd()), GROUP).build().user_data(user_data(
-            Kind::Receive,
+            Operation::Receive,
             connection.generation,
             conn,
         ));
@@ -183,7 +184,7 @@ impl Uring {
         let entry = opcode::Send::new(types::Fd(fd.as_raw_fd()), rest.as_ptr(), rest.len() as u32)
             .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
             .build()
-            .user_data(user_data(Kind::Send, connection.generation, conn));
+            .user_data(user_data(Operation::Send, connection.generation, conn));
         connection.send_under_way = true;
         self.push(&entry);
     }
@@ -241,12 +242,12 @@ impl Uring {
         let data = entry.user_data();
         let conn = data as u32;
         let generation = (data >> 32) as u32 & 0x00FF_FFFF;
-        let kind = data >> 56;
+        let operation = data >> 56;
         if is_timer(entry) {
             self.timer = None;
             return None;
         }
-        if kind == Kind::Ignored as u64 {
+        if operation == Operation::Ignored as u64 {
             return None;
         }
         let current = self.conns[conn as usize].generation & 0x00FF_FFFF == generation
@@ -258,9 +259,9 @@ impl Uring {
             }
             return None;
         }
-        let what = if kind == Kind::Connect as u64 {
+        let what = if operation == Operation::Connect as u64 {
             Some(self.connected(conn, entry.result()))
-        } else if kind == Kind::Send as u64 {
+        } else if operation == Operation::Send as u64 {
             self.sent(conn, entry.result());
             None
         } else {
@@ -351,7 +352,7 @@ impl Uring {
         let entry = opcode::Timeout::new(&raw const *self.timer_spec)
             .flags(types::TimeoutFlags::ABS)
             .build()
-            .user_data(user_data(Kind::Timer, 0, 0));
+            .user_data(user_data(Operation::Timer, 0, 0));
         self.push(&entry);
         // The kernel has its own copy of the time once the entry is submitted.
         self.submit();
@@ -422,7 +423,7 @@ impl Driver for Uring {
                 let (peer, len) = self.address.peer();
                 let entry = opcode::Connect::new(types::Fd(fd.as_raw_fd()), peer, len)
                     .build()
-                    .user_data(user_data(Kind::Connect, generation, conn));
+                    .user_data(user_data(Operation::Connect, generation, conn));
                 self.conns[conn as usize].fd = Some(fd);
                 self.conns[conn as usize].connecting = true;
                 self.push(&entry);
@@ -450,7 +451,7 @@ impl Driver for Uring {
         connection.was_reset = false;
         connection.taken = 0;
         if std::mem::take(&mut connection.send_under_way) {
-            let owner = user_data(Kind::Send, old, conn);
+            let owner = user_data(Operation::Send, old, conn);
             self.orphans.push((owner, std::mem::take(&mut connection.sending)));
         }
         let Some(fd) = connection.fd.take() else { return };
@@ -458,9 +459,9 @@ impl Driver for Uring {
         // SAFETY: no memory is involved.
         unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_RDWR) };
         if std::mem::take(&mut self.conns[conn as usize].connecting) {
-            let cancel = opcode::AsyncCancel::new(user_data(Kind::Connect, old, conn))
+            let cancel = opcode::AsyncCancel::new(user_data(Operation::Connect, old, conn))
                 .build()
-                .user_data(user_data(Kind::Ignored, 0, conn));
+                .user_data(user_data(Operation::Ignored, 0, conn));
             self.push(&cancel);
         }
         // What is queued for the kernel names the descriptor, which may soon be another connection's.
