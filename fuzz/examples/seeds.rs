@@ -153,8 +153,8 @@ fn servers() {
         let mut talk =
             Talk::new(dyno_wire::h2::settings::ClientSettings { header_table_size: 100, ..Default::default() });
         talk.requests.extend(requests);
-        talk.hear(&bytes(&[settings(&[])]));
-        talk.hear(&bytes(steps));
+        talk.receive(&bytes(&[settings(&[])]));
+        talk.receive(&bytes(steps));
         let said = talk.written.strip_prefix(PREFACE).unwrap();
         write("h2_server", name, &[&[1, 9][..], said].concat());
     };

@@ -35,7 +35,7 @@ fn talk(own: u8, requests: u8) -> Talk {
 }
 
 fn read<'a>(mut talk: Talk, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Seen>, Vec<u8>) {
-    pieces.for_each(|piece| talk.hear(piece));
+    pieces.for_each(|piece| talk.receive(piece));
     (talk.seen, talk.written)
 }
 

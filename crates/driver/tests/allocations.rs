@@ -404,7 +404,7 @@ impl Peer {
                     Ok(0) => break,
                     Ok(n) => {
                         self.read += n as u64;
-                        conn.hear(&buffer[..n], &self.h1, &self.h2);
+                        conn.receive(&buffer[..n], &self.h1, &self.h2);
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(error) => panic!("{error}"),
@@ -420,7 +420,7 @@ impl Peer {
 }
 
 impl PeerConn {
-    fn hear(&mut self, mut bytes: &[u8], h1: &[u8], h2: &h2::Answer) {
+    fn receive(&mut self, mut bytes: &[u8], h1: &[u8], h2: &h2::Answer) {
         if matches!(self.talk, Talk::Unknown) {
             self.talk = match h2::is_spoken(bytes).expect("the first bytes come at once") {
                 true => {

@@ -1667,9 +1667,9 @@ fn a_body_whose_stream_is_given_up() {
     talk.step(&head(1, 200, 0), usize::MAX);
     talk.seen.clear();
     let frame = raw_frame(0, END_STREAM | PADDED, 1, &padded("abcdef", 4));
-    talk.hear(&frame[..12]);
+    talk.receive(&frame[..12]);
     talk.cancel(1);
-    talk.hear(&frame[12..]);
+    talk.receive(&frame[12..]);
     talk.step(&head(3, 204, END_STREAM), usize::MAX);
     assert_eq!(talk.seen, [body(1, "ab"), Seen::Sent(Sent::Reset(1, Code::Cancel)), Head(3, 204), End(3)]);
 }

@@ -36,7 +36,7 @@ impl Side {
 /// Plays what the server says, in these pieces.
 fn play<'a>(side: &Side, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Seen>, Vec<u8>) {
     let mut talk = side.talk();
-    pieces.for_each(|piece| talk.hear(piece));
+    pieces.for_each(|piece| talk.receive(piece));
     (talk.seen, talk.written)
 }
 
@@ -159,7 +159,7 @@ fn converse(side: &Side, all: &[Said]) -> Vec<u8> {
 impl Server<'_> {
     fn say(&mut self, step: Step) {
         let Step::Says(bytes) = step else { unreachable!("a server only speaks") };
-        self.talk.hear(&bytes);
+        self.talk.receive(&bytes);
         self.said.extend_from_slice(&bytes);
     }
 

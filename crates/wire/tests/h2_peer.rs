@@ -220,7 +220,7 @@ fn converse(setting: &Setting, all: &[(Request, Answer)], shutdown: Shutdown) ->
         heard = talk.written.len();
         let moved = server.turn();
         let bytes: Vec<u8> = wire.borrow_mut().to_client.drain(..).collect();
-        bytes.chunks(setting.pieces.1).for_each(|piece| talk.hear(piece));
+        bytes.chunks(setting.pieces.1).for_each(|piece| talk.receive(piece));
         idle = if said == 0 && !moved && bytes.is_empty() { idle + 1 } else { 0 };
         if idle == 2 && server.restores() {
             idle = 0;
@@ -594,7 +594,7 @@ fn streams_that_are_given_up_leave_the_others_alone() {
             });
             server.turn();
             let bytes: Vec<u8> = wire.borrow_mut().to_client.drain(..).collect();
-            bytes.chunks(1000).for_each(|piece| talk.hear(piece));
+            bytes.chunks(1000).for_each(|piece| talk.receive(piece));
         }
         assert_eq!(server.told.error, None);
         let mut outcomes = outcomes(&talk.seen);

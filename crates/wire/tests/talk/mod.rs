@@ -163,7 +163,7 @@ impl Talk {
     }
 
     /// The server's bytes arrive, as one piece.
-    pub fn hear(&mut self, mut bytes: &[u8]) {
+    pub fn receive(&mut self, mut bytes: &[u8]) {
         while !self.is_over && !bytes.is_empty() {
             let mut io = Io { out: &mut self.out, counts: &mut self.counts };
             let mut rest = bytes;
@@ -324,7 +324,7 @@ impl Talk {
 
     pub fn step(&mut self, step: &Step, cut: usize) {
         match step {
-            Step::Says(bytes) => bytes.chunks(cut).for_each(|piece| self.hear(piece)),
+            Step::Says(bytes) => bytes.chunks(cut).for_each(|piece| self.receive(piece)),
             Step::Asks(request) => drop(self.ask(*request)),
             Step::Cancels(id) => self.cancel(*id),
             Step::Room => self.seen.push(Seen::Room(self.client.room())),
