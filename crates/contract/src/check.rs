@@ -16,7 +16,7 @@ pub enum Problem {
     NoAnswer(String),
 }
 
-/// One named check of a contract, at whatever door.
+/// One named check of a contract, at whatever listener.
 #[derive(Clone, Debug)]
 pub struct Check {
     pub name: String,
@@ -28,7 +28,7 @@ pub struct Check {
 pub enum How {
     /// Over plain HTTP/1.1, byte by byte.
     Bytes(fn(SocketAddr) -> Verdict),
-    /// By a client that understands what the door speaks.
+    /// By a client that understands the protocol of the listener.
     Asked(Box<Question>),
 }
 

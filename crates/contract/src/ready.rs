@@ -6,14 +6,14 @@ use dyno_archive::start::{Failure, FailureKind, Startup};
 use dyno_launch::process::Process;
 use dyno_observer::{monotonic_ns, proc};
 
-use crate::client::{Answer, Caller, Keep};
+use crate::client::{Answer, Keep, ProbeClient};
 use crate::limits::{ATTEMPT, CONNECT, POLL};
 use crate::ports::connect_to_another;
 
 /// What a subject must answer to be ready, and to whom.
 #[derive(Clone, Copy, Debug)]
 pub struct RightAnswer<'a> {
-    pub to: &'a Caller,
+    pub to: &'a ProbeClient,
     pub path: &'a str,
     /// `None`: any body, as long as the status is 200.
     pub body: Option<&'a [u8]>,
@@ -44,7 +44,7 @@ pub fn wait(
     patience: Patience<'_>,
 ) -> Result<Startup, Failure> {
     let exec_ns = process.exec_ns;
-    let addr = right.to.door().addr;
+    let addr = right.to.listener().addr;
     let mut stream = connect(process, addr, patience)?;
     // The kernel has completed a handshake: from here on the subject listens.
     let listening_ns = monotonic_ns() - exec_ns;

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dyno_archive::plan::{Arrivals, Load, Plan, Step};
-use dyno_contract::door::Door;
 use dyno_contract::limits::CHECK;
+use dyno_contract::listener::Listener;
 use dyno_engine::{Http2, Spin, Traffic};
 use dyno_workload::traffic;
 
@@ -16,7 +16,7 @@ use crate::load;
 ///
 /// # Errors
 /// A file that a request names cannot be read, or what it says cannot be sent; as a sentence.
-pub fn trial(door: &Door, plan: &Plan, trial: usize) -> Result<load::Spec, String> {
+pub fn trial(door: &Listener, plan: &Plan, trial: usize) -> Result<load::Spec, String> {
     let load = &plan.load;
     let planned = plan.trials[trial];
     let (step, workload) = (load.steps[planned.step].clone(), &plan.workloads[planned.workload]);
@@ -36,7 +36,7 @@ pub fn trial(door: &Door, plan: &Plan, trial: usize) -> Result<load::Spec, Strin
 
 /// A load that comes in at a door: one request, patiently. What is to be otherwise, the caller changes.
 #[must_use]
-pub fn once(door: &Door, traffic: Traffic, http2: Http2) -> load::Spec {
+pub fn once(door: &Listener, traffic: Traffic, http2: Http2) -> load::Spec {
     let patience_ns = CHECK.as_nanos() as u64;
     load::Spec {
         endpoint: door.addr.into(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::{DriverKind, Launch, NotServed, Order, Placement, Plan, Subject, Trial, Workload};
 use dyno_archive::start::cpu_list_text;
-use dyno_contract::door;
+use dyno_contract::listener;
 use dyno_engine::rng::Rng;
 use dyno_launch::environment::Inherit;
 use dyno_subject::definition::{self, Definition};
@@ -233,7 +233,7 @@ fn serves(definition: &Definition, workload: &Workload) -> Result<(), String> {
     if definition.protocols.contains(&protocol) {
         return Ok(());
     }
-    Err(format!("it speaks {}, not {protocol}", door::list(&definition.protocols)))
+    Err(format!("it speaks {}, not {protocol}", listener::list(&definition.protocols)))
 }
 
 /// Why a subject that serves none of the workloads is not started at all.

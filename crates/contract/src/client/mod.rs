@@ -13,7 +13,7 @@ use dyno_engine::Tls;
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::{Closed, End, Event, Reader, RequestKind};
 
-use crate::door::Door;
+use crate::listener::Listener;
 use line::{Line, closed};
 
 pub use answer::{Answer, Keep};
@@ -130,36 +130,36 @@ fn get_h1(line: Line, host: &str, path: &str, keep: Keep) -> io::Result<Answer> 
     connection.read_answer(RequestKind::Other, keep)
 }
 
-/// Asks single questions at a door, as it wants to be asked.
+/// A client for single requests to one listener, in its protocol.
 #[derive(Debug)]
-pub struct Caller {
-    door: Door,
+pub struct ProbeClient {
+    listener: Listener,
     tls: Option<Tls>,
 }
 
-impl Caller {
+impl ProbeClient {
     /// # Errors
-    /// A sentence: the door's authority cannot be read.
-    pub fn new(door: &Door) -> Result<Caller, String> {
-        let tls = door.tls().map(|options| options.configure()).transpose()?;
-        Ok(Caller { door: door.clone(), tls })
+    /// A sentence: the listener's authority cannot be read.
+    pub fn new(listener: &Listener) -> Result<ProbeClient, String> {
+        let tls = listener.tls().map(|options| options.configure()).transpose()?;
+        Ok(ProbeClient { listener: listener.clone(), tls })
     }
 
     #[must_use]
-    pub fn door(&self) -> &Door {
-        &self.door
+    pub fn listener(&self) -> &Listener {
+        &self.listener
     }
 
     /// Connects and GETs `path`, each within `timeout`.
     pub fn ask(&self, path: &str, timeout: Duration, keep: Keep) -> io::Result<Answer> {
-        self.get(TcpStream::connect_timeout(&self.door.addr, timeout)?, path, timeout, keep)
+        self.get(TcpStream::connect_timeout(&self.listener.addr, timeout)?, path, timeout, keep)
     }
 
-    /// GETs `path` on a fresh connection to the door, within `timeout`.
+    /// GETs `path` on a fresh connection to the listener, within `timeout`.
     pub fn get(&self, stream: TcpStream, path: &str, timeout: Duration, keep: Keep) -> io::Result<Answer> {
         let mut line = Line::new(stream, self.tls.as_ref(), timeout)?;
-        let host = self.door.host();
-        match self.door.protocol {
+        let host = self.listener.host();
+        match self.listener.protocol {
             Protocol::H1 | Protocol::H1Tls | Protocol::H2cUpgrade => get_h1(line, &host, path, keep),
             Protocol::H2 | Protocol::Auto => h2::get(&mut line, "https", &host, path, keep),
             Protocol::H2c => h2::get(&mut line, "http", &host, path, keep),
@@ -188,8 +188,8 @@ mod tests {
             // Who asks may have had enough before its end.
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&vec![b'x'; bytes]));
         });
-        let door = Door { addr, protocol: Protocol::H1, authority: None };
-        let answer = Caller::new(&door).unwrap().ask("/", Duration::from_secs(600), keep);
+        let client = ProbeClient::new(&Listener { addr, protocol: Protocol::H1, authority: None }).unwrap();
+        let answer = client.ask("/", Duration::from_secs(600), keep);
         server.join().unwrap();
         answer
     }

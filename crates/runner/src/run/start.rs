@@ -12,7 +12,7 @@ use dyno_archive::start::{
 };
 use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_contract::contracts::body_of;
-use dyno_contract::door::Door;
+use dyno_contract::listener::Listener;
 use dyno_contract::{ports, ready};
 use dyno_launch::environment::{Environment, Ours};
 use dyno_launch::group::{self, Groups};
@@ -62,9 +62,9 @@ impl Ports {
         ]
     }
 
-    fn door(self, protocol: Protocol, certs: Option<&Certs>) -> Door {
+    fn door(self, protocol: Protocol, certs: Option<&Certs>) -> Listener {
         let port = if protocol.is_tls() { self.tls } else { self.plain };
-        Door {
+        Listener {
             addr: SocketAddr::from(([127, 0, 0, 1], port)),
             protocol,
             authority: certs.filter(|_| protocol.is_tls()).map(Certs::authority),

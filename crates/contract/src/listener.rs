@@ -1,4 +1,4 @@
-//! How a server is come to: what it speaks at which of its ports.
+//! Where a server listens, and which protocol it speaks there.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,16 +20,16 @@ pub fn list(protocols: &[Protocol]) -> String {
     }
 }
 
-/// One way into a running server.
+/// An address at which a running server listens, and the protocol that it speaks there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Door {
+pub struct Listener {
     pub addr: SocketAddr,
     pub protocol: Protocol,
     /// Who vouches for the server's certificate; needed over TLS only.
     pub authority: Option<PathBuf>,
 }
 
-impl Door {
+impl Listener {
     /// What requests call the server. Over TLS by name, so that clients send SNI as they do elsewhere, and servers find
     /// in the request the name that was in the handshake.
     #[must_use]
