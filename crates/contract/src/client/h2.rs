@@ -7,10 +7,16 @@ use dyno_wire::h2::settings::ClientSettings;
 use dyno_wire::h2::{Client, Code, Counts, EncodedRequest, Event, Io, Shared};
 
 use super::answer::{Answer, Keep};
-use super::line::{Line, closed};
+use super::transport::{Transport, closed};
 
 /// GETs `path` on a fresh connection.
-pub(super) fn get(line: &mut Line, scheme: &str, host: &str, path: &str, keep: Keep) -> io::Result<Answer> {
+pub(super) fn get(
+    transport: &mut Transport,
+    scheme: &str,
+    host: &str,
+    path: &str,
+    keep: Keep,
+) -> io::Result<Answer> {
     let fields = [(":method", "GET"), (":scheme", scheme), (":authority", host), (":path", path)];
     let block = Shared::default().encode(&fields.map(|(name, value)| (name.into(), value.into())));
     let (mut out, mut counts) = (Vec::new(), Counts::default());
@@ -20,8 +26,8 @@ pub(super) fn get(line: &mut Line, scheme: &str, host: &str, path: &str, keep: K
     let mut answer = Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: true };
     let mut buffer = [0; 16 * 1024];
     loop {
-        line.write_all(&std::mem::take(&mut out))?;
-        let n = line.read(&mut buffer)?;
+        transport.write_all(&std::mem::take(&mut out))?;
+        let n = transport.read(&mut buffer)?;
         if n == 0 {
             return Err(closed());
         }

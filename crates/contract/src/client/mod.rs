@@ -2,7 +2,7 @@
 
 mod answer;
 mod h2;
-mod line;
+mod transport;
 
 use std::io;
 use std::net::TcpStream;
@@ -14,14 +14,14 @@ use dyno_wire::h1::encode;
 use dyno_wire::h1::response::{Closed, End, Event, Reader, RequestKind};
 
 use crate::listener::Listener;
-use line::{Line, closed};
+use transport::{Transport, closed};
 
 pub use answer::{Answer, Keep};
 
 /// A connection with the answers still to be read on it.
 #[derive(Debug)]
 pub struct Connection {
-    line: Line,
+    transport: Transport,
     reader: Reader,
     unread: Vec<u8>,
 }
@@ -29,15 +29,15 @@ pub struct Connection {
 impl Connection {
     /// `timeout` is for everything that is done on this connection.
     pub fn new(stream: TcpStream, timeout: Duration) -> io::Result<Connection> {
-        Ok(Connection::on(Line::new(stream, None, timeout)?))
+        Ok(Connection::on(Transport::new(stream, None, timeout)?))
     }
 
-    fn on(line: Line) -> Connection {
-        Connection { line, reader: Reader::new(), unread: Vec::new() }
+    fn on(transport: Transport) -> Connection {
+        Connection { transport, reader: Reader::new(), unread: Vec::new() }
     }
 
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.line.write_all(bytes)
+        self.transport.write_all(bytes)
     }
 
     /// Reads one whole answer.
@@ -54,7 +54,7 @@ impl Connection {
                 return Ok(answer);
             }
             let mut buffer = [0; 16 * 1024];
-            let n = self.line.read(&mut buffer)?;
+            let n = self.transport.read(&mut buffer)?;
             if n == 0 {
                 return match self.reader.eof().map_err(io::Error::other)? {
                     Closed::EndsMessage => Ok(answer),
@@ -70,7 +70,7 @@ impl Connection {
         if !self.unread.is_empty() {
             return Next::Sends;
         }
-        match self.line.read(&mut [0; 1]) {
+        match self.transport.read(&mut [0; 1]) {
             Ok(0) => Next::Closes,
             Ok(_) => Next::Sends,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Next::Waits,
@@ -120,11 +120,11 @@ fn take(
 
 /// GETs `path` on a fresh plain connection by HTTP/1.1, within `timeout`.
 pub fn get(stream: TcpStream, path: &str, timeout: Duration) -> io::Result<Answer> {
-    get_h1(Line::new(stream, None, timeout)?, "127.0.0.1", path, Keep::Whole)
+    get_h1(Transport::new(stream, None, timeout)?, "127.0.0.1", path, Keep::Whole)
 }
 
-fn get_h1(line: Line, host: &str, path: &str, keep: Keep) -> io::Result<Answer> {
-    let mut connection = Connection::on(line);
+fn get_h1(transport: Transport, host: &str, path: &str, keep: Keep) -> io::Result<Answer> {
+    let mut connection = Connection::on(transport);
     let request = encode::request("GET", path, host, &[], b"").map_err(io::Error::other)?;
     connection.send(&request)?;
     connection.read_answer(RequestKind::Other, keep)
@@ -157,12 +157,12 @@ impl ProbeClient {
 
     /// GETs `path` on a fresh connection to the listener, within `timeout`.
     pub fn get(&self, stream: TcpStream, path: &str, timeout: Duration, keep: Keep) -> io::Result<Answer> {
-        let mut line = Line::new(stream, self.tls.as_ref(), timeout)?;
+        let mut transport = Transport::new(stream, self.tls.as_ref(), timeout)?;
         let host = self.listener.host();
         match self.listener.protocol {
-            Protocol::H1 | Protocol::H1Tls | Protocol::H2cUpgrade => get_h1(line, &host, path, keep),
-            Protocol::H2 | Protocol::Auto => h2::get(&mut line, "https", &host, path, keep),
-            Protocol::H2c => h2::get(&mut line, "http", &host, path, keep),
+            Protocol::H1 | Protocol::H1Tls | Protocol::H2cUpgrade => get_h1(transport, &host, path, keep),
+            Protocol::H2 | Protocol::Auto => h2::get(&mut transport, "https", &host, path, keep),
+            Protocol::H2c => h2::get(&mut transport, "http", &host, path, keep),
         }
     }
 }
