@@ -180,7 +180,7 @@ impl Runner<'_> {
             body: body_of(&definition.checks, &ready.path),
         };
         let is_asked_to_end = || self.interrupts.count() > 0;
-        let patience = ready::Patience { deadline_ns: ready.deadline_ns, is_asked_to_end: &is_asked_to_end };
+        let patience = ready::Deadline { deadline_ns: ready.deadline_ns, is_asked_to_end: &is_asked_to_end };
         ready::wait(process, right, &ports.used_by(definition), patience)
     }
 }
