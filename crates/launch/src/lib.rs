@@ -5,7 +5,6 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod aftermath;
-pub mod care;
 pub mod environment;
 pub mod folder;
 pub mod group;
@@ -15,6 +14,7 @@ pub mod log;
 mod minder;
 mod own;
 pub mod process;
+pub mod supervision;
 mod sys;
 pub mod tool;
 

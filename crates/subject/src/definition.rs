@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use dyno_archive::Protocol;
 use dyno_contract::contracts::CONTRACTS;
-use dyno_launch::care::Care;
 use dyno_launch::environment::{Environment, Inherit, Ours};
 use dyno_launch::process::Signal;
+use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::{Answer, Tool};
 use dyno_workload::inside::Inside;
 use dyno_workload::mistake::{Mistake, mistake};
@@ -369,26 +369,28 @@ impl Definition {
 
     /// The first need that this machine does not meet, as a sentence with the way out.
     #[must_use]
-    pub fn unmet(&self, care: &Care<'_>) -> Option<String> {
-        self.requires.iter().find_map(|require| match self.ask(&require.test, require.deadline, care) {
-            Answer::Ended { status, .. } if status.success() => None,
-            Answer::Ended { .. } => Some(format!("{} is missing. {}", require.name, require.hint)),
-            Answer::None(why) => Some(format!(
-                "{} may be missing: its test `{}` {why}. {}",
-                require.name, require.test, require.hint
-            )),
+    pub fn unmet(&self, supervision: &Supervision<'_>) -> Option<String> {
+        self.requires.iter().find_map(|require| {
+            match self.ask(&require.test, require.deadline, supervision) {
+                Answer::Ended { status, .. } if status.success() => None,
+                Answer::Ended { .. } => Some(format!("{} is missing. {}", require.name, require.hint)),
+                Answer::None(why) => Some(format!(
+                    "{} may be missing: its test `{}` {why}. {}",
+                    require.name, require.test, require.hint
+                )),
+            }
         })
     }
 
     /// Asks a tool something, as builds would find it: what `env` of `[build]` sets may decide which of its versions answers.
-    pub(crate) fn ask(&self, command: &str, deadline: Nanoseconds, care: &Care<'_>) -> Answer {
+    pub(crate) fn ask(&self, command: &str, deadline: Nanoseconds, supervision: &Supervision<'_>) -> Answer {
         let temporary = std::env::temp_dir();
         let environment = self.build.as_ref().map_or_else(
             || Environment::of_tool(&Ours::read(), &[], &temporary),
             |spec| spec.environment(&temporary),
         );
         Tool { command, folder: &self.folder, environment: &environment, deadline: deadline.duration() }
-            .ask(care)
+            .ask(supervision)
     }
 
     /// Hash of what decides how it is started: this definition, its templates and, if it is started from its own folder,
@@ -473,13 +475,13 @@ pub fn all(folder: &Path) -> Result<Vec<Definition>, FileError> {
 mod tests {
     use super::*;
 
-    use dyno_launch::care::Interrupts;
     use dyno_launch::guard::Guard;
+    use dyno_launch::supervision::Interrupts;
 
     fn unmet(definition: &Definition) -> Option<String> {
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-        definition.unmet(&Care { guard: &guard, interrupts: &interrupts })
+        definition.unmet(&Supervision { guard: &guard, interrupts: &interrupts })
     }
 
     fn write(source: &str) -> (tempfile::TempDir, PathBuf) {

@@ -15,7 +15,7 @@ use dyno_contract::ports;
 use dyno_driver::{Endpoint, Stamps, best_driver};
 use dyno_engine::{Http2, Protocol};
 use dyno_launch::Own;
-use dyno_launch::care::Interrupts;
+use dyno_launch::supervision::Interrupts;
 use dyno_report::calibration as page;
 use dyno_report::format::micros;
 use dyno_runner::load::{self, Edge, Reason, Spec, Watch, polling};

@@ -8,8 +8,8 @@ use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::plan::{Backend, Limits};
 use dyno_archive::start::FailureKind;
 use dyno_archive::{Facts, Party, RunDir};
-use dyno_launch::care::{Care, Interrupts};
 use dyno_launch::guard::Guard;
+use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::run::{Runner, Service};
 use dyno_runner::suite::SuiteFile;
@@ -44,7 +44,7 @@ fn run(store: &str) -> Run {
     let Planned { mut plan, definitions } =
         resolve(suite, &subjects, &Overrides::default(), &dyno_launch::allowed_cpus(), &|_| None).unwrap();
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-    let care = Care { guard: &guard, interrupts: &interrupts };
+    let care = Supervision { guard: &guard, interrupts: &interrupts };
     let cache = place.path().join("cache");
     let service = Definition::read(&subjects.join("store")).unwrap();
     plan.backends = vec![Backend {
