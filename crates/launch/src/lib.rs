@@ -18,5 +18,5 @@ pub mod supervision;
 mod sys;
 pub mod tool;
 
-pub use own::{Own, own_program};
+pub use own::{OwnProcess, own_program};
 pub use sys::{allowed_cpus, may_write, open_files_hard, pipe_to_a_reader, raise_open_files, set_affinity};

@@ -14,7 +14,7 @@ use dyno_archive::{Interval, Outcome, Sample};
 use dyno_contract::ports;
 use dyno_driver::{Endpoint, Stamps, best_driver};
 use dyno_engine::{Http2, Protocol};
-use dyno_launch::Own;
+use dyno_launch::OwnProcess;
 use dyno_launch::supervision::Interrupts;
 use dyno_report::calibration as page;
 use dyno_report::format::micros;
@@ -89,7 +89,7 @@ fn keep(result: &page::Calibration) -> Kept {
 struct Bench {
     addr: SocketAddr,
     /// Ended with the bench.
-    _server: Own,
+    _server: OwnProcess,
     generator_cpus: Vec<u32>,
     server_cpus: Vec<u32>,
     duration_ns: u64,
@@ -273,9 +273,9 @@ fn free_port() -> anyhow::Result<SocketAddr> {
     Ok(SocketAddr::from(([127, 0, 0, 1], ports[0])))
 }
 
-fn start_null(addr: SocketAddr, cpus: &[u32]) -> anyhow::Result<Own> {
+fn start_null(addr: SocketAddr, cpus: &[u32]) -> anyhow::Result<OwnProcess> {
     let arguments = ["serve-null", "--while-stdin", "--port", &addr.port().to_string()];
-    let server = Own::start(&arguments, cpus).context("the null responder cannot be started")?;
+    let server = OwnProcess::start(&arguments, cpus).context("the null responder cannot be started")?;
     for _ in 0..200 {
         if ports::connect_to_another(addr, Duration::from_secs(1)).is_ok() {
             return Ok(server);
