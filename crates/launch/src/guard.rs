@@ -1,4 +1,4 @@
-//! The line to the guard: a small process of our own that outlives us for a moment. It knows what we have started, and if we
+//! The pipe to the guard: a small process of our own that outlives us for a moment. It knows what we have started, and if we
 //! end without having cleaned up (killed, crashed), it ends that and removes its control groups and folders
 //! ([`crate::aftermath`]).
 //!
@@ -21,15 +21,15 @@ pub const ARGUMENT: &str = "__guard";
 /// Ends a message.
 const END: u8 = 0;
 
-/// Our end of the line to the guard.
+/// A handle to the guard. Clones share one process.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    line: Arc<Mutex<Line>>,
+    process: Arc<Mutex<GuardProcess>>,
 }
 
 #[derive(Debug)]
-struct Line {
-    /// `None` once closed.
+struct GuardProcess {
+    /// Its standard input; `None` once closed.
     to: Option<ChildStdin>,
     child: Child,
 }
@@ -46,7 +46,7 @@ impl Guard {
             .current_dir("/");
         let mut child = command.spawn()?;
         let to = child.stdin.take();
-        Ok(Guard { line: Arc::new(Mutex::new(Line { to, child })) })
+        Ok(Guard { process: Arc::new(Mutex::new(GuardProcess { to, child })) })
     }
 
     /// What is named so in its environment, wherever it has put itself (`process::COOKIE`).
@@ -104,7 +104,7 @@ impl Guard {
         let mut message = format!("{sign}{kind} ").into_bytes();
         message.extend(thing.as_ref().as_bytes());
         message.push(END);
-        let mut guard = self.line.lock().expect("nobody panics while holding it");
+        let mut guard = self.process.lock().expect("nobody panics while holding it");
         if let Some(to) = &mut guard.to {
             // A guard that is gone guards nothing; what we do ourselves does not depend on it.
             let _ = to.write_all(&message);
@@ -127,7 +127,7 @@ pub(crate) fn read_handed(text: &OsStr) -> Option<(u32, Vec<String>, PathBuf)> {
     Some((owner, list.split(',').map(String::from).collect(), folder.into()))
 }
 
-impl Drop for Line {
+impl Drop for GuardProcess {
     fn drop(&mut self) {
         self.to = None;
         let _ = self.child.wait();
@@ -171,7 +171,7 @@ pub(crate) mod tests {
             let file = told.reopen().unwrap();
             let child = Command::new("true").spawn().unwrap();
             let to = Some(ChildStdin::from(OwnedFd::from(file)));
-            (Guard { line: Arc::new(Mutex::new(Line { to, child })) }, Told(told))
+            (Guard { process: Arc::new(Mutex::new(GuardProcess { to, child })) }, Told(told))
         }
     }
 
