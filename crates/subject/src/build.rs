@@ -75,21 +75,21 @@ impl Recipe<'_> {
         let without_inputs = key_without_inputs(self.definition, self.spec, self.supervision)?;
         for _ in 0..COPIES {
             let inputs = self.key(without_inputs.clone())?;
-            let place = Place(cache.join(&inputs[..16]));
-            if let Some(receipt) = read_receipt(&place.receipt()) {
-                return Ok(Built { out: place.out(), build: Some(receipt.into_build(inputs, true)) });
+            let folder = BuildFolder(cache.join(&inputs[..16]));
+            if let Some(receipt) = read_receipt(&folder.receipt()) {
+                return Ok(Built { out: folder.out(), build: Some(receipt.into_build(inputs, true)) });
             }
-            let command = placeholders(self.definition, &place.out()).fill_command(&self.spec.command)?;
-            place.make()?;
+            let command = placeholders(self.definition, &folder.out()).fill_command(&self.spec.command)?;
+            folder.make()?;
             // Somebody may write into the inputs all the while, and what is built is what was copied.
-            if self.copy(without_inputs.clone(), &place.source())? != inputs {
-                fs::remove_dir_all(&place.0).map_err(|e| place.error(&e))?;
+            if self.copy(without_inputs.clone(), &folder.source())? != inputs {
+                fs::remove_dir_all(&folder.0).map_err(|e| folder.error(&e))?;
                 continue;
             }
-            let receipt = run(&command, self.spec, &place, self.supervision)?;
+            let receipt = run(&command, self.spec, &folder, self.supervision)?;
             let text = serde_json::to_string(&receipt).expect("numbers and text only");
-            fs::write(place.receipt(), text).map_err(|e| place.error(&e))?;
-            return Ok(Built { out: place.out(), build: Some(receipt.into_build(inputs, false)) });
+            fs::write(folder.receipt(), text).map_err(|e| folder.error(&e))?;
+            return Ok(Built { out: folder.out(), build: Some(receipt.into_build(inputs, false)) });
         }
         Err(format!(
             "the inputs of the build change while they are copied; build again when nothing writes into {} any more",
@@ -133,10 +133,10 @@ impl Recipe<'_> {
     }
 }
 
-/// Where the build of one key is kept.
-struct Place(PathBuf);
+/// The folder in which the build of one key is kept.
+struct BuildFolder(PathBuf);
 
-impl Place {
+impl BuildFolder {
     fn out(&self) -> PathBuf {
         self.0.join("out")
     }
@@ -182,16 +182,16 @@ fn read_receipt(path: &Path) -> Option<Receipt> {
     serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }
 
-/// Runs a build whose inputs are in their place.
+/// Runs a build whose inputs have been copied.
 fn run(
     command: &str,
     spec: &BuildSpec,
-    place: &Place,
+    folder: &BuildFolder,
     supervision: &Supervision<'_>,
 ) -> Result<Receipt, String> {
-    let (out, source, temporary) = (place.out(), place.source(), place.temporary());
-    let io = |e: io::Error| place.error(&e);
-    let log = Log::create(&place.0.join("build.log")).map_err(io)?;
+    let (out, source, temporary) = (folder.out(), folder.source(), folder.temporary());
+    let io = |e: io::Error| folder.error(&e);
+    let log = Log::create(&folder.0.join("build.log")).map_err(io)?;
     let environment = spec.environment(&temporary);
     let deadline = spec.deadline.duration();
     let tool = Tool { command, folder: &source, environment: &environment, deadline };
