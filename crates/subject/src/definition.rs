@@ -595,7 +595,7 @@ mod tests {
             assert_eq!(&shown[carets.find('^').unwrap()..carets.len()], underlined, "{text}");
         }
         let nameless = Definition::read(&write(&GOOD.replace("title = \"X\"\n", "")).1).unwrap_err();
-        assert_eq!((nameless.place, nameless.message.as_str()), (None, "missing field `title`"));
+        assert_eq!((nameless.position, nameless.message.as_str()), (None, "missing field `title`"));
     }
 
     #[test]

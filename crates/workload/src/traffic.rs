@@ -164,20 +164,20 @@ impl FieldList {
         host: &str,
         templates: &mut Templates<'_>,
     ) -> Result<FieldList, At> {
-        let mut parse = |text: &str, place: Place<'_>| place.parse(text, templates);
+        let mut parse = |text: &str, part: HeadPart<'_>| part.parse(text, templates);
         let own_host = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
         let authority = own_host.map_or(host, |(_, value)| value.as_str());
         let mut fields = vec![
             (b":method".to_vec(), vec![bytes(&request.method)]),
             (b":scheme".to_vec(), vec![bytes(scheme)]),
-            (b":authority".to_vec(), parse(authority, Place::Header("Host"))?),
-            (b":path".to_vec(), parse(&request.path, Place::Path)?),
+            (b":authority".to_vec(), parse(authority, HeadPart::Header("Host"))?),
+            (b":path".to_vec(), parse(&request.path, HeadPart::Path)?),
         ];
         for (written, value) in &request.headers {
             let name = written.to_ascii_lowercase();
             // Of transfer codings only `trailers` may be named (§8.2.2).
             if !NOT_IN_HTTP2.contains(&name.as_str()) && (name != "te" || value.trim() == "trailers") {
-                fields.push((name.into_bytes(), parse(value.trim(), Place::Header(written))?));
+                fields.push((name.into_bytes(), parse(value.trim(), HeadPart::Header(written))?));
             }
         }
         let body = body(request, templates)?;
@@ -249,10 +249,10 @@ fn template(request: &plan::Request, host: &str, templates: &mut Templates<'_>) 
     let body = body(request, templates)?;
     let body_is_fixed = body.iter().all(is_fixed);
     let mut holes = Vec::new();
-    let path = mark(&request.path, Place::Path, templates, &mut holes)?;
+    let path = mark(&request.path, HeadPart::Path, templates, &mut holes)?;
     let mut headers = Vec::with_capacity(request.headers.len() + 1);
     for (name, value) in &request.headers {
-        headers.push((name.clone(), mark(value, Place::Header(name), templates, &mut holes)?));
+        headers.push((name.clone(), mark(value, HeadPart::Header(name), templates, &mut holes)?));
     }
     let has = |name: &str| request.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
     if !body_is_fixed && !has("content-length") && !has("transfer-encoding") {
@@ -291,14 +291,14 @@ fn concat(parts: &[Part]) -> Vec<u8> {
 /// Replaces placeholders by marks, so that the encoder can check the text around them.
 fn mark(
     text: &str,
-    place: Place<'_>,
+    part: HeadPart<'_>,
     templates: &mut Templates<'_>,
     holes: &mut Vec<Part>,
 ) -> Result<String, At> {
     if text.contains(MARK) {
-        return Err((place.field(), "the private character U+F8FF cannot be sent in a head".into()));
+        return Err((part.field(), "the private character U+F8FF cannot be sent in a head".into()));
     }
-    Ok(place
+    Ok(part
         .parse(text, templates)?
         .into_iter()
         .map(|part| match part {
@@ -309,15 +309,15 @@ fn mark(
         .collect())
 }
 
-/// Where in a head a placeholder stands.
+/// The part of a head that a placeholder stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place<'a> {
+enum HeadPart<'a> {
     Path,
     /// By its name.
     Header(&'a str),
 }
 
-impl Place<'_> {
+impl HeadPart<'_> {
     /// Takes a text apart whose every value can stand here.
     fn parse(self, text: &str, templates: &mut Templates<'_>) -> Result<Vec<Part>, At> {
         let at = |error: String| (self.field(), error);
@@ -329,15 +329,17 @@ impl Place<'_> {
 
     fn field(self) -> Field {
         match self {
-            Place::Path => Field::Path,
-            Place::Header(name) => Field::Header(name.into()),
+            HeadPart::Path => Field::Path,
+            HeadPart::Header(name) => Field::Header(name.into()),
         }
     }
 
     const fn words(self) -> &'static str {
         match self {
-            Place::Path => "a path: it holds blanks or control characters; percent-encode them in the file",
-            Place::Header(_) => "a header: it holds a line break or NUL",
+            HeadPart::Path => {
+                "a path: it holds blanks or control characters; percent-encode them in the file"
+            }
+            HeadPart::Header(_) => "a header: it holds a line break or NUL",
         }
     }
 
@@ -346,8 +348,8 @@ impl Place<'_> {
     fn check(self, part: &Part) -> Result<(), String> {
         let Part::Column(rows) = part else { return Ok(()) };
         let is_wrong = |byte: &u8| match self {
-            Place::Path => *byte <= b' ' || *byte == 0x7F,
-            Place::Header(_) => matches!(byte, b'\r' | b'\n' | 0),
+            HeadPart::Path => *byte <= b' ' || *byte == 0x7F,
+            HeadPart::Header(_) => matches!(byte, b'\r' | b'\n' | 0),
         };
         match rows.iter().find(|row| row.iter().any(is_wrong)) {
             Some(row) => Err(String::from_utf8_lossy(row).into_owned()),
