@@ -7,7 +7,7 @@ use dyno_archive::plan::{Arrivals, Load, Plan, Step};
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_engine::{Http2, Spin, Traffic};
-use dyno_workload::traffic;
+use dyno_workload::compile;
 
 use crate::files::Folder;
 use crate::load;
@@ -21,7 +21,7 @@ pub fn trial(door: &Listener, plan: &Plan, trial: usize) -> Result<load::Spec, S
     let planned = plan.trials[trial];
     let (step, workload) = (load.steps[planned.step].clone(), &plan.workloads[planned.workload]);
     let files = Folder::of_suite(Path::new(&plan.suite.path));
-    let traffic = traffic::compile(workload, &door.host(), &load.http2, &|file| files.read(file))?;
+    let traffic = compile::compile(workload, &door.host(), &load.http2, &|file| files.read(file))?;
     Ok(load::Spec {
         page_connections: workload.page_connections(),
         seed: planned.seed,

@@ -8,7 +8,7 @@ use dyno_archive::{Interval, LoadRecord, Outcome, Sample};
 use dyno_contract::check::{Check, How, Problem, Question, Verdict};
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
-use dyno_workload::traffic;
+use dyno_workload::compile;
 
 use crate::load::{self, Edge, Reason, Watch};
 use crate::load_at;
@@ -60,7 +60,7 @@ fn put_with(question: &Question, door: &Listener, headers: Vec<(String, Option<S
     let name = question.name.clone();
     let workload = Workload { name, protocol: door.protocol, requests: vec![request], page: None };
     let http2 = Http2::default();
-    let traffic = traffic::compile(&workload, &door.host(), &http2, &|_| Err("no files here".into()))
+    let traffic = compile::compile(&workload, &door.host(), &http2, &|_| Err("no files here".into()))
         .map_err(Problem::NoAnswer)?;
     let once = load_at::once(door, traffic, http2);
     let step = Step { streams: question.streams, ..once.step.clone() };

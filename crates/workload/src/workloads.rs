@@ -7,10 +7,10 @@ use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
 use dyno_engine::Protocol;
 use serde::Deserialize;
 
+use crate::compile::{Field, Wrong};
 use crate::inside::Inside;
 use crate::mistake::{Mistake, all_positive, mistake};
-use crate::traffic::{Field, Wrong};
-use crate::{ReadFile, limits, traffic};
+use crate::{ReadFile, compile, limits};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -179,7 +179,7 @@ impl RawWorkload {
         // Which file could not be had: its name stands in the suite.
         let refused = RefCell::new(None);
         let read = |file: &str| read(file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()));
-        traffic::check(&workload, &read).map_err(|wrong| locate(wrong, &origins).about(refused.take()))?;
+        compile::check(&workload, &read).map_err(|wrong| locate(wrong, &origins).about(refused.take()))?;
         Ok(CheckedWorkload { workload, streams })
     }
 
@@ -369,8 +369,8 @@ impl RawRequest {
         if !path.starts_with('/') {
             return Err(mistake("path", format!("the path {path:?} must begin with a slash")));
         }
-        if let Some(name) = self.headers.keys().find(|name| traffic::is_framing(name)) {
-            return Err(mistake("headers", traffic::no_framing(name)).below(name.clone()));
+        if let Some(name) = self.headers.keys().find(|name| compile::is_framing(name)) {
+            return Err(mistake("headers", compile::no_framing(name)).below(name.clone()));
         }
         let body = match (self.body, self.body_file) {
             (Some(_), Some(_)) => {

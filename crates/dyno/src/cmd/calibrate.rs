@@ -19,7 +19,7 @@ use dyno_launch::supervision::Interrupts;
 use dyno_report::calibration as page;
 use dyno_report::format::micros;
 use dyno_runner::load::{self, Edge, Reason, Spec, Watch, polling};
-use dyno_workload::traffic;
+use dyno_workload::compile;
 use dyno_workload::workloads::plaintext;
 
 use crate::calibration::{Kept, Shape, machine};
@@ -220,7 +220,7 @@ impl Bench {
         let spin = polling(spin, &arrivals, true);
         // Compiled for both protocols: which of them is spoken, the caller says.
         let workload = Workload { protocol: Protocol::H2c, ..plaintext() };
-        let traffic = traffic::compile(&workload, &self.addr.to_string(), &Http2::default(), &|_| {
+        let traffic = compile::compile(&workload, &self.addr.to_string(), &Http2::default(), &|_| {
             Err("no files".into())
         });
         let step = Step { connections, streams: 1, pipeline: 1, arrivals };

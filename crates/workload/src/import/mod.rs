@@ -21,7 +21,7 @@ pub use vegeta::vegeta;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::ReadFile;
-use crate::traffic::is_framing;
+use crate::compile::is_framing;
 
 /// One request as another tool described it.
 #[derive(Clone, Debug, PartialEq, Eq)]
