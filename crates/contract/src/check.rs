@@ -23,13 +23,13 @@ pub struct Check {
     pub how: How,
 }
 
-/// How a server is put to it.
+/// How a check is made.
 #[derive(Clone, Debug)]
 pub enum How {
     /// Over plain HTTP/1.1, byte by byte.
     Bytes(fn(SocketAddr) -> Verdict),
     /// By a client that understands the protocol of the listener.
-    Asked(Box<Question>),
+    Question(Box<Question>),
 }
 
 /// A request, and what must come back each time it is sent.

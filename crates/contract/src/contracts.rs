@@ -19,7 +19,7 @@ pub fn checks_of(kept: &[String], protocol: Protocol) -> Vec<Check> {
         return bytes::HELLO.iter().map(named).collect();
     }
     let over = |name: &str| format!("{name} over {protocol}");
-    let asked = |question| How::Asked(Box::new(question));
+    let asked = |question| How::Question(Box::new(question));
     questions(protocol, media).into_iter().map(|q| Check { name: over(&q.name), how: asked(q) }).collect()
 }
 

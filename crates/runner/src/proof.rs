@@ -18,7 +18,7 @@ use crate::load_at;
 pub fn run(check: &Check, door: &Listener) -> CheckResult {
     let verdict = match &check.how {
         How::Bytes(run) => run(door.addr),
-        How::Asked(question) => put(question, door),
+        How::Question(question) => put(question, door),
     };
     let (ok, answered, detail) = match verdict {
         Ok(detail) => (true, true, detail),
