@@ -18,7 +18,7 @@ use crate::definition::{BuildSpec, Definition};
 use crate::key::Key;
 use crate::limits::{COPIES, LOCK_GLANCE};
 use crate::paths::{self, Found, FoundKind};
-use crate::places::Placeholders;
+use crate::placeholders::Placeholders;
 
 /// Raised when the way of building changes, so that old artefacts are not taken for new ones.
 const CACHE_VERSION: &str = "3";

@@ -20,7 +20,7 @@ use serde::{Deserialize, Deserializer};
 use crate::key::Key;
 use crate::limits;
 use crate::paths::{self, Name};
-use crate::places::Placeholders;
+use crate::placeholders::Placeholders;
 
 /// A server under test, as its file describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]

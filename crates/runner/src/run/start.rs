@@ -22,7 +22,7 @@ use dyno_subject::build;
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::{Definition, FileSpec};
 use dyno_subject::paths;
-use dyno_subject::places::Placeholders;
+use dyno_subject::placeholders::Placeholders;
 
 use super::Runner;
 use super::judge::{harness, memory_first};
