@@ -4,7 +4,7 @@
 use dyno_archive::Protocol;
 use dyno_archive::plan::{Body, Expect, Request, Workload};
 use dyno_engine::Http2;
-use dyno_workload::{import, compile};
+use dyno_workload::{compile, import};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u8, &str)| {

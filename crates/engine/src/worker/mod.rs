@@ -196,7 +196,7 @@ pub struct Worker {
     connection_failures: BTreeMap<String, u64>,
     /// Connections whose TLS session has failed while sending.
     broken: Vec<ConnId>,
-    /// The head of the last HTTP/1.1 answer on any connection, with what parsing it gave.
+    /// The head of the last HTTP/1.1 answer on any connection, and the result of parsing it.
     head_cache: HeadCache,
     /// What an HTTP/2 connection has to say, until it goes to the driver. Empty between two connections.
     out: Vec<u8>,

@@ -233,7 +233,7 @@ fn read_content_length(value: &[u8], framing: &mut Framing) -> Result<(), Error>
 enum Codings {
     /// The field is not there.
     None,
-    /// It is, and has named nothing.
+    /// The field is there, and has named no coding.
     Empty,
     /// `chunked` is not among them.
     Others,
@@ -258,7 +258,7 @@ impl Codings {
         Ok(())
     }
 
-    /// With one more of them: `token *( OWS ";" OWS parameter )`.
+    /// These codings with one more: `token *( OWS ";" OWS parameter )`.
     fn with(self, member: &[u8]) -> Result<Codings, Error> {
         let name = member.split(|&b| b == b';').next().map(trim).unwrap_or_default();
         if name.is_empty() || !name.iter().all(|&b| TOKEN[b as usize]) {
@@ -266,7 +266,7 @@ impl Codings {
         }
         let is_chunked = name.eq_ignore_ascii_case(b"chunked");
         match self {
-            // It has no parameters (RFC 9112 §7.1).
+            // `chunked` has no parameters (RFC 9112 §7.1).
             _ if is_chunked && member.len() > name.len() => Err(Error::TransferCoding),
             Codings::Chunked | Codings::ChunkedBefore if is_chunked => Err(Error::ChunkedTwice),
             Codings::Chunked | Codings::ChunkedBefore => Ok(Codings::ChunkedBefore),

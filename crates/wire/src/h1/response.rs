@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 pub enum RequestKind {
     /// HEAD: the response has no body, whatever its fields say.
     Head,
-    /// It asked to go on in another protocol, which a server may do (RFC 9110 §7.8).
+    /// A request to go on in another protocol, which a server may do (RFC 9110 §7.8).
     Upgrade,
-    /// So did a HEAD.
+    /// A HEAD with such a request.
     UpgradeHead,
     Other,
 }
@@ -43,7 +43,8 @@ pub enum Event<'a> {
     NeedMore,
     /// An interim response; the final one is still to come.
     Informational(Head<'a>),
-    /// The server goes on in the protocol it was asked for: what follows is no HTTP/1.1 any more.
+    /// Status 101: the server changes to the protocol that the request asked for. Bytes behind this head are no
+    /// HTTP/1.1.
     Upgraded(Head<'a>),
     Head(Head<'a>),
     Body(&'a [u8]),
@@ -64,11 +65,11 @@ pub enum End {
 pub enum Closed {
     /// Between messages.
     BetweenMessages,
-    /// It completed a body that is delimited by close.
+    /// The close completed a body that is delimited by it.
     EndsMessage,
 }
 
-/// The last head that was read whole, and what it says.
+/// The last head that was read whole, and the result of parsing it.
 ///
 /// A server under load sends the same head again and again, but for a date that changes every second: to compare it
 /// with the last one costs a tenth of taking it apart. One cache may serve many connections.
@@ -163,7 +164,7 @@ impl Reader {
         self.next_with(input, kind, &mut HeadCache::new())
     }
 
-    /// The same, faster where heads repeat.
+    /// As [`next`](Self::next), with a cache of the last head: faster where heads repeat.
     #[inline]
     pub fn next_with<'a>(
         &'a mut self,
@@ -207,7 +208,7 @@ impl Reader {
                 self.state = State::default();
                 Ok(Closed::EndsMessage)
             }
-            // A body of known length that is complete except for our having asked for its end.
+            // A body of known length that is complete; only its `End` has not been handed out.
             State::Body { body: Body::Length(0), .. } => {
                 self.state = State::default();
                 Ok(Closed::EndsMessage)
@@ -225,7 +226,7 @@ impl Reader {
         if input.is_empty() {
             return Ok((0, Event::NeedMore));
         }
-        // So has an interim head.
+        // An interim head was handed out with the previous event: it is cleared, too.
         if matches!(self.buffer.bytes(), [.., b'\n', b'\r', b'\n']) {
             self.buffer.clear();
         }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::hpack::Decoder;
 use super::{Error, Malformed, limits};
 
-/// The fields of a response that was asked for in full.
+/// The fields of a message, copied from its header block.
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
     bytes: Vec<u8>,
@@ -35,7 +35,7 @@ impl Fields {
     }
 }
 
-/// What has been seen of a header block.
+/// The values of a header block that decide how its message is read, with the first fault in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     /// 100 to 999, or 0: none yet.
@@ -124,7 +124,7 @@ impl Seen {
     }
 }
 
-/// Reads header blocks.
+/// Reads the header blocks of a connection's responses.
 #[derive(Debug)]
 pub(super) struct Heads {
     decoder: Decoder,
@@ -133,7 +133,7 @@ pub(super) struct Heads {
 }
 
 impl Heads {
-    /// The peer may use so many bytes for its table.
+    /// `table_size`: bytes that the peer may use of the dynamic table.
     pub(super) fn new(table_size: u32) -> Heads {
         Heads { decoder: Decoder::new(table_size), cache: BlockCache::default(), fields: Fields::default() }
     }
@@ -142,7 +142,7 @@ impl Heads {
         self.decoder.set_limit(table_size);
     }
 
-    /// The fields of the last block that was read for them.
+    /// The fields of the last block that was read with `wants_fields`.
     pub(super) fn fields(&self) -> &Fields {
         &self.fields
     }
@@ -173,7 +173,7 @@ impl Heads {
     }
 }
 
-/// The last header block that left the dynamic table as it was, and what it says.
+/// The last header block that left the dynamic table as it was, and the result of decoding it.
 ///
 /// Servers under load send the same block again and again; to compare it with the last one costs a fraction of decoding
 /// it. It says the same as long as the table is the same.

@@ -14,19 +14,19 @@ const MAX_FRAME_SIZE: u16 = 5;
 /// The window every stream and connection begins with (RFC 9113 §6.9.2).
 pub const DEFAULT_WINDOW: u32 = 65_535;
 
-/// What a client announces.
+/// The settings that a client announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientSettings {
-    /// Bytes of the peer's HPACK table.
+    /// Bytes of the HPACK table that the peer may use.
     pub header_table_size: u32,
     /// Bytes that the peer may send on a stream without a WINDOW_UPDATE, at most 2³¹ − 1.
     pub stream_window: u32,
-    /// The same for the whole connection, at most 2³¹ − 1.
+    /// Bytes that the peer may send on the whole connection without a WINDOW_UPDATE, at most 2³¹ − 1.
     pub connection_window: u32,
 }
 
 impl Default for ClientSettings {
-    /// What a peer assumes that is told nothing (§6.5.2).
+    /// The values that hold until others are announced (§6.5.2).
     fn default() -> Self {
         ClientSettings {
             header_table_size: 4096,
@@ -58,7 +58,7 @@ impl ClientSettings {
     }
 }
 
-/// What a server announces.
+/// The settings that a server announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerSettings {
     /// How many streams the client may have open at once; `None`: any number.
@@ -86,14 +86,14 @@ impl ServerSettings {
     }
 }
 
-/// Who announces something.
+/// The side that sends a SETTINGS frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     Client,
     Server,
 }
 
-/// What the peer allows. Begins with the values that hold until it says otherwise.
+/// The peer's settings: at first the values that hold until it announces others (§6.5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub header_table_size: u32,
@@ -115,7 +115,8 @@ impl Default for Peer {
 }
 
 impl Peer {
-    /// Takes over what a SETTINGS frame of the peer, the `sender`, says. Later values of the same setting win; unknown ones are ignored (§6.5).
+    /// Takes over the settings in a frame of the peer, which is the `sender`. Later values of the same setting win;
+    /// unknown settings are ignored (§6.5).
     pub fn read(&mut self, payload: &[u8], sender: Sender) -> Result<(), Error> {
         let (entries, []) = payload.as_chunks::<6>() else { return Err(Error::FrameLength) };
         for [i0, i1, v0, v1, v2, v3] in entries {
@@ -138,8 +139,8 @@ impl Peer {
     }
 }
 
-/// The smallest HEADER_TABLE_SIZE that a SETTINGS frame names, however often it does: what the table did not have room
-/// for in between is gone (RFC 7541 §4.2).
+/// The smallest HEADER_TABLE_SIZE in a SETTINGS frame, which may have several: entries that did not fit the smallest
+/// are gone (RFC 7541 §4.2). `None`: it has none.
 pub(super) fn smallest_table(payload: &[u8]) -> Option<u32> {
     let (entries, _) = payload.as_chunks::<6>();
     let sizes = entries.iter().filter_map(|[i0, i1, size @ ..]| {

@@ -37,7 +37,7 @@ impl<S> Default for Streams<S> {
 }
 
 impl<S> Streams<S> {
-    /// Makes room for so many streams at once, so that to open them allocates nothing.
+    /// Makes room for this many open streams, so that opening them allocates nothing.
     pub fn reserve(&mut self, streams: usize) {
         if streams * 2 > self.ring.len() {
             self.grow((streams * 2).next_power_of_two());
@@ -96,7 +96,7 @@ impl<S> Streams<S> {
         self.remove(key.id).expect("a key is used while its stream is open")
     }
 
-    /// Removes a stream where it is, which costs less than to hand it out.
+    /// Removes a stream where it is, which costs less than handing it out.
     ///
     /// # Panics
     /// If it has been removed.

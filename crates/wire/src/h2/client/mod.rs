@@ -24,7 +24,7 @@ use crate::h1::response::RequestKind;
 use read::Reading;
 use stream::{Phase, Stream, Unsent};
 
-/// Where what a connection has to say goes, and what it counts.
+/// The outputs of a connection: bytes for the peer, and counts.
 #[derive(Debug)]
 pub struct Io<'a> {
     /// Bytes for the peer are appended here.
@@ -37,11 +37,11 @@ pub struct Io<'a> {
 pub struct EncodedRequest<'a> {
     /// The header block, encoded in the form that [`Client::form`] asks for.
     pub block: &'a [u8],
-    /// Bytes of the names and values in it.
+    /// Bytes of the names and values in the block.
     pub field_bytes: u32,
     pub body: &'a [u8],
     pub kind: RequestKind,
-    /// The fields of the answer are to be kept for [`Client::data_and_fields`].
+    /// Whether to keep the fields of the response for [`Client::data_and_fields`].
     pub wants_fields: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct EncodedRequest<'a> {
 pub enum Event<'i> {
     /// All input is used.
     NeedMore,
-    /// A frame that concerns nobody else has been dealt with.
+    /// A frame has been dealt with, and the caller need not know of it.
     Handled,
     /// The peer's settings changed: there may be more room for streams, and more to send.
     Settings,
@@ -58,7 +58,7 @@ pub enum Event<'i> {
     Window,
     /// An interim response; the final one is still to come.
     Informational { stream: Key, status: u16 },
-    /// The head of the response. `end`: it is all of it.
+    /// The head of the response. `end`: the response has no body.
     Head { stream: Key, status: u16, end: bool },
     /// The next part of the body, which may be empty. `end`: the last one.
     Body { stream: Key, data: &'i [u8], end: bool },
@@ -73,7 +73,7 @@ pub enum Event<'i> {
     GoAway { code: Code },
 }
 
-/// A client's connection with what it knows of each stream, `T`.
+/// The client's half of a connection. The caller keeps a value `T` with each stream.
 ///
 /// Call [`next`](Self::next) with the unread input until it says `NeedMore`. After an error, tell the peer with
 /// [`go_away`](Self::go_away) and close.
@@ -135,8 +135,8 @@ impl<T> Client<T> {
         }
     }
 
-    /// The same for a connection that was upgraded from HTTP/1.1: the request that asked for it is stream 1 (RFC 7540
-    /// §3.2). Of it there need be known what it asked, and whether the fields of its answer are to be kept.
+    /// As [`new`](Self::new), for a connection that was upgraded from HTTP/1.1. The request that asked for the upgrade
+    /// is stream 1 (RFC 7540 §3.2). Only its kind and whether to keep response fields are needed.
     pub fn upgraded(
         settings: ClientSettings,
         shared_bytes: u32,
@@ -150,7 +150,7 @@ impl<T> Client<T> {
         (client, key)
     }
 
-    /// Makes room for so many streams at once, so that to open them allocates nothing.
+    /// Makes room for this many open streams, so that opening them allocates nothing.
     pub fn reserve(&mut self, streams: usize) {
         self.streams.reserve(streams);
     }
@@ -197,8 +197,8 @@ impl<T> Client<T> {
         self.streams.len()
     }
 
-    /// Opens a stream. There must be [room](Self::room). Returns whether the whole request could be queued; else windows
-    /// hold its body up.
+    /// Opens a stream. There must be [room](Self::room). Returns its key, and whether the whole request was queued: if
+    /// not, flow-control windows hold the rest of its body up.
     pub fn request(&mut self, request: &EncodedRequest<'_>, data: T, io: &mut Io<'_>) -> (Key, bool) {
         let id = self.next_id;
         let key = self.enter(request.kind, request.wants_fields, data);
@@ -225,7 +225,8 @@ impl<T> Client<T> {
         (key, n == request.body.len())
     }
 
-    /// Goes on with bodies that windows held up, as far as they allow now. `done` learns of each whose last byte is queued.
+    /// Queues more of the bodies that windows held up, as far as the windows allow now. `done` is called with the value
+    /// of each stream whose last byte has been queued.
     pub fn resume(&mut self, io: &mut Io<'_>, done: &mut impl FnMut(&mut T)) {
         let most = self.peer.max_frame_size as usize;
         for _ in 0..self.blocked.len() {
@@ -245,13 +246,13 @@ impl<T> Client<T> {
         }
     }
 
-    /// What is known of an open stream; `None` if it has ended.
+    /// The caller's value of a stream; `None`: the stream has ended.
     #[inline]
     pub fn data(&mut self, stream: Key) -> Option<&mut T> {
         self.streams.try_get_mut(stream).map(|stream| &mut stream.data)
     }
 
-    /// What is known of an open stream, with the fields of the last head if its stream wanted them.
+    /// The caller's value of a stream, and the fields of the last head that was read with `wants_fields`.
     ///
     /// # Panics
     /// If the stream has ended.
@@ -287,14 +288,14 @@ impl<T> Client<T> {
         stream.data
     }
 
-    /// A stream is gone and waits for no window any more. A connection whose window stays shut would otherwise remember all
-    /// that ever waited for it.
+    /// Takes a stream that is gone off the list of those that wait for a window. A connection whose window stays shut
+    /// would otherwise remember every stream that ever waited.
     #[cold]
     fn unblock(&mut self, id: u32) {
         self.blocked.retain(|blocked| *blocked != id);
     }
 
-    /// Ends a stream of our own accord.
+    /// Resets a stream with `code`, and removes it.
     pub fn cancel(&mut self, stream: Key, code: Code, io: &mut Io<'_>) -> T {
         let id = self.streams.get(stream).id;
         put_reset(id, code, io);
@@ -332,7 +333,7 @@ impl<T> Client<T> {
         io.counts.sent.go_aways[code as usize] += 1;
     }
 
-    /// Enters the next stream.
+    /// Adds the next stream to `streams`.
     #[inline]
     fn enter(&mut self, kind: RequestKind, wants_fields: bool, data: T) -> Key {
         let id = self.next_id;
@@ -353,7 +354,8 @@ impl<T> Client<T> {
     }
 }
 
-/// Queues as much of `body` as the windows allow, with the end of the stream if that is all. Returns how much it was.
+/// Queues as much of `body` as the windows allow, in frames of `most` bytes; the last byte ends the stream. Returns how
+/// many bytes were queued.
 fn put_data(
     id: u32,
     body: &[u8],
@@ -386,7 +388,7 @@ fn put_reset(id: u32, code: Code, io: &mut Io<'_>) {
     io.counts.sent.resets[code as usize] += 1;
 }
 
-/// Raises a window if enough of it has been used.
+/// Sends a WINDOW_UPDATE if enough of the window has been used.
 #[inline]
 fn give_back(window: &mut ReceiveWindow, stream: u32, io: &mut Io<'_>) {
     let by = window.give_back();

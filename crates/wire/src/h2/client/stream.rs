@@ -10,6 +10,7 @@ use crate::h2::streams::Key;
 use crate::h2::window::{ReceiveWindow, SendWindow};
 use crate::h2::{Malformed, limits};
 
+/// An open stream. `T` is the value that the caller keeps with it.
 #[derive(Debug)]
 pub(super) struct Stream<T> {
     pub(super) id: u32,
@@ -40,7 +41,8 @@ pub(super) struct Unsent {
 }
 
 impl<T> Stream<T> {
-    /// What a part of its body means, of whose frame `left` bytes are to come, with which it `ends`; `end`: it has.
+    /// Turns a piece of DATA into an event. `left`: bytes of this frame's body still to come. `ends`: the frame carries
+    /// END_STREAM. `end`: this piece is its last.
     #[inline]
     pub(super) fn show<'i>(
         &mut self,
@@ -61,7 +63,7 @@ impl<T> Stream<T> {
         if data.is_empty() && !end { Event::Handled } else { Event::Body { stream: key, data, end } }
     }
 
-    /// The first header block, or one after interim responses. Returns its status.
+    /// Takes the head of a response, interim or final. `informational`: interim ones before it. Returns its status.
     #[inline]
     pub(super) fn head(&mut self, seen: &Seen, informational: u8, end: bool) -> Result<u16, Malformed> {
         let status = seen.head()?;
