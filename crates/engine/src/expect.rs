@@ -19,7 +19,7 @@ pub struct Expectation {
     pub deep: Arc<Deep>,
 }
 
-/// What only a look at the whole answer can tell.
+/// Expectations that only a look at the whole answer can check.
 #[derive(Debug, Default)]
 pub struct Deep {
     /// Names of headers that must be there, with the value that one of them must have.
@@ -47,27 +47,28 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     body_bytes: u64,
     body_wrong: bool,
-    /// `None`: it is not looked at in full. Apart, because few are, and every answer's place is moved and cleared.
+    /// `None`: the answer is not checked in full. Boxed: few answers are, and `Answer` is moved and cleared on the hot
+    /// path.
     full: Option<Box<Full>>,
 }
 
-/// What a complete answer turned out to be.
+/// The result of comparing a complete answer with what is expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) status: u16,
     pub(crate) outcome: Outcome,
-    /// What a look at the whole of it found.
+    /// The fault that a full check found, in words.
     pub(crate) fault: Option<String>,
 }
 
-/// What more is known of an answer that is looked at in full.
+/// What is kept of an answer that is checked in full.
 #[derive(Debug, Default)]
 struct Full {
-    /// The whole body, if it is asked for and not too long.
+    /// The body so far. `None`: no expectation needs it, or it is too long.
     kept: Option<Vec<u8>>,
-    /// It is longer than what is kept.
+    /// The body is longer than [`limits::CHECKED_BODY_BYTES`].
     is_too_long: bool,
-    /// What was wrong with its head.
+    /// The fault of its head, in words; `None`: it has none.
     header_fault: Option<String>,
 }
 
@@ -103,7 +104,7 @@ impl Answer {
         }
     }
 
-    /// How the answer, now complete, compares.
+    /// Compares the answer, which is complete, with what is expected.
     #[inline]
     pub(crate) fn judge(&mut self, expect: &Expectation) -> Verdict {
         let (outcome, fault) = self.compare(expect);

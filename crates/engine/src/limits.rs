@@ -48,7 +48,7 @@ pub const CHOICE_TABLE_UNITS: u64 = 1 << 16;
 /// virtual machine takes about this long to wake.
 pub const SPIN_AHEAD_NS: u64 = 100_000;
 
-/// How long after a hand-over it polls for the answer before it goes to sleep, where it spins at all.
+/// How long after a hand-over the generator polls for the answer before it goes to sleep, where it spins at all.
 pub const SPIN_AFTER_NS: u64 = 250_000;
 
 /// Bytes of TLS messages that have not arrived whole, per connection. A longer handshake is refused: rustls itself takes

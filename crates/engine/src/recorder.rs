@@ -10,13 +10,13 @@ use dyno_archive::times::Recording;
 use crate::slot::Exchange;
 use crate::{Instant, limits};
 
-/// The phases of a load, in nanoseconds since it began.
+/// The lengths of a load's phases and intervals, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub warmup_ns: u64,
-    /// `None`: until the asked number of requests has ended.
+    /// Length of the measured window. `None`: it ends with the last of the requests that were asked for.
     pub duration_ns: Option<u64>,
-    /// Length of an interval, above zero.
+    /// Length of an interval, above 0.
     pub interval_ns: u64,
     /// How long after the window exchanges may still end.
     pub drain_ns: u64,
@@ -38,10 +38,11 @@ pub(crate) struct Distributions {
     intended_gap: Recording,
     send_gap: Recording,
     kernel_response: Recording,
-    /// Empty if there is only one kind of request.
+    /// By the request's index. Empty if there is only one, or more than [`limits::REQUESTS_TOLD_APART`].
     by_request: Vec<RequestDistributions>,
 }
 
+/// The results of one request of a mix in the interval that is being filled.
 #[derive(Debug, Default)]
 struct RequestDistributions {
     outcomes: Outcomes,
@@ -124,7 +125,7 @@ pub(crate) struct Recorder {
     /// Edges of the measured window.
     opens: Instant,
     closes: Instant,
-    /// What is under way when the window opens belongs to it, and it has opened.
+    /// The window has opened over exchanges that were under way, and they belong to it. Closed loop only.
     carries: bool,
     /// Counters of the interval that is being filled; its distributions are in `distributions` until it is sealed.
     current: Interval,
@@ -278,7 +279,7 @@ impl Recorder {
         }
     }
 
-    /// An arrival found no room in the queue either. `request` is what would have been asked.
+    /// An arrival found no room in the queue either. `request`: index of the request that it would have sent.
     pub(crate) fn dropped(&mut self, intended: Instant, request: u16) {
         self.current.dropped += 1;
         if self.belongs(intended) {
@@ -429,7 +430,7 @@ impl Recorder {
         Interval::new(phase, start.since(self.began), end.since(self.began))
     }
 
-    /// Whether what was intended at this instant is of the measured window.
+    /// Whether an exchange intended at this instant belongs to the measured window.
     #[inline]
     fn belongs(&self, intended: Instant) -> bool {
         intended < self.closes && (intended >= self.opens || self.carries)

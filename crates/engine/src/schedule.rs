@@ -39,12 +39,12 @@ pub struct Stripe {
 /// How the instants of arrivals are drawn.
 #[derive(Clone, Debug)]
 enum ArrivalProcess {
-    /// Arrival number n when n arrivals are expected to have been.
+    /// Arrival number n comes at the instant by which n arrivals are expected.
     Even { profile: Profile },
     /// Unit exponential steps in the number of expected arrivals: a Poisson process of the profile's rate (the
-    /// time-change theorem; Lewis and Shedler 1979 for other ways to draw one). `at` is where the last one was.
+    /// time-change theorem; Lewis and Shedler 1979 for other ways to draw one). `at`: that number at the last arrival.
     Exponential { profile: Profile, at: f64, rng: Rng },
-    /// As recorded, ascending.
+    /// Recorded instants, nanoseconds since the load began, ascending.
     Recorded(Arc<[u64]>),
 }
 
@@ -121,20 +121,21 @@ impl Open {
     }
 }
 
-/// A rate over time, as the number of arrivals that are expected by each instant: its integral, turned round.
+/// A rate over time. Its integral is the number of arrivals expected by each instant; [`when`](Self::when) inverts
+/// that.
 #[derive(Clone, Debug)]
 struct Profile {
     segments: Vec<Stretch>,
 }
 
-/// A segment, and what was expected before it.
+/// A segment of a profile, and the number of arrivals expected before it.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     start_ns: f64,
     expected_before: f64,
     /// Arrivals per nanosecond where it starts.
     from: f64,
-    /// By how much that grows every nanosecond.
+    /// Growth of that rate per nanosecond.
     slope: f64,
     duration_ns: f64,
     expected: f64,
@@ -167,7 +168,7 @@ impl Profile {
         Profile { segments: all }
     }
 
-    /// When `expected` arrivals are expected to have been; `None`: never.
+    /// The instant by which this number of arrivals is expected, nanoseconds since the load began; `None`: never.
     fn when(&self, expected: f64) -> Option<u64> {
         let after = |s: &Stretch| expected >= s.expected_before + s.expected;
         let stretch = self.segments.iter().find(|s| !after(s))?;

@@ -14,19 +14,19 @@ use crate::rng::Rng;
 #[derive(Clone, Debug)]
 pub struct Traffic {
     requests: Vec<CompiledRequest>,
-    /// Of each request as an HTTP/1.1 message.
+    /// Properties of each request as an HTTP/1.1 message, by its index.
     manners: Vec<Manners>,
-    /// Some request is the last of its connection.
+    /// Whether some request is the last of its connection.
     some_close: bool,
-    /// Space in the table of an HTTP/2 peer that the fields take which all requests share.
+    /// Bytes that the fields which all requests share take in the table of an HTTP/2 peer.
     shared_bytes: u32,
     choice: Choice,
 }
 
-/// What an HTTP/1.1 message says of itself and its connection.
+/// Properties of an HTTP/1.1 message that decide whether it may be sent again, and whether others may follow it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Manners {
-    /// Its method does no harm twice (RFC 9110 §9.2.2).
+    /// The method is idempotent: sent twice, it does no more than sent once (RFC 9110 §9.2.2).
     is_idempotent: bool,
     /// No other request may follow on its connection (RFC 9112 §9.6).
     closes: bool,
@@ -87,7 +87,7 @@ pub enum StreamTemplate {
 pub enum FieldPiece {
     /// Fields that are the same every time.
     Fixed(Block),
-    /// A field of which only the name is.
+    /// A field with a fixed name and a value that varies.
     Varying {
         /// The beginning of a literal field up to its value (RFC 7541 §6.2.2).
         name: Box<[u8]>,
@@ -140,22 +140,22 @@ pub struct Draws {
     seed: u64,
     worker: u64,
     step: u64,
-    /// For [`Part::Intended`]: of the request that is made next.
+    /// Intended start of the request that is made next, nanoseconds since the load began; for [`Part::Intended`].
     pub(crate) intended_ns: u64,
     /// Requests that have been made.
     made: u64,
     scratch: Vec<u8>,
 }
 
-/// Which of the requests that a worker made one was, so that it is the same when it must be made again. Zero: it has not
-/// been made.
+/// The number of a request among those that its worker has made, so that it can be made again with the same bytes.
+/// Zero: it has not been made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Draw(u32);
 
 impl Draw {
     pub(crate) const NONE: Draw = Draw(0);
 
-    /// It has been made. The other bits are the lowest of its index.
+    /// Set in the draw of a request that has been made. The other bits are the lowest of its number.
     const MADE: u32 = 1 << 31;
 }
 
@@ -201,7 +201,7 @@ impl Traffic {
         Traffic { requests, manners, some_close, shared_bytes: 0, choice }
     }
 
-    /// The same, whose stream templates share fields of this size in an HTTP/2 peer's table.
+    /// This traffic with stream templates whose shared fields take `shared_bytes` of an HTTP/2 peer's table.
     #[must_use]
     pub fn sharing(mut self, shared_bytes: u32) -> Traffic {
         self.shared_bytes = shared_bytes;
@@ -229,7 +229,7 @@ impl Traffic {
         self.some_close && self.manners[usize::from(index)].closes
     }
 
-    /// Whether every request is.
+    /// Whether every request is the last of its connection.
     pub(crate) fn all_close(&self) -> bool {
         self.manners.iter().all(|manners| manners.closes)
     }
@@ -254,7 +254,8 @@ impl Traffic {
 }
 
 impl Manners {
-    /// Read from the bytes that are sent. Of what is none, as of requests for streams only, nothing is known.
+    /// Reads them from the bytes that are sent. Bytes that are no HTTP/1.1 message, as of requests for streams only,
+    /// have none.
     fn of(template: &Template) -> Manners {
         let made;
         let bytes: &[u8] = match template {
@@ -290,7 +291,7 @@ impl Draws {
         Draws { rng, seed, worker, step: of, made: 0, intended_ns: 0, scratch: Vec::new() }
     }
 
-    /// What a request has of its own, and the random numbers that belong to it: the same as often as it is made.
+    /// The values of a request, and its random numbers: the same ones each time that it is made.
     #[inline]
     fn take(&mut self, draw: &mut Draw) -> (RequestValues, Rng) {
         let index = if *draw == Draw::NONE {
@@ -309,7 +310,7 @@ impl Draws {
         (values, Rng::new(mixer.next_u64()))
     }
 
-    /// One in `every` requests.
+    /// Whether the next request belongs to a random sample of one in `every`; 0: none does.
     #[inline]
     pub(crate) fn is_sampled(&mut self, every: u64) -> bool {
         every == 1 || (every > 1 && self.rng.below(every) == 0)
@@ -324,7 +325,7 @@ impl Template {
         self.bytes_of(&mut draw, draws, made)
     }
 
-    /// The bytes of this request, which is the next unless it has been made before.
+    /// The bytes of the request of `draw`, or of the next one if that has not been made.
     #[inline]
     pub(crate) fn bytes_of<'a>(
         &'a self,
@@ -343,8 +344,8 @@ impl Template {
 }
 
 impl StreamTemplate {
-    /// This request, which is the next unless it has been made before, its header block in the form that the connection
-    /// needs.
+    /// The request of `draw`, or the next one if that has not been made, with a header block in the form that the
+    /// connection needs.
     #[inline]
     pub(crate) fn make<'a>(
         &'a self,

@@ -131,7 +131,7 @@ struct Conn {
     peer: Peer,
     /// Deliveries to the generator keep their order even if cut.
     last_arrival: u64,
-    /// And so do those to the server, over several flushes at one instant too.
+    /// Deliveries to the server keep their order, too, over several flushes at one instant.
     last_departure: u64,
     tcp: TcpCounters,
 }
@@ -148,7 +148,7 @@ enum Event {
 #[derive(Debug, Default)]
 struct Delivery {
     bytes: Vec<u8>,
-    /// Whose right answer is complete with them.
+    /// The request whose right answer is complete with these bytes.
     answers: Option<Identity>,
 }
 

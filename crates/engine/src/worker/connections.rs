@@ -13,12 +13,12 @@ use crate::slot::{State, Talk, Upgrade};
 use crate::tls::Session;
 use crate::{Instant, limits};
 
-/// How the peer's closing is to be taken.
+/// How the peer closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It may end a body.
+    /// In good order: the close may end a body.
     Clean,
-    /// What went before may not be all there was.
+    /// Perhaps too early: bytes may be missing before it.
     Cut,
 }
 
@@ -153,7 +153,8 @@ impl Worker {
         self.untried = self.untried.saturating_sub(1);
     }
 
-    /// The connection is of no more use. What is in flight on it ends: the oldest as `first`, the others as `rest`.
+    /// Ends a connection that is of no more use. Of the exchanges in flight on it the oldest ends as `first`, the
+    /// others as `rest`.
     pub(super) fn fail<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -194,7 +195,7 @@ impl Worker {
         self.retry(conn, now, driver);
     }
 
-    /// We give a connection up, as `why`. What is in flight on it ends as `rest`.
+    /// Gives a connection up, which counts as failed by `why`. The exchanges in flight on it end as `rest`.
     pub(super) fn give_up<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -231,7 +232,7 @@ impl Worker {
         self.slots[conn as usize].disconnected();
     }
 
-    /// Uses the slot again, at once after its first failure and later and later after more of them.
+    /// Uses the slot again: at once after its first failure, and after a longer wait with each further one.
     pub(super) fn retry<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &mut self.slots[conn as usize];
         if slot.failures < 2 {

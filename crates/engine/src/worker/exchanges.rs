@@ -13,7 +13,7 @@ use crate::slot::{Exchange, State, Talk, Upgrade};
 use crate::tls::{Broken, Progress};
 use crate::{Instant, limits};
 
-/// What reading left the connection as.
+/// The state of a connection after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     Open,
@@ -243,7 +243,7 @@ impl Worker {
         }
     }
 
-    /// Queues what an HTTP/2 connection has to say.
+    /// Queues the bytes that an HTTP/2 connection has written into `out`.
     #[inline]
     pub(super) fn push_out<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
         if self.out.is_empty() {
@@ -289,7 +289,7 @@ impl Worker {
         self.received = bytes;
     }
 
-    /// Decrypts and reads; sends what TLS itself has to say.
+    /// Decrypts and reads; sends the session's own records.
     pub(super) fn read_secured<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -401,7 +401,7 @@ impl Worker {
         }
     }
 
-    /// Whether the server goes on asking for answers of the connection itself and reads none of them.
+    /// Whether the server floods us with control frames and does not read the replies.
     fn is_flooded<D: Driver>(&mut self, conn: ConnId, driver: &D) -> bool {
         let turn = self.woke;
         match &mut self.slots[conn as usize].talk {
@@ -580,8 +580,8 @@ impl Worker {
         self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
     }
 
-    /// What was queued on a connection that ended before it could leave goes to the next one. That ends by itself: each
-    /// connection has brought one answer at least.
+    /// Moves requests that were queued on a connection, and had not left when it ended, to the next one. This ends by
+    /// itself: each connection has brought one answer at least.
     fn take_back_unsent(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
         let Talk::H1(h1) = &mut slot.talk else { return };
@@ -595,9 +595,9 @@ impl Worker {
         }
     }
 
-    /// The server has ended a pipeline in good order: the answer it ended with said so, or had no other end. What was asked
-    /// behind that is asked for again on the next connection, if to be dealt with twice would do no harm (RFC 9112 §9.3.2).
-    /// It keeps its intended time. That ends by itself: each connection has brought one answer at least.
+    /// Sends again what was lost when the server ended a pipeline in good order: the last answer said so, or had no
+    /// other end. Requests behind it go to the next connection if they are idempotent (RFC 9112 §9.3.2), and keep their
+    /// intended times. This ends by itself: each connection has brought one answer at least.
     fn ask_lost_again(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
         let Talk::H1(h1) = &mut slot.talk else { return };

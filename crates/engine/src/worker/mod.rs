@@ -52,11 +52,11 @@ pub struct Config {
     /// Requests to start in all; `None`: as many as the window allows.
     pub total: Option<u64>,
     pub traffic: Arc<Traffic>,
-    /// The traffic is a page, its first request the document and the others its resources; so many connections load one
-    /// page together. `None`: requests have nothing to do with each other.
+    /// Connections that load a page together: the traffic is the page, its first request the document and the others
+    /// its resources. `None`: no pages; requests are independent of each other.
     pub page_connections: Option<u32>,
     pub draws: Draws,
-    /// Of how many answers one is checked in full; 1: every one, 0: none.
+    /// One in this many answers is checked in full; 1: every one, 0: none.
     pub check_one_in: u64,
     pub policy: Policy,
     /// `None`: plain connections.
@@ -65,14 +65,16 @@ pub struct Config {
     pub window: Window,
 }
 
-/// What becomes of connections.
+/// Time-outs, and when connections are opened and replaced. All times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// From the hand-over of a request to the end of its answer; and from its being queued on a connection to the hand-over.
+    /// Longest time from the hand-over of a request to the end of its answer, and from its being queued on a connection
+    /// to the hand-over.
     pub timeout_ns: u64,
-    /// From the hand-over of a request to the first byte of its answer; `None`: only the whole answer has a limit.
+    /// Longest time from the hand-over of a request to the first byte of its answer; `None`: only the whole answer has
+    /// a limit.
     pub first_byte_timeout_ns: Option<u64>,
-    /// For a connection to come about, the TLS handshake included.
+    /// Longest time for a connection to come about, the TLS handshake included.
     pub connect_timeout_ns: u64,
     /// After this many requests a connection is closed and a new one opened; `None`: never.
     pub requests_per_connection: Option<u64>,
@@ -99,7 +101,7 @@ impl Policy {
         first_byte.map_or(whole, |f| if f.0 < whole.0 { f } else { whole })
     }
 
-    /// The shortest of those that count from a hand-over, or from when it should have been.
+    /// The shortest of the time-outs that count from a hand-over, or from when it should have been.
     fn soonest_answer_timeout_ns(&self) -> u64 {
         self.timeout_ns.min(self.first_byte_timeout_ns.unwrap_or(u64::MAX))
     }
@@ -114,7 +116,7 @@ pub enum Spin {
     Always,
 }
 
-/// What a worker has to tell at its end, beside its intervals.
+/// What a worker reports at its end, beside its intervals.
 #[derive(Clone, Debug)]
 pub struct WorkerReport {
     pub books: Books,
@@ -177,13 +179,17 @@ pub struct Worker {
     tls: TlsUse,
     /// `None` unless pages are loaded.
     pages: Option<Pages>,
-    /// What went over HTTP/2 so far, when the measured window began, and within it.
+    /// Counts of HTTP/2 since this worker began.
     frames: Frames,
+    /// A copy of `frames` from when the measured window began.
     frames_base: Frames,
+    /// The counts of the measured window, once it is over.
     frames_used: Frames,
-    /// What we announce to HTTP/2 servers.
+    /// Our settings, which are announced to HTTP/2 servers.
     settings: ClientSettings,
+    /// CPU use of this thread up to the beginning of the measured window.
     cpu_base: ThreadUse,
+    /// CPU use of this thread in the measured window, once it is over.
     cpu: ThreadUse,
     /// CPU time of this thread when the present interval began.
     cpu_settled_ns: u64,
@@ -198,7 +204,8 @@ pub struct Worker {
     broken: Vec<ConnId>,
     /// The head of the last HTTP/1.1 answer on any connection, and the result of parsing it.
     head_cache: HeadCache,
-    /// What an HTTP/2 connection has to say, until it goes to the driver. Empty between two connections.
+    /// Bytes that an HTTP/2 connection has written, until they go to the driver. Empty whenever another connection's
+    /// turn comes.
     out: Vec<u8>,
     // The rest is memory that is kept from one use to the next, so that no exchange allocates.
     /// For requests of HTTP/2.
@@ -308,7 +315,8 @@ impl Worker {
         }
     }
 
-    /// The same, and what is in flight may end only within [`limits::CUT_DRAIN_NS`] from now, also if the window is over.
+    /// As [`cut`](Self::cut). What is in flight may end only within [`limits::CUT_DRAIN_NS`] from now, also if the
+    /// window is over.
     pub fn hurry(&mut self, at: Instant) {
         let drain_ns = &mut self.config.window.drain_ns;
         *drain_ns = (*drain_ns).min(limits::CUT_DRAIN_NS);

@@ -14,7 +14,8 @@ use crate::traffic::CompiledRequest;
 use crate::{Instant, limits};
 
 impl Slot {
-    /// Whether nothing more may be asked on this connection: the server takes no more streams, or we have said that it ends.
+    /// Whether no more requests may be sent on this connection: the server takes no more streams, or we have said that
+    /// it ends.
     pub(super) fn is_draining(&self) -> bool {
         match &self.talk {
             Talk::H1(h1) => h1.said_close,
@@ -99,8 +100,8 @@ impl Worker {
         }
     }
 
-    /// After bytes were read: takes up again what the server will not deal with, and opens the connection for requests
-    /// once the server's settings are there.
+    /// After bytes were read: takes back the requests that the server will not deal with, and opens the connection for
+    /// requests once the server's settings are there.
     pub(super) fn settle_streams<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &mut self.slots[conn as usize];
         let Talk::H2(h2) = &mut slot.talk else { return };
@@ -275,8 +276,8 @@ impl Worker {
         self.slots[conn as usize].assigned.push_front(exchange.unsent());
     }
 
-    /// A connection that was up has gone without taking one request: for what was assigned to it that was a try. What has had
-    /// its last ends as `outcome`.
+    /// Counts a try for the exchanges that were assigned to a connection which was up and has gone without taking one
+    /// request. Those that have had their last try end as `outcome`.
     pub(super) fn count_try(&mut self, conn: ConnId, outcome: Outcome, now: Instant) {
         for mut exchange in std::mem::take(&mut self.slots[conn as usize].assigned) {
             if exchange.retries >= limits::RETRIES {
@@ -289,7 +290,7 @@ impl Worker {
         }
     }
 
-    /// The server's settings have come: how many streams it allows is worth telling, and one that allows none has a limit.
+    /// Takes note of how many streams the server's settings allow. If they allow none, a time-out runs from now on.
     fn granted(&mut self, conn: ConnId, now: Instant) {
         let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         let most = h2.client.peer().max_concurrent_streams;
@@ -308,7 +309,8 @@ impl Worker {
 
 // Time-outs.
 impl Worker {
-    /// All that came has been read: where a stream may be opened now, the next bar is a new one, also if none is.
+    /// Called once all that came has been read. If a stream may be opened now, the server bars us no more, even if none
+    /// is opened.
     pub(super) fn see_room(&mut self, conn: ConnId) {
         let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         if h2.client.room() > 0 {
@@ -316,7 +318,7 @@ impl Worker {
         }
     }
 
-    /// Ends the streams of a connection that are overdue, each as what it is.
+    /// Ends the overdue streams of a connection, each with its own outcome.
     pub(super) fn check_streams(&mut self, conn: ConnId, now: Instant) -> Checked {
         let slot = &mut self.slots[conn as usize];
         let Talk::H2(h2) = &mut slot.talk else { return Checked::Alive(Instant::NEVER) };
@@ -358,18 +360,20 @@ impl Worker {
     }
 }
 
-/// What a look at the streams of a connection showed.
+/// The result of looking at a connection's streams for time-outs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Checked {
     /// The next time-out is due at this instant.
     Alive(Instant),
-    /// Nothing has come since a request left that is overdue, as this; or it has not left.
+    /// A request timed out, with this outcome, and nothing at all arrived since it was sent, or it could not even
+    /// leave: the server is silent.
     Silent(Outcome),
-    /// The server allows no streams.
+    /// The server has allowed no streams for too long.
     Shut,
 }
 
-/// HTTP/2 begins on a connection at `now`. Its lists are made as long as they will be, not while requests wait.
+/// The state of a connection on which HTTP/2 begins at `now`. Its lists get their full length here, not while requests
+/// wait.
 fn talk(mut client: Client<Stream>, streams: u32, now: Instant) -> Talk {
     let ahead = streams.min(limits::STREAMS_AHEAD) as usize;
     client.reserve(ahead);
@@ -387,7 +391,7 @@ fn wants_fields(request: &CompiledRequest, exchange: &Exchange) -> bool {
     exchange.in_full && !request.expect.deep.headers.is_empty()
 }
 
-/// What we announce.
+/// Our settings for a load's options.
 pub(super) fn client_settings(options: &Http2) -> ClientSettings {
     let window = |bits: u8| ((1u64 << bits) - 1) as u32;
     ClientSettings {
@@ -397,7 +401,8 @@ pub(super) fn client_settings(options: &Http2) -> ClientSettings {
     }
 }
 
-/// What an upgrade's request announces: the payload of SETTINGS in base64url (RFC 7540 §3.2.1).
+/// Our settings as the request of an upgrade announces them: the payload of a SETTINGS frame, which its HTTP2-Settings
+/// field has in base64url (RFC 7540 §3.2.1).
 #[must_use]
 pub fn upgrade_settings(options: &Http2) -> Vec<u8> {
     let mut payload = Vec::new();
