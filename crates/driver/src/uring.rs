@@ -26,7 +26,7 @@ pub struct Uring {
     queued: Vec<ConnId>,
     /// Connections, with their generation, whose receive ended for want of a buffer.
     starved: Vec<(ConnId, u32)>,
-    /// A completion that was looked at and is still to be told.
+    /// A completion that was taken off the ring and is still to be reported.
     peeked: Option<cqueue::Entry>,
     /// How many completions in the ring had happened by `reaped_at`.
     ready: usize,
@@ -57,16 +57,17 @@ struct Conn {
     fd: Option<OwnedFd>,
     /// Counts connections of this slot; completions of earlier ones are told by it and ignored.
     generation: u32,
-    /// What the kernel is sending. It must not move or change until the send completes.
+    /// Bytes that the kernel is sending. They must not move or change until the send completes.
     sending: Vec<u8>,
     sent: usize,
     /// Bytes that the kernel has taken since the connection was opened.
     taken: u64,
     send_under_way: bool,
-    /// A send was told of a reset. The kernel tells one of them only: receiving would see a mere end.
+    /// A send failed because of a reset. The kernel reports a reset only once: receiving would see a mere end of the
+    /// stream.
     was_reset: bool,
     connecting: bool,
-    /// What follows.
+    /// Bytes that are queued behind those in `sending`.
     out: Vec<u8>,
 }
 
@@ -143,7 +144,7 @@ impl Uring {
         }
     }
 
-    /// Counts what lies in the ring. Returns the instant by which all of it had happened.
+    /// Counts the completions in the ring. Returns the instant by which all of them had happened.
     fn reap(&mut self) -> Instant {
         let mut completions = self.ring.0.completion();
         completions.sync();
@@ -237,7 +238,7 @@ impl Uring {
         }
     }
 
-    /// What a completion means, if it still means anything.
+    /// Turns the ring's completion into the engine's; `None`: it is of no concern any more.
     fn interpret(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
         let data = entry.user_data();
         let conn = data as u32;
@@ -316,7 +317,7 @@ impl Uring {
         self.spin(wait.until)
     }
 
-    /// Whether no completion but those of timers has come. Takes the timers' away.
+    /// Whether nothing has completed but timers. Takes their completions off the ring.
     fn is_nothing_there(&mut self) -> bool {
         while self.peeked.is_none() {
             match self.ring.0.completion().next() {
@@ -341,7 +342,7 @@ impl Uring {
         expect_entered(result);
     }
 
-    /// Sees to it that the standing timer ends a wait at `until` at the latest.
+    /// Arms the standing timer so that it ends a wait at `until` at the latest.
     fn keep_timer(&mut self, until: Instant) {
         if until == Instant::NEVER || self.timer.is_some_and(|at| at <= until) {
             return;
@@ -561,7 +562,7 @@ impl Uring {
         at.unwrap_or_else(sys::now)
     }
 
-    /// Whether everything that was queued on a connection is with the kernel, or about to be.
+    /// Whether all bytes queued on a connection are with the kernel, or about to be.
     fn is_handed(&self, conn: ConnId) -> bool {
         let connection = &self.conns[conn as usize];
         connection.fd.is_some() && connection.out.is_empty()

@@ -147,8 +147,8 @@ fn last_cpu(stat: &str) -> Option<u32> {
     stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(36)?.parse().ok()
 }
 
-/// Who takes connections to an IPv4 address and port of this machine: `(pid, name)`, as far as we may see. Who listens there is
-/// asked before who listens at every address, as the kernel does.
+/// The process that takes connections to an IPv4 address and port of this machine: `(pid, name)`, as far as we may see.
+/// A listener at this address comes before one at every address, as in the kernel.
 #[must_use]
 pub fn listener_at(addr: SocketAddrV4) -> Option<(u32, String)> {
     let exact = u32::from_ne_bytes(addr.ip().octets());

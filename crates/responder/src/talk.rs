@@ -1,4 +1,4 @@
-//! What is said on one connection, without the connection.
+//! The bytes that answer those of a connection, without its socket.
 
 use dyno_wire::h1::{encode, request};
 use dyno_wire::h2::server::{Answer, Cut, Event, Server};
@@ -64,9 +64,9 @@ impl Wants {
 
 /// Ready-made answers, by route.
 pub(crate) struct Answers {
-    /// With the body and without, each kept alive and closing.
+    /// By route; then with the body and without; then for a connection that goes on and for one that closes.
     h1: [[[Vec<u8>; 2]; 2]; 3],
-    /// With the body and without.
+    /// By route; then with the body and without.
     h2: [[Answer; 2]; 3],
 }
 
@@ -116,13 +116,13 @@ struct Request {
 /// A connection of HTTP/2.
 pub(crate) struct H2 {
     server: Server,
-    /// What the last request asked for: the next one mostly asks the same.
+    /// The last request: the next one is mostly the same.
     last: Request,
     /// Requests whose bodies are under way.
     under_way: Vec<(u32, Request)>,
 }
 
-/// Bytes came on a connection. What is to be said to them is appended to `out`. Returns whether the connection goes on.
+/// Reads bytes of a connection, and appends the answers to `out`. Returns whether the connection goes on.
 #[inline]
 pub(crate) fn receive(talk: &mut Talk<H2>, bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
     match talk {
