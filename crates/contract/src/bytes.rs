@@ -12,7 +12,7 @@ use crate::client::{Answer, Connection, Next};
 use crate::limits::CHECK;
 use crate::questions::{JSON, PLAINTEXT};
 
-/// In the order in which a reader wants to see it.
+/// The checks by name, in the order in which a report shows them.
 pub(crate) const HELLO: [(&str, fn(SocketAddr) -> Verdict); 9] = [
     ("plaintext", plaintext),
     ("json", json),

@@ -37,10 +37,10 @@ pub enum How {
 pub struct Question {
     pub name: String,
     pub request: Request,
-    /// Media type of the answers, whatever parameters it comes with; `None`: any.
+    /// Media type that the answers must have, with any parameters; `None`: any media type.
     pub media: Option<String>,
-    /// How often it is sent, all on one connection.
+    /// Requests in all, on one connection.
     pub times: u64,
-    /// How many of these may be in flight at a time.
+    /// How many of these requests may be in flight at once.
     pub streams: u32,
 }

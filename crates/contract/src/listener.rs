@@ -25,19 +25,19 @@ pub fn list(protocols: &[Protocol]) -> String {
 pub struct Listener {
     pub addr: SocketAddr,
     pub protocol: Protocol,
-    /// Who vouches for the server's certificate; needed over TLS only.
+    /// PEM file of the authority that vouches for the server's certificate; needed over TLS only.
     pub authority: Option<PathBuf>,
 }
 
 impl Listener {
-    /// What requests call the server. Over TLS by name, so that clients send SNI as they do elsewhere, and servers find
-    /// in the request the name that was in the handshake.
+    /// The host and port that requests name. Over TLS the host is a name, so that clients send SNI as they do
+    /// elsewhere, and servers find in the request the name that was in the handshake.
     #[must_use]
     pub fn host(&self) -> String {
         if self.protocol.is_tls() { format!("localhost:{}", self.addr.port()) } else { self.addr.to_string() }
     }
 
-    /// What a client needs to speak TLS here; `None`: TLS is not spoken.
+    /// The options of a client that speaks TLS here; `None`: TLS is not spoken.
     #[must_use]
     pub fn tls(&self) -> Option<TlsOptions> {
         self.protocol.is_tls().then(|| TlsOptions {

@@ -49,7 +49,7 @@ impl Guard {
         Ok(Guard { process: Arc::new(Mutex::new(GuardProcess { to, child })) })
     }
 
-    /// What is named so in its environment, wherever it has put itself (`process::COOKIE`).
+    /// The processes with this cookie in their environment (`process::COOKIE`), in whatever session or group they are.
     pub(crate) fn watch_cookie(&self, cookie: &str) {
         self.say('+', "cookie", cookie);
     }
@@ -74,7 +74,7 @@ impl Guard {
         self.say('-', "group", folder);
     }
 
-    /// Controllers that a v2 group is made to hand down.
+    /// Controllers that dyno makes a v2 group hand down.
     pub(crate) fn watch_controllers(&self, folder: &Path, controllers: &[String]) {
         self.say('+', "controllers", handed(folder, controllers));
     }
@@ -119,7 +119,8 @@ fn handed(folder: &Path, controllers: &[String]) -> OsString {
     text
 }
 
-/// What [`handed`] says: the number of the dyno that handed them down, the controllers, and the group that does.
+/// Reads the text that [`handed`] makes: the process number of the dyno that had the controllers handed down, the
+/// controllers, and the group.
 pub(crate) fn read_handed(text: &OsStr) -> Option<(u32, Vec<String>, PathBuf)> {
     let text = text.to_string_lossy();
     let mut parts = text.splitn(3, ' ');
@@ -134,7 +135,7 @@ impl Drop for GuardProcess {
     }
 }
 
-/// What is still to be looked after when the input ends.
+/// Reads messages until the input ends. Returns what is watched then.
 pub(crate) fn listen(input: impl BufRead) -> BTreeSet<Vec<u8>> {
     let mut watched = BTreeSet::new();
     for message in input.split(END).map_while(Result::ok) {

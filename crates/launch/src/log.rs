@@ -18,7 +18,7 @@ use crate::limits::{LOG_BYTES, LOG_GLANCE, LOG_TAIL_BYTES};
 #[derive(Debug)]
 pub struct Log {
     file: File,
-    /// The end of what was cut off.
+    /// The last lines of what was cut off.
     cut: Mutex<Vec<u8>>,
 }
 
@@ -33,7 +33,7 @@ impl Log {
         Ok(Log { file, cut: Mutex::default() })
     }
 
-    /// Where a program prints.
+    /// The file as the output of a program.
     ///
     /// # Errors
     /// No more files can be opened.

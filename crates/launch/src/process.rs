@@ -24,7 +24,7 @@ use crate::sys::{self, ChildSetup};
 /// no control group that would hold them. Its value is the name of the start's workspace.
 pub const COOKIE: &str = "DYNO_START";
 
-/// What asks a subject to end.
+/// The signal that asks a subject to end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Signal {
@@ -87,7 +87,7 @@ impl Drop for Workspace {
 #[derive(Debug)]
 pub struct Process {
     child: Child,
-    /// Once the first process has ended.
+    /// How the first process ended; `None`: it had not when we last looked.
     ended: Option<ExitStatus>,
     /// Instant of exec on the monotonic clock.
     pub exec_ns: u64,
@@ -99,7 +99,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it. From here on the guard knows of it.
+    /// Starts the command. From here on the guard knows of it.
     pub fn start(spec: Spec) -> io::Result<Process> {
         let workspace = spec.workspace;
         let log = Arc::new(Log::create(&workspace.work.join("subject.log"))?);
@@ -156,7 +156,7 @@ impl Process {
         self.log.tail(20)
     }
 
-    /// Times that the memory limit killed one of its processes.
+    /// How often the memory limit has killed one of its processes.
     #[must_use]
     pub fn oom_kills(&self) -> u64 {
         self.sampler.group.counters().oom_kills.unwrap_or(0)

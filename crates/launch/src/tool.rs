@@ -27,7 +27,7 @@ pub struct Tool<'a> {
     pub deadline: Duration,
 }
 
-/// What became of a command.
+/// How a command ended.
 #[derive(Clone, Copy, Debug)]
 pub enum Ending {
     /// By itself. CPU time is of all its descendants that were waited for.
@@ -36,11 +36,11 @@ pub enum Ending {
     Interrupted,
     /// It was ended at its deadline.
     Late,
-    /// It was ended because it said more than anybody wants to know.
+    /// It was ended because it printed more than [`ANSWER_BYTES`](crate::limits::ANSWER_BYTES).
     Talkative,
 }
 
-/// What a tool said.
+/// The answer of a tool.
 #[derive(Clone, Debug)]
 pub enum Answer {
     Ended {

@@ -40,7 +40,7 @@ struct Receipt {
     wall_ns: u64,
     cpu_ns: u64,
     artefact_bytes: u64,
-    /// What the build was given, as records show it.
+    /// The environment of the build, as records show it.
     environment: BTreeMap<String, String>,
 }
 
@@ -66,7 +66,7 @@ struct Recipe<'a> {
     definition: &'a Definition,
     spec: &'a BuildSpec,
     supervision: &'a Supervision<'a>,
-    /// Reads one input.
+    /// How an input is read.
     read: &'a mut dyn FnMut(&Found) -> io::Result<Vec<u8>>,
 }
 
@@ -216,7 +216,7 @@ fn run(
     }
 }
 
-/// What is known of a subject before it is started.
+/// The placeholders whose values are known before a subject is started.
 #[must_use]
 pub fn placeholders(definition: &Definition, out: &Path) -> Placeholders {
     Placeholders(vec![
@@ -296,7 +296,7 @@ fn unreadable(error: &io::Error) -> String {
     format!("the inputs of the build cannot be read: {error}")
 }
 
-/// What goes into a build, by its name, each once.
+/// The inputs of a build by their names, each once.
 fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<PathBuf, Found>> {
     let mut all = BTreeMap::new();
     for input in &spec.inputs {

@@ -59,7 +59,7 @@ pub struct Require {
     pub deadline: Nanoseconds,
 }
 
-/// What prints the version of what runs; its first line is reported.
+/// The command that prints the version of what runs. The first line of its output is reported.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VersionSpec {
@@ -81,7 +81,8 @@ pub struct BuildSpec {
     pub inputs: Vec<Inside>,
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// What else it sees of dyno's own environment.
+    /// Variables of dyno's own environment that the build sees, besides
+    /// [`TOOLCHAINS`](dyno_launch::environment::TOOLCHAINS).
     #[serde(default)]
     pub inherit: Vec<Inherit>,
     /// How long it may take.
@@ -90,7 +91,7 @@ pub struct BuildSpec {
 }
 
 impl BuildSpec {
-    /// What the build gets of dyno's own environment and its own. Temporary files go into `temporary`.
+    /// The environment of the build: what it sees of dyno's own, and `env`. Temporary files go into `temporary`.
     pub(crate) fn environment(&self, temporary: &Path) -> Environment {
         let mut environment = Environment::of_tool(&Ours::read(), &self.inherit, temporary);
         self.env.iter().for_each(|(name, value)| environment.set(name, value));
@@ -108,7 +109,7 @@ pub struct StartSpec {
     pub command: Vec<String>,
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// What it sees of dyno's own environment besides what every server does.
+    /// Variables of dyno's own environment that the server sees, besides those that every server does.
     #[serde(default)]
     pub inherit: Vec<Inherit>,
     #[serde(default)]
@@ -180,13 +181,13 @@ pub struct Variant {
     pub command: Option<Vec<String>>,
     pub env: BTreeMap<String, String>,
     pub inherit: Vec<Inherit>,
-    /// Instead of all of the definition's.
+    /// Files instead of all those of the definition.
     pub files: Option<Vec<FileSpec>>,
     pub ready: ReadyKeys,
     pub build: Option<BuildSpec>,
 }
 
-/// How a subject is known to be ready, as far as a file says.
+/// The keys of `[ready]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReadyKeys {
@@ -245,7 +246,7 @@ struct RawStop {
 }
 
 impl Raw {
-    /// What no type of its keys holds.
+    /// Checks what the types of the keys cannot.
     fn check(&self, folder: &Path) -> Result<(), Mistake> {
         if self.start.command.is_empty() {
             return Err(mistake("start", "`start.command` is empty").below("command"));
@@ -304,7 +305,7 @@ impl Definition {
         Ok(definition)
     }
 
-    /// Whether its start can be what it says of itself.
+    /// Checks that its protocols are named, and that its start can speak them.
     fn check(&self) -> Result<(), Mistake> {
         let wrong = |message: &str| mistake("protocols", message);
         if self.protocols.is_empty() {

@@ -15,8 +15,8 @@ use dyno_wire::h2;
 use crate::ReadFile;
 use crate::template::Templates;
 
-/// Whether a header says where a message ends. Whoever sends a body writes these: one of the user's would part what is
-/// announced from what is sent, and what a server makes of that is request smuggling, no load.
+/// Whether a header says where a message ends. dyno writes these itself: one of the user's could announce another
+/// length than is sent, and what a server makes of that is request smuggling, no load.
 #[must_use]
 pub fn is_framing(header: &str) -> bool {
     ["content-length", "transfer-encoding"].iter().any(|name| header.eq_ignore_ascii_case(name))
@@ -43,7 +43,7 @@ pub fn compile(
     compile_or_say_where(workload, host, http2, read).map_err(|wrong| wrong.message)
 }
 
-/// Whether a workload can be sent to any server. `Err`: what of it cannot.
+/// Checks that a workload can be sent, to whatever server. `Err`: the part of it that cannot.
 pub fn check(workload: &plan::Workload, read: ReadFile<'_>) -> Result<(), Wrong> {
     compile_or_say_where(workload, "host", &Http2::default(), read).map(drop)
 }
@@ -51,7 +51,7 @@ pub fn check(workload: &plan::Workload, read: ReadFile<'_>) -> Result<(), Wrong>
 /// Something that cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// The number of the request, from 0, and what of it is wrong. `None`: the workload as a whole.
+    /// The index of the request, and the part of it that is wrong. `None`: the workload as a whole.
     pub place: Option<(usize, Field)>,
     /// A sentence that names the request.
     pub message: String,
@@ -70,7 +70,7 @@ pub enum Field {
     Json(String),
 }
 
-/// What is wrong with a part of a request, as a sentence.
+/// A part of a request, and what is wrong with it, as a sentence.
 type At = (Field, String);
 
 fn compile_or_say_where(
@@ -125,7 +125,7 @@ fn compile_request(
     Ok(CompiledRequest { template, upgrade: None, stream: None, kind, expect: expect(request)? })
 }
 
-/// The same request, asking to go on in HTTP/2 (RFC 7540 §3.2).
+/// The request with the fields that ask to go on in HTTP/2 (RFC 7540 §3.2).
 fn upgrading(request: &plan::Request, http2: &Http2) -> plan::Request {
     let settings = URL_SAFE_NO_PAD.encode(dyno_engine::upgrade_settings(http2));
     let mut request = request.clone();
@@ -138,7 +138,8 @@ fn upgrading(request: &plan::Request, http2: &Http2) -> plan::Request {
     request
 }
 
-/// A request as HTTP/2 has it: fields with lower-case names, of which some are made anew each time, and a body.
+/// A request as HTTP/2 has it: fields with lower-case names, some of whose values vary from request to request, and a
+/// body.
 struct FieldList {
     fields: Vec<(Vec<u8>, Vec<Part>)>,
     body: Vec<Part>,
@@ -157,7 +158,7 @@ const NOT_IN_HTTP2: [&str; 7] = [
 ];
 
 impl FieldList {
-    /// What the HTTP/1.1 encoder checks has been checked.
+    /// The fields of a request that the HTTP/1.1 encoder has checked.
     fn of(
         request: &plan::Request,
         scheme: &str,
@@ -194,7 +195,7 @@ impl FieldList {
         Ok(FieldList { fields, body })
     }
 
-    /// The fields that are the same every time, and that none which is not shares its name with: those may be moved.
+    /// Constant fields whose name no varying field has: reordering them is safe.
     fn fixed(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let is_made = |name: &Vec<u8>| self.fields.iter().any(|(n, v)| n == name && !v.iter().all(is_fixed));
         let fixed = self.fields.iter().filter(|(name, _)| !is_made(name));
@@ -318,7 +319,7 @@ enum HeadPart<'a> {
 }
 
 impl HeadPart<'_> {
-    /// Takes a text apart whose every value can stand here.
+    /// Takes a text apart, and checks that all its values can stand in this part of the head.
     fn parse(self, text: &str, templates: &mut Templates<'_>) -> Result<Vec<Part>, At> {
         let at = |error: String| (self.field(), error);
         let parts = templates.parse(text.as_bytes()).map_err(at)?;
@@ -343,8 +344,7 @@ impl HeadPart<'_> {
         }
     }
 
-    /// The values of a column must be as right in their place as what the encoder itself checks. `Err`: the first that
-    /// is not.
+    /// Checks the values of a column as the encoder checks a fixed text. `Err`: the first value that cannot stand here.
     fn check(self, part: &Part) -> Result<(), String> {
         let Part::Column(rows) = part else { return Ok(()) };
         let is_wrong = |byte: &u8| match self {

@@ -84,8 +84,8 @@ pub fn parse_toml<T: DeserializeOwned>(path: &Path, source: &str) -> Result<T, F
     })
 }
 
-/// Reads a text that must be more than any text, such as a duration. What `parse` says is wrong has the text's own place, also
-/// among others in a list: a reader who asks for a string first, and complains later, would lose it.
+/// Reads a string that has a form of its own, such as a duration. An error of `parse` keeps the position of its string,
+/// also within a list: reading a string first and parsing it later would lose the position.
 pub fn parsed<'de, D: Deserializer<'de>, T>(
     from: D,
     parse: impl Fn(&str) -> Result<T, String>,

@@ -1,6 +1,7 @@
 //! Requests, headers and expectations as people type them on a command line.
 //!
-//! Errors are sentences without the argument that they are about: who knows the option puts both before them.
+//! Errors are sentences without the argument that they are about: the caller knows the option, and puts both before
+//! them.
 
 use std::collections::BTreeMap;
 

@@ -27,7 +27,7 @@ pub struct RawWorkload {
     expect: RawExpect,
     /// A weighted mix instead of the one request above.
     requests: Option<Vec<RawRequest>>,
-    /// The request above is a document, and these follow it.
+    /// The resources of a page, whose document is the request above.
     page: Option<RawPage>,
 }
 
@@ -176,14 +176,14 @@ impl RawWorkload {
         let (requests, origins): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
         let page = page.map(|page| Page { connections: page.connections });
         let workload = Workload { name, protocol, requests, page };
-        // Which file could not be had: its name stands in the suite.
+        // The name of a file that could not be read: it stands in the suite.
         let refused = RefCell::new(None);
         let read = |file: &str| read(file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()));
         compile::check(&workload, &read).map_err(|wrong| locate(wrong, &origins).about(refused.take()))?;
         Ok(CheckedWorkload { workload, streams })
     }
 
-    /// What it is called, and what it asks for.
+    /// The workload's name, and its requests.
     fn asked(
         self,
         page: Option<&RawPage>,
@@ -233,9 +233,9 @@ impl RawWorkload {
 enum Origin {
     /// In the workload itself.
     Workload { body: &'static str },
-    /// In its mix, at this place.
+    /// In its mix, at this index.
     Mix { index: usize, body: &'static str },
-    /// It is a resource of the page that one of its entries stands for.
+    /// A resource of the page, from this entry of `resources`.
     Resource(usize),
 }
 
@@ -349,7 +349,7 @@ fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<LocatedRequ
     Ok(asked)
 }
 
-/// What a request without a name is called.
+/// The name of a request that is given none.
 fn name_of(path: &str) -> String {
     match path.trim_matches('/') {
         "" => "root".into(),

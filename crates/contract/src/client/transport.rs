@@ -76,7 +76,7 @@ impl Transport {
     }
 }
 
-/// What a connection that ends too early comes to.
+/// The error of a connection that is closed without an answer.
 pub(super) fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without an answer")
 }

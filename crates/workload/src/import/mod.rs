@@ -135,7 +135,7 @@ impl<'a> Url<'a> {
         Ok(Url { scheme, authority, rest })
     }
 
-    /// With the path that a query needs before it.
+    /// The URL as text, with the path that a query needs before it.
     fn text(&self) -> String {
         let root = if self.rest.starts_with('?') { "/" } else { "" };
         format!("{}://{}{root}{}", self.scheme, self.authority, self.rest)

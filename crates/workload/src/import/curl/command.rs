@@ -13,7 +13,7 @@ use crate::import::{BASE64, Imported, Url, form_encoded, load, some};
 pub struct Command {
     line: usize,
     method: Option<String>,
-    /// Of -H. Without a value: not to be sent, even where curl would add it.
+    /// Headers of -H. Without a value: a header that is not to be sent, even where curl would add it.
     headers: Vec<(String, Option<String>)>,
     /// Headers that other options ask for.
     asked: Vec<(&'static str, String)>,
