@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use dyno_archive::plan::Request;
 
-/// What was seen, or what is wrong.
+/// The result of a check: what was seen, or what is wrong.
 pub type Verdict = Result<String, Problem>;
 
 /// Why a check failed.

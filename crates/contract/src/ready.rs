@@ -10,7 +10,7 @@ use crate::client::{Answer, Keep, ProbeClient};
 use crate::limits::{ATTEMPT, CONNECT, POLL};
 use crate::ports::connect_to_another;
 
-/// What a subject must answer to be ready, and to whom.
+/// The answer by which a subject is known to be ready, and the client that asks for it.
 #[derive(Clone, Copy, Debug)]
 pub struct RightAnswer<'a> {
     pub to: &'a ProbeClient,

@@ -83,7 +83,8 @@ enum Operation {
     Timer = 5,
 }
 
-/// What a completion carries to say whose it is: the operation (8 bits), the generation (24 bits) and the connection (32 bits).
+/// The number that a completion carries to say which operation it ends: operation (8 bits), generation (24 bits) and
+/// connection (32 bits).
 fn user_data(operation: Operation, generation: u32, conn: ConnId) -> u64 {
     (operation as u64) << 56 | u64::from(generation & 0x00FF_FFFF) << 32 | u64::from(conn)
 }

@@ -41,7 +41,7 @@ impl Deep {
     }
 }
 
-/// What is known of the answer being read.
+/// The state of the answer that is being read.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,

@@ -27,7 +27,7 @@ pub struct Open {
     next_ns: Option<u64>,
 }
 
-/// Which arrivals of the shared schedule a worker takes.
+/// The arrivals of the shared schedule that a worker takes: those whose index is `worker` modulo `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stripe {
     /// 0 to `of` − 1.

@@ -22,7 +22,7 @@ pub(crate) struct Exchange {
     pub(crate) sent: Instant,
     /// `NEVER` until the first byte of the answer came.
     pub(crate) first_byte: Instant,
-    /// Which of the traffic's requests it is.
+    /// Index of its request in the traffic.
     pub(crate) request: u16,
     /// Whether its answer is checked in full.
     pub(crate) in_full: bool,

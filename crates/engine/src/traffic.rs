@@ -1,4 +1,4 @@
-//! What is sent and what is expected back: requests compiled to byte templates, and how to choose among them.
+//! Requests compiled to byte templates, the answers that are expected, and how to choose among the requests of a mix.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ enum Choice {
 pub struct CompiledRequest {
     /// As an HTTP/1.1 message.
     pub template: Template,
-    /// The same with the fields that ask for HTTP/2 (RFC 7540 §3.2); needed only where a load upgrades.
+    /// That message with the fields that ask for HTTP/2 (RFC 7540 §3.2); needed only where a load upgrades.
     pub upgrade: Option<Template>,
     /// As a stream of HTTP/2; needed only where a load may speak it.
     pub stream: Option<StreamTemplate>,
@@ -239,7 +239,7 @@ impl Traffic {
         self.manners[usize::from(index)].is_idempotent
     }
 
-    /// Which request comes next.
+    /// Draws the index of the next request.
     #[inline]
     pub(crate) fn choose(&self, draws: &mut Draws) -> u16 {
         match &self.choice {

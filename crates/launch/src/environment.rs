@@ -20,10 +20,10 @@ const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 /// The same language everywhere: messages, sorting and encodings are not to depend on who measures.
 const LANGUAGE: &str = "C.UTF-8";
 
-/// What builds, and the questions that dyno asks of tools (`version`, `requires`), get of dyno's own environment besides:
-/// where toolchains find themselves, their caches and their registries. What changes the code that they make (RUSTFLAGS,
-/// CFLAGS, GOFLAGS, GOAMD64, JAVA_TOOL_OPTIONS, NODE_OPTIONS and the like) is not among them: `inherit` or `env` of
-/// `[build]` lets it in. A `*` at the end stands for any rest. docs/subjects.md shows this list.
+/// Variables of dyno's own environment that builds, and the questions that dyno asks of tools (`version`, `requires`),
+/// get besides: where toolchains find themselves, their caches and their registries. What changes the code that they
+/// make (RUSTFLAGS, CFLAGS, GOFLAGS, GOAMD64, JAVA_TOOL_OPTIONS, NODE_OPTIONS and the like) is not among them:
+/// `inherit` or `env` of `[build]` lets it in. A `*` at the end stands for any rest. docs/subjects.md shows this list.
 pub const TOOLCHAINS: [&str; 71] = [
     // Proxies, and whom to trust.
     "http_proxy",
@@ -145,7 +145,7 @@ fn covers(pattern: &str, name: &str) -> bool {
 pub struct Ours(Vec<(String, OsString)>);
 
 impl Ours {
-    /// Those that this process was started with. Names that are no text are nobody's.
+    /// The variables that this process was started with. Those whose names are no text are left out.
     #[must_use]
     pub fn read() -> Ours {
         Ours::of(std::env::vars_os())
@@ -162,7 +162,7 @@ impl Ours {
 pub struct Environment(BTreeMap<String, OsString>);
 
 impl Environment {
-    /// The environment of a server: [`ALWAYS`], and what `inherit` lets in. Temporary files go into `temporary`.
+    /// The environment of a server: `ALWAYS`, and what `inherit` lets in. Temporary files go into `temporary`.
     #[must_use]
     pub fn of_server(ours: &Ours, inherit: &[Inherit], temporary: &Path) -> Environment {
         let mut environment = Environment::default();
@@ -230,7 +230,7 @@ impl Environment {
 /// Places of the user's, of temporary files, and of a login: elsewhere, by somebody else, later, it is the same artefact.
 const PLACES: [&str; 3] = ["HOME", "TMPDIR", "SSH_AUTH_SOCK"];
 
-/// What stands in records in place of a secret.
+/// The text that stands in records in place of a secret.
 pub const SECRET: &str = "(not recorded)";
 
 /// Parts of the names of variables that may hold secrets, besides those of any name that says so ([`is_secret`]).

@@ -2,8 +2,8 @@
 //! end without having cleaned up (killed, crashed), it ends that and removes its control groups and folders
 //! ([`crate::aftermath`]).
 //!
-//! It learns by messages on its standard input, each ended by a NUL, which no path holds: `+session 17`, `-group /sys/…`.
-//! The end of that input is our end.
+//! The guard learns by messages on its standard input, each ended by a NUL, which no path holds: `+session 17`, `-group
+//! /sys/…`. The end of that input is our end.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

@@ -34,7 +34,7 @@ pub enum Signal {
     Quit,
 }
 
-/// What to start, and where.
+/// A start: the command, and where and how to run it.
 #[derive(Debug)]
 pub struct Spec {
     pub command: Vec<String>,

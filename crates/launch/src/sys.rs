@@ -11,7 +11,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
-/// What a child does between fork and exec.
+/// The settings that a child makes between fork and exec.
 #[derive(Debug, Default)]
 pub(crate) struct ChildSetup {
     /// `cgroup.procs` files that the child writes itself into.

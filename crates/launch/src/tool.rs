@@ -30,13 +30,13 @@ pub struct Tool<'a> {
 /// How a command ended.
 #[derive(Clone, Copy, Debug)]
 pub enum Ending {
-    /// By itself. CPU time is of all its descendants that were waited for.
+    /// The command ended by itself. CPU time is of all its descendants that were waited for.
     Ended { status: ExitStatus, wall_ns: u64, cpu_ns: u64 },
-    /// The user wanted it to end.
+    /// The user wanted the command to end.
     Interrupted,
-    /// It was ended at its deadline.
+    /// The command was ended at its deadline.
     Late,
-    /// It was ended because it printed more than [`ANSWER_BYTES`](crate::limits::ANSWER_BYTES).
+    /// The command was ended because it printed more than [`ANSWER_BYTES`].
     Talkative,
 }
 
@@ -47,7 +47,7 @@ pub enum Answer {
         status: ExitStatus,
         output: String,
     },
-    /// Nothing that counts: why, as the end of a sentence about the command.
+    /// No answer that counts: why, as the end of a sentence about the command.
     None(String),
 }
 

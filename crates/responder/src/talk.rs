@@ -7,7 +7,7 @@ use dyno_wire::talk::Talk;
 
 use crate::Writes;
 
-/// Which of the contract's answers a request gets.
+/// The answer of the contract that a request gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Plaintext,
@@ -106,7 +106,7 @@ impl Answers {
     }
 }
 
-/// What of a request decides its answer.
+/// The parts of a request that decide its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Request {
     route: Route,

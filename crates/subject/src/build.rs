@@ -34,7 +34,7 @@ pub struct Built {
 /// Why a build that the user ended has no result.
 pub const INTERRUPTED: &str = "the user ended the build";
 
-/// What was measured when an artefact was made. Kept beside it.
+/// The measurements of a build, kept beside its artefact.
 #[derive(Debug, Serialize, Deserialize)]
 struct Receipt {
     wall_ns: u64,

@@ -43,7 +43,8 @@ mod tests {
     use super::*;
     use crate::h2::frame::PREFACE;
 
-    /// What comes of bytes in two pieces, the first of which could begin either protocol: all of them, and the rest alone.
+    /// Begins a connection with bytes in two pieces, the first of which could begin either protocol. Returns its state
+    /// and all bytes.
     fn begin(first: &[u8], second: &[u8]) -> (Talk<&'static str>, Vec<u8>) {
         let mut talk = Talk::default();
         assert_eq!(talk.begin(first, || "too early"), None);

@@ -12,9 +12,9 @@ use crate::text::FileError;
 /// One step down into a document: `workloads[1].path` has three.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Of a table.
+    /// A key of a table.
     Key(Cow<'static, str>),
-    /// Of an array, counted from 0.
+    /// An index of an array, from 0.
     Index(usize),
 }
 
@@ -80,7 +80,7 @@ impl Mistake {
         self
     }
 
-    /// What is wrong, as a sentence without a place.
+    /// What is wrong, as a sentence without a position.
     #[must_use]
     pub fn into_message(self) -> String {
         self.message

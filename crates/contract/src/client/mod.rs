@@ -65,7 +65,7 @@ impl Connection {
         }
     }
 
-    /// What the peer does next, until this connection's deadline.
+    /// Waits for what the peer does next, until this connection's deadline.
     pub fn does_next(&mut self) -> Next {
         if !self.unread.is_empty() {
             return Next::Sends;
@@ -82,11 +82,11 @@ impl Connection {
 /// What a peer does after its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It closes the connection, in order or with a reset.
+    /// The peer closes the connection, in order or with a reset.
     Closes,
-    /// It sends what nobody asked for.
+    /// The peer sends bytes that nobody asked for.
     Sends,
-    /// Nothing, in the time there was.
+    /// The peer does nothing, in the time there was.
     Waits,
 }
 

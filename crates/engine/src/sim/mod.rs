@@ -61,7 +61,7 @@ impl World {
     }
 }
 
-/// What one simulated run produced.
+/// The results of one simulated run.
 #[derive(Debug)]
 pub struct Played {
     pub report: WorkerReport,
@@ -77,7 +77,7 @@ pub fn play(world: World, config: Config) -> Played {
     play_until(world, config, || Stop::No)
 }
 
-/// The same, asking `stop` every turn.
+/// As [`play`], asking `stop` every turn.
 #[must_use]
 pub fn play_until(world: World, config: Config, stop: impl FnMut() -> Stop) -> Played {
     let mut driver = SimDriver::new(world);
@@ -144,7 +144,7 @@ enum Event {
     AtGenerator { conn: ConnId, generation: u64, what: Arrival },
 }
 
-/// What comes with a completion.
+/// The bytes that come with a completion.
 #[derive(Debug, Default)]
 struct Delivery {
     bytes: Vec<u8>,

@@ -17,7 +17,7 @@ pub enum Service {
     Exponential { mean_ns: f64 },
 }
 
-/// Who waits for whom.
+/// Which requests wait for which others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
     /// One request at a time, first come, first served: with Poisson arrivals and exponential service, M/M/1.
@@ -86,7 +86,7 @@ impl Fault {
         Fault::Malformed,
     ];
 
-    /// What the exchange must be counted as.
+    /// The outcome with which the exchange must be counted.
     #[must_use]
     pub fn outcome(self) -> Outcome {
         match self {
@@ -178,7 +178,7 @@ impl Identity {
     }
 }
 
-/// What the server does.
+/// An action of the server, and when it happens.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     Say {
@@ -206,7 +206,7 @@ pub(super) struct Peer {
     /// The identity of the request that is being read.
     asking: Option<Identity>,
     free_at_ns: u64,
-    /// It has decided not to answer on this connection any more.
+    /// Whether the server has decided to answer no more on this connection.
     done: bool,
 }
 
@@ -506,7 +506,7 @@ impl Streams {
         self.leaving = true;
     }
 
-    /// What becomes of the connection now.
+    /// How the connection goes on.
     fn then(&self) -> Then {
         if self.leaving && self.wire.open() == 0 { Then::Close } else { Then::KeepOpen }
     }

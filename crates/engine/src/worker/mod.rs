@@ -35,7 +35,7 @@ use frames::Frames;
 use pages::Pages;
 pub use streams::upgrade_settings;
 
-/// What a worker is to do.
+/// The configuration of a worker: what it sends, over which connections, and when.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Number of this worker among those of the load, from 0.

@@ -138,9 +138,9 @@ impl HeadBuffer {
     }
 }
 
-/// What ends the reading of a head, and the index just past it: the empty line, or a CR that no LF follows. Lines that
-/// end in a bare line feed count here, so that the parser can name that mistake instead of waiting for an end that never
-/// comes; a bare CR is named at once for the same reason.
+/// Finds what ends the reading of a head, and the index just past it: the empty line, or a CR that no LF follows. Lines
+/// that end in a bare line feed count here, so that the parser can name that mistake instead of waiting for an end that
+/// never comes; a bare CR is named at once for the same reason.
 fn head_end(bytes: &[u8], from: usize) -> Option<(Result<(), Error>, usize)> {
     let mut at = from;
     while let Some(i) = memchr2(b'\r', b'\n', &bytes[at..]) {

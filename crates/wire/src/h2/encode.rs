@@ -190,7 +190,7 @@ impl TableUse {
     }
 
     /// The bytes to send for `block`, which has the present form: with size updates before it where they are owed.
-    /// Those bytes are put together in `updated`.
+    /// `updated` is memory for both together.
     #[inline]
     pub(super) fn begin<'a>(&mut self, block: &'a [u8], updated: &'a mut Vec<u8>) -> &'a [u8] {
         if self.form == Form::First {

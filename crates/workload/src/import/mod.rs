@@ -37,7 +37,7 @@ pub struct Imported {
     /// Options that came along and mean something to a load, by curl's long name and value; a flag's value is empty.
     /// Times are in seconds, perhaps with a fraction. Each stands here once; only `resolve` may come several times.
     pub options: Vec<(String, String)>,
-    /// What the server answered when this was recorded, if it was.
+    /// Status of the recorded answer; `None`: none was recorded.
     pub status: Option<u16>,
 }
 
@@ -159,7 +159,7 @@ fn form_encoded(bytes: &[u8]) -> String {
     bytes.iter().map(encode).collect()
 }
 
-/// What is wrong with some JSON, without serde's own words on where: lines are counted by the caller.
+/// Says what is wrong with some JSON, without serde's own position: lines are counted by the caller.
 fn json_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).into()

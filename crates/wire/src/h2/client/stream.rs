@@ -26,7 +26,7 @@ pub(super) struct Stream<T> {
     pub(super) data: T,
 }
 
-/// What a stream waits for.
+/// The part of its response that a stream waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Head { informational: u8 },

@@ -8,7 +8,7 @@ use super::shell::{Word, text};
 use crate::ReadFile;
 use crate::import::{BASE64, Imported, Url, form_encoded, load, some};
 
-/// What the options of one command ask for.
+/// One command, as its options have it.
 #[derive(Default)]
 pub struct Command {
     line: usize,

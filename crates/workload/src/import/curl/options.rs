@@ -3,14 +3,14 @@
 use super::shell::text;
 use crate::text::nearest;
 
-/// What an option takes, and whether a load cares.
+/// Whether an option takes a value, and whether it means something to a load.
 #[derive(Clone, Copy, PartialEq)]
 pub enum OptionKind {
     Flag,
     Value,
     IdleFlag,
     IdleValue,
-    /// It would change what is sent in a way that dyno does not follow.
+    /// An option that would change what is sent in a way that dyno does not follow.
     Refused,
 }
 
