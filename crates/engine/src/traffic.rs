@@ -15,7 +15,7 @@ use crate::rng::Rng;
 pub struct Traffic {
     requests: Vec<CompiledRequest>,
     /// Properties of each request as an HTTP/1.1 message, by its index.
-    manners: Vec<Manners>,
+    traits: Vec<MessageTraits>,
     /// Whether some request is the last of its connection.
     some_close: bool,
     /// Bytes that the fields which all requests share take in the table of an HTTP/2 peer.
@@ -25,7 +25,7 @@ pub struct Traffic {
 
 /// Properties of an HTTP/1.1 message that decide whether it may be sent again, and whether others may follow it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Manners {
+struct MessageTraits {
     /// The method is idempotent: sent twice, it does no more than sent once (RFC 9110 §9.2.2).
     is_idempotent: bool,
     /// No other request may follow on its connection (RFC 9112 §9.6).
@@ -196,9 +196,10 @@ impl Traffic {
     }
 
     fn of(requests: Vec<CompiledRequest>, choice: Choice) -> Traffic {
-        let manners: Vec<Manners> = requests.iter().map(|request| Manners::of(&request.template)).collect();
-        let some_close = manners.iter().any(|manners| manners.closes);
-        Traffic { requests, manners, some_close, shared_bytes: 0, choice }
+        let traits: Vec<MessageTraits> =
+            requests.iter().map(|request| MessageTraits::of(&request.template)).collect();
+        let some_close = traits.iter().any(|traits| traits.closes);
+        Traffic { requests, traits, some_close, shared_bytes: 0, choice }
     }
 
     /// This traffic with stream templates whose shared fields take `shared_bytes` of an HTTP/2 peer's table.
@@ -226,17 +227,17 @@ impl Traffic {
     /// Whether a request is the last of its connection of HTTP/1.1.
     #[inline]
     pub(crate) fn closes(&self, index: u16) -> bool {
-        self.some_close && self.manners[usize::from(index)].closes
+        self.some_close && self.traits[usize::from(index)].closes
     }
 
     /// Whether every request is the last of its connection.
     pub(crate) fn all_close(&self) -> bool {
-        self.manners.iter().all(|manners| manners.closes)
+        self.traits.iter().all(|traits| traits.closes)
     }
 
     /// Whether a request of HTTP/1.1 that may have been dealt with may be sent again (RFC 9110 §9.2.2).
     pub(crate) fn may_repeat(&self, index: u16) -> bool {
-        self.manners[usize::from(index)].is_idempotent
+        self.traits[usize::from(index)].is_idempotent
     }
 
     /// Draws the index of the next request.
@@ -253,10 +254,10 @@ impl Traffic {
     }
 }
 
-impl Manners {
+impl MessageTraits {
     /// Reads them from the bytes that are sent. Bytes that are no HTTP/1.1 message, as of requests for streams only,
     /// have none.
-    fn of(template: &Template) -> Manners {
+    fn of(template: &Template) -> MessageTraits {
         let made;
         let bytes: &[u8] = match template {
             Template::Fixed(bytes) => bytes,
@@ -267,14 +268,14 @@ impl Manners {
             }
         };
         match Reader::new().next(bytes) {
-            Ok((_, Event::Head(head))) => Manners {
+            Ok((_, Event::Head(head))) => MessageTraits {
                 is_idempotent: matches!(
                     head.method,
                     b"GET" | b"HEAD" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE"
                 ),
                 closes: head.framing.close,
             },
-            _ => Manners::default(),
+            _ => MessageTraits::default(),
         }
     }
 }
@@ -537,16 +538,16 @@ mod tests {
 
     #[test]
     fn what_may_be_sent_twice_and_what_ends_its_connection_is_read_from_the_bytes() {
-        let of = |text: &str| Manners::of(&Template::Fixed(Arc::from(text.as_bytes())));
-        let manners = |is_idempotent, closes| Manners { is_idempotent, closes };
-        assert_eq!(of("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), manners(true, false));
-        assert_eq!(of("POST / HTTP/1.1\r\nConnection: x, Close\r\n\r\nbody"), manners(false, true));
-        assert_eq!(of("get / HTTP/1.1\r\n\r\n"), manners(false, false));
-        assert_eq!(of(""), Manners::default());
+        let of = |text: &str| MessageTraits::of(&Template::Fixed(Arc::from(text.as_bytes())));
+        let traits = |is_idempotent, closes| MessageTraits { is_idempotent, closes };
+        assert_eq!(of("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), traits(true, false));
+        assert_eq!(of("POST / HTTP/1.1\r\nConnection: x, Close\r\n\r\nbody"), traits(false, true));
+        assert_eq!(of("get / HTTP/1.1\r\n\r\n"), traits(false, false));
+        assert_eq!(of(""), MessageTraits::default());
         let head =
             vec![bytes("PUT /"), Part::Sequence, bytes(" HTTP/1.1\r\nConnection: close\r\nContent-Length: ")];
         let head = [head, vec![Part::BodyLength, bytes("\r\n\r\n")]].concat();
-        assert_eq!(Manners::of(&Template::Varying { head, body: vec![] }), manners(true, true));
+        assert_eq!(MessageTraits::of(&Template::Varying { head, body: vec![] }), traits(true, true));
     }
 
     #[test]
