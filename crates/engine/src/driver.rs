@@ -72,6 +72,7 @@ pub struct Queued {
 /// How to wait in a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
+    /// When the wait ends at the latest.
     pub until: Instant,
     /// From here on poll instead of sleeping, so as not to wake late; `NEVER`: sleep all the time.
     pub spin_from: Instant,

@@ -13,6 +13,7 @@ use crate::{Instant, limits};
 /// The lengths of a load's phases and intervals, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
+    /// Length of the warm-up, which comes first.
     pub warmup_ns: u64,
     /// Length of the measured window. `None`: it ends with the last of the requests that were asked for.
     pub duration_ns: Option<u64>,

@@ -15,6 +15,7 @@ use crate::{Instant, limits};
 /// One request and its response, while under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exchange {
+    /// Its intended start: its place in the schedule, or when a slot fell free for it.
     pub(crate) intended: Instant,
     /// When its bytes were given to the driver; `NEVER` before.
     pub(crate) queued: Instant,

@@ -40,6 +40,7 @@ pub struct Spec {
     pub command: Vec<String>,
     pub environment: Environment,
     pub workspace: Workspace,
+    /// CPUs that the processes may use; empty: all.
     pub cpus: Vec<u32>,
     /// Soft and hard limit of open files.
     pub open_files: u64,

@@ -18,6 +18,7 @@ pub(crate) struct ChildSetup {
     pub(crate) procs_files: Vec<CString>,
     /// CPUs it may use; empty: all.
     pub(crate) cpus: Vec<u32>,
+    /// Soft and hard limit of open files; `None`: as inherited.
     pub(crate) open_files: Option<u64>,
 }
 

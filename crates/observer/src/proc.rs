@@ -138,7 +138,9 @@ pub fn others() -> Vec<Other> {
 pub struct Other {
     pub pid: u32,
     pub name: String,
+    /// CPU time since the process began.
     pub run_ns: u64,
+    /// Number of the CPU on which it ran last.
     pub last_cpu: u32,
 }
 

@@ -162,12 +162,15 @@ impl<'de> Deserialize<'de> for Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StopSpec {
     pub signal: Signal,
+    /// Nanoseconds from the signal. What still runs then is killed.
     pub deadline_ns: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadySpec {
+    /// The path that is asked for until it is answered right.
     pub path: String,
+    /// Nanoseconds from exec.
     pub deadline_ns: u64,
 }
 

@@ -32,7 +32,9 @@ pub struct Net {
 /// Time taken from the generator by somebody else on its CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Theft {
+    /// When it may begin, nanoseconds on the world's clock.
     pub at_ns: u64,
+    /// Its length, nanoseconds.
     pub for_ns: u64,
     pub when: When,
 }

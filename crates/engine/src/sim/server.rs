@@ -26,7 +26,7 @@ pub enum Queue {
     PerConnection,
 }
 
-/// The server does no work from `at_ns` for `for_ns`.
+/// The server does no work from `at_ns`, on the world's clock, for `for_ns`, both in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
     pub at_ns: u64,

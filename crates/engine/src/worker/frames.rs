@@ -19,6 +19,7 @@ pub(super) struct Frames {
     pub(super) declined: u64,
     /// How often bytes were received on these connections.
     pub(super) receives: u64,
+    /// Whole answers on these connections.
     pub(super) responses: u64,
     /// TLS records with data in them.
     pub(super) tls_records: u64,

@@ -130,7 +130,9 @@ pub struct WorkerReport {
     pub cpu: ThreadUse,
     pub edges: Edges,
     pub unanswered: Unanswered,
+    /// How often an answer broke the protocol, by how it did.
     pub protocol_errors: BTreeMap<String, u64>,
+    /// How often a full check found a fault, by the fault in words.
     pub unexpected: BTreeMap<String, u64>,
     /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on them.
     pub connection_failures: BTreeMap<String, u64>,
@@ -163,7 +165,9 @@ pub struct Worker {
     retries: BinaryHeap<Reverse<(Instant, ConnId)>>,
     /// No time-out can be due before this instant.
     next_timeout_check: Instant,
+    /// When the load began; `NEVER` before.
     began: Instant,
+    /// Until when what is in flight may end.
     drain_ends: Instant,
     /// Requests started, against `config.total`.
     begun: u64,

@@ -30,8 +30,11 @@ pub enum Form {
 /// A request's header block, or pieces of one, in each form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
+    /// In the form [`Form::First`].
     pub first: Box<[u8]>,
+    /// In the form [`Form::Later`].
     pub later: Box<[u8]>,
+    /// In the form [`Form::Plain`].
     pub plain: Box<[u8]>,
     /// Bytes of the names and values.
     pub field_bytes: u32,

@@ -96,10 +96,13 @@ pub enum Sender {
 /// The peer's settings: at first the values that hold until it announces others (§6.5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
+    /// Bytes of the HPACK table that our blocks may use.
     pub header_table_size: u32,
-    /// `None`: no limit.
+    /// Streams that we may have open at once; `None`: no limit.
     pub max_concurrent_streams: Option<u32>,
+    /// Bytes of a new stream that we may send without a WINDOW_UPDATE.
     pub initial_window: u32,
+    /// Bytes of the largest payload that we may send, 2¹⁴ to 2²⁴ − 1.
     pub max_frame_size: u32,
 }
 
