@@ -151,10 +151,10 @@ fn clients() {
 fn servers() {
     let server = |name: &str, requests: &[Request], steps: &[Step]| {
         let mut talk =
-            Talk::new(dyno_wire::h2::settings::Own { header_table_size: 100, ..Default::default() });
+            Talk::new(dyno_wire::h2::settings::ClientSettings { header_table_size: 100, ..Default::default() });
         talk.requests.extend(requests);
-        talk.hear(&bytes(&[settings(&[])]));
-        talk.hear(&bytes(steps));
+        talk.receive(&bytes(&[settings(&[])]));
+        talk.receive(&bytes(steps));
         let said = talk.written.strip_prefix(PREFACE).unwrap();
         write("h2_server", name, &[&[1, 9][..], said].concat());
     };

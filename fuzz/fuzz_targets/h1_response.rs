@@ -2,7 +2,7 @@
 #![no_main]
 
 use dyno_wire::h1::Error;
-use dyno_wire::h1::response::{Asked, Event, Memo, Reader};
+use dyno_wire::h1::response::{RequestKind, Event, HeadCache, Reader};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Debug, PartialEq)]
@@ -16,12 +16,12 @@ enum Seen {
     Eof(bool),
 }
 
-fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, asked: Asked, memo: &mut Memo) -> Vec<Seen> {
+fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, kind: RequestKind, cache: &mut HeadCache) -> Vec<Seen> {
     let mut reader = Reader::new();
     let mut seen = Vec::new();
     for mut rest in pieces {
         loop {
-            let (used, event) = match reader.next_with(rest, asked, memo) {
+            let (used, event) = match reader.next_with(rest, kind, cache) {
                 Ok(found) => found,
                 Err(error) => {
                     seen.push(Seen::Error(error));
@@ -50,11 +50,11 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, asked: Asked, memo: &mut Mem
 }
 
 fuzz_target!(|input: (u8, u8, &[u8])| {
-    let (asked, size, bytes) = input;
-    let asked = [Asked::Other, Asked::Head, Asked::Upgrade][usize::from(asked % 3)];
-    let mut memo = Memo::new();
-    let whole = read(std::iter::once(bytes), asked, &mut memo);
-    assert_eq!(whole, read(bytes.chunks(usize::from(size).max(1)), asked, &mut memo));
-    assert_eq!(whole, read(bytes.chunks(1), asked, &mut Memo::new()));
-    assert_eq!(whole, read(std::iter::once(bytes), asked, &mut memo));
+    let (kind, size, bytes) = input;
+    let kind = [RequestKind::Other, RequestKind::Head, RequestKind::Upgrade][usize::from(kind % 3)];
+    let mut cache = HeadCache::new();
+    let whole = read(std::iter::once(bytes), kind, &mut cache);
+    assert_eq!(whole, read(bytes.chunks(usize::from(size).max(1)), kind, &mut cache));
+    assert_eq!(whole, read(bytes.chunks(1), kind, &mut HeadCache::new()));
+    assert_eq!(whole, read(std::iter::once(bytes), kind, &mut cache));
 });

@@ -5,8 +5,8 @@
 #[path = "../../crates/wire/tests/talk/mod.rs"]
 mod talk;
 
-use dyno_wire::h1::response::Asked;
-use dyno_wire::h2::settings::Own;
+use dyno_wire::h1::response::RequestKind;
+use dyno_wire::h2::settings::ClientSettings;
 use libfuzzer_sys::fuzz_target;
 use talk::{Request, Seen, Talk};
 
@@ -16,15 +16,15 @@ const TABLES: [u32; 4] = [4096, 0, 100, 65_536];
 /// What the client is like and asks, from two bytes.
 fn talk(own: u8, requests: u8) -> Talk {
     let choice = |shift: u8| usize::from(own >> shift & 3);
-    let own = Own {
+    let own = ClientSettings {
         header_table_size: TABLES[choice(0)],
         stream_window: WINDOWS[choice(2)],
         connection_window: WINDOWS[choice(4)],
     };
-    let mut talk = if choice(6) == 1 { Talk::upgraded(own, Asked::Upgrade) } else { Talk::new(own) };
+    let mut talk = if choice(6) == 1 { Talk::upgraded(own, RequestKind::Upgrade) } else { Talk::new(own) };
     for i in 0..requests % 8 {
         talk.requests.push_back(match i.wrapping_add(requests) % 4 {
-            0 => Request { asked: Asked::Head, ..Request::get() },
+            0 => Request { kind: RequestKind::Head, ..Request::get() },
             1 => Request::post(70_000),
             2 => Request { wants_fields: true, ..Request::post(10) },
             _ => Request::get(),
@@ -35,7 +35,7 @@ fn talk(own: u8, requests: u8) -> Talk {
 }
 
 fn read<'a>(mut talk: Talk, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Seen>, Vec<u8>) {
-    pieces.for_each(|piece| talk.hear(piece));
+    pieces.for_each(|piece| talk.receive(piece));
     (talk.seen, talk.written)
 }
 

@@ -3,7 +3,7 @@
 
 use dyno_wire::h2::frame::PREFACE;
 use dyno_wire::h2::server::{Answer, Cut, Event, Server};
-use dyno_wire::h2::settings::Offer;
+use dyno_wire::h2::settings::ServerSettings;
 use dyno_wire::h2::{Code, Error};
 use libfuzzer_sys::fuzz_target;
 
@@ -17,7 +17,7 @@ enum Seen {
 
 fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Seen>, Vec<u8>) {
     let (mut seen, mut out) = (Vec::new(), Vec::new());
-    let mut server = Server::new(Offer { max_streams: Some(100), stream_window: 1000 }, &mut out);
+    let mut server = Server::new(ServerSettings { max_streams: Some(100), stream_window: 1000 }, &mut out);
     let fields = [(":status", "200"), ("server", "x")];
     let answers = [
         Answer::new(&fields, b"", Cut::Two),

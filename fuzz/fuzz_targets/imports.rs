@@ -4,7 +4,7 @@
 use dyno_archive::Protocol;
 use dyno_archive::plan::{Body, Expect, Request, Workload};
 use dyno_engine::Http2;
-use dyno_workload::{import, traffic};
+use dyno_workload::{compile, import};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u8, &str)| {
@@ -37,7 +37,7 @@ fuzz_target!(|input: (u8, &str)| {
             expect: Expect::default(),
         };
         let workload = Workload { name: "w".into(), protocol: Protocol::H1, requests: vec![request], page: None };
-        if let Ok(traffic) = traffic::compile(&workload, "h", &Http2::default(), &read) {
+        if let Ok(traffic) = compile::compile(&workload, "h", &Http2::default(), &read) {
             let (mut draws, mut made) = (dyno_engine::Draws::new(1, 0, 1), Vec::new());
             let bytes = traffic.requests()[0].template.bytes(&mut draws, &mut made);
             // One line for the request and an empty line after the fields, whatever was put in.

@@ -9,9 +9,9 @@ use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Net, Pause, Queue, Service, World};
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    Config, Draws, Expect, Http2, Instant, Policy, Protocol, Request, Schedule, Spin, Stop, Traffic, Window,
+    Config, Draws, Expectation, Http2, Instant, Policy, Protocol, CompiledRequest, Schedule, Spin, Stop, Traffic, Window,
 };
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
 use libfuzzer_sys::fuzz_target;
 
@@ -70,12 +70,12 @@ fn traffic(input: &Input, expected: &[u8], requests: usize) -> Arc<Traffic> {
         })
         .collect();
     let shared = Shared::of(&lists);
-    let request = |list: &Vec<(Vec<u8>, Vec<u8>)>| Request {
+    let request = |list: &Vec<(Vec<u8>, Vec<u8>)>| CompiledRequest {
         template: Template::Fixed(Arc::from(&b"GET / HTTP/1.1\r\nHost: f\r\n\r\n"[..])),
         upgrade: None,
         stream: Some(StreamTemplate::Fixed { block: shared.encode(list), body: body.clone() }),
-        asked: Asked::Other,
-        expect: Expect { status: Some(200), body: Some(Arc::from(expected)), ..Expect::default() },
+        kind: RequestKind::Other,
+        expect: Expectation { status: Some(200), body: Some(Arc::from(expected)), ..Expectation::default() },
     };
     let weighted = lists.iter().map(|list| (request(list), 1)).collect();
     Arc::new(Traffic::new(weighted).expect("the weights are above zero").sharing(shared.table_bytes()))

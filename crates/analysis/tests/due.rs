@@ -13,9 +13,10 @@ use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World};
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
 use dyno_engine::{
-    Config, Draws, Expect, Http2, Instant, Policy, Protocol, Request, Schedule, Spin, Traffic, Window, limits,
+    CompiledRequest, Config, Draws, Expectation, Http2, Instant, Policy, Protocol, Schedule, Spin, Traffic,
+    Window, limits,
 };
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
 use proptest::prelude::*;
 
@@ -36,17 +37,17 @@ fn traffic() -> Arc<Traffic> {
     dyno_wire::h2::encode::put_name(b":path", &mut name);
     let fields = vec![
         FieldPiece::Fixed(shared.encode(&fixed)),
-        FieldPiece::Made { name: name.into(), name_bytes: 5, value: path().into() },
+        FieldPiece::Varying { name: name.into(), name_bytes: 5, value: path().into() },
     ];
-    let request = Request {
-        template: Template::Made { head, body: Vec::new() },
+    let request = CompiledRequest {
+        template: Template::Varying { head, body: Vec::new() },
         upgrade: None,
-        stream: Some(StreamTemplate::Made { fields, body: Vec::new() }),
-        asked: Asked::Other,
-        expect: Expect {
+        stream: Some(StreamTemplate::Varying { fields, body: Vec::new() }),
+        kind: RequestKind::Other,
+        expect: Expectation {
             status: Some(200),
             body: Some(Arc::from(&b"Hello, World!"[..])),
-            ..Expect::default()
+            ..Expectation::default()
         },
     };
     Arc::new(Traffic::one(request).sharing(shared.table_bytes()))

@@ -5,14 +5,14 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use dyno_wire::h1::encode;
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 
 use crate::check::{Problem, Verdict};
 use crate::client::{Answer, Connection, Next};
 use crate::limits::CHECK;
 use crate::questions::{JSON, PLAINTEXT};
 
-/// In the order in which a reader wants to see it.
+/// The checks by name, in the order in which a report shows them.
 pub(crate) const HELLO: [(&str, fn(SocketAddr) -> Verdict); 9] = [
     ("plaintext", plaintext),
     ("json", json),
@@ -35,10 +35,10 @@ fn connect(addr: SocketAddr) -> io::Result<Connection> {
 }
 
 fn ask(connection: &mut Connection, method: &str, path: &str) -> Result<Answer, Problem> {
-    let asked = if method == "HEAD" { Asked::Head } else { Asked::Other };
+    let kind = if method == "HEAD" { RequestKind::Head } else { RequestKind::Other };
     let mut exchange = || -> io::Result<Answer> {
         connection.send(&request(method, path, false))?;
-        connection.answer(asked)
+        connection.answer(kind)
     };
     exchange().map_err(|error| Problem::NoAnswer(format!("{method} {path}: {error}")))
 }
@@ -128,7 +128,7 @@ fn pipelined(addr: SocketAddr) -> Verdict {
         .map_err(|e| Problem::NoAnswer(format!("sending {} requests at once: {e}", PATHS.len())))?;
     for (i, path) in PATHS.iter().enumerate() {
         let answer = connection
-            .answer(Asked::Other)
+            .answer(RequestKind::Other)
             .map_err(|e| Problem::NoAnswer(format!("answer {} of {}: {e}", i + 1, PATHS.len())))?;
         let body = if *path == "/json" { JSON } else { PLAINTEXT };
         expect(&format!("answer {} of pipelined requests, GET {path}", i + 1), &answer, 200, body)?;
@@ -150,7 +150,7 @@ fn in_pieces(addr: SocketAddr) -> Verdict {
         from = to;
     }
     let answer = connection
-        .answer(Asked::Other)
+        .answer(RequestKind::Other)
         .map_err(|e| Problem::NoAnswer(format!("a request in four pieces: {e}")))?;
     expect("GET /plaintext in four pieces", &answer, 200, PLAINTEXT)?;
     Ok("a request in four pieces is answered".into())
@@ -163,7 +163,7 @@ fn connection_close(addr: SocketAddr) -> Verdict {
 fn closes_when_asked(mut connection: Connection) -> Verdict {
     connection.send(&request("GET", "/plaintext", true)).map_err(|e| Problem::NoAnswer(e.to_string()))?;
     let answer = connection
-        .answer(Asked::Other)
+        .answer(RequestKind::Other)
         .map_err(|e| Problem::NoAnswer(format!("GET with Connection: close: {e}")))?;
     expect("GET with Connection: close", &answer, 200, PLAINTEXT)?;
     match connection.does_next() {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use dyno_archive::plan::Request;
 
-/// What was seen, or what is wrong.
+/// The result of a check: what was seen, or what is wrong.
 pub type Verdict = Result<String, Problem>;
 
 /// Why a check failed.
@@ -16,20 +16,20 @@ pub enum Problem {
     NoAnswer(String),
 }
 
-/// One named check of a contract, at whatever door.
+/// One named check of a contract, at whatever listener.
 #[derive(Clone, Debug)]
 pub struct Check {
     pub name: String,
     pub how: How,
 }
 
-/// How a server is put to it.
+/// How a check is made.
 #[derive(Clone, Debug)]
 pub enum How {
     /// Over plain HTTP/1.1, byte by byte.
     Bytes(fn(SocketAddr) -> Verdict),
-    /// By a client that understands what the door speaks.
-    Asked(Box<Question>),
+    /// By a client that understands the protocol of the listener.
+    Question(Box<Question>),
 }
 
 /// A request, and what must come back each time it is sent.
@@ -37,10 +37,10 @@ pub enum How {
 pub struct Question {
     pub name: String,
     pub request: Request,
-    /// Media type of the answers, whatever parameters it comes with; `None`: any.
+    /// Media type that the answers must have, with any parameters; `None`: any media type.
     pub media: Option<String>,
-    /// How often it is sent, all on one connection.
+    /// Requests in all, on one connection.
     pub times: u64,
-    /// How many of these may be in flight at a time.
+    /// How many of these requests may be in flight at once.
     pub streams: u32,
 }

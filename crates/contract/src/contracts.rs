@@ -10,7 +10,7 @@ use crate::questions::{JSON, Media, PLAINTEXT, questions};
 /// The contracts that a server may keep, by their names.
 pub const CONTRACTS: [&str; 2] = ["hello", "hello-bodies"];
 
-/// What a server that keeps these contracts must prove at a door of a protocol.
+/// The checks that a server which keeps these contracts must pass at a listener of a protocol.
 #[must_use]
 pub fn checks_of(kept: &[String], protocol: Protocol) -> Vec<Check> {
     let Some(media) = media(kept) else { return Vec::new() };
@@ -19,7 +19,7 @@ pub fn checks_of(kept: &[String], protocol: Protocol) -> Vec<Check> {
         return bytes::HELLO.iter().map(named).collect();
     }
     let over = |name: &str| format!("{name} over {protocol}");
-    let asked = |question| How::Asked(Box::new(question));
+    let asked = |question| How::Question(Box::new(question));
     questions(protocol, media).into_iter().map(|q| Check { name: over(&q.name), how: asked(q) }).collect()
 }
 

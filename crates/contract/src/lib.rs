@@ -1,4 +1,4 @@
-//! Whether a server answers right: a client for single exchanges at any [`door`], when a start is [`ready`], and the
+//! Whether a server answers right: a client for single exchanges at any [`listener`], when a start is [`ready`], and the
 //! [`contracts`] that servers keep.
 //!
 //! Load never goes through it, and it asks nothing about load.
@@ -8,8 +8,8 @@ mod bytes;
 pub mod check;
 pub mod client;
 pub mod contracts;
-pub mod door;
 pub mod limits;
+pub mod listener;
 pub mod ports;
 mod questions;
 pub mod ready;

@@ -19,5 +19,5 @@ pub const CHECK: Duration = Duration::from_secs(5);
 /// The longest body that is kept of an answer outside of loads. A longer one is an error where all of it is wanted.
 pub const BODY_BYTES: usize = 16 << 20;
 
-/// What is kept of a body that nobody compares: enough to show what came.
+/// Bytes that are kept of a body that nobody compares: enough to show what came.
 pub const SHOWN_BODY_BYTES: usize = 500;

@@ -10,9 +10,10 @@ use socket2::SockRef;
 
 /// Connects to whoever listens at an address of this machine. `Err`: nobody does.
 ///
-/// To a port of the range from which the kernel takes ports for connections, nobody need listen: a connection that gets this very
-/// port as its own is connected to itself (RFC 9293 §3.5, simultaneous open). That is nobody, and it must leave no TIME_WAIT that would
-/// keep the port from who is to listen there.
+/// Where the port lies in the range from which the kernel takes ports for connections, a connection can succeed
+/// although nobody listens: if it gets this very port as its own, it is connected to itself (RFC 9293 §3.5,
+/// simultaneous open). That counts as nobody, and it must leave no TIME_WAIT that would keep the port from the server
+/// that is to listen there.
 pub fn connect_to_another(addr: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     refuse_itself(TcpStream::connect_timeout(&addr, patience)?)
 }
@@ -26,9 +27,9 @@ fn refuse_itself(stream: TcpStream) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The ports from which servers get theirs: all of these ranges lie outside of the one that the kernel uses for connections, of
-/// whatever size that is. A port within could be taken by a connection of the generator, or by the one that asks whether
-/// somebody listens. Only where that range has all ports are they its own.
+/// The ranges of ports for servers, given the range from which the kernel takes ports for connections. They lie outside
+/// of it: a port within could be taken by a connection of the generator, or by the one that asks whether somebody
+/// listens. Only where the kernel's range has all ports are they part of it.
 fn ranges((first, last): (u16, u16)) -> Vec<RangeInclusive<u16>> {
     /// Below are the ports of well-known services, and those that want privilege.
     const LOWEST: u16 = 10_000;

@@ -15,7 +15,7 @@ pub(crate) enum Media {
     Any,
 }
 
-/// What is asked at a door of this protocol.
+/// The questions to a listener of this protocol.
 pub(crate) fn questions(protocol: Protocol, media: Media) -> Vec<Question> {
     let question = |name: &str, method: &str, path: &str, status, body: Option<&[u8]>| Question {
         name: name.into(),

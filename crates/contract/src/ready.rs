@@ -6,30 +6,30 @@ use dyno_archive::start::{Failure, FailureKind, Startup};
 use dyno_launch::process::Process;
 use dyno_observer::{monotonic_ns, proc};
 
-use crate::client::{Answer, Caller, Keep};
+use crate::client::{Answer, Keep, ProbeClient};
 use crate::limits::{ATTEMPT, CONNECT, POLL};
 use crate::ports::connect_to_another;
 
-/// What a subject must answer to be ready, and to whom.
+/// The answer by which a subject is known to be ready, and the client that asks for it.
 #[derive(Clone, Copy, Debug)]
 pub struct RightAnswer<'a> {
-    pub to: &'a Caller,
+    pub to: &'a ProbeClient,
     pub path: &'a str,
     /// `None`: any body, as long as the status is 200.
     pub body: Option<&'a [u8]>,
 }
 
-/// How long a subject is waited for.
+/// Until when a subject is waited for.
 #[derive(Clone, Copy)]
 #[allow(missing_debug_implementations)] // It holds a closure.
-pub struct Patience<'a> {
-    /// From exec, nanoseconds.
+pub struct Deadline<'a> {
+    /// Nanoseconds from exec.
     pub deadline_ns: u64,
-    /// Whether the user wants an end of it.
+    /// Whether the user has asked for the run to end: then nothing is waited for any more.
     pub is_asked_to_end: &'a dyn Fn() -> bool,
 }
 
-impl Patience<'_> {
+impl Deadline<'_> {
     fn is_over(self, exec_ns: u64) -> bool {
         // Against the instant of exec, from which the deadline counts.
         monotonic_ns() > exec_ns + self.deadline_ns
@@ -41,24 +41,24 @@ pub fn wait(
     process: &mut Process,
     right: RightAnswer<'_>,
     ports: &[u16],
-    patience: Patience<'_>,
+    deadline: Deadline<'_>,
 ) -> Result<Startup, Failure> {
     let exec_ns = process.exec_ns;
-    let addr = right.to.door().addr;
-    let mut stream = connect(process, addr, patience)?;
+    let addr = right.to.listener().addr;
+    let mut stream = connect(process, addr, deadline)?;
     // The kernel has completed a handshake: from here on the subject listens.
     let listening_ns = monotonic_ns() - exec_ns;
     while let Err(problem) = attempt(stream, right) {
         std::thread::sleep(POLL);
-        if process.ended().is_some() || patience.is_over(exec_ns) {
+        if process.ended().is_some() || deadline.is_over(exec_ns) {
             return Err(never_right(process, right.path, problem));
         }
-        stream = connect(process, addr, patience)?;
+        stream = connect(process, addr, deadline)?;
     }
     // The whole of the first right answer has arrived.
     let first_answer_ns = monotonic_ns() - exec_ns;
     for &port in ports.iter().filter(|port| **port != addr.port()) {
-        connect(process, SocketAddr::from(([127, 0, 0, 1], port)), patience)?;
+        connect(process, SocketAddr::from(([127, 0, 0, 1], port)), deadline)?;
     }
     // Only now: looking for the owner takes milliseconds, which are not the subject's.
     ports.iter().try_for_each(|&port| check_owner(process, port))?;
@@ -82,9 +82,9 @@ fn attempt(stream: TcpStream, right: RightAnswer<'_>) -> Result<(), Problem> {
     }
 }
 
-fn connect(process: &mut Process, addr: SocketAddr, patience: Patience<'_>) -> Result<TcpStream, Failure> {
+fn connect(process: &mut Process, addr: SocketAddr, deadline: Deadline<'_>) -> Result<TcpStream, Failure> {
     loop {
-        if (patience.is_asked_to_end)() {
+        if (deadline.is_asked_to_end)() {
             let message = "the user ended the run".into();
             return Err(Failure { kind: FailureKind::Interrupted, message });
         }
@@ -95,7 +95,7 @@ fn connect(process: &mut Process, addr: SocketAddr, patience: Patience<'_>) -> R
             let message = format!("it ended with {status} before it listened on port {}", addr.port());
             return Err(Failure { kind: FailureKind::NeverReady, message });
         }
-        if patience.is_over(process.exec_ns) {
+        if deadline.is_over(process.exec_ns) {
             return Err(never(process, &format!("nothing listened on port {}", addr.port())));
         }
         std::thread::sleep(POLL);

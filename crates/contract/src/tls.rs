@@ -24,7 +24,7 @@ pub struct TlsOptions {
     pub alpn: Vec<&'static str>,
 }
 
-/// Whom to believe.
+/// Whose certificates a client accepts.
 #[derive(Clone, Debug)]
 pub enum Trust {
     /// The certificates that this system trusts.
@@ -35,7 +35,7 @@ pub enum Trust {
     Anybody,
 }
 
-/// Whether a new connection may go on with an earlier one's session.
+/// Whether a new connection may resume the session of an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionResumption {
     On,

@@ -20,7 +20,7 @@ pub struct Epoll {
     address: Address,
     stamps: Option<stamps::Clock>,
     conns: Vec<Option<Conn>>,
-    /// Connections with bytes that have not been written.
+    /// Connections with bytes to write.
     queued: Vec<ConnId>,
     events: Vec<libc::epoll_event>,
     /// Connections that may have something to read, in the order in which the kernel told.
@@ -39,7 +39,7 @@ pub struct Epoll {
     put_off: Vec<(ConnId, u32)>,
 }
 
-/// What the kernel's waits can do.
+/// How exactly the kernel can end a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timers {
     /// `epoll_pwait2` (Linux 5.11).
@@ -63,19 +63,21 @@ struct Conn {
     /// Tells this connection from an earlier one in the same slot.
     generation: u32,
     connected: bool,
-    /// What is written next.
+    /// Bytes that are written next.
     out: Vec<u8>,
-    /// How much of that the kernel has taken.
+    /// Bytes of `out` that the kernel has taken.
     written: usize,
-    /// What was queued while `out` was stuck. None of it leaves before its own first write, which is stamped.
+    /// Bytes that were queued while `out` was stuck. None of them leaves before their own first write, which is
+    /// stamped.
     behind: Vec<u8>,
     /// Bytes that the kernel has taken since the connection was opened.
     taken: u64,
-    /// A write was told of a reset. The kernel tells one of them only: reading would see a mere end.
+    /// A write failed because of a reset. The kernel reports a reset only once: reading would see a mere end of the
+    /// stream.
     was_reset: bool,
-    /// Is in the list of connections to flush.
+    /// Whether the connection is in the list of those to flush.
     queued: bool,
-    /// The last write could not empty `out`, all of which has been told to be handed over.
+    /// The last write could not empty `out`, all of which has been reported as handed over.
     stuck: bool,
 }
 
@@ -157,7 +159,7 @@ impl Epoll {
         }
     }
 
-    /// Tries again what found the server's queue full.
+    /// Tries again to open connections that found the server's queue full.
     fn connect_put_off(&mut self) {
         for (conn, generation) in std::mem::take(&mut self.put_off) {
             if self.generation_of[conn as usize] == generation {
@@ -170,7 +172,7 @@ impl Epoll {
         self.conns[conn as usize].as_mut().filter(|c| c.generation == generation)
     }
 
-    /// Writes what is in `out`. Returns whether the kernel has taken all of it; what stood behind it is next then.
+    /// Writes `out`. Returns whether the kernel has taken all of it: then `behind` is next.
     fn write(connection: &mut Conn) -> bool {
         connection.stuck = true;
         while connection.written < connection.out.len() {
@@ -196,7 +198,7 @@ impl Epoll {
         true
     }
 
-    /// What became of an attempt to connect, now that the socket is ready.
+    /// The outcome of an attempt to connect, once its socket is ready.
     fn connect_outcome(connection: &mut Conn) -> What {
         let mut errno: libc::c_int = 0;
         let mut len = size_of::<libc::c_int>() as libc::socklen_t;
@@ -217,7 +219,7 @@ impl Epoll {
         What::Connected
     }
 
-    /// Reads once. `None`: nothing there.
+    /// Reads once. `None`: there is nothing to read.
     fn read(&mut self, conn: ConnId) -> Option<What> {
         let connection = self.conns[conn as usize].as_ref()?;
         let n = match &mut self.stamps {

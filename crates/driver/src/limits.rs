@@ -18,7 +18,8 @@ pub const BUFFERS_MAX: u16 = 512;
 /// Size of the one buffer that the epoll driver reads into.
 pub const READ_BYTES: usize = 64 * 1024;
 
-/// Room for what is to be sent on a connection, from its first request on: enough for a few. More is made when more waits.
+/// Bytes allocated for the output of a connection with its first request: enough for a few. More are allocated when
+/// more wait.
 pub const OUT_BYTES: usize = 256;
 
 /// Events taken from one `epoll_wait`. More wait for the next turn.

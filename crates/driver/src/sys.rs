@@ -63,7 +63,7 @@ pub fn thread_run_ns() -> u64 {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Polling instead of sleeping: what it took is idle time, however busy it looks.
+/// A time of polling instead of sleeping. Its CPU time counts as idle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Poll {
     pub(crate) began: Instant,
@@ -171,7 +171,7 @@ impl Address {
     }
 }
 
-/// Adds `bytes` to what is to be sent on a connection. Its memory is made for a few requests at once.
+/// Adds `bytes` to `out`, the bytes to be sent on a connection. Memory is allocated for a few requests at once.
 #[inline]
 pub(crate) fn queue(bytes: &[u8], out: &mut Vec<u8>) {
     if out.capacity() == 0 {

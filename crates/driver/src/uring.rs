@@ -26,7 +26,7 @@ pub struct Uring {
     queued: Vec<ConnId>,
     /// Connections, with their generation, whose receive ended for want of a buffer.
     starved: Vec<(ConnId, u32)>,
-    /// A completion that was looked at and is still to be told.
+    /// A completion that was taken off the ring and is still to be reported.
     peeked: Option<cqueue::Entry>,
     /// How many completions in the ring had happened by `reaped_at`.
     ready: usize,
@@ -57,21 +57,23 @@ struct Conn {
     fd: Option<OwnedFd>,
     /// Counts connections of this slot; completions of earlier ones are told by it and ignored.
     generation: u32,
-    /// What the kernel is sending. It must not move or change until the send completes.
+    /// Bytes that the kernel is sending. They must not move or change until the send completes.
     sending: Vec<u8>,
     sent: usize,
     /// Bytes that the kernel has taken since the connection was opened.
     taken: u64,
     send_under_way: bool,
-    /// A send was told of a reset. The kernel tells one of them only: receiving would see a mere end.
+    /// A send failed because of a reset. The kernel reports a reset only once: receiving would see a mere end of the
+    /// stream.
     was_reset: bool,
     connecting: bool,
-    /// What follows.
+    /// Bytes that are queued behind those in `sending`.
     out: Vec<u8>,
 }
 
+/// The operations that are submitted to the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Operation {
     Connect = 1,
     Send = 2,
     Receive = 3,
@@ -81,13 +83,14 @@ enum Kind {
     Timer = 5,
 }
 
-/// Which operation a completion belongs to: kind, generation (24 bits) and connection.
-fn user_data(kind: Kind, generation: u32, conn: ConnId) -> u64 {
-    (kind as u64) << 56 | u64::from(generation & 0x00FF_FFFF) << 32 | u64::from(conn)
+/// The number that a completion carries to say which operation it ends: operation (8 bits), generation (24 bits) and
+/// connection (32 bits).
+fn user_data(operation: Operation, generation: u32, conn: ConnId) -> u64 {
+    (operation as u64) << 56 | u64::from(generation & 0x00FF_FFFF) << 32 | u64::from(conn)
 }
 
 fn is_timer(entry: &cqueue::Entry) -> bool {
-    entry.user_data() >> 56 == Kind::Timer as u64
+    entry.user_data() >> 56 == Operation::Timer as u64
 }
 
 const GROUP: u16 = 0;
@@ -142,7 +145,7 @@ impl Uring {
         }
     }
 
-    /// Counts what lies in the ring. Returns the instant by which all of it had happened.
+    /// Counts the completions in the ring. Returns the instant by which all of them had happened.
     fn reap(&mut self) -> Instant {
         let mut completions = self.ring.0.completion();
         completions.sync();
@@ -157,7 +160,7 @@ impl Uring {
         let connection = &self.conns[conn as usize];
         let Some(fd) = &connection.fd else { return };
         let entry = opcode::RecvMulti::new(types::Fd(fd.as_raw_fd()), GROUP).build().user_data(user_data(
-            Kind::Receive,
+            Operation::Receive,
             connection.generation,
             conn,
         ));
@@ -183,7 +186,7 @@ impl Uring {
         let entry = opcode::Send::new(types::Fd(fd.as_raw_fd()), rest.as_ptr(), rest.len() as u32)
             .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
             .build()
-            .user_data(user_data(Kind::Send, connection.generation, conn));
+            .user_data(user_data(Operation::Send, connection.generation, conn));
         connection.send_under_way = true;
         self.push(&entry);
     }
@@ -236,17 +239,17 @@ impl Uring {
         }
     }
 
-    /// What a completion means, if it still means anything.
+    /// Turns the ring's completion into the engine's; `None`: it is of no concern any more.
     fn interpret(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
         let data = entry.user_data();
         let conn = data as u32;
         let generation = (data >> 32) as u32 & 0x00FF_FFFF;
-        let kind = data >> 56;
+        let operation = data >> 56;
         if is_timer(entry) {
             self.timer = None;
             return None;
         }
-        if kind == Kind::Ignored as u64 {
+        if operation == Operation::Ignored as u64 {
             return None;
         }
         let current = self.conns[conn as usize].generation & 0x00FF_FFFF == generation
@@ -258,9 +261,9 @@ impl Uring {
             }
             return None;
         }
-        let what = if kind == Kind::Connect as u64 {
+        let what = if operation == Operation::Connect as u64 {
             Some(self.connected(conn, entry.result()))
-        } else if kind == Kind::Send as u64 {
+        } else if operation == Operation::Send as u64 {
             self.sent(conn, entry.result());
             None
         } else {
@@ -315,7 +318,7 @@ impl Uring {
         self.spin(wait.until)
     }
 
-    /// Whether no completion but those of timers has come. Takes the timers' away.
+    /// Whether nothing has completed but timers. Takes their completions off the ring.
     fn is_nothing_there(&mut self) -> bool {
         while self.peeked.is_none() {
             match self.ring.0.completion().next() {
@@ -340,7 +343,7 @@ impl Uring {
         expect_entered(result);
     }
 
-    /// Sees to it that the standing timer ends a wait at `until` at the latest.
+    /// Arms the standing timer so that it ends a wait at `until` at the latest.
     fn keep_timer(&mut self, until: Instant) {
         if until == Instant::NEVER || self.timer.is_some_and(|at| at <= until) {
             return;
@@ -351,7 +354,7 @@ impl Uring {
         let entry = opcode::Timeout::new(&raw const *self.timer_spec)
             .flags(types::TimeoutFlags::ABS)
             .build()
-            .user_data(user_data(Kind::Timer, 0, 0));
+            .user_data(user_data(Operation::Timer, 0, 0));
         self.push(&entry);
         // The kernel has its own copy of the time once the entry is submitted.
         self.submit();
@@ -422,7 +425,7 @@ impl Driver for Uring {
                 let (peer, len) = self.address.peer();
                 let entry = opcode::Connect::new(types::Fd(fd.as_raw_fd()), peer, len)
                     .build()
-                    .user_data(user_data(Kind::Connect, generation, conn));
+                    .user_data(user_data(Operation::Connect, generation, conn));
                 self.conns[conn as usize].fd = Some(fd);
                 self.conns[conn as usize].connecting = true;
                 self.push(&entry);
@@ -450,7 +453,7 @@ impl Driver for Uring {
         connection.was_reset = false;
         connection.taken = 0;
         if std::mem::take(&mut connection.send_under_way) {
-            let owner = user_data(Kind::Send, old, conn);
+            let owner = user_data(Operation::Send, old, conn);
             self.orphans.push((owner, std::mem::take(&mut connection.sending)));
         }
         let Some(fd) = connection.fd.take() else { return };
@@ -458,9 +461,9 @@ impl Driver for Uring {
         // SAFETY: no memory is involved.
         unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_RDWR) };
         if std::mem::take(&mut self.conns[conn as usize].connecting) {
-            let cancel = opcode::AsyncCancel::new(user_data(Kind::Connect, old, conn))
+            let cancel = opcode::AsyncCancel::new(user_data(Operation::Connect, old, conn))
                 .build()
-                .user_data(user_data(Kind::Ignored, 0, conn));
+                .user_data(user_data(Operation::Ignored, 0, conn));
             self.push(&cancel);
         }
         // What is queued for the kernel names the descriptor, which may soon be another connection's.
@@ -560,7 +563,7 @@ impl Uring {
         at.unwrap_or_else(sys::now)
     }
 
-    /// Whether everything that was queued on a connection is with the kernel, or about to be.
+    /// Whether all bytes queued on a connection are with the kernel, or about to be.
     fn is_handed(&self, conn: ConnId) -> bool {
         let connection = &self.conns[conn as usize];
         connection.fd.is_some() && connection.out.is_empty()

@@ -16,18 +16,18 @@ use dyno_archive::plan::Arrivals;
 use dyno_archive::sample::ThreadUse;
 use dyno_driver::{Endpoint, Epoll, Uring};
 use dyno_engine::driver::{Queued, Turn, Wait};
-use dyno_engine::expect::Expect;
+use dyno_engine::expect::Expectation;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{Model, Pause, Queue, Service, SimDriver, World};
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
 use dyno_engine::{
-    Completion, Config, ConnId, Draws, Driver, Http2, Instant, Policy, Protocol, Request, Schedule, Spin,
-    Stop, Traffic, What, Window, Worker, limits,
+    CompiledRequest, Completion, Config, ConnId, Draws, Driver, Http2, Instant, Policy, Protocol, Schedule,
+    Spin, Stop, Traffic, What, Window, Worker, limits,
 };
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h1::{encode, request};
 use dyno_wire::h2::encode::put_name;
-use dyno_wire::h2::settings::Offer;
+use dyno_wire::h2::settings::ServerSettings;
 use dyno_wire::h2::{Block, Shared, server as h2};
 
 /// Counts what each thread asks for, while it is not told to look away.
@@ -107,7 +107,7 @@ struct Shape {
 }
 
 fn config(total: u64, shape: &Shape) -> Config {
-    let expect = Expect { status: Some(200), body: Some(Arc::from(BODY)), ..Expect::default() };
+    let expect = Expectation { status: Some(200), body: Some(Arc::from(BODY)), ..Expectation::default() };
     Config {
         worker: 0,
         connections: CONNECTIONS,
@@ -118,11 +118,11 @@ fn config(total: u64, shape: &Shape) -> Config {
         streams: if shape.protocol.is_h2() { shape.depth } else { 1 },
         schedule: Schedule::new(&shape.arrivals, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
         total: Some(total),
-        traffic: Arc::new(Traffic::one(Request {
+        traffic: Arc::new(Traffic::one(CompiledRequest {
             template: shape.template.clone(),
             upgrade: None,
             stream: shape.stream.clone(),
-            asked: Asked::Other,
+            kind: RequestKind::Other,
             expect,
         })),
         draws: Draws::new(1, 0, 1),
@@ -404,7 +404,7 @@ impl Peer {
                     Ok(0) => break,
                     Ok(n) => {
                         self.read += n as u64;
-                        conn.hear(&buffer[..n], &self.h1, &self.h2);
+                        conn.receive(&buffer[..n], &self.h1, &self.h2);
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(error) => panic!("{error}"),
@@ -420,12 +420,12 @@ impl Peer {
 }
 
 impl PeerConn {
-    fn hear(&mut self, mut bytes: &[u8], h1: &[u8], h2: &h2::Answer) {
+    fn receive(&mut self, mut bytes: &[u8], h1: &[u8], h2: &h2::Answer) {
         if matches!(self.talk, Talk::Unknown) {
             self.talk = match h2::is_spoken(bytes).expect("the first bytes come at once") {
                 true => {
-                    let offer = Offer { max_streams: Some(100), stream_window: 65_535 };
-                    Talk::H2(Box::new(h2::Server::new(offer, &mut self.out)))
+                    let settings = ServerSettings { max_streams: Some(100), stream_window: 65_535 };
+                    Talk::H2(Box::new(h2::Server::new(settings, &mut self.out)))
                 }
                 false => Talk::H1(request::Reader::new()),
             };
@@ -471,7 +471,7 @@ fn fields(list: &[(&str, &str)]) -> Block {
 
 fn shapes_of_http1() -> Vec<Shape> {
     let fixed = Template::Fixed(Arc::from(&b"GET /plaintext HTTP/1.1\r\nHost: h\r\n\r\n"[..]));
-    let made = Template::Made {
+    let made = Template::Varying {
         head: vec![
             bytes("GET /plaintext HTTP/1.1\r\nHost: h\r\nX-Id: "),
             Part::Sequence,
@@ -500,10 +500,10 @@ fn shapes_of_http2() -> Vec<Shape> {
     put_name(b"x-id", &mut name);
     let value = vec![Part::Sequence, bytes("-"), Part::Uuid];
     let list = [(":method", "POST"), (":scheme", "http"), (":authority", "h"), (":path", "/plaintext")];
-    let made = StreamTemplate::Made {
+    let made = StreamTemplate::Varying {
         fields: vec![
             FieldPiece::Fixed(fields(&list)),
-            FieldPiece::Made { name: name.into(), name_bytes: 4, value },
+            FieldPiece::Varying { name: name.into(), name_bytes: 4, value },
         ],
         body: vec![bytes("number "), Part::Sequence],
     };

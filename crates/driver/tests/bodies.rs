@@ -9,10 +9,10 @@ use dyno_archive::plan::Arrivals;
 use dyno_driver::{Epoll, Uring, sys};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::{
-    Config, Draws, Driver, Expect, Http2, Policy, Protocol, Request, Schedule, Spin, Stop, Traffic, Window,
-    Worker,
+    CompiledRequest, Config, Draws, Driver, Expectation, Http2, Policy, Protocol, Schedule, Spin, Stop,
+    Traffic, Window, Worker,
 };
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h1::{encode, request};
 
 const SECOND: u64 = 1_000_000_000;
@@ -52,7 +52,7 @@ fn serve_one(mut stream: TcpStream) {
 /// A closed loop of so many requests over one connection, eight at a time.
 fn config() -> Config {
     let post = encode::request("POST", "/", "h", &[], &vec![b'x'; BODY_BYTES]).unwrap();
-    let expect = Expect { status: Some(200), ..Expect::default() };
+    let expect = Expectation { status: Some(200), ..Expectation::default() };
     Config {
         worker: 0,
         connections: 1,
@@ -63,7 +63,7 @@ fn config() -> Config {
         streams: 1,
         schedule: Schedule::new(&Arrivals::Closed, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
         total: Some(REQUESTS),
-        traffic: Arc::new(Traffic::one(Request::fixed(&post, Asked::Other, expect))),
+        traffic: Arc::new(Traffic::one(CompiledRequest::fixed(&post, RequestKind::Other, expect))),
         draws: Draws::new(1, 0, 1),
         check_one_in: 1,
         policy: Policy {

@@ -14,10 +14,10 @@ use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    Completion, Config, ConnId, Draws, Driver, Expect, Http2, Instant, Policy, Protocol, Report, Request,
-    Schedule, Spin, Stop, Traffic, Window, Worker,
+    CompiledRequest, Completion, Config, ConnId, Draws, Driver, Expectation, Http2, Instant, Policy,
+    Protocol, Schedule, Spin, Stop, Traffic, Window, Worker, WorkerReport,
 };
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
 
 const SECOND: u64 = 1_000_000_000;
@@ -97,15 +97,15 @@ fn config() -> Config {
         streams: 1,
         schedule: Schedule::new(&Arrivals::Closed, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
         total: None,
-        traffic: Arc::new(Traffic::one(Request {
+        traffic: Arc::new(Traffic::one(CompiledRequest {
             template: Template::Fixed(Arc::from([])),
             upgrade: None,
             stream: Some(StreamTemplate::Fixed {
                 block: Shared::default().encode(&list),
                 body: Arc::from([]),
             }),
-            asked: Asked::Other,
-            expect: Expect::default(),
+            kind: RequestKind::Other,
+            expect: Expectation::default(),
         })),
         draws: Draws::new(1, 0, 1),
         check_one_in: 1,
@@ -129,7 +129,7 @@ fn config() -> Config {
 }
 
 /// Runs a load until the server has `done` what it is for.
-fn run<D: Driver>(driver: D, done: &AtomicU64) -> (Report, u64) {
+fn run<D: Driver>(driver: D, done: &AtomicU64) -> (WorkerReport, u64) {
     let mut driver = Watched { driver, most_waiting: 0 };
     let mut worker = Worker::new(config());
     let mut begin = None;
@@ -192,7 +192,7 @@ fn ask_and_read(mut stream: TcpStream, done: &AtomicU64) {
     done.fetch_add(1, Ordering::Release);
 }
 
-fn assert_bounded((report, most_waiting): (Report, u64)) {
+fn assert_bounded((report, most_waiting): (WorkerReport, u64)) {
     assert!(report.protocol_errors.get(FLOOD).is_some_and(|n| *n > 0), "{:?}", report.protocol_errors);
     // Twice the bound and twice what one turn can bring: 64 buffers of 8 KiB, or one of 64 KiB.
     assert!(most_waiting < 4 << 20, "{most_waiting} bytes waited");

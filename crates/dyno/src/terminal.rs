@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dyno_launch::care::Interrupts;
+use dyno_launch::supervision::Interrupts;
 use dyno_report::text::Style;
 
 use crate::exit::{self, Exit};

@@ -27,12 +27,12 @@ pub trait Driver {
     /// Ends the connection at once, whatever is queued or under way.
     fn close(&mut self, conn: ConnId);
 
-    /// What became of the bytes queued on an open connection.
+    /// How many of the bytes queued on an open connection have left.
     fn queued(&self, conn: ConnId) -> Queued;
 
-    /// Hands what is queued to the kernel. `handed` learns of each connection all of whose bytes have been handed
-    /// over, with the instant read just before. What stands behind bytes that the kernel has no room for is handed
-    /// over, and told, once those have left: nothing leaves untold.
+    /// Hands queued bytes to the kernel. `handed` is called for each connection all of whose bytes have been handed
+    /// over, with the instant read just before. Bytes behind others that the kernel has no room for are handed over,
+    /// and reported, once those have left: nothing leaves unreported.
     fn flush(&mut self, handed: &mut dyn FnMut(ConnId, Instant));
 
     /// Flushes, then waits until something completed or until `wait.until`, whichever is first.
@@ -63,15 +63,16 @@ pub trait Driver {
 /// Bytes queued on a connection since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queued {
-    /// Those that the kernel is known to have taken.
+    /// Bytes that the kernel is known to have taken.
     pub taken: u64,
-    /// Those that still need our memory.
+    /// Bytes that are still in our memory.
     pub waiting: u64,
 }
 
 /// How to wait in a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
+    /// When the wait ends at the latest.
     pub until: Instant,
     /// From here on poll instead of sleeping, so as not to wake late; `NEVER`: sleep all the time.
     pub spin_from: Instant,
@@ -90,7 +91,7 @@ impl Wait {
 pub struct Turn {
     /// When the worker handed control over: the end of its busy time.
     pub entered: Instant,
-    /// When it got control back: everything the turn's completions report had happened by then.
+    /// When the worker got control back: everything the turn's completions report had happened by then.
     pub woke: Instant,
     /// How much of the wait was polling.
     pub spun_ns: u64,
@@ -100,8 +101,8 @@ pub struct Turn {
 pub struct Completion {
     pub conn: ConnId,
     pub what: What,
-    /// When it had happened at the latest: the clock was read right after the kernel had told. Never earlier than
-    /// the completion before it.
+    /// The latest instant at which it can have happened: the clock was read right after the kernel had told. Never
+    /// earlier than that of the completion before it.
     pub at: Instant,
 }
 

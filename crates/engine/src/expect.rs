@@ -9,9 +9,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::limits;
 
-/// Expectations of one request's answers.
+/// What the right answers to one request are: the compiled form of the plan's `Expect`.
 #[derive(Clone, Debug, Default)]
-pub struct Expect {
+pub struct Expectation {
     /// `None`: any status from 200 to 399.
     pub status: Option<u16>,
     /// `None`: any body.
@@ -19,7 +19,7 @@ pub struct Expect {
     pub deep: Arc<Deep>,
 }
 
-/// What only a look at the whole answer can tell.
+/// Expectations that only a look at the whole answer can check.
 #[derive(Debug, Default)]
 pub struct Deep {
     /// Names of headers that must be there, with the value that one of them must have.
@@ -41,33 +41,34 @@ impl Deep {
     }
 }
 
-/// What is known of the answer being read.
+/// The state of the answer that is being read.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     body_bytes: u64,
     body_wrong: bool,
-    /// `None`: it is not looked at in full. Apart, because few are, and every answer's place is moved and cleared.
+    /// `None`: the answer is not checked in full. Boxed: few answers are, and `Answer` is moved and cleared on the hot
+    /// path.
     full: Option<Box<Full>>,
 }
 
-/// What a complete answer turned out to be.
+/// The result of comparing a complete answer with what is expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) status: u16,
     pub(crate) outcome: Outcome,
-    /// What a look at the whole of it found.
+    /// The fault that a full check found, in words.
     pub(crate) fault: Option<String>,
 }
 
-/// What more is known of an answer that is looked at in full.
+/// What is kept of an answer that is checked in full.
 #[derive(Debug, Default)]
 struct Full {
-    /// The whole body, if it is asked for and not too long.
+    /// The body so far. `None`: no expectation needs it, or it is too long.
     kept: Option<Vec<u8>>,
-    /// It is longer than what is kept.
+    /// The body is longer than [`limits::CHECKED_BODY_BYTES`].
     is_too_long: bool,
-    /// What was wrong with its head.
+    /// The fault of its head, in words; `None`: it has none.
     header_fault: Option<String>,
 }
 
@@ -78,7 +79,7 @@ impl Answer {
         &mut self,
         status: u16,
         fields: impl Fn() -> F,
-        expect: &Expect,
+        expect: &Expectation,
         in_full: bool,
     ) where
         F: Iterator<Item = (&'a [u8], &'a [u8])>,
@@ -92,7 +93,7 @@ impl Answer {
 
     /// Compares the next part of the body with the same part of what is expected.
     #[inline]
-    pub(crate) fn see_body(&mut self, data: &[u8], expect: &Expect) {
+    pub(crate) fn see_body(&mut self, data: &[u8], expect: &Expectation) {
         let from = self.body_bytes as usize;
         self.body_bytes += data.len() as u64;
         if let Some(expected) = &expect.body {
@@ -103,15 +104,15 @@ impl Answer {
         }
     }
 
-    /// How the answer, now complete, compares.
+    /// Compares the answer, which is complete, with what is expected.
     #[inline]
-    pub(crate) fn judge(&mut self, expect: &Expect) -> Verdict {
+    pub(crate) fn judge(&mut self, expect: &Expectation) -> Verdict {
         let (outcome, fault) = self.compare(expect);
         Verdict { status: self.status, outcome, fault }
     }
 
     #[inline]
-    fn compare(&mut self, expect: &Expect) -> (Outcome, Option<String>) {
+    fn compare(&mut self, expect: &Expectation) -> (Outcome, Option<String>) {
         let status_right = match expect.status {
             Some(status) => self.status == status,
             None => (200..400).contains(&self.status),
@@ -196,13 +197,13 @@ fn body_fault(body: &[u8], deep: &Deep) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dyno_wire::h1::response::{Asked, Event, Reader};
+    use dyno_wire::h1::response::{Event, Reader, RequestKind};
 
     /// Judges a whole answer in full.
-    fn judge(expect: &Expect, bytes: &[u8]) -> (Outcome, Option<String>) {
+    fn judge(expect: &Expectation, bytes: &[u8]) -> (Outcome, Option<String>) {
         let (mut reader, mut answer, mut rest) = (Reader::new(), Answer::default(), bytes);
         loop {
-            let (used, event) = reader.next(rest, Asked::Other).unwrap();
+            let (used, event) = reader.next(rest, RequestKind::Other).unwrap();
             rest = &rest[used..];
             match event {
                 Event::Head(head) => answer.see_head(head.status, || head.fields(), expect, true),
@@ -218,8 +219,8 @@ mod tests {
         }
     }
 
-    fn deep(deep: Deep) -> Expect {
-        Expect { deep: Arc::new(deep), ..Expect::default() }
+    fn deep(deep: Deep) -> Expectation {
+        Expectation { deep: Arc::new(deep), ..Expectation::default() }
     }
 
     const ANSWER: &[u8] =
@@ -266,9 +267,10 @@ mod tests {
 
     #[test]
     fn the_cheap_expectations_come_first() {
-        let expect = Expect { status: Some(201), ..deep(Deep { sha256: Some([0; 32]), ..Deep::default() }) };
+        let expect =
+            Expectation { status: Some(201), ..deep(Deep { sha256: Some([0; 32]), ..Deep::default() }) };
         assert_eq!(judge(&expect, ANSWER), (Outcome::UnexpectedStatus, None));
-        let expect = Expect { body: Some(Arc::from(&b"{"[..])), ..Expect::default() };
+        let expect = Expectation { body: Some(Arc::from(&b"{"[..])), ..Expectation::default() };
         assert_eq!(judge(&expect, ANSWER), (Outcome::UnexpectedBody, None));
     }
 }

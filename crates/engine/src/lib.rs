@@ -25,11 +25,11 @@ pub use dyno_archive::Protocol;
 pub use dyno_archive::plan::Http2;
 
 pub use driver::{Completion, ConnId, ConnectError, Driver, What};
-pub use expect::Expect;
+pub use expect::Expectation;
 pub use recorder::Window;
 pub use schedule::Schedule;
 pub use time::Instant;
 pub use tls::Tls;
-pub use traffic::{Draws, Request, Traffic};
+pub use traffic::{CompiledRequest, Draws, Traffic};
 pub use turn::{Stop, run};
-pub use worker::{Config, Policy, Report, Spin, Worker, upgrade_settings};
+pub use worker::{Config, Policy, Spin, Worker, WorkerReport, upgrade_settings};

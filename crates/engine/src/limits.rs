@@ -40,15 +40,15 @@ pub const PROTOCOL_ERROR_KINDS: usize = 64;
 /// Kinds of failed expectations that are told apart in words, per worker. Later kinds are counted as `other`.
 pub const UNEXPECTED_KINDS: usize = 64;
 
-/// Units of weight in a mix of requests, after division by the greatest common divisor, up to which each has its place in a
-/// table. Of larger ones the request is searched.
-pub const LOTS: u64 = 1 << 16;
+/// Units of weight in a mix of requests, after division by their greatest common divisor. Up to here requests are drawn from a
+/// lookup table with an entry per unit; larger mixes use a binary search.
+pub const CHOICE_TABLE_UNITS: u64 = 1 << 16;
 
 /// How long before a deadline the generator stops sleeping and polls, where it spins at all. A sleeping CPU of a
 /// virtual machine takes about this long to wake.
 pub const SPIN_AHEAD_NS: u64 = 100_000;
 
-/// How long after a hand-over it polls for the answer before it goes to sleep, where it spins at all.
+/// How long after a hand-over the generator polls for the answer before it goes to sleep, where it spins at all.
 pub const SPIN_AFTER_NS: u64 = 250_000;
 
 /// Bytes of TLS messages that have not arrived whole, per connection. A longer handshake is refused: rustls itself takes

@@ -10,13 +10,14 @@ use dyno_archive::times::Recording;
 use crate::slot::Exchange;
 use crate::{Instant, limits};
 
-/// The phases of a load, in nanoseconds since it began.
+/// The lengths of a load's phases and intervals, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
+    /// Length of the warm-up, which comes first.
     pub warmup_ns: u64,
-    /// `None`: until the asked number of requests has ended.
+    /// Length of the measured window. `None`: it ends with the last of the requests that were asked for.
     pub duration_ns: Option<u64>,
-    /// Length of an interval, above zero.
+    /// Length of an interval, above 0.
     pub interval_ns: u64,
     /// How long after the window exchanges may still end.
     pub drain_ns: u64,
@@ -24,7 +25,7 @@ pub struct Window {
 
 /// The distributions of the interval that is being filled.
 #[derive(Debug, Default)]
-pub(crate) struct Filling {
+pub(crate) struct Distributions {
     response: Recording,
     service: Recording,
     send_lag: Recording,
@@ -38,12 +39,13 @@ pub(crate) struct Filling {
     intended_gap: Recording,
     send_gap: Recording,
     kernel_response: Recording,
-    /// Empty if there is only one kind of request.
-    by_request: Vec<FillingShare>,
+    /// By the request's index. Empty if there is only one, or more than [`limits::REQUESTS_TOLD_APART`].
+    by_request: Vec<RequestDistributions>,
 }
 
+/// The results of one request of a mix in the interval that is being filled.
 #[derive(Debug, Default)]
-struct FillingShare {
+struct RequestDistributions {
     outcomes: Outcomes,
     carried_ok: u64,
     response: Recording,
@@ -52,12 +54,12 @@ struct FillingShare {
     longest_failure_ns: u64,
 }
 
-impl Filling {
-    fn new(kinds: usize) -> Filling {
+impl Distributions {
+    fn new(kinds: usize) -> Distributions {
         let shares = if (2..=limits::REQUESTS_TOLD_APART).contains(&kinds) { kinds } else { 0 };
-        Filling {
-            by_request: std::iter::repeat_with(FillingShare::default).take(shares).collect(),
-            ..Filling::default()
+        Distributions {
+            by_request: std::iter::repeat_with(RequestDistributions::default).take(shares).collect(),
+            ..Distributions::default()
         }
     }
 
@@ -78,11 +80,11 @@ impl Filling {
         interval.intended_gap = self.intended_gap.seal();
         interval.send_gap = self.send_gap.seal();
         interval.kernel_response = self.kernel_response.seal();
-        interval.by_request = self.by_request.iter_mut().map(FillingShare::seal).collect();
+        interval.by_request = self.by_request.iter_mut().map(RequestDistributions::seal).collect();
     }
 }
 
-impl FillingShare {
+impl RequestDistributions {
     fn seal(&mut self) -> RequestShare {
         RequestShare {
             outcomes: std::mem::take(&mut self.outcomes),
@@ -124,11 +126,11 @@ pub(crate) struct Recorder {
     /// Edges of the measured window.
     opens: Instant,
     closes: Instant,
-    /// What is under way when the window opens belongs to it, and it has opened.
+    /// The window has opened over exchanges that were under way, and they belong to it. Closed loop only.
     carries: bool,
-    /// Counters of the interval that is being filled; its distributions are in `filling` until it is sealed.
+    /// Counters of the interval that is being filled; its distributions are in `distributions` until it is sealed.
     current: Interval,
-    pub(crate) filling: Filling,
+    pub(crate) distributions: Distributions,
     sealed: Vec<Interval>,
     in_flight: u64,
     /// The latest instant for which anything was scheduled.
@@ -154,7 +156,7 @@ impl Recorder {
             closes,
             carries: false,
             current: Interval::new(Phase::Warmup, 0, 0),
-            filling: Filling::new(kinds),
+            distributions: Distributions::new(kinds),
             sealed: Vec::new(),
             in_flight: 0,
             latest: Instant::default(),
@@ -240,7 +242,7 @@ impl Recorder {
 
     fn seal(&mut self, next: Interval) {
         let mut ended = std::mem::replace(&mut self.current, next);
-        self.filling.seal_into(&mut ended);
+        self.distributions.seal_into(&mut ended);
         self.sealed.push(ended);
     }
 
@@ -278,12 +280,12 @@ impl Recorder {
         }
     }
 
-    /// An arrival found no room in the queue either. `request` is what would have been asked.
+    /// An arrival found no room in the queue either. `request`: index of the request that it would have sent.
     pub(crate) fn dropped(&mut self, intended: Instant, request: u16) {
         self.current.dropped += 1;
         if self.belongs(intended) {
             self.books.dropped += 1;
-            if let Some(share) = self.filling.by_request.get_mut(usize::from(request)) {
+            if let Some(share) = self.distributions.by_request.get_mut(usize::from(request)) {
                 share.never_ended += 1;
             }
         }
@@ -311,8 +313,8 @@ impl Recorder {
         if let Some((last_intended, last_sent)) = self.last_handed.replace((intended, sent))
             && self.belongs(intended)
         {
-            self.filling.intended_gap.record(intended.since(last_intended));
-            self.filling.send_gap.record(sent.since(last_sent));
+            self.distributions.intended_gap.record(intended.since(last_intended));
+            self.distributions.send_gap.record(sent.since(last_sent));
         }
     }
 
@@ -329,7 +331,7 @@ impl Recorder {
         self.in_flight -= 1;
         let belongs = self.belongs(exchange.intended);
         let phase = if belongs { Phase::Measured } else { Phase::Warmup };
-        let share = self.filling.by_request.get_mut(usize::from(exchange.request));
+        let share = self.distributions.by_request.get_mut(usize::from(exchange.request));
         if phase == self.current.phase.min(Phase::Measured) {
             self.current.outcomes.count(outcome);
         } else {
@@ -357,7 +359,7 @@ impl Recorder {
         // Only right answers have times. Failures that end fast would otherwise make a failing server look quick, and those that
         // end late would vanish or be cut off at a limit of ours: they are counted, and rank above every right answer.
         if outcome == Outcome::Ok {
-            self.filling.record_times(exchange, done, received_at);
+            self.distributions.record_times(exchange, done, received_at);
         } else {
             self.failed(exchange, outcome, done, belongs);
         }
@@ -369,7 +371,7 @@ impl Recorder {
         // Its whole wait up to its end, of whatever kind that was.
         let age_ns = done.since(exchange.intended);
         self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
-        if let Some(share) = self.filling.by_request.get_mut(usize::from(exchange.request)) {
+        if let Some(share) = self.distributions.by_request.get_mut(usize::from(exchange.request)) {
             share.longest_failure_ns = share.longest_failure_ns.max(age_ns);
         }
         if belongs {
@@ -384,7 +386,7 @@ impl Recorder {
             return;
         }
         if is_ok {
-            self.filling.page.record(done.since(began));
+            self.distributions.page.record(done.since(began));
         } else {
             self.current.pages_failed += 1;
         }
@@ -407,7 +409,7 @@ impl Recorder {
         let age_ns = now.since(exchange.intended);
         self.ages.record(Unanswered::AT_END, age_ns, service_ns(exchange, now));
         self.current.longest_failure_ns = self.current.longest_failure_ns.max(age_ns);
-        if let Some(share) = self.filling.by_request.get_mut(usize::from(exchange.request)) {
+        if let Some(share) = self.distributions.by_request.get_mut(usize::from(exchange.request)) {
             share.never_ended += 1;
             share.longest_failure_ns = share.longest_failure_ns.max(age_ns);
         }
@@ -429,7 +431,7 @@ impl Recorder {
         Interval::new(phase, start.since(self.began), end.since(self.began))
     }
 
-    /// Whether what was intended at this instant is of the measured window.
+    /// Whether an exchange intended at this instant belongs to the measured window.
     #[inline]
     fn belongs(&self, intended: Instant) -> bool {
         intended < self.closes && (intended >= self.opens || self.carries)
@@ -446,7 +448,7 @@ fn service_ns(exchange: &Exchange, now: Instant) -> u64 {
     if exchange.sent == Instant::NEVER { 0 } else { now.since(exchange.sent) }
 }
 
-impl Filling {
+impl Distributions {
     #[inline]
     fn record_times(&mut self, exchange: &Exchange, done: Instant, received_at: Option<Instant>) {
         let response = done.since(exchange.intended);

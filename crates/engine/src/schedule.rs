@@ -20,14 +20,14 @@ pub enum Schedule {
 /// An open-loop schedule, standing at its next arrival.
 #[derive(Clone, Debug)]
 pub struct Open {
-    times: Times,
+    process: ArrivalProcess,
     stripe: Stripe,
     index: u64,
     /// `None`: there are no more.
     next_ns: Option<u64>,
 }
 
-/// Which arrivals of the shared schedule a worker takes.
+/// The arrivals of the shared schedule that a worker takes: those whose index is `worker` modulo `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stripe {
     /// 0 to `of` − 1.
@@ -36,14 +36,15 @@ pub struct Stripe {
     pub of: u64,
 }
 
+/// How the instants of arrivals are drawn.
 #[derive(Clone, Debug)]
-enum Times {
-    /// Arrival number n when n arrivals are expected to have been.
+enum ArrivalProcess {
+    /// Arrival number n comes at the instant by which n arrivals are expected.
     Even { profile: Profile },
     /// Unit exponential steps in the number of expected arrivals: a Poisson process of the profile's rate (the
-    /// time-change theorem; Lewis and Shedler 1979 for other ways to draw one). `at` is where the last one was.
+    /// time-change theorem; Lewis and Shedler 1979 for other ways to draw one). `at`: that number at the last arrival.
     Exponential { profile: Profile, at: f64, rng: Rng },
-    /// As recorded, ascending.
+    /// Recorded instants, nanoseconds since the load began, ascending.
     Recorded(Arc<[u64]>),
 }
 
@@ -54,18 +55,18 @@ impl Schedule {
     pub fn new(arrivals: &Arrivals, trace: &Arc<[u64]>, seed: u64, stripe: Stripe) -> Schedule {
         let constant =
             |rate: f64| Profile::new(&[Segment { from_rate: rate, to_rate: rate, duration_ns: 0 }]);
-        let random = |profile| Times::Exponential { profile, at: 0.0, rng: Rng::new(seed) };
-        let times = match arrivals {
+        let random = |profile| ArrivalProcess::Exponential { profile, at: 0.0, rng: Rng::new(seed) };
+        let process = match arrivals {
             Arrivals::Closed => return Schedule::Closed,
-            Arrivals::Constant { rate } => Times::Even { profile: constant(*rate) },
+            Arrivals::Constant { rate } => ArrivalProcess::Even { profile: constant(*rate) },
             Arrivals::Poisson { rate } => random(constant(*rate)),
             Arrivals::Shaped { segments, gaps: Gaps::Even } => {
-                Times::Even { profile: Profile::new(segments) }
+                ArrivalProcess::Even { profile: Profile::new(segments) }
             }
             Arrivals::Shaped { segments, gaps: Gaps::Exponential } => random(Profile::new(segments)),
-            Arrivals::Trace { .. } => Times::Recorded(trace.clone()),
+            Arrivals::Trace { .. } => ArrivalProcess::Recorded(trace.clone()),
         };
-        let mut open = Open { times, stripe, index: 0, next_ns: None };
+        let mut open = Open { process, stripe, index: 0, next_ns: None };
         open.next_ns = open.draw();
         while open.index % stripe.of != stripe.worker {
             open.step();
@@ -108,32 +109,33 @@ impl Open {
     }
 
     fn draw(&mut self) -> Option<u64> {
-        match &mut self.times {
+        match &mut self.process {
             // From the index, not from the previous arrival: rounding must not add up over a long run.
-            Times::Even { profile } => profile.when(self.index as f64),
-            Times::Exponential { profile, at, rng } => {
+            ArrivalProcess::Even { profile } => profile.when(self.index as f64),
+            ArrivalProcess::Exponential { profile, at, rng } => {
                 *at += rng.exponential(1.0);
                 profile.when(*at)
             }
-            Times::Recorded(times) => times.get(self.index as usize).copied(),
+            ArrivalProcess::Recorded(times) => times.get(self.index as usize).copied(),
         }
     }
 }
 
-/// A rate over time, as the number of arrivals that are expected by each instant: its integral, turned round.
+/// A rate over time. Its integral is the number of arrivals expected by each instant; [`when`](Self::when) inverts
+/// that.
 #[derive(Clone, Debug)]
 struct Profile {
     segments: Vec<Stretch>,
 }
 
-/// A segment, and what was expected before it.
+/// A segment of a profile, and the number of arrivals expected before it.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     start_ns: f64,
     expected_before: f64,
     /// Arrivals per nanosecond where it starts.
     from: f64,
-    /// By how much that grows every nanosecond.
+    /// Growth of that rate per nanosecond.
     slope: f64,
     duration_ns: f64,
     expected: f64,
@@ -166,7 +168,7 @@ impl Profile {
         Profile { segments: all }
     }
 
-    /// When `expected` arrivals are expected to have been; `None`: never.
+    /// The instant by which this number of arrivals is expected, nanoseconds since the load began; `None`: never.
     fn when(&self, expected: f64) -> Option<u64> {
         let after = |s: &Stretch| expected >= s.expected_before + s.expected;
         let stretch = self.segments.iter().find(|s| !after(s))?;

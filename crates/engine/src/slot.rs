@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use dyno_archive::load::TcpCounters;
-use dyno_wire::h1::response::{Asked, Reader};
+use dyno_wire::h1::response::{Reader, RequestKind};
 use dyno_wire::h2::{Client, Key};
 
 use crate::driver::Queued;
@@ -15,6 +15,7 @@ use crate::{Instant, limits};
 /// One request and its response, while under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exchange {
+    /// Its intended start: its place in the schedule, or when a slot fell free for it.
     pub(crate) intended: Instant,
     /// When its bytes were given to the driver; `NEVER` before.
     pub(crate) queued: Instant,
@@ -22,25 +23,25 @@ pub(crate) struct Exchange {
     pub(crate) sent: Instant,
     /// `NEVER` until the first byte of the answer came.
     pub(crate) first_byte: Instant,
-    /// Which of the traffic's requests it is.
+    /// Index of its request in the traffic.
     pub(crate) request: u16,
-    /// Its answer is checked in full.
+    /// Whether its answer is checked in full.
     pub(crate) in_full: bool,
-    /// How often a server would not deal with it, and it was tried again.
+    /// How often it was sent again because a server would not deal with it.
     pub(crate) retries: u8,
-    /// What was drawn for it, so that it is the same when it is asked for again.
+    /// Its draw, so that the request has the same bytes when it is sent again.
     pub(crate) draw: Draw,
 }
 
 impl Exchange {
-    /// It has not left, whatever was before.
+    /// This exchange as one that has not left, whatever was before.
     pub(crate) fn unsent(self) -> Exchange {
         Exchange { queued: Instant::NEVER, sent: Instant::NEVER, first_byte: Instant::NEVER, ..self }
     }
 }
 
 impl Exchange {
-    /// One that has not left.
+    /// An exchange that has not left.
     pub(crate) const fn new(intended: Instant, request: u16) -> Exchange {
         Exchange {
             intended,
@@ -92,19 +93,20 @@ pub(crate) struct Slot {
     pub(crate) served: u64,
     /// Connection failures in a row.
     pub(crate) failures: u32,
-    /// A whole answer has come on the present connection.
+    /// Whether a whole answer has come on the present connection.
     pub(crate) answered: bool,
-    /// The last connection came to speak HTTP/2, or the next may: it has streams to give exchanges to.
-    pub(crate) spoke_h2: bool,
-    /// Waits in the worker's list of idle slots.
+    /// Whether to give this slot exchanges for streams rather than for a pipeline. `true` until a connection has come to speak
+    /// HTTP/1.1.
+    pub(crate) may_speak_h2: bool,
+    /// Whether the slot is in the worker's list of idle slots.
     pub(crate) idle: bool,
-    /// Waits in the worker's list of retries.
+    /// Whether the slot is in the worker's list of retries.
     pub(crate) backing_off: bool,
     /// The connection's counters when the measured window began, or zero if it was opened later.
     pub(crate) tcp_base: TcpCounters,
 }
 
-/// What is spoken on a connection.
+/// The protocol of a connection, with its state.
 #[derive(Debug)]
 pub(crate) enum Talk {
     H1(H1),
@@ -132,17 +134,18 @@ pub(crate) enum Upgrade {
     /// The first request will ask for it.
     Wanted,
     /// The first request has asked for it.
-    Asked,
+    Requested,
 }
 
 impl Upgrade {
-    /// What the oldest request on the connection asked for, as far as it decides how its answer is read.
+    /// The kind by which the answer to the oldest request on the connection is read. `kind`: that request's own,
+    /// without an upgrade.
     #[inline]
-    pub(crate) const fn asked(self, asked: Asked) -> Asked {
-        match (self, asked) {
-            (Upgrade::Asked, Asked::Head) => Asked::UpgradeHead,
-            (Upgrade::Asked, _) => Asked::Upgrade,
-            (_, asked) => asked,
+    pub(crate) const fn kind(self, kind: RequestKind) -> RequestKind {
+        match (self, kind) {
+            (Upgrade::Requested, RequestKind::Head) => RequestKind::UpgradeHead,
+            (Upgrade::Requested, _) => RequestKind::Upgrade,
+            (_, kind) => kind,
         }
     }
 }
@@ -155,17 +158,18 @@ pub(crate) struct H2 {
     pub(crate) unsent: Vec<Key>,
     /// When anything last came.
     pub(crate) received: Instant,
-    /// Since when the server's settings have allowed no stream at all, as far as any could be opened; `NEVER`: they allow some.
+    /// Since when no stream could be opened because the server's settings allow none; `NEVER`: they allow some.
     pub(crate) barred_since: Instant,
     pub(crate) replies: Replies,
 }
 
-/// What the server's control frames made us queue on a connection.
+/// Replies to the server's control frames that are queued on a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Replies {
-    /// Bytes of it since the last look at the queue.
+    /// Bytes of replies queued since the last look at the queue.
     bytes: u64,
-    /// What the kernel will have taken once all is gone that was queued at that look.
+    /// Bytes that the kernel will have taken, since the connection was opened, once all that was queued at that look
+    /// has left.
     due: u64,
     /// The turn of that look.
     looked: Instant,
@@ -177,13 +181,14 @@ impl Replies {
         self.bytes += bytes;
     }
 
-    /// Whether there are enough of them for a look at the queue. One look a turn: what is queued leaves between turns.
+    /// Whether there are enough replies for a look at the queue. One look a turn: bytes leave between turns.
     #[inline]
     pub(crate) fn are_many(&self, turn: Instant) -> bool {
         self.bytes > limits::REPLY_BYTES && turn != self.looked
     }
 
-    /// Looks at the queue. Returns whether all of them have come while nothing that was there before them could leave.
+    /// Looks at the queue. Returns whether all these replies were queued while not all of what was queued before them
+    /// could leave.
     pub(crate) fn are_stuck(&mut self, queued: Queued, turn: Instant) -> bool {
         let is_stuck = queued.taken < self.due;
         *self = Replies { bytes: 0, due: queued.taken + queued.waiting, looked: turn };
@@ -191,7 +196,7 @@ impl Replies {
     }
 }
 
-/// What is known of one stream.
+/// An exchange on a stream.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) exchange: Exchange,
@@ -212,7 +217,7 @@ impl H1 {
         }
     }
 
-    /// Ready for a new connection; memory is kept.
+    /// Clears the state for a new connection; memory is kept.
     pub(crate) fn renew(&mut self, upgrade: Upgrade) {
         self.reader = Reader::new();
         self.in_flight.clear();
@@ -233,7 +238,7 @@ impl Slot {
             served: 0,
             failures: 0,
             answered: false,
-            spoke_h2: true,
+            may_speak_h2: true,
             idle: false,
             backing_off: false,
             tcp_base: TcpCounters::default(),
@@ -291,7 +296,7 @@ impl Slot {
         }
     }
 
-    /// When what has been given to the slot and has not ended was intended.
+    /// The intended instants of the exchanges that the slot has been given and that have not ended.
     pub(crate) fn under_way(&self) -> impl Iterator<Item = Instant> + '_ {
         let (h1, h2) = match &self.talk {
             Talk::H1(h1) => (Some(h1.in_flight.iter()), None),

@@ -23,7 +23,7 @@ pub(crate) struct Session {
     connection: UnbufferedClientConnection,
     /// The start of a record that has not arrived whole.
     kept: Vec<u8>,
-    /// What is to be sent.
+    /// TLS records of the session itself that are to be sent.
     out: Vec<u8>,
     is_secured: bool,
 }
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// What a read left the session as.
+/// The state of a session after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Handshaking,
@@ -54,7 +54,7 @@ pub(crate) enum Broken<E> {
     Reader(E),
 }
 
-/// What a secured session agreed on.
+/// What client and server agreed on in the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Agreed {
     pub(crate) version: Option<String>,
@@ -70,8 +70,8 @@ impl Session {
         Ok(Session { connection, kept: Vec::new(), out: Vec::new(), is_secured: false })
     }
 
-    /// What is to be sent, once.
-    pub(crate) fn take_out(&mut self) -> &[u8] {
+    /// TLS records of the session itself that are to be sent: handshake and alerts.
+    pub(crate) fn pending(&self) -> &[u8] {
         &self.out
     }
 
@@ -80,8 +80,8 @@ impl Session {
         self.is_secured
     }
 
-    /// Forgets what has been sent.
-    pub(crate) fn sent(&mut self) {
+    /// Forgets the [pending](Self::pending) records, which have been sent.
+    pub(crate) fn clear_pending(&mut self) {
         self.out.clear();
     }
 
@@ -109,7 +109,7 @@ impl Session {
 
     /// Encrypts `plain` into `out`. The session must be secured.
     pub(crate) fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
-        /// What records add at most: header, inner type and tag, for each of some records.
+        /// Bytes that TLS adds at most to `plain`: header, inner type and tag of a few records.
         const OVERHEAD: usize = 64;
         let room = plain.len() + OVERHEAD * (plain.len() / (1 << 14) + 2);
         let start = out.len();
@@ -174,7 +174,7 @@ impl Session {
         }
     }
 
-    /// Data may stand right behind the handshake's last record.
+    /// Reads data that stands right behind the handshake's last record.
     fn after_handshake<E>(
         &mut self,
         used: usize,
@@ -186,8 +186,9 @@ impl Session {
         Ok((progress, used + more))
     }
 
-    /// After an error rustls may have an alert for the peer, one at most: asked again, it would read on where it failed.
-    /// It must see the same unread bytes, for it remembers where in them the parts of a message lie.
+    /// Queues the alert that rustls may have for the peer after an error, one at most: asked again, rustls would read
+    /// on where it failed. `unread` are the same bytes as before, because it remembers where in them the parts of a
+    /// message lie.
     fn queue_alert(&mut self, unread: &mut [u8]) {
         let UnbufferedStatus { state, .. } = self.connection.process_tls_records(unread);
         if let Ok(state @ ConnectionState::EncodeTlsData(_)) = state {
@@ -322,8 +323,8 @@ mod tests {
             let mut plain = Vec::new();
             let mut made = vec![self.read(&mut [], &mut plain)?];
             loop {
-                let out = self.session.take_out().to_vec();
-                self.session.sent();
+                let out = self.session.pending().to_vec();
+                self.session.clear_pending();
                 let mut rest = &out[..];
                 while !rest.is_empty() {
                     self.server.read_tls(&mut rest).unwrap();
@@ -406,7 +407,7 @@ mod tests {
     fn a_refused_server_is_told_so() {
         let mut pair = pair(&["http/1.1"], false);
         assert!(pair.exchange(10_000).is_err());
-        let alert = pair.session.take_out().to_vec();
+        let alert = pair.session.pending().to_vec();
         pair.server.read_tls(&mut &alert[..]).unwrap();
         let error = pair.server.process_new_packets().unwrap_err();
         assert!(matches!(error, Error::AlertReceived(_)), "{error}");

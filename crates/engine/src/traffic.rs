@@ -1,32 +1,32 @@
-//! What is sent and what is expected back: requests compiled to byte templates, and how to choose among them.
+//! Requests compiled to byte templates, the answers that are expected, and how to choose among the requests of a mix.
 
 use std::sync::Arc;
 
 use dyno_wire::h1::request::{Event, Reader};
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::hpack::encode as hpack;
 use dyno_wire::h2::{Block, Form};
 
-use crate::expect::Expect;
+use crate::expect::Expectation;
 use crate::rng::Rng;
 
 /// The requests of a load and how often each is chosen.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    requests: Vec<Request>,
-    /// Of each request as an HTTP/1.1 message.
-    manners: Vec<Manners>,
-    /// Some request is the last of its connection.
+    requests: Vec<CompiledRequest>,
+    /// Properties of each request as an HTTP/1.1 message, by its index.
+    traits: Vec<MessageTraits>,
+    /// Whether some request is the last of its connection.
     some_close: bool,
-    /// Space in the table of an HTTP/2 peer that the fields take which all requests share.
+    /// Bytes that the fields which all requests share take in the table of an HTTP/2 peer.
     shared_bytes: u32,
     choice: Choice,
 }
 
-/// What an HTTP/1.1 message says of itself and its connection.
+/// Properties of an HTTP/1.1 message that decide whether it may be sent again, and whether others may follow it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Manners {
-    /// Its method does no harm twice (RFC 9110 §9.2.2).
+struct MessageTraits {
+    /// The method is idempotent: sent twice, it does no more than sent once (RFC 9110 §9.2.2).
     is_idempotent: bool,
     /// No other request may follow on its connection (RFC 9112 §9.6).
     closes: bool,
@@ -37,30 +37,30 @@ struct Manners {
 enum Choice {
     One,
     /// A request's index for each unit of weight.
-    Lots(Box<[u16]>),
+    Table(Box<[u16]>),
     /// The sum of the weights up to and with each request.
     Sums(Box<[u64]>),
 }
 
-/// One request: its bytes, or the recipe for them.
+/// One request as it is sent: its bytes, or the recipe for them. The compiled form of the plan's `Request`.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct CompiledRequest {
     /// As an HTTP/1.1 message.
     pub template: Template,
-    /// The same with the fields that ask for HTTP/2 (RFC 7540 §3.2); needed only where a load upgrades.
+    /// That message with the fields that ask for HTTP/2 (RFC 7540 §3.2); needed only where a load upgrades.
     pub upgrade: Option<Template>,
     /// As a stream of HTTP/2; needed only where a load may speak it.
     pub stream: Option<StreamTemplate>,
-    pub asked: Asked,
-    pub expect: Expect,
+    pub kind: RequestKind,
+    pub expect: Expectation,
 }
 
-impl Request {
+impl CompiledRequest {
     /// A request of the same bytes every time.
     #[must_use]
-    pub fn fixed(bytes: &[u8], asked: Asked, expect: Expect) -> Request {
+    pub fn fixed(bytes: &[u8], kind: RequestKind, expect: Expectation) -> CompiledRequest {
         let template = Template::Fixed(Arc::from(bytes));
-        Request { template, upgrade: None, stream: None, asked, expect }
+        CompiledRequest { template, upgrade: None, stream: None, kind, expect }
     }
 }
 
@@ -70,7 +70,7 @@ pub enum Template {
     /// The same bytes every time.
     Fixed(Arc<[u8]>),
     /// Parts, of which some differ from request to request.
-    Made { head: Vec<Part>, body: Vec<Part> },
+    Varying { head: Vec<Part>, body: Vec<Part> },
 }
 
 /// How a request is put on a stream of HTTP/2.
@@ -79,7 +79,7 @@ pub enum StreamTemplate {
     /// The same header block and body every time.
     Fixed { block: Block, body: Arc<[u8]> },
     /// Pieces, of which some differ from request to request.
-    Made { fields: Vec<FieldPiece>, body: Vec<Part> },
+    Varying { fields: Vec<FieldPiece>, body: Vec<Part> },
 }
 
 /// A piece of a header block.
@@ -87,8 +87,8 @@ pub enum StreamTemplate {
 pub enum FieldPiece {
     /// Fields that are the same every time.
     Fixed(Block),
-    /// A field of which only the name is.
-    Made {
+    /// A field with a fixed name and a value that varies.
+    Varying {
         /// The beginning of a literal field up to its value (RFC 7541 §6.2.2).
         name: Box<[u8]>,
         name_bytes: u32,
@@ -96,9 +96,9 @@ pub enum FieldPiece {
     },
 }
 
-/// Memory in which requests are made.
+/// Memory in which the varying parts of a stream's request are put together; kept from one request to the next.
 #[derive(Debug, Default)]
-pub(crate) struct Making {
+pub(crate) struct RequestScratch {
     block: Vec<u8>,
     value: Vec<u8>,
     body: Vec<u8>,
@@ -106,7 +106,7 @@ pub(crate) struct Making {
 
 /// A request as a stream carries it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MadeStream<'a> {
+pub(crate) struct StreamRequest<'a> {
     pub(crate) block: &'a [u8],
     /// Bytes of names and values in it.
     pub(crate) field_bytes: u32,
@@ -140,28 +140,28 @@ pub struct Draws {
     seed: u64,
     worker: u64,
     step: u64,
-    /// For [`Part::Intended`]: of the request that is made next.
+    /// Intended start of the request that is made next, nanoseconds since the load began; for [`Part::Intended`].
     pub(crate) intended_ns: u64,
     /// Requests that have been made.
     made: u64,
     scratch: Vec<u8>,
 }
 
-/// Which of the requests that a worker made one was, so that it is the same when it must be made again. Zero: it has not
-/// been made.
+/// The number of a request among those that its worker has made, so that it can be made again with the same bytes.
+/// Zero: it has not been made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Draw(u32);
 
 impl Draw {
     pub(crate) const NONE: Draw = Draw(0);
 
-    /// It has been made. The other bits are the lowest of its index.
+    /// Set in the draw of a request that has been made. The other bits are the lowest of its number.
     const MADE: u32 = 1 << 31;
 }
 
 impl Traffic {
     /// `weighted` holds each request with its weight, at most 65,536 of them. At least one weight must be above zero.
-    pub fn new(weighted: Vec<(Request, u32)>) -> Result<Traffic, String> {
+    pub fn new(weighted: Vec<(CompiledRequest, u32)>) -> Result<Traffic, String> {
         let divisor = weighted.iter().fold(0, |d, (_, weight)| gcd(d, *weight));
         let total: u64 = weighted.iter().map(|(_, weight)| u64::from(*weight)).sum();
         if total == 0 {
@@ -176,9 +176,9 @@ impl Traffic {
         let all = weighted.iter().enumerate();
         let choice = if weighted.len() == 1 {
             Choice::One
-        } else if total / u64::from(divisor) <= crate::limits::LOTS {
-            let lots = all.flat_map(|(i, (_, w))| std::iter::repeat_n(i as u16, (*w / divisor) as usize));
-            Choice::Lots(lots.collect())
+        } else if total / u64::from(divisor) <= crate::limits::CHOICE_TABLE_UNITS {
+            let table = all.flat_map(|(i, (_, w))| std::iter::repeat_n(i as u16, (*w / divisor) as usize));
+            Choice::Table(table.collect())
         } else {
             let sums = weighted.iter().scan(0, |sum, (_, weight)| {
                 *sum += u64::from(*weight);
@@ -191,17 +191,18 @@ impl Traffic {
 
     /// One request, every time.
     #[must_use]
-    pub fn one(request: Request) -> Traffic {
+    pub fn one(request: CompiledRequest) -> Traffic {
         Traffic::of(vec![request], Choice::One)
     }
 
-    fn of(requests: Vec<Request>, choice: Choice) -> Traffic {
-        let manners: Vec<Manners> = requests.iter().map(|request| Manners::of(&request.template)).collect();
-        let some_close = manners.iter().any(|manners| manners.closes);
-        Traffic { requests, manners, some_close, shared_bytes: 0, choice }
+    fn of(requests: Vec<CompiledRequest>, choice: Choice) -> Traffic {
+        let traits: Vec<MessageTraits> =
+            requests.iter().map(|request| MessageTraits::of(&request.template)).collect();
+        let some_close = traits.iter().any(|traits| traits.closes);
+        Traffic { requests, traits, some_close, shared_bytes: 0, choice }
     }
 
-    /// The same, whose stream templates share fields of this size in an HTTP/2 peer's table.
+    /// This traffic with stream templates whose shared fields take `shared_bytes` of an HTTP/2 peer's table.
     #[must_use]
     pub fn sharing(mut self, shared_bytes: u32) -> Traffic {
         self.shared_bytes = shared_bytes;
@@ -214,37 +215,37 @@ impl Traffic {
     }
 
     #[must_use]
-    pub fn requests(&self) -> &[Request] {
+    pub fn requests(&self) -> &[CompiledRequest] {
         &self.requests
     }
 
     #[inline]
-    pub(crate) fn request(&self, index: u16) -> &Request {
+    pub(crate) fn request(&self, index: u16) -> &CompiledRequest {
         &self.requests[usize::from(index)]
     }
 
     /// Whether a request is the last of its connection of HTTP/1.1.
     #[inline]
     pub(crate) fn closes(&self, index: u16) -> bool {
-        self.some_close && self.manners[usize::from(index)].closes
+        self.some_close && self.traits[usize::from(index)].closes
     }
 
-    /// Whether every request is.
+    /// Whether every request is the last of its connection.
     pub(crate) fn all_close(&self) -> bool {
-        self.manners.iter().all(|manners| manners.closes)
+        self.traits.iter().all(|traits| traits.closes)
     }
 
     /// Whether a request of HTTP/1.1 that may have been dealt with may be sent again (RFC 9110 §9.2.2).
     pub(crate) fn may_repeat(&self, index: u16) -> bool {
-        self.manners[usize::from(index)].is_idempotent
+        self.traits[usize::from(index)].is_idempotent
     }
 
-    /// Which request comes next.
+    /// Draws the index of the next request.
     #[inline]
     pub(crate) fn choose(&self, draws: &mut Draws) -> u16 {
         match &self.choice {
             Choice::One => 0,
-            Choice::Lots(lots) => lots[draws.rng.below(lots.len() as u64) as usize],
+            Choice::Table(table) => table[draws.rng.below(table.len() as u64) as usize],
             Choice::Sums(sums) => {
                 let drawn = draws.rng.below(sums.last().copied().unwrap_or(1));
                 sums.partition_point(|sum| *sum <= drawn) as u16
@@ -253,27 +254,28 @@ impl Traffic {
     }
 }
 
-impl Manners {
-    /// Read from the bytes that are sent. Of what is none, as of requests for streams only, nothing is known.
-    fn of(template: &Template) -> Manners {
+impl MessageTraits {
+    /// Reads them from the bytes that are sent. Bytes that are no HTTP/1.1 message, as of requests for streams only,
+    /// have none.
+    fn of(template: &Template) -> MessageTraits {
         let made;
         let bytes: &[u8] = match template {
             Template::Fixed(bytes) => bytes,
-            Template::Made { head, .. } => {
+            Template::Varying { head, .. } => {
                 // A digit may stand wherever something may be made.
                 made = head.iter().map(|part| if let Part::Bytes(bytes) = part { bytes } else { &b"0"[..] });
                 &made.collect::<Vec<_>>().concat()
             }
         };
         match Reader::new().next(bytes) {
-            Ok((_, Event::Head(head))) => Manners {
+            Ok((_, Event::Head(head))) => MessageTraits {
                 is_idempotent: matches!(
                     head.method,
                     b"GET" | b"HEAD" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE"
                 ),
                 closes: head.framing.close,
             },
-            _ => Manners::default(),
+            _ => MessageTraits::default(),
         }
     }
 }
@@ -290,9 +292,9 @@ impl Draws {
         Draws { rng, seed, worker, step: of, made: 0, intended_ns: 0, scratch: Vec::new() }
     }
 
-    /// What a request has of its own, and the random numbers that belong to it: the same as often as it is made.
+    /// The values of a request, and its random numbers: the same ones each time that it is made.
     #[inline]
-    fn take(&mut self, draw: &mut Draw) -> (Own, Rng) {
+    fn take(&mut self, draw: &mut Draw) -> (RequestValues, Rng) {
         let index = if *draw == Draw::NONE {
             self.made += 1;
             *draw = Draw((self.made - 1) as u32 | Draw::MADE);
@@ -305,11 +307,11 @@ impl Draws {
         let number = self.worker + index * self.step;
         // Mixed once more, so that neighbours' sequences are not one sequence shifted.
         let mut mixer = Rng::new(self.seed.wrapping_add(number.wrapping_mul(0xD1B5_4A32_D192_ED03)));
-        let own = Own { number, intended_ns: self.intended_ns, body_length: 0 };
-        (own, Rng::new(mixer.next_u64()))
+        let values = RequestValues { number, intended_ns: self.intended_ns, body_length: 0 };
+        (values, Rng::new(mixer.next_u64()))
     }
 
-    /// One in `every` requests.
+    /// Whether the next request belongs to a random sample of one in `every`; 0: none does.
     #[inline]
     pub(crate) fn is_sampled(&mut self, every: u64) -> bool {
         every == 1 || (every > 1 && self.rng.below(every) == 0)
@@ -324,7 +326,7 @@ impl Template {
         self.bytes_of(&mut draw, draws, made)
     }
 
-    /// The bytes of this request, which is the next unless it has been made before.
+    /// The bytes of the request of `draw`, or of the next one if that has not been made.
     #[inline]
     pub(crate) fn bytes_of<'a>(
         &'a self,
@@ -334,7 +336,7 @@ impl Template {
     ) -> &'a [u8] {
         match self {
             Template::Fixed(bytes) => bytes,
-            Template::Made { head, body } => {
+            Template::Varying { head, body } => {
                 make(head, body, draw, draws, made);
                 made
             }
@@ -343,21 +345,21 @@ impl Template {
 }
 
 impl StreamTemplate {
-    /// This request, which is the next unless it has been made before, its header block in the form that the connection
-    /// needs.
+    /// The request of `draw`, or the next one if that has not been made, with a header block in the form that the
+    /// connection needs.
     #[inline]
     pub(crate) fn make<'a>(
         &'a self,
         form: Form,
         draw: &mut Draw,
         draws: &mut Draws,
-        making: &'a mut Making,
-    ) -> MadeStream<'a> {
+        scratch: &'a mut RequestScratch,
+    ) -> StreamRequest<'a> {
         match self {
             StreamTemplate::Fixed { block, body } => {
-                MadeStream { block: block.form(form), field_bytes: block.field_bytes, body }
+                StreamRequest { block: block.form(form), field_bytes: block.field_bytes, body }
             }
-            StreamTemplate::Made { fields, body } => make_stream(fields, body, form, draw, draws, making),
+            StreamTemplate::Varying { fields, body } => make_stream(fields, body, form, draw, draws, scratch),
         }
     }
 }
@@ -368,50 +370,50 @@ fn make_stream<'a>(
     form: Form,
     draw: &mut Draw,
     draws: &mut Draws,
-    making: &'a mut Making,
-) -> MadeStream<'a> {
-    let (mut own, mut rng) = draws.take(draw);
-    making.block.clear();
-    making.body.clear();
-    body.iter().for_each(|part| part.put(own, &mut rng, &mut making.body));
-    own.body_length = making.body.len();
+    scratch: &'a mut RequestScratch,
+) -> StreamRequest<'a> {
+    let (mut values, mut rng) = draws.take(draw);
+    scratch.block.clear();
+    scratch.body.clear();
+    body.iter().for_each(|part| part.put(values, &mut rng, &mut scratch.body));
+    values.body_length = scratch.body.len();
     let mut field_bytes = 0;
     for field in fields {
         match field {
             FieldPiece::Fixed(block) => {
-                making.block.extend_from_slice(block.form(form));
+                scratch.block.extend_from_slice(block.form(form));
                 field_bytes += block.field_bytes;
             }
-            FieldPiece::Made { name, name_bytes, value } => {
-                making.value.clear();
-                value.iter().for_each(|part| part.put(own, &mut rng, &mut making.value));
-                making.block.extend_from_slice(name);
+            FieldPiece::Varying { name, name_bytes, value } => {
+                scratch.value.clear();
+                value.iter().for_each(|part| part.put(values, &mut rng, &mut scratch.value));
+                scratch.block.extend_from_slice(name);
                 // Not by Huffman: what is different every time would have to be encoded every time.
-                hpack::put_int(7, 0, making.value.len(), &mut making.block);
-                making.block.extend_from_slice(&making.value);
-                field_bytes += name_bytes + making.value.len() as u32;
+                hpack::put_int(7, 0, scratch.value.len(), &mut scratch.block);
+                scratch.block.extend_from_slice(&scratch.value);
+                field_bytes += name_bytes + scratch.value.len() as u32;
             }
         }
     }
-    MadeStream { block: &making.block, field_bytes, body: &making.body }
+    StreamRequest { block: &scratch.block, field_bytes, body: &scratch.body }
 }
 
 fn make(head: &[Part], body: &[Part], draw: &mut Draw, draws: &mut Draws, made: &mut Vec<u8>) {
-    let (mut own, mut rng) = draws.take(draw);
+    let (mut values, mut rng) = draws.take(draw);
     // Taken and given back, so that its memory is allocated once.
     let mut made_body = std::mem::take(&mut draws.scratch);
     made_body.clear();
     made.clear();
-    body.iter().for_each(|part| part.put(own, &mut rng, &mut made_body));
-    own.body_length = made_body.len();
-    head.iter().for_each(|part| part.put(own, &mut rng, made));
+    body.iter().for_each(|part| part.put(values, &mut rng, &mut made_body));
+    values.body_length = made_body.len();
+    head.iter().for_each(|part| part.put(values, &mut rng, made));
     made.extend_from_slice(&made_body);
     draws.scratch = made_body;
 }
 
-/// What a request has of its own.
+/// The values by which a request differs from the others of its template, but for random ones.
 #[derive(Clone, Copy, Debug)]
-struct Own {
+struct RequestValues {
     number: u64,
     intended_ns: u64,
     /// Known once the body is made.
@@ -419,11 +421,11 @@ struct Own {
 }
 
 impl Part {
-    fn put(&self, own: Own, rng: &mut Rng, out: &mut Vec<u8>) {
+    fn put(&self, values: RequestValues, rng: &mut Rng, out: &mut Vec<u8>) {
         match self {
             Part::Bytes(bytes) => out.extend_from_slice(bytes),
-            Part::Sequence => put_decimal(own.number, out),
-            Part::Intended => put_decimal(own.intended_ns, out),
+            Part::Sequence => put_decimal(values.number, out),
+            Part::Intended => put_decimal(values.intended_ns, out),
             Part::Random(from, to) => {
                 let n = match (to - from).checked_add(1) {
                     Some(span) => from + rng.below(span),
@@ -433,8 +435,8 @@ impl Part {
                 put_decimal(n, out);
             }
             Part::Uuid => put_uuid(rng, out),
-            Part::Column(rows) => out.extend_from_slice(&rows[(own.number % rows.len() as u64) as usize]),
-            Part::BodyLength => put_decimal(own.body_length as u64, out),
+            Part::Column(rows) => out.extend_from_slice(&rows[(values.number % rows.len() as u64) as usize]),
+            Part::BodyLength => put_decimal(values.body_length as u64, out),
         }
     }
 }
@@ -475,7 +477,7 @@ mod tests {
 
     fn made(head: Vec<Part>, body: Vec<Part>, draws: &mut Draws) -> String {
         let mut memory = Vec::new();
-        let template = Template::Made { head, body };
+        let template = Template::Varying { head, body };
         String::from_utf8(template.bytes(draws, &mut memory).to_vec()).unwrap()
     }
 
@@ -516,7 +518,7 @@ mod tests {
     #[test]
     fn a_request_that_is_made_again_is_the_same() {
         let template =
-            Template::Made { head: vec![Part::Sequence, Part::Uuid, Part::Random(0, 99)], body: vec![] };
+            Template::Varying { head: vec![Part::Sequence, Part::Uuid, Part::Random(0, 99)], body: vec![] };
         let mut memory = Vec::new();
         // So far apart that the bits which are kept of the index have begun anew.
         for made in [0, 5, (1 << 31) - 2, (1 << 31) - 1, 1 << 31, (1 << 40) + 7] {
@@ -536,16 +538,16 @@ mod tests {
 
     #[test]
     fn what_may_be_sent_twice_and_what_ends_its_connection_is_read_from_the_bytes() {
-        let of = |text: &str| Manners::of(&Template::Fixed(Arc::from(text.as_bytes())));
-        let manners = |is_idempotent, closes| Manners { is_idempotent, closes };
-        assert_eq!(of("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), manners(true, false));
-        assert_eq!(of("POST / HTTP/1.1\r\nConnection: x, Close\r\n\r\nbody"), manners(false, true));
-        assert_eq!(of("get / HTTP/1.1\r\n\r\n"), manners(false, false));
-        assert_eq!(of(""), Manners::default());
+        let of = |text: &str| MessageTraits::of(&Template::Fixed(Arc::from(text.as_bytes())));
+        let traits = |is_idempotent, closes| MessageTraits { is_idempotent, closes };
+        assert_eq!(of("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), traits(true, false));
+        assert_eq!(of("POST / HTTP/1.1\r\nConnection: x, Close\r\n\r\nbody"), traits(false, true));
+        assert_eq!(of("get / HTTP/1.1\r\n\r\n"), traits(false, false));
+        assert_eq!(of(""), MessageTraits::default());
         let head =
             vec![bytes("PUT /"), Part::Sequence, bytes(" HTTP/1.1\r\nConnection: close\r\nContent-Length: ")];
         let head = [head, vec![Part::BodyLength, bytes("\r\n\r\n")]].concat();
-        assert_eq!(Manners::of(&Template::Made { head, body: vec![] }), manners(true, true));
+        assert_eq!(MessageTraits::of(&Template::Varying { head, body: vec![] }), traits(true, true));
     }
 
     #[test]
@@ -559,9 +561,9 @@ mod tests {
 
     #[test]
     fn weights_are_kept() {
-        let request = |n: u8| Request::fixed(&[n], Asked::Other, Expect::default());
+        let request = |n: u8| CompiledRequest::fixed(&[n], RequestKind::Other, Expectation::default());
         let traffic = Traffic::new(vec![(request(0), 800), (request(1), 200), (request(2), 0)]).unwrap();
-        assert!(matches!(&traffic.choice, Choice::Lots(lots) if lots.len() == 5));
+        assert!(matches!(&traffic.choice, Choice::Table(table) if table.len() == 5));
         let mut draws = Draws::new(3, 0, 1);
         let first = (0..10_000).filter(|_| traffic.choose(&mut draws) == 0).count();
         // The standard deviation of this count is 40.

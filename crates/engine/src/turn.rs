@@ -10,7 +10,7 @@ pub enum Stop {
     No,
     /// The measured window ends at this instant, the same for all workers. What is in flight may still end.
     At(Instant),
-    /// The same, and what is in flight may end only within [`limits::CUT_DRAIN_NS`]: somebody waits for the result.
+    /// As `At`, but what is in flight may end only within [`limits::CUT_DRAIN_NS`]: somebody waits for the result.
     Now(Instant),
 }
 

@@ -10,14 +10,18 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 use dyno_engine::sim::{self, Fault, Model, Played, Queue, Service, Theft, When, World};
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
-use dyno_engine::{Config, Expect, Instant, Protocol, Request, Stop, Traffic};
-use dyno_wire::h1::response::Asked;
+use dyno_engine::{CompiledRequest, Config, Expectation, Instant, Protocol, Stop, Traffic};
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
 use proptest::prelude::*;
 use world::{MS, SECOND, ages, at_end, counted};
 
-fn request(bytes: &str) -> Request {
-    Request::fixed(bytes.as_bytes(), Asked::Other, Expect { status: Some(200), ..Expect::default() })
+fn request(bytes: &str) -> CompiledRequest {
+    CompiledRequest::fixed(
+        bytes.as_bytes(),
+        RequestKind::Other,
+        Expectation { status: Some(200), ..Expectation::default() },
+    )
 }
 
 /// A closed loop of so many of these requests over HTTP/1.1, all within the measured window.
@@ -163,12 +167,12 @@ fn a_request_that_is_asked_for_again_is_the_same() {
     let mut config = config_of(4, 1, 2000, &[GET]);
     config.protocol = Protocol::H2c;
     config.streams = 8;
-    config.traffic = Arc::new(Traffic::one(Request {
+    config.traffic = Arc::new(Traffic::one(CompiledRequest {
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
-        stream: Some(StreamTemplate::Made { fields, body }),
-        asked: Asked::Other,
-        expect: Expect { status: Some(200), ..Expect::default() },
+        stream: Some(StreamTemplate::Varying { fields, body }),
+        kind: RequestKind::Other,
+        expect: Expectation { status: Some(200), ..Expectation::default() },
     }));
     let model = faulty(&[(Fault::Refuse, 0.2), (Fault::GoAway, 0.01)]);
     let played = sim::play(World::new(1, model), config);

@@ -13,10 +13,10 @@ use dyno_engine::driver::{Queued, Turn, Wait};
 use dyno_engine::schedule::{Schedule, Stripe};
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    Completion, Config, ConnId, Driver, Expect, Instant, Protocol, Report, Request, Stop, Traffic, What,
-    Worker, limits,
+    CompiledRequest, Completion, Config, ConnId, Driver, Expectation, Instant, Protocol, Stop, Traffic, What,
+    Worker, WorkerReport, limits,
 };
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
 use proptest::prelude::*;
 use world::{MS, SECOND};
@@ -206,24 +206,24 @@ fn config() -> Config {
             .into();
     let mut config = world::config(1, &Arrivals::Closed, 2);
     config.protocol = Protocol::H2c;
-    config.traffic = Arc::new(Traffic::one(Request {
+    config.traffic = Arc::new(Traffic::one(CompiledRequest {
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
         stream: Some(StreamTemplate::Fixed { block: Shared::default().encode(&list), body: Arc::from([]) }),
-        asked: Asked::Other,
-        expect: Expect::default(),
+        kind: RequestKind::Other,
+        expect: Expectation::default(),
     }));
     config.policy.timeout_ns = SECOND / 2;
     config.window.drain_ns = SECOND;
     config
 }
 
-fn run(driver: &mut Scripted) -> Report {
+fn run(driver: &mut Scripted) -> WorkerReport {
     run_with(driver, config())
 }
 
 /// A load of so many requests, however long they take.
-fn run_all(driver: &mut Scripted, total: u64) -> Report {
+fn run_all(driver: &mut Scripted, total: u64) -> WorkerReport {
     let mut config = config();
     config.total = Some(total);
     config.window.duration_ns = None;
@@ -232,7 +232,7 @@ fn run_all(driver: &mut Scripted, total: u64) -> Report {
     report
 }
 
-fn run_with(driver: &mut Scripted, config: Config) -> Report {
+fn run_with(driver: &mut Scripted, config: Config) -> WorkerReport {
     let mut worker = Worker::new(config);
     dyno_engine::run(&mut worker, driver, || Some(Instant(10 * MS)), || Stop::No, drop);
     let report = worker.report();
@@ -280,7 +280,7 @@ fn pings_whose_answers_leave_are_all_answered() {
     }
 }
 
-fn outcomes(report: &Report) -> Vec<(&str, u64)> {
+fn outcomes(report: &WorkerReport) -> Vec<(&str, u64)> {
     report.unanswered.ages.iter().map(|(outcome, ages)| (&outcome[..], ages.count())).collect()
 }
 

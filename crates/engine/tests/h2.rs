@@ -11,8 +11,8 @@ use dyno_archive::plan::Arrivals;
 use dyno_archive::times::Times;
 use dyno_engine::sim::{self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World};
 use dyno_engine::traffic::{StreamTemplate, Template};
-use dyno_engine::{Config, Expect, Instant, Protocol, Request, Stop, Traffic};
-use dyno_wire::h1::response::Asked;
+use dyno_engine::{CompiledRequest, Config, Expectation, Instant, Protocol, Stop, Traffic};
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
 use proptest::prelude::*;
 use world::{MS, SECOND, ages, assert_exponential, at_end, counted, off, response};
@@ -49,12 +49,12 @@ fn mix(requests: usize, method: &str, body: &[u8], expected: &[u8]) -> Arc<Traff
     };
     let lists: Vec<_> = (0..requests).map(fields).collect();
     let shared = Shared::of(&lists);
-    let request = |list: &Vec<_>| Request {
+    let request = |list: &Vec<_>| CompiledRequest {
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
         stream: Some(StreamTemplate::Fixed { block: shared.encode(list), body: Arc::from(body) }),
-        asked: Asked::Other,
-        expect: Expect { status: Some(200), body: Some(Arc::from(expected)), ..Expect::default() },
+        kind: RequestKind::Other,
+        expect: Expectation { status: Some(200), body: Some(Arc::from(expected)), ..Expectation::default() },
     };
     let weighted = lists.iter().map(|list| (request(list), 1)).collect();
     Arc::new(Traffic::new(weighted).unwrap().sharing(shared.table_bytes()))

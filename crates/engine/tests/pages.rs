@@ -8,15 +8,19 @@ use dyno_archive::Times;
 use dyno_archive::interval::Phase;
 use dyno_archive::plan::Arrivals;
 use dyno_engine::sim::{self, Fault, Model, Played, Queue, Service, World};
-use dyno_engine::{Config, Expect, Policy, Request, Traffic};
-use dyno_wire::h1::response::Asked;
+use dyno_engine::{CompiledRequest, Config, Expectation, Policy, Traffic};
+use dyno_wire::h1::response::RequestKind;
 use world::{MS, SECOND};
 
 /// `visitors` load pages of one document and `resources` for a second, over `each` connections of HTTP/1.1.
 fn load(world: World, visitors: u32, each: u32, resources: usize) -> Played {
     let request = |path: &str| {
         let bytes = format!("GET {path} HTTP/1.1\r\nHost: sim\r\n\r\n");
-        Request::fixed(bytes.as_bytes(), Asked::Other, Expect { status: Some(200), ..Expect::default() })
+        CompiledRequest::fixed(
+            bytes.as_bytes(),
+            RequestKind::Other,
+            Expectation { status: Some(200), ..Expectation::default() },
+        )
     };
     let mut requests = vec![(request("/"), 1)];
     requests.extend((0..resources).map(|i| (request(&format!("/{i}")), 1)));

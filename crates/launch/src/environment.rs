@@ -11,7 +11,7 @@ use dyno_archive::secret::is_secret;
 use serde::{Deserialize, Deserializer, de};
 use sha2::{Digest as _, Sha256};
 
-/// What every program gets of dyno's own environment.
+/// Variables of dyno's own environment that every program gets.
 const ALWAYS: [&str; 2] = ["PATH", "HOME"];
 
 /// Where programs are looked for if dyno itself has no PATH.
@@ -20,10 +20,10 @@ const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 /// The same language everywhere: messages, sorting and encodings are not to depend on who measures.
 const LANGUAGE: &str = "C.UTF-8";
 
-/// What builds, and the questions that dyno asks of tools (`version`, `requires`), get of dyno's own environment besides:
-/// where toolchains find themselves, their caches and their registries. What changes the code that they make (RUSTFLAGS,
-/// CFLAGS, GOFLAGS, GOAMD64, JAVA_TOOL_OPTIONS, NODE_OPTIONS and the like) is not among them: `inherit` or `env` of
-/// `[build]` lets it in. A `*` at the end stands for any rest. docs/subjects.md shows this list.
+/// Variables of dyno's own environment that builds, and the questions that dyno asks of tools (`version`, `requires`),
+/// get besides: where toolchains find themselves, their caches and their registries. What changes the code that they
+/// make (RUSTFLAGS, CFLAGS, GOFLAGS, GOAMD64, JAVA_TOOL_OPTIONS, NODE_OPTIONS and the like) is not among them:
+/// `inherit` or `env` of `[build]` lets it in. A `*` at the end stands for any rest. docs/subjects.md shows this list.
 pub const TOOLCHAINS: [&str; 71] = [
     // Proxies, and whom to trust.
     "http_proxy",
@@ -145,7 +145,7 @@ fn covers(pattern: &str, name: &str) -> bool {
 pub struct Ours(Vec<(String, OsString)>);
 
 impl Ours {
-    /// Those that this process was started with. Names that are no text are nobody's.
+    /// The variables that this process was started with. Those whose names are no text are left out.
     #[must_use]
     pub fn read() -> Ours {
         Ours::of(std::env::vars_os())
@@ -162,7 +162,7 @@ impl Ours {
 pub struct Environment(BTreeMap<String, OsString>);
 
 impl Environment {
-    /// Of a server: what everybody gets, and what is let in. Temporary files go into `temporary`.
+    /// The environment of a server: `ALWAYS`, and what `inherit` lets in. Temporary files go into `temporary`.
     #[must_use]
     pub fn of_server(ours: &Ours, inherit: &[Inherit], temporary: &Path) -> Environment {
         let mut environment = Environment::default();
@@ -175,7 +175,7 @@ impl Environment {
         environment
     }
 
-    /// Of a build, or of a tool that is asked something: that, and [`TOOLCHAINS`].
+    /// The environment of a build, or of a tool that is asked something: that of a server, and [`TOOLCHAINS`].
     #[must_use]
     pub fn of_tool(ours: &Ours, inherit: &[Inherit], temporary: &Path) -> Environment {
         let mut environment = Environment::of_server(ours, inherit, temporary);
@@ -199,7 +199,7 @@ impl Environment {
         command.env_clear().envs(&self.0);
     }
 
-    /// What the archive keeps: names, and values that are no secrets.
+    /// The variables as the archive keeps them: names, and values that are no secrets.
     #[must_use]
     pub fn recorded(&self) -> BTreeMap<String, String> {
         let record =
@@ -207,9 +207,9 @@ impl Environment {
         self.0.iter().map(record).collect()
     }
 
-    /// What can change the artefact of a build: all but `PLACES`. Secrets are in it as
-    /// they are recorded, because a new token makes no other artefact. What is only not recorded because it may be one is in it
-    /// by its hash: `GRADLE_OPTS` holds a proxy's password now and then, but it always says how to build.
+    /// The variables that can change the artefact of a build: all but `PLACES`. Secrets are in it as they are recorded,
+    /// because a new token makes no other artefact. A value that is not recorded because it may be a secret is in it by
+    /// its hash: `GRADLE_OPTS` holds a proxy's password now and then, but it always says how to build.
     #[must_use]
     pub fn of_key(&self) -> BTreeMap<String, String> {
         self.what_counts().map(|(name, value)| (name.into(), in_key(name, &value))).collect()
@@ -230,21 +230,21 @@ impl Environment {
 /// Places of the user's, of temporary files, and of a login: elsewhere, by somebody else, later, it is the same artefact.
 const PLACES: [&str; 3] = ["HOME", "TMPDIR", "SSH_AUTH_SOCK"];
 
-/// What stands in records in place of a secret.
+/// The text that stands in records in place of a secret.
 pub const SECRET: &str = "(not recorded)";
 
 /// Parts of the names of variables that may hold secrets, besides those of any name that says so ([`is_secret`]).
 const PERHAPS: [&str; 6] = ["KEY", "AUTH", "PASS", "PWD", "CRED", "DSN"];
 
-/// What a shell calls the folder that it is in.
+/// Variables by which a shell names the folder that it is in.
 const FOLDERS: [&str; 2] = ["PWD", "OLDPWD"];
 
 /// Why a value is not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hidden {
-    /// It is called a secret.
+    /// The variable's name says that it is a secret.
     Secret,
-    /// It may be one, or hold one among other things.
+    /// The value may be a secret, or hold one among other things.
     Perhaps,
 }
 

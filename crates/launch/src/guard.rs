@@ -1,9 +1,9 @@
-//! The line to the guard: a small process of our own that outlives us for a moment. It knows what we have started, and if we
+//! The pipe to the guard: a small process of our own that outlives us for a moment. It knows what we have started, and if we
 //! end without having cleaned up (killed, crashed), it ends that and removes its control groups and folders
 //! ([`crate::aftermath`]).
 //!
-//! It learns by messages on its standard input, each ended by a NUL, which no path holds: `+session 17`, `-group /sys/…`.
-//! The end of that input is our end.
+//! The guard learns by messages on its standard input, each ended by a NUL, which no path holds: `+session 17`, `-group
+//! /sys/…`. The end of that input is our end.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -21,15 +21,15 @@ pub const ARGUMENT: &str = "__guard";
 /// Ends a message.
 const END: u8 = 0;
 
-/// Our end of the line to the guard.
+/// A handle to the guard. Clones share one process.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    line: Arc<Mutex<Line>>,
+    process: Arc<Mutex<GuardProcess>>,
 }
 
 #[derive(Debug)]
-struct Line {
-    /// `None` once closed.
+struct GuardProcess {
+    /// Its standard input; `None` once closed.
     to: Option<ChildStdin>,
     child: Child,
 }
@@ -46,10 +46,10 @@ impl Guard {
             .current_dir("/");
         let mut child = command.spawn()?;
         let to = child.stdin.take();
-        Ok(Guard { line: Arc::new(Mutex::new(Line { to, child })) })
+        Ok(Guard { process: Arc::new(Mutex::new(GuardProcess { to, child })) })
     }
 
-    /// What is named so in its environment, wherever it has put itself (`process::COOKIE`).
+    /// The processes with this cookie in their environment (`process::COOKIE`), in whatever session or group they are.
     pub(crate) fn watch_cookie(&self, cookie: &str) {
         self.say('+', "cookie", cookie);
     }
@@ -74,7 +74,7 @@ impl Guard {
         self.say('-', "group", folder);
     }
 
-    /// Controllers that a v2 group is made to hand down.
+    /// Controllers that dyno makes a v2 group hand down.
     pub(crate) fn watch_controllers(&self, folder: &Path, controllers: &[String]) {
         self.say('+', "controllers", handed(folder, controllers));
     }
@@ -104,7 +104,7 @@ impl Guard {
         let mut message = format!("{sign}{kind} ").into_bytes();
         message.extend(thing.as_ref().as_bytes());
         message.push(END);
-        let mut guard = self.line.lock().expect("nobody panics while holding it");
+        let mut guard = self.process.lock().expect("nobody panics while holding it");
         if let Some(to) = &mut guard.to {
             // A guard that is gone guards nothing; what we do ourselves does not depend on it.
             let _ = to.write_all(&message);
@@ -119,7 +119,8 @@ fn handed(folder: &Path, controllers: &[String]) -> OsString {
     text
 }
 
-/// What [`handed`] says: the number of the dyno that handed them down, the controllers, and the group that does.
+/// Reads the text that [`handed`] makes: the process number of the dyno that had the controllers handed down, the
+/// controllers, and the group.
 pub(crate) fn read_handed(text: &OsStr) -> Option<(u32, Vec<String>, PathBuf)> {
     let text = text.to_string_lossy();
     let mut parts = text.splitn(3, ' ');
@@ -127,14 +128,14 @@ pub(crate) fn read_handed(text: &OsStr) -> Option<(u32, Vec<String>, PathBuf)> {
     Some((owner, list.split(',').map(String::from).collect(), folder.into()))
 }
 
-impl Drop for Line {
+impl Drop for GuardProcess {
     fn drop(&mut self) {
         self.to = None;
         let _ = self.child.wait();
     }
 }
 
-/// What is still to be looked after when the input ends.
+/// Reads messages until the input ends. Returns what is watched then.
 pub(crate) fn listen(input: impl BufRead) -> BTreeSet<Vec<u8>> {
     let mut watched = BTreeSet::new();
     for message in input.split(END).map_while(Result::ok) {
@@ -171,7 +172,7 @@ pub(crate) mod tests {
             let file = told.reopen().unwrap();
             let child = Command::new("true").spawn().unwrap();
             let to = Some(ChildStdin::from(OwnedFd::from(file)));
-            (Guard { line: Arc::new(Mutex::new(Line { to, child })) }, Told(told))
+            (Guard { process: Arc::new(Mutex::new(GuardProcess { to, child })) }, Told(told))
         }
     }
 

@@ -5,7 +5,6 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod aftermath;
-pub mod care;
 pub mod environment;
 pub mod folder;
 pub mod group;
@@ -15,8 +14,9 @@ pub mod log;
 mod minder;
 mod own;
 pub mod process;
+pub mod supervision;
 mod sys;
 pub mod tool;
 
-pub use own::{Own, own_program};
+pub use own::{OwnProcess, own_program};
 pub use sys::{allowed_cpus, may_write, open_files_hard, pipe_to_a_reader, raise_open_files, set_affinity};

@@ -19,7 +19,8 @@ pub const LOG_TAIL_BYTES: u64 = 64 << 10;
 /// memory. What is left then is told of, and is the guard's to try once more.
 pub const GROUP: Duration = Duration::from_secs(5);
 
-/// The same for all together that an earlier dyno has left. Its guard has waited already, and every run comes by here.
+/// The same for all groups together that an earlier dyno has left. Its guard has waited already, and every run comes by
+/// here.
 pub const SWEEP: Duration = Duration::from_millis(500);
 
 /// How often it is looked whether a group is empty.

@@ -1,4 +1,4 @@
-//! What a program prints: a file that does not grow without bound, and of which the end can be told.
+//! The output of a program: a file that does not grow without bound, and whose end can be shown.
 //!
 //! It is a file and no pipe, because the reader of a pipe would have to keep up with the server, which else waits for us
 //! in the middle of a request. A file costs the server what logging into a file costs anywhere. All that we do is to look at
@@ -18,7 +18,7 @@ use crate::limits::{LOG_BYTES, LOG_GLANCE, LOG_TAIL_BYTES};
 #[derive(Debug)]
 pub struct Log {
     file: File,
-    /// The end of what was cut off.
+    /// The last lines of what was cut off.
     cut: Mutex<Vec<u8>>,
 }
 
@@ -33,7 +33,7 @@ impl Log {
         Ok(Log { file, cut: Mutex::default() })
     }
 
-    /// Where a program prints.
+    /// The file as the output of a program.
     ///
     /// # Errors
     /// No more files can be opened.

@@ -1,7 +1,8 @@
 //! The minder of a tool: a process between dyno and a shell command, to which the kernel gives every descendant whose own
 //! parent has ended, whatever session or environment that has made for itself. It ends them all before it ends.
 //!
-//! It is a fork of dyno without an exec, and dyno has threads: between the two it makes system calls, and nothing else.
+//! The minder is a fork of dyno without an exec, and dyno has threads: between the two it makes system calls, and
+//! nothing else.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -104,7 +105,7 @@ pub(crate) fn spawn(command: &mut Command) -> io::Result<Minded> {
     Ok(Minded { minder, gone: false, session: number(0) as u32, began_ns: number(8) })
 }
 
-/// What wakes the minder: the end of a child, and the wish that all end.
+/// The signals that wake the minder: the end of a child, and the wish that all end.
 unsafe fn signals() -> libc::sigset_t {
     // SAFETY: `sigemptyset` makes a set of the bytes, whatever they are.
     unsafe {

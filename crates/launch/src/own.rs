@@ -15,18 +15,18 @@ pub fn own_program() -> PathBuf {
     std::env::current_exe().ok().filter(|path| path.exists()).unwrap_or_else(replaced)
 }
 
-/// dyno itself in a process of its own, for what it is asked to do there. Dropping it kills it.
+/// A process of dyno itself, started with other arguments. Dropping it kills it.
 ///
-/// What it is asked to do must end with its standard input, which ends with us.
+/// What those arguments start must end with its standard input, which ends with us.
 #[derive(Debug)]
-pub struct Own(Child);
+pub struct OwnProcess(Child);
 
-impl Own {
+impl OwnProcess {
     /// Starts dyno with these arguments, on these CPUs; none: on those of the calling thread.
     ///
     /// # Errors
-    /// It cannot be started, or not there.
-    pub fn start(arguments: &[&str], cpus: &[u32]) -> io::Result<Own> {
+    /// It cannot be started, or not on these CPUs.
+    pub fn start(arguments: &[&str], cpus: &[u32]) -> io::Result<OwnProcess> {
         let mut command = Command::new(own_program());
         command.args(arguments).stdin(Stdio::piped());
         let own = allowed_cpus();
@@ -34,11 +34,11 @@ impl Own {
         set_affinity(cpus)?;
         let child = command.spawn();
         set_affinity(&own)?;
-        child.map(Own)
+        child.map(OwnProcess)
     }
 }
 
-impl Drop for Own {
+impl Drop for OwnProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

@@ -21,10 +21,10 @@ use crate::log::{Keeper, Log};
 use crate::sys::{self, ChildSetup};
 
 /// Environment variable by which the processes of a start are known even if they leave their session and there is
-/// no control group that would hold them. Its value is the name of the start's place.
+/// no control group that would hold them. Its value is the name of the start's workspace.
 pub const COOKIE: &str = "DYNO_START";
 
-/// What asks a subject to end.
+/// The signal that asks a subject to end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Signal {
@@ -34,12 +34,13 @@ pub enum Signal {
     Quit,
 }
 
-/// What to start, and where.
+/// A start: the command, and where and how to run it.
 #[derive(Debug)]
 pub struct Spec {
     pub command: Vec<String>,
     pub environment: Environment,
-    pub place: Place,
+    pub workspace: Workspace,
+    /// CPUs that the processes may use; empty: all.
     pub cpus: Vec<u32>,
     /// Soft and hard limit of open files.
     pub open_files: u64,
@@ -47,22 +48,22 @@ pub struct Spec {
 
 /// A working folder and a control group, removed when dropped. The guard knows of both from before they are made.
 #[derive(Debug)]
-pub struct Place {
-    /// Unique on this machine: the working folder's own, and the group's.
+pub struct Workspace {
+    /// Unique on this machine: the name of the working folder and of the group.
     pub name: String,
     pub work: PathBuf,
     pub group: Group,
     guard: Guard,
 }
 
-impl Place {
-    pub fn make(start: usize, groups: &Groups, guard: &Guard) -> io::Result<Place> {
+impl Workspace {
+    pub fn make(start: usize, groups: &Groups, guard: &Guard) -> io::Result<Workspace> {
         let work = folder::make(&start.to_string(), guard)?;
         let name = work.file_name().expect("it was made with a name").to_string_lossy().into_owned();
-        let mut place = Place { name, work, group: Group::default(), guard: guard.clone() };
-        groups.folders(&place.name).iter().for_each(|folder| guard.watch_group(folder));
-        place.group = groups.make(&place.name)?;
-        Ok(place)
+        let mut workspace = Workspace { name, work, group: Group::default(), guard: guard.clone() };
+        groups.folders(&workspace.name).iter().for_each(|folder| guard.watch_group(folder));
+        workspace.group = groups.make(&workspace.name)?;
+        Ok(workspace)
     }
 
     /// Returns whether nothing is left.
@@ -73,7 +74,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Workspace {
     fn drop(&mut self) {
         // What is left even so stays in the guard's mind, which tries again when we end.
         if self.remove() {
@@ -83,39 +84,39 @@ impl Drop for Place {
     }
 }
 
-/// A subject's processes. Dropping it kills them and removes their place.
+/// A subject's processes. Dropping it kills them and removes their workspace.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
-    /// Once the first process has ended.
+    /// How the first process ended; `None`: it had not when we last looked.
     ended: Option<ExitStatus>,
     /// Instant of exec on the monotonic clock.
     pub exec_ns: u64,
     pub sampler: Sampler,
     log: Arc<Log>,
     _keeper: Keeper,
-    place: Place,
+    workspace: Workspace,
     gone: bool,
 }
 
 impl Process {
-    /// Starts it. From here on the guard knows of it.
+    /// Starts the command. From here on the guard knows of it.
     pub fn start(spec: Spec) -> io::Result<Process> {
-        let place = spec.place;
-        let log = Arc::new(Log::create(&place.work.join("subject.log"))?);
+        let workspace = spec.workspace;
+        let log = Arc::new(Log::create(&workspace.work.join("subject.log"))?);
         let mut command = Command::new(&spec.command[0]);
         spec.environment.apply(&mut command);
-        command.args(&spec.command[1..]).env(COOKIE, &place.name).current_dir(&place.work);
+        command.args(&spec.command[1..]).env(COOKIE, &workspace.name).current_dir(&workspace.work);
         command.stdin(Stdio::null()).stdout(log.stdio()?).stderr(log.stdio()?);
         let procs_files =
-            place.group.folders().map(|f| ChildSetup::procs_file(&f.join("cgroup.procs"))).collect();
+            workspace.group.folders().map(|f| ChildSetup::procs_file(&f.join("cgroup.procs"))).collect();
         let setup = ChildSetup { procs_files, cpus: spec.cpus, open_files: Some(spec.open_files) };
-        place.guard.watch_cookie(&place.name);
+        workspace.guard.watch_cookie(&workspace.name);
         let (child, exec_ns) = sys::spawn(&mut command, setup)?;
-        place.guard.watch_session(child.id());
-        let sampler = Sampler { group: place.group.clone(), session: child.id() };
+        workspace.guard.watch_session(child.id());
+        let sampler = Sampler { group: workspace.group.clone(), session: child.id() };
         let _keeper = Keeper::of(&log);
-        Ok(Process { child, ended: None, exec_ns, sampler, log, _keeper, place, gone: false })
+        Ok(Process { child, ended: None, exec_ns, sampler, log, _keeper, workspace, gone: false })
     }
 
     /// The limit of open files as the kernel has it for the first process.
@@ -156,7 +157,7 @@ impl Process {
         self.log.tail(20)
     }
 
-    /// Times that the memory limit killed one of its processes.
+    /// How often the memory limit has killed one of its processes.
     #[must_use]
     pub fn oom_kills(&self) -> u64 {
         self.sampler.group.counters().oom_kills.unwrap_or(0)
@@ -191,18 +192,18 @@ impl Process {
         Some(Stop { took_ns, killed: !all_ended })
     }
 
-    /// Kills what is left and collects it. Its place goes with it.
+    /// Kills what is left and collects it. Its workspace goes with it.
     fn clean_up(&mut self) {
         if std::mem::replace(&mut self.gone, true) {
             return;
         }
         let session = self.pid();
         end_session(session);
-        end_cookie(&self.place.name);
+        end_cookie(&self.workspace.name);
         let _ = self.child.kill();
         let _ = self.child.wait();
-        self.place.guard.forget_session(session);
-        self.place.guard.forget_cookie(&self.place.name);
+        self.workspace.guard.forget_session(session);
+        self.workspace.guard.forget_cookie(&self.workspace.name);
     }
 }
 

@@ -11,13 +11,14 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
-/// What a child does between fork and exec.
+/// The settings that a child makes between fork and exec.
 #[derive(Debug, Default)]
 pub(crate) struct ChildSetup {
     /// `cgroup.procs` files that the child writes itself into.
     pub(crate) procs_files: Vec<CString>,
     /// CPUs it may use; empty: all.
     pub(crate) cpus: Vec<u32>,
+    /// Soft and hard limit of open files; `None`: as inherited.
     pub(crate) open_files: Option<u64>,
 }
 

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use dyno_observer::monotonic_ns;
 
-use crate::care::Care;
 use crate::environment::Environment;
 use crate::limits::ANSWER_BYTES;
 use crate::log::Log;
 use crate::minder::{self, Minded};
 use crate::process::{self, COOKIE};
+use crate::supervision::Supervision;
 
 /// A shell command, and what it is run with.
 #[derive(Clone, Copy, Debug)]
@@ -27,27 +27,27 @@ pub struct Tool<'a> {
     pub deadline: Duration,
 }
 
-/// What became of a command.
+/// How a command ended.
 #[derive(Clone, Copy, Debug)]
 pub enum Ending {
-    /// By itself. CPU time is of all its descendants that were waited for.
+    /// The command ended by itself. CPU time is of all its descendants that were waited for.
     Ended { status: ExitStatus, wall_ns: u64, cpu_ns: u64 },
-    /// The user wanted it to end.
+    /// The user wanted the command to end.
     Interrupted,
-    /// It was ended at its deadline.
+    /// The command was ended at its deadline.
     Late,
-    /// It was ended because it said more than anybody wants to know.
+    /// The command was ended because it printed more than [`ANSWER_BYTES`].
     Talkative,
 }
 
-/// What a tool said.
+/// The answer of a tool.
 #[derive(Clone, Debug)]
 pub enum Answer {
     Ended {
         status: ExitStatus,
         output: String,
     },
-    /// Nothing that counts: why, as the end of a sentence about the command.
+    /// No answer that counts: why, as the end of a sentence about the command.
     None(String),
 }
 
@@ -60,24 +60,24 @@ enum Verdict {
 
 impl Tool<'_> {
     /// Runs it, with what it prints in a log.
-    pub fn run(self, log: &Log, care: &Care<'_>) -> io::Result<Ending> {
-        self.supervise(log.stdio()?, log.stdio()?, care, || {
+    pub fn run(self, log: &Log, supervision: &Supervision<'_>) -> io::Result<Ending> {
+        self.supervise(log.stdio()?, log.stdio()?, supervision, || {
             log.trim();
             Verdict::GoOn
         })
     }
 
     /// Runs it for the sake of its standard output.
-    pub fn ask(self, care: &Care<'_>) -> Answer {
-        self.try_ask(care).unwrap_or_else(|error| Answer::None(format!("could not be run ({error})")))
+    pub fn ask(self, supervision: &Supervision<'_>) -> Answer {
+        self.try_ask(supervision).unwrap_or_else(|error| Answer::None(format!("could not be run ({error})")))
     }
 
-    fn try_ask(self, care: &Care<'_>) -> io::Result<Answer> {
+    fn try_ask(self, supervision: &Supervision<'_>) -> io::Result<Answer> {
         // A file without a name, not a pipe: a descendant that keeps a pipe open would have us wait for it.
         let output = tempfile::tempfile()?;
         let length = |file: &File| file.metadata().map_or(0, |m| m.len());
         let look = || if length(&output) > ANSWER_BYTES { Verdict::TooMuch } else { Verdict::GoOn };
-        let ending = self.supervise(output.try_clone()?.into(), Stdio::null(), care, look)?;
+        let ending = self.supervise(output.try_clone()?.into(), Stdio::null(), supervision, look)?;
         Ok(match ending {
             Ending::Ended { status, .. } => {
                 let mut bytes = vec![0; length(&output).min(ANSWER_BYTES) as usize];
@@ -94,7 +94,7 @@ impl Tool<'_> {
         self,
         stdout: Stdio,
         stderr: Stdio,
-        care: &Care<'_>,
+        supervision: &Supervision<'_>,
         mut look: impl FnMut() -> Verdict,
     ) -> io::Result<Ending> {
         let cookie = new_cookie();
@@ -103,25 +103,25 @@ impl Tool<'_> {
         shell.args(["-c", self.command]).current_dir(self.folder).env(COOKIE, &cookie);
         shell.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         // Before there is anything to end: all descendants will carry it, in whatever session they are.
-        care.guard.watch_cookie(&cookie);
+        supervision.guard.watch_cookie(&cookie);
         let ending = minder::spawn(&mut shell).and_then(|mut minded| {
-            care.guard.watch_session(minded.session);
-            let ending = self.wait(&mut minded, care, &mut look);
+            supervision.guard.watch_session(minded.session);
+            let ending = self.wait(&mut minded, supervision, &mut look);
             minded.end();
             // What a minder could not end, or did not come to, being killed itself.
             process::end_session(minded.session);
-            care.guard.forget_session(minded.session);
+            supervision.guard.forget_session(minded.session);
             ending
         });
         process::end_cookie(&cookie);
-        care.guard.forget_cookie(&cookie);
+        supervision.guard.forget_cookie(&cookie);
         ending
     }
 
     fn wait(
         self,
         minded: &mut Minded,
-        care: &Care<'_>,
+        supervision: &Supervision<'_>,
         look: &mut impl FnMut() -> Verdict,
     ) -> io::Result<Ending> {
         let mut pause = Duration::from_millis(1);
@@ -133,7 +133,7 @@ impl Tool<'_> {
                 // The command has ended: its time is from its exec.
                 return Ok(Ending::Ended { status, wall_ns: monotonic_ns() - minded.began_ns, cpu_ns });
             }
-            if care.interrupts.count() > 0 {
+            if supervision.interrupts.count() > 0 {
                 return Ok(Ending::Interrupted);
             }
             if is_late {
@@ -171,9 +171,9 @@ mod tests {
 
     use std::os::unix::process::ExitStatusExt as _;
 
-    use crate::care::Interrupts;
     use crate::environment::Ours;
     use crate::guard::Guard;
+    use crate::supervision::Interrupts;
 
     fn ask(command: &str, deadline: Duration, interrupts: &Interrupts) -> Answer {
         let root = tempfile::tempdir().unwrap();
@@ -181,7 +181,7 @@ mod tests {
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let guard = Guard::start().unwrap();
         let tool = Tool { command, folder: root.path(), environment: &environment, deadline };
-        tool.ask(&Care { guard: &guard, interrupts })
+        tool.ask(&Supervision { guard: &guard, interrupts })
     }
 
     fn runs(words: &str) -> bool {

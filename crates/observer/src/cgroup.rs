@@ -71,7 +71,7 @@ impl Layout {
     }
 }
 
-/// Where a CPU quota that holds for this process stands.
+/// The folder of a group whose CPU quota holds for this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
     folder: PathBuf,
@@ -89,7 +89,7 @@ impl Layout {
 }
 
 impl Quota {
-    /// CPU time per time. `None`: this group has none.
+    /// The quota in CPUs: CPU time per elapsed time. `None`: the group has none.
     fn cpus(&self) -> Option<f64> {
         let quota = match read(self.folder.join("cpu.max")) {
             // `max 100000` is no quota.

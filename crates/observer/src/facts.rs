@@ -184,7 +184,7 @@ fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// A CPU's own counters show as an event source of the type that hardware events have.
+/// Whether the CPU's own counters are there: they show as an event source of the type that hardware events have.
 fn hardware_counters() -> bool {
     ["cpu", "cpu_core", "armv8_pmuv3", "armv8_pmuv3_0"]
         .iter()

@@ -138,7 +138,9 @@ pub fn others() -> Vec<Other> {
 pub struct Other {
     pub pid: u32,
     pub name: String,
+    /// CPU time since the process began.
     pub run_ns: u64,
+    /// Number of the CPU on which it ran last.
     pub last_cpu: u32,
 }
 
@@ -147,8 +149,8 @@ fn last_cpu(stat: &str) -> Option<u32> {
     stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(36)?.parse().ok()
 }
 
-/// Who takes connections to an IPv4 address and port of this machine: `(pid, name)`, as far as we may see. Who listens there is
-/// asked before who listens at every address, as the kernel does.
+/// The process that takes connections to an IPv4 address and port of this machine: `(pid, name)`, as far as we may see.
+/// A listener at this address comes before one at every address, as in the kernel.
 #[must_use]
 pub fn listener_at(addr: SocketAddrV4) -> Option<(u32, String)> {
     let exact = u32::from_ne_bytes(addr.ip().octets());

@@ -18,7 +18,7 @@ use pieces::pieces;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
-use talk::{Answers, H2, hear};
+use talk::{Answers, H2, receive};
 
 const LISTENER: u64 = u64::MAX;
 
@@ -112,7 +112,7 @@ fn answer(conn: &mut Conn, answers: &Answers, writes: Writes, buffer: &mut [u8])
         Err(error) => return Ok(error.kind() == io::ErrorKind::WouldBlock),
     };
     conn.out.clear();
-    let goes_on = hear(&mut conn.talk, &buffer[..n], answers, &mut conn.out);
+    let goes_on = receive(&mut conn.talk, &buffer[..n], answers, &mut conn.out);
     if writes == Writes::Batch || !matches!(conn.talk, Talk::H2(_)) {
         write_all(&mut conn.stream, &conn.out)?;
     } else {

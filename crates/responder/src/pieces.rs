@@ -1,10 +1,10 @@
-//! Where output of HTTP/2 is cut into writes.
+//! Cuts the output of HTTP/2 into writes.
 
 use dyno_wire::h2::frame::{HEADER_BYTES, Header, Kind, flag};
 
 use crate::Writes;
 
-/// What goes out with one write each. `out` consists of whole frames.
+/// The pieces of `out` that get one write each. `out` consists of whole frames.
 pub(crate) fn pieces(out: &[u8], writes: Writes) -> impl Iterator<Item = &[u8]> {
     let mut rest = out;
     std::iter::from_fn(move || {

@@ -1,13 +1,13 @@
-//! What is said on one connection, without the connection.
+//! The bytes that answer those of a connection, without its socket.
 
 use dyno_wire::h1::{encode, request};
 use dyno_wire::h2::server::{Answer, Cut, Event, Server};
-use dyno_wire::h2::settings::Offer;
+use dyno_wire::h2::settings::ServerSettings;
 use dyno_wire::talk::Talk;
 
 use crate::Writes;
 
-/// Which of the contract's answers a request gets.
+/// The answer of the contract that a request gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Plaintext,
@@ -64,9 +64,9 @@ impl Wants {
 
 /// Ready-made answers, by route.
 pub(crate) struct Answers {
-    /// With the body and without, each kept alive and closing.
+    /// By route; then with the body and without; then for a connection that goes on and for one that closes.
     h1: [[[Vec<u8>; 2]; 2]; 3],
-    /// With the body and without.
+    /// By route; then with the body and without.
     h2: [[Answer; 2]; 3],
 }
 
@@ -101,14 +101,14 @@ impl Answers {
         &self.h1[Route::of(head.target) as usize][wants as usize][usize::from(!head.persists())]
     }
 
-    fn h2(&self, asked: Asked) -> &Answer {
-        &self.h2[asked.route as usize][asked.wants as usize]
+    fn h2(&self, request: Request) -> &Answer {
+        &self.h2[request.route as usize][request.wants as usize]
     }
 }
 
-/// What a request of HTTP/2 asked for.
+/// The parts of a request that decide its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
+struct Request {
     route: Route,
     wants: Wants,
 }
@@ -116,26 +116,26 @@ struct Asked {
 /// A connection of HTTP/2.
 pub(crate) struct H2 {
     server: Server,
-    /// What the last request asked for: the next one mostly asks the same.
-    last: Asked,
+    /// The last request: the next one is mostly the same.
+    last: Request,
     /// Requests whose bodies are under way.
-    under_way: Vec<(u32, Asked)>,
+    under_way: Vec<(u32, Request)>,
 }
 
-/// Bytes came on a connection. What is to be said to them is appended to `out`. Returns whether the connection goes on.
+/// Reads bytes of a connection, and appends the answers to `out`. Returns whether the connection goes on.
 #[inline]
-pub(crate) fn hear(talk: &mut Talk<H2>, bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
+pub(crate) fn receive(talk: &mut Talk<H2>, bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
     match talk {
-        Talk::H1(reader) => hear_h1(reader, bytes, answers, out),
-        Talk::H2(h2) => h2.hear(bytes, answers, out),
+        Talk::H1(reader) => receive_h1(reader, bytes, answers, out),
+        Talk::H2(h2) => h2.receive(bytes, answers, out),
         Talk::Unknown(_) => match talk.begin(bytes, || H2::new(out)) {
-            Some(first) => hear(talk, &first, answers, out),
+            Some(first) => receive(talk, &first, answers, out),
             None => true,
         },
     }
 }
 
-fn hear_h1(reader: &mut request::Reader, mut bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
+fn receive_h1(reader: &mut request::Reader, mut bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
     loop {
         let Ok((used, event)) = reader.next(bytes) else { return false };
         bytes = &bytes[used..];
@@ -155,14 +155,14 @@ fn hear_h1(reader: &mut request::Reader, mut bytes: &[u8], answers: &Answers, ou
 impl H2 {
     fn new(out: &mut Vec<u8>) -> H2 {
         H2 {
-            server: Server::new(Offer::default(), out),
-            last: Asked { route: Route::NotFound, wants: Wants::Body },
+            server: Server::new(ServerSettings::default(), out),
+            last: Request { route: Route::NotFound, wants: Wants::Body },
             under_way: Vec::new(),
         }
     }
 
     #[inline]
-    fn hear(&mut self, mut bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
+    fn receive(&mut self, mut bytes: &[u8], answers: &Answers, out: &mut Vec<u8>) -> bool {
         loop {
             let (used, event) = match self.server.next(bytes, out) {
                 Ok(found) => found,
@@ -176,7 +176,7 @@ impl H2 {
                 Event::NeedMore => return true,
                 Event::Request { stream, end, repeated } => {
                     if !repeated {
-                        self.last = asked(&self.server);
+                        self.last = request_of(&self.server);
                     }
                     if end {
                         self.server.answer(stream, answers.h2(self.last), out);
@@ -185,8 +185,8 @@ impl H2 {
                     }
                 }
                 Event::Body { stream, end: true, .. } => {
-                    if let Some(asked) = self.forget(stream) {
-                        self.server.answer(stream, answers.h2(asked), out);
+                    if let Some(request) = self.forget(stream) {
+                        self.server.answer(stream, answers.h2(request), out);
                     }
                 }
                 Event::Reset { stream } => drop(self.forget(stream)),
@@ -195,15 +195,15 @@ impl H2 {
         }
     }
 
-    fn forget(&mut self, stream: u32) -> Option<Asked> {
+    fn forget(&mut self, stream: u32) -> Option<Request> {
         let at = self.under_way.iter().position(|(s, _)| *s == stream)?;
         Some(self.under_way.swap_remove(at).1)
     }
 }
 
-fn asked(server: &Server) -> Asked {
+fn request_of(server: &Server) -> Request {
     let value = |name: &[u8]| server.fields().iter().find(|(n, _)| *n == name).map_or(&b""[..], |(_, v)| v);
-    Asked { route: Route::of(value(b":path")), wants: Wants::of(value(b":method")) }
+    Request { route: Route::of(value(b":path")), wants: Wants::of(value(b":method")) }
 }
 
 #[cfg(test)]
@@ -217,7 +217,7 @@ mod tests {
         let answers = Answers::new(Writes::Batch);
         let mut talk = Talk::default();
         let mut out = Vec::new();
-        let goes_on = bytes.chunks(piece).all(|piece| hear(&mut talk, piece, &answers, &mut out));
+        let goes_on = bytes.chunks(piece).all(|piece| receive(&mut talk, piece, &answers, &mut out));
         (out, goes_on)
     }
 

@@ -10,14 +10,14 @@ use dyno_driver::Epoll;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::traffic::{StreamTemplate, Template};
 use dyno_engine::{
-    Config, Draws, Expect, Http2, Policy, Protocol, Report, Request, Schedule, Spin, Stop, Traffic, Window,
-    Worker,
+    CompiledRequest, Config, Draws, Expectation, Http2, Policy, Protocol, Schedule, Spin, Stop, Traffic,
+    Window, Worker, WorkerReport,
 };
 use dyno_responder::Writes;
 use dyno_wire::h1::encode;
-use dyno_wire::h1::response::Asked;
-use dyno_wire::h2::client::{Ask, Client, Event, Io};
-use dyno_wire::h2::settings::Own;
+use dyno_wire::h1::response::RequestKind;
+use dyno_wire::h2::client::{Client, EncodedRequest, Event, Io};
+use dyno_wire::h2::settings::ClientSettings;
 use dyno_wire::h2::{Counts, Shared};
 
 #[path = "../../../tests/support/port.rs"]
@@ -50,7 +50,7 @@ fn fields(method: &str, path: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Asks for everything on one connection, as many at once as there is room for, and waits for all answers.
-fn ask(addr: SocketAddr, own: Own, requests: &[(&str, &str, Vec<u8>)]) -> Vec<Answer> {
+fn ask(addr: SocketAddr, own: ClientSettings, requests: &[(&str, &str, Vec<u8>)]) -> Vec<Answer> {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let (mut out, mut counts) = (Vec::new(), Counts::default());
@@ -63,9 +63,13 @@ fn ask(addr: SocketAddr, own: Own, requests: &[(&str, &str, Vec<u8>)]) -> Vec<An
         while opened < requests.len() && client.room() > 0 {
             let (method, path, body) = &requests[opened];
             let block = Shared::default().encode(&fields(method, path));
-            let asked = if *method == "HEAD" { Asked::Head } else { Asked::Other };
+            let kind = if *method == "HEAD" { RequestKind::Head } else { RequestKind::Other };
             let (block, field_bytes) = (block.form(client.form()), block.field_bytes);
-            client.request(&Ask { block, field_bytes, body, asked, wants_fields: true }, opened, &mut io);
+            client.request(
+                &EncodedRequest { block, field_bytes, body, kind, wants_fields: true },
+                opened,
+                &mut io,
+            );
             opened += 1;
         }
         stream.write_all(&out).unwrap();
@@ -115,7 +119,8 @@ fn the_contract_is_kept_over_both_protocols() {
     for writes in Writes::ALL {
         let addr = serve(writes);
         let head = ("HEAD", "/plaintext", Vec::new());
-        let answers = ask(addr, Own::default(), &[get("/plaintext"), get("/json"), get("/x"), head]);
+        let answers =
+            ask(addr, ClientSettings::default(), &[get("/plaintext"), get("/json"), get("/x"), head]);
         let all: Vec<_> = answers.iter().map(|a| (a.status, a.length.as_deref(), &a.body[..])).collect();
         assert_eq!(
             all,
@@ -141,7 +146,7 @@ fn the_contract_is_kept_over_both_protocols() {
 #[test]
 fn answers_that_windows_hold_up_go_on() {
     for writes in Writes::ALL {
-        let own = Own { stream_window: 5, connection_window: 70_000, ..Own::default() };
+        let own = ClientSettings { stream_window: 5, connection_window: 70_000, ..ClientSettings::default() };
         let requests = vec![get("/json"); 500];
         for answer in ask(serve(writes), own, &requests) {
             assert_eq!((answer.status, &answer.body[..]), (200, &br#"{"message":"Hello, World!"}"#[..]));
@@ -156,22 +161,25 @@ fn bodies_larger_than_every_window_are_read() {
         get("/json"),
         ("POST", "/nowhere", vec![b'y'; 200_000]),
     ];
-    let answers = ask(serve(Writes::Batch), Own::default(), &requests);
+    let answers = ask(serve(Writes::Batch), ClientSettings::default(), &requests);
     let all: Vec<_> = answers.iter().map(|a| (a.status, a.body.len())).collect();
     assert_eq!(all, [(200, 13), (200, 27), (404, 9)]);
 }
 
 /// One connection with one stream, so that nothing but the writes decides how many segments an answer is.
-fn load(addr: SocketAddr, requests: u64) -> Report {
+fn load(addr: SocketAddr, requests: u64) -> WorkerReport {
     let list = fields("GET", "/plaintext");
     let shared = Shared::of(std::slice::from_ref(&list));
-    let expect =
-        Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])), ..Expect::default() };
-    let request = Request {
+    let expect = Expectation {
+        status: Some(200),
+        body: Some(Arc::from(&b"Hello, World!"[..])),
+        ..Expectation::default()
+    };
+    let request = CompiledRequest {
         template: Template::Fixed(Arc::from([])),
         upgrade: None,
         stream: Some(StreamTemplate::Fixed { block: shared.encode(&list), body: Arc::from([]) }),
-        asked: Asked::Other,
+        kind: RequestKind::Other,
         expect,
     };
     let mut worker = Worker::new(Config {

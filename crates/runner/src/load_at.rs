@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dyno_archive::plan::{Arrivals, Conditions, DriverKind, Load, Plan, Probe, Step};
-use dyno_contract::door::Door;
 use dyno_contract::limits::CHECK;
+use dyno_contract::listener::Listener;
 use dyno_driver::{Endpoint, Stamps};
 use dyno_engine::{Http2, Spin, Traffic};
-use dyno_workload::traffic;
+use dyno_workload::compile;
 
 use crate::files::Folder;
 use crate::load;
@@ -18,13 +18,13 @@ use crate::load;
 ///
 /// # Errors
 /// A file that a request names cannot be read, or what it says cannot be sent; as a sentence.
-pub fn trial(door: &Door, plan: &Plan, trial: usize) -> Result<load::Spec, String> {
+pub fn trial(door: &Listener, plan: &Plan, trial: usize) -> Result<load::Spec, String> {
     let planned = plan.trials[trial];
     let load = plan.load_of(planned.arm);
     let Conditions { placement, observe, .. } = &plan.arms[planned.arm].conditions;
     let (step, workload) = (load.steps[planned.step].clone(), &plan.workloads[planned.workload]);
     let files = Folder::of_suite(Path::new(&plan.suite.path));
-    let traffic = traffic::compile(workload, &door.host(), &load.http2, &|file| files.read(file))?;
+    let traffic = compile::compile(workload, &door.host(), &load.http2, &|file| files.read(file))?;
     let stamps = stamps(observe, load.driver)?;
     let base = once(door, traffic, load.http2);
     Ok(load::Spec {
@@ -51,7 +51,7 @@ fn stamps(observe: &BTreeSet<Probe>, driver: DriverKind) -> Result<Stamps, Strin
 
 /// A load that comes in at a door: one request, patiently. What is to be otherwise, the caller changes.
 #[must_use]
-pub fn once(door: &Door, traffic: Traffic, http2: Http2) -> load::Spec {
+pub fn once(door: &Listener, traffic: Traffic, http2: Http2) -> load::Spec {
     let patience_ns = CHECK.as_nanos() as u64;
     load::Spec {
         endpoint: door.addr.into(),

@@ -7,7 +7,7 @@ use dyno_archive::plan::{
     Arm, Conditions, DriverKind, Launch, Limits, NotServed, Order, Placement, Plan, Subject, Trial, Workload,
 };
 use dyno_archive::start::cpu_list_text;
-use dyno_contract::door;
+use dyno_contract::listener;
 use dyno_engine::rng::Rng;
 use dyno_launch::environment::Inherit;
 use dyno_subject::definition::{self, Definition};
@@ -274,7 +274,7 @@ fn serves(definition: &Definition, workload: &Workload) -> Result<(), String> {
     if definition.protocols.contains(&protocol) {
         return Ok(());
     }
-    Err(format!("it speaks {}, not {protocol}", door::list(&definition.protocols)))
+    Err(format!("it speaks {}, not {protocol}", listener::list(&definition.protocols)))
 }
 
 /// Why a subject that serves none of the workloads is not started at all.
@@ -407,7 +407,7 @@ pub fn expected_ns(plan: &Plan) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use dyno_workload::text::Place;
+    use dyno_workload::text::Position;
 
     use super::*;
 
@@ -495,7 +495,7 @@ mod tests {
             ("subjects = [\"here\"]\n[report]\nbaseline = \"there\"", 3, 12, "the baseline \"there\""),
         ] {
             let error = resolved(&[("here", "\"h1\"")], source).unwrap_err();
-            assert_eq!(error.place, Some(Place { line, column }), "{source}: {error}");
+            assert_eq!(error.position, Some(Position { line, column }), "{source}: {error}");
             assert!(error.message.contains(words), "{error}");
         }
     }
@@ -547,7 +547,7 @@ mod tests {
     fn a_cpuset_that_is_not_there_is_refused_with_its_place() {
         let source = "subjects = [\"a\"]\n[limits]\ncpuset = \"0,2\"\n";
         let error = check_cpuset(&[0, 2], &[0, 1]).unwrap_err().locate(Path::new("s.toml"), source);
-        assert_eq!(error.place, Some(Place { line: 3, column: 10 }));
+        assert_eq!(error.position, Some(Position { line: 3, column: 10 }));
         assert!(error.message.contains("names CPU 2") && error.message.contains("may use 0,1"), "{error}");
         assert_eq!(check_cpuset(&[0, 1], &[0, 1]), Ok(()));
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dyno_launch::care::Care;
 use dyno_launch::environment::{Environment, Ours};
+use dyno_launch::supervision::Supervision;
 use dyno_subject::build::{self, Built};
 use dyno_subject::definition::Definition;
 
@@ -18,7 +18,7 @@ use crate::run::Event;
 pub fn prepare(
     planned: &mut Planned,
     cache: &Path,
-    care: &Care<'_>,
+    care: &Supervision<'_>,
     on: &mut dyn FnMut(Event<'_>),
 ) -> Result<Vec<Option<Built>>, Interrupted> {
     let Planned { plan, definitions, .. } = planned;

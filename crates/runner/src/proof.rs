@@ -6,19 +6,19 @@ use dyno_archive::plan::{Http2, Step, Workload};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Outcome, Sample};
 use dyno_contract::check::{Check, How, Problem, Question, Verdict};
-use dyno_contract::door::Door;
 use dyno_contract::limits::CHECK;
-use dyno_workload::traffic;
+use dyno_contract::listener::Listener;
+use dyno_workload::compile;
 
 use crate::load::{self, Edge, Reason, Watch};
 use crate::load_at;
 
 /// Puts a check to the server behind a door.
 #[must_use]
-pub fn run(check: &Check, door: &Door) -> CheckResult {
+pub fn run(check: &Check, door: &Listener) -> CheckResult {
     let verdict = match &check.how {
         How::Bytes(run) => run(door.addr),
-        How::Asked(question) => put(question, door),
+        How::Question(question) => put(question, door),
     };
     let (ok, answered, detail) = match verdict {
         Ok(detail) => (true, true, detail),
@@ -28,7 +28,7 @@ pub fn run(check: &Check, door: &Door) -> CheckResult {
     CheckResult { name: check.name.clone(), ok, answered, detail }
 }
 
-fn put(question: &Question, door: &Door) -> Verdict {
+fn put(question: &Question, door: &Listener) -> Verdict {
     match &question.media {
         None => put_with(question, door, Vec::new()),
         Some(media) => put_typed(question, door, media),
@@ -36,7 +36,7 @@ fn put(question: &Question, door: &Door) -> Verdict {
 }
 
 /// Expectations name whole values of headers, and a media type may come with its character set.
-fn put_typed(question: &Question, door: &Door, media: &str) -> Verdict {
+fn put_typed(question: &Question, door: &Listener, media: &str) -> Verdict {
     const PARAMETERS: [&str; 5] =
         ["", "; charset=utf-8", ";charset=utf-8", "; charset=UTF-8", ";charset=UTF-8"];
     let mut last = Problem::NoAnswer(String::new());
@@ -53,14 +53,14 @@ fn put_typed(question: &Question, door: &Door, media: &str) -> Verdict {
     Err(last)
 }
 
-fn put_with(question: &Question, door: &Door, headers: Vec<(String, Option<String>)>) -> Verdict {
+fn put_with(question: &Question, door: &Listener, headers: Vec<(String, Option<String>)>) -> Verdict {
     let mut request = question.request.clone();
     request.expect.headers = headers;
     let shown = format!("{} {} over {}", request.method, request.path, door.protocol);
     let name = question.name.clone();
     let workload = Workload { name, protocol: door.protocol, requests: vec![request], page: None };
     let http2 = Http2::default();
-    let traffic = traffic::compile(&workload, &door.host(), &http2, &|_| Err("no files here".into()))
+    let traffic = compile::compile(&workload, &door.host(), &http2, &|_| Err("no files here".into()))
         .map_err(Problem::NoAnswer)?;
     let once = load_at::once(door, traffic, http2);
     let step = Step { streams: question.streams, ..once.step.clone() };

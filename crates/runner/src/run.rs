@@ -11,8 +11,8 @@ use dyno_archive::dir::OpenError;
 use dyno_archive::plan::Plan;
 use dyno_archive::start::{Failure, WarmUp, WarmUpSlice};
 use dyno_archive::{Interval, RunDir, TrialRecord};
-use dyno_launch::care::Interrupts;
 use dyno_launch::guard::Guard;
+use dyno_launch::supervision::Interrupts;
 use dyno_subject::build::Built;
 use dyno_subject::definition::Definition;
 

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use dyno_archive::plan::Build;
-use dyno_launch::care::Care;
 use dyno_launch::folder;
 use dyno_launch::log::Log;
+use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::{self, Answer, Ending, Tool};
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ use crate::definition::{BuildSpec, Definition};
 use crate::key::Key;
 use crate::limits::{COPIES, LOCK_GLANCE};
 use crate::paths::{self, Found, FoundKind};
-use crate::places::Placeholders;
+use crate::placeholders::Placeholders;
 
 /// Raised when the way of building changes, so that old artefacts are not taken for new ones.
 const CACHE_VERSION: &str = "3";
@@ -34,13 +34,13 @@ pub struct Built {
 /// Why a build that the user ended has no result.
 pub const INTERRUPTED: &str = "the user ended the build";
 
-/// What was measured when an artefact was made. Kept beside it.
+/// The measurements of a build, kept beside its artefact.
 #[derive(Debug, Serialize, Deserialize)]
 struct Receipt {
     wall_ns: u64,
     cpu_ns: u64,
     artefact_bytes: u64,
-    /// What the build was given, as records show it.
+    /// The environment of the build, as records show it.
     environment: BTreeMap<String, String>,
 }
 
@@ -48,7 +48,7 @@ struct Receipt {
 ///
 /// # Errors
 /// A sentence with the end of the build's output.
-pub fn build(definition: &Definition, cache: &Path, care: &Care<'_>) -> Result<Built, String> {
+pub fn build(definition: &Definition, cache: &Path, supervision: &Supervision<'_>) -> Result<Built, String> {
     let cache = cache.join(&definition.name);
     let Some(spec) = &definition.build else {
         let out = cache.join("none");
@@ -56,8 +56,8 @@ pub fn build(definition: &Definition, cache: &Path, care: &Care<'_>) -> Result<B
         return Ok(Built { out, build: None });
     };
     // Before anything is looked at: who waits here for another dyno's build may see other sources afterwards.
-    let _lock = lock(&cache, care)?;
-    let mut recipe = Recipe { definition, spec, care, read: &mut read_input };
+    let _lock = lock(&cache, supervision)?;
+    let mut recipe = Recipe { definition, spec, supervision, read: &mut read_input };
     recipe.build(&cache)
 }
 
@@ -65,31 +65,31 @@ pub fn build(definition: &Definition, cache: &Path, care: &Care<'_>) -> Result<B
 struct Recipe<'a> {
     definition: &'a Definition,
     spec: &'a BuildSpec,
-    care: &'a Care<'a>,
-    /// Reads one input.
+    supervision: &'a Supervision<'a>,
+    /// How an input is read.
     read: &'a mut dyn FnMut(&Found) -> io::Result<Vec<u8>>,
 }
 
 impl Recipe<'_> {
     fn build(&mut self, cache: &Path) -> Result<Built, String> {
-        let without_inputs = key_without_inputs(self.definition, self.spec, self.care)?;
+        let without_inputs = key_without_inputs(self.definition, self.spec, self.supervision)?;
         for _ in 0..COPIES {
             let inputs = self.key(without_inputs.clone())?;
-            let place = Place(cache.join(&inputs[..16]));
-            if let Some(receipt) = read_receipt(&place.receipt()) {
-                return Ok(Built { out: place.out(), build: Some(receipt.into_build(inputs, true)) });
+            let folder = BuildFolder(cache.join(&inputs[..16]));
+            if let Some(receipt) = read_receipt(&folder.receipt()) {
+                return Ok(Built { out: folder.out(), build: Some(receipt.into_build(inputs, true)) });
             }
-            let command = placeholders(self.definition, &place.out()).fill_command(&self.spec.command)?;
-            place.make()?;
+            let command = placeholders(self.definition, &folder.out()).fill_command(&self.spec.command)?;
+            folder.make()?;
             // Somebody may write into the inputs all the while, and what is built is what was copied.
-            if self.copy(without_inputs.clone(), &place.source())? != inputs {
-                fs::remove_dir_all(&place.0).map_err(|e| place.error(&e))?;
+            if self.copy(without_inputs.clone(), &folder.source())? != inputs {
+                fs::remove_dir_all(&folder.0).map_err(|e| folder.error(&e))?;
                 continue;
             }
-            let receipt = run(&command, self.spec, &place, self.care)?;
+            let receipt = run(&command, self.spec, &folder, self.supervision)?;
             let text = serde_json::to_string(&receipt).expect("numbers and text only");
-            fs::write(place.receipt(), text).map_err(|e| place.error(&e))?;
-            return Ok(Built { out: place.out(), build: Some(receipt.into_build(inputs, false)) });
+            fs::write(folder.receipt(), text).map_err(|e| folder.error(&e))?;
+            return Ok(Built { out: folder.out(), build: Some(receipt.into_build(inputs, false)) });
         }
         Err(format!(
             "the inputs of the build change while they are copied; build again when nothing writes into {} any more",
@@ -133,10 +133,10 @@ impl Recipe<'_> {
     }
 }
 
-/// Where the build of one key is kept.
-struct Place(PathBuf);
+/// The folder in which the build of one key is kept.
+struct BuildFolder(PathBuf);
 
-impl Place {
+impl BuildFolder {
     fn out(&self) -> PathBuf {
         self.0.join("out")
     }
@@ -182,15 +182,20 @@ fn read_receipt(path: &Path) -> Option<Receipt> {
     serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }
 
-/// Runs a build whose inputs are in their place.
-fn run(command: &str, spec: &BuildSpec, place: &Place, care: &Care<'_>) -> Result<Receipt, String> {
-    let (out, source, temporary) = (place.out(), place.source(), place.temporary());
-    let io = |e: io::Error| place.error(&e);
-    let log = Log::create(&place.0.join("build.log")).map_err(io)?;
+/// Runs a build whose inputs have been copied.
+fn run(
+    command: &str,
+    spec: &BuildSpec,
+    folder: &BuildFolder,
+    supervision: &Supervision<'_>,
+) -> Result<Receipt, String> {
+    let (out, source, temporary) = (folder.out(), folder.source(), folder.temporary());
+    let io = |e: io::Error| folder.error(&e);
+    let log = Log::create(&folder.0.join("build.log")).map_err(io)?;
     let environment = spec.environment(&temporary);
     let deadline = spec.deadline.duration();
     let tool = Tool { command, folder: &source, environment: &environment, deadline };
-    let ending = tool.run(&log, care).map_err(|e| format!("sh: {e}"))?;
+    let ending = tool.run(&log, supervision).map_err(|e| format!("sh: {e}"))?;
     for folder in [&source, &temporary] {
         let _ = fs::remove_dir_all(folder);
     }
@@ -211,7 +216,7 @@ fn run(command: &str, spec: &BuildSpec, place: &Place, care: &Care<'_>) -> Resul
     }
 }
 
-/// What is known of a subject before it is started.
+/// The placeholders whose values are known before a subject is started.
 #[must_use]
 pub fn placeholders(definition: &Definition, out: &Path) -> Placeholders {
     Placeholders(vec![
@@ -223,10 +228,10 @@ pub fn placeholders(definition: &Definition, out: &Path) -> Placeholders {
 
 /// The version of what will run: the first line that its command prints.
 #[must_use]
-pub fn version(definition: &Definition, out: &Path, care: &Care<'_>) -> Option<String> {
+pub fn version(definition: &Definition, out: &Path, supervision: &Supervision<'_>) -> Option<String> {
     let spec = definition.version.as_ref()?;
     let command = placeholders(definition, out).fill_command(&spec.command).ok()?;
-    match definition.ask(&command, spec.deadline, care) {
+    match definition.ask(&command, spec.deadline, supervision) {
         Answer::Ended { output, .. } => first_line(&output).map(String::from),
         Answer::None(_) => None,
     }
@@ -241,12 +246,20 @@ fn first_line(output: &str) -> Option<&str> {
 ///
 /// # Errors
 /// A sentence: an input cannot be read or is refused, or a tool does not say its version.
-pub fn inputs_of(definition: &Definition, spec: &BuildSpec, care: &Care<'_>) -> Result<String, String> {
-    let key = key_without_inputs(definition, spec, care)?;
-    Recipe { definition, spec, care, read: &mut read_input }.key(key)
+pub fn inputs_of(
+    definition: &Definition,
+    spec: &BuildSpec,
+    supervision: &Supervision<'_>,
+) -> Result<String, String> {
+    let key = key_without_inputs(definition, spec, supervision)?;
+    Recipe { definition, spec, supervision, read: &mut read_input }.key(key)
 }
 
-fn key_without_inputs(definition: &Definition, spec: &BuildSpec, care: &Care<'_>) -> Result<Key, String> {
+fn key_without_inputs(
+    definition: &Definition,
+    spec: &BuildSpec,
+    supervision: &Supervision<'_>,
+) -> Result<Key, String> {
     let mut key = Key::default();
     key.add(CACHE_VERSION.as_bytes());
     key.add(std::env::consts::ARCH.as_bytes());
@@ -271,7 +284,7 @@ fn key_without_inputs(definition: &Definition, spec: &BuildSpec, care: &Care<'_>
     let version = version.map(|v| Ok::<_, String>((fill(&v.command)?, v.deadline))).transpose()?;
     let requires = definition.requires.iter().map(|require| (require.test.clone(), require.deadline));
     for (command, deadline) in version.into_iter().chain(requires) {
-        match definition.ask(&command, deadline, care) {
+        match definition.ask(&command, deadline, supervision) {
             Answer::Ended { output, .. } => key.add(first_line(&output).unwrap_or_default().as_bytes()),
             Answer::None(why) => return Err(format!("`{command}` {why}")),
         }
@@ -283,7 +296,7 @@ fn unreadable(error: &io::Error) -> String {
     format!("the inputs of the build cannot be read: {error}")
 }
 
-/// What goes into a build, by its name, each once.
+/// The inputs of a build by their names, each once.
 fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<PathBuf, Found>> {
     let mut all = BTreeMap::new();
     for input in &spec.inputs {
@@ -321,7 +334,7 @@ fn size_of(path: &Path) -> io::Result<u64> {
 }
 
 /// Waits until no other dyno builds this subject.
-fn lock(folder: &Path, care: &Care<'_>) -> Result<fs::File, String> {
+fn lock(folder: &Path, supervision: &Supervision<'_>) -> Result<fs::File, String> {
     let path = folder.join("lock");
     let failed = |e: io::Error| format!("the build cache cannot be locked: {}: {e}", path.display());
     fs::create_dir_all(folder).map_err(failed)?;
@@ -331,7 +344,9 @@ fn lock(folder: &Path, care: &Care<'_>) -> Result<fs::File, String> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if care.interrupts.count() > 0 => return Err(INTERRUPTED.into()),
+            Err(TryLockError::WouldBlock) if supervision.interrupts.count() > 0 => {
+                return Err(INTERRUPTED.into());
+            }
             Err(TryLockError::WouldBlock) => thread::sleep(LOCK_GLANCE),
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
@@ -344,8 +359,8 @@ mod tests {
 
     use super::*;
 
-    use dyno_launch::care::Interrupts;
     use dyno_launch::guard::Guard;
+    use dyno_launch::supervision::Interrupts;
 
     fn subject(root: &Path, command: &str) -> Definition {
         let folder = root.join("x");
@@ -361,7 +376,7 @@ mod tests {
     fn build(definition: &Definition, cache: &Path) -> Result<Built, String> {
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-        super::build(definition, cache, &Care { guard: &guard, interrupts: &interrupts })
+        super::build(definition, cache, &Supervision { guard: &guard, interrupts: &interrupts })
     }
 
     #[test]
@@ -387,7 +402,7 @@ mod tests {
         left: usize,
     ) -> Result<Built, String> {
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-        let care = Care { guard: &guard, interrupts: &interrupts };
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
         let (mut reads, input) = (0, definition.folder.join("in.txt"));
         let mut read = |found: &Found| {
             let bytes = read_input(found);
@@ -399,7 +414,7 @@ mod tests {
             bytes
         };
         let spec = definition.build.as_ref().unwrap();
-        Recipe { definition, spec, care: &care, read: &mut read }.build(cache)
+        Recipe { definition, spec, supervision: &supervision, read: &mut read }.build(cache)
     }
 
     #[test]
@@ -410,8 +425,8 @@ mod tests {
         let built = build_while_somebody_writes(&definition, &cache, 2).unwrap();
         assert_eq!(fs::read_to_string(built.out.join("result")).unwrap(), "later 3");
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-        let care = Care { guard: &guard, interrupts: &interrupts };
-        let now = inputs_of(&definition, definition.build.as_ref().unwrap(), &care).unwrap();
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        let now = inputs_of(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap();
         assert_eq!(built.build.unwrap().inputs, now);
         fs::write(definition.folder.join("in.txt"), "1").unwrap();
         // What it was before is built, and not found under the key of that.
@@ -428,10 +443,10 @@ mod tests {
         let definition = subject(root.path(), "true");
         let cache = root.path().join("cache");
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-        let care = Care { guard: &guard, interrupts: &interrupts };
-        let _held = lock(&cache.join("x"), &care).unwrap();
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        let _held = lock(&cache.join("x"), &supervision).unwrap();
         interrupts.raise();
-        assert_eq!(super::build(&definition, &cache, &care).unwrap_err(), INTERRUPTED);
+        assert_eq!(super::build(&definition, &cache, &supervision).unwrap_err(), INTERRUPTED);
     }
 
     #[test]
@@ -447,10 +462,10 @@ mod tests {
     fn an_empty_folder_among_inputs_is_part_of_the_key() {
         let root = tempfile::tempdir().unwrap();
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-        let care = Care { guard: &guard, interrupts: &interrupts };
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
         let mut definition = subject(root.path(), "true");
         definition.build.as_mut().unwrap().inputs = vec![Inside::parse(".").unwrap()];
-        let key = || inputs_of(&definition, definition.build.as_ref().unwrap(), &care).unwrap();
+        let key = || inputs_of(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap();
         let without = key();
         fs::create_dir(definition.folder.join("empty")).unwrap();
         assert_ne!(key(), without);
@@ -460,14 +475,14 @@ mod tests {
     fn tools_are_asked_with_what_a_build_sets() {
         let root = tempfile::tempdir().unwrap();
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-        let care = Care { guard: &guard, interrupts: &interrupts };
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
         let mut definition = subject(root.path(), "true");
         definition.build.as_mut().unwrap().env.insert("TOOLCHAIN".into(), "2".into());
         definition.version = Some(crate::definition::VersionSpec {
             command: "echo v${TOOLCHAIN:-none}".into(),
             deadline: crate::definition::Nanoseconds(60_000_000_000),
         });
-        assert_eq!(version(&definition, root.path(), &care).as_deref(), Some("v2"));
+        assert_eq!(version(&definition, root.path(), &supervision).as_deref(), Some("v2"));
     }
 
     #[test]
@@ -475,10 +490,10 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let root = tempfile::tempdir().unwrap();
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-        let care = Care { guard: &guard, interrupts: &interrupts };
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
         let mut definition = subject(root.path(), "true");
         let key = |definition: &Definition| {
-            inputs_of(definition, definition.build.as_ref().unwrap(), &care).unwrap()
+            inputs_of(definition, definition.build.as_ref().unwrap(), &supervision).unwrap()
         };
         let plain = key(&definition);
         assert_eq!(plain, key(&definition));

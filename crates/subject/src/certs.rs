@@ -18,7 +18,7 @@ use rcgen::{
 const BEFORE: Duration = Duration::from_secs(24 * 3600);
 const AFTER: Duration = Duration::from_secs(60 * 24 * 3600);
 
-/// PEM files in a folder of their own, which vanishes with this.
+/// Certificates and a key as PEM files, in a folder of their own that is removed when this is dropped.
 #[derive(Debug)]
 pub struct Certs {
     folder: PathBuf,
@@ -42,7 +42,7 @@ impl Certs {
         Ok(certs)
     }
 
-    /// Who vouches: what a client has to trust.
+    /// The authority's certificate, which a client has to trust.
     #[must_use]
     pub fn authority(&self) -> PathBuf {
         self.folder.join("ca.pem")
@@ -70,7 +70,7 @@ impl Drop for Certs {
     }
 }
 
-/// What was made, as PEM.
+/// The authority's certificate, the server's (`leaf`), and the server's private key, as PEM.
 struct Made {
     authority: String,
     leaf: String,

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use dyno_archive::Protocol;
 use dyno_contract::contracts::CONTRACTS;
-use dyno_launch::care::Care;
 use dyno_launch::environment::{Environment, Inherit, Ours};
 use dyno_launch::process::Signal;
+use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::{Answer, Tool};
 use dyno_workload::inside::Inside;
 use dyno_workload::mistake::{Mistake, mistake};
@@ -20,7 +20,7 @@ use serde::{Deserialize, Deserializer};
 use crate::key::Key;
 use crate::limits;
 use crate::paths::{self, Name};
-use crate::places::Placeholders;
+use crate::placeholders::Placeholders;
 
 /// A server under test, as its file describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub struct Require {
     pub deadline: Nanoseconds,
 }
 
-/// What prints the version of what runs; its first line is reported.
+/// The command that prints the version of what runs. The first line of its output is reported.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VersionSpec {
@@ -81,7 +81,8 @@ pub struct BuildSpec {
     pub inputs: Vec<Inside>,
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// What else it sees of dyno's own environment.
+    /// Variables of dyno's own environment that the build sees, besides
+    /// [`TOOLCHAINS`](dyno_launch::environment::TOOLCHAINS).
     #[serde(default)]
     pub inherit: Vec<Inherit>,
     /// How long it may take.
@@ -90,7 +91,7 @@ pub struct BuildSpec {
 }
 
 impl BuildSpec {
-    /// What the build gets of dyno's own environment and its own. Temporary files go into `temporary`.
+    /// The environment of the build: what it sees of dyno's own, and `env`. Temporary files go into `temporary`.
     pub(crate) fn environment(&self, temporary: &Path) -> Environment {
         let mut environment = Environment::of_tool(&Ours::read(), &self.inherit, temporary);
         self.env.iter().for_each(|(name, value)| environment.set(name, value));
@@ -108,7 +109,7 @@ pub struct StartSpec {
     pub command: Vec<String>,
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// What it sees of dyno's own environment besides what every server does.
+    /// Variables of dyno's own environment that the server sees, besides those that every server does.
     #[serde(default)]
     pub inherit: Vec<Inherit>,
     #[serde(default)]
@@ -161,12 +162,15 @@ impl<'de> Deserialize<'de> for Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StopSpec {
     pub signal: Signal,
+    /// Nanoseconds from the signal. What still runs then is killed.
     pub deadline_ns: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadySpec {
+    /// The path that is asked for until it is answered right.
     pub path: String,
+    /// Nanoseconds from exec.
     pub deadline_ns: u64,
 }
 
@@ -180,13 +184,13 @@ pub struct Variant {
     pub command: Option<Vec<String>>,
     pub env: BTreeMap<String, String>,
     pub inherit: Vec<Inherit>,
-    /// Instead of all of the definition's.
+    /// Files instead of all those of the definition.
     pub files: Option<Vec<FileSpec>>,
     pub ready: ReadyKeys,
     pub build: Option<BuildSpec>,
 }
 
-/// How a subject is known to be ready, as far as a file says.
+/// The keys of `[ready]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReadyKeys {
@@ -245,7 +249,7 @@ struct RawStop {
 }
 
 impl Raw {
-    /// What no type of its keys holds.
+    /// Checks what the types of the keys cannot.
     fn check(&self, folder: &Path) -> Result<(), Mistake> {
         if self.start.command.is_empty() {
             return Err(mistake("start", "`start.command` is empty").below("command"));
@@ -304,7 +308,7 @@ impl Definition {
         Ok(definition)
     }
 
-    /// Whether its start can be what it says of itself.
+    /// Checks that its protocols are named, and that its start can speak them.
     fn check(&self) -> Result<(), Mistake> {
         let wrong = |message: &str| mistake("protocols", message);
         if self.protocols.is_empty() {
@@ -369,26 +373,28 @@ impl Definition {
 
     /// The first need that this machine does not meet, as a sentence with the way out.
     #[must_use]
-    pub fn unmet(&self, care: &Care<'_>) -> Option<String> {
-        self.requires.iter().find_map(|require| match self.ask(&require.test, require.deadline, care) {
-            Answer::Ended { status, .. } if status.success() => None,
-            Answer::Ended { .. } => Some(format!("{} is missing. {}", require.name, require.hint)),
-            Answer::None(why) => Some(format!(
-                "{} may be missing: its test `{}` {why}. {}",
-                require.name, require.test, require.hint
-            )),
+    pub fn unmet(&self, supervision: &Supervision<'_>) -> Option<String> {
+        self.requires.iter().find_map(|require| {
+            match self.ask(&require.test, require.deadline, supervision) {
+                Answer::Ended { status, .. } if status.success() => None,
+                Answer::Ended { .. } => Some(format!("{} is missing. {}", require.name, require.hint)),
+                Answer::None(why) => Some(format!(
+                    "{} may be missing: its test `{}` {why}. {}",
+                    require.name, require.test, require.hint
+                )),
+            }
         })
     }
 
     /// Asks a tool something, as builds would find it: what `env` of `[build]` sets may decide which of its versions answers.
-    pub(crate) fn ask(&self, command: &str, deadline: Nanoseconds, care: &Care<'_>) -> Answer {
+    pub(crate) fn ask(&self, command: &str, deadline: Nanoseconds, supervision: &Supervision<'_>) -> Answer {
         let temporary = std::env::temp_dir();
         let environment = self.build.as_ref().map_or_else(
             || Environment::of_tool(&Ours::read(), &[], &temporary),
             |spec| spec.environment(&temporary),
         );
         Tool { command, folder: &self.folder, environment: &environment, deadline: deadline.duration() }
-            .ask(care)
+            .ask(supervision)
     }
 
     /// Hash of what decides how it is started: this definition, its templates and, if it is started from its own folder,
@@ -473,13 +479,13 @@ pub fn all(folder: &Path) -> Result<Vec<Definition>, FileError> {
 mod tests {
     use super::*;
 
-    use dyno_launch::care::Interrupts;
     use dyno_launch::guard::Guard;
+    use dyno_launch::supervision::Interrupts;
 
     fn unmet(definition: &Definition) -> Option<String> {
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-        definition.unmet(&Care { guard: &guard, interrupts: &interrupts })
+        definition.unmet(&Supervision { guard: &guard, interrupts: &interrupts })
     }
 
     fn write(source: &str) -> (tempfile::TempDir, PathBuf) {
@@ -593,7 +599,7 @@ mod tests {
             assert_eq!(&shown[carets.find('^').unwrap()..carets.len()], underlined, "{text}");
         }
         let nameless = Definition::read(&write(&GOOD.replace("title = \"X\"\n", "")).1).unwrap_err();
-        assert_eq!((nameless.place, nameless.message.as_str()), (None, "missing field `title`"));
+        assert_eq!((nameless.position, nameless.message.as_str()), (None, "missing field `title`"));
     }
 
     #[test]

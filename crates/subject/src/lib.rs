@@ -8,4 +8,4 @@ pub mod definition;
 mod key;
 mod limits;
 pub mod paths;
-pub mod places;
+pub mod placeholders;

@@ -19,7 +19,7 @@ pub fn within(inside: &Inside, folder: &Path) -> io::Result<PathBuf> {
     if path.starts_with(&root) { Ok(path) } else { Err(leads_out(inside.path(), &path)) }
 }
 
-/// What stands in the file of this name in `folder`.
+/// The contents of the file of this name in `folder`.
 ///
 /// # Errors
 /// It cannot be read, a link leads out of the folder, or it is no file: a pipe would be waited for, a device never ends.

@@ -1,7 +1,7 @@
 //! Responses, read whole and in every way of cutting them.
 
 use dyno_wire::h1::Error;
-use dyno_wire::h1::response::{Asked, Closed, End, Event, Memo, Reader};
+use dyno_wire::h1::response::{Closed, End, Event, HeadCache, Reader, RequestKind};
 use proptest::prelude::*;
 
 /// What a reader saw, in a form that does not depend on how the bytes were cut.
@@ -16,21 +16,21 @@ enum Seen {
 }
 
 /// Reads twice: what is remembered of heads must not change what is seen of them.
-fn read(pieces: &[&[u8]], asked: Asked, close: bool) -> Vec<Seen> {
-    let mut memo = Memo::new();
-    let first = read_with(pieces, asked, close, &mut memo);
-    let again = read_with(pieces, asked, close, &mut memo);
+fn read(pieces: &[&[u8]], kind: RequestKind, close: bool) -> Vec<Seen> {
+    let mut cache = HeadCache::new();
+    let first = read_with(pieces, kind, close, &mut cache);
+    let again = read_with(pieces, kind, close, &mut cache);
     assert_eq!(first, again, "a remembered head is read differently");
     first
 }
 
-fn read_with(pieces: &[&[u8]], asked: Asked, close: bool, memo: &mut Memo) -> Vec<Seen> {
+fn read_with(pieces: &[&[u8]], kind: RequestKind, close: bool, cache: &mut HeadCache) -> Vec<Seen> {
     let mut reader = Reader::new();
     let mut seen = Vec::new();
     for piece in pieces {
         let mut rest = *piece;
         loop {
-            match reader.next_with(rest, asked, memo) {
+            match reader.next_with(rest, kind, cache) {
                 Ok((used, event)) => {
                     rest = &rest[used..];
                     match event {
@@ -61,7 +61,7 @@ fn read_with(pieces: &[&[u8]], asked: Asked, close: bool, memo: &mut Memo) -> Ve
 }
 
 fn whole(bytes: &str) -> Vec<Seen> {
-    read(&[bytes.as_bytes()], Asked::Other, false)
+    read(&[bytes.as_bytes()], RequestKind::Other, false)
 }
 
 fn error_of(bytes: &str) -> Error {
@@ -100,7 +100,7 @@ fn a_missing_reason_is_accepted() {
 #[test]
 fn head_204_and_304_have_no_body_whatever_they_say() {
     let answer = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n";
-    let seen = read(&[answer.as_bytes()], Asked::Head, false);
+    let seen = read(&[answer.as_bytes()], RequestKind::Head, false);
     assert_eq!(seen, [Seen::Head(200), Seen::End(End::Reusable)]);
     for status in [204, 304] {
         let seen = whole(&format!("HTTP/1.1 {status} X\r\nContent-Length: 5\r\n\r\n"));
@@ -141,13 +141,13 @@ fn chunked_with_extensions_and_trailers() {
 #[test]
 fn bodies_until_close() {
     let bytes = b"HTTP/1.1 200 OK\r\n\r\nabc";
-    let seen = read(&[bytes], Asked::Other, true);
+    let seen = read(&[bytes], RequestKind::Other, true);
     assert_eq!(seen, [Seen::Head(200), body("abc"), Seen::Closed(Closed::EndsMessage)]);
 }
 
 #[test]
 fn an_early_close_is_named_by_where_it_came() {
-    let closed = |bytes: &str| read(&[bytes.as_bytes()], Asked::Other, true).pop().unwrap();
+    let closed = |bytes: &str| read(&[bytes.as_bytes()], RequestKind::Other, true).pop().unwrap();
     assert_eq!(closed(""), Seen::Closed(Closed::BetweenMessages));
     assert_eq!(closed("HTTP/1.1 2"), Seen::Error(Error::ClosedInHead));
     assert_eq!(closed("HTTP/1.1 100 C\r\n\r\n"), Seen::Error(Error::ClosedInHead));
@@ -207,7 +207,7 @@ fn identical_content_lengths_count_as_one() {
 fn fields_are_found_without_regard_to_case() {
     let mut reader = Reader::new();
     let bytes = b"HTTP/1.1 200 OK\r\nContent-Type:  text/plain \r\nContent-Length: 0\r\n\r\n";
-    let (_, Event::Head(head)) = reader.next(bytes, Asked::Other).unwrap() else { panic!("no head") };
+    let (_, Event::Head(head)) = reader.next(bytes, RequestKind::Other).unwrap() else { panic!("no head") };
     assert_eq!(head.fields().get("content-type"), Some(&b"text/plain"[..]));
     assert_eq!(head.fields().get("absent"), None);
     assert_eq!(head.fields().count(), 2);
@@ -261,13 +261,13 @@ proptest! {
         head in any::<bool>(),
     ) {
         let bytes = messages.concat();
-        let asked = if head { Asked::Head } else { Asked::Other };
+        let kind = if head { RequestKind::Head } else { RequestKind::Other };
         let mut at: Vec<usize> = cuts.into_iter().map(|c| c % (bytes.len() + 1)).collect();
         at.extend([0, bytes.len()]);
         at.sort_unstable();
         let pieces: Vec<&[u8]> = at.windows(2).map(|w| &bytes[w[0]..w[1]]).collect();
-        prop_assert_eq!(read(&[&bytes], asked, true), read(&pieces, asked, true));
+        prop_assert_eq!(read(&[&bytes], kind, true), read(&pieces, kind, true));
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
-        prop_assert_eq!(read(&[&bytes], asked, true), read(&single, asked, true));
+        prop_assert_eq!(read(&[&bytes], kind, true), read(&single, kind, true));
     }
 }

@@ -1,25 +1,25 @@
 //! What HTTP/1.x tolerates on purpose, and what it refuses: a case for each line of the lists in the crate's docs.
 
-use dyno_wire::h1::response::{Asked, End, Event, Reader};
+use dyno_wire::h1::response::{End, Event, Reader, RequestKind};
 use dyno_wire::h1::{Error, request};
 
 /// What a right answer came to: its status, its body, and how it ended; `None`: it goes on until the close.
 type Answer = (u16, Vec<u8>, Option<End>);
 
 /// Reads an answer whole and byte by byte, which must come to the same.
-fn answer(bytes: &[u8], asked: Asked) -> Result<Answer, Error> {
-    let whole = read(&[bytes], asked);
+fn answer(bytes: &[u8], kind: RequestKind) -> Result<Answer, Error> {
+    let whole = read(&[bytes], kind);
     let single: Vec<&[u8]> = bytes.chunks(1).collect();
-    assert_eq!(whole, read(&single, asked), "cut into single bytes {bytes:?} is read differently");
+    assert_eq!(whole, read(&single, kind), "cut into single bytes {bytes:?} is read differently");
     whole
 }
 
-fn read(pieces: &[&[u8]], asked: Asked) -> Result<Answer, Error> {
+fn read(pieces: &[&[u8]], kind: RequestKind) -> Result<Answer, Error> {
     let mut reader = Reader::new();
     let (mut status, mut body) = (0, Vec::new());
     for mut rest in pieces.iter().copied() {
         loop {
-            let (used, event) = reader.next(rest, asked)?;
+            let (used, event) = reader.next(rest, kind)?;
             rest = &rest[used..];
             match event {
                 Event::NeedMore => break,
@@ -34,12 +34,12 @@ fn read(pieces: &[&[u8]], asked: Asked) -> Result<Answer, Error> {
 }
 
 fn is_read_as(bytes: &str, expected: (u16, &str, Option<End>)) {
-    let seen = answer(bytes.as_bytes(), Asked::Other);
+    let seen = answer(bytes.as_bytes(), RequestKind::Other);
     assert_eq!(seen, Ok((expected.0, expected.1.into(), expected.2)), "{bytes:?}");
 }
 
 fn is_refused(bytes: &str, error: Error) {
-    assert_eq!(answer(bytes.as_bytes(), Asked::Other), Err(error), "{bytes:?}");
+    assert_eq!(answer(bytes.as_bytes(), RequestKind::Other), Err(error), "{bytes:?}");
 }
 
 const REUSABLE: Option<End> = Some(End::Reusable);
@@ -91,7 +91,7 @@ fn framing_does_not_count_where_there_is_no_body() {
         let interim = format!("HTTP/1.1 103 X\r\n{framing}\r\n\r\nHTTP/1.1 204 X\r\n\r\n");
         is_read_as(&interim, (204, "", REUSABLE));
         let to_head = format!("HTTP/1.1 200 OK\r\n{framing}\r\n\r\n");
-        assert_eq!(answer(to_head.as_bytes(), Asked::Head), Ok((200, vec![], REUSABLE)));
+        assert_eq!(answer(to_head.as_bytes(), RequestKind::Head), Ok((200, vec![], REUSABLE)));
     }
 }
 
@@ -205,7 +205,7 @@ fn anything_but_an_extension_behind_a_chunk_size_is_refused() {
         ";a=\"b",
     ] {
         let bytes = chunk(&format!("2{junk}"));
-        assert_eq!(answer(bytes.as_bytes(), Asked::Other), Err(Error::ChunkExtension), "{junk:?}");
+        assert_eq!(answer(bytes.as_bytes(), RequestKind::Other), Err(Error::ChunkExtension), "{junk:?}");
     }
     for (line, error) in [("2x", Error::ChunkSize), (" 2", Error::ChunkSize), ("0x2", Error::ChunkSize)] {
         is_refused(&chunk(line), error);

@@ -6,24 +6,27 @@
 
 mod talk;
 
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Malformed as M;
 use dyno_wire::h2::frame::Kind;
 use dyno_wire::h2::hpack::encode::{Indexing, put_size_update};
-use dyno_wire::h2::settings::Own;
+use dyno_wire::h2::settings::ClientSettings;
 use dyno_wire::h2::{Code, Error as E, hpack, limits};
 use talk::Seen::*;
 use talk::frames::*;
 use talk::{Request, Seen, Sent, Talk};
 
 /// As large as the engine's are by default.
-const LARGE: Own =
-    Own { header_table_size: 4096, stream_window: (1 << 30) - 1, connection_window: (1 << 30) - 1 };
+const LARGE: ClientSettings = ClientSettings {
+    header_table_size: 4096,
+    stream_window: (1 << 30) - 1,
+    connection_window: (1 << 30) - 1,
+};
 const STREAM: u32 = (1 << 31) - 1;
 
 struct Case {
     name: &'static str,
-    own: Own,
+    own: ClientSettings,
     start: Start,
     steps: Vec<Step>,
     seen: Vec<Seen>,
@@ -36,7 +39,7 @@ enum Start {
     /// Settings are exchanged, and so many requests asked.
     Asked(u32),
     /// Stream 1 is there, and nothing has been said in HTTP/2.
-    Upgraded(Asked),
+    Upgraded(RequestKind),
 }
 
 /// One request has been asked.
@@ -63,18 +66,18 @@ impl Case {
         Case { start: Start::Asked(requests), ..self }
     }
 
-    fn upgraded(self, asked: Asked) -> Case {
-        Case { start: Start::Upgraded(asked), ..self }
+    fn upgraded(self, kind: RequestKind) -> Case {
+        Case { start: Start::Upgraded(kind), ..self }
     }
 
-    fn own(self, own: Own) -> Case {
+    fn own(self, own: ClientSettings) -> Case {
         Case { own, ..self }
     }
 
     /// Plays the script with the server's bytes in pieces of at most `cut`.
     fn play(&self, cut: usize) -> Vec<Seen> {
         let mut talk = match self.start {
-            Start::Upgraded(asked) => Talk::upgraded(self.own, asked),
+            Start::Upgraded(kind) => Talk::upgraded(self.own, kind),
             Start::Bare | Start::Asked(_) => Talk::new(self.own),
         };
         if let Start::Asked(requests) = self.start {
@@ -189,26 +192,26 @@ fn connections_begin() {
             [settings(&[]), head(1, 200, 0), data(1, "ok", END_STREAM), get(), head(3, 204, END_STREAM)],
             [sent_ack(), Settings, Head(1, 200), body(1, "ok"), End(1), sent_get(3), Head(3, 204), End(3)],
         )
-        .upgraded(Asked::Other),
+        .upgraded(RequestKind::Other),
         case(
             "RFC 7540 §3.2 the upgrade was asked with HEAD",
             [settings(&[]), head_with(1, 200, &[("content-length", "5")], END_STREAM)],
             [sent_ack(), Settings, Head(1, 200), End(1)],
         )
-        .upgraded(Asked::Head),
+        .upgraded(RequestKind::Head),
         breaks(
             "RFC 7540 §3.2 an upgrade's settings come first, too",
             [head(1, 200, END_STREAM)],
             E::NoPreface,
             PROTOCOL,
         )
-        .upgraded(Asked::Other),
+        .upgraded(RequestKind::Other),
         case(
             "RFC 7540 §3.2 no window for DATA on stream 1, whose request is whole",
             [settings(&[(INITIAL_WINDOW_SIZE, 0)]), window(1, STREAM), head(1, 200, END_STREAM)],
             [sent_ack(), Settings, Window, Head(1, 200), End(1)],
         )
-        .upgraded(Asked::Other),
+        .upgraded(RequestKind::Other),
     ]);
 }
 
@@ -216,19 +219,19 @@ fn connections_begin() {
 fn our_greeting() {
     let greeting = |own| Talk::new(own).seen;
     let settings = |list: &[(u16, u32)]| Seen::Sent(Sent::Settings(list.to_vec()));
-    let own = Own::default();
+    let own = ClientSettings::default();
     assert_eq!(greeting(own), [settings(&[(ENABLE_PUSH, 0), (INITIAL_WINDOW_SIZE, 65_535)])]);
     assert_eq!(
-        greeting(Own { header_table_size: 0, ..LARGE }),
+        greeting(ClientSettings { header_table_size: 0, ..LARGE }),
         [
             settings(&[(ENABLE_PUSH, 0), (INITIAL_WINDOW_SIZE, (1 << 30) - 1), (HEADER_TABLE_SIZE, 0)]),
             sent_window(0, (1 << 30) - 1 - 65_535),
         ]
     );
-    let most = Own { connection_window: STREAM, stream_window: STREAM, ..own };
+    let most = ClientSettings { connection_window: STREAM, stream_window: STREAM, ..own };
     assert_eq!(greeting(most)[1], sent_window(0, STREAM - 65_535), "§6.9.1: up to 2³¹ − 1");
     // A window below the one that a connection begins with cannot be had at once (§6.9.2).
-    assert_eq!(greeting(Own { connection_window: 1023, ..own }).len(), 1);
+    assert_eq!(greeting(ClientSettings { connection_window: 1023, ..own }).len(), 1);
 }
 
 #[test]
@@ -721,9 +724,9 @@ fn header_blocks() {
 /// What the server may do with the table that we offer.
 #[test]
 fn the_servers_table() {
-    let none = Own { header_table_size: 0, ..LARGE };
-    let small = Own { header_table_size: 100, ..LARGE };
-    let large = Own { header_table_size: 65_536, ..LARGE };
+    let none = ClientSettings { header_table_size: 0, ..LARGE };
+    let small = ClientSettings { header_table_size: 100, ..LARGE };
+    let large = ClientSettings { header_table_size: 65_536, ..LARGE };
     let sized = |size, rest: &[u8]| {
         let mut out = Vec::new();
         put_size_update(size, &mut out);
@@ -1122,7 +1125,7 @@ fn windows_of_the_server() {
 /// How much we let the server send.
 #[test]
 fn windows_of_ours() {
-    let own = |stream_window, connection_window| Own { stream_window, connection_window, ..LARGE };
+    let own = |stream_window, connection_window| ClientSettings { stream_window, connection_window, ..LARGE };
     let small_answers =
         (0..100).flat_map(|i| [head(1 + 2 * i, 200, 0), data(1 + 2 * i, [b'x'; 1000], END_STREAM)]);
     let small_seen =
@@ -1664,9 +1667,9 @@ fn a_body_whose_stream_is_given_up() {
     talk.step(&head(1, 200, 0), usize::MAX);
     talk.seen.clear();
     let frame = raw_frame(0, END_STREAM | PADDED, 1, &padded("abcdef", 4));
-    talk.hear(&frame[..12]);
+    talk.receive(&frame[..12]);
     talk.cancel(1);
-    talk.hear(&frame[12..]);
+    talk.receive(&frame[12..]);
     talk.step(&head(3, 204, END_STREAM), usize::MAX);
     assert_eq!(talk.seen, [body(1, "ab"), Seen::Sent(Sent::Reset(1, Code::Cancel)), Head(3, 204), End(3)]);
 }

@@ -4,10 +4,10 @@ mod talk;
 
 use std::collections::BTreeSet;
 
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::frame::Kind;
 use dyno_wire::h2::hpack::{Encoder, Indexing};
-use dyno_wire::h2::settings::Own;
+use dyno_wire::h2::settings::ClientSettings;
 use proptest::prelude::*;
 use talk::frames::*;
 use talk::{Request, Seen, Talk};
@@ -15,7 +15,7 @@ use talk::{Request, Seen, Talk};
 /// What the client is like, and what it asks.
 #[derive(Clone, Debug)]
 struct Side {
-    own: Own,
+    own: ClientSettings,
     upgraded: bool,
     /// The next is made whenever there is room, and fewer than four are under way.
     requests: Vec<Request>,
@@ -26,7 +26,7 @@ struct Side {
 impl Side {
     fn talk(&self) -> Talk {
         let mut talk =
-            if self.upgraded { Talk::upgraded(self.own, Asked::Upgrade) } else { Talk::new(self.own) };
+            if self.upgraded { Talk::upgraded(self.own, RequestKind::Upgrade) } else { Talk::new(self.own) };
         talk.requests.extend(&self.requests);
         talk.gives_up = Some(self.gives_up);
         talk
@@ -36,7 +36,7 @@ impl Side {
 /// Plays what the server says, in these pieces.
 fn play<'a>(side: &Side, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Seen>, Vec<u8>) {
     let mut talk = side.talk();
-    pieces.for_each(|piece| talk.hear(piece));
+    pieces.for_each(|piece| talk.receive(piece));
     (talk.seen, talk.written)
 }
 
@@ -56,14 +56,14 @@ fn side() -> impl Strategy<Value = Side> {
     let table = prop_oneof![Just(4096), Just(0), 0..200u32, Just(65_536)];
     let own =
         (table, window.clone(), window).prop_map(|(header_table_size, stream_window, connection_window)| {
-            Own { header_table_size, stream_window, connection_window }
+            ClientSettings { header_table_size, stream_window, connection_window }
         });
     let body = prop_oneof![4 => Just(0), 2 => 1..100usize, 1 => 60_000..100_000usize];
     let field = prop_oneof![9 => Just(0), 1 => 1..40_000usize];
     let request =
         (any::<bool>(), body, field, any::<bool>()).prop_map(|(head, body, field, wants_fields)| {
-            let asked = if head { Asked::Head } else { Asked::Other };
-            Request { asked, body: if head { 0 } else { body }, field, wants_fields }
+            let kind = if head { RequestKind::Head } else { RequestKind::Other };
+            Request { kind, body: if head { 0 } else { body }, field, wants_fields }
         });
     (own, any::<bool>(), proptest::collection::vec(request, 0..8), 0..5u32).prop_map(
         |(own, upgraded, requests, gives_up)| Side { own, upgraded, requests, gives_up: 1 + 2 * gives_up },
@@ -159,7 +159,7 @@ fn converse(side: &Side, all: &[Said]) -> Vec<u8> {
 impl Server<'_> {
     fn say(&mut self, step: Step) {
         let Step::Says(bytes) = step else { unreachable!("a server only speaks") };
-        self.talk.hear(&bytes);
+        self.talk.receive(&bytes);
         self.said.extend_from_slice(&bytes);
     }
 

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use dyno_wire::h1::response::Asked;
-use dyno_wire::h2::client::{Ask, Client, Event, Io};
+use dyno_wire::h1::response::RequestKind;
+use dyno_wire::h2::client::{Client, EncodedRequest, Event, Io};
 use dyno_wire::h2::encode::Shared;
 use dyno_wire::h2::frame::{self, Header, Kind, flag};
 use dyno_wire::h2::server::{self, Answer, Cut, Server};
-use dyno_wire::h2::settings::{Offer, Own};
+use dyno_wire::h2::settings::{ClientSettings, ServerSettings};
 use dyno_wire::h2::{Code, Counts, Error};
 use proptest::prelude::*;
 
@@ -78,13 +78,13 @@ struct World {
 }
 
 impl World {
-    fn new(plans: Vec<Plan>, own: Own, offer: Offer) -> World {
+    fn new(plans: Vec<Plan>, own: ClientSettings, settings: ServerSettings) -> World {
         let (mut to_server, mut to_client, mut counts) = (Vec::new(), Vec::new(), Counts::default());
         let shared = Shared::of(&[fields(0), fields(1)]);
         let mut io = Io { out: &mut to_server, counts: &mut counts };
         World {
             client: Client::new(own, shared.table_bytes(), &mut io),
-            server: Server::new(offer, &mut to_client),
+            server: Server::new(settings, &mut to_client),
             seen: vec![Seen::default(); plans.len()],
             plans,
             shared,
@@ -104,15 +104,15 @@ impl World {
             self.opened += 1;
             let block = self.shared.encode(&fields(index));
             let body = body(index, self.plans[index].request);
-            let ask = Ask {
+            let request = EncodedRequest {
                 block: block.form(self.client.form()),
                 field_bytes: block.field_bytes,
                 body: &body,
-                asked: Asked::Other,
+                kind: RequestKind::Other,
                 wants_fields: false,
             };
             let mut io = Io { out: &mut self.to_server, counts: &mut self.counts };
-            self.client.request(&ask, index, &mut io);
+            self.client.request(&request, index, &mut io);
         }
     }
 
@@ -216,8 +216,8 @@ proptest! {
         max_streams in proptest::option::of(1u32..5),
         steps in proptest::collection::vec(1usize..5000, 8),
     ) {
-        let own = Own { stream_window: windows.0, connection_window: windows.1, header_table_size: table };
-        let mut world = World::new(plans, own, Offer { max_streams, stream_window: windows.2 });
+        let own = ClientSettings { stream_window: windows.0, connection_window: windows.1, header_table_size: table };
+        let mut world = World::new(plans, own, ServerSettings { max_streams, stream_window: windows.2 });
         let mut turns = steps.iter().cycle();
         let mut turn = || *turns.next().unwrap();
         for round in 0..200_000 {
@@ -266,7 +266,7 @@ proptest! {
 /// What a server says to this in pieces of such a size, how often it is asked or reset, and how it fails.
 fn served(input: &[u8], piece: usize) -> (Vec<u8>, usize, Option<Error>) {
     let (mut out, mut events) = (Vec::new(), 0);
-    let mut server = Server::new(Offer::default(), &mut out);
+    let mut server = Server::new(ServerSettings::default(), &mut out);
     for mut rest in input.chunks(piece) {
         loop {
             match server.next(rest, &mut out) {
@@ -302,7 +302,7 @@ fn other_protocols_are_named_wherever_they_are_cut() {
 /// A server that has read the preface, and what it said.
 fn begun() -> (Server, Vec<u8>) {
     let mut out = Vec::new();
-    let mut server = Server::new(Offer::default(), &mut out);
+    let mut server = Server::new(ServerSettings::default(), &mut out);
     server.next(frame::PREFACE, &mut out).unwrap();
     out.clear();
     (server, out)

@@ -11,9 +11,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Code;
-use dyno_wire::h2::settings::Own;
+use dyno_wire::h2::settings::ClientSettings;
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
@@ -79,7 +79,7 @@ enum When {
     /// Once the request's body has been read.
     Read,
     /// At once; the request's body is read afterwards.
-    Asked,
+    RequestKind,
     /// At once; the request's body is not read.
     Unread,
     /// The stream is reset in place of an answer.
@@ -90,7 +90,7 @@ enum When {
 
 #[derive(Clone, Debug)]
 struct Setting {
-    own: Own,
+    own: ClientSettings,
     window: u32,
     connection_window: u32,
     max_frame_size: u32,
@@ -143,7 +143,7 @@ async fn serve(
     if answer.interim {
         respond.send_informational(Response::builder().status(103).body(()).unwrap())?;
     }
-    let is_head = asked.asked == Asked::Head;
+    let is_head = asked.kind == RequestKind::Head;
     let mut response = Response::builder().status(answer.status).body(()).unwrap();
     fill(response.headers_mut(), &answer);
     if is_head || (answer.body == 0 && !answer.trailers) {
@@ -171,7 +171,7 @@ async fn serve(
             send.send_trailers(trailers)?;
         }
     }
-    if answer.when == When::Asked {
+    if answer.when == When::RequestKind {
         // The client may give up what nobody needs any more.
         match read(&mut body).await {
             Ok(length) => assert_eq!(length, asked.body),
@@ -220,7 +220,7 @@ fn converse(setting: &Setting, all: &[(Request, Answer)], shutdown: Shutdown) ->
         heard = talk.written.len();
         let moved = server.turn();
         let bytes: Vec<u8> = wire.borrow_mut().to_client.drain(..).collect();
-        bytes.chunks(setting.pieces.1).for_each(|piece| talk.hear(piece));
+        bytes.chunks(setting.pieces.1).for_each(|piece| talk.receive(piece));
         idle = if said == 0 && !moved && bytes.is_empty() { idle + 1 } else { 0 };
         if idle == 2 && server.restores() {
             idle = 0;
@@ -391,7 +391,7 @@ fn outcomes(seen: &[Seen]) -> BTreeMap<u32, Outcome> {
 }
 
 fn expected(id: u32, request: &Request, answer: &Answer) -> Outcome {
-    let has_body = request.asked != Asked::Head;
+    let has_body = request.kind != RequestKind::Head;
     match answer.when {
         When::Reset => Outcome { end: Some(Seen::Reset(id, Code::RefusedStream)), ..Outcome::default() },
         _ => Outcome {
@@ -404,7 +404,7 @@ fn expected(id: u32, request: &Request, answer: &Answer) -> Outcome {
 }
 
 fn check(id: u32, outcome: &Outcome, (request, answer): &(Request, Answer)) -> Result<(), TestCaseError> {
-    if answer.when == When::ResetWithin && request.asked != Asked::Head && answer.body > 0 {
+    if answer.when == When::ResetWithin && request.kind != RequestKind::Head && answer.body > 0 {
         // How much of it came first is the library's choice.
         prop_assert_eq!(&outcome.end, &Some(Seen::Reset(id, Code::InternalError)));
         prop_assert!(outcome.body <= answer.body);
@@ -418,15 +418,15 @@ fn request() -> impl Strategy<Value = Request> {
     let body = prop_oneof![4 => Just(0), 2 => 1..300usize, 1 => 1..200_000usize];
     let field = prop_oneof![9 => Just(0), 1 => 1..20_000usize];
     (0..8u8, body, field, any::<bool>()).prop_map(|(head, body, field, wants_fields)| match head {
-        0 => Request { asked: Asked::Head, body: 0, field, wants_fields },
-        _ => Request { asked: Asked::Other, body, field, wants_fields },
+        0 => Request { kind: RequestKind::Head, body: 0, field, wants_fields },
+        _ => Request { kind: RequestKind::Other, body, field, wants_fields },
     })
 }
 
 fn answer() -> impl Strategy<Value = Answer> {
     let when = prop_oneof![
         8 => Just(When::Read),
-        2 => Just(When::Asked),
+        2 => Just(When::RequestKind),
         2 => Just(When::Unread),
         1 => Just(When::Reset),
         1 => Just(When::ResetWithin),
@@ -454,10 +454,8 @@ fn setting() -> impl Strategy<Value = Setting> {
     let window = || prop_oneof![2 => Just(65_535u32), 2 => 1000..65_535u32, 1 => Just((1 << 30) - 1), 1 => 65_536..300_000u32];
     let table = || prop_oneof![3 => Just(4096u32), 1 => Just(0), 1 => 1..400u32, 1 => 400..10_000u32, 1 => Just(65_536)];
     let own =
-        (table(), window(), window()).prop_map(|(header_table_size, stream_window, connection_window)| Own {
-            header_table_size,
-            stream_window,
-            connection_window,
+        (table(), window(), window()).prop_map(|(header_table_size, stream_window, connection_window)| {
+            ClientSettings { header_table_size, stream_window, connection_window }
         });
     let frames = prop_oneof![3 => Just(16_384), 1 => 16_384..100_000u32];
     let streams = proptest::option::of(1..6u32);
@@ -570,7 +568,7 @@ fn streams_that_are_given_up_leave_the_others_alone() {
     };
     let all = vec![(Request::post(10_000), answer); 20];
     let setting = Setting {
-        own: Own::default(),
+        own: ClientSettings::default(),
         window: 65_535,
         connection_window: 65_535,
         max_frame_size: 16_384,
@@ -596,7 +594,7 @@ fn streams_that_are_given_up_leave_the_others_alone() {
             });
             server.turn();
             let bytes: Vec<u8> = wire.borrow_mut().to_client.drain(..).collect();
-            bytes.chunks(1000).for_each(|piece| talk.hear(piece));
+            bytes.chunks(1000).for_each(|piece| talk.receive(piece));
         }
         assert_eq!(server.told.error, None);
         let mut outcomes = outcomes(&talk.seen);

@@ -2,15 +2,15 @@
 //! and imports from other tools.
 //!
 //! Pure: what a text names is read by a function that the caller gives ([`ReadFile`]). A workload as people describe it
-//! ([`dyno_archive::plan::Workload`]) becomes the bytes that are sent by [`traffic::compile`].
+//! ([`dyno_archive::plan::Workload`]) becomes the bytes that are sent by [`compile::compile`].
 
+pub mod compile;
 pub mod import;
 pub mod inside;
 pub mod limits;
 pub mod mistake;
 pub mod template;
 pub mod text;
-pub mod traffic;
 pub mod typed;
 pub mod units;
 pub mod workloads;

@@ -12,9 +12,9 @@ use crate::text::FileError;
 /// One step down into a document: `workloads[1].path` has three.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Of a table.
+    /// A key of a table.
     Key(Cow<'static, str>),
-    /// Of an array, counted from 0.
+    /// An index of an array, from 0.
     Index(usize),
 }
 
@@ -36,12 +36,12 @@ impl From<usize> for Step {
     }
 }
 
-/// A value that cannot stay as it is. Who finds it knows its key; those above add the tables and lists that it is in
+/// A wrong value in a file. Whoever finds it knows its key; callers add the tables and lists that it is in
 /// ([`Mistake::within`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     path: Vec<Step>,
-    /// The part of the value that is meant, if that is known.
+    /// The part of the value that is wrong, if that is known.
     words: Option<String>,
     message: String,
 }
@@ -80,7 +80,7 @@ impl Mistake {
         self
     }
 
-    /// What is wrong, as a sentence without a place.
+    /// What is wrong, as a sentence without a position.
     #[must_use]
     pub fn into_message(self) -> String {
         self.message
@@ -122,12 +122,12 @@ fn down<'d, 's>(value: &'d Spanned<DeValue<'s>>, step: &Step) -> Option<&'d Span
     }
 }
 
-/// A number that must be above 0.
+/// Checks that a number is above 0.
 pub fn positive(key: &'static str, n: u32) -> Result<u32, Mistake> {
     if n == 0 { Err(mistake(key, format!("`{key}` must be at least 1"))) } else { Ok(n) }
 }
 
-/// A list of such numbers, of which there must be one.
+/// Checks that all numbers of a list are above 0, and that there is one.
 pub fn all_positive(key: &'static str, all: &[u32]) -> Result<(), Mistake> {
     if all.is_empty() {
         return Err(mistake(key, format!("a list of `{key}` needs at least one entry")));

@@ -10,15 +10,15 @@ use serde::de::{self, DeserializeOwned, Deserializer};
 pub struct FileError {
     pub path: PathBuf,
     /// `None` if the whole file is meant.
-    pub place: Option<Place>,
+    pub position: Option<Position>,
     pub message: String,
     /// The line with the words in question underlined.
     pub excerpt: Option<String>,
 }
 
-/// A place in a file, as editors count it.
+/// A position in a file, as editors count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// Counted from 1.
     pub line: usize,
     /// In characters, counted from 1.
@@ -28,7 +28,7 @@ pub struct Place {
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.path.display())?;
-        if let Some(Place { line, column }) = self.place {
+        if let Some(Position { line, column }) = self.position {
             write!(f, ":{line}:{column}")?;
         }
         write!(f, ": {}", self.message)?;
@@ -41,7 +41,7 @@ impl std::error::Error for FileError {}
 impl FileError {
     /// A mistake in the file as a whole.
     pub fn whole(path: &Path, message: impl Into<String>) -> FileError {
-        FileError { path: path.into(), place: None, message: message.into(), excerpt: None }
+        FileError { path: path.into(), position: None, message: message.into(), excerpt: None }
     }
 
     /// A mistake at a range of bytes. Of several lines the first is shown.
@@ -67,8 +67,8 @@ impl FileError {
         let gutter = number.to_string();
         let blank = " ".repeat(gutter.len());
         let excerpt = format!("{blank} |\n{gutter} | {line}\n{blank} | {indent}{}", "^".repeat(width));
-        let place = Some(Place { line: number, column });
-        FileError { path: path.into(), place, message: message.into(), excerpt: Some(excerpt) }
+        let position = Some(Position { line: number, column });
+        FileError { path: path.into(), position, message: message.into(), excerpt: Some(excerpt) }
     }
 }
 
@@ -84,8 +84,8 @@ pub fn parse_toml<T: DeserializeOwned>(path: &Path, source: &str) -> Result<T, F
     })
 }
 
-/// Reads a text that must be more than any text, such as a duration. What `parse` says is wrong has the text's own place, also
-/// among others in a list: a reader who asks for a string first, and complains later, would lose it.
+/// Reads a string that has a form of its own, such as a duration. An error of `parse` keeps the position of its string,
+/// also within a list: reading a string first and parsing it later would lose the position.
 pub fn parsed<'de, D: Deserializer<'de>, T>(
     from: D,
     parse: impl Fn(&str) -> Result<T, String>,

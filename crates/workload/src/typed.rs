@@ -1,12 +1,13 @@
 //! Requests, headers and expectations as people type them on a command line.
 //!
-//! Errors are sentences without the argument that they are about: who knows the option puts both before them.
+//! Errors are sentences without the argument that they are about: the caller knows the option, and puts both before
+//! them.
 
 use std::collections::BTreeMap;
 
 use dyno_archive::plan::{Body, Expect, Request};
 
-use crate::{ReadFile, traffic};
+use crate::{ReadFile, compile};
 
 /// A request of weight 1 that is called by its method and path, and of which any answer from 200 to 399 is right.
 #[must_use]
@@ -46,8 +47,8 @@ pub fn mixed(text: &str, read: ReadFile<'_>) -> Result<Request, String> {
 pub fn header(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("write it like 'Name: value'")?;
     let name = name.trim();
-    if traffic::is_framing(name) {
-        return Err(traffic::no_framing(name));
+    if compile::is_framing(name) {
+        return Err(compile::no_framing(name));
     }
     Ok((name.into(), value.trim().into()))
 }

@@ -7,10 +7,10 @@ use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
 use dyno_engine::Protocol;
 use serde::Deserialize;
 
+use crate::compile::{Field, Wrong};
 use crate::inside::Inside;
 use crate::mistake::{Mistake, all_positive, mistake};
-use crate::traffic::{Field, Wrong};
-use crate::{ReadFile, limits, traffic};
+use crate::{ReadFile, compile, limits};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -27,7 +27,7 @@ pub struct RawWorkload {
     expect: RawExpect,
     /// A weighted mix instead of the one request above.
     requests: Option<Vec<RawRequest>>,
-    /// The request above is a document, and these follow it.
+    /// The resources of a page, whose document is the request above.
     page: Option<RawPage>,
 }
 
@@ -121,22 +121,22 @@ impl<T> OneOrMany<T> {
     }
 }
 
-/// A workload, with what it has to say of the steps.
+/// A workload whose values have been checked, and what it sets of the steps.
 #[derive(Debug)]
-pub struct Shaped {
+pub struct CheckedWorkload {
     pub workload: Workload,
-    /// Its own, in place of the load's.
+    /// Numbers of streams of its own, in place of the load's.
     pub streams: Option<Vec<u32>>,
 }
 
-pub fn check_workloads(raw: Vec<RawWorkload>, read: ReadFile<'_>) -> Result<Vec<Shaped>, Mistake> {
+pub fn check_workloads(raw: Vec<RawWorkload>, read: ReadFile<'_>) -> Result<Vec<CheckedWorkload>, Mistake> {
     if raw.is_empty() {
-        return Ok(vec![Shaped { workload: plaintext(), streams: None }]);
+        return Ok(vec![CheckedWorkload { workload: plaintext(), streams: None }]);
     }
     let of = |i: usize| move |m: Mistake| m.within(i).within("workloads");
     let shaped = raw.into_iter().enumerate().map(|(i, raw)| raw.check(read).map_err(of(i)));
     let shaped = shaped.collect::<Result<Vec<_>, _>>()?;
-    for (i, Shaped { workload, .. }) in shaped.iter().enumerate() {
+    for (i, CheckedWorkload { workload, .. }) in shaped.iter().enumerate() {
         if shaped[..i].iter().any(|s| s.workload.name == workload.name) {
             let message = format!("two workloads are called {:?}; give each its `name`", workload.name);
             return Err(of(i)(mistake("name", message)));
@@ -162,7 +162,7 @@ pub fn plaintext() -> Workload {
 }
 
 impl RawWorkload {
-    fn check(mut self, read: ReadFile<'_>) -> Result<Shaped, Mistake> {
+    fn check(mut self, read: ReadFile<'_>) -> Result<CheckedWorkload, Mistake> {
         let protocol = check_protocol(self.protocol.as_deref(), self.tls)?;
         let page = self.page.take();
         let streams = self.streams.clone().map(OneOrMany::all);
@@ -173,18 +173,22 @@ impl RawWorkload {
             all_positive("streams", streams)?;
         }
         let (name, asked) = self.asked(page.as_ref(), read)?;
-        let (requests, homes): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+        let (requests, origins): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
         let page = page.map(|page| Page { connections: page.connections });
         let workload = Workload { name, protocol, requests, page };
-        // Which file could not be had: its name stands in the suite.
+        // The name of a file that could not be read: it stands in the suite.
         let refused = RefCell::new(None);
         let read = |file: &str| read(file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()));
-        traffic::check(&workload, &read).map_err(|wrong| locate(wrong, &homes).about(refused.take()))?;
-        Ok(Shaped { workload, streams })
+        compile::check(&workload, &read).map_err(|wrong| locate(wrong, &origins).about(refused.take()))?;
+        Ok(CheckedWorkload { workload, streams })
     }
 
-    /// What it is called, and what it asks for.
-    fn asked(self, page: Option<&RawPage>, read: ReadFile<'_>) -> Result<(String, Vec<Asked>), Mistake> {
+    /// The workload's name, and its requests.
+    fn asked(
+        self,
+        page: Option<&RawPage>,
+        read: ReadFile<'_>,
+    ) -> Result<(String, Vec<LocatedRequest>), Mistake> {
         let (name, own, requests) = self.split();
         match requests {
             Some(_) if own != RawRequest::default() => Err(mistake(
@@ -199,7 +203,7 @@ impl RawWorkload {
                 let body = own.body_key();
                 let request = RawRequest { name, ..own }.check(read)?;
                 let name = request.name.clone();
-                let mut asked = vec![(request, Home::Workload { body })];
+                let mut asked = vec![(request, Origin::Workload { body })];
                 if let Some(page) = page {
                     asked.extend(check_page(page).map_err(|m| m.within("page"))?);
                 }
@@ -226,24 +230,25 @@ impl RawWorkload {
 
 /// Where in its workload a request is written.
 #[derive(Clone, Copy, Debug)]
-enum Home {
+enum Origin {
     /// In the workload itself.
     Workload { body: &'static str },
-    /// In its mix, at this place.
+    /// In its mix, at this index.
     Mix { index: usize, body: &'static str },
-    /// It is a resource of the page that one of its entries stands for.
+    /// A resource of the page, from this entry of `resources`.
     Resource(usize),
 }
 
-type Asked = (Request, Home);
+/// A request, and where it is written.
+type LocatedRequest = (Request, Origin);
 
 /// Finds the value that cannot be sent, from the workload's table on.
-fn locate(wrong: Wrong, homes: &[Home]) -> Mistake {
+fn locate(wrong: Wrong, origins: &[Origin]) -> Mistake {
     let Some((index, field)) = wrong.place else { return mistake("requests", wrong.message) };
-    match homes[index] {
-        Home::Workload { body } => of_field(field, body, wrong.message),
-        Home::Mix { index, body } => of_field(field, body, wrong.message).within(index).within("requests"),
-        Home::Resource(entry) => mistake("page", wrong.message).below("resources").below(entry),
+    match origins[index] {
+        Origin::Workload { body } => of_field(field, body, wrong.message),
+        Origin::Mix { index, body } => of_field(field, body, wrong.message).within(index).within("requests"),
+        Origin::Resource(entry) => mistake("page", wrong.message).below("resources").below(entry),
     }
 }
 
@@ -259,14 +264,14 @@ fn of_field(field: Field, body: &'static str, message: String) -> Mistake {
 }
 
 /// The resources of a page.
-fn check_page(page: &RawPage) -> Result<Vec<Asked>, Mistake> {
+fn check_page(page: &RawPage) -> Result<Vec<LocatedRequest>, Mistake> {
     if !(1..=64).contains(&page.connections) {
         return Err(mistake("connections", "a page is loaded over 1 to 64 connections"));
     }
     let mut asked = Vec::new();
     for (i, text) in page.resources.iter().enumerate() {
         let requests = resources(text).map_err(|message| mistake("resources", message).below(i))?;
-        asked.extend(requests.into_iter().map(|request| (request, Home::Resource(i))));
+        asked.extend(requests.into_iter().map(|request| (request, Origin::Resource(i))));
     }
     if asked.is_empty() {
         return Err(mistake("resources", "a page has at least one resource, such as \"/style.css\""));
@@ -325,11 +330,11 @@ fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mis
     })
 }
 
-fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<Asked>, Mistake> {
+fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<LocatedRequest>, Mistake> {
     let of = |i: usize| move |m: Mistake| m.within(i).within("requests");
-    let mut asked: Vec<Asked> = Vec::new();
+    let mut asked: Vec<LocatedRequest> = Vec::new();
     for (index, raw) in raw.into_iter().enumerate() {
-        let home = Home::Mix { index, body: raw.body_key() };
+        let home = Origin::Mix { index, body: raw.body_key() };
         asked.push((raw.check(read).map_err(of(index))?, home));
     }
     if asked.is_empty() {
@@ -344,7 +349,7 @@ fn check_mix(raw: Vec<RawRequest>, read: ReadFile<'_>) -> Result<Vec<Asked>, Mis
     Ok(asked)
 }
 
-/// What a request without a name is called.
+/// The name of a request that is given none.
 fn name_of(path: &str) -> String {
     match path.trim_matches('/') {
         "" => "root".into(),
@@ -364,8 +369,8 @@ impl RawRequest {
         if !path.starts_with('/') {
             return Err(mistake("path", format!("the path {path:?} must begin with a slash")));
         }
-        if let Some(name) = self.headers.keys().find(|name| traffic::is_framing(name)) {
-            return Err(mistake("headers", traffic::no_framing(name)).below(name.clone()));
+        if let Some(name) = self.headers.keys().find(|name| compile::is_framing(name)) {
+            return Err(mistake("headers", compile::no_framing(name)).below(name.clone()));
         }
         let body = match (self.body, self.body_file) {
             (Some(_), Some(_)) => {

@@ -46,7 +46,7 @@ impl Answer {
     }
 }
 
-/// What is kept of an answer's body. A server may send without end.
+/// How much of an answer's body is kept. A server may send without end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// All of it; it is an error if it is longer than [`BODY_BYTES`].

@@ -2,26 +2,32 @@
 
 use std::io::{self, Error};
 
-use dyno_wire::h1::response::Asked;
-use dyno_wire::h2::settings::Own;
-use dyno_wire::h2::{Ask, Client, Code, Counts, Event, Io, Shared};
+use dyno_wire::h1::response::RequestKind;
+use dyno_wire::h2::settings::ClientSettings;
+use dyno_wire::h2::{Client, Code, Counts, EncodedRequest, Event, Io, Shared};
 
 use super::answer::{Answer, Keep};
-use super::line::{Line, closed};
+use super::transport::{Transport, closed};
 
 /// GETs `path` on a fresh connection.
-pub(super) fn get(line: &mut Line, scheme: &str, host: &str, path: &str, keep: Keep) -> io::Result<Answer> {
+pub(super) fn get(
+    transport: &mut Transport,
+    scheme: &str,
+    host: &str,
+    path: &str,
+    keep: Keep,
+) -> io::Result<Answer> {
     let fields = [(":method", "GET"), (":scheme", scheme), (":authority", host), (":path", path)];
     let block = Shared::default().encode(&fields.map(|(name, value)| (name.into(), value.into())));
     let (mut out, mut counts) = (Vec::new(), Counts::default());
     let mut client: Client<()> =
-        Client::new(Own::default(), 0, &mut Io { out: &mut out, counts: &mut counts });
+        Client::new(ClientSettings::default(), 0, &mut Io { out: &mut out, counts: &mut counts });
     let mut is_asked = false;
     let mut answer = Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: true };
     let mut buffer = [0; 16 * 1024];
     loop {
-        line.write_all(&std::mem::take(&mut out))?;
-        let n = line.read(&mut buffer)?;
+        transport.write_all(&std::mem::take(&mut out))?;
+        let n = transport.read(&mut buffer)?;
         if n == 0 {
             return Err(closed());
         }
@@ -32,14 +38,14 @@ pub(super) fn get(line: &mut Line, scheme: &str, host: &str, path: &str, keep: K
         // Not before the server's settings have come.
         if !is_asked && client.room() > 0 {
             is_asked = true;
-            let ask = Ask {
+            let request = EncodedRequest {
                 block: block.form(client.form()),
                 field_bytes: block.field_bytes,
                 body: &[],
-                asked: Asked::Other,
+                kind: RequestKind::Other,
                 wants_fields: true,
             };
-            client.request(&ask, (), &mut io);
+            client.request(&request, (), &mut io);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod answer;
 mod h2;
-mod line;
+mod transport;
 
 use std::io;
 use std::net::TcpStream;
@@ -11,17 +11,17 @@ use std::time::Duration;
 use dyno_archive::Protocol;
 use dyno_engine::Tls;
 use dyno_wire::h1::encode;
-use dyno_wire::h1::response::{Asked, Closed, End, Event, Reader};
+use dyno_wire::h1::response::{Closed, End, Event, Reader, RequestKind};
 
-use crate::door::Door;
-use line::{Line, closed};
+use crate::listener::Listener;
+use transport::{Transport, closed};
 
 pub use answer::{Answer, Keep};
 
 /// A connection with the answers still to be read on it.
 #[derive(Debug)]
 pub struct Connection {
-    line: Line,
+    transport: Transport,
     reader: Reader,
     unread: Vec<u8>,
 }
@@ -29,32 +29,32 @@ pub struct Connection {
 impl Connection {
     /// `timeout` is for everything that is done on this connection.
     pub fn new(stream: TcpStream, timeout: Duration) -> io::Result<Connection> {
-        Ok(Connection::on(Line::new(stream, None, timeout)?))
+        Ok(Connection::on(Transport::new(stream, None, timeout)?))
     }
 
-    fn on(line: Line) -> Connection {
-        Connection { line, reader: Reader::new(), unread: Vec::new() }
+    fn on(transport: Transport) -> Connection {
+        Connection { transport, reader: Reader::new(), unread: Vec::new() }
     }
 
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.line.write_all(bytes)
+        self.transport.write_all(bytes)
     }
 
     /// Reads one whole answer.
-    pub fn answer(&mut self, asked: Asked) -> io::Result<Answer> {
-        self.read_answer(asked, Keep::Whole)
+    pub fn answer(&mut self, kind: RequestKind) -> io::Result<Answer> {
+        self.read_answer(kind, Keep::Whole)
     }
 
-    fn read_answer(&mut self, asked: Asked, keep: Keep) -> io::Result<Answer> {
+    fn read_answer(&mut self, kind: RequestKind, keep: Keep) -> io::Result<Answer> {
         let mut answer = Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: false };
         loop {
-            let (used, done) = take(&mut self.reader, &self.unread, asked, keep, &mut answer)?;
+            let (used, done) = take(&mut self.reader, &self.unread, kind, keep, &mut answer)?;
             self.unread.drain(..used);
             if done {
                 return Ok(answer);
             }
             let mut buffer = [0; 16 * 1024];
-            let n = self.line.read(&mut buffer)?;
+            let n = self.transport.read(&mut buffer)?;
             if n == 0 {
                 return match self.reader.eof().map_err(io::Error::other)? {
                     Closed::EndsMessage => Ok(answer),
@@ -65,12 +65,12 @@ impl Connection {
         }
     }
 
-    /// What the peer does next, until this connection's deadline.
+    /// Waits for what the peer does next, until this connection's deadline.
     pub fn does_next(&mut self) -> Next {
         if !self.unread.is_empty() {
             return Next::Sends;
         }
-        match self.line.read(&mut [0; 1]) {
+        match self.transport.read(&mut [0; 1]) {
             Ok(0) => Next::Closes,
             Ok(_) => Next::Sends,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Next::Waits,
@@ -82,24 +82,24 @@ impl Connection {
 /// What a peer does after its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It closes the connection, in order or with a reset.
+    /// The peer closes the connection, in order or with a reset.
     Closes,
-    /// It sends what nobody asked for.
+    /// The peer sends bytes that nobody asked for.
     Sends,
-    /// Nothing, in the time there was.
+    /// The peer does nothing, in the time there was.
     Waits,
 }
 
 fn take(
     reader: &mut Reader,
     mut bytes: &[u8],
-    asked: Asked,
+    kind: RequestKind,
     keep: Keep,
     answer: &mut Answer,
 ) -> io::Result<(usize, bool)> {
     let whole = bytes.len();
     loop {
-        let (used, event) = reader.next(bytes, asked).map_err(io::Error::other)?;
+        let (used, event) = reader.next(bytes, kind).map_err(io::Error::other)?;
         bytes = &bytes[used..];
         match event {
             Event::NeedMore => return Ok((whole - bytes.len(), false)),
@@ -120,49 +120,49 @@ fn take(
 
 /// GETs `path` on a fresh plain connection by HTTP/1.1, within `timeout`.
 pub fn get(stream: TcpStream, path: &str, timeout: Duration) -> io::Result<Answer> {
-    get_h1(Line::new(stream, None, timeout)?, "127.0.0.1", path, Keep::Whole)
+    get_h1(Transport::new(stream, None, timeout)?, "127.0.0.1", path, Keep::Whole)
 }
 
-fn get_h1(line: Line, host: &str, path: &str, keep: Keep) -> io::Result<Answer> {
-    let mut connection = Connection::on(line);
+fn get_h1(transport: Transport, host: &str, path: &str, keep: Keep) -> io::Result<Answer> {
+    let mut connection = Connection::on(transport);
     let request = encode::request("GET", path, host, &[], b"").map_err(io::Error::other)?;
     connection.send(&request)?;
-    connection.read_answer(Asked::Other, keep)
+    connection.read_answer(RequestKind::Other, keep)
 }
 
-/// Asks single questions at a door, as it wants to be asked.
+/// A client for single requests to one listener, in its protocol.
 #[derive(Debug)]
-pub struct Caller {
-    door: Door,
+pub struct ProbeClient {
+    listener: Listener,
     tls: Option<Tls>,
 }
 
-impl Caller {
+impl ProbeClient {
     /// # Errors
-    /// A sentence: the door's authority cannot be read.
-    pub fn new(door: &Door) -> Result<Caller, String> {
-        let tls = door.tls().map(|options| options.configure()).transpose()?;
-        Ok(Caller { door: door.clone(), tls })
+    /// A sentence: the listener's authority cannot be read.
+    pub fn new(listener: &Listener) -> Result<ProbeClient, String> {
+        let tls = listener.tls().map(|options| options.configure()).transpose()?;
+        Ok(ProbeClient { listener: listener.clone(), tls })
     }
 
     #[must_use]
-    pub fn door(&self) -> &Door {
-        &self.door
+    pub fn listener(&self) -> &Listener {
+        &self.listener
     }
 
     /// Connects and GETs `path`, each within `timeout`.
     pub fn ask(&self, path: &str, timeout: Duration, keep: Keep) -> io::Result<Answer> {
-        self.get(TcpStream::connect_timeout(&self.door.addr, timeout)?, path, timeout, keep)
+        self.get(TcpStream::connect_timeout(&self.listener.addr, timeout)?, path, timeout, keep)
     }
 
-    /// GETs `path` on a fresh connection to the door, within `timeout`.
+    /// GETs `path` on a fresh connection to the listener, within `timeout`.
     pub fn get(&self, stream: TcpStream, path: &str, timeout: Duration, keep: Keep) -> io::Result<Answer> {
-        let mut line = Line::new(stream, self.tls.as_ref(), timeout)?;
-        let host = self.door.host();
-        match self.door.protocol {
-            Protocol::H1 | Protocol::H1Tls | Protocol::H2cUpgrade => get_h1(line, &host, path, keep),
-            Protocol::H2 | Protocol::Auto => h2::get(&mut line, "https", &host, path, keep),
-            Protocol::H2c => h2::get(&mut line, "http", &host, path, keep),
+        let mut transport = Transport::new(stream, self.tls.as_ref(), timeout)?;
+        let host = self.listener.host();
+        match self.listener.protocol {
+            Protocol::H1 | Protocol::H1Tls | Protocol::H2cUpgrade => get_h1(transport, &host, path, keep),
+            Protocol::H2 | Protocol::Auto => h2::get(&mut transport, "https", &host, path, keep),
+            Protocol::H2c => h2::get(&mut transport, "http", &host, path, keep),
         }
     }
 }
@@ -188,8 +188,8 @@ mod tests {
             // Who asks may have had enough before its end.
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&vec![b'x'; bytes]));
         });
-        let door = Door { addr, protocol: Protocol::H1, authority: None };
-        let answer = Caller::new(&door).unwrap().ask("/", Duration::from_secs(600), keep);
+        let client = ProbeClient::new(&Listener { addr, protocol: Protocol::H1, authority: None }).unwrap();
+        let answer = client.ask("/", Duration::from_secs(600), keep);
         server.join().unwrap();
         answer
     }

@@ -14,12 +14,12 @@ use dyno_archive::{Interval, Outcome, Sample};
 use dyno_contract::ports;
 use dyno_driver::{Endpoint, Stamps, best_driver};
 use dyno_engine::{Http2, Protocol};
-use dyno_launch::Own;
-use dyno_launch::care::Interrupts;
+use dyno_launch::OwnProcess;
+use dyno_launch::supervision::Interrupts;
 use dyno_report::calibration as page;
 use dyno_report::format::micros;
 use dyno_runner::load::{self, Edge, Reason, Spec, Watch, polling};
-use dyno_workload::traffic;
+use dyno_workload::compile;
 use dyno_workload::workloads::plaintext;
 
 use crate::calibration::{Kept, Shape, machine};
@@ -89,7 +89,7 @@ fn keep(result: &page::Calibration) -> Kept {
 struct Bench {
     addr: SocketAddr,
     /// Ended with the bench.
-    _server: Own,
+    _server: OwnProcess,
     generator_cpus: Vec<u32>,
     server_cpus: Vec<u32>,
     duration_ns: u64,
@@ -220,7 +220,7 @@ impl Bench {
         let spin = polling(spin, &arrivals, true);
         // Compiled for both protocols: which of them is spoken, the caller says.
         let workload = Workload { protocol: Protocol::H2c, ..plaintext() };
-        let traffic = traffic::compile(&workload, &self.addr.to_string(), &Http2::default(), &|_| {
+        let traffic = compile::compile(&workload, &self.addr.to_string(), &Http2::default(), &|_| {
             Err("no files".into())
         });
         let step = Step { connections, streams: 1, pipeline: 1, arrivals };
@@ -273,9 +273,9 @@ fn free_port() -> anyhow::Result<SocketAddr> {
     Ok(SocketAddr::from(([127, 0, 0, 1], ports[0])))
 }
 
-fn start_null(addr: SocketAddr, cpus: &[u32]) -> anyhow::Result<Own> {
+fn start_null(addr: SocketAddr, cpus: &[u32]) -> anyhow::Result<OwnProcess> {
     let arguments = ["serve-null", "--while-stdin", "--port", &addr.port().to_string()];
-    let server = Own::start(&arguments, cpus).context("the null responder cannot be started")?;
+    let server = OwnProcess::start(&arguments, cpus).context("the null responder cannot be started")?;
     for _ in 0..200 {
         if ports::connect_to_another(addr, Duration::from_secs(1)).is_ok() {
             return Ok(server);

@@ -2,8 +2,8 @@
 
 use dyno_archive::Facts;
 use dyno_archive::facts::CgroupVersion;
-use dyno_launch::care::{Care, Interrupts};
 use dyno_launch::guard::Guard;
+use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::{may_make_groups, read_facts};
 use dyno_report::terminal::line;
@@ -150,7 +150,7 @@ fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
     let interrupts = Interrupts::new();
     match all {
         Some(Ok(all)) => {
-            let care = Care { guard, interrupts: &interrupts };
+            let care = Supervision { guard, interrupts: &interrupts };
             let unmet: Vec<String> =
                 all.iter().filter(|d| d.unmet(&care).is_some()).map(|d| d.name.clone()).collect();
             Finding {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use dyno_archive::plan::{Arrivals, Conditions, Order, Plan, Request, Segment, Step, Workload};
 use dyno_archive::start::cpu_list_text;
-use dyno_launch::care::{Care, Interrupts};
 use dyno_launch::guard::Guard;
+use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_report::format::{micros, number, phases};
 use dyno_runner::plan::{expected_ns, resolve};
 use dyno_runner::suite::SuiteFile;
@@ -19,7 +19,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let suite = SuiteFile::read(&args.suite)?;
     let subjects = args.places.subjects.find(Some(&args.suite))?;
     let (guard, interrupts) = (Guard::start()?, Interrupts::new());
-    let care = Care { guard: &guard, interrupts: &interrupts };
+    let care = Supervision { guard: &guard, interrupts: &interrupts };
     let overrides = args.choices.overrides();
     let planned =
         resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| subject.unmet(&care))?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use dyno_archive::RunDir;
-use dyno_launch::care::Care;
+use dyno_launch::supervision::Supervision;
 use dyno_runner::plan::Planned;
 use dyno_runner::prepare::prepare;
 use dyno_runner::run::Event;
@@ -18,7 +18,7 @@ pub(super) type Prepared = (Planned, Vec<Option<Built>>, RunDir);
 pub(super) fn build_all(
     planned: &mut Planned,
     cache: &Path,
-    care: &Care<'_>,
+    care: &Supervision<'_>,
     progress: &mut Progress,
 ) -> anyhow::Result<Vec<Option<Built>>> {
     let mut happened = Vec::new();

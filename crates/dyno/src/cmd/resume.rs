@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::plan::{Plan, Subject};
 use dyno_archive::{Difference, Facts, Resumption, RunDir};
-use dyno_launch::care::Care;
+use dyno_launch::supervision::Supervision;
 use dyno_runner::files::Folder;
 use dyno_runner::plan::Planned;
 use dyno_runner::prepare::environment_of;
@@ -53,7 +53,7 @@ pub(super) fn resume(
     path: &Path,
     mixing: Mixing,
     cache: &Path,
-    care: &Care<'_>,
+    care: &Supervision<'_>,
     progress: &mut Progress,
 ) -> anyhow::Result<Prepared> {
     let dir = RunDir::open(path)?.held()?;
@@ -153,7 +153,7 @@ fn of_files(plan: &Plan) -> Vec<Difference> {
 }
 
 /// What a subject is started and built from, as far as that can be told without building it.
-fn of_definition(then: &Subject, definition: &Definition, care: &Care<'_>) -> Vec<Difference> {
+fn of_definition(then: &Subject, definition: &Definition, care: &Supervision<'_>) -> Vec<Difference> {
     let id = then.id();
     let mut all = Vec::new();
     let now = definition.fingerprint().unwrap_or_else(|error| format!("unreadable ({error})"));

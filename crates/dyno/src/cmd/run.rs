@@ -6,8 +6,8 @@ use std::time::SystemTime;
 use dyno_analysis::trial::TrialResult;
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::{RunDir, TrialRecord};
-use dyno_launch::care::Care;
 use dyno_launch::guard::Guard;
+use dyno_launch::supervision::Supervision;
 use dyno_runner::plan::{Planned, resolve};
 use dyno_runner::run::{Ended, Event, Runner};
 use dyno_runner::suite::SuiteFile;
@@ -30,7 +30,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let mut progress = Progress::new();
     let cache = args.places.cache_folder()?;
     let guard = Guard::start()?;
-    let care = Care { guard: &guard, interrupts: &interrupts };
+    let care = Supervision { guard: &guard, interrupts: &interrupts };
     let (planned, built, dir) = match &args.resume {
         Some(path) => resume(path, Mixing::of(args), &cache, &care, &mut progress)?,
         None => begin(args, &cache, &care, &mut progress)?,
@@ -53,7 +53,12 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     Ok(exit(&report, work_of(&run)))
 }
 
-fn begin(args: &RunArgs, cache: &Path, care: &Care<'_>, progress: &mut Progress) -> anyhow::Result<Prepared> {
+fn begin(
+    args: &RunArgs,
+    cache: &Path,
+    care: &Supervision<'_>,
+    progress: &mut Progress,
+) -> anyhow::Result<Prepared> {
     let path = args.suite.as_deref().expect("clap asks for a suite or a run to resume");
     let suite = SuiteFile::read(path)?;
     let subjects = args.places.subjects.find(Some(path))?;
@@ -98,7 +103,7 @@ fn walk(
     planned: &Planned,
     built: &[Option<Built>],
     dir: &RunDir,
-    care: &Care<'_>,
+    care: &Supervision<'_>,
     progress: &mut Progress,
 ) -> anyhow::Result<Ended> {
     let header = dir.header()?;

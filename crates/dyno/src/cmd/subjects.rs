@@ -6,8 +6,8 @@ use std::path::Path;
 use dyno_archive::Protocol;
 use dyno_archive::start::FailureKind;
 use dyno_contract::contracts;
-use dyno_launch::care::{Care, Interrupts};
 use dyno_launch::guard::Guard;
+use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_report::format::{bytes, micros};
 use dyno_report::terminal::{line, shown};
 use dyno_runner::plan::{Overrides, resolve};
@@ -95,7 +95,7 @@ fn choose(all: Vec<Chosen>, names: &[String]) -> anyhow::Result<Vec<Chosen>> {
 
 fn list(chosen: &[Chosen], guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = Interrupts::new();
-    let care = Care { guard, interrupts: &interrupts };
+    let care = Supervision { guard, interrupts: &interrupts };
     let mut table = format!("{:<22} {:<12} {:<30} here\n", "subject", "language", "protocols");
     for Chosen { id, definition: d } in chosen {
         let state = d.unmet(&care).map_or("yes".into(), |why| format!("no: {why}"));
@@ -109,7 +109,7 @@ fn list(chosen: &[Chosen], guard: &Guard) -> anyhow::Result<Exit> {
 
 fn build_all(chosen: &[Chosen], asked: Asked, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = catch_interrupts("ending the build", Third::Ends)?;
-    let care = Care { guard, interrupts: &interrupts };
+    let care = Supervision { guard, interrupts: &interrupts };
     let mut exit = Exit::Valid;
     for (i, Chosen { id, definition: d }) in chosen.iter().enumerate() {
         // Most variants share their subject's build.
@@ -173,7 +173,7 @@ fn check_all(
     );
     let suite = SuiteFile::parse(Path::new("check"), &source)?;
     let interrupts = catch_interrupts("ending after this subject is taken down", Third::Ends)?;
-    let care = Care { guard, interrupts: &interrupts };
+    let care = Supervision { guard, interrupts: &interrupts };
     let mut planned =
         resolve(suite, folder, &Overrides::default(), &dyno_launch::allowed_cpus(), &|subject| {
             subject.unmet(&care)

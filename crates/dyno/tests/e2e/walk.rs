@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::{Facts, RunDir};
-use dyno_launch::care::{Care, Interrupts};
 use dyno_launch::guard::Guard;
+use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::prepare;
 use dyno_runner::run::{Runner, Service};
@@ -48,7 +48,7 @@ pub fn planned(subjects: &Path, name: &str) -> Planned {
 pub fn run(place: &Path, planned: &Planned, backends: &[Definition]) -> Run {
     let _alone = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-    let care = Care { guard: &guard, interrupts: &interrupts };
+    let care = Supervision { guard: &guard, interrupts: &interrupts };
     let cache = place.join("cache");
     let mut planned = planned.clone();
     let built = prepare(&mut planned, &cache, &care, &mut |_| {}).unwrap();

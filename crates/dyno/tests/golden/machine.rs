@@ -14,7 +14,7 @@ use dyno_archive::sample::{CgroupUse, HostUse, Party, PartyUse, ThreadUse};
 use dyno_archive::start::{Failure, FailureKind, PartStart, StartRecord, Startup, Stop};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Protocol, Sample, TrialRecord};
-use dyno_contract::door::Door;
+use dyno_contract::listener::Listener;
 use dyno_engine::sim::{Fault, Model, Queue, Service, World};
 use dyno_runner::load::{Spec, simulate};
 use dyno_runner::load_at;
@@ -294,9 +294,9 @@ fn fault(name: &str) -> Fault {
     }
 }
 
-fn door(plan: &Plan, trial: usize) -> Door {
+fn door(plan: &Plan, trial: usize) -> Listener {
     let protocol = plan.workloads[plan.trials[trial].workload].protocol;
-    Door { addr: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)), protocol, authority: None }
+    Listener { addr: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)), protocol, authority: None }
 }
 
 /// Loads a server of the machine. TLS takes no time there: its connections say that they speak it.

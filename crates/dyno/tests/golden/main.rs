@@ -26,8 +26,10 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{LoadRecord, Outcome, Phase, RunDir, TrialRecord};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::{self, Fault, Model, Queue, Service, World};
-use dyno_engine::{Config, Draws, Expect, Http2, Policy, Protocol, Request, Schedule, Spin, Traffic, Window};
-use dyno_wire::h1::response::Asked;
+use dyno_engine::{
+    CompiledRequest, Config, Draws, Expectation, Http2, Policy, Protocol, Schedule, Spin, Traffic, Window,
+};
+use dyno_wire::h1::response::RequestKind;
 
 const MS: u64 = 1_000_000;
 const BEGAN_NS: u64 = 5_000 * MS;
@@ -164,10 +166,14 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
         worker: 0,
         schedule: Schedule::new(&step.arrivals, &Arc::from([]), 1, Stripe { worker: 0, of: 1 }),
         total: None,
-        traffic: Arc::new(Traffic::one(Request::fixed(
+        traffic: Arc::new(Traffic::one(CompiledRequest::fixed(
             bytes,
-            Asked::Other,
-            Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])), ..Expect::default() },
+            RequestKind::Other,
+            Expectation {
+                status: Some(200),
+                body: Some(Arc::from(&b"Hello, World!"[..])),
+                ..Expectation::default()
+            },
         ))),
         draws: Draws::new(1, 0, 1),
         check_one_in: plan.load.check_one_in,

@@ -16,7 +16,7 @@ pub use server::{Answered, Fault, Identity, Model, Pause, Queue, Service, Truth}
 
 use crate::driver::{Completion, ConnId, ConnectError, Driver, Queued, Turn, Wait, What};
 use crate::rng::Rng;
-use crate::{Config, Instant, Report, Stop, Worker};
+use crate::{Config, Instant, Stop, Worker, WorkerReport};
 
 /// The network between generator and server.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,9 @@ pub struct Net {
 /// Time taken from the generator by somebody else on its CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Theft {
+    /// When it may begin, nanoseconds on the world's clock.
     pub at_ns: u64,
+    /// Its length, nanoseconds.
     pub for_ns: u64,
     pub when: When,
 }
@@ -61,10 +63,10 @@ impl World {
     }
 }
 
-/// What one simulated run produced.
+/// The results of one simulated run.
 #[derive(Debug)]
 pub struct Played {
-    pub report: Report,
+    pub report: WorkerReport,
     pub intervals: Vec<dyno_archive::Interval>,
     pub truth: Truth,
     /// When the load began, on the world's clock.
@@ -77,7 +79,7 @@ pub fn play(world: World, config: Config) -> Played {
     play_until(world, config, || Stop::No)
 }
 
-/// The same, asking `stop` every turn.
+/// As [`play`], asking `stop` every turn.
 #[must_use]
 pub fn play_until(world: World, config: Config, stop: impl FnMut() -> Stop) -> Played {
     let mut driver = SimDriver::new(world);
@@ -131,7 +133,7 @@ struct Conn {
     peer: Peer,
     /// Deliveries to the generator keep their order even if cut.
     last_arrival: u64,
-    /// And so do those to the server, over several flushes at one instant too.
+    /// Deliveries to the server keep their order, too, over several flushes at one instant.
     last_departure: u64,
     tcp: TcpCounters,
 }
@@ -144,11 +146,11 @@ enum Event {
     AtGenerator { conn: ConnId, generation: u64, what: Arrival },
 }
 
-/// What comes with a completion.
+/// The bytes that come with a completion.
 #[derive(Debug, Default)]
 struct Delivery {
     bytes: Vec<u8>,
-    /// Whose right answer is complete with them.
+    /// The request whose right answer is complete with these bytes.
     answers: Option<Identity>,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dyno_archive::Outcome;
 use dyno_wire::h1::{encode, request};
-use dyno_wire::h2::settings::{DEFAULT_WINDOW, Offer};
+use dyno_wire::h2::settings::{DEFAULT_WINDOW, ServerSettings};
 use dyno_wire::h2::{Code, server as h2};
 use dyno_wire::talk::Talk;
 
@@ -17,7 +17,7 @@ pub enum Service {
     Exponential { mean_ns: f64 },
 }
 
-/// Who waits for whom.
+/// Which requests wait for which others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
     /// One request at a time, first come, first served: with Poisson arrivals and exponential service, M/M/1.
@@ -26,7 +26,7 @@ pub enum Queue {
     PerConnection,
 }
 
-/// The server does no work from `at_ns` for `for_ns`.
+/// The server does no work from `at_ns`, on the world's clock, for `for_ns`, both in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
     pub at_ns: u64,
@@ -86,7 +86,7 @@ impl Fault {
         Fault::Malformed,
     ];
 
-    /// What the exchange must be counted as.
+    /// The outcome with which the exchange must be counted.
     #[must_use]
     pub fn outcome(self) -> Outcome {
         match self {
@@ -112,7 +112,8 @@ pub struct Model {
     /// Each with its probability per request.
     pub faults: Vec<(Fault, f64)>,
     pub body: Vec<u8>,
-    /// Bytes of a connection that it reads before it reads no more; what is flushed later never leaves. `None`: all.
+    /// Bytes of a connection that the server reads before it stops reading: what is flushed later never leaves. `None`:
+    /// all.
     pub reads: Option<u64>,
     /// Streams that a connection of HTTP/2 may have open at once; `None`: any number.
     pub max_streams: Option<u32>,
@@ -147,10 +148,10 @@ pub struct Truth {
     pub faults: BTreeMap<Fault, u64>,
     /// Bodies of requests that arrived whole over HTTP/2, and how often each did.
     pub bodies: BTreeMap<Vec<u8>, u64>,
-    /// Right answers that the generator took, in the order in which it did, of requests that say who they are.
+    /// Right answers that the generator took, in that order, to requests that carry an [`Identity`].
     pub answered: Vec<Answered>,
-    /// Who the requests say they are that the generator has given up, by a reset of their streams. Where it was robbed between
-    /// deciding so and saying so, an answer may have come meanwhile.
+    /// Requests that the generator has given up by a reset of their streams. An answer may have come meanwhile where
+    /// the generator lost its CPU between the decision and the reset.
     pub given_up: Vec<Identity>,
 }
 
@@ -162,10 +163,10 @@ pub struct Answered {
     pub at_ns: u64,
 }
 
-/// Who a request says it is, with a path of `/INTENDED/NUMBER`.
+/// The identity of a request, which it carries in its path: `/INTENDED/NUMBER`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// When it was to leave, nanoseconds since the load began.
+    /// Its intended start, nanoseconds since the load began.
     pub intended_ns: u64,
     pub number: u64,
 }
@@ -177,14 +178,14 @@ impl Identity {
     }
 }
 
-/// What the server does.
+/// An action of the server, and when it happens.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     Say {
         at_ns: u64,
         bytes: Vec<u8>,
         then: Then,
-        /// Whose right answer is complete with these bytes.
+        /// The request whose right answer is complete with these bytes.
         answers: Option<Identity>,
     },
     /// Goes on with a stream of HTTP/2: [`Server::finish`] is to be called then.
@@ -202,10 +203,10 @@ pub(super) enum Then {
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     talk: Talk<Streams>,
-    /// Who the request says it is that is being read.
+    /// The identity of the request that is being read.
     asking: Option<Identity>,
     free_at_ns: u64,
-    /// It has decided not to answer on this connection any more.
+    /// Whether the server has decided to answer no more on this connection.
     done: bool,
 }
 
@@ -215,9 +216,9 @@ struct Streams {
     wire: h2::Server,
     /// Bodies of requests that are under way.
     bodies: BTreeMap<u32, Vec<u8>>,
-    /// Who the requests say they are, those that have been answered among them.
+    /// The identities of the requests by stream, answered ones among them.
     asking: BTreeMap<u32, Identity>,
-    /// What becomes of the requests that are being worked on.
+    /// The requests that are being worked on, by stream, and the fault with which each will be answered.
     working: BTreeMap<u32, Option<Fault>>,
     /// GOAWAY has been sent.
     leaving: bool,
@@ -486,9 +487,9 @@ impl Server {
 impl Streams {
     /// Begins a connection, and sends it away at once where chance has it so.
     fn begin(model: &Model, rng: &mut Rng, out: &mut Vec<u8>) -> Streams {
-        let offer = Offer { max_streams: model.max_streams, stream_window: model.request_window };
+        let settings = ServerSettings { max_streams: model.max_streams, stream_window: model.request_window };
         let mut streams = Streams {
-            wire: h2::Server::new(offer, out),
+            wire: h2::Server::new(settings, out),
             bodies: BTreeMap::new(),
             asking: BTreeMap::new(),
             working: BTreeMap::new(),
@@ -505,7 +506,7 @@ impl Streams {
         self.leaving = true;
     }
 
-    /// What becomes of the connection now.
+    /// How the connection goes on.
     fn then(&self) -> Then {
         if self.leaving && self.wire.open() == 0 { Then::Close } else { Then::KeepOpen }
     }

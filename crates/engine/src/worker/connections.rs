@@ -13,12 +13,12 @@ use crate::slot::{State, Talk, Upgrade};
 use crate::tls::Session;
 use crate::{Instant, limits};
 
-/// How the peer's closing is to be taken.
+/// How the peer closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It may end a body.
+    /// In good order: the close may end a body.
     Clean,
-    /// What went before may not be all there was.
+    /// Perhaps too early: bytes may be missing before it.
     Cut,
 }
 
@@ -70,7 +70,7 @@ impl Worker {
             State::Connecting { since } => since,
             _ => now,
         };
-        self.recorder.filling.connect.record(now.since(connecting_since));
+        self.recorder.distributions.connect.record(now.since(connecting_since));
         slot.tcp_base = TcpCounters::default();
         let Some(tls) = &self.config.tls else { return self.begin_talk(conn, None, now, driver) };
         // The handshake begins with the connection being there.
@@ -91,7 +91,7 @@ impl Worker {
         }
         // Asked for HTTP/2, the server chose something else: told, and never passed over.
         self.frames.fallen_back += u64::from(protocol == Protocol::H2);
-        self.slots[conn as usize].spoke_h2 = protocol == Protocol::H2cUpgrade;
+        self.slots[conn as usize].may_speak_h2 = protocol == Protocol::H2cUpgrade;
         if let Talk::H1(h1) = &mut self.slots[conn as usize].talk {
             h1.renew(if protocol == Protocol::H2cUpgrade { Upgrade::Wanted } else { Upgrade::No });
         }
@@ -114,7 +114,7 @@ impl Worker {
     pub(super) fn secured<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &self.slots[conn as usize];
         if let State::Securing { since, .. } = slot.state {
-            self.recorder.filling.tls_handshake.record(now.since(since));
+            self.recorder.distributions.tls_handshake.record(now.since(since));
         }
         let mut alpn = None;
         if let Some(session) = &slot.tls {
@@ -153,7 +153,8 @@ impl Worker {
         self.untried = self.untried.saturating_sub(1);
     }
 
-    /// The connection is of no more use. What is in flight on it ends: the oldest as `first`, the others as `rest`.
+    /// Ends a connection that is of no more use. Of the exchanges in flight on it the oldest ends as `first`, the
+    /// others as `rest`.
     pub(super) fn fail<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -194,7 +195,7 @@ impl Worker {
         self.retry(conn, now, driver);
     }
 
-    /// We give a connection up, as `why`. What is in flight on it ends as `rest`.
+    /// Gives a connection up, which counts as failed by `why`. The exchanges in flight on it end as `rest`.
     pub(super) fn give_up<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -231,7 +232,7 @@ impl Worker {
         self.slots[conn as usize].disconnected();
     }
 
-    /// Uses the slot again, at once after its first failure and later and later after more of them.
+    /// Uses the slot again: at once after its first failure, and after a longer wait with each further one.
     pub(super) fn retry<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &mut self.slots[conn as usize];
         if slot.failures < 2 {

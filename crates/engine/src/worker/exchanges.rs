@@ -13,7 +13,7 @@ use crate::slot::{Exchange, State, Talk, Upgrade};
 use crate::tls::{Broken, Progress};
 use crate::{Instant, limits};
 
-/// What reading left the connection as.
+/// The state of a connection after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     Open,
@@ -121,7 +121,7 @@ impl Worker {
         if slot.state == State::Up {
             return assigned == 0 && self.takes_request(conn);
         }
-        let most = if !self.config.protocol.is_h1() && slot.spoke_h2 {
+        let most = if !self.config.protocol.is_h1() && slot.may_speak_h2 {
             // No more than a connection is likely to take: the rest would wait on it while others have room.
             self.config.streams.min(self.frames.granted.unwrap_or(u32::MAX)).max(1)
         } else {
@@ -217,7 +217,7 @@ impl Worker {
         let request = self.config.traffic.request(exchange.request);
         let template = match (h1.upgrade, &request.upgrade) {
             (Upgrade::Wanted, Some(template)) => {
-                h1.upgrade = Upgrade::Asked;
+                h1.upgrade = Upgrade::Requested;
                 template
             }
             _ => {
@@ -227,23 +227,23 @@ impl Worker {
         };
         // What the request says of itself is what its response time will count from.
         self.config.draws.intended_ns = exchange.intended.since(self.began);
-        let bytes = template.bytes_of(&mut exchange.draw, &mut self.config.draws, &mut self.made);
+        let bytes = template.bytes_of(&mut exchange.draw, &mut self.config.draws, &mut self.request);
         h1.in_flight.push_back(exchange);
         h1.unsent += 1;
         let Some(session) = &mut slot.tls else {
             self.recorder.current().bytes_sent += bytes.len() as u64;
             return driver.send(conn, bytes);
         };
-        self.sealed.clear();
-        if session.write(bytes, &mut self.sealed).is_ok() {
-            self.recorder.current().bytes_sent += self.sealed.len() as u64;
-            driver.send(conn, &self.sealed);
+        self.encrypted.clear();
+        if session.write(bytes, &mut self.encrypted).is_ok() {
+            self.recorder.current().bytes_sent += self.encrypted.len() as u64;
+            driver.send(conn, &self.encrypted);
         } else {
             self.broken.push(conn);
         }
     }
 
-    /// Queues what an HTTP/2 connection has to say.
+    /// Queues the bytes that an HTTP/2 connection has written into `out`.
     #[inline]
     pub(super) fn push_out<D: Driver>(&mut self, conn: ConnId, driver: &mut D) {
         if self.out.is_empty() {
@@ -255,10 +255,10 @@ impl Worker {
                 driver.send(conn, &self.out);
             }
             Some(session) => {
-                self.sealed.clear();
-                if session.write(&self.out, &mut self.sealed).is_ok() {
-                    self.recorder.current().bytes_sent += self.sealed.len() as u64;
-                    driver.send(conn, &self.sealed);
+                self.encrypted.clear();
+                if session.write(&self.out, &mut self.encrypted).is_ok() {
+                    self.recorder.current().bytes_sent += self.encrypted.len() as u64;
+                    driver.send(conn, &self.encrypted);
                 } else {
                     self.broken.push(conn);
                 }
@@ -282,14 +282,14 @@ impl Worker {
             return self.after_read(conn, read, now, driver);
         }
         // Copied out: the session works in place, and what it answers goes back through the driver.
-        let mut bytes = std::mem::take(&mut self.arrived);
+        let mut bytes = std::mem::take(&mut self.received);
         bytes.clear();
         bytes.extend_from_slice(driver.bytes());
         self.read_secured(conn, &mut bytes, now, driver);
-        self.arrived = bytes;
+        self.received = bytes;
     }
 
-    /// Decrypts and reads; sends what TLS itself has to say.
+    /// Decrypts and reads; sends the session's own records.
     pub(super) fn read_secured<D: Driver>(
         &mut self,
         conn: ConnId,
@@ -312,11 +312,11 @@ impl Worker {
             read = self.read(conn, now, received_at, plain);
             if read == Ok(Read::Open) { Ok(()) } else { Err(()) }
         });
-        let out = session.take_out();
+        let out = session.pending();
         if !out.is_empty() {
             self.recorder.current().bytes_sent += out.len() as u64;
             driver.send(conn, out);
-            session.sent();
+            session.clear_pending();
         }
         self.slots[conn as usize].tls = Some(session);
         match progress {
@@ -401,7 +401,7 @@ impl Worker {
         }
     }
 
-    /// Whether the server goes on asking for answers of the connection itself and reads none of them.
+    /// Whether the server floods us with control frames and does not read the replies.
     fn is_flooded<D: Driver>(&mut self, conn: ConnId, driver: &D) -> bool {
         let turn = self.woke;
         match &mut self.slots[conn as usize].talk {
@@ -434,8 +434,8 @@ impl Worker {
                 exchange.first_byte = now;
             }
             let request = self.config.traffic.request(exchange.request);
-            let asked = h1.upgrade.asked(request.asked);
-            let (used, event) = h1.reader.next_with(bytes, asked, &mut self.heads)?;
+            let kind = h1.upgrade.kind(request.kind);
+            let (used, event) = h1.reader.next_with(bytes, kind, &mut self.head_cache)?;
             bytes = &bytes[used..];
             match event {
                 Event::NeedMore => return Ok(Read::Open),
@@ -449,10 +449,10 @@ impl Worker {
                 }
                 Event::Head(head) => {
                     // A server that answers without changing over goes on in HTTP/1.1 (RFC 9110 §7.8).
-                    if h1.upgrade == Upgrade::Asked {
+                    if h1.upgrade == Upgrade::Requested {
                         self.frames.declined += 1;
                         h1.upgrade = Upgrade::No;
-                        slot.spoke_h2 = false;
+                        slot.may_speak_h2 = false;
                     }
                     let fields = || head.fields();
                     h1.answer.see_head(head.status, fields, &request.expect, exchange.in_full);
@@ -580,8 +580,8 @@ impl Worker {
         self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
     }
 
-    /// What was queued on a connection that ended before it could leave goes to the next one. That ends by itself: each
-    /// connection has brought one answer at least.
+    /// Moves requests that were queued on a connection, and had not left when it ended, to the next one. This ends by
+    /// itself: each connection has brought one answer at least.
     fn take_back_unsent(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
         let Talk::H1(h1) = &mut slot.talk else { return };
@@ -595,9 +595,9 @@ impl Worker {
         }
     }
 
-    /// The server has ended a pipeline in good order: the answer it ended with said so, or had no other end. What was asked
-    /// behind that is asked for again on the next connection, if to be dealt with twice would do no harm (RFC 9112 §9.3.2).
-    /// It keeps its intended time. That ends by itself: each connection has brought one answer at least.
+    /// Sends again what was lost when the server ended a pipeline in good order: the last answer said so, or had no
+    /// other end. Requests behind it go to the next connection if they are idempotent (RFC 9112 §9.3.2), and keep their
+    /// intended times. This ends by itself: each connection has brought one answer at least.
     fn ask_lost_again(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
         let Talk::H1(h1) = &mut slot.talk else { return };

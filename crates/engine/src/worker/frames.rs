@@ -1,4 +1,4 @@
-//! What only HTTP/2 has, counted.
+//! Counts that only HTTP/2 has.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,9 @@ pub(super) struct Frames {
     pub(super) fallen_back: u64,
     /// Requests to upgrade that the server answered without doing so.
     pub(super) declined: u64,
-    /// Times at which something was received.
+    /// How often bytes were received on these connections.
     pub(super) receives: u64,
+    /// Whole answers on these connections.
     pub(super) responses: u64,
     /// TLS records with data in them.
     pub(super) tls_records: u64,
@@ -29,7 +30,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// What came after `earlier`. What belongs to connections is of the whole time.
+    /// The counts since `earlier`, an older copy of these. Counts of connections stay those of the whole time.
     pub(super) fn since(&self, earlier: &Frames) -> Frames {
         Frames {
             counts: self.counts.since(&earlier.counts),

@@ -22,20 +22,20 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Http2;
 use dyno_archive::sample::ThreadUse;
 
-use dyno_wire::h1::response::Memo;
-use dyno_wire::h2::settings::Own;
+use dyno_wire::h1::response::HeadCache;
+use dyno_wire::h2::settings::ClientSettings;
 
 use crate::driver::{ConnId, Driver};
 use crate::recorder::{Recorder, Window};
 use crate::slot::{Exchange, Slot, State};
 use crate::tls::Tls;
-use crate::traffic::{Draws, Making, Traffic};
+use crate::traffic::{Draws, RequestScratch, Traffic};
 use crate::{Instant, Schedule, limits};
 use frames::Frames;
 use pages::Pages;
 pub use streams::upgrade_settings;
 
-/// What a worker is to do.
+/// The configuration of a worker: what it sends, over which connections, and when.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Number of this worker among those of the load, from 0.
@@ -52,11 +52,11 @@ pub struct Config {
     /// Requests to start in all; `None`: as many as the window allows.
     pub total: Option<u64>,
     pub traffic: Arc<Traffic>,
-    /// The traffic is a page, its first request the document and the others its resources; so many connections load one
-    /// page together. `None`: requests have nothing to do with each other.
+    /// Connections that load a page together: the traffic is the page, its first request the document and the others
+    /// its resources. `None`: no pages; requests are independent of each other.
     pub page_connections: Option<u32>,
     pub draws: Draws,
-    /// Of how many answers one is checked in full; 1: every one, 0: none.
+    /// One in this many answers is checked in full; 1: every one, 0: none.
     pub check_one_in: u64,
     pub policy: Policy,
     /// `None`: plain connections.
@@ -65,14 +65,16 @@ pub struct Config {
     pub window: Window,
 }
 
-/// What becomes of connections.
+/// Time-outs, and when connections are opened and replaced. All times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// From the hand-over of a request to the end of its answer; and from its being queued on a connection to the hand-over.
+    /// Longest time from the hand-over of a request to the end of its answer, and from its being queued on a connection
+    /// to the hand-over.
     pub timeout_ns: u64,
-    /// From the hand-over of a request to the first byte of its answer; `None`: only the whole answer has a limit.
+    /// Longest time from the hand-over of a request to the first byte of its answer; `None`: only the whole answer has
+    /// a limit.
     pub first_byte_timeout_ns: Option<u64>,
-    /// For a connection to come about, the TLS handshake included.
+    /// Longest time for a connection to come about, the TLS handshake included.
     pub connect_timeout_ns: u64,
     /// After this many requests a connection is closed and a new one opened; `None`: never.
     pub requests_per_connection: Option<u64>,
@@ -99,7 +101,7 @@ impl Policy {
         first_byte.map_or(whole, |f| if f.0 < whole.0 { f } else { whole })
     }
 
-    /// The shortest of those that count from a hand-over, or from when it should have been.
+    /// The shortest of the time-outs that count from a hand-over, or from when it should have been.
     fn soonest_answer_timeout_ns(&self) -> u64 {
         self.timeout_ns.min(self.first_byte_timeout_ns.unwrap_or(u64::MAX))
     }
@@ -114,9 +116,9 @@ pub enum Spin {
     Always,
 }
 
-/// What a worker has to tell at its end, beside its intervals.
+/// What a worker reports at its end, beside its intervals.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct WorkerReport {
     pub books: Books,
     pub connections: Connections,
     pub tcp: Option<TcpCounters>,
@@ -128,7 +130,9 @@ pub struct Report {
     pub cpu: ThreadUse,
     pub edges: Edges,
     pub unanswered: Unanswered,
+    /// How often an answer broke the protocol, by how it did.
     pub protocol_errors: BTreeMap<String, u64>,
+    /// How often a full check found a fault, by the fault in words.
     pub unexpected: BTreeMap<String, u64>,
     /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on them.
     pub connection_failures: BTreeMap<String, u64>,
@@ -138,7 +142,7 @@ pub struct Report {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 enum Stage {
-    /// Making the first connections.
+    /// RequestScratch the first connections.
     Opening,
     Warmup,
     Measured,
@@ -161,7 +165,9 @@ pub struct Worker {
     retries: BinaryHeap<Reverse<(Instant, ConnId)>>,
     /// No time-out can be due before this instant.
     next_timeout_check: Instant,
+    /// When the load began; `NEVER` before.
     began: Instant,
+    /// Until when what is in flight may end.
     drain_ends: Instant,
     /// Requests started, against `config.total`.
     begun: u64,
@@ -177,13 +183,17 @@ pub struct Worker {
     tls: TlsUse,
     /// `None` unless pages are loaded.
     pages: Option<Pages>,
-    /// What went over HTTP/2 so far, when the measured window began, and within it.
+    /// Counts of HTTP/2 since this worker began.
     frames: Frames,
+    /// A copy of `frames` from when the measured window began.
     frames_base: Frames,
+    /// The counts of the measured window, once it is over.
     frames_used: Frames,
-    /// What we announce to HTTP/2 servers.
-    own: Own,
+    /// Our settings, which are announced to HTTP/2 servers.
+    settings: ClientSettings,
+    /// CPU use of this thread up to the beginning of the measured window.
     cpu_base: ThreadUse,
+    /// CPU use of this thread in the measured window, once it is over.
     cpu: ThreadUse,
     /// CPU time of this thread when the present interval began.
     cpu_settled_ns: u64,
@@ -196,15 +206,20 @@ pub struct Worker {
     connection_failures: BTreeMap<String, u64>,
     /// Connections whose TLS session has failed while sending.
     broken: Vec<ConnId>,
-    /// The head that the server sent last.
-    heads: Memo,
-    /// What an HTTP/2 connection has to say, until it goes to the driver. Empty between two connections.
+    /// The head of the last HTTP/1.1 answer on any connection, and the result of parsing it.
+    head_cache: HeadCache,
+    /// Bytes that an HTTP/2 connection has written, until they go to the driver. Empty whenever another connection's
+    /// turn comes.
     out: Vec<u8>,
-    /// Memory in which requests are made, encrypted, and answers decrypted.
-    making: Making,
-    made: Vec<u8>,
-    sealed: Vec<u8>,
-    arrived: Vec<u8>,
+    // The rest is memory that is kept from one use to the next, so that no exchange allocates.
+    /// For requests of HTTP/2.
+    scratch: RequestScratch,
+    /// For the bytes of a request of HTTP/1.1.
+    request: Vec<u8>,
+    /// For TLS records to be sent.
+    encrypted: Vec<u8>,
+    /// For received TLS records, which are decrypted in place.
+    received: Vec<u8>,
 }
 
 // Setting up, beginning and ending.
@@ -239,7 +254,7 @@ impl Worker {
             frames: Frames::default(),
             frames_base: Frames::default(),
             frames_used: Frames::default(),
-            own: streams::own(&config.http2),
+            settings: streams::client_settings(&config.http2),
             cpu_base: ThreadUse::default(),
             cpu: ThreadUse::default(),
             cpu_settled_ns: 0,
@@ -249,12 +264,12 @@ impl Worker {
             unexpected: BTreeMap::new(),
             connection_failures: BTreeMap::new(),
             broken: Vec::new(),
-            heads: Memo::new(),
+            head_cache: HeadCache::new(),
             out: Vec::new(),
-            making: Making::default(),
-            made: Vec::new(),
-            sealed: Vec::new(),
-            arrived: Vec::new(),
+            scratch: RequestScratch::default(),
+            request: Vec::new(),
+            encrypted: Vec::new(),
+            received: Vec::new(),
             config,
         }
     }
@@ -304,7 +319,8 @@ impl Worker {
         }
     }
 
-    /// The same, and what is in flight may end only within [`limits::CUT_DRAIN_NS`] from now, also if the window is over.
+    /// As [`cut`](Self::cut). What is in flight may end only within [`limits::CUT_DRAIN_NS`] from now, also if the
+    /// window is over.
     pub fn hurry(&mut self, at: Instant) {
         let drain_ns = &mut self.config.window.drain_ns;
         *drain_ns = (*drain_ns).min(limits::CUT_DRAIN_NS);
@@ -337,9 +353,9 @@ impl Worker {
     }
 
     #[must_use]
-    pub fn report(mut self) -> Report {
+    pub fn report(mut self) -> WorkerReport {
         let since = |at: Instant| if at == Instant::NEVER { 0 } else { at.since(self.began) };
-        Report {
+        WorkerReport {
             window_ns: (since(self.recorder.opens()), since(self.recorder.closes())),
             unanswered: self.recorder.take_unanswered(),
             books: self.recorder.books,

@@ -28,9 +28,10 @@ pub(super) struct Pages {
 struct Visitor {
     /// When the present page was intended; `None`: there is none.
     began: Option<Instant>,
-    /// When its resources were.
+    /// When the page's resources were intended.
     continued: Instant,
-    /// Resources that have not been given to a connection are those from here to the last.
+    /// Index of the request for the next resource; 0 until the document is complete. It and those after it have not
+    /// been given to a connection.
     next: u16,
     /// Exchanges of the page that have been scheduled and have not ended.
     open: u16,
@@ -53,12 +54,12 @@ impl Pages {
         self.ended.push((conn, exchange.request, outcome == Outcome::Ok));
     }
 
-    /// When the pages that are not complete were intended.
+    /// The intended instants of the pages that are not complete.
     pub(super) fn unfinished(&self) -> impl Iterator<Item = Instant> + '_ {
         self.visitors.iter().filter_map(|visitor| visitor.began)
     }
 
-    /// What no connection has been given yet: when it was intended, and which request it is.
+    /// The resources that no connection has been given yet: the intended instant and the request's index of each.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (Instant, u16)> + '_ {
         let last = self.resources;
         let of = move |v: &Visitor| {

@@ -2,19 +2,20 @@
 
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Http2;
-use dyno_wire::h2::settings::Own;
-use dyno_wire::h2::{Ask, Client, Code, Error, Event, Io, Key};
+use dyno_wire::h2::settings::ClientSettings;
+use dyno_wire::h2::{Client, Code, EncodedRequest, Error, Event, Io, Key};
 
 use super::Worker;
 use super::exchanges::{Read, WireError};
 use crate::driver::{ConnId, Driver};
 use crate::expect::Answer;
 use crate::slot::{Exchange, H2, Replies, Slot, State, Stream, Talk};
-use crate::traffic::Request;
+use crate::traffic::CompiledRequest;
 use crate::{Instant, limits};
 
 impl Slot {
-    /// Whether nothing more may be asked on this connection: the server takes no more streams, or we have said that it ends.
+    /// Whether no more requests may be sent on this connection: the server takes no more streams, or we have said that
+    /// it ends.
     pub(super) fn is_draining(&self) -> bool {
         match &self.talk {
             Talk::H1(h1) => h1.said_close,
@@ -33,7 +34,7 @@ impl Worker {
     /// The connection is there and HTTP/2 is to be spoken: its preface goes out, and the server's is awaited.
     pub(super) fn greet<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
-        let client = Client::new(self.own, self.config.traffic.shared_bytes(), &mut io);
+        let client = Client::new(self.settings, self.config.traffic.shared_bytes(), &mut io);
         let slot = &mut self.slots[conn as usize];
         let connecting_since = match slot.state {
             State::Connecting { since: at } | State::Securing { connecting_since: at, .. } => at,
@@ -50,11 +51,11 @@ impl Worker {
         let Talk::H1(h1) = &mut slot.talk else { return };
         let Some(exchange) = h1.in_flight.pop_front() else { return };
         let request = self.config.traffic.request(exchange.request);
-        let asked = (request.asked, wants_fields(request, &exchange));
+        let asked = (request.kind, wants_fields(request, &exchange));
         let stream = Stream { exchange, answer: Answer::default(), blocked_since: Instant::NEVER };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
         let shared = self.config.traffic.shared_bytes();
-        let (client, _) = Client::upgraded(self.own, shared, asked, stream, &mut io);
+        let (client, _) = Client::upgraded(self.settings, shared, asked, stream, &mut io);
         slot.talk = talk(client, self.config.streams, now);
         // Until the server's settings come it is being made anew, from this instant on.
         slot.state = State::Greeting { connecting_since: now };
@@ -80,17 +81,17 @@ impl Worker {
         // As over HTTP/1.1: what its response time will count from.
         self.config.draws.intended_ns = exchange.intended.since(self.began);
         let made =
-            template.make(h2.client.form(), &mut exchange.draw, &mut self.config.draws, &mut self.making);
-        let ask = Ask {
+            template.make(h2.client.form(), &mut exchange.draw, &mut self.config.draws, &mut self.scratch);
+        let request = EncodedRequest {
             block: made.block,
             field_bytes: made.field_bytes,
             body: made.body,
-            asked: request.asked,
+            kind: request.kind,
             wants_fields: wants_fields(request, &exchange),
         };
         let stream = Stream { exchange, answer: Answer::default(), blocked_since: Instant::NEVER };
         let mut io = Io { out: &mut self.out, counts: &mut self.frames.counts };
-        let (key, is_whole) = h2.client.request(&ask, stream, &mut io);
+        let (key, is_whole) = h2.client.request(&request, stream, &mut io);
         h2.barred_since = Instant::NEVER;
         h2.unsent.push(key);
         if !is_whole && let Some(stream) = h2.client.data(key) {
@@ -99,14 +100,14 @@ impl Worker {
         }
     }
 
-    /// After bytes were read: takes up again what the server will not deal with, and opens the connection for requests
-    /// once the server's settings are there.
+    /// After bytes were read: takes back the requests that the server will not deal with, and opens the connection for
+    /// requests once the server's settings are there.
     pub(super) fn settle_streams<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &mut self.slots[conn as usize];
         let Talk::H2(h2) = &mut slot.talk else { return };
         if matches!(slot.state, State::Greeting { .. }) && h2.client.is_ready() {
             self.frames.connections += 1;
-            self.slots[conn as usize].spoke_h2 = true;
+            self.slots[conn as usize].may_speak_h2 = true;
             self.established(conn, now, driver);
         }
     }
@@ -213,7 +214,7 @@ impl Worker {
         let recorder = &mut self.recorder;
         h2.client.resume(&mut io, &mut |stream| {
             // The window's update had arrived at the completion's instant: the wait ended with it.
-            recorder.filling.window_stall.record(now.since(stream.blocked_since));
+            recorder.distributions.window_stall.record(now.since(stream.blocked_since));
             stream.blocked_since = Instant::NEVER;
         });
     }
@@ -221,7 +222,7 @@ impl Worker {
     /// A stream has ended; if windows still held its request up, that ended too.
     fn unblocked(&mut self, since: Instant, now: Instant) {
         if since != Instant::NEVER {
-            self.recorder.filling.window_stall.record(now.since(since));
+            self.recorder.distributions.window_stall.record(now.since(since));
         }
     }
 
@@ -229,7 +230,7 @@ impl Worker {
     pub(super) fn end_stalls(&mut self, conn: ConnId, now: Instant) {
         let Talk::H2(h2) = &self.slots[conn as usize].talk else { return };
         for (_, stream) in h2.client.iter().filter(|(_, s)| s.blocked_since != Instant::NEVER) {
-            self.recorder.filling.window_stall.record(now.since(stream.blocked_since));
+            self.recorder.distributions.window_stall.record(now.since(stream.blocked_since));
         }
     }
 
@@ -275,8 +276,8 @@ impl Worker {
         self.slots[conn as usize].assigned.push_front(exchange.unsent());
     }
 
-    /// A connection that was up has gone without taking one request: for what was assigned to it that was a try. What has had
-    /// its last ends as `outcome`.
+    /// Counts a try for the exchanges that were assigned to a connection which was up and has gone without taking one
+    /// request. Those that have had their last try end as `outcome`.
     pub(super) fn count_try(&mut self, conn: ConnId, outcome: Outcome, now: Instant) {
         for mut exchange in std::mem::take(&mut self.slots[conn as usize].assigned) {
             if exchange.retries >= limits::RETRIES {
@@ -289,7 +290,7 @@ impl Worker {
         }
     }
 
-    /// The server's settings have come: how many streams it allows is worth telling, and one that allows none has a limit.
+    /// Takes note of how many streams the server's settings allow. If they allow none, a time-out runs from now on.
     fn granted(&mut self, conn: ConnId, now: Instant) {
         let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         let most = h2.client.peer().max_concurrent_streams;
@@ -308,7 +309,8 @@ impl Worker {
 
 // Time-outs.
 impl Worker {
-    /// All that came has been read: where a stream may be opened now, the next bar is a new one, also if none is.
+    /// Called once all that came has been read. If a stream may be opened now, the server bars us no more, even if none
+    /// is opened.
     pub(super) fn see_room(&mut self, conn: ConnId) {
         let Talk::H2(h2) = &mut self.slots[conn as usize].talk else { return };
         if h2.client.room() > 0 {
@@ -316,7 +318,7 @@ impl Worker {
         }
     }
 
-    /// Ends the streams of a connection that are overdue, each as what it is.
+    /// Ends the overdue streams of a connection, each with its own outcome.
     pub(super) fn check_streams(&mut self, conn: ConnId, now: Instant) -> Checked {
         let slot = &mut self.slots[conn as usize];
         let Talk::H2(h2) = &mut slot.talk else { return Checked::Alive(Instant::NEVER) };
@@ -349,7 +351,7 @@ impl Worker {
             let stream = h2.client.cancel(key, Code::Cancel, &mut io);
             if stream.blocked_since != Instant::NEVER {
                 // Nor did the windows grow until this instant.
-                self.recorder.filling.window_stall.record(now.since(stream.blocked_since));
+                self.recorder.distributions.window_stall.record(now.since(stream.blocked_since));
             }
             // Done: our own decision at this instant.
             self.ended(conn, &stream.exchange, outcome, now, None);
@@ -358,18 +360,20 @@ impl Worker {
     }
 }
 
-/// What a look at the streams of a connection showed.
+/// The result of looking at a connection's streams for time-outs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Checked {
     /// The next time-out is due at this instant.
     Alive(Instant),
-    /// Nothing has come since a request left that is overdue, as this; or it has not left.
+    /// A request timed out, with this outcome, and nothing at all arrived since it was sent, or it could not even
+    /// leave: the server is silent.
     Silent(Outcome),
-    /// The server allows no streams.
+    /// The server has allowed no streams for too long.
     Shut,
 }
 
-/// HTTP/2 begins on a connection at `now`. Its lists are made as long as they will be, not while requests wait.
+/// The state of a connection on which HTTP/2 begins at `now`. Its lists get their full length here, not while requests
+/// wait.
 fn talk(mut client: Client<Stream>, streams: u32, now: Instant) -> Talk {
     let ahead = streams.min(limits::STREAMS_AHEAD) as usize;
     client.reserve(ahead);
@@ -383,24 +387,25 @@ fn talk(mut client: Client<Stream>, streams: u32, now: Instant) -> Talk {
 }
 
 /// Whether the fields of an answer will be looked at.
-fn wants_fields(request: &Request, exchange: &Exchange) -> bool {
+fn wants_fields(request: &CompiledRequest, exchange: &Exchange) -> bool {
     exchange.in_full && !request.expect.deep.headers.is_empty()
 }
 
-/// What we announce.
-pub(super) fn own(options: &Http2) -> Own {
+/// Our settings for a load's options.
+pub(super) fn client_settings(options: &Http2) -> ClientSettings {
     let window = |bits: u8| ((1u64 << bits) - 1) as u32;
-    Own {
+    ClientSettings {
         header_table_size: options.header_table_size,
         stream_window: window(options.window_bits),
         connection_window: window(options.connection_window_bits),
     }
 }
 
-/// What an upgrade's request announces: the payload of SETTINGS in base64url (RFC 7540 §3.2.1).
+/// Our settings as the request of an upgrade announces them: the payload of a SETTINGS frame, which its HTTP2-Settings
+/// field has in base64url (RFC 7540 §3.2.1).
 #[must_use]
 pub fn upgrade_settings(options: &Http2) -> Vec<u8> {
     let mut payload = Vec::new();
-    own(options).put_payload(&mut payload);
+    client_settings(options).put_payload(&mut payload);
     payload
 }

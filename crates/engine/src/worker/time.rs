@@ -71,10 +71,10 @@ impl Worker {
         let loading = matches!(self.stage, Stage::Warmup | Stage::Measured);
         if loading && self.woke >= self.began {
             // From the last wake-up to the hand-over: how long the turn kept every stamp waiting.
-            self.recorder.filling.loop_lag.record(turn.entered.since(self.woke));
+            self.recorder.distributions.loop_lag.record(turn.entered.since(self.woke));
             if turn.woke >= wait.until && wait.until > turn.entered {
                 // Only a wait that ran to its deadline says how late the machine wakes us.
-                self.recorder.filling.wake_lag.record(turn.woke.since(wait.until));
+                self.recorder.distributions.wake_lag.record(turn.woke.since(wait.until));
             }
         }
         self.woke = turn.woke;

@@ -11,9 +11,10 @@ use dyno_archive::times::Times;
 use dyno_engine::schedule::Stripe;
 use dyno_engine::sim::Played;
 use dyno_engine::{
-    Config, Draws, Expect, Http2, Policy, Protocol, Request, Schedule, Spin, Traffic, Window, limits,
+    CompiledRequest, Config, Draws, Expectation, Http2, Policy, Protocol, Schedule, Spin, Traffic, Window,
+    limits,
 };
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 
 pub const SECOND: u64 = 1_000_000_000;
 pub const MS: u64 = 1_000_000;
@@ -28,10 +29,14 @@ pub fn config(connections: u32, arrivals: &Arrivals, seconds: u64) -> Config {
         streams: 1,
         schedule: Schedule::new(arrivals, &Arc::from([]), 42, Stripe { worker: 0, of: 1 }),
         total: None,
-        traffic: Arc::new(Traffic::one(Request::fixed(
+        traffic: Arc::new(Traffic::one(CompiledRequest::fixed(
             b"GET / HTTP/1.1\r\nHost: sim\r\n\r\n",
-            Asked::Other,
-            Expect { status: Some(200), body: Some(Arc::from(&b"Hello, World!"[..])), ..Expect::default() },
+            RequestKind::Other,
+            Expectation {
+                status: Some(200),
+                body: Some(Arc::from(&b"Hello, World!"[..])),
+                ..Expectation::default()
+            },
         ))),
         draws: Draws::new(1, 0, 1),
         check_one_in: 1,

@@ -67,7 +67,8 @@ fn set_memory(group: &Group, bytes: u64) -> io::Result<String> {
     Ok(format!("{read} bytes"))
 }
 
-/// What was written may name CPUs that are not there; the kernel tells apart which of them count.
+/// Sets the CPUs of a group. `cpus` may name some that are not there: the kernel has a second file for those that
+/// count.
 fn set_cpuset(group: &Group, cpus: &str) -> io::Result<String> {
     let (folder, effective) = match &group.v2 {
         Some(folder) => (folder.clone(), "cpuset.cpus.effective"),

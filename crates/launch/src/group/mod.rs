@@ -75,7 +75,7 @@ impl Groups {
         }
     }
 
-    /// What is left of the groups of a start that has ended, as a sentence. `None`: nothing, as it should be.
+    /// A sentence on what is left of the groups of a start that has ended. `None`: nothing, as it should be.
     #[must_use]
     pub fn left_of(&self, start: usize) -> Option<String> {
         let name = format!("dyno-{}-{start}-", std::process::id());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use dyno_observer::proc::Stat;
 
-/// Whose processes a group of dyno's holds, with the number of that dyno.
+/// The owner of the processes in a group that a dyno has made, with the process number of that dyno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     /// A subject's: `dyno-PID-START-…`. They are dyno's to end.

@@ -11,8 +11,8 @@ use super::ours::{Whose, is_gone, make_dir, others_live};
 use crate::guard::Guard;
 use crate::limits::MOVES;
 
-/// What is changed in the v2 group that dyno runs in, for as long as it runs. First the controllers are taken back, because a
-/// group that hands them down takes no processes, then the processes move back.
+/// Changes of the v2 group that dyno runs in, for as long as dyno runs. Dropping undoes them: first the controllers are
+/// taken back, because a group that hands them down takes no processes, then the processes move back.
 #[derive(Debug, Default)]
 pub(super) struct Changed {
     handed: Option<Handed>,
@@ -38,7 +38,8 @@ pub(super) fn prepare(v2: &mut V2, wanted: &[&str], changed: &mut Changed, guard
     handed.down()
 }
 
-/// Who started us may stand in the group of an earlier dyno that was killed, guard and all. Then they go back first.
+/// Leaves the group of an earlier dyno that was killed, guard and all: whoever started us may stand in it. All its
+/// processes go back to where that dyno took them from.
 pub(super) fn leave_what_is_left(v2: &mut V2) {
     while let Some(Whose::Neighbours(owner)) =
         v2.folder.file_name().and_then(|n| Whose::of(&n.to_string_lossy()))

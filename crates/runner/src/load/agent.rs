@@ -9,7 +9,7 @@ use dyno_archive::plan::DriverKind;
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, Epoll, Uring, sys};
 use dyno_engine::schedule::Stripe;
-use dyno_engine::{Config, Draws, Driver, Instant, Report, Schedule, Stop, Worker};
+use dyno_engine::{Config, Draws, Driver, Instant, Schedule, Stop, Worker, WorkerReport};
 use dyno_launch::set_affinity;
 
 use super::Spec;
@@ -59,7 +59,7 @@ pub(super) fn worker(
     k: u32,
     shared: &Shared,
     to: &mpsc::Sender<(u32, Interval)>,
-) -> Result<Report, String> {
+) -> Result<WorkerReport, String> {
     let mut called_off = CallOff { shared, armed: true };
     let report = start_worker(spec, k, shared, to);
     called_off.armed = report.is_err();
@@ -85,7 +85,7 @@ fn start_worker(
     k: u32,
     shared: &Shared,
     to: &mpsc::Sender<(u32, Interval)>,
-) -> Result<Report, String> {
+) -> Result<WorkerReport, String> {
     // Spread over the CPUs one by one; more workers than CPUs share them.
     let cpu = spec.cpus.get(k as usize % spec.cpus.len().max(1));
     if let Some(&cpu) = cpu {
@@ -114,7 +114,7 @@ fn drive<D: Driver>(
     k: u32,
     shared: &Shared,
     to: &mpsc::Sender<(u32, Interval)>,
-) -> Report {
+) -> WorkerReport {
     let mut worker = Worker::new(config);
     let mut counted = false;
     let begin = || {

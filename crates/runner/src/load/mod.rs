@@ -17,7 +17,7 @@ use dyno_archive::plan::{self, Arrivals, DriverKind, Step};
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, sys};
-use dyno_engine::{Http2, Instant, Policy, Protocol, Report, Spin, Stop, Traffic, Window, limits};
+use dyno_engine::{Http2, Instant, Policy, Protocol, Spin, Stop, Traffic, Window, WorkerReport, limits};
 
 use crate::ground;
 use crate::limits::{AHEAD_NS, GLANCE, STEP_WARMUP_NS};
@@ -187,7 +187,7 @@ pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
         let reports = workers
             .into_iter()
             .map(|w| w.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect::<Result<Vec<Report>, String>>()?;
+            .collect::<Result<Vec<WorkerReport>, String>>()?;
         Ok(follower.finish(reports))
     })
 }
@@ -271,7 +271,7 @@ impl<'a> Follower<'a> {
         self.control.sampled(watch.sample(edge));
     }
 
-    fn finish(self, reports: Vec<Report>) -> LoadRecord {
+    fn finish(self, reports: Vec<WorkerReport>) -> LoadRecord {
         let driven = Driven {
             began_ns: self.shared.begun().map_or(0, |begin| begin.0),
             driver: self.driver,

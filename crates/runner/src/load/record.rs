@@ -6,7 +6,7 @@ use dyno_archive::ground::Ground;
 use dyno_archive::load::{Books, ClientUse, Connections, Edges, Unanswered};
 use dyno_archive::plan::DriverKind;
 use dyno_archive::{Interval, LoadRecord, Sample};
-use dyno_engine::Report;
+use dyno_engine::WorkerReport;
 
 /// What whoever drove a load knows of it, beside what its workers report.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Driven {
 pub(super) fn assemble(
     driven: Driven,
     (intervals, samples): (Vec<Interval>, Vec<Sample>),
-    reports: Vec<Report>,
+    reports: Vec<WorkerReport>,
 ) -> LoadRecord {
     let mut record = LoadRecord {
         began_ns: driven.began_ns,
@@ -55,7 +55,7 @@ pub(super) fn assemble(
     record
 }
 
-fn add_report(record: &mut LoadRecord, report: Report) {
+fn add_report(record: &mut LoadRecord, report: WorkerReport) {
     record.window_ns.0 = record.window_ns.0.max(report.window_ns.0);
     record.window_ns.1 = record.window_ns.1.max(report.window_ns.1);
     record.books.add(&report.books);

@@ -12,17 +12,17 @@ use dyno_archive::start::{
 };
 use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_contract::contracts::body_of;
-use dyno_contract::door::Door;
+use dyno_contract::listener::Listener;
 use dyno_contract::{ports, ready};
 use dyno_launch::environment::{Environment, Ours};
 use dyno_launch::group::{self, Groups};
-use dyno_launch::process::{self, Place, Process};
+use dyno_launch::process::{self, Process, Workspace};
 use dyno_launch::{folder, open_files_hard};
 use dyno_subject::build;
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::{Definition, FileSpec};
 use dyno_subject::paths;
-use dyno_subject::places::Placeholders;
+use dyno_subject::placeholders::Placeholders;
 
 use super::Runner;
 use super::judge::{harness, memory_first};
@@ -62,9 +62,9 @@ impl Ports {
         ]
     }
 
-    fn door(self, protocol: Protocol, certs: Option<&Certs>) -> Door {
+    fn door(self, protocol: Protocol, certs: Option<&Certs>) -> Listener {
         let port = if protocol.is_tls() { self.tls } else { self.plain };
-        Door {
+        Listener {
             addr: SocketAddr::from(([127, 0, 0, 1], port)),
             protocol,
             authority: certs.filter(|_| protocol.is_tls()).map(Certs::authority),
@@ -158,9 +158,10 @@ impl Runner<'_> {
         let doors = definition.protocols.iter().map(|&protocol| ports.door(protocol, certs));
         let entrances: Vec<Entrance> =
             doors.map(|door| Entrance::new(definition, &door)).collect::<Result<_, _>>().map_err(harness)?;
-        let place = Place::make(number, &ground.groups, self.guard).map_err(|e| harness(e.to_string()))?;
-        record.limits = group::limit(&place.group, recipe.limits, recipe.cpus, ground.groups.unusable());
-        let spec = spec(recipe, record, ports, certs, place).map_err(harness)?;
+        let workspace =
+            Workspace::make(number, &ground.groups, self.guard).map_err(|e| harness(e.to_string()))?;
+        record.limits = group::limit(&workspace.group, recipe.limits, recipe.cpus, ground.groups.unusable());
+        let spec = spec(recipe, record, ports, certs, workspace).map_err(harness)?;
         let mut process = Process::start(spec).map_err(|error| Failure {
             kind: FailureKind::NotStarted,
             message: format!("`{}`: {error}", definition.start.command.join(" ")),
@@ -193,7 +194,7 @@ impl Runner<'_> {
             body: body_of(&definition.checks, &ready.path),
         };
         let is_asked_to_end = || self.interrupts.count() > 0;
-        let patience = ready::Patience { deadline_ns: ready.deadline_ns, is_asked_to_end: &is_asked_to_end };
+        let patience = ready::Deadline { deadline_ns: ready.deadline_ns, is_asked_to_end: &is_asked_to_end };
         ready::wait(process, right, &ports.used_by(definition), patience)
     }
 }
@@ -203,24 +204,24 @@ fn spec(
     record: &mut PartStart,
     ports: Ports,
     certs: Option<&Certs>,
-    place: Place,
+    workspace: Workspace,
 ) -> Result<process::Spec, String> {
     let definition = recipe.definition;
     let placement = Placement { subject: recipe.cpus.to_vec(), generator: Vec::new() };
     let cpus = allowed_cpus(&record.limits, &placement, recipe.limits);
-    let mut places = places(cpus, definition, recipe.out, ports, &place.work);
+    let mut places = places(cpus, definition, recipe.out, ports, &workspace.work);
     places.0.extend(certs.into_iter().flat_map(certificate_places));
     places.0.extend(recipe.others.iter().flat_map(|(name, ports)| ports.places_of(name)));
     for file in &definition.start.files {
-        render(file, &definition.folder, &places, &place.work)?;
+        render(file, &definition.folder, &places, &workspace.work)?;
     }
-    let mut environment = Environment::of_server(&Ours::read(), &definition.start.inherit, &place.work);
+    let mut environment = Environment::of_server(&Ours::read(), &definition.start.inherit, &workspace.work);
     definition.start.env.iter().for_each(|(name, value)| environment.set(name, places.fill(value)));
     record.environment = environment.recorded();
     Ok(process::Spec {
         command: definition.start.command.iter().map(|word| places.fill(word)).collect(),
         environment,
-        place,
+        workspace,
         cpus: recipe.cpus.to_vec(),
         open_files: open_files(recipe.limits),
     })

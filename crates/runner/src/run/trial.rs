@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample};
-use dyno_launch::care::Interrupts;
+use dyno_launch::supervision::Interrupts;
 
 use super::up::{Entrance, Launched, Watched, entrance};
 use super::{Event, Runner};

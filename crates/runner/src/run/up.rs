@@ -9,9 +9,9 @@ use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{LoadRecord, Party, Sample};
 use dyno_contract::check::Check;
-use dyno_contract::client::{Caller, Keep};
+use dyno_contract::client::{Keep, ProbeClient};
 use dyno_contract::contracts::checks_of;
-use dyno_contract::door::Door;
+use dyno_contract::listener::Listener;
 use dyno_launch::process::Process;
 use dyno_subject::definition::Definition;
 
@@ -157,16 +157,16 @@ impl Watched<'_> {
 
 /// A door with what to do at it.
 pub(super) struct Entrance {
-    pub(super) caller: Caller,
+    pub(super) caller: ProbeClient,
     pub(super) checks: Vec<Check>,
 }
 
 impl Entrance {
-    pub(super) fn new(definition: &Definition, door: &Door) -> Result<Entrance, String> {
-        Ok(Entrance { caller: Caller::new(door)?, checks: checks_of(&definition.checks, door.protocol) })
+    pub(super) fn new(definition: &Definition, door: &Listener) -> Result<Entrance, String> {
+        Ok(Entrance { caller: ProbeClient::new(door)?, checks: checks_of(&definition.checks, door.protocol) })
     }
 
-    pub(super) fn door(&self) -> &Door {
-        self.caller.door()
+    pub(super) fn door(&self) -> &Listener {
+        self.caller.listener()
     }
 }

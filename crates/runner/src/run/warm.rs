@@ -13,7 +13,7 @@ use dyno_archive::start::{Failure, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
 use dyno_engine::Spin;
 use dyno_engine::limits::DRAIN_NS;
-use dyno_launch::care::Interrupts;
+use dyno_launch::supervision::Interrupts;
 use dyno_observer::monotonic_ns;
 
 use super::judge::{harness, interrupted};

@@ -3,7 +3,7 @@
 use dyno_archive::plan::{Arrivals, DriverKind, Gaps, Http2, Load, Model, Spin, Step, UntilSteady};
 use dyno_workload::mistake::{Mistake, all_positive, mistake, positive};
 use dyno_workload::units;
-use dyno_workload::workloads::{NO_STREAMS, OneOrMany, PAGE_STREAMS, Shaped};
+use dyno_workload::workloads::{CheckedWorkload, NO_STREAMS, OneOrMany, PAGE_STREAMS};
 use serde::Deserialize;
 
 use crate::limits::{LEAST_WARMUP_LIMIT_NS, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
@@ -80,7 +80,7 @@ enum Rate {
 }
 
 impl RawLoad {
-    pub(super) fn check(self, workloads: &[Shaped]) -> Result<(Asked, Vec<Vec<usize>>), Mistake> {
+    pub(super) fn check(self, workloads: &[CheckedWorkload]) -> Result<(Asked, Vec<Vec<usize>>), Mistake> {
         const S: u64 = 1_000_000_000;
         let driver = self.driver()?;
         self.refuse_what_no_workload_has(workloads)?;
@@ -172,11 +172,11 @@ impl RawLoad {
     }
 
     /// Keys of one protocol where all workloads speak the other are a mistake, not to be passed over.
-    fn refuse_what_no_workload_has(&self, workloads: &[Shaped]) -> Result<(), Mistake> {
+    fn refuse_what_no_workload_has(&self, workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
         let more_than_one = |given: &Option<OneOrMany<u32>>| {
             given.clone().is_some_and(|given| given.all().iter().any(|n| *n > 1))
         };
-        let is_h2 = |shaped: &Shaped| shaped.workload.protocol.is_h2();
+        let is_h2 = |shaped: &CheckedWorkload| shaped.workload.protocol.is_h2();
         if !workloads.iter().any(is_h2) {
             let h2_keys = [
                 ("window_bits", self.window_bits.is_some()),
@@ -250,7 +250,7 @@ impl RawLoad {
     }
 
     /// The steps of all workloads, each once, and which of them each workload has.
-    fn steps(&self, workloads: &[Shaped]) -> Result<(Vec<Step>, Vec<Vec<usize>>), Mistake> {
+    fn steps(&self, workloads: &[CheckedWorkload]) -> Result<(Vec<Step>, Vec<Vec<usize>>), Mistake> {
         let arrivals = self.arrivals()?;
         let width = self.width()?;
         let mut all: Vec<Step> = Vec::new();
@@ -289,7 +289,12 @@ impl RawLoad {
     }
 
     /// The grid of one workload: HTTP/2 has streams, HTTP/1.1 a pipeline.
-    fn steps_of(&self, shaped: &Shaped, arrivals: &[Arrivals], width: &Width) -> Result<Vec<Step>, Mistake> {
+    fn steps_of(
+        &self,
+        shaped: &CheckedWorkload,
+        arrivals: &[Arrivals],
+        width: &Width,
+    ) -> Result<Vec<Step>, Mistake> {
         let all = |given: &Option<OneOrMany<u32>>| given.clone().map_or_else(|| vec![1], OneOrMany::all);
         let (pipelines, streams) = if shaped.workload.protocol.is_h2() {
             let of_page = shaped.workload.page.is_some() && self.streams.is_none();

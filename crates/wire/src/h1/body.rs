@@ -3,7 +3,7 @@
 use super::head::TOKEN;
 use super::{Error, limits};
 
-/// Where a body ends, and how far we are.
+/// How a body is delimited, and how far it has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// This many bytes are still to come.
@@ -13,7 +13,7 @@ pub enum Body {
     UntilClose,
 }
 
-/// States of the chunked coding. The counters bound what a peer can make us read without a byte of body.
+/// States of the chunked coding. `line` and `bytes` count what came without a byte of body, so that it can be bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunked {
     /// Reading the size: its value so far, its number of digits, and the bytes of the line so far.
@@ -64,6 +64,7 @@ pub enum ExtensionAt {
     QuotedEnd,
 }
 
+/// Where in the trailer section the next byte stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrailerAt {
     LineStart,

@@ -138,9 +138,9 @@ impl HeadBuffer {
     }
 }
 
-/// What ends the reading of a head, and the index just past it: the empty line, or a CR that no LF follows. Lines that
-/// end in a bare line feed count here, so that the parser can name that mistake instead of waiting for an end that never
-/// comes; a bare CR is named at once for the same reason.
+/// Finds what ends the reading of a head, and the index just past it: the empty line, or a CR that no LF follows. Lines
+/// that end in a bare line feed count here, so that the parser can name that mistake instead of waiting for an end that
+/// never comes; a bare CR is named at once for the same reason.
 fn head_end(bytes: &[u8], from: usize) -> Option<(Result<(), Error>, usize)> {
     let mut at = from;
     while let Some(i) = memchr2(b'\r', b'\n', &bytes[at..]) {
@@ -233,7 +233,7 @@ fn read_content_length(value: &[u8], framing: &mut Framing) -> Result<(), Error>
 enum Codings {
     /// The field is not there.
     None,
-    /// It is, and has named nothing.
+    /// The field is there, and has named no coding.
     Empty,
     /// `chunked` is not among them.
     Others,
@@ -258,7 +258,7 @@ impl Codings {
         Ok(())
     }
 
-    /// With one more of them: `token *( OWS ";" OWS parameter )`.
+    /// These codings with one more: `token *( OWS ";" OWS parameter )`.
     fn with(self, member: &[u8]) -> Result<Codings, Error> {
         let name = member.split(|&b| b == b';').next().map(trim).unwrap_or_default();
         if name.is_empty() || !name.iter().all(|&b| TOKEN[b as usize]) {
@@ -266,7 +266,7 @@ impl Codings {
         }
         let is_chunked = name.eq_ignore_ascii_case(b"chunked");
         match self {
-            // It has no parameters (RFC 9112 §7.1).
+            // `chunked` has no parameters (RFC 9112 §7.1).
             _ if is_chunked && member.len() > name.len() => Err(Error::TransferCoding),
             Codings::Chunked | Codings::ChunkedBefore if is_chunked => Err(Error::ChunkedTwice),
             Codings::Chunked | Codings::ChunkedBefore => Ok(Codings::ChunkedBefore),

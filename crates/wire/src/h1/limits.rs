@@ -12,5 +12,5 @@ pub const TRAILER_BYTES: usize = 16 * 1024;
 /// Interim (1xx) responses before one final response. Beyond it: [`super::Error::TooManyInformational`].
 pub const INFORMATIONAL: u8 = 32;
 
-/// Longest head that is remembered to be recognised. Longer ones are taken apart each time.
-pub const MEMO_BYTES: usize = 2 * 1024;
+/// Bytes of the longest head that [`super::response::HeadCache`] keeps. Longer ones are parsed each time.
+pub const CACHED_HEAD_BYTES: usize = 2 * 1024;

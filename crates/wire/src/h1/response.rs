@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 
 /// The one thing about a request that changes how its response is read (RFC 9112 §6.3, rule 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RequestKind {
     /// HEAD: the response has no body, whatever its fields say.
     Head,
-    /// It asked to go on in another protocol, which a server may do (RFC 9110 §7.8).
+    /// A request to go on in another protocol, which a server may do (RFC 9110 §7.8).
     Upgrade,
-    /// So did a HEAD.
+    /// A HEAD with such a request.
     UpgradeHead,
     Other,
 }
@@ -43,7 +43,8 @@ pub enum Event<'a> {
     NeedMore,
     /// An interim response; the final one is still to come.
     Informational(Head<'a>),
-    /// The server goes on in the protocol it was asked for: what follows is no HTTP/1.1 any more.
+    /// Status 101: the server changes to the protocol that the request asked for. Bytes behind this head are no
+    /// HTTP/1.1.
     Upgraded(Head<'a>),
     Head(Head<'a>),
     Body(&'a [u8]),
@@ -64,16 +65,16 @@ pub enum End {
 pub enum Closed {
     /// Between messages.
     BetweenMessages,
-    /// It completed a body that is delimited by close.
+    /// The close completed a body that is delimited by it.
     EndsMessage,
 }
 
-/// The last head that was read whole, and what it says.
+/// The last head that was read whole, and the result of parsing it.
 ///
 /// A server under load sends the same head again and again, but for a date that changes every second: to compare it
-/// with the last one costs a tenth of taking it apart. One memo may serve many connections.
+/// with the last one costs a tenth of taking it apart. One cache may serve many connections.
 #[derive(Clone, Debug, Default)]
-pub struct Memo {
+pub struct HeadCache {
     /// Empty: nothing is known.
     bytes: Vec<u8>,
     known: Option<Known>,
@@ -88,7 +89,7 @@ struct Known {
     fields_at: usize,
 }
 
-impl Memo {
+impl HeadCache {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -110,7 +111,7 @@ impl Memo {
     }
 
     fn learn(&mut self, bytes: &[u8], head: &Head<'_>) {
-        if bytes.len() > limits::MEMO_BYTES {
+        if bytes.len() > limits::CACHED_HEAD_BYTES {
             return;
         }
         self.bytes.clear();
@@ -158,27 +159,27 @@ impl Reader {
         matches!(self.state, State::Head { informational: 0 }) && self.buffer.is_empty()
     }
 
-    /// Reads on in `input`, the answer to a request of kind `asked`. Returns how many bytes were used.
-    pub fn next<'a>(&'a mut self, input: &'a [u8], asked: Asked) -> Result<(usize, Event<'a>), Error> {
-        self.next_with(input, asked, &mut Memo::new())
+    /// Reads on in `input`, the answer to a request of kind `kind`. Returns how many bytes were used.
+    pub fn next<'a>(&'a mut self, input: &'a [u8], kind: RequestKind) -> Result<(usize, Event<'a>), Error> {
+        self.next_with(input, kind, &mut HeadCache::new())
     }
 
-    /// The same, faster where heads repeat.
+    /// As [`next`](Self::next), with a cache of the last head: faster where heads repeat.
     #[inline]
     pub fn next_with<'a>(
         &'a mut self,
         input: &'a [u8],
-        asked: Asked,
-        memo: &mut Memo,
+        kind: RequestKind,
+        cache: &mut HeadCache,
     ) -> Result<(usize, Event<'a>), Error> {
         match &mut self.state {
             State::Head { .. } => {
                 if self.buffer.is_empty()
-                    && let Some(head) = memo.find(input)
+                    && let Some(head) = cache.find(input)
                 {
-                    return Ok((head.wire_bytes, Self::head_event(&mut self.state, head, asked)?));
+                    return Ok((head.wire_bytes, Self::head_event(&mut self.state, head, kind)?));
                 }
-                self.next_head(input, asked, memo)
+                self.next_head(input, kind, cache)
             }
             State::Body { body, end } => {
                 // The head kept for the previous event has been handed out by now.
@@ -207,7 +208,7 @@ impl Reader {
                 self.state = State::default();
                 Ok(Closed::EndsMessage)
             }
-            // A body of known length that is complete except for our having asked for its end.
+            // A body of known length that is complete; only its `End` has not been handed out.
             State::Body { body: Body::Length(0), .. } => {
                 self.state = State::default();
                 Ok(Closed::EndsMessage)
@@ -219,13 +220,13 @@ impl Reader {
     fn next_head<'a>(
         &'a mut self,
         input: &'a [u8],
-        asked: Asked,
-        memo: &mut Memo,
+        kind: RequestKind,
+        cache: &mut HeadCache,
     ) -> Result<(usize, Event<'a>), Error> {
         if input.is_empty() {
             return Ok((0, Event::NeedMore));
         }
-        // So has an interim head.
+        // An interim head was handed out with the previous event: it is cleared, too.
         if matches!(self.buffer.bytes(), [.., b'\n', b'\r', b'\n']) {
             self.buffer.clear();
         }
@@ -233,21 +234,21 @@ impl Reader {
             Found::No => Ok((input.len(), Event::NeedMore)),
             Found::InInput(end) => {
                 let head = parse(&input[..end])?;
-                memo.learn(&input[..end], &head);
-                Ok((end, Self::head_event(&mut self.state, head, asked)?))
+                cache.learn(&input[..end], &head);
+                Ok((end, Self::head_event(&mut self.state, head, kind)?))
             }
             Found::InBuffer(used) => {
                 let head = parse(self.buffer.bytes())?;
-                Ok((used, Self::head_event(&mut self.state, head, asked)?))
+                Ok((used, Self::head_event(&mut self.state, head, kind)?))
             }
         }
     }
 
     #[inline]
-    fn head_event<'a>(state: &mut State, head: Head<'a>, asked: Asked) -> Result<Event<'a>, Error> {
+    fn head_event<'a>(state: &mut State, head: Head<'a>, kind: RequestKind) -> Result<Event<'a>, Error> {
         let State::Head { informational } = state else { unreachable!("heads are read in the head state") };
         if head.status == 101 {
-            let was_asked = matches!(asked, Asked::Upgrade | Asked::UpgradeHead);
+            let was_asked = matches!(kind, RequestKind::Upgrade | RequestKind::UpgradeHead);
             return if was_asked { Ok(Event::Upgraded(head)) } else { Err(Error::UnexpectedUpgrade) };
         }
         if head.status < 200 {
@@ -257,7 +258,7 @@ impl Reader {
             }
             return Ok(Event::Informational(head));
         }
-        let body = body_of(&head, asked);
+        let body = body_of(&head, kind);
         let persists = head.framing.persists(head.version) && body != Body::UntilClose;
         *state = State::Body { body, end: if persists { End::Reusable } else { End::Final } };
         Ok(Event::Head(head))
@@ -265,8 +266,8 @@ impl Reader {
 }
 
 /// RFC 9112 §6.3, in its order.
-fn body_of(head: &Head<'_>, asked: Asked) -> Body {
-    if matches!(asked, Asked::Head | Asked::UpgradeHead) || matches!(head.status, 204 | 304) {
+fn body_of(head: &Head<'_>, kind: RequestKind) -> Body {
+    if matches!(kind, RequestKind::Head | RequestKind::UpgradeHead) || matches!(head.status, 204 | 304) {
         return Body::Length(0);
     }
     match (head.framing.transfer, head.framing.content_length) {

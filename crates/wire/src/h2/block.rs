@@ -5,24 +5,24 @@ use alloc::vec::Vec;
 use super::frame::{Header, flag};
 use super::{Error, limits};
 
-/// What has come of it so far.
+/// The part of a header block that has come so far.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) stream: u32,
-    /// It ends its stream.
+    /// END_STREAM: the block ends its stream.
     pub(super) end: bool,
     pub(super) bytes: Vec<u8>,
     continuations: u32,
 }
 
 impl Block {
-    /// It begins with HEADERS that do not end it.
+    /// Begins a block with HEADERS that do not end it.
     pub(super) fn begin(header: &Header, fragment: &[u8]) -> Block {
         let end = header.has(flag::END_STREAM);
         Block { stream: header.stream, end, bytes: fragment.to_vec(), continuations: 0 }
     }
 
-    /// Goes on with CONTINUATION. Returns whether it is complete.
+    /// Adds a CONTINUATION. Returns whether the block is complete.
     pub(super) fn go_on(&mut self, header: &Header, payload: &[u8]) -> Result<bool, Error> {
         if header.stream != self.stream {
             return Err(Error::InterruptedBlock);

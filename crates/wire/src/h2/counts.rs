@@ -1,4 +1,4 @@
-//! What went over connections, counted.
+//! Counts of what went over connections.
 
 use super::Code;
 use super::frame::Kind;
@@ -6,7 +6,7 @@ use super::frame::Kind;
 /// Counts of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Direction {
-    /// By [`Kind`].
+    /// Frames by [`Kind`].
     pub frames: [u64; Kind::COUNT],
     /// RST_STREAM frames by [`Code`].
     pub resets: [u64; Code::COUNT],
@@ -23,12 +23,12 @@ pub struct Direction {
 pub struct Counts {
     pub received: Direction,
     pub sent: Direction,
-    /// PINGs that were not answers to ours.
+    /// PINGs of the peer that asked for an answer.
     pub pings: u64,
     /// Most streams that were open at once on one connection.
     pub most_streams: u64,
-    /// Bytes of frames that a peer makes us send with what it sends: acknowledgements, RST_STREAM, WINDOW_UPDATE. Whoever
-    /// writes for a peer that does not read must bound them.
+    /// Bytes of frames sent in reply to the peer's: acknowledgements, RST_STREAM, WINDOW_UPDATE. They pile up for a
+    /// peer that does not read, so whoever writes them must bound them.
     pub replies: u64,
 }
 
@@ -43,7 +43,7 @@ impl Direction {
         self.frames[kind as usize]
     }
 
-    /// What came after `earlier`.
+    /// The counts since `earlier`, an older copy of these.
     #[must_use]
     pub fn since(&self, earlier: &Direction) -> Direction {
         Direction {
@@ -57,7 +57,7 @@ impl Direction {
 }
 
 impl Counts {
-    /// What came after `earlier`; the most streams at once are of the whole time.
+    /// The counts since `earlier`, an older copy of these. `most_streams` stays that of the whole time.
     #[must_use]
     pub fn since(&self, earlier: &Counts) -> Counts {
         Counts {

@@ -19,19 +19,22 @@ const STATIC_ENTRIES: usize = 61;
 /// The form of a header block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The first of a connection: it puts the shared fields into the peer's table.
+    /// The first block of a connection: it puts the shared fields into the peer's table.
     First,
-    /// A later one: it refers to them.
+    /// A later block: it refers to the shared fields in the peer's table.
     Later,
-    /// The peer's table is too small for them: nothing refers to it.
+    /// A block for a peer whose table is too small for the shared fields: it does not use the table.
     Plain,
 }
 
 /// A request's header block, or pieces of one, in each form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
+    /// In the form [`Form::First`].
     pub first: Box<[u8]>,
+    /// In the form [`Form::Later`].
     pub later: Box<[u8]>,
+    /// In the form [`Form::Plain`].
     pub plain: Box<[u8]>,
     /// Bytes of the names and values.
     pub field_bytes: u32,
@@ -56,8 +59,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Those of `requests` (each a list of fields, names in lower case) that all have, outside the static table, and that
-    /// fit into a table of the usual size.
+    /// The fields that all `requests` have, that are not in the static table, and that fit into a dynamic table of
+    /// 4,096 bytes. Each request is a list of fields, names in lower case.
     #[must_use]
     pub fn of(requests: &[Vec<(Vec<u8>, Vec<u8>)>]) -> Shared {
         let Some((first, others)) = requests.split_first() else { return Shared::default() };
@@ -79,7 +82,7 @@ impl Shared {
         shared
     }
 
-    /// The space in the peer's table that they take (RFC 7541 §4.1).
+    /// Bytes of the peer's table that the shared fields take (RFC 7541 §4.1).
     #[must_use]
     pub fn table_bytes(&self) -> u32 {
         self.fields.iter().map(entry_bytes).sum()
@@ -139,14 +142,15 @@ fn entry_bytes(field: &(Vec<u8>, Vec<u8>)) -> u32 {
     (field.0.len() + field.1.len() + 32) as u32
 }
 
-/// What a connection has put into the peer's table.
+/// One connection's use of the peer's table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TableUse {
     form: Form,
     shared_bytes: u32,
-    /// The size that the peer counts with.
+    /// Size of the table by the peer's reckoning, bytes.
     size: u32,
-    /// The smallest and the last size that the peer has allowed since the last block, to be told it (RFC 7541 §4.2).
+    /// The smallest and the last size that the peer has allowed since the last block: the next block begins with
+    /// updates to them (RFC 7541 §4.2). `None`: the size has not changed.
     update: Option<(u32, u32)>,
 }
 
@@ -159,7 +163,7 @@ impl TableUse {
         self.form
     }
 
-    /// The peer has sent SETTINGS, after which this is what it wants.
+    /// Takes note of the table sizes in a SETTINGS frame. `peer`: the peer's settings after that frame.
     pub(super) fn announced(&mut self, payload: &[u8], peer: &Peer) {
         if let Some(smallest) = settings::smallest_table(payload) {
             // Each value counts, though only the last one holds.
@@ -168,7 +172,7 @@ impl TableUse {
         }
     }
 
-    /// The peer has announced how large its table may be.
+    /// Takes note of a table size that the peer has announced, bytes.
     pub(super) fn allowed(&mut self, by_peer: u32) {
         let size = by_peer.min(limits::ENCODER_TABLE_BYTES);
         let now = self.update.map_or(self.size, |(_, last)| last);
@@ -188,7 +192,8 @@ impl TableUse {
         self.update.is_some()
     }
 
-    /// A block in the present form is about to be sent: what really goes, with the size updates that must begin it.
+    /// The bytes to send for `block`, which has the present form: with size updates before it where they are owed.
+    /// `updated` is memory for both together.
     #[inline]
     pub(super) fn begin<'a>(&mut self, block: &'a [u8], updated: &'a mut Vec<u8>) -> &'a [u8] {
         if self.form == Form::First {

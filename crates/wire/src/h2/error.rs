@@ -43,7 +43,7 @@ pub enum Error {
     WindowOverflow,
     #[error("more DATA came than the flow-control window allowed (RFC 9113 §6.9)")]
     WindowExceeded,
-    /// Told by whoever holds the queue: nothing here knows what the peer has read.
+    /// Raised by whoever holds the queue of sent bytes: nothing here knows what the peer has read.
     #[error("control frames flood in while their answers wait unread (RFC 9113 §10.5)")]
     Flood,
     #[error("HPACK: {0}")]
@@ -51,7 +51,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What to tell the peer (RFC 9113 §5.4.1).
+    /// The code of the GOAWAY that tells the peer (RFC 9113 §5.4.1).
     #[must_use]
     pub const fn code(self) -> Code {
         match self {
@@ -113,7 +113,7 @@ pub enum Malformed {
 }
 
 impl Malformed {
-    /// What to tell the peer.
+    /// The code of the RST_STREAM that tells the peer.
     #[must_use]
     pub const fn code(self) -> Code {
         match self {

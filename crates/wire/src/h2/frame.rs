@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::{Code, Error};
 
-/// What a client's connection begins with (RFC 9113 §3.4).
+/// The bytes with which a client's connection begins (RFC 9113 §3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Length of a frame's header.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::hpack::Decoder;
 use super::{Error, Malformed, limits};
 
-/// The fields of a response that was asked for in full.
+/// The fields of a message, copied from its header block.
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
     bytes: Vec<u8>,
@@ -35,7 +35,7 @@ impl Fields {
     }
 }
 
-/// What has been seen of a header block.
+/// The values of a header block that decide how its message is read, with the first fault in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     /// 100 to 999, or 0: none yet.
@@ -124,32 +124,32 @@ impl Seen {
     }
 }
 
-/// Reads header blocks.
+/// Reads the header blocks of a connection's responses.
 #[derive(Debug)]
 pub(super) struct Heads {
     decoder: Decoder,
-    memo: Memo,
+    cache: BlockCache,
     fields: Fields,
 }
 
 impl Heads {
-    /// The peer may use so many bytes for its table.
+    /// `table_size`: bytes that the peer may use of the dynamic table.
     pub(super) fn new(table_size: u32) -> Heads {
-        Heads { decoder: Decoder::new(table_size), memo: Memo::default(), fields: Fields::default() }
+        Heads { decoder: Decoder::new(table_size), cache: BlockCache::default(), fields: Fields::default() }
     }
 
     pub(super) fn set_limit(&mut self, table_size: u32) {
         self.decoder.set_limit(table_size);
     }
 
-    /// The fields of the last block that was read for them.
+    /// The fields of the last block that was read with `wants_fields`.
     pub(super) fn fields(&self) -> &Fields {
         &self.fields
     }
 
     #[inline]
     pub(super) fn read(&mut self, block: &[u8], wants_fields: bool) -> Result<Seen, Error> {
-        if !wants_fields && let Some(seen) = self.memo.find(block, self.decoder.generation()) {
+        if !wants_fields && let Some(seen) = self.cache.find(block, self.decoder.generation()) {
             return Ok(seen);
         }
         self.decode(block, wants_fields)
@@ -167,32 +167,32 @@ impl Heads {
             }
         })?;
         if self.decoder.generation() == before {
-            self.memo.learn(block, before, seen);
+            self.cache.learn(block, before, seen);
         }
         Ok(seen)
     }
 }
 
-/// The last header block that left the dynamic table as it was, and what it says.
+/// The last header block that left the dynamic table as it was, and the result of decoding it.
 ///
 /// Servers under load send the same block again and again; to compare it with the last one costs a fraction of decoding
 /// it. It says the same as long as the table is the same.
 #[derive(Clone, Debug, Default)]
-struct Memo {
+struct BlockCache {
     /// Empty: nothing is known.
     block: Vec<u8>,
     generation: u64,
     seen: Seen,
 }
 
-impl Memo {
+impl BlockCache {
     #[inline]
     fn find(&self, block: &[u8], generation: u64) -> Option<Seen> {
         (self.generation == generation && self.block == block && !block.is_empty()).then_some(self.seen)
     }
 
     fn learn(&mut self, block: &[u8], generation: u64, seen: Seen) {
-        if block.len() <= limits::MEMO_BYTES {
+        if block.len() <= limits::CACHED_BLOCK_BYTES {
             self.block.clear();
             self.block.extend_from_slice(block);
             self.generation = generation;

@@ -14,8 +14,8 @@ pub const CONTINUATIONS: u32 = 64;
 /// Interim (1xx) responses before one final response. Beyond it: [`super::Malformed::TooManyInformational`].
 pub const INFORMATIONAL: u8 = 32;
 
-/// Longest header block that is remembered to be recognised. Longer ones are decoded each time.
-pub const MEMO_BYTES: usize = 1024;
+/// Bytes of the longest header block that is cached. Longer ones are decoded each time.
+pub const CACHED_BLOCK_BYTES: usize = 1024;
 
 /// Streams that we have reset and whose late frames are still ignored, per connection. Frames of streams that were
 /// reset before those are then taken for frames on closed streams.

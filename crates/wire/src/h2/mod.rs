@@ -8,8 +8,8 @@
 //!                         └────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! It is our own because a load generator must see what a library hides: where frames and segments end, what each
-//! direction consists of, and when a window holds a request up. What a peer does is an [`Event`] or an
+//! The implementation is our own because a load generator must see what a library hides: where frames and segments end,
+//! what each direction consists of, and when a window holds a request up. What a peer does is an [`Event`] or an
 //! [`Error`]; nothing it sends makes us panic.
 
 mod block;
@@ -27,7 +27,7 @@ pub mod settings;
 mod streams;
 mod window;
 
-pub use client::{Ask, Client, Event, Io};
+pub use client::{Client, EncodedRequest, Event, Io};
 pub use code::Code;
 pub use counts::Counts;
 pub use encode::{Block, Form, Shared};

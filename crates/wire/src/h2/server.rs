@@ -17,7 +17,7 @@ use super::frame::{self, HEADER_BYTES, Header, Kind, fill, flag};
 use super::head::Fields;
 use super::hpack::Decoder;
 use super::hpack::encode::{self as hpack, Indexing};
-use super::settings::{self, By, DEFAULT_WINDOW, Offer, Own, Peer};
+use super::settings::{self, ClientSettings, DEFAULT_WINDOW, Peer, Sender, ServerSettings};
 use super::streams::{Key, Streams};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{Code, Error, limits};
@@ -37,8 +37,8 @@ pub fn is_spoken(bytes: &[u8]) -> Option<bool> {
 pub enum Event<'a> {
     NeedMore,
     Handled,
-    /// A request's head, whose fields are in [`Server::fields`]. `repeated`: they are those of the request before.
-    /// `end`: it has no body.
+    /// A request's head, whose fields are in [`Server::fields`]. `repeated`: the fields are those of the previous
+    /// request. `end`: the request has no body.
     Request {
         stream: u32,
         end: bool,
@@ -65,15 +65,16 @@ pub enum Cut {
     Three,
 }
 
-/// An answer for many streams. Its frames lie ready but for the stream's identifier.
+/// An answer for many streams. Its frames are encoded once, and lack only the stream's identifier.
 #[derive(Clone, Debug)]
 pub struct Answer {
     block: Vec<u8>,
     body: Arc<[u8]>,
     cut: Cut,
-    /// All frames, on stream 0. Empty if it takes more of them than usual.
+    /// The frames as they are on stream 0. Empty: block or body is too long for one frame, and frames are put together
+    /// for each stream.
     frames: Vec<u8>,
-    /// Where in them the identifiers are.
+    /// Offsets of the stream identifiers in `frames`.
     ids: Vec<usize>,
 }
 
@@ -118,7 +119,7 @@ impl Answer {
 /// A server's connection. Call [`next`](Self::next) with the unread input until it says `NeedMore`.
 #[derive(Debug)]
 pub struct Server {
-    offer: Offer,
+    settings: ServerSettings,
     peer: Peer,
     /// Bytes of the client's preface that have come.
     preface: usize,
@@ -127,29 +128,31 @@ pub struct Server {
     is_kept_read: bool,
     decoder: Decoder,
     fields: Fields,
-    /// The block that gave those fields, and the table it was read with. Empty: none.
+    /// The header block that gave `fields`, and the generation of the table that it was decoded with. Empty: there is
+    /// none.
     last_block: (Vec<u8>, u64),
+    /// The header block that is being continued.
     block: Option<Block>,
     send: SendWindow,
     receive: ReceiveWindow,
     streams: Streams<Stream>,
     /// The highest stream that the client has opened.
     highest: u32,
-    /// The highest one that is dealt with.
+    /// The highest stream that is dealt with: any, until GOAWAY has told the client otherwise.
     last: u32,
     /// Streams with more body to send than a window allowed, in the order in which they were held up.
     blocked: VecDeque<u32>,
     table: TableUse,
 }
 
-/// A header block that is being continued.
+/// A stream of which something must be remembered.
 #[derive(Debug)]
 struct Stream {
     send: SendWindow,
     receive: ReceiveWindow,
     /// The whole request has come.
     is_asked: bool,
-    /// What windows hold up of its answer.
+    /// The rest of its answer, which windows hold up.
     held: Option<Held>,
 }
 
@@ -163,15 +166,15 @@ struct Held {
 // Reading.
 impl Server {
     /// Begins a connection.
-    pub fn new(offer: Offer, out: &mut Vec<u8>) -> Server {
-        offer.put_frame(out);
+    pub fn new(settings: ServerSettings, out: &mut Vec<u8>) -> Server {
+        settings.put_frame(out);
         Server {
-            offer,
+            settings,
             peer: Peer::default(),
             preface: 0,
             kept: Vec::new(),
             is_kept_read: false,
-            decoder: Decoder::new(Own::default().header_table_size),
+            decoder: Decoder::new(ClientSettings::default().header_table_size),
             fields: Fields::default(),
             last_block: (Vec::new(), 0),
             block: None,
@@ -191,7 +194,7 @@ impl Server {
         &self.fields
     }
 
-    /// Streams that are entered: of which the request or the answer is under way, or deferred.
+    /// How many streams are entered: their request or answer is under way, or deferred.
     #[must_use]
     pub fn open(&self) -> usize {
         self.streams.len()
@@ -268,7 +271,7 @@ impl Server {
         Ok((used, with_data(event?, &header, &self.kept[HEADER_BYTES..])?))
     }
 
-    /// A whole frame. The data of a body is for the caller to add.
+    /// Handles a whole frame. The event of a DATA frame lacks its data: the caller adds it.
     #[inline]
     fn frame(&mut self, header: &Header, payload: &[u8], out: &mut Vec<u8>) -> Result<Event<'static>, Error> {
         match header.kind {
@@ -313,8 +316,8 @@ impl Server {
         Ok(Event::Handled)
     }
 
-    /// A whole header block. It is decoded whatever becomes of its stream, because the table is the connection's
-    /// (RFC 9113 §4.3).
+    /// Handles a whole header block. It is decoded whatever becomes of its stream, because the table is the
+    /// connection's (RFC 9113 §4.3).
     #[inline]
     fn read_block(&mut self, stream: u32, end: bool, block: &[u8]) -> Result<Event<'static>, Error> {
         if stream <= self.highest || stream > self.last {
@@ -339,14 +342,14 @@ impl Server {
         fields.clear();
         self.decoder.decode(block, |name, value| fields.push(name, value))?;
         self.last_block.0.clear();
-        if self.decoder.generation() == generation && block.len() <= limits::MEMO_BYTES {
+        if self.decoder.generation() == generation && block.len() <= limits::CACHED_BLOCK_BYTES {
             self.last_block.0.extend_from_slice(block);
             self.last_block.1 = generation;
         }
         Ok(false)
     }
 
-    /// Trailers, whose fields are nobody's, or the head of a stream that is not dealt with.
+    /// Handles trailers, whose fields nobody wants, or the head of a stream that is not dealt with.
     fn read_other_block(&mut self, stream: u32, end: bool, block: &[u8]) -> Result<Event<'static>, Error> {
         self.decoder.decode(block, |_, _| {})?;
         self.highest = self.highest.max(stream);
@@ -365,7 +368,7 @@ impl Server {
         }
         give_back(&mut self.receive, 0, out);
         let Some((_, entered)) = self.streams.find_mut(stream) else {
-            // It was refused, or the client has been told that it is not dealt with.
+            // The stream was refused, or the client has been told that it is not dealt with.
             return if stream > self.highest { Err(Error::IdleStream) } else { Ok(Event::Handled) };
         };
         if entered.is_asked {
@@ -383,7 +386,7 @@ impl Server {
 
     fn settings(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<Event<'static>, Error> {
         let before = self.peer.initial_window;
-        self.peer.read(payload, By::Client)?;
+        self.peer.read(payload, Sender::Client)?;
         let by = i64::from(self.peer.initial_window) - i64::from(before);
         for (_, stream) in self.streams.iter_mut() {
             if !stream.send.change(by) {
@@ -408,7 +411,7 @@ impl Server {
             0 => &mut self.send,
             _ => match self.streams.find_mut(stream) {
                 Some((_, stream)) => &mut stream.send,
-                // It has been answered already.
+                // The stream has been answered already.
                 None => return Ok(Event::Handled),
             },
         };
@@ -420,7 +423,7 @@ impl Server {
     }
 
     fn enter(&mut self, stream: u32, is_asked: bool) -> Key {
-        let window = self.offer.stream_window;
+        let window = self.settings.stream_window;
         let send = SendWindow::new(self.peer.initial_window);
         let receive = ReceiveWindow::new(window, window);
         self.streams.insert(stream, Stream { send, receive, is_asked, held: None })
@@ -439,7 +442,7 @@ fn with_data<'a>(event: Event<'static>, header: &Header, payload: &'a [u8]) -> R
     Ok(Event::Body { stream, data, end })
 }
 
-/// Raises a window if enough of it has been used.
+/// Sends a WINDOW_UPDATE if enough of the window has been used.
 fn give_back(window: &mut ReceiveWindow, stream: u32, out: &mut Vec<u8>) {
     let by = window.give_back();
     if by > 0 {
@@ -502,7 +505,7 @@ impl Server {
 
     fn forget(&mut self, stream: u32) {
         if self.streams.remove(stream).is_some_and(|stream| stream.held.is_some()) {
-            // Or a connection whose window stays shut would remember all that ever waited for it.
+            // A connection whose window stays shut would otherwise remember every stream that ever waited.
             self.blocked.retain(|blocked| *blocked != stream);
         }
     }
@@ -513,7 +516,7 @@ impl Server {
         frame::put_go_away(self.last, code, out);
     }
 
-    /// Puts as much of a held body as windows allow.
+    /// Queues as much of a held body as windows allow.
     fn go_on(&mut self, stream: u32, out: &mut Vec<u8>) {
         let Some((_, Stream { send, held: Some(held), .. })) = self.streams.find_mut(stream) else { return };
         let most = self.peer.max_frame_size as usize;
@@ -537,7 +540,7 @@ impl Server {
         self.streams.remove(stream);
     }
 
-    /// Goes on with bodies that windows held up.
+    /// Queues more of the bodies that windows held up.
     fn resume(&mut self, out: &mut Vec<u8>) {
         for _ in 0..self.blocked.len() {
             let Some(stream) = self.blocked.pop_front() else { return };
@@ -553,7 +556,7 @@ mod tests {
     #[test]
     fn a_window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
         let mut out = Vec::new();
-        let mut server = Server::new(Offer::default(), &mut out);
+        let mut server = Server::new(ServerSettings::default(), &mut out);
         server.send = SendWindow::new(0);
         let answer = Answer::new(&[(":status", "200")], b"body", Cut::Two);
         for stream in [1, 3, 5, 7] {

@@ -14,25 +14,29 @@ const MAX_FRAME_SIZE: u16 = 5;
 /// The window every stream and connection begins with (RFC 9113 §6.9.2).
 pub const DEFAULT_WINDOW: u32 = 65_535;
 
-/// What a client announces.
+/// The settings that a client announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Own {
-    /// Bytes of the peer's HPACK table.
+pub struct ClientSettings {
+    /// Bytes of the HPACK table that the peer may use.
     pub header_table_size: u32,
     /// Bytes that the peer may send on a stream without a WINDOW_UPDATE, at most 2³¹ − 1.
     pub stream_window: u32,
-    /// The same for the whole connection, at most 2³¹ − 1.
+    /// Bytes that the peer may send on the whole connection without a WINDOW_UPDATE, at most 2³¹ − 1.
     pub connection_window: u32,
 }
 
-impl Default for Own {
-    /// What a peer assumes that is told nothing (§6.5.2).
+impl Default for ClientSettings {
+    /// The values that hold until others are announced (§6.5.2).
     fn default() -> Self {
-        Own { header_table_size: 4096, stream_window: DEFAULT_WINDOW, connection_window: DEFAULT_WINDOW }
+        ClientSettings {
+            header_table_size: 4096,
+            stream_window: DEFAULT_WINDOW,
+            connection_window: DEFAULT_WINDOW,
+        }
     }
 }
 
-impl Own {
+impl ClientSettings {
     /// The payload of the SETTINGS frame. Push is always disabled: nothing would ask for what is pushed.
     pub fn put_payload(&self, out: &mut Vec<u8>) {
         let mut put = |id: u16, value: u32| {
@@ -41,7 +45,7 @@ impl Own {
         };
         put(ENABLE_PUSH, 0);
         put(INITIAL_WINDOW_SIZE, self.stream_window);
-        if self.header_table_size != Own::default().header_table_size {
+        if self.header_table_size != ClientSettings::default().header_table_size {
             put(HEADER_TABLE_SIZE, self.header_table_size);
         }
     }
@@ -54,22 +58,22 @@ impl Own {
     }
 }
 
-/// What a server announces.
+/// The settings that a server announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct ServerSettings {
     /// How many streams the client may have open at once; `None`: any number.
     pub max_streams: Option<u32>,
     /// Bytes of a request's body that the client may send on a stream without a WINDOW_UPDATE, at most 2³¹ − 1.
     pub stream_window: u32,
 }
 
-impl Default for Offer {
+impl Default for ServerSettings {
     fn default() -> Self {
-        Offer { max_streams: None, stream_window: DEFAULT_WINDOW }
+        ServerSettings { max_streams: None, stream_window: DEFAULT_WINDOW }
     }
 }
 
-impl Offer {
+impl ServerSettings {
     pub fn put_frame(&self, out: &mut Vec<u8>) {
         let window = (self.stream_window != DEFAULT_WINDOW).then_some(self.stream_window);
         let entries = [(MAX_CONCURRENT_STREAMS, self.max_streams), (INITIAL_WINDOW_SIZE, window)];
@@ -82,20 +86,23 @@ impl Offer {
     }
 }
 
-/// Who announces something.
+/// The side that sends a SETTINGS frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum Sender {
     Client,
     Server,
 }
 
-/// What the peer allows. Begins with the values that hold until it says otherwise.
+/// The peer's settings: at first the values that hold until it announces others (§6.5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
+    /// Bytes of the HPACK table that our blocks may use.
     pub header_table_size: u32,
-    /// `None`: no limit.
+    /// Streams that we may have open at once; `None`: no limit.
     pub max_concurrent_streams: Option<u32>,
+    /// Bytes of a new stream that we may send without a WINDOW_UPDATE.
     pub initial_window: u32,
+    /// Bytes of the largest payload that we may send, 2¹⁴ to 2²⁴ − 1.
     pub max_frame_size: u32,
 }
 
@@ -111,8 +118,9 @@ impl Default for Peer {
 }
 
 impl Peer {
-    /// Takes over what a SETTINGS frame of the peer, who is `by`, says. Later values of the same setting win; unknown ones are ignored (§6.5).
-    pub fn read(&mut self, payload: &[u8], by: By) -> Result<(), Error> {
+    /// Takes over the settings in a frame of the peer, which is the `sender`. Later values of the same setting win;
+    /// unknown settings are ignored (§6.5).
+    pub fn read(&mut self, payload: &[u8], sender: Sender) -> Result<(), Error> {
         let (entries, []) = payload.as_chunks::<6>() else { return Err(Error::FrameLength) };
         for [i0, i1, v0, v1, v2, v3] in entries {
             let value = u32::from_be_bytes([*v0, *v1, *v2, *v3]);
@@ -120,7 +128,9 @@ impl Peer {
                 HEADER_TABLE_SIZE => self.header_table_size = value,
                 MAX_CONCURRENT_STREAMS => self.max_concurrent_streams = Some(value),
                 // Only a client may enable push, for the server; what it says else means nothing here.
-                ENABLE_PUSH if value > u32::from(by == By::Client) => return Err(Error::SettingValue),
+                ENABLE_PUSH if value > u32::from(sender == Sender::Client) => {
+                    return Err(Error::SettingValue);
+                }
                 INITIAL_WINDOW_SIZE if value > i32::MAX as u32 => return Err(Error::WindowOverflow),
                 INITIAL_WINDOW_SIZE => self.initial_window = value,
                 MAX_FRAME_SIZE if !(16_384..=16_777_215).contains(&value) => return Err(Error::SettingValue),
@@ -132,8 +142,8 @@ impl Peer {
     }
 }
 
-/// The smallest HEADER_TABLE_SIZE that a SETTINGS frame names, however often it does: what the table did not have room
-/// for in between is gone (RFC 7541 §4.2).
+/// The smallest HEADER_TABLE_SIZE in a SETTINGS frame, which may have several: entries that did not fit the smallest
+/// are gone (RFC 7541 §4.2). `None`: it has none.
 pub(super) fn smallest_table(payload: &[u8]) -> Option<u32> {
     let (entries, _) = payload.as_chunks::<6>();
     let sizes = entries.iter().filter_map(|[i0, i1, size @ ..]| {

@@ -12,32 +12,32 @@ pub struct Key {
 
 /// A map from stream identifiers to values.
 ///
-/// Identifiers rise by two, and those that are open at once are nearly always neighbours. So each has a place in a ring,
-/// without searching; the ring is at least twice as long as streams are open. A stream that outlives the others by a whole
-/// round keeps its place, and the one that would have it is put elsewhere.
+/// Identifiers rise by two, and those that are open at once are nearly always neighbours. So each identifier has an entry of
+/// its own in a ring, found without a search; the ring has at least twice as many entries as streams are open. A stream that is
+/// still open when the ring has come round keeps its entry; the newcomer goes to `overflow`.
 #[derive(Debug)]
 pub struct Streams<S> {
-    /// A power of two.
-    ring: Box<[Option<Place<S>>]>,
-    /// Those whose place another one has.
-    elsewhere: BTreeMap<u32, S>,
+    /// Its length is a power of two.
+    ring: Box<[Option<Entry<S>>]>,
+    /// Open streams whose entry in the ring another one has, by identifier.
+    overflow: BTreeMap<u32, S>,
     len: usize,
 }
 
 #[derive(Debug)]
-struct Place<S> {
+struct Entry<S> {
     id: u32,
     stream: S,
 }
 
 impl<S> Default for Streams<S> {
     fn default() -> Self {
-        Streams { ring: Self::free(4), elsewhere: BTreeMap::new(), len: 0 }
+        Streams { ring: Self::free(4), overflow: BTreeMap::new(), len: 0 }
     }
 }
 
 impl<S> Streams<S> {
-    /// Makes room for so many streams at once, so that to open them allocates nothing.
+    /// Makes room for this many open streams, so that opening them allocates nothing.
     pub fn reserve(&mut self, streams: usize) {
         if streams * 2 > self.ring.len() {
             self.grow((streams * 2).next_power_of_two());
@@ -54,11 +54,11 @@ impl<S> Streams<S> {
     pub fn insert(&mut self, id: u32, stream: S) -> Key {
         self.len += 1;
         self.reserve(self.len);
-        let place = &mut self.ring[home(id, self.ring.len())];
-        if place.is_none() {
-            *place = Some(Place { id, stream });
+        let entry = &mut self.ring[home(id, self.ring.len())];
+        if entry.is_none() {
+            *entry = Some(Entry { id, stream });
         } else {
-            self.elsewhere.insert(id, stream);
+            self.overflow.insert(id, stream);
         }
         Key { id }
     }
@@ -96,16 +96,16 @@ impl<S> Streams<S> {
         self.remove(key.id).expect("a key is used while its stream is open")
     }
 
-    /// Removes a stream where it is, which costs less than to hand it out.
+    /// Removes a stream where it is, which costs less than handing it out.
     ///
     /// # Panics
     /// If it has been removed.
     #[inline]
     pub fn end(&mut self, key: Key) {
-        let place = &mut self.ring[home(key.id, self.ring.len())];
-        match place {
-            Some(Place { id, .. }) if *id == key.id => {
-                *place = None;
+        let entry = &mut self.ring[home(key.id, self.ring.len())];
+        match entry {
+            Some(Entry { id, .. }) if *id == key.id => {
+                *entry = None;
                 self.len -= 1;
             }
             _ => drop(self.take(key)),
@@ -113,9 +113,9 @@ impl<S> Streams<S> {
     }
 
     pub fn remove(&mut self, id: u32) -> Option<S> {
-        let place = &mut self.ring[home(id, self.ring.len())];
-        let here = place.take_if(|place| place.id == id);
-        let stream = here.map(|place| place.stream).or_else(|| self.elsewhere.remove(&id));
+        let entry = &mut self.ring[home(id, self.ring.len())];
+        let here = entry.take_if(|entry| entry.id == id);
+        let stream = here.map(|entry| entry.stream).or_else(|| self.overflow.remove(&id));
         self.len -= usize::from(stream.is_some());
         stream
     }
@@ -124,49 +124,49 @@ impl<S> Streams<S> {
     #[inline]
     pub fn try_get_mut(&mut self, key: Key) -> Option<&mut S> {
         match &mut self.ring[home(key.id, self.ring.len())] {
-            Some(place) if place.id == key.id => Some(&mut place.stream),
-            _ => self.elsewhere.get_mut(&key.id),
+            Some(entry) if entry.id == key.id => Some(&mut entry.stream),
+            _ => self.overflow.get_mut(&key.id),
         }
     }
 
     /// All of them, in no order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut S)> {
-        let places = self.ring.iter_mut().flatten().map(|place| (Key { id: place.id }, &mut place.stream));
-        places.chain(self.elsewhere.iter_mut().map(|(id, stream)| (Key { id: *id }, stream)))
+        let entries = self.ring.iter_mut().flatten().map(|entry| (Key { id: entry.id }, &mut entry.stream));
+        entries.chain(self.overflow.iter_mut().map(|(id, stream)| (Key { id: *id }, stream)))
     }
 
     /// All of them, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &S)> {
-        let places = self.ring.iter().flatten().map(|place| (Key { id: place.id }, &place.stream));
-        places.chain(self.elsewhere.iter().map(|(id, stream)| (Key { id: *id }, stream)))
+        let entries = self.ring.iter().flatten().map(|entry| (Key { id: entry.id }, &entry.stream));
+        entries.chain(self.overflow.iter().map(|(id, stream)| (Key { id: *id }, stream)))
     }
 
     #[inline]
     fn try_get(&self, id: u32) -> Option<&S> {
         match &self.ring[home(id, self.ring.len())] {
-            Some(place) if place.id == id => Some(&place.stream),
-            _ => self.elsewhere.get(&id),
+            Some(entry) if entry.id == id => Some(&entry.stream),
+            _ => self.overflow.get(&id),
         }
     }
 
     #[cold]
-    fn grow(&mut self, places: usize) {
-        let old = core::mem::replace(&mut self.ring, Self::free(places));
-        for place in old.into_iter().flatten() {
-            // What lay apart in a shorter ring does so in a longer one.
-            let at = home(place.id, places);
-            self.ring[at] = Some(place);
+    fn grow(&mut self, entries: usize) {
+        let old = core::mem::replace(&mut self.ring, Self::free(entries));
+        for entry in old.into_iter().flatten() {
+            // Identifiers with different entries in a shorter ring have different ones in a longer ring.
+            let at = home(entry.id, entries);
+            self.ring[at] = Some(entry);
         }
     }
 
-    fn free(places: usize) -> Box<[Option<Place<S>>]> {
-        core::iter::repeat_with(|| None).take(places).collect()
+    fn free(entries: usize) -> Box<[Option<Entry<S>>]> {
+        core::iter::repeat_with(|| None).take(entries).collect()
     }
 }
 
 #[inline]
-const fn home(id: u32, places: usize) -> usize {
-    (id as usize >> 1) & (places - 1)
+const fn home(id: u32, entries: usize) -> usize {
+    (id as usize >> 1) & (entries - 1)
 }
 
 #[cfg(test)]
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(streams.remove(1), Some('a'));
         assert_eq!(streams.try_get_mut(first), None);
         let second = streams.insert(9, 'b');
-        assert_eq!(streams.try_get_mut(first), None, "another stream has its place");
+        assert_eq!(streams.try_get_mut(first), None, "another stream has its entry");
         assert_eq!(streams.try_get_mut(second), Some(&mut 'b'));
     }
 

@@ -3,7 +3,7 @@
 /// The largest window there may be (§6.9.1).
 const MOST: i64 = i32::MAX as i64;
 
-/// What we may still send. A change of SETTINGS can make it negative (§6.9.2).
+/// Bytes that we may still send. A change of SETTINGS can make the number negative (§6.9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendWindow(i64);
 
@@ -24,7 +24,7 @@ impl SendWindow {
         self.0 -= bytes as i64;
     }
 
-    /// A WINDOW_UPDATE, or a change of the initial size. `false`: the window would become too large.
+    /// Applies a WINDOW_UPDATE, or a change of the initial size. `false`: the window would become too large.
     #[must_use]
     pub const fn change(&mut self, by: i64) -> bool {
         self.0 += by;
@@ -32,10 +32,11 @@ impl SendWindow {
     }
 }
 
-/// What the peer may still send, and what of it is to be given back.
+/// The bytes that the peer may send. `size`: what the window is raised to. `left`: bytes that the peer has been told of
+/// and has not sent.
 ///
-/// Given back is what has been read once it is half of the window: often enough that the peer is never held up by our
-/// silence, and so seldom that there are at most two WINDOW_UPDATEs for each window's worth of data.
+/// Bytes that have been read are given back once they are half of the window: often enough that the peer is never held
+/// up by our silence, and so seldom that there are at most two WINDOW_UPDATEs for each window's worth of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveWindow {
     size: i64,
@@ -49,7 +50,7 @@ impl ReceiveWindow {
         ReceiveWindow { size: size as i64, left: told as i64 }
     }
 
-    /// `bytes` came. `false`: more than the peer was told it may send.
+    /// Takes `bytes` that came off the window. `false`: the peer sent more than it was allowed.
     #[inline]
     #[must_use]
     pub const fn take(&mut self, bytes: u32) -> bool {

@@ -1,6 +1,6 @@
 //! What a server may say, right or wrong.
 
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::frame::Kind;
 use dyno_wire::h2::hpack::encode::{self, Indexing};
 
@@ -136,7 +136,7 @@ pub fn get() -> Step {
 }
 
 pub fn head_request() -> Step {
-    Step::Asks(Request { asked: Asked::Head, ..Request::get() })
+    Step::Asks(Request { kind: RequestKind::Head, ..Request::get() })
 }
 
 pub fn post(body: usize) -> Step {

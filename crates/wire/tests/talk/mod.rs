@@ -9,10 +9,10 @@ mod witness;
 
 use std::collections::VecDeque;
 
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::encode::Shared;
-use dyno_wire::h2::settings::Own;
-use dyno_wire::h2::{Ask, Client, Code, Counts, Error, Event, Io, Key, Malformed};
+use dyno_wire::h2::settings::ClientSettings;
+use dyno_wire::h2::{Client, Code, Counts, EncodedRequest, Error, Event, Io, Key, Malformed};
 pub use frames::Step;
 use witness::Witness;
 
@@ -67,7 +67,7 @@ pub fn fields(list: &[(&str, &str)]) -> Vec<Field> {
 /// A request as tests make it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    pub asked: Asked,
+    pub kind: RequestKind,
     pub body: usize,
     /// Length of one more field's value.
     pub field: usize,
@@ -76,7 +76,7 @@ pub struct Request {
 
 impl Request {
     pub fn get() -> Request {
-        Request { asked: Asked::Other, body: 0, field: 0, wants_fields: false }
+        Request { kind: RequestKind::Other, body: 0, field: 0, wants_fields: false }
     }
 
     pub fn post(body: usize) -> Request {
@@ -84,8 +84,8 @@ impl Request {
     }
 
     pub fn fields(self) -> Vec<Field> {
-        let method = match self.asked {
-            Asked::Head => "HEAD",
+        let method = match self.kind {
+            RequestKind::Head => "HEAD",
             _ if self.body > 0 => "POST",
             _ => "GET",
         };
@@ -126,7 +126,7 @@ pub struct Talk {
 }
 
 impl Talk {
-    pub fn new(own: Own) -> Talk {
+    pub fn new(own: ClientSettings) -> Talk {
         let (mut out, mut counts) = (Vec::new(), Counts::default());
         let shared = shared();
         let mut io = Io { out: &mut out, counts: &mut counts };
@@ -135,14 +135,14 @@ impl Talk {
     }
 
     /// A connection that was upgraded, and whose stream 1 is there.
-    pub fn upgraded(own: Own, asked: Asked) -> Talk {
+    pub fn upgraded(own: ClientSettings, kind: RequestKind) -> Talk {
         let (mut out, mut counts) = (Vec::new(), Counts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
-        let (client, _) = Client::upgraded(own, shared().table_bytes(), (asked, false), 1, &mut io);
+        let (client, _) = Client::upgraded(own, shared().table_bytes(), (kind, false), 1, &mut io);
         Talk::of(client, own, out, counts, 3)
     }
 
-    fn of(client: Client<u32>, own: Own, out: Vec<u8>, counts: Counts, next_id: u32) -> Talk {
+    fn of(client: Client<u32>, own: ClientSettings, out: Vec<u8>, counts: Counts, next_id: u32) -> Talk {
         let mut talk = Talk {
             client,
             counts,
@@ -163,7 +163,7 @@ impl Talk {
     }
 
     /// The server's bytes arrive, as one piece.
-    pub fn hear(&mut self, mut bytes: &[u8]) {
+    pub fn receive(&mut self, mut bytes: &[u8]) {
         while !self.is_over && !bytes.is_empty() {
             let mut io = Io { out: &mut self.out, counts: &mut self.counts };
             let mut rest = bytes;
@@ -294,15 +294,15 @@ impl Talk {
         let block = self.shared.encode(&fields);
         self.witness.expect(fields, request.body);
         let body = vec![b'x'; request.body];
-        let ask = Ask {
+        let request = EncodedRequest {
             block: block.form(self.client.form()),
             field_bytes: block.field_bytes,
             body: &body,
-            asked: request.asked,
+            kind: request.kind,
             wants_fields: request.wants_fields,
         };
         let mut io = Io { out: &mut self.out, counts: &mut self.counts };
-        let (key, is_whole) = self.client.request(&ask, id, &mut io);
+        let (key, is_whole) = self.client.request(&request, id, &mut io);
         assert_eq!(self.client.data(key), Some(&mut id.clone()));
         self.overhear();
         assert_eq!(self.witness.has_sent_all(id), is_whole);
@@ -324,7 +324,7 @@ impl Talk {
 
     pub fn step(&mut self, step: &Step, cut: usize) {
         match step {
-            Step::Says(bytes) => bytes.chunks(cut).for_each(|piece| self.hear(piece)),
+            Step::Says(bytes) => bytes.chunks(cut).for_each(|piece| self.receive(piece)),
             Step::Asks(request) => drop(self.ask(*request)),
             Step::Cancels(id) => self.cancel(*id),
             Step::Room => self.seen.push(Seen::Room(self.client.room())),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use dyno_wire::h2::Code;
 use dyno_wire::h2::frame::{HEADER_BYTES, Header, Kind, PREFACE, flag};
 use dyno_wire::h2::hpack::Decoder;
-use dyno_wire::h2::settings::{DEFAULT_WINDOW, Own};
+use dyno_wire::h2::settings::{ClientSettings, DEFAULT_WINDOW};
 
 use super::frames::{HEADER_TABLE_SIZE, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE};
 use super::{Field, Seen, Sent};
@@ -13,7 +13,7 @@ use super::{Field, Seen, Sent};
 const LARGEST_WINDOW: i64 = i32::MAX as i64;
 
 pub struct Witness {
-    own: Own,
+    own: ClientSettings,
     /// What was said and not yet read.
     by_server: Vec<u8>,
     by_client: Vec<u8>,
@@ -85,7 +85,7 @@ impl Received {
 }
 
 impl Witness {
-    pub fn new(own: Own, next_id: u32) -> Witness {
+    pub fn new(own: ClientSettings, next_id: u32) -> Witness {
         let mut witness = Witness {
             own,
             by_server: Vec::new(),

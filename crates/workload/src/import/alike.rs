@@ -8,7 +8,7 @@ use super::Imported;
 use crate::template::{literal, literal_text};
 use crate::typed::request;
 
-/// What braces in an imported request are.
+/// How braces in an imported request are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Braces {
     /// Text of the tool that wrote it; nothing is taken for a placeholder.
@@ -31,7 +31,7 @@ impl Imported {
     }
 }
 
-/// What makes two requests the same.
+/// The parts in which two requests must agree to count as the same.
 type Identity = (String, String, Vec<(String, String)>, Option<Vec<u8>>);
 
 fn identity(r: &Request) -> Identity {

@@ -15,8 +15,9 @@ pub enum Format {
 }
 
 impl Format {
-    /// What a file is, by its name if that ends in `.har`, else by how it begins: JSON with a `log` is a HAR, other JSON and
-    /// blocks with headers or bodies are vegeta's, lines that begin with `curl` are commands, and everything else is a list.
+    /// Guesses the format of a file, by its name if that ends in `.har`, else by how it begins: JSON with a `log` is a
+    /// HAR, other JSON and blocks with headers or bodies are vegeta's, lines that begin with `curl` are commands, and
+    /// everything else is a list.
     #[must_use]
     pub fn guess(path: &Path, text: &str) -> Format {
         if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("har")) {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::{BASE64, Imported, Url, form_encoded, is_one_of, json_error, some};
 
-/// What belongs to the connection on which a request was seen, not to the request (RFC 9110 §7.6.1).
+/// Headers that belong to the connection on which a request was seen, not to the request (RFC 9110 §7.6.1).
 const HOP_BY_HOP: [&str; 7] =
     ["connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "http2-settings"];
 
@@ -38,7 +38,7 @@ struct Log {
 struct Entry {
     /// Read on its own, so that an error can name its entry.
     request: serde_json::Value,
-    /// What the browser got. Not looked at closely: a request that was never answered has anything here.
+    /// The recorded response. It is read leniently: a request that was never answered has anything here.
     #[serde(default)]
     response: serde_json::Value,
 }

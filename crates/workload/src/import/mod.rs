@@ -21,7 +21,7 @@ pub use vegeta::vegeta;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::ReadFile;
-use crate::traffic::is_framing;
+use crate::compile::is_framing;
 
 /// One request as another tool described it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Imported {
     /// Options that came along and mean something to a load, by curl's long name and value; a flag's value is empty.
     /// Times are in seconds, perhaps with a fraction. Each stands here once; only `resolve` may come several times.
     pub options: Vec<(String, String)>,
-    /// What the server answered when this was recorded, if it was.
+    /// Status of the recorded answer; `None`: none was recorded.
     pub status: Option<u16>,
 }
 
@@ -135,7 +135,7 @@ impl<'a> Url<'a> {
         Ok(Url { scheme, authority, rest })
     }
 
-    /// With the path that a query needs before it.
+    /// The URL as text, with the path that a query needs before it.
     fn text(&self) -> String {
         let root = if self.rest.starts_with('?') { "/" } else { "" };
         format!("{}://{}{root}{}", self.scheme, self.authority, self.rest)
@@ -159,7 +159,7 @@ fn form_encoded(bytes: &[u8]) -> String {
     bytes.iter().map(encode).collect()
 }
 
-/// What is wrong with some JSON, without serde's own words on where: lines are counted by the caller.
+/// Says what is wrong with some JSON, without serde's own position: lines are counted by the caller.
 fn json_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).into()

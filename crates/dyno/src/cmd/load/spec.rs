@@ -10,7 +10,7 @@ use dyno_contract::tls::{SessionResumption, TlsOptions, Trust};
 use dyno_driver::{Endpoint, Peer};
 use dyno_engine::{Http2, Protocol};
 use dyno_runner::load::{self, Spec, polling};
-use dyno_workload::{traffic, units};
+use dyno_workload::{compile, units};
 use sha2::{Digest as _, Sha256};
 
 use super::requests::{self, read_file, streams};
@@ -161,7 +161,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
     let http2 = http2(args);
     let reach = requests::reach(args);
     let read = |name: &str| reach.read(name);
-    let compiled = traffic::compile(workload, &url.authority(), &http2, &read).map_err(bad)?;
+    let compiled = compile::compile(workload, &url.authority(), &http2, &read).map_err(bad)?;
     let endpoint = target::endpoint(args, url)?;
     let protocol = workload.protocol;
     let cpus = args.cpus.clone().map_or_else(Vec::new, |cpus| cpus.0);

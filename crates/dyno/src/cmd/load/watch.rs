@@ -7,7 +7,7 @@ use dyno_analysis::load::place::at_of_due;
 use dyno_analysis::load::{Config, Percentiles, interval_result};
 use dyno_archive::times::Recording;
 use dyno_archive::{Interval, Outcome, Outcomes, Phase, Sample, Times};
-use dyno_launch::care::Interrupts;
+use dyno_launch::supervision::Interrupts;
 use dyno_report::format::{count, wait_so_far};
 use dyno_report::{terminal as filter, text};
 use dyno_runner::load::{Edge, Reason, Spec, Watch};

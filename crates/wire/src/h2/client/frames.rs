@@ -1,4 +1,4 @@
-//! What frames mean that are no DATA.
+//! Every frame but DATA: what it does to the connection and its streams.
 
 use alloc::boxed::Box;
 
@@ -6,11 +6,11 @@ use super::stream::Phase;
 use super::{Client, Event, Io};
 use crate::h2::block::Block;
 use crate::h2::frame::{self, HEADER_BYTES, Header, Kind, flag};
-use crate::h2::settings::{self, By};
+use crate::h2::settings::{self, Sender};
 use crate::h2::{Code, Error, Malformed};
 
 impl<T> Client<T> {
-    /// A whole frame other than DATA.
+    /// Handles a whole frame other than DATA.
     #[inline]
     pub(super) fn frame(
         &mut self,
@@ -24,7 +24,7 @@ impl<T> Client<T> {
         self.rare_frame(header, payload, io)
     }
 
-    /// A whole frame that is not of every answer.
+    /// Handles a whole frame other than DATA and HEADERS, which nearly every response consists of.
     fn rare_frame(
         &mut self,
         header: &Header,
@@ -83,8 +83,8 @@ impl<T> Client<T> {
         Ok(Event::Handled)
     }
 
-    /// A whole header block. It is decoded whatever becomes of its stream, because the table is the connection's
-    /// (RFC 9113 §4.3).
+    /// Handles a whole header block. It is decoded whatever becomes of its stream, because the table is the
+    /// connection's (RFC 9113 §4.3).
     #[inline]
     fn read_block(
         &mut self,
@@ -128,14 +128,14 @@ impl<T> Client<T> {
                 return Err(Error::FrameLength);
             }
             self.unacknowledged = self.unacknowledged.checked_sub(1).ok_or(Error::SettingsAck)?;
-            self.heads.set_limit(self.own.header_table_size);
+            self.heads.set_limit(self.settings.header_table_size);
             return Ok(Event::Handled);
         }
         let before = self.peer;
-        self.peer.read(payload, By::Server)?;
+        self.peer.read(payload, Sender::Server)?;
         let by = i64::from(self.peer.initial_window) - i64::from(before.initial_window);
         if by != 0 {
-            // It holds for the streams that are open, too (§6.9.2).
+            // The new initial window holds for the streams that are open, too (§6.9.2).
             for (_, stream) in self.streams.iter_mut() {
                 if !stream.send.change(by) {
                     return Err(Error::WindowOverflow);
@@ -198,7 +198,7 @@ impl<T> Client<T> {
         Ok(Event::GoAway { code })
     }
 
-    /// DATA or HEADERS came for a stream that is not open. Whether that may be (RFC 9113 §5.1).
+    /// Checks whether DATA or HEADERS may come for a stream that is not open (RFC 9113 §5.1).
     pub(super) fn check_gone(&mut self, id: u32, end: bool) -> Result<(), Error> {
         if self.is_idle(id) {
             return Err(Error::IdleStream);
@@ -208,7 +208,7 @@ impl<T> Client<T> {
         if was_reset { Ok(()) } else { Err(Error::StreamClosed) }
     }
 
-    /// Whether nobody has opened this stream. The peer can open none: push is disabled.
+    /// Whether this stream has never been opened. The peer can open none: push is disabled.
     fn is_idle(&self, id: u32) -> bool {
         id.is_multiple_of(2) || id >= self.next_id
     }

@@ -16,15 +16,15 @@ use super::counts::Counts;
 use super::encode::{Form, TableUse};
 use super::frame::{self, HEADER_BYTES, Kind, flag};
 use super::head::{Fields, Heads};
-use super::settings::{DEFAULT_WINDOW, Own, Peer};
+use super::settings::{ClientSettings, DEFAULT_WINDOW, Peer};
 use super::streams::{Key, Streams};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{Code, Malformed, limits};
-use crate::h1::response::Asked;
+use crate::h1::response::RequestKind;
 use read::Reading;
 use stream::{Phase, Stream, Unsent};
 
-/// Where what a connection has to say goes, and what it counts.
+/// The outputs of a connection: bytes for the peer, and counts.
 #[derive(Debug)]
 pub struct Io<'a> {
     /// Bytes for the peer are appended here.
@@ -34,14 +34,14 @@ pub struct Io<'a> {
 
 /// A request that is ready to be sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
+pub struct EncodedRequest<'a> {
     /// The header block, encoded in the form that [`Client::form`] asks for.
     pub block: &'a [u8],
-    /// Bytes of the names and values in it.
+    /// Bytes of the names and values in the block.
     pub field_bytes: u32,
     pub body: &'a [u8],
-    pub asked: Asked,
-    /// The fields of the answer are to be kept for [`Client::data_and_fields`].
+    pub kind: RequestKind,
+    /// Whether to keep the fields of the response for [`Client::data_and_fields`].
     pub wants_fields: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct Ask<'a> {
 pub enum Event<'i> {
     /// All input is used.
     NeedMore,
-    /// A frame that concerns nobody else has been dealt with.
+    /// A frame has been dealt with, and the caller need not know of it.
     Handled,
     /// The peer's settings changed: there may be more room for streams, and more to send.
     Settings,
@@ -58,7 +58,7 @@ pub enum Event<'i> {
     Window,
     /// An interim response; the final one is still to come.
     Informational { stream: Key, status: u16 },
-    /// The head of the response. `end`: it is all of it.
+    /// The head of the response. `end`: the response has no body.
     Head { stream: Key, status: u16, end: bool },
     /// The next part of the body, which may be empty. `end`: the last one.
     Body { stream: Key, data: &'i [u8], end: bool },
@@ -73,13 +73,13 @@ pub enum Event<'i> {
     GoAway { code: Code },
 }
 
-/// A client's connection with what it knows of each stream, `T`.
+/// The client's half of a connection. The caller keeps a value `T` with each stream.
 ///
 /// Call [`next`](Self::next) with the unread input until it says `NeedMore`. After an error, tell the peer with
 /// [`go_away`](Self::go_away) and close.
 #[derive(Debug)]
 pub struct Client<T> {
-    own: Own,
+    settings: ClientSettings,
     peer: Peer,
     /// The peer's first SETTINGS have come.
     is_ready: bool,
@@ -108,14 +108,14 @@ pub struct Client<T> {
 impl<T> Client<T> {
     /// Begins a connection: the preface, our settings, and the connection's window (RFC 9113 §3.4). `shared_bytes` is the
     /// space in the peer's table that the requests' shared fields take.
-    pub fn new(own: Own, shared_bytes: u32, io: &mut Io<'_>) -> Self {
-        let mut receive = ReceiveWindow::new(own.connection_window, DEFAULT_WINDOW);
+    pub fn new(settings: ClientSettings, shared_bytes: u32, io: &mut Io<'_>) -> Self {
+        let mut receive = ReceiveWindow::new(settings.connection_window, DEFAULT_WINDOW);
         io.out.extend_from_slice(frame::PREFACE);
-        own.put_frame(io.out);
+        settings.put_frame(io.out);
         io.counts.sent.count(Kind::Settings);
         give_back(&mut receive, 0, io);
         Client {
-            own,
+            settings,
             peer: Peer::default(),
             is_ready: false,
             unacknowledged: 1,
@@ -126,7 +126,7 @@ impl<T> Client<T> {
             send: SendWindow::new(DEFAULT_WINDOW),
             receive,
             // Until our settings are acknowledged the peer may go by the defaults.
-            heads: Heads::new(own.header_table_size.max(Own::default().header_table_size)),
+            heads: Heads::new(settings.header_table_size.max(ClientSettings::default().header_table_size)),
             table: TableUse::new(shared_bytes),
             last_stream: None,
             reading: Reading::Frame,
@@ -135,22 +135,22 @@ impl<T> Client<T> {
         }
     }
 
-    /// The same for a connection that was upgraded from HTTP/1.1: the request that asked for it is stream 1 (RFC 7540
-    /// §3.2). Of it there need be known what it asked, and whether the fields of its answer are to be kept.
+    /// As [`new`](Self::new), for a connection that was upgraded from HTTP/1.1. The request that asked for the upgrade
+    /// is stream 1 (RFC 7540 §3.2). Only its kind and whether to keep response fields are needed.
     pub fn upgraded(
-        own: Own,
+        settings: ClientSettings,
         shared_bytes: u32,
-        (asked, wants_fields): (Asked, bool),
+        (kind, wants_fields): (RequestKind, bool),
         data: T,
         io: &mut Io<'_>,
     ) -> (Self, Key) {
-        let mut client = Client::new(own, shared_bytes, io);
-        let key = client.enter(asked, wants_fields, data);
+        let mut client = Client::new(settings, shared_bytes, io);
+        let key = client.enter(kind, wants_fields, data);
         io.counts.most_streams = io.counts.most_streams.max(1);
         (client, key)
     }
 
-    /// Makes room for so many streams at once, so that to open them allocates nothing.
+    /// Makes room for this many open streams, so that opening them allocates nothing.
     pub fn reserve(&mut self, streams: usize) {
         self.streams.reserve(streams);
     }
@@ -197,19 +197,19 @@ impl<T> Client<T> {
         self.streams.len()
     }
 
-    /// Opens a stream. There must be [room](Self::room). Returns whether the whole request could be queued; else windows
-    /// hold its body up.
-    pub fn request(&mut self, ask: &Ask<'_>, data: T, io: &mut Io<'_>) -> (Key, bool) {
+    /// Opens a stream. There must be [room](Self::room). Returns its key, and whether the whole request was queued: if
+    /// not, flow-control windows hold the rest of its body up.
+    pub fn request(&mut self, request: &EncodedRequest<'_>, data: T, io: &mut Io<'_>) -> (Key, bool) {
         let id = self.next_id;
-        let key = self.enter(ask.asked, ask.wants_fields, data);
+        let key = self.enter(request.kind, request.wants_fields, data);
         let sent = &mut io.counts.sent;
         sent.count(Kind::Headers);
-        sent.field_bytes += u64::from(ask.field_bytes);
+        sent.field_bytes += u64::from(request.field_bytes);
         io.counts.most_streams = io.counts.most_streams.max(self.streams.len() as u64);
         let most = self.peer.max_frame_size as usize;
-        let end = ask.body.is_empty();
+        let end = request.body.is_empty();
         let mut updated = Vec::new();
-        let block = self.table.begin(ask.block, &mut updated);
+        let block = self.table.begin(request.block, &mut updated);
         io.counts.sent.block_bytes += block.len() as u64;
         let continuations = frame::put_block(id, block, end, most, io.out);
         io.counts.sent.frames[Kind::Continuation as usize] += continuations;
@@ -217,15 +217,16 @@ impl<T> Client<T> {
             return (key, true);
         }
         let stream = self.streams.get_mut(key);
-        let n = put_data(id, ask.body, most, &mut self.send, &mut stream.send, io);
-        if n < ask.body.len() {
-            stream.unsent = Some(Box::new(Unsent { bytes: ask.body[n..].to_vec(), at: 0 }));
+        let n = put_data(id, request.body, most, &mut self.send, &mut stream.send, io);
+        if n < request.body.len() {
+            stream.unsent = Some(Box::new(Unsent { bytes: request.body[n..].to_vec(), at: 0 }));
             self.blocked.push_back(id);
         }
-        (key, n == ask.body.len())
+        (key, n == request.body.len())
     }
 
-    /// Goes on with bodies that windows held up, as far as they allow now. `done` learns of each whose last byte is queued.
+    /// Queues more of the bodies that windows held up, as far as the windows allow now. `done` is called with the value
+    /// of each stream whose last byte has been queued.
     pub fn resume(&mut self, io: &mut Io<'_>, done: &mut impl FnMut(&mut T)) {
         let most = self.peer.max_frame_size as usize;
         for _ in 0..self.blocked.len() {
@@ -245,13 +246,13 @@ impl<T> Client<T> {
         }
     }
 
-    /// What is known of an open stream; `None` if it has ended.
+    /// The caller's value of a stream; `None`: the stream has ended.
     #[inline]
     pub fn data(&mut self, stream: Key) -> Option<&mut T> {
         self.streams.try_get_mut(stream).map(|stream| &mut stream.data)
     }
 
-    /// What is known of an open stream, with the fields of the last head if its stream wanted them.
+    /// The caller's value of a stream, and the fields of the last head that was read with `wants_fields`.
     ///
     /// # Panics
     /// If the stream has ended.
@@ -287,14 +288,14 @@ impl<T> Client<T> {
         stream.data
     }
 
-    /// A stream is gone and waits for no window any more. A connection whose window stays shut would otherwise remember all
-    /// that ever waited for it.
+    /// Takes a stream that is gone off the list of those that wait for a window. A connection whose window stays shut
+    /// would otherwise remember every stream that ever waited.
     #[cold]
     fn unblock(&mut self, id: u32) {
         self.blocked.retain(|blocked| *blocked != id);
     }
 
-    /// Ends a stream of our own accord.
+    /// Resets a stream with `code`, and removes it.
     pub fn cancel(&mut self, stream: Key, code: Code, io: &mut Io<'_>) -> T {
         let id = self.streams.get(stream).id;
         put_reset(id, code, io);
@@ -332,9 +333,9 @@ impl<T> Client<T> {
         io.counts.sent.go_aways[code as usize] += 1;
     }
 
-    /// Enters the next stream.
+    /// Adds the next stream to `streams`.
     #[inline]
-    fn enter(&mut self, asked: Asked, wants_fields: bool, data: T) -> Key {
+    fn enter(&mut self, kind: RequestKind, wants_fields: bool, data: T) -> Key {
         let id = self.next_id;
         self.next_id += 2;
         let stream = Stream {
@@ -342,9 +343,9 @@ impl<T> Client<T> {
             phase: Phase::Head { informational: 0 },
             send: SendWindow::new(self.peer.initial_window),
             // Our SETTINGS went before, so the peer knows this window.
-            receive: ReceiveWindow::new(self.own.stream_window, self.own.stream_window),
+            receive: ReceiveWindow::new(self.settings.stream_window, self.settings.stream_window),
             unsent: None,
-            asked,
+            kind,
             wants_fields,
             expected: None,
             data,
@@ -353,7 +354,8 @@ impl<T> Client<T> {
     }
 }
 
-/// Queues as much of `body` as the windows allow, with the end of the stream if that is all. Returns how much it was.
+/// Queues as much of `body` as the windows allow, in frames of `most` bytes; the last byte ends the stream. Returns how
+/// many bytes were queued.
 fn put_data(
     id: u32,
     body: &[u8],
@@ -386,7 +388,7 @@ fn put_reset(id: u32, code: Code, io: &mut Io<'_>) {
     io.counts.sent.resets[code as usize] += 1;
 }
 
-/// Raises a window if enough of it has been used.
+/// Sends a WINDOW_UPDATE if enough of the window has been used.
 #[inline]
 fn give_back(window: &mut ReceiveWindow, stream: u32, io: &mut Io<'_>) {
     let by = window.give_back();
@@ -406,12 +408,18 @@ mod tests {
     fn a_connection_ends_with_its_identifiers() {
         let (mut out, mut counts) = (Vec::new(), Counts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
-        let mut client = Client::new(Own::default(), 0, &mut io);
+        let mut client = Client::new(ClientSettings::default(), 0, &mut io);
         client.next(&mut &[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &mut io).unwrap();
         client.next_id = i32::MAX as u32;
         assert!(client.room() > 0 && !client.is_draining());
-        let ask = Ask { block: &[0x82], field_bytes: 0, body: &[], asked: Asked::Other, wants_fields: false };
-        let (key, _) = client.request(&ask, (), &mut io);
+        let request = EncodedRequest {
+            block: &[0x82],
+            field_bytes: 0,
+            body: &[],
+            kind: RequestKind::Other,
+            wants_fields: false,
+        };
+        let (key, _) = client.request(&request, (), &mut io);
         assert!(client.room() == 0 && client.is_draining());
         let mut answer = &[0, 0, 1, 1, 5, 0x7F, 0xFF, 0xFF, 0xFF, 0x88][..];
         let event = client.next(&mut answer, &mut io).unwrap();
@@ -422,18 +430,24 @@ mod tests {
     fn a_window_that_stays_shut_keeps_nothing_of_streams_that_are_gone() {
         let (mut out, mut counts) = (Vec::new(), Counts::default());
         let mut io = Io { out: &mut out, counts: &mut counts };
-        let mut client = Client::new(Own::default(), 0, &mut io);
+        let mut client = Client::new(ClientSettings::default(), 0, &mut io);
         client.next(&mut &[0, 0, 0, 4, 0, 0, 0, 0, 0][..], &mut io).unwrap();
         let body = [0; 70_000];
-        let ask = Ask { block: &[], field_bytes: 0, body: &body, asked: Asked::Other, wants_fields: false };
+        let request = EncodedRequest {
+            block: &[],
+            field_bytes: 0,
+            body: &body,
+            kind: RequestKind::Other,
+            wants_fields: false,
+        };
         for _ in 0..10 {
-            let (key, is_whole) = client.request(&ask, (), &mut io);
+            let (key, is_whole) = client.request(&request, (), &mut io);
             assert!(!is_whole);
             assert_eq!(client.blocked.len(), 1);
             client.finish(key, &mut io);
-            let (key, _) = client.request(&ask, (), &mut io);
+            let (key, _) = client.request(&request, (), &mut io);
             client.take(key);
-            client.request(&ask, (), &mut io);
+            client.request(&request, (), &mut io);
             client.take_all();
         }
         assert!(client.blocked.is_empty());

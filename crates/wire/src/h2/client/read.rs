@@ -6,6 +6,7 @@ use crate::h2::frame::{HEADER_BYTES, Header, Kind, fill, flag};
 use crate::h2::streams::Key;
 use crate::h2::{Error, Malformed, limits};
 
+/// Where in its frame the next byte of input stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     /// The next byte begins a frame, or goes on with what is kept.
@@ -13,25 +14,27 @@ pub(super) enum Reading {
     Data(DataLeft),
 }
 
-/// What is still to come of a DATA frame.
+/// The rest of a DATA frame, which is still to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DataLeft {
     stream: u32,
     /// Bytes of payload, the padding and its length among them.
     left: u32,
     padding: Padding,
+    /// END_STREAM: the frame is the last of its stream.
     end: bool,
 }
 
+/// The padding of a DATA frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Padding {
-    /// The next byte tells.
+    /// Not read yet: the next byte is its length.
     Unknown,
     Bytes(u32),
 }
 
 impl DataLeft {
-    /// How much of it belongs to the body; the padding must be known.
+    /// Bytes of the rest that belong to the body. The padding must be known.
     const fn body(&self) -> u32 {
         match self.padding {
             Padding::Bytes(padding) => self.left - padding,
@@ -41,8 +44,8 @@ impl DataLeft {
 }
 
 impl<T> Client<T> {
-    /// Reads on in `input`, which is moved on past what was used. (To return that with the event would mean to put each event
-    /// together twice, on the hottest path there is.)
+    /// Reads from `input`, and moves it on past what was used. (Returning that number with the event would put each
+    /// event together twice, on the hottest path there is.)
     #[inline]
     pub fn next<'i>(&mut self, input: &mut &'i [u8], io: &mut Io<'_>) -> Result<Event<'i>, Error> {
         if let Reading::Data(data) = self.reading {
@@ -65,7 +68,7 @@ impl<T> Client<T> {
         self.keep(input, io)
     }
 
-    /// Whether a frame may begin like this.
+    /// Checks whether a frame with this header may come now. `bytes` begin with the header.
     #[inline]
     fn check_begin(&self, header: &Header, bytes: &[u8]) -> Result<(), Error> {
         if !self.is_ready && (header.kind != Kind::Settings || header.has(flag::ACK)) {
@@ -146,7 +149,7 @@ impl<T> Client<T> {
         Ok(stream.show(key, body, 0, end, end))
     }
 
-    /// The stream is to be cancelled; what is left of its frame is passed over.
+    /// Reports a malformed stream, which the caller cancels. The rest of its frame will be passed over.
     #[cold]
     fn malformed_data(&mut self, stream: Key, data: DataLeft, why: Malformed) -> Event<'static> {
         self.reading = if data.left > 0 { Reading::Data(data) } else { Reading::Frame };
@@ -185,7 +188,8 @@ impl<T> Client<T> {
         Ok(self.show_data(data, body, is_over && data.end))
     }
 
-    /// What a part of a body means for its stream.
+    /// Turns a piece of DATA into an event of its stream. `left`: the rest of its frame. `end`: the piece is the
+    /// stream's last.
     #[inline]
     fn show_data<'i>(&mut self, left: DataLeft, data: &'i [u8], end: bool) -> Event<'i> {
         let Some((key, stream)) = self.streams.find_mut(left.stream) else { return Event::Handled };

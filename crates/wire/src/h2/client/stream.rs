@@ -4,12 +4,13 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::Event;
-use crate::h1::response::Asked;
+use crate::h1::response::RequestKind;
 use crate::h2::head::Seen;
 use crate::h2::streams::Key;
 use crate::h2::window::{ReceiveWindow, SendWindow};
 use crate::h2::{Malformed, limits};
 
+/// An open stream. `T` is the value that the caller keeps with it.
 #[derive(Debug)]
 pub(super) struct Stream<T> {
     pub(super) id: u32,
@@ -18,14 +19,14 @@ pub(super) struct Stream<T> {
     pub(super) receive: ReceiveWindow,
     /// `None`: the whole request has been queued.
     pub(super) unsent: Option<Box<Unsent>>,
-    pub(super) asked: Asked,
+    pub(super) kind: RequestKind,
     pub(super) wants_fields: bool,
     /// Bytes of body that are still to come; `None`: any number.
     pub(super) expected: Option<u64>,
     pub(super) data: T,
 }
 
-/// What a stream waits for.
+/// The part of its response that a stream waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Head { informational: u8 },
@@ -40,7 +41,8 @@ pub(super) struct Unsent {
 }
 
 impl<T> Stream<T> {
-    /// What a part of its body means, of whose frame `left` bytes are to come, with which it `ends`; `end`: it has.
+    /// Turns a piece of DATA into an event. `left`: bytes of this frame's body still to come. `ends`: the frame carries
+    /// END_STREAM. `end`: this piece is its last.
     #[inline]
     pub(super) fn show<'i>(
         &mut self,
@@ -61,7 +63,7 @@ impl<T> Stream<T> {
         if data.is_empty() && !end { Event::Handled } else { Event::Body { stream: key, data, end } }
     }
 
-    /// The first header block, or one after interim responses. Returns its status.
+    /// Takes the head of a response, interim or final. `informational`: interim ones before it. Returns its status.
     #[inline]
     pub(super) fn head(&mut self, seen: &Seen, informational: u8, end: bool) -> Result<u16, Malformed> {
         let status = seen.head()?;
@@ -76,7 +78,7 @@ impl<T> Stream<T> {
             return Ok(status);
         }
         // Such answers have no body, whatever length they tell (RFC 9110 §8.6, §15.3.5, §15.4.5).
-        let is_bodiless = self.asked == Asked::Head || matches!(status, 204 | 304);
+        let is_bodiless = self.kind == RequestKind::Head || matches!(status, 204 | 304);
         self.expected = if is_bodiless { Some(0) } else { seen.content_length };
         if end && self.expected.is_some_and(|n| n > 0) {
             return Err(Malformed::BodyLength);

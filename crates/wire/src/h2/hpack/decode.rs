@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 #[derive(Debug)]
 pub struct Decoder {
     table: Dynamic,
-    /// What the peer may make the table's size, in bytes.
+    /// The largest size that the peer may give the table, in bytes.
     limit: u32,
     /// The next block must begin with a size update to this or less.
     owed: Option<u32>,
@@ -48,8 +48,8 @@ impl Decoder {
         }
     }
 
-    /// Another one after every change of the dynamic table: insertion, eviction, change of size or of what is owed.
-    /// A block that left it as it was says the same again for as long as it stays that way.
+    /// A number that changes with every change of the dynamic table: insertion, eviction, change of size or of an
+    /// update owed. A block that did not change it decodes to the same fields for as long as the number stays the same.
     #[must_use]
     #[inline]
     pub fn generation(&self) -> u64 {
@@ -88,7 +88,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// RFC 7541 §6.3. There may be two in a row: to the smallest size since the last block, then to the final one.
+    /// Reads the size updates that begin a block (RFC 7541 §6.3). There may be two in a row: to the smallest size since
+    /// the last block, then to the final one.
     fn size_updates(&mut self, input: &mut Input<'_>) -> Result<(), Error> {
         while let Some((first @ 0x20..0x40, rest)) = input.rest.split_first() {
             input.rest = rest;
@@ -106,7 +107,7 @@ impl Decoder {
     }
 }
 
-/// The size of the fields so far.
+/// The size of a block's fields so far, in bytes (RFC 9113 §6.5.2).
 struct List {
     size: usize,
 }
@@ -171,7 +172,7 @@ impl<'block> Input<'block> {
         if value < full { Ok(value) } else { self.long_integer(full) }
     }
 
-    /// What follows a prefix that is `full`.
+    /// The rest of an integer whose prefix is `full`.
     fn long_integer(&mut self, full: u32) -> Result<u32, Error> {
         let mut value = u64::from(full);
         for position in 0..limits::INTEGER_CONTINUATION_BYTES {

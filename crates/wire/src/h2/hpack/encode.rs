@@ -4,7 +4,7 @@ use super::huffman;
 use super::table::{self, Dynamic, STATIC};
 use alloc::vec::Vec;
 
-/// What a literal field asks of those who read it (RFC 7541 §6.2).
+/// What the reader of a literal field is to do with its table (RFC 7541 §6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indexing {
     /// Insert it into the dynamic table. This is for [`Encoder`] and whoever else keeps track of the peer's table.

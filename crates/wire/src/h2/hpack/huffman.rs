@@ -64,7 +64,7 @@ struct Canonical {
 #[derive(Clone, Copy)]
 struct Run {
     first_code: u32,
-    /// Where its symbol stands among the symbols.
+    /// Index of the symbol of `first_code` in `symbols`.
     first_symbol: u32,
     /// The code after the last one, left-aligned in 32 bits.
     end: u64,
@@ -99,7 +99,7 @@ const fn canonical() -> Canonical {
     all
 }
 
-/// What a window begins with.
+/// The symbols whose codes begin a window of [`WINDOW`] bits.
 #[derive(Clone, Copy)]
 struct Step {
     /// Two where two short codes fit; the second is void otherwise.
@@ -177,7 +177,7 @@ pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends to `out` what `bytes` are the code of. After an error `out` is as it was.
+/// Appends to `out` the string that `bytes` are the code of. After an error `out` is as it was.
 pub fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let start = out.len();
     // A step may write one byte too many.
@@ -209,18 +209,18 @@ fn decode_into(bytes: &[u8], out: &mut [u8]) -> Result<usize, Error> {
     }
 }
 
-/// What is still to be decoded.
+/// The bits that are still to be decoded.
 struct Bits<'a> {
     /// The next bits, the first one at the top. They are inverted, so that what lies beyond the end reads like the
     /// padding: it is zeros here.
     inverted: u64,
-    /// How many of them count. What is below them is right as well, or zeros beyond the end.
+    /// How many bits of `inverted` count. Those below them are the next ones, too, or zeros beyond the end.
     have: u32,
     rest: &'a [u8],
 }
 
 impl Bits<'_> {
-    /// Makes it [`REFILL`] bits at least, or all there are.
+    /// Fills `inverted` up to [`REFILL`] bits at least, or to all there are.
     #[inline]
     fn refill(&mut self) {
         if let Some(word) = self.rest.first_chunk() {

@@ -4,7 +4,7 @@ use super::Error;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// What an entry counts beyond its name and value, in bytes (RFC 7541 §4.1).
+/// Bytes for which an entry counts beyond its name and value (RFC 7541 §4.1).
 pub const ENTRY_OVERHEAD: usize = 32;
 
 /// Size of the dynamic table before anybody asks for another, in bytes (RFC 9113 §6.5.2).

@@ -3,17 +3,17 @@
 use base64::Engine as _;
 
 use super::form::{BOUNDARY, FORM_TYPE, Part, file_name, multipart};
-use super::options::{Kind, spelled};
+use super::options::{OptionKind, spelled};
 use super::shell::{Word, text};
 use crate::ReadFile;
 use crate::import::{BASE64, Imported, Url, form_encoded, load, some};
 
-/// What the options of one command ask for.
+/// One command, as its options have it.
 #[derive(Default)]
 pub struct Command {
     line: usize,
     method: Option<String>,
-    /// Of -H. Without a value: not to be sent, even where curl would add it.
+    /// Headers of -H. Without a value: a header that is not to be sent, even where curl would add it.
     headers: Vec<(String, Option<String>)>,
     /// Headers that other options ask for.
     asked: Vec<(&'static str, String)>,
@@ -37,7 +37,7 @@ impl Command {
             let located = |error| format!("line {line}: {error}");
             let (options, mut attached) = spelled(&bytes).map_err(located)?;
             for (kind, name) in options {
-                let takes = matches!(kind, Kind::Value | Kind::IdleValue);
+                let takes = matches!(kind, OptionKind::Value | OptionKind::IdleValue);
                 let mut next = || attached.take().or_else(|| words.next().map(|word| word.bytes));
                 let value = if takes { next() } else { Some(Vec::new()) };
                 let missing = || located(format!("--{name} needs a value; write it after the option"));
@@ -49,21 +49,21 @@ impl Command {
 
     fn apply(
         &mut self,
-        kind: Kind,
+        kind: OptionKind,
         name: &'static str,
         value: Vec<u8>,
         read: ReadFile,
     ) -> Result<(), String> {
         match (kind, name) {
-            (Kind::IdleFlag | Kind::IdleValue, _) => Ok(()),
-            (Kind::Refused, _) => {
+            (OptionKind::IdleFlag | OptionKind::IdleValue, _) => Ok(()),
+            (OptionKind::Refused, _) => {
                 let hint = "take it out, or write what it comes to as URL or -H";
                 Err(format!("dyno does not follow --{name}; {hint}"))
             }
             (_, "data" | "data-ascii" | "data-binary" | "data-raw" | "data-urlencode" | "json") => {
                 data(name, value, read).map(|data| self.add_data(name, &data))
             }
-            (Kind::Flag | Kind::Value, _) => self.apply_text(name, text(value)?, read),
+            (OptionKind::Flag | OptionKind::Value, _) => self.apply_text(name, text(value)?, read),
         }
     }
 

@@ -97,7 +97,7 @@ pub fn multipart(parts: &[Part]) -> Vec<u8> {
     body
 }
 
-/// What stands behind the last slash.
+/// The last part of a path, behind its last slash.
 pub fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }

@@ -3,32 +3,32 @@
 use super::shell::text;
 use crate::text::nearest;
 
-/// What an option takes, and whether a load cares.
+/// Whether an option takes a value, and whether it means something to a load.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum OptionKind {
     Flag,
     Value,
     IdleFlag,
     IdleValue,
-    /// It would change what is sent in a way that dyno does not follow.
+    /// An option that would change what is sent in a way that dyno does not follow.
     Refused,
 }
 
 /// The options of curl that are known here: long name, and short name after a slash.
-const OPTIONS: [(Kind, &str); 5] = [
+const OPTIONS: [(OptionKind, &str); 5] = [
     (
-        Kind::Flag,
+        OptionKind::Flag,
         "compressed get/G head/I insecure/k location/L location-trusted globoff/g http1.1 http2 \
          http2-prior-knowledge",
     ),
     (
-        Kind::Value,
+        OptionKind::Value,
         "request/X header/H data/d data-ascii data-raw data-binary data-urlencode json form/F form-string \
          user-agent/A referer/e cookie/b user/u oauth2-bearer range/r upload-file/T url max-time/m connect-timeout \
          resolve unix-socket cacert cert/E key",
     ),
     (
-        Kind::IdleFlag,
+        OptionKind::IdleFlag,
         "silent/s show-error/S verbose/v include/i show-headers fail/f fail-with-body fail-early progress-bar/# \
          no-progress-meter no-buffer/N remote-name/O remote-name-all remote-header-name/J remote-time/R disable/q \
          basic ipv4/4 ipv6/6 no-keepalive tlsv1/1 tlsv1.0 tlsv1.1 tlsv1.2 tlsv1.3 no-sessionid tcp-nodelay \
@@ -37,13 +37,13 @@ const OPTIONS: [(Kind, &str); 5] = [
          http0.9",
     ),
     (
-        Kind::IdleValue,
+        OptionKind::IdleValue,
         "output/o output-dir write-out/w dump-header/D stderr trace trace-ascii cookie-jar/c libcurl retry \
          retry-delay retry-max-time max-redirs max-filesize speed-limit/Y speed-time/y keepalive-time \
          parallel-max proto proto-redir noproxy expect100-timeout happy-eyeballs-timeout-ms etag-save",
     ),
     (
-        Kind::Refused,
+        OptionKind::Refused,
         "proxy/x preproxy socks4 socks4a socks5 socks5-hostname proxy-user/U proxytunnel/p digest ntlm negotiate \
          anyauth aws-sigv4 netrc/n netrc-file netrc-optional config/K http1.0/0 http3 http3-only url-query \
          request-target proto-default continue-at/C time-cond/z etag-compare limit-rate connect-to pass next/: \
@@ -52,7 +52,7 @@ const OPTIONS: [(Kind, &str); 5] = [
 ];
 
 /// The kind, long and short name of each.
-fn options() -> impl Iterator<Item = (Kind, &'static str, Option<char>)> {
+fn options() -> impl Iterator<Item = (OptionKind, &'static str, Option<char>)> {
     OPTIONS.iter().flat_map(|&(kind, names)| {
         names.split_whitespace().map(move |name| match name.split_once('/') {
             Some((long, short)) => (kind, long, short.chars().next()),
@@ -62,13 +62,13 @@ fn options() -> impl Iterator<Item = (Kind, &'static str, Option<char>)> {
 }
 
 /// The options that a word spells, and the value of the last one, if the word has it too.
-pub fn spelled(word: &[u8]) -> Result<(Vec<(Kind, &'static str)>, Option<Vec<u8>>), String> {
+pub fn spelled(word: &[u8]) -> Result<(Vec<(OptionKind, &'static str)>, Option<Vec<u8>>), String> {
     let value = |bytes: &[u8]| Some(bytes.to_vec()).filter(|bytes| !bytes.is_empty());
     let mut letters = match word {
         b"--" => return Ok((Vec::new(), None)),
         [b'-', b'-', option @ ..] => return long(&text(option.to_vec())?),
         [b'-', letters @ ..] if !letters.is_empty() => letters,
-        _ => return Ok((vec![(Kind::Value, "url")], Some(word.to_vec()))),
+        _ => return Ok((vec![(OptionKind::Value, "url")], Some(word.to_vec()))),
     };
     let mut spelled = Vec::new();
     while let Some((&letter, rest)) = letters.split_first() {
@@ -77,7 +77,7 @@ pub fn spelled(word: &[u8]) -> Result<(Vec<(Kind, &'static str)>, Option<Vec<u8>
         let unknown = || format!("dyno knows no -{written} of curl; take it out if the load can do without");
         let (kind, name, _) = known.ok_or_else(unknown)?;
         spelled.push((kind, name));
-        if matches!(kind, Kind::Value | Kind::IdleValue) {
+        if matches!(kind, OptionKind::Value | OptionKind::IdleValue) {
             return Ok((spelled, value(rest)));
         }
         letters = rest;
@@ -85,10 +85,10 @@ pub fn spelled(word: &[u8]) -> Result<(Vec<(Kind, &'static str)>, Option<Vec<u8>
     Ok((spelled, None))
 }
 
-fn long(option: &str) -> Result<(Vec<(Kind, &'static str)>, Option<Vec<u8>>), String> {
+fn long(option: &str) -> Result<(Vec<(OptionKind, &'static str)>, Option<Vec<u8>>), String> {
     let (name, value) = option.split_once('=').map_or((option, None), |(n, v)| (n, Some(v.into())));
     match options().find(|(_, long, _)| *long == name) {
-        Some((Kind::Flag | Kind::IdleFlag, ..)) if value.is_some() => {
+        Some((OptionKind::Flag | OptionKind::IdleFlag, ..)) if value.is_some() => {
             Err(format!("--{name} takes no value; take the = and what follows out"))
         }
         Some((kind, name, _)) => Ok((vec![(kind, name)], value)),

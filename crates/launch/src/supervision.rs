@@ -1,12 +1,12 @@
-//! Who looks after what runs: the guard ends it if dyno dies, the user may end it.
+//! Who can end what runs: the guard if dyno dies, the user at any time.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::guard::Guard;
 
-/// Who looks after what is run: the guard ends it if we die, the user may end it.
+/// Who can end a program that dyno has started, besides dyno: the guard if dyno dies, the user at any time.
 #[derive(Clone, Copy, Debug)]
-pub struct Care<'a> {
+pub struct Supervision<'a> {
     pub guard: &'a Guard,
     pub interrupts: &'a Interrupts,
 }

@@ -7,16 +7,16 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use dyno_archive::plan;
 use dyno_engine::expect::Deep;
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
-use dyno_engine::{Expect, Http2, Protocol, Request, Traffic};
+use dyno_engine::{CompiledRequest, Expectation, Http2, Protocol, Traffic};
 use dyno_wire::h1::encode;
-use dyno_wire::h1::response::Asked;
+use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2;
 
 use crate::ReadFile;
 use crate::template::Templates;
 
-/// Whether a header says where a message ends. Whoever sends a body writes these: one of the user's would part what is
-/// announced from what is sent, and what a server makes of that is request smuggling, no load.
+/// Whether a header says where a message ends. dyno writes these itself: one of the user's could announce another
+/// length than is sent, and what a server makes of that is request smuggling, no load.
 #[must_use]
 pub fn is_framing(header: &str) -> bool {
     ["content-length", "transfer-encoding"].iter().any(|name| header.eq_ignore_ascii_case(name))
@@ -43,7 +43,7 @@ pub fn compile(
     compile_or_say_where(workload, host, http2, read).map_err(|wrong| wrong.message)
 }
 
-/// Whether a workload can be sent to any server. `Err`: what of it cannot.
+/// Checks that a workload can be sent, to whatever server. `Err`: the part of it that cannot.
 pub fn check(workload: &plan::Workload, read: ReadFile<'_>) -> Result<(), Wrong> {
     compile_or_say_where(workload, "host", &Http2::default(), read).map(drop)
 }
@@ -51,7 +51,7 @@ pub fn check(workload: &plan::Workload, read: ReadFile<'_>) -> Result<(), Wrong>
 /// Something that cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// The number of the request, from 0, and what of it is wrong. `None`: the workload as a whole.
+    /// The index of the request, and the part of it that is wrong. `None`: the workload as a whole.
     pub place: Option<(usize, Field)>,
     /// A sentence that names the request.
     pub message: String,
@@ -70,7 +70,7 @@ pub enum Field {
     Json(String),
 }
 
-/// What is wrong with a part of a request, as a sentence.
+/// A part of a request, and what is wrong with it, as a sentence.
 type At = (Field, String);
 
 fn compile_or_say_where(
@@ -115,17 +115,17 @@ fn compile_request(
     request: &plan::Request,
     host: &str,
     templates: &mut Templates<'_>,
-) -> Result<Request, At> {
+) -> Result<CompiledRequest, At> {
     const TUNNEL: &str = "CONNECT asks a proxy for a tunnel, and a tunnel is no answer that could be measured; load the server itself, with another method";
     if request.method == "CONNECT" {
         return Err((Field::Method, TUNNEL.into()));
     }
-    let asked = if request.method == "HEAD" { Asked::Head } else { Asked::Other };
+    let kind = if request.method == "HEAD" { RequestKind::Head } else { RequestKind::Other };
     let template = template(request, host, templates)?;
-    Ok(Request { template, upgrade: None, stream: None, asked, expect: expect(request)? })
+    Ok(CompiledRequest { template, upgrade: None, stream: None, kind, expect: expect(request)? })
 }
 
-/// The same request, asking to go on in HTTP/2 (RFC 7540 §3.2).
+/// The request with the fields that ask to go on in HTTP/2 (RFC 7540 §3.2).
 fn upgrading(request: &plan::Request, http2: &Http2) -> plan::Request {
     let settings = URL_SAFE_NO_PAD.encode(dyno_engine::upgrade_settings(http2));
     let mut request = request.clone();
@@ -138,7 +138,8 @@ fn upgrading(request: &plan::Request, http2: &Http2) -> plan::Request {
     request
 }
 
-/// A request as HTTP/2 has it: fields with lower-case names, of which some are made anew each time, and a body.
+/// A request as HTTP/2 has it: fields with lower-case names, some of whose values vary from request to request, and a
+/// body.
 struct FieldList {
     fields: Vec<(Vec<u8>, Vec<Part>)>,
     body: Vec<Part>,
@@ -157,27 +158,27 @@ const NOT_IN_HTTP2: [&str; 7] = [
 ];
 
 impl FieldList {
-    /// What the HTTP/1.1 encoder checks has been checked.
+    /// The fields of a request that the HTTP/1.1 encoder has checked.
     fn of(
         request: &plan::Request,
         scheme: &str,
         host: &str,
         templates: &mut Templates<'_>,
     ) -> Result<FieldList, At> {
-        let mut parse = |text: &str, place: Place<'_>| place.parse(text, templates);
+        let mut parse = |text: &str, part: HeadPart<'_>| part.parse(text, templates);
         let own_host = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
         let authority = own_host.map_or(host, |(_, value)| value.as_str());
         let mut fields = vec![
             (b":method".to_vec(), vec![bytes(&request.method)]),
             (b":scheme".to_vec(), vec![bytes(scheme)]),
-            (b":authority".to_vec(), parse(authority, Place::Header("Host"))?),
-            (b":path".to_vec(), parse(&request.path, Place::Path)?),
+            (b":authority".to_vec(), parse(authority, HeadPart::Header("Host"))?),
+            (b":path".to_vec(), parse(&request.path, HeadPart::Path)?),
         ];
         for (written, value) in &request.headers {
             let name = written.to_ascii_lowercase();
             // Of transfer codings only `trailers` may be named (§8.2.2).
             if !NOT_IN_HTTP2.contains(&name.as_str()) && (name != "te" || value.trim() == "trailers") {
-                fields.push((name.into_bytes(), parse(value.trim(), Place::Header(written))?));
+                fields.push((name.into_bytes(), parse(value.trim(), HeadPart::Header(written))?));
             }
         }
         let body = body(request, templates)?;
@@ -194,7 +195,7 @@ impl FieldList {
         Ok(FieldList { fields, body })
     }
 
-    /// The fields that are the same every time, and that none which is not shares its name with: those may be moved.
+    /// Constant fields whose name no varying field has: reordering them is safe.
     fn fixed(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let is_made = |name: &Vec<u8>| self.fields.iter().any(|(n, v)| n == name && !v.iter().all(is_fixed));
         let fixed = self.fields.iter().filter(|(name, _)| !is_made(name));
@@ -225,10 +226,14 @@ impl FieldList {
                 }
                 let mut literal = Vec::new();
                 h2::encode::put_name(name, &mut literal);
-                FieldPiece::Made { name: literal.into(), name_bytes: name.len() as u32, value: value.clone() }
+                FieldPiece::Varying {
+                    name: literal.into(),
+                    name_bytes: name.len() as u32,
+                    value: value.clone(),
+                }
             }));
         }
-        StreamTemplate::Made { fields, body: self.body }
+        StreamTemplate::Varying { fields, body: self.body }
     }
 }
 
@@ -245,10 +250,10 @@ fn template(request: &plan::Request, host: &str, templates: &mut Templates<'_>) 
     let body = body(request, templates)?;
     let body_is_fixed = body.iter().all(is_fixed);
     let mut holes = Vec::new();
-    let path = mark(&request.path, Place::Path, templates, &mut holes)?;
+    let path = mark(&request.path, HeadPart::Path, templates, &mut holes)?;
     let mut headers = Vec::with_capacity(request.headers.len() + 1);
     for (name, value) in &request.headers {
-        headers.push((name.clone(), mark(value, Place::Header(name), templates, &mut holes)?));
+        headers.push((name.clone(), mark(value, HeadPart::Header(name), templates, &mut holes)?));
     }
     let has = |name: &str| request.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
     if !body_is_fixed && !has("content-length") && !has("transfer-encoding") {
@@ -261,7 +266,7 @@ fn template(request: &plan::Request, host: &str, templates: &mut Templates<'_>) 
         return Ok(Template::Fixed(bytes.into()));
     }
     let head = &bytes[..bytes.len() - sent_body.len()];
-    Ok(Template::Made { head: fill(head, holes), body })
+    Ok(Template::Varying { head: fill(head, holes), body })
 }
 
 fn field_of(invalid: &encode::Invalid) -> Field {
@@ -287,14 +292,14 @@ fn concat(parts: &[Part]) -> Vec<u8> {
 /// Replaces placeholders by marks, so that the encoder can check the text around them.
 fn mark(
     text: &str,
-    place: Place<'_>,
+    part: HeadPart<'_>,
     templates: &mut Templates<'_>,
     holes: &mut Vec<Part>,
 ) -> Result<String, At> {
     if text.contains(MARK) {
-        return Err((place.field(), "the private character U+F8FF cannot be sent in a head".into()));
+        return Err((part.field(), "the private character U+F8FF cannot be sent in a head".into()));
     }
-    Ok(place
+    Ok(part
         .parse(text, templates)?
         .into_iter()
         .map(|part| match part {
@@ -305,16 +310,16 @@ fn mark(
         .collect())
 }
 
-/// Where in a head a placeholder stands.
+/// The part of a head that a placeholder stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place<'a> {
+enum HeadPart<'a> {
     Path,
     /// By its name.
     Header(&'a str),
 }
 
-impl Place<'_> {
-    /// Takes a text apart whose every value can stand here.
+impl HeadPart<'_> {
+    /// Takes a text apart, and checks that all its values can stand in this part of the head.
     fn parse(self, text: &str, templates: &mut Templates<'_>) -> Result<Vec<Part>, At> {
         let at = |error: String| (self.field(), error);
         let parts = templates.parse(text.as_bytes()).map_err(at)?;
@@ -325,25 +330,26 @@ impl Place<'_> {
 
     fn field(self) -> Field {
         match self {
-            Place::Path => Field::Path,
-            Place::Header(name) => Field::Header(name.into()),
+            HeadPart::Path => Field::Path,
+            HeadPart::Header(name) => Field::Header(name.into()),
         }
     }
 
     const fn words(self) -> &'static str {
         match self {
-            Place::Path => "a path: it holds blanks or control characters; percent-encode them in the file",
-            Place::Header(_) => "a header: it holds a line break or NUL",
+            HeadPart::Path => {
+                "a path: it holds blanks or control characters; percent-encode them in the file"
+            }
+            HeadPart::Header(_) => "a header: it holds a line break or NUL",
         }
     }
 
-    /// The values of a column must be as right in their place as what the encoder itself checks. `Err`: the first that
-    /// is not.
+    /// Checks the values of a column as the encoder checks a fixed text. `Err`: the first value that cannot stand here.
     fn check(self, part: &Part) -> Result<(), String> {
         let Part::Column(rows) = part else { return Ok(()) };
         let is_wrong = |byte: &u8| match self {
-            Place::Path => *byte <= b' ' || *byte == 0x7F,
-            Place::Header(_) => matches!(byte, b'\r' | b'\n' | 0),
+            HeadPart::Path => *byte <= b' ' || *byte == 0x7F,
+            HeadPart::Header(_) => matches!(byte, b'\r' | b'\n' | 0),
         };
         match rows.iter().find(|row| row.iter().any(is_wrong)) {
             Some(row) => Err(String::from_utf8_lossy(row).into_owned()),
@@ -379,7 +385,7 @@ fn find(bytes: &[u8], wanted: &[u8]) -> usize {
     bytes.windows(wanted.len()).position(|w| w == wanted).expect("every mark was put")
 }
 
-fn expect(request: &plan::Request) -> Result<Expect, At> {
+fn expect(request: &plan::Request) -> Result<Expectation, At> {
     let wanted = &request.expect;
     let sha256 = wanted.body_sha256.as_deref().map(parse_sha256).transpose();
     let deep = Deep {
@@ -394,7 +400,11 @@ fn expect(request: &plan::Request) -> Result<Expect, At> {
     }
     // The answer to a HEAD has no body to compare.
     let body = wanted.body.as_ref().filter(|_| request.method != "HEAD");
-    Ok(Expect { status: wanted.status, body: body.map(|body| Arc::from(&body.0[..])), deep: Arc::new(deep) })
+    Ok(Expectation {
+        status: wanted.status,
+        body: body.map(|body| Arc::from(&body.0[..])),
+        deep: Arc::new(deep),
+    })
 }
 
 fn parse_sha256(text: &str) -> Result<[u8; 32], String> {

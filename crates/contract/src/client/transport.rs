@@ -9,7 +9,7 @@ use rustls::{ClientConnection, StreamOwned};
 
 /// Bytes to and from a server, until a deadline.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct Transport {
     stream: Stream,
     /// For everything that is done on this connection.
     deadline: Instant,
@@ -21,8 +21,8 @@ enum Stream {
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-impl Line {
-    pub(super) fn new(stream: TcpStream, tls: Option<&Tls>, timeout: Duration) -> io::Result<Line> {
+impl Transport {
+    pub(super) fn new(stream: TcpStream, tls: Option<&Tls>, timeout: Duration) -> io::Result<Transport> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(timeout))?;
         stream.set_write_timeout(Some(timeout))?;
@@ -35,7 +35,7 @@ impl Line {
                 Stream::Tls(Box::new(StreamOwned::new(connection, stream)))
             }
         };
-        Ok(Line { stream, deadline: Instant::now() + timeout })
+        Ok(Transport { stream, deadline: Instant::now() + timeout })
     }
 
     pub(super) fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -76,7 +76,7 @@ impl Line {
     }
 }
 
-/// What a connection that ends too early comes to.
+/// The error of a connection that is closed without an answer.
 pub(super) fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without an answer")
 }

@@ -1,4 +1,4 @@
-//! How a server is come to: what it speaks at which of its ports.
+//! Where a server listens, and which protocol it speaks there.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,24 +20,24 @@ pub fn list(protocols: &[Protocol]) -> String {
     }
 }
 
-/// One way into a running server.
+/// An address at which a running server listens, and the protocol that it speaks there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Door {
+pub struct Listener {
     pub addr: SocketAddr,
     pub protocol: Protocol,
-    /// Who vouches for the server's certificate; needed over TLS only.
+    /// PEM file of the authority that vouches for the server's certificate; needed over TLS only.
     pub authority: Option<PathBuf>,
 }
 
-impl Door {
-    /// What requests call the server. Over TLS by name, so that clients send SNI as they do elsewhere, and servers find
-    /// in the request the name that was in the handshake.
+impl Listener {
+    /// The host and port that requests name. Over TLS the host is a name, so that clients send SNI as they do
+    /// elsewhere, and servers find in the request the name that was in the handshake.
     #[must_use]
     pub fn host(&self) -> String {
         if self.protocol.is_tls() { format!("localhost:{}", self.addr.port()) } else { self.addr.to_string() }
     }
 
-    /// What a client needs to speak TLS here; `None`: TLS is not spoken.
+    /// The options of a client that speaks TLS here; `None`: TLS is not spoken.
     #[must_use]
     pub fn tls(&self) -> Option<TlsOptions> {
         self.protocol.is_tls().then(|| TlsOptions {

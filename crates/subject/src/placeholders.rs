@@ -15,8 +15,8 @@ impl Placeholders {
             .fold(text.to_string(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
     }
 
-    /// The same for a command of a shell. Authors write placeholders within quotes and without, so that a value cannot be quoted
-    /// here: one that a shell would not take as it is is refused.
+    /// As [`fill`](Self::fill), for a command of a shell. Authors write placeholders within quotes and without, so that
+    /// a value cannot be quoted here: one that a shell would not take as it is is refused.
     ///
     /// # Errors
     /// A sentence on the value.
