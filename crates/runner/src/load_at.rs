@@ -1,4 +1,4 @@
-//! Loads that come in at a door of a server.
+//! Loads of a server, sent to one of its listeners.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,19 +14,19 @@ use dyno_workload::compile;
 use crate::files::Folder;
 use crate::load;
 
-/// The load of a trial that comes in at a door.
+/// The load of a trial, sent to a listener.
 ///
 /// # Errors
 /// A file that a request names cannot be read, or what it says cannot be sent; as a sentence.
-pub fn trial(door: &Listener, plan: &Plan, trial: usize) -> Result<load::Spec, String> {
+pub fn trial(listener: &Listener, plan: &Plan, trial: usize) -> Result<load::Spec, String> {
     let planned = plan.trials[trial];
     let load = plan.load_of(planned.arm);
     let Conditions { placement, observe, .. } = &plan.arms[planned.arm].conditions;
     let (step, workload) = (load.steps[planned.step].clone(), &plan.workloads[planned.workload]);
     let files = Folder::of_suite(Path::new(&plan.suite.path));
-    let traffic = compile::compile(workload, &door.host(), &load.http2, &|file| files.read(file))?;
+    let traffic = compile::compile(workload, &listener.host(), &load.http2, &|file| files.read(file))?;
     let stamps = stamps(observe, load.driver)?;
-    let base = once(door, traffic, load.http2);
+    let base = once(listener, traffic, load.http2);
     Ok(load::Spec {
         endpoint: Endpoint { stamps, ..base.endpoint },
         page_connections: workload.page_connections(),
@@ -49,14 +49,14 @@ fn stamps(observe: &BTreeSet<Probe>, driver: DriverKind) -> Result<Stamps, Strin
     }
 }
 
-/// A load that comes in at a door: one request, patiently. What is to be otherwise, the caller changes.
+/// A load of one request with long time-outs, sent to a listener: a base for others.
 #[must_use]
-pub fn once(door: &Listener, traffic: Traffic, http2: Http2) -> load::Spec {
+pub fn once(listener: &Listener, traffic: Traffic, http2: Http2) -> load::Spec {
     let patience_ns = CHECK.as_nanos() as u64;
     load::Spec {
-        endpoint: door.addr.into(),
-        protocol: door.protocol,
-        tls: door.tls(),
+        endpoint: listener.addr.into(),
+        protocol: listener.protocol,
+        tls: listener.tls(),
         traffic: Arc::new(traffic),
         page_connections: None,
         load: Load {

@@ -18,7 +18,7 @@ use crate::run::Event;
 pub fn prepare(
     planned: &mut Planned,
     cache: &Path,
-    care: &Supervision<'_>,
+    supervision: &Supervision<'_>,
     on: &mut dyn FnMut(Event<'_>),
 ) -> Result<Vec<Option<Built>>, Interrupted> {
     let Planned { plan, definitions, .. } = planned;
@@ -29,10 +29,10 @@ pub fn prepare(
             continue;
         }
         on(Event::Building { subject: i });
-        match build::build(definition, cache, care) {
-            _ if care.interrupts.count() > 0 => return Err(Interrupted),
+        match build::build(definition, cache, supervision) {
+            _ if supervision.interrupts.count() > 0 => return Err(Interrupted),
             Ok(built) => {
-                subject.version = build::version(definition, &built.out, care);
+                subject.version = build::version(definition, &built.out, supervision);
                 subject.build.clone_from(&built.build);
                 subject.build_failed = None;
                 all.push(Some(built));

@@ -13,12 +13,12 @@ use dyno_workload::compile;
 use crate::load::{self, Edge, Reason, Watch};
 use crate::load_at;
 
-/// Puts a check to the server behind a door.
+/// Puts a check to the server at a listener.
 #[must_use]
-pub fn run(check: &Check, door: &Listener) -> CheckResult {
+pub fn run(check: &Check, listener: &Listener) -> CheckResult {
     let verdict = match &check.how {
-        How::Bytes(run) => run(door.addr),
-        How::Question(question) => put(question, door),
+        How::Bytes(run) => run(listener.addr),
+        How::Question(question) => put(question, listener),
     };
     let (ok, answered, detail) = match verdict {
         Ok(detail) => (true, true, detail),
@@ -28,21 +28,21 @@ pub fn run(check: &Check, door: &Listener) -> CheckResult {
     CheckResult { name: check.name.clone(), ok, answered, detail }
 }
 
-fn put(question: &Question, door: &Listener) -> Verdict {
+fn put(question: &Question, listener: &Listener) -> Verdict {
     match &question.media {
-        None => put_with(question, door, Vec::new()),
-        Some(media) => put_typed(question, door, media),
+        None => put_with(question, listener, Vec::new()),
+        Some(media) => put_typed(question, listener, media),
     }
 }
 
 /// Expectations name whole values of headers, and a media type may come with its character set.
-fn put_typed(question: &Question, door: &Listener, media: &str) -> Verdict {
+fn put_typed(question: &Question, listener: &Listener, media: &str) -> Verdict {
     const PARAMETERS: [&str; 5] =
         ["", "; charset=utf-8", ";charset=utf-8", "; charset=UTF-8", ";charset=UTF-8"];
     let mut last = Problem::NoAnswer(String::new());
     for parameters in PARAMETERS {
         let wanted = ("content-type".to_string(), Some(format!("{media}{parameters}")));
-        match put_with(question, door, vec![wanted]) {
+        match put_with(question, listener, vec![wanted]) {
             // Whatever else is wrong will be so again.
             Err(Problem::Wrong(why)) if why.contains(Outcome::UnexpectedHeader.name()) => {
                 last = Problem::Wrong(format!("{why}, with or without a character set"));
@@ -53,16 +53,16 @@ fn put_typed(question: &Question, door: &Listener, media: &str) -> Verdict {
     Err(last)
 }
 
-fn put_with(question: &Question, door: &Listener, headers: Vec<(String, Option<String>)>) -> Verdict {
+fn put_with(question: &Question, listener: &Listener, headers: Vec<(String, Option<String>)>) -> Verdict {
     let mut request = question.request.clone();
     request.expect.headers = headers;
-    let shown = format!("{} {} over {}", request.method, request.path, door.protocol);
+    let shown = format!("{} {} over {}", request.method, request.path, listener.protocol);
     let name = question.name.clone();
-    let workload = Workload { name, protocol: door.protocol, requests: vec![request], page: None };
+    let workload = Workload { name, protocol: listener.protocol, requests: vec![request], page: None };
     let http2 = Http2::default();
-    let traffic = compile::compile(&workload, &door.host(), &http2, &|_| Err("no files here".into()))
+    let traffic = compile::compile(&workload, &listener.host(), &http2, &|_| Err("no files here".into()))
         .map_err(Problem::NoAnswer)?;
-    let once = load_at::once(door, traffic, http2);
+    let once = load_at::once(listener, traffic, http2);
     let step = Step { streams: question.streams, ..once.step.clone() };
     let spec = load::Spec { step, total: Some(question.times), ..once };
     ask(&spec).map_err(|problem| match problem {

@@ -150,9 +150,9 @@ fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
     let interrupts = Interrupts::new();
     match all {
         Some(Ok(all)) => {
-            let care = Supervision { guard, interrupts: &interrupts };
+            let supervision = Supervision { guard, interrupts: &interrupts };
             let unmet: Vec<String> =
-                all.iter().filter(|d| d.unmet(&care).is_some()).map(|d| d.name.clone()).collect();
+                all.iter().filter(|d| d.unmet(&supervision).is_some()).map(|d| d.name.clone()).collect();
             Finding {
                 good: unmet.is_empty(),
                 what: "subjects".into(),

@@ -19,10 +19,11 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let suite = SuiteFile::read(&args.suite)?;
     let subjects = args.places.subjects.find(Some(&args.suite))?;
     let (guard, interrupts) = (Guard::start()?, Interrupts::new());
-    let care = Supervision { guard: &guard, interrupts: &interrupts };
+    let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let overrides = args.choices.overrides();
-    let planned =
-        resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| subject.unmet(&care))?;
+    let planned = resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| {
+        subject.unmet(&supervision)
+    })?;
     match args.format {
         PlanFormat::Json => {
             let plan = serde_json::to_string_pretty(&planned.plan)? + "\n";

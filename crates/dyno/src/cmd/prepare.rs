@@ -18,13 +18,13 @@ pub(super) type Prepared = (Planned, Vec<Option<Built>>, RunDir);
 pub(super) fn build_all(
     planned: &mut Planned,
     cache: &Path,
-    care: &Supervision<'_>,
+    supervision: &Supervision<'_>,
     progress: &mut Progress,
 ) -> anyhow::Result<Vec<Option<Built>>> {
     let mut happened = Vec::new();
     // The plan is being filled in while it is built, so the progress looks at a copy of what it was.
     let before = planned.plan.clone();
-    let built = prepare(planned, cache, care, &mut |event| {
+    let built = prepare(planned, cache, supervision, &mut |event| {
         if let Event::Building { .. } = event {
             progress.event(&before, &event, |_| None);
         }

@@ -53,7 +53,7 @@ pub(super) fn resume(
     path: &Path,
     mixing: Mixing,
     cache: &Path,
-    care: &Supervision<'_>,
+    supervision: &Supervision<'_>,
     progress: &mut Progress,
 ) -> anyhow::Result<Prepared> {
     let dir = RunDir::open(path)?.held()?;
@@ -79,13 +79,13 @@ pub(super) fn resume(
     let mut differences = of_facts(&run.header.facts, &facts);
     differences.extend(of_files(&run.header.plan));
     for (subject, definition) in run.header.plan.subjects.iter().zip(&planned.definitions) {
-        differences.extend(of_definition(subject, definition, care));
+        differences.extend(of_definition(subject, definition, supervision));
     }
     for (arm, definition) in planned.arms.iter().enumerate() {
         differences.extend(of_environment(&run, arm, definition));
     }
     mixing.check(path, &differences)?;
-    let built = build_all(&mut planned, cache, care, progress)?;
+    let built = build_all(&mut planned, cache, supervision, progress)?;
     for (then, now) in run.header.plan.subjects.iter().zip(&planned.plan.subjects) {
         differences.extend(of_build(then, now));
     }
@@ -153,7 +153,7 @@ fn of_files(plan: &Plan) -> Vec<Difference> {
 }
 
 /// What a subject is started and built from, as far as that can be told without building it.
-fn of_definition(then: &Subject, definition: &Definition, care: &Supervision<'_>) -> Vec<Difference> {
+fn of_definition(then: &Subject, definition: &Definition, supervision: &Supervision<'_>) -> Vec<Difference> {
     let id = then.id();
     let mut all = Vec::new();
     let now = definition.fingerprint().unwrap_or_else(|error| format!("unreadable ({error})"));
@@ -161,7 +161,7 @@ fn of_definition(then: &Subject, definition: &Definition, care: &Supervision<'_>
         all.push(difference(format!("{id}, how it is started"), short(before), short(&now)));
     }
     if let (Some(build), Some(spec)) = (&then.build, &definition.build) {
-        let now = inputs_of(definition, spec, care).unwrap_or_else(|why| why);
+        let now = inputs_of(definition, spec, supervision).unwrap_or_else(|why| why);
         if now != build.inputs {
             all.push(difference(format!("{id}, what it is built from"), short(&build.inputs), short(&now)));
         }

@@ -30,12 +30,12 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let mut progress = Progress::new();
     let cache = args.places.cache_folder()?;
     let guard = Guard::start()?;
-    let care = Supervision { guard: &guard, interrupts: &interrupts };
+    let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let (planned, built, dir) = match &args.resume {
-        Some(path) => resume(path, Mixing::of(args), &cache, &care, &mut progress)?,
-        None => begin(args, &cache, &care, &mut progress)?,
+        Some(path) => resume(path, Mixing::of(args), &cache, &supervision, &mut progress)?,
+        None => begin(args, &cache, &supervision, &mut progress)?,
     };
-    let ended = walk(&planned, &built, &dir, &care, &mut progress)?;
+    let ended = walk(&planned, &built, &dir, &supervision, &mut progress)?;
     progress.end();
     let run = dir.read()?;
     // Who interrupts the last step once it is measured has ended nothing.
@@ -56,18 +56,19 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
 fn begin(
     args: &RunArgs,
     cache: &Path,
-    care: &Supervision<'_>,
+    supervision: &Supervision<'_>,
     progress: &mut Progress,
 ) -> anyhow::Result<Prepared> {
     let path = args.suite.as_deref().expect("clap asks for a suite or a run to resume");
     let suite = SuiteFile::read(path)?;
     let subjects = args.places.subjects.find(Some(path))?;
     let overrides = args.choices.overrides();
-    let mut planned =
-        resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| subject.unmet(care))?;
+    let mut planned = resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| {
+        subject.unmet(supervision)
+    })?;
     // From wherever the run is gone on with, its files are where they are now.
     planned.plan.suite.path = std::path::absolute(path)?.display().to_string();
-    let built = build_all(&mut planned, cache, care, progress)?;
+    let built = build_all(&mut planned, cache, supervision, progress)?;
     let (id, started) = name_run(&planned.plan.suite.name);
     let header = Header {
         schema: SCHEMA.into(),
@@ -103,7 +104,7 @@ fn walk(
     planned: &Planned,
     built: &[Option<Built>],
     dir: &RunDir,
-    care: &Supervision<'_>,
+    supervision: &Supervision<'_>,
     progress: &mut Progress,
 ) -> anyhow::Result<Ended> {
     let header = dir.header()?;
@@ -121,8 +122,8 @@ fn walk(
         built,
         backends: &[],
         dir,
-        guard: care.guard,
-        interrupts: care.interrupts,
+        guard: supervision.guard,
+        interrupts: supervision.interrupts,
         on: &mut on,
     };
     Ok(runner.walk()?)

@@ -95,10 +95,10 @@ fn choose(all: Vec<Chosen>, names: &[String]) -> anyhow::Result<Vec<Chosen>> {
 
 fn list(chosen: &[Chosen], guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = Interrupts::new();
-    let care = Supervision { guard, interrupts: &interrupts };
+    let supervision = Supervision { guard, interrupts: &interrupts };
     let mut table = format!("{:<22} {:<12} {:<30} here\n", "subject", "language", "protocols");
     for Chosen { id, definition: d } in chosen {
-        let state = d.unmet(&care).map_or("yes".into(), |why| format!("no: {why}"));
+        let state = d.unmet(&supervision).map_or("yes".into(), |why| format!("no: {why}"));
         let protocols: Vec<&str> = d.protocols.iter().map(|protocol| protocol.name()).collect();
         let words = format!("{id:<22} {:<12} {:<30} {state}", d.language, protocols.join(" "));
         let _ = writeln!(table, "{}", shown(&words));
@@ -109,7 +109,7 @@ fn list(chosen: &[Chosen], guard: &Guard) -> anyhow::Result<Exit> {
 
 fn build_all(chosen: &[Chosen], asked: Asked, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = catch_interrupts("ending the build", Third::Ends)?;
-    let care = Supervision { guard, interrupts: &interrupts };
+    let supervision = Supervision { guard, interrupts: &interrupts };
     let mut exit = Exit::Valid;
     for (i, Chosen { id, definition: d }) in chosen.iter().enumerate() {
         // Most variants share their subject's build.
@@ -117,7 +117,7 @@ fn build_all(chosen: &[Chosen], asked: Asked, cache: &Path, guard: &Guard) -> an
         if chosen[..i].iter().any(is_built) {
             continue;
         }
-        if let Some(why) = d.unmet(&care) {
+        if let Some(why) = d.unmet(&supervision) {
             print(&format!("{}\n", shown(&format!("{id:<22} skipped: {why}"))))?;
             exit = asked.skipped(exit);
             continue;
@@ -126,7 +126,7 @@ fn build_all(chosen: &[Chosen], asked: Asked, cache: &Path, guard: &Guard) -> an
             say(INTERRUPTED);
             return Ok(Exit::Failed);
         }
-        match build::build(d, cache, &care) {
+        match build::build(d, cache, &supervision) {
             Ok(built) => match built.build {
                 None => print(&format!("{:<22} needs no build\n", line(id)))?,
                 Some(b) => {
@@ -173,12 +173,12 @@ fn check_all(
     );
     let suite = SuiteFile::parse(Path::new("check"), &source)?;
     let interrupts = catch_interrupts("ending after this subject is taken down", Third::Ends)?;
-    let care = Supervision { guard, interrupts: &interrupts };
+    let supervision = Supervision { guard, interrupts: &interrupts };
     let mut planned =
         resolve(suite, folder, &Overrides::default(), &dyno_launch::allowed_cpus(), &|subject| {
-            subject.unmet(&care)
+            subject.unmet(&supervision)
         })?;
-    let built = dyno_runner::prepare::prepare(&mut planned, cache, &care, &mut |_| {})?;
+    let built = dyno_runner::prepare::prepare(&mut planned, cache, &supervision, &mut |_| {})?;
     let header = dyno_archive::dir::Header {
         schema: dyno_archive::run::SCHEMA.into(),
         id: "check".into(),

@@ -48,12 +48,12 @@ pub fn planned(subjects: &Path, name: &str) -> Planned {
 pub fn run(place: &Path, planned: &Planned, backends: &[Definition]) -> Run {
     let _alone = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-    let care = Supervision { guard: &guard, interrupts: &interrupts };
+    let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let cache = place.join("cache");
     let mut planned = planned.clone();
-    let built = prepare(&mut planned, &cache, &care, &mut |_| {}).unwrap();
+    let built = prepare(&mut planned, &cache, &supervision, &mut |_| {}).unwrap();
     let service = |definition: &Definition| Service {
-        built: build::build(definition, &cache, &care).unwrap(),
+        built: build::build(definition, &cache, &supervision).unwrap(),
         definition: definition.clone(),
     };
     let backends: Vec<Service> = backends.iter().map(service).collect();

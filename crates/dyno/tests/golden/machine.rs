@@ -200,7 +200,7 @@ impl Machine {
         if fails.is_some_and(|fails| before > fails.after) {
             return None;
         }
-        let mut load = load(&load_at::trial(&door(plan, trial), plan, trial).unwrap(), server);
+        let mut load = load(&load_at::trial(&listener(plan, trial), plan, trial).unwrap(), server);
         let is_last = fails.is_some_and(|fails| before == fails.after);
         load.server_failure = fails.filter(|_| is_last).map(|fails| fails.message.clone());
         Some(TrialRecord { trial, start: of_launch, load, checks: vec![passed()] })
@@ -294,7 +294,7 @@ fn fault(name: &str) -> Fault {
     }
 }
 
-fn door(plan: &Plan, trial: usize) -> Listener {
+fn listener(plan: &Plan, trial: usize) -> Listener {
     let protocol = plan.workloads[plan.trials[trial].workload].protocol;
     Listener { addr: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)), protocol, authority: None }
 }

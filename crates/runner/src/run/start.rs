@@ -26,10 +26,10 @@ use dyno_subject::placeholders::Placeholders;
 
 use super::Runner;
 use super::judge::{harness, memory_first};
-use super::up::{Entrance, Part};
+use super::up::{CheckedListener, Part};
 
 /// What all starts of a run share.
-pub(super) struct Ground {
+pub(super) struct RunSetup {
     pub(super) groups: Groups,
     /// `None`: no subject needs them.
     pub(super) certs: Option<Certs>,
@@ -62,7 +62,7 @@ impl Ports {
         ]
     }
 
-    fn door(self, protocol: Protocol, certs: Option<&Certs>) -> Listener {
+    fn listener(self, protocol: Protocol, certs: Option<&Certs>) -> Listener {
         let port = if protocol.is_tls() { self.tls } else { self.plain };
         Listener {
             addr: SocketAddr::from(([127, 0, 0, 1], port)),
@@ -89,7 +89,7 @@ impl Runner<'_> {
     pub(super) fn start(
         &self,
         record: &mut StartRecord,
-        ground: &Ground,
+        setup: &RunSetup,
         up: &mut Vec<Part>,
     ) -> Result<(), Failure> {
         if self.backends.len() != self.plan.backends.len() {
@@ -100,7 +100,7 @@ impl Runner<'_> {
         };
         let mut others = Vec::new();
         for index in 0..self.backends.len() {
-            let (part, ports) = self.start_backend(record, index, &others, ground)?;
+            let (part, ports) = self.start_backend(record, index, &others, setup)?;
             others.push((part.name.clone(), ports));
             up.push(part);
         }
@@ -113,7 +113,7 @@ impl Runner<'_> {
             others: &others,
         };
         record.parts.push(PartStart::new(Party::SUBJECT, name.clone()));
-        up.push(self.start_part(record, &recipe, ground)?.0);
+        up.push(self.start_part(record, &recipe, setup)?.0);
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl Runner<'_> {
         record: &mut StartRecord,
         index: usize,
         others: &[(String, Ports)],
-        ground: &Ground,
+        setup: &RunSetup,
     ) -> Result<(Part, Ports), Failure> {
         let (planned, service) = (&self.plan.backends[index], &self.backends[index]);
         let recipe = Recipe {
@@ -134,7 +134,7 @@ impl Runner<'_> {
             others,
         };
         record.parts.push(PartStart::new(Party::Backend(index), planned.name.clone()));
-        self.start_part(record, &recipe, ground).map_err(|failure| {
+        self.start_part(record, &recipe, setup).map_err(|failure| {
             let message = format!("back end {} {}: {}", planned.name, failure.kind.name(), failure.message);
             match failure.kind {
                 FailureKind::Interrupted | FailureKind::Harness => Failure { message, ..failure },
@@ -148,19 +148,21 @@ impl Runner<'_> {
         &self,
         start: &mut StartRecord,
         recipe: &Recipe<'_>,
-        ground: &Ground,
+        setup: &RunSetup,
     ) -> Result<(Part, Ports), Failure> {
         let number = start.start;
         let record = start.parts.last_mut().expect("it was told of before it is started");
         let definition = recipe.definition;
         let ports = Ports::find().map_err(harness)?;
-        let certs = ground.certs.as_ref();
-        let doors = definition.protocols.iter().map(|&protocol| ports.door(protocol, certs));
-        let entrances: Vec<Entrance> =
-            doors.map(|door| Entrance::new(definition, &door)).collect::<Result<_, _>>().map_err(harness)?;
+        let certs = setup.certs.as_ref();
+        let all = definition.protocols.iter().map(|&protocol| ports.listener(protocol, certs));
+        let listeners: Vec<CheckedListener> = all
+            .map(|listener| CheckedListener::new(definition, &listener))
+            .collect::<Result<_, _>>()
+            .map_err(harness)?;
         let workspace =
-            Workspace::make(number, &ground.groups, self.guard).map_err(|e| harness(e.to_string()))?;
-        record.limits = group::limit(&workspace.group, recipe.limits, recipe.cpus, ground.groups.unusable());
+            Workspace::make(number, &setup.groups, self.guard).map_err(|e| harness(e.to_string()))?;
+        record.limits = group::limit(&workspace.group, recipe.limits, recipe.cpus, setup.groups.unusable());
         let spec = spec(recipe, record, ports, certs, workspace).map_err(harness)?;
         let mut process = Process::start(spec).map_err(|error| Failure {
             kind: FailureKind::NotStarted,
@@ -168,7 +170,7 @@ impl Runner<'_> {
         })?;
         record.pid = Some(process.pid());
         record.limits.extend(read_back(recipe, &process));
-        match self.wait_until_ready(&mut process, definition, &entrances, ports) {
+        match self.wait_until_ready(&mut process, definition, &listeners, ports) {
             Ok(startup) => record.startup = Some(startup),
             Err(failure) => {
                 record.log_tail = Some(process.log_tail()).filter(|t| !t.is_empty());
@@ -177,19 +179,19 @@ impl Runner<'_> {
         }
         let ready_path = definition.ready.path.clone();
         let (party, name) = (record.party, record.name.clone());
-        Ok((Part { party, name, process, entrances, ready_path }, ports))
+        Ok((Part { party, name, process, listeners, ready_path }, ports))
     }
 
     fn wait_until_ready(
         &self,
         process: &mut Process,
         definition: &Definition,
-        entrances: &[Entrance],
+        listeners: &[CheckedListener],
         ports: Ports,
     ) -> Result<Startup, Failure> {
         let ready = &definition.ready;
         let right = ready::RightAnswer {
-            to: &first_to_ask(entrances).caller,
+            to: &first_to_ask(listeners).client,
             path: &ready.path,
             body: body_of(&definition.checks, &ready.path),
         };
@@ -259,11 +261,13 @@ fn open_files_read_back(limits: &Limits, process: &Process) -> LimitReadBack {
 }
 
 /// Where a subject is first asked whether it is ready: over what takes the least, so that the time is its own.
-fn first_to_ask(entrances: &[Entrance]) -> &Entrance {
+fn first_to_ask(listeners: &[CheckedListener]) -> &CheckedListener {
     const ORDER: [Protocol; 5] =
         [Protocol::H1, Protocol::H2cUpgrade, Protocol::H2c, Protocol::H1Tls, Protocol::H2];
-    let rank = |e: &&Entrance| ORDER.iter().position(|protocol| *protocol == e.door().protocol);
-    entrances.iter().min_by_key(rank).expect("a definition has protocols")
+    let rank = |listener: &&CheckedListener| {
+        ORDER.iter().position(|protocol| *protocol == listener.listener().protocol)
+    };
+    listeners.iter().min_by_key(rank).expect("a definition has protocols")
 }
 
 /// Writes a file of a start from its template into the working folder.

@@ -8,7 +8,7 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample};
 use dyno_launch::supervision::Interrupts;
 
-use super::up::{Entrance, Launched, Watched, entrance};
+use super::up::{CheckedListener, Launched, Watched, listener};
 use super::{Event, Runner};
 use crate::load::{self, Edge, Reason, Watch};
 use crate::{load_at, proof};
@@ -23,8 +23,8 @@ pub(super) struct Measured {
 impl Runner<'_> {
     pub(super) fn trial(&mut self, trial: usize, launched: &mut Launched) -> Result<Measured, String> {
         let workload = &self.plan.workloads[self.plan.trials[trial].workload];
-        let entrance = entrance(&launched.subject.entrances, workload)?;
-        let spec = load_at::trial(entrance.door(), self.plan, trial)?;
+        let listener = listener(&launched.subject.listeners, workload)?;
+        let spec = load_at::trial(listener.listener(), self.plan, trial)?;
         // What is only sampled under load is tried in full before it. An answer that is not as expected is a failed
         // check of this trial, which the load then goes on to count.
         let tried = load::preflight(&spec).err().map(|mismatch| CheckResult {
@@ -36,7 +36,7 @@ impl Runner<'_> {
         let (to_prober, stop_prober) = mpsc::channel::<()>();
         let pause = Duration::from_nanos(self.plan.load.interval_ns);
         thread::scope(|scope| {
-            let prober = scope.spawn(move || probe(entrance, trial, pause, &stop_prober));
+            let prober = scope.spawn(move || probe(listener, trial, pause, &stop_prober));
             let mut watcher = Watcher {
                 peaks_of_window: Vec::new(),
                 trial,
@@ -55,12 +55,17 @@ impl Runner<'_> {
 
 /// Checks the contract while the load runs: one check per interval, in turn, on a connection of its own. Each trial
 /// begins elsewhere in the contract, so that short ones together go through all of it.
-fn probe(entrance: &Entrance, trial: usize, pause: Duration, stop: &mpsc::Receiver<()>) -> Vec<CheckResult> {
-    let checks = &entrance.checks;
+fn probe(
+    listener: &CheckedListener,
+    trial: usize,
+    pause: Duration,
+    stop: &mpsc::Receiver<()>,
+) -> Vec<CheckResult> {
+    let checks = &listener.checks;
     let mut results = Vec::new();
     for check in checks.iter().cycle().skip(trial * 2 % checks.len().max(1)) {
         match stop.recv_timeout(pause) {
-            Err(mpsc::RecvTimeoutError::Timeout) => results.push(proof::run(check, entrance.door())),
+            Err(mpsc::RecvTimeoutError::Timeout) => results.push(proof::run(check, listener.listener())),
             _ => break,
         }
     }

@@ -50,24 +50,27 @@ pub(super) struct Part {
     pub(super) name: String,
     pub(super) process: Process,
     /// One for each of its protocols.
-    pub(super) entrances: Vec<Entrance>,
+    pub(super) listeners: Vec<CheckedListener>,
     pub(super) ready_path: String,
 }
 
 /// Where a workload is asked. `Err`: nowhere, in words.
-pub(super) fn entrance<'a>(entrances: &'a [Entrance], workload: &Workload) -> Result<&'a Entrance, String> {
+pub(super) fn listener<'a>(
+    listeners: &'a [CheckedListener],
+    workload: &Workload,
+) -> Result<&'a CheckedListener, String> {
     let protocol = workload.protocol;
-    let at = entrances.iter().find(|e| e.door().protocol == protocol);
+    let at = listeners.iter().find(|listener| listener.listener().protocol == protocol);
     at.ok_or_else(|| format!("it does not speak {protocol} any more; was its subject.toml changed?"))
 }
 
 impl Part {
-    /// Runs the contract's checks at every door. A subject that does not answer at all is not asked nine times.
+    /// Runs the contract's checks at every listener. A subject that does not answer at all is not asked nine times.
     pub(super) fn check(&self) -> Vec<CheckResult> {
         let mut results = Vec::new();
-        for entrance in &self.entrances {
-            for check in &entrance.checks {
-                let result = proof::run(check, entrance.door());
+        for listener in &self.listeners {
+            for check in &listener.checks {
+                let result = proof::run(check, listener.listener());
                 let failed = !result.ok;
                 results.push(result);
                 if failed && self.answers().is_err() {
@@ -103,10 +106,10 @@ impl Part {
         judge(ended, self.process.oom_kills(), &answered, what)
     }
 
-    /// One request at every door that every living subject answers.
+    /// One request at every listener that every living subject answers.
     fn answers(&self) -> Result<(), String> {
-        let ask = |e: &Entrance| e.caller.ask(&self.ready_path, ALIVE, Keep::Beginning);
-        let each = self.entrances.iter().try_for_each(|entrance| ask(entrance).map(drop));
+        let ask = |listener: &CheckedListener| listener.client.ask(&self.ready_path, ALIVE, Keep::Beginning);
+        let each = self.listeners.iter().try_for_each(|listener| ask(listener).map(drop));
         each.map_err(|error| error.to_string())
     }
 
@@ -155,18 +158,21 @@ impl Watched<'_> {
     }
 }
 
-/// A door with what to do at it.
-pub(super) struct Entrance {
-    pub(super) caller: ProbeClient,
+/// A listener with the client that probes it and the checks of its contract.
+pub(super) struct CheckedListener {
+    pub(super) client: ProbeClient,
     pub(super) checks: Vec<Check>,
 }
 
-impl Entrance {
-    pub(super) fn new(definition: &Definition, door: &Listener) -> Result<Entrance, String> {
-        Ok(Entrance { caller: ProbeClient::new(door)?, checks: checks_of(&definition.checks, door.protocol) })
+impl CheckedListener {
+    pub(super) fn new(definition: &Definition, listener: &Listener) -> Result<CheckedListener, String> {
+        Ok(CheckedListener {
+            client: ProbeClient::new(listener)?,
+            checks: checks_of(&definition.checks, listener.protocol),
+        })
     }
 
-    pub(super) fn door(&self) -> &Listener {
-        self.caller.listener()
+    pub(super) fn listener(&self) -> &Listener {
+        self.client.listener()
     }
 }

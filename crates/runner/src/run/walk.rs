@@ -12,7 +12,7 @@ use dyno_subject::certs::Certs;
 use dyno_subject::definition::Definition;
 
 use super::judge::{harness, interrupted};
-use super::start::Ground;
+use super::start::RunSetup;
 use super::trial::Measured;
 use super::up::{Launched, Part};
 use super::{Ended, Event, RunError, Runner};
@@ -31,8 +31,8 @@ impl Runner<'_> {
             .map(|s| s.launch)
             .collect();
         let mut next_start = run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0);
-        let ground = Ground { groups: Groups::prepare(Layout::read(), self.guard), certs: self.certs()? };
-        ground.groups.sweep();
+        let setup = RunSetup { groups: Groups::prepare(Layout::read(), self.guard), certs: self.certs()? };
+        setup.groups.sweep();
         for launch in 0..self.plan.launches.len() {
             let pending: Vec<usize> = (0..self.plan.trials.len())
                 .filter(|t| self.plan.trials[*t].launch == launch && !done.contains(t))
@@ -48,7 +48,7 @@ impl Runner<'_> {
             next_start += 1;
             (self.on)(Event::Starting { launch });
             self.keep_to_own_cpus(launch)?;
-            self.launch(&mut record, &pending, &ground)?;
+            self.launch(&mut record, &pending, &setup)?;
             (self.on)(Event::LaunchEnded { launch });
             if self.interrupts.count() > 0 {
                 return Ok(Ended::Interrupted);
@@ -78,10 +78,10 @@ impl Runner<'_> {
         &mut self,
         record: &mut StartRecord,
         pending: &[usize],
-        ground: &Ground,
+        setup: &RunSetup,
     ) -> Result<(), RunError> {
         let mut up = Vec::new();
-        let used = match self.start(record, ground, &mut up) {
+        let used = match self.start(record, setup, &mut up) {
             Ok(()) => {
                 let subject = up.pop().expect("the subject is the last part");
                 let mut launched = Launched { backends: up, subject };
@@ -101,7 +101,7 @@ impl Runner<'_> {
             }
         }
         self.stop(record, up);
-        let left = ground.groups.left_of(record.start).map(harness);
+        let left = setup.groups.left_of(record.start).map(harness);
         for failure in record.failure.iter().chain(&left) {
             (self.on)(Event::Failed { launch: record.launch, failure });
         }

@@ -17,7 +17,7 @@ use dyno_launch::supervision::Interrupts;
 use dyno_observer::monotonic_ns;
 
 use super::judge::{harness, interrupted};
-use super::up::{Launched, Part, Watched, entrance};
+use super::up::{Launched, Part, Watched, listener};
 use super::{Event, Runner};
 use crate::limits::{
     LEAST_ANSWERS, LEAST_SLICE_NS, LONGEST_SLICE_NS, LONGEST_TURN_NS, SLICE_NS, SLICES_NS, TURN_GAP_NS,
@@ -166,7 +166,7 @@ fn turns(plan: &Plan, pending: &[usize], subject: &Part) -> Result<Vec<Turn>, St
         let at = |t: &&usize| (plan.trials[**t].workload, plan.trials[**t].step) == (workload, step);
         let trial = *pending.iter().find(at).expect("the reference is one of the steps");
         let asked = &plan.workloads[workload];
-        let spec = load_at::trial(entrance(&subject.entrances, asked)?.door(), plan, trial)?;
+        let spec = load_at::trial(listener(&subject.listeners, asked)?.listener(), plan, trial)?;
         Ok(Turn { workload, step, spec: unmeasured(spec) })
     };
     workloads_of(&all).into_iter().map(turn).collect()
