@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json cbc4bfbc935e60384d585d4c11c129e7599a16d160f25d9ac359a30756ac6ff6
+// Made by types.mjs from docs/schema/report.schema.json f95195b3be5937e9698bf08079f653f01c19298140a3c13aa5fc51acb6be4b5e
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -1182,11 +1182,11 @@ export interface LoadResult {
   /**
    * `None` in a closed loop, which has no gaps to keep.
    */
-  gaps: Gaps2 | null;
+  gaps: GapsResult | null;
   /**
    * `null` unless HTTP/2 was asked for, or spoken.
    */
-  http2: Http22 | null;
+  http2: Http2Result | null;
   in_flight: InFlight;
   intervals: IntervalResult[];
   /**
@@ -1493,7 +1493,7 @@ export interface Exchanges {
  * How evenly requests left. A coefficient of variation (standard deviation over mean) is 0 for even gaps and 1 for
  * those of a Poisson process. Gaps are between requests of the same generator thread.
  */
-export interface Gaps2 {
+export interface GapsResult {
   achieved_cv: number | null;
   achieved_us: Percentiles;
   intended_cv: number | null;
@@ -1503,7 +1503,7 @@ export interface Gaps2 {
  * HTTP/2 within the measured window; connections and streams of the whole load. Quotients are `None` where there is
  * nothing to divide by.
  */
-export interface Http22 {
+export interface Http2Result {
   /**
    * Connections that came to speak HTTP/2.
    */

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use dyno_analysis::load::place::Place;
-use dyno_analysis::load::{Config, Gaps, Http2, Pages, Percentiles, RequestResult};
+use dyno_analysis::load::{Config, GapsResult, Http2Result, Pages, Percentiles, RequestResult};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::{SubjectFailure, SubjectResult};
@@ -135,7 +135,7 @@ fn rate_line(result: &LoadResult) -> String {
     format!("{rate:<28}{ok} ok      {} failed", count(failed(result)))
 }
 
-fn gaps_line(gaps: &Gaps, result: &LoadResult) -> String {
+fn gaps_line(gaps: &GapsResult, result: &LoadResult) -> String {
     format!(
         "coefficient of variation {} of {} intended      wake lag p99 {}      loop lag p99 {}",
         or_dash(gaps.achieved_cv, |cv| format!("{cv:.2}")),
@@ -273,7 +273,7 @@ fn pages_line(p: &Pages) -> String {
 }
 
 /// Streams, what a response consists of, and what went wrong.
-fn http2_line(h: &Http2) -> String {
+fn http2_line(h: &Http2Result) -> String {
     // Without a connection of HTTP/2 no server has announced anything.
     let granted = match (h.connections, h.streams.granted) {
         (0, _) => String::new(),

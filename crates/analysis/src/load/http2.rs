@@ -13,7 +13,7 @@ use super::sums::after_warmup;
 /// HTTP/2 within the measured window; connections and streams of the whole load. Quotients are `None` where there is
 /// nothing to divide by.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Http2 {
+pub struct Http2Result {
     /// Connections that came to speak HTTP/2.
     pub connections: u64,
     /// Connections that were to speak HTTP/2 and came to speak HTTP/1.1: by ALPN, or because an upgrade was declined.
@@ -79,14 +79,14 @@ impl HeaderBytes {
     }
 }
 
-pub(super) fn http2(record: &LoadRecord) -> Option<Http2> {
+pub(super) fn http2(record: &LoadRecord) -> Option<Http2Result> {
     let used: &Http2Use = record.http2.as_ref()?;
     let segments = record.tcp.as_ref().map_or(0, |tcp| tcp.data_segments_in);
     let per_response = |n: u64| per(n, used.responses);
     let (received, sent) = (&used.received, &used.sent);
     let of = |direction: &Http2Direction, name: &str| direction.frames.get(name).copied().unwrap_or(0);
     let each = received.frames.iter().filter_map(|(kind, n)| Some((kind.clone(), per_response(*n)?)));
-    Some(Http2 {
+    Some(Http2Result {
         connections: used.connections,
         fallen_back: used.fallen_back + used.upgrades_declined,
         streams: Streams {
@@ -115,7 +115,7 @@ pub(super) fn http2(record: &LoadRecord) -> Option<Http2> {
     })
 }
 
-impl Http2 {
+impl Http2Result {
     /// RST_STREAM frames that came.
     #[must_use]
     pub fn resets_in_total(&self) -> u64 {

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::caveat::Caveat;
 pub use config::{Config, MixedRequest};
-pub use http2::{HeaderBytes, Http2, Streams};
+pub use http2::{HeaderBytes, Http2Result, Streams};
 pub use percentiles::{Missing, Percentiles, SAMPLES_BEYOND, at_quantile};
 use place::LoadUnanswered;
 pub use room::Room;
@@ -57,7 +57,7 @@ pub struct LoadResult {
     pub client: Client,
     pub tcp: Tcp,
     /// `null` unless HTTP/2 was asked for, or spoken.
-    pub http2: Option<Http2>,
+    pub http2: Option<Http2Result>,
     /// `null` unless pages were loaded.
     pub pages: Option<Pages>,
     pub in_flight: InFlight,
@@ -71,7 +71,7 @@ pub struct LoadResult {
     /// `None` without TLS.
     pub tls: Option<TlsUse>,
     /// `None` in a closed loop, which has no gaps to keep.
-    pub gaps: Option<Gaps>,
+    pub gaps: Option<GapsResult>,
     /// By request name; empty if there is only one.
     pub requests: Vec<RequestResult>,
     /// Response time by the kernel's receive stamps; `None` unless they were asked for. An answer without a stamp counts among
@@ -134,7 +134,7 @@ impl Bytes {
 /// How evenly requests left. A coefficient of variation (standard deviation over mean) is 0 for even gaps and 1 for
 /// those of a Poisson process. Gaps are between requests of the same generator thread.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Gaps {
+pub struct GapsResult {
     pub intended_cv: Option<f64>,
     pub achieved_cv: Option<f64>,
     pub intended_us: Percentiles,
@@ -319,11 +319,11 @@ fn exchanges(record: &LoadRecord) -> Exchanges {
     }
 }
 
-fn gaps(record: &LoadRecord) -> Gaps {
+fn gaps(record: &LoadRecord) -> GapsResult {
     let cv = |times: &Times| Some(times.stdev()? / times.mean()?);
     let intended = after_warmup(record, |i| &i.intended_gap);
     let achieved = after_warmup(record, |i| &i.send_gap);
-    Gaps {
+    GapsResult {
         intended_cv: cv(&intended),
         achieved_cv: cv(&achieved),
         intended_us: Percentiles::new(&intended),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_analysis::load::Http2;
+use dyno_analysis::load::Http2Result;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
@@ -150,7 +150,7 @@ fn each(q: &Repeated) -> Cell {
     text(each.join("  ")).sorted_by(q.median)
 }
 
-type Http2OfTrial<'a> = (&'a TrialResult, &'a Http2);
+type Http2OfTrial<'a> = (&'a TrialResult, &'a Http2Result);
 
 fn frames_of_every_trial(trials: &[Http2OfTrial<'_>]) -> Markup {
     trial_table(
@@ -181,7 +181,7 @@ fn frames_of_every_trial(trials: &[Http2OfTrial<'_>]) -> Markup {
 }
 
 /// Frames of a response by their kind; kinds that hardly occur are left out.
-fn frames(h: &Http2) -> String {
+fn frames(h: &Http2Result) -> String {
     let often = h.frames_per_response.iter().filter(|(_, n)| **n >= 0.0005);
     often.map(|(kind, n)| format!("{n:.3} {kind}")).collect::<Vec<_>>().join(", ")
 }
