@@ -18,6 +18,33 @@ fn percentiles_need_samples_beyond_them() {
 }
 
 #[test]
+fn twenty_samples_beyond_a_percentile_are_enough() {
+    let of = |answers: usize, count| {
+        Percentiles::of_due(&times(&vec![5; answers]), Missing { count, longest_ns: Some(9 * MS) })
+    };
+    // A tenth of 200, up to rounding.
+    assert!(of(200, 0).p90.is_some() && of(199, 0).p90.is_none());
+    assert!(of(190, 10).p90.is_some() && of(190, 9).p90.is_none());
+    assert!(of(40, 0).p50.is_some() && of(39, 0).p50.is_none());
+    let some = of(30, 10);
+    assert_eq!((some.count, some.unanswered), (30, 10));
+    assert!(near(some.longest_wait, 9000.0) && near(some.mean, 5000.0) && near(some.p50, 5000.0));
+    assert!(near(of(1, 0).longest_wait, 9000.0) && near(of(1, 0).max, 5000.0));
+    let spread = Percentiles::new(&times(&[10, 30]));
+    assert!(near(spread.stdev, 10_000.0) && near(spread.min, 10_000.0), "{spread:?}");
+}
+
+#[test]
+fn a_quantile_is_of_all_that_was_due() {
+    let answers = times(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    let at = |missing, q| at_quantile(&answers, missing, q).map(|ns| (ns + MS / 2) / MS);
+    assert_eq!((at(0, 0.5), at(0, 0.51), at(0, 1.0), at(0, 0.0)), (Some(5), Some(6), Some(10), Some(1)));
+    // Of 20 the tenth is the last that was answered.
+    assert_eq!((at(10, 0.5), at(10, 0.51), at(10, 0.05)), (Some(10), None, Some(1)));
+    assert_eq!(at_quantile(&Times::new(), 0, 0.5), None);
+}
+
+#[test]
 fn a_mix_counts_what_was_asked_in_the_warm_up_for_each_of_its_requests() {
     let mut record = fixture::record(5);
     let mut share = RequestShare { carried_ok: 2, ..RequestShare::default() };
