@@ -192,6 +192,7 @@ mod tests {
             assert!(code.meaning().ends_with('.') && !code.meaning().contains("  "), "{code}");
             assert!(code.reason().is_none_or(|words| words.contains(' ') && !words.contains('_')), "{code}");
             assert_eq!(serde_json::to_value(code).unwrap(), code.name());
+            assert_eq!((code.to_string(), format!("{code:<30}|").len()), (code.name().to_string(), 31));
         }
     }
 }

@@ -77,7 +77,10 @@ fn comparison(plan: &Plan, key: CellKey, own: &Cell<'_>, base: (usize, &Cell<'_>
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{answers, reported};
+    use dyno_archive::plan::Subject;
+
+    use super::*;
+    use crate::fixture::{self, answers, reported};
 
     #[test]
     fn a_comparison_is_of_pairs_within_blocks() {
@@ -93,5 +96,25 @@ mod tests {
             let ratios: Vec<f64> = blocks.iter().map(|b| of(base, b) / of(200, b)).collect();
             assert_eq!(comparison.throughput_ratio.values, ratios, "{comparison:?}");
         }
+    }
+
+    #[test]
+    fn the_baseline_is_the_named_one_or_the_first_that_is_no_control() {
+        let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
+        let control = |name: &str| Subject { control: true, ..named(name) };
+        let trials = reported().trials;
+        let of = |subjects: [Subject; 3], baseline: Option<&str>, measured: &[usize]| {
+            let mut plan = fixture::plan(subjects.into());
+            plan.report.baseline = baseline.map(Into::into);
+            let trials: Vec<_> = trials.iter().filter(|t| measured.contains(&t.cell.arm)).cloned().collect();
+            super::baseline(&plan, &Grid::new(&trials))
+        };
+        let some = || [control("null"), named("a"), named("b")];
+        assert_eq!(of(some(), Some("b"), &[0, 1, 2]), Some(2));
+        assert_eq!(of(some(), Some("b"), &[0, 1]), Some(1), "it has no trials");
+        assert_eq!(of(some(), Some("null"), &[0, 1]), Some(0));
+        assert_eq!(of(some(), None, &[0, 1, 2]), Some(1));
+        assert_eq!(of([control("x"), control("y"), named("a")], None, &[1, 0]), Some(0));
+        assert_eq!(of(some(), None, &[]), None);
     }
 }

@@ -1,6 +1,7 @@
 //! Records made by hand, for tests of rules: one second in which so many requests were scheduled and answered.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use dyno_archive::dir::{Header, Run};
 use dyno_archive::interval::Interval;
@@ -195,6 +196,12 @@ pub fn answers(base: u64, block: usize, workload: usize, step: usize) -> u64 {
 /// Five blocks of a slow server, a fast one, a control and one that was skipped, each with two workloads at two steps. Of the
 /// fast one's first step the first repeat failed, and of the second and the third a check did, at last with an answer.
 pub fn reported() -> Report {
+    static REPORTED: LazyLock<Report> = LazyLock::new(|| report(&five_blocks()));
+    REPORTED.clone()
+}
+
+/// The run that is [`reported`].
+pub fn five_blocks() -> Run {
     let named = |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
     let mut plan = plan(vec![
         named("slow"),
@@ -229,12 +236,12 @@ pub fn reported() -> Report {
             trials.push(record);
         }
     }
-    report(&Run { header: header(plan), starts: Vec::new(), trials })
+    run(plan, Vec::new(), trials)
 }
 
-/// The head of a run of a plan, of which nothing else is known.
-pub fn header(plan: Plan) -> Header {
-    Header {
+/// A run of a plan, as its archive has it.
+pub fn run(plan: Plan, starts: Vec<StartRecord>, trials: Vec<TrialRecord>) -> Run {
+    let header = Header {
         schema: String::new(),
         id: "1".into(),
         started: "then".into(),
@@ -242,7 +249,8 @@ pub fn header(plan: Plan) -> Header {
         plan,
         facts: Facts::default(),
         resumptions: Vec::new(),
-    }
+    };
+    Run { header, starts, trials }
 }
 
 fn spoil(record: &mut TrialRecord, trial: (usize, u32, usize, usize)) {

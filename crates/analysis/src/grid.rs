@@ -96,3 +96,49 @@ impl<'a> Cell<'a> {
         Cell { trials: self.trials.iter().copied().filter(|trial| holds(trial)).collect() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::reported;
+    use crate::load::Percentiles;
+
+    const fn key(arm: usize, workload: usize, step: usize) -> CellKey {
+        CellKey { arm, workload, step }
+    }
+
+    #[test]
+    fn trials_are_found_by_cell_in_the_order_of_blocks() {
+        let mut trials = reported().trials;
+        trials.reverse();
+        let grid = Grid::new(&trials);
+        let cell = grid.get(key(1, 0, 1)).unwrap();
+        assert_eq!(cell.trials().iter().map(|t| t.block).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+        assert_eq!((grid.get(key(3, 0, 0)).is_none(), grid.cells().count()), (true, 12));
+        let steps: Vec<CellKey> = grid.steps(2, 1).map(|(key, _)| key).collect();
+        assert_eq!(steps, [key(2, 1, 0), key(2, 1, 1)]);
+        assert!(grid.has_arm(2) && !grid.has_arm(3));
+        let spoilt = grid.get(key(1, 0, 0)).unwrap();
+        assert_eq!(spoilt.valid().map(|t| t.block).collect::<Vec<_>>(), [2, 4, 5]);
+        assert_eq!(spoilt.only(|t| t.block > 3).trials().len(), 2);
+    }
+
+    #[test]
+    fn a_metric_is_left_out_only_if_nothing_at_all_is_known_of_it() {
+        let mut trials: Vec<TrialResult> = reported().trials;
+        trials.retain(|t| t.cell == key(0, 0, 0));
+        for trial in &mut trials {
+            // Nearly all were never answered.
+            trial.load.response_time_us =
+                Percentiles { count: 10, unanswered: 9_990, ..Percentiles::default() };
+        }
+        let grid = Grid::new(&trials);
+        let metrics = grid.get(key(0, 0, 0)).unwrap().metrics();
+        assert_eq!((metrics["response_p50_us"].beyond, metrics["response_p50_us"].over.values.len()), (5, 0));
+        assert_eq!((metrics["throughput_rps"].beyond, metrics["throughput_rps"].over.values.len()), (0, 5));
+        assert!(!metrics.contains_key("pages_per_second"));
+        let ratios = grid.get(key(0, 0, 0)).unwrap().ratios_to(grid.get(key(0, 0, 0)).unwrap());
+        assert_eq!(ratios["throughput_rps"].values, [1.0; 5]);
+        assert!(!ratios.contains_key("response_p50_us") && !ratios.contains_key("error_share"));
+    }
+}

@@ -332,12 +332,96 @@ pub const METRICS: &[Metric] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::reported;
 
     #[test]
     fn metrics_have_names_of_their_own() {
         for (i, metric) in METRICS.iter().enumerate() {
             assert!(METRICS[..i].iter().all(|other| other.key != metric.key), "{} twice", metric.key);
             assert!(!metric.title.is_empty());
+            assert!(METRICS[..i].iter().all(|other| other != metric) && metric == Metric::named(metric.key));
         }
+    }
+
+    /// What a trial says of a metric, once it is changed like that.
+    fn told(key: &str, change: fn(&mut TrialResult)) -> Option<f64> {
+        let mut trial = reported().trials.remove(0);
+        change(&mut trial);
+        (Metric::named(key).pick)(&trial)
+    }
+
+    #[test]
+    fn metrics_are_quotients_of_what_was_counted() {
+        let retransmits = |t: &mut TrialResult| {
+            (t.load.tcp.retransmits, t.load.bytes.responses) = (Some(3), 2000);
+        };
+        assert_eq!(told("retransmits_per_million_responses", retransmits), Some(1500.0));
+        // Four CPU seconds in two seconds are two CPUs; 1,000 bytes in half a second, 2,000 in one.
+        let bytes = |t: &mut TrialResult| {
+            (t.server.cpu_user_s, t.server.cpu_sys_s, t.server.window_s) = (Some(3.0), Some(1.0), 2.0);
+            (t.load.bytes.received, t.load.duration_s) = (1000, 0.5);
+        };
+        assert_eq!(told("bytes_per_server_cpu_second", bytes), Some(1000.0));
+        let opened = |t: &mut TrialResult| {
+            (t.load.exchanges.warmup_completed, t.load.exchanges.completed) = (30, 70);
+            t.load.connections.opened = 50;
+        };
+        assert_eq!(told("requests_per_connection", opened), Some(2.0));
+        assert_eq!(told("server_threads", |t| t.server.threads = Some(1)), Some(1.0));
+        let memory = |t: &mut TrialResult| {
+            (t.server.memory_anon_bytes, t.server.rss_bytes) = (Some(10), Some(20));
+        };
+        assert_eq!(told("server_memory_bytes", memory), Some(10.0));
+    }
+
+    #[test]
+    fn a_metric_without_anything_to_divide_by_is_not_known() {
+        let no_answers = |t: &mut TrialResult| {
+            (t.load.tcp.retransmits, t.load.bytes.responses) = (Some(3), 0);
+        };
+        assert_eq!(told("retransmits_per_million_responses", no_answers), None);
+        let no_cpu = |t: &mut TrialResult| {
+            (t.server.cpu_user_s, t.server.cpu_sys_s, t.server.window_s) = (Some(0.0), Some(0.0), 2.0);
+            t.load.bytes.received = 1000;
+        };
+        assert_eq!(told("bytes_per_server_cpu_second", no_cpu), None);
+        assert_eq!(told("requests_per_connection", |t| t.load.connections.opened = 0), None);
+        assert_eq!(told("server_threads", |t| t.server.threads = Some(0)), None);
+    }
+
+    #[test]
+    fn percentiles_are_of_their_own_distribution() {
+        let told = |key: &str| {
+            told(key, |t| {
+                let of =
+                    |us: f64| Percentiles { p50: Some(us), p99: Some(us + 1.0), ..Percentiles::default() };
+                (t.load.response_time_us, t.load.service_time_us) = (of(10.0), of(20.0));
+                (t.load.send_lag_us, t.load.connect_us) = (of(30.0), of(40.0));
+            })
+        };
+        for (key, wanted) in [
+            ("response_p50_us", Some(10.0)),
+            ("response_p99_us", Some(11.0)),
+            ("service_p50_us", Some(20.0)),
+            ("service_p99_us", Some(21.0)),
+            ("send_lag_p99_us", Some(31.0)),
+            ("connect_p50_us", Some(40.0)),
+            ("page_p50_us", None),
+        ] {
+            assert_eq!(told(key), wanted, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_percentile_among_the_unanswered_is_beyond_and_errors_are_of_all_trials() {
+        let mut trial = reported().trials.remove(0);
+        trial.load.response_time_us =
+            Percentiles { count: 100, unanswered: 900, p50: None, ..Percentiles::default() };
+        assert_eq!(RESPONSE_P50.point(&trial), Point::Beyond);
+        assert_eq!(RESPONSE_P99.point(&trial), Point::Missing, "of 1,000 samples 10 lie beyond it");
+        assert_eq!(THROUGHPUT.point(&trial), Point::Known(trial.load.throughput_rps));
+        trial.valid = false;
+        assert!(ERROR_SHARE.counts(&trial) && !THROUGHPUT.counts(&trial) && !RESPONSE_P50.counts(&trial));
+        assert!(!ERROR_SHARE.has_ratios() && THROUGHPUT.has_ratios() && RESPONSE_P50.has_ratios());
     }
 }

@@ -293,4 +293,48 @@ mod tests {
         assert!(are_granted(&streams(None)) && are_granted(&streams(Some(10))));
         assert!(!are_granted(&streams(Some(9))));
     }
+
+    #[test]
+    fn the_baseline_asks_the_same_over_http_1_with_or_without_tls_as_it_is() {
+        let page = Workload { page: Some(Page { connections: 6 }), ..workload("page", Protocol::H1) };
+        let mut other = workload("other", Protocol::H1);
+        other.requests[0].path = "/other".into();
+        let mut plan = plan(&["a"]);
+        plan.workloads = vec![
+            page,
+            other,
+            workload("tls", Protocol::H1Tls),
+            workload("h2c", Protocol::H2c),
+            workload("one", Protocol::H1),
+        ];
+        assert_eq!(baseline_of(&plan, &workload("two", Protocol::H2c)), Some(4));
+        assert_eq!(baseline_of(&plan, &workload("two", Protocol::H2)), Some(2));
+        plan.workloads.truncate(2);
+        assert_eq!(baseline_of(&plan, &workload("two", Protocol::H2c)), None);
+    }
+
+    #[test]
+    fn only_valid_trials_of_closed_loops_are_compared() {
+        let repeats = [("a", ONE, 1, (10, 1), 1), ("a", TWO, 1, (1, 10), 0), ("a", TWO, 2, (1, 10), 1)];
+        // Without an answer the first of HTTP/2 is refused; it is the only one beside the one of HTTP/1.1.
+        assert_eq!(compared(plan(&["a"]), &repeats), []);
+        let mut open = plan(&["a"]);
+        let step = |connections, streams, arrivals| Step { connections, streams, pipeline: 1, arrivals };
+        open.load.steps = vec![step(10, 1, Arrivals::Closed), step(1, 10, Arrivals::Closed)];
+        let closed = open.clone();
+        open.load.steps[0].arrivals = Arrivals::Constant { rate: 5.0 };
+        open.load.steps[1].arrivals = Arrivals::Constant { rate: 5.0 };
+        let mut records = Vec::new();
+        let mut results = |plan: &mut Plan| {
+            plan.trials =
+                [0, 1].map(|at| Trial { launch: 0, arm: 0, workload: at, step: at, seed: 0 }).into();
+            records = [0, 1].map(|at| fixture::trial_record(at, fixture::record(9))).into();
+            let trials: Vec<TrialResult> = records
+                .iter()
+                .map(|record| trial(plan, &dyno_archive::Facts::default(), None, record))
+                .collect();
+            protocols(plan, &Grid::new(&trials)).len()
+        };
+        assert_eq!((results(&mut closed.clone()), results(&mut open)), (1, 0));
+    }
 }

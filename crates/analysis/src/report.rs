@@ -156,7 +156,7 @@ mod tests {
     use dyno_archive::plan::{Arm, DriverKind, Launch, LoadChanges, Subject, Trial};
 
     use super::*;
-    use crate::fixture;
+    use crate::fixture::{self, five_blocks, reported};
 
     /// Three blocks of one server in two arms: as it is, and loaded by the other driver, which gets it half as far.
     fn two_arms() -> Run {
@@ -173,8 +173,8 @@ mod tests {
             plan.trials.push(Trial { launch, arm, workload: 0, step: 0, seed: 0 });
             fixture::trial_record(launch, fixture::record(answers))
         });
-        let trials = trials.collect();
-        Run { header: fixture::header(plan), starts: Vec::new(), trials }
+        let trials: Vec<TrialRecord> = trials.collect();
+        fixture::run(plan, Vec::new(), trials)
     }
 
     #[test]
@@ -197,5 +197,52 @@ mod tests {
         assert_eq!((&*compared.subject, &*compared.baseline), ("a by uring", "a"));
         assert_eq!(compared.throughput_ratio.values.len(), 3);
         assert!(report.summaries.iter().all(|s| s.trials == 3));
+    }
+
+    #[test]
+    fn cells_are_found_by_their_keys() {
+        let report = reported();
+        for summary in &report.summaries {
+            assert_eq!(report.summary(summary.cell), Some(summary));
+        }
+        for comparison in &report.comparisons {
+            assert_eq!(report.comparison(comparison.cell), Some(comparison));
+        }
+        let nobody = CellKey { arm: 9, ..CellKey::default() };
+        assert_eq!((report.summary(nobody), report.comparison(nobody)), (None, None));
+        assert_eq!(report.comparison(report.summaries[0].cell), None, "it is the baseline's");
+        assert_eq!(report.summaries[5].shape().connections, 128);
+        let metric = |key| report.summaries[0].metric(key).map(|step| step.over.values.clone());
+        assert_eq!(metric("throughput_rps"), Some(vec![200.0, 201.0, 202.0, 203.0, 204.0]));
+        assert_eq!(metric("pages_per_second"), None);
+    }
+
+    #[test]
+    fn a_run_says_what_was_done_of_what_was_planned() {
+        let mut run = five_blocks();
+        for sample in run.trials.iter_mut().flat_map(|t| &mut t.load.samples) {
+            sample.took_ns = 2_000_000;
+        }
+        run.header.plan.trials.push(run.header.plan.trials[0]);
+        let facts = report(&run).run;
+        assert_eq!((facts.trials_planned, facts.trials_done, facts.trials_invalid), (61, 60, 2));
+        assert_eq!(facts.order, vec![["slow", "fast", "null", "gone"].map(String::from).to_vec(); 5]);
+        // Two looks of 2 ms in a second.
+        assert_eq!(facts.observing_share, Some(0.004));
+    }
+
+    #[test]
+    fn a_trial_is_beside_the_start_that_served_it() {
+        let mut run = five_blocks();
+        let start = |start, name: &str| {
+            let part = dyno_archive::start::PartStart::new(dyno_archive::Party::Backend(0), name.into());
+            dyno_archive::StartRecord { start, parts: vec![part], ..Default::default() }
+        };
+        run.starts = vec![start(0, "early"), start(1, "late")];
+        run.trials.iter_mut().for_each(|t| t.start = usize::from(t.trial > 3));
+        for trial in report(&run).trials {
+            let wanted = if trial.place > 4 { "late" } else { "early" };
+            assert_eq!(trial.backends[0].name, wanted, "{}", trial.place);
+        }
     }
 }

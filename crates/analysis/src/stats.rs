@@ -185,6 +185,16 @@ mod tests {
         assert!((low - 1.037).abs() < 0.001 && (high - 4.963).abs() < 0.001, "{low} {high}");
     }
 
+    #[test]
+    fn an_interval_of_a_median_is_where_ninety_five_of_a_hundred_resamples_lie() {
+        let values: Vec<f64> = (1..=99).map(f64::from).collect();
+        let (low, high) = Repeated::new(values.clone()).interval.unwrap();
+        // The median's ranks by the binomial distribution: 50 ± 1.96 · √99 / 2.
+        assert!((low - 40.25).abs() < 2.0 && (high - 59.75).abs() < 2.0, "{low} {high}");
+        assert_eq!(Repeated::new(values).interval, Some((low, high)), "the same each time");
+        assert!(interval(&[1.0; 4]).is_none() && interval(&[1.0; 5]).is_some());
+    }
+
     proptest! {
         #[test]
         fn an_interval_holds_the_median_and_lies_in_the_range(

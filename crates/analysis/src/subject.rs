@@ -209,3 +209,131 @@ fn check_summary(results: &[&CheckResult]) -> CheckSummary {
         failed,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::Party;
+    use dyno_archive::start::{self, LimitKind, Stop, WarmUpEnd};
+
+    use super::*;
+    use crate::fixture;
+
+    const MS: u64 = 1_000_000;
+
+    fn check(name: &str, ok: bool, detail: &str) -> CheckResult {
+        CheckResult { name: name.into(), ok, answered: true, detail: detail.into() }
+    }
+
+    /// Five blocks of two subjects: a start of one of them in a block.
+    fn start(number: usize, (subject, block): (usize, usize), failed: Option<FailureKind>) -> StartRecord {
+        let failure = failed.map(|kind| Failure { kind, message: format!("start {number}") });
+        StartRecord { start: number, launch: 2 * block + subject, failure, ..StartRecord::default() }
+    }
+
+    fn result(subjects: [plan::Subject; 2], starts: Vec<StartRecord>) -> SubjectResult {
+        subject(&fixture::run(fixture::plan(subjects.into()), starts, Vec::new()), 1)
+    }
+
+    fn named(name: &str) -> plan::Subject {
+        plan::Subject { name: name.into(), ..plan::Subject::default() }
+    }
+
+    #[test]
+    fn what_starts_took_is_summed_up_over_a_subjects_own() {
+        let started = |number: usize, of: (usize, usize), ms: u64, killed: bool| {
+            let mut warm = fixture::warm_up(WarmUpEnd::Steady, 0, None);
+            let part = &mut warm.parts[0];
+            part.startup = Some(start::Startup {
+                listening_ns: ms * MS,
+                first_answer_ns: (ms + 1) * MS,
+                cpu_ns: Some(7 * MS),
+            });
+            part.stop = Some(Stop { took_ns: 2 * ms * MS, killed });
+            part.limits = vec![LimitReadBack {
+                kind: LimitKind::Memory,
+                asked: ms.to_string(),
+                read_back: None,
+                reason: None,
+            }];
+            StartRecord { parts: warm.parts, ..start(number, of, None) }
+        };
+        let build = plan::Build {
+            wall_ns: 1500 * MS,
+            cpu_ns: Some(2500 * MS),
+            artefact_bytes: 7,
+            cached: false,
+            inputs: String::new(),
+            environment: BTreeMap::new(),
+        };
+        let own = result(
+            [named("other"), plan::Subject { build: Some(build), ..named("own") }],
+            vec![
+                started(0, (0, 0), 900, true),
+                started(1, (1, 0), 10, true),
+                started(2, (1, 1), 20, false),
+                started(3, (1, 2), 30, true),
+            ],
+        );
+        assert_eq!(own.startup_ms.listening.values, [10.0, 20.0, 30.0]);
+        assert_eq!(own.startup_ms.first_answer.values, [11.0, 21.0, 31.0]);
+        assert_eq!(own.startup_ms.cpu.values, [7.0; 3]);
+        assert_eq!((own.stop_ms.values, own.stop_killed), (vec![20.0, 40.0, 60.0], 2));
+        assert_eq!((own.warm_up_s.values.len(), own.limits[0].asked.as_str()), (3, "10"));
+        let built = own.build.unwrap();
+        assert_eq!((built.wall_s, built.cpu_s), (1.5, Some(2.5)));
+    }
+
+    #[test]
+    fn a_failure_that_was_not_the_subjects_is_made_good_by_a_later_start_of_its_launch() {
+        use FailureKind::{BackendFailed, Crashed, Harness, Interrupted};
+        let of = |starts: &[((usize, usize), Option<FailureKind>)]| -> Vec<(u32, String)> {
+            let starts = starts.iter().enumerate().map(|(n, (of, failed))| start(n, *of, *failed)).collect();
+            let own = result([named("other"), named("own")], starts);
+            own.failures.into_iter().map(|f| (f.repeat, f.failure.message)).collect()
+        };
+        let told = |repeat: u32, start: usize| (repeat, format!("start {start}"));
+        assert_eq!(of(&[((1, 0), Some(Harness))]), [told(1, 0)]);
+        assert_eq!(of(&[((1, 0), Some(Harness)), ((1, 0), None)]), []);
+        assert_eq!(of(&[((1, 0), Some(BackendFailed)), ((1, 0), Some(Crashed))]), [told(1, 0), told(1, 1)]);
+        assert_eq!(
+            of(&[((1, 0), None), ((1, 0), Some(Harness))]),
+            [told(1, 1)],
+            "an earlier one makes nothing good"
+        );
+        assert_eq!(of(&[((1, 0), Some(Harness)), ((1, 1), None)]), [told(1, 0)], "nor one of another launch");
+        assert_eq!(
+            of(&[((1, 2), Some(Crashed)), ((1, 2), None)]),
+            [told(3, 0)],
+            "nor if it was the subject's"
+        );
+        assert_eq!(of(&[((1, 0), Some(Interrupted)), ((0, 0), Some(Crashed))]), []);
+        let unbuilt = plan::Subject { build_failed: Some("no".into()), ..named("own") };
+        let failures = result([named("other"), unbuilt], Vec::new()).failures;
+        assert_eq!((failures[0].repeat, failures[0].failure.kind), (0, FailureKind::BuildFailed));
+    }
+
+    #[test]
+    fn a_check_is_good_if_it_never_failed() {
+        let mut record = start(0, (1, 0), None);
+        let mut part = PartStart::new(Party::SUBJECT, "own".into());
+        part.checks_before = vec![check("length", true, "5"), check("date", true, "now")];
+        part.checks_after = vec![check("length", false, "6"), check("length", false, "7")];
+        record.parts = vec![part];
+        let mut plan = fixture::plan(vec![named("other"), named("own")]);
+        plan.trials =
+            [0, 1].map(|launch| plan::Trial { launch, arm: launch, workload: 0, step: 0, seed: 0 }).into();
+        let trials = ["others", "during"].into_iter().enumerate().map(|(number, name)| {
+            let mut trial = fixture::trial_record(number, fixture::record(1));
+            trial.checks = vec![check(name, true, "it")];
+            trial
+        });
+        let run = fixture::run(plan, vec![record], trials.collect());
+        let all = subject(&run, 1).checks;
+        let told: Vec<_> =
+            all.iter().map(|c| (c.name.as_str(), c.ok, c.detail.as_str(), c.passed, c.failed)).collect();
+        assert_eq!(
+            told,
+            [("length", false, "6", 1, 2), ("date", true, "now", 1, 0), ("during", true, "it", 1, 0)]
+        );
+    }
+}

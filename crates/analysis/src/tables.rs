@@ -156,6 +156,7 @@ const TRIALS: &[OfTrial] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::reported;
 
     /// Programs read columns by their place, too.
     #[test]
@@ -176,5 +177,29 @@ mod tests {
         }
         let measured = TRIALS.iter().filter(|column| matches!(column, Measured(_)));
         assert!(measured.map(OfTrial::name).all(|key| METRICS.iter().any(|metric| metric.key == key)));
+    }
+
+    #[test]
+    fn rows_hold_what_their_columns_say() {
+        let report = reported();
+        let value = |table: &Table, row: usize, column: &str| {
+            let at = table.columns.iter().position(|name| *name == column).unwrap();
+            table.rows[row][at].clone()
+        };
+        let overview = overview_table(&report.overview);
+        assert_eq!((overview.name, overview.rows.len()), ("overview", 7));
+        assert_eq!(value(&overview, 0, "subject"), json!("fast"));
+        assert_eq!(value(&overview, 0, "peak_rps"), json!(412.0));
+        assert_eq!(value(&overview, 0, "checks"), json!("0/1"));
+        let trials = trials_table(&report.trials);
+        assert_eq!((trials.name, trials.rows.len()), ("trials", 60));
+        let of_fast = report.trials.iter().position(|t| t.subject_id == "fast" && !t.valid).unwrap();
+        assert_eq!(value(&trials, of_fast, "throughput_rps"), json!(400.0));
+        assert_eq!(value(&trials, of_fast, "connections"), json!(64));
+        assert_eq!(
+            value(&trials, of_fast, "caveats"),
+            json!("subject_failed"),
+            "those that only inform are left out"
+        );
     }
 }

@@ -144,3 +144,71 @@ fn backends(plan: &Plan, start: Option<&StartRecord>, record: &TrialRecord) -> V
     };
     parts.filter_map(of_part).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::outcome::Outcome;
+    use dyno_archive::plan::{self, Limits};
+    use dyno_archive::start::{LimitKind, LimitReadBack};
+
+    use super::*;
+    use crate::fixture::{self, reported};
+
+    #[test]
+    fn trials_and_repeats_are_counted_from_one() {
+        let trials = reported().trials;
+        assert!(trials.iter().all(|t| t.repeat == t.block && (1..=5).contains(&t.block)));
+        let mut places: Vec<usize> = trials.iter().map(|t| t.place).collect();
+        places.sort_unstable();
+        assert_eq!(places, (1..=60).collect::<Vec<_>>());
+        let shape = trials[0].step.shape();
+        assert_eq!((shape.connections, shape.streams, shape.pipeline, shape.rate), (64, 1, 1, None));
+    }
+
+    #[test]
+    fn errors_are_a_share_of_what_was_due() {
+        let mut load = fixture::result(&fixture::record(0), None);
+        assert_eq!(error_share(&load), 0.0, "nothing was");
+        (load.exchanges.scheduled, load.exchanges.failed) = (40, 7);
+        (0..3).for_each(|_| load.outcomes.count(Outcome::UnexpectedBody));
+        assert_eq!(error_share(&load), 0.25);
+    }
+
+    #[test]
+    fn each_part_may_use_its_own_cpus() {
+        let mut plan = fixture::plan(vec![plan::Subject::default()]);
+        plan.arms[0].conditions.placement.subject = vec![0, 1, 2];
+        plan.backends = vec![plan::Backend {
+            name: "db".into(),
+            definition: None,
+            limits: Limits { cpus: Some(1.5), ..Limits::default() },
+            cpus: vec![3, 4],
+        }];
+        plan.trials = vec![plan::Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 }];
+        plan.load.steps = vec![fixture::step(plan::Arrivals::Closed)];
+        let mut backend = PartStart::new(Party::Backend(0), "db".into());
+        assert_eq!(
+            (cpus_of(&plan.arms[0].conditions, None), cpus_of_backend(&plan, 0, &backend)),
+            (3.0, 2.0)
+        );
+        backend.limits = vec![LimitReadBack {
+            kind: LimitKind::CpuQuota,
+            asked: "1.5".into(),
+            read_back: Some("150000 100000".into()),
+            reason: None,
+        }];
+        assert_eq!(cpus_of_backend(&plan, 0, &backend), 1.5);
+        assert_eq!(cpus_of_backend(&plan, 7, &backend), 1.0, "one that the plan does not know");
+        let parts = vec![PartStart::new(Party::SUBJECT, "s".into()), backend];
+        let start = StartRecord { parts, ..StartRecord::default() };
+        let mut load = fixture::observed(&[(500, 0)]);
+        for sample in &mut load.samples {
+            let server = sample.parties[0].clone();
+            sample.parties.push(dyno_archive::sample::PartyUse { party: Party::Backend(0), ..server });
+        }
+        let result = trial(&plan, &Facts::default(), Some(&start), &fixture::trial_record(0, load));
+        let [db] = result.backends.as_slice() else { panic!("{:?}", result.backends) };
+        assert_eq!((db.name.as_str(), db.server.cpu_allowed_s), ("db", Some(1.5)));
+        assert_eq!(result.server.cpu_allowed_s, Some(3.0));
+    }
+}

@@ -78,4 +78,27 @@ mod tests {
         assert_eq!((point.throughput_rps, point.jit_share), (8000.0, Some(0.1)));
         assert!((point.cpu_us_per_request.unwrap() - 120.0).abs() < 0.1);
     }
+
+    #[test]
+    fn a_point_tells_when_and_how_fast() {
+        let start = warm_up(WarmUpEnd::Limit, 12_000_000, Some(120_000_000));
+        let took = &results(&[(1, start.subject().unwrap())])[0];
+        assert_eq!((took.took_s, took.slices[9].start_s, took.slices[9].end_s), (60.1, 1.125, 1.25));
+        let slice = start.parts[0].warmup.as_ref().unwrap().slices[3];
+        let of = |change: fn(&mut WarmUpSlice)| {
+            let mut changed = slice;
+            change(&mut changed);
+            let point = point(&changed);
+            (point.throughput_rps, point.jit_share)
+        };
+        assert_eq!(of(|_| {}), (8000.0, Some(0.1)));
+        assert_eq!(of(|s| s.end_ns = s.start_ns).0, 0.0, "no time");
+        assert_eq!(of(|s| s.cpu_ns = Some(0)).1, None, "no CPU time");
+    }
+
+    #[test]
+    fn without_cpu_time_a_warm_up_is_judged_by_throughput() {
+        let start = warm_up(WarmUpEnd::Steady, 0, None);
+        assert!(!results(&[(1, start.subject().unwrap())])[0].judged_by_cpu);
+    }
 }

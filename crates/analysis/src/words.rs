@@ -21,6 +21,8 @@ mod tests {
             (percent(0.934), percent(0.0123), percent(0.0)),
             ("93 %".into(), "1.2 %".into(), "0 %".into())
         );
+        assert_eq!((percent(0.1), percent(0.0994)), ("10 %".into(), "9.9 %".into()));
         assert_eq!((cpus(1.004), cpus(1.5)), ("one CPU".into(), "1.5 CPUs".into()));
+        assert_eq!((cpus(0.98), cpus(1.02)), ("1.0 CPUs".into(), "1.0 CPUs".into()));
     }
 }

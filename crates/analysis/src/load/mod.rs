@@ -7,6 +7,8 @@ mod percentiles;
 pub mod place;
 pub mod room;
 mod sums;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -517,85 +519,4 @@ impl IntervalResult {
 fn busiest(interval: &Interval) -> Option<f64> {
     let work = interval.workers.values().map(|used| used.run_ns.saturating_sub(used.spun_ns));
     work.max().map(|ns| ns as f64 / 1e9)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixture;
-    use dyno_archive::times::Recording;
-
-    #[test]
-    fn percentiles_need_samples_beyond_them() {
-        let mut times = Recording::new();
-        (1..=2000u64).for_each(|i| times.record(i * 1000));
-        let p = Percentiles::new(&times.seal());
-        assert_eq!(p.count, 2000);
-        assert!((p.p99.unwrap() - 1980.0).abs() < 3.0);
-        assert_eq!((p.p99_9, p.p99_99), (None, None));
-        assert!(p.max.is_some());
-        let none = Percentiles::new(&Times::new());
-        assert_eq!(none, Percentiles::default());
-    }
-
-    #[test]
-    fn a_mix_counts_what_was_asked_in_the_warm_up_for_each_of_its_requests() {
-        let mut record = fixture::record(5);
-        let mut share = RequestShare { carried_ok: 2, ..RequestShare::default() };
-        (0..3).for_each(|_| share.outcomes.count(Outcome::Ok));
-        record.intervals[0].by_request = vec![share.clone(), RequestShare { carried_ok: 1, ..share }];
-        let mut config = fixture::result(&record, Some(5.0)).config;
-        let request = |name: &str| MixedRequest {
-            name: name.into(),
-            weight: 1,
-            method: "GET".into(),
-            path: "/".into(),
-        };
-        config.requests_mixed = vec![request("a"), request("b")];
-        let parts = result(&record, config).requests;
-        assert_eq!(parts.iter().map(|r| r.throughput_rps).collect::<Vec<_>>(), [5.0, 4.0]);
-        // What was asked before is no outcome of the window's.
-        assert!(parts.iter().all(|r| r.outcomes.of(Outcome::Ok) == 3));
-    }
-
-    #[test]
-    fn bytes_are_divided_by_the_answers_they_came_with() {
-        let mut record = fixture::record(10);
-        let interval = &mut record.intervals[0];
-        (0..40).for_each(|_| interval.carried.count(Outcome::Ok));
-        interval.bytes_received = 5000;
-        // Others come in the drain, and their bytes with them.
-        let mut drain = Interval::new(Phase::Drain, 1_000_000_000, 1_500_000_000);
-        (0..90).for_each(|_| drain.outcomes.count(Outcome::Ok));
-        drain.bytes_received = 9000;
-        record.intervals.push(drain);
-        let bytes = fixture::result(&record, None).bytes;
-        assert_eq!((bytes.responses, bytes.per_response(bytes.received)), (50, Some(100.0)));
-        assert_eq!(Bytes::default().per_response(0), None);
-    }
-
-    #[test]
-    fn an_answer_without_the_kernels_stamp_makes_no_percentile_better() {
-        let mut record = fixture::record(100);
-        for (stamped, unanswered, has_p75) in [(100, 0, true), (75, 25, true), (74, 26, false)] {
-            let mut times = Recording::new();
-            (0..stamped).for_each(|_| times.record(1_000_000));
-            record.intervals[0].kernel_response = times.seal();
-            let kernel = fixture::result(&record, None).kernel_response_time_us.unwrap();
-            assert_eq!((kernel.count, kernel.unanswered), (stamped, unanswered));
-            assert_eq!(kernel.p75.is_some(), has_p75, "{stamped}");
-        }
-        record.intervals[0].kernel_response = Times::new();
-        assert_eq!(fixture::result(&record, None).kernel_response_time_us, None);
-    }
-
-    #[test]
-    fn a_spectrum_ends_where_samples_end() {
-        let mut times = Recording::new();
-        (0..20_000).for_each(|_| times.record(5000));
-        let spectrum = spectrum(&times.seal(), 0);
-        assert!(spectrum.iter().all(|(_, us)| (us - 5.0).abs() < 0.1));
-        let last = spectrum.last().unwrap().0;
-        assert!((0.998..=0.9991).contains(&last), "{last}");
-    }
 }

@@ -172,14 +172,15 @@ impl LoadResult {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::load::Books;
+    use dyno_archive::load::{Books, Http2Use};
     use dyno_archive::outcome::Outcome;
     use dyno_archive::times::Recording;
-    use dyno_archive::{Interval, Phase};
+    use dyno_archive::{Interval, LoadRecord, Phase};
 
+    use super::{may_be_in_hand, rate_of, within};
     use crate::caveat::{Caveat, Code};
     use crate::fixture;
-    use crate::load::{Config, LoadResult};
+    use crate::load::{Config, IntervalResult, LoadResult};
     use crate::verdict::{self, Context};
 
     #[test]
@@ -347,6 +348,142 @@ mod tests {
         ] {
             judge(name, &load, true);
         }
+    }
+
+    #[test]
+    fn a_rate_is_told_with_a_place_where_that_tells_it_from_another() {
+        for (rps, wanted) in [(0.25, "0.2"), (7.26, "7.3"), (99.94, "99.9"), (100.0, "100"), (1234.5, "1234")]
+        {
+            assert_eq!(rate_of(rps), wanted);
+        }
+    }
+
+    #[test]
+    fn counts_are_spread_evenly_over_their_intervals() {
+        let counts = [(0.0, 1.0, 10), (1.0, 3.0, 40), (3.0, 3.0, 1000)];
+        for (stretch, wanted) in [
+            ((0.0, 3.0), 50.0),
+            ((0.5, 2.0), 5.0 + 20.0),
+            ((1.25, 1.75), 10.0),
+            ((2.5, 9.0), 10.0),
+            ((3.0, 9.0), 0.0),
+            ((-1.0, 0.25), 2.5),
+        ] {
+            assert_eq!(within(counts.into_iter(), stretch), wanted, "{stretch:?}");
+        }
+    }
+
+    #[test]
+    fn chance_may_leave_two_deviations_in_hand_of_a_part_of_what_was_offered() {
+        for ((offered, before, last), wanted) in [
+            // At least one request.
+            ((1000.0, 0.0, 0.0), 1.0),
+            ((1000.0, 4.0, 5.0), 1.0 + 6.0),
+            ((1000.0, 5.0, 4.0), 6.0),
+            ((1000.0, 100.0, 300.0), 200.0 + 40.0),
+            // At most a twentieth, or five.
+            ((1000.0, 800.0, 800.0), 50.0),
+            ((200.0, 50.0, 50.0), 10.0),
+            ((20.0, 50.0, 50.0), 5.0),
+        ] {
+            assert_eq!(may_be_in_hand(offered, before, last), wanted, "{offered} {before} {last}");
+        }
+    }
+
+    /// A second in which 1,000 were offered and so many answered in no time at all.
+    fn answered_at_once(answers: u64) -> LoadResult {
+        let mut record = fixture::record(answers);
+        record.intervals[0].started = 1000;
+        record.intervals[0].times.service = Recording::new().seal();
+        fixture::result(&record, Some(1000.0))
+    }
+
+    #[test]
+    fn a_fiftieth_may_be_left_behind_and_one_in_hand() {
+        assert_eq!(answered_at_once(979).keeps_up(), Some(true));
+        assert_eq!(answered_at_once(978).keeps_up(), Some(false));
+        let pace = answered_at_once(500).pace().unwrap();
+        assert_eq!((pace.offered_rps(), pace.answered_rps(), pace.seconds()), (1000.0, 500.0, 1.0));
+    }
+
+    #[test]
+    fn a_load_as_short_as_its_service_times_is_looked_at_as_a_whole() {
+        let mut record = fixture::record(1000);
+        let mean_us = fixture::result(&record, Some(1000.0)).service_time_us.mean.unwrap();
+        let ends_ns = (mean_us * 1e3).round() as u64;
+        record.window_ns = (0, ends_ns);
+        record.intervals[0].end_ns = ends_ns;
+        let pace = fixture::result(&record, Some(1e6)).pace().unwrap();
+        assert!((pace.offered_rps() / 1e6 - 1.0).abs() < 0.001, "{pace:?}");
+        assert!(pace.is_whole);
+    }
+
+    #[test]
+    fn a_stretch_is_named_unless_it_is_the_window() {
+        let result = |warmup_s: f64, service_s: &'static [f64]| {
+            result_of(&Load { warmup_s, service_s, rate: |_| 100.0, window_s: 4.0, ..EASY })
+        };
+        let when = |warmup_s, service_s| result(warmup_s, service_s).pace().unwrap().when();
+        assert_eq!(when(0.0, &[0.5]), " in 2.5 s of the window");
+        // It is settled when the window opens: from 1.5 s on.
+        assert_eq!(when(2.0, &[0.5]), "");
+        let mut ended = result(2.0, &[0.5]);
+        ended.config.requests = Some(400);
+        assert_eq!(
+            ended.pace().unwrap().when(),
+            " in 3.0 s of the window",
+            "the last second may not be full"
+        );
+    }
+
+    #[test]
+    fn arrivals_end_before_the_last_interval_with_some() {
+        let of = |arrivals: &[(u64, u64)], requests: Option<u64>| {
+            let mut result = fixture::result(&fixture::record(1), Some(1.0));
+            result.config.requests = requests;
+            let one = result.intervals[0].clone();
+            result.intervals = (0u8..)
+                .zip(arrivals)
+                .map(|(at, (started, dropped))| IntervalResult {
+                    start_s: f64::from(at),
+                    end_s: f64::from(at) + 1.0,
+                    started: *started,
+                    dropped: *dropped,
+                    ..one.clone()
+                })
+                .collect();
+            result.last_of_arrivals().unwrap().end_s
+        };
+        let some = [(5, 0), (5, 0), (0, 1), (0, 0), (0, 0)];
+        assert_eq!(of(&some, Some(11)), 2.0);
+        assert_eq!(of(&some, None), 5.0);
+        assert_eq!(of(&[(5, 0), (0, 0)], Some(5)), 1.0, "there is no other");
+        assert_eq!(of(&[(0, 0), (0, 0)], Some(5)), 2.0);
+    }
+
+    #[test]
+    fn at_the_server_are_no_more_than_were_let_in() {
+        let mut result = fixture::result(&fixture::record(1000), None);
+        let used = |granted| {
+            let record = LoadRecord {
+                http2: Some(Http2Use { streams_asked: 10, streams_granted: granted, ..Http2Use::default() }),
+                ..fixture::record(1)
+            };
+            fixture::result(&record, None).http2
+        };
+        (result.config.connections, result.config.streams, result.config.pipeline) = (4, 10, 2);
+        result.in_flight.mean = 1e6;
+        assert_eq!(result.places(), 80);
+        for (granted, wanted) in [(None, 80.0), (Some(10), 80.0), (Some(11), 80.0), (Some(3), 24.0)] {
+            result.http2 = used(granted);
+            assert_eq!(result.at_server(), wanted, "{granted:?}");
+        }
+        result.http2 = None;
+        assert_eq!(result.at_server(), 8.0, "HTTP/1.1 has no streams");
+        result.in_flight.mean = 7.5;
+        assert_eq!(result.at_server(), 7.5, "fewer were in flight");
+        result.config.page_connections = Some(6);
+        assert_eq!(result.places(), 480);
     }
 
     #[test]

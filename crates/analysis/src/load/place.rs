@@ -159,6 +159,8 @@ pub fn over_repeats(known: Vec<f64>, beyond: usize) -> Repeated {
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::times::Recording;
+
     use super::*;
 
     fn waits(count: u64, unanswered: u64) -> Percentiles {
@@ -205,5 +207,47 @@ mod tests {
         assert_eq!(over_repeats(vec![], 3).median, None);
         let step = StepUnanswered::new(&[&waits(9_410, 590), &waits(10_000, 0)]);
         assert_eq!((step.p50, step.p99, step.share), (0, 1, 0.0295));
+    }
+
+    #[test]
+    fn twenty_samples_beyond_a_percentile_are_enough() {
+        // A tenth of 200, up to rounding.
+        assert!(matches!(waits(100, 100).place(0.9), Place::Beyond(_)));
+        assert_eq!(waits(100, 99).place(0.9), Place::TooFew);
+        assert!(matches!(waits(1_900, 100).place(0.99), Place::Beyond(_)));
+        // The longest of all needs none beyond it.
+        assert!(matches!(waits(3, 1).place(1.0), Place::Beyond(_)));
+        assert!(!waits(0, 0).is_beyond(0.5) && waits(0, 1).is_beyond(0.0));
+    }
+
+    #[test]
+    fn each_percentile_has_its_place() {
+        let known = Percentiles {
+            p50: Some(1.0),
+            p75: Some(2.0),
+            p90: Some(3.0),
+            p95: Some(4.0),
+            p99: Some(5.0),
+            p99_9: Some(6.0),
+            p99_99: Some(7.0),
+            max: Some(8.0),
+            ..waits(10, 0)
+        };
+        let quantiles = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0];
+        for (q, us) in quantiles.into_iter().zip([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) {
+            assert_eq!(known.place(q), Place::At(us), "{q}");
+        }
+        assert_eq!(known.place(0.6), Place::TooFew, "nobody keeps it");
+    }
+
+    #[test]
+    fn a_percentile_of_what_was_due_is_a_higher_one_of_the_answers() {
+        let mut answers = Recording::new();
+        (1..=100).for_each(|us| answers.record(us * 1000));
+        let answers = answers.seal();
+        let at = |unanswered, q| at_of_due(&waits(100, unanswered), &answers, q).map(f64::round);
+        assert_eq!((at(0, 0.5), at(0, 1.0)), (Some(50.0), Some(100.0)));
+        // A quarter of 200 is half of the answers; beyond half of them nobody was answered.
+        assert_eq!((at(100, 0.25), at(100, 0.5), at(100, 0.51)), (Some(50.0), Some(100.0), None));
     }
 }

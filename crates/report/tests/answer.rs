@@ -1,0 +1,298 @@
+//! The answer at the head of a report, sentence by sentence: the golden run's report is changed a little, and says so.
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use dyno_analysis::Report;
+use dyno_analysis::overview::Tie;
+use dyno_analysis::protocols::ProtocolComparison;
+use dyno_analysis::report::report;
+use dyno_analysis::stats::Repeated;
+use dyno_archive::{Protocol, RunDir};
+use dyno_report::answer::sentences;
+
+/// Three repeats of a fast server and of a slow one, which is the baseline, in one workload; a third is not there.
+static HELLO: LazyLock<Report> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
+    report(&RunDir::open(folder).unwrap().read().unwrap())
+});
+
+/// The sentences of the report once it is changed like that.
+fn told(change: impl Fn(&mut Report)) -> Vec<String> {
+    let mut report = HELLO.clone();
+    change(&mut report);
+    sentences(&report)
+}
+
+/// The ratio of the two at the reference step, repeat by repeat, and nothing known of their CPU time.
+fn ratios(report: &mut Report, values: &[f64]) {
+    let cell = report.overview[0].reference_cell;
+    let found = report.comparisons.iter_mut().find(|c| c.cell == cell).unwrap();
+    found.throughput_ratio = Repeated::new(values.to_vec());
+    found.cpu_per_request_ratio = Repeated::default();
+}
+
+#[test]
+fn the_first_sentence_compares_the_best_with_the_baseline() {
+    let more = |values: &'static [f64]| told(move |r| ratios(r, values)).remove(0);
+    for (values, times, over) in [
+        (&[2.0, 2.1, 2.3][..], "2.00–2.30", "range of 3 repeats, too few for an interval"),
+        (&[2.0; 5], "2.00", "95 % interval"),
+        (&[12.34], "12", "one repeat, so no interval"),
+        (&[10.0], "10", "one repeat, so no interval"),
+        (&[9.99], "9.99", "one repeat, so no interval"),
+        (&[0.1], "0.10", "one repeat, so no interval"),
+        (&[0.0987], "0.099", "one repeat, so no interval"),
+    ] {
+        let wanted = format!(
+            "At 16 connections Fast <1> served {times} times as many requests per second as Slow ({over})."
+        );
+        assert_eq!(more(values), wanted);
+    }
+    assert_eq!(more(&[]), "Fast <1> and Slow have no valid step in common to compare.");
+    let cheaper = told(|r| {
+        ratios(r, &[2.0]);
+        r.comparisons.iter_mut().for_each(|c| c.cpu_per_request_ratio = Repeated::new(vec![0.5]));
+    });
+    assert!(
+        cheaper[0].ends_with("(one repeat, so no interval), for 0.50 times the CPU per request."),
+        "{cheaper:?}"
+    );
+}
+
+#[test]
+fn a_baseline_that_is_the_best_has_the_next_compared_with_it() {
+    let first = told(|r| {
+        r.overview.swap(0, 1);
+        let cell = r.overview[1].reference_cell;
+        r.comparisons.iter_mut().find(|c| c.cell == cell).unwrap().throughput_ratio =
+            Repeated::new(vec![0.5]);
+    })
+    .remove(0);
+    assert!(
+        first.starts_with("At 16 connections Fast <1> served 0.50 times as many requests per second as Slow"),
+        "{first}"
+    );
+}
+
+#[test]
+fn whoever_is_alone_is_compared_with_nobody() {
+    let fast =
+        "Fast <1> served at most 5,070 requests per second (4,920–5,100 over 3 repeats), at 16 connections.";
+    let slow =
+        "Slow served at most 1,070 requests per second (1,060–1,070 over 3 repeats), at 4 connections.";
+    assert_eq!(told(|r| r.overview.retain(|row| row.subject == "fast"))[0], fast);
+    assert_eq!(told(|r| r.overview[0].control = true)[0], slow, "a control is no rival");
+    assert_eq!(told(|r| r.overview[1].workload = "other".into())[0], fast, "nor is one of another workload");
+    assert_eq!(told(|r| r.overview[1].peak_rps = None)[0], fast, "nor one without numbers");
+    let controls = told(|r| r.overview.iter_mut().for_each(|row| row.control = true));
+    assert!(controls[0].starts_with("At 16 connections Fast <1> served 4.56 times"), "{controls:?}");
+    let one = told(|r| {
+        r.overview.truncate(1);
+        r.overview[0].peak_rps = Some(Repeated::new(vec![5000.0]));
+    });
+    assert_eq!(
+        one[0],
+        "Fast <1> served at most 5,000 requests per second (one repeat, so no interval), at 16 connections."
+    );
+}
+
+#[test]
+fn a_sentence_names_its_workload_where_there_are_several() {
+    let with = |protocol: Protocol| {
+        told(move |r| {
+            let mut second = r.run.workloads[0].clone();
+            (second.name, second.protocol) = ("second".into(), protocol);
+            r.run.workloads.push(second);
+            ratios(r, &[2.0]);
+        })
+        .remove(0)
+    };
+    assert!(
+        with(Protocol::H1).contains(" requests per second for plaintext as Slow"),
+        "{}",
+        with(Protocol::H1)
+    );
+    assert!(
+        with(Protocol::H2c).contains(" requests per second over plaintext as Slow"),
+        "{}",
+        with(Protocol::H2c)
+    );
+    let untitled = told(|r| {
+        r.subjects.clear();
+        ratios(r, &[2.0]);
+    });
+    assert!(untitled[0].contains(" fast served ") && untitled[0].contains(" as slow ("), "{untitled:?}");
+}
+
+/// A server's workload over HTTP/2 beside HTTP/1.1: connections and what each has in flight, and the ratio of each repeat.
+fn over_h2(
+    subject: &str,
+    workload: &str,
+    shape: (u32, u32),
+    base: (u32, u32),
+    ratios: &[f64],
+) -> ProtocolComparison {
+    ProtocolComparison {
+        server: subject.split('/').next().unwrap().into(),
+        subject: subject.into(),
+        baseline_subject: subject.into(),
+        workload: workload.into(),
+        baseline: "h1".into(),
+        in_flight: u64::from(shape.0) * u64::from(shape.1),
+        connections: shape.0,
+        streams: shape.1,
+        baseline_connections: base.0,
+        baseline_pipeline: base.1,
+        throughput_ratio: Repeated::new(ratios.to_vec()),
+        response_p99_ratio: Repeated::default(),
+        cpu_per_request_ratio: Repeated::default(),
+    }
+}
+
+/// What is said of protocols; empty if nothing is.
+fn protocols(all: &[ProtocolComparison]) -> String {
+    let said = told(|r| r.protocols = all.to_vec());
+    let of_protocols =
+        said.into_iter().find_map(|s| Some(s.strip_prefix("Requests per second by protocol ")?.to_string()));
+    of_protocols.unwrap_or_default()
+}
+
+const WIDE: (u32, u32) = (100, 1);
+const DEEP: (u32, u32) = (25, 4);
+
+#[test]
+fn protocols_are_compared_at_equal_requests_in_flight() {
+    let fast = |ratios: &[f64]| over_h2("fast", "h2", (10, 10), WIDE, ratios);
+    assert_eq!(
+        protocols(&[fast(&[2.0; 3])]),
+        "(medians of 3 repeats): h2 served 2.00 times as many as h1 at 100 in flight (Fast <1>)."
+    );
+    let slow = over_h2("slow", "h2", (10, 10), WIDE, &[3.0; 2]);
+    assert_eq!(
+        protocols(&[fast(&[2.0; 3]), slow.clone()]),
+        "(medians of 2 to 3 repeats): h2 served 2.00 to 3.00 times as many as h1 at 100 in flight (2 servers)."
+    );
+    let variants = ["slow/a", "slow/b"].map(|id| over_h2(id, "h2", (10, 10), WIDE, &[3.0]));
+    assert_eq!(
+        protocols(&variants),
+        "(one repeat, so no interval): h2 served 3.00 times as many as h1 at 100 in flight (2 variants of slow)."
+    );
+    assert_eq!(protocols(&[fast(&[])]), "", "without a ratio");
+    let control = told(|r| {
+        r.subjects.iter_mut().find(|s| s.id == "fast").unwrap().control = true;
+        r.protocols = vec![fast(&[2.0; 3]), slow.clone()];
+    });
+    assert!(
+        control.iter().any(|s| s.contains("h2 served 3.00 times as many as h1 at 100 in flight (Slow)")),
+        "{control:?}"
+    );
+}
+
+#[test]
+fn shapes_are_named_only_where_one_level_has_several() {
+    let of = |shape, base, ratio| over_h2("fast", "h2", shape, base, &[ratio]);
+    assert_eq!(
+        protocols(&[of((10, 10), WIDE, 2.0), of((10, 10), DEEP, 3.0)]),
+        "(one repeat, so no interval): \
+         h2 served 2.00 times as many as h1 at 100 in flight as 10 × 10 beside 100 × 1 (Fast <1>); \
+         h2 served 3.00 times as many as h1 at 100 in flight as 10 × 10 beside 25 × 4 (Fast <1>)."
+    );
+    // Fewest in flight first; of as many, by the workload's name.
+    let other = over_h2("fast", "a-h2", (10, 10), WIDE, &[4.0]);
+    assert_eq!(
+        protocols(&[of((10, 10), WIDE, 2.0), of((5, 10), (50, 1), 3.0), other]),
+        "(one repeat, so no interval): \
+         h2 served 3.00 times as many as h1 at 50 in flight (Fast <1>); \
+         a-h2 served 4.00 times as many as h1 at 100 in flight (Fast <1>); \
+         h2 served 2.00 times as many as h1 at 100 in flight (Fast <1>)."
+    );
+    let against = ProtocolComparison { baseline: "h1-too".into(), ..of((10, 10), WIDE, 3.0) };
+    assert_eq!(
+        protocols(&[of((10, 10), WIDE, 2.0), against]),
+        "(one repeat, so no interval): \
+         h2 served 2.00 times as many as h1 at 100 in flight (Fast <1>); \
+         h2 served 3.00 times as many as h1-too at 100 in flight (Fast <1>)."
+    );
+}
+
+#[test]
+fn ties_and_too_few_repeats_are_told_of_the_first_workload() {
+    let tie = |workload: &str| Tie {
+        workload: workload.into(),
+        best: "fast".into(),
+        with: vec!["slow".into()],
+        mutual: true,
+    };
+    let says = |said: &[String], words: &str| said.iter().any(|s| s == words);
+    let tied = "By peak throughput Fast <1> and Slow cannot be told apart (tie).";
+    assert!(says(&told(|r| r.ties = vec![tie("plaintext")]), tied));
+    let elsewhere = told(|r| r.ties = vec![tie("other")]);
+    assert!(elsewhere.iter().all(|s| !s.contains("tie")), "{elsewhere:?}");
+    let few = told(|r| {
+        r.ties = vec![tie("plaintext")];
+        r.overview[1].peak_rps = Some(Repeated::new(vec![1.0, 2.0]));
+    });
+    assert!(says(&few, &format!("{tied} Slow has 2 valid repeats, too few to rank it.")), "{few:?}");
+}
+
+#[test]
+fn what_was_not_valid_or_not_done_is_counted() {
+    let validity = |change: &dyn Fn(&mut Report)| {
+        let said = told(change);
+        said.into_iter().find(|s| s.contains("valid") || s.contains("planned")).unwrap_or_default()
+    };
+    let all_valid = |r: &mut Report| {
+        r.trials.iter_mut().for_each(|t| t.valid = true);
+        r.run.trials_invalid = 0;
+    };
+    assert_eq!(validity(&all_valid), "All 12 steps are valid.");
+    let unfinished = |r: &mut Report| {
+        all_valid(r);
+        r.run.trials_planned = 14;
+    };
+    assert_eq!(validity(&unfinished), "All 12 steps are valid. 2 planned steps were not run.");
+    let refused = |r: &Report, words: &str| {
+        let of =
+            |t: &dyno_analysis::trial::TrialResult| !t.valid && t.caveats[0].code.reason() == Some(words);
+        r.trials.iter().position(of).unwrap()
+    };
+    let one = |r: &mut Report| {
+        let at = refused(r, "too many requests failed");
+        r.trials[at].valid = true;
+        r.run.trials_invalid = 1;
+    };
+    assert_eq!(validity(&one), "1 of 12 steps is not valid: answers were wrong (1).");
+    let three = |r: &mut Report| {
+        let caveats = r.trials[refused(r, "answers were wrong")].caveats.clone();
+        let valid = r.trials.iter_mut().find(|t| t.valid).unwrap();
+        (valid.valid, valid.caveats) = (false, caveats);
+        r.run.trials_invalid = 3;
+    };
+    assert_eq!(
+        validity(&three),
+        "3 of 12 steps are not valid: answers were wrong (2) and too many requests failed (1)."
+    );
+    assert_eq!(validity(&|r| r.run.trials_done = 0), "", "nothing was done");
+}
+
+#[test]
+fn who_failed_or_could_not_take_part_is_named_last() {
+    let last = |change: &dyn Fn(&mut Report)| told(change).pop().unwrap();
+    assert_eq!(last(&|_| {}), "Slow answered wrongly. Absent could not take part here.");
+    let failed_only = |r: &mut Report| r.subjects.iter_mut().for_each(|s| s.skipped = None);
+    assert_eq!(last(&failed_only), "Slow answered wrongly.");
+    let skipped_only = |r: &mut Report| r.subjects.iter_mut().for_each(|s| s.failures.clear());
+    assert_eq!(last(&skipped_only), "Absent could not take part here.");
+    let neither = |r: &mut Report| {
+        failed_only(r);
+        skipped_only(r);
+    };
+    assert!(last(&neither).contains("steps are not valid"));
+    let nothing = told(|r| {
+        neither(r);
+        r.overview.clear();
+        r.run.trials_done = 0;
+    });
+    assert_eq!(nothing, ["Nothing could be measured: see the reasons below."]);
+}
