@@ -268,7 +268,7 @@ const cpu: Figure = {
 
 const memory: Figure = {
   logY: true,
-  option: (report, choice) => overSteps(report, choice, "memory", bytes, (s) => s.memory_bytes, (t) => t.server.memory_bytes),
+  option: (report, choice) => overSteps(report, choice, "memory", bytes, (s) => s.memory_bytes, (t) => t.server.memory_held_bytes),
 };
 
 /** Response time against percentile, the axis stretched towards 100 %. */

@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json f95195b3be5937e9698bf08079f653f01c19298140a3c13aa5fc51acb6be4b5e
+// Made by types.mjs from docs/schema/report.schema.json 5b72537bd1b92f5949fe538121c7d743c48d9f8972a1a3a7cc8b71a9e1fb1832
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -1058,11 +1058,11 @@ export interface ServerUse {
   cpu_utilisation: number | null;
   intervals: ServerInterval[];
   memory_anon_bytes: number | null;
+  memory_file_bytes: number | null;
   /**
    * What the server itself holds: anonymous memory, or resident memory where that is all there is.
    */
-  memory_bytes: number | null;
-  memory_file_bytes: number | null;
+  memory_held_bytes: number | null;
   /**
    * That × time per answer, in MB·s.
    */

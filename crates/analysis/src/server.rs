@@ -31,7 +31,7 @@ pub struct ServerUse {
     pub memory_file_bytes: Option<u64>,
     pub rss_bytes: Option<u64>,
     /// What the server itself holds: anonymous memory, or resident memory where that is all there is.
-    pub memory_bytes: Option<u64>,
+    pub memory_held_bytes: Option<u64>,
     /// That × time per answer, in MB·s.
     pub memory_mb_s_per_request: Option<f64>,
     pub threads: Option<usize>,
@@ -217,7 +217,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         memory_anon_bytes: memory.anon,
         memory_file_bytes: memory.file,
         rss_bytes: memory.rss,
-        memory_bytes: memory.held(),
+        memory_held_bytes: memory.held(),
         memory_mb_s_per_request: memory.held().and_then(|bytes| per_answer(bytes as f64 / 1e6 * seconds)),
         threads: Some(last.threads.len()),
         busy_threads: (!last.threads.is_empty())
@@ -601,6 +601,7 @@ mod tests {
         let memory =
             [server.memory_peak_bytes, server.memory_anon_bytes, server.memory_file_bytes, server.rss_bytes];
         assert_eq!(memory.map(mb), [Some(100), Some(60), Some(12), Some(80)], "the highest within");
+        assert_eq!(mb(server.memory_held_bytes), Some(60), "what is its own");
         assert_eq!((server.threads, server.busy_threads, server.processes), (Some(3), Some(2), Some(2)));
         let switches = (server.context_switches_voluntary, server.context_switches_involuntary);
         assert_eq!(switches, (Some(220), Some(27)));
@@ -650,6 +651,7 @@ mod tests {
             ("memory and time", server.memory_mb_s_per_request, 80.0 * 2.0 / 1000.0),
         ]);
         assert_eq!((server.memory_anon_bytes, server.throttling), (None, None));
+        assert_eq!(server.memory_held_bytes, Some(80_000_000));
         assert_eq!(server.intervals[1].memory_anon_bytes, Some(80_000_000));
         let [first, last] = [&record.samples[1], &record.samples[3]];
         let used = Used::between(Party::SUBJECT, first, last).unwrap();

@@ -61,7 +61,7 @@ fn backends(report: &Report) -> Markup {
             ("#CPU per request", &|(_, b)| value(b.server.cpu_us_per_request, micros)),
             ("#CPU, of what it may use", &|(_, b)| value(b.server.cpu_utilisation, percent)),
             ("#Context switches per request", &|(_, b)| value(b.server.per_request.context_switches, number)),
-            ("#Memory", &|(_, b)| value(b.server.memory_bytes.map(|n| n as f64), bytes)),
+            ("#Memory", &|(_, b)| value(b.server.memory_held_bytes.map(|n| n as f64), bytes)),
         ],
     );
     html! {
