@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json af15b53a00c4ec757376a30e2a736fa7a9553479335e4e90d7e61c14f4030c05
+// Made by types.mjs from docs/schema/report.schema.json 59141d13a97eea1cc2bcfcd619c633c7fd902834802427673e222548cc133b1b
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -547,6 +547,10 @@ export interface Load {
    * Time over which connections are opened one by one; `None`: all of them before the load begins.
    */
   ramp_connections_ns: number | null;
+  /**
+   * Requests in all; `None`: as many as the window allows, which is what suites ask for.
+   */
+  requests: number | null;
   /**
    * `None`: as long as the server likes.
    */

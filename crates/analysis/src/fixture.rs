@@ -75,6 +75,7 @@ pub fn load() -> Load {
         warmup_ns: 0,
         until_steady: None,
         duration_ns: S,
+        requests: None,
         interval_ns: S,
         timeout_ns: S,
         connect_timeout_ns: S,

@@ -247,6 +247,8 @@ pub struct Load {
     pub until_steady: Option<UntilSteady>,
     /// 0: no set time; a load without a suite may end after so many requests, or when the user ends it.
     pub duration_ns: u64,
+    /// Requests in all; `None`: as many as the window allows, which is what suites ask for.
+    pub requests: Option<u64>,
     pub interval_ns: u64,
     pub timeout_ns: u64,
     pub connect_timeout_ns: u64,

@@ -25,7 +25,6 @@ pub fn trial(door: &Door, plan: &Plan, trial: usize) -> Result<load::Spec, Strin
     Ok(load::Spec {
         page_connections: workload.page_connections(),
         seed: planned.seed,
-        total: None,
         spin: load::polling(load.spin, &step.arrivals, plan.placement.is_disjoint()),
         load: load.clone(),
         cpus: plan.placement.generator.clone(),
@@ -47,6 +46,7 @@ pub fn once(door: &Door, traffic: Traffic, http2: Http2) -> load::Spec {
         load: Load {
             warmup_ns: 0,
             duration_ns: 0,
+            requests: Some(1),
             timeout_ns: patience_ns,
             connect_timeout_ns: patience_ns,
             drain_ns: patience_ns,
@@ -57,7 +57,6 @@ pub fn once(door: &Door, traffic: Traffic, http2: Http2) -> load::Spec {
         step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed },
         trace: Arc::from([]),
         seed: 0,
-        total: Some(1),
         spin: Spin::Never,
         cpus: Vec::new(),
     }

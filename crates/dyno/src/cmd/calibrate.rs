@@ -195,7 +195,7 @@ impl Bench {
         let addr = free_port()?;
         let mut spec = self.spec(best_driver().0, 4, Arrivals::Closed, Spin::Never)?;
         spec.endpoint = Endpoint::from(addr);
-        spec.total = Some(100);
+        spec.load.requests = Some(100);
         (spec.load.warmup_ns, spec.load.duration_ns) = (0, 0);
         let result = self.load(&spec)?;
         Ok(page::Refused {
@@ -243,7 +243,6 @@ impl Bench {
             step,
             trace: Arc::from([]),
             seed: 1,
-            total: None,
             spin,
             cpus: self.generator_cpus.clone(),
         })

@@ -91,24 +91,7 @@ fn plan() -> Plan {
                 ..PlannedRequest::default()
             }],
         }],
-        load: Load {
-            warmup_ns: 100 * MS,
-            until_steady: Some(UntilSteady { limit_ns: 60_000 * MS }),
-            duration_ns: 1000 * MS,
-            interval_ns: 500 * MS,
-            timeout_ns: 200 * MS,
-            connect_timeout_ns: 1000 * MS,
-            drain_ns: 1000 * MS,
-            first_byte_timeout_ns: None,
-            requests_per_connection: None,
-            ramp_connections_ns: None,
-            check_one_in: 100,
-            spin: plan::Spin::Auto,
-            threads: 1,
-            driver: plan::DriverKind::Uring,
-            http2: plan::Http2::default(),
-            steps: vec![step(4), step(16)],
-        },
+        load: load(vec![step(4), step(16)]),
         launches,
         trials,
         not_served: Vec::new(),
@@ -119,6 +102,29 @@ fn plan() -> Plan {
             markers: vec![Marker { connections: 8.0, label: "eight".into() }],
         },
         cost: None,
+    }
+}
+
+/// One second of two steps, after a warm-up.
+fn load(steps: Vec<Step>) -> Load {
+    Load {
+        warmup_ns: 100 * MS,
+        until_steady: Some(UntilSteady { limit_ns: 60_000 * MS }),
+        duration_ns: 1000 * MS,
+        requests: None,
+        interval_ns: 500 * MS,
+        timeout_ns: 200 * MS,
+        connect_timeout_ns: 1000 * MS,
+        drain_ns: 1000 * MS,
+        first_byte_timeout_ns: None,
+        requests_per_connection: None,
+        ramp_connections_ns: None,
+        check_one_in: 100,
+        spin: plan::Spin::Auto,
+        threads: 1,
+        driver: plan::DriverKind::Uring,
+        http2: plan::Http2::default(),
+        steps,
     }
 }
 

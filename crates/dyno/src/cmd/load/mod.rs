@@ -65,7 +65,8 @@ fn is_done(spec: &Spec, record: &LoadRecord) -> bool {
     let (opens, closes) = record.window_ns;
     let books = record.books;
     // What has no end counts as in flight, be it sent or still in a queue.
-    let is_ended = spec.total.is_some_and(|total| books.due() >= total && books.in_flight_at_end == 0);
+    let is_ended =
+        spec.load.requests.is_some_and(|total| books.due() >= total && books.in_flight_at_end == 0);
     is_ended || spec.load.set_duration_ns().is_some_and(|ns| closes.saturating_sub(opens) >= ns)
 }
 

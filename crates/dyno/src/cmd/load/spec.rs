@@ -177,6 +177,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
         load: Load {
             warmup_ns: args.warmup.0,
             duration_ns: duration(args, &trace)?.unwrap_or(0),
+            requests: args.requests,
             interval_ns: args.interval.0,
             threads,
             steps: vec![step.clone()],
@@ -185,7 +186,6 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
         step,
         trace,
         seed: args.seed,
-        total: args.requests,
         cpus,
     })
 }
@@ -362,13 +362,7 @@ pub fn config(spec: &Spec, url: &Url, workload: &Workload) -> Config {
     let asked = Config::new(workload, &spec.load, &spec.step, spec.seed);
     let is_mix = workload.requests.len() > 1 && workload.page.is_none();
     let target = if is_mix { "" } else { workload.requests[0].path.as_str() };
-    Config {
-        url: format!("{}://{}{target}", url.scheme.name(), url.authority()),
-        requests: spec.total,
-        // With only a number of requests asked for, no duration was.
-        duration_s: asked.duration_s.filter(|_| spec.load.set_duration_ns().is_some()),
-        ..asked
-    }
+    Config { url: format!("{}://{}{target}", url.scheme.name(), url.authority()), ..asked }
 }
 
 #[cfg(test)]
