@@ -4,6 +4,7 @@
 //! Everything a subject does wrong becomes a record; only what makes the run itself impossible is an error.
 #![forbid(unsafe_code)]
 
+pub mod calibrate;
 pub mod files;
 mod ground;
 pub mod limits;
