@@ -60,7 +60,7 @@ pub fn record(answers: u64) -> LoadRecord {
 
 /// A trial of the first start with this load.
 pub fn trial_record(trial: usize, load: LoadRecord) -> TrialRecord {
-    TrialRecord { trial, start: 0, load, checks: Vec::new() }
+    TrialRecord { trial, start: 0, load, checks: Vec::new(), ceiling: None }
 }
 
 /// What a record comes to in a closed loop, or at a rate.

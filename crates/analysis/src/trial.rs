@@ -77,10 +77,15 @@ pub(crate) fn trial(
     let asked = load::Config::new(&plan.workloads[planned.workload], &plan.load, step, planned.seed);
     let cpus = cpus_of(plan, start.and_then(StartRecord::subject));
     let server = server::server_use(&record.load, Party::SUBJECT, cpus);
-    let context =
-        Context { ceiling: None, server: Some(&server), control: subject.control, checks: &record.checks };
+    let watched = start.is_none_or(StartRecord::has_subject).then_some(&server);
+    let context = Context {
+        ceiling: record.ceiling.clone(),
+        server: watched,
+        control: subject.control,
+        checks: &record.checks,
+    };
     let load = verdict::load(&record.load, asked, &context);
-    let caveats = verdict::trial(&load, &server, &Beside { record: &record.load, start, facts });
+    let caveats = verdict::trial(&load, watched, &Beside { record: &record.load, start, facts });
     let valid = verdict::is_valid(&caveats);
     TrialResult {
         cell: CellKey { subject: launch.subject, workload: planned.workload, step: planned.step },

@@ -42,7 +42,16 @@ pub struct Suite {
     pub description: String,
     /// The suite file as it was read.
     pub source: String,
+    /// Empty: there is no file, and what is planned was asked for on the command line.
     pub path: String,
+}
+
+impl Suite {
+    /// Whether a file was read. Else there is nothing to resume.
+    #[must_use]
+    pub fn is_of_a_file(&self) -> bool {
+        !self.path.is_empty()
+    }
 }
 
 /// The order of subjects within a block, and of workloads and steps within a start.
@@ -91,7 +100,7 @@ pub struct Subject {
     pub env: std::collections::BTreeMap<String, String>,
     /// What the suite lets in of dyno's own environment.
     pub inherit: Vec<String>,
-    /// Hash of the definition that it is started by; `None`: the archive is older than that.
+    /// Hash of the definition that it is started by; `None`: dyno did not start it, or the archive is older than that.
     pub definition: Option<String>,
     pub version: Option<String>,
     pub build: Option<Build>,

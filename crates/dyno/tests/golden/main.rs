@@ -176,7 +176,13 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
     };
     let played = sim::play(World::new(plan.seed + index as u64, model), config);
     let busy = if launch.subject == 0 { 300 } else { 480 };
-    TrialRecord { trial: index, start: trial.launch, load: record(played, busy), checks: vec![passed()] }
+    TrialRecord {
+        trial: index,
+        start: trial.launch,
+        load: record(played, busy),
+        checks: vec![passed()],
+        ceiling: None,
+    }
 }
 
 /// What is kept of a load, beside a server that was busy for so many milliseconds a second.
