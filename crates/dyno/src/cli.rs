@@ -176,6 +176,7 @@ Examples:
   dyno load http://127.0.0.1:8080 --request '80 GET /items/{rand:1..1000}' --request '20 POST /items {\"n\":{seq}}'
   dyno load --curl \"curl -H 'Accept: text/html' http://127.0.0.1:8080/\"
   dyno load --import session.har                                what a browser asked for
+  dyno load http://127.0.0.1:8080/ --save runs                  and keep it, for `dyno report runs/load-…`
 
 Placeholders in paths, header values and bodies: {seq}, {rand:1..100}, {uuid}, {csv:users.csv:name}. Imported requests are
 sent as they were recorded. Times: 250us, 500ms, 10s, 2m, 1h. Numbers: 5000, 5k, 1.5M.
@@ -397,6 +398,9 @@ pub struct LoadArgs {
     /// Serve OpenMetrics at http://ADDRESS/metrics while the load runs, such as 127.0.0.1:9464.
     #[arg(long, value_name = "ADDRESS", help_heading = "Output")]
     pub metrics: Option<std::net::SocketAddr>,
+    /// Keep the load as a run keeps its trials, in a new folder in this one: `dyno report` makes every form of it.
+    #[arg(long, value_name = "FOLDER", help_heading = "Output")]
+    pub save: Option<PathBuf>,
     /// Plain progress lines instead of the live view.
     #[arg(long, help_heading = "Output")]
     pub no_tui: bool,

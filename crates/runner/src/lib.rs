@@ -14,4 +14,5 @@ pub mod plan;
 pub mod prepare;
 mod proof;
 pub mod run;
+pub mod single;
 pub mod suite;

@@ -11,6 +11,7 @@ mod parts;
 mod policy;
 mod protocols;
 mod safety;
+mod saved;
 mod stall;
 mod streams;
 mod unprivileged;

@@ -129,6 +129,11 @@ fn calibration_measures_its_controls_and_is_quoted_afterwards() {
     place.assert_nothing_is_left_soon();
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
-    let output = place.dyno(&["load", &url, "-n", "100"]);
+    let output = place.dyno(&["load", &url, "-n", "100", "--save", "kept"]);
+    assert!(text(&output).contains("that this generator reached on this machine"), "{}", text(&output));
+    // What is kept quotes the ceiling of then, whatever is measured later.
+    fs::remove_dir_all(place.path().join("cache")).unwrap();
+    let kept = fs::read_dir(place.path().join("kept")).unwrap().next().unwrap().unwrap().path();
+    let output = place.dyno(&["report", kept.to_str().unwrap(), "--format", "json"]);
     assert!(text(&output).contains("that this generator reached on this machine"), "{}", text(&output));
 }

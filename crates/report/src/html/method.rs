@@ -89,7 +89,7 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
         h3 { "Run it again" } "\n"
         pre { (shell::command(&run.command)) } "\n"
         @if let Some(said) = redact::said(withheld) { (note(&said)) }
-        (more("The suite file", &html! { pre { (run.suite_source) } }))
+        @if !run.suite_source.is_empty() { (more("The suite file", &html! { pre { (run.suite_source) } })) }
         p.downloads {} "\n"
     }
 }
@@ -99,7 +99,11 @@ fn machine(report: &Report) -> Vec<Vec<Cell>> {
     let facts = &run.facts;
     let known = |t: &Option<String>| t.clone().unwrap_or_else(|| "not known here".into());
     let cpus = |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-    let (subjects, generator) = (cpus(&run.placement.subject), cpus(&run.placement.generator));
+    let (subjects, generator) = (&run.placement.subject, cpus(&run.placement.generator));
+    let placement = match subjects.as_slice() {
+        [] => format!("generator on CPU {generator}, the server where it was"),
+        own => format!("subjects on CPU {}, generator on CPU {generator}", cpus(own)),
+    };
     let rows = [
         ("CPU", format!("{} × {}", facts.cpus, known(&facts.cpu_model))),
         ("Memory", or_dash(facts.memory_bytes, |b| bytes(b as f64))),
@@ -111,7 +115,7 @@ fn machine(report: &Report) -> Vec<Vec<Cell>> {
         ("Control groups", facts.cgroup.name().into()),
         ("Open files", or_dash(facts.open_files_limit, count)),
         ("dyno", format!("{} {}", facts.dyno_version, facts.dyno_commit.clone().unwrap_or_default())),
-        ("Placement", format!("subjects on CPU {subjects}, generator on CPU {generator}")),
+        ("Placement", placement),
         ("Generator", format!("{} thread(s) over {}", run.load.threads, run.load.driver.name())),
         ("Each trial", phases(&run.load)),
         ("Seed", run.seed.to_string()),

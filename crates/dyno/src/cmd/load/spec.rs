@@ -13,7 +13,7 @@ use dyno_runner::load::{self, Spec, polling};
 use dyno_workload::{traffic, units};
 use sha2::{Digest as _, Sha256};
 
-use super::requests::{self, read_file, streams};
+use super::requests::{Reach, read_file, streams};
 use super::target::{self, Scheme, Url};
 use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns, ProtocolArg, SpinArg, SwitchArg};
 use crate::cmd::report::is_standard_output;
@@ -155,11 +155,11 @@ fn refuse_what_pages_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<Spec> {
+/// What is to be loaded; files that requests name are read through `reach`.
+pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload, reach: &Reach) -> anyhow::Result<Spec> {
     let connections = u32::try_from(args.connections).map_err(|_| bad("that is too many connections"))?;
     let (arrivals, trace) = arrivals(args)?;
     let http2 = http2(args);
-    let reach = requests::reach(args);
     let read = |name: &str| reach.read(name);
     let compiled = traffic::compile(workload, &url.authority(), &http2, &read).map_err(bad)?;
     let endpoint = target::endpoint(args, url)?;
