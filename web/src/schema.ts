@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 59141d13a97eea1cc2bcfcd619c633c7fd902834802427673e222548cc133b1b
+// Made by types.mjs from docs/schema/report.schema.json 4ac3071b87d9b94a743d92cefbfa720eb2cf3bc684d61a0f27716ee875e64593
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -125,6 +125,10 @@ export type Body =
   | {
       base64: string;
     };
+/**
+ * Something that is looked at only where it is asked for, because looking has a price.
+ */
+export type Probe = "kernel-stamps";
 export type FailureKind =
   | "build_failed"
   | "skipped"
@@ -172,9 +176,12 @@ export interface Report {
   protocols: ProtocolComparison[];
   run: RunFacts;
   schema: string;
+  /**
+   * One entry per arm, in the plan's order: `arm` of a cell is a place here.
+   */
   subjects: SubjectResult[];
   /**
-   * One entry per subject, workload and step, over all repeats.
+   * One entry per arm, workload and step, over all repeats.
    */
   summaries: Summary[];
   tables: Table[];
@@ -198,7 +205,7 @@ export interface Caveat {
   severity: Severity;
 }
 /**
- * A subject against the baseline at one step: ratios of block-paired repeats.
+ * An arm against the baseline at one step: ratios of block-paired repeats.
  */
 export interface Comparison {
   baseline: string;
@@ -224,17 +231,17 @@ export interface Comparison {
   workload: string;
 }
 /**
- * A subject with a workload at a step, by their places in the plan. Results of one cell differ by block alone.
+ * An arm with a workload at a step, by their places in the plan. Results of one cell differ by block alone.
  */
 export interface CellKey {
+  /**
+   * Place among the plan's arms, which is that among the report's subjects.
+   */
+  arm: number;
   /**
    * Place among the plan's steps.
    */
   step: number;
-  /**
-   * Place among the plan's subjects.
-   */
-  subject: number;
   /**
    * Place among the plan's workloads.
    */
@@ -427,7 +434,6 @@ export interface RunFacts {
   description: string;
   facts: Facts;
   id: string;
-  limits: Limits;
   load: Load;
   markers: Marker[];
   /**
@@ -438,7 +444,6 @@ export interface RunFacts {
    * The order in which subjects ran, block by block.
    */
   order: string[][];
-  placement: Placement;
   repeats: number;
   seed: number;
   /**
@@ -507,17 +512,6 @@ export interface Missing {
   mend: string;
   what: string;
   why: string;
-}
-/**
- * What each subject may use. `None`: no limit.
- */
-export interface Limits {
-  /**
-   * CPU quota in CPUs.
-   */
-  cpus: number | null;
-  memory_bytes: number | null;
-  open_files: number | null;
 }
 export interface Load {
   /**
@@ -626,13 +620,6 @@ export interface Marker {
   label: string;
 }
 /**
- * Which CPUs who runs on.
- */
-export interface Placement {
-  generator: number[];
-  subject: number[];
-}
-/**
  * What is asked of a server: one request, or a weighted mix of them.
  */
 export interface Workload {
@@ -704,17 +691,21 @@ export interface Expect {
   json: [string, unknown][];
   status: number | null;
 }
+/**
+ * A subject in one arm of the run. Where it has one arm, that is the subject in the whole run.
+ */
 export interface SubjectResult {
   build: BuildResult | null;
   /**
    * Every check with its worst result over all starts and moments.
    */
   checks: CheckSummary[];
+  conditions: ConditionsResult;
   control: boolean;
   description: string;
   failures: SubjectFailure[];
   /**
-   * `name` or `name/variant`.
+   * Name of the arm: `name` or `name/variant` where the subject has one arm.
    */
   id: string;
   language: string;
@@ -760,6 +751,56 @@ export interface CheckSummary {
   name: string;
   ok: boolean;
   passed: number;
+}
+/**
+ * The conditions of an arm, as they were planned. Its environment may hold secrets, and stays in the archive.
+ */
+export interface ConditionsResult {
+  /**
+   * Where the arm stands on the scale of what is varied; `None`: on none.
+   */
+  level: number | null;
+  limits: Limits;
+  /**
+   * What of the run's load is otherwise in it; `null`: as the run has it.
+   */
+  load: LoadChanges;
+  /**
+   * What is looked at beside what always is.
+   */
+  observe: Probe[];
+  placement: Placement;
+}
+/**
+ * What a part of a start may use. `None`: no limit.
+ */
+export interface Limits {
+  /**
+   * CPU quota in CPUs.
+   */
+  cpus: number | null;
+  memory_bytes: number | null;
+  open_files: number | null;
+}
+/**
+ * What of the plan's load is otherwise in an arm. `None`: as the plan has it.
+ */
+export interface LoadChanges {
+  driver: DriverKind | null;
+  http2: Http2 | null;
+  /**
+   * Connections are replaced after so many requests.
+   */
+  requests_per_connection: number | null;
+  spin: Spin | null;
+  threads: number | null;
+}
+/**
+ * Which CPUs who runs on.
+ */
+export interface Placement {
+  generator: number[];
+  subject: number[];
 }
 /**
  * Why a start failed.
@@ -825,7 +866,7 @@ export interface WarmUpPoint {
   workload: number;
 }
 /**
- * One subject, workload and step over all its repeats. Values of trials that are not valid are left out of the
+ * One arm, workload and step over all its repeats. Values of trials that are not valid are left out of the
  * quantities and counted.
  */
 export interface Summary {
@@ -976,6 +1017,9 @@ export interface TrialResult {
   server: ServerUse;
   step: StepResult;
   subject: string;
+  /**
+   * Name of its arm: the subject's id, `name` or `name/variant`, where the subject has one arm.
+   */
   subject_id: string;
   valid: boolean;
   variant: string | null;

@@ -4,11 +4,11 @@ use dyno_archive::plan::Step;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A subject with a workload at a step, by their places in the plan. Results of one cell differ by block alone.
+/// An arm with a workload at a step, by their places in the plan. Results of one cell differ by block alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct CellKey {
-    /// Place among the plan's subjects.
-    pub subject: usize,
+    /// Place among the plan's arms, which is that among the report's subjects.
+    pub arm: usize,
     /// Place among the plan's workloads.
     pub workload: usize,
     /// Place among the plan's steps.
@@ -16,10 +16,10 @@ pub struct CellKey {
 }
 
 impl CellKey {
-    /// The cell of another subject with the same workload at the same step.
+    /// The cell of another arm with the same workload at the same step.
     #[must_use]
-    pub const fn of_subject(self, subject: usize) -> CellKey {
-        CellKey { subject, ..self }
+    pub const fn of_arm(self, arm: usize) -> CellKey {
+        CellKey { arm, ..self }
     }
 }
 

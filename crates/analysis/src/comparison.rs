@@ -1,6 +1,6 @@
 //! Subjects against a baseline, cell by cell.
 
-use dyno_archive::plan::{self, Plan};
+use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::grid::{Cell, Grid};
 use crate::metric::{self, Metric, Ratios};
 use crate::stats::{Repeated, are_apart};
 
-/// A subject against the baseline at one step: ratios of block-paired repeats.
+/// An arm against the baseline at one step: ratios of block-paired repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     pub cell: CellKey,
@@ -29,25 +29,25 @@ pub struct Comparison {
     pub tie: bool,
 }
 
-/// The subject that all others are compared with: the one that the suite names, or the first that is no control, or the first.
+/// The arm that all others are compared with: the one that the suite names, or the first that is no control, or the first.
 /// `None`: nobody has trials.
 #[must_use]
 pub fn baseline(plan: &Plan, grid: &Grid<'_>) -> Option<usize> {
-    let measured = || plan.subjects.iter().enumerate().filter(|(i, _)| grid.has_subject(*i));
-    let is_named = |subject: &plan::Subject| plan.report.baseline.as_ref() == Some(&subject.id());
-    let find = |is_it: &dyn Fn(&plan::Subject) -> bool| measured().find(|(_, s)| is_it(s)).map(|(i, _)| i);
-    find(&is_named).or_else(|| find(&|s| !s.control)).or_else(|| find(&|_| true))
+    let measured: Vec<usize> = (0..plan.arms.len()).filter(|arm| grid.has_arm(*arm)).collect();
+    let find = |is_it: &dyn Fn(usize) -> bool| measured.iter().copied().find(|arm| is_it(*arm));
+    let is_named = |arm: usize| plan.report.baseline.as_ref() == Some(&plan.arms[arm].name);
+    find(&is_named).or_else(|| find(&|arm| !plan.subject_of(arm).control)).or_else(|| find(&|_| true))
 }
 
-/// Every other subject's cells against those of the baseline.
+/// Every other arm's cells against those of the baseline.
 #[must_use]
 pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     let Some(baseline) = baseline(plan, grid) else { return Vec::new() };
-    let others = grid.cells().filter(|(key, _)| key.subject != baseline);
+    let others = grid.cells().filter(|(key, _)| key.arm != baseline);
     let none = Cell::default();
     others
         .map(|(key, cell)| {
-            let base = grid.get(key.of_subject(baseline)).unwrap_or(&none);
+            let base = grid.get(key.of_arm(baseline)).unwrap_or(&none);
             comparison(plan, key, cell, (baseline, base))
         })
         .collect()
@@ -60,8 +60,8 @@ fn comparison(plan: &Plan, key: CellKey, own: &Cell<'_>, base: (usize, &Cell<'_>
     let throughput_ratio = of(&metric::THROUGHPUT);
     Comparison {
         cell: key,
-        subject: plan.subjects[key.subject].id(),
-        baseline: plan.subjects[base.0].id(),
+        subject: plan.arms[key.arm].name.clone(),
+        baseline: plan.arms[base.0].name.clone(),
         workload: plan.workloads[key.workload].name.clone(),
         step: key.step,
         connections: step.connections,

@@ -7,8 +7,8 @@ use dyno_archive::interval::Interval;
 use dyno_archive::load::{Books, ClientUse, Connections, Edges, Unanswered};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{
-    self, Arrivals, DriverKind, Http2, Launch, Limits, Load, Order, Placement, Plan, ReportOptions, Request,
-    Spin, Step, Subject, Suite, Workload,
+    self, Arm, Arrivals, Conditions, DriverKind, Http2, Launch, Load, Order, Placement, Plan, ReportOptions,
+    Request, Spin, Step, Subject, Suite, Workload,
 };
 use dyno_archive::sample::{CgroupUse, PartyUse, ThreadUse};
 use dyno_archive::start::{PartStart, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
@@ -116,11 +116,10 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
         seed: 1,
         repeats: 5,
         order: Order::Fixed,
-        limits: Limits::default(),
-        placement: Placement { subject: vec![0, 1], generator: vec![2] },
         launches: (0..5)
-            .flat_map(|block| (0..subjects.len()).map(move |subject| Launch { subject, block }))
+            .flat_map(|block| (0..subjects.len()).map(move |arm| Launch::alone(arm, block)))
             .collect(),
+        arms: subjects.iter().enumerate().map(arm).collect(),
         subjects,
         backends: Vec::new(),
         workloads: vec![workload()],
@@ -131,6 +130,13 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
         cost: None,
         files: [].into(),
     }
+}
+
+/// A subject's only arm.
+pub fn arm((index, subject): (usize, &Subject)) -> Arm {
+    let placement = Placement { subject: vec![0, 1], generator: vec![2] };
+    let conditions = Conditions { placement, ..Conditions::default() };
+    Arm { name: subject.id(), level: None, subject: index, conditions }
 }
 
 pub const MS: u64 = 1_000_000;
@@ -200,8 +206,9 @@ pub fn reported() -> Report {
     plan.workloads.push(Workload { name: "v".into(), ..workload() });
     plan.load.steps = vec![step(Arrivals::Closed), Step { connections: 128, ..step(Arrivals::Closed) }];
     let mut trials = Vec::new();
-    for (number, launch) in plan.launches.iter().enumerate().filter(|(_, launch)| launch.subject < 3) {
-        let base = [200, 400, 900][launch.subject];
+    for (number, launch) in plan.launches.iter().enumerate().filter(|(_, launch)| launch.arms[0] < 3) {
+        let arm = launch.arms[0];
+        let base = [200, 400, 900][arm];
         for (workload, step) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             let n = answers(base, launch.block as usize, workload, step);
             let mut record = trial_record(trials.len(), record(n));
@@ -218,12 +225,17 @@ pub fn reported() -> Report {
                 // What the law says of it is another test's.
                 record.load.edges = None;
             }
-            spoil(&mut record, (launch.subject, launch.block, workload, step));
-            plan.trials.push(plan::Trial { launch: number, workload, step, seed: 0 });
+            spoil(&mut record, (arm, launch.block, workload, step));
+            plan.trials.push(plan::Trial { launch: number, arm, workload, step, seed: 0 });
             trials.push(record);
         }
     }
-    let header = Header {
+    report(&Run { header: header(plan), starts: Vec::new(), trials })
+}
+
+/// The head of a run of a plan, of which nothing else is known.
+pub fn header(plan: Plan) -> Header {
+    Header {
         schema: String::new(),
         id: "1".into(),
         started: "then".into(),
@@ -231,8 +243,7 @@ pub fn reported() -> Report {
         plan,
         facts: Facts::default(),
         resumptions: Vec::new(),
-    };
-    report(&Run { header, starts: Vec::new(), trials })
+    }
 }
 
 fn spoil(record: &mut TrialRecord, trial: (usize, u32, usize, usize)) {

@@ -36,15 +36,15 @@ impl<'a> Grid<'a> {
         self.cells.iter().map(|(key, cell)| (*key, cell))
     }
 
-    /// Those of a subject with a workload, step by step.
-    pub fn steps(&self, subject: usize, workload: usize) -> impl Iterator<Item = (CellKey, &Cell<'a>)> {
-        self.cells().filter(move |(key, _)| (key.subject, key.workload) == (subject, workload))
+    /// Those of an arm with a workload, step by step.
+    pub fn steps(&self, arm: usize, workload: usize) -> impl Iterator<Item = (CellKey, &Cell<'a>)> {
+        self.cells().filter(move |(key, _)| (key.arm, key.workload) == (arm, workload))
     }
 
-    /// Whether a subject has been loaded at all.
+    /// Whether an arm has been loaded at all.
     #[must_use]
-    pub fn has_subject(&self, subject: usize) -> bool {
-        self.cells().any(|(key, _)| key.subject == subject)
+    pub fn has_arm(&self, arm: usize) -> bool {
+        self.cells().any(|(key, _)| key.arm == arm)
     }
 }
 

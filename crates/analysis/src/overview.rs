@@ -231,14 +231,14 @@ impl<'a> RowMaker<'a> {
     /// rows, with the reason.
     fn row(&self, index: usize, subject: &SubjectResult) -> Option<OverviewRow> {
         let has_numbers = self.grid.steps(index, self.workload).next().is_some();
-        let is_absent = self.workload == 0 && !self.grid.has_subject(index);
+        let is_absent = self.workload == 0 && !self.grid.has_arm(index);
         (has_numbers || is_absent).then(|| self.make(index, subject))
     }
 
     fn make(&self, index: usize, subject: &SubjectResult) -> OverviewRow {
         let plan = self.plan;
         let workload = &plan.workloads[self.workload].name;
-        let is_own = |s: &&Summary| (s.cell.subject, s.cell.workload) == (index, self.workload);
+        let is_own = |s: &&Summary| (s.cell.arm, s.cell.workload) == (index, self.workload);
         let own: Vec<&Summary> = self.summaries.iter().filter(is_own).collect();
         let best = best(own.iter().map(|s| (&s.throughput_rps, *s)));
         let at_reference = own.iter().copied().find(|s| s.step == self.reference);
@@ -247,7 +247,7 @@ impl<'a> RowMaker<'a> {
         let peak_or_reference = best.or(at_reference);
         let reference = &plan.load.steps[self.reference];
         OverviewRow {
-            reference_cell: CellKey { subject: index, workload: self.workload, step: self.reference },
+            reference_cell: CellKey { arm: index, workload: self.workload, step: self.reference },
             peak_cell: best.map(|s| s.cell),
             subject: subject.id.clone(),
             workload: workload.clone(),
@@ -287,7 +287,7 @@ impl<'a> RowMaker<'a> {
             limiter_sentence: peak_or_reference.map(|s| s.limiter_sentence.clone()),
             caveats: peak_or_reference.map(|s| s.caveats.clone()).unwrap_or_default(),
             absent: absent(subject, best.is_none())
-                .or_else(|| not_asked(plan, index).filter(|_| own.is_empty())),
+                .or_else(|| not_asked(plan, plan.arms[index].subject).filter(|_| own.is_empty())),
         }
     }
 }

@@ -39,12 +39,12 @@ pub struct ProtocolComparison {
 #[must_use]
 pub fn protocols(plan: &Plan, grid: &Grid<'_>) -> Vec<ProtocolComparison> {
     let mut all = Vec::new();
-    for subject in 0..plan.subjects.len() {
+    for arm in 0..plan.arms.len() {
         let over_h2 = |w: &&(usize, &Workload)| w.1.protocol.is_h2() && w.1.page.is_none();
         for (workload, asked) in plan.workloads.iter().enumerate().filter(|w| over_h2(&w)) {
             let Some(baseline) = baseline_of(plan, asked) else { continue };
-            let own = steps(plan, grid, subject, workload);
-            let Some(base) = baseline_steps(plan, grid, subject, baseline) else { continue };
+            let own = steps(plan, grid, arm, workload);
+            let Some(base) = baseline_steps(plan, grid, arm, baseline) else { continue };
             all.extend(compare(plan, &own, &base));
         }
     }
@@ -76,9 +76,9 @@ impl InFlight<'_> {
     }
 }
 
-/// What a subject has of a workload, fewest in flight first. Trials that are not valid, or in which the server allowed fewer
+/// What an arm has of a workload, fewest in flight first. Trials that are not valid, or in which the server allowed fewer
 /// streams than were asked for, are left out.
-fn steps<'a>(plan: &Plan, grid: &Grid<'a>, subject: usize, workload: usize) -> Vec<InFlight<'a>> {
+fn steps<'a>(plan: &Plan, grid: &Grid<'a>, arm: usize, workload: usize) -> Vec<InFlight<'a>> {
     let is_closed = |key: &CellKey| plan.load.steps[key.step].arrivals == Arrivals::Closed;
     let of_cell = |(key, cell): (CellKey, &Cell<'a>)| {
         let step = &plan.load.steps[key.step];
@@ -89,22 +89,26 @@ fn steps<'a>(plan: &Plan, grid: &Grid<'a>, subject: usize, workload: usize) -> V
             on_each: step.streams * step.pipeline,
         }
     };
-    let closed = grid.steps(subject, workload).filter(|(key, _)| is_closed(key));
+    let closed = grid.steps(arm, workload).filter(|(key, _)| is_closed(key));
     let mut all: Vec<InFlight<'a>> = closed.map(of_cell).filter(|s| !s.cell.trials().is_empty()).collect();
     all.sort_by_key(|s| (s.total(), s.connections));
     all
 }
 
-/// The subject's own if it has numbers with the workload; or else those of the first other variant of its server that has.
+/// The arm's own if it has numbers with the workload; or else those of the first other variant of its server that has, under
+/// the same conditions.
 fn baseline_steps<'a>(
     plan: &Plan,
     grid: &Grid<'a>,
-    subject: usize,
+    arm: usize,
     workload: usize,
 ) -> Option<Vec<InFlight<'a>>> {
-    let name = &plan.subjects[subject].name;
-    let others = (0..plan.subjects.len()).filter(|other| plan.subjects[*other].name == *name);
-    let all = std::iter::once(subject).chain(others).map(|other| steps(plan, grid, other, workload));
+    let is_alike = |other: &usize| {
+        plan.subject_of(*other).name == plan.subject_of(arm).name
+            && plan.arms[*other].conditions == plan.arms[arm].conditions
+    };
+    let others = (0..plan.arms.len()).filter(is_alike);
+    let all = std::iter::once(arm).chain(others).map(|other| steps(plan, grid, other, workload));
     all.into_iter().find(|steps| !steps.is_empty())
 }
 
@@ -135,9 +139,9 @@ fn comparison(plan: &Plan, own: &InFlight<'_>, base: &InFlight<'_>) -> Option<Pr
     let ratio = |metric: &Metric| own.cell.series(metric).ratios_to(&base.cell.series(metric));
     let name = |key: CellKey| plan.workloads[key.workload].name.clone();
     Some(ProtocolComparison {
-        server: plan.subjects[own.key.subject].name.clone(),
-        subject: plan.subjects[own.key.subject].id(),
-        baseline_subject: plan.subjects[base.key.subject].id(),
+        server: plan.subject_of(own.key.arm).name.clone(),
+        subject: plan.arms[own.key.arm].name.clone(),
+        baseline_subject: plan.arms[base.key.arm].name.clone(),
         workload: name(own.key),
         baseline: name(base.key),
         in_flight: own.total(),
@@ -154,7 +158,7 @@ fn comparison(plan: &Plan, own: &InFlight<'_>, base: &InFlight<'_>) -> Option<Pr
 #[cfg(test)]
 mod tests {
     use dyno_archive::Protocol;
-    use dyno_archive::plan::{Page, Step, Subject, Trial};
+    use dyno_archive::plan::{Launch, Page, Step, Subject, Trial};
 
     use super::*;
     use crate::fixture;
@@ -189,12 +193,11 @@ mod tests {
                 plan.load.steps.push(step);
                 plan.load.steps.len() - 1
             });
-            let is_its = |launch: &dyno_archive::plan::Launch| {
-                plan.subjects[launch.subject].id() == *id && launch.block + 1 == *block
-            };
+            let arm = plan.arms.iter().position(|arm| arm.name == *id).expect("it is in the plan");
+            let is_its = |launch: &Launch| *launch == Launch::alone(arm, *block - 1);
             let launch = plan.launches.iter().position(is_its).expect("it is in the plan");
             let record = fixture::trial_record(plan.trials.len(), fixture::record(*answers));
-            plan.trials.push(Trial { launch, workload: usize::from(*is_h2), step, seed: 0 });
+            plan.trials.push(Trial { launch, arm, workload: usize::from(*is_h2), step, seed: 0 });
             results.push(trial(&plan, &dyno_archive::Facts::default(), None, &record));
         }
         protocols(&plan, &Grid::new(&results))

@@ -28,11 +28,12 @@ pub struct Report {
     pub run: RunFacts,
     /// Caveats that touch everything.
     pub caveats: Vec<Caveat>,
+    /// One entry per arm, in the plan's order: `arm` of a cell is a place here.
     pub subjects: Vec<SubjectResult>,
     pub trials: Vec<TrialResult>,
     /// What the keys of `metrics` mean, below.
     pub metrics: &'static [Metric],
-    /// One entry per subject, workload and step, over all repeats.
+    /// One entry per arm, workload and step, over all repeats.
     pub summaries: Vec<Summary>,
     pub overview: Vec<OverviewRow>,
     /// Who cannot be told apart by peak throughput, workload by workload.
@@ -56,8 +57,6 @@ pub struct RunFacts {
     pub command: Vec<String>,
     pub facts: Facts,
     pub repeats: u32,
-    pub limits: plan::Limits,
-    pub placement: plan::Placement,
     pub load: plan::Load,
     pub workloads: Vec<plan::Workload>,
     /// The order in which subjects ran, block by block.
@@ -97,7 +96,7 @@ pub fn report(run: &Run) -> Report {
     records.sort_by_key(|t| plan.trials[t.trial].shown_at());
     let trials: Vec<TrialResult> =
         records.into_iter().map(|t| trial(plan, &run.header.facts, start_of(t), t)).collect();
-    let subjects: Vec<SubjectResult> = (0..plan.subjects.len()).map(|s| subject(run, s)).collect();
+    let subjects: Vec<SubjectResult> = (0..plan.arms.len()).map(|arm| subject(run, arm)).collect();
     let grid = Grid::new(&trials);
     let summaries = summaries(plan, &grid);
     let (overview, ties) = overview::overview(plan, &subjects, &grid, &summaries);
@@ -126,7 +125,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
     let plan = &run.header.plan;
     let order = (0..plan.repeats).map(|block| {
         let of_block = plan.launches.iter().filter(|l| l.block == block);
-        of_block.map(|l| plan.subjects[l.subject].id()).collect()
+        of_block.flat_map(|l| &l.arms).map(|arm| plan.arms[*arm].name.clone()).collect()
     });
     let observing = trials.iter().filter_map(|t| Some(t.server.probe_s? / t.server.window_s));
     RunFacts {
@@ -138,8 +137,6 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         command: run.header.command.clone(),
         facts: run.header.facts.clone(),
         repeats: plan.repeats,
-        limits: plan.limits.clone(),
-        placement: plan.placement.clone(),
         load: plan.load.clone(),
         workloads: plan.workloads.clone(),
         order: order.collect(),
@@ -151,5 +148,54 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         trials_done: trials.len(),
         trials_invalid: trials.iter().filter(|t| !t.valid).count(),
         observing_share: median(&observing.collect::<Vec<f64>>()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::plan::{Arm, DriverKind, Launch, LoadChanges, Subject, Trial};
+
+    use super::*;
+    use crate::fixture;
+
+    /// Three blocks of one server in two arms: as it is, and loaded by the other driver, which gets it half as far.
+    fn two_arms() -> Run {
+        let server = Subject { name: "a".into(), title: "A".into(), ..Subject::default() };
+        let mut plan = fixture::plan(vec![server]);
+        let mut other = Arm { name: "a by uring".into(), level: Some(2.0), ..plan.arms[0].clone() };
+        other.conditions.load = LoadChanges { driver: Some(DriverKind::Uring), ..LoadChanges::default() };
+        plan.arms.push(other);
+        plan.load.steps = vec![fixture::step(plan::Arrivals::Closed)];
+        plan.launches = (0..3).flat_map(|block| [1, 0].map(|arm| Launch::alone(arm, block))).collect();
+        let trials = plan.launches.iter().enumerate().map(|(launch, planned)| {
+            let arm = planned.arms[0];
+            let answers = [200, 100][arm] + u64::from(planned.block);
+            plan.trials.push(Trial { launch, arm, workload: 0, step: 0, seed: 0 });
+            fixture::trial_record(launch, fixture::record(answers))
+        });
+        let trials = trials.collect();
+        Run { header: fixture::header(plan), starts: Vec::new(), trials }
+    }
+
+    #[test]
+    fn arms_of_one_subject_are_told_apart_everywhere() {
+        let report = report(&two_arms());
+        let ids: Vec<(&str, &str)> = report.subjects.iter().map(|s| (&*s.id, &*s.title)).collect();
+        assert_eq!(ids, [("a", "A"), ("a by uring", "A, a by uring")]);
+        assert_eq!(report.subjects[1].conditions.level, Some(2.0));
+        assert_eq!(report.run.order[0], ["a by uring", "a"]);
+        let drivers: Vec<(&str, DriverKind)> =
+            report.trials.iter().map(|t| (&*t.subject_id, t.load.config.driver)).collect();
+        assert_eq!(drivers[..2], [("a by uring", DriverKind::Uring), ("a", DriverKind::Epoll)]);
+        let rows: Vec<(&str, Option<f64>)> = report
+            .overview
+            .iter()
+            .map(|r| (&*r.subject, r.peak_rps.as_ref().and_then(|q| q.median)))
+            .collect();
+        assert_eq!(rows, [("a", Some(201.0)), ("a by uring", Some(101.0))]);
+        let [compared] = report.comparisons.as_slice() else { panic!("{:?}", report.comparisons) };
+        assert_eq!((&*compared.subject, &*compared.baseline), ("a by uring", "a"));
+        assert_eq!(compared.throughput_ratio.values.len(), 3);
+        assert!(report.summaries.iter().all(|s| s.trials == 3));
     }
 }

@@ -150,6 +150,34 @@ fn seen(record: &LoadRecord, party: Party) -> Vec<Seen<'_>> {
     record.samples.iter().filter_map(|sample| Seen::new(sample, party)).collect()
 }
 
+/// Memory within the window, in bytes: the highest of the samples.
+struct Memory {
+    peak: Option<u64>,
+    anon: Option<u64>,
+    file: Option<u64>,
+    rss: Option<u64>,
+}
+
+impl Memory {
+    fn over(window: &[&Seen<'_>], last: &Seen<'_>) -> Memory {
+        let highest = |pick: fn(&CgroupUse) -> Option<u64>| {
+            window.iter().filter_map(|seen| pick(seen.cgroup.as_ref()?)).max()
+        };
+        Memory {
+            // A kernel that lets no peak begin anew leaves the highest of the samples.
+            peak: last.cgroup.and_then(|c| c.memory_peak_bytes).or_else(|| highest(|c| c.memory_bytes)),
+            anon: highest(|c| c.memory_anon_bytes),
+            file: highest(|c| c.memory_file_bytes),
+            rss: window.iter().filter_map(|seen| seen.rss_bytes).max(),
+        }
+    }
+
+    /// What the server itself holds, in megabytes (10⁶ bytes): resident memory where that is all there is.
+    fn mb(&self) -> Option<f64> {
+        self.anon.or(self.rss).map(|bytes| bytes as f64 / 1e6)
+    }
+}
+
 /// Computes what a server used in one trial: the subject, or a service behind it. `allowed_cpus`: how many it could use at a
 /// time.
 #[must_use]
@@ -172,9 +200,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         .map(|us| (us * user_share, us * (1.0 - user_share)));
     let allowed = allowed_cpus * seconds;
     let window: Vec<&Seen<'_>> = seen.iter().filter(|s| within(s, first, last)).collect();
-    let anon = window.iter().filter_map(|s| s.cgroup.as_ref()?.memory_anon_bytes).max();
-    let rss = window.iter().filter_map(|s| s.rss_bytes).max();
-    let memory_mb = anon.or(rss).map(|bytes| bytes as f64 / 1e6);
+    let memory = Memory::over(&window, last);
     let probe_ns: u64 = window.iter().map(|s| s.took_ns).sum();
     ServerUse {
         window_s: seconds,
@@ -185,16 +211,11 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         cpu_utilisation: cpu_s.map(|s| s / allowed),
         throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
         throttling: Throttling::between(first, last),
-        // A kernel that lets no peak begin anew leaves the highest of the samples.
-        memory_peak_bytes: last
-            .cgroup
-            .as_ref()
-            .and_then(|c| c.memory_peak_bytes)
-            .or_else(|| window.iter().filter_map(|s| s.cgroup.as_ref()?.memory_bytes).max()),
-        memory_anon_bytes: anon,
-        memory_file_bytes: window.iter().filter_map(|s| s.cgroup.as_ref()?.memory_file_bytes).max(),
-        rss_bytes: rss,
-        memory_mb_s_per_request: memory_mb.and_then(|mb| per_answer(mb * seconds)),
+        memory_peak_bytes: memory.peak,
+        memory_anon_bytes: memory.anon,
+        memory_file_bytes: memory.file,
+        rss_bytes: memory.rss,
+        memory_mb_s_per_request: memory.mb().and_then(|mb| per_answer(mb * seconds)),
         threads: Some(last.threads.len()),
         busy_threads: (!last.threads.is_empty())
             .then(|| threads.wanted_s.iter().filter(|s| **s >= BUSY_THREAD * seconds).count()),

@@ -1,9 +1,9 @@
 //! One subject over all of its starts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::StartRecord;
-use dyno_archive::plan;
+use dyno_archive::plan::{self, Arm, Conditions, Launch, Plan};
 use dyno_archive::run::Run;
 use dyno_archive::start::{Failure, FailureKind, LimitReadBack, PartStart};
 use dyno_archive::trial::CheckResult;
@@ -13,9 +13,10 @@ use serde::Serialize;
 use crate::stats::Repeated;
 use crate::warming::{self, WarmUpResult};
 
+/// A subject in one arm of the run. Where it has one arm, that is the subject in the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SubjectResult {
-    /// `name` or `name/variant`.
+    /// Name of the arm: `name` or `name/variant` where the subject has one arm.
     pub id: String,
     pub name: String,
     pub variant: Option<String>,
@@ -38,9 +39,23 @@ pub struct SubjectResult {
     /// Every check with its worst result over all starts and moments.
     pub checks: Vec<CheckSummary>,
     pub limits: Vec<LimitReadBack>,
+    pub conditions: ConditionsResult,
     /// Why it does not take part, or where it failed: one sentence each.
     pub skipped: Option<String>,
     pub failures: Vec<SubjectFailure>,
+}
+
+/// The conditions of an arm, as they were planned. Its environment may hold secrets, and stays in the archive.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ConditionsResult {
+    /// Where the arm stands on the scale of what is varied; `None`: on none.
+    pub level: Option<f64>,
+    pub limits: plan::Limits,
+    pub placement: plan::Placement,
+    /// What of the run's load is otherwise in it; `null`: as the run has it.
+    pub load: plan::LoadChanges,
+    /// What is looked at beside what always is.
+    pub observe: BTreeSet<plan::Probe>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -76,22 +91,25 @@ pub struct SubjectFailure {
     pub log_tail: Option<String>,
 }
 
-pub(crate) fn subject(run: &Run, index: usize) -> SubjectResult {
-    let planned = &run.header.plan.subjects[index];
-    let launches = &run.header.plan.launches;
+pub(crate) fn subject(run: &Run, arm: usize) -> SubjectResult {
+    let plan = &run.header.plan;
+    let (own, planned) = (&plan.arms[arm], plan.subject_of(arm));
+    let launches = &plan.launches;
     let starts: Vec<&StartRecord> =
-        run.starts.iter().filter(|s| launches[s.launch].subject == index).collect();
-    let parts: Vec<&PartStart> = starts.iter().filter_map(|s| s.subject()).collect();
+        run.starts.iter().filter(|s| launches[s.launch].arms.contains(&arm)).collect();
+    let by_repeat: Vec<(u32, &PartStart)> =
+        starts.iter().filter_map(|start| part_in(start, &launches[start.launch], arm)).collect();
+    let parts: Vec<&PartStart> = by_repeat.iter().map(|(_, part)| *part).collect();
     let ms = |ns: u64| ns as f64 / 1e6;
     let startup = |pick: fn(&dyno_archive::start::Startup) -> Option<u64>| {
         Repeated::new(parts.iter().filter_map(|p| pick(p.startup.as_ref()?)).map(ms).collect())
     };
-    let warm_ups = warming::results(&starts, launches);
+    let warm_ups = warming::results(&by_repeat);
     SubjectResult {
-        id: planned.id(),
+        id: own.name.clone(),
         name: planned.name.clone(),
         variant: planned.variant.clone(),
-        title: planned.title.clone(),
+        title: title(plan, arm),
         language: planned.language.clone(),
         description: planned.description.clone(),
         version: planned.version.clone(),
@@ -111,11 +129,28 @@ pub(crate) fn subject(run: &Run, index: usize) -> SubjectResult {
         warm_ups,
         stop_ms: Repeated::new(parts.iter().filter_map(|p| p.stop).map(|s| ms(s.took_ns)).collect()),
         stop_killed: parts.iter().filter_map(|p| p.stop).filter(|s| s.killed).count(),
-        checks: check_summaries(&parts, run, index),
+        checks: check_summaries(&parts, run, arm),
         limits: parts.first().map(|p| p.limits.clone()).unwrap_or_default(),
+        conditions: conditions(own),
         skipped: planned.skipped.clone(),
         failures: failures(planned, &starts, launches),
     }
+}
+
+/// An arm's part of a start, with the repeat that it is of, counted from 1.
+fn part_in<'a>(start: &'a StartRecord, launch: &Launch, arm: usize) -> Option<(u32, &'a PartStart)> {
+    Some((launch.block + 1, start.part(launch.party_of(arm)?)?))
+}
+
+/// The subject's title; with the arm's name where that says more.
+fn title(plan: &Plan, arm: usize) -> String {
+    let (name, subject) = (&plan.arms[arm].name, plan.subject_of(arm));
+    if *name == subject.id() { subject.title.clone() } else { format!("{}, {name}", subject.title) }
+}
+
+fn conditions(arm: &Arm) -> ConditionsResult {
+    let Conditions { limits, placement, load, observe, .. } = arm.conditions.clone();
+    ConditionsResult { level: arm.level, limits, placement, load, observe }
 }
 
 fn failures(
@@ -148,11 +183,8 @@ fn failures(
 }
 
 /// Checks before, during and after the load, merged by name: a check is good if it never failed.
-fn check_summaries(parts: &[&PartStart], run: &Run, index: usize) -> Vec<CheckSummary> {
-    let during = run.trials.iter().filter(|t| {
-        let launch = run.header.plan.trials[t.trial].launch;
-        run.header.plan.launches[launch].subject == index
-    });
+fn check_summaries(parts: &[&PartStart], run: &Run, arm: usize) -> Vec<CheckSummary> {
+    let during = run.trials.iter().filter(|t| run.header.plan.trials[t.trial].arm == arm);
     let before_and_after = parts.iter().flat_map(|p| p.checks_before.iter().chain(&p.checks_after));
     let all = before_and_after.chain(during.flat_map(|t| &t.checks));
     let mut order: Vec<String> = Vec::new();

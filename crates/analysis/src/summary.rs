@@ -14,7 +14,7 @@ use crate::stats::Repeated;
 use crate::trial::TrialResult;
 use crate::verdict::{Confidence, Limiter, Resource};
 
-/// One subject, workload and step over all its repeats. Values of trials that are not valid are left out of the
+/// One arm, workload and step over all its repeats. Values of trials that are not valid are left out of the
 /// quantities and counted.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Summary {
@@ -96,7 +96,7 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
     let step = &plan.load.steps[key.step];
     Summary {
         cell: key,
-        subject: plan.subjects[key.subject].id(),
+        subject: plan.arms[key.arm].name.clone(),
         workload: plan.workloads[key.workload].name.clone(),
         step: key.step,
         connections: step.connections,

@@ -1,6 +1,6 @@
 //! One trial: its load, what the server used, and the verdict.
 
-use dyno_archive::plan::{Placement, Plan};
+use dyno_archive::plan::{Conditions, Placement, Plan};
 use dyno_archive::start::{PartStart, allowed_cpus};
 use dyno_archive::{Facts, Party, StartRecord, TrialRecord};
 use schemars::JsonSchema;
@@ -17,6 +17,7 @@ pub struct TrialResult {
     pub cell: CellKey,
     pub subject: String,
     pub variant: Option<String>,
+    /// Name of its arm: the subject's id, `name` or `name/variant`, where the subject has one arm.
     pub subject_id: String,
     pub workload: String,
     /// Its place in the order of time, counted from 1 over the whole plan.
@@ -71,13 +72,15 @@ pub(crate) fn trial(
     record: &TrialRecord,
 ) -> TrialResult {
     let planned = plan.trials[record.trial];
-    let launch = plan.launches[planned.launch];
-    let subject = &plan.subjects[launch.subject];
+    let launch = &plan.launches[planned.launch];
+    let (arm, subject) = (&plan.arms[planned.arm], plan.subject_of(planned.arm));
     let step = &plan.load.steps[planned.step];
-    let asked = load::Config::new(&plan.workloads[planned.workload], &plan.load, step, planned.seed);
-    let cpus = cpus_of(plan, start.and_then(StartRecord::subject));
-    let server = server::server_use(&record.load, Party::SUBJECT, cpus);
-    let watched = start.is_none_or(StartRecord::has_subject).then_some(&server);
+    let workload = &plan.workloads[planned.workload];
+    let asked = load::Config::new(workload, &plan.load_of(planned.arm), step, planned.seed);
+    let party = launch.party_of(planned.arm).unwrap_or(Party::SUBJECT);
+    let part = start.and_then(|start| start.part(party));
+    let server = server::server_use(&record.load, party, cpus_of(&arm.conditions, part));
+    let watched = (start.is_none() || part.is_some()).then_some(&server);
     let context = Context {
         ceiling: record.ceiling.clone(),
         server: watched,
@@ -85,14 +88,14 @@ pub(crate) fn trial(
         checks: &record.checks,
     };
     let load = verdict::load(&record.load, asked, &context);
-    let caveats = verdict::trial(&load, watched, &Beside { record: &record.load, start, facts });
+    let caveats = verdict::trial(&load, watched, &Beside { record: &record.load, party, part, facts });
     let valid = verdict::is_valid(&caveats);
     TrialResult {
-        cell: CellKey { subject: launch.subject, workload: planned.workload, step: planned.step },
+        cell: CellKey { arm: planned.arm, workload: planned.workload, step: planned.step },
         subject: subject.name.clone(),
         variant: subject.variant.clone(),
-        subject_id: subject.id(),
-        workload: plan.workloads[planned.workload].name.clone(),
+        subject_id: arm.name.clone(),
+        workload: workload.name.clone(),
         place: record.trial + 1,
         repeat: launch.block + 1,
         block: launch.block + 1,
@@ -120,10 +123,10 @@ fn error_share(load: &LoadResult) -> f64 {
     bad as f64 / load.exchanges.due().max(1) as f64
 }
 
-/// CPUs that a part of a start could use at a time.
-fn cpus_of(plan: &Plan, part: Option<&PartStart>) -> f64 {
+/// CPUs that an arm's subject could use at a time.
+fn cpus_of(conditions: &Conditions, part: Option<&PartStart>) -> f64 {
     let limits = part.map_or(&[][..], |part| &part.limits);
-    allowed_cpus(limits, &plan.placement, &plan.limits)
+    allowed_cpus(limits, &conditions.placement, &conditions.limits)
 }
 
 fn cpus_of_backend(plan: &Plan, index: usize, part: &PartStart) -> f64 {

@@ -1,7 +1,6 @@
 //! How each start was warmed.
 
-use dyno_archive::plan::Launch;
-use dyno_archive::start::{StartRecord, WarmUpEnd, WarmUpSlice};
+use dyno_archive::start::{PartStart, WarmUpEnd, WarmUpSlice};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -33,20 +32,20 @@ pub struct WarmUpPoint {
     pub jit_share: Option<f64>,
 }
 
-/// The warm-ups of a subject's starts, in the order of time.
+/// The warm-ups of an arm's starts, each with its repeat, counted from 1, in the order of time.
 #[must_use]
-pub fn results(starts: &[&StartRecord], launches: &[Launch]) -> Vec<WarmUpResult> {
-    let of_start = |start: &&StartRecord| {
-        let warmup = start.subject()?.warmup.as_ref()?;
+pub fn results(parts: &[(u32, &PartStart)]) -> Vec<WarmUpResult> {
+    let of_part = |(repeat, part): &(u32, &PartStart)| {
+        let warmup = part.warmup.as_ref()?;
         Some(WarmUpResult {
-            repeat: launches[start.launch].block + 1,
+            repeat: *repeat,
             took_s: warmup.took_ns as f64 / 1e9,
             ended: warmup.ended,
             judged_by_cpu: steady::judged_by(&steady::rounds(&warmup.slices)) == JudgedBy::ThroughputAndCpu,
             slices: warmup.slices.iter().map(point).collect(),
         })
     };
-    starts.iter().filter_map(of_start).collect()
+    parts.iter().filter_map(of_part).collect()
 }
 
 /// What a slice comes to.
@@ -73,7 +72,7 @@ mod tests {
     #[test]
     fn the_report_shows_what_a_warm_up_was_made_of() {
         let start = warm_up(WarmUpEnd::Steady, 12_000_000, Some(120_000_000));
-        let all = results(&[&start], &[Launch { subject: 0, block: 2 }]);
+        let all = results(&[(3, start.subject().unwrap())]);
         assert_eq!((all[0].repeat, all[0].slices.len(), all[0].judged_by_cpu), (3, 10, true));
         let point = &all[0].slices[9];
         assert_eq!((point.throughput_rps, point.jit_share), (8000.0, Some(0.1)));

@@ -42,7 +42,7 @@ pub struct WireResult {
 pub fn wire(trials: &[TrialResult]) -> Vec<WireResult> {
     let mut groups: Vec<((usize, Protocol), Vec<&TrialResult>)> = Vec::new();
     for trial in trials {
-        let key = (trial.cell.subject, trial.load.config.protocol);
+        let key = (trial.cell.arm, trial.load.config.protocol);
         match groups.iter_mut().find(|(known, _)| *known == key) {
             Some((_, own)) => own.push(trial),
             None => groups.push((key, vec![trial])),

@@ -10,7 +10,7 @@ use crate::limits::{
     BYTES, COUNT, DURATION_NS, GENERATOR_THREADS, IN_FLIGHT, INSTANT_NS, INTERVALS, REPEATS, SAMPLES,
     SUBJECT_THREADS,
 };
-use crate::plan::{Arrivals, Plan, Segment, Step};
+use crate::plan::{Arm, Arrivals, Launch, Plan, Segment, Step};
 use crate::run::Header;
 use crate::start::PartStart;
 use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
@@ -35,7 +35,8 @@ pub(crate) fn header(header: &Header) -> Checked {
     no_two_alike("workloads", plan.workloads.iter().map(|w| w.name.clone()))?;
     at_most("`repeats`", u64::from(plan.repeats), u64::from(REPEATS))?;
     at_most("`load.threads`", u64::from(plan.load.threads), GENERATOR_THREADS as u64)?;
-    positive("`limits.cpus`", plan.limits.cpus)?;
+    no_two_alike("arms", plan.arms.iter().map(|arm| arm.name.clone()))?;
+    plan.arms.iter().try_for_each(arm)?;
     plan.backends.iter().try_for_each(|b| positive("`limits.cpus` of a back end", b.limits.cpus))?;
     plan.load.steps.iter().enumerate().try_for_each(|(i, s)| step(i, s))?;
     for marker in &plan.report.markers {
@@ -44,11 +45,29 @@ pub(crate) fn header(header: &Header) -> Checked {
     indices(plan)
 }
 
+fn arm(arm: &Arm) -> Checked {
+    let name = &arm.name;
+    positive(&format!("`limits.cpus` of arm {name:?}"), arm.conditions.limits.cpus)?;
+    if arm.level.is_some_and(|level| !level.is_finite()) {
+        return Err(format!("the level of arm {name:?} is no number"));
+    }
+    let threads = arm.conditions.load.threads.unwrap_or(1);
+    at_most(&format!("`load.threads` of arm {name:?}"), u64::from(threads), GENERATOR_THREADS as u64)
+}
+
 fn indices(plan: &Plan) -> Checked {
     let subjects = |at: String, index| known(&at, "subject", index, plan.subjects.len());
     let workloads = |at: String, index| known(&at, "workload", index, plan.workloads.len());
+    let arms = |at: String, index| known(&at, "arm", index, plan.arms.len());
+    for (i, arm) in plan.arms.iter().enumerate() {
+        subjects(format!("arm {i}"), arm.subject)?;
+    }
     for (i, launch) in plan.launches.iter().enumerate() {
-        subjects(format!("launch {i}"), launch.subject)?;
+        if launch.arms.is_empty() {
+            return Err(format!("launch {i} has no arm"));
+        }
+        launch.arms.iter().try_for_each(|arm| arms(format!("launch {i}"), *arm))?;
+        no_two_alike(&format!("arms of launch {i}"), launch.arms.iter())?;
         if launch.block >= plan.repeats {
             return Err(format!("launch {i} is of block {}, of {} repeats", launch.block, plan.repeats));
         }
@@ -56,6 +75,9 @@ fn indices(plan: &Plan) -> Checked {
     for (i, trial) in plan.trials.iter().enumerate() {
         let at = || format!("trial {i} of its plan");
         known(&at(), "launch", trial.launch, plan.launches.len())?;
+        if !plan.launches[trial.launch].arms.contains(&trial.arm) {
+            return Err(format!("{} is of arm {}, which launch {} has not", at(), trial.arm, trial.launch));
+        }
         workloads(at(), trial.workload)?;
         known(&at(), "step", trial.step, plan.load.steps.len())?;
     }
@@ -94,14 +116,15 @@ fn step(index: usize, step: &Step) -> Checked {
 pub(crate) fn start(plan: &Plan, start: &StartRecord) -> Checked {
     known("this start", "launch", start.launch, plan.launches.len())?;
     no_two_alike("parts", start.parts.iter().map(|p| p.party))?;
-    start.parts.iter().try_for_each(|part| party("a part of this start", plan, part.party))?;
+    let launch = &plan.launches[start.launch];
+    start.parts.iter().try_for_each(|part| party("a part of this start", plan, launch, part.party))?;
     start.parts.iter().try_for_each(part)
 }
 
-/// Starts have one subject, and loads one generator.
-fn party(at: &str, plan: &Plan, party: Party) -> Checked {
+/// Starts have a subject for each arm, and loads one generator.
+fn party(at: &str, plan: &Plan, launch: &Launch, party: Party) -> Checked {
     match party {
-        Party::Subject(index) => known(at, "subject", index, 1),
+        Party::Subject(index) => known(at, "subject", index, launch.arms.len()),
         Party::Backend(index) => known(at, "back end", index, plan.backends.len()),
         Party::Generator(index) => known(at, "generator", index, 1),
     }
@@ -128,7 +151,7 @@ pub(crate) fn trial(plan: &Plan, starts: &[StartRecord], trial: &TrialRecord) ->
         ));
     }
     for used in trial.load.samples.iter().flat_map(|s| &s.parties) {
-        party("a sample", plan, used.party)?;
+        party("a sample", plan, &plan.launches[planned.launch], used.party)?;
     }
     load(&trial.load)
 }

@@ -1,10 +1,13 @@
 //! The resolved plan of a run: what will be done, with nothing implicit.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Party;
 use crate::protocol::{self, Protocol};
 
 /// Everything that was decided before the first process started.
@@ -17,9 +20,9 @@ pub struct Plan {
     pub seed: u64,
     pub repeats: u32,
     pub order: Order,
-    pub limits: Limits,
-    pub placement: Placement,
     pub subjects: Vec<Subject>,
+    /// What is compared; at least one for each subject.
+    pub arms: Vec<Arm>,
     /// Services that the subjects need, in the order in which they are started: before each subject, and with it.
     pub backends: Vec<Backend>,
     pub workloads: Vec<Workload>,
@@ -33,7 +36,26 @@ pub struct Plan {
     pub report: ReportOptions,
     pub cost: Option<Cost>,
     /// Files that requests name, relative to the suite's folder, with the SHA-256 of each in hexadecimal digits.
-    pub files: std::collections::BTreeMap<String, String>,
+    pub files: BTreeMap<String, String>,
+}
+
+impl Plan {
+    /// The load as it is under an arm's conditions.
+    #[must_use]
+    pub fn load_of(&self, arm: usize) -> Load {
+        self.arms[arm].conditions.load.applied_to(&self.load)
+    }
+
+    /// The subject of an arm.
+    #[must_use]
+    pub fn subject_of(&self, arm: usize) -> &Subject {
+        &self.subjects[self.arms[arm].subject]
+    }
+
+    /// The arms that a launch has up.
+    pub fn arms_of(&self, launch: usize) -> impl Iterator<Item = &Arm> {
+        self.launches[launch].arms.iter().map(|arm| &self.arms[*arm])
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,7 +87,7 @@ pub enum Order {
     Fixed,
 }
 
-/// What each subject may use. `None`: no limit.
+/// What a part of a start may use. `None`: no limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Limits {
     /// CPU quota in CPUs.
@@ -75,7 +97,7 @@ pub struct Limits {
 }
 
 /// Which CPUs who runs on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Placement {
     pub subject: Vec<u32>,
     pub generator: Vec<u32>,
@@ -96,10 +118,6 @@ pub struct Subject {
     pub title: String,
     pub language: String,
     pub description: String,
-    /// Environment that the suite adds.
-    pub env: std::collections::BTreeMap<String, String>,
-    /// What the suite lets in of dyno's own environment.
-    pub inherit: Vec<String>,
     /// Hash of the definition that it is started by; `None`: dyno did not start it, or the archive is older than that.
     pub definition: Option<String>,
     pub version: Option<String>,
@@ -121,6 +139,66 @@ impl Subject {
             None => self.name.clone(),
         }
     }
+}
+
+/// A subject under conditions: what is compared with other arms. Trials of one arm differ by workload, step and block alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Arm {
+    /// Tells it from all other arms. An arm that is a subject's only one has the subject's id.
+    pub name: String,
+    /// Where it stands on the scale of what is varied, such as a number of CPUs; `None`: on none.
+    pub level: Option<f64>,
+    /// Place among the plan's subjects.
+    pub subject: usize,
+    pub conditions: Conditions,
+}
+
+/// What is decided for an arm apart from its subject.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Conditions {
+    pub limits: Limits,
+    pub placement: Placement,
+    /// Environment that is added to that of the subject's definition.
+    pub env: BTreeMap<String, String>,
+    /// What is let in of dyno's own environment beside what the definition lets in.
+    pub inherit: Vec<String>,
+    pub load: LoadChanges,
+    /// What is looked at beside what always is.
+    pub observe: BTreeSet<Probe>,
+}
+
+/// What of the plan's load is otherwise in an arm. `None`: as the plan has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadChanges {
+    pub driver: Option<DriverKind>,
+    pub spin: Option<Spin>,
+    pub threads: Option<u32>,
+    pub http2: Option<Http2>,
+    /// Connections are replaced after so many requests.
+    pub requests_per_connection: Option<u64>,
+}
+
+impl LoadChanges {
+    /// A load with these changes.
+    #[must_use]
+    pub fn applied_to(&self, load: &Load) -> Load {
+        Load {
+            driver: self.driver.unwrap_or(load.driver),
+            spin: self.spin.unwrap_or(load.spin),
+            threads: self.threads.unwrap_or(load.threads),
+            http2: self.http2.unwrap_or(load.http2),
+            requests_per_connection: self.requests_per_connection.or(load.requests_per_connection),
+            ..load.clone()
+        }
+    }
+}
+
+/// Something that is looked at only where it is asked for, because looking has a price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Probe {
+    /// The kernel's own stamps of what is sent and received (SO_TIMESTAMPING), for response times beside the generator's.
+    KernelStamps,
 }
 
 /// A service that subjects need.
@@ -145,7 +223,7 @@ pub struct Build {
     /// Hash of everything that went into it.
     pub inputs: String,
     /// The environment that it was given, without secrets. Empty where the archive is older than that it is of dyno's making.
-    pub environment: std::collections::BTreeMap<String, String>,
+    pub environment: BTreeMap<String, String>,
 }
 
 /// What is asked of a server: one request, or a weighted mix of them.
@@ -487,17 +565,36 @@ impl Arrival {
     }
 }
 
-/// One planned start of one subject: in it, all workloads and steps run one after the other, in the order of the trials.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A fresh start of one or more arms that are up at the same time: in it, all workloads and steps run one after the other, in
+/// the order of the trials.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
-    pub subject: usize,
+    /// Places among the plan's arms; at least one.
+    pub arms: Vec<usize>,
+    /// The repeat that it belongs to, counted from 0: what is of one block is compared in pairs.
     pub block: u32,
+}
+
+impl Launch {
+    /// The start of one arm alone.
+    #[must_use]
+    pub fn alone(arm: usize, block: u32) -> Launch {
+        Launch { arms: vec![arm], block }
+    }
+
+    /// Which of the launch's subjects an arm's is; `None`: the arm is not up in it.
+    #[must_use]
+    pub fn party_of(&self, arm: usize) -> Option<Party> {
+        self.arms.iter().position(|own| *own == arm).map(Party::Subject)
+    }
 }
 
 /// One planned trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
     pub launch: usize,
+    /// One of its launch's.
+    pub arm: usize,
     pub workload: usize,
     pub step: usize,
     /// Decides its random arrivals, and the values drawn for its requests.
@@ -513,8 +610,8 @@ impl Trial {
 
     /// By what trials are put in an order that is the same for all starts.
     #[must_use]
-    pub fn shown_at(&self) -> (usize, usize, usize) {
-        (self.launch, self.workload, self.step)
+    pub fn shown_at(&self) -> (usize, usize, usize, usize) {
+        (self.launch, self.arm, self.workload, self.step)
     }
 }
 
@@ -528,7 +625,7 @@ pub struct NotServed {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReportOptions {
-    /// The subject that others are compared with.
+    /// Name of the arm that others are compared with.
     pub baseline: Option<String>,
     pub markers: Vec<Marker>,
 }
@@ -549,6 +646,47 @@ pub struct Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_arm_changes_of_the_load_what_it_names() {
+        let load = Load {
+            warmup_ns: 1,
+            until_steady: None,
+            duration_ns: 2,
+            requests: None,
+            interval_ns: 3,
+            timeout_ns: 4,
+            connect_timeout_ns: 5,
+            drain_ns: 6,
+            first_byte_timeout_ns: None,
+            requests_per_connection: Some(7),
+            ramp_connections_ns: None,
+            check_one_in: 8,
+            spin: Spin::Never,
+            threads: 9,
+            driver: DriverKind::Uring,
+            http2: Http2::default(),
+            steps: Vec::new(),
+        };
+        assert_eq!(LoadChanges::default().applied_to(&load), load);
+        let http2 = Http2 { window_bits: 16, ..Http2::default() };
+        let changes = LoadChanges {
+            driver: Some(DriverKind::Epoll),
+            spin: Some(Spin::Always),
+            threads: Some(2),
+            http2: Some(http2),
+            requests_per_connection: Some(100),
+        };
+        let changed = Load {
+            driver: DriverKind::Epoll,
+            spin: Spin::Always,
+            threads: 2,
+            http2,
+            requests_per_connection: Some(100),
+            ..load.clone()
+        };
+        assert_eq!(changes.applied_to(&load), changed);
+    }
 
     #[test]
     fn bodies_are_text_where_they_can_be() {

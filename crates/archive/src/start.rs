@@ -36,7 +36,7 @@ impl StartRecord {
     /// known of the server but its answers.
     #[must_use]
     pub fn has_subject(&self) -> bool {
-        self.subject().is_some()
+        self.parts.iter().any(|part| matches!(part.party, Party::Subject(_)))
     }
 
     /// The server under test.

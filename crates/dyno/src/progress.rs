@@ -68,9 +68,8 @@ impl Progress {
             Event::Building { subject } => self.now(&format!("building {}", plan.subjects[*subject].id())),
             Event::Built { subject } => self.built(plan, *subject),
             Event::Starting { launch } => {
-                let l = plan.launches[*launch];
-                let id = line(&plan.subjects[l.subject].id());
-                self.bar.set_prefix(format!("{id} · block {}/{}", l.block + 1, plan.repeats));
+                let block = plan.launches[*launch].block + 1;
+                self.bar.set_prefix(format!("{} · block {block}/{}", names(plan, *launch), plan.repeats));
                 self.now("starting and checking");
             }
             Event::Warming { slice, .. } => self.now(&format!("warming up · {}", warming(slice))),
@@ -85,7 +84,7 @@ impl Progress {
                 }
             }
             Event::Failed { launch, failure } => {
-                let id = plan.subjects[plan.launches[*launch].subject].id();
+                let id = names(plan, *launch);
                 let message = failure.message.lines().next().unwrap_or_default();
                 self.line(&line(&format!("{id:<22} {}: {message}", failure.kind.name())));
             }
@@ -104,7 +103,7 @@ impl Progress {
     }
 
     fn warmed(&self, plan: &Plan, launch: usize, warmup: &WarmUp) {
-        let id = line(&plan.subjects[plan.launches[launch].subject].id());
+        let id = names(plan, launch);
         let took = micros(warmup.took_ns as f64 / 1e3);
         let last = warmup.slices.last().map_or(String::new(), |slice| format!(": {}", warming(slice)));
         match warmup.ended {
@@ -160,6 +159,12 @@ fn warming(slice: &WarmUpSlice) -> String {
     let jit = point.jit_share.filter(|share| *share >= 0.01);
     let jit = jit.map_or(String::new(), |share| format!(" · JIT {}", percent(share)));
     format!("{}/s{cpu}{jit}", count(point.throughput_rps as u64))
+}
+
+/// The arms of a start, as a line shows them.
+fn names(plan: &Plan, launch: usize) -> String {
+    let all: Vec<&str> = plan.arms_of(launch).map(|arm| arm.name.as_str()).collect();
+    line(&all.join(", "))
 }
 
 fn shape(plan: &Plan, trial: usize) -> String {

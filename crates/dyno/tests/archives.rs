@@ -47,7 +47,13 @@ impl Copy {
 }
 
 /// A file, a place in it, what is put there, and what the refusal says.
-fn broken() -> Vec<(&'static str, &'static str, Value, &'static str)> {
+type Broken = (&'static str, &'static str, Value, &'static str);
+
+fn broken() -> Vec<Broken> {
+    [broken_records(), broken_indices(), broken_plans()].concat()
+}
+
+fn broken_records() -> Vec<Broken> {
     vec![
         ("trials/0003.json", "/trial", json!(99_999), "names trial 99999, and there are 12"),
         ("trials/0003.json", "/trial", json!(2), "two of its trials are 2"),
@@ -74,11 +80,39 @@ fn broken() -> Vec<(&'static str, &'static str, Value, &'static str)> {
             json!([{"name": "patience", "asked": "1", "read_back": "1", "reason": null}]),
             "is not a part of a run",
         ),
-        ("run.json", "/plan/launches/0/subject", json!(9), "launch 0 names subject 9, and there are 3"),
+        ("starts/001.json", "/parts/0/party", json!({"subject": 1}), "names subject 1, and there are 1"),
+    ]
+}
+
+/// What leads to something that is not there.
+fn broken_indices() -> Vec<Broken> {
+    vec![
+        ("run.json", "/plan/arms/0/subject", json!(9), "arm 0 names subject 9, and there are 3"),
+        ("run.json", "/plan/arms/1/name", json!("fast"), "two of its arms are \"fast\""),
+        (
+            "run.json",
+            "/plan/arms/0/conditions/load",
+            json!({"threads": u32::MAX}),
+            "`load.threads` of arm \"fast\"",
+        ),
+        ("run.json", "/plan/launches/0/arms", json!([9]), "launch 0 names arm 9, and there are 3"),
+        ("run.json", "/plan/launches/0/arms", json!([]), "launch 0 has no arm"),
+        ("run.json", "/plan/launches/0/arms", json!([1, 1]), "two of its arms of launch 0 are 1"),
+        (
+            "run.json",
+            "/plan/trials/0/arm",
+            json!(2),
+            "trial 0 of its plan is of arm 2, which launch 0 has not",
+        ),
         ("run.json", "/plan/launches/0/block", json!(7), "of block 7, of 3 repeats"),
         ("run.json", "/plan/trials/0/launch", json!(9), "names launch 9"),
         ("run.json", "/plan/trials/0/workload", json!(9), "names workload 9"),
         ("run.json", "/plan/trials/0/step", json!(9), "names step 9"),
+    ]
+}
+
+fn broken_plans() -> Vec<Broken> {
+    vec![
         ("run.json", "/plan/load/steps", json!([]), "no steps"),
         ("run.json", "/plan/workloads", json!([]), "no workloads"),
         ("run.json", "/plan/workloads/0/requests", json!([]), "no requests"),
@@ -100,7 +134,7 @@ fn broken() -> Vec<(&'static str, &'static str, Value, &'static str)> {
             json!({"model": "constant", "rate": -1.0}),
             "rate of step 0 is -1",
         ),
-        ("run.json", "/plan/limits/cpus", json!(0.0), "`limits.cpus` is 0"),
+        ("run.json", "/plan/arms/0/conditions/limits/cpus", json!(0.0), "`limits.cpus` of arm \"fast\" is 0"),
         ("run.json", "/facts/cgroup", json!("v3"), "is not a part of a run"),
         ("run.json", "/plan/report/markers/0/connections", json!(-8.0), "of a marker is -8"),
         (

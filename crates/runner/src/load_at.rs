@@ -1,11 +1,13 @@
 //! Loads that come in at a door of a server.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use dyno_archive::plan::{Arrivals, Load, Plan, Step};
+use dyno_archive::plan::{Arrivals, Conditions, DriverKind, Load, Plan, Probe, Step};
 use dyno_contract::door::Door;
 use dyno_contract::limits::CHECK;
+use dyno_driver::{Endpoint, Stamps};
 use dyno_engine::{Http2, Spin, Traffic};
 use dyno_workload::traffic;
 
@@ -17,20 +19,33 @@ use crate::load;
 /// # Errors
 /// A file that a request names cannot be read, or what it says cannot be sent; as a sentence.
 pub fn trial(door: &Door, plan: &Plan, trial: usize) -> Result<load::Spec, String> {
-    let load = &plan.load;
     let planned = plan.trials[trial];
+    let load = plan.load_of(planned.arm);
+    let Conditions { placement, observe, .. } = &plan.arms[planned.arm].conditions;
     let (step, workload) = (load.steps[planned.step].clone(), &plan.workloads[planned.workload]);
     let files = Folder::of_suite(Path::new(&plan.suite.path));
     let traffic = traffic::compile(workload, &door.host(), &load.http2, &|file| files.read(file))?;
+    let stamps = stamps(observe, load.driver)?;
+    let base = once(door, traffic, load.http2);
     Ok(load::Spec {
+        endpoint: Endpoint { stamps, ..base.endpoint },
         page_connections: workload.page_connections(),
         seed: planned.seed,
-        spin: load::polling(load.spin, &step.arrivals, plan.placement.is_disjoint()),
-        load: load.clone(),
-        cpus: plan.placement.generator.clone(),
+        spin: load::polling(load.spin, &step.arrivals, placement.is_disjoint()),
+        load,
+        cpus: placement.generator.clone(),
         step,
-        ..once(door, traffic, load.http2)
+        ..base
     })
+}
+
+/// Who stamps what is sent and received.
+fn stamps(observe: &BTreeSet<Probe>, driver: DriverKind) -> Result<Stamps, String> {
+    match (observe.contains(&Probe::KernelStamps), driver) {
+        (false, _) => Ok(Stamps::None),
+        (true, DriverKind::Epoll) => Ok(Stamps::Kernel),
+        (true, DriverKind::Uring) => Err("only the driver epoll reads the kernel's stamps".into()),
+    }
 }
 
 /// A load that comes in at a door: one request, patiently. What is to be otherwise, the caller changes.

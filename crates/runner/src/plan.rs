@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::{DriverKind, Launch, NotServed, Order, Placement, Plan, Subject, Trial, Workload};
+use dyno_archive::plan::{
+    Arm, Conditions, DriverKind, Launch, Limits, NotServed, Order, Placement, Plan, Subject, Trial, Workload,
+};
 use dyno_archive::start::cpu_list_text;
 use dyno_contract::door;
 use dyno_engine::rng::Rng;
@@ -27,11 +29,49 @@ pub struct Overrides {
     pub driver: Option<DriverKind>,
 }
 
-/// A plan, and the definitions of its subjects in the same order.
+/// A plan, and from what its servers are built and started.
 #[derive(Clone, Debug)]
 pub struct Planned {
     pub plan: Plan,
+    /// Of each subject, in the plan's order.
     pub definitions: Vec<Definition>,
+    /// Of each arm, in the plan's order: its subject's, with the arm's environment.
+    pub arms: Vec<Definition>,
+}
+
+impl Planned {
+    /// # Errors
+    /// An arm lets in what is no name of a variable; as a sentence.
+    pub fn new(plan: Plan, definitions: Vec<Definition>) -> Result<Planned, String> {
+        let of_arm = |arm: &Arm| {
+            let mut definition = definitions[arm.subject].clone();
+            definition.start.env.extend(arm.conditions.env.clone());
+            let inherit = arm.conditions.inherit.iter().map(|name| Inherit::parse(name));
+            definition.start.inherit.extend(inherit.collect::<Result<Vec<_>, _>>()?);
+            Ok(definition)
+        };
+        let arms = plan.arms.iter().map(of_arm).collect::<Result<_, String>>()?;
+        Ok(Planned { plan, definitions, arms })
+    }
+
+    /// From what an archived plan's servers are built and started now, for going on with it.
+    ///
+    /// # Errors
+    /// A definition is not there any more, or cannot be read.
+    pub fn again(plan: Plan) -> Result<Planned, FileError> {
+        let folder = PathBuf::from(&plan.subjects_folder);
+        let whole = |message: String| FileError::whole(&folder, message);
+        let find = |subject: &Subject| {
+            let Name(name) = Name::parse(&subject.name).map_err(whole)?;
+            let definition = Definition::read(&folder.join(name))?;
+            match &subject.variant {
+                Some(variant) => definition.with_variant(variant).map_err(whole),
+                None => Ok(definition),
+            }
+        };
+        let definitions = plan.subjects.iter().map(find).collect::<Result<_, _>>()?;
+        Planned::new(plan, definitions).map_err(whole)
+    }
 }
 
 /// Why this machine cannot run a subject, as a sentence; `None`: it can.
@@ -45,21 +85,10 @@ pub fn resolve(
     allowed_cpus: &[u32],
     unmet: &Unmet<'_>,
 ) -> Result<Planned, FileError> {
+    let Chosen { wanted, definitions, served } = choose(&suite, subjects_folder, overrides)?;
     let path = PathBuf::from(&suite.suite.path);
-    let mut wanted = suite.subjects.clone();
-    if !overrides.only.is_empty() {
-        check_only(&overrides.only, &wanted).map_err(|m| FileError::whole(&path, m))?;
-        wanted.retain(|w| overrides.only.contains(&w.name) || overrides.only.contains(&id_of(w)));
-    }
+    let whole = |message: String| FileError::whole(&path, message);
     let located = |mistake: Mistake| mistake.locate(&path, &suite.suite.source);
-    let definitions = wanted
-        .iter()
-        .map(|w| {
-            find(w, subjects_folder, &|key, message| located(of_subject(w, key, message, &suite.subjects)))
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    let served: Vec<Vec<Result<(), String>>> =
-        definitions.iter().map(|d| suite.workloads.iter().map(|w| serves(d, w)).collect()).collect();
     let subjects: Vec<Subject> = wanted
         .iter()
         .zip(definitions.iter().zip(&served))
@@ -68,37 +97,72 @@ pub fn resolve(
     check_subjects(&subjects, &suite, overrides).map_err(located)?;
     let seed = overrides.seed.or(suite.seed).unwrap_or_else(dyno_observer::monotonic_ns);
     let repeats = overrides.repeats.unwrap_or(suite.repeats);
-    check_size(repeats, &served, &suite.steps_of).map_err(|m| FileError::whole(&path, m))?;
-    let launches = order_launches(subjects.len(), repeats, suite.order, seed);
+    check_size(repeats, &served, &suite.steps_of).map_err(whole)?;
     if let Some(cpuset) = &suite.cpuset {
         check_cpuset(cpuset, allowed_cpus).map_err(located)?;
     }
     let placement = place(suite.cpuset, allowed_cpus);
-    let driver = dyno_driver::best_driver().0;
-    let mut load = suite.load.on(placement.generator.len() as u32, driver);
+    let mut load = suite.load.on(placement.generator.len() as u32, dyno_driver::best_driver().0);
     load.driver = overrides.driver.unwrap_or(load.driver);
-    let trials = list_trials(&launches, &served, &suite.steps_of, suite.order, seed);
-    let not_served = not_served(&subjects, &served);
+    let arms: Vec<Arm> = wanted.iter().enumerate().map(|w| only_arm(w, &suite.limits, &placement)).collect();
+    let launches = order_launches(arms.len(), repeats, suite.order, seed);
     let plan = Plan {
         suite: suite.suite,
         subjects_folder: subjects_folder.display().to_string(),
         seed,
         repeats,
         order: suite.order,
-        limits: suite.limits,
-        placement,
+        trials: list_trials(&launches, &arms, &served, &suite.steps_of, suite.order, seed),
+        not_served: not_served(&subjects, &served),
         subjects,
+        arms,
         backends: Vec::new(),
         workloads: suite.workloads,
         load,
         launches,
-        trials,
-        not_served,
         report: suite.report,
         cost: suite.cost,
         files: suite.files,
     };
-    Ok(Planned { plan, definitions })
+    Planned::new(plan, definitions).map_err(whole)
+}
+
+/// The subjects of a suite that are to be run, with what is known of each.
+struct Chosen {
+    wanted: Vec<Wanted>,
+    definitions: Vec<Definition>,
+    /// By subject and workload. `Err`: why a subject does not get it.
+    served: Vec<Vec<Result<(), String>>>,
+}
+
+fn choose(suite: &SuiteFile, folder: &Path, overrides: &Overrides) -> Result<Chosen, FileError> {
+    let path = Path::new(&suite.suite.path);
+    let mut wanted = suite.subjects.clone();
+    if !overrides.only.is_empty() {
+        check_only(&overrides.only, &wanted).map_err(|message| FileError::whole(path, message))?;
+        wanted.retain(|w| overrides.only.contains(&w.name) || overrides.only.contains(&id_of(w)));
+    }
+    let find = |wanted: &Wanted| {
+        let at = |key, message| {
+            of_subject(wanted, key, message, &suite.subjects).locate(path, &suite.suite.source)
+        };
+        find(wanted, folder, &at)
+    };
+    let definitions = wanted.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    let served = definitions.iter().map(|d| suite.workloads.iter().map(|w| serves(d, w)).collect()).collect();
+    Ok(Chosen { wanted, definitions, served })
+}
+
+/// The arm of a subject that runs under one set of conditions, which all of a suite's subjects share but for their environment.
+fn only_arm((subject, wanted): (usize, &Wanted), limits: &Limits, placement: &Placement) -> Arm {
+    let conditions = Conditions {
+        limits: limits.clone(),
+        placement: placement.clone(),
+        env: wanted.env.clone(),
+        inherit: wanted.inherit.iter().map(|name| name.as_str().into()).collect(),
+        ..Conditions::default()
+    };
+    Arm { name: id_of(wanted), level: None, subject, conditions }
 }
 
 /// Subjects are told apart by their names, and the baseline is one of them, unless only some are run.
@@ -132,25 +196,6 @@ fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistake> {
         cpu_list_text(allowed)
     );
     Err(mistake("cpuset", message).within("limits"))
-}
-
-/// The definitions of an archived plan, for resuming it.
-pub fn definitions_of(plan: &Plan) -> Result<Vec<Definition>, FileError> {
-    let folder = Path::new(&plan.subjects_folder);
-    plan.subjects
-        .iter()
-        .map(|s| {
-            let Name(name) = Name::parse(&s.name).map_err(|m| FileError::whole(folder, m))?;
-            let mut definition = Definition::read(&folder.join(name))?;
-            if let Some(variant) = &s.variant {
-                definition = definition.with_variant(variant).map_err(|m| FileError::whole(folder, m))?;
-            }
-            definition.start.env.extend(s.env.clone());
-            let inherit = s.inherit.iter().map(|name| Inherit::parse(name)).collect::<Result<Vec<_>, _>>();
-            definition.start.inherit.extend(inherit.map_err(|m| FileError::whole(folder, m))?);
-            Ok(definition)
-        })
-        .collect()
 }
 
 fn check_only(only: &[String], wanted: &[Wanted]) -> Result<(), String> {
@@ -199,8 +244,6 @@ fn find(
     if let Some(variant) = &wanted.variant {
         definition = definition.with_variant(variant).map_err(|m| at("variant", m))?;
     }
-    definition.start.env.extend(wanted.env.clone());
-    definition.start.inherit.extend(wanted.inherit.clone());
     Ok(definition)
 }
 
@@ -216,8 +259,6 @@ fn planned_subject(
         title: definition.title.clone(),
         language: definition.language.clone(),
         description: definition.description.clone(),
-        env: wanted.env.clone(),
-        inherit: wanted.inherit.iter().map(|name| name.as_str().into()).collect(),
         definition: definition.fingerprint().ok(),
         version: None,
         build: None,
@@ -283,16 +324,16 @@ fn check_size(
     ))
 }
 
-/// All subjects once per block, in an order drawn for each block.
-fn order_launches(subjects: usize, repeats: u32, order: Order, seed: u64) -> Vec<Launch> {
+/// All arms once per block, each in a start of its own, in an order drawn for each block.
+fn order_launches(arms: usize, repeats: u32, order: Order, seed: u64) -> Vec<Launch> {
     let mut rng = Rng::new(seed);
     let mut launches = Vec::new();
     for block in 0..repeats {
-        let mut of_block: Vec<usize> = (0..subjects).collect();
+        let mut of_block: Vec<usize> = (0..arms).collect();
         if order == Order::Random {
             rng.shuffle(&mut of_block);
         }
-        launches.extend(of_block.into_iter().map(|subject| Launch { subject, block }));
+        launches.extend(of_block.into_iter().map(|arm| Launch::alone(arm, block)));
     }
     launches
 }
@@ -301,6 +342,7 @@ fn order_launches(subjects: usize, repeats: u32, order: Order, seed: u64) -> Vec
 /// at another workload and step in each.
 fn list_trials(
     launches: &[Launch],
+    arms: &[Arm],
     served: &[Vec<Result<(), String>>],
     steps_of: &[Vec<usize>],
     order: Order,
@@ -309,11 +351,14 @@ fn list_trials(
     // Not the numbers that decide the order of subjects: that stays as it is when a suite gets another step.
     let mut rng = Rng::new(!seed);
     let mut trials = Vec::new();
-    for (launch, Launch { subject, .. }) in launches.iter().enumerate() {
-        let asked = steps_of.iter().enumerate().filter(|(w, _)| served[*subject][*w].is_ok());
-        let each = asked.flat_map(|(workload, steps)| steps.iter().map(move |&step| (workload, step)));
-        let mut of_launch: Vec<Trial> =
-            each.map(|(workload, step)| Trial { launch, workload, step, seed: 0 }).collect();
+    for (launch, planned) in launches.iter().enumerate() {
+        let mut of_launch = Vec::new();
+        for &arm in &planned.arms {
+            let served = &served[arms[arm].subject];
+            let asked = steps_of.iter().enumerate().filter(|(workload, _)| served[*workload].is_ok());
+            let each = asked.flat_map(|(workload, steps)| steps.iter().map(move |&step| (workload, step)));
+            of_launch.extend(each.map(|(workload, step)| Trial { launch, arm, workload, step, seed: 0 }));
+        }
         if order == Order::Random {
             rng.shuffle(&mut of_launch);
         }
@@ -351,8 +396,8 @@ const TRIAL_NS: u64 = 100_000_000;
 #[must_use]
 pub fn expected_ns(plan: &Plan) -> u64 {
     let runs = |launch: &usize| {
-        let subject = &plan.subjects[plan.launches[*launch].subject];
-        subject.skipped.is_none() && subject.build_failed.is_none()
+        let mut subjects = plan.arms_of(*launch).map(|arm| &plan.subjects[arm.subject]);
+        subjects.all(|subject| subject.skipped.is_none() && subject.build_failed.is_none())
     };
     let launches = (0..plan.launches.len()).filter(|l| runs(l)).count() as u64;
     let trials = plan.trials.iter().filter(|t| runs(&t.launch)).count() as u64;
@@ -371,7 +416,7 @@ mod tests {
         let launches = order_launches(7, 20, Order::Random, 1);
         let mut orders = std::collections::BTreeSet::new();
         for block in launches.chunks(7) {
-            let order: Vec<usize> = block.iter().map(|l| l.subject).collect();
+            let order: Vec<usize> = block.iter().flat_map(|l| l.arms.clone()).collect();
             let mut sorted = order.clone();
             sorted.sort_unstable();
             assert_eq!(sorted, [0, 1, 2, 3, 4, 5, 6]);
@@ -387,7 +432,14 @@ mod tests {
         let launches = order_launches(2, 20, Order::Random, 1);
         let served = vec![vec![Ok(()), Ok(())], vec![Err("no".to_string()), Ok(())]];
         let steps_of = [vec![0, 1, 2], vec![1, 2, 3]];
-        let listed = |order, seed| list_trials(&launches, &served, &steps_of, order, seed);
+        let arm = |subject| Arm {
+            name: format!("{subject}"),
+            level: None,
+            subject,
+            conditions: Conditions::default(),
+        };
+        let arms = [arm(0), arm(1)];
+        let listed = |order, seed| list_trials(&launches, &arms, &served, &steps_of, order, seed);
         let fixed = listed(Order::Fixed, 1);
         assert!(fixed.is_sorted_by_key(Trial::shown_at));
         let drawn = listed(Order::Random, 1);

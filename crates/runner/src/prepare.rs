@@ -21,7 +21,7 @@ pub fn prepare(
     care: &Care<'_>,
     on: &mut dyn FnMut(Event<'_>),
 ) -> Result<Vec<Option<Built>>, Interrupted> {
-    let Planned { plan, definitions } = planned;
+    let Planned { plan, definitions, .. } = planned;
     let mut all = Vec::new();
     for (i, (subject, definition)) in plan.subjects.iter_mut().zip(definitions).enumerate() {
         if subject.skipped.is_some() {

@@ -20,7 +20,8 @@ use dyno_subject::definition::Definition;
 #[allow(missing_debug_implementations)] // It holds a closure.
 pub struct Runner<'a> {
     pub plan: &'a Plan,
-    pub definitions: &'a [Definition],
+    /// What each arm is started from.
+    pub arms: &'a [Definition],
     /// Where each subject's artefacts are; `None`: it does not take part.
     pub built: &'a [Option<Built>],
     /// The services that subjects need, in the plan's order.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use dyno_analysis::load::is_done;
 use dyno_archive::dir::OpenError;
 use dyno_archive::plan::{
-    Launch, Limits, Load, Order, Placement, Plan, ReportOptions, Subject, Suite, Trial, Workload,
+    Arm, Conditions, Launch, Load, Order, Placement, Plan, ReportOptions, Subject, Suite, Trial, Workload,
 };
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::Ceiling;
@@ -27,6 +27,9 @@ pub struct Server {
 #[must_use]
 pub fn plan(server: &Server, workload: &Workload, spec: &Spec, files: BTreeMap<String, String>) -> Plan {
     let generator = if spec.cpus.is_empty() { dyno_launch::allowed_cpus() } else { spec.cpus.clone() };
+    // On which CPUs the server runs, nobody knows.
+    let placement = Placement { subject: Vec::new(), generator };
+    let conditions = Conditions { placement, ..Conditions::default() };
     Plan {
         suite: Suite {
             name: "load".into(),
@@ -38,19 +41,17 @@ pub fn plan(server: &Server, workload: &Workload, spec: &Spec, files: BTreeMap<S
         seed: spec.seed,
         repeats: 1,
         order: Order::Fixed,
-        limits: Limits::default(),
-        // On which CPUs the server runs, nobody knows.
-        placement: Placement { subject: Vec::new(), generator },
         subjects: vec![Subject {
             name: server.name.clone(),
             title: server.title.clone(),
             ..Subject::default()
         }],
+        arms: vec![Arm { name: server.name.clone(), level: None, subject: 0, conditions }],
         backends: Vec::new(),
         workloads: vec![workload.clone()],
         load: spec.load.clone(),
-        launches: vec![Launch { subject: 0, block: 0 }],
-        trials: vec![Trial { launch: 0, workload: 0, step: 0, seed: spec.seed }],
+        launches: vec![Launch::alone(0, 0)],
+        trials: vec![Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: spec.seed }],
         not_served: Vec::new(),
         report: ReportOptions::default(),
         cost: None,

@@ -10,8 +10,9 @@ mod table;
 mod thresholds;
 mod warming;
 
+use dyno_archive::start::PartStart;
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{Facts, LoadRecord, StartRecord};
+use dyno_archive::{Facts, LoadRecord, Party};
 
 pub use limiter::{Confidence, Limiter, Resource, limiter};
 pub use thresholds::GENERATOR_BUSY;
@@ -65,7 +66,10 @@ pub fn load(record: &LoadRecord, config: Config, context: &Context<'_>) -> LoadR
 /// What a trial is judged by, beside its load and what its server used.
 pub(crate) struct Beside<'a> {
     pub(crate) record: &'a LoadRecord,
-    pub(crate) start: Option<&'a StartRecord>,
+    /// Whose load it was.
+    pub(crate) party: Party,
+    /// How it was started; `None`: nothing is known of that.
+    pub(crate) part: Option<&'a PartStart>,
     pub(crate) facts: &'a Facts,
 }
 
@@ -74,8 +78,8 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     let mut all = load.caveats.clone();
     // Its load says that nobody watched it.
     let Some(server) = server else { return all };
-    all.extend(server::caveats(server, beside.record));
-    all.extend(warming::caveats(load, server, beside.start));
+    all.extend(server::caveats(server, beside.record, beside.party));
+    all.extend(warming::caveats(load, server, beside.part));
     all.extend(tick_accounting(server, beside.facts));
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all

@@ -20,13 +20,14 @@ pub(crate) struct Peak<'a> {
 pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     let plan = &run.header.plan;
     let mut all = Vec::new();
-    if !plan.placement.is_disjoint() {
+    let placements = || plan.arms.iter().map(|arm| &arm.conditions.placement);
+    if let Some(shared) = placements().find(|placement| !placement.is_disjoint()) {
         let message = "Server and generator share CPUs, because this machine offers too few of them: each slows the other, and numbers of different subjects compare only roughly. Use a machine with two CPUs or more.";
         all.push(Caveat::new(
             Code::SharedCpus,
             Severity::Warning,
             message.into(),
-            json!({"subject": plan.placement.subject, "generator": plan.placement.generator}),
+            json!({"subject": shared.subject, "generator": shared.generator}),
         ));
     }
     if (plan.repeats as usize) < REPEATS_FOR_INTERVAL {

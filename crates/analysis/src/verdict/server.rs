@@ -15,9 +15,9 @@ const MOST_WAITING: f64 = 0.1;
 const OTHERS: f64 = 0.1;
 
 /// Reasons to distrust the server's numbers.
-pub(super) fn caveats(server: &ServerUse, record: &LoadRecord) -> Vec<Caveat> {
+pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> Vec<Caveat> {
     let mut all = Vec::new();
-    let seen = || record.samples.iter().filter_map(|s| s.of(Party::SUBJECT));
+    let seen = || record.samples.iter().filter_map(|s| s.of(party));
     let observed = seen().any(|s| !s.threads.is_empty() || s.cgroup.is_some());
     if !observed {
         all.push(info(

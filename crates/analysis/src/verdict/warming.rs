@@ -2,7 +2,7 @@
 
 use dyno_archive::Phase;
 use dyno_archive::plan::Model;
-use dyno_archive::start::{StartRecord, WarmUp, WarmUpEnd};
+use dyno_archive::start::{PartStart, WarmUp, WarmUpEnd};
 use serde_json::json;
 
 use super::thresholds::{JIT_SHARE, STEAL};
@@ -33,9 +33,9 @@ const IN_CPU: f64 = 0.5;
 
 /// Reasons to distrust a step because of how warm its server was.
 #[must_use]
-pub fn caveats(load: &LoadResult, server: &ServerUse, start: Option<&StartRecord>) -> Vec<Caveat> {
+pub fn caveats(load: &LoadResult, server: &ServerUse, part: Option<&PartStart>) -> Vec<Caveat> {
     let of_step = still_warming(server.jit_share(), growth_in_window(load, server));
-    let of_start = start.and_then(|s| s.subject()?.warmup.as_ref()).map(of_start).unwrap_or_default();
+    let of_start = part.and_then(|part| part.warmup.as_ref()).map(of_start).unwrap_or_default();
     of_step.into_iter().chain(of_start).collect()
 }
 

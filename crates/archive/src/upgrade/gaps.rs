@@ -34,7 +34,6 @@ fn http2() -> Value {
 }
 
 fn subject(subject: &mut Value) {
-    fill(subject, &[("inherit", json!([]))]);
     if let Some(build) = subject.get_mut("build") {
         fill(build, &[("environment", json!({}))]);
     }

@@ -3,6 +3,7 @@
 //! Each file of a run is a JSON value that is brought up to date here, oldest change first, whatever version it is of: keys
 //! were added within versions, too. Today's types know nothing of yesterday's gaps.
 
+mod arms;
 mod gaps;
 mod loads;
 mod mixes;
@@ -17,6 +18,9 @@ pub(crate) fn header(mut header: Value) -> Value {
         mixes::of_plan(plan);
     }
     gaps::of_header(&mut header);
+    if let Some(plan) = header.get_mut("plan") {
+        arms::of_plan(plan);
+    }
     header
 }
 

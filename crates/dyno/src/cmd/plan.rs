@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dyno_archive::plan::{Arrivals, Order, Plan, Request, Segment, Step, Workload};
+use dyno_archive::plan::{Arrivals, Conditions, Order, Plan, Request, Segment, Step, Workload};
 use dyno_archive::start::cpu_list_text;
 use dyno_launch::care::{Care, Interrupts};
 use dyno_launch::guard::Guard;
@@ -58,19 +58,10 @@ fn describe(plan: &Plan) -> String {
         add("not asked", format!("{subject:<22} {workload}: {}", not.reason));
     }
     add("each", phases(&plan.load));
-    let quota = plan.limits.cpus.map_or(String::new(), |c| format!(", quota {c} CPUs"));
-    let memory = plan.limits.memory_bytes.map_or(String::new(), |b| format!(", memory {b} bytes"));
-    add(
-        "placement",
-        format!(
-            "subjects on CPU {}{quota}{memory}; generator on CPU {} ({} × {})",
-            cpu_list_text(&plan.placement.subject),
-            cpu_list_text(&plan.placement.generator),
-            plan.load.driver.name(),
-            plan.load.threads
-        ),
-    );
-    if !plan.placement.is_disjoint() {
+    for placement in placements(plan) {
+        add("placement", placement);
+    }
+    if plan.arms.iter().any(|arm| !arm.conditions.placement.is_disjoint()) {
         add("!", "subjects and generator share CPUs: each slows the other".into());
     }
     add("trials", format!("{} in {} starts", plan.trials.len(), plan.launches.len()));
@@ -83,6 +74,27 @@ fn describe(plan: &Plan) -> String {
     let about = clock(Duration::from_nanos(expected_ns(plan)));
     add("time", format!("about {about}, builds not counted{warming}"));
     lines.join("\n") + "\n"
+}
+
+/// Who may use what, on which CPUs: in one line where that is the same for all.
+fn placements(plan: &Plan) -> Vec<String> {
+    let of_arm = |index: usize| {
+        let Conditions { limits, placement, .. } = &plan.arms[index].conditions;
+        let quota = limits.cpus.map_or(String::new(), |c| format!(", quota {c} CPUs"));
+        let memory = limits.memory_bytes.map_or(String::new(), |b| format!(", memory {b} bytes"));
+        let (subject, generator) = (cpu_list_text(&placement.subject), cpu_list_text(&placement.generator));
+        let load = plan.load_of(index);
+        format!(
+            "on CPU {subject}{quota}{memory}; generator on CPU {generator} ({} × {})",
+            load.driver.name(),
+            load.threads
+        )
+    };
+    let all: Vec<String> = (0..plan.arms.len()).map(of_arm).collect();
+    if all.windows(2).all(|pair| pair[0] == pair[1]) {
+        return all.first().map(|all| format!("subjects {all}")).into_iter().collect();
+    }
+    plan.arms.iter().zip(all).map(|(arm, all)| format!("{:<22} {all}", arm.name)).collect()
 }
 
 fn describe_step(step: &Step) -> String {

@@ -73,10 +73,8 @@ pub fn work_of(run: &Run) -> Work {
     let plan = &run.header.plan;
     let is_whole = |record: &&TrialRecord| !was_cut(run, record);
     let done: BTreeSet<usize> = run.trials.iter().filter(is_whole).map(|record| record.trial).collect();
-    let takes_part = |launch: usize| {
-        let subject = plan.launches.get(launch).and_then(|launch| plan.subjects.get(launch.subject));
-        subject.is_none_or(|subject| subject.skipped.is_none())
-    };
+    let takes_part =
+        |launch: usize| plan.arms_of(launch).all(|arm| plan.subjects[arm.subject].skipped.is_none());
     let mut wanted = plan.trials.iter().enumerate().filter(|(_, trial)| takes_part(trial.launch));
     if wanted.all(|(i, _)| done.contains(&i)) { Work::Done } else { Work::Missing }
 }

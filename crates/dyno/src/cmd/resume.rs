@@ -9,7 +9,7 @@ use dyno_archive::plan::{Plan, Subject};
 use dyno_archive::{Difference, Facts, Resumption, RunDir};
 use dyno_launch::care::Care;
 use dyno_runner::files::Folder;
-use dyno_runner::plan::{Planned, definitions_of};
+use dyno_runner::plan::Planned;
 use dyno_runner::prepare::environment_of;
 use dyno_subject::build::inputs_of;
 use dyno_subject::definition::Definition;
@@ -80,16 +80,18 @@ pub(super) fn resume(
             backend.name
         )));
     }
-    let definitions = definitions_of(&run.header.plan)?;
+    let mut planned = Planned::again(run.header.plan.clone())?;
     let facts = dyno_observer::facts::read_facts(here::VERSION, here::COMMIT);
     // What needs no build is compared first, so that nobody waits for a refusal.
     let mut differences = of_facts(&run.header.facts, &facts);
     differences.extend(of_files(&run.header.plan));
-    for (subject, definition) in run.header.plan.subjects.iter().zip(&definitions) {
-        differences.extend(of_definition(&run, subject, definition, care));
+    for (subject, definition) in run.header.plan.subjects.iter().zip(&planned.definitions) {
+        differences.extend(of_definition(subject, definition, care));
+    }
+    for (arm, definition) in planned.arms.iter().enumerate() {
+        differences.extend(of_environment(&run, arm, definition));
     }
     mixing.check(path, &differences)?;
-    let mut planned = Planned { plan: run.header.plan.clone(), definitions };
     let built = build_all(&mut planned, cache, care, progress)?;
     for (then, now) in run.header.plan.subjects.iter().zip(&planned.plan.subjects) {
         differences.extend(of_build(then, now));
@@ -158,7 +160,7 @@ fn of_files(plan: &Plan) -> Vec<Difference> {
 }
 
 /// What a subject is started and built from, as far as that can be told without building it.
-fn of_definition(run: &Run, then: &Subject, definition: &Definition, care: &Care<'_>) -> Vec<Difference> {
+fn of_definition(then: &Subject, definition: &Definition, care: &Care<'_>) -> Vec<Difference> {
     let id = then.id();
     let mut all = Vec::new();
     let now = definition.fingerprint().unwrap_or_else(|error| format!("unreadable ({error})"));
@@ -171,25 +173,26 @@ fn of_definition(run: &Run, then: &Subject, definition: &Definition, care: &Care
             all.push(difference(format!("{id}, what it is built from"), short(&build.inputs), short(&now)));
         }
     }
-    let index = run.header.plan.subjects.iter().position(|s| s.id() == id);
-    let of_subject = |launch: usize| run.header.plan.launches.get(launch).map(|l| l.subject) == index;
-    let parts = run.starts.iter().filter(|s| of_subject(s.launch)).filter_map(|s| s.subject());
-    if let Some(part) = parts.into_iter().find(|part| !part.environment.is_empty()) {
-        let now = environment_of(definition);
-        // Its own variables belong to its definition, and each start has a folder of its own for temporary files.
-        let is_compared = |name: &&String| *name != "TMPDIR" && !definition.start.env.contains_key(*name);
-        let names: BTreeSet<&String> =
-            part.environment.keys().filter(is_compared).chain(now.keys()).collect();
-        for name in names {
-            let shown = |value: Option<&String>| value.cloned().unwrap_or_else(|| "not set".into());
-            let (before, now) = (part.environment.get(name), now.get(name));
-            if before != now {
-                let what = format!("{id}, environment variable {name}");
-                all.push(difference(what, shown(before), shown(now)));
-            }
-        }
-    }
     all
+}
+
+/// What an arm's starts get of dyno's own environment.
+fn of_environment(run: &Run, arm: usize, definition: &Definition) -> Vec<Difference> {
+    let plan = &run.header.plan;
+    let of_arm = |launch: usize| plan.launches[launch].arms.contains(&arm);
+    let mut parts = run.starts.iter().filter(|s| of_arm(s.launch)).filter_map(|s| s.subject());
+    let Some(part) = parts.find(|part| !part.environment.is_empty()) else { return Vec::new() };
+    let now = environment_of(definition);
+    // Its own variables belong to its definition, and each start has a folder of its own for temporary files.
+    let is_compared = |name: &&String| *name != "TMPDIR" && !definition.start.env.contains_key(*name);
+    let names: BTreeSet<&String> = part.environment.keys().filter(is_compared).chain(now.keys()).collect();
+    let shown = |value: Option<&String>| value.cloned().unwrap_or_else(|| "not set".into());
+    let of_name = |name: &String| {
+        let (before, now) = (part.environment.get(name), now.get(name));
+        let what = || format!("{}, environment variable {name}", plan.arms[arm].name);
+        (before != now).then(|| difference(what(), shown(before), shown(now)))
+    };
+    names.into_iter().filter_map(of_name).collect()
 }
 
 /// What a subject came to when it was built.

@@ -83,7 +83,7 @@ fn walk(
     };
     let mut runner = Runner {
         plan: &planned.plan,
-        definitions: &planned.definitions,
+        arms: &planned.arms,
         built,
         backends: &[],
         dir,

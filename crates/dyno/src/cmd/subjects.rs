@@ -192,7 +192,7 @@ fn check_all(
     let dir = dyno_archive::RunDir::create(&place, &header)?;
     let result = Runner {
         plan: &planned.plan,
-        definitions: &planned.definitions,
+        arms: &planned.arms,
         built: &built,
         backends: &[],
         dir: &dir,

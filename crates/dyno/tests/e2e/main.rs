@@ -1,5 +1,6 @@
 //! The whole of dyno against real servers, good and bad.
 
+mod arms;
 mod broken;
 mod drive;
 mod failures;
@@ -15,5 +16,6 @@ mod saved;
 mod stall;
 mod streams;
 mod unprivileged;
+mod walk;
 mod warming;
 mod words;

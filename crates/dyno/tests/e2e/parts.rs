@@ -1,82 +1,29 @@
 //! Starts of several parts: a service behind the subject, watched beside it.
 
-use std::fs;
-use std::path::Path;
-use std::sync::Mutex;
-
-use dyno_archive::dir::{Header, Run, SCHEMA};
+use dyno_archive::Party;
+use dyno_archive::dir::Run;
 use dyno_archive::plan::{Backend, Limits};
 use dyno_archive::start::FailureKind;
-use dyno_archive::{Facts, Party, RunDir};
-use dyno_launch::care::{Care, Interrupts};
-use dyno_launch::guard::Guard;
-use dyno_runner::plan::{Overrides, Planned, resolve};
-use dyno_runner::run::{Runner, Service};
-use dyno_runner::suite::SuiteFile;
-use dyno_subject::build;
 use dyno_subject::definition::Definition;
 
-/// A server of dyno's own, under another name and with something in its environment.
-fn define(folder: &Path, name: &str, command: &str, env: &str) {
-    let folder = folder.join(name);
-    fs::create_dir_all(&folder).unwrap();
-    let text = format!(
-        "name = {name:?}\ntitle = {name:?}\nlanguage = \"Rust\"\nprotocols = [\"h1\"]\nchecks = [\"hello\"]\n\
-         [start]\ncommand = {command}\nenv = {{ {env} }}\n[ready]\npath = \"/plaintext\"\ndeadline = \"20s\"\n"
-    );
-    fs::write(folder.join("subject.toml"), text).unwrap();
-}
-
-/// One run at a time: a process has one set of control groups, which a run prepares and removes.
-static ONE_RUN: Mutex<()> = Mutex::new(());
+use crate::walk::{self, define};
 
 /// Runs one trial of `front`, behind which `store` is started by this command.
 fn run(store: &str) -> Run {
-    let _alone = ONE_RUN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let place = tempfile::tempdir().unwrap();
     let subjects = place.path().join("subjects");
-    let null = format!("[{:?}, \"serve-null\", \"--port\", \"{{port}}\"]", env!("CARGO_BIN_EXE_dyno"));
-    define(&subjects, "front", &null, "STORE = \"{store.port}\"");
+    define(&subjects, "front", &walk::null(), "STORE = \"{store.port}\"");
+    let null = walk::null();
     define(&subjects, "store", if store.is_empty() { &null } else { store }, "");
-    let suite = "subjects = [\"front\"]\n[suite]\nrepeats = 1\n\
-                 [load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \"500ms\"\n";
-    let suite = SuiteFile::parse(&place.path().join("parts.toml"), suite).unwrap();
-    let Planned { mut plan, definitions } =
-        resolve(suite, &subjects, &Overrides::default(), &dyno_launch::allowed_cpus(), &|_| None).unwrap();
-    let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-    let care = Care { guard: &guard, interrupts: &interrupts };
-    let cache = place.path().join("cache");
+    let mut planned = walk::planned(&subjects, "front");
     let service = Definition::read(&subjects.join("store")).unwrap();
-    plan.backends = vec![Backend {
+    planned.plan.backends = vec![Backend {
         name: "store".into(),
         definition: service.fingerprint().ok(),
         limits: Limits::default(),
-        cpus: plan.placement.subject.clone(),
+        cpus: planned.plan.arms[0].conditions.placement.subject.clone(),
     }];
-    let header = Header {
-        schema: SCHEMA.into(),
-        id: "parts".into(),
-        started: "2026-01-02T03:04:05Z".into(),
-        command: Vec::new(),
-        plan: plan.clone(),
-        facts: Facts::default(),
-        resumptions: Vec::new(),
-    };
-    let dir = RunDir::create(place.path().join("run"), &header).unwrap();
-    let built = [Some(build::build(&definitions[0], &cache, &care).unwrap())];
-    let backends = [Service { built: build::build(&service, &cache, &care).unwrap(), definition: service }];
-    let mut runner = Runner {
-        plan: &plan,
-        definitions: &definitions,
-        built: &built,
-        backends: &backends,
-        dir: &dir,
-        guard: &guard,
-        interrupts: &interrupts,
-        on: &mut |_| {},
-    };
-    runner.walk().unwrap();
-    dir.read().unwrap()
+    walk::run(place.path(), &planned, &[service])
 }
 
 #[test]

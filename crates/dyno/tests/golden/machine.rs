@@ -150,14 +150,14 @@ impl Machine {
         plan
     }
 
-    fn server(&self, plan: &Plan, launch: Launch) -> &Server {
-        &self.subjects[&plan.subjects[launch.subject].name]
+    fn server(&self, plan: &Plan, launch: &Launch) -> &Server {
+        &self.subjects[&plan.subject_of(launch.arms[0]).name]
     }
 
     /// `None`: its subject is not started here.
     fn start(&self, plan: &Plan, launch: usize) -> Option<StartRecord> {
-        let planned = plan.launches[launch];
-        if !takes_part(&plan.subjects[planned.subject]) {
+        let planned = &plan.launches[launch];
+        if !takes_part(plan.subject_of(planned.arms[0])) {
             return None;
         }
         let server = self.server(plan, planned);
@@ -181,7 +181,7 @@ impl Machine {
                 environment: BTreeMap::new(),
                 stop: Some(Stop { took_ns: MS, killed: false }),
                 log_tail: fails.map(|fails| fails.log.clone()),
-                ..PartStart::new(Party::SUBJECT, plan.subjects[planned.subject].id())
+                ..PartStart::new(Party::SUBJECT, plan.arms[planned.arms[0]].name.clone())
             }],
             failure: fails.map(|fails| Failure { kind: fails.kind, message: fails.message.clone() }),
         })
@@ -190,8 +190,8 @@ impl Machine {
     /// `None`: its server was not there any more.
     fn trial(&self, plan: &Plan, trial: usize) -> Option<TrialRecord> {
         let of_launch = plan.trials[trial].launch;
-        let launch = plan.launches[of_launch];
-        if !takes_part(&plan.subjects[launch.subject]) {
+        let launch = &plan.launches[of_launch];
+        if !takes_part(plan.subject_of(launch.arms[0])) {
             return None;
         }
         let server = self.server(plan, launch);

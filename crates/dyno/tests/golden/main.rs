@@ -15,8 +15,8 @@ use dyno_analysis::verdict::Resource;
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::load::ClientUse;
 use dyno_archive::plan::{
-    self, Arrivals, Body, Launch, Limits, Load, Marker, Order, Placement, Plan, ReportOptions,
-    Request as PlannedRequest, Step, Subject, Suite, Trial, UntilSteady, Workload,
+    self, Arm, Arrivals, Body, Conditions, Launch, Limits, Load, Marker, Order, Placement, Plan,
+    ReportOptions, Request as PlannedRequest, Step, Subject, Suite, Trial, UntilSteady, Workload,
 };
 use dyno_archive::sample::{CgroupUse, HostUse, Party, PartyUse, Sample, ThreadUse};
 use dyno_archive::start::{
@@ -51,12 +51,13 @@ fn plan() -> Plan {
     };
     let mut absent = subject("absent", "Absent", false);
     absent.skipped = Some("unobtainium is missing. Dig deeper.".into());
-    let step = |connections| Step { connections, streams: 1, pipeline: 1, arrivals: Arrivals::Closed };
+    let subjects = vec![subject("fast", "Fast <1>", false), subject("slow", "Slow", false), absent];
     let launches: Vec<Launch> =
-        (0..3).flat_map(|block| [1, 0, 2].map(|subject| Launch { subject, block })).collect();
+        (0..3).flat_map(|block| [1, 0, 2].map(|arm| Launch::alone(arm, block))).collect();
     let trials = (0..launches.len())
-        .flat_map(|launch| (0..2).map(move |step| Trial { launch, workload: 0, step, seed: 0 }))
-        .filter(|t| launches[t.launch].subject < 2)
+        .map(|launch| (launch, launches[launch].arms[0]))
+        .filter(|(_, arm)| *arm < 2)
+        .flat_map(|(launch, arm)| (0..2).map(move |step| Trial { launch, arm, workload: 0, step, seed: 0 }))
         .enumerate()
         .map(|(number, trial)| Trial { seed: Trial::seed_of(SEED, number), ..trial })
         .collect();
@@ -71,27 +72,10 @@ fn plan() -> Plan {
         seed: SEED,
         repeats: 3,
         order: Order::Fixed,
-        limits: Limits { cpus: Some(0.5), ..Limits::default() },
-        placement: Placement { subject: vec![0], generator: vec![1] },
-        subjects: vec![subject("fast", "Fast <1>", false), subject("slow", "Slow", false), absent],
-        workloads: vec![Workload {
-            name: "plaintext".into(),
-            protocol: Protocol::H1,
-            page: None,
-            requests: vec![PlannedRequest {
-                name: "plaintext".into(),
-                weight: 1,
-                method: "GET".into(),
-                path: "/plaintext".into(),
-                expect: plan::Expect {
-                    status: Some(200),
-                    body: Some(Body(b"Hello, World!".to_vec())),
-                    ..plan::Expect::default()
-                },
-                ..PlannedRequest::default()
-            }],
-        }],
-        load: load(vec![step(4), step(16)]),
+        arms: subjects.iter().enumerate().map(arm).collect(),
+        subjects,
+        workloads: vec![workload()],
+        load: load(),
         launches,
         trials,
         not_served: Vec::new(),
@@ -105,8 +89,28 @@ fn plan() -> Plan {
     }
 }
 
-/// One second of two steps, after a warm-up.
-fn load(steps: Vec<Step>) -> Load {
+fn workload() -> Workload {
+    Workload {
+        name: "plaintext".into(),
+        protocol: Protocol::H1,
+        page: None,
+        requests: vec![PlannedRequest {
+            name: "plaintext".into(),
+            weight: 1,
+            method: "GET".into(),
+            path: "/plaintext".into(),
+            expect: plan::Expect {
+                status: Some(200),
+                body: Some(Body(b"Hello, World!".to_vec())),
+                ..plan::Expect::default()
+            },
+            ..PlannedRequest::default()
+        }],
+    }
+}
+
+fn load() -> Load {
+    let step = |connections| Step { connections, streams: 1, pipeline: 1, arrivals: Arrivals::Closed };
     Load {
         warmup_ns: 100 * MS,
         until_steady: Some(UntilSteady { limit_ns: 60_000 * MS }),
@@ -124,19 +128,29 @@ fn load(steps: Vec<Step>) -> Load {
         threads: 1,
         driver: plan::DriverKind::Uring,
         http2: plan::Http2::default(),
-        steps,
+        steps: vec![step(4), step(16)],
     }
+}
+
+/// A subject's only arm, with half a CPU.
+fn arm((index, subject): (usize, &Subject)) -> Arm {
+    let conditions = Conditions {
+        limits: Limits { cpus: Some(0.5), ..Limits::default() },
+        placement: Placement { subject: vec![0], generator: vec![1] },
+        ..Conditions::default()
+    };
+    Arm { name: subject.id(), level: None, subject: index, conditions }
 }
 
 fn play(plan: &Plan, index: usize) -> TrialRecord {
     let trial = plan.trials[index];
-    let launch = plan.launches[trial.launch];
-    let service_ns = if launch.subject == 0 { 200_000.0 } else { 900_000.0 };
+    let launch = &plan.launches[trial.launch];
+    let service_ns = if trial.arm == 0 { 200_000.0 } else { 900_000.0 };
     let mut model = Model::new(Service::Exponential { mean_ns: service_ns }, Queue::Single);
-    if launch.subject == 1 && trial.step == 1 {
+    if trial.arm == 1 && trial.step == 1 {
         model.faults = vec![(Fault::Reset, 0.01)];
     }
-    if launch.subject == 1 && trial.step == 1 && launch.block == 2 {
+    if trial.arm == 1 && trial.step == 1 && launch.block == 2 {
         model.faults.push((Fault::Body, 0.02));
     }
     let step = &plan.load.steps[trial.step];
@@ -175,7 +189,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
         },
     };
     let played = sim::play(World::new(plan.seed + index as u64, model), config);
-    let busy = if launch.subject == 0 { 300 } else { 480 };
+    let busy = if trial.arm == 0 { 300 } else { 480 };
     TrialRecord {
         trial: index,
         start: trial.launch,
@@ -295,7 +309,7 @@ fn start(plan: &Plan, launch: usize) -> StartRecord {
         answered: true,
         detail: "as it must be".into(),
     };
-    let failed = plan.launches[launch].subject == 1 && plan.launches[launch].block == 2;
+    let failed = plan.launches[launch].arms == [1] && plan.launches[launch].block == 2;
     let message =
         "check \"plaintext\": GET /plaintext: wanted the body \"Hello, World!\", got:\n200\n\n?????????????";
     StartRecord {
@@ -316,7 +330,7 @@ fn start(plan: &Plan, launch: usize) -> StartRecord {
             environment: Default::default(),
             stop: Some(Stop { took_ns: MS, killed: false }),
             log_tail: failed.then(|| "<b>oops</b>".into()),
-            ..PartStart::new(Party::SUBJECT, plan.subjects[plan.launches[launch].subject].id())
+            ..PartStart::new(Party::SUBJECT, plan.arms[plan.launches[launch].arms[0]].name.clone())
         }],
         failure: failed.then(|| Failure { kind: FailureKind::WrongAnswers, message: message.into() }),
     }
@@ -326,7 +340,7 @@ fn run() -> Run {
     let plan = plan();
     let trials = (0..plan.trials.len()).map(|i| play(&plan, i)).collect();
     let starts =
-        (0..plan.launches.len()).filter(|l| plan.launches[*l].subject < 2).map(|l| start(&plan, l)).collect();
+        (0..plan.launches.len()).filter(|l| plan.launches[*l].arms[0] < 2).map(|l| start(&plan, l)).collect();
     let header = Header {
         schema: SCHEMA.into(),
         id: "golden-20260102-030405".into(),

@@ -1,8 +1,10 @@
 //! How it was done: all trials, the environment, limits, words.
 
 use dyno_analysis::report::Report;
+use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::{Code, Severity};
+use dyno_archive::plan::{Load, LoadChanges, Placement};
 use maud::{Markup, html};
 
 use super::table::{Cell, Column, table, text, value};
@@ -98,12 +100,6 @@ fn machine(report: &Report) -> Vec<Vec<Cell>> {
     let run = &report.run;
     let facts = &run.facts;
     let known = |t: &Option<String>| t.clone().unwrap_or_else(|| "not known here".into());
-    let cpus = |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-    let (subjects, generator) = (&run.placement.subject, cpus(&run.placement.generator));
-    let placement = match subjects.as_slice() {
-        [] => format!("generator on CPU {generator}, the server where it was"),
-        own => format!("subjects on CPU {}, generator on CPU {generator}", cpus(own)),
-    };
     let rows = [
         ("CPU", format!("{} × {}", facts.cpus, known(&facts.cpu_model))),
         ("Memory", or_dash(facts.memory_bytes, |b| bytes(b as f64))),
@@ -115,12 +111,37 @@ fn machine(report: &Report) -> Vec<Vec<Cell>> {
         ("Control groups", facts.cgroup.name().into()),
         ("Open files", or_dash(facts.open_files_limit, count)),
         ("dyno", format!("{} {}", facts.dyno_version, facts.dyno_commit.clone().unwrap_or_default())),
-        ("Placement", placement),
-        ("Generator", format!("{} thread(s) over {}", run.load.threads, run.load.driver.name())),
+        ("Placement", in_each(report, |s| placement(&s.conditions.placement))),
+        ("Generator", in_each(report, |s| generator(&s.conditions.load, &run.load))),
         ("Each trial", phases(&run.load)),
         ("Seed", run.seed.to_string()),
     ];
     rows.into_iter().map(|(what, seen)| vec![text(what), text(seen)]).collect()
+}
+
+/// What is so in every arm; arm by arm where it is not the same in all.
+fn in_each(report: &Report, say: impl Fn(&SubjectResult) -> String) -> String {
+    let all: Vec<String> = report.subjects.iter().map(say).collect();
+    if all.windows(2).all(|pair| pair[0] == pair[1]) {
+        return all.into_iter().next().unwrap_or_else(|| "–".into());
+    }
+    let each: Vec<String> =
+        report.subjects.iter().zip(&all).map(|(s, all)| format!("{}: {all}", s.id)).collect();
+    each.join("; ")
+}
+
+fn placement(placement: &Placement) -> String {
+    let cpus = |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let generator = cpus(&placement.generator);
+    match placement.subject.as_slice() {
+        [] => format!("generator on CPU {generator}, the server where it was"),
+        own => format!("subjects on CPU {}, generator on CPU {generator}", cpus(own)),
+    }
+}
+
+fn generator(changes: &LoadChanges, of_run: &Load) -> String {
+    let load = changes.applied_to(of_run);
+    format!("{} thread(s) over {}", load.threads, load.driver.name())
 }
 
 fn limits(report: &Report) -> Markup {

@@ -148,13 +148,13 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
     let is_baseline = |r: &&OverviewRow| {
         r.baseline
             && r.reference_cell.workload == busiest.cell.workload
-            && r.reference_cell.subject != busiest.cell.subject
+            && r.reference_cell.arm != busiest.cell.arm
     };
     let Some(baseline) = report.overview.iter().find(is_baseline) else {
         let rows: Vec<Vec<Cell>> = COUNTERS.iter().map(|counter| counter.cells(&[Some(busiest)])).collect();
         return table("counters", &["Per response", "#Here"], &rows);
     };
-    let base = report.summary(busiest.cell.of_subject(baseline.reference_cell.subject));
+    let base = report.summary(busiest.cell.of_arm(baseline.reference_cell.arm));
     let comparison = report.comparison(busiest.cell).filter(|c| c.baseline == baseline.subject);
     let row = |counter: &Counter| {
         let ratio = comparison.and_then(|c| c.metrics.get(counter.key)?.median);

@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use dyno_archive::plan::{Limits, Placement};
+use dyno_archive::plan::{Arm, Limits, Placement};
 use dyno_archive::start::{
     Failure, FailureKind, LimitKind, LimitReadBack, PartStart, Startup, allowed_cpus, cpu_list_text,
 };
@@ -95,39 +95,52 @@ impl Runner<'_> {
         if self.backends.len() != self.plan.backends.len() {
             return Err(harness("its plan has back ends, which this dyno was not given".into()));
         }
+        let [arm] = self.plan.launches[record.launch].arms[..] else {
+            return Err(harness("its plan has several arms up at once, which this dyno cannot do".into()));
+        };
         let mut others = Vec::new();
-        for (index, planned) in self.plan.backends.iter().enumerate() {
-            let service = &self.backends[index];
-            let recipe = Recipe {
-                definition: &service.definition,
-                out: &service.built.out,
-                limits: &planned.limits,
-                cpus: &planned.cpus,
-                others: &others,
-            };
-            record.parts.push(PartStart::new(Party::Backend(index), planned.name.clone()));
-            let (part, ports) = self.start_part(record, &recipe, ground).map_err(|failure| {
-                let message =
-                    format!("back end {} {}: {}", planned.name, failure.kind.name(), failure.message);
-                match failure.kind {
-                    FailureKind::Interrupted | FailureKind::Harness => Failure { message, ..failure },
-                    _ => Failure { kind: FailureKind::BackendFailed, message },
-                }
-            })?;
-            others.push((planned.name.clone(), ports));
+        for index in 0..self.backends.len() {
+            let (part, ports) = self.start_backend(record, index, &others, ground)?;
+            others.push((part.name.clone(), ports));
             up.push(part);
         }
-        let subject = self.plan.launches[record.launch].subject;
+        let Arm { name, subject, conditions, .. } = &self.plan.arms[arm];
         let recipe = Recipe {
-            definition: &self.definitions[subject],
-            out: &self.built[subject].as_ref().expect("only subjects that take part are started").out,
-            limits: &self.plan.limits,
-            cpus: &self.plan.placement.subject,
+            definition: &self.arms[arm],
+            out: &self.built[*subject].as_ref().expect("only subjects that take part are started").out,
+            limits: &conditions.limits,
+            cpus: &conditions.placement.subject,
             others: &others,
         };
-        record.parts.push(PartStart::new(Party::SUBJECT, self.plan.subjects[subject].id()));
+        record.parts.push(PartStart::new(Party::SUBJECT, name.clone()));
         up.push(self.start_part(record, &recipe, ground)?.0);
         Ok(())
+    }
+
+    /// Starts a service. That it failed is told as that, and not as the subject's.
+    fn start_backend(
+        &self,
+        record: &mut StartRecord,
+        index: usize,
+        others: &[(String, Ports)],
+        ground: &Ground,
+    ) -> Result<(Part, Ports), Failure> {
+        let (planned, service) = (&self.plan.backends[index], &self.backends[index]);
+        let recipe = Recipe {
+            definition: &service.definition,
+            out: &service.built.out,
+            limits: &planned.limits,
+            cpus: &planned.cpus,
+            others,
+        };
+        record.parts.push(PartStart::new(Party::Backend(index), planned.name.clone()));
+        self.start_part(record, &recipe, ground).map_err(|failure| {
+            let message = format!("back end {} {}: {}", planned.name, failure.kind.name(), failure.message);
+            match failure.kind {
+                FailureKind::Interrupted | FailureKind::Harness => Failure { message, ..failure },
+                _ => Failure { kind: FailureKind::BackendFailed, message },
+            }
+        })
     }
 
     /// Starts the last part of the record, and waits until it serves.

@@ -31,7 +31,6 @@ impl Runner<'_> {
             .map(|s| s.launch)
             .collect();
         let mut next_start = run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0);
-        set_affinity(&self.plan.placement.generator).map_err(RunError::Machine)?;
         let ground = Ground { groups: Groups::prepare(Layout::read(), self.guard), certs: self.certs()? };
         ground.groups.sweep();
         for launch in 0..self.plan.launches.len() {
@@ -41,13 +40,14 @@ impl Runner<'_> {
             if self.interrupts.count() > 0 {
                 return Ok(Ended::Interrupted);
             }
-            let takes_part = self.built[self.plan.launches[launch].subject].is_some();
+            let takes_part = self.plan.arms_of(launch).all(|arm| self.built[arm.subject].is_some());
             if pending.is_empty() || settled.contains(&launch) || !takes_part {
                 continue;
             }
             let mut record = empty_start(next_start, launch, tried.contains(&launch));
             next_start += 1;
             (self.on)(Event::Starting { launch });
+            self.keep_to_own_cpus(launch)?;
             self.launch(&mut record, &pending, &ground)?;
             (self.on)(Event::LaunchEnded { launch });
             if self.interrupts.count() > 0 {
@@ -57,12 +57,19 @@ impl Runner<'_> {
         Ok(Ended::Complete)
     }
 
+    /// Moves the generator to where the arms of a launch have it: threads of its loads begin where this one is.
+    fn keep_to_own_cpus(&self, launch: usize) -> Result<(), RunError> {
+        let mut placements = self.plan.arms_of(launch).map(|arm| &arm.conditions.placement);
+        placements.try_for_each(|placement| set_affinity(&placement.generator)).map_err(RunError::Machine)
+    }
+
     /// Certificates for those that take part and need one.
     fn certs(&self) -> Result<Option<Certs>, RunError> {
-        let built = self.definitions.iter().zip(self.built).filter(|(_, built)| built.is_some());
+        let arms = self.plan.arms.iter().zip(self.arms);
+        let built =
+            arms.filter(|(arm, _)| self.built[arm.subject].is_some()).map(|(_, definition)| definition);
         let backends = self.backends.iter().map(|service| &service.definition);
-        let wanted =
-            built.map(|(definition, _)| definition).chain(backends).any(Definition::needs_certificate);
+        let wanted = built.chain(backends).any(Definition::needs_certificate);
         wanted.then(|| Certs::make(self.guard)).transpose().map_err(RunError::Machine)
     }
 
@@ -110,7 +117,7 @@ impl Runner<'_> {
         for part in up.into_iter().rev() {
             let asked = match part.party {
                 Party::Backend(index) => &self.backends[index].definition.stop,
-                _ => &self.definitions[self.plan.launches[record.launch].subject].stop,
+                _ => &self.arms[self.plan.launches[record.launch].arms[0]].stop,
             };
             let stopped = part.process.stop(asked.signal, asked.deadline_ns, hurry);
             part_of(record, part.party).stop = stopped;

@@ -18,7 +18,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         severity: Severity::Warning,
         says: "Server and generator share CPUs",
         evidence: r#"{"subject": [0, 1], "generator": [1]}"#,
-        trips: |w| w.run.header.plan.placement.generator = vec![1],
+        trips: |w| w.run.header.plan.arms[0].conditions.placement.generator = vec![1],
         just_not: |_| {},
         otherwise: None,
     },

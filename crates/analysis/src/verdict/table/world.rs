@@ -58,7 +58,12 @@ impl Judged for World {
         match self.command {
             Command::Load => load.caveats,
             Command::Run => {
-                let beside = Beside { record: &self.record, start: Some(&self.start), facts: &self.facts };
+                let beside = Beside {
+                    record: &self.record,
+                    party: Party::SUBJECT,
+                    part: self.start.subject(),
+                    facts: &self.facts,
+                };
                 verdict::trial(&load, Some(&self.server()), &beside)
             }
         }

@@ -1,0 +1,86 @@
+//! Plans of before there were arms: each subject ran under the conditions of the whole plan.
+
+use serde_json::{Map, Value, json};
+
+/// Makes an arm of each subject, and says of launches and trials whose they are.
+pub(super) fn of_plan(plan: &mut Value) {
+    let Some(plan) = plan.as_object_mut().filter(|plan| !plan.contains_key("arms")) else { return };
+    let limits = plan.remove("limits").unwrap_or_default();
+    let placement = plan.remove("placement").unwrap_or_default();
+    let subjects = plan.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten();
+    let arms = subjects.enumerate().filter_map(|(index, subject)| {
+        let subject = subject.as_object_mut()?;
+        let conditions = json!({
+            "limits": limits, "placement": placement, "env": subject.remove("env").unwrap_or_else(|| json!({})),
+            "inherit": subject.remove("inherit").unwrap_or_else(|| json!([])), "load": {}, "observe": []
+        });
+        Some(json!({"name": id(subject), "level": null, "subject": index, "conditions": conditions}))
+    });
+    let arms: Vec<Value> = arms.collect();
+    let of_launch = launches(plan);
+    for trial in plan.get_mut("trials").and_then(Value::as_array_mut).into_iter().flatten() {
+        let launch = trial["launch"].as_u64().and_then(|launch| usize::try_from(launch).ok());
+        let arm = launch.and_then(|launch| of_launch.get(launch)).cloned();
+        if let (Some(trial), Some(arm)) = (trial.as_object_mut(), arm) {
+            trial.insert("arm".into(), arm);
+        }
+    }
+    plan.insert("arms".into(), arms.into());
+}
+
+/// Says which arms each launch has up; returns the only one of each.
+fn launches(plan: &mut Map<String, Value>) -> Vec<Value> {
+    let launches = plan.get_mut("launches").and_then(Value::as_array_mut).into_iter().flatten();
+    let of_launch = launches.map(|launch| {
+        let Some(launch) = launch.as_object_mut() else { return Value::Null };
+        let subject = launch.remove("subject").unwrap_or_default();
+        launch.insert("arms".into(), json!([subject]));
+        subject
+    });
+    of_launch.collect()
+}
+
+/// How a subject is told from others, which its only arm is called as well.
+fn id(subject: &Map<String, Value>) -> String {
+    let text = |key: &str| subject.get(key).and_then(Value::as_str);
+    let name = text("name").unwrap_or_default();
+    text("variant").map_or_else(|| name.to_string(), |variant| format!("{name}/{variant}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_subject_becomes_an_arm_under_the_plans_conditions() {
+        let mut plan = json!({
+            "limits": {"cpus": 0.5}, "placement": {"subject": [0], "generator": [1]},
+            "subjects": [
+                {"name": "a", "variant": null, "env": {"X": "1"}, "inherit": ["Y"]},
+                {"name": "b", "variant": "fast", "env": {}, "inherit": []}
+            ],
+            "launches": [{"subject": 1, "block": 0}, {"subject": 0, "block": 0}],
+            "trials": [{"launch": 0}, {"launch": 1}, {"launch": 7}]
+        });
+        of_plan(&mut plan);
+        let once = plan.clone();
+        of_plan(&mut plan);
+        assert_eq!(plan, once, "once is enough");
+        let arm = |name: &str, subject: usize, env: Value, inherit: Value| {
+            json!({"name": name, "level": null, "subject": subject, "conditions": {
+                "limits": {"cpus": 0.5}, "placement": {"subject": [0], "generator": [1]}, "env": env,
+                "inherit": inherit, "load": {}, "observe": []
+            }})
+        };
+        assert_eq!(
+            plan,
+            json!({
+                "subjects": [{"name": "a", "variant": null}, {"name": "b", "variant": "fast"}],
+                "arms": [arm("a", 0, json!({"X": "1"}), json!(["Y"])), arm("b/fast", 1, json!({}), json!([]))],
+                "launches": [{"arms": [1], "block": 0}, {"arms": [0], "block": 0}],
+                // The last one's launch is not there, which the check of the archive tells.
+                "trials": [{"launch": 0, "arm": 1}, {"launch": 1, "arm": 0}, {"launch": 7}]
+            })
+        );
+    }
+}

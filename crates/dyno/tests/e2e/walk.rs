@@ -1,0 +1,82 @@
+//! Runs whose plan no suite can ask for: made by hand, and walked by the runner itself.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use dyno_archive::dir::{Header, Run, SCHEMA};
+use dyno_archive::{Facts, RunDir};
+use dyno_launch::care::{Care, Interrupts};
+use dyno_launch::guard::Guard;
+use dyno_runner::plan::{Overrides, Planned, resolve};
+use dyno_runner::prepare::prepare;
+use dyno_runner::run::{Runner, Service};
+use dyno_runner::suite::SuiteFile;
+use dyno_subject::build;
+use dyno_subject::definition::Definition;
+
+/// One run at a time: a process has one set of control groups, which a run prepares and removes.
+static ONE_RUN: Mutex<()> = Mutex::new(());
+
+/// How a server of dyno's own is started.
+pub fn null() -> String {
+    format!("[{:?}, \"serve-null\", \"--port\", \"{{port}}\"]", env!("CARGO_BIN_EXE_dyno"))
+}
+
+/// Writes the definition of a subject that is started by this command, with something in its environment.
+pub fn define(subjects: &Path, name: &str, command: &str, env: &str) {
+    let folder = subjects.join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let text = format!(
+        "name = {name:?}\ntitle = {name:?}\nlanguage = \"Rust\"\nprotocols = [\"h1\"]\nchecks = [\"hello\"]\n\
+         [start]\ncommand = {command}\nenv = {{ {env} }}\n[ready]\npath = \"/plaintext\"\ndeadline = \"20s\"\n"
+    );
+    fs::write(folder.join("subject.toml"), text).unwrap();
+}
+
+/// The plan of one short trial of a subject.
+pub fn planned(subjects: &Path, name: &str) -> Planned {
+    let suite = format!(
+        "subjects = [{name:?}]\n[suite]\nrepeats = 1\n\
+         [load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \"500ms\"\n"
+    );
+    let suite = SuiteFile::parse(Path::new("by-hand.toml"), &suite).unwrap();
+    resolve(suite, subjects, &Overrides::default(), &dyno_launch::allowed_cpus(), &|_| None).unwrap()
+}
+
+/// Builds, walks the plan, and reads what it left in `place`.
+pub fn run(place: &Path, planned: &Planned, backends: &[Definition]) -> Run {
+    let _alone = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+    let care = Care { guard: &guard, interrupts: &interrupts };
+    let cache = place.join("cache");
+    let mut planned = planned.clone();
+    let built = prepare(&mut planned, &cache, &care, &mut |_| {}).unwrap();
+    let service = |definition: &Definition| Service {
+        built: build::build(definition, &cache, &care).unwrap(),
+        definition: definition.clone(),
+    };
+    let backends: Vec<Service> = backends.iter().map(service).collect();
+    let header = Header {
+        schema: SCHEMA.into(),
+        id: "by-hand".into(),
+        started: "2026-01-02T03:04:05Z".into(),
+        command: Vec::new(),
+        plan: planned.plan.clone(),
+        facts: Facts::default(),
+        resumptions: Vec::new(),
+    };
+    let dir = RunDir::create(place.join("run"), &header).unwrap();
+    let mut runner = Runner {
+        plan: &planned.plan,
+        arms: &planned.arms,
+        built: &built,
+        backends: &backends,
+        dir: &dir,
+        guard: &guard,
+        interrupts: &interrupts,
+        on: &mut |_| {},
+    };
+    runner.walk().unwrap();
+    dir.read().unwrap()
+}
