@@ -607,7 +607,7 @@ pub enum SubjectsCommand {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  dyno calibrate\n  dyno calibrate --format json -o calibration.json\n\n`dyno load` quotes the ceilings that are measured here.\n\nExit status: 0 it is measured and kept, 2 wrong usage, 3 the machine failed, or it was ended early; nothing is kept then."
+    after_help = "Examples:\n  dyno calibrate\n  dyno calibrate --format json -o calibration.json\n\n`dyno load` quotes the ceilings that are measured here.\n\nExit status: 0 it is measured and kept, 2 wrong usage, 3 the machine failed, or it was ended early; no ceilings are kept then."
 )]
 pub struct CalibrateArgs {
     /// Length of each measurement, such as 500ms; there are some twenty.
@@ -619,6 +619,9 @@ pub struct CalibrateArgs {
     /// Write the result here instead of to standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Keep the loads as a run keeps its trials, in a new folder in this one: `dyno report` makes every form of it.
+    #[arg(long, value_name = "FOLDER")]
+    pub save: Option<PathBuf>,
     /// Folder in which the ceilings are kept for later loads [default: dyno in the user's cache folder].
     #[arg(long, value_name = "FOLDER", env = "DYNO_CACHE")]
     pub cache: Option<PathBuf>,

@@ -1,13 +1,16 @@
 //! A calibration: loads of the null responder that show what the generator itself can do on this machine, and how late it is.
 
+mod archive;
+
 use std::io;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
 use dyno_analysis::calibration::{Measured, Measurement, Shows};
+use dyno_archive::dir::OpenError;
 use dyno_archive::plan::{Arrivals, DriverKind, Load, Placement, Spin, Step, Workload};
-use dyno_archive::{Interval, Protocol, Sample};
+use dyno_archive::{Interval, Protocol, RunDir, Sample};
 use dyno_contract::door::Door;
 use dyno_contract::ports;
 use dyno_driver::{Stamps, best_driver};
@@ -16,9 +19,12 @@ use dyno_launch::care::Interrupts;
 use dyno_workload::traffic;
 use dyno_workload::workloads::plaintext;
 
+use self::archive::Kept;
 use crate::limits::{LISTENS, LISTENS_GLANCES};
 use crate::load::{self, Edge, Reason, Spec, Watch, polling};
 use crate::load_at;
+
+pub use archive::plan;
 
 const S: u64 = 1_000_000_000;
 
@@ -42,8 +48,10 @@ pub enum Event<'a> {
 /// Why there is no calibration.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
-    #[error("interrupted; nothing was kept")]
+    #[error("interrupted; no ceilings were kept")]
     Interrupted,
+    #[error(transparent)]
+    Archive(#[from] OpenError),
     #[error("the null responder cannot be started")]
     NotStarted(#[source] io::Error),
     /// Something else of this machine's, as a sentence.
@@ -92,7 +100,9 @@ fn ceiling(
 ) -> Measurement {
     let step = Step { connections: 64, streams, pipeline, arrivals: Arrivals::Closed };
     let load = Load { driver, spin: Spin::Never, ..asked(step, duration_ns) };
-    Measurement { shows: Shows::Ceiling, workload: Workload { protocol, ..plaintext() }, load, seed: SEED }
+    let plain = plaintext();
+    let name = if protocol.is_h1() { plain.name.clone() } else { format!("{} over {protocol}", plain.name) };
+    Measurement { shows: Shows::Ceiling, workload: Workload { name, protocol, ..plain }, load, seed: SEED }
 }
 
 fn scheduled(shows: Shows, driver: DriverKind, rate: f64, spin: Spin, duration_ns: u64) -> Measurement {
@@ -119,19 +129,22 @@ fn asked(step: Step, duration_ns: u64) -> Load {
     }
 }
 
-/// Starts the null responder and takes every measurement, one after the other.
+/// Starts the null responder and takes every measurement, one after the other. `archive`: where each is kept as it ends, made
+/// with the [`plan`] of these.
 ///
 /// # Errors
-/// The null responder or a load cannot be had here, or the user ended it.
+/// The null responder or a load cannot be had here, the archive cannot be written, or the user ended it.
 pub fn run(
     placement: &Placement,
     all: Vec<Measurement>,
+    archive: Option<&RunDir>,
     interrupts: &Interrupts,
     on: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Vec<Measured>, CalibrationError> {
     let addr = free_port()?;
     // Ended with the calibration.
-    let _server = start_null(addr, &placement.subject)?;
+    let server = start_null(addr, &placement.subject)?;
+    let mut kept = archive.map(|dir| Kept::begin(dir, plan(&all, placement), server.pid())).transpose()?;
     let mut measured = Vec::new();
     for of in all {
         on(&Event::Begins(&of));
@@ -139,6 +152,9 @@ pub fn run(
         let record = load::run(&spec(&of, at, placement)?, &mut Quiet(interrupts))?;
         if interrupts.count() > 0 {
             return Err(CalibrationError::Interrupted);
+        }
+        if let Some(kept) = &mut kept {
+            kept.write(&of, &record)?;
         }
         let ended = Measured { of, record };
         on(&Event::Ended(&ended));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use dyno_analysis::calibration::{Calibration, CeilingRow};
 use dyno_analysis::load::Ceiling;
 use dyno_report::calibration as page;
-use dyno_runner::calibrate::{self, Event, NOT_MEASURED};
+use dyno_runner::calibrate::{self, CalibrationError, Event, NOT_MEASURED};
 
 use crate::calibration::{Kept, Shape, machine};
 use crate::cli::{CalibrateArgs, PlanFormat};
@@ -14,8 +14,15 @@ use crate::terminal::{self, Third};
 
 pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let placement = calibrate::placement(&dyno_launch::allowed_cpus());
-    let interrupts = terminal::catch_interrupts("ending early; nothing is kept", Third::Ends)?;
-    let all = calibrate::run(&placement, calibrate::measurements(args.duration.0), &interrupts, &mut say)?;
+    let asked = calibrate::measurements(args.duration.0);
+    let begin = |folder: &PathBuf| super::keep_in(folder, &calibrate::plan(&asked, &placement));
+    let kept = args.save.as_ref().map(begin).transpose()?;
+    let interrupts = terminal::catch_interrupts("ending early; no ceilings are kept", Third::Ends)?;
+    let measured = calibrate::run(&placement, asked.clone(), kept.as_ref(), &interrupts, &mut say);
+    if let (Some(dir), Ok(_) | Err(CalibrationError::Interrupted)) = (&kept, &measured) {
+        super::tell_kept(dir);
+    }
+    let all = measured?;
     let not_measured = NOT_MEASURED.map(|(name, why)| (name.to_string(), why.to_string())).into();
     let result = Calibration::new(machine(), &placement, not_measured, &all);
     let folder = super::cache_folder(args.cache.as_deref())?;

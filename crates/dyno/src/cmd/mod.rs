@@ -13,13 +13,13 @@ mod subjects;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use dyno_archive::Plan;
 use dyno_archive::dir::{Header, SCHEMA};
+use dyno_archive::{Plan, RunDir};
 use dyno_runner::plan::Overrides;
 
 use crate::cli::{Choices, Cli, Command, Places, SubjectsPlace};
 use crate::exit::{Exit, bad};
-use crate::here;
+use crate::{here, terminal};
 
 pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
@@ -91,6 +91,20 @@ fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
         anyhow::anyhow!("{} cannot be made: {error}; name another folder with `--cache`", folder.display())
     })?;
     Ok(folder)
+}
+
+/// Makes the archive of what is asked for without a suite, for `--save`: before anything is measured, which is not for nothing.
+fn keep_in(folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
+    RunDir::create_among(folder, header(plan)).and_then(RunDir::held).map_err(|error| {
+        let (folder, why) = (folder.display(), anyhow::Error::new(error));
+        bad(format!("--save {folder}: nothing can be kept there: {why:#}; name another folder"))
+    })
+}
+
+/// Tells where such an archive is.
+fn tell_kept(dir: &RunDir) {
+    let path = terminal::quoted(&dir.path().display().to_string());
+    terminal::say(&format!("\nWhat was measured is kept. Its report:\n  dyno report {path}"));
 }
 
 /// The head of a run that begins now.

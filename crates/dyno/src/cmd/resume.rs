@@ -68,7 +68,7 @@ pub(super) fn resume(
     }
     if !run.header.plan.suite.is_of_a_file() {
         return Err(bad(format!(
-            "{} holds a load that was saved, and no run of a suite: there is nothing to go on with; load it again, with --save for \
+            "{} was kept by --save, and is no run of a suite: there is nothing to go on with; measure again, with --save for \
              another archive",
             path.display()
         )));

@@ -8,8 +8,6 @@ use dyno_archive::{Plan, RunDir};
 use dyno_runner::single::{self, Ended, Server};
 
 use super::target::Url;
-use crate::exit::bad;
-use crate::terminal;
 
 /// The archive in which a load is to be kept.
 pub struct Saving(RunDir);
@@ -17,11 +15,7 @@ pub struct Saving(RunDir);
 impl Saving {
     /// Makes its folder, so that a load is not made for nothing.
     pub fn begin(folder: &Path, plan: &Plan) -> anyhow::Result<Saving> {
-        let dir = RunDir::create_among(folder, crate::cmd::header(plan)).and_then(RunDir::held);
-        dir.map(Saving).map_err(|error| {
-            let (folder, why) = (folder.display(), anyhow::Error::new(error));
-            bad(format!("--save {folder}: nothing can be kept there: {why:#}; name another folder"))
-        })
+        crate::cmd::keep_in(folder, plan).map(Saving)
     }
 
     /// Writes what the load came to, with the ceiling that its result quotes.
@@ -31,8 +25,7 @@ impl Saving {
 
     /// Tells where it is.
     pub fn tell(&self) {
-        let path = terminal::quoted(&self.0.path().display().to_string());
-        terminal::say(&format!("\nThe load is kept. Its report:\n  dyno report {path}"));
+        crate::cmd::tell_kept(&self.0);
     }
 }
 
