@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 5b72537bd1b92f5949fe538121c7d743c48d9f8972a1a3a7cc8b71a9e1fb1832
+// Made by types.mjs from docs/schema/report.schema.json 3f974e7def048bf7fabbc00b8c2f2b206115ad3765794a7383176b4a25e0fb6b
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -541,6 +541,10 @@ export interface Load {
    * Time over which connections are opened one by one; `None`: all of them before the load begins.
    */
   ramp_connections_ns: number | null;
+  /**
+   * Requests in all; `None`: as many as the window allows, which is what suites ask for.
+   */
+  requests: number | null;
   /**
    * `None`: as long as the server likes.
    */

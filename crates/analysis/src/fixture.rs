@@ -61,7 +61,7 @@ pub fn record(answers: u64) -> LoadRecord {
 
 /// A trial of the first start with this load.
 pub fn trial_record(trial: usize, load: LoadRecord) -> TrialRecord {
-    TrialRecord { trial, start: 0, load, checks: Vec::new() }
+    TrialRecord { trial, start: 0, load, checks: Vec::new(), ceiling: None }
 }
 
 /// What a record comes to in a closed loop, or at a rate.
@@ -76,6 +76,7 @@ pub fn load() -> Load {
         warmup_ns: 0,
         until_steady: None,
         duration_ns: S,
+        requests: None,
         interval_ns: S,
         timeout_ns: S,
         connect_timeout_ns: S,

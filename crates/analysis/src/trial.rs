@@ -80,10 +80,15 @@ pub(crate) fn trial(
     let party = launch.party_of(planned.arm).unwrap_or(Party::SUBJECT);
     let part = start.and_then(|start| start.part(party));
     let server = server::server_use(&record.load, party, cpus_of(&arm.conditions, part));
-    let context =
-        Context { ceiling: None, server: Some(&server), control: subject.control, checks: &record.checks };
+    let watched = (start.is_none() || part.is_some()).then_some(&server);
+    let context = Context {
+        ceiling: record.ceiling.clone(),
+        server: watched,
+        control: subject.control,
+        checks: &record.checks,
+    };
     let load = verdict::load(&record.load, asked, &context);
-    let caveats = verdict::trial(&load, &server, &Beside { record: &record.load, party, part, facts });
+    let caveats = verdict::trial(&load, watched, &Beside { record: &record.load, party, part, facts });
     let valid = verdict::is_valid(&caveats);
     TrialResult {
         cell: CellKey { arm: planned.arm, workload: planned.workload, step: planned.step },

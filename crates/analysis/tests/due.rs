@@ -134,6 +134,7 @@ fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
         until_steady: None,
         warmup_ns: config.window.warmup_ns,
         duration_ns: config.window.duration_ns.unwrap_or(0),
+        requests: None,
         interval_ns: config.window.interval_ns,
         timeout_ns: config.policy.timeout_ns,
         connect_timeout_ns: config.policy.connect_timeout_ns,

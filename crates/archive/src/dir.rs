@@ -53,6 +53,25 @@ impl RunDir {
         Ok(dir)
     }
 
+    /// Makes a folder for a run among others, named by its id. Two of one name may begin in the same second: the later one gets a
+    /// number, and nothing that is there is written to.
+    pub fn create_among(runs: &Path, mut header: Header) -> Result<RunDir, OpenError> {
+        let failed = |path: &Path, source| OpenError::Io { path: path.into(), source };
+        fs::create_dir_all(runs).map_err(|source| failed(runs, source))?;
+        let name = header.id.clone();
+        for n in 2.. {
+            let path = runs.join(&header.id);
+            match fs::create_dir(&path) {
+                Ok(()) => return RunDir::create(path, &header),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    header.id = format!("{name}-{n}");
+                }
+                Err(source) => return Err(failed(&path, source)),
+            }
+        }
+        unreachable!("some number is free")
+    }
+
     /// Opens the folder of an earlier run.
     pub fn open(path: impl Into<PathBuf>) -> Result<RunDir, OpenError> {
         let path = path.into();
@@ -252,6 +271,22 @@ mod tests {
         assert!(!fs::symlink_metadata(run.join("report.json")).unwrap().is_symlink());
         assert!(dir.write_bytes("trials/0000.json", b"{}").is_err());
         assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn runs_of_one_name_have_folders_of_their_own() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
+        let header = Header { id: "load-1".into(), ..RunDir::open(golden).unwrap().header().unwrap() };
+        let place = tempfile::tempdir().unwrap();
+        let runs = place.path().join("not/there/yet");
+        let id_of = |dir: &RunDir| dir.header().unwrap().id;
+        let first = RunDir::create_among(&runs, header.clone()).unwrap();
+        let second = RunDir::create_among(&runs, header.clone()).unwrap();
+        assert_eq!((id_of(&first), id_of(&second)), ("load-1".into(), "load-1-2".into()));
+        assert_eq!((first.path(), second.path()), (&*runs.join("load-1"), &*runs.join("load-1-2")));
+        let file = place.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(matches!(RunDir::create_among(&file, header), Err(OpenError::Io { .. })));
     }
 
     #[test]

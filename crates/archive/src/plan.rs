@@ -64,7 +64,16 @@ pub struct Suite {
     pub description: String,
     /// The suite file as it was read.
     pub source: String,
+    /// Empty: there is no file, and what is planned was asked for on the command line.
     pub path: String,
+}
+
+impl Suite {
+    /// Whether a file was read. Else there is nothing to resume.
+    #[must_use]
+    pub fn is_of_a_file(&self) -> bool {
+        !self.path.is_empty()
+    }
 }
 
 /// The order of subjects within a block, and of workloads and steps within a start.
@@ -109,7 +118,7 @@ pub struct Subject {
     pub title: String,
     pub language: String,
     pub description: String,
-    /// Hash of the definition that it is started by; `None`: the archive is older than that.
+    /// Hash of the definition that it is started by; `None`: dyno did not start it, or the archive is older than that.
     pub definition: Option<String>,
     pub version: Option<String>,
     pub build: Option<Build>,
@@ -325,6 +334,8 @@ pub struct Load {
     pub until_steady: Option<UntilSteady>,
     /// 0: no set time; a load without a suite may end after so many requests, or when the user ends it.
     pub duration_ns: u64,
+    /// Requests in all; `None`: as many as the window allows, which is what suites ask for.
+    pub requests: Option<u64>,
     pub interval_ns: u64,
     pub timeout_ns: u64,
     pub connect_timeout_ns: u64,
@@ -642,6 +653,7 @@ mod tests {
             warmup_ns: 1,
             until_steady: None,
             duration_ns: 2,
+            requests: None,
             interval_ns: 3,
             timeout_ns: 4,
             connect_timeout_ns: 5,

@@ -18,7 +18,8 @@ pub struct StartRecord {
     pub launch: usize,
     /// Continues a launch whose first processes were lost with the run: see `dyno run --resume`.
     pub resumed: bool,
-    /// What was started, in that order: back ends, then the subject.
+    /// What was started, in that order: back ends, then the subject. Empty where dyno started nothing, but loaded a server that
+    /// was there.
     pub parts: Vec<PartStart>,
     /// Why this start ended before its plan was done, in words; `None` if it did what was planned.
     pub failure: Option<Failure>,
@@ -29,6 +30,13 @@ impl StartRecord {
     #[must_use]
     pub fn part(&self, party: Party) -> Option<&PartStart> {
         self.parts.iter().find(|part| part.party == party)
+    }
+
+    /// Whether dyno started the server under test. It does not where a load was asked for without a suite, and then nothing is
+    /// known of the server but its answers.
+    #[must_use]
+    pub fn has_subject(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part.party, Party::Subject(_)))
     }
 
     /// The server under test.

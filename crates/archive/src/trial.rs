@@ -1,5 +1,6 @@
 //! What one trial left behind: its load, and what was seen around it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::load::LoadRecord;
@@ -16,6 +17,14 @@ pub struct CheckResult {
     pub detail: String,
 }
 
+/// The most that the generator reached on this machine, as `dyno calibrate` measured it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ceiling {
+    pub throughput_rps: f64,
+    /// When it was measured, as a date.
+    pub measured: String,
+}
+
 /// Everything one trial left behind. Written whole when the trial ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
@@ -26,4 +35,7 @@ pub struct TrialRecord {
     pub load: LoadRecord,
     /// Checks made while the load ran.
     pub checks: Vec<CheckResult>,
+    /// What the generator had reached before with a load like it. `None`: nobody had measured that; and in suites, whose controls
+    /// show it.
+    pub ceiling: Option<Ceiling>,
 }

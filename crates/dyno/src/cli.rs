@@ -176,6 +176,7 @@ Examples:
   dyno load http://127.0.0.1:8080 --request '80 GET /items/{rand:1..1000}' --request '20 POST /items {\"n\":{seq}}'
   dyno load --curl \"curl -H 'Accept: text/html' http://127.0.0.1:8080/\"
   dyno load --import session.har                                what a browser asked for
+  dyno load http://127.0.0.1:8080/ --save runs                  and keep it, for `dyno report runs/load-…`
 
 Placeholders in paths, header values and bodies: {seq}, {rand:1..100}, {uuid}, {csv:users.csv:name}. Imported requests are
 sent as they were recorded. Times: 250us, 500ms, 10s, 2m, 1h. Numbers: 5000, 5k, 1.5M.
@@ -397,6 +398,9 @@ pub struct LoadArgs {
     /// Serve OpenMetrics at http://ADDRESS/metrics while the load runs, such as 127.0.0.1:9464.
     #[arg(long, value_name = "ADDRESS", help_heading = "Output")]
     pub metrics: Option<std::net::SocketAddr>,
+    /// Keep the load as a run keeps its trials, in a new folder in this one: `dyno report` makes every form of it.
+    #[arg(long, value_name = "FOLDER", help_heading = "Output")]
+    pub save: Option<PathBuf>,
     /// Plain progress lines instead of the live view.
     #[arg(long, help_heading = "Output")]
     pub no_tui: bool,
@@ -603,7 +607,7 @@ pub enum SubjectsCommand {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  dyno calibrate\n  dyno calibrate --format json -o calibration.json\n\n`dyno load` quotes the ceilings that are measured here.\n\nExit status: 0 it is measured and kept, 2 wrong usage, 3 the machine failed, or it was ended early; nothing is kept then."
+    after_help = "Examples:\n  dyno calibrate\n  dyno calibrate --format json -o calibration.json\n\n`dyno load` quotes the ceilings that are measured here.\n\nExit status: 0 it is measured and kept, 2 wrong usage, 3 the machine failed, or it was ended early; no ceilings are kept then."
 )]
 pub struct CalibrateArgs {
     /// Length of each measurement, such as 500ms; there are some twenty.
@@ -615,6 +619,9 @@ pub struct CalibrateArgs {
     /// Write the result here instead of to standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Keep the loads as a run keeps its trials, in a new folder in this one: `dyno report` makes every form of it.
+    #[arg(long, value_name = "FOLDER")]
+    pub save: Option<PathBuf>,
     /// Folder in which the ceilings are kept for later loads [default: dyno in the user's cache folder].
     #[arg(long, value_name = "FOLDER", env = "DYNO_CACHE")]
     pub cache: Option<PathBuf>,

@@ -36,6 +36,12 @@ impl OwnProcess {
         set_affinity(&own)?;
         child.map(OwnProcess)
     }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
 }
 
 impl Drop for OwnProcess {

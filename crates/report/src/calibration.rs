@@ -1,77 +1,31 @@
 //! What `dyno calibrate` found, for people and for programs.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use dyno_analysis::load::Percentiles;
-use dyno_archive::Protocol;
-use dyno_archive::plan::{DriverKind, Spin};
-use serde::Serialize;
+use dyno_analysis::calibration::{Calibration, Measurement, Shows};
 
 use crate::format::{count, micros, number, or_dash, percent, wait};
 use crate::text::Style;
 
-pub const SCHEMA: &str = "dyno.calibration/1";
-
-/// All controls. Times in microseconds.
-#[derive(Clone, Debug, Serialize)]
-pub struct Calibration {
-    pub schema: &'static str,
-    pub machine: String,
-    /// Whether server and generator had to share a CPU, which makes everything here a lower bound.
-    pub shared_cpus: bool,
-    pub ceilings: Vec<CeilingRow>,
-    /// Protocols without a ceiling, and why.
-    pub not_measured: BTreeMap<String, String>,
-    pub pacing: Vec<PacingRow>,
-    pub stamps: Vec<StampsRow>,
-    pub refused: Refused,
-}
-
-/// The most that one generator thread reached against the null responder.
-#[derive(Clone, Debug, Serialize)]
-pub struct CeilingRow {
-    pub driver: DriverKind,
-    pub protocol: Protocol,
-    pub connections: u32,
-    /// Requests in flight per connection: pipelined, or streams.
-    pub pipeline: u32,
-    pub streams: u32,
-    pub throughput_rps: f64,
-    pub cpu_us_per_exchange: Option<f64>,
-    pub busiest_thread_utilisation: f64,
-}
-
-/// How late requests left on a schedule.
-#[derive(Clone, Debug, Serialize)]
-pub struct PacingRow {
-    pub rate: f64,
-    pub spin: Spin,
-    pub send_lag_us: Percentiles,
-    pub wake_lag_us: Percentiles,
-    pub response_time_us: Percentiles,
-    pub achieved_cv: Option<f64>,
-    pub cpu_s_per_s: f64,
-    pub spun_s_per_s: f64,
-}
-
-/// Response times by our stamps and by the kernel's, of the same exchanges.
-#[derive(Clone, Debug, Serialize)]
-pub struct StampsRow {
-    pub rate: f64,
-    pub spin: Spin,
-    pub ours_us: Percentiles,
-    pub kernel_us: Percentiles,
-    pub difference_p50_us: Option<f64>,
-    pub difference_p99_us: Option<f64>,
-}
-
-/// Requests to a port at which nobody listens.
-#[derive(Clone, Debug, Serialize)]
-pub struct Refused {
-    pub asked: u64,
-    pub counted: u64,
-    pub failed: u64,
+/// What is being measured, and how long that takes.
+#[must_use]
+pub fn measuring(m: &Measurement) -> String {
+    let (load, step) = (&m.load, m.step());
+    let scheduled =
+        || format!("{} per second, spin {}", or_dash(step.arrivals.rate(), number), load.spin.name());
+    let what = match m.shows {
+        Shows::Ceiling => {
+            let (driver, protocol) = (load.driver.name(), m.workload.protocol);
+            format!("ceiling, {driver} {protocol} × {}", m.in_flight_each())
+        }
+        Shows::Pacing => format!("pacing, {}", scheduled()),
+        Shows::Stamps => format!("kernel stamps, {}", scheduled()),
+        Shows::Refusals => "a closed port".into(),
+    };
+    match load.set_duration_ns() {
+        Some(ns) => format!("{what} ({})", micros(ns as f64 / 1e3)),
+        None => what,
+    }
 }
 
 /// The findings on a terminal; `kept` names the file in which the ceilings are.
@@ -103,7 +57,7 @@ fn ceilings(c: &Calibration) -> String {
             "    {:<8} {:<10} {:>17} {:>12} {:>17} {:>15}",
             row.driver.name(),
             row.protocol,
-            row.pipeline * row.streams,
+            row.in_flight_each(),
             count(row.throughput_rps.round() as u64),
             or_dash(row.cpu_us_per_exchange, micros),
             percent(row.busiest_thread_utilisation)

@@ -191,12 +191,13 @@ pub fn phases(load: &dyno_archive::plan::Load) -> String {
     let start = load.until_steady.map_or(String::new(), |until| {
         format!("; each start is warmed before until it is steady, for {} at most", time(until.limit_ns))
     });
-    format!(
-        "{} warm-up, {} measured, intervals of {}{start}",
-        time(load.warmup_ns),
-        time(load.duration_ns),
-        time(load.interval_ns)
-    )
+    let measured = match (load.set_duration_ns(), load.requests) {
+        (Some(ns), None) => format!("{} measured", time(ns)),
+        (Some(ns), Some(n)) => format!("{} measured, or {} requests", time(ns), count(n)),
+        (None, Some(n)) => format!("{} requests", count(n)),
+        (None, None) => "measured until it is ended".into(),
+    };
+    format!("{} warm-up, {measured}, intervals of {}{start}", time(load.warmup_ns), time(load.interval_ns))
 }
 
 /// A size in bytes, decimal units.

@@ -4,6 +4,7 @@ use dyno_analysis::Report;
 use dyno_analysis::cell::Shape;
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::stats::Repeated;
+use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::verdict::{Confidence, Resource};
 
 use crate::format::{Quantile, bytes, count, micros, millis, number, or_dash, plural, wait_at_step};
@@ -99,6 +100,16 @@ fn median_peak(r: &OverviewRow) -> Option<f64> {
     r.peak_rps.as_ref()?.median
 }
 
+/// How often a subject had to be killed; `None`: it was never stopped, for nobody had started it.
+pub(crate) fn killed(s: &SubjectResult) -> Option<usize> {
+    Some(s.stop_killed).filter(|_| !s.stop_ms.values.is_empty())
+}
+
+/// How many of its checks a subject passed; where there were none it has passed nothing.
+pub(crate) fn checks_passed(r: &OverviewRow) -> String {
+    or_dash(Some(r.checks).filter(|n| *n > 0), |n| format!("{}/{n}", r.checks_passed))
+}
+
 /// What every text form says of a subject, between its name and what limited it.
 pub(crate) const COLUMNS: [OverviewColumn; 12] = [
     column("peak req/s", "Peak requests/s", |_, r| or_dash(median_peak(r), number)),
@@ -118,7 +129,7 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
     column("memory", "Memory", |_, r| or_dash(r.memory_peak_bytes, bytes)),
     column("start-up", "Start-up", |_, r| or_dash(r.startup_ms, millis)),
     column("errors", "Errors", |_, r| count(r.errors)),
-    column("checks", "Checks", |_, r| format!("{}/{}", r.checks_passed, r.checks)),
+    column("checks", "Checks", |_, r| checks_passed(r)),
 ];
 
 /// Which step each figure of a row is of.

@@ -4,6 +4,7 @@
 //! Everything a subject does wrong becomes a record; only what makes the run itself impossible is an error.
 #![forbid(unsafe_code)]
 
+pub mod calibrate;
 pub mod files;
 mod ground;
 pub mod limits;
@@ -13,4 +14,5 @@ pub mod plan;
 pub mod prepare;
 mod proof;
 pub mod run;
+pub mod single;
 pub mod suite;

@@ -60,3 +60,7 @@ pub const PLANNED: u64 = 100_000;
 /// The most streams or pipelined requests that `dyno load` may be asked for on one connection. More are refused: each is made and
 /// kept before any is answered.
 pub const AT_ONCE: u32 = 1 << 20;
+
+/// How often, and how long apart, a calibration looks whether the null responder listens. Then it gives up.
+pub const LISTENS_GLANCES: u32 = 200;
+pub const LISTENS: Duration = Duration::from_millis(10);

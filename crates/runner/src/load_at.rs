@@ -31,7 +31,6 @@ pub fn trial(listener: &Listener, plan: &Plan, trial: usize) -> Result<load::Spe
         endpoint: Endpoint { stamps, ..base.endpoint },
         page_connections: workload.page_connections(),
         seed: planned.seed,
-        total: None,
         spin: load::polling(load.spin, &step.arrivals, placement.is_disjoint()),
         load,
         cpus: placement.generator.clone(),
@@ -62,6 +61,7 @@ pub fn once(listener: &Listener, traffic: Traffic, http2: Http2) -> load::Spec {
         load: Load {
             warmup_ns: 0,
             duration_ns: 0,
+            requests: Some(1),
             timeout_ns: patience_ns,
             connect_timeout_ns: patience_ns,
             drain_ns: patience_ns,
@@ -72,7 +72,6 @@ pub fn once(listener: &Listener, traffic: Traffic, http2: Http2) -> load::Spec {
         step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed },
         trace: Arc::from([]),
         seed: 0,
-        total: Some(1),
         spin: Spin::Never,
         cpus: Vec::new(),
     }

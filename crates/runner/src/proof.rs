@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use dyno_archive::plan::{Http2, Step, Workload};
+use dyno_archive::plan::{Http2, Load, Step, Workload};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Outcome, Sample};
 use dyno_contract::check::{Check, How, Problem, Question, Verdict};
@@ -64,7 +64,8 @@ fn put_with(question: &Question, listener: &Listener, headers: Vec<(String, Opti
         .map_err(Problem::NoAnswer)?;
     let once = load_at::once(listener, traffic, http2);
     let step = Step { streams: question.streams, ..once.step.clone() };
-    let spec = load::Spec { step, total: Some(question.times), ..once };
+    let load = Load { requests: Some(question.times), ..once.load.clone() };
+    let spec = load::Spec { step, load, ..once };
     ask(&spec).map_err(|problem| match problem {
         Problem::Wrong(why) => Problem::Wrong(format!("{shown}: {why}")),
         Problem::NoAnswer(why) => Problem::NoAnswer(format!("{shown}: {why}")),
@@ -79,7 +80,7 @@ fn put_with(question: &Question, listener: &Listener, headers: Vec<(String, Opti
 fn ask(spec: &load::Spec) -> Result<(), Problem> {
     let record =
         load::run(spec, &mut Patience { until: Instant::now() + 2 * CHECK }).map_err(Problem::NoAnswer)?;
-    let wanted = spec.total.unwrap_or(1);
+    let wanted = spec.load.requests.unwrap_or(1);
     let outcomes = || record.intervals.iter().flat_map(|i| i.outcomes.iter());
     let right: u64 = outcomes().filter(|(o, _)| *o == Outcome::Ok).map(|(_, n)| n).sum();
     if let Some((outcome, n)) = worst(outcomes()) {

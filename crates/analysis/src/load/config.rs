@@ -86,10 +86,11 @@ impl Config {
             model: step.arrivals.model(),
             arrival: step.arrivals.arrival(),
             rate: step.arrivals.rate(),
-            requests: None,
+            requests: load.requests,
             requests_per_connection: load.requests_per_connection,
             warmup_s: seconds(load.warmup_ns),
-            duration_s: Some(seconds(load.duration_ns)),
+            // With only a number of requests asked for, no duration was.
+            duration_s: load.set_duration_ns().map(seconds),
             interval_s: seconds(load.interval_ns),
             timeout_s: seconds(load.timeout_ns),
             connect_timeout_s: seconds(load.connect_timeout_ns),

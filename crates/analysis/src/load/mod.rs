@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 use dyno_archive::interval::RequestShare;
 use dyno_archive::load::{Connections, TcpCounters, TlsUse};
 use dyno_archive::outcome::{self, Outcome, Outcomes};
-use dyno_archive::plan::{DriverKind, Model};
+use dyno_archive::plan::{self, DriverKind, Model};
+pub use dyno_archive::trial::Ceiling;
 use dyno_archive::{Interval, LoadRecord, Phase, Times};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -175,14 +176,6 @@ pub struct RequestResult {
     pub service_time_us: Percentiles,
 }
 
-/// The most that the generator reached on this machine, as `dyno calibrate` measured it.
-#[derive(Clone, Debug, PartialEq, Serialize, serde::Deserialize, JsonSchema)]
-pub struct Ceiling {
-    pub throughput_rps: f64,
-    /// When it was measured, as a date.
-    pub measured: String,
-}
-
 /// The generator's own cost within the measured window.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Client {
@@ -301,6 +294,16 @@ pub(crate) fn result(record: &LoadRecord, config: Config) -> LoadResult {
         intervals: record.intervals.iter().map(interval_result).collect(),
         config,
     }
+}
+
+/// Whether a load did what was asked for: so many requests, each with its end, or so much time.
+#[must_use]
+pub fn is_done(record: &LoadRecord, asked: &plan::Load) -> bool {
+    let (opens, closes) = record.window_ns;
+    let books = record.books;
+    // What has no end counts as in flight, be it sent or still in a queue.
+    let is_ended = asked.requests.is_some_and(|total| books.due() >= total && books.in_flight_at_end == 0);
+    is_ended || asked.set_duration_ns().is_some_and(|ns| closes.saturating_sub(opens) >= ns)
 }
 
 fn exchanges(record: &LoadRecord) -> Exchanges {

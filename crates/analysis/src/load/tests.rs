@@ -327,3 +327,22 @@ fn times_and_ages_of_each_kind_are_told() {
     assert!(near(result.connect_us.max, 3000.0) && near(result.tls_handshake_us.max, 4000.0));
     assert!(near(result.send_lag_us.max, 5000.0) && near(result.first_byte_us.max, 6000.0));
 }
+
+#[test]
+fn a_load_is_done_when_all_requests_or_all_of_the_time_are_over() {
+    let mut record = fixture::record(10);
+    let of = |requests, duration_ns| plan::Load { requests, duration_ns, ..fixture::load() };
+    for (asked, done) in [
+        (of(Some(10), 0), true),
+        (of(Some(11), 0), false),
+        (of(Some(11), 1_000_000_000), true),
+        (of(None, 1_000_000_000), true),
+        (of(None, 1_000_000_001), false),
+        // Until somebody ends it.
+        (of(None, 0), false),
+    ] {
+        assert_eq!(is_done(&record, &asked), done, "{asked:?}");
+    }
+    record.books.in_flight_at_end = 1;
+    assert!(!is_done(&record, &of(Some(10), 0)));
+}

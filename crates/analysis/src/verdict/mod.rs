@@ -73,9 +73,11 @@ pub(crate) struct Beside<'a> {
     pub(crate) facts: &'a Facts,
 }
 
-/// Every reason to distrust a trial, the gravest first: those of its load among them.
-pub(crate) fn trial(load: &LoadResult, server: &ServerUse, beside: &Beside<'_>) -> Vec<Caveat> {
+/// Every reason to distrust a trial, the gravest first: those of its load among them. `server`: as in [`Context`].
+pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Beside<'_>) -> Vec<Caveat> {
     let mut all = load.caveats.clone();
+    // Its load says that nobody watched it.
+    let Some(server) = server else { return all };
     all.extend(server::caveats(server, beside.record, beside.party));
     all.extend(warming::caveats(load, server, beside.part));
     all.extend(tick_accounting(server, beside.facts));

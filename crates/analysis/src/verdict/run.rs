@@ -48,12 +48,21 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     if run.starts.iter().any(|s| s.resumed) {
         all.push(info(Code::Resumed, "This run was interrupted and resumed: some trials were served by a process that was started again."));
     }
+    all.extend(not_started(run));
     all.extend(mixed(run));
     all.extend(limits_not_set(run));
     all.extend(not_served(plan));
     all.extend(same_numbers(peaks));
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
+}
+
+/// A server that dyno loaded and did not start.
+fn not_started(run: &Run) -> Option<Caveat> {
+    let was_there =
+        run.starts.iter().any(|s| !s.has_subject() && run.trials.iter().any(|t| t.start == s.start));
+    let message = "dyno did not start this server, but loaded it where it was: nothing is known of its start-up, its CPU time, its memory and its checks. Run it as a subject under `dyno run` to see them.";
+    was_there.then(|| info(Code::ServerNotObserved, message))
 }
 
 /// Parts of a run that are not the same experiment, which the user wanted in one run all the same.

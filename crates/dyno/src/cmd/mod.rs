@@ -11,12 +11,15 @@ mod run;
 mod subjects;
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use dyno_archive::dir::{Header, SCHEMA};
+use dyno_archive::{Plan, RunDir};
 use dyno_runner::plan::Overrides;
 
 use crate::cli::{Choices, Cli, Command, Places, SubjectsPlace};
 use crate::exit::{Exit, bad};
-use crate::here;
+use crate::{here, terminal};
 
 pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
@@ -88,6 +91,43 @@ fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
         anyhow::anyhow!("{} cannot be made: {error}; name another folder with `--cache`", folder.display())
     })?;
     Ok(folder)
+}
+
+/// Makes the archive of what is asked for without a suite, for `--save`: before anything is measured, which is not for nothing.
+fn keep_in(folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
+    RunDir::create_among(folder, header(plan)).and_then(RunDir::held).map_err(|error| {
+        let (folder, why) = (folder.display(), anyhow::Error::new(error));
+        bad(format!("--save {folder}: nothing can be kept there: {why:#}; name another folder"))
+    })
+}
+
+/// Tells where such an archive is.
+fn tell_kept(dir: &RunDir) {
+    let path = terminal::quoted(&dir.path().display().to_string());
+    terminal::say(&format!("\nWhat was measured is kept. Its report:\n  dyno report {path}"));
+}
+
+/// The head of a run that begins now.
+fn header(plan: &Plan) -> Header {
+    let (id, started) = name_run(&plan.suite.name);
+    Header {
+        schema: SCHEMA.into(),
+        id,
+        started,
+        command: command_line(),
+        plan: plan.clone(),
+        facts: dyno_observer::facts::read_facts(here::VERSION, here::COMMIT),
+        resumptions: Vec::new(),
+    }
+}
+
+/// `hello-20260102-030405`, and the same instant as RFC 3339.
+fn name_run(suite: &str) -> (String, String) {
+    let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let digits: String = started.chars().filter(char::is_ascii_digit).collect();
+    let safe: String =
+        suite.chars().map(|c| if c.is_alphanumeric() || c == '-' || c == '_' { c } else { '-' }).collect();
+    (format!("{safe}-{}-{}", &digits[..8], &digits[8..]), started)
 }
 
 /// The words by which this dyno was called, as records keep them.

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use dyno_analysis::Report;
-use dyno_archive::RunDir;
 use dyno_archive::dir::Run;
+use dyno_archive::start::FailureKind;
+use dyno_archive::{RunDir, TrialRecord};
 use dyno_report::Format;
 use dyno_report::terminal::shown;
 
@@ -70,11 +71,19 @@ pub enum Work {
 
 pub fn work_of(run: &Run) -> Work {
     let plan = &run.header.plan;
-    let done: BTreeSet<usize> = run.trials.iter().map(|record| record.trial).collect();
+    let is_whole = |record: &&TrialRecord| !was_cut(run, record);
+    let done: BTreeSet<usize> = run.trials.iter().filter(is_whole).map(|record| record.trial).collect();
     let takes_part =
         |launch: usize| plan.arms_of(launch).all(|arm| plan.subjects[arm.subject].skipped.is_none());
     let mut wanted = plan.trials.iter().enumerate().filter(|(_, trial)| takes_part(trial.launch));
     if wanted.all(|(i, _)| done.contains(&i)) { Work::Done } else { Work::Missing }
+}
+
+/// Whether the user ended a trial that is kept all the same: that of a load without a suite.
+fn was_cut(run: &Run, record: &TrialRecord) -> bool {
+    let start = run.starts.iter().find(|start| start.start == record.start);
+    let failure = start.and_then(|start| start.failure.as_ref());
+    record.load.cut_short && failure.is_some_and(|failure| failure.kind == FailureKind::Interrupted)
 }
 
 /// The status of a run, and of its report however often that is made. A control that is bound by the generator does what

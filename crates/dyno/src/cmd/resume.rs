@@ -66,6 +66,13 @@ pub(super) fn resume(
             run.header.schema
         )));
     }
+    if !run.header.plan.suite.is_of_a_file() {
+        return Err(bad(format!(
+            "{} was kept by --save, and is no run of a suite: there is nothing to go on with; measure again, with --save for \
+             another archive",
+            path.display()
+        )));
+    }
     if let Some(backend) = run.header.plan.backends.first() {
         return Err(bad(format!(
             "{} needs the back end {:?}, which this dyno cannot start again; begin a new run",

@@ -1,10 +1,9 @@
 //! `dyno run SUITE`.
 
 use std::path::Path;
-use std::time::SystemTime;
 
 use dyno_analysis::trial::TrialResult;
-use dyno_archive::dir::{Header, Run, SCHEMA};
+use dyno_archive::dir::{Header, Run};
 use dyno_archive::{RunDir, TrialRecord};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
@@ -18,7 +17,6 @@ use super::report::{Work, exit, show, work_of, write_all};
 use super::resume::{Mixing, resume};
 use crate::cli::RunArgs;
 use crate::exit::Exit;
-use crate::here;
 use crate::progress::Progress;
 use crate::terminal::{self, Third};
 
@@ -69,35 +67,8 @@ fn begin(
     // From wherever the run is gone on with, its files are where they are now.
     planned.plan.suite.path = std::path::absolute(path)?.display().to_string();
     let built = build_all(&mut planned, cache, supervision, progress)?;
-    let (id, started) = name_run(&planned.plan.suite.name);
-    let header = Header {
-        schema: SCHEMA.into(),
-        id: id.clone(),
-        started,
-        command: super::command_line(),
-        plan: planned.plan.clone(),
-        facts: dyno_observer::facts::read_facts(here::VERSION, here::COMMIT),
-        resumptions: Vec::new(),
-    };
-    let dir = create(&args.runs, header)?.held()?;
+    let dir = RunDir::create_among(&args.runs, super::header(&planned.plan))?.held()?;
     Ok((planned, built, dir))
-}
-
-/// Two runs of one suite may begin in the same second: the later one gets a number.
-fn create(runs: &Path, mut header: Header) -> anyhow::Result<RunDir> {
-    let name = header.id.clone();
-    for n in 2.. {
-        let path = runs.join(&header.id);
-        std::fs::create_dir_all(runs)?;
-        match std::fs::create_dir(&path) {
-            Ok(()) => return Ok(RunDir::create(path, &header)?),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                header.id = format!("{name}-{n}");
-            }
-            Err(error) => return Err(anyhow::anyhow!("{}: {error}", path.display())),
-        }
-    }
-    unreachable!("some number is free")
 }
 
 fn walk(
@@ -134,13 +105,4 @@ fn result_of(header: &Header, dir: &RunDir, record: TrialRecord) -> Option<Trial
     let starts = vec![dir.read_start(record.start).ok()?];
     let alone = Run { header: header.clone(), starts, trials: vec![record] };
     dyno_analysis::report::report(&alone).trials.pop()
-}
-
-/// `hello-20260102-030405`, and the same instant as RFC 3339.
-fn name_run(suite: &str) -> (String, String) {
-    let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let digits: String = started.chars().filter(char::is_ascii_digit).collect();
-    let safe: String =
-        suite.chars().map(|c| if c.is_alphanumeric() || c == '-' || c == '_' { c } else { '-' }).collect();
-    (format!("{safe}-{}-{}", &digits[..8], &digits[8..]), started)
 }

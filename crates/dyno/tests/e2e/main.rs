@@ -12,6 +12,7 @@ mod parts;
 mod policy;
 mod protocols;
 mod safety;
+mod saved;
 mod stall;
 mod streams;
 mod unprivileged;

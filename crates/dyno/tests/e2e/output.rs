@@ -107,7 +107,7 @@ fn fetch(addr: &str) -> Option<String> {
 #[test]
 fn calibration_measures_its_controls_and_is_quoted_afterwards() {
     let place = Place::new();
-    let output = place.dyno(&["calibrate", "-d", "300ms", "--format", "json"]);
+    let output = place.dyno(&["calibrate", "-d", "300ms", "--format", "json", "--save", "calibrations"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["schema"], "dyno.calibration/1");
@@ -125,10 +125,50 @@ fn calibration_measures_its_controls_and_is_quoted_afterwards() {
             "the kernel has the bytes first: {row}"
         );
     }
+    assert_kept(&place, &result);
     assert!(result["not_measured"]["h2"].as_str().unwrap().contains("no TLS"));
     place.assert_nothing_is_left_soon();
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
-    let output = place.dyno(&["load", &url, "-n", "100"]);
+    let output = place.dyno(&["load", &url, "-n", "100", "--save", "kept"]);
     assert!(text(&output).contains("that this generator reached on this machine"), "{}", text(&output));
+    // What is kept quotes the ceiling of then, whatever is measured later.
+    fs::remove_dir_all(place.path().join("cache")).unwrap();
+    let kept = fs::read_dir(place.path().join("kept")).unwrap().next().unwrap().unwrap().path();
+    let output = place.dyno(&["report", kept.to_str().unwrap(), "--format", "json"]);
+    assert!(text(&output).contains("that this generator reached on this machine"), "{}", text(&output));
+}
+
+/// The archive of a calibration holds what its result was made of: the loads of the null responder, in their order.
+fn assert_kept(place: &Place, result: &Value) {
+    let kept = fs::read_dir(place.path().join("calibrations")).unwrap().next().unwrap().unwrap().path();
+    let output = place.dyno(&["report", kept.to_str().unwrap(), "--format", "json"]);
+    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut trials: Vec<&Value> = report["trials"].as_array().unwrap().iter().collect();
+    trials.sort_by_key(|trial| trial["place"].as_u64());
+    let rows = |of: &str| result[of].as_array().unwrap().clone();
+    let (ceilings, pacing, stamps) = (rows("ceilings"), rows("pacing"), rows("stamps"));
+    assert_eq!(trials.len(), 8 + 6 + 4, "a closed port is no trial of the responder");
+    for (row, trial) in ceilings.iter().zip(&trials) {
+        assert_eq!(row["throughput_rps"], trial["load"]["throughput_rps"]);
+        for key in ["driver", "protocol", "connections", "pipeline", "streams"] {
+            assert_eq!(row[key], trial["load"]["config"][key], "{key}");
+        }
+    }
+    for (row, trial) in pacing.iter().zip(&trials[8..]) {
+        for key in ["response_time_us", "send_lag_us"] {
+            assert_eq!(row[key], trial["load"][key], "{key}");
+        }
+        assert_eq!(row["spin"], trial["load"]["config"]["spin"]);
+    }
+    let stamped: Vec<&Value> = trials[14..].iter().map(|t| &t["load"]["kernel_response_time_us"]).collect();
+    let stamped: Vec<&Value> = stamped.into_iter().filter(|times| !times.is_null()).collect();
+    assert_eq!(stamps.iter().map(|row| &row["kernel_us"]).collect::<Vec<_>>(), stamped);
+    let arms: std::collections::BTreeSet<&str> =
+        trials.iter().map(|t| t["subject_id"].as_str().unwrap()).collect();
+    assert!(
+        arms.contains("epoll, spin never") && arms.contains("epoll, spin auto, kernel stamps"),
+        "{arms:?}"
+    );
 }

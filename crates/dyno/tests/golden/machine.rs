@@ -203,7 +203,7 @@ impl Machine {
         let mut load = load(&load_at::trial(&listener(plan, trial), plan, trial).unwrap(), server);
         let is_last = fails.is_some_and(|fails| before == fails.after);
         load.server_failure = fails.filter(|_| is_last).map(|fails| fails.message.clone());
-        Some(TrialRecord { trial, start: of_launch, load, checks: vec![passed()] })
+        Some(TrialRecord { trial, start: of_launch, load, checks: vec![passed()], ceiling: None })
     }
 }
 

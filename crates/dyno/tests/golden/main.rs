@@ -117,6 +117,7 @@ fn load() -> Load {
         warmup_ns: 100 * MS,
         until_steady: Some(UntilSteady { limit_ns: 60_000 * MS }),
         duration_ns: 1000 * MS,
+        requests: None,
         interval_ns: 500 * MS,
         timeout_ns: 200 * MS,
         connect_timeout_ns: 1000 * MS,
@@ -195,7 +196,13 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
     };
     let played = sim::play(World::new(plan.seed + index as u64, model), config);
     let busy = if trial.arm == 0 { 300 } else { 480 };
-    TrialRecord { trial: index, start: trial.launch, load: record(played, busy), checks: vec![passed()] }
+    TrialRecord {
+        trial: index,
+        start: trial.launch,
+        load: record(played, busy),
+        checks: vec![passed()],
+        ceiling: None,
+    }
 }
 
 /// What is kept of a load, beside a server that was busy for so many milliseconds a second.

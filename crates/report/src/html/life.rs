@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use super::table::{Cell, cell, table, table_of, text, value};
 use super::{figure, note, repeats_of, swatch};
 use crate::format::{bytes, millis, seconds};
+use crate::overview::killed;
 
 pub(super) fn life(report: &Report) -> Markup {
     let startup = table_of(
@@ -20,7 +21,7 @@ pub(super) fn life(report: &Report) -> Markup {
             ("#CPU by then", &|s| value(s.startup_ms.cpu.median, millis)),
             ("#Warm-up", &|s| value(s.warm_up_s.median, seconds)),
             ("#Stop", &|s| value(s.stop_ms.median, millis)),
-            ("#Killed", &|s| value(Some(s.stop_killed as f64), |n| format!("{n}"))),
+            ("#Killed", &|s| value(killed(s).map(|n| n as f64), |n| format!("{n}"))),
             ("#Build", &|s| value(s.build.as_ref().map(|b| b.wall_s), seconds)),
             ("#Build CPU", &|s| value(s.build.as_ref().and_then(|b| b.cpu_s), seconds)),
             ("#Artefacts", &|s| value(s.build.as_ref().map(|b| b.artefact_bytes as f64), bytes)),

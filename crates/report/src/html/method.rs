@@ -91,7 +91,7 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
         h3 { "Run it again" } "\n"
         pre { (shell::command(&run.command)) } "\n"
         @if let Some(said) = redact::said(withheld) { (note(&said)) }
-        (more("The suite file", &html! { pre { (run.suite_source) } }))
+        @if !run.suite_source.is_empty() { (more("The suite file", &html! { pre { (run.suite_source) } })) }
         p.downloads {} "\n"
     }
 }
@@ -132,8 +132,11 @@ fn in_each(report: &Report, say: impl Fn(&SubjectResult) -> String) -> String {
 
 fn placement(placement: &Placement) -> String {
     let cpus = |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-    let (subject, generator) = (cpus(&placement.subject), cpus(&placement.generator));
-    format!("subjects on CPU {subject}, generator on CPU {generator}")
+    let generator = cpus(&placement.generator);
+    match placement.subject.as_slice() {
+        [] => format!("generator on CPU {generator}, the server where it was"),
+        own => format!("subjects on CPU {}, generator on CPU {generator}", cpus(own)),
+    }
 }
 
 fn generator(changes: &LoadChanges, of_run: &Load) -> String {

@@ -162,7 +162,7 @@ pub(super) fn config(spec: &Spec, k: u32, of: u32) -> Result<Config, String> {
         pipeline: spec.step.pipeline,
         streams: spec.step.streams,
         schedule: Schedule::new(&spec.step.arrivals, &spec.trace, spec.seed, stripe),
-        total: spec.total.map(share),
+        total: spec.load.requests.map(share),
         traffic: spec.traffic.clone(),
         draws: Draws::new(spec.seed, stripe.worker, stripe.of),
         check_one_in: spec.load.check_one_in,

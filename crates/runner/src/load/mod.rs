@@ -45,8 +45,6 @@ pub struct Spec {
     /// Instants of a recorded schedule, nanoseconds; empty unless the step asks for one.
     pub trace: Arc<[u64]>,
     pub seed: u64,
-    /// Requests in all; `None`: as many as the window allows.
-    pub total: Option<u64>,
     /// What `load.spin` comes to here (see [`polling`]).
     pub spin: Spin,
     /// CPUs of the worker threads; empty: any.
@@ -94,6 +92,7 @@ pub fn usual() -> plan::Load {
         warmup_ns: STEP_WARMUP_NS,
         until_steady: None,
         duration_ns: 10 * S,
+        requests: None,
         interval_ns: S,
         timeout_ns: 10 * S,
         connect_timeout_ns: 5 * S,

@@ -27,11 +27,11 @@ pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
                 ramp_connections_ns: None,
                 warmup_ns: 0,
                 duration_ns: 0,
+                requests: Some(1),
                 threads: 1,
                 ..spec.load.clone()
             },
             step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed },
-            total: Some(1),
             spin: Spin::Never,
             ..spec.clone()
         };

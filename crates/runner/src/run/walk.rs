@@ -162,7 +162,7 @@ impl Runner<'_> {
         if load.cut_short {
             return Err(interrupted().into());
         }
-        let mut record = TrialRecord { trial, start, load, checks };
+        let mut record = TrialRecord { trial, start, load, checks, ceiling: None };
         let served = launched.after_load(&mut record.load);
         self.dir.write_trial(&record)?;
         (self.on)(Event::TrialEnded { trial, record: &record });

@@ -469,7 +469,7 @@ pub(super) const CASES: &[Case<World>] = &[
         trips: |w| w.record.window_ns = (1, S),
         just_not: |w| {
             w.record.window_ns = (1, S);
-            w.requests = Some(1000);
+            w.plan.requests = Some(1000);
         },
         otherwise: None,
     },

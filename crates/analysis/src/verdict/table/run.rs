@@ -23,6 +23,19 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         otherwise: None,
     },
     Case {
+        code: Code::ServerNotObserved,
+        severity: Severity::Info,
+        says: "nothing is known of its start-up, its CPU time, its memory and its checks",
+        evidence: "{}",
+        trips: |w| w.run.starts[1].parts.clear(),
+        // A start that came to nothing has no trials.
+        just_not: |w| {
+            w.run.starts[1].parts.clear();
+            w.run.trials.remove(1);
+        },
+        otherwise: None,
+    },
+    Case {
         code: Code::FewRepeats,
         severity: Severity::Info,
         says: "4 repeats are too few for confidence intervals: ranges are over the repeats, and subjects are told apart only where all pairs",

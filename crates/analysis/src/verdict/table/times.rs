@@ -144,7 +144,7 @@ pub(super) const CASES: &[Case<World>] = &[
         trips: |w| w.interval().times.response = same(1000, 2 * S),
         just_not: |w| {
             w.interval().times.response = same(1000, 2 * S);
-            w.requests = Some(1000);
+            w.plan.requests = Some(1000);
         },
         otherwise: None,
     },

@@ -38,8 +38,6 @@ pub(super) struct World {
     pub(super) plan: Load,
     pub(super) step: Step,
     pub(super) workload: Workload,
-    /// Asked for, instead of a duration.
-    pub(super) requests: Option<u64>,
     pub(super) ceiling: Option<Ceiling>,
     pub(super) control: bool,
     pub(super) allowed_cpus: f64,
@@ -66,7 +64,7 @@ impl Judged for World {
                     part: self.start.subject(),
                     facts: &self.facts,
                 };
-                verdict::trial(&load, &self.server(), &beside)
+                verdict::trial(&load, Some(&self.server()), &beside)
             }
         }
     }
@@ -87,7 +85,6 @@ impl World {
             plan: fixture::load(),
             step: fixture::step(Arrivals::Closed),
             workload: fixture::workload(),
-            requests: None,
             ceiling: None,
             control: false,
             allowed_cpus: 1.0,
@@ -102,7 +99,7 @@ impl World {
         let planned = Config::new(&self.workload, &self.plan, &self.step, 1);
         let context =
             Context { ceiling: self.ceiling.clone(), server, control: self.control, checks: &self.checks };
-        verdict::load(&self.record, Config { requests: self.requests, ..planned }, &context)
+        verdict::load(&self.record, planned, &context)
     }
 
     pub(super) fn limiter(&self) -> Limiter {

@@ -2,6 +2,7 @@
 
 mod outputs;
 mod requests;
+mod save;
 mod spec;
 mod target;
 mod watch;
@@ -10,11 +11,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dyno_analysis::LoadResult;
+use dyno_analysis::load::Config;
 use dyno_analysis::verdict::{self, Context};
-use dyno_archive::LoadRecord;
+use dyno_archive::plan::Workload;
+use dyno_archive::{LoadRecord, Plan};
 use dyno_report::{hdr, intervals, text};
 use dyno_runner::load::Spec;
+use dyno_runner::single::{self, Ended};
 
+use self::requests::Reach;
+use self::save::Saving;
+use self::target::Url;
 use crate::cli::{LoadArgs, LoadFormat};
 use crate::exit::Exit;
 use crate::terminal::Third;
@@ -23,50 +30,75 @@ use crate::{calibration, terminal};
 const ENDING_EARLY: &str = "ending early; the result covers what was measured";
 
 pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
-    let mut args = args;
-    spec::refuse_what_cannot_be(&args)?;
-    let (url, workload) = requests::of(&mut args)?;
-    let args = args;
-    spec::refuse_what_does_nothing(&args, &url, &workload)?;
-    let spec = spec::spec(&args, &url, &workload)?;
-    let config = spec::config(&spec, &url, &workload);
-    dyno_runner::load::preflight(&spec).map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
-    outputs::check_files(&args)?;
-    if let Some(note) = spec::note_on_threads(&args, &spec) {
+    let ready = Ready::new(args)?;
+    let Ready { args, spec, config, .. } = &ready;
+    outputs::check_files(args)?;
+    if let Some(note) = spec::note_on_threads(args, spec) {
         terminal::say(&note);
     }
     // It may wait for a reader, and until there is a load, Ctrl-C ends dyno itself.
-    let stream = args.stream.as_deref().map(|path| outputs::Stream::open(path, &config)).transpose()?;
+    let stream = args.stream.as_deref().map(|path| outputs::Stream::open(path, config)).transpose()?;
     let interrupts = terminal::catch_interrupts(ENDING_EARLY, Third::LeavesTimeForTheResult)?;
-    let mut watch = watch::Watcher::new(&args, &spec, &config, stream, Arc::clone(&interrupts))?;
-    let record = dyno_runner::load::run(&spec, &mut watch).map_err(|message| anyhow::anyhow!(message))?;
-    // Both clocks are read here, one right after the other, for what lies between them.
-    let began_unix_s =
-        wall_clock_at(record.began_ns, dyno_observer::monotonic_ns(), terminal::unix_seconds());
+    let mut watch = watch::Watcher::new(args, spec, config, stream, Arc::clone(&interrupts))?;
+    let saving = args.save.as_deref().map(|folder| Saving::begin(folder, &ready.plan())).transpose()?;
+    let loaded = dyno_runner::load::run(spec, &mut watch);
     // An output that failed on the way is told at the end: the result is not lost for it.
     let trouble = watch.end();
-    let context = Context { ceiling: calibration::ceiling_for(&spec), ..Context::default() };
-    let result = verdict::load(&record, config, &context);
-    // Standard output may have been closed; the files are wanted all the same.
-    let shown = write_result(&args, &result);
-    write_histograms(&args, &record, began_unix_s)?;
+    let ended = Ended::of(&loaded, &spec.load, interrupts.count() > 0);
+    let ceiling = calibration::ceiling_for(spec);
+    // Before anything is shown: standard output may have no reader.
+    let saved = saving.as_ref().map_or(Ok(()), |saving| saving.end(ended, ceiling.clone()));
+    let was_cut = matches!(ended, Ended::Interrupted(_));
+    let record = loaded.as_ref().map_err(|message| anyhow::anyhow!(message.clone()))?;
+    let result = verdict::load(record, config.clone(), &Context { ceiling, ..Context::default() });
+    let shown = show(args, record, &result);
+    saved?;
+    if let Some(saving) = &saving {
+        saving.tell();
+    }
     shown?;
     trouble?;
     Ok(match result.valid {
         // What was asked for was not done, however good the part is.
-        _ if interrupts.count() > 0 && !is_done(&spec, &record) => Exit::Failed,
+        _ if was_cut => Exit::Failed,
         true => Exit::Valid,
         false => Exit::Invalid,
     })
 }
 
-/// Whether a load did what was asked for: so many requests, each with its end, or so much time.
-fn is_done(spec: &Spec, record: &LoadRecord) -> bool {
-    let (opens, closes) = record.window_ns;
-    let books = record.books;
-    // What has no end counts as in flight, be it sent or still in a queue.
-    let is_ended = spec.total.is_some_and(|total| books.due() >= total && books.in_flight_at_end == 0);
-    is_ended || spec.load.set_duration_ns().is_some_and(|ns| closes.saturating_sub(opens) >= ns)
+/// A load that may begin: the server answers as it should.
+struct Ready {
+    args: LoadArgs,
+    url: Url,
+    workload: Workload,
+    reach: Reach,
+    spec: Spec,
+    config: Config,
+}
+
+impl Ready {
+    fn new(mut args: LoadArgs) -> anyhow::Result<Ready> {
+        spec::refuse_what_cannot_be(&args)?;
+        let (url, workload) = requests::of(&mut args)?;
+        spec::refuse_what_does_nothing(&args, &url, &workload)?;
+        let reach = requests::reach(&args);
+        let spec = spec::spec(&args, &url, &workload, &reach)?;
+        let config = spec::config(&spec, &url, &workload);
+        dyno_runner::load::preflight(&spec).map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
+        Ok(Ready { args, url, workload, reach, spec, config })
+    }
+
+    fn plan(&self) -> Plan {
+        let server = save::server(&self.url, &self.workload);
+        single::plan(&server, &self.workload, &self.spec, self.reach.seen())
+    }
+}
+
+/// The result, and the histograms beside it. Standard output may have been closed; the files are wanted all the same.
+fn show(args: &LoadArgs, record: &LoadRecord, result: &LoadResult) -> anyhow::Result<()> {
+    let shown = write_result(args, result);
+    write_histograms(args, record)?;
+    shown
 }
 
 fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
@@ -95,7 +127,10 @@ fn wall_clock_at(instant_ns: u64, now_ns: u64, now_unix_s: f64) -> f64 {
     now_unix_s - now_ns.saturating_sub(instant_ns) as f64 / 1e9
 }
 
-fn write_histograms(args: &LoadArgs, record: &LoadRecord, began_unix_s: f64) -> anyhow::Result<()> {
+fn write_histograms(args: &LoadArgs, record: &LoadRecord) -> anyhow::Result<()> {
+    // Both clocks are read here, one right after the other, for what lies between them.
+    let began_unix_s =
+        wall_clock_at(record.began_ns, dyno_observer::monotonic_ns(), terminal::unix_seconds());
     let (answers, missing) = dyno_analysis::load::response_times(record);
     if let Some(path) = &args.hgrm {
         super::report::write_out(Some(path), &hdr::hgrm(&answers, missing))?;

@@ -1,5 +1,6 @@
 //! What is sent: from the URL and its flags, from a mix on the command line, or from another tool's file.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -101,6 +102,14 @@ impl Reach {
         match self {
             Reach::Folder(folder) => folder.read(name),
             Reach::Nothing => Err(NO_FILES.into()),
+        }
+    }
+
+    /// What was read so far, by its name, with its SHA-256 in hexadecimal digits.
+    pub fn seen(&self) -> BTreeMap<String, String> {
+        match self {
+            Reach::Folder(folder) => folder.seen(),
+            Reach::Nothing => BTreeMap::new(),
         }
     }
 

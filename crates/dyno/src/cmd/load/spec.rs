@@ -13,7 +13,7 @@ use dyno_runner::load::{self, Spec, polling};
 use dyno_workload::{compile, units};
 use sha2::{Digest as _, Sha256};
 
-use super::requests::{self, read_file, streams};
+use super::requests::{Reach, read_file, streams};
 use super::target::{self, Scheme, Url};
 use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns, ProtocolArg, SpinArg, SwitchArg};
 use crate::cmd::report::is_standard_output;
@@ -155,11 +155,11 @@ fn refuse_what_pages_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<Spec> {
+/// What is to be loaded; files that requests name are read through `reach`.
+pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload, reach: &Reach) -> anyhow::Result<Spec> {
     let connections = u32::try_from(args.connections).map_err(|_| bad("that is too many connections"))?;
     let (arrivals, trace) = arrivals(args)?;
     let http2 = http2(args);
-    let reach = requests::reach(args);
     let read = |name: &str| reach.read(name);
     let compiled = compile::compile(workload, &url.authority(), &http2, &read).map_err(bad)?;
     let endpoint = target::endpoint(args, url)?;
@@ -177,6 +177,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
         load: Load {
             warmup_ns: args.warmup.0,
             duration_ns: duration(args, &trace)?.unwrap_or(0),
+            requests: args.requests,
             interval_ns: args.interval.0,
             threads,
             steps: vec![step.clone()],
@@ -185,7 +186,6 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<S
         step,
         trace,
         seed: args.seed,
-        total: args.requests,
         cpus,
     })
 }
@@ -362,13 +362,7 @@ pub fn config(spec: &Spec, url: &Url, workload: &Workload) -> Config {
     let asked = Config::new(workload, &spec.load, &spec.step, spec.seed);
     let is_mix = workload.requests.len() > 1 && workload.page.is_none();
     let target = if is_mix { "" } else { workload.requests[0].path.as_str() };
-    Config {
-        url: format!("{}://{}{target}", url.scheme.name(), url.authority()),
-        requests: spec.total,
-        // With only a number of requests asked for, no duration was.
-        duration_s: asked.duration_s.filter(|_| spec.load.set_duration_ns().is_some()),
-        ..asked
-    }
+    Config { url: format!("{}://{}{target}", url.scheme.name(), url.authority()), ..asked }
 }
 
 #[cfg(test)]

@@ -1,0 +1,327 @@
+//! What `dyno calibrate` found out about the generator on this machine: `dyno.calibration/1`.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::plan::{DriverKind, Load, Placement, Spin, Step, Workload};
+use dyno_archive::{LoadRecord, Outcome, Protocol};
+use serde::Serialize;
+
+use crate::load::{Config, LoadResult, Percentiles};
+use crate::verdict::{self, Context};
+
+pub const SCHEMA: &str = "dyno.calibration/1";
+
+/// What a measurement is there to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shows {
+    /// The most that one thread reaches against the smallest right answer.
+    Ceiling,
+    /// How late requests leave on a schedule.
+    Pacing,
+    /// Our stamps beside those of the kernel, which took the same bytes.
+    Stamps,
+    /// That every request to a port at which nobody listens is counted as refused, and none is lost.
+    Refusals,
+}
+
+/// One load of a calibration, as it is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measurement {
+    pub shows: Shows,
+    pub workload: Workload,
+    /// Its only step is the one that is taken.
+    pub load: Load,
+    pub seed: u64,
+}
+
+impl Measurement {
+    #[must_use]
+    pub fn step(&self) -> &Step {
+        &self.load.steps[0]
+    }
+
+    /// Requests in flight on each connection.
+    #[must_use]
+    pub fn in_flight_each(&self) -> u32 {
+        self.step().pipeline * self.step().streams
+    }
+}
+
+/// A load of a calibration with what it left behind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    pub of: Measurement,
+    pub record: LoadRecord,
+}
+
+impl Measured {
+    /// What the load came to, without anything beside it: a control is judged by nobody's ceiling.
+    #[must_use]
+    pub fn result(&self) -> LoadResult {
+        let Measurement { workload, load, seed, .. } = &self.of;
+        let asked = Config::new(workload, load, self.of.step(), *seed);
+        verdict::load(&self.record, asked, &Context::default())
+    }
+
+    /// Whether the kernel's stamps were asked for and none came, so that there is nothing to set ours beside.
+    #[must_use]
+    pub fn lacks_stamps(&self) -> bool {
+        self.of.shows == Shows::Stamps && self.result().kernel_response_time_us.is_none()
+    }
+}
+
+/// All controls. Times in microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Calibration {
+    pub schema: &'static str,
+    pub machine: String,
+    /// Whether server and generator had to share a CPU, which makes everything here a lower bound.
+    pub shared_cpus: bool,
+    pub ceilings: Vec<CeilingRow>,
+    /// Protocols without a ceiling, and why.
+    pub not_measured: BTreeMap<String, String>,
+    pub pacing: Vec<PacingRow>,
+    pub stamps: Vec<StampsRow>,
+    pub refused: Refused,
+}
+
+impl Calibration {
+    /// What the measurements come to, in their order. `machine`: what it is true of. `not_measured`: protocols without a
+    /// ceiling, and why.
+    #[must_use]
+    pub fn new(
+        machine: String,
+        placement: &Placement,
+        not_measured: BTreeMap<String, String>,
+        all: &[Measured],
+    ) -> Calibration {
+        let results = |shows: Shows| all.iter().filter(move |m| m.of.shows == shows).map(Measured::result);
+        Calibration {
+            schema: SCHEMA,
+            machine,
+            shared_cpus: !placement.is_disjoint(),
+            ceilings: results(Shows::Ceiling).map(|result| CeilingRow::new(&result)).collect(),
+            not_measured,
+            pacing: results(Shows::Pacing).map(|result| PacingRow::new(&result)).collect(),
+            stamps: results(Shows::Stamps).filter_map(|result| StampsRow::new(&result)).collect(),
+            refused: Refused::over(results(Shows::Refusals)),
+        }
+    }
+}
+
+/// The most that one generator thread reached against the null responder.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CeilingRow {
+    pub driver: DriverKind,
+    pub protocol: Protocol,
+    pub connections: u32,
+    /// Requests in flight per connection: pipelined, or streams.
+    pub pipeline: u32,
+    pub streams: u32,
+    pub throughput_rps: f64,
+    pub cpu_us_per_exchange: Option<f64>,
+    pub busiest_thread_utilisation: f64,
+}
+
+impl CeilingRow {
+    fn new(result: &LoadResult) -> CeilingRow {
+        let Config { driver, protocol, connections, pipeline, streams, .. } = result.config;
+        CeilingRow {
+            driver,
+            protocol,
+            connections,
+            pipeline,
+            streams,
+            throughput_rps: result.throughput_rps,
+            cpu_us_per_exchange: result.client.cpu_us_per_exchange,
+            busiest_thread_utilisation: result.client.busiest_thread_utilisation,
+        }
+    }
+
+    /// Requests in flight on each connection.
+    #[must_use]
+    pub const fn in_flight_each(&self) -> u32 {
+        self.pipeline * self.streams
+    }
+}
+
+/// How late requests left on a schedule.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PacingRow {
+    pub rate: f64,
+    pub spin: Spin,
+    pub send_lag_us: Percentiles,
+    pub wake_lag_us: Percentiles,
+    pub response_time_us: Percentiles,
+    pub achieved_cv: Option<f64>,
+    /// CPU seconds of the generator per second, polling among them.
+    pub cpu_s_per_s: f64,
+    /// Those that it spent polling.
+    pub spun_s_per_s: f64,
+}
+
+impl PacingRow {
+    fn new(result: &LoadResult) -> PacingRow {
+        let client = &result.client;
+        PacingRow {
+            rate: result.config.rate.unwrap_or_default(),
+            spin: result.config.spin,
+            send_lag_us: result.send_lag_us.clone(),
+            wake_lag_us: client.wake_lag_us.clone(),
+            response_time_us: result.response_time_us.clone(),
+            achieved_cv: result.gaps.as_ref().and_then(|gaps| gaps.achieved_cv),
+            cpu_s_per_s: (client.cpu_user_s + client.cpu_sys_s) / result.duration_s,
+            spun_s_per_s: client.cpu_spun_s / result.duration_s,
+        }
+    }
+}
+
+/// Response times by our stamps and by the kernel's, of the same exchanges.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StampsRow {
+    pub rate: f64,
+    pub spin: Spin,
+    pub ours_us: Percentiles,
+    pub kernel_us: Percentiles,
+    /// Ours less the kernel's: what the generator adds.
+    pub difference_p50_us: Option<f64>,
+    pub difference_p99_us: Option<f64>,
+}
+
+impl StampsRow {
+    /// `None`: the kernel stamped nothing.
+    fn new(result: &LoadResult) -> Option<StampsRow> {
+        let (ours, kernel) = (&result.response_time_us, result.kernel_response_time_us.as_ref()?);
+        Some(StampsRow {
+            rate: result.config.rate.unwrap_or_default(),
+            spin: result.config.spin,
+            difference_p50_us: difference(ours, kernel, |p| p.p50),
+            difference_p99_us: difference(ours, kernel, |p| p.p99),
+            ours_us: ours.clone(),
+            kernel_us: kernel.clone(),
+        })
+    }
+}
+
+fn difference(
+    ours: &Percentiles,
+    kernel: &Percentiles,
+    pick: fn(&Percentiles) -> Option<f64>,
+) -> Option<f64> {
+    Some(pick(ours)? - pick(kernel)?)
+}
+
+/// Requests to a port at which nobody listens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    pub asked: u64,
+    pub counted: u64,
+    pub failed: u64,
+}
+
+impl Refused {
+    fn over(results: impl Iterator<Item = LoadResult>) -> Refused {
+        results.fold(Refused::default(), |sum, result| Refused {
+            asked: sum.asked + result.config.requests.unwrap_or_default(),
+            counted: sum.counted + result.outcomes.of(Outcome::ConnectRefused),
+            failed: sum.failed + result.exchanges.failed,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::interval::WorkerUse;
+    use dyno_archive::load::Books;
+    use dyno_archive::plan::Arrivals;
+    use dyno_archive::sample::ThreadUse;
+    use dyno_archive::times::Recording;
+    use dyno_archive::{Interval, Phase, Times};
+
+    use super::*;
+    use crate::fixture;
+
+    const S: u64 = 1_000_000_000;
+
+    fn measured(shows: Shows, arrivals: Arrivals, record: LoadRecord) -> Measured {
+        let load = Load { steps: vec![fixture::step(arrivals)], spin: Spin::Auto, ..fixture::load() };
+        Measured { of: Measurement { shows, workload: fixture::workload(), load, seed: 1 }, record }
+    }
+
+    fn calibration(all: &[Measured]) -> Calibration {
+        let placement = Placement { subject: vec![0], generator: vec![1] };
+        Calibration::new("here".into(), &placement, BTreeMap::new(), all)
+    }
+
+    fn times(n: u64, ns: u64) -> Times {
+        let mut times = Recording::new();
+        (0..n).for_each(|_| times.record(ns));
+        times.seal()
+    }
+
+    #[test]
+    fn a_ceiling_is_the_throughput_of_its_shape() {
+        let mut control = measured(Shows::Ceiling, Arrivals::Closed, fixture::record(5000));
+        control.of.load.steps[0].pipeline = 16;
+        let all = calibration(&[control]);
+        let row = &all.ceilings[0];
+        assert_eq!((row.throughput_rps, row.connections, row.in_flight_each()), (5000.0, 64, 16));
+        assert!(all.pacing.is_empty() && all.stamps.is_empty() && !all.shared_cpus);
+    }
+
+    #[test]
+    fn pacing_costs_cpu_seconds_per_second_and_polling_is_among_them() {
+        let mut record = fixture::record(1000);
+        // Two seconds in which the thread ran for one, half of that polling.
+        record.window_ns = (0, 2 * S);
+        record.client.threads = vec![ThreadUse { run_ns: S, ..ThreadUse::default() }];
+        record.intervals[0].workers.insert(0, WorkerUse { run_ns: S, spun_ns: S / 2 });
+        let all = calibration(&[measured(Shows::Pacing, Arrivals::Constant { rate: 500.0 }, record)]);
+        let row = &all.pacing[0];
+        assert_eq!((row.rate, row.spin, row.cpu_s_per_s, row.spun_s_per_s), (500.0, Spin::Auto, 0.5, 0.25));
+    }
+
+    #[test]
+    fn stamps_differ_by_what_the_generator_adds() {
+        let mut record = fixture::record(1000);
+        record.intervals[0].kernel_response = times(1000, 900_000);
+        let stamped = measured(Shows::Stamps, Arrivals::Constant { rate: 1000.0 }, record.clone());
+        assert!(!stamped.lacks_stamps());
+        let all = calibration(&[stamped]);
+        let row = &all.stamps[0];
+        let difference = row.difference_p50_us.unwrap();
+        // Histograms keep three digits.
+        assert!((difference - 100.0).abs() < 1.0, "{difference}");
+        // Of a thousand no percentile beyond the 98th is known, nor is their difference.
+        assert_eq!(row.ours_us.p99.is_some(), row.difference_p99_us.is_some());
+    }
+
+    #[test]
+    fn where_the_kernel_stamps_nothing_there_is_no_row() {
+        let unstamped = measured(Shows::Stamps, Arrivals::Constant { rate: 1000.0 }, fixture::record(1000));
+        assert!(unstamped.lacks_stamps());
+        assert!(calibration(&[unstamped]).stamps.is_empty());
+        // Of others none are wanted.
+        assert!(!measured(Shows::Pacing, Arrivals::Closed, fixture::record(1)).lacks_stamps());
+    }
+
+    #[test]
+    fn refusals_are_counted_beside_what_was_asked() {
+        let mut record = fixture::record(0);
+        let mut interval = Interval::new(Phase::Measured, 0, S);
+        (0..97).for_each(|_| interval.outcomes.count(Outcome::ConnectRefused));
+        (0..3).for_each(|_| interval.outcomes.count(Outcome::ConnectTimeout));
+        record.intervals = vec![interval];
+        record.books = Books { scheduled: 100, started: 100, failed: 100, ..Books::default() };
+        let mut control = measured(Shows::Refusals, Arrivals::Closed, record);
+        control.of.load.requests = Some(100);
+        let refused = calibration(&[control]).refused;
+        assert_eq!(refused, Refused { asked: 100, counted: 97, failed: 100 });
+    }
+
+    #[test]
+    fn who_shares_cpus_is_told() {
+        let shared = Placement { subject: vec![0], generator: vec![0] };
+        assert!(Calibration::new("here".into(), &shared, BTreeMap::new(), &[]).shared_cpus);
+    }
+}

@@ -1,0 +1,169 @@
+//! Loads without a suite that are kept: every tool that reads archives reads theirs, and says what the load itself said.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::drive::{DYNO, Place, Server, soon, text};
+
+/// The only archive in a folder of this place.
+fn only_in(place: &Place, folder: &str) -> PathBuf {
+    let mut all = fs::read_dir(place.path().join(folder)).unwrap();
+    let archive = all.next().expect("nothing is kept").unwrap().path();
+    assert!(all.next().is_none(), "more than one is kept");
+    archive
+}
+
+fn report(place: &Place, archive: &Path, form: &str) -> (Option<i32>, String) {
+    let output = place.dyno(&["report", archive.to_str().unwrap(), "--format", form]);
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+fn json_report(place: &Place, archive: &Path) -> (Option<i32>, Value) {
+    let (status, report) = report(place, archive, "json");
+    (status, serde_json::from_str(&report).unwrap())
+}
+
+/// The load of the only trial, as `dyno load` would tell it: there with its whole address, which plans do not have.
+fn load_of(report: &Value, url: &str) -> Value {
+    assert_eq!(report["trials"].as_array().unwrap().len(), 1);
+    let mut load = report["trials"][0]["load"].clone();
+    load["config"]["url"] = url.into();
+    load
+}
+
+#[test]
+fn a_report_of_a_kept_load_says_what_the_load_said() {
+    let place = Place::new();
+    let server = Server::null();
+    let url = server.url("/plaintext");
+    let shapes: [&[&str]; 4] = [
+        &["-c", "4", "-n", "2000"],
+        &["-c", "4", "-d", "300ms", "--driver", "epoll", "--seed", "7"],
+        &["-c", "8", "-r", "500..2k", "-d", "300ms", "-w", "100ms"],
+        &["-c", "2", "-n", "500", "--protocol", "h2c", "-m", "4"],
+    ];
+    for (i, shape) in shapes.into_iter().enumerate() {
+        let kept = format!("kept-{i}");
+        let mut arguments = vec!["load", &url, "--format", "json", "--save", &kept];
+        arguments.extend(shape);
+        let output = place.dyno(&arguments);
+        let told: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{shape:?}: {error}: {}", text(&output)));
+        let archive = only_in(&place, &kept);
+        assert!(text(&output).contains(&format!("dyno report {kept}/load-")), "{}", text(&output));
+        let (status, report) = json_report(&place, &archive);
+        assert_eq!(status, output.status.code(), "{shape:?}");
+        assert_eq!(load_of(&report, &url), told, "{shape:?}");
+        let trial = &report["trials"][0];
+        assert_eq!((&trial["valid"], &trial["caveats"]), (&told["valid"], &told["caveats"]), "{shape:?}");
+        // Nobody watched the server, which is no use of nothing.
+        assert!(trial["server"]["cpu_utilisation"].is_null() && trial["server"]["rss_bytes"].is_null());
+        assert_eq!(report["subjects"][0]["name"], server.url("").trim_start_matches("http://"));
+    }
+}
+
+#[test]
+fn every_form_of_the_report_tells_that_nothing_is_known_of_the_server() {
+    let place = Place::new();
+    let server = Server::null();
+    let output = place.dyno(&["load", &server.url("/plaintext"), "-c", "2", "-n", "200", "--save", "kept"]);
+    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
+    let archive = only_in(&place, "kept");
+    for form in ["text", "html", "md", "json"] {
+        let (_, page) = report(&place, &archive, form);
+        // A terminal breaks lines.
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(page.contains("nothing is known of its start-up"), "{form}: {page}");
+    }
+    let (_, table) = report(&place, &archive, "csv");
+    let mut rows = csv::Reader::from_reader(table.as_bytes());
+    let columns = rows.headers().unwrap().clone();
+    let rows: Vec<csv::StringRecord> = rows.records().map(Result::unwrap).collect();
+    let cell = |name: &str| rows[0].get(columns.iter().position(|c| c == name).unwrap()).unwrap();
+    assert_eq!((rows.len(), cell("server_cpu_utilisation"), cell("server_rss_bytes")), (1, "", ""));
+}
+
+#[test]
+fn secrets_are_in_the_archive_and_in_no_report() {
+    let place = Place::new();
+    let server = Server::null();
+    let url = server.url("/plaintext?token=q1w2e3r4t5y6");
+    let header = "Authorization: Bearer a1s2d3f4g5h6";
+    let output = place.dyno(&["load", &url, "-H", header, "-c", "1", "-n", "10", "--save", "kept"]);
+    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
+    let archive = only_in(&place, "kept");
+    let run = fs::read_to_string(archive.join("run.json")).unwrap();
+    let secrets = ["q1w2e3r4t5y6", "a1s2d3f4g5h6"];
+    assert!(secrets.iter().all(|secret| run.contains(secret)), "without them it could not be loaded again");
+    let run: Value = serde_json::from_str(&run).unwrap();
+    let name_and_title = run["plan"]["subjects"].to_string();
+    assert!(secrets.iter().all(|secret| !name_and_title.contains(secret)), "{name_and_title}");
+    for form in ["text", "html", "md", "csv", "json"] {
+        let (_, page) = report(&place, &archive, form);
+        assert!(secrets.iter().all(|secret| !page.contains(secret)), "{form}: {page}");
+    }
+}
+
+#[test]
+fn a_load_that_is_ended_early_is_kept_as_far_as_it_came() {
+    let place = Place::new();
+    let server = Server::null();
+    let mut dyno = place.command(Path::new(DYNO));
+    let arguments = ["-c", "2", "-d", "300s", "--interval", "50ms", "--stream", "stream", "--save", "kept"];
+    dyno.args(["load", &server.url("/plaintext")]).args(arguments);
+    let dyno = dyno.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let stream = || fs::read_to_string(place.path().join("stream")).unwrap_or_default();
+    let came = soon(|| stream().contains("\"type\":\"interval\"").then_some(()));
+    let status = Command::new("kill").args(["-INT", &dyno.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    let output = dyno.wait_with_output().unwrap();
+    assert!(came.is_some(), "{}", text(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let archive = only_in(&place, "kept");
+    let (status, report) = json_report(&place, &archive);
+    assert_eq!(status, Some(3));
+    let trial = &report["trials"][0];
+    assert!(trial["load"]["exchanges"]["completed"].as_u64().unwrap() > 0);
+    assert!(trial["caveats"].as_array().unwrap().iter().any(|c| c["code"] == "cut_short"), "{trial}");
+    // That the user ended it is no failure of the server.
+    assert_eq!(report["subjects"][0]["failures"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn what_cannot_be_kept_is_told_before_the_load() {
+    let place = Place::new();
+    let server = Server::start(&[]);
+    fs::write(place.path().join("file"), "mine").unwrap();
+    let output = place.dyno(&["load", &server.url("/plaintext"), "-n", "10", "--save", "file"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("--save file: nothing can be kept there"), "{}", text(&output));
+    assert_eq!(server.count(), 0, "nothing was asked of the server");
+    assert_eq!(fs::read_to_string(place.path().join("file")).unwrap(), "mine");
+}
+
+#[test]
+fn a_load_that_could_not_begin_leaves_the_reason() {
+    let place = Place::new();
+    let output = place.dyno(&["load", "http://127.0.0.1:1/", "-c", "4000000", "--save", "kept"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let (status, report) = json_report(&place, &only_in(&place, "kept"));
+    assert_eq!(status, Some(3));
+    let failure = &report["subjects"][0]["failures"][0];
+    assert_eq!(failure["kind"], "harness");
+    assert!(failure["message"].as_str().unwrap().contains("ulimit -n"), "{failure}");
+}
+
+#[test]
+fn a_kept_load_is_not_resumed() {
+    let place = Place::new();
+    let server = Server::null();
+    let output = place.dyno(&["load", &server.url("/plaintext"), "-c", "1", "-n", "10", "--save", "kept"]);
+    assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
+    let archive = only_in(&place, "kept");
+    let output = place.dyno(&["run", "--resume", archive.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("there is nothing to go on with"), "{}", text(&output));
+}

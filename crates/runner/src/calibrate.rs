@@ -1,0 +1,261 @@
+//! A calibration: loads of the null responder that show what the generator itself can do on this machine, and how late it is.
+
+mod archive;
+
+use std::io;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use dyno_analysis::calibration::{Measured, Measurement, Shows};
+use dyno_archive::dir::OpenError;
+use dyno_archive::plan::{Arrivals, DriverKind, Load, Placement, Spin, Step, Workload};
+use dyno_archive::{Interval, Protocol, RunDir, Sample};
+use dyno_contract::listener::Listener;
+use dyno_contract::ports;
+use dyno_driver::{Stamps, best_driver};
+use dyno_launch::OwnProcess;
+use dyno_launch::supervision::Interrupts;
+use dyno_workload::compile;
+use dyno_workload::workloads::plaintext;
+
+use self::archive::Kept;
+use crate::limits::{LISTENS, LISTENS_GLANCES};
+use crate::load::{self, Edge, Reason, Spec, Watch, polling};
+use crate::load_at;
+
+pub use archive::plan;
+
+const S: u64 = 1_000_000_000;
+
+/// Decides nothing that is random here, but is part of what was asked.
+const SEED: u64 = 1;
+
+/// Requests to a port at which nobody listens.
+const REFUSED: u64 = 100;
+
+/// Protocols without a ceiling, and why.
+pub const NOT_MEASURED: [(&str, &str); 2] =
+    [("h1 over TLS", "the null responder speaks no TLS"), ("h2", "the null responder speaks no TLS")];
+
+/// What happens during a calibration, for whoever shows it.
+#[derive(Debug)]
+pub enum Event<'a> {
+    Begins(&'a Measurement),
+    Ended(&'a Measured),
+}
+
+/// Why there is no calibration.
+#[derive(Debug, thiserror::Error)]
+pub enum CalibrationError {
+    #[error("interrupted; no ceilings were kept")]
+    Interrupted,
+    #[error(transparent)]
+    Archive(#[from] OpenError),
+    #[error("the null responder cannot be started")]
+    NotStarted(#[source] io::Error),
+    /// Something else of this machine's, as a sentence.
+    #[error("{0}")]
+    Machine(String),
+}
+
+impl From<String> for CalibrationError {
+    fn from(words: String) -> CalibrationError {
+        CalibrationError::Machine(words)
+    }
+}
+
+/// The null responder on one CPU, and the generator on another.
+#[must_use]
+pub fn placement(allowed: &[u32]) -> Placement {
+    match allowed {
+        [first, .., last] => Placement { subject: vec![*first], generator: vec![*last] },
+        few => Placement { subject: few.to_vec(), generator: few.to_vec() },
+    }
+}
+
+/// All that is measured, for so long each, in that order.
+#[must_use]
+pub fn measurements(duration_ns: u64) -> Vec<Measurement> {
+    let best = best_driver().0;
+    let usable =
+        || DriverKind::ALL.into_iter().filter(move |driver| *driver == DriverKind::Epoll || *driver == best);
+    let shapes = [(Protocol::H1, 1, 1), (Protocol::H1, 16, 1), (Protocol::H2c, 1, 1), (Protocol::H2c, 1, 10)];
+    let ceilings = usable().flat_map(|driver| shapes.map(|shape| ceiling(driver, shape, duration_ns)));
+    let schedules = |shows, driver, spins: &'static [Spin]| {
+        let each =
+            move |rate| spins.iter().map(move |spin| scheduled(shows, driver, rate, *spin, duration_ns));
+        [1000.0, 20_000.0].into_iter().flat_map(each)
+    };
+    let pacing = schedules(Shows::Pacing, best, &[Spin::Never, Spin::Auto, Spin::Always]);
+    // Only what epoll reads has the kernel's stamps with it.
+    let stamps = schedules(Shows::Stamps, DriverKind::Epoll, &[Spin::Never, Spin::Auto]);
+    ceilings.chain(pacing).chain(stamps).chain([refusals(best)]).collect()
+}
+
+fn ceiling(
+    driver: DriverKind,
+    (protocol, pipeline, streams): (Protocol, u32, u32),
+    duration_ns: u64,
+) -> Measurement {
+    let step = Step { connections: 64, streams, pipeline, arrivals: Arrivals::Closed };
+    let load = Load { driver, spin: Spin::Never, ..asked(step, duration_ns) };
+    let plain = plaintext();
+    let name = if protocol.is_h1() { plain.name.clone() } else { format!("{} over {protocol}", plain.name) };
+    Measurement { shows: Shows::Ceiling, workload: Workload { name, protocol, ..plain }, load, seed: SEED }
+}
+
+fn scheduled(shows: Shows, driver: DriverKind, rate: f64, spin: Spin, duration_ns: u64) -> Measurement {
+    let step = Step { connections: 16, streams: 1, pipeline: 1, arrivals: Arrivals::Constant { rate } };
+    let load = Load { driver, spin, ..asked(step, duration_ns) };
+    Measurement { shows, workload: plaintext(), load, seed: SEED }
+}
+
+fn refusals(driver: DriverKind) -> Measurement {
+    let step = Step { connections: 4, streams: 1, pipeline: 1, arrivals: Arrivals::Closed };
+    let load = Load { driver, spin: Spin::Never, warmup_ns: 0, requests: Some(REFUSED), ..asked(step, 0) };
+    Measurement { shows: Shows::Refusals, workload: plaintext(), load, seed: SEED }
+}
+
+fn asked(step: Step, duration_ns: u64) -> Load {
+    Load {
+        warmup_ns: S / 2,
+        duration_ns,
+        timeout_ns: 5 * S,
+        drain_ns: load::drain_ns(5 * S),
+        check_one_in: 1,
+        steps: vec![step],
+        ..load::usual()
+    }
+}
+
+/// Starts the null responder and takes every measurement, one after the other. `archive`: where each is kept as it ends, made
+/// with the [`plan`] of these.
+///
+/// # Errors
+/// The null responder or a load cannot be had here, the archive cannot be written, or the user ended it.
+pub fn run(
+    placement: &Placement,
+    all: Vec<Measurement>,
+    archive: Option<&RunDir>,
+    interrupts: &Interrupts,
+    on: &mut dyn FnMut(&Event<'_>),
+) -> Result<Vec<Measured>, CalibrationError> {
+    let addr = free_port()?;
+    // Ended with the calibration.
+    let server = start_null(addr, &placement.subject)?;
+    let mut kept = archive.map(|dir| Kept::begin(dir, plan(&all, placement), server.pid())).transpose()?;
+    let mut measured = Vec::new();
+    for of in all {
+        on(&Event::Begins(&of));
+        let at = if of.shows == Shows::Refusals { free_port()? } else { addr };
+        let record = load::run(&spec(&of, at, placement)?, &mut Quiet(interrupts))?;
+        if interrupts.count() > 0 {
+            return Err(CalibrationError::Interrupted);
+        }
+        if let Some(kept) = &mut kept {
+            kept.write(&of, &record)?;
+        }
+        let ended = Measured { of, record };
+        on(&Event::Ended(&ended));
+        measured.push(ended);
+    }
+    Ok(measured)
+}
+
+fn spec(of: &Measurement, addr: SocketAddr, placement: &Placement) -> Result<Spec, String> {
+    let listener = Listener { addr, protocol: of.workload.protocol, authority: None };
+    let http2 = of.load.http2;
+    let traffic = compile::compile(&of.workload, &listener.host(), &http2, &|_| Err("no files".into()))?;
+    let step = of.step().clone();
+    let mut spec = Spec {
+        // Where generator and server share a CPU, polling is measured all the same.
+        spin: polling(of.load.spin, &step.arrivals, true),
+        step,
+        load: of.load.clone(),
+        seed: of.seed,
+        cpus: placement.generator.clone(),
+        ..load_at::once(&listener, traffic, http2)
+    };
+    if of.shows == Shows::Stamps {
+        spec.endpoint.stamps = Stamps::Kernel;
+    }
+    Ok(spec)
+}
+
+/// A port that was free a moment ago, and that no connection of ours takes meanwhile.
+fn free_port() -> Result<SocketAddr, String> {
+    let ports = ports::free_ports(1, dyno_observer::monotonic_ns())?;
+    Ok(SocketAddr::from(([127, 0, 0, 1], ports[0])))
+}
+
+fn start_null(addr: SocketAddr, cpus: &[u32]) -> Result<OwnProcess, CalibrationError> {
+    let arguments = ["serve-null", "--while-stdin", "--port", &addr.port().to_string()];
+    let server = OwnProcess::start(&arguments, cpus).map_err(CalibrationError::NotStarted)?;
+    for _ in 0..LISTENS_GLANCES {
+        if ports::connect_to_another(addr, Duration::from_secs(1)).is_ok() {
+            return Ok(server);
+        }
+        thread::sleep(LISTENS);
+    }
+    Err(format!("the null responder does not listen at {addr}").into())
+}
+
+/// Watches for nothing but Ctrl-C.
+struct Quiet<'a>(&'a Interrupts);
+
+impl Watch for Quiet<'_> {
+    fn sample(&mut self, _: Edge) -> Option<Sample> {
+        None
+    }
+
+    fn interval(&mut self, _: &Interval) {}
+
+    fn stop(&mut self) -> Option<Reason> {
+        (self.0.count() > 0).then_some(Reason::Asked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responder_and_generator_are_apart_where_there_are_two_cpus() {
+        for (allowed, subject, generator) in
+            [(&[3][..], &[3][..], &[3][..]), (&[0, 1], &[0], &[1]), (&[2, 3, 5], &[2], &[5])]
+        {
+            let placed = placement(allowed);
+            assert_eq!((placed.subject.as_slice(), placed.generator.as_slice()), (subject, generator));
+            assert_eq!(placed.is_disjoint(), allowed.len() > 1);
+        }
+    }
+
+    #[test]
+    fn everything_is_measured_once_and_each_for_its_time() {
+        let all = measurements(3 * S);
+        let of = |shows: Shows| all.iter().filter(move |m| m.shows == shows);
+        assert_eq!(of(Shows::Pacing).count(), 6);
+        assert_eq!(of(Shows::Stamps).count(), 4);
+        assert!(of(Shows::Stamps).all(|m| m.load.driver == DriverKind::Epoll));
+        assert!(of(Shows::Ceiling).count() >= 4);
+        for (i, measurement) in all.iter().enumerate() {
+            assert!(!all[..i].contains(measurement), "twice: {measurement:?}");
+            let is_timed = measurement.shows != Shows::Refusals;
+            assert_eq!(measurement.load.set_duration_ns(), is_timed.then_some(3 * S));
+            assert_eq!(measurement.load.requests.is_some(), !is_timed);
+        }
+    }
+
+    #[test]
+    fn a_load_is_what_its_measurement_asks_for() {
+        let addr = SocketAddr::from(([127, 0, 0, 1], 1));
+        let placed = placement(&[0, 1]);
+        for of in measurements(S) {
+            let spec = spec(&of, addr, &placed).unwrap();
+            assert_eq!((&spec.load, &spec.step, spec.protocol), (&of.load, of.step(), of.workload.protocol));
+            assert_eq!(spec.endpoint.stamps == Stamps::Kernel, of.shows == Shows::Stamps);
+            assert_eq!((spec.cpus.as_slice(), spec.threads()), (&[1][..], 1));
+        }
+    }
+}

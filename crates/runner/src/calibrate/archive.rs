@@ -1,0 +1,189 @@
+//! A calibration as a run: a plan in which each way to generate load is an arm of the null responder, and the record of it.
+
+use std::collections::BTreeMap;
+
+use dyno_analysis::calibration::{Measurement, Shows};
+use dyno_archive::dir::OpenError;
+use dyno_archive::plan::{
+    Arm, Conditions, Launch, Load, LoadChanges, Order, Placement, Plan, Probe, ReportOptions, Step, Subject,
+    Suite, Trial, Workload,
+};
+use dyno_archive::start::PartStart;
+use dyno_archive::{LoadRecord, Party, RunDir, StartRecord, TrialRecord};
+
+/// How archives call the null responder, as suites do.
+const NULL: &str = "null";
+
+/// Whether a measurement is a trial of the plan. What is asked at a port at which nobody listens is nothing of the responder's.
+fn is_trial(of: &Measurement) -> bool {
+    of.shows != Shows::Refusals
+}
+
+/// The plan of a calibration: a trial for each measurement of the null responder, in their order.
+#[must_use]
+pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
+    let mut listed = Listed::default();
+    for of in all.iter().filter(|of| is_trial(of)) {
+        listed.add(of, placement);
+    }
+    let Listed { arms, workloads, steps, trials } = listed;
+    let seed = all.first().map_or(0, |of| of.seed);
+    let usual = all.first().map_or_else(crate::load::usual, |of| of.load.clone());
+    Plan {
+        suite: Suite {
+            name: "calibration".into(),
+            description: "What the generator can do on this machine, against the null responder".into(),
+            source: String::new(),
+            path: String::new(),
+        },
+        subjects_folder: String::new(),
+        seed,
+        repeats: 1,
+        order: Order::Fixed,
+        subjects: vec![Subject {
+            name: NULL.into(),
+            title: "null responder".into(),
+            language: "Rust".into(),
+            description: "The smallest server that keeps the hello contract".into(),
+            control: true,
+            ..Subject::default()
+        }],
+        backends: Vec::new(),
+        workloads,
+        // What differs between arms, each of them says.
+        load: Load { steps, ..usual },
+        launches: (0..arms.len()).map(|arm| Launch::alone(arm, 0)).collect(),
+        arms,
+        trials,
+        not_served: Vec::new(),
+        report: ReportOptions::default(),
+        cost: None,
+        files: BTreeMap::new(),
+    }
+}
+
+/// What measurements come to as the lists of a plan, each entry once.
+#[derive(Default)]
+struct Listed {
+    arms: Vec<Arm>,
+    workloads: Vec<Workload>,
+    steps: Vec<Step>,
+    trials: Vec<Trial>,
+}
+
+impl Listed {
+    fn add(&mut self, of: &Measurement, placement: &Placement) {
+        let arm = place_of(&mut self.arms, arm(of, placement));
+        let trial = Trial {
+            // Each arm has a launch of its own.
+            launch: arm,
+            arm,
+            workload: place_of(&mut self.workloads, of.workload.clone()),
+            step: place_of(&mut self.steps, of.step().clone()),
+            seed: of.seed,
+        };
+        self.trials.push(trial);
+    }
+}
+
+/// Where an entry stands in a list, to which it is added if it is new.
+fn place_of<T: PartialEq>(list: &mut Vec<T>, entry: T) -> usize {
+    list.iter().position(|known| *known == entry).unwrap_or_else(|| {
+        list.push(entry);
+        list.len() - 1
+    })
+}
+
+/// The arm of a measurement: by which driver it loads, how that waits, and whose stamps are kept.
+fn arm(of: &Measurement, placement: &Placement) -> Arm {
+    let (driver, spin) = (of.load.driver, of.load.spin);
+    let observe: Vec<Probe> =
+        [Probe::KernelStamps].into_iter().filter(|_| of.shows == Shows::Stamps).collect();
+    let stamps = if observe.is_empty() { "" } else { ", kernel stamps" };
+    Arm {
+        name: format!("{}, spin {}{stamps}", driver.name(), spin.name()),
+        level: None,
+        subject: 0,
+        conditions: Conditions {
+            placement: placement.clone(),
+            load: LoadChanges { driver: Some(driver), spin: Some(spin), ..LoadChanges::default() },
+            observe: observe.into_iter().collect(),
+            ..Conditions::default()
+        },
+    }
+}
+
+/// The archive of a calibration, written as it goes on.
+pub(super) struct Kept<'a> {
+    dir: &'a RunDir,
+    trials: std::vec::IntoIter<Trial>,
+    written: usize,
+}
+
+impl<'a> Kept<'a> {
+    /// Begins it: the one process that serves all arms is in the start of each.
+    pub(super) fn begin(dir: &'a RunDir, plan: Plan, pid: u32) -> Result<Kept<'a>, OpenError> {
+        for launch in 0..plan.launches.len() {
+            let part = PartStart { pid: Some(pid), ..PartStart::new(Party::SUBJECT, NULL.into()) };
+            dir.write_start(&StartRecord {
+                start: launch,
+                launch,
+                parts: vec![part],
+                ..StartRecord::default()
+            })?;
+        }
+        Ok(Kept { dir, trials: plan.trials.into_iter(), written: 0 })
+    }
+
+    /// Writes the next measurement, if it is a trial.
+    pub(super) fn write(&mut self, of: &Measurement, load: &LoadRecord) -> Result<(), OpenError> {
+        if !is_trial(of) {
+            return Ok(());
+        }
+        let planned = self.trials.next().expect("each has its trial");
+        let (trial, start) = (self.written, planned.launch);
+        self.written += 1;
+        self.dir.write_trial(&TrialRecord {
+            trial,
+            start,
+            load: load.clone(),
+            checks: Vec::new(),
+            ceiling: None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::calibrate::{measurements, placement};
+
+    #[test]
+    fn each_measurement_of_the_null_responder_is_a_trial_that_asks_the_same() {
+        let all = measurements(3_000_000_000);
+        let plan = plan(&all, &placement(&[0, 1]));
+        let asked: Vec<&Measurement> = all.iter().filter(|of| is_trial(of)).collect();
+        assert_eq!((asked.len(), plan.trials.len()), (all.len() - 1, all.len() - 1));
+        for (of, trial) in asked.iter().zip(&plan.trials) {
+            let step = plan.load.steps[trial.step].clone();
+            assert_eq!(Load { steps: vec![step], ..plan.load_of(trial.arm) }, of.load);
+            assert_eq!((&plan.workloads[trial.workload], trial.seed), (&of.workload, of.seed));
+            let observes = plan.arms[trial.arm].conditions.observe.contains(&Probe::KernelStamps);
+            assert_eq!(observes, of.shows == Shows::Stamps);
+            assert_eq!(plan.launches[trial.launch], Launch::alone(trial.arm, 0));
+        }
+    }
+
+    #[test]
+    fn nothing_in_the_plan_is_there_twice() {
+        let plan = plan(&measurements(1_000_000_000), &placement(&[0, 1]));
+        let cells: BTreeSet<_> = plan.trials.iter().map(|t| (t.arm, t.workload, t.step)).collect();
+        assert_eq!(cells.len(), plan.trials.len(), "a cell has one trial");
+        let names = |names: Vec<&str>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
+        assert!(names(plan.arms.iter().map(|arm| arm.name.as_str()).collect()));
+        assert!(names(plan.workloads.iter().map(|w| w.name.as_str()).collect()), "{:?}", plan.workloads);
+        assert_eq!(plan.subjects.len(), 1);
+    }
+}
