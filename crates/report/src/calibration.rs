@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use dyno_analysis::calibration::{Calibration, Measurement, Shows};
 
-use crate::format::{count, micros, number, or_dash, percent, wait};
+use crate::format::{count, micros, nanos, number, or_dash, percent, wait};
 use crate::text::Style;
 
 /// What is being measured, and how long that takes.
@@ -23,7 +23,7 @@ pub fn measuring(m: &Measurement) -> String {
         Shows::Refusals => "a closed port".into(),
     };
     match load.set_duration_ns() {
-        Some(ns) => format!("{what} ({})", micros(ns as f64 / 1e3)),
+        Some(ns) => format!("{what} ({})", nanos(ns)),
         None => what,
     }
 }

@@ -184,20 +184,25 @@ pub fn wait_at_step(s: &Summary, q: Quantile) -> String {
     }
 }
 
+/// A duration of a plan.
+#[must_use]
+pub fn nanos(ns: u64) -> String {
+    micros(ns as f64 / 1e3)
+}
+
 /// How long the phases of each trial are, and what comes before the first of a start.
 #[must_use]
 pub fn phases(load: &dyno_archive::plan::Load) -> String {
-    let time = |ns: u64| micros(ns as f64 / 1e3);
     let start = load.until_steady.map_or(String::new(), |until| {
-        format!("; each start is warmed before until it is steady, for {} at most", time(until.limit_ns))
+        format!("; each start is warmed before until it is steady, for {} at most", nanos(until.limit_ns))
     });
     let measured = match (load.set_duration_ns(), load.requests) {
-        (Some(ns), None) => format!("{} measured", time(ns)),
-        (Some(ns), Some(n)) => format!("{} measured, or {} requests", time(ns), count(n)),
+        (Some(ns), None) => format!("{} measured", nanos(ns)),
+        (Some(ns), Some(n)) => format!("{} measured, or {} requests", nanos(ns), count(n)),
         (None, Some(n)) => format!("{} requests", count(n)),
         (None, None) => "measured until it is ended".into(),
     };
-    format!("{} warm-up, {measured}, intervals of {}{start}", time(load.warmup_ns), time(load.interval_ns))
+    format!("{} warm-up, {measured}, intervals of {}{start}", nanos(load.warmup_ns), nanos(load.interval_ns))
 }
 
 /// A size in bytes, decimal units.
