@@ -1776,3 +1776,22 @@ fn what_is_counted() {
         3 * Request::get().fields().iter().map(|(n, v)| (n.len() + v.len()) as u64).sum::<u64>()
     );
 }
+
+/// What the server makes us write: a frame's nine bytes and its payload each time. A request and its body are our own.
+#[test]
+fn replies_are_counted_in_bytes() {
+    let mut talk = Talk::new(Own { stream_window: 10, connection_window: 1 << 20, ..LARGE });
+    let mut replied = |step: Step| {
+        let before = talk.counts.replies;
+        talk.step(&step, usize::MAX);
+        talk.counts.replies - before
+    };
+    assert_eq!(replied(settings(&[])), 9, "SETTINGS are acknowledged");
+    assert_eq!(replied(post(5)), 0);
+    assert_eq!(replied(head(1, 200, 0)), 0);
+    assert_eq!(replied(data(1, "1234", 0)), 0);
+    assert_eq!(replied(data(1, "5", 0)), 9 + 4, "half of the window is given back");
+    assert_eq!(replied(ping(b"12345678", 0)), 9 + 8);
+    assert_eq!(replied(ping(b"12345678", ACK)), 0);
+    assert_eq!(replied(data(1, [0; 11], 0)), 9 + 4, "more than the window: RST_STREAM");
+}

@@ -135,12 +135,65 @@ fn per(n: u64, of: u64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::load::TcpCounters;
+
     use super::*;
+    use crate::fixture;
 
     #[test]
     fn header_bytes_saved_are_what_is_not_on_the_wire() {
         let direction = Http2Direction { block_bytes: 10, field_bytes: 100, ..Http2Direction::default() };
         assert_eq!(HeaderBytes::new(&direction).saved, Some(0.9));
         assert_eq!(HeaderBytes::new(&Http2Direction::default()).saved, None);
+    }
+
+    /// Twenty responses of two connections.
+    fn used() -> Http2Use {
+        let counts = |all: &[(&str, u64)]| all.iter().map(|(name, n)| ((*name).to_string(), *n)).collect();
+        let received = Http2Direction {
+            frames: counts(&[("HEADERS", 20), ("DATA", 40)]),
+            resets: counts(&[("REFUSED_STREAM", 3), ("CANCEL", 4)]),
+            go_aways: counts(&[("NO_ERROR", 1), ("INTERNAL_ERROR", 1)]),
+            ..Http2Direction::default()
+        };
+        let sent = Http2Direction { frames: counts(&[("WINDOW_UPDATE", 5)]), ..Http2Direction::default() };
+        Http2Use {
+            connections: 2,
+            fallen_back: 5,
+            upgrades_declined: 7,
+            responses: 20,
+            receives: 8,
+            tls_records: 30,
+            received,
+            sent,
+            ..Http2Use::default()
+        }
+    }
+
+    fn result(used: Http2Use, segments: u64) -> Http2 {
+        let tcp = TcpCounters { data_segments_in: segments, ..TcpCounters::default() };
+        http2(&LoadRecord { http2: Some(used), tcp: Some(tcp), ..fixture::record(20) }).unwrap()
+    }
+
+    #[test]
+    fn what_each_response_took_is_a_quotient() {
+        let is = result(used(), 10);
+        assert_eq!((is.frames_per_segment, is.segments_per_response), (Some(6.0), Some(0.5)));
+        assert_eq!((is.frames_per_response["HEADERS"], is.frames_per_response["DATA"]), (1.0, 2.0));
+        assert_eq!((is.responses_per_receive, is.tls_records_per_response), (Some(2.5), Some(1.5)));
+        assert_eq!(is.window_updates_out_per_response, Some(0.25));
+        assert_eq!((is.fallen_back, is.streams_refused), (12, 3));
+        assert_eq!((is.resets_in_total(), is.goaways_total()), (7, 2));
+    }
+
+    #[test]
+    fn what_nothing_was_divided_by_is_not_known() {
+        let none = result(Http2Use::default(), 0);
+        assert_eq!((none.frames_per_segment, none.responses_per_receive), (None, None));
+        assert_eq!((none.segments_per_response, none.window_updates_out_per_response), (None, None));
+        // Without segments, or records of TLS, nobody counted them.
+        let uncounted = result(Http2Use { tls_records: 0, ..used() }, 0);
+        assert_eq!((uncounted.segments_per_response, uncounted.tls_records_per_response), (None, None));
+        assert_eq!((uncounted.resets_in_total(), none.streams_refused), (7, 0));
     }
 }

@@ -69,3 +69,29 @@ impl Counts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_since_is_what_is_more() {
+        let direction = |n: u64| Direction {
+            frames: [7 * n; Kind::COUNT],
+            resets: [8 * n; Code::COUNT],
+            go_aways: [9 * n; Code::COUNT],
+            block_bytes: 10 * n,
+            field_bytes: 11 * n,
+        };
+        let counts = |n: u64| Counts {
+            received: direction(n),
+            sent: direction(2 * n),
+            pings: 12 * n,
+            most_streams: 5,
+            replies: 13 * n,
+        };
+        assert_eq!(counts(5).since(&counts(3)), counts(2));
+        assert_eq!(counts(3).since(&Counts::default()), counts(3));
+        assert_eq!(direction(4).of(Kind::Ping), 28);
+    }
+}

@@ -206,6 +206,20 @@ mod tests {
         assert_eq!(streams.ring.len(), 4, "it is as long as streams are open, not as they are old");
     }
 
+    #[test]
+    fn neighbours_have_places_of_their_own_and_room_is_made_at_once() {
+        let mut streams = Streams::default();
+        for open in 1..=100usize {
+            streams.insert(2 * open as u32 - 1, ());
+            assert!(streams.elsewhere.is_empty() && streams.ring.len() >= 2 * open, "{open}");
+        }
+        let mut reserved: Streams<()> = Streams::default();
+        for (room, places) in [(1, 4), (2, 4), (3, 8), (64, 128), (65, 256), (10, 256)] {
+            reserved.reserve(room);
+            assert_eq!(reserved.ring.len(), places, "{room}");
+        }
+    }
+
     proptest! {
         #[test]
         fn it_holds_what_a_map_holds(steps in proptest::collection::vec((any::<bool>(), 0u32..200), 1..400)) {

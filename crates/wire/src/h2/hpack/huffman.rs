@@ -282,3 +282,35 @@ impl Bits<'_> {
         SYMBOLS.get(symbol as usize).copied().ok_or(Error::HuffmanEndOfString)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The step of the bits with which these codes begin, filled up with what is given.
+    fn step_of(codes: &[(u32, u8)], fill: usize) -> Step {
+        let bits: usize = codes.iter().map(|code| usize::from(code.1)).sum();
+        let begin = codes.iter().fold(0, |begin, (code, bits)| begin << bits | *code as usize);
+        let window = begin << (WINDOW - bits) | (fill & ((1 << (WINDOW - bits)) - 1));
+        STEPS[STEPS.len() - 1 - window]
+    }
+
+    #[test]
+    fn two_codes_that_fit_a_window_are_read_at_once() {
+        let short = || (0..END_OF_STRING).filter(|symbol| usize::from(CODES[*symbol].1) <= WINDOW);
+        for first in short() {
+            for second in short() {
+                let codes = [CODES[first], CODES[second]];
+                let bits = codes[0].1 + codes[1].1;
+                if usize::from(bits) <= WINDOW {
+                    let step = step_of(&codes, 0);
+                    assert_eq!((step.count, step.bits), (2, bits), "{first} {second}");
+                    assert_eq!(step.symbols.map(usize::from), [first, second]);
+                }
+            }
+            // Only ones follow: the longest codes begin so.
+            let alone = step_of(&[CODES[first]], usize::MAX);
+            assert_eq!((alone.count, alone.bits, usize::from(alone.symbols[0])), (1, CODES[first].1, first));
+        }
+    }
+}
