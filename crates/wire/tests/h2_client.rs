@@ -1780,7 +1780,7 @@ fn what_is_counted() {
 /// What the server makes us write: a frame's nine bytes and its payload each time. A request and its body are our own.
 #[test]
 fn replies_are_counted_in_bytes() {
-    let mut talk = Talk::new(Own { stream_window: 10, connection_window: 1 << 20, ..LARGE });
+    let mut talk = Talk::new(ClientSettings { stream_window: 10, connection_window: 1 << 20, ..LARGE });
     let mut replied = |step: Step| {
         let before = talk.counts.replies;
         talk.step(&step, usize::MAX);

@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    fn result(used: Http2Use, segments: u64) -> Http2 {
+    fn result(used: Http2Use, segments: u64) -> Http2Result {
         let tcp = TcpCounters { data_segments_in: segments, ..TcpCounters::default() };
         http2(&LoadRecord { http2: Some(used), tcp: Some(tcp), ..fixture::record(20) }).unwrap()
     }

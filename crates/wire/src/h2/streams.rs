@@ -211,7 +211,7 @@ mod tests {
         let mut streams = Streams::default();
         for open in 1..=100usize {
             streams.insert(2 * open as u32 - 1, ());
-            assert!(streams.elsewhere.is_empty() && streams.ring.len() >= 2 * open, "{open}");
+            assert!(streams.overflow.is_empty() && streams.ring.len() >= 2 * open, "{open}");
         }
         let mut reserved: Streams<()> = Streams::default();
         for (room, places) in [(1, 4), (2, 4), (3, 8), (64, 128), (65, 256), (10, 256)] {
