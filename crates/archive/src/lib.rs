@@ -28,6 +28,7 @@ pub mod times;
 pub mod trial;
 #[cfg_attr(target_family = "wasm", allow(dead_code, reason = "only `dir` calls it"))]
 mod upgrade;
+mod workload;
 
 #[cfg(not(target_family = "wasm"))]
 pub use dir::{OpenError, RunDir};

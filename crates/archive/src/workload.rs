@@ -1,0 +1,122 @@
+//! What is asked of a server, and what a right answer is.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::{self, Protocol};
+
+/// What is asked of a server: one request, or a weighted mix of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Workload {
+    pub name: String,
+    #[serde(flatten, with = "protocol::apart")]
+    #[schemars(with = "protocol::apart::Apart")]
+    pub protocol: Protocol,
+    /// At least one.
+    pub requests: Vec<Request>,
+    /// The requests are a page: the first is its document, and the others, which it refers to, follow once it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page: Option<Page>,
+}
+
+impl Workload {
+    /// Connections over which a visitor loads a page of it: HTTP/2 has one. `None`: it is no page.
+    #[must_use]
+    pub fn page_connections(&self) -> Option<u32> {
+        let page = self.page?;
+        Some(if self.protocol.is_h2() { 1 } else { page.connections })
+    }
+}
+
+/// How a page is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Page {
+    /// Connections of HTTP/1.1 that load one page together; of HTTP/2 it is always one.
+    pub connections: u32,
+}
+
+/// A request and the answer it should get. Path, header values and body may hold placeholders (docs/suites.md).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Request {
+    pub name: String,
+    /// How often it is chosen, in proportion to the weights of the others.
+    pub weight: u32,
+    pub method: String,
+    pub path: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Option<Body>,
+    pub expect: Expect,
+}
+
+/// What a right answer is. Whatever is not named is not looked at; without a status any from 200 to 399 is right.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Expect {
+    pub status: Option<u16>,
+    /// The whole body, byte for byte.
+    pub body: Option<Body>,
+    /// Headers that must be there, with this value if one is given.
+    pub headers: Vec<(String, Option<String>)>,
+    /// SHA-256 of the body, in hexadecimal digits.
+    pub body_sha256: Option<String>,
+    /// Text that must stand in the body somewhere.
+    pub body_contains: Option<String>,
+    /// JSON pointers (RFC 6901) into the body, with the value that must stand there.
+    pub json: Vec<(String, serde_json::Value)>,
+}
+
+impl Expect {
+    /// Whether there is something that only a look at the whole answer can tell.
+    #[must_use]
+    pub fn is_deep(&self) -> bool {
+        let body = self.body_sha256.is_some() || self.body_contains.is_some() || !self.json.is_empty();
+        body || !self.headers.is_empty()
+    }
+}
+
+/// Bytes of a body. In JSON a string if they are text, else `{"base64": …}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "BodyOnDisk", into = "BodyOnDisk")]
+#[schemars(with = "BodyOnDisk")]
+pub struct Body(pub Vec<u8>);
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum BodyOnDisk {
+    Text(String),
+    Bytes { base64: String },
+}
+
+impl From<BodyOnDisk> for Body {
+    fn from(body: BodyOnDisk) -> Body {
+        match body {
+            BodyOnDisk::Text(text) => Body(text.into_bytes()),
+            // What is not base64 was not written by us; it is kept as it stands.
+            BodyOnDisk::Bytes { base64 } => Body(STANDARD.decode(&base64).unwrap_or(base64.into_bytes())),
+        }
+    }
+}
+
+impl From<Body> for BodyOnDisk {
+    fn from(Body(bytes): Body) -> BodyOnDisk {
+        match String::from_utf8(bytes) {
+            Ok(text) => BodyOnDisk::Text(text),
+            Err(error) => BodyOnDisk::Bytes { base64: STANDARD.encode(error.as_bytes()) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_text_where_they_can_be() {
+        for (bytes, text) in [(&b"a\"b"[..], r#""a\"b""#), (&[0xFF, 0][..], r#"{"base64":"/wA="}"#)] {
+            let body = Body(bytes.to_vec());
+            assert_eq!(serde_json::to_string(&body).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Body>(text).unwrap(), body);
+        }
+    }
+}
