@@ -195,8 +195,14 @@ fn peak_of(row: &OverviewRow) -> Option<f64> {
 }
 
 /// The peak of each row.
-pub(crate) fn peaks(rows: &[OverviewRow]) -> Vec<Peak<'_>> {
-    rows.iter().map(|r| Peak { workload: &r.workload, subject: &r.subject, rps: peak_of(r) }).collect()
+pub(crate) fn peaks<'a>(plan: &'a Plan, rows: &'a [OverviewRow]) -> Vec<Peak<'a>> {
+    let of_row = |row: &'a OverviewRow| Peak {
+        workload: &row.workload,
+        subject: &row.subject,
+        server: &plan.subject_of(row.reference_cell.arm).name,
+        rps: peak_of(row),
+    };
+    rows.iter().map(of_row).collect()
 }
 
 /// The best of several throughputs, of those with repeats enough to tell subjects apart, if there are any.
@@ -418,7 +424,9 @@ mod tests {
         assert_eq!((gone.title.as_str(), gone.cost_per_billion_requests), ("gone", None));
         assert!(fast.limiter.is_some() && fast.limiter_sentence.is_some() && gone.limiter.is_none());
         assert!(null.control && !fast.control);
-        let peaks = peaks(&report.overview);
+        let plan = crate::fixture::five_blocks().header.plan;
+        let peaks = peaks(&plan, &report.overview);
+        assert!(peaks.iter().all(|peak| peak.server == peak.subject), "no variants");
         assert_eq!(peaks.len(), 7);
         assert_eq!((peaks[0].workload, peaks[0].subject, peaks[0].rps), ("w", "fast", Some(412.0)));
         assert_eq!((peaks[2].subject, peaks[2].rps), ("gone", None));

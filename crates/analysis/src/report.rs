@@ -106,7 +106,7 @@ pub fn report(run: &Run) -> Report {
     let tables = vec![overview_table(&overview), trials_table(&trials)];
     Report {
         schema: SCHEMA,
-        caveats: verdict::run(run, &overview::peaks(&overview)),
+        caveats: verdict::run(run, &overview::peaks(plan, &overview)),
         run: run_facts(run, &trials),
         subjects,
         trials,

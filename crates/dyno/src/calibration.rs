@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use dyno_analysis::load::Ceiling;
+use dyno_archive::LoadRecord;
 use dyno_archive::plan::DriverKind;
 use dyno_engine::Protocol;
 use dyno_observer::facts::read_facts;
@@ -56,12 +57,15 @@ pub fn machine() -> String {
     here::machine_name(&facts)
 }
 
-/// The ceiling that a load of one thread over plain connections can be set beside.
-pub fn ceiling_for(spec: &Spec) -> Option<Ceiling> {
+/// The ceiling that a load can be set beside: a closed loop of one thread over plain connections that were all kept.
+pub fn ceiling_for(spec: &Spec, record: &LoadRecord) -> Option<Ceiling> {
     if spec.threads() != 1
         || spec.tls.is_some()
         || spec.page_connections.is_some()
         || spec.load.requests_per_connection.is_some()
+        || spec.load.ramp_connections_ns.is_some()
+        || !spec.step.arrivals.is_closed()
+        || record.connections.opened > u64::from(spec.step.connections)
     {
         return None;
     }

@@ -290,6 +290,7 @@ fn a_report_holds_no_secret_and_says_so() {
             "headers = { Cookie = \"session=tell-nobody-2\" }\nenv = { API_KEY = \"tell-nobody-3\" }\nProxy-Authorization = \"\"\"Basic \\\n  tell-nobody-4\"\"\"\n"
                 .into();
         run["plan"]["workloads"][0]["requests"][0]["path"] = "/a?access_token=tell-nobody-5".into();
+        run["plan"]["subjects"][0]["title"] = "a.test/hooks/tell-nobody-5".into();
     });
     // Servers log what they are sent.
     copy.change("starts/000.json", |start| {
@@ -361,7 +362,7 @@ fn what_is_withheld_in_one_place_is_withheld_in_addresses_and_quotations() {
     assert_eq!(load["unexpected"]["header X-Echo is not \"(withheld)\""], 2);
     assert_eq!(load["protocol_errors"]["the status line is (withheld)"], 1);
     let config = &load["config"];
-    assert_eq!(config["url"], "/a?k=(withheld)");
+    assert_eq!(config["requests_mixed"][0]["path"], "/a?k=(withheld)");
     assert_eq!(config["requests_mixed"][1]["path"], "/b/(withheld)");
     let mut absent = json["overview"].as_array().unwrap().iter().map(|row| row["absent"].as_str());
     assert!(absent.any(|why| why == Some("in part: crashed: it said (withheld)")), "{:#}", json["overview"]);

@@ -96,9 +96,10 @@ fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
         let caveats = row.caveats.iter_mut().map(|caveat| &mut caveat.message);
         caveats.chain(&mut row.limiter_sentence).chain(&mut row.absent).chain([&mut row.title])
     });
+    let titles = report.subjects.iter_mut().map(|subject| &mut subject.title);
     let cells = report.tables.iter_mut().flat_map(|table| &mut table.rows).flatten();
     let cells = cells.filter_map(|cell| if let Value::String(text) = cell { Some(text) } else { None });
-    trials.chain(caveats).chain(steps).chain(rows).chain(cells)
+    trials.chain(caveats).chain(steps).chain(rows).chain(titles).chain(cells)
 }
 
 /// Those of them that end with a foreign text, after the first colon. Verdicts, summaries and tables repeat them.
@@ -154,6 +155,62 @@ pub fn said(withheld: Withheld) -> Option<String> {
     ))
 }
 
+/// What the value of an option is.
+#[derive(Clone, Copy)]
+enum Holds {
+    /// `Name: value`.
+    Header,
+    /// `user:password`.
+    User,
+    Secret,
+}
+
+/// An option whose value may be a secret.
+struct SecretOption {
+    /// Its letter, after which the value may follow at once.
+    short: Option<char>,
+    long: &'static str,
+    holds: Holds,
+}
+
+const fn option(short: Option<char>, long: &'static str, holds: Holds) -> SecretOption {
+    SecretOption { short, long, holds }
+}
+
+const OPTIONS: [SecretOption; 1] = [option(Some('H'), "--header", Holds::Header)];
+
+const OPTIONS_OF_CURL: [SecretOption; 6] = [
+    option(Some('H'), "--header", Holds::Header),
+    option(Some('u'), "--user", Holds::User),
+    option(Some('U'), "--proxy-user", Holds::User),
+    option(Some('b'), "--cookie", Holds::Secret),
+    option(None, "--oauth2-bearer", Holds::Secret),
+    option(None, "--proxy-header", Holds::Header),
+];
+
+/// Letters of options without a value, which may stand before another letter in one word.
+const SWITCHES: &str = "0123456#aBfgGiIjJkLlMnNOpqRsSvZ";
+
+impl SecretOption {
+    /// The flag and the value of a word that holds both.
+    fn split<'a>(&self, word: &'a str) -> Option<(&'a str, &'a str, Holds)> {
+        let joined = word.strip_prefix(self.long).and_then(|rest| rest.strip_prefix('='));
+        let value = joined.or_else(|| self.after_letter(word)).filter(|value| !value.is_empty())?;
+        Some((&word[..word.len() - value.len()], value, self.holds))
+    }
+
+    /// What follows the option's letter in a word.
+    fn after_letter<'a>(&self, word: &'a str) -> Option<&'a str> {
+        let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
+        letters.trim_start_matches(|letter| SWITCHES.contains(letter)).strip_prefix(self.short?)
+    }
+
+    /// Whether the next word is its value.
+    fn takes_next(&self, word: &str) -> bool {
+        word == self.long || self.after_letter(word) == Some("")
+    }
+}
+
 #[derive(Default)]
 struct Secrets {
     found: usize,
@@ -182,27 +239,38 @@ impl Secrets {
         MARK.into()
     }
 
-    /// The words of a command, and once more those of a word that is itself a command, as `--curl` takes it.
+    /// The words of a command, and once more those of a word that is itself a command of curl, as `--curl` takes it.
     fn command(&mut self, words: &[String]) -> Vec<String> {
-        let shown = self.words(words);
+        let shown = self.words(words, &OPTIONS);
         shown.iter().map(|word| self.words_within(word)).collect()
     }
 
-    fn words(&mut self, words: &[String]) -> Vec<String> {
+    fn words(&mut self, words: &[String], options: &[SecretOption]) -> Vec<String> {
         let mut shown = Vec::with_capacity(words.len());
-        let mut is_header = false;
+        let mut wanted: Option<Holds> = None;
         for word in words {
-            let (flag, value) = match word.strip_prefix("--header=") {
-                _ if is_header => ("", word.as_str()),
-                Some(value) => ("--header=", value),
-                None if word.len() > 2 && word.starts_with("-H") => word.split_at(2),
-                None => (word.as_str(), ""),
+            let word = if let Some(holds) = wanted.take() {
+                self.value_of(holds, word)
+            } else {
+                wanted = options.iter().find(|option| option.takes_next(word)).map(|option| option.holds);
+                match options.iter().find_map(|option| option.split(word)) {
+                    Some((flag, value, holds)) => format!("{flag}{}", self.value_of(holds, value)),
+                    None => word.clone(),
+                }
             };
-            is_header = !is_header && (word == "-H" || word == "--header");
-            let value = if value.is_empty() { String::new() } else { self.header_line(value) };
-            shown.push(self.without_password(&format!("{flag}{value}")));
+            shown.push(self.without_password(&word));
         }
         shown
+    }
+
+    /// The value of an option, without what is secret in it.
+    fn value_of(&mut self, holds: Holds, value: &str) -> String {
+        match (holds, value.split_once(':')) {
+            (Holds::Header, _) => self.header_line(value),
+            (Holds::User, Some((user, password))) => format!("{user}:{}", self.withhold(password)),
+            (Holds::User, None) => value.into(),
+            (Holds::Secret, _) => self.withhold(value),
+        }
     }
 
     /// `Name: value`, as `-H` takes it.
@@ -217,7 +285,7 @@ impl Secrets {
         let Some(words) = word.contains(' ').then(|| shlex::split(word)).flatten() else {
             return word.into();
         };
-        let inner = self.words(&words);
+        let inner = self.words(&words, &OPTIONS_OF_CURL);
         if inner == words { word.into() } else { crate::shell::command(&inner) }
     }
 
@@ -435,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_the_command_are_withheld_however_they_are_written() {
+    fn secrets_of_the_command_are_withheld_however_they_are_written() {
         for line in [
             "dyno load -H 'Authorization: Bearer abc123xyz' http://x/",
             "dyno load --header 'Cookie: id=abc123xyz' http://x/",
@@ -443,16 +511,27 @@ mod tests {
             "dyno load '-HX-Auth-Token:abc123xyz' http://x/",
             "dyno load http://me:abc123xyz@x/",
             "dyno load --curl \"curl -H 'Authorization: abc123xyz' http://x/\"",
+            "dyno load --curl 'curl -u bob:abc123xyz http://x/'",
+            "dyno load --curl 'curl -sSubob:abc123xyz http://x/'",
+            "dyno load --curl 'curl -ksu bob:abc123xyz http://x/'",
+            "dyno load --curl='curl --user=bob:abc123xyz http://x/'",
+            "dyno load --curl 'curl --proxy-user bob:abc123xyz http://x/'",
+            "dyno load --curl 'curl --oauth2-bearer abc123xyz http://x/'",
+            "dyno load --curl 'curl -b id=abc123xyz http://x/'",
         ] {
             let mut secrets = Secrets::default();
             let shown = crate::shell::command(&secrets.command(&words(line)));
             assert!(!shown.contains("abc123xyz") && shown.contains(MARK), "{line}: {shown}");
             assert_eq!(secrets.found, 1, "{line}");
         }
-        let plain = words("dyno run -H 'Accept: */*' suite.toml --only a --seed 7");
-        let mut secrets = Secrets::default();
-        assert_eq!(secrets.command(&plain), plain);
-        assert_eq!(secrets.found, 0);
+        for plain in [
+            "dyno run -H 'Accept: */*' suite.toml --only a --seed 7",
+            "dyno load --curl 'curl -u bob -sS --compressed -X POST http://x/'",
+        ] {
+            let mut secrets = Secrets::default();
+            assert_eq!(secrets.command(&words(plain)), words(plain));
+            assert_eq!(secrets.found, 0);
+        }
     }
 
     #[test]

@@ -74,8 +74,10 @@ impl Config {
             method: r.method.clone(),
             path: r.path.clone(),
         };
+        // Of a page it is the document's address; a mix has none of its own.
+        let is_mix = is_mixed && workload.page.is_none();
         Config {
-            url: first.path.clone(),
+            url: if is_mix { String::new() } else { first.path.clone() },
             method: first.method.clone(),
             protocol: workload.protocol,
             driver: load.driver,

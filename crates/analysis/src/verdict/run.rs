@@ -11,7 +11,10 @@ use crate::stats::{PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peak<'a> {
     pub(crate) workload: &'a str,
+    /// The arm.
     pub(crate) subject: &'a str,
+    /// The subject's server, whatever its variant and the arm's conditions.
+    pub(crate) server: &'a str,
     /// Right answers per second, median over the repeats; `None`: it has no valid one.
     pub(crate) rps: Option<f64>,
 }
@@ -49,6 +52,7 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
         all.push(info(Code::Resumed, "This run was interrupted and resumed: some trials were served by a process that was started again."));
     }
     all.extend(not_started(run));
+    all.extend(ended_early(run));
     all.extend(mixed(run));
     all.extend(limits_not_set(run));
     all.extend(not_served(plan));
@@ -63,6 +67,20 @@ fn not_started(run: &Run) -> Option<Caveat> {
         run.starts.iter().any(|s| !s.has_subject() && run.trials.iter().any(|t| t.start == s.start));
     let message = "dyno did not start this server, but loaded it where it was: nothing is known of its start-up, its CPU time, its memory and its checks. Run it as a subject under `dyno run` to see them.";
     was_there.then(|| info(Code::ServerNotObserved, message))
+}
+
+/// A load that the user ended, and that is a result all the same: no suite's trial is one.
+fn ended_early(run: &Run) -> Option<Caveat> {
+    let cut = run.trials.iter().find(|trial| trial.load.cut_short)?;
+    let (opens, closes) = cut.load.window_ns;
+    let seconds = |ns: u64| format!("{:.1} s", ns as f64 / 1e9);
+    let planned = run.header.plan.load.set_duration_ns();
+    let of = planned.map_or(String::new(), |ns| format!(" of {}", seconds(ns)));
+    let message = format!(
+        "The user ended this load after {}{of} of its window: its numbers are of that part alone.",
+        seconds(closes.saturating_sub(opens))
+    );
+    Some(info(Code::CutShort, message))
 }
 
 /// Parts of a run that are not the same experiment, which the user wanted in one run all the same.
@@ -139,7 +157,7 @@ fn same_numbers(peaks: &[Peak<'_>]) -> Option<Caveat> {
     workloads.dedup();
     workloads.iter().find_map(|workload| {
         let own = peaks.iter().filter(|peak| peak.workload == *workload);
-        let names = alike(own.filter_map(|peak| Some((peak.rps?, peak.subject))).collect())?;
+        let names = alike(own.filter_map(|peak| Some((peak.rps?, peak))).collect())?;
         let with = if workloads.len() > 1 { format!(" with {workload}") } else { String::new() };
         let message = format!(
             "{} have nearly the same peak throughput{with}, which different servers rarely have: look at what limited each.",
@@ -150,18 +168,17 @@ fn same_numbers(peaks: &[Peak<'_>]) -> Option<Caveat> {
 }
 
 /// The first, by peak, of enough different servers with peaks alike: one subject of each.
-fn alike(mut peaks: Vec<(f64, &str)>) -> Option<Vec<&str>> {
+fn alike<'a>(mut peaks: Vec<(f64, &Peak<'a>)>) -> Option<Vec<&'a str>> {
     const ALIKE: f64 = 0.03;
     const ENOUGH: usize = 4;
     peaks.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let server = |id: &'_ str| id.split('/').next().unwrap_or_default().to_string();
     peaks.iter().enumerate().find_map(|(i, (lowest, _))| {
-        let mut servers: Vec<String> = Vec::new();
+        let mut servers: Vec<&str> = Vec::new();
         let mut names = Vec::new();
-        for (_, id) in peaks[i..].iter().take_while(|(peak, _)| *peak <= lowest * (1.0 + ALIKE)) {
-            if !servers.contains(&server(id)) && names.len() < ENOUGH {
-                servers.push(server(id));
-                names.push(*id);
+        for (_, peak) in peaks[i..].iter().take_while(|(rps, _)| *rps <= lowest * (1.0 + ALIKE)) {
+            if !servers.contains(&peak.server) && names.len() < ENOUGH {
+                servers.push(peak.server);
+                names.push(peak.subject);
             }
         }
         (names.len() == ENOUGH).then_some(names)

@@ -36,6 +36,18 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         otherwise: None,
     },
     Case {
+        code: Code::CutShort,
+        severity: Severity::Info,
+        says: "The user ended this load after 0.4 s of 1.0 s of its window: its numbers are of that part alone.",
+        evidence: "{}",
+        trips: |w| {
+            let load = &mut w.run.trials[0].load;
+            (load.cut_short, load.window_ns) = (true, (100_000_000, 500_000_000));
+        },
+        just_not: |w| w.run.trials[0].load.window_ns = (100_000_000, 500_000_000),
+        otherwise: None,
+    },
+    Case {
         code: Code::FewRepeats,
         severity: Severity::Info,
         says: "4 repeats are too few for confidence intervals: ranges are over the repeats, and subjects are told apart only where all pairs",
@@ -198,7 +210,12 @@ impl Default for RunWorld {
 
 impl Judged for RunWorld {
     fn caveats(&self) -> Vec<Caveat> {
-        let peak = |&(workload, subject, rps)| Peak { workload, subject, rps: Some(rps) };
+        let peak = |&(workload, subject, rps)| Peak {
+            workload,
+            subject,
+            server: subject.split('/').next().unwrap_or(subject),
+            rps: Some(rps),
+        };
         verdict::run(&self.run, &self.peaks.iter().map(peak).collect::<Vec<_>>())
     }
 }

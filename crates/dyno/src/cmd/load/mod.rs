@@ -45,7 +45,7 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     // An output that failed on the way is told at the end: the result is not lost for it.
     let trouble = watch.end();
     let ended = Ended::of(&loaded, &spec.load, interrupts.count() > 0);
-    let ceiling = calibration::ceiling_for(spec);
+    let ceiling = loaded.as_ref().ok().and_then(|record| calibration::ceiling_for(spec, record));
     // Before anything is shown: standard output may have no reader.
     let saved = saving.as_ref().map_or(Ok(()), |saving| saving.end(ended, ceiling.clone()));
     let was_cut = matches!(ended, Ended::Interrupted(_));
