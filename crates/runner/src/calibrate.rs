@@ -13,16 +13,15 @@ use dyno_archive::plan::{Arrivals, DriverKind, Load, Placement, Spin, Step, Work
 use dyno_archive::{Interval, Protocol, RunDir, Sample};
 use dyno_contract::listener::Listener;
 use dyno_contract::ports;
-use dyno_driver::{Stamps, best_driver};
+use dyno_driver::best_driver;
 use dyno_launch::OwnProcess;
 use dyno_launch::supervision::Interrupts;
-use dyno_workload::compile;
 use dyno_workload::workloads::plaintext;
 
 use self::archive::Kept;
 use crate::limits::{LISTENS, LISTENS_GLANCES};
 use crate::load::{self, Edge, Reason, Spec, Watch, polling};
-use crate::load_at;
+use crate::load_at::LoadPoint;
 
 pub use archive::plan;
 
@@ -165,22 +164,12 @@ pub fn run(
 
 fn spec(of: &Measurement, addr: SocketAddr, placement: &Placement) -> Result<Spec, String> {
     let listener = Listener { addr, protocol: of.workload.protocol, authority: None };
-    let http2 = of.load.http2;
-    let traffic = compile::compile(&of.workload, &listener.host(), &http2, &|_| Err("no files".into()))?;
-    let step = of.step().clone();
-    let mut spec = Spec {
-        // Where generator and server share a CPU, polling is measured all the same.
-        spin: polling(of.load.spin, &step.arrivals, true),
-        step,
-        load: of.load.clone(),
-        seed: of.seed,
-        cpus: placement.generator.clone(),
-        ..load_at::once(&listener, traffic, http2)
-    };
-    if of.shows == Shows::Stamps {
-        spec.endpoint.stamps = Stamps::Kernel;
-    }
-    Ok(spec)
+    let (load, step) = (of.load.clone(), of.step().clone());
+    // Where generator and server share a CPU, polling is measured all the same.
+    let spin = polling(load.spin, &step.arrivals, true);
+    let point = LoadPoint { workload: &of.workload, load, step, seed: of.seed };
+    let conditions = archive::arm(of, placement).conditions;
+    Ok(Spec { spin, ..point.at(&listener, &conditions, &|_| Err("no files".into()))? })
 }
 
 /// A port that was free a moment ago, and that no connection of ours takes meanwhile.
@@ -218,6 +207,8 @@ impl Watch for Quiet<'_> {
 
 #[cfg(test)]
 mod tests {
+    use dyno_driver::Stamps;
+
     use super::*;
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use dyno_archive::plan::{Arrivals, Conditions, DriverKind, Load, Plan, Probe, Step};
+use dyno_archive::plan::{Arrivals, Conditions, DriverKind, Load, Plan, Probe, Step, Workload};
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_driver::{Endpoint, Stamps};
@@ -20,23 +20,49 @@ use crate::load;
 /// A file that a request names cannot be read, or what it says cannot be sent; as a sentence.
 pub fn trial(listener: &Listener, plan: &Plan, trial: usize) -> Result<load::Spec, String> {
     let planned = plan.trials[trial];
-    let load = plan.load_of(planned.arm);
-    let Conditions { placement, observe, .. } = &plan.arms[planned.arm].conditions;
-    let (step, workload) = (load.steps[planned.step].clone(), &plan.workloads[planned.workload]);
     let files = Folder::of_suite(Path::new(&plan.suite.path));
-    let traffic = compile::compile(workload, &listener.host(), &load.http2, &|file| files.read(file))?;
-    let stamps = stamps(observe, load.driver)?;
-    let base = once(listener, traffic, load.http2);
-    Ok(load::Spec {
-        endpoint: Endpoint { stamps, ..base.endpoint },
-        page_connections: workload.page_connections(),
-        seed: planned.seed,
-        spin: load::polling(load.spin, &step.arrivals, placement.is_disjoint()),
+    let load = plan.load_of(planned.arm);
+    let point = LoadPoint {
+        workload: &plan.workloads[planned.workload],
+        step: load.steps[planned.step].clone(),
         load,
-        cpus: placement.generator.clone(),
-        step,
-        ..base
-    })
+        seed: planned.seed,
+    };
+    point.at(listener, &plan.arms[planned.arm].conditions, &|file| files.read(file))
+}
+
+/// What one load asks, and how.
+pub(crate) struct LoadPoint<'a> {
+    pub(crate) workload: &'a Workload,
+    pub(crate) load: Load,
+    pub(crate) step: Step,
+    pub(crate) seed: u64,
+}
+
+impl LoadPoint<'_> {
+    /// The load under an arm's conditions, sent to a listener. `read`: the files that its requests name.
+    pub(crate) fn at(
+        self,
+        listener: &Listener,
+        conditions: &Conditions,
+        read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
+    ) -> Result<load::Spec, String> {
+        let LoadPoint { workload, load, step, seed } = self;
+        let Conditions { placement, observe, .. } = conditions;
+        let traffic = compile::compile(workload, &listener.host(), &load.http2, read)?;
+        let stamps = stamps(observe, load.driver)?;
+        let base = once(listener, traffic, load.http2);
+        Ok(load::Spec {
+            endpoint: Endpoint { stamps, ..base.endpoint },
+            page_connections: workload.page_connections(),
+            seed,
+            spin: load::polling(load.spin, &step.arrivals, placement.is_disjoint()),
+            cpus: placement.generator.clone(),
+            load,
+            step,
+            ..base
+        })
+    }
 }
 
 /// Who stamps what is sent and received.

@@ -93,7 +93,7 @@ fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Makes the archive of what is asked for without a suite, for `--save`: before anything is measured, which is not for nothing.
+/// Makes the archive that `--save` asks for. Before anything is measured: what cannot be kept need not be.
 fn keep_in(folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
     RunDir::create_among(folder, header(plan)).and_then(RunDir::held).map_err(|error| {
         let (folder, why) = (folder.display(), anyhow::Error::new(error));

@@ -95,7 +95,7 @@ fn place_of<T: PartialEq>(list: &mut Vec<T>, entry: T) -> usize {
 }
 
 /// The arm of a measurement: by which driver it loads, how that waits, and whose stamps are kept.
-fn arm(of: &Measurement, placement: &Placement) -> Arm {
+pub(super) fn arm(of: &Measurement, placement: &Placement) -> Arm {
     let (driver, spin) = (of.load.driver, of.load.spin);
     let observe: Vec<Probe> =
         [Probe::KernelStamps].into_iter().filter(|_| of.shows == Shows::Stamps).collect();
