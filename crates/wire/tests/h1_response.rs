@@ -271,3 +271,23 @@ proptest! {
         prop_assert_eq!(read(&[&bytes], kind, true), read(&single, kind, true));
     }
 }
+
+#[test]
+fn between_messages_nothing_of_the_next_has_been_read() {
+    let after = |bytes: &[u8]| {
+        let mut reader = Reader::new();
+        let mut rest = bytes;
+        loop {
+            let (used, event) = reader.next(rest, RequestKind::Other).unwrap();
+            let needs_more = matches!(event, Event::NeedMore);
+            rest = &rest[used..];
+            if needs_more || rest.is_empty() {
+                break reader.is_between_messages();
+            }
+        }
+    };
+    assert!(after(b""));
+    assert!(!after(b"HTTP/1.1 2"), "a part of a head");
+    assert!(!after(b"HTTP/1.1 100 Continue\r\n\r\n"), "a head that another follows");
+    assert!(!after(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n1"), "a part of a body");
+}

@@ -254,4 +254,18 @@ mod tests {
         let all: Vec<_> = fields.iter().collect();
         assert_eq!(all, [(&b":status"[..], &b"200"[..]), (b"a", b""), (b"bc", b"d")]);
     }
+
+    #[test]
+    fn only_blocks_that_leave_the_table_as_it_was_are_remembered() {
+        let mut heads = Heads::new(4096);
+        let status_200 = [0x88];
+        let indexed_from_now_on = [0x88, 0x40, 1, b'a', 1, b'b'];
+        heads.read(&indexed_from_now_on, false).unwrap();
+        let generation = heads.decoder.generation();
+        assert!(heads.cache.find(&indexed_from_now_on, generation).is_none());
+        heads.read(&status_200, false).unwrap();
+        assert_eq!(heads.cache.find(&status_200, generation).map(|seen| seen.status), Some(200));
+        heads.read(&indexed_from_now_on, false).unwrap();
+        assert!(heads.cache.find(&status_200, heads.decoder.generation()).is_none(), "the table has changed");
+    }
 }

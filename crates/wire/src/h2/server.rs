@@ -575,4 +575,44 @@ mod tests {
         // The window was enough for the oldest of those that are left.
         assert_eq!((&server.blocked, server.open()), (&VecDeque::from([7]), 1));
     }
+
+    /// A server that has read a client's preface, and the first frame after it.
+    fn after_preface(kind: Kind, flags: u8, payload: &[u8]) -> (Result<Event<'static>, Error>, Vec<u8>) {
+        let mut out = Vec::new();
+        let mut server = Server::new(ServerSettings::default(), &mut out);
+        server.next(frame::PREFACE, &mut out).unwrap();
+        out.clear();
+        let mut input = Vec::new();
+        frame::put_header(kind, flags, 0, payload.len(), &mut input);
+        input.extend_from_slice(payload);
+        let event = match server.next(&input, &mut out) {
+            Ok((_, Event::Handled)) => Ok(Event::Handled),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error),
+        };
+        (event, out)
+    }
+
+    #[test]
+    fn frames_of_the_connection_are_handled_or_refused() {
+        let mut pong = Vec::new();
+        frame::put_header(Kind::Ping, flag::ACK, 0, 8, &mut pong);
+        pong.extend_from_slice(b"12345678");
+        for (kind, flags, payload, event, sent) in [
+            (Kind::Ping, 0, &b"12345678"[..], Ok(Event::Handled), &pong[..]),
+            (Kind::Ping, flag::ACK, b"12345678", Ok(Event::Handled), b""),
+            (Kind::Ping, 0, b"1234567", Err(Error::FrameLength), b""),
+            (Kind::Ping, flag::ACK, b"123456789", Err(Error::FrameLength), b""),
+            (Kind::Settings, flag::ACK, b"", Ok(Event::Handled), b""),
+            (Kind::Priority, 0, b"12345", Ok(Event::Handled), b""),
+            (Kind::GoAway, 0, b"12345678", Ok(Event::Handled), b""),
+            (Kind::PushPromise, 0, b"1234", Err(Error::Push), b""),
+        ] {
+            assert_eq!(
+                after_preface(kind, flags, payload),
+                (event, sent.to_vec()),
+                "{kind:?} {flags} {payload:?}"
+            );
+        }
+    }
 }
