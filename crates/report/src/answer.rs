@@ -1,4 +1,4 @@
-//! The answer first: one to three sentences made from the results, with intervals or their absence said.
+//! The answer at the head of a report, in sentences. A rate or a ratio comes with its interval or its number of repeats.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ pub fn sentences(report: &Report) -> Vec<String> {
             .flatten()
             .collect();
     if all.is_empty() {
-        all.push("Nothing could be measured: see the reasons below.".into());
+        all.push("Nothing was measured: it ended before the first result.".into());
     }
     all
 }
@@ -30,7 +30,7 @@ fn title<'a>(report: &'a Report, id: &'a str) -> &'a str {
     report.subjects.iter().find(|s| s.id == id).map_or(id, |s| s.title.as_str())
 }
 
-/// Subjects with numbers for the first workload, best first: controls only if nothing else has any.
+/// Rows with numbers for the first workload, best first. Controls are included only if no other subject has numbers.
 fn ranked(report: &Report) -> Vec<&OverviewRow> {
     let first = report.run.workloads.first().map_or("", |w| w.name.as_str());
     let measured = report.overview.iter().filter(|r| r.peak_rps.is_some() && r.workload == first);
@@ -38,7 +38,7 @@ fn ranked(report: &Report) -> Vec<&OverviewRow> {
     if others.is_empty() { controls } else { others }
 }
 
-/// ` over h1` or ` for json`: which workload a sentence is about, where there are several.
+/// Names a sentence's workload: ` over h1` if workloads differ in protocol, ` for json` if there are several, else empty.
 fn of_workload(report: &Report, workload: &str) -> String {
     let all = &report.run.workloads;
     match all.first() {
@@ -55,7 +55,7 @@ fn winner(report: &Report) -> Option<String> {
         return alone(report, best);
     };
     let of = |row: &OverviewRow| report.comparison(row.reference_cell);
-    // If the best is the baseline itself, the runner-up is compared with it.
+    // The baseline has no comparison: if it is the best, the runner-up is compared with it.
     let (row, comparison) = of(best).map(|c| (*best, c)).or_else(|| Some((*second, of(second)?)))?;
     Some(compared(report, comparison, row))
 }
@@ -77,8 +77,8 @@ fn alone(report: &Report, row: &OverviewRow) -> Option<String> {
     ))
 }
 
-/// What HTTP/2 did to throughput, at equal requests in flight: otherwise it would be the concurrency that is compared.
-/// Controls say nothing about servers.
+/// Throughput over HTTP/2 against HTTP/1.1, at equal requests in flight: otherwise concurrency would be compared.
+/// Without controls, which say nothing about servers.
 fn protocols(report: &Report) -> Option<String> {
     let is_control = |c: &&ProtocolComparison| report.subjects.iter().any(|s| s.id == c.subject && s.control);
     let measured = |c: &&ProtocolComparison| c.throughput_ratio.median.is_some();
@@ -97,7 +97,7 @@ fn protocols(report: &Report) -> Option<String> {
     Some(format!("Requests per second by protocol ({over}): {}.", clauses.join("; ")))
 }
 
-/// Of how many repeats medians are, given the repeats of each.
+/// `medians of 3 repeats`, given the number of repeats of each median; `None`: there are none.
 fn medians_of(repeats: impl Iterator<Item = usize> + Clone) -> Option<String> {
     Some(match (repeats.clone().min()?, repeats.max()?) {
         (_, 1) => "one repeat, so no interval".into(),
@@ -106,7 +106,7 @@ fn medians_of(repeats: impl Iterator<Item = usize> + Clone) -> Option<String> {
     })
 }
 
-/// What makes comparisons of several servers alike.
+/// Comparisons of several servers with an equal key share one clause.
 fn kind(c: &ProtocolComparison) -> (&str, &str, [u32; 4]) {
     let shape = [c.connections, c.streams, c.baseline_connections, c.baseline_pipeline];
     (&c.workload, &c.baseline, shape)
@@ -203,7 +203,7 @@ fn ties(report: &Report) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
-/// Given who is tied in each group, and with whom.
+/// The sentence on ties. `groups`: the result of [`tied`] for each tie group; `None`: there are none.
 fn tie_sentence(with: &str, mut groups: impl Iterator<Item = (String, String)>) -> Option<String> {
     let (who, from) = groups.next()?;
     let mut sentence = format!("By peak throughput{with} {who} cannot be told apart{from} (tie)");
@@ -213,8 +213,8 @@ fn tie_sentence(with: &str, mut groups: impl Iterator<Item = (String, String)>) 
     Some(sentence + ".")
 }
 
-/// Who of a group cannot be told apart, and ` from` whom where that is not each from each: members that are tied with its best
-/// may be told apart from each other.
+/// The names in a tie group, and ` from BEST` unless all are tied with all: two members that are tied with the best may
+/// be told apart from each other.
 fn tied(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
     let best = [&tie.best].into_iter().filter(|_| tie.mutual);
     let names: Vec<String> = best.chain(&tie.with).map(|id| title(id)).collect();
@@ -222,7 +222,7 @@ fn tied(tie: &Tie, title: impl Fn(&str) -> String) -> (String, String) {
     (list(&names), from)
 }
 
-/// Who has too few valid repeats to be told apart from anybody.
+/// The sentence on subjects with too few valid repeats to be ranked; `None`: all have enough, or there is only one.
 fn unranked(with: &str, all: &[Ranked]) -> Option<String> {
     let most = all.iter().map(|p| p.1).max().filter(|_| all.len() > 1)?;
     let repeats = |p: &Ranked| plural(p.1 as u64, "valid repeat");
@@ -259,14 +259,23 @@ fn validity(report: &Report) -> Option<String> {
     }
     codes.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
     let missing = report.run.trials_planned - done;
-    let rest = if missing > 0 { format!(" {missing} planned steps were not run.") } else { String::new() };
+    let rest = match missing {
+        0 => String::new(),
+        1 => " 1 planned step was not run.".into(),
+        n => format!(" {n} planned steps were not run."),
+    };
     if invalid == 0 {
-        return Some(format!("All {done} steps are valid.{rest}"));
+        let all = if done == 1 { "The only step is".into() } else { format!("All {done} steps are") };
+        return Some(format!("{all} valid.{rest}"));
     }
     let why: Vec<String> =
         codes.iter().map(|(code, n)| format!("{} ({n})", code.reason().unwrap_or(code.name()))).collect();
-    let are = if invalid == 1 { "is" } else { "are" };
-    Some(format!("{invalid} of {done} steps {are} not valid: {}.{rest}", list(&why)))
+    let which = match (invalid, done) {
+        (1, 1) => "The only step is".into(),
+        (1, _) => format!("1 of {done} steps is"),
+        _ => format!("{invalid} of {done} steps are"),
+    };
+    Some(format!("{which} not valid: {}.{rest}", list(&why)))
 }
 
 fn failures(report: &Report) -> Option<String> {

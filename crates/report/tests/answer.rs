@@ -252,6 +252,18 @@ fn what_was_not_valid_or_not_done_is_counted() {
         r.run.trials_planned = 14;
     };
     assert_eq!(validity(&unfinished), "All 12 steps are valid. 2 planned steps were not run.");
+    let only_one = |r: &mut Report| {
+        r.trials.retain(|t| t.valid);
+        r.trials.truncate(1);
+        (r.run.trials_done, r.run.trials_planned, r.run.trials_invalid) = (1, 2, 0);
+    };
+    assert_eq!(validity(&only_one), "The only step is valid. 1 planned step was not run.");
+    let only_one_refused = |r: &mut Report| {
+        r.trials.retain(|t| !t.valid && t.caveats[0].code.reason() == Some("answers were wrong"));
+        r.trials.truncate(1);
+        (r.run.trials_done, r.run.trials_planned, r.run.trials_invalid) = (1, 1, 1);
+    };
+    assert_eq!(validity(&only_one_refused), "The only step is not valid: answers were wrong (1).");
     let refused = |r: &Report, words: &str| {
         let of =
             |t: &dyno_analysis::trial::TrialResult| !t.valid && t.caveats[0].code.reason() == Some(words);
@@ -294,5 +306,5 @@ fn who_failed_or_could_not_take_part_is_named_last() {
         r.overview.clear();
         r.run.trials_done = 0;
     });
-    assert_eq!(nothing, ["Nothing could be measured: see the reasons below."]);
+    assert_eq!(nothing, ["Nothing was measured: it ended before the first result."]);
 }
