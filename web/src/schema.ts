@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 3f974e7def048bf7fabbc00b8c2f2b206115ad3765794a7383176b4a25e0fb6b
+// Made by types.mjs from docs/schema/report.schema.json 1b4ed40338ea7d195bdf3f9dde2da33009a875c3fc52028e20e5ed5079ae3e6f
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -61,9 +61,12 @@ export type Severity = "info" | "warning" | "invalid";
  */
 export type Better = ("higher" | "lower") | "neither";
 /**
- * What a quantity is counted in.
+ * What a metric is counted in.
  */
 export type Unit = ("per_second" | "microseconds" | "bytes") | "megabyte_seconds" | "share" | "count";
+/**
+ * The resource that limited a step.
+ */
 export type Resource =
   | ("server_cpu" | "unknown")
   | "failure"
@@ -74,6 +77,9 @@ export type Resource =
   | "offered_rate"
   | "concurrency"
   | "elsewhere";
+/**
+ * How sure a verdict is.
+ */
 export type Confidence = "high" | "medium" | "low";
 /**
  * The version of control groups whose controllers limit CPU and memory.
@@ -159,34 +165,37 @@ export type Model = "closed" | "open";
  */
 export type Phase = ("warmup" | "measured") | "drain";
 
+/**
+ * Everything that is computed from a run's archive.
+ */
 export interface Report {
   /**
-   * Caveats that touch everything.
+   * Caveats about the whole run.
    */
   caveats: Caveat[];
   comparisons: Comparison[];
   /**
-   * What the keys of `metrics` mean, below.
+   * What the keys mean under which summaries, comparisons and `wire` have their metrics.
    */
   metrics: Metric[];
   overview: OverviewRow[];
   /**
-   * HTTP/2 against HTTP/1.1, server by server; empty unless a suite asks the same in both.
+   * HTTP/2 against HTTP/1.1, server by server; empty unless a suite has the same requests over both.
    */
   protocols: ProtocolComparison[];
   run: RunFacts;
   schema: string;
   /**
-   * One entry per arm, in the plan's order: `arm` of a cell is a place here.
+   * One entry per arm, in the plan's order: a cell's `arm` is an index here.
    */
   subjects: SubjectResult[];
   /**
-   * One entry per arm, workload and step, over all repeats.
+   * One entry per cell, over all repeats.
    */
   summaries: Summary[];
   tables: Table[];
   /**
-   * Who cannot be told apart by peak throughput, workload by workload.
+   * Subjects that cannot be told apart by peak throughput, workload by workload.
    */
   ties: Tie[];
   trials: TrialResult[];
@@ -200,12 +209,20 @@ export interface Report {
  */
 export interface Caveat {
   code: Code;
-  evidence: unknown;
+  /**
+   * Object with the numbers behind the message; its keys depend on the code.
+   */
+  evidence: {
+    [k: string]: unknown;
+  };
+  /**
+   * What is wrong and what to do about it, in sentences.
+   */
   message: string;
   severity: Severity;
 }
 /**
- * An arm against the baseline at one step: ratios of block-paired repeats.
+ * An arm against the baseline in one cell. Ratios are arm ÷ baseline, of repeats paired by block.
  */
 export interface Comparison {
   baseline: string;
@@ -213,7 +230,7 @@ export interface Comparison {
   connections: number;
   cpu_per_request_ratio: Repeated;
   /**
-   * The ratio of every metric by its key, those above among them; without those of which no ratio is known.
+   * The ratio of every metric by its key, those above included; unknown ones are left out.
    */
   metrics: {
     [k: string]: Repeated;
@@ -225,25 +242,25 @@ export interface Comparison {
   subject: string;
   throughput_ratio: Repeated;
   /**
-   * Whether the pairs do not tell the two apart ([`are_apart`]).
+   * Whether the pairs do not tell the two apart by throughput ([`are_apart`]).
    */
   tie: boolean;
   workload: string;
 }
 /**
- * An arm with a workload at a step, by their places in the plan. Results of one cell differ by block alone.
+ * An arm with a workload at a step, by their indices in the plan. Trials of one cell differ by block alone.
  */
 export interface CellKey {
   /**
-   * Place among the plan's arms, which is that among the report's subjects.
+   * Index among the plan's arms, and among the report's `subjects`.
    */
   arm: number;
   /**
-   * Place among the plan's steps.
+   * Index among the plan's steps.
    */
   step: number;
   /**
-   * Place among the plan's workloads.
+   * Index among the plan's workloads.
    */
   workload: number;
 }
@@ -258,7 +275,13 @@ export interface Repeated {
    * @maxItems 2
    */
   interval: [number, number] | null;
+  /**
+   * `None`: no values, or a repeat's percentile lies among the unanswered.
+   */
   max: number | null;
+  /**
+   * `None`: no values, or the middle falls among repeats whose percentile lies among the unanswered.
+   */
   median: number | null;
   min: number | null;
   /**
@@ -267,31 +290,32 @@ export interface Repeated {
   values: number[];
 }
 /**
- * One quantity of a trial.
+ * A quantity that is measured of a trial.
  */
 export interface Metric {
   better: Better;
   /**
-   * As results call it.
+   * Name in results, such as `throughput_rps`.
    */
   key: string;
   /**
-   * As people do.
+   * Name for people.
    */
   title: string;
   unit: Unit;
 }
 /**
- * One subject in the overview. Its figures are of two steps at most, and each says of which.
+ * One subject with one workload in the overview. Throughput is of the peak's step; response times, CPU and cost are of the
+ * reference step.
  */
 export interface OverviewRow {
   /**
-   * Why there are no numbers.
+   * Why there are no numbers, or not all; `None`: nothing is known to be missing.
    */
   absent: string | null;
   baseline: boolean;
   /**
-   * What touches the step of the peak, or the reference step if there is no peak.
+   * Caveats of the peak's step, or of the reference step if there is no peak.
    */
   caveats: StepCaveat[];
   checks: number;
@@ -302,10 +326,13 @@ export interface OverviewRow {
    */
   cost_per_billion_requests: number | null;
   cpu_us_per_request: number | null;
+  /**
+   * Due requests without a right answer, over all trials with the workload.
+   */
   errors: number;
   language: string;
   /**
-   * Of the step of the peak, or of the reference step if there is no peak.
+   * What limited the peak's step, or the reference step if there is no peak.
    */
   limiter: Resource | null;
   limiter_confidence: Confidence | null;
@@ -315,20 +342,24 @@ export interface OverviewRow {
    * kernel's own peak, which holds page cache.
    */
   memory_peak_bytes: number | null;
+  /**
+   * The load point of that step.
+   */
   peak_at: Shape | null;
   /**
-   * Of the peak; `None`: no step has a valid repeat.
+   * The cell with the peak; `None`: no step has a valid repeat.
    */
   peak_cell: CellKey | null;
   peak_connections: number | null;
   /**
-   * Best valid throughput over the steps, and the step; of steps with repeats enough to tell subjects apart, if there are any.
+   * Throughput at the step with the highest median. Steps with too few valid repeats to tell subjects apart count only if
+   * all have too few.
    */
   peak_rps: Repeated | null;
   peak_streams: number | null;
   reference_at: Shape;
   /**
-   * Of the reference step.
+   * The cell at the reference step.
    */
   reference_cell: CellKey;
   reference_connections: number;
@@ -337,38 +368,46 @@ export interface OverviewRow {
    */
   reference_in_flight: number;
   /**
-   * The step at which response times, CPU and cost are given: the one of the workload that is nearest to 64 in flight.
+   * The step at which response times, CPU and cost are given: of the workload's steps, the one nearest to 64 requests in
+   * flight.
    */
   reference_step: number;
   response_p50_us: number | null;
   response_p99_us: number | null;
+  /**
+   * From exec to the first right answer: the median over the starts.
+   */
   startup_ms: number | null;
   subject: string;
   /**
-   * Subjects of the same number are not told apart from the first of them by peak throughput; `None`: too few valid repeats.
+   * Number of the tie group, counted from 1: pairs of repeats do not show a member to be below the group's best. `None`:
+   * a control, or too few valid repeats.
    */
   tie_group: number | null;
   /**
-   * The subject's; with the workload's name where there are several.
+   * The subject's title, with the workload's name where there are several.
    */
   title: string;
   /**
-   * The figures above divided by those of the baseline's row of the same workload; `None` for the baseline itself, and where
-   * the suite names none.
+   * The figures above divided by those of the baseline's row of the same workload; `None` for the baseline itself, and
+   * where the suite names none.
    */
   to_baseline: RowRatios | null;
   workload: string;
 }
 /**
- * A caveat that touches a step, with the repeats it touches.
+ * A caveat of a cell, with the number of repeats that have it.
  */
 export interface StepCaveat {
   code: Code;
   /**
-   * As it stands at the first of them.
+   * The message in the first of those repeats.
    */
   message: string;
   repeats: number;
+  /**
+   * The gravest of those repeats.
+   */
   severity: Severity;
 }
 /**
@@ -395,39 +434,61 @@ export interface RowRatios {
   startup: number | null;
 }
 /**
- * One server asked the same in another protocol: ratios of block-paired repeats, HTTP/1.1 without or with TLS being one.
+ * One server with the same requests over HTTP/2 and HTTP/1.1, both with TLS or both without. Ratios are HTTP/2 ÷ HTTP/1.1,
+ * of repeats paired by block.
  */
 export interface ProtocolComparison {
+  /**
+   * Workload over HTTP/1.1 with the same requests.
+   */
   baseline: string;
+  /**
+   * Connections over HTTP/1.1.
+   */
   baseline_connections: number;
+  /**
+   * Requests in flight on each of them.
+   */
   baseline_pipeline: number;
+  /**
+   * Arm over HTTP/1.1: the same arm, or, if it has no numbers there, another variant of its server.
+   */
   baseline_subject: string;
   /**
-   * Connections on each side, and what each had in flight.
+   * Connections over HTTP/2.
    */
   connections: number;
   cpu_per_request_ratio: Repeated;
   /**
-   * Requests in flight: connections × streams, and connections × pipeline of HTTP/1.1. It is the same on both sides.
+   * Requests in flight, the same on both sides: connections × streams over HTTP/2, connections × pipeline over HTTP/1.1.
    */
   in_flight: number;
   response_p99_ratio: Repeated;
   /**
-   * The server, whatever its variant.
+   * Name of the server, without its variant.
    */
   server: string;
+  /**
+   * Streams asked for on each of them.
+   */
   streams: number;
   /**
-   * Subjects that are compared: the same one, or, if it has no numbers over HTTP/1.1, another variant of its server.
+   * Arm over HTTP/2.
    */
   subject: string;
   throughput_ratio: Repeated;
   /**
-   * Workload that is compared, and the one of HTTP/1.1 that it is compared with.
+   * Workload over HTTP/2.
    */
   workload: string;
 }
+/**
+ * What was planned and done, and where.
+ */
 export interface RunFacts {
+  /**
+   * Name of the arm that others are compared with; `None`: the suite names none.
+   */
   baseline: string | null;
   command: string[];
   cost: Cost | null;
@@ -437,11 +498,12 @@ export interface RunFacts {
   load: Load;
   markers: Marker[];
   /**
-   * Of the measured time, spent on reading the counters, on the generator's CPUs: the median over the trials.
+   * Share of the measured time that was spent on reading counters, on the generator's CPUs: the median over the trials.
+   * `None`: no trial tells.
    */
   observing_share: number | null;
   /**
-   * The order in which subjects ran, block by block.
+   * Names of the arms in the order in which they were to run, block by block.
    */
   order: string[][];
   repeats: number;
@@ -692,46 +754,52 @@ export interface Expect {
   status: number | null;
 }
 /**
- * A subject in one arm of the run. Where it has one arm, that is the subject in the whole run.
+ * One arm of the run: a subject under one set of conditions. A subject with a single arm has one entry.
  */
 export interface SubjectResult {
   build: BuildResult | null;
   /**
-   * Every check with its worst result over all starts and moments.
+   * Every check, summarised over all starts and moments.
    */
   checks: CheckSummary[];
   conditions: ConditionsResult;
   control: boolean;
   description: string;
+  /**
+   * Failures of its build and its starts, in order of time.
+   */
   failures: SubjectFailure[];
   /**
    * Name of the arm: `name` or `name/variant` where the subject has one arm.
    */
   id: string;
   language: string;
+  /**
+   * Limits as read back in its first start.
+   */
   limits: LimitReadBack[];
   name: string;
   /**
-   * Why it does not take part, or where it failed: one sentence each.
+   * Why the subject does not take part; `None`: it does.
    */
   skipped: string | null;
   /**
-   * From exec to the first right answer, over the starts.
+   * Start-up times over the starts, in milliseconds.
    */
   startup_ms: Startup;
   /**
-   * Starts that had to be killed.
+   * Starts whose processes had to be killed.
    */
   stop_killed: number;
   /**
-   * From the signal to the end of the process, over the starts.
+   * Stop times over the starts: from the signal to the end of the last process.
    */
   stop_ms: Repeated;
   title: string;
   variant: string | null;
   version: string | null;
   /**
-   * How long they took.
+   * Durations of those warm-ups.
    */
   warm_up_s: Repeated;
   /**
@@ -739,34 +807,46 @@ export interface SubjectResult {
    */
   warm_ups: WarmUpResult[];
 }
+/**
+ * Cost of the build that made the artefact, even if that was an earlier one (`cached`).
+ */
 export interface BuildResult {
   artefact_bytes: number;
   cached: boolean;
   cpu_s: number | null;
   wall_s: number;
 }
+/**
+ * One contract check over all starts and moments.
+ */
 export interface CheckSummary {
+  /**
+   * Of its first failure, or of its first result if it never failed.
+   */
   detail: string;
   failed: number;
   name: string;
+  /**
+   * It never failed.
+   */
   ok: boolean;
   passed: number;
 }
 /**
- * The conditions of an arm, as they were planned. Its environment may hold secrets, and stays in the archive.
+ * The conditions of an arm, as planned. The environment is left out, because it may hold secrets.
  */
 export interface ConditionsResult {
   /**
-   * Where the arm stands on the scale of what is varied; `None`: on none.
+   * The arm's value on the scale that is varied, such as a number of CPUs; `None`: there is no scale.
    */
   level: number | null;
   limits: Limits;
   /**
-   * What of the run's load is otherwise in it; `null`: as the run has it.
+   * Changes to the run's load; what is `null` is as in the run.
    */
   load: LoadChanges;
   /**
-   * What is looked at beside what always is.
+   * Probes beside those that always run.
    */
   observe: Probe[];
   placement: Placement;
@@ -803,12 +883,18 @@ export interface Placement {
   subject: number[];
 }
 /**
- * Why a start failed.
+ * A failed build or start of a subject.
  */
 export interface SubjectFailure {
   kind: FailureKind;
+  /**
+   * Last lines that the server, or else a back end, wrote; `None`: none were kept.
+   */
   log_tail: string | null;
   message: string;
+  /**
+   * Counted from 1; 0: the build.
+   */
   repeat: number;
 }
 /**
@@ -823,21 +909,30 @@ export interface LimitReadBack {
   read_back: string | null;
   reason: string | null;
 }
+/**
+ * Start-up times in milliseconds from exec, one value per start.
+ */
 export interface Startup {
   /**
-   * CPU time used by the first answer.
+   * CPU time used until the first right answer, in milliseconds.
    */
   cpu: Repeated;
+  /**
+   * Until the first right answer was complete.
+   */
   first_answer: Repeated;
+  /**
+   * Until the kernel accepted a connection.
+   */
   listening: Repeated;
 }
 /**
- * How one start of a subject was warmed.
+ * The warm-up of one start of an arm.
  */
 export interface WarmUpResult {
   ended: WarmUpEnd;
   /**
-   * By throughput and CPU time per request, or by throughput alone.
+   * Whether it was judged by throughput and CPU time per request; else by throughput alone.
    */
   judged_by_cpu: boolean;
   /**
@@ -854,24 +949,30 @@ export interface WarmUpPoint {
   cpu_us_per_request: number | null;
   end_s: number;
   /**
-   * What compiler threads used of the server's CPU time.
+   * Share of the server's CPU time that compiler threads used: 0 to 1. `None`: not known, or no CPU time was used.
    */
   jit_share: number | null;
   /**
-   * Since the warm-up began.
+   * Since the warm-up began, in seconds.
    */
   start_s: number;
+  /**
+   * Index among the plan's steps.
+   */
   step: number;
   throughput_rps: number;
+  /**
+   * Index among the plan's workloads.
+   */
   workload: number;
 }
 /**
- * One arm, workload and step over all its repeats. Values of trials that are not valid are left out of the
- * quantities and counted.
+ * One cell over all its repeats. Trials that are not valid are counted in `invalid`, and left out of all metrics but
+ * `error_share`.
  */
 export interface Summary {
   /**
-   * Warnings, and reasons to refuse, that any of the repeats has.
+   * Caveats of any repeat, of severity `warning` or `invalid`.
    */
   caveats: StepCaveat[];
   cell: CellKey;
@@ -879,7 +980,7 @@ export interface Summary {
   context_switches_per_request: Repeated;
   cpu_us_per_request: Repeated;
   /**
-   * Failed or wrongly answered, of those due, over all repeats: 0 to 1.
+   * Share of due requests without a right answer: 0 to 1. Over all repeats, valid or not.
    */
   error_share: Repeated;
   /**
@@ -888,7 +989,7 @@ export interface Summary {
   in_flight: number;
   invalid: number;
   /**
-   * What limited most of the repeats; a guess where no verdict has most.
+   * What limited most of the repeats; without a majority a guess.
    */
   limiter: Resource;
   limiter_confidence: Confidence;
@@ -899,20 +1000,26 @@ export interface Summary {
   memory_bytes: Repeated;
   memory_mb_s_per_request: Repeated;
   /**
-   * Every metric by its key, those above among them; without those of which nothing is known.
+   * Every metric by its key, those above included; unknown ones are left out.
    */
   metrics: {
     [k: string]: OverStep;
   };
   pipeline: number;
+  /**
+   * Requests per second offered; `None` in a closed loop, and where the rate changes.
+   */
   rate: number | null;
   response_p50_us: Repeated;
   response_p90_us: Repeated;
   response_p99_us: Repeated;
   /**
-   * Percentiles of it that are missing above are longer than its longest wait.
+   * The unanswered requests. A percentile of the response time that falls among them is longer than their `longest_wait`.
    */
   response_unanswered: StepUnanswered;
+  /**
+   * Index among the plan's steps.
+   */
   step: number;
   streams: number;
   subject: string;
@@ -925,7 +1032,7 @@ export interface Summary {
  */
 export interface OverStep {
   /**
-   * Repeats in which it lies among what was never answered, above every value that is known.
+   * Number of repeats in which the percentile lies among the unanswered, above every known value.
    */
   beyond: number;
   /**
@@ -935,7 +1042,13 @@ export interface OverStep {
    * @maxItems 2
    */
   interval: [number, number] | null;
+  /**
+   * `None`: no values, or a repeat's percentile lies among the unanswered.
+   */
   max: number | null;
+  /**
+   * `None`: no values, or the middle falls among repeats whose percentile lies among the unanswered.
+   */
   median: number | null;
   min: number | null;
   /**
@@ -944,21 +1057,21 @@ export interface OverStep {
   values: number[];
 }
 /**
- * What was never answered at one step, over its valid repeats, and how many of them it keeps from having a percentile.
+ * The unanswered requests of one cell over its valid repeats, and in how many repeats percentiles lie among them.
  */
 export interface StepUnanswered {
   /**
-   * The longest wait known, in microseconds.
+   * The longest wait known, of these and of right answers, in microseconds.
    */
   longest_wait: number | null;
   /**
-   * Repeats in which the percentile lies among what was never answered.
+   * Repeats in which the percentile lies among the unanswered.
    */
   p50: number;
   p90: number;
   p99: number;
   /**
-   * Of all requests that were due in those repeats: 0 to 1.
+   * Share of all requests that were due in those repeats: 0 to 1.
    */
   share: number;
 }
@@ -972,7 +1085,7 @@ export interface Table {
   title: string;
 }
 /**
- * Subjects of one tie group of a workload that pairs of repeats do not tell apart by peak throughput.
+ * The best subject of a tie group, with those that pairs of repeats do not tell apart from it by peak throughput.
  */
 export interface Tie {
   /**
@@ -980,18 +1093,18 @@ export interface Tie {
    */
   best: string;
   /**
-   * Whether they are not told apart from each other either.
+   * Whether these are not told apart from each other either.
    */
   mutual: boolean;
   /**
-   * Those that are not told apart from it, best first; at least one.
+   * Subjects that are not told apart from the best, best first; at least one.
    */
   with: string[];
   workload: string;
 }
 export interface TrialResult {
   /**
-   * What the services behind it used; per answer of the subject.
+   * Use of the services behind the subject; `per_request` is per answer of the subject.
    */
   backends: BackendUse[];
   /**
@@ -1001,7 +1114,7 @@ export interface TrialResult {
   caveats: Caveat[];
   cell: CellKey;
   /**
-   * Not answered or wrongly answered, of those that were due: 0 to 1.
+   * Share of due requests without a right answer: 0 to 1.
    */
   error_share: number;
   limiter: Limiter;
@@ -1014,6 +1127,9 @@ export interface TrialResult {
    * Counted from 1.
    */
   repeat: number;
+  /**
+   * What the subject used; empty if it was not watched.
+   */
   server: ServerUse;
   step: StepResult;
   subject: string;
@@ -1026,7 +1142,7 @@ export interface TrialResult {
   workload: string;
 }
 /**
- * A service that the subject needs.
+ * The use of a service that the subject needs.
  */
 export interface BackendUse {
   name: string;
@@ -1050,27 +1166,39 @@ export interface ServerUse {
   context_switches_involuntary: number | null;
   context_switches_voluntary: number | null;
   /**
-   * CPU time that its quota and its CPUs allowed.
+   * CPU time that its quota and its CPUs allowed in that window.
    */
   cpu_allowed_s: number | null;
   cpu_sys_s: number | null;
+  /**
+   * Per complete answer, right or wrong.
+   */
   cpu_us_per_request: number | null;
   cpu_user_s: number | null;
   /**
-   * Used ÷ allowed.
+   * CPU time used ÷ allowed.
    */
   cpu_utilisation: number | null;
   intervals: ServerInterval[];
+  /**
+   * Anonymous memory: the highest sample of the window.
+   */
   memory_anon_bytes: number | null;
+  /**
+   * Page cache: the highest sample of the window.
+   */
   memory_file_bytes: number | null;
   /**
    * What the server itself holds: anonymous memory, or resident memory where that is all there is.
    */
   memory_held_bytes: number | null;
   /**
-   * That × time per answer, in MB·s.
+   * `memory_held_bytes` × time per answer, in MB·s (10⁶ bytes × s).
    */
   memory_mb_s_per_request: number | null;
+  /**
+   * Highest memory of its control group in the window, page cache included.
+   */
   memory_peak_bytes: number | null;
   /**
    * CPU time of the whole machine that neither the server nor dyno used.
@@ -1078,19 +1206,31 @@ export interface ServerUse {
   others_cpu_s: number | null;
   per_request: PerRequest;
   /**
-   * What looking cost: the samples' own time.
+   * Time spent on taking the samples.
    */
   probe_s: number | null;
+  /**
+   * At the end of the window.
+   */
   processes: number | null;
+  /**
+   * Resident memory: the highest sample of the window.
+   */
   rss_bytes: number | null;
+  /**
+   * Time that threads were runnable but waited for a CPU, summed over threads.
+   */
   run_delay_s: number | null;
   /**
    * Share of the machine's CPU time that the hypervisor took.
    */
   steal_share: number | null;
+  /**
+   * At the end of the window.
+   */
   threads: number | null;
   /**
-   * Summed over CPUs by the kernel, so it may be longer than the window.
+   * Time that the CPU quota held it back. The kernel sums it over CPUs, so it may be longer than the window.
    */
   throttled_s: number | null;
   /**
@@ -1102,6 +1242,9 @@ export interface ServerUse {
    */
   window_s: number;
 }
+/**
+ * What all threads of one role used in the window.
+ */
 export interface RoleUse {
   cpu_s: number;
   run_delay_s: number | null;
@@ -1113,7 +1256,7 @@ export interface RoleUse {
 export interface ServerInterval {
   context_switches_per_s: number | null;
   /**
-   * In CPUs.
+   * CPU time ÷ time between the samples: in CPUs.
    */
   cpu: number | null;
   cpu_sys: number | null;
@@ -1123,6 +1266,9 @@ export interface ServerInterval {
    * All of dyno's own threads, in CPUs.
    */
   generator_cpu: number | null;
+  /**
+   * At the interval's end; resident memory where there is no anonymous memory to read.
+   */
   memory_anon_bytes: number | null;
   memory_bytes: number | null;
   memory_file_bytes: number | null;
@@ -1131,17 +1277,23 @@ export interface ServerInterval {
    */
   run_delay_s: number | null;
   /**
-   * Since the load began.
+   * Since the load began, in seconds.
    */
   start_s: number;
   threads: number;
   throttled_s: number | null;
 }
+/**
+ * The server's use per complete answer, right or wrong; `None` where it could not be measured.
+ */
 export interface PerRequest {
   context_switches: number | null;
   cpu_sys_us: number | null;
   cpu_user_us: number | null;
   run_delay_us: number | null;
+  /**
+   * Not counted yet: always `None`.
+   */
   syscalls: {
     [k: string]: number;
   } | null;
@@ -1153,17 +1305,23 @@ export interface Throttling {
   periods: number;
   throttled_periods: number;
 }
+/**
+ * The verdict on what limited a step.
+ */
 export interface Limiter {
   confidence: Confidence;
   evidence: unknown;
   resource: Resource;
   sentence: string;
 }
+/**
+ * The result of one load, with the caveats about it. docs/terminology.md defines the times and counts.
+ */
 export interface LoadResult {
   bytes: Bytes;
   caveats: Caveat[];
   /**
-   * What this generator reached on this machine, if that was measured before.
+   * Most that this generator reached on this machine (`dyno calibrate`); `None`: not known.
    */
   ceiling: Ceiling | null;
   /**
@@ -1172,19 +1330,25 @@ export interface LoadResult {
   checked: number;
   client: Client;
   config: Config;
+  /**
+   * Time to connect, over the whole load.
+   */
   connect_us: Percentiles;
   /**
-   * Connections that were lost, or did not come about, by the outcome of the oldest exchange on them.
+   * Connections that were lost or could not be opened, by the outcome of the oldest exchange on them.
    */
   connection_failures: {
     [k: string]: number;
   };
   connections: Connections;
+  /**
+   * Length of the measured window.
+   */
   duration_s: number;
   exchanges: Exchanges;
   first_byte_us: Percentiles;
   /**
-   * `None` in a closed loop, which has no gaps to keep.
+   * How evenly requests left; `None` in a closed loop, which has no schedule.
    */
   gaps: GapsResult | null;
   /**
@@ -1194,10 +1358,13 @@ export interface LoadResult {
   in_flight: InFlight;
   intervals: IntervalResult[];
   /**
-   * Response time by the kernel's receive stamps; `None` unless they were asked for. An answer without a stamp counts among
-   * the unanswered: nobody knows when it came.
+   * Response time by the kernel's receive stamps. An answer without a stamp counts as unanswered. `None`: no stamps were
+   * asked for, or none came.
    */
   kernel_response_time_us: Percentiles | null;
+  /**
+   * How the exchanges of the measured window ended.
+   */
   outcomes: {
     [k: string]: number;
   };
@@ -1205,16 +1372,19 @@ export interface LoadResult {
    * `null` unless pages were loaded.
    */
   pages: Pages | null;
+  /**
+   * How answers broke the protocol, with counts.
+   */
   protocol_errors: {
     [k: string]: number;
   };
   /**
-   * By request name; empty if there is only one.
+   * One entry per request of a mix; empty if there is only one, or if the mix is too large to be recorded by request.
    */
   requests: RequestResult[];
   response_time_us: Percentiles;
   /**
-   * Percentiles of it that lie among what was never answered.
+   * Which percentiles of the response time lie among the unanswered.
    */
   response_unanswered: LoadUnanswered;
   schema: string;
@@ -1233,15 +1403,18 @@ export interface LoadResult {
    * `None` without TLS.
    */
   tls: TlsUse | null;
+  /**
+   * TLS handshake time, over the whole load.
+   */
   tls_handshake_us: Percentiles;
   /**
-   * How long what got no right answer had waited when it ended, or when the load did, by outcome: from the intended start.
+   * Ages of the exchanges without a right answer, by outcome: from intended to their end, or to the end of the load.
    */
   unanswered_us: {
     [k: string]: Percentiles;
   };
   /**
-   * How answers failed what was checked in full, with counts.
+   * What full checks found wrong, with counts.
    */
   unexpected: {
     [k: string]: number;
@@ -1255,7 +1428,8 @@ export interface Bytes {
   body_received: number;
   received: number;
   /**
-   * Complete answers, right or wrong, that arrived within the window, whenever they were asked for: what these are the bytes of.
+   * Complete answers, right or wrong, that arrived within the window, whenever their requests were intended: the divisor
+   * for bytes per answer.
    */
   responses: number;
   sent: number;
@@ -1275,7 +1449,7 @@ export interface Ceiling {
  */
 export interface Client {
   /**
-   * Of a whole CPU, polling left out.
+   * Share of one CPU that the busiest thread used, polling left out.
    */
   busiest_thread_utilisation: number;
   /**
@@ -1283,37 +1457,43 @@ export interface Client {
    */
   cpu_spun_s: number;
   cpu_sys_s: number;
+  /**
+   * CPU time per complete answer, polling included; `None` without answers.
+   */
   cpu_us_per_exchange: number | null;
   cpu_user_s: number;
   driver: DriverKind;
   loop_lag_us: Percentiles;
   /**
-   * What was left of the CPUs on which it stood.
+   * How much room was left on the generator's CPUs.
    */
   room: Room;
   rss_peak_bytes: number | null;
+  /**
+   * Time that threads were runnable but waited for a CPU, summed; `None`: the kernel does not tell.
+   */
   run_delay_s: number | null;
   /**
-   * That time, of one CPU over the measured window; `None`: nothing was measured.
+   * `cpu_spun_s` ÷ length of the window: in CPUs. `None`: the window has no length.
    */
   spun_share: number | null;
   /**
-   * The same for every thread, in their order.
+   * The same for every thread, in the order of threads.
    */
   thread_utilisation: number[];
   threads: number;
   wake_lag_us: Percentiles;
 }
 /**
- * A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of right answers; percentiles are of
- * all that was due, in which whatever got no right answer ranks above every right answer. A percentile that falls among
- * those, or that has too few samples beyond it, is `None`.
+ * A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of right answers. Percentiles are
+ * of all that was due: the unanswered rank above every right answer. A percentile is `None` if it falls among them, or if
+ * fewer than 20 samples lie beyond it.
  */
 export interface Percentiles {
   count: number;
   /**
-   * The longest wait known, of right answers and of what got none; microseconds. It bounds the percentiles that fall
-   * among the unanswered from below.
+   * The longest wait known, of right answers and unanswered; microseconds. Percentiles that fall among the unanswered are
+   * longer.
    */
   longest_wait: number | null;
   max: number | null;
@@ -1337,41 +1517,41 @@ export interface Percentiles {
  */
 export interface Room {
   /**
-   * Share of the time of those CPUs in which they were not free: used by anybody, or taken by the hypervisor. Polling is
-   * left out. `None` where the kernel does not tell, or the window is too short to.
+   * Share of those CPUs' time that was used by anybody or taken by the hypervisor, polling left out. `None`: the kernel
+   * does not tell, or the window is too short.
    */
   busy: number | null;
   /**
-   * CPUs on which its threads might run; `None` where that is not recorded.
+   * CPUs on which the generator's threads might run; `None`: not recorded.
    */
   cpus: number[] | null;
   /**
-   * Of one CPU, the most that a thread worked and waited for a CPU, or that the threads of one CPU worked together.
-   * Polling is left out. Near 1 there is nothing left.
+   * Share of a CPU that was needed where it was tightest: the work and waiting of one thread, or the work of all threads
+   * of one CPU, whichever is most. Polling is left out. Near 1 nothing is left.
    */
   need: number;
   /**
-   * What of it was work; the rest is waiting.
+   * Part of `need` that was work; the rest was waiting for a CPU.
    */
   need_work: number;
   /**
-   * Share of their time that something other than dyno used.
+   * Share of those CPUs' time that something other than dyno used; `None` as for `busy`.
    */
   others: number | null;
   /**
-   * Processes that were seen there, the most first.
+   * Other processes that used those CPUs, by CPU time, most first.
    */
   others_named: OtherProcess[];
   /**
-   * CPU time per time that dyno's own control group may use; `None`: no quota.
+   * CPU quota of dyno's own control group, in CPUs; `None`: no quota.
    */
   quota_cpus: number | null;
   /**
-   * Share of the quota's periods in which it held the generator back.
+   * Share of the quota's periods in which it held the generator back; `None`: no quota, or no period.
    */
   throttled: number | null;
   /**
-   * The most that one thread waited for a CPU, of the window; `None` where the kernel does not tell.
+   * Largest share of the window that a thread waited for a CPU; `None`: the kernel does not tell.
    */
   waiting: number | null;
 }
@@ -1387,7 +1567,7 @@ export interface OtherProcess {
   pid: number;
 }
 /**
- * What was asked, all defaults filled in.
+ * What was asked of a load, with all defaults filled in.
  */
 export interface Config {
   /**
@@ -1395,45 +1575,69 @@ export interface Config {
    */
   arrival: Arrival | null;
   /**
-   * Of how many answers one was checked in full; `None` if there is nothing that only a full look can tell.
+   * One answer in this many is checked in full: 1 is every one, 0 none. `None`: no expectation needs a full check.
    */
   check_one_in: number | null;
   connect_timeout_s: number;
   connections: number;
   driver: DriverKind;
+  /**
+   * Length of the measured window; `None`: no set end.
+   */
   duration_s: number | null;
+  /**
+   * Length of the expected body; `None`: no body is expected, or several requests.
+   */
   expect_body_bytes: number | null;
+  /**
+   * `None`: any status from 200 to 399, or several requests.
+   */
   expect_status: number | null;
   first_byte_timeout_s: number | null;
   interval_s: number;
   method: string;
   model: Model;
   /**
-   * Connections over which a visitor loads a page; `None`: no pages are loaded. `connections` are visitors then.
+   * Connections over which a visitor loads a page; `connections` then counts visitors. `None`: no pages are loaded.
    */
   page_connections: number | null;
+  /**
+   * Requests in flight per connection without waiting for answers.
+   */
   pipeline: number;
   /**
    * `h1`, `h2`, `h2c` or `h2c-upgrade`; of a load without a suite also `auto`.
    */
   protocol: string;
+  /**
+   * Time over which connections are opened one by one; `None`: all before the load begins.
+   */
   ramp_connections_s: number | null;
   /**
-   * Requests per second offered; `None` in a closed loop.
+   * Requests per second offered; `None` in a closed loop, and where the rate is not one number.
    */
   rate: number | null;
   /**
    * How the rate changes over time, where it is not one number.
    */
   rate_over_time: Segment[] | null;
+  /**
+   * Requests in all; `None`: as many as the duration allows.
+   */
   requests: number | null;
   /**
-   * The mix, if there is more than one request.
+   * The requests of a mix or a page; empty if there is only one.
    */
   requests_mixed: MixedRequest[];
+  /**
+   * Requests after which a connection is replaced; `None`: no limit.
+   */
   requests_per_connection: number | null;
   seed: number;
   spin: Spin;
+  /**
+   * Streams per connection; 1 for HTTP/1.1.
+   */
   streams: number;
   threads: number;
   timeout_s: number;
@@ -1441,6 +1645,9 @@ export interface Config {
    * Over TLS.
    */
   tls: boolean;
+  /**
+   * Address of the request, or of a page's document; empty for a mix.
+   */
   url: string;
   warmup_s: number;
 }
@@ -1482,11 +1689,20 @@ export interface Exchanges {
    * Under way when the window of a closed loop opened: `carried_in + scheduled = started + dropped`.
    */
   carried_in: number;
+  /**
+   * With a complete answer, right or wrong.
+   */
   completed: number;
   dropped: number;
+  /**
+   * Ended without a complete answer.
+   */
   failed: number;
   in_flight_at_end: number;
   scheduled: number;
+  /**
+   * Sent, or waiting for a connection: `started = completed + failed + in_flight_at_end`.
+   */
   started: number;
   /**
    * Answered but not measured: intended before the window.
@@ -1504,29 +1720,32 @@ export interface GapsResult {
   intended_us: Percentiles;
 }
 /**
- * HTTP/2 within the measured window; connections and streams of the whole load. Quotients are `None` where there is
+ * HTTP/2 use within the measured window; connections and streams are of the whole load. Quotients are `None` where there is
  * nothing to divide by.
  */
 export interface Http2Result {
   /**
-   * Connections that came to speak HTTP/2.
+   * Connections that spoke HTTP/2.
    */
   connections: number;
   /**
-   * Connections that were to speak HTTP/2 and came to speak HTTP/1.1: by ALPN, or because an upgrade was declined.
+   * Connections that were to speak HTTP/2 and did not: ALPN chose something else, or an upgrade was declined.
    */
   fallen_back: number;
   /**
-   * By type; types of which there were none are left out.
+   * Frames that came, by type; types that did not occur are left out.
    */
   frames_in: {
     [k: string]: number;
   };
+  /**
+   * Frames that we sent, by type.
+   */
   frames_out: {
     [k: string]: number;
   };
   /**
-   * By type.
+   * Frames that came, per response, by type.
    */
   frames_per_response: {
     [k: string]: number;
@@ -1542,7 +1761,7 @@ export interface Http2Result {
     [k: string]: number;
   };
   /**
-   * Those that we sent: as a matter of form where we close, and with a code where the server broke a rule.
+   * GOAWAY frames that we sent, by code: when we close a connection, or because the server broke a rule.
    */
   goaways_out: {
     [k: string]: number;
@@ -1551,22 +1770,28 @@ export interface Http2Result {
   header_fields_out: HeaderBytes;
   pings_in: number;
   /**
-   * RST_STREAM frames by code.
+   * RST_STREAM frames that came, by code.
    */
   resets_in: {
     [k: string]: number;
   };
+  /**
+   * RST_STREAM frames that we sent, by code.
+   */
   resets_out: {
     [k: string]: number;
   };
   /**
-   * Complete responses per receive: how far a server, or the network, gathers answers.
+   * Complete responses per receive: how far answers arrive together.
    */
   responses_per_receive: number | null;
   /**
    * Requests sent again because the server had said that it did not deal with them.
    */
   retried: number;
+  /**
+   * TCP segments with data that came, per response.
+   */
   segments_per_response: number | null;
   streams: Streams;
   /**
@@ -1587,7 +1812,7 @@ export interface Http2Result {
   window_updates_out_per_response: number | null;
 }
 /**
- * What HPACK made of header fields.
+ * Size of header fields before and after HPACK.
  */
 export interface HeaderBytes {
   /**
@@ -1595,11 +1820,11 @@ export interface HeaderBytes {
    */
   fields: number;
   /**
-   * 1 − wire / fields.
+   * Share of bytes saved: 1 − wire / fields. `None` without fields.
    */
   saved: number | null;
   /**
-   * Bytes that they took on the wire.
+   * Bytes of the header blocks on the wire.
    */
   wire: number;
 }
@@ -1607,9 +1832,12 @@ export interface HeaderBytes {
  * Streams per connection.
  */
 export interface Streams {
+  /**
+   * Streams that the load wants open at once.
+   */
   asked: number;
   /**
-   * The fewest that the server announced to allow on a connection; `None`: any number.
+   * Fewest that the server announced to allow (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: any number.
    */
   granted: number | null;
   /**
@@ -1622,23 +1850,23 @@ export interface Streams {
  */
 export interface InFlight {
   /**
-   * λ·W: what the distributions hold (times of right answers, ages of all others) within the window, summed and divided by
-   * its length. A request that fell out of the distributions is missing here. `null` in archives of before.
+   * λ·W: the sum of all times in the distributions (of right answers; ages of all others), as far as they lie within the
+   * window, ÷ its length. A request that is missing from the distributions is missing here. `null` in older archives.
    */
   by_littles_law: number | null;
   /**
-   * L: the time integral of the number in flight, divided by the window. It is counted as requests start and end, and knows
-   * nothing of what they took.
+   * L: the time integral of the number in flight ÷ length of the window. It counts starts and ends of requests, and uses
+   * none of their times.
    */
   mean: number;
   /**
-   * How far the law's side may be off because histograms keep three digits of each time.
+   * Most by which `by_littles_law` may be off because histograms keep three digits of each time.
    */
   resolution: number;
 }
 export interface IntervalResult {
   /**
-   * Of how much of a CPU the busiest generator thread made use, polling left out; `None` where it is not known.
+   * Share of one CPU that the busiest generator thread used, polling left out; `None`: not known.
    */
   busiest_thread_utilisation: number | null;
   connections_open: number;
@@ -1647,35 +1875,41 @@ export interface IntervalResult {
    */
   dropped: number;
   end_s: number;
+  /**
+   * Exchanges that ended here without a right answer: failed or wrongly answered.
+   */
   failed: number;
   in_flight_mean: number;
   ok: number;
   phase: Phase;
   response_time_us: Percentiles;
   /**
-   * Percentiles of it that lie among what was never answered.
+   * Which percentiles of the response time lie among the unanswered.
    */
   response_unanswered: LoadUnanswered;
   service_time_us: Percentiles;
+  /**
+   * Since the load began.
+   */
   start_s: number;
   /**
-   * Taken on here: sent, or waiting for a connection.
+   * Requests taken on in this interval: sent, or waiting for a connection.
    */
   started: number;
   throughput_rps: number;
 }
 /**
- * What was never answered in one load, or one interval of it, and which percentiles lie among it.
+ * The unanswered requests of one load, or of one interval, and which percentiles lie among them.
  */
 export interface LoadUnanswered {
   /**
-   * Whether the percentile lies among what was never answered: it is longer than the longest wait known.
+   * Whether the percentile lies among the unanswered: then it is longer than the longest wait known.
    */
   p50: boolean;
   p90: boolean;
   p99: boolean;
   /**
-   * Of all requests that were due: 0 to 1.
+   * Share of all requests that were due: 0 to 1.
    */
   share: number;
 }
@@ -1685,7 +1919,7 @@ export interface LoadUnanswered {
  */
 export interface Pages {
   /**
-   * Pages of which everything was answered as expected.
+   * Pages whose requests all got a right answer.
    */
   completed: number;
   /**
@@ -1693,30 +1927,33 @@ export interface Pages {
    */
   connections_each: number;
   /**
-   * Pages of which something failed.
+   * Pages with at least one request that got no right answer.
    */
   failed: number;
   /**
-   * Pages that were complete within the window, per second.
+   * Pages that were completed within the window, per second.
    */
   per_second: number;
+  /**
+   * Resources of each page.
+   */
   resources: number;
   /**
-   * From the intended start of the document to the end of the last resource.
+   * Page time: from the intended start of the document to the end of the last resource.
    */
   time_us: Percentiles;
   /**
-   * Pages that were not complete when the window and what was in flight at its end were over.
+   * Pages that were still incomplete when the drain ended.
    */
   unfinished: number;
 }
 /**
- * What became of the requests of one name.
+ * The results of one request of a mix.
  */
 export interface RequestResult {
   name: string;
   /**
-   * Only those that occurred.
+   * Outcomes that occurred, with counts.
    */
   outcomes: {
     [k: string]: number;
@@ -1760,22 +1997,32 @@ export interface TlsUse {
 }
 export interface StepResult {
   connections: number;
+  /**
+   * Length of the measured window.
+   */
   duration_s: number;
   /**
    * Requests in flight: connections × streams × pipeline.
    */
   in_flight: number;
+  /**
+   * Index among the plan's steps.
+   */
   index: number;
   pipeline: number;
+  /**
+   * Requests per second offered; `None` in a closed loop, and where the rate changes.
+   */
   rate: number | null;
   streams: number;
 }
 /**
- * One subject in one protocol, over all its trials, valid or not: what a server sends does not depend on how well it was loaded.
+ * One arm with one protocol, over all its trials, valid or not: what a server sends does not depend on how well it was
+ * loaded.
  */
 export interface WireResult {
   /**
-   * Metrics by key: a value per trial that has one.
+   * Metrics by key, each with one value per trial in which it is known.
    */
   metrics: {
     [k: string]: Repeated;
@@ -1784,10 +2031,16 @@ export interface WireResult {
    * `h1`, `h2`, `h2c` or `h2c-upgrade`; of a load without a suite also `auto`.
    */
   protocol: string;
+  /**
+   * Name of the arm.
+   */
   subject: string;
   /**
    * Over TLS.
    */
   tls: boolean;
+  /**
+   * Number of its trials with this protocol.
+   */
   trials: number;
 }

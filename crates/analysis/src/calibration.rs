@@ -18,7 +18,7 @@ pub enum Shows {
     Ceiling,
     /// How late requests leave on a schedule.
     Pacing,
-    /// Our stamps beside those of the kernel, which took the same bytes.
+    /// Our time stamps beside the kernel's, of the same answers.
     Stamps,
     /// That every request to a port at which nobody listens is counted as refused, and none is lost.
     Refusals,
@@ -29,7 +29,7 @@ pub enum Shows {
 pub struct Measurement {
     pub shows: Shows,
     pub workload: Workload,
-    /// Its only step is the one that is taken.
+    /// It has one step.
     pub load: Load,
     pub seed: u64,
 }
@@ -47,7 +47,7 @@ impl Measurement {
     }
 }
 
-/// A load of a calibration with what it left behind.
+/// A load of a calibration with its record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     pub of: Measurement,
@@ -55,7 +55,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// What the load came to, without anything beside it: a control is judged by nobody's ceiling.
+    /// The result of the load, judged by its own record alone: it is not compared with a ceiling.
     #[must_use]
     pub fn result(&self) -> LoadResult {
         let Measurement { workload, load, seed, .. } = &self.of;
@@ -63,14 +63,14 @@ impl Measured {
         verdict::load(&self.record, asked, &Context::default())
     }
 
-    /// Whether the kernel's stamps were asked for and none came, so that there is nothing to set ours beside.
+    /// Whether the kernel's stamps were asked for and none came, so that there is nothing to compare ours with.
     #[must_use]
     pub fn lacks_stamps(&self) -> bool {
         self.of.shows == Shows::Stamps && self.result().kernel_response_time_us.is_none()
     }
 }
 
-/// All controls. Times in microseconds.
+/// The result of `dyno calibrate`. Times are in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Calibration {
     pub schema: &'static str,
@@ -86,8 +86,8 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// What the measurements come to, in their order. `machine`: what it is true of. `not_measured`: protocols without a
-    /// ceiling, and why.
+    /// Computes the result; rows are in the order of the measurements. `machine`: the machine that it is true of.
+    /// `not_measured`: protocols without a ceiling, and why.
     #[must_use]
     pub fn new(
         machine: String,
@@ -115,8 +115,9 @@ pub struct CeilingRow {
     pub driver: DriverKind,
     pub protocol: Protocol,
     pub connections: u32,
-    /// Requests in flight per connection: pipelined, or streams.
+    /// Pipelined requests in flight per connection.
     pub pipeline: u32,
+    /// Streams per connection.
     pub streams: u32,
     pub throughput_rps: f64,
     pub cpu_us_per_exchange: Option<f64>,
@@ -148,15 +149,17 @@ impl CeilingRow {
 /// How late requests left on a schedule.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PacingRow {
+    /// Requests per second on the schedule.
     pub rate: f64,
     pub spin: Spin,
     pub send_lag_us: Percentiles,
     pub wake_lag_us: Percentiles,
     pub response_time_us: Percentiles,
+    /// Coefficient of variation of the gaps between requests as they left; `None` without gaps.
     pub achieved_cv: Option<f64>,
     /// CPU seconds of the generator per second, polling among them.
     pub cpu_s_per_s: f64,
-    /// Those that it spent polling.
+    /// CPU seconds per second that it spent polling.
     pub spun_s_per_s: f64,
 }
 
@@ -179,6 +182,7 @@ impl PacingRow {
 /// Response times by our stamps and by the kernel's, of the same exchanges.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StampsRow {
+    /// Requests per second on the schedule.
     pub rate: f64,
     pub spin: Spin,
     pub ours_us: Percentiles,
@@ -215,7 +219,9 @@ fn difference(
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Refused {
     pub asked: u64,
+    /// Requests with the outcome `connect_refused`.
     pub counted: u64,
+    /// Requests that failed in any way.
     pub failed: u64,
 }
 
@@ -301,7 +307,7 @@ mod tests {
         let unstamped = measured(Shows::Stamps, Arrivals::Constant { rate: 1000.0 }, fixture::record(1000));
         assert!(unstamped.lacks_stamps());
         assert!(calibration(&[unstamped]).stamps.is_empty());
-        // Of others none are wanted.
+        // Other measurements need no stamps.
         assert!(!measured(Shows::Pacing, Arrivals::Closed, fixture::record(1)).lacks_stamps());
     }
 

@@ -1,4 +1,4 @@
-//! Machine-readable reasons to distrust a number. [`Code`] lists them all, each with its meaning, which every report explains.
+//! Machine-readable reasons to distrust a number. [`Code`] lists them all, each with its meaning, which reports show.
 
 use std::fmt;
 
@@ -32,13 +32,13 @@ macro_rules! codes {
                 match self { $(Code::$variant => $name,)+ }
             }
 
-            /// Its name for people: `few repeats`.
+            /// The name for people, such as `few repeats`.
             #[must_use]
             pub fn in_words(self) -> String {
                 self.name().replace('_', " ")
             }
 
-            /// What it means, without numbers: for the glossary of a report.
+            /// The meaning, without numbers: for the glossary of a report.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Code::$variant => concat!($($doc,)+).trim_ascii_start(),)+ }
@@ -62,7 +62,7 @@ codes! {
     StreamsNotGranted = "streams_not_granted",
     /// The counts of scheduled, started, ended and unanswered requests do not add up: a fault of dyno.
     Books = "books" => "the books do not balance",
-    /// The number of requests in flight by the times that are kept of them and by their count differ by more than 5 %.
+    /// The mean number of requests in flight, once from their times and once from their count, differs by more than 5 %.
     LittlesLaw = "littles_law" => "Little's law does not hold",
     /// Half of the requests took longer than the measured window, so it shows little of them.
     LongerThanWindow = "longer_than_window" => "half of the requests took longer than the window",
@@ -106,7 +106,7 @@ codes! {
     Clumped = "clumped",
     /// How the throughput compares with the most that the generator reached on this machine.
     Ceiling = "ceiling",
-    /// Not every answer was checked in full; the number that was is given.
+    /// Only some of the answers were checked in full; the message says how many.
     PartlyChecked = "partly_checked",
     /// The server failed during this step.
     SubjectFailed = "subject_failed" => "the server failed",
@@ -116,7 +116,7 @@ codes! {
     StillWarming = "still_warming" => "the server was still warming up",
     /// The warm-up of this start reached its limit before the server was steady.
     WarmupLimit = "warmup_limit",
-    /// When the server was warm was judged by its throughput alone.
+    /// The server's CPU time could not be read, so its throughput alone decided when it was warm.
     WarmupWithoutCpu = "warmup_without_cpu",
     /// Server and generator share CPUs, so each slows the other.
     SharedCpus = "shared_cpus",
@@ -130,7 +130,7 @@ codes! {
     ServerNotObserved = "server_not_observed",
     /// Without a control group the server's CPU time is summed over living threads, and memory is resident memory.
     NoCgroup = "no_cgroup",
-    /// A server does not speak the protocol of a workload, so it has no numbers for it.
+    /// A server does not speak the protocol of a workload, so it has no numbers for that workload.
     NotServed = "not_served",
     /// A limit that the suite asks for could not be set here.
     LimitsNotSet = "limits_not_set",
@@ -167,7 +167,9 @@ impl fmt::Display for Code {
 pub struct Caveat {
     pub code: Code,
     pub severity: Severity,
+    /// What is wrong and what to do about it, in sentences.
     pub message: String,
+    /// Object with the numbers behind the message; its keys depend on the code.
     pub evidence: Value,
 }
 

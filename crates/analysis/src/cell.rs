@@ -1,17 +1,17 @@
-//! The cell: what the repeats of a run repeat, and what tells its step from others.
+//! The cell (arm × workload × step), and the numbers that tell its step from others.
 
 use dyno_archive::plan::Step;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// An arm with a workload at a step, by their places in the plan. Results of one cell differ by block alone.
+/// An arm with a workload at a step, by their indices in the plan. Trials of one cell differ by block alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct CellKey {
-    /// Place among the plan's arms, which is that among the report's subjects.
+    /// Index among the plan's arms, and among the report's `subjects`.
     pub arm: usize,
-    /// Place among the plan's workloads.
+    /// Index among the plan's workloads.
     pub workload: usize,
-    /// Place among the plan's steps.
+    /// Index among the plan's steps.
     pub step: usize,
 }
 

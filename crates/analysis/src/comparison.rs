@@ -1,4 +1,4 @@
-//! Subjects against a baseline, cell by cell.
+//! Arms against the baseline, cell by cell.
 
 use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use crate::grid::{Cell, Grid};
 use crate::metric::{self, Metric, Ratios};
 use crate::stats::{Repeated, are_apart};
 
-/// An arm against the baseline at one step: ratios of block-paired repeats.
+/// An arm against the baseline in one cell. Ratios are arm ÷ baseline, of repeats paired by block.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     pub cell: CellKey,
@@ -23,14 +23,14 @@ pub struct Comparison {
     pub throughput_ratio: Repeated,
     pub response_p99_ratio: Repeated,
     pub cpu_per_request_ratio: Repeated,
-    /// The ratio of every metric by its key, those above among them; without those of which no ratio is known.
+    /// The ratio of every metric by its key, those above included; unknown ones are left out.
     pub metrics: Ratios,
-    /// Whether the pairs do not tell the two apart ([`are_apart`]).
+    /// Whether the pairs do not tell the two apart by throughput ([`are_apart`]).
     pub tie: bool,
 }
 
-/// The arm that all others are compared with: the one that the suite names, or the first that is no control, or the first.
-/// `None`: nobody has trials.
+/// The arm that all others are compared with. Of the arms with trials: the one that the suite names, or the first that is no
+/// control, or the first. `None`: no arm has trials.
 #[must_use]
 pub fn baseline(plan: &Plan, grid: &Grid<'_>) -> Option<usize> {
     let measured: Vec<usize> = (0..plan.arms.len()).filter(|arm| grid.has_arm(*arm)).collect();

@@ -1,4 +1,4 @@
-//! Records made by hand, for tests of rules: one second in which so many requests were scheduled and answered.
+//! Records made by hand, for tests of rules: one second in which some requests were scheduled and answered.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -43,7 +43,7 @@ pub fn record(answers: u64) -> LoadRecord {
             threads: Vec::new(),
             rss_peak_bytes: None,
             driver: DriverKind::Epoll,
-            ground: None,
+            machine: None,
         },
         intervals: vec![interval],
         edges: Some(Edges::default()),
@@ -64,10 +64,15 @@ pub fn trial_record(trial: usize, load: LoadRecord) -> TrialRecord {
     TrialRecord { trial, start: 0, load, checks: Vec::new(), ceiling: None }
 }
 
-/// What a record comes to in a closed loop, or at a rate.
+/// The result of a record: in a closed loop, or with Poisson arrivals at `rate`.
 pub fn result(record: &LoadRecord, rate: Option<f64>) -> LoadResult {
     let arrivals = rate.map_or(Arrivals::Closed, |rate| Arrivals::Poisson { rate });
-    verdict::load(record, Config::new(&workload(), &load(), &step(arrivals), 1), &Context::default())
+    verdict::load(record, config(arrivals), &Context::default())
+}
+
+/// The words for a load of 64 connections with these arrivals.
+pub fn config(arrivals: Arrivals) -> Config {
+    Config::new(&workload(), &load(), &step(arrivals), 1)
 }
 
 /// One second of load by one thread, without a warm-up.
@@ -98,7 +103,7 @@ pub fn step(arrivals: Arrivals) -> Step {
     Step { connections: 64, streams: 1, pipeline: 1, arrivals }
 }
 
-/// One request, of which nothing in particular is expected.
+/// One request without expectations.
 pub fn workload() -> Workload {
     let request = Request { method: "GET".into(), path: "/".into(), ..Request::default() };
     Workload { name: "w".into(), protocol: Protocol::H1, requests: vec![request], page: None }
@@ -142,14 +147,14 @@ pub fn arm((index, subject): (usize, &Subject)) -> Arm {
 
 pub const MS: u64 = 1_000_000;
 
-/// One second in which threads ran and waited for so many milliseconds.
+/// One second with a server of these threads: each ran and waited for a CPU, in milliseconds.
 pub fn observed(threads: &[(u64, u64)]) -> LoadRecord {
     let used = |share: u64| PartyUse {
         cgroup: Some(CgroupUse {
             cpu_ns: Some(threads.iter().map(|t| t.0).sum::<u64>() * MS * share),
             periods: Some(10 * share),
             throttled_periods: Some(4 * share),
-            // Over four CPUs, as the kernel adds it up.
+            // Summed over four CPUs, as the kernel does.
             throttled_ns: Some(1600 * MS * share),
             ..CgroupUse::default()
         }),
@@ -189,19 +194,20 @@ pub fn warm_up(ended: WarmUpEnd, jit_ns: u64, cpu_ns: Option<u64>) -> StartRecor
     StartRecord { parts: vec![part], ..StartRecord::default() }
 }
 
-/// What a subject answers in the second, whose memory is as many bytes: no two trials the same.
+/// Number of a trial's answers, and of its memory's bytes: different in every trial.
 pub fn answers(base: u64, block: usize, workload: usize, step: usize) -> u64 {
     base + 100 * workload as u64 + 10 * step as u64 + block as u64
 }
 
-/// Five blocks of a slow server, a fast one, a control and one that was skipped, each with two workloads at two steps. Of the
-/// fast one's first step the first repeat failed, and of the second and the third a check did, at last with an answer.
+/// Five blocks of a slow server, a fast one, a control and one that was skipped, each with two workloads at two steps. In
+/// the fast one's first cell the server failed in the first repeat, and a check failed in the second and the third: first
+/// without an answer, then with a wrong one.
 pub fn reported() -> Report {
     static REPORTED: LazyLock<Report> = LazyLock::new(|| report(&five_blocks()));
     REPORTED.clone()
 }
 
-/// The run that is [`reported`].
+/// The run behind [`reported`].
 pub fn five_blocks() -> Run {
     let named = |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
     let mut plan = plan(vec![
@@ -229,7 +235,7 @@ pub fn five_blocks() -> Run {
                 let mut times = Recording::new();
                 (0..n).for_each(|_| times.record(2_000_000));
                 record.load.intervals[0].times.response = times.seal();
-                // What the law says of it is another test's.
+                // Little's law does not hold here; without edges it is not checked.
                 record.load.edges = None;
             }
             spoil(&mut record, (arm, launch.block, workload, step));

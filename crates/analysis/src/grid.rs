@@ -1,4 +1,4 @@
-//! The trials of a run by cell and block: built once, and asked by everything that sums up repeats.
+//! The trials of a run by cell and block: built once, and used by everything that summarises repeats.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ impl<'a> Grid<'a> {
         self.cells.iter().map(|(key, cell)| (*key, cell))
     }
 
-    /// Those of an arm with a workload, step by step.
+    /// The cells of an arm with a workload, step by step.
     pub fn steps(&self, arm: usize, workload: usize) -> impl Iterator<Item = (CellKey, &Cell<'a>)> {
         self.cells().filter(move |(key, _)| (key.arm, key.workload) == (arm, workload))
     }
@@ -82,7 +82,7 @@ impl<'a> Cell<'a> {
         all.filter(|(_, step)| !step.over.values.is_empty() || step.beyond > 0).collect()
     }
 
-    /// The ratios of every metric to those of another cell.
+    /// Ratios of every metric to another cell's, paired by block.
     #[must_use]
     pub fn ratios_to(&self, base: &Cell<'_>) -> Ratios {
         let comparable = METRICS.iter().filter(|metric| metric.has_ratios());
@@ -90,7 +90,7 @@ impl<'a> Cell<'a> {
         all.filter(|(_, ratios)| !ratios.values.is_empty()).collect()
     }
 
-    /// The cell without the trials for which this does not hold; it may be empty.
+    /// The cell with only the trials for which `holds` is true; it may be empty.
     #[must_use]
     pub fn only(&self, holds: impl Fn(&TrialResult) -> bool) -> Cell<'a> {
         Cell { trials: self.trials.iter().copied().filter(|trial| holds(trial)).collect() }

@@ -5,6 +5,7 @@
 
 pub mod calibration;
 pub mod caveat;
+pub mod ceiling;
 pub mod cell;
 pub mod comparison;
 #[cfg(test)]

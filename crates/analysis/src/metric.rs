@@ -1,5 +1,5 @@
-//! What is measured of a trial: each quantity with its name, its unit and how it is picked, in one list. Summaries, comparisons
-//! and tables go through [`METRICS`], so that one more is one more entry here.
+//! What is measured of a trial: each metric with its name, its unit and how it is picked, in one list. Summaries,
+//! comparisons and tables go through [`METRICS`], so that one more metric is one more entry here.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use crate::server::ServerUse;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 
-/// One quantity of a trial.
+/// A quantity that is measured of a trial.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Metric {
-    /// As results call it.
+    /// Name in results, such as `throughput_rps`.
     pub key: &'static str,
-    /// As people do.
+    /// Name for people.
     pub title: &'static str,
     pub unit: Unit,
     pub better: Better,
-    /// Which trials of a step it is summed up over.
+    /// Which trials of a cell count for it.
     #[serde(skip)]
     pub over: Over,
     /// Its value in a trial; `None`: not measured there.
@@ -30,7 +30,7 @@ pub struct Metric {
     pub pick: fn(&TrialResult) -> Option<f64>,
 }
 
-/// What a quantity is counted in.
+/// What a metric is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -41,7 +41,7 @@ pub enum Unit {
     MegabyteSeconds,
     /// 0 to 1, or more where several CPUs are used.
     Share,
-    /// Of things.
+    /// A number of things.
     Count,
 }
 
@@ -51,22 +51,23 @@ pub enum Unit {
 pub enum Better {
     Higher,
     Lower,
-    /// It explains, and judges nobody.
+    /// Neither: the metric only explains.
     Neither,
 }
 
-/// Which trials of a step count.
+/// Which trials of a cell count for a metric.
 #[derive(Clone, Copy, Debug)]
 pub enum Over {
     /// The valid ones.
     Valid,
     /// All of them: errors are often why a trial is not valid.
     All,
-    /// The valid ones, of which those rank above all others whose percentile lies among requests without a right answer.
+    /// The valid ones, for a percentile: its quantile (0 to 1), and its distribution. Trials in which it lies among the
+    /// unanswered rank above all others.
     Quantile(f64, fn(&TrialResult) -> Option<&Percentiles>),
 }
 
-/// Keys are names of their own.
+/// Keys are unique.
 impl PartialEq for Metric {
     fn eq(&self, other: &Metric) -> bool {
         self.key == other.key
@@ -88,10 +89,10 @@ impl Metric {
         Metric { over, ..self }
     }
 
-    /// The one with this key.
+    /// The metric with this key.
     ///
     /// # Panics
-    /// There is none.
+    /// If no metric has this key.
     #[must_use]
     pub fn named(key: &str) -> &'static Metric {
         METRICS
@@ -100,12 +101,12 @@ impl Metric {
             .unwrap_or_else(|| panic!("there is no metric {key:?}"))
     }
 
-    /// Whether a trial counts.
+    /// Whether a trial counts for the metric.
     pub(crate) fn counts(&self, trial: &TrialResult) -> bool {
         trial.valid || matches!(self.over, Over::All)
     }
 
-    /// What a trial says of it.
+    /// The metric's value in a trial.
     pub(crate) fn point(&self, trial: &TrialResult) -> Point {
         if self.is_beyond(trial) {
             return Point::Beyond;
@@ -113,7 +114,7 @@ impl Metric {
         (self.pick)(trial).map_or(Point::Missing, Point::Known)
     }
 
-    /// Whether it is a percentile that lies among what was never answered.
+    /// Whether the metric is a percentile that lies among the trial's unanswered requests.
     fn is_beyond(&self, trial: &TrialResult) -> bool {
         match self.over {
             Over::Quantile(q, of) => of(trial).is_some_and(|p| matches!(p.place(q), Place::Beyond(_))),
@@ -121,7 +122,7 @@ impl Metric {
         }
     }
 
-    /// Whether two cells may be compared by it. Errors are of refused trials too, which are in no pair.
+    /// Whether two cells may be compared by it. A metric over all trials includes refused ones, which belong to no pair.
     pub(crate) const fn has_ratios(&self) -> bool {
         !matches!(self.over, Over::All)
     }
@@ -132,14 +133,14 @@ impl Metric {
 pub struct OverStep {
     #[serde(flatten)]
     pub over: Repeated,
-    /// Repeats in which it lies among what was never answered, above every value that is known.
+    /// Number of repeats in which the percentile lies among the unanswered, above every known value.
     pub beyond: usize,
 }
 
-/// What metrics come to at one step, by key; those of which nothing is known are left out.
+/// Metrics over the repeats of one cell, by key; unknown ones are left out.
 pub type ByMetric = BTreeMap<&'static str, OverStep>;
 
-/// Ratios of metrics, by key; those of which none is known are left out.
+/// Ratios of metrics, by key; unknown ones are left out.
 pub type Ratios = BTreeMap<&'static str, Repeated>;
 
 fn response(t: &TrialResult) -> Option<&Percentiles> {
@@ -158,7 +159,7 @@ fn server(t: &TrialResult) -> &ServerUse {
     &t.server
 }
 
-/// What the server itself holds.
+/// Memory that the server itself holds, in bytes.
 pub(crate) fn memory(t: &TrialResult) -> Option<f64> {
     t.server.memory_held_bytes.map(|bytes| bytes as f64)
 }
@@ -305,7 +306,7 @@ pub const METRICS: &[Metric] = &[
             Some(t.load.tcp.retransmits? as f64 / answers * 1e6).filter(|_| answers > 0.0)
         },
     ),
-    // Both per second: the server is observed over a window of its own, a little beside that of the load.
+    // Bytes and CPU time are each taken per second, because the server's observed window differs a little from the load's.
     metric(
         "bytes_per_server_cpu_second",
         "Bytes received per CPU second of the server",
@@ -343,7 +344,7 @@ mod tests {
         }
     }
 
-    /// What a trial says of a metric, once it is changed like that.
+    /// A metric's value in a trial after a change.
     fn told(key: &str, change: fn(&mut TrialResult)) -> Option<f64> {
         let mut trial = reported().trials.remove(0);
         change(&mut trial);

@@ -1,4 +1,4 @@
-//! The overview: each subject's row per workload, ranked by peak throughput, and who is tied.
+//! The overview: one row per subject and workload, ranked by peak throughput, and the ties among them.
 
 use dyno_archive::plan::{Plan, Step};
 use schemars::JsonSchema;
@@ -14,28 +14,33 @@ use crate::summary::{StepCaveat, Summary};
 use crate::trial::TrialResult;
 use crate::verdict::{Confidence, Peak, Resource};
 
-/// One subject in the overview. Its figures are of two steps at most, and each says of which.
+/// One subject with one workload in the overview. Throughput is of the peak's step; response times, CPU and cost are of the
+/// reference step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OverviewRow {
-    /// Of the reference step.
+    /// The cell at the reference step.
     pub reference_cell: CellKey,
-    /// Of the peak; `None`: no step has a valid repeat.
+    /// The cell with the peak; `None`: no step has a valid repeat.
     pub peak_cell: Option<CellKey>,
     pub subject: String,
     pub workload: String,
-    /// The subject's; with the workload's name where there are several.
+    /// The subject's title, with the workload's name where there are several.
     pub title: String,
     pub language: String,
     pub control: bool,
     pub baseline: bool,
-    /// Best valid throughput over the steps, and the step; of steps with repeats enough to tell subjects apart, if there are any.
+    /// Throughput at the step with the highest median. Steps with too few valid repeats to tell subjects apart count only if
+    /// all have too few.
     pub peak_rps: Option<Repeated>,
+    /// The load point of that step.
     pub peak_at: Option<Shape>,
     pub peak_connections: Option<u32>,
     pub peak_streams: Option<u32>,
-    /// Subjects of the same number are not told apart from the first of them by peak throughput; `None`: too few valid repeats.
+    /// Number of the tie group, counted from 1: pairs of repeats do not show a member to be below the group's best. `None`:
+    /// a control, or too few valid repeats.
     pub tie_group: Option<usize>,
-    /// The step at which response times, CPU and cost are given: the one of the workload that is nearest to 64 in flight.
+    /// The step at which response times, CPU and cost are given: of the workload's steps, the one nearest to 64 requests in
+    /// flight.
     pub reference_step: usize,
     pub reference_at: Shape,
     pub reference_connections: u32,
@@ -49,20 +54,22 @@ pub struct OverviewRow {
     /// Highest anonymous memory (resident, where that is all there is) in any sample of any measured window. Not the
     /// kernel's own peak, which holds page cache.
     pub memory_peak_bytes: Option<f64>,
+    /// From exec to the first right answer: the median over the starts.
     pub startup_ms: Option<f64>,
-    /// The figures above divided by those of the baseline's row of the same workload; `None` for the baseline itself, and where
-    /// the suite names none.
+    /// The figures above divided by those of the baseline's row of the same workload; `None` for the baseline itself, and
+    /// where the suite names none.
     pub to_baseline: Option<RowRatios>,
+    /// Due requests without a right answer, over all trials with the workload.
     pub errors: u64,
     pub checks_passed: usize,
     pub checks: usize,
-    /// Of the step of the peak, or of the reference step if there is no peak.
+    /// What limited the peak's step, or the reference step if there is no peak.
     pub limiter: Option<Resource>,
     pub limiter_confidence: Option<Confidence>,
     pub limiter_sentence: Option<String>,
-    /// What touches the step of the peak, or the reference step if there is no peak.
+    /// Caveats of the peak's step, or of the reference step if there is no peak.
     pub caveats: Vec<StepCaveat>,
-    /// Why there are no numbers.
+    /// Why there are no numbers, or not all; `None`: nothing is known to be missing.
     pub absent: Option<String>,
 }
 
@@ -93,21 +100,21 @@ impl RowRatios {
     }
 }
 
-/// Subjects of one tie group of a workload that pairs of repeats do not tell apart by peak throughput.
+/// The best subject of a tie group, with those that pairs of repeats do not tell apart from it by peak throughput.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Tie {
     pub workload: String,
     /// The group's best.
     pub best: String,
-    /// Those that are not told apart from it, best first; at least one.
+    /// Subjects that are not told apart from the best, best first; at least one.
     pub with: Vec<String>,
-    /// Whether they are not told apart from each other either.
+    /// Whether these are not told apart from each other either.
     pub mutual: bool,
 }
 
-/// The step at which subjects are compared: of those that a workload has, the one nearest to 64 requests in flight, of the
-/// first pipeline depth, streams and rate. By connections alone it would set workloads of one stream and of many side by side
-/// at very different concurrency.
+/// Index of the step at which subjects are compared. `steps`: indices of a workload's steps. Of those with the pipeline
+/// depth, streams and arrivals of the first, it is the one nearest to 64 requests in flight. Going by connections would
+/// compare workloads of one stream and of many at very different concurrency.
 #[must_use]
 pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
     const REFERENCE: u64 = 64;
@@ -121,8 +128,8 @@ pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
     nearest.min_by_key(|i| step(*i).in_flight().abs_diff(REFERENCE)).unwrap_or(first)
 }
 
-/// The overview, best peak throughput first, controls and absent subjects last, with the ties in it. Where a suite has several
-/// workloads, each that a subject got has a row, and workloads follow one another.
+/// The overview with its ties, workload by workload: best peak throughput first, then subjects without numbers, then
+/// controls. A subject has a row for each workload that it got.
 #[must_use]
 pub fn overview(
     plan: &Plan,
@@ -146,7 +153,7 @@ pub fn overview(
     (all, ties)
 }
 
-/// Numbers the tie groups of a workload's rows, and tells who is tied.
+/// Numbers the tie groups of a workload's rows, and returns the ties.
 fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>) -> Vec<Tie> {
     let ranked: Vec<usize> =
         (0..rows.len()).filter(|i| rows[*i].peak_rps.is_some() && !rows[*i].control).collect();
@@ -163,8 +170,8 @@ fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>) -> Vec<Tie> {
     (1..=last).filter_map(|group| tie(&members(group))).collect()
 }
 
-/// Who of a group cannot be told apart from its best. A member may be told apart from it all the same: one that is ahead of
-/// its best in every pair.
+/// The members of a group that cannot be told apart from its best; `None`: there are none. A member that is ahead of the
+/// best in every pair is told apart from it, and left out.
 fn tie(group: &[(&OverviewRow, &Series)]) -> Option<Tie> {
     let ((best, peaks), rest) = group.split_first()?;
     let with: Vec<&(&OverviewRow, &Series)> = rest.iter().filter(|(_, p)| peaks.is_tied_with(p)).collect();
@@ -177,7 +184,7 @@ fn tie(group: &[(&OverviewRow, &Series)]) -> Option<Tie> {
     })
 }
 
-/// The throughput of a row's peak, repeat by repeat.
+/// The throughput at a row's peak, block by block.
 fn peaks_by_block(row: &OverviewRow, grid: &Grid<'_>) -> Series {
     row.peak_cell.and_then(|key| grid.get(key)).map(|cell| cell.series(&THROUGHPUT)).unwrap_or_default()
 }
@@ -205,7 +212,7 @@ pub(crate) fn peaks<'a>(plan: &'a Plan, rows: &'a [OverviewRow]) -> Vec<Peak<'a>
     rows.iter().map(of_row).collect()
 }
 
-/// The best of several throughputs, of those with repeats enough to tell subjects apart, if there are any.
+/// The throughput with the highest median. Those with too few repeats to tell subjects apart count only if all have too few.
 fn best<'a, T>(peaks: impl Iterator<Item = (&'a Repeated, T)>) -> Option<T> {
     let rank = |q: &Repeated| Some((q.values.len() >= PAIRS_TO_TELL_APART, q.median?));
     let ranked = peaks.filter_map(|(q, of)| Some((rank(q)?, of)));
@@ -214,13 +221,13 @@ fn best<'a, T>(peaks: impl Iterator<Item = (&'a Repeated, T)>) -> Option<T> {
     Some(best.1)
 }
 
-/// What the rows of one workload are made from.
+/// Makes the rows of one workload.
 struct RowMaker<'a> {
     plan: &'a Plan,
     grid: &'a Grid<'a>,
     summaries: &'a [Summary],
     workload: usize,
-    /// The step at which its subjects are compared.
+    /// Index of the step at which its subjects are compared.
     reference: usize,
 }
 
@@ -233,8 +240,8 @@ impl<'a> RowMaker<'a> {
         RowMaker { plan, grid, summaries, workload, reference }
     }
 
-    /// A subject's row; `None`: it did not get this workload. A subject without any numbers stands in the first workload's
-    /// rows, with the reason.
+    /// A subject's row; `None`: it did not get this workload. A subject without any trials has a row in the first workload,
+    /// with the reason.
     fn row(&self, index: usize, subject: &SubjectResult) -> Option<OverviewRow> {
         let has_numbers = self.grid.steps(index, self.workload).next().is_some();
         let is_absent = self.workload == 0 && !self.grid.has_arm(index);
@@ -314,7 +321,7 @@ fn absent(subject: &SubjectResult, no_numbers: bool) -> Option<String> {
     Some(if no_numbers { words } else { format!("in part: {words}") })
 }
 
-/// Why a subject was not asked for anything.
+/// Why a subject did not get the first workload; `None`: the plan gives no reason.
 fn not_asked(plan: &Plan, subject: usize) -> Option<String> {
     let not = plan.not_served.iter().find(|n| (n.workload, n.subject) == (0, subject))?;
     Some(format!("not asked for {}: {}", plan.workloads[0].name, not.reason))
@@ -480,7 +487,7 @@ mod tests {
         // 96 and 104 lie more than 5 % apart.
         assert_eq!(told(&[("a", 100.0), ("b", 104.0), ("c", 96.0)]), tie("a", "b c", false));
         assert_eq!(told(&[("a", 100.0), ("b", 104.0), ("c", 102.0), ("d", 96.0)]), tie("a", "b c d", false));
-        // Who is ahead of the best in every pair is told apart from it.
+        // A member ahead of the best in every pair is told apart from it.
         assert_eq!(told(&[("a", 100.0), ("b", 106.0), ("c", 99.0)]), tie("a", "c", true));
         assert_eq!(told(&[("a", 100.0), ("b", 106.0)]), None);
         assert_eq!(told(&[("a", 100.0)]), None);
@@ -509,7 +516,7 @@ mod tests {
         run.header.plan.not_served = vec![not(1, 0), not(0, 1), not(1, 3)];
         let why: Vec<_> = (0..4).map(|subject| not_asked(&run.header.plan, subject)).collect();
         assert_eq!(why, [None, Some("not asked for w: no TLS".to_string()), None, None]);
-        // It is told of whoever has no trials, not of those that do.
+        // Only subjects without trials get this reason.
         run.header.plan.subjects[3].skipped = None;
         run.header.plan.not_served.push(not(0, 3));
         let report = report(&run);

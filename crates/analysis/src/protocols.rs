@@ -1,4 +1,4 @@
-//! The same request to the same server in several protocols, at equal requests in flight.
+//! HTTP/2 against HTTP/1.1: the same requests to the same server, with equally many in flight.
 
 use dyno_archive::plan::{Arrivals, Plan, Request, Workload};
 use schemars::JsonSchema;
@@ -11,31 +11,37 @@ use crate::metric::{CPU, Metric, RESPONSE_P99, THROUGHPUT};
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 
-/// One server asked the same in another protocol: ratios of block-paired repeats, HTTP/1.1 without or with TLS being one.
+/// One server with the same requests over HTTP/2 and HTTP/1.1, both with TLS or both without. Ratios are HTTP/2 ÷ HTTP/1.1,
+/// of repeats paired by block.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ProtocolComparison {
-    /// The server, whatever its variant.
+    /// Name of the server, without its variant.
     pub server: String,
-    /// Subjects that are compared: the same one, or, if it has no numbers over HTTP/1.1, another variant of its server.
+    /// Arm over HTTP/2.
     pub subject: String,
+    /// Arm over HTTP/1.1: the same arm, or, if it has no numbers there, another variant of its server.
     pub baseline_subject: String,
-    /// Workload that is compared, and the one of HTTP/1.1 that it is compared with.
+    /// Workload over HTTP/2.
     pub workload: String,
+    /// Workload over HTTP/1.1 with the same requests.
     pub baseline: String,
-    /// Requests in flight: connections × streams, and connections × pipeline of HTTP/1.1. It is the same on both sides.
+    /// Requests in flight, the same on both sides: connections × streams over HTTP/2, connections × pipeline over HTTP/1.1.
     pub in_flight: u64,
-    /// Connections on each side, and what each had in flight.
+    /// Connections over HTTP/2.
     pub connections: u32,
+    /// Streams asked for on each of them.
     pub streams: u32,
+    /// Connections over HTTP/1.1.
     pub baseline_connections: u32,
+    /// Requests in flight on each of them.
     pub baseline_pipeline: u32,
     pub throughput_ratio: Repeated,
     pub response_p99_ratio: Repeated,
     pub cpu_per_request_ratio: Repeated,
 }
 
-/// Compares every workload of HTTP/2 with the one of HTTP/1.1 that asks the same with or without TLS, subject by subject.
-/// Pages are left out: a visitor decides how much it has in flight.
+/// Compares, arm by arm, every HTTP/2 workload with the HTTP/1.1 workload of the same requests, both with TLS or both
+/// without. Pages are left out: a visitor decides how many requests it has in flight.
 #[must_use]
 pub fn protocols(plan: &Plan, grid: &Grid<'_>) -> Vec<ProtocolComparison> {
     let mut all = Vec::new();
@@ -51,7 +57,7 @@ pub fn protocols(plan: &Plan, grid: &Grid<'_>) -> Vec<ProtocolComparison> {
     all
 }
 
-/// The workload of HTTP/1.1 that asks the same as one of HTTP/2.
+/// Index of the HTTP/1.1 workload with the same requests as an HTTP/2 workload.
 fn baseline_of(plan: &Plan, asked: &Workload) -> Option<usize> {
     plan.workloads.iter().position(|w| {
         w.protocol.is_h1()
@@ -61,12 +67,12 @@ fn baseline_of(plan: &Plan, asked: &Workload) -> Option<usize> {
     })
 }
 
-/// A cell of a closed loop whose trials had in flight what was asked for.
+/// A closed-loop cell, reduced to the valid trials that had as many requests in flight as the step asks for.
 struct InFlight<'a> {
     key: CellKey,
     cell: Cell<'a>,
     connections: u32,
-    /// Requests in flight on each connection, be they streams or pipelined.
+    /// Requests in flight on each connection: streams × pipeline depth.
     on_each: u32,
 }
 
@@ -76,8 +82,8 @@ impl InFlight<'_> {
     }
 }
 
-/// What an arm has of a workload, fewest in flight first. Trials that are not valid, or in which the server allowed fewer
-/// streams than were asked for, are left out.
+/// An arm's closed-loop cells with a workload, fewest requests in flight first. Left out: trials that are not valid, and
+/// those in which the server allowed fewer streams than the step asks for.
 fn steps<'a>(plan: &Plan, grid: &Grid<'a>, arm: usize, workload: usize) -> Vec<InFlight<'a>> {
     let is_closed = |key: &CellKey| plan.load.steps[key.step].arrivals == Arrivals::Closed;
     let of_cell = |(key, cell): (CellKey, &Cell<'a>)| {
@@ -95,8 +101,8 @@ fn steps<'a>(plan: &Plan, grid: &Grid<'a>, arm: usize, workload: usize) -> Vec<I
     all
 }
 
-/// The arm's own if it has numbers with the workload; or else those of the first other variant of its server that has, under
-/// the same conditions.
+/// The cells to compare with: the arm's own, or, if it has none, those of the first other arm with the same server and
+/// conditions.
 fn baseline_steps<'a>(
     plan: &Plan,
     grid: &Grid<'a>,
@@ -117,7 +123,7 @@ fn are_granted(streams: &Streams) -> bool {
     streams.granted.is_none_or(|granted| granted >= streams.asked)
 }
 
-/// Whether two workloads ask the same, whatever they call it.
+/// Whether two workloads have the same requests, names aside.
 fn ask_alike(a: &Workload, b: &Workload) -> bool {
     let unnamed = |w: &Workload| -> Vec<Request> {
         w.requests.iter().map(|r| Request { name: String::new(), ..r.clone() }).collect()
@@ -125,7 +131,7 @@ fn ask_alike(a: &Workload, b: &Workload) -> bool {
     unnamed(a) == unnamed(b)
 }
 
-/// Every step of the one beside every step of the other that has as many in flight.
+/// Compares all pairs of steps with equally many requests in flight.
 fn compare(plan: &Plan, own: &[InFlight<'_>], base: &[InFlight<'_>]) -> Vec<ProtocolComparison> {
     let beside = |own| base.iter().filter(move |b: &&InFlight<'_>| b.total() == InFlight::total(own));
     let pairs = own.iter().flat_map(|own| beside(own).map(move |base| (own, base)));
@@ -169,8 +175,7 @@ mod tests {
         Workload { name: name.into(), protocol, requests: vec![request], page: None }
     }
 
-    /// A repeat: which subject, over HTTP/2 or not, in which block, connections with so many in flight on each, and how many
-    /// answers came in the second.
+    /// A repeat: subject, whether over HTTP/2, block, (connections, requests in flight on each), answers in the second.
     type Repeat<'a> = (&'a str, bool, u32, (u32, u32), u64);
 
     fn plan(subjects: &[&str]) -> Plan {
@@ -316,7 +321,7 @@ mod tests {
     #[test]
     fn only_valid_trials_of_closed_loops_are_compared() {
         let repeats = [("a", ONE, 1, (10, 1), 1), ("a", TWO, 1, (1, 10), 0), ("a", TWO, 2, (1, 10), 1)];
-        // Without an answer the first of HTTP/2 is refused; it is the only one beside the one of HTTP/1.1.
+        // The first HTTP/2 trial has no answers, so it is refused; the other one has no HTTP/1.1 trial in its block.
         assert_eq!(compared(plan(&["a"]), &repeats), []);
         let mut open = plan(&["a"]);
         let step = |connections, streams, arrivals| Step { connections, streams, pipeline: 1, arrivals };

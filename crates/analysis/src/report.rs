@@ -22,30 +22,32 @@ use crate::wire::{WireResult, wire};
 
 pub const SCHEMA: &str = "dyno.report/1";
 
+/// Everything that is computed from a run's archive.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
     pub schema: &'static str,
     pub run: RunFacts,
-    /// Caveats that touch everything.
+    /// Caveats about the whole run.
     pub caveats: Vec<Caveat>,
-    /// One entry per arm, in the plan's order: `arm` of a cell is a place here.
+    /// One entry per arm, in the plan's order: a cell's `arm` is an index here.
     pub subjects: Vec<SubjectResult>,
     pub trials: Vec<TrialResult>,
-    /// What the keys of `metrics` mean, below.
+    /// What the keys mean under which summaries, comparisons and `wire` have their metrics.
     pub metrics: &'static [Metric],
-    /// One entry per arm, workload and step, over all repeats.
+    /// One entry per cell, over all repeats.
     pub summaries: Vec<Summary>,
     pub overview: Vec<OverviewRow>,
-    /// Who cannot be told apart by peak throughput, workload by workload.
+    /// Subjects that cannot be told apart by peak throughput, workload by workload.
     pub ties: Vec<Tie>,
     pub comparisons: Vec<Comparison>,
-    /// HTTP/2 against HTTP/1.1, server by server; empty unless a suite asks the same in both.
+    /// HTTP/2 against HTTP/1.1, server by server; empty unless a suite has the same requests over both.
     pub protocols: Vec<ProtocolComparison>,
     /// What went over the wire, by subject and protocol.
     pub wire: Vec<WireResult>,
     pub tables: Vec<Table>,
 }
 
+/// What was planned and done, and where.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RunFacts {
     pub id: String,
@@ -59,8 +61,9 @@ pub struct RunFacts {
     pub repeats: u32,
     pub load: plan::Load,
     pub workloads: Vec<plan::Workload>,
-    /// The order in which subjects ran, block by block.
+    /// Names of the arms in the order in which they were to run, block by block.
     pub order: Vec<Vec<String>>,
+    /// Name of the arm that others are compared with; `None`: the suite names none.
     pub baseline: Option<String>,
     pub markers: Vec<plan::Marker>,
     pub cost: Option<plan::Cost>,
@@ -68,18 +71,19 @@ pub struct RunFacts {
     pub trials_planned: usize,
     pub trials_done: usize,
     pub trials_invalid: usize,
-    /// Of the measured time, spent on reading the counters, on the generator's CPUs: the median over the trials.
+    /// Share of the measured time that was spent on reading counters, on the generator's CPUs: the median over the trials.
+    /// `None`: no trial tells.
     pub observing_share: Option<f64>,
 }
 
 impl Report {
-    /// What a cell came to; `None`: it has no trials.
+    /// The summary of a cell; `None`: it has no trials.
     #[must_use]
     pub fn summary(&self, cell: CellKey) -> Option<&Summary> {
         self.summaries.iter().find(|summary| summary.cell == cell)
     }
 
-    /// A cell beside the baseline's; `None`: it is the baseline's, or has no trials.
+    /// The comparison of a cell with the baseline's; `None`: it is the baseline's, or has no trials.
     #[must_use]
     pub fn comparison(&self, cell: CellKey) -> Option<&Comparison> {
         self.comparisons.iter().find(|comparison| comparison.cell == cell)
@@ -92,7 +96,7 @@ pub fn report(run: &Run) -> Report {
     let plan = &run.header.plan;
     let start_of = |t: &TrialRecord| run.starts.iter().find(|s| s.start == t.start);
     let mut records: Vec<&TrialRecord> = run.trials.iter().collect();
-    // Workloads and steps run in an order of their own in each start; they are shown in one.
+    // Each start has its own order of workloads and steps; reports show them in one order.
     records.sort_by_key(|t| plan.trials[t.trial].shown_at());
     let trials: Vec<TrialResult> =
         records.into_iter().map(|t| trial(plan, &run.header.facts, start_of(t), t)).collect();
@@ -158,7 +162,7 @@ mod tests {
     use super::*;
     use crate::fixture::{self, five_blocks, reported};
 
-    /// Three blocks of one server in two arms: as it is, and loaded by the other driver, which gets it half as far.
+    /// Three blocks of one server in two arms: as it is, and loaded by the other driver, with half the throughput.
     fn two_arms() -> Run {
         let server = Subject { name: "a".into(), title: "A".into(), ..Subject::default() };
         let mut plan = fixture::plan(vec![server]);
@@ -227,7 +231,7 @@ mod tests {
         let facts = report(&run).run;
         assert_eq!((facts.trials_planned, facts.trials_done, facts.trials_invalid), (61, 60, 2));
         assert_eq!(facts.order, vec![["slow", "fast", "null", "gone"].map(String::from).to_vec(); 5]);
-        // Two looks of 2 ms in a second.
+        // Two samples of 2 ms each in a second.
         assert_eq!(facts.observing_share, Some(0.004));
     }
 

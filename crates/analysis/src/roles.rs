@@ -1,12 +1,12 @@
-//! What a thread is for, by its name. Runtimes name their threads; the kernel keeps 15 bytes of it.
+//! What a thread is for, by its name. Runtimes name their threads; the kernel keeps 15 bytes of a name.
 
-/// The role of a thread of that name.
+/// The role of a thread of that name: `jit`, `gc`, `runtime` or `work`.
 #[must_use]
 pub fn of(name: &str) -> &'static str {
     ROLES.iter().find(|(pattern, _)| matches(pattern, name)).map_or("work", |(_, role)| role)
 }
 
-/// First match wins. `*` at the end stands for anything.
+/// Patterns and roles; the first match wins. `*` stands for any text.
 const ROLES: &[(&str, &str)] = &[
     // HotSpot.
     ("C1 CompilerThre*", "jit"),
@@ -32,7 +32,7 @@ const ROLES: &[(&str, &str)] = &[
     (".NET Server GC", "gc"),
     (".NET Background", "gc"),
     (".NET *", "runtime"),
-    // V8 and libuv. V8's workers compile and collect garbage, and nothing tells which.
+    // V8 and libuv. V8's workers both compile and collect garbage; their name does not tell which.
     ("V8Worker*", "runtime"),
     ("DelayedTaskSche", "runtime"),
     ("SignalInspector", "runtime"),

@@ -3,11 +3,11 @@
 use crate::load::place::over_repeats;
 use crate::stats::{PAIRS_TO_TELL_APART, Repeated, are_apart};
 
-/// What one repeat says of a metric.
+/// A metric's value in one repeat.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Point {
     Known(f64),
-    /// A percentile among what was never answered: above every value that is known.
+    /// A percentile that lies among the unanswered: it ranks above every known value.
     Beyond,
     /// Not measured, or too few samples for it.
     Missing,
@@ -22,7 +22,7 @@ impl Point {
     }
 }
 
-/// One metric of one cell, a point for each block that counts.
+/// One metric of one cell: a point for each block whose trial counts for the metric.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     by_block: Vec<(u32, Point)>,
@@ -35,13 +35,13 @@ impl FromIterator<(u32, Point)> for Series {
 }
 
 impl Series {
-    /// Repeats of which a value is known.
+    /// Number of repeats with a known value.
     #[must_use]
     pub fn known(&self) -> usize {
         self.values().count()
     }
 
-    /// Repeats in which it lies among what was never answered.
+    /// Number of repeats in which the percentile lies among the unanswered.
     #[must_use]
     pub fn beyond(&self) -> usize {
         self.by_block.iter().filter(|(_, point)| *point == Point::Beyond).count()
@@ -57,9 +57,9 @@ impl Series {
         over_repeats(self.values().collect(), self.beyond())
     }
 
-    /// Its ratios to another series, block by block: both were measured close in time there, so what drifts on the machine
-    /// cancels. None at all where a pair has none, for what is left would be a choice: a pair whose side got too few right
-    /// answers, or whose other side is 0, would make the ratio of the others better or worse.
+    /// Ratios to another series, block by block. Trials of one block are close in time, so a drift of the machine cancels.
+    /// If one pair has no ratio (a value is missing, or the divisor is 0), the result is empty: leaving out just that pair
+    /// would bias the others.
     #[must_use]
     pub fn ratios_to(&self, base: &Series) -> Repeated {
         let ratio = |(own, base): (Point, Point)| Some(own.known()? / base.known()?);
@@ -87,9 +87,9 @@ impl Series {
     }
 }
 
-/// Groups of ranked series that cannot be told apart, best first: no member of a group is told apart from the group's
-/// best, and each is in the first group of which that is true. Returns the number of its group for each, counted from 1; `None`
-/// where there are too few values to tell it apart from anybody: it would tie with all, and all with it.
+/// Puts ranked series (best first) into tie groups. A series joins the first group whose best is not above it by their
+/// pairs, or else starts a group. Returns the group number of each series, counted from 1; `None`: the series has too few
+/// values to be told apart from any other.
 #[must_use]
 pub fn tie_groups<'a>(ranked: &'a [Series]) -> Vec<Option<usize>> {
     let mut bests: Vec<&Series> = Vec::new();
@@ -126,7 +126,7 @@ mod tests {
         let ranked = ranked.map(|values| series(&values));
         // The third is not told apart from the second, but from the best: it starts a group of its own.
         assert_eq!(tie_groups(&ranked), [Some(1), Some(1), Some(2), Some(3)]);
-        // From five on a thousandth is enough if it is always the same.
+        // From five pairs on a difference of 0.1 % is enough if it is constant.
         assert_eq!(tie_groups(&[series(&[100.1; 5]), series(&[100.0; 5])]), [Some(1), Some(2)]);
         // Repeats of different blocks are no pairs.
         let later = of(&[(4, Known(1.0)), (5, Known(1.0)), (6, Known(1.0))]);
@@ -137,12 +137,12 @@ mod tests {
     #[test]
     fn nobody_is_told_apart_without_pairs_nor_against_them() {
         let three = |value: f64| series(&[value; 3]);
-        // One repeat tells nobody apart, so it has no place among the groups, neither last nor first.
+        // A series of one or two repeats is in no group, whether it ranks last or first.
         assert_eq!(tie_groups(&[three(200.0), three(100.0), series(&[90.0])]), [Some(1), Some(2), None]);
         let best = series(&[300.0, 300.0]);
         assert_eq!(tie_groups(&[best.clone(), three(200.0), three(100.0)]), [None, Some(1), Some(2)]);
         assert_eq!(tie_groups(&[best.clone(), best]), [None, None]);
-        // The median of the first is higher by blocks that the second has no part in; in each pair it is behind.
+        // The first has the higher median because of blocks that the second lacks; in every pair it is behind.
         let first = series(&[100.0, 100.0, 100.0, 140.0, 140.0, 140.0, 140.0]);
         assert_eq!(tie_groups(&[first, three(110.0)]), [Some(1), Some(1)]);
     }

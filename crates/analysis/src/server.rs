@@ -17,29 +17,37 @@ pub struct ServerUse {
     pub window_s: f64,
     pub cpu_user_s: Option<f64>,
     pub cpu_sys_s: Option<f64>,
+    /// Per complete answer, right or wrong.
     pub cpu_us_per_request: Option<f64>,
-    /// CPU time that its quota and its CPUs allowed.
+    /// CPU time that its quota and its CPUs allowed in that window.
     pub cpu_allowed_s: Option<f64>,
-    /// Used ÷ allowed.
+    /// CPU time used ÷ allowed.
     pub cpu_utilisation: Option<f64>,
-    /// Summed over CPUs by the kernel, so it may be longer than the window.
+    /// Time that the CPU quota held it back. The kernel sums it over CPUs, so it may be longer than the window.
     pub throttled_s: Option<f64>,
     /// `None` without a quota.
     pub throttling: Option<Throttling>,
+    /// Highest memory of its control group in the window, page cache included.
     pub memory_peak_bytes: Option<u64>,
+    /// Anonymous memory: the highest sample of the window.
     pub memory_anon_bytes: Option<u64>,
+    /// Page cache: the highest sample of the window.
     pub memory_file_bytes: Option<u64>,
+    /// Resident memory: the highest sample of the window.
     pub rss_bytes: Option<u64>,
     /// What the server itself holds: anonymous memory, or resident memory where that is all there is.
     pub memory_held_bytes: Option<u64>,
-    /// That × time per answer, in MB·s.
+    /// `memory_held_bytes` × time per answer, in MB·s (10⁶ bytes × s).
     pub memory_mb_s_per_request: Option<f64>,
+    /// At the end of the window.
     pub threads: Option<usize>,
     /// Threads that ran, or waited for a CPU, for a quarter of the window or more.
     pub busy_threads: Option<usize>,
+    /// At the end of the window.
     pub processes: Option<u32>,
     /// Share of one CPU that its busiest thread used.
     pub busiest_thread_utilisation: Option<f64>,
+    /// Time that threads were runnable but waited for a CPU, summed over threads.
     pub run_delay_s: Option<f64>,
     /// CPU time of the whole machine that neither the server nor dyno used.
     pub others_cpu_s: Option<f64>,
@@ -47,7 +55,7 @@ pub struct ServerUse {
     pub context_switches_involuntary: Option<u64>,
     pub per_request: PerRequest,
     pub by_thread_role: BTreeMap<&'static str, RoleUse>,
-    /// What looking cost: the samples' own time.
+    /// Time spent on taking the samples.
     pub probe_s: Option<f64>,
     /// Share of the machine's CPU time that the hypervisor took.
     pub steal_share: Option<f64>,
@@ -68,22 +76,25 @@ impl Throttling {
         Some(Throttling { periods, throttled_periods })
     }
 
-    /// 0 to 1.
+    /// Share of periods in which the server was held back: 0 to 1.
     #[must_use]
     pub fn share(self) -> f64 {
         self.throttled_periods as f64 / self.periods.max(1) as f64
     }
 }
 
+/// The server's use per complete answer, right or wrong; `None` where it could not be measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PerRequest {
     pub cpu_user_us: Option<f64>,
     pub cpu_sys_us: Option<f64>,
     pub context_switches: Option<f64>,
+    /// Not counted yet: always `None`.
     pub syscalls: Option<BTreeMap<String, f64>>,
     pub run_delay_us: Option<f64>,
 }
 
+/// What all threads of one role used in the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RoleUse {
     pub cpu_s: f64,
@@ -94,10 +105,10 @@ pub struct RoleUse {
 /// The server between two samples, for showing it over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ServerInterval {
-    /// Since the load began.
+    /// Since the load began, in seconds.
     pub start_s: f64,
     pub end_s: f64,
-    /// In CPUs.
+    /// CPU time ÷ time between the samples: in CPUs.
     pub cpu: Option<f64>,
     pub cpu_user: Option<f64>,
     pub cpu_sys: Option<f64>,
@@ -106,6 +117,7 @@ pub struct ServerInterval {
     /// Time runnable but waiting for a CPU, summed over threads.
     pub run_delay_s: Option<f64>,
     pub throttled_s: Option<f64>,
+    /// At the interval's end; resident memory where there is no anonymous memory to read.
     pub memory_anon_bytes: Option<u64>,
     pub memory_file_bytes: Option<u64>,
     pub memory_bytes: Option<u64>,
@@ -113,10 +125,10 @@ pub struct ServerInterval {
     pub threads: usize,
 }
 
-/// Share of the window from which on a thread that runs, or waits for a CPU, counts as busy.
+/// Least share of the window that a busy thread runs or waits for a CPU.
 const BUSY_THREAD: f64 = 0.25;
 
-/// What one party was seen to use at one instant, beside the generator and the machine.
+/// One party's counters in a sample, with those of the generator and the machine.
 #[derive(Clone, Copy, Debug)]
 struct Seen<'a> {
     sample: &'a Sample,
@@ -166,7 +178,7 @@ impl Memory {
             window.iter().filter_map(|seen| pick(seen.cgroup.as_ref()?)).max()
         };
         Memory {
-            // A kernel that lets no peak begin anew leaves the highest of the samples.
+            // Where the kernel cannot begin a new peak, the highest of the samples is taken.
             peak: last.cgroup.and_then(|c| c.memory_peak_bytes).or_else(|| highest(|c| c.memory_bytes)),
             anon: highest(|c| c.memory_anon_bytes),
             file: highest(|c| c.memory_file_bytes),
@@ -174,14 +186,14 @@ impl Memory {
         }
     }
 
-    /// What the server itself holds: resident memory where that is all there is.
+    /// What the server itself holds: anonymous memory, or resident memory where that is all there is.
     fn held(&self) -> Option<u64> {
         self.anon.or(self.rss)
     }
 }
 
-/// Computes what a server used in one trial: the subject, or a service behind it. `allowed_cpus`: how many it could use at a
-/// time.
+/// Computes what a server (the subject, or a service behind it) used in one trial. `allowed_cpus`: CPUs that it could use at
+/// a time. Empty if the party was not watched.
 #[must_use]
 pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> ServerUse {
     let seen = seen(record, party);
@@ -195,7 +207,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
     let cpu_s = threads.cpu_s_of_all(first, last);
     let split = split_between(first, last).unwrap_or((threads.user_s, threads.sys_s));
     let user_share = if split.0 + split.1 > 0.0 { split.0 / (split.0 + split.1) } else { 0.0 };
-    // Where the tick saw neither, nothing tells which it was.
+    // If the kernel's tick saw neither, the split is unknown.
     let split_us = (split.0 + split.1 > 0.0)
         .then(|| cpu_s.and_then(|s| per_answer(s * 1e6)))
         .flatten()
@@ -243,7 +255,8 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
 }
 
 impl ServerUse {
-    /// What compiler threads used of the server's CPU time in the window: 0 to 1. `None`: not known, or it used none.
+    /// Share of the server's CPU time in the window that compiler threads used: 0 to 1. `None`: it has no such threads, used
+    /// no CPU time, or its CPU time is not known.
     #[must_use]
     pub fn jit_share(&self) -> Option<f64> {
         let jit_s = self.by_thread_role.get("jit")?.cpu_s;
@@ -258,7 +271,7 @@ pub struct Used {
     pub seconds: f64,
     /// `None`: not known.
     pub cpu_s: Option<f64>,
-    /// What of it threads used that only compile; `None`: threads could not be read.
+    /// Part of `cpu_s` that compiler threads used; `None`: threads could not be read.
     pub jit_s: Option<f64>,
 }
 
@@ -304,7 +317,7 @@ fn split_between(first: &Seen<'_>, last: &Seen<'_>) -> Option<(f64, f64)> {
     Some((user as f64, sys as f64))
 }
 
-/// What nobody used who is watched.
+/// CPU seconds of the machine that no watched party used; `None`: not known.
 fn others_cpu_s(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
     let busy_ns = last.host?.busy_ns.saturating_sub(first.host?.busy_ns);
     let of = |party: Party| match party {
@@ -330,7 +343,7 @@ struct ThreadDeltas {
     user_s: f64,
     sys_s: f64,
     busiest_s: Option<f64>,
-    /// What each thread ran or waited for a CPU.
+    /// Seconds that each thread ran or waited for a CPU.
     wanted_s: Vec<f64>,
     run_delay_s: Option<f64>,
     voluntary: Option<u64>,
@@ -371,8 +384,8 @@ impl ThreadDeltas {
         add_some(&mut role.run_delay_s, delay_s);
     }
 
-    /// CPU time of the whole subject between the two samples, of its living threads where there is no control group; `None`:
-    /// neither could be read.
+    /// CPU seconds of the whole party between the two samples, or of its living threads where there is no control group.
+    /// `None`: neither could be read.
     fn cpu_s_of_all(&self, first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
         let living_s = (first.cgroup.is_none() && !last.threads.is_empty()).then_some(self.run_s);
         cpu_between(first, last).or(living_s)
@@ -486,7 +499,8 @@ mod tests {
         }
     }
 
-    /// What is read after so many seconds, in so many milliseconds: of the subject, of the generator's only thread, of the machine.
+    /// A sample after `at_s` seconds that took `took_ms`: counters of the subject, of the generator's only thread, of the
+    /// machine.
     fn read(
         (at_s, took_ms): (u64, u64),
         subject: (CgroupUse, Vec<ThreadUse>, u64),
@@ -514,7 +528,7 @@ mod tests {
         }
     }
 
-    /// A window from the 11th second to the 13th with 1,000 answers, read once a second, and at leisure beyond it.
+    /// A window from 11 s to 13 s with 1,000 answers: a sample every second within it, and slower ones before and after.
     fn watched() -> LoadRecord {
         let mut record = crate::fixture::record(1000);
         (record.began_ns, record.window_ns) = (10_000 * MS, (1000 * MS, 3000 * MS));
@@ -527,7 +541,7 @@ mod tests {
             thread("main", [1400, 900, 500, 40], [150, 12]),
             thread("C2 CompilerThre", [300, 300, 0, 20], [5, 1]),
         ];
-        // The last one is new.
+        // The last thread is new.
         let third = [
             thread("main", [2200, 1500, 700, 110], [300, 30]),
             thread("C2 CompilerThre", [700, 700, 0, 50], [15, 5]),
@@ -679,7 +693,7 @@ mod tests {
         record.samples.iter_mut().for_each(none);
         let server = server_use(&record, Party::SUBJECT, 4.0);
         assert_eq!((server.busy_threads, server.threads, server.jit_share()), (None, Some(0), None));
-        // A machine of which nothing was counted has nothing that was taken from it.
+        // With all of the machine's counters at 0 there is no share of stolen time.
         record.samples.iter_mut().for_each(|s| s.host = Some(HostUse::default()));
         assert_eq!(server_use(&record, Party::SUBJECT, 4.0).steal_share, None);
         // Between two samples of one instant there is nothing.

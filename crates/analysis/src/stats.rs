@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Repeats, or pairs of them, below which no interval is claimed: rank statistics of fewer say next to nothing (Kalibera and Jones,
-/// "Rigorous benchmarking in reasonable time", ISMM 2013).
+/// Fewest repeats, or pairs of repeats, for a confidence interval: rank statistics of fewer say next to nothing (Kalibera
+/// and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013).
 pub const REPEATS_FOR_INTERVAL: usize = 5;
 
 /// Resamples of a bootstrap.
@@ -15,8 +15,10 @@ const RESAMPLES: usize = 2000;
 pub struct Repeated {
     /// One value per repeat that has one, in the order of the blocks.
     pub values: Vec<f64>,
+    /// `None`: no values, or the middle falls among repeats whose percentile lies among the unanswered.
     pub median: Option<f64>,
     pub min: Option<f64>,
+    /// `None`: no values, or a repeat's percentile lies among the unanswered.
     pub max: Option<f64>,
     /// 95 % bootstrap interval of the median; `None` with fewer than [`REPEATS_FOR_INTERVAL`] repeats.
     pub interval: Option<(f64, f64)>,
@@ -42,7 +44,7 @@ impl Repeated {
     }
 }
 
-/// The middle value; the mean of the two middle ones if their number is even.
+/// The middle value, or the mean of the two middle ones; `None` without values.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -77,15 +79,15 @@ fn interval(values: &[f64]) -> Option<(f64, f64)> {
     Some((at(0.025), at(0.975)))
 }
 
-/// Pairs below which two subjects are never told apart: two of two the same way is a coin thrown twice.
+/// Fewest pairs that can tell two subjects apart: two of two in the same direction is a coin tossed twice.
 pub const PAIRS_TO_TELL_APART: usize = 3;
 
-/// How far each of few pairs must lie apart. Three of three the same way happen by chance once in four (sign test), so the
-/// direction alone does not tell.
+/// With three or four pairs: the ratio that each pair must exceed. Three of three lie in the same direction by chance once
+/// in four (sign test), so the direction alone is not enough.
 const FEW_PAIRS_APART: f64 = 1.05;
 
-/// Whether pairs tell two subjects apart, given the ratio of each pair. From five pairs on: the 95 % interval of the ratio does
-/// not hold 1. With three or four: all of them lie the same way, each by more than 5 %. With fewer: never.
+/// Whether pairs tell two subjects apart, given the ratio of each pair. From five pairs on: the 95 % interval of the ratio
+/// does not contain 1. With three or four: all lie in the same direction, each by more than 5 %. With fewer: never.
 #[must_use]
 pub fn are_apart(ratios: &[f64]) -> bool {
     let logs: Vec<f64> = ratios.iter().filter(|r| r.is_finite() && **r > 0.0).map(|r| r.ln()).collect();
@@ -114,7 +116,7 @@ fn log_interval(logs: &[f64]) -> (f64, f64) {
 
 /// The 97.5 % quantile of Student's t with this many degrees of freedom, from 4 upwards (Abramowitz and Stegun, 26.7.5).
 fn t_quantile(freedom: f64) -> f64 {
-    // That of the normal distribution, and its odd powers.
+    // The same quantile of the normal distribution, and its odd powers.
     let z: f64 = 1.959_964;
     let (z3, z5, z7, z9) = (z.powi(3), z.powi(5), z.powi(7), z.powi(9));
     let terms = [
@@ -142,7 +144,7 @@ mod tests {
 
     #[test]
     fn pairs_decide_not_ranges() {
-        // Of a trial with other people's servers: the ranges overlap, and in every block one is far ahead.
+        // From a run of real servers: the ranges overlap, but in every block one is far ahead.
         assert!(are_apart(&[111.8 / 94.5, 110.1 / 63.9, 88.7 / 62.9]));
         for (ratios, apart) in [
             (&[][..], false),
@@ -155,7 +157,7 @@ mod tests {
             (&[0.9, 0.9, 0.9, 1.1], false),
             (&[f64::NAN, 0.0, 2.0, 2.0], false),
             (&[f64::INFINITY, 2.0, 2.0], false),
-            // An interval from five on: all the same way is neither needed nor enough.
+            // From five pairs on the interval decides: the same direction for all is neither needed nor enough.
             (&[1.02, 1.03, 1.02, 1.03, 1.02], true),
             (&[1.2, 1.3, 1.25, 1.2, 0.99], true),
             (&[1.01, 3.0, 1.01, 1.01, 1.01], false),
@@ -174,7 +176,7 @@ mod tests {
         for (freedom, wanted) in [(4.0, 2.776), (9.0, 2.262), (30.0, 2.042), (1e9, 1.960)] {
             assert!((t_quantile(freedom) - wanted).abs() < 0.002, "{freedom}: {}", t_quantile(freedom));
         }
-        // Where the series is at its worst, it is what its four terms come to.
+        // The series is least exact at 4 degrees of freedom; this is the sum of its four terms.
         assert!((t_quantile(4.0) - 2.775_582_26).abs() < 1e-8, "{}", t_quantile(4.0));
     }
 

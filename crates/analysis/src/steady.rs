@@ -1,15 +1,15 @@
 //! When a server that is being warmed is steady.
 //!
-//! Georges, Buytaert and Eeckhout (*Statistically rigorous Java performance evaluation*, OOPSLA 2007) call a process
-//! steady once the coefficient of variation over a window of its last iterations is small. On machines that others share,
-//! the noise alone is larger than any such bound, so it is not the spread that is judged here but whether there is a *trend*:
-//! Mann and Kendall's test (Mann 1945, Kendall 1975) says whether there is one, Theil and Sen's slope (Sen 1968) how much it
-//! comes to; both are of ranks and medians, which a stall in one slice does not move. Barrett et al. (*Virtual machine warmup
+//! Georges, Buytaert and Eeckhout (*Statistically rigorous Java performance evaluation*, OOPSLA 2007) call a process steady
+//! once the coefficient of variation over a window of its last iterations is small. On machines that others share, the noise
+//! alone is larger than any such bound, so it is not the spread that is judged here but whether there is a *trend*: Mann and
+//! Kendall's test (Mann 1945, Kendall 1975) says whether there is one, Theil and Sen's slope (Sen 1968) how much it comes
+//! to; both are of ranks and medians, which a stall in one slice does not move. Barrett et al. (*Virtual machine warmup
 //! blows hot and cold*, OOPSLA 2017) found that many processes never become steady, and Traini et al. (*Towards effective
-//! assessment of steady state performance in Java software*, EMSE 2023) that rules which end a warm-up end it too early about
-//! as often as guesses do. Hence three guards: the window grows with the warm-up, so that slow warming is looked at over a long
-//! time; compiler threads that work say that it is not over, whatever the trend; and the measured window is judged once more
-//! ([`crate::warming`]).
+//! assessment of steady state performance in Java software*, EMSE 2023) that rules which end a warm-up end it too early
+//! about as often as guesses do. Hence three guards: the window grows with the warm-up, so that slow warming is looked at
+//! over a long time; working compiler threads say that it is not over, whatever the trend; and the measured window is judged
+//! once more (`verdict/warming.rs`).
 
 use std::collections::BTreeMap;
 
@@ -17,39 +17,39 @@ use dyno_archive::start::WarmUpSlice;
 
 use crate::stats::median;
 
-/// Rounds that are looked at, at the least.
+/// Fewest rounds that a warm-up is judged by.
 pub const ROUNDS: usize = 8;
 
-/// In a longer warm-up, a trend is looked for in the last of so many parts of it.
+/// In a longer warm-up a trend is looked for in the last of this many equal parts.
 const PARTS: usize = 4;
 
-/// And compilers in the last of so many: they work in bursts, with seconds between the last of them.
+/// Compilers are looked for in the last of this many parts: they work in bursts, the last of them seconds apart.
 const PARTS_FOR_COMPILERS: usize = 2;
 
-/// How many standard deviations the count of pairs that rise lies above that of a series without trend, for the trend to be
-/// taken for one: by chance it does so one time in five. Low, because a false alarm costs a few slices, and a warm-up that
-/// ends too early costs the result.
+/// Bound of Mann and Kendall's test: by how many standard deviations rising pairs must outnumber falling ones to count as a
+/// trend. A series without trend exceeds it one time in five. Low, because a false alarm costs a few slices, and a warm-up
+/// that ends too early costs the result.
 const RISES: f64 = 0.84;
 
-/// A trend that comes to less over the rounds that are looked at is none.
+/// Least growth over the rounds looked at that counts as a trend.
 const GROWTH: f64 = 1.05;
 
-/// Share of the subject's CPU time, in the mean over the last rounds, above which its compilers are still at work.
+/// Share of the subject's CPU time, as a mean over the last rounds, above which its compilers count as still at work.
 pub const COMPILES: f64 = 0.1;
 
-/// A slice of each workload.
+/// One round of a warm-up: a slice of each workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Round {
     /// Answers per second: the geometric mean over the workloads.
     pub throughput_rps: f64,
-    /// CPU time per answer: the geometric mean over the workloads. `None`: not known for all of them.
+    /// CPU time per answer in µs: the geometric mean over the workloads. `None`: not known for all of them.
     pub cpu_us_per_request: Option<f64>,
-    /// What compiler threads used of the CPU time. `None`: not known, or there was none.
+    /// Share of the CPU time that compiler threads used: 0 to 1. `None`: not known, or no CPU time was used.
     pub jit_share: Option<f64>,
     pub answers: u64,
 }
 
-/// Puts slices together by rounds. A round that was not finished is left out.
+/// Groups slices by round. An unfinished round is left out.
 #[must_use]
 pub fn rounds(slices: &[WarmUpSlice]) -> Vec<Round> {
     let mut of_round: BTreeMap<usize, Vec<WarmUpSlice>> = BTreeMap::new();
@@ -75,13 +75,14 @@ fn round(slices: &[WarmUpSlice]) -> Round {
     }
 }
 
-/// Answers per second of a slice. Half an answer is added, so that none at all has a logarithm, too.
+/// Answers per second of a slice. Half an answer is added, because 0 has no logarithm.
 fn rate(slice: &WarmUpSlice) -> f64 {
     let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
     (slice.answers as f64 + 0.5) / seconds.max(1e-9)
 }
 
-/// CPU time per answer of a slice, its samples lying a little beside its edges. `None`: not known.
+/// CPU time per answer of a slice, in µs. Its samples lie a little beside its edges, so answers are scaled to the time
+/// between them. `None`: not known, or 0.
 #[must_use]
 pub fn cpu_us_per_request(slice: &WarmUpSlice) -> Option<f64> {
     let cpu_us = slice.cpu_ns.filter(|ns| *ns > 0)? as f64 / 1e3;
@@ -89,27 +90,27 @@ pub fn cpu_us_per_request(slice: &WarmUpSlice) -> Option<f64> {
     Some(cpu_us / answers.max(1e-9))
 }
 
-/// What the rounds so far say of a server.
+/// What the rounds so far show about a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum State {
     /// Too few rounds to tell.
     Early,
-    /// More answers come per second: by this factor over the rounds that were looked at.
+    /// Throughput still grows, by this factor over the rounds looked at.
     Faster(f64),
-    /// An answer takes less CPU time, by this factor.
+    /// CPU time per answer still falls, by this factor.
     Cheaper(f64),
-    /// Compiler threads use this share of its CPU time.
+    /// Compiler threads still use this share of the CPU time: 0 to 1.
     Compiling(f64),
-    /// Nothing at all was answered.
+    /// Nothing was answered in the rounds looked at.
     Unanswered,
     Steady,
 }
 
-/// By what a server is judged.
+/// What a warm-up is judged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JudgedBy {
     ThroughputAndCpu,
-    /// Its CPU time is known of too few rounds.
+    /// CPU time is known for too few rounds.
     Throughput,
 }
 
@@ -136,7 +137,7 @@ pub fn state(rounds: &[Round]) -> State {
     }
 }
 
-/// By what the last rounds could be judged.
+/// What the last rounds can be judged by.
 #[must_use]
 pub fn judged_by(rounds: &[Round]) -> JudgedBy {
     match cheapness(last_of(PARTS, rounds)) {
@@ -145,14 +146,14 @@ pub fn judged_by(rounds: &[Round]) -> JudgedBy {
     }
 }
 
-/// Answers per CPU time of the rounds that tell: on a machine that is short of CPU a sample comes late now and then, and its
-/// round has none. `None`: fewer than half of them do, which is too few to tell a trend.
+/// Answers per µs of CPU time, for the rounds in which that is known: on a machine short of CPU a sample is late now and
+/// then, and its round has none. `None`: known for fewer than half of the rounds, which is too few for a trend.
 fn cheapness(rounds: &[Round]) -> Option<Vec<f64>> {
     let known: Vec<f64> = rounds.iter().filter_map(|r| Some(r.cpu_us_per_request?.recip())).collect();
     (2 * known.len() >= rounds.len()).then_some(known)
 }
 
-/// The mean of those rounds that tell, as above.
+/// Mean JIT share of the rounds in which it is known; `None`: in none.
 fn jit_share(rounds: &[Round]) -> Option<f64> {
     let known: Vec<f64> = rounds.iter().filter_map(|r| r.jit_share).collect();
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
@@ -163,7 +164,8 @@ fn last_of(parts: usize, rounds: &[Round]) -> &[Round] {
     &rounds[rounds.len().saturating_sub(window)..]
 }
 
-/// By what factor positive values grow from the first to the last. `None`: they do not, beyond noise.
+/// Factor by which positive values grow from the first to the last, by Theil and Sen's slope of their logarithms. `None`: no
+/// growth beyond noise.
 fn growth(values: &[f64]) -> Option<f64> {
     let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
     let n = logs.len() as f64;
@@ -181,7 +183,7 @@ fn growth(values: &[f64]) -> Option<f64> {
             slopes.push((late - early) / (j - i) as f64);
         }
     }
-    // Mann and Kendall: the variance of the count in a series without trend, and a correction for its being whole.
+    // Mann and Kendall: the standard deviation of the count in a series without trend. The 1 below corrects for continuity.
     let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
     let growth = (median(&slopes)? * (n - 1.0)).exp();
     ((rising - 1.0) / deviation >= RISES && growth >= GROWTH).then_some(growth)
@@ -201,12 +203,12 @@ mod tests {
         ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A server that is alone on one CPU: what an answer costs is what limits it.
+    /// A round of a server that fills one CPU: the CPU time per answer limits its throughput.
     fn round_of(rps: f64) -> Round {
         Round { throughput_rps: rps, cpu_us_per_request: Some(1e6 / rps), jit_share: Some(0.0), answers: 100 }
     }
 
-    /// After how many rounds the warm-up ends.
+    /// Number of rounds after which the warm-up ends; `None`: not within `most`.
     fn ends_after(most: usize, round: impl Fn(usize) -> Round) -> Option<usize> {
         let mut rounds = Vec::new();
         (0..most).find_map(|i| {
@@ -222,7 +224,7 @@ mod tests {
         assert_eq!(ends_after(480, wobbling), Some(ROUNDS), "2 % is no trend");
     }
 
-    /// As it was seen of Armeria: 578, 1,004 and 1,298 per second, half a second each, and 34,800 in the end.
+    /// As measured with Armeria: 578, 1,004 and 1,298 answers per second, half a second each, and 34,800 in the end.
     #[test]
     fn a_cold_virtual_machine_is_warmed_until_it_is_warm() {
         let seen = [250.0, 400.0, 578.0, 800.0, 1004.0, 1150.0, 1298.0];
@@ -243,10 +245,10 @@ mod tests {
         assert_eq!(ends_after(480, plateau(0.34)), None);
         assert_eq!(ends_after(480, plateau(0.11)), None);
         assert_eq!(ends_after(480, plateau(0.09)), Some(ROUNDS));
-        // Rounds that tell nothing do not silence the others.
+        // Rounds without a JIT share do not hide the others.
         let gaps = |i: usize| Round { jit_share: (!i.is_multiple_of(3)).then_some(0.34), ..round_of(3000.0) };
         assert_eq!(ends_after(480, gaps), None);
-        // As it was seen of Jetty: after long work, bursts with a second between them are not the end of it.
+        // As measured with Jetty: long compilation, then bursts a second apart.
         let bursts = |i: usize| {
             let jit = if i < 60 {
                 0.4
@@ -258,7 +260,7 @@ mod tests {
             Round { jit_share: Some(jit), ..round_of(3000.0) }
         };
         assert!((81..130).contains(&ends_after(480, bursts).unwrap()));
-        // A compiler that runs now and then holds nobody up.
+        // A compiler that runs now and then does not prolong the warm-up.
         let at_times =
             |i: usize| Round { jit_share: Some(if i % 6 == 3 { 0.5 } else { 0.0 }), ..round_of(3000.0) };
         assert_eq!(ends_after(480, at_times), Some(ROUNDS));
@@ -270,10 +272,10 @@ mod tests {
             .map(|i| Round { cpu_us_per_request: Some(20.0 - f64::from(i)), ..round_of(90e3) })
             .collect();
         assert!(matches!(state(&rounds), State::Cheaper(_)), "{:?}", state(&rounds));
-        // Without them there is only the throughput to go by.
+        // Without CPU times only throughput is judged.
         let unknown: Vec<Round> = rounds.iter().map(|r| Round { cpu_us_per_request: None, ..*r }).collect();
         assert_eq!((state(&unknown), judged_by(&unknown)), (State::Steady, JudgedBy::Throughput));
-        // A late sample or two do not hide them.
+        // CPU times may be missing in up to half of the rounds.
         let telling = |every: usize| -> Vec<Round> {
             let tells = |(i, r): (usize, &Round)| if i % every == 0 { *r } else { unknown[i] };
             rounds.iter().enumerate().map(tells).collect()
@@ -300,7 +302,7 @@ mod tests {
         assert!(ends_after(480, collecting).unwrap() < 40, "pauses of a collector are no trend");
     }
 
-    /// Positive values of which so many more pairs rise than fall.
+    /// `n` positive values in which `score` more pairs rise than fall.
     fn rising_by(n: usize, score: usize) -> Vec<f64> {
         let falling = (n * (n - 1) / 2 - score) / 2;
         let mut ranks: Vec<usize> = (0..n).collect();
@@ -314,7 +316,7 @@ mod tests {
         }
         let mut values: Vec<f64> = ranks.iter().map(|rank| 2f64.powi(*rank as i32)).collect();
         if !(n * (n - 1) / 2 - score).is_multiple_of(2) {
-            // A pair that rises becomes one that does neither.
+            // One rising pair becomes a tie.
             let at = (1..n).find(|at| ranks[*at] == ranks[at - 1] + 1).expect("two that rise");
             values[at] = values[at - 1];
         }
@@ -323,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_trend_is_one_from_as_many_rising_pairs_as_mann_and_kendall_want() {
-        // 0.84 deviations √(n(n−1)(2n+5)/18), and one.
+        // 0.84 standard deviations √(n(n−1)(2n+5)/18), plus 1 for continuity.
         for (n, needed) in [(8, 8), (12, 14), (15, 18), (16, 20)] {
             assert!(growth(&rising_by(n, needed)).is_some(), "{needed} of {n}: {:?}", rising_by(n, needed));
             assert_eq!(growth(&rising_by(n, needed - 1)), None, "{n}: {:?}", rising_by(n, needed - 1));
@@ -361,7 +363,7 @@ mod tests {
         let rounds = rounds(&all);
         assert_eq!((rounds.len(), rounds[0].answers, rounds[0].jit_share), (1, 10_100, Some(0.5)));
         assert!((rounds[0].throughput_rps / 10_000.0 - 1.0).abs() < 0.01, "{:?}", rounds[0]);
-        // 50 ms over 200 ms, in which 20,000 and 200 answers fell.
+        // 50 ms of CPU time in 200 ms, in which 20,000 and 200 answers came.
         assert!((rounds[0].cpu_us_per_request.unwrap() / 25.0 - 1.0).abs() < 0.01, "{:?}", rounds[0]);
         let unknown = super::rounds(&[slice(0, 0, 1, cpu), slice(0, 1, 1, None)]);
         assert_eq!((unknown[0].cpu_us_per_request, unknown[0].jit_share), (None, None));
@@ -377,7 +379,7 @@ mod tests {
             let speed = |i: usize| if (slow_from..slow_from + slow_for).contains(&i) { 0.5 } else { 1.0 };
             let noisy = |i: usize| {
                 let rps = 90e3 * speed(i) * (1.0 + spread * (noise(i, seed) - 0.5));
-                // Not all noise is in both.
+                // Throughput and CPU time share only part of the noise.
                 let cpu = 1e6 / rps * (1.0 + 0.5 * spread * (noise(i, !seed) - 0.5));
                 Round { cpu_us_per_request: Some(cpu), ..round_of(rps) }
             };

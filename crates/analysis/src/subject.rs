@@ -1,4 +1,4 @@
-//! One subject over all of its starts.
+//! One arm over all of its starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::stats::Repeated;
 use crate::warming::{self, WarmUpResult};
 
-/// A subject in one arm of the run. Where it has one arm, that is the subject in the whole run.
+/// One arm of the run: a subject under one set of conditions. A subject with a single arm has one entry.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SubjectResult {
     /// Name of the arm: `name` or `name/variant` where the subject has one arm.
@@ -26,38 +26,41 @@ pub struct SubjectResult {
     pub version: Option<String>,
     pub control: bool,
     pub build: Option<BuildResult>,
-    /// From exec to the first right answer, over the starts.
+    /// Start-up times over the starts, in milliseconds.
     pub startup_ms: Startup,
     /// How each start was warmed before its first trial; empty unless the plan asks for it.
     pub warm_ups: Vec<WarmUpResult>,
-    /// How long they took.
+    /// Durations of those warm-ups.
     pub warm_up_s: Repeated,
-    /// From the signal to the end of the process, over the starts.
+    /// Stop times over the starts: from the signal to the end of the last process.
     pub stop_ms: Repeated,
-    /// Starts that had to be killed.
+    /// Starts whose processes had to be killed.
     pub stop_killed: usize,
-    /// Every check with its worst result over all starts and moments.
+    /// Every check, summarised over all starts and moments.
     pub checks: Vec<CheckSummary>,
+    /// Limits as read back in its first start.
     pub limits: Vec<LimitReadBack>,
     pub conditions: ConditionsResult,
-    /// Why it does not take part, or where it failed: one sentence each.
+    /// Why the subject does not take part; `None`: it does.
     pub skipped: Option<String>,
+    /// Failures of its build and its starts, in order of time.
     pub failures: Vec<SubjectFailure>,
 }
 
-/// The conditions of an arm, as they were planned. Its environment may hold secrets, and stays in the archive.
+/// The conditions of an arm, as planned. The environment is left out, because it may hold secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ConditionsResult {
-    /// Where the arm stands on the scale of what is varied; `None`: on none.
+    /// The arm's value on the scale that is varied, such as a number of CPUs; `None`: there is no scale.
     pub level: Option<f64>,
     pub limits: plan::Limits,
     pub placement: plan::Placement,
-    /// What of the run's load is otherwise in it; `null`: as the run has it.
+    /// Changes to the run's load; what is `null` is as in the run.
     pub load: plan::LoadChanges,
-    /// What is looked at beside what always is.
+    /// Probes beside those that always run.
     pub observe: BTreeSet<plan::Probe>,
 }
 
+/// Cost of the build that made the artefact, even if that was an earlier one (`cached`).
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BuildResult {
     pub wall_s: f64,
@@ -66,28 +69,37 @@ pub struct BuildResult {
     pub cached: bool,
 }
 
+/// Start-up times in milliseconds from exec, one value per start.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Startup {
+    /// Until the kernel accepted a connection.
     pub listening: Repeated,
+    /// Until the first right answer was complete.
     pub first_answer: Repeated,
-    /// CPU time used by the first answer.
+    /// CPU time used until the first right answer, in milliseconds.
     pub cpu: Repeated,
 }
 
+/// One contract check over all starts and moments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckSummary {
     pub name: String,
+    /// It never failed.
     pub ok: bool,
+    /// Of its first failure, or of its first result if it never failed.
     pub detail: String,
     pub passed: usize,
     pub failed: usize,
 }
 
+/// A failed build or start of a subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SubjectFailure {
+    /// Counted from 1; 0: the build.
     pub repeat: u32,
     #[serde(flatten)]
     pub failure: Failure,
+    /// Last lines that the server, or else a back end, wrote; `None`: none were kept.
     pub log_tail: Option<String>,
 }
 
@@ -137,12 +149,12 @@ pub(crate) fn subject(run: &Run, arm: usize) -> SubjectResult {
     }
 }
 
-/// An arm's part of a start, with the repeat that it is of, counted from 1.
+/// An arm's part of a start, with its repeat, counted from 1; `None`: that part was not started.
 fn part_in<'a>(start: &'a StartRecord, launch: &Launch, arm: usize) -> Option<(u32, &'a PartStart)> {
     Some((launch.block + 1, start.part(launch.party_of(arm)?)?))
 }
 
-/// The subject's title; with the arm's name where that says more.
+/// The subject's title, with the arm's name where that differs from the subject's id.
 fn title(plan: &Plan, arm: usize) -> String {
     let (name, subject) = (&plan.arms[arm].name, plan.subject_of(arm));
     if *name == subject.id() { subject.title.clone() } else { format!("{}, {name}", subject.title) }
@@ -163,7 +175,7 @@ fn failures(
         failure: Failure { kind: FailureKind::BuildFailed, message: why.clone() },
         log_tail: None,
     });
-    // What was no fault of the subject is made good by a later start of the same launch that did what was planned.
+    // A failure that was not the subject's is dropped if a later start of the same launch did what was planned.
     let is_made_good = |s: &StartRecord, failure: &Failure| {
         let later = |other: &&&StartRecord| other.launch == s.launch && other.start > s.start;
         !failure.kind.is_the_subjects()
@@ -224,7 +236,7 @@ mod tests {
         CheckResult { name: name.into(), ok, answered: true, detail: detail.into() }
     }
 
-    /// Five blocks of two subjects: a start of one of them in a block.
+    /// A start of one of two subjects in one of five blocks.
     fn start(number: usize, (subject, block): (usize, usize), failed: Option<FailureKind>) -> StartRecord {
         let failure = failed.map(|kind| Failure { kind, message: format!("start {number}") });
         StartRecord { start: number, launch: 2 * block + subject, failure, ..StartRecord::default() }

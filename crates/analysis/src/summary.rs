@@ -1,4 +1,4 @@
-//! Over repeats: what each cell of a run comes to.
+//! Each cell of a run, summarised over its repeats.
 
 use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
@@ -14,17 +14,19 @@ use crate::stats::Repeated;
 use crate::trial::TrialResult;
 use crate::verdict::{Confidence, Limiter, Resource};
 
-/// One arm, workload and step over all its repeats. Values of trials that are not valid are left out of the
-/// quantities and counted.
+/// One cell over all its repeats. Trials that are not valid are counted in `invalid`, and left out of all metrics but
+/// `error_share`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Summary {
     pub cell: CellKey,
     pub subject: String,
     pub workload: String,
+    /// Index among the plan's steps.
     pub step: usize,
     pub connections: u32,
     pub streams: u32,
     pub pipeline: u32,
+    /// Requests per second offered; `None` in a closed loop, and where the rate changes.
     pub rate: Option<f64>,
     /// Requests in flight: connections × streams × pipeline.
     pub in_flight: u64,
@@ -34,22 +36,22 @@ pub struct Summary {
     pub response_p50_us: Repeated,
     pub response_p90_us: Repeated,
     pub response_p99_us: Repeated,
-    /// Percentiles of it that are missing above are longer than its longest wait.
+    /// The unanswered requests. A percentile of the response time that falls among them is longer than their `longest_wait`.
     pub response_unanswered: StepUnanswered,
     pub cpu_us_per_request: Repeated,
     /// Anonymous memory (resident, where that is all there is), highest sample of the window.
     pub memory_bytes: Repeated,
     pub memory_mb_s_per_request: Repeated,
     pub context_switches_per_request: Repeated,
-    /// Failed or wrongly answered, of those due, over all repeats: 0 to 1.
+    /// Share of due requests without a right answer: 0 to 1. Over all repeats, valid or not.
     pub error_share: Repeated,
-    /// Every metric by its key, those above among them; without those of which nothing is known.
+    /// Every metric by its key, those above included; unknown ones are left out.
     pub metrics: ByMetric,
-    /// What limited most of the repeats; a guess where no verdict has most.
+    /// What limited most of the repeats; without a majority a guess.
     pub limiter: Resource,
     pub limiter_confidence: Confidence,
     pub limiter_sentence: String,
-    /// Warnings, and reasons to refuse, that any of the repeats has.
+    /// Caveats of any repeat, of severity `warning` or `invalid`.
     pub caveats: Vec<StepCaveat>,
 }
 
@@ -60,24 +62,25 @@ impl Summary {
         Shape { connections, streams, pipeline, rate }
     }
 
-    /// What a metric comes to, by its key; `None`: nothing is known of it.
+    /// A metric over the repeats, by its key; `None`: not known.
     #[must_use]
     pub fn metric(&self, key: &str) -> Option<&OverStep> {
         self.metrics.get(key)
     }
 }
 
-/// A caveat that touches a step, with the repeats it touches.
+/// A caveat of a cell, with the number of repeats that have it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StepCaveat {
     pub code: Code,
+    /// The gravest of those repeats.
     pub severity: Severity,
     pub repeats: usize,
-    /// As it stands at the first of them.
+    /// The message in the first of those repeats.
     pub message: String,
 }
 
-/// Sums up every cell that has trials, in the plan's order.
+/// Summarises every cell that has trials, in the plan's order.
 #[must_use]
 pub fn summaries(plan: &Plan, grid: &Grid<'_>) -> Vec<Summary> {
     grid.cells().map(|(key, cell)| summary(plan, key, cell)).collect()
@@ -87,7 +90,7 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
     let trials = cell.trials();
     let valid: Vec<&TrialResult> = cell.valid().collect();
     let response: Vec<&Percentiles> = valid.iter().map(|t| &t.load.response_time_us).collect();
-    // What limited repeats that are refused says nothing of the numbers beside it.
+    // The limiters of refused repeats say nothing about the numbers of valid ones.
     let judged = if valid.is_empty() { trials } else { &valid };
     let verdicts: Vec<&Limiter> = judged.iter().map(|t| &t.limiter).collect();
     let leading = leading_limiter(&verdicts);
@@ -144,7 +147,7 @@ fn step_caveats(trials: &[&TrialResult]) -> Vec<StepCaveat> {
     all
 }
 
-/// The verdict of most repeats; the first of those that as many have, as a guess.
+/// The verdict of most repeats. Without a majority it is the first of the most frequent ones, as a guess.
 fn leading_limiter(verdicts: &[&Limiter]) -> Limiter {
     let votes = |r: Resource| verdicts.iter().filter(|v| v.resource == r).count();
     let most = verdicts.iter().map(|v| votes(v.resource)).max().unwrap_or(0);

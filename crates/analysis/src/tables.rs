@@ -20,7 +20,7 @@ pub struct Table {
     pub rows: Vec<Vec<Value>>,
 }
 
-/// A column: its name, and its cell of a row.
+/// A column: its name, and how its value is taken from a row.
 type Column<T> = (&'static str, fn(&T) -> Value);
 
 /// The overview as a table.
@@ -57,9 +57,9 @@ const OVERVIEW: &[Column<OverviewRow>] = &[
     ("absent", |r| json!(r.absent)),
 ];
 
-/// A column of trials.
+/// A column of the table of trials.
 enum OfTrial {
-    /// What it is, by a name.
+    /// A field of the trial, under this name.
     Is(&'static str, fn(&TrialResult) -> Value),
     /// A metric, by its key.
     Measured(&'static str),
@@ -80,7 +80,7 @@ impl OfTrial {
     }
 }
 
-/// Every trial as a row: what it was, what came of it, and every metric. Metrics without a place of their own come last.
+/// The table of trials, one row each. Metrics that `TRIALS` gives no place come last.
 #[must_use]
 pub fn trials_table(trials: &[TrialResult]) -> Table {
     let has_place = |metric: &&Metric| TRIALS.iter().any(|column| column.name() == metric.key);
@@ -95,7 +95,7 @@ pub fn trials_table(trials: &[TrialResult]) -> Table {
     }
 }
 
-/// What warns of a trial, or refuses it.
+/// Codes of a trial's caveats of severity `warning` or `invalid`.
 fn codes(t: &TrialResult) -> String {
     let told = t.caveats.iter().filter(|c| c.severity > Severity::Info);
     told.map(|c| c.code.name()).collect::<Vec<_>>().join(" ")
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use crate::fixture::reported;
 
-    /// Programs read columns by their place, too.
+    /// Programs may read columns by position.
     #[test]
     fn columns_of_before_keep_their_place_and_every_metric_has_one() {
         let columns = trials_table(&[]).columns;

@@ -29,16 +29,17 @@ pub struct TrialResult {
     pub step: StepResult,
     pub valid: bool,
     pub caveats: Vec<Caveat>,
-    /// Not answered or wrongly answered, of those that were due: 0 to 1.
+    /// Share of due requests without a right answer: 0 to 1.
     pub error_share: f64,
     pub load: LoadResult,
+    /// What the subject used; empty if it was not watched.
     pub server: ServerUse,
-    /// What the services behind it used; per answer of the subject.
+    /// Use of the services behind the subject; `per_request` is per answer of the subject.
     pub backends: Vec<BackendUse>,
     pub limiter: Limiter,
 }
 
-/// A service that the subject needs.
+/// The use of a service that the subject needs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BackendUse {
     pub name: String,
@@ -47,13 +48,16 @@ pub struct BackendUse {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StepResult {
+    /// Index among the plan's steps.
     pub index: usize,
     pub connections: u32,
     pub streams: u32,
     pub pipeline: u32,
+    /// Requests per second offered; `None` in a closed loop, and where the rate changes.
     pub rate: Option<f64>,
     /// Requests in flight: connections × streams × pipeline.
     pub in_flight: u64,
+    /// Length of the measured window.
     pub duration_s: f64,
 }
 

@@ -1,4 +1,4 @@
-//! How each start was warmed.
+//! The warm-up of each start, for reports.
 
 use dyno_archive::start::{PartStart, WarmUpEnd, WarmUpSlice};
 use schemars::JsonSchema;
@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use crate::steady::{self, JudgedBy};
 
-/// How one start of a subject was warmed.
+/// The warm-up of one start of an arm.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WarmUpResult {
     /// Counted from 1.
     pub repeat: u32,
     pub took_s: f64,
     pub ended: WarmUpEnd,
-    /// By throughput and CPU time per request, or by throughput alone.
+    /// Whether it was judged by throughput and CPU time per request; else by throughput alone.
     pub judged_by_cpu: bool,
     pub slices: Vec<WarmUpPoint>,
 }
@@ -21,14 +21,16 @@ pub struct WarmUpResult {
 /// One short load of one workload within a warm-up.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WarmUpPoint {
+    /// Index among the plan's workloads.
     pub workload: usize,
+    /// Index among the plan's steps.
     pub step: usize,
-    /// Since the warm-up began.
+    /// Since the warm-up began, in seconds.
     pub start_s: f64,
     pub end_s: f64,
     pub throughput_rps: f64,
     pub cpu_us_per_request: Option<f64>,
-    /// What compiler threads used of the server's CPU time.
+    /// Share of the server's CPU time that compiler threads used: 0 to 1. `None`: not known, or no CPU time was used.
     pub jit_share: Option<f64>,
 }
 
@@ -48,7 +50,7 @@ pub fn results(parts: &[(u32, &PartStart)]) -> Vec<WarmUpResult> {
     parts.iter().filter_map(of_part).collect()
 }
 
-/// What a slice comes to.
+/// The result of a slice.
 #[must_use]
 pub fn point(slice: &WarmUpSlice) -> WarmUpPoint {
     let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;

@@ -9,11 +9,11 @@ use crate::metric::{Metric, Ratios};
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 
-/// What is told of every protocol.
+/// Keys of the metrics that are shown for every protocol.
 pub const SEGMENTS: [&str; 4] =
     ["segments_per_response", "bytes_in_per_response", "bytes_out_per_response", "retransmits"];
 
-/// And of HTTP/2 besides.
+/// Keys of the metrics that are shown for HTTP/2 in addition.
 pub const FRAMES: [&str; 8] = [
     "frames_per_response",
     "frames_per_segment",
@@ -25,19 +25,22 @@ pub const FRAMES: [&str; 8] = [
     "requests_retried",
 ];
 
-/// One subject in one protocol, over all its trials, valid or not: what a server sends does not depend on how well it was loaded.
+/// One arm with one protocol, over all its trials, valid or not: what a server sends does not depend on how well it was
+/// loaded.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WireResult {
+    /// Name of the arm.
     pub subject: String,
     #[serde(flatten, with = "protocol::apart")]
     #[schemars(with = "protocol::apart::Apart")]
     pub protocol: Protocol,
+    /// Number of its trials with this protocol.
     pub trials: usize,
-    /// Metrics by key: a value per trial that has one.
+    /// Metrics by key, each with one value per trial in which it is known.
     pub metrics: Ratios,
 }
 
-/// Every subject and protocol, in the order in which they are shown.
+/// One result per arm and protocol, in the order of their first trials.
 #[must_use]
 pub fn wire(trials: &[TrialResult]) -> Vec<WireResult> {
     let mut groups: Vec<((usize, Protocol), Vec<&TrialResult>)> = Vec::new();
@@ -83,7 +86,7 @@ mod tests {
             .chain([(of_last.as_str(), Protocol::H2c, 1)])
             .collect();
         assert_eq!(rows, wanted);
-        // Those that are not valid count, too.
+        // Trials that are not valid count, too.
         assert_eq!(all[1].metrics["bytes_in_per_response"].values.len(), 20);
     }
 }

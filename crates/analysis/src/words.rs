@@ -1,4 +1,4 @@
-//! Numbers as the sentences of verdicts and caveats say them.
+//! Numbers as text, for the sentences of verdicts and caveats.
 
 /// A share as a percentage with at most one decimal.
 pub(crate) fn percent(share: f64) -> String {

@@ -102,7 +102,7 @@ fn record(played: &Played) -> LoadRecord {
             threads: Vec::new(),
             rss_peak_bytes: None,
             driver: plan::DriverKind::Epoll,
-            ground: None,
+            machine: None,
         },
         intervals: played.intervals.clone(),
         edges: Some(report.edges),

@@ -48,8 +48,8 @@ pub(crate) fn header(header: &Header) -> Checked {
 fn arm(arm: &Arm) -> Checked {
     let name = &arm.name;
     positive(&format!("`limits.cpus` of arm {name:?}"), arm.conditions.limits.cpus)?;
-    if arm.level.is_some_and(|level| !level.is_finite()) {
-        return Err(format!("the level of arm {name:?} is no number"));
+    if let Some(level) = arm.level.filter(|level| !level.is_finite() || level.abs() > COUNT as f64) {
+        return Err(format!("the level of arm {name:?} is {level}"));
     }
     let threads = arm.conditions.load.threads.unwrap_or(1);
     at_most(&format!("`load.threads` of arm {name:?}"), u64::from(threads), GENERATOR_THREADS as u64)
@@ -153,6 +153,7 @@ pub(crate) fn trial(plan: &Plan, starts: &[StartRecord], trial: &TrialRecord) ->
     for used in trial.load.samples.iter().flat_map(|s| &s.parties) {
         party("a sample", plan, &plan.launches[planned.launch], used.party)?;
     }
+    positive("`throughput_rps` of its ceiling", trial.ceiling.as_ref().map(|c| c.throughput_rps))?;
     load(&trial.load)
 }
 
@@ -201,8 +202,8 @@ pub(crate) fn no_two_alike<T: Ord + std::fmt::Debug>(what: &str, all: impl Itera
     Ok(())
 }
 
-/// Holds every number of a trial against what its kind may be at most, whichever field it stands in: by the field's name, so
-/// that a field of tomorrow is not forgotten.
+/// Holds every number of a trial against the bounds of its kind. The kind is read from the field's name, so that a field of
+/// tomorrow is not forgotten.
 pub(crate) fn numbers(of: &Value) -> Checked {
     numbers_of("", of)
 }
@@ -211,12 +212,18 @@ fn numbers_of(field: &str, value: &Value) -> Checked {
     match value {
         Value::Number(n) => match n.as_u64() {
             Some(n) => at_most(&format!("`{field}`"), n, most(field)),
-            None => Ok(()),
+            None => fraction(field, n.as_f64().unwrap_or(f64::NAN)),
         },
         Value::Array(all) => all.iter().try_for_each(|v| numbers_of(field, v)),
         Value::Object(all) => all.iter().try_for_each(|(name, v)| numbers_of(name, v)),
         Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
     }
+}
+
+/// A number that is not whole, or is below nothing.
+fn fraction(field: &str, n: f64) -> Checked {
+    let most = most(field) as f64;
+    if (0.0..=most).contains(&n) { Ok(()) } else { Err(format!("`{field}` is {n}, and can be 0 to {most}")) }
 }
 
 fn most(field: &str) -> u64 {

@@ -18,11 +18,13 @@ pub use crate::run::{Header, Run, SCHEMA};
 use crate::run::{VERSION, version};
 use crate::{Plan, StartRecord, TrialRecord, check, upgrade};
 
-/// Why a run cannot be read.
+/// Why a run cannot be read or written.
 #[derive(Debug, Error)]
-pub enum OpenError {
+pub enum ArchiveError {
     #[error("{path}")]
     Io { path: PathBuf, source: io::Error },
+    #[error("{path} cannot be written")]
+    Write { path: PathBuf, source: io::Error },
     #[error("{path} is not a part of a run that this dyno can read")]
     Format { path: PathBuf, source: serde_json::Error },
     #[error("{path} does not hold together: {what}. It is damaged, or a part of another run")]
@@ -43,11 +45,11 @@ pub struct RunDir {
 
 impl RunDir {
     /// Makes the folder and writes its header.
-    pub fn create(path: impl Into<PathBuf>, header: &Header) -> Result<RunDir, OpenError> {
+    pub fn create(path: impl Into<PathBuf>, header: &Header) -> Result<RunDir, ArchiveError> {
         let dir = RunDir { path: path.into(), lock: None };
         for folder in ["starts", "trials"] {
             let folder = dir.path.join(folder);
-            fs::create_dir_all(&folder).map_err(|source| OpenError::Io { path: folder, source })?;
+            fs::create_dir_all(&folder).map_err(|source| ArchiveError::Write { path: folder, source })?;
         }
         dir.write("run.json", header)?;
         Ok(dir)
@@ -55,8 +57,8 @@ impl RunDir {
 
     /// Makes a folder for a run among others, named by its id. Two of one name may begin in the same second: the later one gets a
     /// number, and nothing that is there is written to.
-    pub fn create_among(runs: &Path, mut header: Header) -> Result<RunDir, OpenError> {
-        let failed = |path: &Path, source| OpenError::Io { path: path.into(), source };
+    pub fn create_among(runs: &Path, mut header: Header) -> Result<RunDir, ArchiveError> {
+        let failed = |path: &Path, source| ArchiveError::Write { path: path.into(), source };
         fs::create_dir_all(runs).map_err(|source| failed(runs, source))?;
         let name = header.id.clone();
         for n in 2.. {
@@ -73,11 +75,11 @@ impl RunDir {
     }
 
     /// Opens the folder of an earlier run.
-    pub fn open(path: impl Into<PathBuf>) -> Result<RunDir, OpenError> {
+    pub fn open(path: impl Into<PathBuf>) -> Result<RunDir, ArchiveError> {
         let path = path.into();
         if path.is_file() {
             let what = "it is a file; a run is a folder, the one that this lies in if it is of a run".into();
-            return Err(OpenError::Contents { path, what });
+            return Err(ArchiveError::Contents { path, what });
         }
         let dir = RunDir { path, lock: None };
         dir.header()?;
@@ -88,19 +90,19 @@ impl RunDir {
     ///
     /// # Errors
     /// Another process goes on with it.
-    pub fn held(mut self) -> Result<RunDir, OpenError> {
-        let failed = |source| OpenError::Io { path: self.path.clone(), source };
+    pub fn held(mut self) -> Result<RunDir, ArchiveError> {
+        let failed = |source| ArchiveError::Io { path: self.path.clone(), source };
         let folder = fs::File::open(&self.path).map_err(failed)?;
         match folder.try_lock() {
             Ok(()) => self.lock = Some(Arc::new(folder)),
-            Err(fs::TryLockError::WouldBlock) => return Err(OpenError::Busy { path: self.path }),
-            Err(fs::TryLockError::Error(source)) => return Err(OpenError::Io { path: self.path, source }),
+            Err(fs::TryLockError::WouldBlock) => return Err(ArchiveError::Busy { path: self.path }),
+            Err(fs::TryLockError::Error(source)) => return Err(ArchiveError::Io { path: self.path, source }),
         }
         Ok(self)
     }
 
     /// Writes the run's header anew.
-    pub fn write_header(&self, header: &Header) -> Result<(), OpenError> {
+    pub fn write_header(&self, header: &Header) -> Result<(), ArchiveError> {
         self.write("run.json", header)
     }
 
@@ -109,21 +111,21 @@ impl RunDir {
         &self.path
     }
 
-    pub fn write_start(&self, start: &StartRecord) -> Result<(), OpenError> {
+    pub fn write_start(&self, start: &StartRecord) -> Result<(), ArchiveError> {
         self.write(&format!("starts/{:03}.json", start.start), start)
     }
 
-    pub fn write_trial(&self, trial: &TrialRecord) -> Result<(), OpenError> {
+    pub fn write_trial(&self, trial: &TrialRecord) -> Result<(), ArchiveError> {
         self.write(&format!("trials/{:04}.json", trial.trial), trial)
     }
 
-    pub fn header(&self) -> Result<Header, OpenError> {
+    pub fn header(&self) -> Result<Header, ArchiveError> {
         let path = self.path.join("run.json");
         let value: Value = parse(&path, &read_bytes(&path)?)?;
         // The version first: a header of another version may not parse as ours at all.
         let Schema { schema } = of_value(&path, value.clone())?;
         if version(&schema).is_none() {
-            return Err(OpenError::Version { path, found: schema });
+            return Err(ArchiveError::Version { path, found: schema });
         }
         let header = of_value(&path, upgrade::header(value))?;
         holds_together(&path, check::header(&header))?;
@@ -131,14 +133,14 @@ impl RunDir {
     }
 
     /// One start, by its number.
-    pub fn read_start(&self, start: usize) -> Result<StartRecord, OpenError> {
+    pub fn read_start(&self, start: usize) -> Result<StartRecord, ArchiveError> {
         let plan = self.header()?.plan;
         read_start(&plan, &self.path.join(format!("starts/{start:03}.json")))
     }
 
     /// The whole run. What comes back holds together: every index leads somewhere, and every count fits a sum (see
     /// `check`).
-    pub fn read(&self) -> Result<Run, OpenError> {
+    pub fn read(&self) -> Result<Run, ArchiveError> {
         let header = self.header()?;
         let starts: Vec<StartRecord> = self
             .files("starts")?
@@ -161,7 +163,7 @@ impl RunDir {
     }
 
     /// Writes any file of the run's folder, whole or not at all.
-    pub fn write_bytes(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, OpenError> {
+    pub fn write_bytes(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, ArchiveError> {
         let path = self.path.join(name);
         let write = || {
             let folder = path.parent().unwrap_or(&self.path);
@@ -180,20 +182,20 @@ impl RunDir {
             file.as_file().sync_data()?;
             file.persist(&path).map_err(io::Error::from).map(drop)
         };
-        write().map_err(|source| OpenError::Io { path: path.clone(), source })?;
+        write().map_err(|source| ArchiveError::Write { path: path.clone(), source })?;
         Ok(path)
     }
 
-    fn write(&self, name: &str, value: &impl Serialize) -> Result<(), OpenError> {
+    fn write(&self, name: &str, value: &impl Serialize) -> Result<(), ArchiveError> {
         let bytes = serde_json::to_vec(value)
-            .map_err(|source| OpenError::Format { path: self.path.join(name), source })?;
+            .map_err(|source| ArchiveError::Format { path: self.path.join(name), source })?;
         self.write_bytes(name, &bytes).map(drop)
     }
 
     /// The records in a folder, by name.
-    fn files(&self, folder: &str) -> Result<Vec<PathBuf>, OpenError> {
+    fn files(&self, folder: &str) -> Result<Vec<PathBuf>, ArchiveError> {
         let folder = self.path.join(folder);
-        let failed = |source| OpenError::Io { path: folder.clone(), source };
+        let failed = |source| ArchiveError::Io { path: folder.clone(), source };
         let mut all = Vec::new();
         for entry in fs::read_dir(&folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
@@ -212,13 +214,13 @@ struct Schema {
     schema: String,
 }
 
-fn read_start(plan: &Plan, path: &Path) -> Result<StartRecord, OpenError> {
+fn read_start(plan: &Plan, path: &Path) -> Result<StartRecord, ArchiveError> {
     let start = of_value(path, upgrade::start(parse(path, &read_bytes(path)?)?))?;
     holds_together(path, check::start(plan, &start))?;
     Ok(start)
 }
 
-fn read_trial(header: &Header, starts: &[StartRecord], path: &Path) -> Result<TrialRecord, OpenError> {
+fn read_trial(header: &Header, starts: &[StartRecord], path: &Path) -> Result<TrialRecord, ArchiveError> {
     let value: Value = parse(path, &read_bytes(path)?)?;
     holds_together(path, check::numbers(&value))?;
     let version = version(&header.schema).unwrap_or(VERSION);
@@ -227,25 +229,25 @@ fn read_trial(header: &Header, starts: &[StartRecord], path: &Path) -> Result<Tr
     Ok(trial)
 }
 
-fn holds_together(path: &Path, checked: check::Checked) -> Result<(), OpenError> {
-    checked.map_err(|what| OpenError::Contents { path: path.into(), what })
+fn holds_together(path: &Path, checked: check::Checked) -> Result<(), ArchiveError> {
+    checked.map_err(|what| ArchiveError::Contents { path: path.into(), what })
 }
 
-fn read_bytes(path: &Path) -> Result<Vec<u8>, OpenError> {
-    let failed = |source| OpenError::Io { path: path.into(), source };
+fn read_bytes(path: &Path) -> Result<Vec<u8>, ArchiveError> {
+    let failed = |source| ArchiveError::Io { path: path.into(), source };
     // A pipe or a device in an archive that was passed on would be waited for, or never end.
     if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(OpenError::Contents { path: path.into(), what: "it is no regular file".into() });
+        return Err(ArchiveError::Contents { path: path.into(), what: "it is no regular file".into() });
     }
     fs::read(path).map_err(failed)
 }
 
-fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, OpenError> {
-    serde_json::from_slice(bytes).map_err(|source| OpenError::Format { path: path.into(), source })
+fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, ArchiveError> {
+    serde_json::from_slice(bytes).map_err(|source| ArchiveError::Format { path: path.into(), source })
 }
 
-fn of_value<T: DeserializeOwned>(path: &Path, value: Value) -> Result<T, OpenError> {
-    serde_json::from_value(value).map_err(|source| OpenError::Format { path: path.into(), source })
+fn of_value<T: DeserializeOwned>(path: &Path, value: Value) -> Result<T, ArchiveError> {
+    serde_json::from_value(value).map_err(|source| ArchiveError::Format { path: path.into(), source })
 }
 
 #[cfg(test)]
@@ -286,7 +288,7 @@ mod tests {
         assert_eq!((first.path(), second.path()), (&*runs.join("load-1"), &*runs.join("load-1-2")));
         let file = place.path().join("file");
         fs::write(&file, "").unwrap();
-        assert!(matches!(RunDir::create_among(&file, header), Err(OpenError::Io { .. })));
+        assert!(matches!(RunDir::create_among(&file, header), Err(ArchiveError::Write { .. })));
     }
 
     #[test]
@@ -294,7 +296,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let dir = || RunDir { path: place.path().into(), lock: None };
         let first = dir().held().unwrap();
-        assert!(matches!(dir().held(), Err(OpenError::Busy { .. })));
+        assert!(matches!(dir().held(), Err(ArchiveError::Busy { .. })));
         drop(first);
         assert!(dir().held().is_ok());
     }
@@ -310,6 +312,6 @@ mod tests {
 
     #[test]
     fn what_is_no_file_is_not_waited_for() {
-        assert!(matches!(read_bytes(Path::new("/dev/zero")), Err(OpenError::Contents { .. })));
+        assert!(matches!(read_bytes(Path::new("/dev/zero")), Err(ArchiveError::Contents { .. })));
     }
 }

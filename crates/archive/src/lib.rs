@@ -12,10 +12,10 @@ mod check;
 #[cfg(not(target_family = "wasm"))]
 pub mod dir;
 pub mod facts;
-pub mod ground;
 pub mod interval;
 pub mod limits;
 pub mod load;
+pub mod machine;
 pub mod outcome;
 pub mod plan;
 pub mod protocol;
@@ -31,11 +31,11 @@ mod upgrade;
 mod workload;
 
 #[cfg(not(target_family = "wasm"))]
-pub use dir::{OpenError, RunDir};
+pub use dir::{ArchiveError, RunDir};
 pub use facts::Facts;
-pub use ground::Ground;
 pub use interval::{Interval, Phase};
 pub use load::LoadRecord;
+pub use machine::MachineUse;
 pub use outcome::{Outcome, Outcomes};
 pub use plan::Plan;
 pub use protocol::Protocol;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ground::Ground;
 use crate::interval::Interval;
+use crate::machine::MachineUse;
 use crate::plan::DriverKind;
 use crate::sample::{Sample, ThreadUse};
 use crate::times::Times;
@@ -228,7 +228,7 @@ pub struct ClientUse {
     pub rss_peak_bytes: Option<u64>,
     pub driver: DriverKind,
     /// `None`: the kernel does not tell, or the archive is older.
-    pub ground: Option<Ground>,
+    pub machine: Option<MachineUse>,
 }
 
 /// How long those exchanges of the measured window had waited that got no right answer. Those that were dropped are not

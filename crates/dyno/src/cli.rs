@@ -1,4 +1,4 @@
-//! The command line. Habits of the field where there are any: `-c`, `-d`, `-t`, `-n`, `-r`.
+//! The command line. Options have the names that other load generators give them: `-c`, `-d`, `-t`, `-n`, `-r`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -42,7 +42,8 @@ impl Cli {
     }
 }
 
-/// The folder is in the archive. In the environment it may stand for other runs.
+/// Refuses `--subjects` with `--resume`: the folder is in the archive. One from the environment is ignored, because it
+/// may be there for other runs.
 fn refuse_subjects_of_a_resumed_run(
     command: &mut clap::Command,
     matches: &clap::ArgMatches,

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 use std::{fmt, io};
 
-use dyno_archive::OpenError;
+use dyno_archive::ArchiveError;
 
-/// What the exit status says.
+/// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// 0: the result is valid.
@@ -16,7 +16,7 @@ pub enum Exit {
     Usage,
     /// 3: the machine or a subject failed, or work was ended before it was done.
     Failed = 3,
-    /// 141: whoever read standard output did not read it to its end. As of a program that SIGPIPE ends, 128 + 13.
+    /// 141: standard output was not read to its end. It is the status of a program that SIGPIPE ends: 128 + 13.
     Unread = 141,
 }
 
@@ -64,20 +64,21 @@ pub fn unwritten(error: io::Error) -> anyhow::Error {
     }
 }
 
-/// The status for an error: what the user wrote is 2, everything else 3.
+/// The status for an error: 141 for unread output, 2 for bad input, 3 for everything else.
 pub fn of(error: &anyhow::Error) -> Exit {
     if error.is::<Unread>() {
         return Exit::Unread;
     }
     let is_input = error.is::<BadInput>()
         || error.is::<dyno_workload::text::FileError>()
-        || error.downcast_ref::<OpenError>().is_some_and(|e| match e {
-            // A folder that is no run is the user's; a disk that is full is not.
-            OpenError::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
-            OpenError::Format { .. }
-            | OpenError::Version { .. }
-            | OpenError::Contents { .. }
-            | OpenError::Busy { .. } => true,
+        || error.downcast_ref::<ArchiveError>().is_some_and(|e| match e {
+            // A folder that is no run is the user's mistake; a disk that is full is not.
+            ArchiveError::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
+            ArchiveError::Write { .. } => false,
+            ArchiveError::Format { .. }
+            | ArchiveError::Version { .. }
+            | ArchiveError::Contents { .. }
+            | ArchiveError::Busy { .. } => true,
         });
     if is_input { Exit::Usage } else { Exit::Failed }
 }

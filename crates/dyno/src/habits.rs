@@ -1,10 +1,10 @@
-//! What people type who know another load generator, and what it is called here.
+//! Options of other load generators, and what to use here instead.
 
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// An option that is none here, who has it, and what to type instead.
+/// An option that dyno does not have, the tools that have it, and what to type instead.
 type Habit = (&'static str, &'static str, &'static str);
 
 const HABITS: &[Habit] = &[
@@ -59,7 +59,7 @@ const HABITS: &[Habit] = &[
     ("--lua", "wrk", "--request for a mix; there are no scripts"),
 ];
 
-/// The right word for what clap did not understand of a `dyno load`, if it is known whence it comes.
+/// A hint for an option of `dyno load` that clap refused; `None`: no other tool is known to have it so.
 pub fn hint(error: &clap::Error) -> Option<String> {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -80,7 +80,7 @@ fn known(option: &str) -> Option<String> {
     Some(format!("there is no {option} here; what it is in {whose} is {here}"))
 }
 
-/// An option that means another thing here.
+/// A hint for an option that means another thing here.
 fn misused(option: &str, value: &str) -> Option<String> {
     let is_method = !value.is_empty() && value.bytes().all(|b| b.is_ascii_uppercase());
     let begins_with_letter = value.starts_with(|c: char| !c.is_ascii_digit());
@@ -98,7 +98,7 @@ fn misused(option: &str, value: &str) -> Option<String> {
     }
 }
 
-/// A long name behind one dash, as in Go's tools: clap would read `-rate 100` as `-r ate 100`.
+/// A hint for a long name after one dash, as Go's tools have it: clap would read `-rate 100` as `-r ate 100`.
 pub fn one_dash(words: &[OsString], load: &clap::Command) -> Option<String> {
     let is_long = |name: &str| {
         let option = format!("--{name}");

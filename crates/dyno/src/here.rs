@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-/// Where builds and calibrations are kept unless the user says.
+/// The folder of builds and calibrations, unless the user names another one.
 pub fn default_cache_folder() -> PathBuf {
-    // One that is empty or relative counts as not set (XDG Base Directory Specification).
+    // An empty or relative path counts as not set (XDG Base Directory Specification).
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = folder("XDG_CACHE_HOME")
         .or_else(|| folder("HOME").map(|home| home.join(".cache")))
@@ -12,8 +12,10 @@ pub fn default_cache_folder() -> PathBuf {
     base.join("dyno")
 }
 
-/// dyno's own version, and the commit it was built from.
+/// dyno's own version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The commit that dyno was built from, if the build was told.
 pub const COMMIT: Option<&str> = option_env!("DYNO_COMMIT");
 
 /// The machine in one line.

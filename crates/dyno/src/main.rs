@@ -1,6 +1,6 @@
 //! dyno: arguments and wiring. It decides nothing; see ARCHITECTURE.md for where things are decided.
 
-// These panic where nobody reads any more, in the middle of a run: `terminal` has what does not.
+// The print macros panic once nobody reads the output, even in the middle of a run. Use the module `terminal` instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod calibration;
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help and the version, which are results like others; or what is wrong with the command line.
+/// Prints clap's answer: help and the version, which are results like others, or an error of the command line.
 fn answered(answer: &clap::Error) -> ExitCode {
     match answer.print().and_then(|()| std::io::stdout().flush()) {
         Err(error) if !answer.use_stderr() => failed(&exit::unwritten(error)).into(),
@@ -42,7 +42,7 @@ fn answered(answer: &clap::Error) -> ExitCode {
 
 fn failed(error: &anyhow::Error) -> Exit {
     let exit = exit::of(error);
-    // Who closed the output knows why. Causes quote files, servers and compilers.
+    // Whoever closed the output needs no message. Causes quote files, servers and compilers.
     if exit != Exit::Unread {
         terminal::say(&format!("dyno: {}", dyno_report::terminal::display(format!("{error:#}"))));
     }

@@ -25,7 +25,7 @@ pub struct Progress {
     style: Style,
     began: Instant,
     expected: Duration,
-    /// Of the longest of [`shape`]s, in characters.
+    /// Width of the longest [`shape`], in characters.
     shape_width: usize,
 }
 
@@ -47,7 +47,7 @@ impl Progress {
         }
     }
 
-    /// The builds are over; the plan's clock begins.
+    /// Starts the clock of the time left. Called once the builds are over.
     pub fn begin(&mut self, plan: &Plan, already_done: usize) {
         self.began = Instant::now();
         self.expected = Duration::from_nanos(expected_ns(plan));
@@ -138,7 +138,7 @@ impl Progress {
         self.bar.set_message(format!("{}{left}", line(message)));
     }
 
-    /// Prints a line, in which nothing is left that others wrote and a terminal would obey.
+    /// Prints a line. Foreign text in it must have been through [`line`] or [`shown`], because a terminal would obey it.
     fn line(&self, text: &str) {
         if self.live {
             self.bar.println(text);
@@ -152,7 +152,7 @@ impl Progress {
     }
 }
 
-/// How fast a server is in a slice of its warm-up, and what that costs it.
+/// A slice of a warm-up: throughput, CPU per request, and the JIT compiler's share of the CPU from 1 % on.
 fn warming(slice: &WarmUpSlice) -> String {
     let point = warming::point(slice);
     let cpu = point.cpu_us_per_request.map_or(String::new(), |us| format!(" · {} CPU/request", micros(us)));
@@ -161,7 +161,7 @@ fn warming(slice: &WarmUpSlice) -> String {
     format!("{}/s{cpu}{jit}", count(point.throughput_rps as u64))
 }
 
-/// The arms of a start, as a line shows them.
+/// The names of a launch's arms, safe for a terminal.
 fn names(plan: &Plan, launch: usize) -> String {
     let all: Vec<&str> = plan.arms_of(launch).map(|arm| arm.name.as_str()).collect();
     line(&all.join(", "))

@@ -1,4 +1,4 @@
-//! What the terminal is and wants.
+//! The terminal: colours, Ctrl-C, and writing to standard output and standard error.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use dyno_report::text::Style;
 
 use crate::exit::{self, Exit};
 
-/// Colours on standard output: only on a terminal, and not if `NO_COLOR` is set.
+/// Colours on standard output: only on a terminal, and not if `NO_COLOR` is set and not empty.
 pub fn style() -> Style {
     let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     if wanted && std::io::stdout().is_terminal() { Style::Colour } else { Style::Plain }
 }
 
-/// Colours on standard error.
+/// Colours on standard error, by the same rule.
 pub fn progress_style() -> Style {
     let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     if wanted && std::io::stderr().is_terminal() { Style::Colour } else { Style::Plain }
@@ -24,16 +24,16 @@ pub fn progress_style() -> Style {
 /// What the third Ctrl-C does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Third {
-    /// It ends this process wherever it is: its guard ends what it has started, and the archive has what was finished.
+    /// It ends this process at once. The guard ends what was started, and the archive has what was finished.
     Ends,
-    /// It ends this process after [`LAST_CALL`]: the result, of which nothing is written yet, is not lost to impatience.
+    /// It ends this process after [`LAST_CALL`], so that the result can still be written.
     LeavesTimeForTheResult,
 }
 
-/// How long a load has to write its result once nobody wants to wait any more.
+/// Time for a load to write its result after the third Ctrl-C.
 const LAST_CALL: Duration = Duration::from_secs(3);
 
-/// Counts Ctrl-C and SIGTERM. The first is announced by `say`; after the second nothing waits any more.
+/// Counts Ctrl-C and SIGTERM. The first prints `say`; after the second nothing waits any more.
 pub fn catch_interrupts(say: &'static str, third: Third) -> anyhow::Result<Arc<Interrupts>> {
     let interrupts = Arc::new(Interrupts::new());
     let counted = Arc::clone(&interrupts);
@@ -45,7 +45,7 @@ pub fn catch_interrupts(say: &'static str, third: Third) -> anyhow::Result<Arc<I
         2 => {}
         3 if third == Third::LeavesTimeForTheResult => {
             crate::live::give_back();
-            // Beside the signals' thread, which must see to the next one.
+            // In a thread of its own: the signals' thread must handle the next one.
             std::thread::spawn(|| {
                 std::thread::sleep(LAST_CALL);
                 std::process::exit(Exit::Failed as i32)
@@ -66,19 +66,18 @@ pub fn unix_seconds() -> f64 {
     now.duration_since(std::time::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// A line on standard error: progress, notes. Nobody needs to read it, so that nobody does is no reason to end anything.
+/// Prints a line on standard error: progress, notes. Errors are ignored, because nobody needs to read it.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Text on standard output, whole. `Err`: it could not be written, and whoever asked for it must learn that from the exit
-/// status.
+/// Prints a text on standard output, whole. `Err`: it could not be written, which the exit status must tell.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(exit::unwritten)
 }
 
-/// An argument as a shell takes it, for commands that are shown to be typed again.
+/// An argument quoted for a shell, for commands that the user is told to type.
 pub fn quoted(argument: &str) -> String {
     dyno_report::shell::command(&[argument.into()])
 }

@@ -41,7 +41,7 @@ impl Copy {
         fs::write(&path, serde_json::to_vec(&value).unwrap()).unwrap();
     }
 
-    fn read(&self) -> Result<Run, dyno_archive::OpenError> {
+    fn read(&self) -> Result<Run, dyno_archive::ArchiveError> {
         RunDir::open(self.folder.path()).and_then(|dir| dir.read())
     }
 }
@@ -70,7 +70,20 @@ fn broken_records() -> Vec<Broken> {
         ("starts/001.json", "/parts/0/party", json!({"backend": 4}), "names back end 4"),
         ("trials/0003.json", "/load/samples/2/at_ns", json!(7), "samples are not in order"),
         ("trials/0003.json", "/load/books/scheduled", json!(1u64 << 63), "`scheduled` is"),
-        ("trials/0003.json", "/load/books/scheduled", json!(-1), "is not a part of a run"),
+        ("trials/0003.json", "/load/books/scheduled", json!(-1), "`scheduled` is -1, and can be 0 to"),
+        ("trials/0003.json", "/load/books/completed", json!(1e300), "`completed` is"),
+        (
+            "trials/0003.json",
+            "/ceiling",
+            json!({"throughput_rps": 1e300, "measured": "2026-01-02"}),
+            "`throughput_rps` is",
+        ),
+        (
+            "trials/0003.json",
+            "/ceiling",
+            json!({"throughput_rps": 0.0, "measured": "2026-01-02"}),
+            "`throughput_rps` of its ceiling is 0",
+        ),
         ("starts/001.json", "/launch", json!(99), "names launch 99, and there are 9"),
         ("starts/001.json", "/start", json!(0), "two of its starts are 0"),
         ("starts/001.json", "/parts/0/stop/took_ns", json!(u64::MAX), "`took_ns` is"),
@@ -135,6 +148,7 @@ fn broken_plans() -> Vec<Broken> {
             "rate of step 0 is -1",
         ),
         ("run.json", "/plan/arms/0/conditions/limits/cpus", json!(0.0), "`limits.cpus` of arm \"fast\" is 0"),
+        ("run.json", "/plan/arms/0/level", json!(-1e300), "the level of arm \"fast\" is -1"),
         ("run.json", "/facts/cgroup", json!("v3"), "is not a part of a run"),
         ("run.json", "/plan/report/markers/0/connections", json!(-8.0), "of a marker is -8"),
         (

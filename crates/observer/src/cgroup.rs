@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::facts::CgroupVersion;
-use dyno_archive::ground::QuotaUse;
+use dyno_archive::machine::QuotaUse;
 use dyno_archive::sample::CgroupUse;
 
 use crate::{read, read_number};

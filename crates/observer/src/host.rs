@@ -1,6 +1,6 @@
 //! Counters of the whole machine.
 
-use dyno_archive::ground::CpuUse;
+use dyno_archive::machine::CpuUse;
 use dyno_archive::sample::HostUse;
 
 use crate::proc::tick_ns;

@@ -1,4 +1,4 @@
-//! What `dyno calibrate` found, for people and for programs.
+//! Texts of `dyno calibrate`: its progress and its findings.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use dyno_analysis::calibration::{Calibration, Measurement, Shows};
 use crate::format::{count, micros, nanos, number, or_dash, percent, wait};
 use crate::text::Style;
 
-/// What is being measured, and how long that takes.
+/// Names a measurement, and how long it takes.
 #[must_use]
 pub fn measuring(m: &Measurement) -> String {
     let (load, step) = (&m.load, m.step());

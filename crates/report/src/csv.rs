@@ -4,13 +4,13 @@ use dyno_analysis::Report;
 use dyno_analysis::tables::Table;
 use serde_json::Value;
 
-/// The table of trials.
+/// The table of trials as CSV.
 #[must_use]
 pub fn render(report: &Report) -> String {
     report.tables.iter().find(|t| t.name == "trials").map(table).unwrap_or_default()
 }
 
-/// Any table.
+/// Any table as CSV.
 #[must_use]
 pub fn table(table: &Table) -> String {
     let mut lines = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
@@ -22,8 +22,8 @@ pub fn table(table: &Table) -> String {
     String::from_utf8(bytes).expect("made of strings")
 }
 
-/// What is not known is an empty cell, never a zero. Spreadsheets run a text that begins like a formula: names are chosen by
-/// whoever wrote the suite, so such a text gets an apostrophe before it, as OWASP advises. Numbers stay numbers.
+/// An unknown value is an empty cell, never a zero. A text that begins like a formula gets an apostrophe before it, as
+/// OWASP advises: spreadsheets would run it, and a suite's author chooses the names. Numbers stay numbers.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

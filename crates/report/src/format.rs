@@ -1,5 +1,5 @@
-//! Numbers as people read them: at most three significant digits, a unit without leading zeros, thousands apart. The viewer has
-//! `web/src/format.ts` for the same; a table of numbers and their texts, `tests/data/numbers.json`, is held by the tests of both.
+//! Numbers for people: measured ones have at most three significant digits, a unit without leading zeros, and separated
+//! thousands. The viewer's `web/src/format.ts` does the same; the tests of both check `tests/data/numbers.json`.
 
 use dyno_analysis::load::Percentiles;
 use dyno_analysis::load::place::{Place, Unanswered, at_of_due};
@@ -31,7 +31,7 @@ pub fn plural(n: u64, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
-/// Three significant digits, thousands separated; an exponent below a millionth.
+/// Three significant digits, thousands separated; an exponent below a millionth; `–` if not finite.
 #[must_use]
 pub fn number(x: f64) -> String {
     if !x.is_finite() {
@@ -45,8 +45,8 @@ pub fn number(x: f64) -> String {
     format!("{sign}{}", at_power(&digits.to_string(), power))
 }
 
-/// The first three digits of a number as it is written, rounded half up, and the power of ten of the first of them. Digits of the
-/// shortest text that reads as the number are the same in every language; what `{:.2}` makes of 1.125 is not.
+/// Three significant digits, rounded half up, and the power of ten of the first digit. They come from the shortest text
+/// that reads back as the number: it is the same in every language, and `{:.2}` of 1.125 is not.
 fn three_digits(x: f64) -> (u32, i32) {
     let text = format!("{x:e}");
     let (mantissa, power) = text.split_once('e').expect("the form with an exponent has one");
@@ -58,7 +58,7 @@ fn three_digits(x: f64) -> (u32, i32) {
     if three == 1000 { (100, power + 1) } else { (three, power) }
 }
 
-/// Three digits with the point where it belongs if the first of them is of this power of ten.
+/// Three digits as a decimal number. `power`: the power of ten of the first digit.
 fn at_power(digits: &str, power: i32) -> String {
     let times = power.unsigned_abs() as usize;
     match power {
@@ -73,7 +73,7 @@ fn with_unit(x: f64, unit: &str) -> String {
     if x.is_finite() { format!("{} {unit}", number(x)) } else { number(x) }
 }
 
-/// A duration given in microseconds. A unit ends where three digits of it would read 1,000.
+/// A duration given in microseconds. The next unit begins where three digits would round to 1,000.
 #[must_use]
 pub fn micros(us: f64) -> String {
     match us.abs() {
@@ -96,8 +96,9 @@ pub fn seconds(s: f64) -> String {
     micros(s * 1e6)
 }
 
-/// A percentile of a distribution in which whatever got no right answer ranks above every right answer: its time, or
-/// `> 1.20 s (5.9 % not answered)` where it lies among those, or `–` where too few samples lie beyond it.
+/// A percentile of all requests that were due; `q` is 0 to 1. Requests without a right answer rank above every right
+/// answer. The text is a time; `> 1.20 s (5.9 % not answered)` if the percentile lies among the unanswered; `–` if too
+/// few samples lie beyond it.
 #[must_use]
 pub fn wait(p: &Percentiles, q: f64) -> String {
     match p.place(q) {
@@ -107,19 +108,19 @@ pub fn wait(p: &Percentiles, q: f64) -> String {
     }
 }
 
-/// [`wait`] while a load runs: however few samples there are.
+/// [`wait`] while a load runs: a time is shown however few samples there are.
 #[must_use]
 pub fn wait_so_far(p: &Percentiles, answers: &Times, q: f64) -> String {
     if p.is_beyond(q) { beyond(p.unanswered()) } else { or_dash(at_of_due(p, answers, q), micros) }
 }
 
-/// What stands below a table in which `–` means that there are too few samples.
+/// Note below a table: the meaning of `–`.
 pub const TOO_FEW: &str = "–: too few samples, because fewer than 20 lie beyond this percentile";
 
-/// What stands below a table in which percentiles lie among what was never answered.
+/// Note below a table: the meaning of `> …`.
 pub const BEYOND: &str = "> …: the percentile lies among requests that got no right answer, and is longer than the longest wait known";
 
-/// Longer than the longest wait known.
+/// `> 1.20 s (5.9 % not answered)`: longer than the longest wait known; `–` instead of a time if none is known.
 #[must_use]
 pub fn beyond(of: Unanswered) -> String {
     match of.longest_wait {
@@ -128,7 +129,7 @@ pub fn beyond(of: Unanswered) -> String {
     }
 }
 
-/// A share in as many digits as say something.
+/// A share (0 to 1) as a percentage: whole from 10 %, one decimal from 0.1 %, three significant digits below.
 fn share(share: f64) -> String {
     match share * 100.0 {
         p if p >= 9.95 => format!("{:.0} %", p.round()),
@@ -137,7 +138,7 @@ fn share(share: f64) -> String {
     }
 }
 
-/// The percentiles of response time that steps have.
+/// The percentiles of response time in a step's summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantile {
     P50,
@@ -155,7 +156,7 @@ impl Quantile {
         }
     }
 
-    /// Repeats in which it lies among what was never answered.
+    /// Number of repeats in which the percentile lies among unanswered requests.
     const fn repeats_beyond(self, s: &Summary) -> usize {
         match self {
             Quantile::P50 => s.response_unanswered.p50,
@@ -171,7 +172,7 @@ pub fn valid_repeats(s: &Summary) -> String {
     format!("{} of {}", s.trials - s.invalid, s.trials)
 }
 
-/// The median of a step's repeats, as [`wait`] shows it.
+/// A percentile's median over a step's repeats, shown as by [`wait`].
 #[must_use]
 pub fn wait_at_step(s: &Summary, q: Quantile) -> String {
     let of = s.response_unanswered;
@@ -184,13 +185,13 @@ pub fn wait_at_step(s: &Summary, q: Quantile) -> String {
     }
 }
 
-/// A duration of a plan.
+/// A duration given in nanoseconds.
 #[must_use]
 pub fn nanos(ns: u64) -> String {
     micros(ns as f64 / 1e3)
 }
 
-/// How long the phases of each trial are, and what comes before the first of a start.
+/// The lengths of a trial's phases and intervals, and the limit of a start's warm-up.
 #[must_use]
 pub fn phases(load: &dyno_archive::plan::Load) -> String {
     let start = load.until_steady.map_or(String::new(), |until| {
@@ -216,18 +217,18 @@ pub fn bytes(bytes: f64) -> String {
     }
 }
 
-/// A share as a percentage.
+/// A share (0 to 1) as a percentage.
 #[must_use]
 pub fn percent(share: f64) -> String {
     with_unit(share * 100.0, "%")
 }
 
-/// How much of the longest bar another one has: 0 to 1.
+/// The length of a bar as a share of the longest one: 0 to 1.
 pub(crate) fn part(of: f64, longest: f64) -> f64 {
     (of / longest).clamp(0.0, 1.0)
 }
 
-/// A share as style sheets want it.
+/// A share (0 to 1) in CSS: `12.5%`.
 pub(crate) fn css_percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
@@ -246,7 +247,7 @@ pub fn quantity(unit: Unit, value: f64) -> String {
     }
 }
 
-/// A value that may be missing.
+/// Shows a value, or `–` if it is missing.
 #[must_use]
 pub fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "–".into(), show)
@@ -270,7 +271,7 @@ mod tests {
     use super::*;
     use crate::overview::label_in_words;
 
-    /// What the viewer's `format.ts` shows, too, and the test beside it holds.
+    /// Numbers and their texts. The viewer's `format.ts` is tested against the same file.
     const SHARED: &str = include_str!("../../../tests/data/numbers.json");
 
     #[test]
@@ -308,7 +309,7 @@ mod tests {
         }
     }
 
-    /// Numbers stand there as texts: JSON has no infinity, and serde_json may miss the last bit.
+    /// The file holds numbers as strings: JSON has no infinity, and serde_json may miss the last bit.
     fn exactly(input: &Value) -> f64 {
         input.as_str().unwrap().parse().unwrap()
     }

@@ -6,11 +6,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use dyno_archive::{Interval, Phase, Times};
 
-/// Ticks per halving of the distance to 100 %, as the reference implementations have them by default.
+/// Ticks per halving of the distance to 100 %: the default of HdrHistogram's implementations.
 const TICKS_PER_HALF: u32 = 5;
 
-/// A percentile distribution in milliseconds (`.hgrm`) of all that was due: right answers, and `missing` that got none. These rank
-/// above every right answer, so with them the distribution ends below 100 %.
+/// A percentile distribution in milliseconds (`.hgrm`) of all requests that were due: `times` (ns) of right answers, and
+/// `missing` requests that got none. These rank above every right answer, so with them the distribution ends below 100 %.
 #[must_use]
 pub fn hgrm(times: &Times, missing: u64) -> String {
     let ms = |ns: f64| ns / 1e6;
@@ -21,7 +21,7 @@ pub fn hgrm(times: &Times, missing: u64) -> String {
     for (value, n) in times.recorded() {
         seen += n;
         let reached = seen as f64 / total as f64;
-        // One line at each tick that this value reaches: ticks halve their distance every half.
+        // One line at each tick that this value reaches. Ticks get twice as dense with each halving.
         while next <= reached {
             let count = seen;
             let beyond = if next < 1.0 { format!("{:>14.2}", 1.0 / (1.0 - next)) } else { String::new() };
@@ -60,9 +60,9 @@ fn after(quantile: f64) -> f64 {
     quantile + 1.0 / ticks
 }
 
-/// The response times of each interval's right answers (`.hlog`, format 1.3), times since the epoch of a load that began at
-/// `began_unix_s`, maxima in milliseconds, histograms in nanoseconds. The warm-up has a tag of its own. A comment tells how many
-/// got no right answer, which the format has no place for.
+/// The response times of each interval's right answers (`.hlog`, format 1.3): starts in seconds since the load began, maxima
+/// in milliseconds, histograms in nanoseconds. `began_unix_s`: the load's beginning, seconds since the epoch. The warm-up is
+/// tagged. A comment tells how many requests (`missing`) got no right answer: the format has no field for it.
 #[must_use]
 pub fn hlog(intervals: &[Interval], missing: u64, began_unix_s: f64) -> String {
     let mut out = String::from(

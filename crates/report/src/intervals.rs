@@ -60,7 +60,7 @@ pub fn csv(intervals: &[IntervalResult]) -> String {
     crate::csv::table(&Table { name: "intervals", title: "Intervals", columns, rows })
 }
 
-/// The first line of a stream: what was asked.
+/// The first line of a stream: the load's configuration.
 #[must_use]
 pub fn stream_head(config: &Config) -> String {
     json!({"schema": STREAM_SCHEMA, "type": "begin", "config": config}).to_string()

@@ -1,5 +1,5 @@
-//! Every sentence and pixel of a report is produced here: text, Markdown, CSV, JSON and HTML, from the one result
-//! that `dyno-analysis` computes. No statistics here, and none in the viewer.
+//! Renders the one result of `dyno-analysis` as text, Markdown, CSV, JSON and HTML. No statistics here, and none in the
+//! viewer. Sentences of verdicts come from `dyno-analysis`.
 #![forbid(unsafe_code)]
 
 pub mod answer;
@@ -33,7 +33,7 @@ pub enum Format {
 impl Format {
     pub const ALL: [Format; 5] = [Format::Html, Format::Text, Format::Markdown, Format::Csv, Format::Json];
 
-    /// As `--format` spells it; also the file's extension.
+    /// The value of `--format`, and the file's extension.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl Format {
     }
 }
 
-/// Renders a report.
+/// Renders a report, without secrets.
 #[must_use]
 pub fn render(report: &Report, format: Format) -> String {
     match format {
@@ -63,7 +63,7 @@ pub fn render(report: &Report, format: Format) -> String {
     }
 }
 
-/// The report as JSON, for programs. Without secrets: it is passed on as the page is.
+/// The report as JSON, for programs. Without secrets, because it is shared like the page.
 #[must_use]
 pub fn json(report: &Report) -> String {
     serde_json::to_string_pretty(&*redact::for_sharing(report).report)

@@ -44,24 +44,24 @@ pub fn render(report: &Report) -> String {
     out
 }
 
-/// What stands below percentiles.
+/// Note below the table of percentiles.
 const NOT_ANSWERED: &str = "Percentiles are over all requests that were due; one that got no right answer ranks above every right answer. \
      `> 1.20 s (5.9 % not answered)`: the percentile lies among those, and the time is the longest wait known. \
      `–`: fewer than 20 samples lie beyond it, which is too few to give it.";
 
-/// Text as it stands, whatever it holds: no markup, HTML, link, mention, code or table of its own, on one line.
+/// Escapes a text so that Markdown shows it as it is, on one line: no markup, HTML, link, mention, code or table.
 fn escape(text: &str) -> String {
     let text = terminal::line(text);
     let mut out = String::with_capacity(text.len() + 8);
     for (i, c) in text.char_indices() {
         let is_special = match c {
             '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '~' | '$' | '@' => true,
-            // An entity, and the scheme of a link that has no brackets.
+            // An HTML entity, and the scheme of a bare link.
             '&' => text[i + 1..].starts_with(|c: char| c == '#' || c.is_ascii_alphabetic()),
             ':' => text[i + 1..].starts_with("//"),
             '.' | ')' if is_list(&text[..i], &text[i + 1..]) => true,
             '.' => i >= 3 && text.as_bytes()[i - 3..i].eq_ignore_ascii_case(b"www"),
-            // A heading, a list or a rule, where a line begins.
+            // A heading, a list or a rule, at the beginning of the line.
             '#' | '+' | '-' | '=' => text[..i].trim().is_empty(),
             _ => false,
         };
@@ -73,13 +73,13 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// Whether a point or bracket between these would make a list of them.
+/// Whether a `.` or `)` between these texts would begin a numbered list.
 fn is_list(before: &str, after: &str) -> bool {
     let is_number = !before.trim().is_empty() && before.trim().chars().all(|c| c.is_ascii_digit());
     is_number && (after.is_empty() || after.starts_with(' '))
 }
 
-/// Lines between fences that are longer than any within.
+/// A code block. Its fence is longer than any run of backticks in the text.
 fn code_block(text: &str) -> String {
     let text = terminal::shown(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
@@ -113,7 +113,7 @@ fn overview_table(report: &Report) -> String {
     format!("{}\n{}\n", table(&head, rows.iter().map(cells)), overview::OF_WHICH_STEP)
 }
 
-/// A column: its head, and its cell of a row.
+/// A column: its head, and a function from a row to its cell.
 type Column<T> = (&'static str, fn(&T) -> String);
 
 fn table_of<T>(columns: &[Column<T>], rows: &[T]) -> String {

@@ -1,4 +1,4 @@
-//! Every metric that anybody has, side by side: a sheet per workload, of its reference step.
+//! All metrics of all subjects side by side: a sheet per workload, at its reference step.
 
 use dyno_analysis::Report;
 use dyno_analysis::metric::{METRICS, Metric, OverStep};
@@ -10,17 +10,17 @@ use crate::overview::label_in_words;
 
 /// The metrics of one workload's subjects.
 pub(crate) struct Sheet {
-    /// Of which step it is, as a heading: `json, 64 connections`.
+    /// Workload and step: `json, 64 connections`.
     pub(crate) heading: String,
     /// Subjects' titles, in the overview's order.
     pub(crate) subjects: Vec<String>,
     pub(crate) rows: Vec<Row>,
 }
 
-/// What stands below each sheet.
+/// Note beside the sheets.
 pub(crate) const NOTE: &str = "Medians over the valid repeats of the reference step, and of errors over all repeats. –: not measured, or too few samples for a percentile.";
 
-/// A metric, with its median for each subject.
+/// A metric, with its median for each subject, in the order of [`Sheet::subjects`].
 pub(crate) struct Row {
     pub(crate) title: &'static str,
     pub(crate) cells: Vec<String>,
@@ -33,7 +33,7 @@ fn cell(metric: &Metric, step: Option<&OverStep>) -> String {
     }
 }
 
-/// A sheet for each workload of which there are numbers.
+/// A sheet for each workload that has numbers.
 pub(crate) fn sheets(report: &Report) -> Vec<Sheet> {
     report.run.workloads.iter().filter_map(|workload| sheet(report, &workload.name)).collect()
 }

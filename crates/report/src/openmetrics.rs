@@ -1,4 +1,4 @@
-//! The sums of a running load as OpenMetrics text (version 1.0.0), for Prometheus and its kin.
+//! The sums of a running load as OpenMetrics text (version 1.0.0), which Prometheus and others read.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 
 const QUANTILES: [f64; 6] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
 
-/// Everything since the load began, warm-up included.
+/// Sums since the load began, warm-up included, unless a field says otherwise.
 #[derive(Debug)]
 pub struct Sums {
     url: String,
@@ -19,11 +19,11 @@ pub struct Sums {
     dropped: u64,
     bytes_sent: u64,
     bytes_received: u64,
-    /// Of the measured window, as everywhere else.
+    /// Response times of right answers, without the warm-up.
     response: Recording,
-    /// Requests of it that were due and got no right answer.
+    /// Requests that were due and got no right answer, without the warm-up.
     unanswered: u64,
-    /// Of the last interval that ended.
+    /// In the last interval before the drain, as are the next two fields.
     connections_open: u64,
     throughput_rps: f64,
     busiest: f64,

@@ -1,4 +1,4 @@
-//! The cells of the overview that every text form shares.
+//! Columns and labels of the overview, which the forms of a report share.
 
 use dyno_analysis::Report;
 use dyno_analysis::cell::Shape;
@@ -9,8 +9,8 @@ use dyno_analysis::verdict::{Confidence, Resource};
 
 use crate::format::{Quantile, bytes, count, micros, millis, number, or_dash, plural, wait_at_step};
 
-/// Where response times and CPU are given, as ` at 64` (connections) or ` at 100 in flight` where there are streams or
-/// pipelines; empty if rows differ in it, because their workloads have other steps.
+/// The reference step, after `sign`: ` at 64` (connections), or ` at 100 in flight` with streams or pipelines. Empty if
+/// rows differ, because their workloads have different steps.
 pub(crate) fn at_reference(rows: &[OverviewRow], sign: &str) -> String {
     match reference(rows) {
         Some(Reference::Connections(n)) => format!(" {sign}{n}"),
@@ -27,7 +27,7 @@ pub(crate) fn reference_in_words(rows: &[OverviewRow]) -> String {
     }
 }
 
-/// Where a row's response times and CPU are given: its connections, where each has one request in flight.
+/// The load at a row's reference step: its connections if each has one request in flight, else all requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reference {
     Connections(u64),
@@ -58,7 +58,7 @@ impl Reference {
     }
 }
 
-/// What all rows with numbers share: connections if those are alike, or else requests in flight.
+/// The reference that all rows with numbers share: connections if all agree, else requests in flight; `None`: they differ.
 fn reference(rows: &[OverviewRow]) -> Option<Reference> {
     shared(&rows.iter().filter(|r| r.peak_rps.is_some()).map(Reference::of).collect::<Vec<_>>())
 }
@@ -71,12 +71,12 @@ fn shared(all: &[Reference]) -> Option<Reference> {
     Some(if all.iter().all(|r| *r == first) { first } else { Reference::InFlight(first.in_flight()) })
 }
 
-/// A row's percentile of response times, as [`wait_at_step`] shows it.
+/// A row's percentile of response times at its reference step, as [`wait_at_step`] shows it.
 pub(crate) fn wait_at_reference(report: &Report, r: &OverviewRow, q: Quantile) -> String {
     report.summary(r.reference_cell).map_or_else(|| "–".into(), |step| wait_at_step(step, q))
 }
 
-/// A row's p50 and p99.
+/// A row's p50 and p99, as [`wait_at_reference`] shows them.
 pub(crate) fn waits_at_reference(report: &Report, r: &OverviewRow) -> [String; 2] {
     [Quantile::P50, Quantile::P99].map(|q| wait_at_reference(report, r, q))
 }
@@ -100,17 +100,17 @@ fn median_peak(r: &OverviewRow) -> Option<f64> {
     r.peak_rps.as_ref()?.median
 }
 
-/// How often a subject had to be killed; `None`: it was never stopped, for nobody had started it.
+/// Number of a subject's starts that had to be killed; `None`: none was stopped.
 pub(crate) fn killed(s: &SubjectResult) -> Option<usize> {
     Some(s.stop_killed).filter(|_| !s.stop_ms.values.is_empty())
 }
 
-/// How many of its checks a subject passed; where there were none it has passed nothing.
+/// `3/4`: the checks that a subject passed, of all its checks; `–` if it had none.
 pub(crate) fn checks_passed(r: &OverviewRow) -> String {
     or_dash(Some(r.checks).filter(|n| *n > 0), |n| format!("{}/{n}", r.checks_passed))
 }
 
-/// What every text form says of a subject, between its name and what limited it.
+/// Columns of every text form, between a subject's name and its limiter.
 pub(crate) const COLUMNS: [OverviewColumn; 12] = [
     column("peak req/s", "Peak requests/s", |_, r| or_dash(median_peak(r), number)),
     column("at", "At", |_, r| or_dash(r.peak_at, label)),
@@ -132,10 +132,10 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
     column("checks", "Checks", |_, r| checks_passed(r)),
 ];
 
-/// Which step each figure of a row is of.
+/// Note below the overview: the step that each figure belongs to.
 pub(crate) const OF_WHICH_STEP: &str = "Peak, range, tie and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any; p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight. Memory is the most and errors the sum of all steps.";
 
-/// `64`, or as much of `64 × 10 streams × 4 pipelined at 1,000/s` as is not one, or there.
+/// `64` (connections), or `64 × 10 streams × 4 pipelined at 1,000/s`: factors of 1 and a missing rate are left out.
 pub(crate) fn label(at: Shape) -> String {
     let times = |n: u32, what: &str| if n > 1 { format!(" × {n} {what}") } else { String::new() };
     let rate = at.rate.map_or(String::new(), |rate| format!(" at {}/s", number(rate)));
@@ -149,7 +149,7 @@ pub(crate) fn label_in_words(at: Shape) -> String {
     format!("{}{rest}", plural(u64::from(at.connections), "connection"))
 }
 
-/// What limited a step, with how sure that is.
+/// `elsewhere (likely)`: what limited a step, and how sure the verdict is.
 pub(crate) fn limited_by(resource: Resource, confidence: Confidence) -> String {
     format!("{}{}", resource.name().replace('_', " "), confidence.mark(resource))
 }

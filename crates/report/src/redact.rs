@@ -1,9 +1,9 @@
-//! Secrets stay out of reports: reports are shared, and what a suite sends with a request may be somebody's token.
+//! Keeps secrets out of reports: reports are shared, and a suite may send somebody's token with a request.
 //!
-//! Left out are the values of headers whose names say that they are secret, of settings named so in the suite file, of
-//! `-H` and `--header` of the command, and passwords in URLs; and what was left out is looked for everywhere else, whole
-//! and in parts: in logs as a word, in requests and dyno's own sentences where it can be no word of theirs. The archive keeps
-//! them: without them the run could not be repeated.
+//! A value is secret if the name of its header, query parameter or suite setting says so; so are passwords in URLs. The
+//! command's `-H` and `--header` are searched too. Each secret is then erased everywhere else, whole and in parts: from
+//! foreign text (logs) even if it is an ordinary word, from requests and dyno's own sentences only if it cannot be one.
+//! The archive keeps all secrets: without them the run could not be repeated.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,16 +13,16 @@ use dyno_archive::plan::{Body, Request};
 use dyno_archive::secret::is_secret;
 use serde_json::Value;
 
-/// What stands in place of a secret.
+/// The text in place of a secret.
 pub const MARK: &str = "(withheld)";
 
-/// Shorter values are not looked for elsewhere: they would be found in words.
+/// Shorter values are not erased elsewhere: they would match ordinary words.
 const LEAST_CHARS: usize = 6;
 
-/// Shorter ones are not looked for in what dyno itself says, whose words and codes must stay.
+/// Shorter values are not erased from requests and dyno's own sentences, whose words and codes must stay.
 const LEAST_TELLING_CHARS: usize = 8;
 
-/// How many values were left out.
+/// Number of different values that were withheld.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Withheld(pub usize);
 
@@ -67,7 +67,7 @@ pub fn for_sharing(report: &Report) -> Shared<'_> {
     Shared { report: Cow::Owned(shared), withheld: Withheld(secrets.found) }
 }
 
-/// Everything that a user, a server or a compiler wrote: servers log what they are sent.
+/// All texts that a user, a server or a compiler wrote. Logs may hold secrets: servers log what they are sent.
 fn foreign_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let run = &mut report.run;
     let run = run.command.iter_mut().chain([&mut run.suite_source, &mut run.description]);
@@ -80,14 +80,14 @@ fn foreign_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     run.chain(subjects)
 }
 
-/// What dyno says, with parts of those texts in it.
+/// All texts that dyno wrote. They quote parts of foreign texts.
 fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let trials = report.trials.iter_mut().flat_map(|trial| {
         let caveats = trial.caveats.iter_mut().chain(&mut trial.load.caveats);
         caveats.map(|caveat| &mut caveat.message).chain([&mut trial.limiter.sentence])
     });
     let caveats = report.caveats.iter_mut().map(|caveat| &mut caveat.message);
-    // Summaries repeat what they are of.
+    // Summaries repeat the texts of their trials.
     let steps = report.summaries.iter_mut().flat_map(|step| {
         let caveats = step.caveats.iter_mut().map(|caveat| &mut caveat.message);
         caveats.chain([&mut step.limiter_sentence])
@@ -102,7 +102,7 @@ fn own_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     trials.chain(caveats).chain(steps).chain(rows).chain(titles).chain(cells)
 }
 
-/// Those of them that end with a foreign text, after the first colon. Verdicts, summaries and tables repeat them.
+/// Texts by dyno that end with a foreign text, after the first colon. Verdicts, summaries and tables repeat them.
 fn quoting_texts_of(report: &Report) -> BTreeSet<String> {
     const QUOTING: [Code; 2] = [Code::ChecksFailed, Code::SubjectFailed];
     let caveats = report.trials.iter().flat_map(|trial| trial.caveats.iter().chain(&trial.load.caveats));
@@ -110,7 +110,7 @@ fn quoting_texts_of(report: &Report) -> BTreeSet<String> {
     caveats.chain(report.overview.iter().filter_map(|row| row.absent.as_ref())).cloned().collect()
 }
 
-/// Names of workloads and requests, wherever they stand: they may be made of an address.
+/// All names of workloads and requests: a name may be made from a URL.
 fn names_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let plan = report.run.workloads.iter_mut().flat_map(|workload| {
         let requests = workload.requests.iter_mut().map(|request| &mut request.name);
@@ -128,7 +128,7 @@ fn names_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     plan.chain(trials).chain(steps).chain(rows).chain(comparisons).chain(protocols)
 }
 
-/// What each trial asked for: a token may stand in an address whose names do not say so.
+/// The URLs and paths of all trials: a token may be in one under a name that does not say so.
 fn addresses_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let configs = report.trials.iter_mut().map(|trial| &mut trial.load.config);
     configs.flat_map(|config| {
@@ -136,13 +136,13 @@ fn addresses_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     })
 }
 
-/// Counts whose keys quote what was expected, or what came.
+/// Counts whose keys quote an expected or a received text.
 fn counts_of(report: &mut Report) -> impl Iterator<Item = &mut BTreeMap<String, u64>> {
     let loads = report.trials.iter_mut().map(|trial| &mut trial.load);
     loads.flat_map(|l| [&mut l.unexpected, &mut l.protocol_errors, &mut l.connection_failures])
 }
 
-/// What a report says of it; nothing if nothing was left out.
+/// A report's note on withheld values; `None`: there are none.
 #[must_use]
 pub fn said(withheld: Withheld) -> Option<String> {
     let what = match withheld {
@@ -155,19 +155,20 @@ pub fn said(withheld: Withheld) -> Option<String> {
     ))
 }
 
-/// What the value of an option is.
+/// What an option's value holds.
 #[derive(Clone, Copy)]
 enum Holds {
     /// `Name: value`.
     Header,
     /// `user:password`.
     User,
+    /// Nothing but a secret.
     Secret,
 }
 
 /// An option whose value may be a secret.
 struct SecretOption {
-    /// Its letter, after which the value may follow at once.
+    /// Its letter; the value may follow in the same word.
     short: Option<char>,
     long: &'static str,
     holds: Holds,
@@ -188,24 +189,24 @@ const OPTIONS_OF_CURL: [SecretOption; 6] = [
     option(None, "--proxy-header", Holds::Header),
 ];
 
-/// Letters of options without a value, which may stand before another letter in one word.
+/// Letters of curl's options without a value: they may precede another option's letter in a word, as in `-sSu`.
 const SWITCHES: &str = "0123456#aBfgGiIjJkLlMnNOpqRsSvZ";
 
 impl SecretOption {
-    /// The flag and the value of a word that holds both.
+    /// The flag and the value of a word that holds both; `None`: it does not.
     fn split<'a>(&self, word: &'a str) -> Option<(&'a str, &'a str, Holds)> {
         let joined = word.strip_prefix(self.long).and_then(|rest| rest.strip_prefix('='));
         let value = joined.or_else(|| self.after_letter(word)).filter(|value| !value.is_empty())?;
         Some((&word[..word.len() - value.len()], value, self.holds))
     }
 
-    /// What follows the option's letter in a word.
+    /// The rest of a word after the option's letter; `None`: the word does not have the letter.
     fn after_letter<'a>(&self, word: &'a str) -> Option<&'a str> {
         let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
         letters.trim_start_matches(|letter| SWITCHES.contains(letter)).strip_prefix(self.short?)
     }
 
-    /// Whether the next word is its value.
+    /// Whether the option's value is the word after this one.
     fn takes_next(&self, word: &str) -> bool {
         word == self.long || self.after_letter(word) == Some("")
     }
@@ -215,7 +216,7 @@ impl SecretOption {
 struct Secrets {
     found: usize,
     values: Vec<String>,
-    /// Parts of them that stand alone where servers log them: of `Bearer TOKEN` and `name=value; …`.
+    /// Parts of values, which servers may log alone: of `Bearer TOKEN` and `name=value; …`.
     parts: Vec<String>,
 }
 
@@ -239,7 +240,7 @@ impl Secrets {
         MARK.into()
     }
 
-    /// The words of a command, and once more those of a word that is itself a command of curl, as `--curl` takes it.
+    /// A command without secrets. A word that is itself a command, as `--curl` takes it, is searched word by word.
     fn command(&mut self, words: &[String]) -> Vec<String> {
         let shown = self.words(words, &OPTIONS);
         shown.iter().map(|word| self.words_within(word)).collect()
@@ -263,7 +264,7 @@ impl Secrets {
         shown
     }
 
-    /// The value of an option, without what is secret in it.
+    /// An option's value without its secret.
     fn value_of(&mut self, holds: Holds, value: &str) -> String {
         match (holds, value.split_once(':')) {
             (Holds::Header, _) => self.header_line(value),
@@ -273,7 +274,7 @@ impl Secrets {
         }
     }
 
-    /// `Name: value`, as `-H` takes it.
+    /// `Name: value`, as `-H` takes it, without a secret value.
     fn header_line(&mut self, line: &str) -> String {
         match line.split_once(':') {
             Some((name, value)) if is_secret(name) => format!("{name}: {}", self.withhold(value.trim())),
@@ -289,7 +290,7 @@ impl Secrets {
         if inner == words { word.into() } else { crate::shell::command(&inner) }
     }
 
-    /// `https://user:password@host/?token=…` without the password and without the values of secret names.
+    /// A URL such as `https://user:password@host/?token=…` without the password and the values of secret parameters.
     fn without_password(&mut self, url: &str) -> String {
         let url = self.without_user(url);
         let Some((before, query)) = url.split_once('?') else { return url };
@@ -297,7 +298,7 @@ impl Secrets {
         format!("{before}?{}", pairs.join("&"))
     }
 
-    /// `name=value` of a query.
+    /// `name=value` of a query, without a secret value.
     fn pair(&mut self, pair: &str) -> String {
         match pair.split_once('=') {
             Some((name, value)) if is_secret(name) => format!("{name}={}", self.withhold(value)),
@@ -317,11 +318,11 @@ impl Secrets {
         }
     }
 
-    /// TOML in which some `name = "value"` are secrets. It is read as text, because it need not be TOML that a parser accepts.
+    /// TOML without the string values of secret names. It is searched as text, because a parser might not accept it.
     fn source(&mut self, source: &str) -> String {
         let mut shown = String::with_capacity(source.len());
         let mut rest = source;
-        // The last string, which is the name of the next if there is nothing but a `=` between them.
+        // The string before: it names the next one if only a `=` is between them.
         let mut before = "";
         while let Some(at) = rest.find(['"', '\'']) {
             let quote = quote_of(&rest[at..]);
@@ -340,17 +341,18 @@ impl Secrets {
         shown + rest
     }
 
-    /// Every withheld value that could be nothing else, wherever it stands; the longest first, for one may begin another.
+    /// The text with a mark for each secret that cannot be an ordinary word: for requests and dyno's own texts.
     fn erase(&self, text: &str) -> String {
         self.erase_all(text, is_telling)
     }
 
-    /// The same in what a server or a compiler wrote, where a plain word is taken for a secret too.
+    /// The text with a mark for each secret, even if it is an ordinary word: for foreign texts.
     fn erase_from_foreign(&self, text: &str) -> String {
         self.erase_all(text, |value| value.chars().count() >= LEAST_CHARS)
     }
 
-    /// Every name without secrets, in its fields and in what dyno says. Rows are found by name, so no two names become one.
+    /// Erases secrets from all names, in fields and in dyno's texts. No two names become one, because rows are found by
+    /// name.
     fn rename(&self, report: &mut Report) {
         let renamed = self.renamed(names_of(report).map(|name| name.clone()).collect());
         for name in names_of(report) {
@@ -363,7 +365,8 @@ impl Secrets {
         }
     }
 
-    /// Names that hold a secret, each with what is shown in its place; the longest first, for one may begin another.
+    /// Names that hold a secret, each with the name shown instead. The longest come first, because a name may begin
+    /// with another.
     fn renamed(&self, names: BTreeSet<String>) -> Vec<(String, String)> {
         let (kept, holding): (BTreeSet<_>, BTreeSet<_>) =
             names.into_iter().partition(|name| self.erase_from_name(name) == *name);
@@ -380,7 +383,8 @@ impl Secrets {
         renamed
     }
 
-    /// A name, which may end with a query: the address that it was made of is counted already.
+    /// A name without secrets. It may end with the query of a URL, whose secrets are counted already: hence the fresh
+    /// `Secrets`.
     fn erase_from_name(&self, name: &str) -> String {
         self.erase(&Secrets::default().without_password(name))
     }
@@ -396,7 +400,7 @@ impl Secrets {
         request.body.iter_mut().chain(&mut expect.body).for_each(|body| self.erase_from_body(body));
     }
 
-    /// A body that is text.
+    /// Erases secrets from a body if it is UTF-8 text.
     fn erase_from_body(&self, body: &mut Body) {
         if let Ok(text) = str::from_utf8(&body.0) {
             body.0 = self.erase(text).into_bytes();
@@ -415,7 +419,7 @@ impl Secrets {
         }
     }
 
-    /// Counts by text: those whose texts become one are added.
+    /// Counts by text, without secrets. Counts whose texts become equal are added.
     fn erase_from_keys(&self, counts: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
         let mut shown = BTreeMap::new();
         for (text, count) in counts {
@@ -425,10 +429,9 @@ impl Secrets {
         shown
     }
 
-    /// A text without secrets of what dyno says, which may begin with one of those that quote: with what is foreign from the first
-    /// colon on.
+    /// A text of dyno without secrets. If it begins with a text of `quoting`, that part is foreign after its first colon.
     fn erase_from_own(&self, text: &str, quoting: &BTreeSet<String>) -> String {
-        // The last is the longest of those that begin alike.
+        // In reverse order the longest of texts that begin alike comes first.
         let quotation = quoting.iter().rev().find(|quotation| text.starts_with(quotation.as_str()));
         let Some((own, foreign)) = quotation.and_then(|quotation| quotation.split_once(": ")) else {
             return self.erase(text);
@@ -445,20 +448,20 @@ impl Secrets {
     }
 }
 
-/// The name, or the first of it with a number that nothing else is called.
+/// The name if it is free, else the first free one of `NAME 2`, `NAME 3`, ….
 fn free_name(name: String, taken: &BTreeSet<String>) -> String {
     let numbered = (2_u64..).map(|n| format!("{name} {n}"));
     [name.clone()].into_iter().chain(numbered).find(|n| !taken.contains(n)).unwrap_or(name)
 }
 
-/// Whether a value is unlikely to be a word of anybody's: long, with a digit among its letters.
+/// Whether a value is unlikely to be an ordinary word: long, with letters and digits.
 fn is_telling(value: &str) -> bool {
     let has = |is: fn(&char) -> bool| value.chars().any(|c| is(&c));
     value.chars().count() >= LEAST_TELLING_CHARS && has(char::is_ascii_digit) && has(|c| c.is_alphabetic())
 }
 
-/// The text with a mark in place of a value. A value that may be a word is left where it is a part of a longer one; no other
-/// is, for codes of colours and escapes end with letters and digits too.
+/// The text with [`MARK`] in place of a value. A value that may be an ordinary word is kept within a longer word. Any
+/// other is replaced there too, because the colour code or escape before it may end with a letter or digit.
 fn without_word(text: &str, value: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -474,13 +477,13 @@ fn without_word(text: &str, value: &str) -> String {
     shown + rest
 }
 
-/// The quotes that a TOML string begins with: one, or three of a string over several lines.
+/// The quotes that a TOML string begins with: one, or three if it may span lines.
 fn quote_of(text: &str) -> &str {
     let three = ["\"\"\"", "'''"].iter().any(|quotes| text.starts_with(quotes));
     &text[..if three { 3 } else { 1 }]
 }
 
-/// Where a TOML string ends, in bytes. One that does not ends with the line, or with the text if it may have several.
+/// The byte offset at which a TOML string ends. An unclosed one ends with its line, or with the text if it may span lines.
 fn end_of_string(inside: &str, quote: &str) -> usize {
     let mut escaped = false;
     for (i, c) in inside.char_indices() {

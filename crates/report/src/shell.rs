@@ -4,7 +4,7 @@
 #[must_use]
 pub fn command(words: &[String]) -> String {
     let words = words.iter().map(String::as_str);
-    // No argument of a process can hold a NUL; one in an archive was put there, and goes through.
+    // No argument of a process can hold a NUL. One in an edited archive is passed through.
     shlex::Quoter::new().allow_nul(true).join(words).unwrap_or_default()
 }
 

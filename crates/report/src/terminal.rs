@@ -1,14 +1,14 @@
-//! What others wrote, on a terminal: answers of servers, output of compilers and programs, names in archives.
+//! Makes foreign text safe for a terminal: answers of servers, output of compilers and programs, names in archives.
 //!
-//! A terminal obeys the bytes it is shown: they can clear the screen, set the title, or write to the clipboard (OSC 52). So every text
-//! that is not dyno's own goes through [`shown`] before it is printed; dyno's colours are added after it.
+//! A terminal obeys the bytes it is shown: they can clear the screen, set the title, or write to the clipboard (OSC 52). So
+//! every text that is not dyno's own goes through [`shown`] before it is printed; dyno's colours are added after it.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// The text with control characters made visible: those of C0 as their pictures (`␛`), DEL and those of C1 as `\u{9b}`, and so what
-/// turns the direction of text or is not seen at all. Line feeds and tabs stay; a carriage return before a line feed goes.
-/// SGR sequences, which only colour, vanish whole: compilers write them everywhere.
+/// The text with control characters made visible: C0 and DEL as their pictures (`␛`), C1 as `\u{9b}`, and so characters
+/// that turn the direction of text or are invisible. Line feeds and tabs stay; a carriage return before a line feed is
+/// dropped. So are SGR sequences, which only colour: compilers write them everywhere.
 #[must_use]
 pub fn shown(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) {
@@ -31,13 +31,13 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// [`shown`] on one line: line feeds and tabs become blanks.
+/// [`shown`] on one line: line feeds and tabs become spaces.
 #[must_use]
 pub fn line(text: &str) -> String {
     shown(text).replace(['\n', '\t'], " ")
 }
 
-/// Something to be printed that may hold what others wrote, such as an error with its causes.
+/// [`shown`] for a value that may quote foreign text, such as an error with its causes.
 #[must_use]
 pub fn display(of: impl fmt::Display) -> String {
     shown(&of.to_string()).into_owned()
@@ -46,9 +46,9 @@ pub fn display(of: impl fmt::Display) -> String {
 fn is_harmful(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
-        // Directions: embeddings, overrides, isolates and marks. U+2028 and U+2029 end lines for some.
+        // Directions: embeddings, overrides, isolates and marks. U+2028 and U+2029 end lines in some programs.
         '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
-        // Tags, which nobody sees.
+        // Tag characters, which are invisible.
         '\u{e0000}'..='\u{e007f}' => true,
         c => c.is_control(),
     }
@@ -63,7 +63,7 @@ fn picture(c: char) -> String {
     }
 }
 
-/// The length of `ESC [ digits and ; m` at the beginning of a text.
+/// The length in bytes of an SGR sequence at the beginning of a text: `ESC [`, digits, `;` and `:`, then `m`.
 fn colour_sequence(text: &str) -> Option<usize> {
     let parameters = text.strip_prefix("\x1b[")?;
     let end = parameters.find(|c: char| !(c.is_ascii_digit() || c == ';' || c == ':'))?;
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn nothing_that_comes_out_is_obeyed() {
-        // What is left must hold no sequence that leaving another one out has joined.
+        // Dropping one sequence must not join the text around it into another one.
         let written = "\x1b\x1b[0m[2J\x1b[\x1b[1m31m";
         assert_eq!(shown(written), "␛[2J␛[31m");
         assert!(!shown(written).chars().any(is_harmful));

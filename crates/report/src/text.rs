@@ -52,13 +52,13 @@ impl Style {
 /// Requests of a mix that a terminal shows.
 const REQUESTS_SHOWN: usize = 20;
 
-/// Requests of a page that a terminal shows: of a page it is the whole that counts.
+/// Requests of a page that a terminal shows: few, because the page as a whole counts.
 const RESOURCES_SHOWN: usize = 3;
 
 /// Lines of a subject's log that a terminal shows.
 const LOG_LINES: usize = 5;
 
-/// The end of `dyno load`.
+/// The result that `dyno load` prints at its end.
 #[must_use]
 pub fn load(result: &LoadResult, style: Style) -> String {
     let mut out = String::new();
@@ -104,14 +104,14 @@ pub fn load(result: &LoadResult, style: Style) -> String {
     format!("{}{}", title(result, style), out.trim_end_matches('\n')) + "\n"
 }
 
-/// What was loaded, and an empty line.
+/// The first line: URL and shape of the load; then an empty line.
 fn title(result: &LoadResult, style: Style) -> String {
     let shape = shape(&result.config, Some((result.duration_s, result.client.threads)));
     let url = terminal::line(&result.config.url);
     format!("  {}  {url}      {}\n\n", style.bold("dyno load"), style.dim(&shape))
 }
 
-/// Warnings, and then what is only worth knowing.
+/// Caveats: warnings and worse first, then notes (severity `info`).
 fn put_caveats(result: &LoadResult, style: Style, out: &mut String) {
     let (notes, warnings): (Vec<_>, Vec<_>) =
         result.caveats.iter().partition(|c| c.severity == Severity::Info);
@@ -123,7 +123,7 @@ fn put_caveats(result: &LoadResult, style: Style, out: &mut String) {
     }
 }
 
-/// Requests that ended otherwise than with a right answer.
+/// Requests that ended without a right answer.
 fn failed(result: &LoadResult) -> u64 {
     let started = result.exchanges.started;
     started - result.outcomes.of(Outcome::Ok).min(started) - result.exchanges.in_flight_at_end
@@ -155,7 +155,7 @@ fn verdict(result: &LoadResult, style: Style) -> String {
     }
 }
 
-/// What was asked in one line; `ran` holds the seconds and threads that it came to.
+/// The load that was asked for, in one line. `ran`: its actual seconds and threads, once it is over.
 #[must_use]
 pub fn shape(c: &Config, ran: Option<(f64, usize)>) -> String {
     let model = match (c.rate, c.arrival) {
@@ -193,7 +193,7 @@ const RESPONSE_SHOWN: [(&str, f64); 5] =
 const SERVICE_SHOWN: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 const PAGES_SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
 
-/// The percentiles in a row. Where those at the end are all longer than the longest wait, one of them says so for all.
+/// The percentiles in one line. One entry stands for all from the first that lies among unanswered requests.
 fn spread(p: &Percentiles, of: &[(&str, f64)]) -> String {
     let is_beyond = |q: f64| matches!(p.place(q), Place::Beyond(_));
     let first_beyond = of.iter().position(|(_, q)| is_beyond(*q)).unwrap_or(of.len());
@@ -205,7 +205,7 @@ fn spread(p: &Percentiles, of: &[(&str, f64)]) -> String {
     shown.chain(beyond).collect::<Vec<_>>().join("   ")
 }
 
-/// What the signs in the lines of percentiles mean, if there are any.
+/// Note below the percentiles: how many requests were unanswered, or what `–` means; `None` if neither occurs.
 fn footnote(result: &LoadResult) -> Option<String> {
     let p = &result.response_time_us;
     let is_missing = |q: f64| p.place(q) == Place::TooFew;
@@ -272,7 +272,7 @@ fn pages_line(p: &Pages) -> String {
     )
 }
 
-/// Streams, what a response consists of, and what went wrong.
+/// HTTP/2: streams, the frames of a response, and what went wrong.
 fn http2_line(h: &Http2Result) -> String {
     // Without a connection of HTTP/2 no server has announced anything.
     let granted = match (h.connections, h.streams.granted) {
@@ -327,7 +327,7 @@ fn errors(result: &LoadResult) -> String {
     }
 }
 
-/// Breaks a long line at blanks; later lines begin with `indent`. Nothing in it is obeyed by a terminal.
+/// Breaks a long line at spaces; later lines begin with `indent`. Control characters are made visible.
 fn wrap(text: &str, width: usize, indent: &str) -> String {
     let text = shown(text);
     let mut out = String::new();
@@ -348,7 +348,7 @@ fn wrap(text: &str, width: usize, indent: &str) -> String {
     out
 }
 
-/// One line for a trial that has ended; `shape` says which workload and step it was of.
+/// One line for a trial that has ended; `shape` names its workload and step.
 #[must_use]
 pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
     let head = terminal::line(&format!("{:<22} repeat {}  {shape}", trial.subject_id, trial.repeat));
@@ -362,7 +362,7 @@ pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
     format!("{head}  {rate}  {times}  {}{doubt}", style.dim(&format!("limit: {limit}")))
 }
 
-/// A whole report: the answer, what touches everything, the overview.
+/// A whole report: the answer, the overview, caveats of the run, failures.
 #[must_use]
 pub fn report(report: &Report, style: Style) -> String {
     let mut out = String::new();
@@ -388,7 +388,7 @@ pub fn report(report: &Report, style: Style) -> String {
     out
 }
 
-/// A failure and the last of what the subject wrote.
+/// A failure, and the last lines of the subject's log.
 fn failure_lines(subject: &SubjectResult, failure: &SubjectFailure, style: Style) -> String {
     let when = if failure.repeat > 0 { format!(" in repeat {}", failure.repeat) } else { String::new() };
     let kind = failure.failure.kind.name();
@@ -423,7 +423,7 @@ fn overview_table(report: &Report, style: Style) -> String {
     align(&table, style) + &style.dim(&wrap(overview::OF_WHICH_STEP, 110, "")) + "\n"
 }
 
-/// What the signs in the columns of percentiles mean, where there are any.
+/// Notes on the signs `>` and `–` in the columns of percentiles, if they occur.
 fn overview_notes(report: &Report) -> Vec<&'static str> {
     let measured = report.overview.iter().filter(|r| r.peak_rps.is_some());
     let waits: Vec<String> = measured.flat_map(|r| overview::waits_at_reference(report, r)).collect();
@@ -445,7 +445,7 @@ fn overview_cells(report: &Report, r: &OverviewRow) -> Vec<String> {
     row
 }
 
-/// Columns as wide as their widest cell; the first and the last read from the left, the others from the right.
+/// Pads columns to their widest cell. The first and the last are left-aligned, the others right-aligned.
 fn align(table: &[Vec<String>], style: Style) -> String {
     let table: Vec<Vec<String>> =
         table.iter().map(|row| row.iter().map(|cell| terminal::line(cell)).collect()).collect();

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use dyno_analysis::calibration::{Measured, Measurement, Shows};
-use dyno_archive::dir::OpenError;
+use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{Arrivals, DriverKind, Load, Placement, Spin, Step, Workload};
-use dyno_archive::{Interval, Protocol, RunDir, Sample};
+use dyno_archive::{Protocol, RunDir};
 use dyno_contract::listener::Listener;
 use dyno_contract::ports;
 use dyno_driver::best_driver;
@@ -20,40 +20,38 @@ use dyno_workload::workloads::plaintext;
 
 use self::archive::Kept;
 use crate::limits::{LISTENS, LISTENS_GLANCES};
-use crate::load::{self, Edge, Reason, Spec, Watch, polling};
+use crate::load::{self, Spec, StopWhen, polling};
 use crate::load_at::LoadPoint;
 
 pub use archive::plan;
 
 const S: u64 = 1_000_000_000;
 
-/// Decides nothing that is random here, but is part of what was asked.
+/// Seed of every measurement. Nothing here is random, but a record names its seed.
 const SEED: u64 = 1;
 
-/// Requests to a port at which nobody listens.
+/// Requests sent to a port where nobody listens.
 const REFUSED: u64 = 100;
 
 /// Protocols without a ceiling, and why.
 pub const NOT_MEASURED: [(&str, &str); 2] =
     [("h1 over TLS", "the null responder speaks no TLS"), ("h2", "the null responder speaks no TLS")];
 
-/// What happens during a calibration, for whoever shows it.
+/// An event of a calibration, for the screen.
 #[derive(Debug)]
 pub enum Event<'a> {
     Begins(&'a Measurement),
     Ended(&'a Measured),
 }
 
-/// Why there is no calibration.
+/// Why a calibration failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
     #[error("interrupted; no ceilings were kept")]
     Interrupted,
-    #[error(transparent)]
-    Archive(#[from] OpenError),
     #[error("the null responder cannot be started")]
     NotStarted(#[source] io::Error),
-    /// Something else of this machine's, as a sentence.
+    /// Any other failure on this machine, as a sentence.
     #[error("{0}")]
     Machine(String),
 }
@@ -73,7 +71,7 @@ pub fn placement(allowed: &[u32]) -> Placement {
     }
 }
 
-/// All that is measured, for so long each, in that order.
+/// All measurements in their order, each of the given length.
 #[must_use]
 pub fn measurements(duration_ns: u64) -> Vec<Measurement> {
     let best = best_driver().0;
@@ -128,38 +126,46 @@ fn asked(step: Step, duration_ns: u64) -> Load {
     }
 }
 
-/// Starts the null responder and takes every measurement, one after the other. `archive`: where each is kept as it ends, made
-/// with the [`plan`] of these.
+/// A calibration that was measured to its end.
+#[derive(Debug)]
+pub struct Calibrated {
+    pub measured: Vec<Measured>,
+    /// Why the archive lacks measurements; `None`: it has all of them, or none was asked for.
+    pub unkept: Option<ArchiveError>,
+}
+
+/// Starts the null responder and takes the measurements one after the other. `archive`, made from their [`plan`], keeps
+/// each as it ends. An archive that cannot be written does not end the calibration.
 ///
 /// # Errors
-/// The null responder or a load cannot be had here, the archive cannot be written, or the user ended it.
+/// The null responder does not start, a load cannot begin, or the user interrupted it.
 pub fn run(
     placement: &Placement,
     all: Vec<Measurement>,
     archive: Option<&RunDir>,
     interrupts: &Interrupts,
     on: &mut dyn FnMut(&Event<'_>),
-) -> Result<Vec<Measured>, CalibrationError> {
+) -> Result<Calibrated, CalibrationError> {
     let addr = free_port()?;
     // Ended with the calibration.
     let server = start_null(addr, &placement.subject)?;
-    let mut kept = archive.map(|dir| Kept::begin(dir, plan(&all, placement), server.pid())).transpose()?;
+    let mut kept = archive.map(|dir| Kept::begin(dir, plan(&all, placement), server.pid()));
     let mut measured = Vec::new();
     for of in all {
         on(&Event::Begins(&of));
         let at = if of.shows == Shows::Refusals { free_port()? } else { addr };
-        let record = load::run(&spec(&of, at, placement)?, &mut Quiet(interrupts))?;
+        let record = load::run(&spec(&of, at, placement)?, &mut StopWhen(|| interrupts.count() > 0))?;
         if interrupts.count() > 0 {
             return Err(CalibrationError::Interrupted);
         }
         if let Some(kept) = &mut kept {
-            kept.write(&of, &record)?;
+            kept.write(&of, &record);
         }
         let ended = Measured { of, record };
         on(&Event::Ended(&ended));
         measured.push(ended);
     }
-    Ok(measured)
+    Ok(Calibrated { measured, unkept: kept.and_then(Kept::end) })
 }
 
 fn spec(of: &Measurement, addr: SocketAddr, placement: &Placement) -> Result<Spec, String> {
@@ -172,7 +178,7 @@ fn spec(of: &Measurement, addr: SocketAddr, placement: &Placement) -> Result<Spe
     Ok(Spec { spin, ..point.at(&listener, &conditions, &|_| Err("no files".into()))? })
 }
 
-/// A port that was free a moment ago, and that no connection of ours takes meanwhile.
+/// A port that was free a moment ago, outside the range that our own connections take theirs from.
 fn free_port() -> Result<SocketAddr, String> {
     let ports = ports::free_ports(1, dyno_observer::monotonic_ns())?;
     Ok(SocketAddr::from(([127, 0, 0, 1], ports[0])))
@@ -188,21 +194,6 @@ fn start_null(addr: SocketAddr, cpus: &[u32]) -> Result<OwnProcess, CalibrationE
         thread::sleep(LISTENS);
     }
     Err(format!("the null responder does not listen at {addr}").into())
-}
-
-/// Watches for nothing but Ctrl-C.
-struct Quiet<'a>(&'a Interrupts);
-
-impl Watch for Quiet<'_> {
-    fn sample(&mut self, _: Edge) -> Option<Sample> {
-        None
-    }
-
-    fn interval(&mut self, _: &Interval) {}
-
-    fn stop(&mut self) -> Option<Reason> {
-        (self.0.count() > 0).then_some(Reason::Asked)
-    }
 }
 
 #[cfg(test)]

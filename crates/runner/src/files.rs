@@ -1,5 +1,5 @@
-//! Files that a text names: a suite, a placeholder, an import. They are read only from the folder that the user meant, for the
-//! text may be somebody else's, and what is read goes to whatever server that text names.
+//! Files named by a suite, a placeholder or an import. They are read only from the folder that the user meant: the text may
+//! be somebody else's, and the files go to the server that it names.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,13 +10,13 @@ use dyno_subject::paths::within;
 use dyno_workload::inside::{Inside, Stray};
 use sha2::{Digest as _, Sha256};
 
-/// A folder out of which no name leads.
+/// A folder that no name leads out of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
     path: PathBuf,
-    /// How a file from elsewhere can be had all the same; the end of an error.
+    /// How a file outside the folder can be used all the same; the end of an error.
     otherwise: &'static str,
-    /// What was read, by its name, with its SHA-256.
+    /// SHA-256 of each file that was read, by its name.
     seen: RefCell<BTreeMap<String, String>>,
 }
 
@@ -27,7 +27,7 @@ impl Folder {
         Folder { path: if here { ".".into() } else { path.into() }, otherwise, seen: RefCell::default() }
     }
 
-    /// The folder in which a suite lies.
+    /// The folder of a suite file.
     #[must_use]
     pub fn of_suite(suite: &Path) -> Folder {
         let beside = suite.parent().unwrap_or(Path::new(""));
@@ -42,7 +42,7 @@ impl Folder {
         Ok(bytes)
     }
 
-    /// What was read so far, by its name, with its SHA-256 in hexadecimal digits.
+    /// SHA-256 of each file read so far, in hexadecimal digits, by its name.
     #[must_use]
     pub fn seen(&self) -> BTreeMap<String, String> {
         self.seen.borrow().clone()

@@ -6,10 +6,10 @@
 
 pub mod calibrate;
 pub mod files;
-mod ground;
 pub mod limits;
 pub mod load;
 pub mod load_at;
+mod machine;
 pub mod plan;
 pub mod prepare;
 mod proof;

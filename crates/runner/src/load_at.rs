@@ -1,4 +1,4 @@
-//! Loads of a server, sent to one of its listeners.
+//! Loads, sent to one listener of a server.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::load;
 /// The load of a trial, sent to a listener.
 ///
 /// # Errors
-/// A file that a request names cannot be read, or what it says cannot be sent; as a sentence.
+/// A file that a request names cannot be read, or a request cannot be sent as it is written; as a sentence.
 pub fn trial(listener: &Listener, plan: &Plan, trial: usize) -> Result<load::Spec, String> {
     let planned = plan.trials[trial];
     let files = Folder::of_suite(Path::new(&plan.suite.path));
@@ -31,7 +31,7 @@ pub fn trial(listener: &Listener, plan: &Plan, trial: usize) -> Result<load::Spe
     point.at(listener, &plan.arms[planned.arm].conditions, &|file| files.read(file))
 }
 
-/// What one load asks, and how.
+/// One workload at one step.
 pub(crate) struct LoadPoint<'a> {
     pub(crate) workload: &'a Workload,
     pub(crate) load: Load,
@@ -65,7 +65,7 @@ impl LoadPoint<'_> {
     }
 }
 
-/// Who stamps what is sent and received.
+/// Whose time stamps are kept: the kernel's, or the generator's alone.
 fn stamps(observe: &BTreeSet<Probe>, driver: DriverKind) -> Result<Stamps, String> {
     match (observe.contains(&Probe::KernelStamps), driver) {
         (false, _) => Ok(Stamps::None),

@@ -17,31 +17,31 @@ use dyno_workload::text::{FileError, nearest};
 
 use crate::limits::PLANNED;
 use crate::run::warm;
-use crate::suite::{SuiteFile, Wanted};
+use crate::suite::{SuiteFile, SuiteSubject};
 
 /// What the command line adds to a suite.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     pub seed: Option<u64>,
     pub repeats: Option<u32>,
-    /// Only these subjects, if any are named.
+    /// Names of the subjects to run. Empty: all of the suite's.
     pub only: Vec<String>,
     pub driver: Option<DriverKind>,
 }
 
-/// A plan, and from what its servers are built and started.
+/// A plan, with the definitions that its servers are built and started from.
 #[derive(Clone, Debug)]
 pub struct Planned {
     pub plan: Plan,
-    /// Of each subject, in the plan's order.
+    /// One definition per subject, in the plan's order.
     pub definitions: Vec<Definition>,
-    /// Of each arm, in the plan's order: its subject's, with the arm's environment.
+    /// One definition per arm, in the plan's order: its subject's with the arm's environment added.
     pub arms: Vec<Definition>,
 }
 
 impl Planned {
     /// # Errors
-    /// An arm lets in what is no name of a variable; as a sentence.
+    /// An arm inherits something that is no name of a variable; as a sentence.
     pub fn new(plan: Plan, definitions: Vec<Definition>) -> Result<Planned, String> {
         let of_arm = |arm: &Arm| {
             let mut definition = definitions[arm.subject].clone();
@@ -54,7 +54,7 @@ impl Planned {
         Ok(Planned { plan, definitions, arms })
     }
 
-    /// From what an archived plan's servers are built and started now, for going on with it.
+    /// An archived plan with the definitions of today, for resuming its run.
     ///
     /// # Errors
     /// A definition is not there any more, or cannot be read.
@@ -77,7 +77,7 @@ impl Planned {
 /// Why this machine cannot run a subject, as a sentence; `None`: it can.
 pub type Unmet<'a> = dyn Fn(&Definition) -> Option<String> + 'a;
 
-/// Resolves a suite. Builds and starts nothing; `unmet` is asked of every subject that is wanted and serves something.
+/// Resolves a suite. Builds and starts nothing; `unmet` is called for every subject that serves a workload.
 pub fn resolve(
     suite: SuiteFile,
     subjects_folder: &Path,
@@ -85,14 +85,14 @@ pub fn resolve(
     allowed_cpus: &[u32],
     unmet: &Unmet<'_>,
 ) -> Result<Planned, FileError> {
-    let Chosen { wanted, definitions, served } = choose(&suite, subjects_folder, overrides)?;
+    let Chosen { entries, definitions, served } = choose(&suite, subjects_folder, overrides)?;
     let path = PathBuf::from(&suite.suite.path);
     let whole = |message: String| FileError::whole(&path, message);
     let located = |mistake: Mistake| mistake.locate(&path, &suite.suite.source);
-    let subjects: Vec<Subject> = wanted
+    let subjects: Vec<Subject> = entries
         .iter()
         .zip(definitions.iter().zip(&served))
-        .map(|(wanted, (definition, served))| planned_subject(wanted, definition, served, unmet))
+        .map(|(entry, (definition, served))| planned_subject(entry, definition, served, unmet))
         .collect();
     check_subjects(&subjects, &suite, overrides).map_err(located)?;
     let seed = overrides.seed.or(suite.seed).unwrap_or_else(dyno_observer::monotonic_ns);
@@ -104,7 +104,7 @@ pub fn resolve(
     let placement = place(suite.cpuset, allowed_cpus);
     let mut load = suite.load.on(placement.generator.len() as u32, dyno_driver::best_driver().0);
     load.driver = overrides.driver.unwrap_or(load.driver);
-    let arms: Vec<Arm> = wanted.iter().enumerate().map(|w| only_arm(w, &suite.limits, &placement)).collect();
+    let arms: Vec<Arm> = entries.iter().enumerate().map(|w| only_arm(w, &suite.limits, &placement)).collect();
     let launches = order_launches(arms.len(), repeats, suite.order, seed);
     let plan = Plan {
         suite: suite.suite,
@@ -127,51 +127,50 @@ pub fn resolve(
     Planned::new(plan, definitions).map_err(whole)
 }
 
-/// The subjects of a suite that are to be run, with what is known of each.
+/// The subjects of a suite that are to be run, with their definitions.
 struct Chosen {
-    wanted: Vec<Wanted>,
+    entries: Vec<SuiteSubject>,
     definitions: Vec<Definition>,
-    /// By subject and workload. `Err`: why a subject does not get it.
+    /// Indexed by subject, then by workload. `Err`: why the subject does not serve the workload.
     served: Vec<Vec<Result<(), String>>>,
 }
 
 fn choose(suite: &SuiteFile, folder: &Path, overrides: &Overrides) -> Result<Chosen, FileError> {
     let path = Path::new(&suite.suite.path);
-    let mut wanted = suite.subjects.clone();
+    let mut entries = suite.subjects.clone();
     if !overrides.only.is_empty() {
-        check_only(&overrides.only, &wanted).map_err(|message| FileError::whole(path, message))?;
-        wanted.retain(|w| overrides.only.contains(&w.name) || overrides.only.contains(&id_of(w)));
+        check_only(&overrides.only, &entries).map_err(|message| FileError::whole(path, message))?;
+        entries.retain(|w| overrides.only.contains(&w.name) || overrides.only.contains(&id_of(w)));
     }
-    let find = |wanted: &Wanted| {
-        let at = |key, message| {
-            of_subject(wanted, key, message, &suite.subjects).locate(path, &suite.suite.source)
-        };
-        find(wanted, folder, &at)
+    let find = |entry: &SuiteSubject| {
+        let at =
+            |key, message| of_subject(entry, key, message, &suite.subjects).locate(path, &suite.suite.source);
+        find(entry, folder, &at)
     };
-    let definitions = wanted.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    let definitions = entries.iter().map(find).collect::<Result<Vec<_>, _>>()?;
     let served = definitions.iter().map(|d| suite.workloads.iter().map(|w| serves(d, w)).collect()).collect();
-    Ok(Chosen { wanted, definitions, served })
+    Ok(Chosen { entries, definitions, served })
 }
 
-/// The arm of a subject that runs under one set of conditions, which all of a suite's subjects share but for their environment.
-fn only_arm((subject, wanted): (usize, &Wanted), limits: &Limits, placement: &Placement) -> Arm {
+/// The only arm of a subject. All arms of a suite have the same conditions but for their environment.
+fn only_arm((subject, entry): (usize, &SuiteSubject), limits: &Limits, placement: &Placement) -> Arm {
     let conditions = Conditions {
         limits: limits.clone(),
         placement: placement.clone(),
-        env: wanted.env.clone(),
-        inherit: wanted.inherit.iter().map(|name| name.as_str().into()).collect(),
+        env: entry.env.clone(),
+        inherit: entry.inherit.iter().map(|name| name.as_str().into()).collect(),
         ..Conditions::default()
     };
-    Arm { name: id_of(wanted), level: None, subject, conditions }
+    Arm { name: id_of(entry), level: None, subject, conditions }
 }
 
-/// Subjects are told apart by their names, and the baseline is one of them, unless only some are run.
+/// Checks that no subject is listed twice, and that the baseline is one of them; it need not be when only some are run.
 fn check_subjects(subjects: &[Subject], suite: &SuiteFile, overrides: &Overrides) -> Result<(), Mistake> {
     for (i, subject) in subjects.iter().enumerate() {
         if subjects[..i].iter().any(|s| s.id() == subject.id()) {
             let message =
                 format!("subject {:?} is listed twice; list it once, or give one a `variant`", subject.id());
-            let last = suite.subjects.iter().rposition(|wanted| id_of(wanted) == subject.id());
+            let last = suite.subjects.iter().rposition(|entry| id_of(entry) == subject.id());
             return Err(mistake("subjects", message).below(last.unwrap_or(0)).below("use"));
         }
     }
@@ -184,7 +183,7 @@ fn check_subjects(subjects: &[Subject], suite: &SuiteFile, overrides: &Overrides
     }
 }
 
-/// CPUs that are not there, or not for us, would leave a subject fewer than its numbers are divided by.
+/// Checks that the subjects' CPUs can be used here: a subject with fewer would have its numbers divided by too many.
 fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistake> {
     let missing: Vec<u32> = cpuset.iter().copied().filter(|cpu| !allowed.contains(cpu)).collect();
     if missing.is_empty() {
@@ -198,8 +197,9 @@ fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistake> {
     Err(mistake("cpuset", message).within("limits"))
 }
 
-fn check_only(only: &[String], wanted: &[Wanted]) -> Result<(), String> {
-    let mut known: Vec<String> = wanted.iter().flat_map(|w| [w.name.clone(), id_of(w)]).collect();
+fn check_only(only: &[String], entries: &[SuiteSubject]) -> Result<(), String> {
+    let mut known: Vec<String> =
+        entries.iter().flat_map(|entry| [entry.name.clone(), id_of(entry)]).collect();
     let mut seen = BTreeSet::new();
     known.retain(|name| seen.insert(name.clone()));
     match only.iter().find(|name| !known.contains(name)) {
@@ -211,51 +211,51 @@ fn check_only(only: &[String], wanted: &[Wanted]) -> Result<(), String> {
     }
 }
 
-fn id_of(wanted: &Wanted) -> String {
-    match &wanted.variant {
-        Some(variant) => format!("{}/{variant}", wanted.name),
-        None => wanted.name.clone(),
+fn id_of(entry: &SuiteSubject) -> String {
+    match &entry.variant {
+        Some(variant) => format!("{}/{variant}", entry.name),
+        None => entry.name.clone(),
     }
 }
 
-/// A mistake in a key of a subject that the suite names. Of one that is named by a text alone, the text is meant.
-fn of_subject(wanted: &Wanted, key: &'static str, message: String, all: &[Wanted]) -> Mistake {
-    let index = all.iter().position(|one| one == wanted).expect("what is wanted is of the suite");
+/// A mistake in a key of a subject's entry in the suite. An entry that is a text alone is marked as a whole.
+fn of_subject(entry: &SuiteSubject, key: &'static str, message: String, all: &[SuiteSubject]) -> Mistake {
+    let index = all.iter().position(|one| one == entry).expect("the entry is one of the suite");
     mistake("subjects", message).below(index).below(key)
 }
 
-/// The definition that a suite means. `at` says where in the suite a key of this subject stands.
+/// Reads the definition of a subject. `at` makes an error that points at a key of the subject's entry in the suite.
 fn find(
-    wanted: &Wanted,
+    entry: &SuiteSubject,
     folder: &Path,
     at: &dyn Fn(&'static str, String) -> FileError,
 ) -> Result<Definition, FileError> {
-    let place = folder.join(&wanted.name);
+    let place = folder.join(&entry.name);
     if !place.join("subject.toml").is_file() {
         let all = definition::all(folder)?;
-        let hint = match nearest(&wanted.name, all.iter().map(|d| d.name.as_str())) {
+        let hint = match nearest(&entry.name, all.iter().map(|d| d.name.as_str())) {
             Some(near) => format!("did you mean {near:?}?"),
             None => "`dyno subjects list` shows which there are".into(),
         };
-        let message = format!("there is no subject {:?} in {}; {hint}", wanted.name, folder.display());
+        let message = format!("there is no subject {:?} in {}; {hint}", entry.name, folder.display());
         return Err(at("use", message));
     }
     let mut definition = Definition::read(&place)?;
-    if let Some(variant) = &wanted.variant {
+    if let Some(variant) = &entry.variant {
         definition = definition.with_variant(variant).map_err(|m| at("variant", m))?;
     }
     Ok(definition)
 }
 
 fn planned_subject(
-    wanted: &Wanted,
+    entry: &SuiteSubject,
     definition: &Definition,
     served: &[Result<(), String>],
     unmet: &Unmet<'_>,
 ) -> Subject {
     Subject {
-        name: wanted.name.clone(),
-        variant: wanted.variant.clone(),
+        name: entry.name.clone(),
+        variant: entry.variant.clone(),
         title: definition.title.clone(),
         language: definition.language.clone(),
         description: definition.description.clone(),
@@ -277,7 +277,7 @@ fn serves(definition: &Definition, workload: &Workload) -> Result<(), String> {
     Err(format!("it speaks {}, not {protocol}", listener::list(&definition.protocols)))
 }
 
-/// Why a subject that serves none of the workloads is not started at all.
+/// Why a subject serves none of the workloads, and so is not started. `None`: it serves one.
 fn serves_nothing(served: &[Result<(), String>]) -> Option<String> {
     let reasons: Vec<&String> = served.iter().map(|s| s.as_ref().err()).collect::<Option<_>>()?;
     let first = reasons.first()?;
@@ -286,7 +286,7 @@ fn serves_nothing(served: &[Result<(), String>]) -> Option<String> {
     Some(format!("{first}{others}"))
 }
 
-/// What those that take part are not asked.
+/// Workloads that a participating subject does not serve.
 fn not_served(subjects: &[Subject], served: &[Vec<Result<(), String>>]) -> Vec<NotServed> {
     let mut all = Vec::new();
     for (subject, of_subject) in served.iter().enumerate().filter(|(s, _)| subjects[*s].skipped.is_none()) {
@@ -299,7 +299,7 @@ fn not_served(subjects: &[Subject], served: &[Vec<Result<(), String>>]) -> Vec<N
     all
 }
 
-/// Whether all starts and trials can be listed.
+/// Checks that a plan does not list more trials than [`PLANNED`].
 fn check_size(
     repeats: u32,
     served: &[Vec<Result<(), String>>],
@@ -324,7 +324,7 @@ fn check_size(
     ))
 }
 
-/// All arms once per block, each in a start of its own, in an order drawn for each block.
+/// The launches: all arms once per block, each in a start of its own, in an order drawn for each block.
 fn order_launches(arms: usize, repeats: u32, order: Order, seed: u64) -> Vec<Launch> {
     let mut rng = Rng::new(seed);
     let mut launches = Vec::new();
@@ -338,8 +338,8 @@ fn order_launches(arms: usize, repeats: u32, order: Order, seed: u64) -> Vec<Lau
     launches
 }
 
-/// All that each start is asked, in an order drawn for each start: a server that gets better or worse with its age does so
-/// at another workload and step in each.
+/// The trials of each launch, in an order drawn for each: a server that gets faster or slower with age then does so at
+/// another workload and step each time.
 fn list_trials(
     launches: &[Launch],
     arms: &[Arm],
@@ -370,8 +370,7 @@ fn list_trials(
     trials
 }
 
-/// Subject and generator apart where there are CPUs enough: the generator takes the last ones, one in four and at
-/// least one.
+/// CPUs of subject and generator, apart where there are two or more: the generator takes the last quarter, at least one.
 fn place(cpuset: Option<Vec<u32>>, allowed: &[u32]) -> Placement {
     if let Some(subject) = cpuset {
         let rest: Vec<u32> = allowed.iter().copied().filter(|cpu| !subject.contains(cpu)).collect();
@@ -385,14 +384,14 @@ fn place(cpuset: Option<Vec<u32>>, allowed: &[u32]) -> Placement {
     Placement { subject: subject.to_vec(), generator: generator.to_vec() }
 }
 
-/// Time that a start takes beside its trials: starting, checking, stopping. A guess for the clock on the screen.
+/// Time that a start takes besides its trials: starting, checking, stopping. A guess for the clock on the screen.
 const START_NS: u64 = 1_500_000_000;
 
-/// Time that a trial takes beside its phases.
+/// Time that a trial takes besides its phases. A guess likewise.
 const TRIAL_NS: u64 = 100_000_000;
 
-/// About how long a plan takes, builds not counted, in nanoseconds. Servers are taken to be warm as soon as they can be seen
-/// to be; each start of one that is not takes up to the limit of [`dyno_archive::plan::UntilSteady`] more.
+/// How long a plan takes without its builds, roughly, in nanoseconds. It assumes that every server is warm as early as can
+/// be seen; a start of one that is not takes up to the limit of [`dyno_archive::plan::UntilSteady`] longer.
 #[must_use]
 pub fn expected_ns(plan: &Plan) -> u64 {
     let runs = |launch: &usize| {

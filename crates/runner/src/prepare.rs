@@ -1,4 +1,4 @@
-//! What a run needs before its first start: what is built, and what a start would be given.
+//! Preparation of a run before its first start: builds, versions, and the environment of starts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::run::Event;
 /// Builds every subject of a plan that can be built, and learns versions. A failed build is recorded in the plan.
 ///
 /// # Errors
-/// The user ended it.
+/// The user interrupted it.
 pub fn prepare(
     planned: &mut Planned,
     cache: &Path,
@@ -47,12 +47,12 @@ pub fn prepare(
     Ok(all)
 }
 
-/// The user ended what was going on before there was anything to keep.
+/// The user interrupted the work before there was anything to keep.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("ended before the first server was started; there is nothing to keep")]
 pub struct Interrupted;
 
-/// What a start of this subject would get of the environment now, as far as it is the same for all its starts.
+/// The environment that a start of this subject would get now, without the variables that differ between its starts.
 #[must_use]
 pub fn environment_of(definition: &Definition) -> BTreeMap<String, String> {
     let start = &definition.start;

@@ -1,19 +1,19 @@
-//! Putting contracts to servers: what is asked, by the load's own client, which has to speak every protocol anyway.
+//! Checks of a contract against a server, made with the load's own client, which speaks every protocol anyway.
 
 use std::time::Instant;
 
 use dyno_archive::plan::{Http2, Load, Step, Workload};
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{Interval, LoadRecord, Outcome, Sample};
+use dyno_archive::{LoadRecord, Outcome};
 use dyno_contract::check::{Check, How, Problem, Question, Verdict};
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_workload::compile;
 
-use crate::load::{self, Edge, Reason, Watch};
+use crate::load::{self, StopWhen};
 use crate::load_at;
 
-/// Puts a check to the server at a listener.
+/// Runs one check at a listener.
 #[must_use]
 pub fn run(check: &Check, listener: &Listener) -> CheckResult {
     let verdict = match &check.how {
@@ -35,7 +35,8 @@ fn put(question: &Question, listener: &Listener) -> Verdict {
     }
 }
 
-/// Expectations name whole values of headers, and a media type may come with its character set.
+/// Runs a question that expects a media type. Tries it without and with a character set, since expectations compare whole
+/// header values.
 fn put_typed(question: &Question, listener: &Listener, media: &str) -> Verdict {
     const PARAMETERS: [&str; 5] =
         ["", "; charset=utf-8", ";charset=utf-8", "; charset=UTF-8", ";charset=UTF-8"];
@@ -76,10 +77,12 @@ fn put_with(question: &Question, listener: &Listener, headers: Vec<(String, Opti
     })
 }
 
-/// Sends what `spec` asks for, all of it on one connection; every answer must be as expected.
+/// Sends the requests of `spec` on one connection. Every answer must be as expected.
 fn ask(spec: &load::Spec) -> Result<(), Problem> {
-    let record =
-        load::run(spec, &mut Patience { until: Instant::now() + 2 * CHECK }).map_err(Problem::NoAnswer)?;
+    // Read before the load: a server that never answers is given up then, whatever its connections still wait for.
+    let until = Instant::now() + 2 * CHECK;
+    let mut watch = StopWhen(|| Instant::now() > until);
+    let record = load::run(spec, &mut watch).map_err(Problem::NoAnswer)?;
     let wanted = spec.load.requests.unwrap_or(1);
     let outcomes = || record.intervals.iter().flat_map(|i| i.outcomes.iter());
     let right: u64 = outcomes().filter(|(o, _)| *o == Outcome::Ok).map(|(_, n)| n).sum();
@@ -104,18 +107,18 @@ fn ask(spec: &load::Spec) -> Result<(), Problem> {
     spoke_as_asked(spec, &record)
 }
 
-/// What did not go as expected; what was wrong weighs more than what was late.
+/// The worst outcome that is not `Ok`: a wrong answer weighs more than a late one.
 fn worst(outcomes: impl Iterator<Item = (Outcome, u64)>) -> Option<(Outcome, u64)> {
     let bad: Vec<(Outcome, u64)> = outcomes.filter(|(o, n)| *o != Outcome::Ok && *n > 0).collect();
     bad.iter().find(|(o, _)| !is_late(*o)).or(bad.first()).copied()
 }
 
-/// Whether an exchange ended because the time was over, for it or for one before it on its connection.
+/// Whether an exchange ended because its time was up, or that of an earlier one on its connection.
 fn is_late(outcome: Outcome) -> bool {
     outcome.is_timeout() || matches!(outcome, Outcome::ConnectTimeout | Outcome::Cancelled)
 }
 
-/// Whether the server did not choose HTTP/1.1 where HTTP/2 was asked for, and took as many requests at a time.
+/// Checks that the server spoke HTTP/2 where asked to, and took as many requests at a time as the check needs.
 fn spoke_as_asked(spec: &load::Spec, record: &LoadRecord) -> Result<(), Problem> {
     let Some(http2) = record.http2.as_ref().filter(|_| spec.protocol.is_h2()) else { return Ok(()) };
     if http2.fallen_back + http2.upgrades_declined > 0 {
@@ -129,23 +132,6 @@ fn spoke_as_asked(spec: &load::Spec, record: &LoadRecord) -> Result<(), Problem>
         )));
     }
     Ok(())
-}
-
-/// Nobody looks, but not for ever.
-struct Patience {
-    until: Instant,
-}
-
-impl Watch for Patience {
-    fn sample(&mut self, _: Edge) -> Option<Sample> {
-        None
-    }
-
-    fn interval(&mut self, _: &Interval) {}
-
-    fn stop(&mut self) -> Option<Reason> {
-        (Instant::now() > self.until).then_some(Reason::Asked)
-    }
 }
 
 #[cfg(test)]

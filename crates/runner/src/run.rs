@@ -1,4 +1,4 @@
-//! A run: its plan is walked, launch by launch, and what happens is recorded.
+//! A run: walks its plan, launch by launch, and records what happens.
 
 mod judge;
 mod start;
@@ -7,7 +7,7 @@ mod up;
 mod walk;
 pub(crate) mod warm;
 
-use dyno_archive::dir::OpenError;
+use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::Plan;
 use dyno_archive::start::{Failure, WarmUp, WarmUpSlice};
 use dyno_archive::{Interval, RunDir, TrialRecord};
@@ -20,11 +20,11 @@ use dyno_subject::definition::Definition;
 #[allow(missing_debug_implementations)] // It holds a closure.
 pub struct Runner<'a> {
     pub plan: &'a Plan,
-    /// What each arm is started from.
+    /// One definition per arm, in the plan's order.
     pub arms: &'a [Definition],
-    /// Where each subject's artefacts are; `None`: it does not take part.
+    /// Folder of each subject's artefacts; `None`: the subject does not take part.
     pub built: &'a [Option<Built>],
-    /// The services that subjects need, in the plan's order.
+    /// Services that subjects need, in the plan's order.
     pub backends: &'a [Service],
     pub dir: &'a RunDir,
     pub guard: &'a Guard,
@@ -39,7 +39,7 @@ pub struct Service {
     pub built: Built,
 }
 
-/// What happens during a run, for whoever shows it.
+/// An event of a run, for the screen.
 #[derive(Debug)]
 pub enum Event<'a> {
     Building {
@@ -56,7 +56,7 @@ pub enum Event<'a> {
         launch: usize,
         slice: &'a WarmUpSlice,
     },
-    /// A start was warmed, or what could be done was done.
+    /// The warm-up of a start has ended: steady, or at its limit.
     Warmed {
         launch: usize,
         warmup: &'a WarmUp,
@@ -72,7 +72,7 @@ pub enum Event<'a> {
         trial: usize,
         record: &'a TrialRecord,
     },
-    /// A start ended before its plan was done, or has left something that dyno cannot remove.
+    /// A start ended before its trials were done, or left something behind that dyno cannot remove.
     Failed {
         launch: usize,
         failure: &'a Failure,
@@ -86,15 +86,15 @@ pub enum Event<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     Complete,
-    /// The user ended it; what is finished is kept.
+    /// The user interrupted it; finished trials are kept.
     Interrupted,
 }
 
-/// What makes a whole run impossible.
+/// Why a whole run is impossible.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]
-    Archive(#[from] OpenError),
+    Archive(#[from] ArchiveError),
     #[error("this machine refuses what a run needs: {0}")]
     Machine(std::io::Error),
 }

@@ -1,9 +1,9 @@
-//! A load that no suite asks for, as a run of one trial: its plan, and its record in an archive.
+//! A single load without a suite, as a run of one trial: its plan, and its record in an archive.
 
 use std::collections::BTreeMap;
 
 use dyno_analysis::load::is_done;
-use dyno_archive::dir::OpenError;
+use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{
     Arm, Conditions, Launch, Load, Order, Placement, Plan, ReportOptions, Subject, Suite, Trial, Workload,
 };
@@ -13,17 +13,17 @@ use dyno_archive::{LoadRecord, RunDir, StartRecord, TrialRecord};
 
 use crate::load::Spec;
 
-/// The server that is loaded, which dyno did not start.
+/// The loaded server, which dyno did not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     /// Host and port.
     pub name: String,
-    /// Its address as people know it, without anything secret.
+    /// Its address for people to read, without secrets.
     pub title: String,
 }
 
-/// The plan of one load, as a suite's would be that asked for nothing else. `files`: those that its requests name, with the
-/// SHA-256 of each.
+/// The plan of one load, as of a suite with one subject, workload and step. `files`: SHA-256 of each file that its requests
+/// name.
 #[must_use]
 pub fn plan(server: &Server, workload: &Workload, spec: &Spec, files: BTreeMap<String, String>) -> Plan {
     let generator = if spec.cpus.is_empty() { dyno_launch::allowed_cpus() } else { spec.cpus.clone() };
@@ -60,37 +60,37 @@ pub fn plan(server: &Server, workload: &Workload, spec: &Spec, files: BTreeMap<S
 }
 
 /// How a load ended.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Ended<'a> {
-    /// It did what was asked for, or what the server let it do.
+    /// It ran to its end, or as far as the server let it.
     Done(&'a LoadRecord),
-    /// The user ended it before that; what was measured stands.
+    /// The user interrupted it; the numbers measured so far stand.
     Interrupted(&'a LoadRecord),
-    /// It could not begin; why, as a sentence.
-    Never(&'a str),
+    /// It could not begin, with the reason as a sentence.
+    Never(String),
 }
 
 impl<'a> Ended<'a> {
-    /// Who ends a load that has done what was asked for has ended nothing.
+    /// Tells an interrupted load from a complete one: interrupting a load that has sent all its requests changes nothing.
     #[must_use]
-    pub fn of(loaded: &'a Result<LoadRecord, String>, asked: &Load, was_interrupted: bool) -> Ended<'a> {
-        match loaded {
-            Err(message) => Ended::Never(message),
-            Ok(record) if was_interrupted && !is_done(record, asked) => Ended::Interrupted(record),
-            Ok(record) => Ended::Done(record),
+    pub fn of(record: &'a LoadRecord, asked: &Load, was_interrupted: bool) -> Ended<'a> {
+        if was_interrupted && !is_done(record, asked) {
+            Ended::Interrupted(record)
+        } else {
+            Ended::Done(record)
         }
     }
 }
 
-/// Writes what the load came to into the archive of its plan. `ceiling`: what is quoted beside it.
+/// Writes a load's record into the archive of its plan. `ceiling`: the calibrated ceiling quoted beside it.
 ///
 /// # Errors
 /// The archive cannot be written.
-pub fn write(dir: &RunDir, ended: Ended<'_>, ceiling: Option<Ceiling>) -> Result<(), OpenError> {
+pub fn write(dir: &RunDir, ended: &Ended<'_>, ceiling: Option<Ceiling>) -> Result<(), ArchiveError> {
     let (load, failure) = match ended {
-        Ended::Done(load) => (Some(load), None),
-        Ended::Interrupted(load) => (Some(load), Some(interrupted())),
-        Ended::Never(words) => (None, Some(Failure { kind: FailureKind::Harness, message: words.into() })),
+        Ended::Done(load) => (Some(*load), None),
+        Ended::Interrupted(load) => (Some(*load), Some(interrupted())),
+        Ended::Never(words) => (None, Some(Failure { kind: FailureKind::Harness, message: words.clone() })),
     };
     dir.write_start(&StartRecord { failure, ..StartRecord::default() })?;
     let Some(load) = load else { return Ok(()) };

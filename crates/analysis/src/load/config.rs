@@ -1,4 +1,4 @@
-//! What was asked of a load, in the words of its result.
+//! The configuration of a load, as its result shows it.
 
 use dyno_archive::plan::{
     Arrival, Arrivals, DriverKind, Load, Model, Request, Segment, Spin, Step, Workload,
@@ -7,9 +7,10 @@ use dyno_archive::{Protocol, protocol};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What was asked, all defaults filled in.
+/// What was asked of a load, with all defaults filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Config {
+    /// Address of the request, or of a page's document; empty for a mix.
     pub url: String,
     pub method: String,
     #[serde(flatten, with = "protocol::apart")]
@@ -18,33 +19,41 @@ pub struct Config {
     pub driver: DriverKind,
     pub threads: u32,
     pub connections: u32,
+    /// Streams per connection; 1 for HTTP/1.1.
     pub streams: u32,
+    /// Requests in flight per connection without waiting for answers.
     pub pipeline: u32,
     pub model: Model,
     /// `None` in a closed loop.
     pub arrival: Option<Arrival>,
-    /// Requests per second offered; `None` in a closed loop.
+    /// Requests per second offered; `None` in a closed loop, and where the rate is not one number.
     pub rate: Option<f64>,
+    /// Requests in all; `None`: as many as the duration allows.
     pub requests: Option<u64>,
+    /// Requests after which a connection is replaced; `None`: no limit.
     pub requests_per_connection: Option<u64>,
     pub warmup_s: f64,
+    /// Length of the measured window; `None`: no set end.
     pub duration_s: Option<f64>,
     pub interval_s: f64,
     pub timeout_s: f64,
     pub connect_timeout_s: f64,
+    /// `None`: any status from 200 to 399, or several requests.
     pub expect_status: Option<u16>,
+    /// Length of the expected body; `None`: no body is expected, or several requests.
     pub expect_body_bytes: Option<usize>,
     pub seed: u64,
     /// How the rate changes over time, where it is not one number.
     pub rate_over_time: Option<Vec<Segment>>,
     pub first_byte_timeout_s: Option<f64>,
+    /// Time over which connections are opened one by one; `None`: all before the load begins.
     pub ramp_connections_s: Option<f64>,
     pub spin: Spin,
-    /// Of how many answers one was checked in full; `None` if there is nothing that only a full look can tell.
+    /// One answer in this many is checked in full: 1 is every one, 0 none. `None`: no expectation needs a full check.
     pub check_one_in: Option<u64>,
-    /// The mix, if there is more than one request.
+    /// The requests of a mix or a page; empty if there is only one.
     pub requests_mixed: Vec<MixedRequest>,
-    /// Connections over which a visitor loads a page; `None`: no pages are loaded. `connections` are visitors then.
+    /// Connections over which a visitor loads a page; `connections` then counts visitors. `None`: no pages are loaded.
     pub page_connections: Option<u32>,
 }
 
@@ -58,7 +67,7 @@ pub struct MixedRequest {
 }
 
 impl Config {
-    /// What a plan asks of one step.
+    /// The configuration of one step of a plan.
     #[must_use]
     pub fn new(workload: &Workload, load: &Load, step: &Step, seed: u64) -> Config {
         let seconds = |ns: u64| ns as f64 / 1e9;
@@ -74,7 +83,7 @@ impl Config {
             method: r.method.clone(),
             path: r.path.clone(),
         };
-        // Of a page it is the document's address; a mix has none of its own.
+        // A page has its document's address; a mix has no single one.
         let is_mix = is_mixed && workload.page.is_none();
         Config {
             url: if is_mix { String::new() } else { first.path.clone() },
@@ -91,7 +100,7 @@ impl Config {
             requests: load.requests,
             requests_per_connection: load.requests_per_connection,
             warmup_s: seconds(load.warmup_ns),
-            // With only a number of requests asked for, no duration was.
+            // A load with only a number of requests has no set duration.
             duration_s: load.set_duration_ns().map(seconds),
             interval_s: seconds(load.interval_ns),
             timeout_s: seconds(load.timeout_ns),

@@ -1,4 +1,4 @@
-//! What HTTP/2 connections consisted of: counts, and what each response took.
+//! HTTP/2 use of a load: counts, and what they are per response.
 
 use std::collections::BTreeMap;
 
@@ -10,35 +10,38 @@ use serde::Serialize;
 use super::percentiles::Percentiles;
 use super::sums::after_warmup;
 
-/// HTTP/2 within the measured window; connections and streams of the whole load. Quotients are `None` where there is
+/// HTTP/2 use within the measured window; connections and streams are of the whole load. Quotients are `None` where there is
 /// nothing to divide by.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Http2Result {
-    /// Connections that came to speak HTTP/2.
+    /// Connections that spoke HTTP/2.
     pub connections: u64,
-    /// Connections that were to speak HTTP/2 and came to speak HTTP/1.1: by ALPN, or because an upgrade was declined.
+    /// Connections that were to speak HTTP/2 and did not: ALPN chose something else, or an upgrade was declined.
     pub fallen_back: u64,
     pub streams: Streams,
-    /// By type; types of which there were none are left out.
+    /// Frames that came, by type; types that did not occur are left out.
     pub frames_in: BTreeMap<String, u64>,
+    /// Frames that we sent, by type.
     pub frames_out: BTreeMap<String, u64>,
     /// Frames that came, per TCP segment with data.
     pub frames_per_segment: Option<f64>,
+    /// TCP segments with data that came, per response.
     pub segments_per_response: Option<f64>,
-    /// By type.
+    /// Frames that came, per response, by type.
     pub frames_per_response: BTreeMap<String, f64>,
-    /// Complete responses per receive: how far a server, or the network, gathers answers.
+    /// Complete responses per receive: how far answers arrive together.
     pub responses_per_receive: Option<f64>,
     /// TLS records with data per response; `None` without TLS.
     pub tls_records_per_response: Option<f64>,
     /// WINDOW_UPDATE frames that we sent, per response.
     pub window_updates_out_per_response: Option<f64>,
-    /// RST_STREAM frames by code.
+    /// RST_STREAM frames that came, by code.
     pub resets_in: BTreeMap<String, u64>,
+    /// RST_STREAM frames that we sent, by code.
     pub resets_out: BTreeMap<String, u64>,
     /// GOAWAY frames that came, by code.
     pub goaways: BTreeMap<String, u64>,
-    /// Those that we sent: as a matter of form where we close, and with a code where the server broke a rule.
+    /// GOAWAY frames that we sent, by code: when we close a connection, or because the server broke a rule.
     pub goaways_out: BTreeMap<String, u64>,
     /// Streams that the server refused (RST_STREAM with REFUSED_STREAM).
     pub streams_refused: u64,
@@ -54,21 +57,22 @@ pub struct Http2Result {
 /// Streams per connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Streams {
+    /// Streams that the load wants open at once.
     pub asked: u32,
-    /// The fewest that the server announced to allow on a connection; `None`: any number.
+    /// Fewest that the server announced to allow (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: any number.
     pub granted: Option<u32>,
     /// Most that were open at once on one connection.
     pub most: u64,
 }
 
-/// What HPACK made of header fields.
+/// Size of header fields before and after HPACK.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HeaderBytes {
     /// Bytes of names and values.
     pub fields: u64,
-    /// Bytes that they took on the wire.
+    /// Bytes of the header blocks on the wire.
     pub wire: u64,
-    /// 1 − wire / fields.
+    /// Share of bytes saved: 1 − wire / fields. `None` without fields.
     pub saved: Option<f64>,
 }
 
@@ -147,7 +151,7 @@ mod tests {
         assert_eq!(HeaderBytes::new(&Http2Direction::default()).saved, None);
     }
 
-    /// Twenty responses of two connections.
+    /// Twenty responses on two connections.
     fn used() -> Http2Use {
         let counts = |all: &[(&str, u64)]| all.iter().map(|(name, n)| ((*name).to_string(), *n)).collect();
         let received = Http2Direction {
@@ -191,7 +195,7 @@ mod tests {
         let none = result(Http2Use::default(), 0);
         assert_eq!((none.frames_per_segment, none.responses_per_receive), (None, None));
         assert_eq!((none.segments_per_response, none.window_updates_out_per_response), (None, None));
-        // Without segments, or records of TLS, nobody counted them.
+        // A count of 0 segments or TLS records means that they were not counted.
         let uncounted = result(Http2Use { tls_records: 0, ..used() }, 0);
         assert_eq!((uncounted.segments_per_response, uncounted.tls_records_per_response), (None, None));
         assert_eq!((uncounted.resets_in_total(), none.streams_refused), (7, 0));

@@ -32,14 +32,17 @@ pub use sums::{answers_per_second, response_times};
 
 pub const SCHEMA: &str = "dyno.load/1";
 
+/// The result of one load, with the caveats about it. docs/terminology.md defines the times and counts.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LoadResult {
     pub schema: &'static str,
     pub valid: bool,
     pub caveats: Vec<Caveat>,
     pub config: Config,
+    /// Length of the measured window.
     pub duration_s: f64,
     pub exchanges: Exchanges,
+    /// How the exchanges of the measured window ended.
     #[serde(serialize_with = "outcome::all")]
     #[schemars(with = "BTreeMap<String, u64>")]
     pub outcomes: Outcomes,
@@ -47,14 +50,16 @@ pub struct LoadResult {
     pub throughput_rps: f64,
     pub bytes: Bytes,
     pub response_time_us: Percentiles,
-    /// Percentiles of it that lie among what was never answered.
+    /// Which percentiles of the response time lie among the unanswered.
     pub response_unanswered: LoadUnanswered,
     pub service_time_us: Percentiles,
     pub send_lag_us: Percentiles,
     pub first_byte_us: Percentiles,
-    /// How long what got no right answer had waited when it ended, or when the load did, by outcome: from the intended start.
+    /// Ages of the exchanges without a right answer, by outcome: from intended to their end, or to the end of the load.
     pub unanswered_us: BTreeMap<String, Percentiles>,
+    /// Time to connect, over the whole load.
     pub connect_us: Percentiles,
+    /// TLS handshake time, over the whole load.
     pub tls_handshake_us: Percentiles,
     pub connections: Connections,
     pub client: Client,
@@ -64,23 +69,24 @@ pub struct LoadResult {
     /// `null` unless pages were loaded.
     pub pages: Option<Pages>,
     pub in_flight: InFlight,
+    /// How answers broke the protocol, with counts.
     pub protocol_errors: BTreeMap<String, u64>,
-    /// How answers failed what was checked in full, with counts.
+    /// What full checks found wrong, with counts.
     pub unexpected: BTreeMap<String, u64>,
-    /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on them.
+    /// Connections that were lost or could not be opened, by the outcome of the oldest exchange on them.
     pub connection_failures: BTreeMap<String, u64>,
     /// Answers that were checked in full.
     pub checked: u64,
     /// `None` without TLS.
     pub tls: Option<TlsUse>,
-    /// `None` in a closed loop, which has no gaps to keep.
+    /// How evenly requests left; `None` in a closed loop, which has no schedule.
     pub gaps: Option<GapsResult>,
-    /// By request name; empty if there is only one.
+    /// One entry per request of a mix; empty if there is only one, or if the mix is too large to be recorded by request.
     pub requests: Vec<RequestResult>,
-    /// Response time by the kernel's receive stamps; `None` unless they were asked for. An answer without a stamp counts among
-    /// the unanswered: nobody knows when it came.
+    /// Response time by the kernel's receive stamps. An answer without a stamp counts as unanswered. `None`: no stamps were
+    /// asked for, or none came.
     pub kernel_response_time_us: Option<Percentiles>,
-    /// What this generator reached on this machine, if that was measured before.
+    /// Most that this generator reached on this machine (`dyno calibrate`); `None`: not known.
     pub ceiling: Option<Ceiling>,
     /// Response time by quantile, for drawing: `[quantile, µs]`, cut where samples end.
     pub spectrum_us: Vec<(f64, f64)>,
@@ -93,8 +99,11 @@ pub struct Exchanges {
     /// Under way when the window of a closed loop opened: `carried_in + scheduled = started + dropped`.
     pub carried_in: u64,
     pub scheduled: u64,
+    /// Sent, or waiting for a connection: `started = completed + failed + in_flight_at_end`.
     pub started: u64,
+    /// With a complete answer, right or wrong.
     pub completed: u64,
+    /// Ended without a complete answer.
     pub failed: u64,
     pub dropped: u64,
     pub in_flight_at_end: u64,
@@ -103,13 +112,13 @@ pub struct Exchanges {
 }
 
 impl Exchanges {
-    /// Exchanges of which a right answer was wanted within the window.
+    /// Exchanges that were due: scheduled in the window or carried into it.
     #[must_use]
     pub fn due(&self) -> u64 {
         self.carried_in.saturating_add(self.scheduled)
     }
 
-    /// Of these, those that got no answer, right or wrong.
+    /// Due exchanges without a complete answer: failed, in flight at the end, or dropped.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.failed.saturating_add(self.in_flight_at_end).saturating_add(self.dropped)
@@ -122,12 +131,13 @@ pub struct Bytes {
     pub sent: u64,
     pub received: u64,
     pub body_received: u64,
-    /// Complete answers, right or wrong, that arrived within the window, whenever they were asked for: what these are the bytes of.
+    /// Complete answers, right or wrong, that arrived within the window, whenever their requests were intended: the divisor
+    /// for bytes per answer.
     pub responses: u64,
 }
 
 impl Bytes {
-    /// So many bytes for each complete answer; `None` if there was none.
+    /// `bytes` ÷ complete answers; `None` without answers.
     #[must_use]
     pub fn per_response(&self, bytes: u64) -> Option<f64> {
         (self.responses > 0).then(|| bytes as f64 / self.responses as f64)
@@ -148,28 +158,29 @@ pub struct GapsResult {
 /// intended in the window.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Pages {
+    /// Resources of each page.
     pub resources: usize,
     /// Connections over which a page was loaded.
     pub connections_each: u32,
-    /// Pages of which everything was answered as expected.
+    /// Pages whose requests all got a right answer.
     pub completed: u64,
-    /// Pages of which something failed.
+    /// Pages with at least one request that got no right answer.
     pub failed: u64,
-    /// Pages that were not complete when the window and what was in flight at its end were over.
+    /// Pages that were still incomplete when the drain ended.
     pub unfinished: u64,
-    /// Pages that were complete within the window, per second.
+    /// Pages that were completed within the window, per second.
     pub per_second: f64,
-    /// From the intended start of the document to the end of the last resource.
+    /// Page time: from the intended start of the document to the end of the last resource.
     pub time_us: Percentiles,
 }
 
-/// What became of the requests of one name.
+/// The results of one request of a mix.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RequestResult {
     pub name: String,
     pub weight: u32,
     pub throughput_rps: f64,
-    /// Only those that occurred.
+    /// Outcomes that occurred, with counts.
     #[schemars(with = "BTreeMap<String, u64>")]
     pub outcomes: Outcomes,
     pub response_time_us: Percentiles,
@@ -181,22 +192,24 @@ pub struct RequestResult {
 pub struct Client {
     pub cpu_user_s: f64,
     pub cpu_sys_s: f64,
+    /// CPU time per complete answer, polling included; `None` without answers.
     pub cpu_us_per_exchange: Option<f64>,
-    /// Of a whole CPU, polling left out.
+    /// Share of one CPU that the busiest thread used, polling left out.
     pub busiest_thread_utilisation: f64,
-    /// The same for every thread, in their order.
+    /// The same for every thread, in the order of threads.
     pub thread_utilisation: Vec<f64>,
     /// CPU time spent polling instead of sleeping; it is part of `cpu_user_s` and `cpu_sys_s`.
     pub cpu_spun_s: f64,
-    /// That time, of one CPU over the measured window; `None`: nothing was measured.
+    /// `cpu_spun_s` ÷ length of the window: in CPUs. `None`: the window has no length.
     pub spun_share: Option<f64>,
     pub loop_lag_us: Percentiles,
     pub wake_lag_us: Percentiles,
     pub rss_peak_bytes: Option<u64>,
     pub driver: DriverKind,
     pub threads: usize,
+    /// Time that threads were runnable but waited for a CPU, summed; `None`: the kernel does not tell.
     pub run_delay_s: Option<f64>,
-    /// What was left of the CPUs on which it stood.
+    /// How much room was left on the generator's CPUs.
     pub room: Room,
 }
 
@@ -213,24 +226,26 @@ pub struct Tcp {
 /// Both sides of Little's law (L = λ·W) over the measured window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct InFlight {
-    /// L: the time integral of the number in flight, divided by the window. It is counted as requests start and end, and knows
-    /// nothing of what they took.
+    /// L: the time integral of the number in flight ÷ length of the window. It counts starts and ends of requests, and uses
+    /// none of their times.
     pub mean: f64,
-    /// λ·W: what the distributions hold (times of right answers, ages of all others) within the window, summed and divided by
-    /// its length. A request that fell out of the distributions is missing here. `null` in archives of before.
+    /// λ·W: the sum of all times in the distributions (of right answers; ages of all others), as far as they lie within the
+    /// window, ÷ its length. A request that is missing from the distributions is missing here. `null` in older archives.
     pub by_littles_law: Option<f64>,
-    /// How far the law's side may be off because histograms keep three digits of each time.
+    /// Most by which `by_littles_law` may be off because histograms keep three digits of each time.
     pub resolution: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct IntervalResult {
     pub phase: Phase,
+    /// Since the load began.
     pub start_s: f64,
     pub end_s: f64,
-    /// Taken on here: sent, or waiting for a connection.
+    /// Requests taken on in this interval: sent, or waiting for a connection.
     pub started: u64,
     pub ok: u64,
+    /// Exchanges that ended here without a right answer: failed or wrongly answered.
     pub failed: u64,
     /// Complete answers, right or wrong.
     #[serde(skip)]
@@ -238,17 +253,17 @@ pub struct IntervalResult {
     pub throughput_rps: f64,
     pub in_flight_mean: f64,
     pub response_time_us: Percentiles,
-    /// Percentiles of it that lie among what was never answered.
+    /// Which percentiles of the response time lie among the unanswered.
     pub response_unanswered: LoadUnanswered,
     pub service_time_us: Percentiles,
     pub connections_open: u64,
     /// Arrivals that were dropped because too many were waiting.
     pub dropped: u64,
-    /// Of how much of a CPU the busiest generator thread made use, polling left out; `None` where it is not known.
+    /// Share of one CPU that the busiest generator thread used, polling left out; `None`: not known.
     pub busiest_thread_utilisation: Option<f64>,
 }
 
-/// What a load came to. It is not judged here: [`crate::verdict::load`] does, and is what others ask.
+/// Computes the result of a load, not yet judged: callers outside use [`crate::verdict::load`].
 #[must_use]
 pub(crate) fn result(record: &LoadRecord, config: Config) -> LoadResult {
     let sums = Sums::new(record);
@@ -296,12 +311,12 @@ pub(crate) fn result(record: &LoadRecord, config: Config) -> LoadResult {
     }
 }
 
-/// Whether a load did what was asked for: so many requests, each with its end, or so much time.
+/// Whether a load did what was asked for: its number of requests ended, or its duration passed.
 #[must_use]
 pub fn is_done(record: &LoadRecord, asked: &plan::Load) -> bool {
     let (opens, closes) = record.window_ns;
     let books = record.books;
-    // What has no end counts as in flight, be it sent or still in a queue.
+    // Requests that have not ended count as in flight, whether sent or still queued.
     let is_ended = asked.requests.is_some_and(|total| books.due() >= total && books.in_flight_at_end == 0);
     is_ended || asked.set_duration_ns().is_some_and(|ns| closes.saturating_sub(opens) >= ns)
 }
@@ -350,7 +365,7 @@ fn pages(record: &LoadRecord, config: &Config, window_s: f64) -> Option<Pages> {
         failed,
         unfinished,
         per_second: per_second(in_window, window_s),
-        // How long a page that failed had taken by then is not kept.
+        // How long a failed page had taken is not recorded.
         time_us: Percentiles::of_due(&times, Missing { count: failed + unfinished, longest_ns: None }),
     })
 }
@@ -388,14 +403,14 @@ fn requests(record: &LoadRecord, config: &Config, window_s: f64) -> Vec<RequestR
             throughput_rps: per_second(ok_in_window, window_s),
             outcomes,
             response_time_us: Percentiles::of_due(&times(|share| &share.response), missing),
-            // How long it had been with the server is kept for all requests together only.
+            // The longest wait since sending is recorded for all requests together only.
             service_time_us: Percentiles::of_due(
                 &times(|share| &share.service),
                 Missing { longest_ns: None, ..missing },
             ),
         }
     };
-    // Of very large mixes only the whole is recorded.
+    // Very large mixes are not recorded by request.
     if record.intervals.iter().all(|i| i.by_request.is_empty()) {
         return Vec::new();
     }
@@ -421,7 +436,7 @@ fn client(record: &LoadRecord, sums: &Sums) -> Client {
         threads.iter().map(pick).sum::<u64>() as f64 / 1e9
     };
     let run_s = sum(|t| t.run_ns);
-    // The split is sampled; it is scaled to the exact sum.
+    // The kernel samples the split into user and system; it is scaled to the exact sum.
     let (user, sys) = (sum(|t| t.user_ns), sum(|t| t.sys_ns));
     let user_share = if user + sys > 0.0 { user / (user + sys) } else { 0.0 };
     let thread_utilisation = utilisation(record, sums.window_s);
@@ -457,7 +472,8 @@ fn tcp(counters: Option<&TcpCounters>, answers: u64) -> Tcp {
     }
 }
 
-/// Quantiles whose distance from 1 falls by a constant factor, as far as samples reach and right answers do.
+/// Response times in µs at quantiles whose distance from 1 falls by a constant factor, as far as samples and right answers
+/// reach.
 fn spectrum(times: &Times, missing: u64) -> Vec<(f64, f64)> {
     const POINTS_PER_DECADE: i32 = 12;
     let reach = (times.count() + missing) as f64 / SAMPLES_BEYOND;
@@ -470,13 +486,13 @@ fn spectrum(times: &Times, missing: u64) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// What one interval comes to.
+/// The result of one interval.
 #[must_use]
 pub fn interval_result(interval: &Interval) -> IntervalResult {
     let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
     let ok = interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
     let all = interval.outcomes.total() + interval.carried.total();
-    // Of the interval's own phase: those of an earlier one have no times here either.
+    // Only exchanges of the interval's own phase: those of an earlier phase have no times here either.
     let of_phase = &interval.outcomes;
     let missing = Missing {
         count: of_phase.total() - of_phase.of(Outcome::Ok) + interval.dropped,
@@ -507,18 +523,18 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
 }
 
 impl IntervalResult {
-    /// Arrivals per second: what was taken on, and what was dropped.
+    /// Requests taken on or dropped, per second.
     pub(crate) fn arrivals_rps(&self) -> f64 {
         per_second(self.arrivals(), self.end_s - self.start_s)
     }
 
-    /// What was taken on, and what was dropped.
+    /// Requests taken on or dropped.
     pub(crate) fn arrivals(&self) -> u64 {
         self.started.saturating_add(self.dropped)
     }
 }
 
-/// Seconds of work of the busiest worker.
+/// CPU seconds of the busiest worker, polling left out; `None`: not known.
 fn busiest(interval: &Interval) -> Option<f64> {
     let work = interval.workers.values().map(|used| used.run_ns.saturating_sub(used.spun_ns));
     work.max().map(|ns| ns as f64 / 1e9)

@@ -1,4 +1,4 @@
-//! What an open loop offered: what it scheduled, whatever its rate is called.
+//! Whether the answers keep up with an open loop's schedule, whatever its rate.
 
 use dyno_archive::Phase;
 use dyno_archive::plan::Model;
@@ -7,28 +7,29 @@ use serde_json::{Value, json};
 
 use super::{IntervalResult, LoadResult};
 
-/// Share of what was offered that may be unanswered for the server to have kept up, beside what was on its way.
+/// Largest share of the offered requests that may lack an answer if the server keeps up; requests in flight are allowed on
+/// top.
 const LEFT_BEHIND: f64 = 0.02;
 
-/// So many mean service times after its beginning, a load has as many in hand as it will have, but for one in twenty if service
-/// times are distributed exponentially (e⁻³).
+/// Mean service times after which the number of requests with the server has settled: to 95 % (1 − e⁻³) if service times are
+/// distributed exponentially.
 const SETTLED: f64 = 3.0;
 
-/// What chance may explain: no more than this share of what was offered …
+/// Largest share of the offered requests that chance may leave in flight …
 const MOST_CHANCE: f64 = 0.05;
 
-/// … unless that is less than so many requests.
+/// … or this many requests, if that is more.
 const LEAST_CHANCE: f64 = 5.0;
 
-/// What was offered and answered over a stretch of the window.
+/// What was offered and answered over a stretch of the window; instants in seconds since the load began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     from_s: f64,
     to_s: f64,
-    /// The stretch is the window.
+    /// The stretch is the whole window.
     is_whole: bool,
     offered: f64,
-    /// Complete answers, right or wrong, whenever they were asked for.
+    /// Complete answers, right or wrong, whenever their requests were intended.
     answered: f64,
     /// The answers kept up.
     pub(crate) is_kept: bool,
@@ -57,12 +58,12 @@ impl Pace {
     }
 }
 
-/// Requests per second, with as many places as tell a low rate from another.
+/// Requests per second as text, with one decimal below 100.
 pub(crate) fn rate_of(rps: f64) -> String {
     if rps < 100.0 { format!("{rps:.1}") } else { format!("{rps:.0}") }
 }
 
-/// What each of some intervals counts, evenly over its own time: from, to, how much. The sum over a stretch.
+/// Sum of counts over a stretch of time. Each count is (from, to, number) and is taken as spread evenly over its own time.
 fn within(counts: impl Iterator<Item = (f64, f64, u64)>, (from_s, to_s): (f64, f64)) -> f64 {
     let share = |(begins_s, ends_s, count): (f64, f64, u64)| {
         let (length, common) = (ends_s - begins_s, to_s.min(ends_s) - from_s.max(begins_s));
@@ -71,9 +72,10 @@ fn within(counts: impl Iterator<Item = (f64, f64, u64)>, (from_s, to_s): (f64, f
     counts.map(share).sum()
 }
 
-/// How many more requests a server that keeps up may have in hand at the end of a stretch than at its beginning: those of its
-/// last service time, less those of the one before it. Twice the standard deviation of that are chance (both are counts of
-/// Poisson), as far as they are small beside what was offered: of an overloaded server the service time is no measure.
+/// How many more requests may be in flight at the end of a stretch than at its beginning if the server keeps up. `last` and
+/// `before`: arrivals in the service time before its end and before its beginning. Chance adds two standard deviations of
+/// their difference (both are Poisson counts), capped by a small part of `offered`: in overload the service time is no
+/// measure.
 fn may_be_in_hand(offered: f64, before: f64, last: f64) -> f64 {
     let chance = (2.0 * (before + last).sqrt()).max(1.0);
     (last - before).max(0.0) + chance.min((offered * MOST_CHANCE).max(LEAST_CHANCE))
@@ -94,21 +96,22 @@ impl LoadResult {
         self.pace().map(|pace| pace.is_kept)
     }
 
-    /// What was offered and answered in the window, from where on the answers come as fast as the server makes them: not before
-    /// three service times after the load began, for until then it has fewer in hand than it will have. `None` in a closed loop.
+    /// What was offered and answered in the settled part of the window. It begins three service times after the load does:
+    /// until then fewer requests are with the server than later. `None` in a closed loop.
     pub(crate) fn pace(&self) -> Option<Pace> {
         self.offered_rps()?;
         let opens_s = self.window().next().map_or(0.0, |i| i.start_s);
         let to_s = self.last_of_arrivals().map_or(opens_s, |i| i.end_s);
         let service_s = self.service_s();
-        // Of a load that is short for its service times half is looked at, or what comes after the first answer.
+        // If the load is short against its service times, the stretch is its second half, or what follows the first service
+        // time.
         let latest_s = opens_s.midpoint(to_s).max(service_s);
         let from_s = (SETTLED * service_s).min(latest_s).max(opens_s);
         let from_s = if from_s < to_s { from_s } else { opens_s };
         // No answer comes before the first service time is over.
         let answers = self.window().map(|i| (i.start_s.max(service_s.min(from_s)), i.end_s, i.completed));
         let (offered, answered) = (self.arrivals_within(from_s, to_s), within(answers, (from_s, to_s)));
-        // Of the last service time before each end.
+        // Arrivals in the last service time before either end of the stretch.
         let before = self.arrivals_within(from_s - service_s, from_s);
         let last = self.arrivals_within(to_s - service_s, to_s);
         Some(Pace {
@@ -121,8 +124,8 @@ impl LoadResult {
         })
     }
 
-    /// The interval with which the arrivals end. A load of so many requests goes on until all are answered, however late that is;
-    /// the last interval in which some came is not full of them, so of several it is the one before.
+    /// The last interval that is full of arrivals. A load of a given number of requests goes on until all are answered, and
+    /// the last interval with arrivals is only partly full: the one before it is taken if there is one.
     fn last_of_arrivals(&self) -> Option<&IntervalResult> {
         if self.config.requests.is_none() {
             return self.window().next_back();
@@ -132,13 +135,14 @@ impl LoadResult {
         arriving.next().or(last).or(self.window().next_back())
     }
 
-    /// Mean service time of the window's own answers within it, in seconds; 0 if there are none.
+    /// Mean service time in seconds of the window's requests that were answered within it; 0 if none was.
     fn service_s(&self) -> f64 {
         let of = |i: &IntervalResult| i.service_time_us.mean.unwrap_or(0.0) * i.service_time_us.count as f64;
         let count: u64 = self.window().map(|i| i.service_time_us.count).sum();
         if count == 0 { 0.0 } else { self.window().map(of).sum::<f64>() / count as f64 / 1e6 }
     }
 
+    /// Requests taken on or dropped between two instants of the load, the drain left out.
     fn arrivals_within(&self, from_s: f64, to_s: f64) -> f64 {
         let taken_on = self.intervals.iter().filter(|i| i.phase != Phase::Drain);
         within(taken_on.map(|i| (i.start_s, i.end_s, i.arrivals())), (from_s, to_s))
@@ -156,8 +160,8 @@ impl LoadResult {
         connections * u64::from(config.streams) * u64::from(config.pipeline)
     }
 
-    /// Requests that were with the server, on average: of those in flight no more than there are places, for the others wait in
-    /// the generator.
+    /// Mean number of requests with the server: those in flight, but no more than there are places, because the others wait
+    /// in the generator.
     #[must_use]
     pub fn at_server(&self) -> f64 {
         let asked = u64::from(self.config.streams.max(1));
@@ -201,19 +205,19 @@ mod tests {
         assert_eq!((closed.offered_rps(), closed.keeps_up()), (None, None));
     }
 
-    /// A server, and what it is offered.
+    /// A simulated server, and the load that it is offered.
     #[derive(Clone, Copy)]
     struct Load {
         /// Requests per second at an instant, in seconds from the window's opening.
         rate: fn(f64) -> f64,
-        /// What a request takes that begins to be served, in seconds: one after the other of these.
+        /// Service times in seconds, taken in turn.
         service_s: &'static [f64],
-        /// Requests that it can begin to serve in a second. Others wait with it.
+        /// Most requests that it can begin to serve per second; others wait with it.
         at_most: f64,
         warmup_s: f64,
         window_s: f64,
         interval_s: f64,
-        /// Asked for, instead of the window.
+        /// Number of requests asked for, instead of a duration.
         requests: Option<u64>,
     }
 
@@ -227,7 +231,7 @@ mod tests {
         requests: None,
     };
 
-    /// When each request is intended and answered.
+    /// When each request is intended and answered, in seconds since the load began.
     fn play(load: &Load) -> Vec<(f64, f64)> {
         const STEP: f64 = 0.000_5;
         let (mut due, mut free, mut requests) = (0.0, f64::NEG_INFINITY, Vec::new());
@@ -244,7 +248,7 @@ mod tests {
         requests
     }
 
-    /// What dyno keeps of it, everything being answered in the drain at last.
+    /// The result of such a load; the drain answers what the window leaves open.
     fn result_of(load: &Load) -> LoadResult {
         let ns = |s: f64| (s * 1e9).round() as u64;
         let (opens, closes) = (load.warmup_s, load.warmup_s + load.window_s);
@@ -292,7 +296,7 @@ mod tests {
 
     const RAMP: fn(f64) -> f64 = |t| 100.0 + 90.0 * t.clamp(0.0, 10.0);
 
-    /// A quick server that can begin no more than so many requests in a second.
+    /// A server with short service times that can begin at most `at_most` requests per second.
     fn slow(rate: fn(f64) -> f64, at_most: f64) -> Load {
         Load { rate, at_most, service_s: &[0.01], ..EASY }
     }
@@ -390,7 +394,7 @@ mod tests {
         }
     }
 
-    /// A second in which 1,000 were offered and so many answered in no time at all.
+    /// One second with 1,000 requests offered and `answers` answered, without any service times.
     fn answered_at_once(answers: u64) -> LoadResult {
         let mut record = fixture::record(answers);
         record.intervals[0].started = 1000;

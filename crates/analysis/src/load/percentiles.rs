@@ -4,19 +4,19 @@ use dyno_archive::Times;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Samples that must lie beyond a percentile for it to be given (harness rule: HdrHistogram practice).
+/// Samples that must lie beyond a percentile for it to be given (docs/methodology.md).
 pub const SAMPLES_BEYOND: f64 = 20.0;
 
-/// A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of right answers; percentiles are of
-/// all that was due, in which whatever got no right answer ranks above every right answer. A percentile that falls among
-/// those, or that has too few samples beyond it, is `None`.
+/// A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of right answers. Percentiles are
+/// of all that was due: the unanswered rank above every right answer. A percentile is `None` if it falls among them, or if
+/// fewer than 20 samples lie beyond it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Percentiles {
     pub count: u64,
     /// Exchanges that were due and got no right answer; 0 where the distribution is of something that cannot fail.
     pub unanswered: u64,
-    /// The longest wait known, of right answers and of what got none; microseconds. It bounds the percentiles that fall
-    /// among the unanswered from below.
+    /// The longest wait known, of right answers and unanswered; microseconds. Percentiles that fall among the unanswered are
+    /// longer.
     pub longest_wait: Option<f64>,
     pub min: Option<f64>,
     pub mean: Option<f64>,
@@ -31,11 +31,11 @@ pub struct Percentiles {
     pub max: Option<f64>,
 }
 
-/// What was due and got no right answer: it ranks above every right answer.
+/// Requests that were due and got no right answer: they rank above every right answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
     pub count: u64,
-    /// The longest that one of them is known to have waited, nanoseconds.
+    /// The longest that one of them is known to have waited, nanoseconds; `None`: not known.
     pub longest_ns: Option<u64>,
 }
 
@@ -43,8 +43,8 @@ impl Missing {
     pub const NONE: Missing = Missing { count: 0, longest_ns: None };
 }
 
-/// The duration at quantile `q` of all that was due, in nanoseconds: that of rank ⌈q·n⌉, where n counts the right answers
-/// and what is missing, and what is missing ranks last. `None` if nothing was due, or if the rank falls among the missing.
+/// The duration at quantile `q` of all that was due, in nanoseconds: that of rank ⌈q·n⌉, where n counts right answers and
+/// `missing` requests, which rank last. `None` if nothing was due, or if the rank falls among the missing.
 #[must_use]
 pub fn at_quantile(answers: &Times, missing: u64, q: f64) -> Option<u64> {
     let due = answers.count() + missing;
@@ -53,13 +53,13 @@ pub fn at_quantile(answers: &Times, missing: u64, q: f64) -> Option<u64> {
 }
 
 impl Percentiles {
-    /// Of something that cannot fail.
+    /// The distribution of something that cannot fail.
     #[must_use]
     pub fn new(times: &Times) -> Percentiles {
         Percentiles::of_due(times, Missing::NONE)
     }
 
-    /// Of all that was due: the right answers, and what got none.
+    /// The distribution of all that was due: right answers, and `missing` requests.
     #[must_use]
     pub fn of_due(times: &Times, missing: Missing) -> Percentiles {
         let us = |ns: u64| ns as f64 / 1e3;

@@ -1,7 +1,7 @@
-//! Where a percentile lies: at a time, or among what was never answered.
+//! Where a percentile lies: at a time, or among the unanswered (requests that were due and got no right answer).
 //!
-//! Percentiles are over all requests that were due. Whatever got no right answer ranks above every right answer, so a percentile
-//! that falls among those has no time of its own: it is longer than the longest wait known.
+//! Percentiles are over all requests that were due. The unanswered rank above every right answer, so a percentile that falls
+//! among them has no time of its own: it is longer than the longest wait known.
 
 use dyno_archive::Times;
 use schemars::JsonSchema;
@@ -15,23 +15,23 @@ use crate::stats::Repeated;
 pub enum Place {
     /// Microseconds.
     At(f64),
-    /// Among what was never answered.
+    /// Among the unanswered.
     Beyond(Unanswered),
     /// Fewer than [`SAMPLES_BEYOND`] samples lie beyond it, or there are none at all.
     TooFew,
 }
 
-/// What was due and got no right answer.
+/// Requests that were due and got no right answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unanswered {
-    /// Of all that was due: 0 to 1.
+    /// Share of all requests that were due: 0 to 1.
     pub share: f64,
-    /// The longest wait known, in microseconds.
+    /// The longest wait known, of these and of right answers, in microseconds.
     pub longest_wait: Option<f64>,
 }
 
 impl Percentiles {
-    /// Answered rightly or not.
+    /// Requests that were due: right answers and unanswered.
     #[must_use]
     pub fn due(&self) -> u64 {
         self.count.saturating_add(self.unanswered)
@@ -43,7 +43,7 @@ impl Percentiles {
         Unanswered { share, longest_wait: self.longest_wait }
     }
 
-    /// Where the percentile of `q` lies, 0 to 1; of 1, which is the longest time of all, whatever number of samples there is.
+    /// Where the percentile of quantile `q` (0 to 1) lies. For 1, the longest time of all, any number of samples is enough.
     #[must_use]
     pub fn place(&self, q: f64) -> Place {
         if let Some(us) = self.known(q) {
@@ -77,8 +77,8 @@ impl Percentiles {
     }
 }
 
-/// A percentile in microseconds of all that was due, however few samples lie beyond it: what is shown while a load runs. `None`
-/// where it lies among what was never answered.
+/// A percentile in microseconds over all that was due, however few samples lie beyond it: for display while a load runs.
+/// `None`: it lies among the unanswered.
 #[must_use]
 pub fn at_of_due(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
     if waits.is_beyond(q) {
@@ -89,12 +89,12 @@ pub fn at_of_due(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
     answers.at(among_answers).map(|ns| ns as f64 / 1e3)
 }
 
-/// What was never answered in one load, or one interval of it, and which percentiles lie among it.
+/// The unanswered requests of one load, or of one interval, and which percentiles lie among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct LoadUnanswered {
-    /// Of all requests that were due: 0 to 1.
+    /// Share of all requests that were due: 0 to 1.
     pub share: f64,
-    /// Whether the percentile lies among what was never answered: it is longer than the longest wait known.
+    /// Whether the percentile lies among the unanswered: then it is longer than the longest wait known.
     pub p50: bool,
     pub p90: bool,
     pub p99: bool,
@@ -113,14 +113,14 @@ impl LoadUnanswered {
     }
 }
 
-/// What was never answered at one step, over its valid repeats, and how many of them it keeps from having a percentile.
+/// The unanswered requests of one cell over its valid repeats, and in how many repeats percentiles lie among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct StepUnanswered {
-    /// Of all requests that were due in those repeats: 0 to 1.
+    /// Share of all requests that were due in those repeats: 0 to 1.
     pub share: f64,
-    /// The longest wait known, in microseconds.
+    /// The longest wait known, of these and of right answers, in microseconds.
     pub longest_wait: Option<f64>,
-    /// Repeats in which the percentile lies among what was never answered.
+    /// Repeats in which the percentile lies among the unanswered.
     pub p50: usize,
     pub p90: usize,
     pub p99: usize,
@@ -142,9 +142,10 @@ impl StepUnanswered {
     }
 }
 
-/// A percentile over repeats, in some of which it lies among what was never answered: those rank above all others, so that a
-/// repeat that failed does not make the median better by its absence. Where the middle falls among them there is none. A repeat
-/// with too few samples for the percentile is in neither: nobody knows on which side of the others it would lie.
+/// A percentile over repeats. `known`: its values; `beyond`: the number of repeats in which it lies among the unanswered.
+/// Those rank above all values, so that a failed repeat does not improve the median by its absence; if the middle falls
+/// among them, the median is `None`. A repeat with too few samples for the percentile counts in neither: its rank is
+/// unknown.
 #[must_use]
 pub fn over_repeats(known: Vec<f64>, beyond: usize) -> Repeated {
     if beyond == 0 {
@@ -247,7 +248,7 @@ mod tests {
         let answers = answers.seal();
         let at = |unanswered, q| at_of_due(&waits(100, unanswered), &answers, q).map(f64::round);
         assert_eq!((at(0, 0.5), at(0, 1.0)), (Some(50.0), Some(100.0)));
-        // A quarter of 200 is half of the answers; beyond half of them nobody was answered.
+        // A quarter of 200 is half of the answers; beyond half of 200 there are no answers.
         assert_eq!((at(100, 0.25), at(100, 0.5), at(100, 0.51)), (Some(50.0), Some(100.0), None));
     }
 }

@@ -1,36 +1,36 @@
-//! The room that the generator had: by CPU, not by thread. Threads that share one look idle, each by itself.
+//! The room that the generator had: by CPU, not only by thread, because threads that share a CPU each look idle.
 
-use dyno_archive::ground::Ground;
+use dyno_archive::machine::MachineUse;
 use dyno_archive::sample::ThreadUse;
 use dyno_archive::{LoadRecord, Phase};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Shortest time over which ticks of 10 ms tell how full a CPU was.
+/// Shortest time in seconds over which the kernel's ticks of 10 ms tell how full a CPU was.
 const SHORTEST_S: f64 = 0.5;
 
 /// The CPUs of the generator over the window, and what was left of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Room {
-    /// Of one CPU, the most that a thread worked and waited for a CPU, or that the threads of one CPU worked together.
-    /// Polling is left out. Near 1 there is nothing left.
+    /// Share of a CPU that was needed where it was tightest: the work and waiting of one thread, or the work of all threads
+    /// of one CPU, whichever is most. Polling is left out. Near 1 nothing is left.
     pub need: f64,
-    /// What of it was work; the rest is waiting.
+    /// Part of `need` that was work; the rest was waiting for a CPU.
     pub need_work: f64,
-    /// The most that one thread waited for a CPU, of the window; `None` where the kernel does not tell.
+    /// Largest share of the window that a thread waited for a CPU; `None`: the kernel does not tell.
     pub waiting: Option<f64>,
-    /// CPUs on which its threads might run; `None` where that is not recorded.
+    /// CPUs on which the generator's threads might run; `None`: not recorded.
     pub cpus: Option<Vec<u32>>,
-    /// Share of the time of those CPUs in which they were not free: used by anybody, or taken by the hypervisor. Polling is
-    /// left out. `None` where the kernel does not tell, or the window is too short to.
+    /// Share of those CPUs' time that was used by anybody or taken by the hypervisor, polling left out. `None`: the kernel
+    /// does not tell, or the window is too short.
     pub busy: Option<f64>,
-    /// Share of their time that something other than dyno used.
+    /// Share of those CPUs' time that something other than dyno used; `None` as for `busy`.
     pub others: Option<f64>,
-    /// Processes that were seen there, the most first.
+    /// Other processes that used those CPUs, by CPU time, most first.
     pub others_named: Vec<OtherProcess>,
-    /// CPU time per time that dyno's own control group may use; `None`: no quota.
+    /// CPU quota of dyno's own control group, in CPUs; `None`: no quota.
     pub quota_cpus: Option<f64>,
-    /// Share of the quota's periods in which it held the generator back.
+    /// Share of the quota's periods in which it held the generator back; `None`: no quota, or no period.
     pub throttled: Option<f64>,
 }
 
@@ -44,14 +44,14 @@ pub struct OtherProcess {
 }
 
 impl Room {
-    /// `work`: of how much of a CPU each thread made use in the window, polling left out.
+    /// `work`: share of one CPU that each thread used in the window, polling left out.
     pub(super) fn new(record: &LoadRecord, work: &[f64], window_s: f64) -> Room {
-        let ground = record.client.ground.as_ref();
+        let machine = record.client.machine.as_ref();
         let waits: Option<Vec<f64>> =
             record.client.threads.iter().map(|thread| waiting(thread, window_s)).collect();
         let waited = |k: usize| waits.as_ref().map_or(0.0, |waits| waits[k]);
         let of_thread = work.iter().enumerate().map(|(k, work)| (work + waited(k), *work));
-        let of_cpu = work_by_cpu(ground, work).into_iter().map(|work| (work, work));
+        let of_cpu = work_by_cpu(machine, work).into_iter().map(|work| (work, work));
         let most = of_thread.chain(of_cpu).max_by(|a, b| a.0.total_cmp(&b.0));
         let (need, need_work) = most.unwrap_or((0.0, 0.0));
         let mut room = Room {
@@ -60,29 +60,30 @@ impl Room {
             waiting: waits.map(|waits| waits.into_iter().fold(0.0, f64::max)),
             ..Room::default()
         };
-        if let Some(ground) = ground {
-            room.look_around(ground, spun_ns(record));
+        if let Some(machine) = machine {
+            room.look_around(machine, spun_ns(record));
         }
         room
     }
 
-    fn look_around(&mut self, ground: &Ground, spun_ns: u64) {
-        let sum = |pick: fn(&dyno_archive::ground::CpuUse) -> u64| ground.cpus.iter().map(pick).sum::<u64>();
+    fn look_around(&mut self, machine: &MachineUse, spun_ns: u64) {
+        let sum =
+            |pick: fn(&dyno_archive::machine::CpuUse) -> u64| machine.cpus.iter().map(pick).sum::<u64>();
         let (busy, idle, steal) = (sum(|c| c.busy_ns), sum(|c| c.idle_ns), sum(|c| c.steal_ns));
         let all = (busy + idle + steal) as f64;
-        if ground.length_ns as f64 / 1e9 >= SHORTEST_S && all > 0.0 {
+        if machine.length_ns as f64 / 1e9 >= SHORTEST_S && all > 0.0 {
             self.busy = Some((busy + steal).saturating_sub(spun_ns) as f64 / all);
-            self.others = Some(busy.saturating_sub(ground.own_ns) as f64 / all);
+            self.others = Some(busy.saturating_sub(machine.own_ns) as f64 / all);
         }
-        self.cpus = Some(ground.cpus.iter().map(|c| c.cpu).collect());
-        let named = ground.others.iter().map(|o| OtherProcess {
+        self.cpus = Some(machine.cpus.iter().map(|c| c.cpu).collect());
+        let named = machine.others.iter().map(|o| OtherProcess {
             pid: o.pid,
             name: o.name.clone(),
             cpu_s: o.run_ns as f64 / 1e9,
         });
         self.others_named = named.collect();
-        self.quota_cpus = ground.quota.map(|quota| quota.cpus);
-        let periods = ground.quota.filter(|quota| quota.periods > 0);
+        self.quota_cpus = machine.quota.map(|quota| quota.cpus);
+        let periods = machine.quota.filter(|quota| quota.periods > 0);
         self.throttled = periods.map(|quota| quota.throttled_periods as f64 / quota.periods as f64);
     }
 
@@ -98,11 +99,11 @@ fn waiting(thread: &ThreadUse, window_s: f64) -> Option<f64> {
     thread.run_delay_ns.filter(|_| window_s > 0.0).map(|ns| ns as f64 / 1e9 / window_s)
 }
 
-/// What the threads of each CPU worked together; where none is bound, what all worked per CPU.
-fn work_by_cpu(ground: Option<&Ground>, work: &[f64]) -> Vec<f64> {
-    let Some(ground) = ground.filter(|ground| !ground.cpus.is_empty()) else { return Vec::new() };
-    let cpus = ground.cpus.len();
-    if !ground.bound {
+/// Work of all threads of each CPU, as a share of it; if threads are not bound to CPUs, the mean over the CPUs.
+fn work_by_cpu(machine: Option<&MachineUse>, work: &[f64]) -> Vec<f64> {
+    let Some(machine) = machine.filter(|machine| !machine.cpus.is_empty()) else { return Vec::new() };
+    let cpus = machine.cpus.len();
+    if !machine.bound {
         return vec![work.iter().sum::<f64>() / cpus as f64];
     }
     (0..cpus).map(|cpu| work.iter().skip(cpu).step_by(cpus).sum()).collect()

@@ -1,4 +1,4 @@
-//! What the intervals of a load come to together.
+//! Sums over the intervals of a load.
 
 use dyno_archive::interval::ExchangeTimes;
 use dyno_archive::load::Edges;
@@ -11,16 +11,17 @@ use super::{Bytes, InFlight};
 /// Sums over the measured window and its drain.
 pub(super) struct Sums {
     pub(super) window_s: f64,
-    /// Right answers that arrived within the window, whenever they were asked for.
+    /// Right answers that arrived within the window, whenever their requests were intended.
     pub(super) ok: u64,
     /// Complete answers, right or wrong, that arrived within the window.
     pub(super) answers: u64,
     /// Outcomes of the exchanges that belong to the window.
     pub(super) measured: Outcomes,
-    /// Of right answers.
+    /// Times of right answers.
     pub(super) times: ExchangeTimes,
-    /// What was due and got no right answer, with its longest wait since it was intended, and since it was sent.
+    /// Unanswered requests, with their longest wait since intended.
     pub(super) missing: Missing,
+    /// The same requests, with their longest wait since sent.
     pub(super) missing_service: Missing,
     pub(super) bytes: Bytes,
     pub(super) checked: u64,
@@ -81,8 +82,9 @@ impl Sums {
     }
 }
 
-/// Time that exchanges spent in flight inside the measured window by what the distributions hold, in nanoseconds: the sum of
-/// all times and ages, without their parts before the window and in the drain, and with the part of those that are of neither.
+/// Time that exchanges spent in flight inside the measured window, in nanoseconds, by the distributions: the sum of all
+/// times and ages, less their parts before the window and in the drain, plus the part of exchanges that do not belong to the
+/// window.
 fn within_window(record: &LoadRecord, response: &Times, edges: Edges) -> f64 {
     let drain: u64 =
         record.intervals.iter().filter(|i| i.phase == Phase::Drain).map(|i| i.in_flight_ns).sum();
@@ -98,7 +100,7 @@ fn all_times(record: &LoadRecord, response: &Times) -> f64 {
     sum(response) + record.unanswered.ages.values().map(sum).sum::<f64>()
 }
 
-/// Complete answers per second of the measured window, right or wrong: what the server did work for.
+/// Complete answers per second of the measured window, right or wrong: the server worked for both.
 #[must_use]
 pub fn answers_per_second(record: &LoadRecord) -> f64 {
     let sums = Sums::new(record);
@@ -114,7 +116,7 @@ pub(super) fn after_warmup(record: &LoadRecord, pick: impl Fn(&Interval) -> &Tim
     Times::merged(record.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick))
 }
 
-/// Response times of the right answers of the measured window, and how many of the requests that were due got none.
+/// Response times of the measured window's right answers, and the number of unanswered requests.
 #[must_use]
 pub fn response_times(record: &LoadRecord) -> (Times, u64) {
     let times = after_warmup(record, |i| &i.times.response);

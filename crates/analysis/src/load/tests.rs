@@ -1,4 +1,4 @@
-//! What a record comes to, sum by sum.
+//! The result of a record, sum by sum.
 
 use super::*;
 use crate::fixture;
@@ -56,7 +56,7 @@ fn a_mix_counts_what_was_asked_in_the_warm_up_for_each_of_its_requests() {
     config.requests_mixed = vec![request("a"), request("b")];
     let parts = result(&record, config).requests;
     assert_eq!(parts.iter().map(|r| r.throughput_rps).collect::<Vec<_>>(), [5.0, 4.0]);
-    // What was asked before is no outcome of the window's.
+    // Requests of the warm-up are no outcomes of the window.
     assert!(parts.iter().all(|r| r.outcomes.of(Outcome::Ok) == 3));
 }
 
@@ -109,7 +109,7 @@ fn times(durations_ms: &[u64]) -> Times {
     times.seal()
 }
 
-/// A second of warm-up, two of window and one of drain, each of which counts something.
+/// A second of warm-up, two of window and one of drain, an interval each.
 fn phases() -> LoadRecord {
     let mut record = fixture::record(1000);
     record.window_ns = (1000 * MS, 3000 * MS);
@@ -167,7 +167,7 @@ fn each_request_of_a_mix_has_its_own_outcomes_and_times() {
     let mut record = phases();
     record.intervals[0].by_request = vec![share(50, 50, 50, 9000); 2];
     record.intervals[1].by_request = vec![share(6, 2, 0, 70), share(1, 0, 0, 0)];
-    // Where nothing of the second ended it has no share.
+    // In this interval nothing of the second request ended, so it has no share.
     record.intervals[2].by_request = vec![share(3, 1, 4, 30)];
     let mut config = fixture::result(&record, None).config;
     config.requests_mixed = vec![named("a"), named("b")];
@@ -212,10 +212,10 @@ fn the_generators_cpu_time_is_of_the_window_and_told_apart_from_polling() {
     assert!(near(client.spun_share, 0.15) && near(client.run_delay_s, 0.08), "{client:?}");
     assert!(near(client.loop_lag_us.max, 200_000.0) && near(client.wake_lag_us.max, 100_000.0), "{client:?}");
     assert_eq!((client.loop_lag_us.count, client.wake_lag_us.count), (1, 1));
-    // Of the second no delay is known, so of the sum none is.
+    // The second thread's delay is unknown, so the sum is.
     record.client.threads[1].run_delay_ns = None;
     assert_eq!(fixture::result(&record, None).client.run_delay_s, None);
-    // Nobody divides by what is not there: answers, ticks, time.
+    // Nothing is divided by zero answers, ticks or time.
     record.intervals.truncate(1);
     record.client.threads.iter_mut().for_each(|t| (t.user_ns, t.sys_ns) = (0, 0));
     record.window_ns = (0, 0);
@@ -305,7 +305,7 @@ fn a_spectrum_has_twelve_points_a_decade_as_far_as_right_answers_reach() {
     let all = spectrum(&times(&[5; 2000]), 0);
     assert_eq!((all.len(), all[0].0), (25, 0.0));
     assert!(near(Some(all[12].0), 0.9) && near(Some(all[24].0), 0.99), "{all:?}");
-    // The half that got none is cut off: 1 − 10^(−3/12) is 0.44, and the next one 0.54.
+    // The unanswered half is cut off: 1 − 10^(−3/12) is 0.44, and the next quantile 0.54.
     let half = spectrum(&answers, 1000);
     assert_eq!(
         half.iter().map(|point| point.0).collect::<Vec<_>>(),
@@ -338,7 +338,7 @@ fn a_load_is_done_when_all_requests_or_all_of_the_time_are_over() {
         (of(Some(11), 1_000_000_000), true),
         (of(None, 1_000_000_000), true),
         (of(None, 1_000_000_001), false),
-        // Until somebody ends it.
+        // It runs until somebody ends it.
         (of(None, 0), false),
     ] {
         assert_eq!(is_done(&record, &asked), done, "{asked:?}");

@@ -1,4 +1,4 @@
-//! What bound a step, and how sure that is.
+//! What limited a step, and how sure that is.
 
 use dyno_archive::plan::Model;
 use schemars::JsonSchema;
@@ -14,12 +14,13 @@ use crate::load::offered::rate_of;
 use crate::server::ServerUse;
 use crate::words::{cpus, percent};
 
-/// Requests in flight from which on a server that idles is not short of requests: something else holds it.
+/// From this many requests in flight on, an idle server is not short of requests: something else holds it up.
 const MANY_IN_FLIGHT: f64 = 64.0;
 
-/// Requests in flight up to which a closed loop is expected to leave a server idle.
+/// Below this many requests in flight a closed loop is expected to leave a server idle.
 const FEW_IN_FLIGHT: f64 = 32.0;
 
+/// The resource that limited a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Resource {
@@ -27,7 +28,7 @@ pub enum Resource {
     Failure,
     /// The load generator.
     Generator,
-    /// The server's CPU, much of which its compiler used.
+    /// The server's CPU, much of which its JIT compiler used.
     Jit,
     /// The server's CPU quota.
     CpuQuota,
@@ -57,7 +58,7 @@ impl Resource {
         Resource::Unknown,
     ];
 
-    /// As results call it.
+    /// The name in results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -75,6 +76,7 @@ impl Resource {
     }
 }
 
+/// How sure a verdict is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
@@ -84,7 +86,7 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    /// What is added to the name of what limited a step: nothing if that is sure, or if nothing is named.
+    /// Text to follow a limiter's name: empty if the limiter is certain or unknown.
     #[must_use]
     pub const fn mark(self, of: Resource) -> &'static str {
         match (self, of) {
@@ -94,7 +96,7 @@ impl Confidence {
         }
     }
 
-    /// The same as a sentence after the verdict's.
+    /// The same as a sentence, to follow the verdict's.
     const fn sentence(self, of: Resource) -> &'static str {
         match (self, of) {
             (_, Resource::Unknown) | (Confidence::High, _) => "",
@@ -104,6 +106,7 @@ impl Confidence {
     }
 }
 
+/// The verdict on what limited a step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Limiter {
     pub resource: Resource,
@@ -119,7 +122,7 @@ pub fn limiter(load: &LoadResult, server: &ServerUse) -> Limiter {
         [failure, generator, jit, cpu_quota, offered_rate, server_cpu, server_thread, elsewhere, concurrency];
     let mut limiter =
         rules.iter().find_map(|rule| rule(load, server)).unwrap_or_else(|| unknown(load, server));
-    // Whoever shows the verdict shows how sure it is.
+    // The sentence says how sure it is, so that every output does.
     limiter.sentence.push_str(limiter.confidence.sentence(limiter.resource));
     limiter
 }
@@ -153,7 +156,7 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     })?
 }
 
-/// The compiler, where a server is busy and much of that is compiling.
+/// The JIT compiler: the server is busy, and much of that is compiling.
 fn jit(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation.filter(|used| *used >= SERVER_BUSY)?;
     let share = server.jit_share().filter(|share| *share > JIT_SHARE)?;
@@ -165,7 +168,7 @@ fn jit(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     verdict(Resource::Jit, Confidence::High, sentence, json!({"jit_share": share, "cpu_utilisation": used}))
 }
 
-/// Throttled time is summed over CPUs by the kernel, so only periods make a share.
+/// The kernel sums throttled time over CPUs, so only periods give a share.
 fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let throttling = server.throttling.filter(|t| t.share() > THROTTLED)?;
     let sentence = format!(
@@ -221,7 +224,8 @@ fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     })?
 }
 
-/// Both sides have room, on CPUs that nobody else took. Where others took them, what waits may wait for nothing but a CPU.
+/// The server's CPU utilisation, if server and generator both had room and nobody else took their CPUs. If others took them,
+/// requests may wait for nothing but a CPU.
 fn both_idle(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let used = server.cpu_utilisation?;
     let is_robbed = server.steal_share.is_some_and(|share| share > STEAL)
@@ -251,7 +255,7 @@ fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             load.in_flight.mean,
             percent(used)
         );
-        // With few in flight this is how a closed loop must behave; with more, something may lie hidden.
+        // With few requests in flight a closed loop must behave like this; with more, another cause may be hidden.
         let confidence =
             if load.in_flight.mean < FEW_IN_FLIGHT { Confidence::High } else { Confidence::Low };
         verdict(Resource::Concurrency, confidence, sentence, idle_evidence(load, used))

@@ -75,12 +75,12 @@ fn littles_law(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// With a median beyond the window, most of what the window shows was asked before it, or is answered after it.
+/// If the median is longer than the window, most requests seen in it began before it or end after it.
 fn longer_than_window(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let (answers, missing) = response_times(record);
     let window_us = result.duration_s * 1e6;
     let median_us = at_quantile(&answers, missing, 0.5).map(|ns| ns as f64 / 1e3);
-    // Where the median falls among the unanswered, the longest wait known is what can be said of it.
+    // A median among the unanswered is at least the longest wait known.
     let median_us = median_us.or(result.response_time_us.longest_wait)?;
     // A load of a given number of requests ends with its last answer.
     let is_beyond = median_us > window_us && result.config.requests.is_none() && window_us > 0.0;
@@ -141,12 +141,12 @@ fn checks_failed(context: &Context<'_>) -> Option<Caveat> {
         first.detail
     );
     let names: Vec<&str> = failed.iter().map(|c| c.name.as_str()).collect();
-    // A wrong answer is wrong work. None in time may only mean that the server was full.
+    // A wrong answer means wrong work. No answer in time may only mean that the server was full.
     let severity = if failed.iter().any(|c| c.answered) { Severity::Invalid } else { Severity::Warning };
     Some(Caveat::new(Code::ChecksFailed, severity, message, json!({"failed": names})))
 }
 
-/// Share of what was due that may get no answer: with more, what is left is not the load that was asked for.
+/// Largest share of due requests that may get no answer. With more, the rest is not the load that was asked for.
 const MOST_LOST: f64 = 0.01;
 
 fn errors(result: &LoadResult) -> Option<Caveat> {
@@ -236,7 +236,7 @@ fn unsolicited(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// What was asked for is not what was measured.
+/// HTTP/2 was asked for, and HTTP/1.1 was measured.
 fn fell_back(result: &LoadResult) -> Option<Caveat> {
     let config = &result.config;
     if config.protocol == Protocol::Auto && config.streams > 1 && result.http2.is_none() {
@@ -279,7 +279,7 @@ fn streams_not_granted(result: &LoadResult) -> Option<Caveat> {
     ))
 }
 
-/// Waiting before the sending: for a connection where all were in use, or for a generator that was late.
+/// Requests waited before they were sent: for a free connection, or for a late generator.
 fn queueing(result: &LoadResult) -> Option<Caveat> {
     let (response, service) = (result.response_time_us.p99?, result.service_time_us.p99?);
     (result.config.model == Model::Open && response > 2.0 * service).then(|| {
@@ -328,7 +328,7 @@ fn generator_starved(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// Share of the window that a thread of the generator waited for a CPU, on average.
+/// Mean share of the window that a generator thread waited for a CPU; `None`: not known.
 fn waited_for_cpu(result: &LoadResult) -> Option<f64> {
     Some(result.client.run_delay_s? / result.duration_s / result.client.threads.max(1) as f64)
 }
@@ -401,7 +401,7 @@ fn short_window(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// A load of somebody else's server knows nothing of what that server used, and says so.
+/// If nobody watched the server, nothing is known of its CPU.
 fn nobody_watched(context: &Context<'_>) -> Option<Caveat> {
     let message =
         "The server's CPU is not known: run it as a subject under `dyno run` to see what limited it.";

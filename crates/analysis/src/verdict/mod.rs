@@ -1,4 +1,5 @@
-//! What speaks against a number, and what limited it. Everything here reads numbers and makes sentences; no number is made here.
+//! Verdicts: caveats (reasons to distrust a number) and limiters (what bound a step). They read results and write sentences;
+//! no metric is computed here.
 
 mod limiter;
 mod load;
@@ -24,10 +25,10 @@ use crate::load::{Ceiling, Config, LoadResult};
 use crate::server::ServerUse;
 use thresholds::SERVER_FULL;
 
-/// What a load is judged by, beside its own record.
+/// What a load is judged by, besides its own record.
 #[derive(Clone, Debug, Default)]
 pub struct Context<'a> {
-    /// What the generator reached on this machine.
+    /// Most that the generator reached on this machine; `None`: not known.
     pub ceiling: Option<Ceiling>,
     /// What the server used; `None`: nobody watched it.
     pub server: Option<&'a ServerUse>,
@@ -38,12 +39,12 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// What the server used of its CPU, if that was all of it.
+    /// The server's CPU utilisation, if it used all of its CPU.
     fn full_server(&self) -> Option<f64> {
         self.server?.cpu_utilisation.filter(|used| *used >= SERVER_FULL)
     }
 
-    /// How much it weighs that the generator had no room.
+    /// How severe it is that the generator had no room.
     fn weight_of_room(&self) -> Severity {
         match self.full_server() {
             _ if self.control => Severity::Info,
@@ -63,20 +64,20 @@ pub fn load(record: &LoadRecord, config: Config, context: &Context<'_>) -> LoadR
     result
 }
 
-/// What a trial is judged by, beside its load and what its server used.
+/// What a trial is judged by, besides its load and what its server used.
 pub(crate) struct Beside<'a> {
     pub(crate) record: &'a LoadRecord,
-    /// Whose load it was.
+    /// The server's party in the record's samples.
     pub(crate) party: Party,
-    /// How it was started; `None`: nothing is known of that.
+    /// The server's part of its start; `None`: nothing is known of it.
     pub(crate) part: Option<&'a PartStart>,
     pub(crate) facts: &'a Facts,
 }
 
-/// Every reason to distrust a trial, the gravest first: those of its load among them. `server`: as in [`Context`].
+/// Every reason to distrust a trial, its load's included, the gravest first. `server`: as in [`Context`].
 pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Beside<'_>) -> Vec<Caveat> {
     let mut all = load.caveats.clone();
-    // Its load says that nobody watched it.
+    // The load's caveats say that nobody watched the server.
     let Some(server) = server else { return all };
     all.extend(server::caveats(server, beside.record, beside.party));
     all.extend(warming::caveats(load, server, beside.part));
@@ -85,7 +86,7 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all
 }
 
-/// At least one tick of 4 ms decides each share: over short windows the split is coarse.
+/// The kernel's tick is some milliseconds long: over short windows the split is coarse.
 fn tick_accounting(server: &ServerUse, facts: &Facts) -> Option<Caveat> {
     let is_split = server.cpu_user_s.is_some();
     let message =
@@ -93,7 +94,7 @@ fn tick_accounting(server: &ServerUse, facts: &Facts) -> Option<Caveat> {
     (facts.tick_accounting == Some(true) && is_split).then(|| info(Code::TickAccounting, message))
 }
 
-/// Whether what these caveats speak against may be used.
+/// Whether a result with these caveats may be used.
 #[must_use]
 pub(crate) fn is_valid(caveats: &[Caveat]) -> bool {
     caveats.iter().all(|caveat| caveat.severity < Severity::Invalid)

@@ -1,4 +1,4 @@
-//! Whether the generator had room, and who took it.
+//! Caveats about the generator's CPUs: whether it had room, and who took it.
 
 use serde_json::{Value, json};
 
@@ -8,16 +8,16 @@ use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::words::percent;
 
-/// How full the generator's CPUs must be, polling left out, to have no room.
+/// Share of the generator's CPUs in use, polling left out, from which on there is no room.
 const CPUS_FULL: f64 = 0.95;
 
 /// Share of the window that a thread may wait for a CPU.
 pub(super) const MOST_WAITING: f64 = 0.05;
 
-/// Share of the periods of a quota in which it may hold the generator back: such a pause is up to a whole period long.
+/// Share of a quota's periods in which it may hold the generator back. Small, because such a pause may last a whole period.
 const MOST_THROTTLED: f64 = 0.02;
 
-/// Share of the generator's CPUs from which on others there are worth telling.
+/// Share of the generator's CPUs, used by others, above which a caveat is given.
 const OTHERS_WORTH_TELLING: f64 = 0.05;
 
 /// Why the generator may have been the limit.
@@ -36,7 +36,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// The first reason that holds.
+    /// The first reason that holds; `None`: none does.
     #[must_use]
     pub fn of(result: &LoadResult) -> Option<Bound> {
         let (client, room) = (&result.client, &result.client.room);
@@ -58,7 +58,7 @@ impl Bound {
         crowded(result)
     }
 
-    /// What it was, as the second half of a sentence about the generator.
+    /// The reason, as the second half of a sentence about the generator.
     #[must_use]
     pub fn clause(self) -> String {
         match self {
@@ -111,7 +111,8 @@ impl Bound {
     }
 }
 
-/// Full CPUs are no harm to a schedule that was kept: late requests show in their response times, and have caveats.
+/// Full CPUs, for which the generator waited. They do no harm to a schedule that was kept: late requests show in response
+/// times, and have caveats of their own.
 fn crowded(result: &LoadResult) -> Option<Bound> {
     let room = &result.client.room;
     let busy = room.busy.filter(|busy| *busy >= CPUS_FULL)?;
@@ -125,9 +126,8 @@ fn crowded(result: &LoadResult) -> Option<Bound> {
     })
 }
 
-/// The generator may have been the limit. That makes a step worthless only as long as the server may have had some room: a
-/// server that used all of its CPU was the limit, whatever the generator did; and a control is there to show where the
-/// generator ends.
+/// The generator may have been the limit. That refuses a step only if the server may have had room: a server that used all
+/// of its CPU was the limit, whatever the generator did; and a control is there to show the generator's limit.
 pub(super) fn bound(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let bound = Bound::of(result)?;
     let clause = bound.clause();
@@ -195,7 +195,7 @@ pub(super) fn quota(result: &LoadResult) -> Option<Caveat> {
     ))
 }
 
-/// Who made the generator wait, for caveats about that.
+/// The processes that made the generator wait, as text for caveats about that.
 pub(super) fn by_whom(result: &LoadResult) -> String {
     result.client.room.named()
 }

@@ -11,11 +11,11 @@ use crate::stats::{PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peak<'a> {
     pub(crate) workload: &'a str,
-    /// The arm.
+    /// Name of the arm.
     pub(crate) subject: &'a str,
     /// The subject's server, whatever its variant and the arm's conditions.
     pub(crate) server: &'a str,
-    /// Right answers per second, median over the repeats; `None`: it has no valid one.
+    /// Right answers per second, median over the repeats; `None`: no repeat is valid.
     pub(crate) rps: Option<f64>,
 }
 
@@ -69,7 +69,8 @@ fn not_started(run: &Run) -> Option<Caveat> {
     was_there.then(|| info(Code::ServerNotObserved, message))
 }
 
-/// A load that the user ended, and that is a result all the same: no suite's trial is one.
+/// A load that the user ended early and that is still a result. Runs of suites keep no such trial: they run it again when
+/// they are resumed.
 fn ended_early(run: &Run) -> Option<Caveat> {
     let cut = run.trials.iter().find(|trial| trial.load.cut_short)?;
     let (opens, closes) = cut.load.window_ns;
@@ -83,7 +84,7 @@ fn ended_early(run: &Run) -> Option<Caveat> {
     Some(info(Code::CutShort, message))
 }
 
-/// Parts of a run that are not the same experiment, which the user wanted in one run all the same.
+/// A run that the user resumed although something had changed: its parts are not one experiment.
 fn mixed(run: &Run) -> Option<Caveat> {
     let header = &run.header;
     let all: Vec<String> = header
@@ -95,7 +96,7 @@ fn mixed(run: &Run) -> Option<Caveat> {
     if all.is_empty() {
         return None;
     }
-    // Each part reaches to the first start of the next.
+    // Each part ends where the next part's first start begins.
     let begins = std::iter::once(0).chain(header.resumptions.iter().map(|r| r.from_start));
     let ends = header.resumptions.iter().map(|r| r.from_start).chain([usize::MAX]);
     let parts: Vec<Vec<usize>> = begins
@@ -167,7 +168,8 @@ fn same_numbers(peaks: &[Peak<'_>]) -> Option<Caveat> {
     })
 }
 
-/// The first, by peak, of enough different servers with peaks alike: one subject of each.
+/// Subjects of four different servers whose peaks lie within 3 % of the lowest; of several such groups the one with the
+/// lowest peaks.
 fn alike<'a>(mut peaks: Vec<(f64, &Peak<'a>)>) -> Option<Vec<&'a str>> {
     const ALIKE: f64 = 0.03;
     const ENOUGH: usize = 4;

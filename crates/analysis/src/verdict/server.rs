@@ -1,4 +1,4 @@
-//! The reasons to distrust what a server used.
+//! Reasons to distrust the numbers about a server's CPU and memory.
 
 use dyno_archive::{LoadRecord, Party};
 use serde_json::json;
@@ -8,10 +8,10 @@ use crate::caveat::{Caveat, Code, Severity, info};
 use crate::server::ServerUse;
 use crate::words::{cpus, percent};
 
-/// Share of the allowed CPU time that threads may wait for a CPU together.
+/// Longest time that all threads together may wait for a CPU, as a share of the allowed CPU time.
 const MOST_WAITING: f64 = 0.1;
 
-/// Share of the allowed CPU time that others must have used on the machine for the server to have waited for them.
+/// Least CPU time of others on the machine for the server to have waited for them, as a share of its allowed CPU time.
 const OTHERS: f64 = 0.1;
 
 /// Reasons to distrust the server's numbers.
@@ -64,8 +64,8 @@ fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
     })
 }
 
-/// How long its threads waited for CPUs while others used some of the machine, in seconds; `None`: not worth telling. A server
-/// that fills its CPUs, is held back by its quota, or is alone on the machine waits for itself.
+/// Seconds that a server's threads waited for CPUs while others used some of the machine. `None`: not known, too few, or the
+/// server waits for itself, because it fills its CPUs, is held back by its quota, or is alone on the machine.
 pub(super) fn starved(server: &ServerUse) -> Option<f64> {
     let (waited_s, allowed_s) = (server.run_delay_s?, server.cpu_allowed_s?);
     let waits_for_itself = server.cpu_utilisation? >= SERVER_FULL
@@ -86,14 +86,14 @@ fn server_starved(server: &ServerUse) -> Option<Caveat> {
     Some(Caveat::new(Code::ServerStarved, Severity::Warning, message, evidence))
 }
 
-/// Threads that could fill the CPUs by themselves, being more than these, wait for each other: how much of the wait is of others
-/// nothing tells. Where they leave room, others may have made them wait, and that is told.
+/// Whether a server has more busy threads than CPUs and fills most of them. Such threads wait for each other, and nothing
+/// tells how much of the wait others caused.
 fn fills_its_cpus(server: &ServerUse) -> bool {
     let is_busy = server.cpu_utilisation.is_some_and(|used| used >= SERVER_IDLE);
     is_busy && more_threads_than_cpus(server).is_some()
 }
 
-/// Names what is empty although there was something to read it from.
+/// Names the counters that are empty although the server was observed.
 fn not_measured(server: &ServerUse) -> Option<Caveat> {
     let missing: Vec<&str> = [
         ("cpu_user_s and cpu_sys_s", server.cpu_user_s.is_none()),

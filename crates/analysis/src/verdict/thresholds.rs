@@ -1,27 +1,27 @@
-//! Bounds that more than one rule knows, each with its reason.
+//! Thresholds that several rules share.
 
-/// Share of its allowed CPU time above which a server counts as bound by it.
+/// Share of its allowed CPU time from which on a server counts as limited by it.
 pub const SERVER_BUSY: f64 = 0.9;
 
-/// Share above which the server was at its limit for certain, whatever else was busy too.
+/// Share of its allowed CPU time from which on a server was certainly at its limit, whatever else was busy.
 pub const SERVER_FULL: f64 = 0.95;
 
-/// Share of the machine's CPU time above which the hypervisor's taking it is worth telling.
+/// Share of the machine's CPU time above which its loss to the hypervisor gives a caveat.
 pub const STEAL: f64 = 0.02;
 
-/// Below this share a server has room, so something else limits it. The same holds for the generator.
+/// Share of its CPU time below which a server or the generator has room, so that something else is the limit.
 pub const SERVER_IDLE: f64 = 0.75;
 
 /// Share of the periods of a CPU quota in which a server may be throttled without that being its limit.
 pub const THROTTLED: f64 = 0.05;
 
-/// Share of the server's CPU time in the window above which its compilers refuse a step. A warm virtual machine stays below
-/// 2 %; cold ones were seen at 34 to 64 %, and at 20 % a quarter more throughput may be to come.
+/// Share of the server's CPU time in the window, used by its JIT compilers, above which a step is refused. A warm virtual
+/// machine stays below 2 %; cold ones used 34 to 64 %, and at 20 % throughput may still grow by a quarter.
 pub const JIT_SHARE: f64 = 0.2;
 
-/// Share of a CPU above which the generator may have been the limit, so that a step is refused: of a thread, with what it
-/// waited for a CPU, or of a CPU that threads share.
+/// Share of a CPU above which the generator may have been the limit, so that a step is refused: work and waiting of one
+/// thread, or work of all threads that share a CPU.
 pub const GENERATOR_BUSY: f64 = 0.85;
 
-/// How far Little's law may be off before a step is refused.
+/// Relative difference between the sides of Little's law above which a step is refused.
 pub const LITTLE_TOLERANCE: f64 = 0.05;

@@ -1,4 +1,4 @@
-//! Whether what was measured was still warming up.
+//! Caveats about servers that were still warming up.
 
 use dyno_archive::Phase;
 use dyno_archive::plan::Model;
@@ -13,22 +13,22 @@ use crate::stats::median;
 use crate::steady::{self, JudgedBy, State};
 use crate::words::percent;
 
-/// How much faster a server must get over a window of six intervals or more, from the median of the first third to that of
-/// the last, for the window to be one of warming up.
+/// Growth (median of the window's last third ÷ that of its first) from which on a server counts as warming up, in windows of
+/// six intervals or more.
 const GROWTH: f64 = 1.25;
 
-/// The same of three to five intervals, whose thirds are single ones: noise moves those further.
+/// The same for three to five intervals, whose thirds are one or two intervals: noise moves those further.
 const GROWTH_OF_FEW: f64 = 1.5;
 
-/// Each of the two steps between the thirds has at least this share of the growth, in logarithms. Where all of it is in one
-/// of them, the machine changed its speed.
+/// Least share of the growth, in logarithms, in each of the two steps between the thirds. If all of it is in one of them,
+/// the machine changed its speed.
 const EACH_STEP: f64 = 0.2;
 
-/// How far the rates of a window's thirds may lie apart for it to be one rate.
+/// Largest ratio between the rates of a window's thirds that counts as one rate.
 const ONE_RATE: f64 = 1.1;
 
-/// What of the growth in throughput must show in the CPU time per request, in logarithms: what gets faster because it gets
-/// more of a busy machine does the same work for each request as before.
+/// Least share of the growth in throughput, in logarithms, that must show in the CPU time per request. A server that only
+/// gets more of a busy machine does the same work per request as before.
 const IN_CPU: f64 = 0.5;
 
 /// Reasons to distrust a step because of how warm its server was.
@@ -57,7 +57,7 @@ fn still_warming(jit_share: Option<f64>, growth: Option<f64>) -> Option<Caveat> 
     Some(Caveat::new(Code::StillWarming, Severity::Invalid, message, evidence))
 }
 
-/// By what factor the server got faster within the measured window. `None`: it did not, or no more than noise does.
+/// Factor by which the server got faster within the measured window. `None`: it did not, beyond noise.
 fn growth_in_window(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     // A machine that gets back what the hypervisor took makes every server faster.
     if server.steal_share.is_some_and(|share| share > STEAL) {
@@ -70,8 +70,8 @@ fn growth_in_window(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     growth(&throughput, cheapness.as_deref(), told_by(load, &window, &throughput)?)
 }
 
-/// What tells that the server of this load gets faster; `None`: nothing does. CPU time per request falls with the rate on any
-/// server, so where the rate changes over the window a warm one looks like one that is warming up.
+/// Which numbers can show that this load's server gets faster; `None`: none. On any server CPU time per request depends on
+/// the rate, so where that changes over the window a warm server may look as if it were warming up.
 fn told_by(load: &LoadResult, window: &[&IntervalResult], throughput: &[f64]) -> Option<By> {
     let is_ramped = load.config.ramp_connections_s.is_some_and(|ramp| ramp > load.config.warmup_s);
     if is_ramped {
@@ -92,22 +92,25 @@ fn is_one_rate(rates: &[f64]) -> bool {
     })
 }
 
-/// CPUs that the server used over a stretch of the load: those of the samples in whose time its middle lies.
+/// CPUs that the server used in a stretch of the load: those between the two samples around its middle. `None`: not known,
+/// or 0.
 fn cpu_within(server: &ServerUse, (start_s, end_s): (f64, f64)) -> Option<f64> {
     let middle = f64::midpoint(start_s, end_s);
     let at = server.intervals.iter().find(|i| i.start_s <= middle && middle < i.end_s)?;
     at.cpu.filter(|cpu| *cpu > 0.0)
 }
 
-/// What tells that a server gets faster.
+/// Which numbers show whether a server gets faster.
 #[derive(Clone, Copy, Debug)]
 enum By {
+    /// Throughput and CPU time per request.
     Both,
-    /// Throughput is what was offered, or as the connections came.
+    /// CPU time per request. Throughput follows the offered rate, or the opening of connections.
     CpuAlone,
 }
 
-/// By what factor throughput grows over a window, interval by interval. `cheapness`: answers per CPU second, if known.
+/// Factor by which a server gets faster over a window; `None`: it does not. `throughput` and `cheapness` (answers per CPU
+/// second, if known) are per interval.
 fn growth(throughput: &[f64], cheapness: Option<&[f64]>, by: By) -> Option<f64> {
     match (by, cheapness) {
         (By::Both, None) => growth_over_thirds(throughput),
@@ -128,7 +131,7 @@ fn growth_over_thirds(values: &[f64]) -> Option<f64> {
     (growth >= needed && middle / first >= step && last / middle >= step).then_some(growth)
 }
 
-/// The medians of a series' thirds. `None`: fewer than three values, or nothing at all in a third.
+/// The medians of the first, second and last third. `None`: fewer than three values, or a median of 0.
 fn thirds(values: &[f64]) -> Option<[f64; 3]> {
     let n = values.len();
     let third = |i: usize| median(&values[i * n / 3..(i + 1) * n / 3]).filter(|m| *m > 0.0);
@@ -183,7 +186,7 @@ fn without_cpu(warmup: &WarmUp) -> Option<Caveat> {
 mod tests {
     use super::*;
 
-    /// Throughput interval by interval, and CPUs used if they are known.
+    /// A window: its throughput by interval, and the CPUs used (`None`: not known).
     struct Case {
         name: &'static str,
         rps: &'static [f64],
@@ -192,7 +195,7 @@ mod tests {
         warming: bool,
     }
 
-    /// Windows as they were seen: on a shared machine with two CPUs, and some made from them.
+    /// Windows measured on a shared machine with two CPUs, and some derived from them.
     const CASES: &[Case] = &[
         // Armeria after half a second of warm-up.
         Case {

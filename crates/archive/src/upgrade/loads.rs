@@ -16,6 +16,14 @@ pub(super) fn of_trial(trial: &mut Value) {
     record.insert("load".into(), load.into());
 }
 
+/// Gives the use of the generator's CPUs its name of today.
+pub(super) fn machine(trial: &mut Value) {
+    let Some(client) = trial.pointer_mut("/load/client").and_then(Value::as_object_mut) else { return };
+    if let Some(machine) = client.remove("ground") {
+        client.insert("machine".into(), machine);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,5 +40,13 @@ mod tests {
             trial,
             json!({"trial": 3, "start": 1, "checks": [], "load": {"books": {}, "server_failure": "left"}})
         );
+    }
+
+    #[test]
+    fn the_use_of_the_cpus_keeps_its_numbers() {
+        let mut trial = json!({"load": {"client": {"ground": {"own_ns": 7}}}});
+        machine(&mut trial);
+        machine(&mut trial);
+        assert_eq!(trial, json!({"load": {"client": {"machine": {"own_ns": 7}}}}));
     }
 }

@@ -37,6 +37,7 @@ pub(crate) fn trial(version: u32, mut trial: Value) -> Value {
         trial = times::trial_of_2(trial);
     }
     loads::of_trial(&mut trial);
+    loads::machine(&mut trial);
     parties::of_trial(&mut trial);
     gaps::of_trial(&mut trial);
     trial

@@ -1,13 +1,14 @@
-//! `dyno calibrate`: controls that show what the generator itself can do and how late it is, on this machine.
+//! `dyno calibrate`: measures against controls what the generator itself can do on this machine, and how late it is.
 
 use std::path::{Path, PathBuf};
 
 use dyno_analysis::calibration::{Calibration, CeilingRow};
+use dyno_analysis::ceiling::KindCeiling;
 use dyno_analysis::load::Ceiling;
 use dyno_report::calibration as page;
-use dyno_runner::calibrate::{self, CalibrationError, Event, NOT_MEASURED};
+use dyno_runner::calibrate::{self, Calibrated, CalibrationError, Event, NOT_MEASURED};
 
-use crate::calibration::{Kept, Shape, machine};
+use crate::calibration::{Kept, machine};
 use crate::cli::{CalibrateArgs, PlanFormat};
 use crate::exit::Exit;
 use crate::terminal::{self, Third};
@@ -18,13 +19,15 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let begin = |folder: &PathBuf| super::keep_in(folder, &calibrate::plan(&asked, &placement));
     let kept = args.save.as_ref().map(begin).transpose()?;
     let interrupts = terminal::catch_interrupts("ending early; no ceilings are kept", Third::Ends)?;
-    let measured = calibrate::run(&placement, asked.clone(), kept.as_ref(), &interrupts, &mut say);
-    if let (Some(dir), Ok(_) | Err(CalibrationError::Interrupted)) = (&kept, &measured) {
-        super::tell_kept(dir);
+    let ended = calibrate::run(&placement, asked.clone(), kept.as_ref(), &interrupts, &mut say);
+    if let (Some(dir), Ok(Calibrated { unkept: None, .. }) | Err(CalibrationError::Interrupted)) =
+        (&kept, &ended)
+    {
+        super::tell_kept(dir, super::IS_KEPT);
     }
-    let all = measured?;
+    let Calibrated { measured, unkept } = ended?;
     let not_measured = NOT_MEASURED.map(|(name, why)| (name.to_string(), why.to_string())).into();
-    let result = Calibration::new(machine(), &placement, not_measured, &all);
+    let result = Calibration::new(machine(), &placement, not_measured, &measured);
     let folder = super::cache_folder(args.cache.as_deref())?;
     let kept = keep(&result).write(&folder)?;
     let text = match args.format {
@@ -32,7 +35,8 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
         PlanFormat::Json => serde_json::to_string_pretty(&result)? + "\n",
     };
     super::report::write_out(args.output.as_deref(), &text)?;
-    Ok(Exit::Valid)
+    // Reported last, so that the result is not lost.
+    unkept.map_or(Ok(Exit::Valid), |error| Err(error.into()))
 }
 
 fn say(event: &Event<'_>) {
@@ -47,7 +51,7 @@ fn say(event: &Event<'_>) {
     }
 }
 
-/// Where the ceilings are, and what makes later loads find them there.
+/// The file of the ceilings, and the variable that later loads need to find it, if any.
 fn where_kept(args: &CalibrateArgs, kept: &Path) -> String {
     let found = args.cache.is_none() || std::env::var_os("DYNO_CACHE").map(PathBuf::from) == args.cache;
     match &args.cache {
@@ -64,11 +68,11 @@ fn where_kept(args: &CalibrateArgs, kept: &Path) -> String {
 
 fn keep(result: &Calibration) -> Kept {
     let measured = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
-    let shape = |row: &CeilingRow| Shape {
+    let kind = |row: &CeilingRow| KindCeiling {
         driver: row.driver,
         protocol: row.protocol,
         pipelined: row.in_flight_each() > 1,
         ceiling: Ceiling { throughput_rps: row.throughput_rps, measured: measured.clone() },
     };
-    Kept { machine: result.machine.clone(), ceilings: result.ceilings.iter().map(shape).collect() }
+    Kept { machine: result.machine.clone(), ceilings: result.ceilings.iter().map(kind).collect() }
 }

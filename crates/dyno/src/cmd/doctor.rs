@@ -19,7 +19,7 @@ struct Finding {
     good: bool,
     what: String,
     seen: String,
-    /// How to get it, where it is not good.
+    /// How to mend it, if it is not good.
     mend: String,
 }
 

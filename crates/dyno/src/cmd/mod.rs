@@ -55,7 +55,8 @@ impl Choices {
 }
 
 impl SubjectsPlace {
-    /// Where the subjects are: as asked; else the first folder `subjects` beside the suite, above it, here, or above.
+    /// The folder of the subjects: `--subjects`, else the first folder `subjects` beside or above the suite, else in or
+    /// above the current folder.
     fn find(&self, suite: Option<&Path>) -> anyhow::Result<PathBuf> {
         if let Some(folder) = &self.folder {
             return folder
@@ -93,7 +94,7 @@ fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Makes the archive that `--save` asks for. Before anything is measured: what cannot be kept need not be.
+/// Makes the archive that `--save` asks for. Called before the load, so that nothing is measured that cannot be kept.
 fn keep_in(folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
     RunDir::create_among(folder, header(plan)).and_then(RunDir::held).map_err(|error| {
         let (folder, why) = (folder.display(), anyhow::Error::new(error));
@@ -101,13 +102,16 @@ fn keep_in(folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
     })
 }
 
-/// Tells where such an archive is.
-fn tell_kept(dir: &RunDir) {
+/// Prints where the archive of `--save` is. `kept`: the sentence before that.
+fn tell_kept(dir: &RunDir, kept: &str) {
     let path = terminal::quoted(&dir.path().display().to_string());
-    terminal::say(&format!("\nWhat was measured is kept. Its report:\n  dyno report {path}"));
+    terminal::say(&format!("\n{kept} Its report:\n  dyno report {path}"));
 }
 
-/// The head of a run that begins now.
+/// The sentence about an archive that holds measurements.
+const IS_KEPT: &str = "What was measured is kept.";
+
+/// The header of a run that begins now.
 fn header(plan: &Plan) -> Header {
     let (id, started) = name_run(&plan.suite.name);
     Header {
@@ -121,7 +125,7 @@ fn header(plan: &Plan) -> Header {
     }
 }
 
-/// `hello-20260102-030405`, and the same instant as RFC 3339.
+/// A run's id, such as `hello-20260102-030405`, and the same instant as RFC 3339.
 fn name_run(suite: &str) -> (String, String) {
     let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let digits: String = started.chars().filter(char::is_ascii_digit).collect();
@@ -130,7 +134,7 @@ fn name_run(suite: &str) -> (String, String) {
     (format!("{safe}-{}-{}", &digits[..8], &digits[8..]), started)
 }
 
-/// The words by which this dyno was called, as records keep them.
+/// The command line of this dyno, word by word, for records.
 fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }

@@ -77,7 +77,7 @@ fn describe(plan: &Plan) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Who may use what, on which CPUs: in one line where that is the same for all.
+/// The CPUs and limits of arms: one line if all arms agree, else one per arm.
 fn placements(plan: &Plan) -> Vec<String> {
     let of_arm = |index: usize| {
         let Conditions { limits, placement, .. } = &plan.arms[index].conditions;
@@ -106,7 +106,7 @@ fn describe_step(step: &Step) -> String {
     format!("{} connections × {each}, {}", step.connections, describe_arrivals(&step.arrivals))
 }
 
-/// Which workloads have a step, where not all of them do.
+/// ` · json, h2`: the workloads that have a step; empty if all have it.
 fn describe_whose(plan: &Plan, step: usize) -> String {
     let has = |workload: usize| plan.trials.iter().any(|t| t.workload == workload && t.step == step);
     let asked = |workload: usize| plan.trials.iter().any(|t| t.workload == workload);

@@ -1,4 +1,4 @@
-//! What a run needs before its first start, be it a new one or one that goes on.
+//! What a new or a resumed run needs before its first start.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use dyno_subject::build::Built;
 
 use crate::progress::Progress;
 
-/// A plan, what was built for its subjects, and where the run is kept.
+/// A plan, the build of each subject (`None`: skipped, or the build failed), and the run's archive.
 pub(super) type Prepared = (Planned, Vec<Option<Built>>, RunDir);
 
-/// Builds what can be built, and shows how that goes.
+/// Builds the subjects that can be built, and shows the progress.
 pub(super) fn build_all(
     planned: &mut Planned,
     cache: &Path,
@@ -22,7 +22,7 @@ pub(super) fn build_all(
     progress: &mut Progress,
 ) -> anyhow::Result<Vec<Option<Built>>> {
     let mut happened = Vec::new();
-    // The plan is being filled in while it is built, so the progress looks at a copy of what it was.
+    // `prepare` changes the plan meanwhile, so the progress reads a copy.
     let before = planned.plan.clone();
     let built = prepare(planned, cache, supervision, &mut |event| {
         if let Event::Building { .. } = event {

@@ -55,7 +55,7 @@ pub fn write_all(dir: &RunDir, report: &Report) -> anyhow::Result<Vec<PathBuf>> 
         .collect()
 }
 
-/// The report for people, and where all of it is.
+/// Prints the report as text, and the paths of its files.
 pub fn show(report: &Report, paths: &[PathBuf]) -> anyhow::Result<()> {
     let paths: String = paths.iter().map(|path| format!("{}\n", path.display())).collect();
     terminal::print(&format!("{}\n{paths}", dyno_report::text::report(report, terminal::style())))
@@ -64,7 +64,7 @@ pub fn show(report: &Report, paths: &[PathBuf]) -> anyhow::Result<()> {
 /// Whether a run did all that was planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// All of it, but for subjects that could not take part here.
+    /// All of it, except subjects that were skipped.
     Done,
     Missing,
 }
@@ -79,15 +79,14 @@ pub fn work_of(run: &Run) -> Work {
     if wanted.all(|(i, _)| done.contains(&i)) { Work::Done } else { Work::Missing }
 }
 
-/// Whether the user ended a trial that is kept all the same: that of a load without a suite.
+/// Whether the user interrupted a trial. Only loads without a suite (`--save`) keep such trials.
 fn was_cut(run: &Run, record: &TrialRecord) -> bool {
     let start = run.starts.iter().find(|start| start.start == record.start);
     let failure = start.and_then(|start| start.failure.as_ref());
     record.load.cut_short && failure.is_some_and(|failure| failure.kind == FailureKind::Interrupted)
 }
 
-/// The status of a run, and of its report however often that is made. A control that is bound by the generator does what
-/// it is there for.
+/// The exit status of a run, and of every report that is made of it.
 pub fn exit(report: &Report, work: Work) -> Exit {
     let failed = report.subjects.iter().any(|s| !s.failures.is_empty());
     if report.trials.is_empty() || failed || work == Work::Missing {
@@ -99,19 +98,19 @@ pub fn exit(report: &Report, work: Work) -> Exit {
     }
 }
 
-/// A form for programs, or what is seen of it on a terminal, which would obey what others wrote into it. Text for people is
-/// made for terminals, and has colours of its own.
+/// A form for programs. If it goes to a terminal, control characters are made visible: the terminal would obey them.
+/// Text for people must not go through here: it is safe already, and has colours.
 pub fn for_reader<'a>(output: Option<&Path>, text: &'a str) -> Cow<'a, str> {
     let is_seen = is_standard_output(output) && std::io::IsTerminal::is_terminal(&std::io::stdout());
     if is_seen { shown(text) } else { Cow::Borrowed(text) }
 }
 
-/// Whether a result goes there: no file is named for it, or `-`.
+/// Whether a result goes to standard output: no file is named for it, or `-`.
 pub fn is_standard_output(output: Option<&Path>) -> bool {
     output.is_none_or(|path| path == Path::new("-"))
 }
 
-/// To a file, or to standard output.
+/// Writes a text to a file, or to standard output.
 pub fn write_out(path: Option<&Path>, text: &str) -> anyhow::Result<()> {
     match path {
         Some(path) if !is_standard_output(Some(path)) => {

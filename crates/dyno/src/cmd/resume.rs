@@ -20,11 +20,11 @@ use crate::exit::bad;
 use crate::here;
 use crate::progress::Progress;
 
-/// Whether a run may have halves that are not the same experiment.
+/// Whether a run may be resumed although something has changed since it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mixing {
     Refused,
-    /// The user wants it all the same, and the report says so.
+    /// Allowed by `--anyway`; the report says so.
     Anyway,
 }
 
@@ -33,7 +33,7 @@ impl Mixing {
         if args.anyway { Mixing::Anyway } else { Mixing::Refused }
     }
 
-    /// Refuses what differs, item by item.
+    /// Refuses to resume if there are differences, and lists them.
     fn check(self, path: &Path, differences: &[Difference]) -> anyhow::Result<()> {
         if self == Mixing::Anyway || differences.is_empty() {
             return Ok(());
@@ -82,7 +82,7 @@ pub(super) fn resume(
     }
     let mut planned = Planned::again(run.header.plan.clone())?;
     let facts = dyno_observer::facts::read_facts(here::VERSION, here::COMMIT);
-    // What needs no build is compared first, so that nobody waits for a refusal.
+    // Everything that needs no build is compared first, so that nobody waits for a refusal.
     let mut differences = of_facts(&run.header.facts, &facts);
     differences.extend(of_files(&run.header.plan));
     for (subject, definition) in run.header.plan.subjects.iter().zip(&planned.definitions) {
@@ -103,7 +103,7 @@ pub(super) fn resume(
     Ok((planned, built, dir))
 }
 
-/// The run's record with this part added. What it says of the first part stays.
+/// The run's header with this resumption added. What it says of the first part stays.
 fn continued(run: &Run, now: &[Subject], facts: Facts, differences: Vec<Difference>) -> Header {
     let mut header = run.header.clone();
     header.resumptions.push(Resumption {
@@ -114,7 +114,7 @@ fn continued(run: &Run, now: &[Subject], facts: Facts, differences: Vec<Differen
         facts,
         subjects: now.to_vec(),
     });
-    // What could not be built then has no first part.
+    // A subject whose build failed then has no first part.
     let subjects = header.plan.subjects.iter_mut().zip(now);
     for (then, now) in subjects.filter(|(then, _)| then.build_failed.is_some()) {
         then.clone_from(now);
@@ -126,7 +126,7 @@ fn difference(what: impl Into<String>, before: impl Into<String>, now: impl Into
     Difference { what: what.into(), before: before.into(), now: now.into() }
 }
 
-/// The machine and dyno itself, fact by fact as they are called in the archive.
+/// Differences in the machine and in dyno itself, named like the facts in the archive.
 fn of_facts(then: &Facts, now: &Facts) -> Vec<Difference> {
     let fields = |facts: &Facts| match serde_json::to_value(facts) {
         Ok(serde_json::Value::Object(fields)) => fields,
@@ -134,7 +134,7 @@ fn of_facts(then: &Facts, now: &Facts) -> Vec<Difference> {
     };
     let (then, now) = (fields(then), fields(now));
     let names = then.keys().chain(now.keys().filter(|name| !then.contains_key(*name)));
-    // What is missing here is words about the other facts.
+    // `missing` only explains other facts.
     let changed = names.filter(|name| *name != "missing" && then.get(*name) != now.get(*name));
     let shown = |value: Option<&serde_json::Value>| match value {
         None | Some(serde_json::Value::Null) => "unknown".to_string(),
@@ -146,7 +146,7 @@ fn of_facts(then: &Facts, now: &Facts) -> Vec<Difference> {
         .collect()
 }
 
-/// Files that the suite's requests name: what they hold is sent.
+/// Differences in the files that the suite's requests name: their contents are sent.
 fn of_files(plan: &Plan) -> Vec<Difference> {
     let folder = Folder::of_suite(Path::new(&plan.suite.path));
     let changed = |(name, then): (&String, &String)| {
@@ -159,7 +159,7 @@ fn of_files(plan: &Plan) -> Vec<Difference> {
     plan.files.iter().filter_map(changed).collect()
 }
 
-/// What a subject is started and built from, as far as that can be told without building it.
+/// Differences in how a subject is started and in what it is built from, as far as known without building it.
 fn of_definition(then: &Subject, definition: &Definition, supervision: &Supervision<'_>) -> Vec<Difference> {
     let id = then.id();
     let mut all = Vec::new();
@@ -176,14 +176,14 @@ fn of_definition(then: &Subject, definition: &Definition, supervision: &Supervis
     all
 }
 
-/// What an arm's starts get of dyno's own environment.
+/// Differences in the variables that an arm's starts get from dyno's own environment.
 fn of_environment(run: &Run, arm: usize, definition: &Definition) -> Vec<Difference> {
     let plan = &run.header.plan;
     let of_arm = |launch: usize| plan.launches[launch].arms.contains(&arm);
     let mut parts = run.starts.iter().filter(|s| of_arm(s.launch)).filter_map(|s| s.subject());
     let Some(part) = parts.find(|part| !part.environment.is_empty()) else { return Vec::new() };
     let now = environment_of(definition);
-    // Its own variables belong to its definition, and each start has a folder of its own for temporary files.
+    // The subject's own variables are part of its definition, and `TMPDIR` is another folder in each start.
     let is_compared = |name: &&String| *name != "TMPDIR" && !definition.start.env.contains_key(*name);
     let names: BTreeSet<&String> = part.environment.keys().filter(is_compared).chain(now.keys()).collect();
     let shown = |value: Option<&String>| value.cloned().unwrap_or_else(|| "not set".into());
@@ -195,7 +195,7 @@ fn of_environment(run: &Run, arm: usize, definition: &Definition) -> Vec<Differe
     names.into_iter().filter_map(of_name).collect()
 }
 
-/// What a subject came to when it was built.
+/// A difference in the result of a subject's build: it fails now, or it has another version.
 fn of_build(then: &Subject, now: &Subject) -> Option<Difference> {
     let shown = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".into());
     let was_there = then.skipped.is_none() && then.build_failed.is_none();
@@ -207,7 +207,7 @@ fn of_build(then: &Subject, now: &Subject) -> Option<Difference> {
         .then(|| difference(format!("{}, version", then.id()), shown(&then.version), shown(&now.version)))
 }
 
-/// The start of a hash, or a whole sentence.
+/// The first 12 digits of a SHA-256; any other text whole.
 fn short(text: &str) -> &str {
     if text.len() == 64 && text.is_ascii() { &text[..12] } else { text }
 }

@@ -36,7 +36,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let ended = walk(&planned, &built, &dir, &supervision, &mut progress)?;
     progress.end();
     let run = dir.read()?;
-    // Who interrupts the last step once it is measured has ended nothing.
+    // An interrupt after the last step was measured has cut nothing off.
     let is_cut = ended == Ended::Interrupted && work_of(&run) == Work::Missing;
     let report = dyno_analysis::report::report(&run);
     let paths = write_all(&dir, &report)?;
@@ -46,7 +46,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
             "\nThe run was interrupted; what is finished is kept. Go on with:\n  dyno run --resume {path}"
         ));
     }
-    // Last: what is to be said stands there whether or not anybody reads this.
+    // Standard output comes last: it fails if nobody reads it, and the rest must be said all the same.
     show(&report, &paths)?;
     Ok(exit(&report, work_of(&run)))
 }
@@ -64,7 +64,7 @@ fn begin(
     let mut planned = resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| {
         subject.unmet(supervision)
     })?;
-    // From wherever the run is gone on with, its files are where they are now.
+    // Absolute, because the run may be resumed from another folder.
     planned.plan.suite.path = std::path::absolute(path)?.display().to_string();
     let built = build_all(&mut planned, cache, supervision, progress)?;
     let dir = RunDir::create_among(&args.runs, super::header(&planned.plan))?.held()?;

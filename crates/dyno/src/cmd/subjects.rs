@@ -37,32 +37,32 @@ pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
         None => list(&choose(all, &[])?, &guard),
         Some(SubjectsCommand::List { names }) => list(&choose(all, names)?, &guard),
         Some(SubjectsCommand::Build { names }) => {
-            build_all(&choose(all, names)?, Asked::by(names), &args.places.cache_folder()?, &guard)
+            build_all(&choose(all, names)?, Selection::by(names), &args.places.cache_folder()?, &guard)
         }
         Some(SubjectsCommand::Check { names }) => {
             let chosen = choose(all, names)?;
-            check_all(&chosen, Asked::by(names), &folder, &args.places.cache_folder()?, &guard)
+            check_all(&chosen, Selection::by(names), &folder, &args.places.cache_folder()?, &guard)
         }
     }
 }
 
-/// For which subjects something was asked.
+/// The subjects that a command is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
-    /// Those that this machine has what it takes for.
+enum Selection {
+    /// Every subject that can be built and started here: one that is skipped is no failure.
     All,
-    /// Those that were named: one that is skipped has failed them.
+    /// Subjects named on the command line: one that is skipped is a failure.
     Named,
 }
 
-impl Asked {
-    fn by(names: &[String]) -> Asked {
-        if names.is_empty() { Asked::All } else { Asked::Named }
+impl Selection {
+    fn by(names: &[String]) -> Selection {
+        if names.is_empty() { Selection::All } else { Selection::Named }
     }
 
-    /// The status once a subject is skipped.
+    /// The exit status once a subject was skipped.
     fn skipped(self, exit: Exit) -> Exit {
-        if self == Asked::Named { Exit::Failed } else { exit }
+        if self == Selection::Named { Exit::Failed } else { exit }
     }
 }
 
@@ -107,7 +107,7 @@ fn list(chosen: &[Chosen], guard: &Guard) -> anyhow::Result<Exit> {
     Ok(Exit::Valid)
 }
 
-fn build_all(chosen: &[Chosen], asked: Asked, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
+fn build_all(chosen: &[Chosen], selection: Selection, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = catch_interrupts("ending the build", Third::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
     let mut exit = Exit::Valid;
@@ -119,7 +119,7 @@ fn build_all(chosen: &[Chosen], asked: Asked, cache: &Path, guard: &Guard) -> an
         }
         if let Some(why) = d.unmet(&supervision) {
             print(&format!("{}\n", shown(&format!("{id:<22} skipped: {why}"))))?;
-            exit = asked.skipped(exit);
+            exit = selection.skipped(exit);
             continue;
         }
         if interrupts.count() > 0 {
@@ -154,7 +154,7 @@ fn build_all(chosen: &[Chosen], asked: Asked, cache: &Path, guard: &Guard) -> an
 /// a workload, so that every subject takes part.
 fn check_all(
     chosen: &[Chosen],
-    asked: Asked,
+    selection: Selection,
     folder: &Path,
     cache: &Path,
     guard: &Guard,
@@ -204,7 +204,7 @@ fn check_all(
     .and_then(|ended| Ok((ended, dir.read()?)));
     let _ = std::fs::remove_dir_all(&place);
     let (ended, run) = result?;
-    let exit = print_checks(&dyno_analysis::report::report(&run), chosen, asked)?;
+    let exit = print_checks(&dyno_analysis::report::report(&run), chosen, selection)?;
     if ended == Ended::Interrupted {
         say(INTERRUPTED);
         return Ok(Exit::Failed);
@@ -212,12 +212,16 @@ fn check_all(
     Ok(exit)
 }
 
-fn print_checks(report: &dyno_analysis::Report, chosen: &[Chosen], asked: Asked) -> anyhow::Result<Exit> {
+fn print_checks(
+    report: &dyno_analysis::Report,
+    chosen: &[Chosen],
+    selection: Selection,
+) -> anyhow::Result<Exit> {
     let mut exit = Exit::Valid;
     for s in &report.subjects {
         if let Some(why) = &s.skipped {
             print(&format!("{}\n", shown(&format!("{:<22} skipped: {why}", s.id))))?;
-            exit = asked.skipped(exit);
+            exit = selection.skipped(exit);
             continue;
         }
         for failure in &s.failures {

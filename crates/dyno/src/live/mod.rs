@@ -20,14 +20,14 @@ use ratatui::crossterm::terminal::{
 use self::model::Model;
 use self::view::Palette;
 
-/// One screen, so that it reaches the terminal in one write.
+/// Room for one screen, so that it reaches the terminal in one write.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Whether the terminal is ours: it is given back once, by whoever comes first.
+/// Whether a [`Live`] holds the terminal. It is given back once, by whoever comes first.
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// The terminal, while a load runs: its alternate screen on standard error, each key as it is pressed. Given back on
-/// drop, and before a panic is told.
+/// The terminal while a load runs: the alternate screen on standard error, in raw mode. Given back on drop, and before
+/// a panic's message.
 #[derive(Debug)]
 pub struct Live {
     terminal: Terminal<CrosstermBackend<BufWriter<Stderr>>>,
@@ -55,7 +55,7 @@ impl Live {
         Ok(Live { terminal: Terminal::new(CrosstermBackend::new(out))?, palette })
     }
 
-    /// Draws, to the size the terminal has now. Nothing, once the terminal was given back.
+    /// Draws at the size the terminal has now. Does nothing once the terminal was given back.
     pub fn show(&mut self, model: &Model) -> io::Result<()> {
         if SHOWN.load(Ordering::SeqCst) {
             self.terminal.draw(|frame| view::draw(frame, model, &self.palette))?;
@@ -65,10 +65,10 @@ impl Live {
 
     /// Whether q, Esc or Ctrl-C was pressed since this was last asked: once for each press. Does not wait.
     ///
-    /// A key may be seen only with the next one if the terminal was resized since this was last asked: of two sources
-    /// ready at once crossterm 0.29 reads one, and epoll does not tell of the other again. So ask often.
+    /// If the terminal was resized since the last call, a key may be seen only with the next key: of two sources that
+    /// are ready at once crossterm 0.29 reads one, and epoll does not report the other again. So call this often.
     ///
-    /// The terminal sends no SIGINT for Ctrl-C while each key comes as it is pressed, so who asks must act on it.
+    /// In raw mode the terminal sends no SIGINT for Ctrl-C, so the caller must act on it.
     pub fn asked_to_quit(&mut self) -> bool {
         while event::poll(Duration::ZERO).unwrap_or(false) {
             match event::read() {
@@ -96,8 +96,8 @@ fn quits(key: KeyEvent) -> bool {
     quits && key.kind == KeyEventKind::Press
 }
 
-/// Gives the terminal back, if a [`Live`] has it: for who ends this process without unwinding. Errors are passed over:
-/// there is nobody left to show them to.
+/// Gives the terminal back if a [`Live`] holds it: for code that ends this process without unwinding. Errors are
+/// ignored, because nobody is left to see them.
 pub fn give_back() {
     if SHOWN.swap(false, Ordering::SeqCst) {
         let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
@@ -106,7 +106,7 @@ pub fn give_back() {
     }
 }
 
-/// Else the message of a panic, of any thread, would vanish with the alternate screen.
+/// Otherwise a panic's message, of any thread, would vanish with the alternate screen.
 fn give_back_before_panics() {
     static HOOKED: Once = Once::new();
     HOOKED.call_once(|| {

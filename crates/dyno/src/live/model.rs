@@ -1,9 +1,9 @@
-//! What the live view shows: plain numbers, no clock. Whoever runs the load fills it after each interval.
+//! The numbers that the live view shows, without a clock. `cmd/load/watch.rs` fills them in after each interval.
 
 /// Points kept. More are merged in pairs: the oldest become the coarsest, the newest stay one per interval.
 const POINTS_KEPT: usize = 600;
 
-/// The least ratio between the ends of a histogram, so that a narrow one shows no gaps between what can be recorded.
+/// The least ratio between the ends of a histogram. A narrower one would show gaps between the values that can be recorded.
 const LEAST_RATIO: f64 = 2.0;
 
 #[derive(Clone, Debug, Default)]
@@ -13,17 +13,18 @@ pub struct Model {
     /// How: `h1 · 64 connections · closed loop · io_uring × 1`.
     pub subtitle: String,
     pub phase: Phase,
-    /// Since the load began, warm-up included, as is `planned_s`.
+    /// Time since the load began, warm-up included.
     pub elapsed_s: f64,
+    /// Planned time, warm-up included; `None`: the load has no set end.
     pub planned_s: Option<f64>,
-    /// Of the warm-up and the measured window, not of the drain: back to back from 0, oldest first. Filled by
-    /// [`Model::push`], which bounds it.
+    /// Points of the warm-up and the measured window, not of the drain: back to back from 0, oldest first.
+    /// [`Model::push`] adds them, and bounds their number.
     pub points: Vec<Point>,
-    /// Response times of the measured window so far: nanoseconds and how often, ascending, sparse.
+    /// Response times of right answers in the measured window so far: (nanoseconds, count), ascending, sparse.
     pub histogram: Vec<(u64, u64)>,
     /// Requests of the measured window so far that were due and got no right answer: they rank above the histogram.
     pub unanswered: u64,
-    /// The longest wait known in it, in microseconds.
+    /// The longest wait known of those, in microseconds.
     pub longest_wait_us: Option<f64>,
     /// Exchanges that were not ok, without zeros: of the warm-up while it lasts, then of the measured window.
     pub outcomes: Vec<(&'static str, u64)>,
@@ -31,7 +32,7 @@ pub struct Model {
     pub connections_asked: u64,
     /// Share of the last interval for which each thread of the generator was busy, 0 to 1.
     pub threads: Vec<f64>,
-    /// In an open loop, requests intended per second.
+    /// Requests intended per second; `None`: a closed loop, or no constant rate.
     pub offered_rps: Option<f64>,
 }
 
@@ -58,17 +59,17 @@ impl Phase {
 /// One finished interval, or some that were merged. It begins where the one before it ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Point {
-    /// Since the load began.
+    /// Time since the load began.
     pub end_s: f64,
     pub warmup: bool,
     /// Ok answers per second.
     pub rps: f64,
-    /// Response times.
+    /// Percentiles of response time; `None`: nothing is known.
     pub p50_us: Option<f64>,
     pub p90_us: Option<f64>,
     pub p99_us: Option<f64>,
     pub max_us: Option<f64>,
-    /// Which of the four above are only what is known to be exceeded: the true one lies among what was never answered.
+    /// Which of the four above are only lower bounds, because they lie among unanswered requests.
     pub beyond: [bool; 4],
     pub failed: u64,
     pub send_lag_p99_us: Option<f64>,
@@ -81,7 +82,7 @@ pub struct Point {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wait {
     At(f64),
-    /// Longer than this: it lies among what was never answered.
+    /// Longer than this: it lies among unanswered requests.
     Beyond(f64),
 }
 
@@ -151,7 +152,7 @@ impl Model {
         if unanswered > 0.0 { unanswered / (answered + unanswered) } else { 0.0 }
     }
 
-    /// [`Model::response`] where it lies among the right answers.
+    /// [`Model::response`] in microseconds if it lies among the right answers, else `None`.
     pub fn response_us(&self, share: f64) -> Option<f64> {
         let answered: u128 = self.histogram.iter().map(|&(_, n)| u128::from(n)).sum();
         let total = answered + u128::from(self.unanswered);
@@ -170,7 +171,7 @@ fn spans(points: &[Point]) -> impl Iterator<Item = (f64, &Point)> {
     starts.zip(points)
 }
 
-/// Half the points or so: warm-up and measured ones are never merged with each other.
+/// The points merged in pairs, but never one of the warm-up with a measured one.
 fn in_pairs(points: &[Point]) -> Vec<Point> {
     let mut merged = Vec::with_capacity(points.len() / 2 + 1);
     let mut rest = spans(points).peekable();
@@ -190,7 +191,7 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// Nothing if there is nothing to count.
+    /// `None` if there is nothing to count.
     pub fn of(histogram: &[(u64, u64)], bins: usize) -> Option<Bins> {
         let mut counted = histogram.iter().filter(|(_, n)| *n > 0).map(|&(ns, _)| ns.max(1) as f64);
         let first = counted.next().filter(|_| bins > 0)?;
@@ -211,7 +212,7 @@ impl Bins {
     }
 }
 
-/// A range of positive numbers, widened about its middle so that its ends have at least `ratio` between them.
+/// A range of positive numbers, widened about its geometric middle so that its ends have at least `ratio` between them.
 pub fn widened(low: f64, high: f64, ratio: f64) -> (f64, f64) {
     let widen = (ratio * low / high).max(1.0).sqrt();
     (low / widen, high * widen)

@@ -157,6 +157,68 @@ fn a_load_that_could_not_begin_leaves_the_reason() {
 }
 
 #[test]
+fn a_load_of_a_server_that_answers_wrongly_leaves_the_reason() {
+    let place = Place::new();
+    let server = Server::null();
+    let wrong = ["-n", "10", "--expect-contains", "Goodbye", "--save", "kept"];
+    let output = place.dyno(&[&["load", &server.url("/plaintext")][..], &wrong].concat());
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let archive = only_in(&place, "kept");
+    let told = text(&output);
+    assert!(
+        told.contains("Why the load did not begin is kept.") && told.contains(archive.to_str().unwrap()),
+        "{told}"
+    );
+    let (status, report) = json_report(&place, &archive);
+    assert_eq!((status, report["trials"].as_array().unwrap().len()), (Some(3), 0));
+    let failure = &report["subjects"][0]["failures"][0];
+    let message = failure["message"].as_str().unwrap();
+    assert!(message.contains("tried once before the load") && told.contains(message), "{failure}");
+}
+
+#[test]
+fn a_killed_load_leaves_a_run_without_a_result() {
+    let place = Place::new();
+    let server = Server::null();
+    let mut dyno = place.command(Path::new(DYNO));
+    dyno.args(["load", &server.url("/plaintext"), "-c", "2", "-d", "300s", "--save", "kept"]);
+    let mut dyno = dyno.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = soon(|| {
+        let mut all = fs::read_dir(place.path().join("kept")).ok()?;
+        all.next()?.unwrap().path().join("run.json").is_file().then_some(())
+    });
+    dyno.kill().unwrap();
+    dyno.wait().unwrap();
+    assert!(begun.is_some(), "nothing was kept before the load");
+    let (status, report) = report(&place, &only_in(&place, "kept"), "text");
+    assert_eq!(status, Some(3), "{report}");
+    assert!(report.contains("Nothing was measured: it ended before the first result."), "{report}");
+}
+
+#[test]
+fn a_calibration_that_is_ended_early_keeps_what_was_measured_and_no_ceilings() {
+    let place = Place::new();
+    let mut dyno = place.command(Path::new(DYNO));
+    dyno.args(["calibrate", "-d", "1s", "--save", "kept"]);
+    let dyno = dyno.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let first = soon(|| {
+        let archive = fs::read_dir(place.path().join("kept")).ok()?.next()?.unwrap().path();
+        archive.join("trials/0000.json").is_file().then_some(())
+    });
+    let status = Command::new("kill").args(["-INT", &dyno.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    let output = dyno.wait_with_output().unwrap();
+    assert!(first.is_some(), "{}", text(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("no ceilings were kept"), "{}", text(&output));
+    assert!(!place.path().join("cache/calibration.json").exists());
+    let (status, report) = json_report(&place, &only_in(&place, "kept"));
+    let trials = report["trials"].as_array().unwrap().len();
+    assert!(status == Some(3) && (1..18).contains(&trials), "{status:?}, {trials} trials");
+    place.assert_nothing_is_left_soon();
+}
+
+#[test]
 fn a_kept_load_is_not_resumed() {
     let place = Place::new();
     let server = Server::null();

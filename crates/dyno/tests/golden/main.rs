@@ -223,7 +223,7 @@ fn record(played: sim::Played, busy: u64) -> LoadRecord {
             }],
             rss_peak_bytes: Some(8 << 20),
             driver: plan::DriverKind::Uring,
-            ground: None,
+            machine: None,
         },
         intervals: played.intervals,
         edges: Some(report.edges),

@@ -1,4 +1,4 @@
-//! What is not load: start-up, stopping, checks, builds, failures.
+//! The section on everything but the load: start-up, stop, checks, builds, failures.
 
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::{CheckSummary, SubjectFailure, SubjectResult};

@@ -1,4 +1,4 @@
-//! What was reached, and what it took: throughput, response times, pages, requests of a mix.
+//! The sections on the load: throughput, errors, response times, pages, requests of a mix.
 
 use dyno_analysis::load::{Pages, Percentiles, RequestResult};
 use dyno_analysis::report::Report;
@@ -31,7 +31,7 @@ pub(super) fn under_load(report: &Report) -> Markup {
     }
 }
 
-/// A chart of nothing says less than a sentence.
+/// Failed requests; one sentence instead of a chart if there are none.
 fn errors(report: &Report) -> Markup {
     if report.trials.iter().all(|t| t.error_share == 0.0) {
         return note("No request failed in any step.");
@@ -70,7 +70,7 @@ pub(super) fn response(report: &Report) -> Markup {
     }
 }
 
-/// A percentile, sorted by its time where it has one.
+/// A percentile, sorted by its time, or by the longest wait known if it lies among unanswered requests.
 fn percentile(p: &Percentiles, q: f64) -> Cell {
     let key = match p.place(q) {
         dyno_analysis::load::place::Place::At(us) => Some(us),
@@ -87,7 +87,7 @@ fn p99_of_repeats(report: &Report, s: &Summary) -> Cell {
     text(each.join("  "))
 }
 
-/// Of workloads that load pages: what became of them. Empty if none does.
+/// Results of workloads that load pages. Empty if there are none.
 fn pages(report: &Report) -> Markup {
     let rows: Vec<PagesOfTrial<'_>> =
         report.trials.iter().filter_map(|t| Some((t, t.load.pages.as_ref()?))).collect();
@@ -118,7 +118,7 @@ fn pages(report: &Report) -> Markup {
 
 type PagesOfTrial<'a> = (&'a TrialResult, &'a Pages);
 
-/// Of workloads that mix several requests: what became of each. Empty if none does.
+/// Results of each request, for workloads that have several. Empty if there are none.
 fn by_request(report: &Report) -> Markup {
     let rows: Vec<RequestOfTrial<'_>> =
         report.trials.iter().flat_map(|t| t.load.requests.iter().map(move |r| (t, r))).collect();

@@ -1,4 +1,4 @@
-//! How it was done: all trials, the environment, limits, words.
+//! The sections on the method: all trials, the machine, limits, and what each caveat means.
 
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::SubjectResult;
@@ -32,7 +32,7 @@ pub(super) fn explorer(report: &Report) -> Markup {
     }
 }
 
-/// All that is known of each subject at its reference step, on demand.
+/// Every metric of each subject at its reference step, folded.
 fn every_metric(report: &Report) -> Markup {
     let of = |sheet: &Sheet| {
         let mut head = vec![sheet.heading.clone()];
@@ -119,7 +119,7 @@ fn machine(report: &Report) -> Vec<Vec<Cell>> {
     rows.into_iter().map(|(what, seen)| vec![text(what), text(seen)]).collect()
 }
 
-/// What is so in every arm; arm by arm where it is not the same in all.
+/// One text if all arms agree, else one per arm.
 fn in_each(report: &Report, say: impl Fn(&SubjectResult) -> String) -> String {
     let all: Vec<String> = report.subjects.iter().map(say).collect();
     if all.windows(2).all(|pair| pair[0] == pair[1]) {
@@ -159,7 +159,7 @@ fn limits(report: &Report) -> Markup {
     }
 }
 
-/// What looking cost.
+/// The share of the measured time that observing took.
 fn probe(report: &Report) -> Markup {
     html! {
         @if let Some(share) = report.run.observing_share {

@@ -1,8 +1,8 @@
-//! `report.html`: one self-contained page. What can be read is rendered here; the viewer (`web/`) draws the charts
-//! from the same JSON, and without it the page still reads and prints.
+//! `report.html`: one self-contained page. Texts and tables are rendered here. The viewer (`web/`) draws the charts
+//! from the JSON in the page; without it the page can still be read and printed.
 //!
-//! Reports are made of archives that others sent, so nothing in here writes HTML by hand: maud escapes every text. Only the
-//! viewer's own script runs; the page's policy names it by its hash.
+//! Archives may come from others, so nothing here writes HTML by hand: maud escapes every text. Only the viewer's own
+//! script runs: the page's content security policy names it by its hash.
 
 mod life;
 mod load;
@@ -33,7 +33,7 @@ pub fn render(report: &Report) -> String {
     page(report, VIEWER_CSS, VIEWER_JS)
 }
 
-/// The page with another viewer: golden tests leave the bundle out.
+/// The page with the given viewer: golden tests leave the bundle out.
 #[must_use]
 pub fn page(report: &Report, css: &str, js: &str) -> String {
     let shared = redact::for_sharing(report);
@@ -72,7 +72,7 @@ pub fn page(report: &Report, css: &str, js: &str) -> String {
     page.into_string() + "\n"
 }
 
-/// JSON as it may stand inside a script element, which only `</script` and `<!--` could end or hide: no `<` at all is simplest.
+/// JSON that is safe inside a script element: without any `<` it holds no `</script` and no `<!--`.
 fn inside_script(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
@@ -134,12 +134,12 @@ fn note(text: &str) -> Markup {
     html! { p.note { (text) } "\n" }
 }
 
-/// What opens on demand.
+/// A folded block that a click on `summary` opens.
 fn more(summary: &str, body: &Markup) -> Markup {
     html! { details { summary { (summary) } "\n" (body) } "\n" }
 }
 
-/// A row per step, which says of what it is before it says what it came to.
+/// A table with a row per step: first the columns that name the step, then `columns`.
 fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> Markup {
     let of: [Column<'_, Summary>; 6] = [
         ("Subject", &|s| text(&s.subject)),
@@ -152,7 +152,8 @@ fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> Markup {
     table_of("sortable", &[&of, columns].concat(), &report.summaries)
 }
 
-/// A row per trial, or per part of one, which says of what it is before it says what it came to.
+/// A table with a row per trial or part of one: first the columns that name the trial, then `columns`. `trial`: the
+/// trial of a row.
 fn trial_table<T>(rows: &[T], trial: fn(&T) -> &TrialResult, columns: &[Column<'_, T>]) -> Markup {
     let of: [Column<'_, T>; 7] = [
         ("Subject", &|t| text(&trial(t).subject_id)),
@@ -166,12 +167,12 @@ fn trial_table<T>(rows: &[T], trial: fn(&T) -> &TrialResult, columns: &[Column<'
     table_of("sortable", &[&of, columns].concat(), rows)
 }
 
-/// A count, with thousands apart.
+/// A count, thousands separated.
 fn counted(n: u64) -> Cell {
     text(count(n)).sorted_by(Some(n as f64))
 }
 
-/// A number without thousands apart: connections, repeats and their like.
+/// A number without separated thousands: connections, repeats and the like.
 fn whole(n: u32) -> Cell {
     value(Some(f64::from(n)), |n| format!("{n}"))
 }

@@ -96,7 +96,7 @@ struct Maxima {
 }
 
 fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima) -> Vec<Cell> {
-    // Of the same workload: another one may ask for something else.
+    // The baseline's row of the same workload: another workload may send other requests.
     let is_base = |b: &&OverviewRow| b.baseline && b.reference_cell.workload == r.reference_cell.workload;
     let baseline = report.overview.iter().find(is_base).map_or("", |b| b.title.as_str());
     let ratio = |pick: fn(&RowRatios) -> Option<f64>| {
@@ -106,7 +106,7 @@ fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima) -> Vec<Cell> {
     let at = r.peak_connections.map(|c| format!("at {}{streams}", plural(u64::from(c), "connection")));
     let peak_hint = [ratio(|to| to.peak_rps), at].into_iter().flatten().collect::<Vec<_>>().join(", ");
     let [p50, p99] = waits_at_reference(report, r);
-    // Where the heads do not say it for all rows.
+    // If the heads cannot name one reference step for all rows, each row names its own.
     let differs = crate::overview::at_reference(&report.overview, "").is_empty();
     let at_own = |cell: Cell| {
         if differs && r.response_p50_us.is_some() {
@@ -148,7 +148,7 @@ fn peak_cell(r: &OverviewRow) -> Cell {
     value(peak.median, number).with_small(format!("{}{at}", spread(peak, number)))
 }
 
-/// Caveats as marks beside a number: each leads to what it means, and tells its evidence on hover.
+/// Caveats as marks beside a number: each links to its meaning, and shows its message on hover.
 pub(super) fn marks(caveats: &[StepCaveat]) -> Markup {
     html! {
         @for c in caveats {

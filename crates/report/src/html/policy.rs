@@ -1,12 +1,11 @@
-//! What the page may do: run the viewer's script, and nothing that somebody wrote into an archive.
+//! The page's content security policy: it may run the viewer's script, and nothing from an archive.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-/// The content security policy of a page with this style sheet and script. Both are named by their hash. Attributes may hold
-/// styles, which the bars in tables and the charts' SVG need; browsers that do not know the difference (before CSP level 3)
-/// take `style-src`.
+/// The content security policy of a page with this style sheet and script. Both are named by their hash. `style` attributes
+/// are allowed: the bars in tables and the charts' SVG need them. Browsers before CSP level 3 know only `style-src`.
 pub(super) fn policy(css: &str, js: &str) -> String {
     let (css, js) = (hash(css), hash(js));
     format!(

@@ -22,10 +22,10 @@ pub(super) fn table(class: &str, head: &[&str], rows: &[Vec<Cell>]) -> Markup {
     }
 }
 
-/// A column: its name, and its cell of a row.
+/// A column: its name, and a function from a row to its cell.
 pub(super) type Column<'a, T> = (&'a str, &'a dyn Fn(&T) -> Cell);
 
-/// A table of columns that know their cells.
+/// A table with a line for each of `rows`.
 pub(super) fn table_of<T>(class: &str, columns: &[Column<'_, T>], rows: &[T]) -> Markup {
     let head: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     let row = |of: &T| columns.iter().map(|(_, cell)| cell(of)).collect();
@@ -79,7 +79,7 @@ impl Cell {
         self
     }
 
-    /// Something smaller below what is shown.
+    /// Adds smaller text below.
     pub(super) fn with_small(mut self, below: impl Render) -> Cell {
         self.shown = html! { (self.shown) small { (below) } };
         self

@@ -1,4 +1,4 @@
-//! What a request cost each server, and what limited it.
+//! The sections on cost and limits: what a request cost each server, and what limited each step.
 
 use dyno_analysis::cell::Shape;
 use dyno_analysis::metric::{Metric, Unit};
@@ -45,7 +45,7 @@ pub(super) fn cost(report: &Report) -> Markup {
     }
 }
 
-/// What the services behind subjects used, trial by trial; empty where there are none.
+/// What back ends used in each trial. Empty if there are none.
 fn backends(report: &Report) -> Markup {
     type BehindTrial<'a> = (&'a TrialResult, &'a BackendUse);
     let rows: Vec<BehindTrial<'_>> =
@@ -71,7 +71,7 @@ fn backends(report: &Report) -> Markup {
     }
 }
 
-/// What the CPU time of a billion requests costs, where the suite says what CPU time costs.
+/// The price of a billion requests' CPU time. Empty if the suite names no price of CPU time.
 fn price(report: &Report) -> Markup {
     let Some(cost) = report.run.cost else { return Markup::default() };
     let row = |r: &OverviewRow| {
@@ -126,7 +126,7 @@ fn limiter_of_step(report: &Report, s: &Summary) -> Markup {
     }
 }
 
-/// `64`, or as much of `h2 64 × 10 streams at 1,000/s` as differs from one, or there.
+/// `64` (connections), or `h2 64 × 10 at 1,000/s`: a single workload, factors of 1 and a missing rate are left out.
 fn step_label(report: &Report, s: &Summary) -> String {
     let workload = if report.run.workloads.len() > 1 { format!("{} ", s.workload) } else { String::new() };
     let Shape { connections, streams, pipeline, rate } = s.shape();
@@ -141,7 +141,7 @@ pub(super) fn step_in_words(report: &Report, workload: &str, at: Shape) -> Strin
     format!("{}{workload}", label_in_words(at))
 }
 
-/// Counters per answer at the busiest step, beside the reference's at the same step of the same workload.
+/// Counters at the busiest step, beside those of the reference arm at the same step of the same workload.
 fn counters(report: &Report, busiest: &Summary) -> Markup {
     let is_baseline = |r: &&OverviewRow| {
         r.baseline
@@ -182,7 +182,7 @@ const COUNTERS: [Counter; 8] = [
 ];
 
 impl Counter {
-    /// Its name, and its medians.
+    /// Its name, and its median in each summary.
     fn cells(&self, of: &[Option<&Summary>]) -> Vec<Cell> {
         let unit = Metric::named(self.key).unit;
         let known = |step: Option<&Summary>| step?.metric(self.key)?.over.median;

@@ -16,7 +16,7 @@ use super::table::{Cell, Column, table_of, text, value};
 use super::{counted, more, note, trial_table};
 use crate::format::{count, micros, number, percent};
 
-/// What each server did, in a row for each protocol, and HTTP/2's frames; every trial on demand.
+/// Segments, and HTTP/2's frames, in a row per subject and protocol; every trial folded.
 pub(super) fn wire(report: &Report) -> Markup {
     let over_h2: Vec<Http2OfTrial<'_>> =
         report.trials.iter().filter_map(|t| Some((t, t.load.http2.as_ref()?))).collect();
@@ -35,7 +35,7 @@ pub(super) fn wire(report: &Report) -> Markup {
     }
 }
 
-/// A metric under a name that is short enough for a head, and how it is shown.
+/// A column: its head, its metric's key, and how a value is shown.
 type Measured = (&'static str, &'static str, fn(f64) -> String);
 
 const SEGMENTS: [Measured; 4] = [
@@ -104,13 +104,13 @@ const EVERY_TRIAL: [Column<'_, TrialResult>; 7] = [
     ("TLS", &|t| text(t.load.tls.as_ref().map_or("–".into(), agreed))),
 ];
 
-/// What a TLS connection agreed on.
+/// TLS version, cipher suite and ALPN protocol.
 fn agreed(tls: &TlsUse) -> String {
     let word = |of: &Option<String>| of.clone().unwrap_or_else(|| "–".into());
     format!("{} {}, ALPN {}", word(&tls.version), word(&tls.cipher_suite), word(&tls.alpn))
 }
 
-/// HTTP/2 against HTTP/1.1; empty unless a suite asks the same in both.
+/// HTTP/2 against HTTP/1.1. Empty unless the suite has the same requests in both.
 fn by_protocol(report: &Report) -> Markup {
     if report.protocols.is_empty() {
         return Markup::default();
@@ -144,7 +144,7 @@ fn against(c: &ProtocolComparison) -> String {
     }
 }
 
-/// The ratio of each pair.
+/// The ratio of each pair of repeats.
 fn each(q: &Repeated) -> Cell {
     let each: Vec<String> = q.values.iter().map(|r| two_places(*r)).collect();
     text(each.join("  ")).sorted_by(q.median)
@@ -180,7 +180,7 @@ fn frames_of_every_trial(trials: &[Http2OfTrial<'_>]) -> Markup {
     )
 }
 
-/// Frames of a response by their kind; kinds that hardly occur are left out.
+/// Frames per response by kind; kinds that would read 0.000 are left out.
 fn frames(h: &Http2Result) -> String {
     let often = h.frames_per_response.iter().filter(|(_, n)| **n >= 0.0005);
     often.map(|(kind, n)| format!("{n:.3} {kind}")).collect::<Vec<_>>().join(", ")

@@ -1,9 +1,9 @@
-//! A calibration as a run: a plan in which each way to generate load is an arm of the null responder, and the record of it.
+//! A calibration as a run: a plan in which each way to generate load is an arm of the null responder, and its archive.
 
 use std::collections::BTreeMap;
 
 use dyno_analysis::calibration::{Measurement, Shows};
-use dyno_archive::dir::OpenError;
+use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{
     Arm, Conditions, Launch, Load, LoadChanges, Order, Placement, Plan, Probe, ReportOptions, Step, Subject,
     Suite, Trial, Workload,
@@ -11,10 +11,11 @@ use dyno_archive::plan::{
 use dyno_archive::start::PartStart;
 use dyno_archive::{LoadRecord, Party, RunDir, StartRecord, TrialRecord};
 
-/// How archives call the null responder, as suites do.
+/// The null responder's name in archives, as in suites.
 const NULL: &str = "null";
 
-/// Whether a measurement is a trial of the plan. What is asked at a port at which nobody listens is nothing of the responder's.
+/// Whether a measurement is a trial of the plan. Requests to a port where nobody listens are not: they never reach the
+/// responder.
 fn is_trial(of: &Measurement) -> bool {
     of.shows != Shows::Refusals
 }
@@ -62,7 +63,7 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
     }
 }
 
-/// What measurements come to as the lists of a plan, each entry once.
+/// The workloads, steps and arms of the measurements, each once.
 #[derive(Default)]
 struct Listed {
     arms: Vec<Arm>,
@@ -86,7 +87,7 @@ impl Listed {
     }
 }
 
-/// Where an entry stands in a list, to which it is added if it is new.
+/// The index of an entry in a list; a new one is added.
 fn place_of<T: PartialEq>(list: &mut Vec<T>, entry: T) -> usize {
     list.iter().position(|known| *known == entry).unwrap_or_else(|| {
         list.push(entry);
@@ -94,7 +95,7 @@ fn place_of<T: PartialEq>(list: &mut Vec<T>, entry: T) -> usize {
     })
 }
 
-/// The arm of a measurement: by which driver it loads, how that waits, and whose stamps are kept.
+/// The arm of a measurement: its driver, how that waits, and whose time stamps are kept.
 pub(super) fn arm(of: &Measurement, placement: &Placement) -> Arm {
     let (driver, spin) = (of.load.driver, of.load.spin);
     let observe: Vec<Probe> =
@@ -113,43 +114,39 @@ pub(super) fn arm(of: &Measurement, placement: &Placement) -> Arm {
     }
 }
 
-/// The archive of a calibration, written as it goes on.
+/// The archive of a calibration, written measurement by measurement until something cannot be written.
 pub(super) struct Kept<'a> {
     dir: &'a RunDir,
-    trials: std::vec::IntoIter<Trial>,
-    written: usize,
+    trials: std::iter::Enumerate<std::vec::IntoIter<Trial>>,
+    /// The first error.
+    unkept: Option<ArchiveError>,
 }
 
 impl<'a> Kept<'a> {
-    /// Begins it: the one process that serves all arms is in the start of each.
-    pub(super) fn begin(dir: &'a RunDir, plan: Plan, pid: u32) -> Result<Kept<'a>, OpenError> {
-        for launch in 0..plan.launches.len() {
+    /// Begins the archive. One process serves all arms, so each arm's start names it.
+    pub(super) fn begin(dir: &'a RunDir, plan: Plan, pid: u32) -> Kept<'a> {
+        let mut starts = (0..plan.launches.len()).map(|launch| {
             let part = PartStart { pid: Some(pid), ..PartStart::new(Party::SUBJECT, NULL.into()) };
-            dir.write_start(&StartRecord {
-                start: launch,
-                launch,
-                parts: vec![part],
-                ..StartRecord::default()
-            })?;
-        }
-        Ok(Kept { dir, trials: plan.trials.into_iter(), written: 0 })
+            StartRecord { start: launch, launch, parts: vec![part], ..StartRecord::default() }
+        });
+        let unkept = starts.try_for_each(|start| dir.write_start(&start)).err();
+        Kept { dir, trials: plan.trials.into_iter().enumerate(), unkept }
     }
 
     /// Writes the next measurement, if it is a trial.
-    pub(super) fn write(&mut self, of: &Measurement, load: &LoadRecord) -> Result<(), OpenError> {
-        if !is_trial(of) {
-            return Ok(());
+    pub(super) fn write(&mut self, of: &Measurement, load: &LoadRecord) {
+        if !is_trial(of) || self.unkept.is_some() {
+            return;
         }
-        let planned = self.trials.next().expect("each has its trial");
-        let (trial, start) = (self.written, planned.launch);
-        self.written += 1;
-        self.dir.write_trial(&TrialRecord {
-            trial,
-            start,
-            load: load.clone(),
-            checks: Vec::new(),
-            ceiling: None,
-        })
+        let (trial, planned) = self.trials.next().expect("each has its trial");
+        let (load, checks) = (load.clone(), Vec::new());
+        let record = TrialRecord { trial, start: planned.launch, load, checks, ceiling: None };
+        self.unkept = self.dir.write_trial(&record).err();
+    }
+
+    /// Why the archive lacks measurements, if it does.
+    pub(super) fn end(self) -> Option<ArchiveError> {
+        self.unkept
     }
 }
 

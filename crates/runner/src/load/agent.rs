@@ -15,12 +15,12 @@ use dyno_launch::set_affinity;
 use super::Spec;
 use crate::limits::AHEAD_NS;
 
-/// What the workers of one load agree on.
+/// State shared by the workers of one load: when it begins, when it ends.
 pub(super) struct Shared {
     threads: u32,
     ready: AtomicU32,
     begin: OnceLock<Instant>,
-    /// Set once, by whoever is first.
+    /// Set once, by the first to ask for an end.
     cut: OnceLock<Stop>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn worker(
     report
 }
 
-/// Calls the whole load off when a worker ends before it could begin: the others would wait for it for ever.
+/// Ends the whole load if a worker fails before it begins: the others would wait for it for ever.
 struct CallOff<'a> {
     shared: &'a Shared,
     armed: bool,
@@ -131,7 +131,8 @@ fn drive<D: Driver>(
     worker.report()
 }
 
-/// The endpoint for worker `k` of `of`: its connections go on with the sources where those of the workers before it end.
+/// The endpoint for worker `k` of `of`. Source addresses are dealt in turn to the connections of all workers, so each
+/// begins where the worker before it ends.
 fn endpoint(spec: &Spec, k: u32, of: u32) -> Endpoint {
     let mut endpoint = spec.endpoint.clone();
     let each = spec.page_connections.unwrap_or(1);
@@ -144,12 +145,12 @@ fn endpoint(spec: &Spec, k: u32, of: u32) -> Endpoint {
     endpoint
 }
 
-/// What worker `k` of `of` gets of a whole.
+/// Worker `k`'s part of a whole that `of` workers divide.
 fn share(whole: u64, k: u32, of: u32) -> u64 {
     whole / u64::from(of) + u64::from(u64::from(k) < whole % u64::from(of))
 }
 
-/// The share of worker `k` of `of`.
+/// Worker `k`'s share of the load that `of` workers divide.
 pub(super) fn config(spec: &Spec, k: u32, of: u32) -> Result<Config, String> {
     let share = |whole: u64| share(whole, k, of);
     let stripe = Stripe { worker: u64::from(k), of: u64::from(of) };

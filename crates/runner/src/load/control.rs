@@ -1,5 +1,5 @@
-//! The control of a load: what becomes of the intervals that workers send, and when the server is looked at. It is a pure
-//! state machine, so that loads of the simulated world go through it too; whoever drives it has the clock.
+//! The control of a load: merges the workers' intervals, and says when the server is to be sampled. It is a pure state
+//! machine, so that simulated loads go through it too; its caller has the clock.
 
 use dyno_archive::{Interval, Phase, Sample};
 use dyno_engine::Window;
@@ -7,19 +7,19 @@ use dyno_engine::Window;
 use super::Edge;
 use crate::limits::{INTERVALS, SAMPLES};
 
-/// Intervals of all workers as one, and samples of the server: as many as a record keeps, however long the load is.
+/// The merged intervals of all workers and the samples of the server, as many as a record keeps however long the load is.
 #[derive(Debug)]
 pub(super) struct Control {
     window: Window,
     merged: Vec<Interval>,
-    /// Up to where each worker has reported, nanoseconds since the load began.
+    /// End of each worker's latest interval, nanoseconds since the load began.
     progress: Vec<u64>,
-    /// How many of the merged intervals every worker has reported.
+    /// Number of merged intervals that every worker has reported.
     told: usize,
     samples: Vec<Sample>,
-    /// Which of them was taken as the window opened.
+    /// Index of the sample that was taken as the window opened.
     opened_with: Option<usize>,
-    /// When the next sample is due, nanoseconds since the load began; `None`: no more are.
+    /// When the next sample is due, nanoseconds since the load began; `None`: there are no more.
     next_sample_ns: Option<u64>,
 }
 
@@ -36,7 +36,7 @@ impl Control {
         }
     }
 
-    /// When the server is to be looked at, nanoseconds since the load began, and where in the load that is.
+    /// When the next sample is due, nanoseconds since the load began, and where in the load that is.
     pub(super) fn next_sample(&self) -> Option<(u64, Edge)> {
         let due = self.next_sample_ns?;
         let opens = self.window.warmup_ns;
@@ -56,12 +56,12 @@ impl Control {
         self.window.duration_ns.map(|duration_ns| self.window.warmup_ns + duration_ns)
     }
 
-    /// Whether the measured window is over, so long after the load began.
+    /// Whether the measured window is over at this time since the load began.
     pub(super) fn is_window_over(&self, since_ns: u64) -> bool {
         self.closes_ns().is_some_and(|closes| since_ns >= closes)
     }
 
-    /// The server was looked at as was due; `None`: nobody could, or wants to.
+    /// Takes the sample that was due. `None`: there are no counters to read.
     pub(super) fn sampled(&mut self, sample: Option<Sample>) {
         let Some((due, edge)) = self.next_sample() else { return };
         self.samples.extend(sample);
@@ -77,7 +77,7 @@ impl Control {
         };
     }
 
-    /// Worker `k` has ended an interval. `tell` is called with each that all workers have ended now.
+    /// Takes an interval of worker `k`. Calls `tell` with each interval that is complete now: all workers have reported it.
     pub(super) fn merge(&mut self, k: u32, interval: &Interval, mut tell: impl FnMut(&Interval)) {
         let same = |i: &&mut Interval| (i.phase, i.start_ns) == (interval.phase, interval.start_ns);
         match self.merged.iter_mut().find(same) {
@@ -94,8 +94,7 @@ impl Control {
         self.make_room();
     }
 
-    /// A load of any length needs constant memory: with too many intervals, those that everybody has reported are
-    /// joined two by two.
+    /// Joins complete intervals two by two when there are too many: memory does not grow with a load's length.
     fn make_room(&mut self) {
         if self.told < INTERVALS {
             return;
@@ -106,22 +105,22 @@ impl Control {
         self.merged.splice(..0, joined);
     }
 
-    /// Nor does the memory of samples grow with a load's length: of too many every second is left out, but for the one at which the
-    /// window opened. They hold counters that only grow, so what is left out is in the next one.
+    /// Drops every second sample when there are too many, but never the one at which the window opened. Samples are
+    /// cumulative counters, so nothing is lost from the sums.
     fn thin_samples(&mut self) {
         if self.samples.len() >= SAMPLES {
             self.opened_with = thin(&mut self.samples, self.opened_with);
         }
     }
 
-    /// All intervals in the order of time, and all samples.
+    /// All intervals in order of time, and all samples.
     pub(super) fn finish(mut self) -> (Vec<Interval>, Vec<Sample>) {
         self.merged.sort_by_key(|i| (i.start_ns, i.phase));
         (self.merged, self.samples)
     }
 }
 
-/// Leaves out every second of `all` but for the first, the last and the one at `keep`, of which the new place is returned.
+/// Drops every second element but the first, the last and the one at `keep`. Returns the new index of `keep`.
 fn thin<T>(all: &mut Vec<T>, keep: Option<usize>) -> Option<usize> {
     let last = all.len().saturating_sub(1);
     let stays = |index: usize| index.is_multiple_of(2) || index == last || Some(index) == keep;

@@ -1,7 +1,7 @@
-//! One load: worker threads with a driver each, their intervals merged, and a watcher on the same clock.
+//! One load: worker threads with a driver each, their intervals merged, and a watch on the same clock.
 //!
-//! `agent` runs the workers, `control` merges what they send, `record` is what is left, and here is who drives
-//! them by a real clock; `simulated` drives them by a simulated one.
+//! `agent` runs the workers, `control` merges their intervals, `record` makes the record. This module drives them by a real
+//! clock, `simulated` by a simulated one.
 
 mod agent;
 mod control;
@@ -19,8 +19,8 @@ use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, sys};
 use dyno_engine::{Http2, Instant, Policy, Protocol, Spin, Stop, Traffic, Window, WorkerReport, limits};
 
-use crate::ground;
 use crate::limits::{AHEAD_NS, GLANCE, STEP_WARMUP_NS};
+use crate::machine;
 use agent::{Shared, worker};
 use control::Control;
 use record::{Driven, assemble};
@@ -28,7 +28,7 @@ use record::{Driven, assemble};
 pub use preflight::{Mismatch, preflight};
 pub use simulated::{Look, simulate};
 
-/// What to load, how, and for how long.
+/// The specification of one load: server, traffic, step and conditions.
 #[derive(Clone, Debug)]
 pub struct Spec {
     pub endpoint: Endpoint,
@@ -36,16 +36,16 @@ pub struct Spec {
     /// `None`: plain connections.
     pub tls: Option<TlsOptions>,
     pub traffic: Arc<Traffic>,
-    /// The traffic is a page, and so many connections load one together; the step's connections are visitors.
+    /// Connections that load one page together, where the traffic is a page; the step's `connections` are visitors then.
     pub page_connections: Option<u32>,
-    /// What was asked, as plans have it; there are never more threads than connections.
+    /// The load as plans describe it. Never more threads than connections are started.
     pub load: plan::Load,
-    /// Which of its steps.
+    /// The step of this load.
     pub step: Step,
-    /// Instants of a recorded schedule, nanoseconds; empty unless the step asks for one.
+    /// Send instants of a recorded schedule, nanoseconds since it began; empty unless the step plays one.
     pub trace: Arc<[u64]>,
     pub seed: u64,
-    /// What `load.spin` comes to here (see [`polling`]).
+    /// Polling of this load, decided from `load.spin` by [`polling`].
     pub spin: Spin,
     /// CPUs of the worker threads; empty: any.
     pub cpus: Vec<u32>,
@@ -84,7 +84,7 @@ impl Spec {
     }
 }
 
-/// A load as it is where nobody asks for anything else: in suites, on the command line, and for what dyno asks itself.
+/// The default load, from which suites, the command line and dyno's own checks begin.
 #[must_use]
 pub fn usual() -> plan::Load {
     const S: u64 = 1_000_000_000;
@@ -109,17 +109,17 @@ pub fn usual() -> plan::Load {
     }
 }
 
-/// Of how many answers one is checked in full, unless the user says.
+/// One answer in this many is checked in full, unless the user says otherwise.
 pub const CHECK_ONE_IN: u64 = 100;
 
-/// How long what is in flight may go on after the window: what was sent is waited for as long as it may take, so that the
-/// server's count and ours agree, and what was intended last has as much time as what was intended first.
+/// Length of the drain after the window, for a time-out. Requests in flight are waited for as long as their time-out
+/// allows: the last one sent has as much time as the first, and the server's count agrees with ours.
 #[must_use]
 pub const fn drain_ns(timeout_ns: u64) -> u64 {
     if timeout_ns > limits::DRAIN_NS { timeout_ns } else { limits::DRAIN_NS }
 }
 
-/// What polling comes to for one load that asks for it so.
+/// Decides how the workers of a load wait: `auto` polls in an open loop where the generator has CPUs of its own.
 #[must_use]
 pub fn polling(asked: plan::Spin, arrivals: &Arrivals, has_own_cpus: bool) -> Spin {
     match asked {
@@ -129,32 +129,45 @@ pub fn polling(asked: plan::Spin, arrivals: &Arrivals, has_own_cpus: bool) -> Sp
     }
 }
 
-/// Where a sample lies in the load.
+/// Position of a sample in the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge {
     Warmup,
     /// The measured window opens here.
     Opens,
     Within,
-    /// And closes here.
+    /// The measured window closes here.
     Closes,
 }
 
-/// What wants to know of a load while it runs. All calls come from the thread that runs the load.
+/// An observer of a running load, which may end it. All calls come from the thread that runs the load.
 pub trait Watch {
     /// Reads the counters of the server, if there are any to read.
-    fn sample(&mut self, edge: Edge) -> Option<Sample>;
-    /// An interval of all workers has ended.
-    fn interval(&mut self, interval: &Interval);
-    /// Asked many times a second: a reason to end the load now.
+    fn sample(&mut self, _edge: Edge) -> Option<Sample> {
+        None
+    }
+
+    /// Takes an interval that has ended, all workers merged.
+    fn interval(&mut self, _interval: &Interval) {}
+
+    /// A reason to end the load now. Called many times a second.
     fn stop(&mut self) -> Option<Reason>;
+}
+
+/// A watch that reads nothing, and ends the load once its condition holds.
+pub(crate) struct StopWhen<F>(pub(crate) F);
+
+impl<F: FnMut() -> bool> Watch for StopWhen<F> {
+    fn stop(&mut self) -> Option<Reason> {
+        (self.0)().then_some(Reason::Stopped)
+    }
 }
 
 /// Why a load ends before its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The user wants it; the result stands for what was measured.
-    Asked,
+    /// The watch had it stopped; the result stands for what was measured.
+    Stopped,
     /// The server failed, in words.
     ServerFailed(String),
 }
@@ -164,7 +177,7 @@ pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
     preflight::check(spec)?;
     let threads = spec.threads();
     let shared = Shared::new(threads);
-    let ground = ground::Watch::new(&spec.cpus);
+    let machine = machine::MachineWatch::new(&spec.cpus);
     let (to_control, from_workers) = mpsc::channel();
     thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
@@ -181,7 +194,7 @@ pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
                 shared.end(Stop::At(Instant(0)));
             })?;
         drop(to_control);
-        let mut follower = Follower::new(spec, &shared, ground);
+        let mut follower = Follower::new(spec, &shared, machine);
         follower.follow(&from_workers, watch);
         let reports = workers
             .into_iter()
@@ -191,23 +204,23 @@ pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
     })
 }
 
-/// Drives the control by the clock: takes samples on time, and ends the load early if asked.
+/// The control thread's side of a load: takes samples when they are due, and ends the load early if its watch says so.
 struct Follower<'a> {
     driver: DriverKind,
     shared: &'a Shared,
     control: Control,
-    ground: ground::Watch,
+    machine: machine::MachineWatch,
     failure: Option<String>,
     cut_short: bool,
 }
 
 impl<'a> Follower<'a> {
-    fn new(spec: &Spec, shared: &'a Shared, ground: ground::Watch) -> Self {
+    fn new(spec: &Spec, shared: &'a Shared, machine: machine::MachineWatch) -> Self {
         Follower {
             driver: spec.load.driver,
             shared,
             control: Control::new(spec.window(), shared.threads()),
-            ground,
+            machine,
             failure: None,
             cut_short: false,
         }
@@ -221,14 +234,14 @@ impl<'a> Follower<'a> {
                 Err(mpsc::RecvTimeoutError::Disconnected) => return,
             }
             self.sample_if_due(watch);
-            // Asked even after the end was decided: whoever watches also shows things then.
+            // Called even after the end was decided: a watch also draws its screen then.
             if let Some(reason) = watch.stop()
                 // Ahead of now, so that all workers learn of it in time.
                 && self.shared.end(Stop::Now(sys::now().after(AHEAD_NS)))
             {
                 match reason {
                     // In the drain there is nothing left to cut but the drain.
-                    Reason::Asked => self.cut_short = !self.is_window_over(),
+                    Reason::Stopped => self.cut_short = !self.is_window_over(),
                     Reason::ServerFailed(words) => self.failure = Some(words),
                 }
             }
@@ -239,7 +252,7 @@ impl<'a> Follower<'a> {
         self.since_begin().is_some_and(|since| self.control.is_window_over(since))
     }
 
-    /// `None`: it has not begun.
+    /// Nanoseconds since the load began; `None`: it has not.
     fn since_begin(&self) -> Option<u64> {
         // Read as it is asked: whether something is due, and what is over, are questions of the present.
         let now = sys::now();
@@ -262,8 +275,8 @@ impl<'a> Follower<'a> {
             return;
         }
         match edge {
-            Edge::Opens => self.ground.open(),
-            Edge::Closes => self.ground.close(),
+            Edge::Opens => self.machine.open(),
+            Edge::Closes => self.machine.close(),
             Edge::Warmup | Edge::Within => {}
         }
         // The counters are read at the edge; the sample keeps the instant at which that really was.
@@ -275,7 +288,7 @@ impl<'a> Follower<'a> {
             began_ns: self.shared.begun().map_or(0, |begin| begin.0),
             driver: self.driver,
             rss_peak_bytes: dyno_observer::proc::own_rss_peak_bytes(),
-            ground: self.ground.finish(),
+            machine: self.machine.finish(),
             failure: self.failure,
             cut_short: self.cut_short,
         };

@@ -1,19 +1,19 @@
-//! What is tried before a load: that it can begin, and that answers are as expected.
+//! Checks before a load: that it can begin, and that answers are as expected.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
 
+use dyno_archive::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step};
-use dyno_archive::{Interval, Outcome, Sample};
 use dyno_driver::Peer;
 use dyno_engine::{Spin, Traffic};
 use dyno_launch::raise_open_files;
 
-use super::{Edge, Reason, Spec, Watch, run};
+use super::{Spec, StopWhen, run};
 use crate::limits::OTHER_FILES;
 
-/// Asks once for each request whose answers are only sampled under load, and checks the answer in full. `Err`: what
-/// came is not what is expected, or nothing came; in words.
+/// Sends each request once whose answers are only sampled under load, and checks the answer in full. `Err`: the answer was
+/// wrong, or none came.
 pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
     for (i, request) in spec.traffic.requests().iter().enumerate() {
         if request.expect.deep.is_empty() {
@@ -35,7 +35,8 @@ pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
             spin: Spin::Never,
             ..spec.clone()
         };
-        let record = run(&once, &mut Unwatched).map_err(|words| Mismatch { answered: false, words })?;
+        let record =
+            run(&once, &mut StopWhen(|| false)).map_err(|words| Mismatch { answered: false, words })?;
         let outcome = record.intervals.iter().flat_map(|i| i.outcomes.iter()).find(|(_, n)| *n > 0);
         let (outcome, why) = match outcome {
             Some((Outcome::Ok, _)) => continue,
@@ -52,30 +53,15 @@ pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
     Ok(())
 }
 
-/// Why a load is not worth beginning.
+/// Why a load is not begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// A whole answer came, and was not the right one.
+    /// Whether a whole answer came, which was not the expected one.
     pub answered: bool,
     pub words: String,
 }
 
-/// Nobody looks.
-struct Unwatched;
-
-impl Watch for Unwatched {
-    fn sample(&mut self, _: Edge) -> Option<Sample> {
-        None
-    }
-
-    fn interval(&mut self, _: &Interval) {}
-
-    fn stop(&mut self) -> Option<Reason> {
-        None
-    }
-}
-
-/// Whether a load can begin on this machine. `Err`: why not, with the way out.
+/// Checks that a load can begin on this machine. `Err`: why not, with the way out.
 pub(super) fn check(spec: &Spec) -> Result<(), String> {
     check_open_files(spec)?;
     check_sources(spec)?;
@@ -94,7 +80,7 @@ fn check_open_files(spec: &Spec) -> Result<(), String> {
     ))
 }
 
-/// Every address to connect from must be one of ours, and of the peer's kind.
+/// Checks that each source address is this machine's, and IPv4 or IPv6 like the peer's.
 fn check_sources(spec: &Spec) -> Result<(), String> {
     for source in &spec.endpoint.sources {
         if let Peer::Tcp(peer) = spec.endpoint.peer
@@ -111,7 +97,7 @@ fn check_sources(spec: &Spec) -> Result<(), String> {
     Ok(())
 }
 
-/// A connection needs a local port, and each local address has as many of them as the kernel's range holds.
+/// Checks that there are local ports enough: one per connection, from the kernel's range at each source address.
 fn check_ports(spec: &Spec) -> Result<(), String> {
     let Peer::Tcp(_) = spec.endpoint.peer else { return Ok(()) };
     let Some(ports) = dyno_observer::host::local_ports() else { return Ok(()) };

@@ -1,27 +1,27 @@
-//! What a load leaves.
+//! The record of a load, made from the reports of its workers and of its control.
 
 use std::collections::BTreeMap;
 
-use dyno_archive::ground::Ground;
 use dyno_archive::load::{Books, ClientUse, Connections, Edges, Unanswered};
+use dyno_archive::machine::MachineUse;
 use dyno_archive::plan::DriverKind;
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_engine::WorkerReport;
 
-/// What whoever drove a load knows of it, beside what its workers report.
+/// The control thread's part of a record, besides the workers' reports.
 #[derive(Debug)]
 pub(super) struct Driven {
-    /// On the samples' clock; 0: it never began.
+    /// Begin of the load on the samples' clock, nanoseconds; 0: it never began.
     pub(super) began_ns: u64,
     pub(super) driver: DriverKind,
     pub(super) rss_peak_bytes: Option<u64>,
-    pub(super) ground: Option<Ground>,
-    /// Why the server failed under it.
+    pub(super) machine: Option<MachineUse>,
+    /// Why the server failed under the load; `None`: it did not.
     pub(super) failure: Option<String>,
     pub(super) cut_short: bool,
 }
 
-/// Joins what all have seen of one load.
+/// Joins all reports of one load into its record.
 pub(super) fn assemble(
     driven: Driven,
     (intervals, samples): (Vec<Interval>, Vec<Sample>),
@@ -37,7 +37,7 @@ pub(super) fn assemble(
             threads: Vec::new(),
             rss_peak_bytes: driven.rss_peak_bytes,
             driver: driven.driver,
-            ground: driven.ground,
+            machine: driven.machine,
         },
         intervals,
         edges: Some(Edges::default()),

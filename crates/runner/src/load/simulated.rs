@@ -1,4 +1,4 @@
-//! A load of the simulated world: the same specification, workers and control, without threads, sockets or a clock.
+//! A load in the simulated world: the same specification, workers and control, without threads, sockets or a clock.
 
 use dyno_archive::{LoadRecord, Sample};
 use dyno_engine::sim::{self, World};
@@ -8,12 +8,12 @@ use super::control::Control;
 use super::record::{Driven, assemble};
 use super::{Edge, Spec};
 
-/// What the server is seen to use, at an instant of the simulated clock.
+/// Reads the simulated server's counters at an instant of the simulated clock.
 pub type Look<'a> = dyn FnMut(u64, Edge) -> Option<Sample> + 'a;
 
-/// Plays a load to its end. Each worker has a world of its own. `look` is asked for samples at the instants at which a real load
-/// would take them, in nanoseconds on the clock of the world, in which a load begins at `began_ns`. `Err`: the
-/// specification cannot be loaded, as a sentence.
+/// Plays a load to its end. Each worker has a world of its own. `look` gives samples at the instants at which a real load
+/// takes them, nanoseconds on the world's clock; the load begins at `began_ns`. `Err`: the specification cannot be loaded,
+/// as a sentence.
 pub fn simulate(
     spec: &Spec,
     began_ns: u64,
@@ -38,7 +38,7 @@ pub fn simulate(
         began_ns,
         driver: spec.load.driver,
         rss_peak_bytes: None,
-        ground: None,
+        machine: None,
         failure: None,
         cut_short: false,
     };

@@ -1,25 +1,25 @@
-//! What it means that a subject does not serve as it should: by what was seen of it, and nothing else.
+//! Judges why a subject does not serve as it should, from what was observed and nothing else.
 
 use std::process::ExitStatus;
 
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
 
-/// What was asked of a subject before it was looked at.
+/// What a subject went through just before it is judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What<'a> {
-    /// A check of its contract, which failed.
+    /// A failed check of its contract.
     Check(&'a CheckResult),
-    /// A load, which its process did not live through: how it ended, in words.
+    /// A load under which its process ended, with how in words.
     Load(&'a str),
-    /// A load to its end.
+    /// A load that ran to its end.
     Step,
 }
 
-/// Why a subject is of no use any more. `None`: it serves.
+/// Why a subject can be used no further. `None`: it serves.
 ///
-/// `ended`: how its first process has, if it has. `oom_kills`: how many of its processes its memory limit killed. `answered`:
-/// one request that every living subject answers, or why it was not.
+/// `ended`: how its first process ended, if it has. `oom_kills`: processes of it that its memory limit killed. `answered`:
+/// the answer to a request that every living subject answers, or why there was none.
 pub(super) fn judge(
     ended: Option<ExitStatus>,
     oom_kills: u64,
@@ -69,7 +69,7 @@ fn after_step(ended: Option<ExitStatus>, oom_kills: u64, answered: &Result<(), S
     })
 }
 
-/// Says so if it was the memory limit that ended the subject: everything else follows from it.
+/// Blames the memory limit if that killed a process: every other symptom follows from it.
 pub(super) fn memory_first(oom_kills: u64, failure: Failure) -> Failure {
     match oom_kills {
         0 => failure,
@@ -80,12 +80,12 @@ pub(super) fn memory_first(oom_kills: u64, failure: Failure) -> Failure {
     }
 }
 
-/// What is no fault of the subject's, but of the machine's or dyno's.
+/// A failure of the machine or of dyno, not of the subject.
 pub(super) fn harness(message: String) -> Failure {
     Failure { kind: FailureKind::Harness, message }
 }
 
-/// What the user did not wait for.
+/// A start that the user interrupted.
 pub(super) fn interrupted() -> Failure {
     Failure { kind: FailureKind::Interrupted, message: "the user ended the run".into() }
 }

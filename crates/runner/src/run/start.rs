@@ -1,4 +1,4 @@
-//! From a plan to parts that are up.
+//! Starts the parts of a launch.
 
 use std::borrow::Cow;
 use std::fs;
@@ -28,7 +28,7 @@ use super::Runner;
 use super::judge::{harness, memory_first};
 use super::up::{CheckedListener, Part};
 
-/// What all starts of a run share.
+/// Resources that all starts of a run share.
 pub(super) struct RunSetup {
     pub(super) groups: Groups,
     /// `None`: no subject needs them.
@@ -48,13 +48,13 @@ impl Ports {
         Ok(Ports { plain: free[0], tls: free[1] })
     }
 
-    /// Those that a subject is told of.
+    /// Ports that are passed to the subject.
     fn used_by(self, definition: &Definition) -> Vec<u16> {
         let all = [("{port}", self.plain), ("{tls_port}", self.tls)];
         all.into_iter().filter(|(place, _)| definition.uses(place)).map(|(_, port)| port).collect()
     }
 
-    /// The placeholders by which other parts name them.
+    /// Placeholders that stand for these ports in other parts' settings.
     fn places_of(self, name: &str) -> [(Cow<'static, str>, String); 2] {
         [
             (format!("{name}.port").into(), self.plain.to_string()),
@@ -72,10 +72,10 @@ impl Ports {
     }
 }
 
-/// What one part of a start is made from, and under which conditions it runs.
+/// Definition and conditions of one part of a start.
 struct Recipe<'a> {
     definition: &'a Definition,
-    /// Where its artefacts are.
+    /// Folder of its artefacts.
     out: &'a Path,
     limits: &'a Limits,
     /// CPUs that it may use.
@@ -85,7 +85,8 @@ struct Recipe<'a> {
 }
 
 impl Runner<'_> {
-    /// Starts all parts of a launch, back ends first. What came up is in `up` and in the record even if the start fails.
+    /// Starts all parts of a launch, back ends first. Parts that came up are in `up` and in the record even if the start
+    /// fails.
     pub(super) fn start(
         &self,
         record: &mut StartRecord,
@@ -117,7 +118,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Starts a service. That it failed is told as that, and not as the subject's.
+    /// Starts a service. Its failure is recorded as the service's, not the subject's.
     fn start_backend(
         &self,
         record: &mut StartRecord,
@@ -229,7 +230,7 @@ fn spec(
     })
 }
 
-/// What the kernel says of limits that only a process has.
+/// Reads back the limits that the kernel keeps per process.
 fn read_back(recipe: &Recipe<'_>, process: &Process) -> Vec<LimitReadBack> {
     let by_affinity = LimitReadBack {
         kind: LimitKind::CpusByAffinity,
@@ -242,7 +243,7 @@ fn read_back(recipe: &Recipe<'_>, process: &Process) -> Vec<LimitReadBack> {
     [open_files_read_back(recipe.limits, process)].into_iter().chain(by_affinity).collect()
 }
 
-/// What the suite asks for, or as many as this machine allows: the same for every subject.
+/// Open files allowed to each subject: as the suite asks, or as many as this machine allows.
 fn open_files(limits: &Limits) -> u64 {
     let most = open_files_hard();
     limits.open_files.map_or(most, |n| n.min(most))
@@ -260,7 +261,8 @@ fn open_files_read_back(limits: &Limits, process: &Process) -> LimitReadBack {
     }
 }
 
-/// Where a subject is first asked whether it is ready: over what takes the least, so that the time is its own.
+/// The listener at which a subject is asked whether it is ready: the cheapest protocol, so that start-up time is not
+/// handshake time.
 fn first_to_ask(listeners: &[CheckedListener]) -> &CheckedListener {
     const ORDER: [Protocol; 5] =
         [Protocol::H1, Protocol::H2cUpgrade, Protocol::H2c, Protocol::H1Tls, Protocol::H2];
@@ -281,7 +283,7 @@ fn render(file: &FileSpec, folder: &Path, places: &Placeholders, work: &Path) ->
     parents.and_then(|()| folder::write_new(&to, &places.fill(&template))).map_err(|e| format!("{name}: {e}"))
 }
 
-/// `cpus`: how many the subject may use at a time; it is told whole ones.
+/// `cpus`: CPUs' worth of time that the subject may use; it is told a whole number.
 fn places(cpus: f64, definition: &Definition, out: &Path, ports: Ports, work: &Path) -> Placeholders {
     let mut places = build::placeholders(definition, out);
     places.0.extend([

@@ -13,10 +13,10 @@ use super::{Event, Runner};
 use crate::load::{self, Edge, Reason, Watch};
 use crate::{load_at, proof};
 
-/// What came of a trial.
+/// The outcome of a trial.
 pub(super) struct Measured {
     pub(super) load: LoadRecord,
-    /// Made while the load ran.
+    /// Checks of the contract made while the load ran.
     pub(super) checks: Vec<CheckResult>,
 }
 
@@ -74,7 +74,7 @@ fn probe(
 
 struct Watcher<'a> {
     trial: usize,
-    /// For whom the kernel began a new peak of memory when the window opened.
+    /// Parties whose memory peak the kernel reset when the window opened.
     peaks_of_window: Vec<Party>,
     watched: Watched<'a>,
     interrupts: &'a Interrupts,
@@ -101,7 +101,7 @@ impl Watch for Watcher<'_> {
 
     fn stop(&mut self) -> Option<Reason> {
         if self.interrupts.count() > 0 {
-            return Some(Reason::Asked);
+            return Some(Reason::Stopped);
         }
         self.watched.ended().map(|how| Reason::ServerFailed(format!("{how} under load")))
     }

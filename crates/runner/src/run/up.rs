@@ -1,4 +1,4 @@
-//! The parts of a start that are up: where each is asked, whether it is alive, and what is wrong with it.
+//! The running parts of a start: their listeners, whether each is alive, and what is wrong with one.
 
 use std::process::ExitStatus;
 use std::thread;
@@ -21,14 +21,14 @@ use crate::proof;
 
 /// All parts of a start.
 pub(super) struct Launched {
-    /// In the order in which they were started.
+    /// In the order of their starts.
     pub(super) backends: Vec<Part>,
     pub(super) subject: Part,
 }
 
 impl Launched {
-    /// Whether the subject still serves after a load; if not, the load's record says so too. Where a service that it needs is
-    /// gone, it is not the subject that failed.
+    /// Whether the subject still serves after a load; if not, the load's record says so too. If a service that it needs has
+    /// ended, the service is blamed.
     pub(super) fn after_load(&mut self, record: &mut LoadRecord) -> Result<(), Failure> {
         let served = self.subject.after_load(record);
         let Some(gone) = self.backends.iter_mut().position(|part| part.process.ended().is_some()) else {
@@ -44,17 +44,17 @@ impl Launched {
     }
 }
 
-/// A part of a start that is up, with what a trial needs to know of it.
+/// A running part of a start.
 pub(super) struct Part {
     pub(super) party: Party,
     pub(super) name: String,
     pub(super) process: Process,
-    /// One for each of its protocols.
+    /// One per protocol that it speaks.
     pub(super) listeners: Vec<CheckedListener>,
     pub(super) ready_path: String,
 }
 
-/// Where a workload is asked. `Err`: nowhere, in words.
+/// The listener for a workload's protocol. `Err`: there is none, in words.
 pub(super) fn listener<'a>(
     listeners: &'a [CheckedListener],
     workload: &Workload,
@@ -65,7 +65,7 @@ pub(super) fn listener<'a>(
 }
 
 impl Part {
-    /// Runs the contract's checks at every listener. A subject that does not answer at all is not asked nine times.
+    /// Runs the contract's checks at every listener, and stops at the first that gets no answer at all.
     pub(super) fn check(&self) -> Vec<CheckResult> {
         let mut results = Vec::new();
         for listener in &self.listeners {
@@ -81,13 +81,13 @@ impl Part {
         results
     }
 
-    /// What failed checks mean, if any has failed.
+    /// Judges failed checks; `Ok` if none has failed.
     pub(super) fn after_checks(&mut self, results: &[CheckResult]) -> Result<(), Failure> {
         let failed = results.iter().find(|r| !r.ok);
         failed.and_then(|check| self.judge(What::Check(check))).map_or(Ok(()), Err)
     }
 
-    /// Whether it still serves after a load; if not, the load's record says so too.
+    /// Whether the part still serves after a load; if not, the load's record says so too.
     pub(super) fn after_load(&mut self, record: &mut LoadRecord) -> Result<(), Failure> {
         let failure = match &record.server_failure {
             Some(words) => judge(None, self.process.oom_kills(), &Ok(()), What::Load(words)),
@@ -106,14 +106,14 @@ impl Part {
         judge(ended, self.process.oom_kills(), &answered, what)
     }
 
-    /// One request at every listener that every living subject answers.
+    /// Sends one request to every listener that any living subject answers.
     fn answers(&self) -> Result<(), String> {
         let ask = |listener: &CheckedListener| listener.client.ask(&self.ready_path, ALIVE, Keep::Beginning);
         let each = self.listeners.iter().try_for_each(|listener| ask(listener).map(drop));
         each.map_err(|error| error.to_string())
     }
 
-    /// The end of a process shows a moment after its sockets have closed.
+    /// How the first process ended. Waits a moment for it: sockets close before the end of a process can be seen.
     fn ended_by_now(&mut self) -> Option<ExitStatus> {
         for _ in 0..100 {
             if let Some(status) = self.process.ended() {
@@ -139,14 +139,14 @@ impl Watched<'_> {
         dyno_observer::sample(&all)
     }
 
-    /// Lets the kernel begin a new peak of memory for each part; returns for which of them it did.
+    /// Has the kernel reset each part's memory peak; returns the parties whose it reset.
     pub(super) fn reset_peaks(&self) -> Vec<Party> {
         let backends = self.backends.iter().map(|part| (part.party, &part.process.sampler));
         let all = [(Party::SUBJECT, &self.subject.sampler)].into_iter().chain(backends);
         all.filter(|(_, sampler)| sampler.group.reset_peak()).map(|(party, _)| party).collect()
     }
 
-    /// Which part has ended, and how, as the first half of a sentence.
+    /// The part that has ended, and how, as the first half of a sentence.
     pub(super) fn ended(&mut self) -> Option<String> {
         if let Some(status) = self.subject.ended() {
             return Some(format!("its process ended with {status}"));

@@ -1,8 +1,8 @@
-//! Walking a plan: each launch that is still to be made, from its start to its stop.
+//! Walks a plan: each launch that is still to be made, from its start to its stop.
 
 use std::collections::BTreeSet;
 
-use dyno_archive::dir::OpenError;
+use dyno_archive::dir::ArchiveError;
 use dyno_archive::start::{Failure, PartStart};
 use dyno_archive::{Party, StartRecord, TrialRecord};
 use dyno_launch::group::Groups;
@@ -18,7 +18,7 @@ use super::up::{Launched, Part};
 use super::{Ended, Event, RunError, Runner};
 
 impl Runner<'_> {
-    /// Runs every trial of the plan that the archive does not hold yet.
+    /// Runs every trial of the plan that is not in the archive yet.
     pub fn walk(&mut self) -> Result<Ended, RunError> {
         let run = self.dir.read()?;
         let done: BTreeSet<usize> = run.trials.iter().map(|t| t.trial).collect();
@@ -57,13 +57,13 @@ impl Runner<'_> {
         Ok(Ended::Complete)
     }
 
-    /// Moves the generator to where the arms of a launch have it: threads of its loads begin where this one is.
+    /// Binds this thread to the generator's CPUs of a launch: threads of its loads inherit them.
     fn keep_to_own_cpus(&self, launch: usize) -> Result<(), RunError> {
         let mut placements = self.plan.arms_of(launch).map(|arm| &arm.conditions.placement);
         placements.try_for_each(|placement| set_affinity(&placement.generator)).map_err(RunError::Machine)
     }
 
-    /// Certificates for those that take part and need one.
+    /// Makes certificates, if a participating subject needs one.
     fn certs(&self) -> Result<Option<Certs>, RunError> {
         let arms = self.plan.arms.iter().zip(self.arms);
         let built =
@@ -73,7 +73,7 @@ impl Runner<'_> {
         wanted.then(|| Certs::make(self.guard)).transpose().map_err(RunError::Machine)
     }
 
-    /// One start of one subject, from spawn to stop. Whatever the subject does is recorded.
+    /// Makes one start of one subject, from spawn to stop, and records whatever the subject does.
     fn launch(
         &mut self,
         record: &mut StartRecord,
@@ -110,7 +110,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Stops what is up, the last first: nobody loses what it needs.
+    /// Stops the running parts, the last started first: no part loses one that it needs.
     fn stop(&self, record: &mut StartRecord, up: Vec<Part>) {
         // The second Ctrl-C waits for nobody.
         let hurry = || self.interrupts.count() > 1;
@@ -124,7 +124,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Checks, warm-up, trials, checks.
+    /// Checks, warms up, runs the trials, checks again.
     fn use_subject(
         &mut self,
         record: &mut StartRecord,
@@ -152,7 +152,7 @@ impl Runner<'_> {
         Ok(launched.subject.after_checks(&checks)?)
     }
 
-    /// One trial, with its record.
+    /// Runs one trial and writes its record.
     fn measure(&mut self, trial: usize, start: usize, launched: &mut Launched) -> Result<(), Stop> {
         if self.interrupts.count() > 0 {
             return Err(interrupted().into());
@@ -170,9 +170,10 @@ impl Runner<'_> {
     }
 }
 
-/// Why a start is used no further.
+/// Why a start is not used any further.
 enum Stop {
-    /// The subject, the user, or what dyno has around the subject: its record says so, and the run goes on.
+    /// A failure of the subject or of dyno's surroundings of it, or an interruption: the start's record says so, and the
+    /// run goes on.
     Subject(Failure),
     /// The run cannot go on.
     Ours(RunError),
@@ -184,8 +185,8 @@ impl From<Failure> for Stop {
     }
 }
 
-impl From<OpenError> for Stop {
-    fn from(error: OpenError) -> Stop {
+impl From<ArchiveError> for Stop {
+    fn from(error: ArchiveError) -> Stop {
         Stop::Ours(error.into())
     }
 }
@@ -199,7 +200,7 @@ fn part_of(record: &mut StartRecord, party: Party) -> &mut PartStart {
     record.parts.iter_mut().find(|part| part.party == party).expect("what is up is in the record")
 }
 
-/// Keeps the last lines of all that is up: what went wrong may stand in anybody's.
+/// Keeps the last lines of every running part's log: any of them may say what went wrong.
 fn keep_logs(record: &mut StartRecord, up: &[Part]) {
     for part in up {
         part_of(record, part.party).log_tail = Some(part.process.log_tail()).filter(|tail| !tail.is_empty());

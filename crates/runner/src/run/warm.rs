@@ -1,9 +1,9 @@
 //! Warming a start until it is steady, before its first trial.
 //!
-//! All workloads of the start take turns, so that a compiler sees all that it will be measured with. A turn is a load of
-//! several slices: opening the connections may take longer than a slice (a full queue of new ones costs a second). They are
-//! loaded in a closed loop at the step at which subjects are compared: one that a server cannot carry would end the start before the
-//! steps that it can. What is steady, [`dyno_analysis::steady`] says.
+//! All workloads of the start take turns, so that a just-in-time compiler sees all of them before it is measured. A turn is
+//! a load of several slices, because opening its connections may take longer than one slice (a full accept queue costs a
+//! second). Turns are closed loops at the step at which subjects are compared: a step that a server cannot carry would end
+//! the start before those that it can. [`dyno_analysis::steady`] judges steadiness.
 
 use dyno_analysis::overview::reference_step;
 use dyno_analysis::server::Used;
@@ -26,7 +26,7 @@ use crate::limits::{
 use crate::load::{self, Edge, Reason, Watch};
 use crate::load_at;
 
-/// The least that warming takes in one launch of a plan.
+/// The shortest warm-up of a launch, in nanoseconds: its server is steady as early as can be seen.
 pub(crate) fn least_ns(plan: &Plan, launch: usize) -> u64 {
     let of_launch: Vec<&Trial> = plan.trials.iter().filter(|t| t.launch == launch).collect();
     let workloads = workloads_of(&of_launch).len() as u64;
@@ -35,7 +35,7 @@ pub(crate) fn least_ns(plan: &Plan, launch: usize) -> u64 {
     plan.load.until_steady.map_or(0, |until| (turns * turn_ns).min(until.limit_ns))
 }
 
-/// How long the first slices are where so many workloads take turns.
+/// Length of the first slices for this many workloads, in nanoseconds.
 fn slice_ns(workloads: u64) -> u64 {
     (SLICES_NS / ROUNDS as u64 / workloads.max(1)).clamp(LEAST_SLICE_NS, SLICE_NS)
 }
@@ -47,21 +47,21 @@ fn workloads_of(trials: &[&Trial]) -> Vec<usize> {
     all
 }
 
-/// One workload, as it is loaded in its turn.
+/// One workload's turns.
 struct Turn {
     workload: usize,
     step: usize,
     spec: load::Spec,
 }
 
-/// Why a warm-up ends before it is done.
+/// Why a warm-up ends early.
 enum Cut {
     Interrupted,
     Failed(Failure),
 }
 
 impl Runner<'_> {
-    /// Warms a start, if the plan asks for it, and records how. `Err`: it is of no use any more.
+    /// Warms a start, if the plan asks for it, and records how. `Err`: the start is not used any further.
     pub(super) fn warm_up(
         &mut self,
         launch: usize,
@@ -156,7 +156,7 @@ fn while_warmed(failure: Failure) -> Cut {
     Cut::Failed(Failure { kind, message: format!("while it was warmed: {message}") })
 }
 
-/// What takes turns: each workload that is still to be measured.
+/// The workloads that take turns: those of trials still to be run.
 fn turns(plan: &Plan, pending: &[usize], subject: &Part) -> Result<Vec<Turn>, String> {
     let all: Vec<&Trial> = pending.iter().map(|t| &plan.trials[*t]).collect();
     let turn = |workload: usize| {
@@ -172,7 +172,7 @@ fn turns(plan: &Plan, pending: &[usize], subject: &Part) -> Result<Vec<Turn>, St
     workloads_of(&all).into_iter().map(turn).collect()
 }
 
-/// A step's load without what only measuring needs: with as much to do as its connections carry, and other draws.
+/// A step's load for warming: a closed loop without what only measuring needs, with random draws of its own.
 fn unmeasured(spec: load::Spec) -> load::Spec {
     load::Spec {
         step: dyno_archive::plan::Step { arrivals: Arrivals::Closed, ..spec.step },
@@ -189,7 +189,7 @@ fn unmeasured(spec: load::Spec) -> load::Spec {
     }
 }
 
-/// What the slices of a turn came to. The first of them belongs to this round.
+/// The slices of a turn as readings; the first of them belongs to this round.
 fn slices_of(record: &LoadRecord, turn: &Turn, round: usize, began_ns: u64) -> Vec<WarmUpSlice> {
     let since_ns = |at_ns: u64| (record.began_ns + at_ns).saturating_sub(began_ns);
     let nearest =
@@ -218,12 +218,12 @@ fn measured(record: &LoadRecord) -> impl Iterator<Item = &Interval> {
     record.intervals.iter().filter(|i| i.phase == Phase::Measured)
 }
 
-/// Complete answers that came within an interval, right or wrong.
+/// Complete answers received within an interval, right or wrong.
 fn answers_of(interval: &Interval) -> u64 {
     interval.outcomes.completed() + interval.carried.completed()
 }
 
-/// Samples the subject at the edges of a slice, and ends it when it must.
+/// The watch of a turn: samples all parts, and ends the load when one of them or the user does.
 struct Watcher<'a> {
     watched: Watched<'a>,
     interrupts: &'a Interrupts,
@@ -234,11 +234,9 @@ impl Watch for Watcher<'_> {
         Some(self.watched.sample())
     }
 
-    fn interval(&mut self, _: &Interval) {}
-
     fn stop(&mut self) -> Option<Reason> {
         if self.interrupts.count() > 0 {
-            return Some(Reason::Asked);
+            return Some(Reason::Stopped);
         }
         self.watched.ended().map(Reason::ServerFailed)
     }

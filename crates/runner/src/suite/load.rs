@@ -1,4 +1,4 @@
-//! The load of a suite: how much is asked for, and when.
+//! The `[load]` of a suite.
 
 use dyno_archive::plan::{Arrivals, DriverKind, Gaps, Http2, Load, Model, Spin, Step, UntilSteady};
 use dyno_workload::mistake::{Mistake, all_positive, mistake, positive};
@@ -9,22 +9,22 @@ use serde::Deserialize;
 use crate::limits::{LEAST_WARMUP_LIMIT_NS, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
 use crate::load::{drain_ns, usual};
 
-/// The load of a plan, but for what the machine decides where the suite does not.
+/// The load that a suite asks for. Threads and driver are the machine's choice where the suite makes none.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct SuiteLoad {
     load: Load,
     threads: Option<u32>,
     driver: Option<DriverKind>,
 }
 
-impl Asked {
-    /// The load on a machine that would have so many threads of this driver.
+impl SuiteLoad {
+    /// The load to run, with the machine's choice of threads and driver where the suite made none.
     #[must_use]
     pub fn on(self, threads: u32, driver: DriverKind) -> Load {
         Load { threads: self.threads.unwrap_or(threads), driver: self.driver.unwrap_or(driver), ..self.load }
     }
 
-    /// What is decided already: everything but threads and driver.
+    /// The load without regard to its threads and driver, which may still be the machine's choice.
     #[must_use]
     pub const fn decided(&self) -> &Load {
         &self.load
@@ -60,10 +60,10 @@ pub(super) struct RawLoad {
     driver: Option<String>,
 }
 
-/// The `warmup` that is none of a given length.
+/// The `warmup` without a given length: until the start is steady.
 const AUTO: &str = "auto";
 
-/// The schedules that a suite can ask for: it plays no traces.
+/// Schedules that a suite can ask for; only `dyno load` plays traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Arrival {
@@ -80,7 +80,10 @@ enum Rate {
 }
 
 impl RawLoad {
-    pub(super) fn check(self, workloads: &[CheckedWorkload]) -> Result<(Asked, Vec<Vec<usize>>), Mistake> {
+    pub(super) fn check(
+        self,
+        workloads: &[CheckedWorkload],
+    ) -> Result<(SuiteLoad, Vec<Vec<usize>>), Mistake> {
         const S: u64 = 1_000_000_000;
         let driver = self.driver()?;
         self.refuse_what_no_workload_has(workloads)?;
@@ -122,7 +125,7 @@ impl RawLoad {
         if options.requests_per_connection == Some(0) {
             return Err(mistake("requests_per_connection", "a connection serves at least 1 request"));
         }
-        Ok((Asked { load: options, threads, driver }, steps_of))
+        Ok((SuiteLoad { load: options, threads, driver }, steps_of))
     }
 
     fn driver(&self) -> Result<Option<DriverKind>, Mistake> {
@@ -138,7 +141,7 @@ impl RawLoad {
         self.warmup.as_deref().is_none_or(|text| text == AUTO)
     }
 
-    /// The warm-up of each step.
+    /// Length of each step's warm-up, in nanoseconds.
     fn warmup_ns(&self) -> Result<u64, Mistake> {
         let wrong =
             |m| mistake("warmup", format!("{m}; or {AUTO:?}, which warms each start until it is steady"));
@@ -171,7 +174,7 @@ impl RawLoad {
         units::span(self.duration.as_deref().unwrap_or(DEFAULT)).map_err(|m| mistake("duration", m))
     }
 
-    /// Keys of one protocol where all workloads speak the other are a mistake, not to be passed over.
+    /// Refuses keys of one protocol where all workloads speak the other.
     fn refuse_what_no_workload_has(&self, workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
         let more_than_one = |given: &Option<OneOrMany<u32>>| {
             given.clone().is_some_and(|given| given.all().iter().any(|n| *n > 1))
@@ -249,7 +252,7 @@ impl RawLoad {
         }
     }
 
-    /// The steps of all workloads, each once, and which of them each workload has.
+    /// The steps of all workloads, each once, and for each workload the indices of its steps.
     fn steps(&self, workloads: &[CheckedWorkload]) -> Result<(Vec<Step>, Vec<Vec<usize>>), Mistake> {
         let arrivals = self.arrivals()?;
         let width = self.width()?;
@@ -320,7 +323,7 @@ impl RawLoad {
     }
 }
 
-/// How wide each step is.
+/// Width of each step, as connections or as requests in flight.
 enum Width {
     Connections(Vec<u32>),
     /// Requests in flight at a time, over all connections.
@@ -328,7 +331,7 @@ enum Width {
 }
 
 impl Width {
-    /// The numbers of connections for a workload that has `each` requests in flight on one.
+    /// Numbers of connections for a workload with `each` requests in flight on a connection.
     fn connections(&self, workload: &str, each: u32) -> Result<Vec<u32>, Mistake> {
         let all = match self {
             Width::Connections(all) => return Ok(all.clone()),
@@ -373,7 +376,7 @@ fn check_rate(rate: Rate, arrival: Arrival, warmup_ns: u64, duration_ns: u64) ->
         .map_err(|m| mistake("rate", m))
 }
 
-/// Pages are loaded one after the other by visitors who keep their connections.
+/// Refuses keys that pages cannot have: visitors load them one after the other over connections that they keep.
 pub(super) fn check_pages(load: &Load) -> Result<(), Mistake> {
     let wrong = |key, with| {
         Err(mistake(

@@ -1,4 +1,4 @@
-//! Each mistake in a suite points at its own line and column, and that line is shown with what is meant underlined.
+//! Each mistake in a suite names its line and column, and shows that line with the wrong value underlined.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ fn suite(rest: &str) -> String {
     )
 }
 
-/// How the mistake in `source` is printed.
+/// The printed mistake of `source`.
 fn printed(source: &str) -> String {
     SuiteFile::parse(Path::new("s.toml"), source).expect_err(source).to_string()
 }
 
-/// What must be printed where `underlined` stands in the line of that number.
+/// The expected print where `underlined` stands in the line of this number.
 fn expected(source: &str, line: usize, underlined: &str, message: &str) -> String {
     let text = source.lines().nth(line - 1).unwrap();
     let column = text[..text.find(underlined).expect(text)].chars().count();
@@ -222,7 +222,7 @@ const CASES: &[(&str, usize, &str, &str)] = &[
     ("[[backends]]\nname = \"db\"", 8, "[[backends]]", "`backends` cannot be started"),
 ];
 
-/// All cases that are printed otherwise, so that a change shows in one run what it does.
+/// All cases that are printed differently, so that one run shows everything that a change did.
 fn check(cases: impl Iterator<Item = (String, usize, &'static str, &'static str)>) {
     let misses = cases.filter_map(|(source, line, underlined, begin)| {
         let text = printed(&source);

@@ -1,7 +1,7 @@
-//! Suite files: what a person asks for. docs/suites.md describes every key.
+//! Suite files. docs/suites.md describes every key.
 //!
-//! Each part is read as it is written (`Raw…`) and then checked into what the planner takes, with every default filled in:
-//! `workloads` has what is asked for, `load` how much of it and when.
+//! Each part is read as it is written (`Raw…`), then checked and given its defaults for the planner: `workloads` has the
+//! requests, `load` how many of them and when.
 
 mod load;
 
@@ -18,7 +18,7 @@ use dyno_workload::workloads::{RawWorkload, check_workloads};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::files::Folder;
-pub use load::Asked;
+pub use load::SuiteLoad;
 use load::{RawLoad, check_pages};
 
 /// A suite, checked, with every default filled in. Which subjects exist is not known yet.
@@ -32,24 +32,24 @@ pub struct SuiteFile {
     pub limits: Limits,
     /// CPUs of the subjects; `None`: chosen when the run is planned.
     pub cpuset: Option<Vec<u32>>,
-    pub subjects: Vec<Wanted>,
+    pub subjects: Vec<SuiteSubject>,
     pub workloads: Vec<Workload>,
-    pub load: Asked,
-    /// Of each workload, which of the load's steps it has.
+    pub load: SuiteLoad,
+    /// For each workload, the indices of its steps in the load.
     pub steps_of: Vec<Vec<usize>>,
     pub cost: Option<dyno_archive::plan::Cost>,
-    /// Files that its requests name, with the SHA-256 of each.
+    /// SHA-256 of each file that its requests name, by its name.
     pub files: BTreeMap<String, String>,
     pub report: ReportOptions,
 }
 
-/// A subject as the suite asks for it.
+/// A subject's entry in the suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct SuiteSubject {
     pub name: String,
     pub variant: Option<String>,
     pub env: BTreeMap<String, String>,
-    /// What it sees of dyno's own environment besides what its definition says.
+    /// Variables of dyno's own environment that it gets, besides those of its definition.
     pub inherit: Vec<Inherit>,
 }
 
@@ -83,7 +83,7 @@ struct Raw {
     cost: Option<dyno_archive::plan::Cost>,
     #[serde(default)]
     report: RawReport,
-    /// Known, so that it is refused for what it is.
+    /// A key that is known only to be refused with its reason.
     backends: Option<toml::Value>,
 }
 
@@ -108,7 +108,7 @@ struct RawLimits {
 
 /// A subject is its name, or a table.
 #[derive(Debug)]
-struct RawSubject(Wanted);
+struct RawSubject(SuiteSubject);
 
 impl<'de> Deserialize<'de> for RawSubject {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -136,13 +136,13 @@ impl<'de> Deserialize<'de> for RawSubject {
                     None => (name, None),
                 };
                 let Name(name) = Name::parse(name).map_err(de::Error::custom)?;
-                Ok(RawSubject(Wanted { name, variant, ..Wanted::default() }))
+                Ok(RawSubject(SuiteSubject { name, variant, ..SuiteSubject::default() }))
             }
 
             fn visit_map<M: de::MapAccess<'de>>(self, map: M) -> Result<RawSubject, M::Error> {
                 let table = Table::deserialize(de::value::MapAccessDeserializer::new(map))?;
                 let Table { r#use: Name(name), variant, env, inherit } = table;
-                Ok(RawSubject(Wanted { name, variant, env, inherit }))
+                Ok(RawSubject(SuiteSubject { name, variant, env, inherit }))
             }
         }
         from.deserialize_any(Visitor)

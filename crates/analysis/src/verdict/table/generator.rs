@@ -1,15 +1,15 @@
-//! What room the generator had.
+//! Cases: the generator's room.
 
-use dyno_archive::ground::{OtherUse, QuotaUse};
 use dyno_archive::interval::WorkerUse;
+use dyno_archive::machine::{OtherUse, QuotaUse};
 
 use super::Case;
 use super::world::{Command, MS, S, World};
 use crate::caveat::{Code, Severity};
 
-/// Where it may have been the limit.
+/// The generator may have been the limit.
 pub(super) const BOUNDS: &[Case<World>] = &[
-    // A quota that held it back in one period of fifty.
+    // A quota held the generator back: the bound is one period of fifty.
     Case {
         code: Code::GeneratorThrottled,
         severity: Severity::Invalid,
@@ -86,16 +86,16 @@ pub(super) const BOUNDS: &[Case<World>] = &[
         trips: |w| {
             w.generate(&[(600 * MS, 0), (600 * MS, 0)]);
             third(w, 500 * MS + 1);
-            w.ground().bound = false;
+            w.machine().bound = false;
         },
         just_not: |w| {
             w.generate(&[(600 * MS, 0), (600 * MS, 0)]);
             third(w, 500 * MS);
-            w.ground().bound = false;
+            w.machine().bound = false;
         },
         otherwise: None,
     },
-    // Polling is no work.
+    // Polling does not count as work.
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
@@ -143,7 +143,7 @@ pub(super) const BOUNDS: &[Case<World>] = &[
         },
         otherwise: Some(Severity::Warning),
     },
-    // Nobody knows what the server used.
+    // `dyno load` does not know what the server used.
     Case {
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
@@ -160,7 +160,7 @@ pub(super) const BOUNDS: &[Case<World>] = &[
         },
         otherwise: Some(Severity::Warning),
     },
-    // CPUs that are full, and a wait for them of a twentieth of the time.
+    // CPUs are full, and the generator waits for them: the bound is a twentieth of the time.
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
@@ -179,7 +179,7 @@ pub(super) const BOUNDS: &[Case<World>] = &[
         just_not: |w| crowd(w, 950 * MS - 1, Some(60 * MS)),
         otherwise: None,
     },
-    // Where the kernel does not tell who waited, what others used does.
+    // If the kernel does not tell who waited, the use by others decides.
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
@@ -187,15 +187,15 @@ pub(super) const BOUNDS: &[Case<World>] = &[
         evidence: r#"{"waiting": null}"#,
         trips: |w| {
             crowd(w, 950 * MS, None);
-            w.ground().own_ns = 900 * MS - 1;
+            w.machine().own_ns = 900 * MS - 1;
         },
         just_not: |w| {
             crowd(w, 950 * MS, None);
-            w.ground().own_ns = 900 * MS;
+            w.machine().own_ns = 900 * MS;
         },
         otherwise: None,
     },
-    // What the hypervisor took is not free, and what was polled is.
+    // Time that the hypervisor took counts as used, polling as free.
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
@@ -226,7 +226,7 @@ pub(super) const BOUNDS: &[Case<World>] = &[
         },
         otherwise: None,
     },
-    // A schedule that was kept is not harmed.
+    // No caveat if the schedule was kept.
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
@@ -244,7 +244,7 @@ pub(super) const BOUNDS: &[Case<World>] = &[
         },
         otherwise: None,
     },
-    // Half a second is enough for ticks.
+    // Half a second is just long enough for ticks.
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
@@ -252,17 +252,17 @@ pub(super) const BOUNDS: &[Case<World>] = &[
         evidence: "{}",
         trips: |w| {
             crowd(w, 950 * MS, Some(60 * MS));
-            w.ground().length_ns = S / 2;
+            w.machine().length_ns = S / 2;
         },
         just_not: |w| {
             crowd(w, 950 * MS, Some(60 * MS));
-            w.ground().length_ns = S / 2 - 1;
+            w.machine().length_ns = S / 2 - 1;
         },
         otherwise: None,
     },
 ];
 
-/// What else there is to know of its CPUs.
+/// Other caveats about the generator's CPUs.
 pub(super) const BESIDE: &[Case<World>] = &[
     Case {
         code: Code::GeneratorQuota,
@@ -280,7 +280,7 @@ pub(super) const BESIDE: &[Case<World>] = &[
         evidence: r#"{"throttled": null}"#,
         trips: |w| {
             quota(w, 0);
-            w.ground().quota.as_mut().expect("a quota").periods = 0;
+            w.machine().quota.as_mut().expect("a quota").periods = 0;
         },
         just_not: |_| {},
         otherwise: None,
@@ -305,11 +305,11 @@ pub(super) const BESIDE: &[Case<World>] = &[
         },
         just_not: |w| {
             w.generate(&[(300 * MS, 0); 3]);
-            w.ground().cpus.clear();
+            w.machine().cpus.clear();
         },
         otherwise: None,
     },
-    // Refused where there was no room, unless the server used all of its own.
+    // Refused if there was no room, unless the server used all of its CPU.
     Case {
         code: Code::Oversubscribed,
         severity: Severity::Invalid,
@@ -345,42 +345,42 @@ pub(super) const BESIDE: &[Case<World>] = &[
     },
 ];
 
-/// Half a CPU, and so many of 1,000 periods in which that held the generator back.
+/// A quota of half a CPU that held the generator back in this many of 1,000 periods.
 fn quota(w: &mut World, throttled_periods: u64) {
-    w.ground().quota = Some(QuotaUse { cpus: 0.5, periods: 1000, throttled_periods });
+    w.machine().quota = Some(QuotaUse { cpus: 0.5, periods: 1000, throttled_periods });
 }
 
-/// One more thread than there are CPUs.
+/// Adds a thread, so that there is one more than CPUs.
 fn third(w: &mut World, run_ns: u64) {
     let mut thread = w.record.client.threads[0].clone();
     thread.run_ns = run_ns;
     w.record.client.threads.push(thread);
 }
 
-/// What of the first thread's time is polling.
+/// Sets how much of the first thread's time was polling.
 fn spin(w: &mut World, spun_ns: u64) {
     w.interval().workers.insert(0, WorkerUse { run_ns: S, spun_ns });
 }
 
-/// One CPU that was used so much, of which the generator has 300 ms, and how long it waited.
+/// One CPU that was busy for `busy_ns` (300 ms of it by the generator), and how long the generator waited for it.
 fn crowd(w: &mut World, busy_ns: u64, delay_ns: Option<u64>) {
     w.record.client.threads[0].run_delay_ns = delay_ns;
-    let ground = w.ground();
-    (ground.cpus[0].busy_ns, ground.cpus[0].idle_ns) = (busy_ns, S - busy_ns);
-    ground.others = nginx();
+    let machine = w.machine();
+    (machine.cpus[0].busy_ns, machine.cpus[0].idle_ns) = (busy_ns, S - busy_ns);
+    machine.others = nginx();
 }
 
-/// What the hypervisor took of it.
+/// Sets how much of the first CPU's time the hypervisor took.
 fn steal(w: &mut World, steal_ns: u64) {
-    let cpu = &mut w.ground().cpus[0];
+    let cpu = &mut w.machine().cpus[0];
     cpu.steal_ns = steal_ns;
     cpu.idle_ns -= steal_ns;
 }
 
-/// What others used of the one CPU.
+/// Sets how much others used of the one CPU.
 fn share(w: &mut World, others_ns: u64) {
     crowd(w, 300 * MS + others_ns, Some(0));
-    w.ground().others.push(OtherUse { pid: 8, name: "node".into(), run_ns: 20 * MS });
+    w.machine().others.push(OtherUse { pid: 8, name: "node".into(), run_ns: 20 * MS });
 }
 
 pub(super) fn nginx() -> Vec<OtherUse> {

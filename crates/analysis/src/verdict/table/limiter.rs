@@ -1,4 +1,4 @@
-//! What limited a step.
+//! Cases: what limited a step.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use crate::verdict::{Confidence, Limiter, Resource};
 struct Case {
     resource: Resource,
     confidence: Confidence,
-    /// What its sentence says, with the numbers.
+    /// Part of its sentence, with the numbers.
     says: &'static str,
     evidence: &'static str,
     trips: fn(&mut World),
     just_not: fn(&mut World),
-    /// What limits beside the bound.
+    /// The verdict in the world of `just_not`.
     otherwise: (Resource, Confidence),
 }
 
@@ -53,7 +53,7 @@ const CASES: &[Case] = &[
         just_not: |w| w.generate(&[(850 * MS, 0)]),
         otherwise: (Resource::Unknown, Confidence::Low),
     },
-    // Beside a server that is busy it is likely, and beside one that is full it is not.
+    // With a busy server the generator is the likely limit; with a full one it is not.
     Case {
         resource: Resource::Generator,
         confidence: Confidence::High,
@@ -246,7 +246,7 @@ const CASES: &[Case] = &[
         just_not: |w| w.hold(64 * S - 1),
         otherwise: (Resource::Concurrency, Confidence::Low),
     },
-    // Those that wait in the generator for a connection do not wait for the server.
+    // Requests that wait in the generator for a connection do not wait for the server.
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
@@ -290,7 +290,7 @@ const CASES: &[Case] = &[
         },
         otherwise: (Resource::Unknown, Confidence::Low),
     },
-    // Not if somebody took their CPUs: the hypervisor, others of the generator's, others of the server's.
+    // No such verdict if their CPUs were taken: by the hypervisor, or by others from the generator or the server.
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
@@ -430,13 +430,13 @@ fn every_limit_has_a_case() {
     assert_eq!(covered, Resource::ALL.into());
 }
 
-/// So many of 1,000 periods in which the quota held the server back.
+/// The quota held the server back in this many of 1,000 periods.
 fn throttle(w: &mut World, periods: u64) {
     w.group().throttled_periods = Some(periods);
     w.group().throttled_ns = Some(1600 * MS);
 }
 
-/// What the hypervisor took of one CPU second.
+/// Sets how much of one CPU second the hypervisor took.
 fn steal(w: &mut World, steal_ns: u64) {
     let host = w.sample().host.as_mut().expect("a machine");
     host.steal_ns = steal_ns;

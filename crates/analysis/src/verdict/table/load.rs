@@ -1,4 +1,4 @@
-//! What tells against the result of one load: counts, and what else stands in its record.
+//! Cases: counts, and other contents of a load's record.
 
 use dyno_archive::Protocol;
 use dyno_archive::load::{Http2Use, TlsUse};
@@ -11,9 +11,9 @@ use super::world::{Command, S, World};
 use crate::caveat::{Code, Severity};
 use crate::load::Ceiling;
 
-/// Counts, and what else stands in a record.
+/// Caveats from counts, and from other contents of a record.
 pub(super) const CASES: &[Case<World>] = &[
-    // Whatever ALPN settles on was asked for, with streams.
+    // With `auto` HTTP/1.1 is a permitted choice, but it has no streams.
     Case {
         code: Code::FellBack,
         severity: Severity::Warning,
@@ -251,7 +251,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| *w = World::of(0),
         otherwise: None,
     },
-    // What was carried in was due as well.
+    // Requests that were carried in were due as well.
     Case {
         code: Code::Errors,
         severity: Severity::Invalid,
@@ -324,7 +324,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |_| {},
         otherwise: None,
     },
-    // Where each serves few requests some are being replaced, if nothing else is wrong.
+    // With few requests per connection some are always being replaced: no caveat unless requests failed.
     Case {
         code: Code::Connections,
         severity: Severity::Warning,
@@ -484,14 +484,14 @@ pub(super) const CASES: &[Case<World>] = &[
     },
 ];
 
-/// Of ten streams.
+/// Sets how many of ten streams the server allows.
 fn grant(w: &mut World, granted: Option<u32>) {
     w.workload.protocol = Protocol::H2;
     w.step.streams = 10;
     w.record.http2 = Some(Http2Use { streams_asked: 10, streams_granted: granted, ..Http2Use::default() });
 }
 
-/// So many of what was due were under way when the window opened.
+/// Makes `n` of the due requests carried in.
 fn carry(w: &mut World, n: u64) {
     w.record.books.carried_in = n;
     w.record.books.scheduled -= n;
@@ -501,7 +501,7 @@ fn ceiling(throughput_rps: f64) -> Option<Ceiling> {
     Some(Ceiling { throughput_rps, measured: "2026-01-02".into() })
 }
 
-/// One in so many answers is looked at in full.
+/// Checks one answer in `one_in` in full.
 fn check(w: &mut World, one_in: u64) {
     w.plan.check_one_in = one_in;
     w.interval().checked = 1000u64.checked_div(one_in).unwrap_or(0);

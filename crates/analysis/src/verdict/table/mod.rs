@@ -1,5 +1,6 @@
-//! Every caveat and every limiter: what trips it, and what lies right beside its bound and does not. Worlds are records
-//! as archives have them, judged as a whole, so that a rule that moves, or says a wrong number, shows here.
+//! Tests of every caveat and every limiter at its bound: a world that trips the rule, and one right beside the bound that
+//! does not. Worlds are records as archives have them, judged by all rules, so that a moved bound or a wrong number shows
+//! here.
 
 mod generator;
 mod limiter;
@@ -18,7 +19,7 @@ use super::is_valid;
 use crate::caveat::{Caveat, Code, Severity};
 use world::World;
 
-/// Something that is judged, in which nothing is wrong to begin with.
+/// A world that can be judged. In the default one nothing is wrong.
 trait Judged: Default {
     fn caveats(&self) -> Vec<Caveat>;
 }
@@ -27,13 +28,13 @@ trait Judged: Default {
 struct Case<W> {
     code: Code,
     severity: Severity,
-    /// What its message says, with the numbers.
+    /// Part of the caveat's message, with its numbers.
     says: &'static str,
-    /// What its evidence holds, as JSON; more may stand there.
+    /// JSON object of values that its evidence must have; it may have more.
     evidence: &'static str,
     trips: fn(&mut W),
     just_not: fn(&mut W),
-    /// How much the code weighs where it does just not trip: in most rules there is none then.
+    /// Severity of the code in the world of `just_not`; `None`: it has no such caveat.
     otherwise: Option<Severity>,
 }
 
@@ -49,7 +50,7 @@ fn severities(caveats: &[Caveat], code: Code) -> Vec<Severity> {
     caveats.iter().filter(|c| c.code == code).map(|c| c.severity).collect()
 }
 
-/// Judges all cases before it fails, so that whoever moves a bound sees all that it changes.
+/// Judges all cases before it fails, so that moving a bound shows all that it changes.
 fn judge<W: Judged>(cases: &[Case<W>]) {
     let fault = |(number, case): (usize, &Case<W>)| {
         let name = format!("case {number}, {} as {:?}", case.code, case.severity);
@@ -79,7 +80,7 @@ fn fault_of<W: Judged>(case: &Case<W>) -> Option<String> {
     }
 }
 
-/// What evidence lacks of these keys with these values, numbers up to rounding.
+/// The first wanted key whose value differs in the evidence, numbers up to rounding; `None`: all are there.
 fn missing_in(evidence: &Value, wanted: &str) -> Option<String> {
     let wanted: Value = serde_json::from_str(wanted).expect("JSON");
     let is_there = |(key, value): &(&String, &Value)| match (evidence[*key].as_f64(), value.as_f64()) {
@@ -118,7 +119,7 @@ fn each_rule_of_a_run_trips_at_its_bound() {
     judge(run::CASES);
 }
 
-/// Every case's code, and whether it refuses.
+/// Code and severity of every case.
 fn covered() -> Vec<(Code, Severity)> {
     fn of<W>(cases: &'static [Case<W>]) -> impl Iterator<Item = (Code, Severity)> {
         cases.iter().map(|case| (case.code, case.severity))

@@ -1,4 +1,4 @@
-//! What tells against a whole run.
+//! Cases: a whole run.
 
 use dyno_archive::plan::{NotServed, Subject};
 use dyno_archive::resumption::{Difference, Resumption};
@@ -11,7 +11,7 @@ use crate::caveat::{Caveat, Code, Severity};
 use crate::fixture;
 use crate::verdict::{self, Peak};
 
-/// Of a run of three starts with one trial each.
+/// Cases on a run of three starts with one trial each.
 pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::SharedCpus,
@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         says: "nothing is known of its start-up, its CPU time, its memory and its checks",
         evidence: "{}",
         trips: |w| w.run.starts[1].parts.clear(),
-        // A start that came to nothing has no trials.
+        // A start that failed has no trials.
         just_not: |w| {
             w.run.starts[1].parts.clear();
             w.run.trials.remove(1);
@@ -162,7 +162,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         just_not: |w| w.peaks(&[("a/x", 99.0), ("a/y", 100.0), ("a", 100.0), ("c", 100.0), ("d", 100.0)]),
         otherwise: None,
     },
-    // Workload by workload.
+    // Peaks are compared within one workload.
     Case {
         code: Code::SameNumbers,
         severity: Severity::Warning,
@@ -188,7 +188,7 @@ pub(super) struct RunWorld {
 }
 
 impl Default for RunWorld {
-    /// Five repeats were asked for, and three are done.
+    /// A run in which three of five repeats are done.
     fn default() -> Self {
         let header = Header {
             schema: dyno_archive::run::SCHEMA.into(),
@@ -221,7 +221,7 @@ impl Judged for RunWorld {
 }
 
 impl RunWorld {
-    /// The third start is of a later part, with these differences.
+    /// The run was resumed before its third start, with these differences.
     fn resume(&mut self, differences: &[(&str, &str, &str)]) {
         let difference = |(what, before, now): &(&str, &str, &str)| Difference {
             what: (*what).into(),

@@ -1,4 +1,4 @@
-//! What tells against the numbers of a server.
+//! Cases: the numbers about a server.
 
 use dyno_archive::sample::{CgroupUse, HostUse, Party, PartyUse};
 
@@ -6,7 +6,7 @@ use super::Case;
 use super::world::{MS, S, World};
 use crate::caveat::{Code, Severity};
 
-/// What could not be seen of it, and what it had to wait for.
+/// Caveats from missing counters, and from waiting for CPUs.
 pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::ServerNotObserved,
@@ -139,7 +139,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| w.group().memory_peak_bytes = None,
         otherwise: None,
     },
-    // On one CPU, of which threads wait for a tenth together.
+    // On one CPU: the bound is a wait of a tenth of the window, for all threads together.
     Case {
         code: Code::MoreThreadsThanCpus,
         severity: Severity::Warning,
@@ -149,7 +149,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| w.serve_by(&[(300 * MS, 60 * MS), (300 * MS, 40 * MS)], 0),
         otherwise: None,
     },
-    // A thread is busy that wanted a CPU for a quarter of the time.
+    // A thread is busy if it ran or waited for a CPU for a quarter of the time.
     Case {
         code: Code::MoreThreadsThanCpus,
         severity: Severity::Warning,
@@ -159,7 +159,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| w.serve_by(&[(300 * MS, 60 * MS), (190 * MS, 60 * MS - 1)], 0),
         otherwise: None,
     },
-    // Over two seconds.
+    // The same over two seconds.
     Case {
         code: Code::MoreThreadsThanCpus,
         severity: Severity::Warning,
@@ -191,7 +191,7 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
-    // A tenth of the CPU time that it may use: waited for, and used by others.
+    // Both bounds are a tenth of the allowed CPU time: the wait, and the use by others.
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
@@ -222,7 +222,7 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
-    // Not one that fills its CPU, or is held back by its quota in more than a twentieth of the periods.
+    // No caveat if the server fills its CPU, or its quota holds it back in more than a twentieth of the periods.
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
@@ -247,7 +247,7 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
-    // Not one whose threads fill its CPU to three quarters, being more than that: they wait for each other.
+    // No caveat if more threads than CPUs use three quarters of the CPU: they wait for each other.
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
@@ -302,7 +302,7 @@ fn group_of(used: &mut PartyUse) -> &mut CgroupUse {
     used.cgroup.as_mut().expect("a group")
 }
 
-/// Samples of the machine alone.
+/// Removes the server's counters from every sample.
 fn unwatch(w: &mut World) {
     for used in w.each_used() {
         used.cgroup = None;
@@ -310,24 +310,24 @@ fn unwatch(w: &mut World) {
     }
 }
 
-/// What the hypervisor took of one CPU second.
+/// Sets how much of one CPU second the hypervisor took.
 fn steal(w: &mut World, steal_ns: u64) {
     let busy_ns = 800 * MS;
     let idle_ns = S - busy_ns - steal_ns;
     w.sample().host = Some(HostUse { busy_ns, idle_ns, steal_ns, ..HostUse::default() });
 }
 
-/// The window is as long again.
+/// Doubles the window.
 fn double(w: &mut World) {
     w.record.window_ns = (0, 2 * S);
     w.sample().at_ns = 2 * S;
 }
 
-/// A server of two and a half CPUs that waits, and what others used beside it.
+/// A server that may use 2.5 CPUs and waits, and the CPU time that others used.
 fn beside(w: &mut World, others_ns: u64) {
     w.allowed_cpus = 2.5;
     w.serve_by(&[(500 * MS, 400 * MS)], others_ns);
-    // Sums of these are exact.
+    // Chosen so that floating-point sums are exact.
     let generator_ns = 250 * MS;
     w.sample().of_mut(Party::GENERATOR).threads[0].run_ns = generator_ns;
     w.sample().host.as_mut().expect("a machine").busy_ns = 500 * MS + generator_ns + others_ns;

@@ -1,4 +1,4 @@
-//! What tells against the result of one load: times, and rates.
+//! Cases: times and rates of a load.
 
 use dyno_archive::interval::Interval;
 use dyno_archive::load::Edges;
@@ -10,9 +10,10 @@ use super::generator::nginx;
 use super::world::{MS, S, World, mixed, same};
 use crate::caveat::{Code, Severity};
 
-/// What an open loop offered, and what was answered.
+/// Caveats from what an open loop offered, and what was answered.
 pub(super) const PACE: &[Case<World>] = &[
-    // From three service times on, 997: a fiftieth of them may be left behind, and two deviations of the two in hand.
+    // After three service times of 1 ms 997 are offered. A fiftieth of them may lack an answer, and two standard deviations
+    // of the two in flight.
     Case {
         code: Code::RateNotReached,
         severity: Severity::Warning,
@@ -36,9 +37,9 @@ pub(super) const PACE: &[Case<World>] = &[
     },
 ];
 
-/// How long things took, and how evenly they came.
+/// Caveats from times, and from gaps between requests.
 pub(super) const CASES: &[Case<World>] = &[
-    // By their count 20, by their times 21, which is 5 % of 20.
+    // 20 in flight by count and 21 by times: the bound of 5 %.
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
@@ -57,7 +58,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| law(w, 20 * S, 19 * S),
         otherwise: None,
     },
-    // No edges, no law.
+    // Without edges the law is not checked.
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
@@ -70,7 +71,7 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
-    // What lies before the window, of others and in the drain is told apart.
+    // Time before the window and in the drain does not count; time of exchanges that do not belong to the window does.
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
@@ -83,7 +84,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| spread(w),
         otherwise: None,
     },
-    // Of times three digits are kept: of 1 ms in all, nearly all of it before a window of 1 µs, that is 1 µs.
+    // Histograms keep three digits: with 1 ms in all, nearly all of it before a window of 1 µs, the error may be 1 µs.
     Case {
         code: Code::LittlesLaw,
         severity: Severity::Invalid,
@@ -102,7 +103,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| w.interval().times.response = mixed(&[(500, MS), (500, 2 * S)]),
         otherwise: None,
     },
-    // To the nanosecond; a window without length has no half.
+    // The bound holds to the nanosecond; a window without length has no caveat.
     Case {
         code: Code::LongerThanWindow,
         severity: Severity::Invalid,
@@ -148,7 +149,7 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
-    // A tail of twice the service time; it is known of 2,000.
+    // The bound is twice the service time; p99 is known from 2,000 samples on.
     Case {
         code: Code::Queueing,
         severity: Severity::Info,
@@ -218,7 +219,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| tail(w, 2000),
         otherwise: None,
     },
-    // 100 µs, and a tenth of the median of 1 ms.
+    // Both bounds: a tenth of the median, and 100 µs.
     Case {
         code: Code::GeneratorLate,
         severity: Severity::Warning,
@@ -246,7 +247,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| w.generate(&[(300 * MS, 50 * MS)]),
         otherwise: None,
     },
-    // Over two seconds.
+    // The same over two seconds.
     Case {
         code: Code::GeneratorStarved,
         severity: Severity::Warning,
@@ -262,7 +263,7 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
-    // On average over threads.
+    // The wait is a mean over threads.
     Case {
         code: Code::GeneratorStarved,
         severity: Severity::Warning,
@@ -270,12 +271,12 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: r#"{"run_delay_share": 0.12}"#,
         trips: |w| {
             w.generate(&[(300 * MS, 160 * MS), (300 * MS, 80 * MS)]);
-            w.ground().others = nginx();
+            w.machine().others = nginx();
         },
         just_not: |w| w.generate(&[(300 * MS, 90 * MS), (300 * MS, 10 * MS)]),
         otherwise: None,
     },
-    // A deviation of a quarter of the mean.
+    // The bound: a coefficient of variation 0.25 above the intended one.
     Case {
         code: Code::Clumped,
         severity: Severity::Warning,
@@ -320,7 +321,7 @@ pub(super) const CASES: &[Case<World>] = &[
     },
 ];
 
-/// So many of 1,000 that are offered in the second are answered in it, and the others in the drain.
+/// Of 1,000 requests that are offered in the second, `n` are answered; the others stay in flight.
 fn answer(w: &mut World, n: u64) {
     *w = World::of(n);
     w.at(1000.0);
@@ -328,15 +329,15 @@ fn answer(w: &mut World, n: u64) {
     w.leave_in_flight(1000 - n);
 }
 
-/// Both sides of Little's law, each in nanoseconds of waiting within the window of one second.
+/// Sets both sides of Little's law, each in nanoseconds in flight within the window of one second.
 fn law(w: &mut World, by_count: u64, by_times: u64) {
     w.interval().times.response = same(1000, 1000);
     w.interval().in_flight_ns = by_count;
     w.record.edges = Some(Edges { before_ns: 0, others_ns: by_times - 1000 * 1000 });
 }
 
-/// A second of waiting within the window: 1 s of answers, of which 0.2 s was before it and 0.1 s after it, and 0.3 s of
-/// others.
+/// One second in flight within the window: 1 s of answers, less 0.2 s before it and 0.1 s after it, plus 0.3 s of exchanges
+/// that do not belong to it.
 fn spread(w: &mut World) {
     w.interval().times.response = mixed(&[(1_000_000, 1000)]);
     w.interval().in_flight_ns = S;
@@ -346,7 +347,7 @@ fn spread(w: &mut World) {
     w.record.intervals.push(drain);
 }
 
-/// 1 ms of waiting, of which so much was before a window of 1 µs; by the count 10 µs were in it.
+/// 1 ms in flight, of which `before_ns` lie before a window of 1 µs; by count 10 µs lie in it.
 fn before(w: &mut World, before_ns: u64) {
     w.record.window_ns = (0, 1000);
     w.interval().times.response = same(1000, 1000);
@@ -354,33 +355,33 @@ fn before(w: &mut World, before_ns: u64) {
     w.record.edges = Some(Edges { before_ns, others_ns: 0 });
 }
 
-/// A window of that length, and requests that took 2 µs.
+/// A window of this length, and requests that took 2 µs.
 fn last(w: &mut World, window_ns: u64) {
     w.record.window_ns = (0, window_ns);
     w.interval().times.response = same(1000, 2000);
 }
 
-/// So many more requests, which never end and have waited for so long.
+/// Adds `n` requests that never end and have waited for `ns`.
 fn leave_for(w: &mut World, n: u64, ns: u64) {
     w.leave_in_flight(n);
     w.record.unanswered.ages = [("in_flight_at_end".into(), same(n, ns))].into();
 }
 
-/// 2,000 requests of 1 µs from the sending, and so much from the intended start.
+/// 2,000 requests with a service time of 1 µs and this response time.
 fn tail(w: &mut World, response_ns: u64) {
     *w = World::of(2000);
     w.interval().times.response = same(2000, response_ns);
     w.interval().times.service = same(2000, 1000);
 }
 
-/// How late the generator woke, and what requests took.
+/// Sets the generator's wake lag, and the response time of 2,000 requests.
 fn wake(w: &mut World, late_ns: u64, response_ns: u64) {
     *w = World::of(2000);
     w.interval().wake_lag = same(2000, late_ns);
     w.interval().times.response = same(2000, response_ns);
 }
 
-/// Gaps between requests, half of them this long and half that long.
+/// Sets the gaps between requests in ns: half of them have the first length, half the second.
 fn gaps(w: &mut World, intended: (u64, u64), achieved: (u64, u64)) {
     let halves = |(a, b): (u64, u64)| -> Times { mixed(&[(500, a), (500, b)]) };
     w.interval().intended_gap = halves(intended);

@@ -1,4 +1,4 @@
-//! What tells that a server was not warm.
+//! Cases: servers that were not warm.
 
 use dyno_archive::plan::{Arrivals, Gaps, Segment};
 use dyno_archive::start::{WarmUpEnd, WarmUpSlice};
@@ -8,9 +8,9 @@ use super::world::{MS, S, World};
 use crate::caveat::{Code, Severity};
 use crate::fixture::warm_up;
 
-/// Within the window, and before it.
+/// Caveats about the window, and about the warm-up before it.
 pub(super) const CASES: &[Case<World>] = &[
-    // A compiler that used a fifth of the CPU time.
+    // The bound: a compiler uses a fifth of the CPU time.
     Case {
         code: Code::StillWarming,
         severity: Severity::Invalid,
@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| w.compile(100 * MS),
         otherwise: None,
     },
-    // Half as fast again over three intervals, a quarter over six.
+    // The bounds: 1.5 times as fast over three to five intervals, 1.25 times over six.
     Case {
         code: Code::StillWarming,
         severity: Severity::Invalid,
@@ -48,7 +48,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| grow(w, &[1000, 1000, 1100, 1100, 1249, 1249]),
         otherwise: None,
     },
-    // Twice as fast, of which a fifth in logarithms, a factor of 1.149, is in each step.
+    // Twice as fast: each step must have a fifth of that in logarithms, a factor of 1.149.
     Case {
         code: Code::StillWarming,
         severity: Severity::Invalid,
@@ -67,7 +67,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| grow(w, &[1000, 1742, 2000]),
         otherwise: None,
     },
-    // Of 32 a fifth is 2.
+    // 32 times as fast: a fifth of that in logarithms is a factor of 2.
     Case {
         code: Code::StillWarming,
         severity: Severity::Invalid,
@@ -86,7 +86,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| grow(w, &[100, 1601, 3200]),
         otherwise: None,
     },
-    // Half of a growth of 1.6, a factor of 1.265, is in the CPU time per request.
+    // 1.6 times as fast: half of that in logarithms, a factor of 1.265, must show in the CPU time per request.
     Case {
         code: Code::StillWarming,
         severity: Severity::Invalid,
@@ -96,7 +96,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| w.over(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 633 * MS)]),
         otherwise: None,
     },
-    // At an offered rate only that tells, and only what it comes to.
+    // At an offered rate only the CPU time per request is judged.
     Case {
         code: Code::StillWarming,
         severity: Severity::Invalid,
@@ -124,7 +124,7 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
-    // An interval of which no CPU time is known leaves the throughput alone to tell.
+    // If an interval's CPU time is not known, throughput alone is judged.
     Case {
         code: Code::StillWarming,
         severity: Severity::Invalid,
@@ -134,7 +134,8 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |w| w.over(&[(1000, 500 * MS), (1250, 600 * MS), (1600, 900 * MS)]),
         otherwise: None,
     },
-    // What is known of an interval is the sample in whose time its middle lies, its beginning included.
+    // An interval's CPU time is that between the two samples around its middle; a sample right at the middle is the earlier
+    // one.
     Case {
         code: Code::StillWarming,
         severity: Severity::Invalid,
@@ -150,7 +151,7 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
-    // Where the rate changes by more than a tenth nothing tells.
+    // If the rate changes by more than a tenth, nothing can be judged.
     Case {
         code: Code::StillWarming,
         severity: Severity::Invalid,
@@ -166,7 +167,7 @@ pub(super) const CASES: &[Case<World>] = &[
         },
         otherwise: None,
     },
-    // Nor where connections are opened within the window.
+    // Nor can throughput if connections are opened within the window.
     Case {
         code: Code::StillWarming,
         severity: Severity::Invalid,
@@ -287,7 +288,7 @@ pub(super) const CASES: &[Case<World>] = &[
         just_not: |_| {},
         otherwise: None,
     },
-    // Of eight rounds half tell.
+    // The bound: CPU time is known for half of eight rounds.
     Case {
         code: Code::WarmupWithoutCpu,
         severity: Severity::Info,
@@ -326,13 +327,13 @@ pub(super) const CASES: &[Case<World>] = &[
     },
 ];
 
-/// Seconds of these many answers, in each of which the server uses half a CPU.
+/// One second per rate (answers per second); the server uses half a CPU in each.
 fn grow(w: &mut World, rates: &[u64]) {
     let seconds: Vec<(u64, u64)> = rates.iter().map(|rate| (*rate, 500 * MS)).collect();
     w.over(&seconds);
 }
 
-/// Samples lie in the middle of seconds, of which the last is not of the window; the rate is offered.
+/// Moves the samples to the middle of each second, and the last second out of the window; the rate is offered.
 fn sample_later(w: &mut World) {
     w.at(1000.0);
     w.record.intervals.truncate(3);
@@ -345,7 +346,7 @@ fn shaped() -> Arrivals {
     Arrivals::Shaped { segments, gaps: Gaps::Even }
 }
 
-/// What the hypervisor took of the machine's twelve CPU seconds.
+/// Sets how much of the machine's twelve CPU seconds the hypervisor took.
 fn steal(w: &mut World, steal_ns: u64) {
     let host = w.sample().host.as_mut().expect("a machine");
     host.steal_ns = steal_ns;
@@ -356,12 +357,12 @@ fn slices(w: &mut World) -> &mut Vec<WarmUpSlice> {
     &mut w.start.parts[0].warmup.as_mut().expect("a warm-up").slices
 }
 
-/// The CPU time of so many slices is not known.
+/// Makes the CPU time of the first `n` slices unknown.
 fn forget(w: &mut World, n: usize) {
     slices(w).iter_mut().take(n).for_each(|slice| slice.cpu_ns = None);
 }
 
-/// A warm-up that reached its limit, and what was otherwise in each slice.
+/// A warm-up that reached its limit, with each slice changed.
 fn limit(w: &mut World, change: fn(&mut WarmUpSlice, u64)) {
     w.start = warm_up(WarmUpEnd::Limit, 0, Some(60 * MS));
     slices(w).iter_mut().zip(0..).for_each(|(slice, round)| change(slice, round));

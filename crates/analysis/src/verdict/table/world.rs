@@ -1,8 +1,8 @@
 //! A load and the server beside it, as an archive has them.
 
-use dyno_archive::ground::{CpuUse, Ground};
 use dyno_archive::interval::Interval;
 use dyno_archive::load::TcpCounters;
+use dyno_archive::machine::{CpuUse, MachineUse};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step, Workload};
 use dyno_archive::sample::{CgroupUse, HostUse, Party, PartyUse, ThreadUse};
@@ -21,7 +21,7 @@ use crate::verdict::{self, Beside, Context, Limiter};
 pub(super) const S: u64 = 1_000_000_000;
 pub(super) const MS: u64 = 1_000_000;
 
-/// What measured it.
+/// The command that measured a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// `dyno run`, which watches the server.
@@ -30,7 +30,7 @@ pub(super) enum Command {
     Load,
 }
 
-/// One second of load, and what it is judged by.
+/// A record of one second of load, with everything that it is judged by.
 pub(super) struct World {
     pub(super) command: Command,
     pub(super) record: LoadRecord,
@@ -71,12 +71,12 @@ impl Judged for World {
 }
 
 impl World {
-    /// The same with so many answers.
+    /// The default world with this many answers.
     pub(super) fn of(answers: u64) -> World {
         let mut record = fixture::record(answers);
         record.tcp = Some(TcpCounters::default());
         record.client.threads = vec![thread(300 * MS, 0)];
-        record.client.ground = Some(ground(&[300 * MS]));
+        record.client.machine = Some(machine(&[300 * MS]));
         record.samples = vec![sample(0, 0), sample(1, 500 * MS)];
         World {
             command: Command::Run,
@@ -115,7 +115,7 @@ impl World {
         self.step.arrivals = Arrivals::Constant { rate };
     }
 
-    /// So many more requests, which end like that.
+    /// Adds `n` requests that end with this outcome.
     pub(super) fn end(&mut self, n: u64, outcome: Outcome) {
         let books = &mut self.record.books;
         books.scheduled += n;
@@ -125,13 +125,13 @@ impl World {
         (0..n).for_each(|_| self.interval().outcomes.count(outcome));
     }
 
-    /// So many more requests, which are dropped.
+    /// Adds `n` dropped requests.
     pub(super) fn drop(&mut self, n: u64) {
         self.record.books.scheduled += n;
         self.record.books.dropped += n;
     }
 
-    /// So many more requests, which never end.
+    /// Adds `n` requests that never end.
     pub(super) fn leave_in_flight(&mut self, n: u64) {
         self.record.books.scheduled += n;
         self.record.books.started += n;
@@ -142,40 +142,41 @@ impl World {
         &mut self.record.intervals[0]
     }
 
-    /// So many requests in flight on average, by their count and by the law.
+    /// Sets the time integral of the number in flight; 1 s of it is one request in flight on average. Little's law is not
+    /// checked.
     pub(super) fn hold(&mut self, in_flight_ns: u64) {
         self.interval().in_flight_ns = in_flight_ns;
         self.record.edges = None;
     }
 
-    pub(super) fn ground(&mut self) -> &mut Ground {
-        self.record.client.ground.as_mut().expect("a ground")
+    pub(super) fn machine(&mut self) -> &mut MachineUse {
+        self.record.client.machine.as_mut().expect("a machine")
     }
 
-    /// The generator's threads, by what each ran and waited, each on a CPU of its own.
+    /// Sets the generator's threads (run and wait in ns), each on a CPU of its own.
     pub(super) fn generate(&mut self, threads: &[(u64, u64)]) {
         self.record.client.threads = threads.iter().map(|(run, delay)| thread(*run, *delay)).collect();
         let run: Vec<u64> = threads.iter().map(|(run, _)| *run).collect();
-        self.record.client.ground = Some(ground(&run));
+        self.record.client.machine = Some(machine(&run));
     }
 
-    /// The same on one CPU.
+    /// The same, all on one CPU.
     pub(super) fn generate_on_one(&mut self, threads: &[(u64, u64)]) {
         self.generate(threads);
-        self.record.client.ground = Some(ground(&[threads.iter().map(|(run, _)| run).sum()]));
+        self.record.client.machine = Some(machine(&[threads.iter().map(|(run, _)| run).sum()]));
     }
 
-    /// What is read at the window's end. At its beginning all counters are 0.
+    /// The sample at the window's end. At its beginning all counters are 0.
     pub(super) fn sample(&mut self) -> &mut Sample {
         self.record.samples.last_mut().expect("a sample")
     }
 
-    /// What the server was seen to use in the last sample.
+    /// The server's counters in the last sample.
     pub(super) fn used(&mut self) -> &mut PartyUse {
         self.sample().of_mut(Party::SUBJECT)
     }
 
-    /// What it was seen to use in each.
+    /// The server's counters in each sample.
     pub(super) fn each_used(&mut self) -> impl Iterator<Item = &mut PartyUse> {
         self.record.samples.iter_mut().map(|sample| sample.of_mut(Party::SUBJECT))
     }
@@ -184,12 +185,12 @@ impl World {
         self.used().cgroup.as_mut().expect("a group")
     }
 
-    /// The server uses so much CPU time in the second, in one thread.
+    /// Lets the server use this much CPU time in the second, in one thread.
     pub(super) fn serve(&mut self, cpu_ns: u64) {
         *self.sample() = sample(1, cpu_ns);
     }
 
-    /// The server's threads, by what each ran and waited, and the CPU time that others used on the machine.
+    /// Sets the server's threads (run and wait in ns), and the CPU time that others used on the machine.
     pub(super) fn serve_by(&mut self, threads: &[(u64, u64)], others_ns: u64) {
         let run: u64 = threads.iter().map(|(run, _)| run).sum();
         self.serve(run);
@@ -198,13 +199,13 @@ impl World {
         self.sample().host.as_mut().expect("a machine").busy_ns += others_ns;
     }
 
-    /// A compiler's thread beside it, whose CPU time is part of that.
+    /// Adds a compiler thread. Its CPU time counts as part of what the server used.
     pub(super) fn compile(&mut self, cpu_ns: u64) {
         let compiler = ThreadUse { tid: 99, name: "C2 CompilerThre".into(), ..thread(cpu_ns, 0) };
         self.used().threads.push(compiler);
     }
 
-    /// Seconds of these many answers each, and the CPU time that the server used in each.
+    /// Replaces the load by one second per entry: number of answers, and the server's CPU time in ns.
     pub(super) fn over(&mut self, seconds: &[(u64, u64)]) {
         let record = &mut self.record;
         record.window_ns = (0, seconds.len() as u64 * S);
@@ -228,12 +229,12 @@ impl World {
     }
 }
 
-/// So many times the same duration.
+/// `n` times the same duration.
 pub(super) fn same(n: u64, ns: u64) -> Times {
     mixed(&[(n, ns)])
 }
 
-/// So many times each of some durations. Up to 2,047 ns they are kept to the nanosecond.
+/// Each duration (in ns) `n` times. Up to 2,047 ns they are kept to the nanosecond.
 pub(super) fn mixed(durations: &[(u64, u64)]) -> Times {
     let mut times = Recording::new();
     for (n, ns) in durations {
@@ -252,15 +253,15 @@ fn thread(run_ns: u64, delay_ns: u64) -> ThreadUse {
     }
 }
 
-/// A second of CPUs, bound to the generator's threads and used by nobody else.
-fn ground(busy_ns: &[u64]) -> Ground {
+/// A second of these CPUs, to which the generator's threads are bound and which nobody else used.
+fn machine(busy_ns: &[u64]) -> MachineUse {
     let cpu = |(cpu, busy_ns): (u32, &u64)| CpuUse {
         cpu,
         busy_ns: *busy_ns,
         idle_ns: S.saturating_sub(*busy_ns),
         steal_ns: 0,
     };
-    Ground {
+    MachineUse {
         length_ns: S,
         cpus: (4..).zip(busy_ns).map(cpu).collect(),
         bound: true,
@@ -270,8 +271,8 @@ fn ground(busy_ns: &[u64]) -> Ground {
     }
 }
 
-/// Counters after so many seconds on a machine of four CPUs, of a server that has used so much CPU time in one thread
-/// beside a generator that uses 30 % of a CPU.
+/// Counters after this many seconds on a machine of four CPUs: a server that has used `cpu_ns` in one thread, and a
+/// generator that uses 30 % of a CPU.
 fn sample(seconds: u64, cpu_ns: u64) -> Sample {
     let generator_ns = 300 * MS * seconds;
     let server = PartyUse {

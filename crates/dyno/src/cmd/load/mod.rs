@@ -33,40 +33,42 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
     let ready = Ready::new(args)?;
     let Ready { args, spec, config, .. } = &ready;
     outputs::check_files(args)?;
-    if let Some(note) = spec::note_on_threads(args, spec) {
-        terminal::say(&note);
-    }
-    // It may wait for a reader, and until there is a load, Ctrl-C ends dyno itself.
-    let stream = args.stream.as_deref().map(|path| outputs::Stream::open(path, config)).transpose()?;
-    let interrupts = terminal::catch_interrupts(ENDING_EARLY, Third::LeavesTimeForTheResult)?;
-    let mut watch = watch::Watcher::new(args, spec, config, stream, Arc::clone(&interrupts))?;
     let saving = args.save.as_deref().map(|folder| Saving::begin(folder, &ready.plan())).transpose()?;
-    let loaded = dyno_runner::load::run(spec, &mut watch);
-    // An output that failed on the way is told at the end: the result is not lost for it.
-    let trouble = watch.end();
-    let ended = Ended::of(&loaded, &spec.load, interrupts.count() > 0);
-    let ceiling = loaded.as_ref().ok().and_then(|record| calibration::ceiling_for(spec, record));
-    // Before anything is shown: standard output may have no reader.
-    let saved = saving.as_ref().map_or(Ok(()), |saving| saving.end(ended, ceiling.clone()));
-    let was_cut = matches!(ended, Ended::Interrupted(_));
-    let record = loaded.as_ref().map_err(|message| anyhow::anyhow!(message.clone()))?;
-    let result = verdict::load(record, config.clone(), &Context { ceiling, ..Context::default() });
-    let shown = show(args, record, &result);
+    let loaded = ready.load();
+    let ended = match &loaded {
+        Ok(loaded) => Ended::of(&loaded.record, &spec.load, loaded.was_interrupted),
+        Err(error) => Ended::Never(format!("{error:#}")),
+    };
+    let (has_begun, was_cut) = (loaded.is_ok(), matches!(ended, Ended::Interrupted(_)));
+    let ceiling = loaded.as_ref().ok().and_then(|loaded| calibration::ceiling_for(config, &loaded.record));
+    // Saved before anything is shown: standard output may have no reader.
+    let saved = saving.as_ref().map_or(Ok(()), |saving| saving.end(&ended, ceiling.clone()));
+    let shown = loaded.and_then(|Loaded { record, trouble, .. }| {
+        let result = verdict::load(&record, config.clone(), &Context { ceiling, ..Context::default() });
+        show(args, &record, &result)?;
+        trouble.map(|()| result.valid)
+    });
     saved?;
     if let Some(saving) = &saving {
-        saving.tell();
+        saving.tell(has_begun);
     }
-    shown?;
-    trouble?;
-    Ok(match result.valid {
-        // What was asked for was not done, however good the part is.
+    Ok(match shown? {
+        // An interrupted load failed, even if the part that was measured is valid.
         _ if was_cut => Exit::Failed,
         true => Exit::Valid,
         false => Exit::Invalid,
     })
 }
 
-/// A load that may begin: the server answers as it should.
+/// A load that has begun, and ended.
+struct Loaded {
+    record: LoadRecord,
+    was_interrupted: bool,
+    /// An output that failed on the way. Reported after the result, so that the result is not lost.
+    trouble: anyhow::Result<()>,
+}
+
+/// Everything that a load needs.
 struct Ready {
     args: LoadArgs,
     url: Url,
@@ -84,8 +86,24 @@ impl Ready {
         let reach = requests::reach(&args);
         let spec = spec::spec(&args, &url, &workload, &reach)?;
         let config = spec::config(&spec, &url, &workload);
-        dyno_runner::load::preflight(&spec).map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
         Ok(Ready { args, url, workload, reach, spec, config })
+    }
+
+    /// Loads the server, if it answers as it should. `Err`: the load never began.
+    fn load(&self) -> anyhow::Result<Loaded> {
+        let Ready { args, spec, config, .. } = self;
+        dyno_runner::load::preflight(spec).map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
+        if let Some(note) = spec::note_on_threads(args, spec) {
+            terminal::say(&note);
+        }
+        // Before Ctrl-C is caught: opening may wait for a reader, and Ctrl-C must end dyno meanwhile.
+        let stream = args.stream.as_deref().map(|path| outputs::Stream::open(path, config)).transpose()?;
+        let interrupts = terminal::catch_interrupts(ENDING_EARLY, Third::LeavesTimeForTheResult)?;
+        let mut watch = watch::Watcher::new(args, spec, config, stream, Arc::clone(&interrupts))?;
+        let record = dyno_runner::load::run(spec, &mut watch);
+        let trouble = watch.end();
+        let record = record.map_err(|message| anyhow::anyhow!(message))?;
+        Ok(Loaded { record, was_interrupted: interrupts.count() > 0, trouble })
     }
 
     fn plan(&self) -> Plan {
@@ -94,7 +112,7 @@ impl Ready {
     }
 }
 
-/// The result, and the histograms beside it. Standard output may have been closed; the files are wanted all the same.
+/// Writes the result and the histograms. The histograms are written even if standard output was closed.
 fn show(args: &LoadArgs, record: &LoadRecord, result: &LoadResult) -> anyhow::Result<()> {
     let shown = write_result(args, result);
     write_histograms(args, record)?;
@@ -103,7 +121,7 @@ fn show(args: &LoadArgs, record: &LoadRecord, result: &LoadResult) -> anyhow::Re
 
 fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
     let output = args.output.as_deref();
-    // Standard output may have the stream, for a program to read: then what is for people goes beside it.
+    // If standard output has the stream, for a program to read, the text for people goes to standard error.
     let is_taken =
         super::report::is_standard_output(output) && args.stream.as_deref() == Some(Path::new("-"));
     let for_programs = match args.format {
@@ -121,14 +139,14 @@ fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {
     super::report::write_out(output, &super::report::for_reader(output, &for_programs))
 }
 
-/// Seconds since the epoch at an instant of the monotonic clock, which is what a load's own instants are on, given what both clocks say
-/// now. Intervals count from the load's beginning, after all connections were tried, and not from the start of dyno.
+/// Seconds since the epoch at an instant of the monotonic clock, given what both clocks say now. Needed because a
+/// load's own instants are on the monotonic clock.
 fn wall_clock_at(instant_ns: u64, now_ns: u64, now_unix_s: f64) -> f64 {
     now_unix_s - now_ns.saturating_sub(instant_ns) as f64 / 1e9
 }
 
 fn write_histograms(args: &LoadArgs, record: &LoadRecord) -> anyhow::Result<()> {
-    // Both clocks are read here, one right after the other, for what lies between them.
+    // Both clocks are read one right after the other, so that their difference is right.
     let began_unix_s =
         wall_clock_at(record.began_ns, dyno_observer::monotonic_ns(), terminal::unix_seconds());
     let (answers, missing) = dyno_analysis::load::response_times(record);

@@ -1,4 +1,4 @@
-//! What goes out while a load runs: a line of JSON per interval, and OpenMetrics for whoever asks.
+//! Outputs while a load runs: a line of JSON per interval, and a page of OpenMetrics.
 
 use std::fs::{File, FileType};
 use std::io::{BufWriter, Read as _, Write};
@@ -18,7 +18,7 @@ use crate::cli::LoadArgs;
 use crate::exit::{bad, unwritten};
 use crate::terminal;
 
-/// Opens the files that are written, so that a load is not made for nothing, and none of them over another.
+/// Checks before the load that every output file can be written, and that no two outputs are the same file.
 pub fn check_files(args: &LoadArgs) -> anyhow::Result<()> {
     let standard_output = Path::new("-");
     if [&args.hgrm, &args.hlog].into_iter().flatten().any(|path| path == standard_output) {
@@ -47,7 +47,7 @@ pub fn check_files(args: &LoadArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is no file is not opened to see whether it can be: that would end whoever reads a pipe, and a device may do anything.
+/// Checks a pipe or a device without opening it: that would end whoever reads the pipe, and a device may do anything.
 fn check_unopened(path: &Path, is: FileType) -> std::io::Result<()> {
     if is.is_socket() {
         return Err(std::io::Error::other("it is a socket; name a file or a pipe"));
@@ -55,11 +55,11 @@ fn check_unopened(path: &Path, is: FileType) -> std::io::Result<()> {
     may_write(path)
 }
 
-/// Where each interval is written as it ends.
+/// The output of `--stream`: each interval is written as it ends.
 pub struct Stream(Box<dyn Write>);
 
 impl Stream {
-    /// Waits for whoever reads it, if it is a pipe.
+    /// Opens the output. If it is a pipe, waits until somebody reads it.
     pub fn open(path: &Path, config: &Config) -> anyhow::Result<Stream> {
         let to: Box<dyn Write> = if path == Path::new("-") {
             Box::new(std::io::stdout())
@@ -76,7 +76,7 @@ impl Stream {
         self.line(&intervals::stream_line(interval))
     }
 
-    /// A line is whole on disk when it is written: whoever follows the file reads no halves.
+    /// Writes a line and flushes it, so that whoever follows the file reads whole lines.
     fn line(&mut self, line: &str) -> anyhow::Result<()> {
         writeln!(self.0, "{line}").and_then(|()| self.0.flush()).map_err(|error| match error.kind() {
             std::io::ErrorKind::BrokenPipe => unwritten(error),
@@ -85,12 +85,12 @@ impl Stream {
     }
 }
 
-/// A file, or a pipe as soon as somebody reads it.
+/// Creates a file, or opens a pipe as soon as somebody reads it.
 fn create(path: &Path) -> std::io::Result<File> {
     if !std::fs::metadata(path).is_ok_and(|is| is.file_type().is_fifo()) {
         return File::create(path);
     }
-    // Kept until the pipe is open to stay: its reader would come to the end of it in between.
+    // Held until the pipe is open for good: its reader would see an end of file in between.
     let reader = pipe_to_a_reader(path)?;
     if reader.is_none() {
         terminal::say(&format!("waiting until somebody reads {}", path.display()));
@@ -102,7 +102,7 @@ fn create(path: &Path) -> std::io::Result<File> {
 pub struct Metrics {
     sums: openmetrics::Sums,
     page: Arc<Mutex<String>>,
-    /// Where the page is.
+    /// The page's URL.
     pub url: String,
 }
 
@@ -116,7 +116,7 @@ impl Metrics {
         let sums = openmetrics::Sums::new(config);
         let page = Arc::new(Mutex::new(sums.page()));
         let shown = Arc::clone(&page);
-        // Ends with the process: it holds nothing that must be given back.
+        // The thread ends with the process: it holds nothing that must be given back.
         thread::Builder::new().name("metrics".into()).spawn(move || {
             for stream in listener.incoming().flatten() {
                 let page = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();

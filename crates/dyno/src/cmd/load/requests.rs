@@ -1,4 +1,4 @@
-//! What is sent: from the URL and its flags, from a mix on the command line, or from another tool's file.
+//! The requests to send: from the URL and its flags, from a mix on the command line, or from another tool's file.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -15,9 +15,9 @@ use crate::cli::{ImportArg, LoadArgs, Ns, ProtocolArg};
 use crate::exit::bad;
 use crate::terminal;
 
-/// The server that is meant, and the requests for it.
+/// The server, and the requests for it.
 ///
-/// What an imported command says about connections is put into `args`.
+/// Settings of connections in an imported command are put into `args`.
 pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
     let expect = expect(args)?;
     let header = |text: &String| typed::header(text).map_err(|error| bad(format!("-H {text:?}: {error}")));
@@ -34,7 +34,7 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
     };
     for (i, request) in requests.iter_mut().enumerate() {
         request.headers.extend(headers.iter().cloned());
-        // Of a page, what is expected is the document; any answer from 200 to 399 will do for its resources.
+        // On a page the expectations are for the document; its resources may have any status from 200 to 399.
         if i == 0 || args.resources.is_empty() {
             let recorded = request.expect.status;
             request.expect = Expect { status: expect.status.or(recorded), ..expect.clone() };
@@ -47,14 +47,13 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
     Ok((url, Workload { name: "load".into(), protocol, requests, page }))
 }
 
-/// Streams per connection: of a page as many as servers usually allow, for browsers ask for all of it at once.
+/// Streams per connection. A page has as many as servers usually allow, because browsers request all its resources at once.
 pub fn streams(args: &LoadArgs) -> u32 {
     let is_page = !args.resources.is_empty() && args.protocol != ProtocolArg::H1;
     args.streams.unwrap_or(if is_page { workloads::PAGE_STREAMS } else { 1 })
 }
 
-/// What is asked for, given how the server is reached. On a plain connection nothing can be negotiated, so `auto` is
-/// HTTP/1.1 there.
+/// The protocol, given the URL's scheme. On a plain connection nothing can be negotiated, so `auto` is HTTP/1.1 there.
 fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
     Ok(match (args.protocol, scheme) {
         (ProtocolArg::Auto, Scheme::Https) => Protocol::Auto,
@@ -79,15 +78,16 @@ fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
     })
 }
 
-/// The files that texts may name: in placeholders, and in imports.
+/// The files that placeholders and imports may name.
 #[derive(Clone, Debug)]
 pub enum Reach {
     Folder(Folder),
-    /// What somebody else wrote names files of theirs, or of yours.
+    /// No files: an import that somebody else wrote might read the user's own.
     Nothing,
 }
 
-/// What stands on the command line are the user's own words; what an imported file says is not.
+/// The files that requests may name. The command line is the user's own, and may name files; an imported file may only
+/// with `--files`.
 pub fn reach(args: &LoadArgs) -> Reach {
     const OTHERWISE: &str = "files are read from the current folder or below it; --files FOLDER names another, from which their names lead on";
     match (&args.files, &args.import) {
@@ -105,7 +105,7 @@ impl Reach {
         }
     }
 
-    /// What was read so far, by its name, with its SHA-256 in hexadecimal digits.
+    /// The files read so far: the SHA-256 in hexadecimal digits, by name.
     pub fn seen(&self) -> BTreeMap<String, String> {
         match self {
             Reach::Folder(folder) => folder.seen(),
@@ -139,7 +139,7 @@ fn named_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     read_file(&path).map_err(|error| bad(format!("{path}: {error}")))
 }
 
-/// The URL with its flags, or the mix.
+/// The server and requests of the command line: the URL with its flags, or the mix.
 fn own(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
     let url = Url::parse(args.url.as_deref().unwrap_or_default()).map_err(bad)?;
     if !args.mix.is_empty() {
@@ -170,7 +170,7 @@ fn read_import(path: &Path, format: Option<ImportArg>, reach: &Reach) -> anyhow:
     })
 }
 
-/// Requests of another tool: all for one server, alike ones counted together as a weight.
+/// Imported requests: all for one server; equal ones become one request with a weight.
 fn imported(all: Vec<Imported>, args: &mut LoadArgs, reach: &Reach) -> anyhow::Result<(Url, Vec<Request>)> {
     let mut server: Option<Url> = args.url.as_deref().map(Url::parse).transpose().map_err(bad)?;
     let braces = if args.import_templates { Braces::Placeholders } else { Braces::Text };
@@ -178,7 +178,7 @@ fn imported(all: Vec<Imported>, args: &mut LoadArgs, reach: &Reach) -> anyhow::R
     for one in all {
         let mut url = Url::parse(&one.url).map_err(|error| bad(format!("{}: {error}", one.place)))?;
         if args.url.is_some() {
-            // A URL beside an import says where its requests are to go instead.
+            // A URL on the command line replaces the server of the import.
         } else if let Some(server) = server.as_ref().filter(|server| !server.is_same_server(&url)) {
             return Err(bad(format!(
                 "{}: {} is another server than {}, and a load goes to one; leave out the others, or name the URL of the server that gets them all",
@@ -197,18 +197,18 @@ fn imported(all: Vec<Imported>, args: &mut LoadArgs, reach: &Reach) -> anyhow::R
     Ok((server, requests.into_requests()))
 }
 
-/// Tells what a file wants that the user has not seen, perhaps.
+/// Tells the user of a setting in an imported file, which they may not have read.
 fn note(one: &Imported, is_own: bool, what: &str) {
     if !is_own {
         terminal::say(&dyno_report::terminal::line(&format!("{}: as this command wants, {what}", one.place)));
     }
 }
 
-/// What an imported command says about connections holds for the load, unless a flag of ours says otherwise.
+/// Applies an imported command's settings of connections to the load, unless a flag of dyno's says otherwise.
 fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs, reach: &Reach) -> anyhow::Result<()> {
     for (name, value) in &one.options {
         match name.as_str() {
-            // As curl does, which only looks at them where there is TLS.
+            // As curl does: without TLS these are ignored.
             "insecure" | "cacert" | "cert" | "key" if !is_https => {}
             "insecure" | "cacert" | "cert" | "key" => adopt_trust(one, (name, value), args, reach)?,
             "resolve" | "unix-socket" => adopt_place(one, (name, value), args)?,
@@ -231,7 +231,7 @@ fn adopt(one: &Imported, is_https: bool, args: &mut LoadArgs, reach: &Reach) -> 
     Ok(())
 }
 
-/// Whom to trust, and what to show of oneself.
+/// Applies an imported command's TLS settings: whom to trust, and the client's own certificate and key.
 fn adopt_trust(
     one: &Imported,
     (name, value): (&str, &str),
@@ -255,7 +255,7 @@ fn adopt_trust(
         "cacert" => args.cacert = path()?,
         "cert" => {
             args.cert = args.cert.take().or(path()?);
-            // Without a key of its own, curl takes it from the same file.
+            // Without `--key`, curl takes the key from the same file.
             if !one.options.iter().any(|(name, _)| name == "key") {
                 args.key = args.key.take().or(path()?);
             }
@@ -265,11 +265,11 @@ fn adopt_trust(
     Ok(())
 }
 
-/// Where connections go.
+/// Applies an imported command's settings of where connections go.
 fn adopt_place(one: &Imported, (name, value): (&str, &str), args: &mut LoadArgs) -> anyhow::Result<()> {
     let is_own = args.import.is_none();
     match name {
-        // Of a server in whose place the user put another one.
+        // It is for the import's server, which the user's URL replaces.
         "resolve" if args.url.is_some() => {}
         "resolve" if args.resolve.iter().any(|known| known == value) => {}
         "resolve" => {
@@ -291,7 +291,7 @@ fn adopt_place(one: &Imported, (name, value): (&str, &str), args: &mut LoadArgs)
     Ok(())
 }
 
-/// A limit in seconds; 0 means none.
+/// A limit from a number of seconds; `None`: it is 0, which means no limit of its own.
 fn seconds(one: &Imported, value: &str) -> anyhow::Result<Option<Ns>> {
     let ns = dyno_workload::units::duration(&format!("{value}s"));
     let ns = ns.map_err(|error| bad(format!("{}: {error}", one.place)))?;

@@ -1,4 +1,4 @@
-//! `--save`: the archive of a load, which is that of a run of one trial.
+//! `--save`: keeps a load as the archive of a run of one trial.
 
 use std::path::Path;
 
@@ -13,23 +13,24 @@ use super::target::Url;
 pub struct Saving(RunDir);
 
 impl Saving {
-    /// Makes its folder, so that a load is not made for nothing.
+    /// Makes the folder before the load, so that nothing is measured that cannot be kept.
     pub fn begin(folder: &Path, plan: &Plan) -> anyhow::Result<Saving> {
         crate::cmd::keep_in(folder, plan).map(Saving)
     }
 
-    /// Writes what the load came to, with the ceiling that its result quotes.
-    pub fn end(&self, ended: Ended<'_>, ceiling: Option<Ceiling>) -> anyhow::Result<()> {
+    /// Writes how the load ended, what it measured, and the ceiling that its result quotes.
+    pub fn end(&self, ended: &Ended<'_>, ceiling: Option<Ceiling>) -> anyhow::Result<()> {
         Ok(single::write(&self.0, ended, ceiling)?)
     }
 
-    /// Tells where it is.
-    pub fn tell(&self) {
-        crate::cmd::tell_kept(&self.0);
+    /// Prints where the archive is. A load that never began has only the reason in it.
+    pub fn tell(&self, has_begun: bool) {
+        let kept = if has_begun { crate::cmd::IS_KEPT } else { "Why the load did not begin is kept." };
+        crate::cmd::tell_kept(&self.0, kept);
     }
 }
 
-/// The server that a URL means. What is asked of it may hold secrets: of a query nothing is shown.
+/// The server that a URL names. Its title leaves out the query, which may hold secrets.
 pub fn server(url: &Url, workload: &Workload) -> Server {
     let path = match workload.requests.as_slice() {
         [only] => only.path.as_str(),
@@ -53,7 +54,7 @@ mod tests {
         let request = |path: &str| Request { path: path.into(), ..Request::default() };
         let title = |requests: Vec<Request>| server(&url, &Workload { requests, ..plaintext() }).title;
         assert_eq!(title(vec![request(&url.target)]), "https://example.test:8443/items");
-        // Of a mix no request is the one that is meant.
+        // No request of a mix stands for all of it.
         assert_eq!(title(vec![request("/a"), request("/b?token=s3cret")]), "https://example.test:8443");
         assert_eq!(server(&url, &plaintext()).name, "example.test:8443");
     }

@@ -1,4 +1,4 @@
-//! From arguments to what is to be loaded, how and for how long.
+//! Turns arguments into the specification of a load.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::exit::bad;
 /// The longest trace, nanoseconds: 30 days, as for every length of a load.
 const LONGEST_TRACE_NS: f64 = 30.0 * 24.0 * 3600e9;
 
-/// Refuses what contradicts itself, before anything is read.
+/// Refuses arguments that contradict each other, before any file is read.
 pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     if args.requests.is_some() && args.warmup.0 > 0 {
         return Err(bad("-n counts requests from the start, so it has no warm-up; leave out -w, or use -d"));
@@ -49,8 +49,8 @@ pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Options that would do nothing are refused: who asked for them believes that they did something. Checked once it is known what
-/// is loaded and how, for an import may say that too.
+/// Refuses options that would do nothing: the user would believe that they did something. Called after the import,
+/// which may set the URL, the protocol and the requests.
 pub fn refuse_what_does_nothing(args: &LoadArgs, url: &Url, workload: &Workload) -> anyhow::Result<()> {
     let protocol = workload.protocol;
     let useless = useless_of_http(args, protocol)
@@ -155,7 +155,7 @@ fn refuse_what_pages_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is to be loaded; files that requests name are read through `reach`.
+/// The specification of the load; files that requests name are read through `reach`.
 pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload, reach: &Reach) -> anyhow::Result<Spec> {
     let connections = u32::try_from(args.connections).map_err(|_| bad("that is too many connections"))?;
     let (arrivals, trace) = arrivals(args)?;
@@ -190,7 +190,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload, reach: &Reach) -> a
     })
 }
 
-/// What the command line asks for of a load, where it is no matter of time or threads.
+/// The settings of a load on the command line, except its length, threads and steps.
 fn asked(args: &LoadArgs, http2: Http2) -> Load {
     let ns = |limit: Option<Ns>| limit.map(|Ns(ns)| ns);
     let usual = load::usual();
@@ -219,8 +219,8 @@ fn http2(args: &LoadArgs) -> Http2 {
     }
 }
 
-/// Generator threads: as many as asked; else as many as serve. A server on this machine needs CPUs too, unless the user has
-/// already said which are the generator's.
+/// Generator threads, at most one per connection: as many as asked, else one per usable CPU. For a server on this
+/// machine it is half of that, unless the user has said which CPUs are the generator's.
 fn threads(args: &LoadArgs, endpoint: &Endpoint, connections: u32) -> u32 {
     let usable = usable_cpus(args);
     let all = match args.threads {
@@ -231,12 +231,12 @@ fn threads(args: &LoadArgs, endpoint: &Endpoint, connections: u32) -> u32 {
     all.clamp(1, connections)
 }
 
-/// CPUs on which the generator's threads may run.
+/// Number of CPUs on which the generator's threads may run.
 fn usable_cpus(args: &LoadArgs) -> u32 {
     args.cpus.as_ref().map_or_else(|| dyno_launch::allowed_cpus().len(), |cpus| cpus.0.len()) as u32
 }
 
-/// Only what has an address of this machine can use it to listen.
+/// Whether the server runs on this machine: a socket can only be bound to an address of this machine.
 fn is_on_this_machine(peer: &Peer) -> bool {
     match peer {
         Peer::Unix(_) => true,
@@ -244,7 +244,7 @@ fn is_on_this_machine(peer: &Peer) -> bool {
     }
 }
 
-/// What is to be said of the threads before the load begins.
+/// A note on the number of threads, shown before the load begins; `None`: there is nothing to say.
 pub fn note_on_threads(args: &LoadArgs, spec: &Spec) -> Option<String> {
     let usable = usable_cpus(args);
     if args.threads.is_some_and(|asked| asked > spec.load.threads) {
@@ -262,8 +262,8 @@ pub fn note_on_threads(args: &LoadArgs, spec: &Spec) -> Option<String> {
     })
 }
 
-/// Whether the generator's threads can poll without taking the CPU that a server on this machine needs: some CPU that
-/// this process may use stays free.
+/// Whether some CPU that this process may use stays free while all generator threads poll: a server on this machine
+/// needs one. `own`: the CPUs of the threads; empty: any.
 fn leaves_a_cpu(threads: u32, own: &[u32]) -> bool {
     let allowed = dyno_launch::allowed_cpus();
     if own.is_empty() {
@@ -281,7 +281,7 @@ fn spin(args: &LoadArgs) -> Spin {
     }
 }
 
-/// The schedule, with the instants of a trace.
+/// The schedule, and the instants of a trace in nanoseconds (empty without a trace).
 fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     if let Some(path) = &args.trace {
         return trace(path);
@@ -297,7 +297,7 @@ fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     Ok((profile.arrivals(gaps), Arc::from([])))
 }
 
-/// Recorded times: a number of seconds on each line, from any beginning; `#` begins a comment.
+/// Reads recorded times: a number of seconds on each line, from any origin and in any order; `#` begins a comment.
 fn trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     let wrong = |line: usize, text: &str| {
         bad(format!("{}:{line}: {text:?} is not a time in seconds, such as 0.25", path.display()))
@@ -331,7 +331,7 @@ fn duration(args: &LoadArgs, trace: &[u64]) -> anyhow::Result<Option<u64>> {
         (Some(Ns(0)), ..) => Err(bad("a duration of 0 measures nothing")),
         (Some(Ns(ns)), ..) => Ok(Some(ns)),
         (None, Some(_), _) => Ok(None),
-        // Until just after its last arrival.
+        // A trace lasts until just after its last arrival.
         (None, None, Some(last)) => Ok(Some((last + 1).saturating_sub(args.warmup.0).max(1))),
         (None, None, None) => Ok(Some(stretches.unwrap_or(load::usual().duration_ns))),
     }
@@ -353,7 +353,7 @@ fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOpti
         },
         alpn: TlsOptions::alpn(protocol),
     };
-    // Each worker makes its own; made here once, so that a file that is no certificate is found before the load.
+    // Each worker makes its own configuration. This one finds a file that is no certificate before the load.
     options.configure().map_err(bad)?;
     Ok(options)
 }

@@ -1,4 +1,4 @@
-//! Whom a URL means.
+//! The server that a URL names, and the address to connect to.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
@@ -8,7 +8,7 @@ use dyno_driver::{Endpoint, Peer, Stamps};
 use crate::cli::LoadArgs;
 use crate::exit::bad;
 
-/// What fits into the kernel's address of a Unix socket (unix(7)).
+/// The longest path of a Unix socket: `sun_path` less its NUL (unix(7)).
 const UNIX_PATH_BYTES: usize = 107;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Scheme {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     pub scheme: Scheme,
-    /// A name, or an address without brackets.
+    /// A name, or an address (of IPv6 without brackets).
     pub host: String,
     pub port: u16,
     /// Path and query.
@@ -92,7 +92,7 @@ impl Url {
     }
 }
 
-/// Where the connections go, and where from.
+/// The address that connections go to, and the ones that they come from.
 pub fn endpoint(args: &LoadArgs, url: &Url) -> anyhow::Result<Endpoint> {
     let peer = match &args.unix_socket {
         Some(path) => Peer::Unix(path.clone()),
@@ -116,7 +116,7 @@ fn resolve(url: &Url, overrides: &[String]) -> anyhow::Result<SocketAddr> {
     let mut chosen = None;
     for text in overrides {
         let (host, port, address) = parse_resolve(text).map_err(bad)?;
-        // Who mistyped one would load whatever server the name really has.
+        // With a mistyped override the load would go to the real server.
         if !host.eq_ignore_ascii_case(&url.host) || port != url.port {
             return Err(bad(format!(
                 "--resolve {text:?} is not for {}:{}, to which the load goes; write --resolve {}:{}:{address}, or leave it out",

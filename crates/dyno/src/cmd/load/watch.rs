@@ -1,4 +1,4 @@
-//! What a person sees of a load while it runs.
+//! Follows a running load for the screen, the stream and the metrics.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,11 +6,11 @@ use std::time::Instant;
 use dyno_analysis::load::place::at_of_due;
 use dyno_analysis::load::{Config, Percentiles, interval_result};
 use dyno_archive::times::Recording;
-use dyno_archive::{Interval, Outcome, Outcomes, Phase, Sample, Times};
+use dyno_archive::{Interval, Outcome, Outcomes, Phase, Times};
 use dyno_launch::supervision::Interrupts;
 use dyno_report::format::{count, wait_so_far};
 use dyno_report::{terminal as filter, text};
-use dyno_runner::load::{Edge, Reason, Spec, Watch};
+use dyno_runner::load::{Reason, Spec, Watch};
 
 use super::outputs::{Metrics, Stream};
 use crate::cli::{LoadArgs, LoadFormat};
@@ -19,21 +19,21 @@ use crate::live::view::Palette;
 use crate::live::{self, Live};
 use crate::terminal;
 
-/// How often plain lines come where nobody watches them live.
+/// Seconds between plain progress lines if standard error is no terminal.
 const LINE_EVERY_S: f64 = 10.0;
 
-/// How often the live view is drawn between intervals.
+/// Seconds between drawings of the live view, apart from one per interval.
 const DRAW_EVERY_S: f64 = 0.25;
 
-/// Follows a load for the screen, the stream and the metrics.
+/// The outputs of a running load, and what is known of its server.
 pub struct Watcher {
     screen: Screen,
     stream: Option<Stream>,
     metrics: Option<Metrics>,
     interrupts: Arc<Interrupts>,
-    /// Whether anybody was there so far.
+    /// Whether the server was seen so far.
     server: Server,
-    /// What went wrong with an output; told at the end, for the load goes on.
+    /// An error of an output; reported at the end, because the load goes on.
     trouble: Option<anyhow::Error>,
 }
 
@@ -42,7 +42,7 @@ enum Screen {
     Lines(Lines),
 }
 
-/// The live view with what it is fed from.
+/// The live view, and the sums from which it is filled.
 struct Show {
     live: Live,
     model: Model,
@@ -54,7 +54,7 @@ struct Show {
 
 struct Lines {
     every_s: f64,
-    next_s: f64,
+    shown_s: f64,
     planned_s: Option<f64>,
 }
 
@@ -88,7 +88,7 @@ impl Watcher {
     }
 }
 
-/// The live view, if somebody watches and wants it.
+/// The live view; `None`: nobody watches, or it is not wanted.
 fn live_view(args: &LoadArgs) -> Option<Live> {
     let watched = std::io::IsTerminal::is_terminal(&std::io::stdout());
     let streams_here = args.stream.as_deref() == Some(std::path::Path::new("-"));
@@ -103,10 +103,6 @@ fn live_view(args: &LoadArgs) -> Option<Live> {
 }
 
 impl Watch for Watcher {
-    fn sample(&mut self, _: Edge) -> Option<Sample> {
-        None
-    }
-
     fn interval(&mut self, interval: &Interval) {
         if let Some(stream) = &mut self.stream
             && let Err(error) = stream.interval(interval)
@@ -130,7 +126,7 @@ impl Watch for Watcher {
         if let Screen::Live(show) = &mut self.screen {
             show.draw();
             if show.live.asked_to_quit() {
-                // While every key was ours, the terminal sent no signal for Ctrl-C. From here on it does.
+                // In raw mode the terminal sent no signal for Ctrl-C. From here on it does.
                 live::give_back();
                 terminal::say(super::ENDING_EARLY);
                 self.interrupts.raise();
@@ -141,17 +137,17 @@ impl Watch for Watcher {
             live::give_back();
             terminal::say("nobody listens there: every connection was refused; ending early");
         }
-        (self.interrupts.count() > 0 || self.server == Server::ToldAbsent).then_some(Reason::Asked)
+        (self.interrupts.count() > 0 || self.server == Server::ToldAbsent).then_some(Reason::Stopped)
     }
 }
 
-/// What the first thing that happened says of the server.
+/// What the first outcomes say of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
     Unknown,
-    /// It took a connection, or failed in another way: the load goes on, for that is to be measured.
+    /// It took a connection, or failed otherwise than by refusing. The load goes on, because failures are measured.
     Present,
-    /// All that happened is that nobody listened: there is nothing to measure.
+    /// Every connection was refused: there is nothing to measure.
     Absent,
     ToldAbsent,
 }
@@ -181,15 +177,15 @@ fn seconds(interval: &Interval) -> f64 {
 impl Lines {
     fn new(planned_s: Option<f64>) -> Lines {
         let watched = std::io::IsTerminal::is_terminal(&std::io::stderr());
-        Lines { every_s: if watched { 0.0 } else { LINE_EVERY_S }, next_s: 0.0, planned_s }
+        Lines { every_s: if watched { 0.0 } else { LINE_EVERY_S }, shown_s: 0.0, planned_s }
     }
 
     fn interval(&mut self, interval: &Interval) {
         let (length_s, end_s) = (seconds(interval), interval.end_ns as f64 / 1e9);
-        if interval.phase == Phase::Drain || length_s <= 0.0 || end_s < self.next_s + self.every_s {
+        if interval.phase == Phase::Drain || length_s <= 0.0 || end_s < self.shown_s + self.every_s {
             return;
         }
-        self.next_s = end_s;
+        self.shown_s = end_s;
         let (ok, failed) = ok_and_failed(interval);
         let p99 = wait_so_far(&interval_result(interval).response_time_us, &interval.times.response, 0.99);
         let phase = if interval.phase == Phase::Warmup { "warm-up" } else { "measured" };
@@ -213,7 +209,7 @@ impl Show {
             ..Model::default()
         };
         let (response, outcomes) = (Recording::new(), Outcomes::default());
-        // The screen's own clock: it shows how long the load has been going on, and measures nothing.
+        // The screen's own clock: it shows how long the load has run, and measures nothing.
         Show { live, model, response, outcomes, began: Instant::now(), drawn: f64::NEG_INFINITY }
     }
 
@@ -275,7 +271,7 @@ fn utilisations(interval: &Interval) -> Vec<f64> {
     interval.workers.values().map(busy).collect()
 }
 
-/// A percentile of all that was due, or the longest wait known where it lies among what was never answered.
+/// A percentile (µs) of all requests that were due, or the longest wait known if it lies among the unanswered.
 fn bounded_us(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
     if waits.is_beyond(q) { waits.longest_wait } else { at_of_due(waits, answers, q) }
 }

@@ -13,11 +13,13 @@ use super::words::{finite, positive, rate, rate_label, time_label, whole};
 use super::{BOLD, FAINT, View, row};
 use crate::live::model::{Bins, Model, Point, larger};
 
-/// Columns left of a chart for the labels of its axis and the axis, and right of it for what is told at its end.
+/// Columns left of a chart, for its axis with labels.
 const GUTTER: u16 = 10;
+
+/// Columns right of a chart, for the names of its lines.
 const MARGIN: u16 = 4;
 
-/// A plan up to this long has its whole length as the time axis. The axis of a longer one grows in steps: a chart that is
+/// The time axis shows a plan of up to this many seconds whole. For a longer plan it grows in steps: a chart that is
 /// nearly empty for minutes shows nothing.
 const SHOWN_WHOLE_S: f64 = 120.0;
 
@@ -26,7 +28,7 @@ const NOTHING_YET: &str = "   no answers yet";
 /// Bars that fill a cell from below, by eighths.
 const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
-/// From the top down, as their lines lie.
+/// The percentiles in the chart of response times, from the top line down.
 const PERCENTILES: [&str; 3] = ["p99", "p90", "p50"];
 
 impl View<'_> {
@@ -53,7 +55,7 @@ impl View<'_> {
             self.bar(cells, i as u16, column.rps().unwrap_or(0.0) / top, style);
         }
         if let Some(offered) = offered {
-            // Over a bar the line is cut out of it.
+            // Where the line crosses a bar, it replaces the bar's cells.
             let line = "╌".repeat(usize::from(cells.width));
             let y = (((1.0 - offered / top) * height) as u16).min(cells.height - 1);
             self.text(row(cells, y), &line, BOLD.fg(Color::Reset));
@@ -61,7 +63,7 @@ impl View<'_> {
         self.below_the_bars(cells, &columns);
     }
 
-    /// On the time axis: where the warm-up was, and where something failed.
+    /// Marks on the time axis: the warm-up, and where something failed.
     fn below_the_bars(&mut self, cells: Rect, columns: &[Column]) {
         let warmup = columns.iter().rposition(|c| c.warmup).map_or(0, |i| i as u16 + 1);
         let axis = row(cells, cells.height);
@@ -92,7 +94,7 @@ impl View<'_> {
         self.line_names(cells, &scale, &columns);
     }
 
-    /// Lines of steps, in the dots of Braille: two by four to a cell.
+    /// Step-shaped lines in Braille dots: two by four per cell.
     fn lines(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
         let colours = self.palette.times;
         let (right, top) = (f64::from(cells.width) * 2.0 - 1.0, f64::from(cells.height) * 4.0 - 1.0);
@@ -112,7 +114,7 @@ impl View<'_> {
         canvas.paint(paint).render(cells, self.buffer);
     }
 
-    /// Where p99 lies among what was never answered, the line is at the longest wait known, and the truth above it.
+    /// Arrows where p99 lies among unanswered requests: the line is at the longest wait known, the true p99 above it.
     fn arrows(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
         for (i, column) in columns.iter().enumerate().filter(|(_, c)| c.beyond) {
             let Some(us) = column.times[0] else { continue };
@@ -122,7 +124,7 @@ impl View<'_> {
         }
     }
 
-    /// Each line's name right of its end: those that would collide move down, or up from the lower end.
+    /// Each line's name, right of its end. Names that would collide move down, and up from the bottom.
     fn line_names(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
         let Some(end) = columns.iter().rposition(|column| column.seconds > 0.0) else { return };
         let mut free = 0;
@@ -156,8 +158,8 @@ impl View<'_> {
         self.markers(cells, &bins);
     }
 
-    /// p50 is named on the left of its mark and p99 on the right, so that they never collide; gutter and margin have
-    /// room for a name where its mark is at an end.
+    /// Marks for p50 and p99 above the histogram. p50 is named left of its mark and p99 right of it, so that they never
+    /// collide; gutter and margin have room for a name at either end.
     fn markers(&mut self, cells: Rect, bins: &Bins) {
         let [p99, _, p50] = self.palette.times;
         for (share, text, left, colour) in [(0.99, "▾ p99", 0, p99), (0.5, "p50 ▾", 4, p50)] {
@@ -214,7 +216,7 @@ impl View<'_> {
         }
     }
 
-    /// A bar in one column of a plot, `share` of its height; whatever is not nothing shows.
+    /// A bar in one column of a plot, `share` (0 to 1) of its height. Any share above 0 is visible.
     fn bar(&mut self, cells: Rect, column: u16, share: f64, style: Style) {
         let eighths = (share * f64::from(cells.height) * 8.0).round() as u16;
         let mut left = if share > 0.0 { eighths.max(1) } else { 0 };
@@ -226,16 +228,16 @@ impl View<'_> {
     }
 }
 
-/// Time of a chart that falls into one column of it.
+/// The stretch of time in one column of a chart.
 #[derive(Clone, Copy, Default)]
 struct Column {
     seconds: f64,
     answers: f64,
     warmup: bool,
     failed: bool,
-    /// The largest of [`PERCENTILES`] in it.
+    /// The largest value of each of [`PERCENTILES`], in microseconds.
     times: [Option<f64>; 3],
-    /// The first of them is only a lower bound.
+    /// Whether p99 is only a lower bound.
     beyond: bool,
 }
 
@@ -245,9 +247,9 @@ impl Column {
     }
 }
 
-/// The points spread over `width` columns of equal time, each weighed by how long it was.
+/// The points spread over `width` columns of equal time, each weighted by how long it was.
 fn columns(model: &Model, span_s: f64, width: u16) -> Vec<Column> {
-    // Where a point ends at the edge of a column, it must not reach into the next.
+    // A point that ends at the edge of a column must not reach into the next one by rounding.
     const ROUNDING: f64 = 1e-6;
     let mut columns = vec![Column::default(); usize::from(width)];
     let per_s = f64::from(width) / span_s;
@@ -275,7 +277,7 @@ fn percentiles(point: &Point) -> [Option<f64>; 3] {
     [point.p99_us, point.p90_us, point.p50_us].map(positive)
 }
 
-/// Where a chart below its title draws, with `below` rows left for its time axis.
+/// The area of a panel's plot: below the title, between gutter and margin, with `below` rows left for the axis.
 fn plot(area: Rect, below: u16) -> Rect {
     Rect {
         x: area.x + GUTTER,

@@ -1,7 +1,7 @@
 //! Draws a [`Model`]. Pure: the same model on the same area is the same screen.
 //!
-//! Here is what stands where. `charts` draws over time and over times, on the axes of `scale`; `side` says how the generator
-//! and the connections do, and what failed; `words` writes numbers.
+//! This file has the layout. `charts` draws the charts over time and the histogram, on the axes of `scale`; `side`
+//! shows connections, generator and errors; `words` formats numbers.
 
 mod charts;
 mod scale;
@@ -20,24 +20,26 @@ use ratatui::widgets::Widget as _;
 use super::model::{Model, Phase};
 use words::{bounded, finite, rate, seconds, waited, whole};
 
-/// Columns and rows below which there is one line instead of panels.
+/// Columns and rows that panels need. A smaller screen has one line instead.
 const LEAST: (u16, u16) = (80, 24);
 
-/// Rows of the body from which there is room for gaps, and rows that a histogram needs.
+/// Rows of the body from which there is room for gaps between panels.
 const ROOMY: u16 = 24;
+
+/// Rows that the histogram's panel needs.
 const HISTOGRAM_ROWS: u16 = 9;
 
 /// Widths of the columns of the table of numbers, after that of the names.
 const TABLE: [usize; 6] = [11, 19, 9, 9, 9, 10];
 
-/// The colours of Okabe and Ito as near as the 256 of a terminal come, so that the colour-blind tell them apart. None
-/// is the only bearer of a fact: lines are named at their ends, warnings have a mark.
+/// The colours of Okabe and Ito, which the colour-blind can tell apart, as near as a terminal's 256 come. No fact is
+/// shown by colour alone: lines are named at their ends, warnings have a mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
     rate: Style,
     warmup: Style,
     attention: Style,
-    /// Of `charts::PERCENTILES`.
+    /// Colours of `charts::PERCENTILES`, in that order.
     times: [Color; 3],
 }
 
@@ -143,7 +145,7 @@ impl View<'_> {
             (Phase::Drain, _) => "waiting for the last answers".into(),
             (_, None) => elapsed,
             (_, Some(planned)) => {
-                // Rounded up, so that it does not say that nothing is left while something is.
+                // Rounded up: `0 s left` means that nothing is left.
                 let left = seconds((planned - elapsed_s).ceil());
                 format!("{elapsed} of {}   {left} left", seconds(planned))
             }
@@ -175,7 +177,7 @@ impl View<'_> {
         self.model.outcomes.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n))
     }
 
-    /// What fits of the facts, the most important first.
+    /// One line with the facts that fit, the most important first.
     fn summary(&mut self, area: Rect) {
         let model = self.model;
         let Some(last) = model.points.last() else {

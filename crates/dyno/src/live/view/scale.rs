@@ -8,7 +8,7 @@ use crate::live::model::widened;
 /// The least ratio between the ends of the axis of response times, so that noise does not fill it.
 const LEAST_RATIO: f64 = 4.0;
 
-/// Round times in seconds, between ticks and for the length of an axis.
+/// Round times in seconds: for the distance between ticks, and for the length of an axis.
 pub(super) const ROUND_S: [f64; 20] = [
     0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0, 7200.0,
     14_400.0, 28_800.0, 86_400.0, 604_800.0,
@@ -30,12 +30,13 @@ impl Scale {
         Some(Scale { low, high })
     }
 
-    /// Where a time lies, from 0 to 1.
+    /// Where a time lies on the axis, 0 to 1.
     pub(super) fn share(&self, us: f64) -> f64 {
         ((us / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0)
     }
 
-    /// Round times with the cell of each, of `cells`, at least `gap` apart: decades, and between them what fits.
+    /// Ticks of an axis of `cells` cells as (cell, microseconds), at least `gap` cells apart: decades, and between them
+    /// what fits.
     pub(super) fn ticks(&self, cells: u16, gap: u16) -> Vec<(u16, f64)> {
         let mut ticks: Vec<(u16, f64)> = Vec::new();
         for digits in [&[1.0][..], &[2.0, 5.0], &[3.0], &[1.5, 7.0]] {
@@ -63,7 +64,7 @@ impl Scale {
     }
 }
 
-/// Columns of an axis of `width` columns and `span_s` seconds, with their labels.
+/// Ticks of a time axis of `width` columns and `span_s` seconds: (column, label).
 pub(super) fn time_ticks(span_s: f64, width: u16) -> Vec<(u16, String)> {
     const APART: f64 = 10.0;
     let per_s = f64::from(width) / span_s;

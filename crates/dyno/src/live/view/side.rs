@@ -12,7 +12,7 @@ use super::{BOLD, FAINT, View, row, strip};
 use crate::live::model::Phase;
 
 impl View<'_> {
-    /// Where they do not all fit, the generator's lines give way, down to what says that it may be the limit.
+    /// Connections, generator, errors. If not all lines fit, the generator's last ones are left out first.
     pub(super) fn side(&mut self, area: Rect) {
         let errors = self.error_lines(area.width);
         let mut generator = self.generator_lines(area);
@@ -60,7 +60,7 @@ impl View<'_> {
         lines
     }
 
-    /// Of more threads than there are rows, the busiest.
+    /// A gauge per thread. If there are more threads than `rows`, only the busiest have one.
     fn gauges(&self, width: u16, rows: usize) -> Vec<Line<'static>> {
         let mut threads: Vec<_> =
             self.model.threads.iter().map(|u| finite(*u).unwrap_or(0.0)).enumerate().collect();

@@ -42,7 +42,7 @@ pub(super) fn rate_label(rps: f64) -> String {
     }
 }
 
-/// Exact up to where it would burst a column.
+/// A whole number, exact below 10 million. Larger ones are rounded, to fit their column.
 pub(super) fn whole(n: u64) -> String {
     match n {
         0..10_000_000 => count(n),
@@ -59,7 +59,7 @@ pub(super) fn waited(wait: Option<Wait>) -> String {
     }
 }
 
-/// A time, or that it is longer than this.
+/// A time in microseconds; `> 1.20 s` if it is only a lower bound.
 pub(super) fn bounded(us: Option<f64>, beyond: bool) -> String {
     if beyond && us.is_some() { format!("> {}", time(us)) } else { time(us) }
 }

@@ -1,24 +1,24 @@
-//! Reads the generator's ground: the CPUs on which it stands, at both edges of the measured window.
+//! Reads how the generator's CPUs are used, at both edges of the measured window.
 
 use std::collections::BTreeMap;
 
-use dyno_archive::ground::{CpuUse, Ground, OtherUse, QuotaUse};
+use dyno_archive::machine::{CpuUse, MachineUse, OtherUse, QuotaUse};
 use dyno_launch::allowed_cpus;
 use dyno_observer::cgroup::{Layout, Quota};
 use dyno_observer::proc::Other;
 use dyno_observer::{host, monotonic_ns, proc};
 
-/// How many of the other processes are named, and from which share of one CPU on.
+/// How many other processes are named, and which share of one CPU makes one worth naming.
 const NAMED: usize = 3;
 const WORTH_NAMING: f64 = 0.02;
 
-/// Follows the ground of one load.
+/// The readings of one load's CPUs.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct MachineWatch {
     cpus: Vec<u32>,
     bound: bool,
     quota: Option<Quota>,
-    /// Before the load: looking at every process takes milliseconds, which the window is not to pay for.
+    /// Other processes before the load: looking at all of them takes milliseconds, which would count in the window.
     others: (u64, Vec<Other>),
     opens: Option<Reading>,
     closes: Option<Reading>,
@@ -32,14 +32,14 @@ struct Reading {
     quota: Option<QuotaUse>,
 }
 
-impl Watch {
-    /// `bound`: the CPUs to which the workers are bound one by one; none: they go wherever this process may.
-    pub(crate) fn new(bound: &[u32]) -> Watch {
-        Watch {
+impl MachineWatch {
+    /// `bound`: the CPUs that the workers are bound to, one each. Empty: the workers run wherever this process may.
+    pub(crate) fn new(bound: &[u32]) -> MachineWatch {
+        MachineWatch {
             cpus: if bound.is_empty() { allowed_cpus() } else { bound.to_vec() },
             bound: !bound.is_empty(),
             quota: Layout::read().own_quota(),
-            // With the instant of the reading: shares of time are over what really lay between two of them.
+            // Read with the list of processes: their shares are of the time between the two lists.
             others: (monotonic_ns(), proc::others()),
             opens: None,
             closes: None,
@@ -67,18 +67,18 @@ impl Watch {
         }
     }
 
-    /// After the load. One without a set end closes here.
-    pub(crate) fn finish(self) -> Option<Ground> {
+    /// The use between the two readings. A load without a set end is read for the second time here.
+    pub(crate) fn finish(self) -> Option<MachineUse> {
         let last = self.closes.clone().unwrap_or_else(|| self.read());
         let first = self.opens?;
         let cpus = last.cpus.iter().filter_map(|cpu| {
             let earlier = first.cpus.iter().find(|c| c.cpu == cpu.cpu)?;
             Some(cpu.since(earlier))
         });
-        // After the last of the load, as the first look was before it.
+        // Read after the load, as the first list was before it.
         let spent_ns = monotonic_ns() - self.others.0;
         let others = others(self.others.1, proc::others(), &self.cpus);
-        Some(Ground {
+        Some(MachineUse {
             length_ns: last.at_ns - first.at_ns,
             cpus: cpus.collect(),
             bound: self.bound,
@@ -97,7 +97,7 @@ fn since(last: QuotaUse, first: QuotaUse) -> QuotaUse {
     }
 }
 
-/// What processes that were last seen on one of these CPUs used between two looks, the most first.
+/// CPU time that processes last seen on one of these CPUs used between two lists, the most first.
 fn others(before: Vec<Other>, after: Vec<Other>, cpus: &[u32]) -> Vec<OtherUse> {
     let before: BTreeMap<u32, Other> = before.into_iter().map(|other| (other.pid, other)).collect();
     let mut used: Vec<OtherUse> = after
@@ -137,8 +137,8 @@ mod tests {
     }
 
     #[test]
-    fn a_ground_is_read_between_its_edges() {
-        let mut watch = Watch::new(&[]);
+    fn the_machine_is_read_at_both_edges() {
+        let mut watch = MachineWatch::new(&[]);
         watch.open();
         let mut x = 1u64;
         let from = proc::own_cpu_ns();
@@ -146,9 +146,9 @@ mod tests {
             x = std::hint::black_box(x.wrapping_mul(3));
         }
         watch.close();
-        let ground = watch.finish().unwrap();
-        assert!(ground.own_ns >= 2_000_000 && ground.length_ns > 0, "{ground:?}");
-        assert!(!ground.bound && !ground.cpus.is_empty(), "{ground:?}");
-        assert!(Watch::new(&[0]).finish().is_none(), "a load that never came to its window has none");
+        let machine = watch.finish().unwrap();
+        assert!(machine.own_ns >= 2_000_000 && machine.length_ns > 0, "{machine:?}");
+        assert!(!machine.bound && !machine.cpus.is_empty(), "{machine:?}");
+        assert!(MachineWatch::new(&[0]).finish().is_none(), "a load that never came to its window has none");
     }
 }

@@ -1,12 +1,12 @@
-//! The CPUs on which a generator stood over its measured window, and who else used them.
+//! The CPUs that the generator ran on during a measured window, and who else used them.
 
 use serde::{Deserialize, Serialize};
 
-/// The generator's ground between two readings, one at each edge of the measured window. Where a load has no set end the
-/// second is at the end of its drain.
+/// Use of the generator's CPUs between two readings, one at each edge of the measured window. A load without a set end is
+/// read the second time at the end of its drain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Ground {
-    /// Between the two readings.
+pub struct MachineUse {
+    /// Time between the two readings.
     pub length_ns: u64,
     /// CPUs on which the worker threads might run. Worker k is bound to `cpus[k % cpus.len()]` if `bound`.
     pub cpus: Vec<CpuUse>,
@@ -46,7 +46,7 @@ impl CpuUse {
 /// A CPU quota, and how often it held its group back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QuotaUse {
-    /// CPU time per time.
+    /// CPUs' worth of time that the group may use: 0.5 is half of one CPU.
     pub cpus: f64,
     pub periods: u64,
     pub throttled_periods: u64,
@@ -56,8 +56,8 @@ pub struct QuotaUse {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherUse {
     pub pid: u32,
-    /// As the kernel keeps it: at most 15 bytes.
+    /// The kernel's name of it: at most 15 bytes.
     pub name: String,
-    /// In ticks of 10 ms.
+    /// CPU time, which the kernel counts in ticks of 10 ms.
     pub run_ns: u64,
 }

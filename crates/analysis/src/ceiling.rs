@@ -1,0 +1,97 @@
+//! Ceilings that a calibration found on this machine, and the one that a later load is compared with.
+
+use dyno_archive::plan::{DriverKind, Model};
+use dyno_archive::trial::Ceiling;
+use dyno_archive::{LoadRecord, Protocol};
+use serde::{Deserialize, Serialize};
+
+use crate::load::Config;
+
+/// The ceiling of one kind of load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KindCeiling {
+    pub driver: DriverKind,
+    /// Files without this key are from before HTTP/2.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// Whether several requests were in flight on a connection: pipelined, or as streams.
+    pub pipelined: bool,
+    pub ceiling: Ceiling,
+}
+
+/// The ceiling to compare a load with. `None`: none of its kind was measured, or the load is anything but a closed loop of
+/// one thread over plain connections that were all kept.
+#[must_use]
+pub fn of_load<'a>(all: &'a [KindCeiling], asked: &Config, record: &LoadRecord) -> Option<&'a Ceiling> {
+    // A thread without a connection is not started.
+    let threads = asked.threads.clamp(1, asked.connections.max(1));
+    let is_comparable = threads == 1
+        && asked.model == Model::Closed
+        && !asked.protocol.is_tls()
+        && asked.page_connections.is_none()
+        && asked.requests_per_connection.is_none()
+        && asked.ramp_connections_s.is_none()
+        && record.connections.opened <= u64::from(asked.connections);
+    // Once a connection is upgraded it is like any other of HTTP/2.
+    let protocol = if asked.protocol.is_h2() { Protocol::H2c } else { Protocol::H1 };
+    let is_like = |kind: &&KindCeiling| {
+        kind.driver == asked.driver
+            && kind.protocol == protocol
+            && kind.pipelined == (asked.pipeline * asked.streams > 1)
+    };
+    all.iter().filter(|_| is_comparable).find(is_like).map(|kind| &kind.ceiling)
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::plan::Arrivals;
+
+    use super::*;
+    use crate::fixture;
+
+    fn kind(protocol: Protocol, pipelined: bool) -> KindCeiling {
+        let throughput_rps =
+            f64::from(u8::from(protocol.is_h2())) * 2.0 + f64::from(u8::from(pipelined)) + 1.0;
+        let ceiling = Ceiling { throughput_rps, measured: "2026-01-02".into() };
+        KindCeiling { driver: DriverKind::Epoll, protocol, pipelined, ceiling }
+    }
+
+    /// Throughput of the ceiling that is found for a load of 64 connections after a change.
+    fn found(change: impl FnOnce(&mut Config, &mut LoadRecord)) -> Option<f64> {
+        let all = [Protocol::H1, Protocol::H2c].map(|p| [kind(p, false), kind(p, true)]).concat();
+        let (mut asked, mut record) = (fixture::config(Arrivals::Closed), fixture::record(1));
+        (asked.driver, asked.connections, asked.threads) = (DriverKind::Epoll, 64, 1);
+        change(&mut asked, &mut record);
+        of_load(&all, &asked, &record).map(|ceiling| ceiling.throughput_rps)
+    }
+
+    #[test]
+    fn a_load_has_the_ceiling_of_its_kind() {
+        assert_eq!(found(|_, _| {}), Some(1.0));
+        assert_eq!(found(|asked, _| asked.pipeline = 2), Some(2.0));
+        assert_eq!(found(|asked, _| asked.protocol = Protocol::H2c), Some(3.0));
+        assert_eq!(found(|asked, _| (asked.protocol, asked.streams) = (Protocol::H2cUpgrade, 10)), Some(4.0));
+        assert_eq!(found(|asked, _| asked.driver = DriverKind::Uring), None, "none was measured");
+    }
+
+    #[test]
+    fn only_closed_loops_of_one_thread_over_kept_plain_connections_have_one() {
+        assert_eq!(found(|asked, _| asked.threads = 2), None);
+        assert_eq!(
+            found(|asked, record| {
+                (asked.threads, asked.connections) = (2, 1);
+                record.connections.opened = 1;
+            }),
+            Some(1.0),
+            "the second thread has no connection"
+        );
+        let open = Arrivals::Constant { rate: 5.0 };
+        assert_eq!(found(|asked, _| asked.model = open.model()), None);
+        assert_eq!(found(|asked, _| asked.protocol = Protocol::H1Tls), None);
+        assert_eq!(found(|asked, _| asked.protocol = Protocol::H2), None);
+        assert_eq!(found(|asked, _| asked.page_connections = Some(6)), None);
+        assert_eq!(found(|asked, _| asked.requests_per_connection = Some(10)), None);
+        assert_eq!(found(|asked, _| asked.ramp_connections_s = Some(1.0)), None);
+        assert_eq!(found(|_, record| record.connections.opened = 65), None, "one was opened again");
+    }
+}
