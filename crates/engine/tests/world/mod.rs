@@ -1,6 +1,9 @@
 //! What the tests in simulated worlds share.
 #![allow(dead_code, reason = "each of them uses a part")]
 
+pub mod secured;
+pub mod watched;
+
 use std::sync::Arc;
 
 use dyno_archive::interval::{Interval, Phase};
