@@ -269,6 +269,7 @@ mod tests {
     fn a_ceiling_is_the_throughput_of_its_shape() {
         let mut control = measured(Shows::Ceiling, Arrivals::Closed, fixture::record(5000));
         control.of.load.steps[0].pipeline = 16;
+        assert_eq!(control.of.in_flight_each(), 16);
         let all = calibration(&[control]);
         let row = &all.ceilings[0];
         assert_eq!((row.throughput_rps, row.connections, row.in_flight_each()), (5000.0, 64, 16));

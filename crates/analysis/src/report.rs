@@ -224,15 +224,18 @@ mod tests {
     #[test]
     fn a_run_says_what_was_done_of_what_was_planned() {
         let mut run = five_blocks();
-        for sample in run.trials.iter_mut().flat_map(|t| &mut t.load.samples) {
-            sample.took_ns = 2_000_000;
+        for load in run.trials.iter_mut().map(|trial| &mut trial.load) {
+            load.window_ns.1 *= 2;
+            for sample in &mut load.samples {
+                (sample.took_ns, sample.at_ns) = (2_000_000, sample.at_ns * 2);
+            }
         }
         run.header.plan.trials.push(run.header.plan.trials[0]);
         let facts = report(&run).run;
         assert_eq!((facts.trials_planned, facts.trials_done, facts.trials_invalid), (61, 60, 2));
         assert_eq!(facts.order, vec![["slow", "fast", "null", "gone"].map(String::from).to_vec(); 5]);
-        // Two samples of 2 ms each in a second.
-        assert_eq!(facts.observing_share, Some(0.004));
+        // Two samples of 2 ms each in two seconds.
+        assert_eq!(facts.observing_share, Some(0.002));
     }
 
     #[test]

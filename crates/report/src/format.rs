@@ -25,6 +25,12 @@ fn thousands(digits: &str) -> String {
     out
 }
 
+/// The text that all of these are. `None`: they differ, or there are none.
+#[must_use]
+pub fn agreed(all: &[String]) -> Option<&str> {
+    all.first().filter(|first| all.iter().all(|one| one == *first)).map(String::as_str)
+}
+
 /// `1 connection`, `2 connections`.
 #[must_use]
 pub fn plural(n: u64, what: &str) -> String {

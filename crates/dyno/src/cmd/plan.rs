@@ -6,7 +6,7 @@ use dyno_archive::plan::{Arrivals, Conditions, Order, Plan, Request, Segment, St
 use dyno_archive::start::cpu_list_text;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
-use dyno_report::format::{micros, number, phases};
+use dyno_report::format::{agreed, micros, number, phases};
 use dyno_runner::plan::{expected_ns, resolve};
 use dyno_runner::suite::SuiteFile;
 
@@ -92,10 +92,10 @@ fn placements(plan: &Plan) -> Vec<String> {
         )
     };
     let all: Vec<String> = (0..plan.arms.len()).map(of_arm).collect();
-    if all.windows(2).all(|pair| pair[0] == pair[1]) {
-        return all.first().map(|all| format!("subjects {all}")).into_iter().collect();
+    match agreed(&all) {
+        Some(all) => vec![format!("subjects {all}")],
+        None => plan.arms.iter().zip(all).map(|(arm, own)| format!("{:<22} {own}", arm.name)).collect(),
     }
-    plan.arms.iter().zip(all).map(|(arm, all)| format!("{:<22} {all}", arm.name)).collect()
 }
 
 fn describe_step(step: &Step) -> String {

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use super::table::{Cell, Column, table, text, value};
 use super::why::step_in_words;
 use super::{counted, figure, more, note, trial_table};
-use crate::format::{bytes, count, number, or_dash, percent, phases};
+use crate::format::{agreed, bytes, count, number, or_dash, percent, phases};
 use crate::metrics::{self, Row, Sheet};
 use crate::redact::{self, Withheld};
 use crate::shell;
@@ -122,12 +122,11 @@ fn machine(report: &Report) -> Vec<Vec<Cell>> {
 /// One text if all arms agree, else one per arm.
 fn in_each(report: &Report, say: impl Fn(&SubjectResult) -> String) -> String {
     let all: Vec<String> = report.subjects.iter().map(say).collect();
-    if all.windows(2).all(|pair| pair[0] == pair[1]) {
-        return all.into_iter().next().unwrap_or_else(|| "–".into());
-    }
-    let each: Vec<String> =
-        report.subjects.iter().zip(&all).map(|(s, all)| format!("{}: {all}", s.id)).collect();
-    each.join("; ")
+    let each = || {
+        let each = report.subjects.iter().zip(&all).map(|(s, said)| format!("{}: {said}", s.id));
+        if all.is_empty() { "–".into() } else { each.collect::<Vec<_>>().join("; ") }
+    };
+    agreed(&all).map_or_else(each, str::to_string)
 }
 
 fn placement(placement: &Placement) -> String {
