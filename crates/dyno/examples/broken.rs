@@ -235,7 +235,7 @@ fn listen(port: u16) -> TcpListener {
 fn serve(mut link: Link, classes: &'static [Class]) {
     let mut reader = request::Reader::new();
     let mut buffer = [0; 16 * 1024];
-    let mut asked = Asked { target: Target::Nothing, persists: false };
+    let mut asked = RequestSeen { target: Target::Nothing, persists: false };
     while let Ok(n @ 1..) = link.read(&mut buffer) {
         let mut bytes = &buffer[..n];
         loop {
@@ -243,7 +243,7 @@ fn serve(mut link: Link, classes: &'static [Class]) {
             bytes = &bytes[used..];
             match event {
                 request::Event::NeedMore => break,
-                request::Event::Head(head) => asked = Asked::new(&head, classes),
+                request::Event::Head(head) => asked = RequestSeen::new(&head, classes),
                 request::Event::Body(_) => {}
                 request::Event::End => match asked.act(&mut link, classes) {
                     Ok(Then::GoOn) => {}
@@ -257,7 +257,7 @@ fn serve(mut link: Link, classes: &'static [Class]) {
 }
 
 /// A request, as far as it matters.
-struct Asked {
+struct RequestSeen {
     target: Target,
     persists: bool,
 }
@@ -269,10 +269,10 @@ enum Target {
     Nothing,
 }
 
-impl Asked {
-    fn new(head: &request::Head<'_>, classes: &[Class]) -> Asked {
+impl RequestSeen {
+    fn new(head: &request::Head<'_>, classes: &[Class]) -> RequestSeen {
         let target = str::from_utf8(head.target).map_or(Target::Nothing, |path| Target::parse(path, classes));
-        Asked { target, persists: head.persists() }
+        RequestSeen { target, persists: head.persists() }
     }
 
     fn act(&self, link: &mut Link, classes: &[Class]) -> io::Result<Then> {

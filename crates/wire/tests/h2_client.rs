@@ -37,14 +37,14 @@ enum Start {
     /// Nothing has been said.
     Bare,
     /// Settings are exchanged, and so many requests asked.
-    Asked(u32),
+    Requests(u32),
     /// Stream 1 is there, and nothing has been said in HTTP/2.
     Upgraded(RequestKind),
 }
 
 /// One request has been asked.
 fn case(name: &'static str, steps: impl Into<Vec<Step>>, seen: impl Into<Vec<Seen>>) -> Case {
-    Case { name, own: LARGE, start: Start::Asked(1), steps: steps.into(), seen: seen.into() }
+    Case { name, own: LARGE, start: Start::Requests(1), steps: steps.into(), seen: seen.into() }
 }
 
 /// One request has been asked, and the connection breaks.
@@ -63,7 +63,7 @@ impl Case {
     }
 
     fn asked(self, requests: u32) -> Case {
-        Case { start: Start::Asked(requests), ..self }
+        Case { start: Start::Requests(requests), ..self }
     }
 
     fn upgraded(self, kind: RequestKind) -> Case {
@@ -78,9 +78,9 @@ impl Case {
     fn play(&self, cut: usize) -> Vec<Seen> {
         let mut talk = match self.start {
             Start::Upgraded(kind) => Talk::upgraded(self.own, kind),
-            Start::Bare | Start::Asked(_) => Talk::new(self.own),
+            Start::Bare | Start::Requests(_) => Talk::new(self.own),
         };
-        if let Start::Asked(requests) = self.start {
+        if let Start::Requests(requests) = self.start {
             talk.step(&settings(&[]), cut);
             talk.step(&ack(), cut);
             (0..requests).for_each(|_| talk.step(&get(), cut));
