@@ -1,0 +1,368 @@
+//! Header blocks and the two dynamic tables.
+
+use super::*;
+
+#[test]
+fn header_blocks() {
+    let ok = block(&[(":status", "200"), ("server", "x")]);
+    let (a, rest) = ok.split_at(1);
+    let (b, c) = rest.split_at(1);
+    let endless = std::iter::once(headers(1, a, 0)).chain((0..65).map(|_| continuation(1, &[], 0)));
+    let sixty_four = std::iter::once(headers(1, &ok, END_STREAM))
+        .chain((1..64).map(|_| continuation(1, &[], 0)))
+        .chain([continuation(1, &[], END_HEADERS)]);
+    let large =
+        std::iter::once(headers(1, &[0; 16_384], 0)).chain((0..8).map(|_| continuation(1, &[0; 16_384], 0)));
+    // One field of 16,380 bytes after the other, up to the limit.
+    let long = format!("{:0>16350}", 1);
+    let piece = block(&[("x", &long)]);
+    let full = std::iter::once(headers(1, &ok, END_STREAM))
+        .chain((1..limits::BLOCK_BYTES / 16_384).map(|_| continuation(1, &piece, 0)))
+        .chain([continuation(1, &[], END_HEADERS)]);
+    run([
+        case(
+            "§6.10 a block in three frames",
+            [headers(1, a, END_STREAM), continuation(1, b, 0), continuation(1, c, END_HEADERS)],
+            [Head(1, 200), End(1)],
+        ),
+        case(
+            "§6.10 empty pieces",
+            [headers(1, &[], END_STREAM), continuation(1, &ok, 0), continuation(1, &[], END_HEADERS)],
+            [Head(1, 200), End(1)],
+        ),
+        breaks(
+            "§6.10 another frame within a block",
+            [headers(1, a, 0), ping(&[0; 8], 0)],
+            E::InterruptedBlock,
+            PROTOCOL,
+        ),
+        breaks(
+            "§6.10 DATA within a block",
+            [headers(1, a, 0), data(1, "x", 0)],
+            E::InterruptedBlock,
+            PROTOCOL,
+        ),
+        breaks(
+            "§6.10 HEADERS within a block",
+            [headers(1, a, 0), head(1, 200, 0)],
+            E::InterruptedBlock,
+            PROTOCOL,
+        ),
+        breaks(
+            "§5.5 an unknown frame within a block",
+            [headers(1, a, 0), raw(raw_frame(99, 0, 1, b""))],
+            E::InterruptedBlock,
+            PROTOCOL,
+        ),
+        breaks(
+            "§6.10 a block continued on another stream",
+            [headers(1, a, 0), continuation(3, rest, END_HEADERS)],
+            E::InterruptedBlock,
+            PROTOCOL,
+        )
+        .asked(2),
+        breaks(
+            "§6.10 CONTINUATION of nothing",
+            [continuation(1, rest, END_HEADERS)],
+            E::Continuation,
+            PROTOCOL,
+        ),
+        case(
+            "§6.10 CONTINUATION of a block that has ended",
+            [head(1, 200, 0), continuation(1, rest, END_HEADERS)],
+            [Head(1, 200), Error(E::Continuation, PROTOCOL)],
+        ),
+        breaks(
+            "§6.10 CONTINUATION on stream 0",
+            [headers(1, a, 0), continuation(0, rest, END_HEADERS)],
+            E::WrongStream,
+            PROTOCOL,
+        ),
+        breaks(
+            "§10.5.1 CONTINUATION without end",
+            endless.collect::<Vec<_>>(),
+            E::TooManyContinuations,
+            Code::EnhanceYourCalm,
+        ),
+        case(
+            "§10.5.1 as many CONTINUATIONs as there may be",
+            sixty_four.collect::<Vec<_>>(),
+            [Head(1, 200), End(1)],
+        ),
+        breaks(
+            "§10.5.1 a block is too large",
+            large.collect::<Vec<_>>(),
+            E::BlockTooLarge,
+            Code::EnhanceYourCalm,
+        ),
+        case("§10.5.1 a block is almost too large", full.collect::<Vec<_>>(), [Head(1, 200), End(1)]),
+        breaks(
+            "§4.3 a block that cannot be decoded",
+            [headers(1, &[0x80], END_HEADERS)],
+            E::Hpack(hpack::Error::IndexZero),
+            Code::CompressionError,
+        ),
+        breaks(
+            "§4.3 a block that ends early",
+            [headers(1, &[0x00], END_HEADERS)],
+            E::Hpack(hpack::Error::Truncated),
+            Code::CompressionError,
+        ),
+        breaks(
+            "RFC 7541 §2.3.3 an index beyond the tables",
+            [headers(1, &[0x80 | 62], END_HEADERS)],
+            E::Hpack(hpack::Error::IndexBeyondTables),
+            Code::CompressionError,
+        ),
+        malformed(
+            "§8.1 an empty block has no status",
+            [headers(1, &[], END_HEADERS | END_STREAM)],
+            M::Status,
+        ),
+        // The table is the connection's, so blocks of streams that are gone count.
+        case(
+            "§4.3 a block of a reset stream fills the table",
+            [
+                Step::Cancels(1),
+                headers(
+                    1,
+                    &block_with(&[(":status", "202"), ("a", "b")], Indexing::Incremental),
+                    END_HEADERS,
+                ),
+                headers(3, &[0x80 | 63, 0x80 | 62], END_HEADERS | END_STREAM),
+            ],
+            [Seen::Sent(Sent::Reset(1, Code::Cancel)), Head(3, 202), End(3)],
+        )
+        .asked(2),
+        case(
+            "§4.3 a malformed head fills the table",
+            [
+                headers(
+                    1,
+                    &block_with(&[("a", "b"), (":status", "202")], Indexing::Incremental),
+                    END_HEADERS,
+                ),
+                headers(3, &[0x80 | 62, 0x80 | 63], END_HEADERS | END_STREAM),
+            ],
+            [Malformed(1, M::PseudoField, PROTOCOL), Head(3, 202), End(3)],
+        )
+        .asked(2),
+        case(
+            "§4.3 trailers fill the table",
+            [
+                head(1, 200, 0),
+                headers(1, &block_with(&[("a", "b")], Indexing::Incremental), END_HEADERS | END_STREAM),
+                headers(3, &[0x88, 0x80 | 62], END_HEADERS | END_STREAM),
+            ],
+            [Head(1, 200), Trailers(1), Head(3, 200), End(3)],
+        )
+        .asked(2),
+        // What is remembered of a block holds for as long as the table is as it was.
+        case(
+            "§4.3 the same block says something else once the table has changed",
+            [
+                headers(
+                    1,
+                    &block_with(&[(":status", "202")], Indexing::Incremental),
+                    END_HEADERS | END_STREAM,
+                ),
+                headers(3, &[0x80 | 62], END_HEADERS | END_STREAM),
+                headers(
+                    5,
+                    &block_with(&[(":status", "203")], Indexing::Incremental),
+                    END_HEADERS | END_STREAM,
+                ),
+                headers(7, &[0x80 | 62], END_HEADERS | END_STREAM),
+                headers(9, &[0x80 | 63], END_HEADERS | END_STREAM),
+            ],
+            [
+                Head(1, 202),
+                End(1),
+                Head(3, 202),
+                End(3),
+                Head(5, 203),
+                End(5),
+                Head(7, 203),
+                End(7),
+                Head(9, 202),
+                End(9),
+            ],
+        )
+        .asked(5),
+        case(
+            "§8.1 the same block is a head and then no trailers",
+            [head(1, 200, 0), head(1, 200, END_STREAM)],
+            [Head(1, 200), Malformed(1, M::Trailers, PROTOCOL)],
+        ),
+    ]);
+}
+
+/// What the server may do with the table that we offer.
+#[test]
+fn the_servers_table() {
+    let none = ClientSettings { header_table_size: 0, ..LARGE };
+    let small = ClientSettings { header_table_size: 100, ..LARGE };
+    let large = ClientSettings { header_table_size: 65_536, ..LARGE };
+    let sized = |size, rest: &[u8]| {
+        let mut out = Vec::new();
+        put_size_update(size, &mut out);
+        [&out, rest].concat()
+    };
+    let compression = |why| Error(E::Hpack(why), Code::CompressionError);
+    let greet = |steps: &[Step]| [&[settings(&[]), get(), get()], steps].concat();
+    let greeted = |seen: &[Seen]| [&[sent_ack(), Settings, sent_get(1), sent_get(3)], seen].concat();
+    let answer = |id, payload: &[u8]| headers(id, payload, END_HEADERS | END_STREAM);
+    run([
+        case(
+            "RFC 7541 §4.2 a smaller table is acknowledged with a size update",
+            greet(&[ack(), answer(1, &sized(0, &[0x88])), answer(3, &[0x88])]),
+            greeted(&[Head(1, 200), End(1), Head(3, 200), End(3)]),
+        )
+        .bare()
+        .own(none),
+        case(
+            "RFC 7541 §4.2 a smaller table is not told of",
+            greet(&[ack(), answer(1, &[0x88])]),
+            greeted(&[compression(hpack::Error::SizeUpdateMissing)]),
+        )
+        .bare()
+        .own(none),
+        case(
+            "RFC 7541 §4.2 a table is still larger than allowed",
+            greet(&[ack(), answer(1, &sized(101, &[0x88]))]),
+            greeted(&[compression(hpack::Error::SizeAboveLimit)]),
+        )
+        .bare()
+        .own(small),
+        case(
+            "RFC 7541 §4.2 the usual table until the acknowledgement",
+            greet(&[
+                answer(1, &block_with(&[(":status", "299"), ("a", "b")], Indexing::Incremental)),
+                answer(3, &[0x80 | 63]),
+            ]),
+            greeted(&[Head(1, 299), End(1), Head(3, 299), End(3)]),
+        )
+        .bare()
+        .own(none),
+        case(
+            "RFC 7541 §4.3 what does not fit any more is evicted",
+            greet(&[
+                answer(1, &block_with(&[(":status", "299"), ("a", &"b".repeat(60))], Indexing::Incremental)),
+                ack(),
+                answer(3, &sized(100, &[0x80 | 63])),
+            ]),
+            greeted(&[Head(1, 299), End(1), compression(hpack::Error::IndexBeyondTables)]),
+        )
+        .bare()
+        .own(small),
+        case(
+            "RFC 7541 §4.2 a larger table, used",
+            greet(&[
+                ack(),
+                answer(
+                    1,
+                    &sized(
+                        65_536,
+                        &block_with(&[(":status", "299"), ("a", &"b".repeat(9000))], Indexing::Incremental),
+                    ),
+                ),
+                answer(3, &[0x80 | 63, 0x80 | 62]),
+            ]),
+            greeted(&[Head(1, 299), End(1), Head(3, 299), End(3)]),
+        )
+        .bare()
+        .own(large),
+        case(
+            "RFC 7541 §4.2 a larger table, not used",
+            greet(&[ack(), answer(1, &[0x88])]),
+            greeted(&[Head(1, 200), End(1)]),
+        )
+        .bare()
+        .own(large),
+        case(
+            "RFC 7541 §6.3 a size update after a field",
+            greet(&[answer(1, &[0x88, 0x20])]),
+            greeted(&[compression(hpack::Error::SizeUpdateNotFirst)]),
+        )
+        .bare(),
+    ]);
+}
+
+/// What our encoder does with the table that the server offers. The witness reads it with that table.
+#[test]
+fn our_table() {
+    let table = |size| settings(&[(HEADER_TABLE_SIZE, size)]);
+    let sizes = |sizes: &[u32]| Seen::Sent(Sent::Sizes(sizes.to_vec()));
+    let again = || [sent_ack(), Settings];
+    run([
+        case(
+            "RFC 7541 §4.2 no table from the beginning",
+            [table(0), get(), get()],
+            [&again()[..], &[sizes(&[0]), sent_get(1), sent_get(3)]].concat(),
+        )
+        .bare(),
+        case(
+            "RFC 7541 §4.2 a table too small for what requests share",
+            [table(60), get(), get()],
+            [&again()[..], &[sizes(&[60]), sent_get(1), sent_get(3)]].concat(),
+        )
+        .bare(),
+        case(
+            "RFC 7541 §4.2 a table just large enough",
+            [table(200), get(), get()],
+            [&again()[..], &[sizes(&[200]), sent_get(1), sent_get(3)]].concat(),
+        )
+        .bare(),
+        case(
+            "RFC 7541 §4.2 a larger table is not needed",
+            [table(1 << 20), get(), get()],
+            [&again()[..], &[sent_get(1), sent_get(3)]].concat(),
+        )
+        .bare(),
+        case(
+            "RFC 7541 §4.2 a table that goes and comes back",
+            [get(), table(0), get(), table(4096), get(), get()],
+            [
+                &[sent_get(1)],
+                &again()[..],
+                &[sizes(&[0]), sent_get(3)],
+                &again(),
+                &[sizes(&[4096]), sent_get(5), sent_get(7)],
+            ]
+            .concat(),
+        )
+        .asked(0),
+        case(
+            "RFC 7541 §4.2 a table that goes and comes back between two requests",
+            [get(), table(0), table(4096), get(), get()],
+            [&[sent_get(1)], &again()[..], &again(), &[sizes(&[0, 4096]), sent_get(3), sent_get(5)]].concat(),
+        )
+        .asked(0),
+        case(
+            "RFC 7541 §4.2 the smallest and the last of many",
+            [get(), table(3000), table(100), table(7000), table(900), get()],
+            [&[sent_get(1)], &again()[..], &again(), &again(), &again(), &[sizes(&[100, 900]), sent_get(3)]]
+                .concat(),
+        )
+        .asked(0),
+        case(
+            "RFC 7541 §4.2 a table that goes and comes back within one frame",
+            [get(), settings(&[(HEADER_TABLE_SIZE, 0), (HEADER_TABLE_SIZE, 4096)]), get(), get()],
+            [&[sent_get(1)], &again()[..], &[sizes(&[0, 4096]), sent_get(3), sent_get(5)]].concat(),
+        )
+        .asked(0),
+        case(
+            "RFC 7541 §4.2 a smaller table that keeps what is in it",
+            [get(), table(300), get(), table(4096), get()],
+            [
+                &[sent_get(1)],
+                &again()[..],
+                &[sizes(&[300]), sent_get(3)],
+                &again(),
+                &[sizes(&[4096]), sent_get(5)],
+            ]
+            .concat(),
+        )
+        .asked(0),
+    ]);
+}
