@@ -1,5 +1,7 @@
 //! What the server used over the measured window.
 
+mod threads;
+
 use std::collections::BTreeMap;
 
 use dyno_archive::sample::{CgroupUse, HostUse, Party, ThreadUse};
@@ -8,7 +10,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::load::answers_per_second;
-use crate::roles;
+pub use threads::RoleUse;
+use threads::{ThreadDeltas, run_s_between};
 
 /// The server's use, `None` where it could not be measured (a caveat of the trial says why).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -92,14 +95,6 @@ pub struct PerRequest {
     /// Not counted yet: always `None`.
     pub syscalls: Option<BTreeMap<String, f64>>,
     pub run_delay_us: Option<f64>,
-}
-
-/// What all threads of one role used in the window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct RoleUse {
-    pub cpu_s: f64,
-    pub run_delay_s: Option<f64>,
-    pub threads: usize,
 }
 
 /// The server between two samples, for showing it over time.
@@ -203,8 +198,8 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
     // Answers that fit the observed window: samples lie a little beside the edges of the measured one.
     let answers = rate * seconds;
     let per_answer = |amount: f64| (answers > 0.0).then(|| amount / answers);
-    let threads = ThreadDeltas::new(first, last);
-    let cpu_s = threads.cpu_s_of_all(first, last);
+    let threads = ThreadDeltas::new(first.threads, last.threads);
+    let cpu_s = cpu_s_of_all(&threads, first, last);
     let split = split_between(first, last).unwrap_or((threads.user_s, threads.sys_s));
     let user_share = if split.0 + split.1 > 0.0 { split.0 / (split.0 + split.1) } else { 0.0 };
     // If the kernel's tick saw neither, the split is unknown.
@@ -279,11 +274,11 @@ impl Used {
     #[must_use]
     pub fn between(party: Party, first: &Sample, last: &Sample) -> Option<Used> {
         let (first, last) = (&Seen::new(first, party)?, &Seen::new(last, party)?);
-        let threads = ThreadDeltas::new(first, last);
+        let threads = ThreadDeltas::new(first.threads, last.threads);
         let jit_s = threads.roles.get("jit").map_or(0.0, |role| role.cpu_s);
         Some(Used {
             seconds: last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9,
-            cpu_s: threads.cpu_s_of_all(first, last),
+            cpu_s: cpu_s_of_all(&threads, first, last),
             jit_s: (!last.threads.is_empty()).then_some(jit_s),
         })
     }
@@ -311,6 +306,13 @@ fn cpu_between(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
     cgroup_delta(first, last, |c| c.cpu_ns).map(|ns| ns as f64 / 1e9)
 }
 
+/// CPU seconds of the whole party between the two samples, or of its living threads where there is no control group.
+/// `None`: neither could be read.
+fn cpu_s_of_all(threads: &ThreadDeltas, first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
+    let living_s = (first.cgroup.is_none() && !last.threads.is_empty()).then_some(threads.run_s);
+    cpu_between(first, last).or(living_s)
+}
+
 fn split_between(first: &Seen<'_>, last: &Seen<'_>) -> Option<(f64, f64)> {
     let user = cgroup_delta(first, last, |c| c.cpu_user_ns)?;
     let sys = cgroup_delta(first, last, |c| c.cpu_sys_ns)?;
@@ -335,87 +337,14 @@ fn steal_share(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
     (all > 0).then(|| b.steal_ns.saturating_sub(a.steal_ns) as f64 / all as f64)
 }
 
-/// Differences of thread counters between two samples. A thread that was born in between counts from zero; one
-/// that died in between is lost, and only the control group knows its CPU time.
-#[derive(Debug, Default)]
-struct ThreadDeltas {
-    run_s: f64,
-    user_s: f64,
-    sys_s: f64,
-    busiest_s: Option<f64>,
-    /// Seconds that each thread ran or waited for a CPU.
-    wanted_s: Vec<f64>,
-    run_delay_s: Option<f64>,
-    voluntary: Option<u64>,
-    involuntary: Option<u64>,
-    roles: BTreeMap<&'static str, RoleUse>,
-}
-
-impl ThreadDeltas {
-    fn new(first: &Seen<'_>, last: &Seen<'_>) -> ThreadDeltas {
-        let before: BTreeMap<(u32, u32), &ThreadUse> =
-            first.threads.iter().map(|t| ((t.pid, t.tid), t)).collect();
-        let mut deltas = ThreadDeltas::default();
-        for thread in last.threads {
-            deltas.add(thread, before.get(&(thread.pid, thread.tid)).copied());
-        }
-        deltas
-    }
-
-    fn add(&mut self, now: &ThreadUse, before: Option<&ThreadUse>) {
-        let since =
-            |pick: fn(&ThreadUse) -> u64| pick(now).saturating_sub(before.map_or(0, pick)) as f64 / 1e9;
-        let since_some = |pick: fn(&ThreadUse) -> Option<u64>| {
-            Some(pick(now)?.saturating_sub(before.map_or(Some(0), pick)?))
-        };
-        let run_s = since(|t| t.run_ns);
-        self.run_s += run_s;
-        self.user_s += since(|t| t.user_ns);
-        self.sys_s += since(|t| t.sys_ns);
-        self.busiest_s = Some(self.busiest_s.unwrap_or(0.0).max(run_s));
-        let delay_s = since_some(|t| t.run_delay_ns).map(|ns| ns as f64 / 1e9);
-        self.wanted_s.push(run_s + delay_s.unwrap_or(0.0));
-        add_some(&mut self.run_delay_s, delay_s);
-        add_some(&mut self.voluntary, since_some(|t| t.switches_voluntary));
-        add_some(&mut self.involuntary, since_some(|t| t.switches_involuntary));
-        let role = self.roles.entry(roles::of(&now.name)).or_default();
-        role.cpu_s += run_s;
-        role.threads += 1;
-        add_some(&mut role.run_delay_s, delay_s);
-    }
-
-    /// CPU seconds of the whole party between the two samples, or of its living threads where there is no control group.
-    /// `None`: neither could be read.
-    fn cpu_s_of_all(&self, first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
-        let living_s = (first.cgroup.is_none() && !last.threads.is_empty()).then_some(self.run_s);
-        cpu_between(first, last).or(living_s)
-    }
-
-    fn switches(&self) -> Option<u64> {
-        Some(self.voluntary? + self.involuntary?)
-    }
-}
-
-/// Run time of all threads between two readings, in seconds.
-fn run_s_between(first: &[ThreadUse], last: &[ThreadUse]) -> f64 {
-    let before = |tid: u32| first.iter().find(|t| t.tid == tid).map_or(0, |t| t.run_ns);
-    last.iter().map(|t| t.run_ns.saturating_sub(before(t.tid))).sum::<u64>() as f64 / 1e9
-}
-
-fn add_some<T: std::ops::Add<Output = T> + Default + Copy>(sum: &mut Option<T>, part: Option<T>) {
-    if let Some(part) = part {
-        *sum = Some(sum.unwrap_or_default() + part);
-    }
-}
-
 fn intervals(began_ns: u64, seen: &[Seen<'_>]) -> Vec<ServerInterval> {
     seen.windows(2).map(|pair| interval(began_ns, &pair[0], &pair[1])).collect()
 }
 
 fn interval(began_ns: u64, first: &Seen<'_>, last: &Seen<'_>) -> ServerInterval {
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
-    let threads = ThreadDeltas::new(first, last);
-    let cpu_s = threads.cpu_s_of_all(first, last);
+    let threads = ThreadDeltas::new(first.threads, last.threads);
+    let cpu_s = cpu_s_of_all(&threads, first, last);
     let since_begin = |s: &Seen<'_>| s.at_ns.saturating_sub(began_ns) as f64 / 1e9;
     let memory = |pick: fn(&CgroupUse) -> Option<u64>| last.cgroup.and_then(pick);
     ServerInterval {
