@@ -62,7 +62,7 @@ fn text(seen: &Seen) -> String {
         "tls": report.tls, "http2": report.http2, "cpu": report.cpu, "edges": report.edges,
         "unanswered": report.unanswered, "protocol_errors": report.protocol_errors,
         "unexpected": report.unexpected, "connection_failures": report.connection_failures,
-        "window_ns": report.window_ns, "intervals": seen.intervals,
+        "window_ns": report.window_ns, "intervals": seen.intervals, "sealed_ns": seen.sealed_ns,
     });
     let mut out = String::new();
     lines("", &whole, &mut out);

@@ -124,6 +124,8 @@ impl<D: Driver> Driver for Watched<D> {
 pub struct Seen {
     pub report: WorkerReport,
     pub intervals: Vec<dyno_archive::Interval>,
+    /// When each of them was handed over, nanoseconds since the load began.
+    pub sealed_ns: Vec<u64>,
     /// What was asked of the driver.
     pub calls: Value,
 }
@@ -134,7 +136,7 @@ pub fn watch<D: Driver>(driver: D, config: Config, stop: impl Fn(Instant, u64) -
     let clock = driver.clock.clone();
     let begin = Cell::new(None);
     let mut worker = Worker::new(config);
-    let mut intervals = Vec::new();
+    let (mut intervals, mut sealed_ns) = (Vec::new(), Vec::new());
     dyno_engine::run(
         &mut worker,
         &mut driver,
@@ -143,7 +145,10 @@ pub fn watch<D: Driver>(driver: D, config: Config, stop: impl Fn(Instant, u64) -
             begin.get()
         },
         || begin.get().map_or(Stop::No, |began: Instant| stop(began, clock.get().saturating_sub(began.0))),
-        |interval| intervals.push(interval),
+        |interval| {
+            intervals.push(interval);
+            sealed_ns.push(clock.get().saturating_sub(begin.get().unwrap_or_default().0));
+        },
     );
-    Seen { report: worker.report(), intervals, calls: driver.counts() }
+    Seen { report: worker.report(), intervals, sealed_ns, calls: driver.counts() }
 }
