@@ -1,5 +1,6 @@
 //! Ceilings that a calibration found on this machine, and the one that a later load is compared with.
 
+use dyno_archive::limits::COUNT;
 use dyno_archive::plan::{DriverKind, Model};
 use dyno_archive::trial::Ceiling;
 use dyno_archive::{LoadRecord, Protocol};
@@ -16,11 +17,22 @@ pub struct KindCeiling {
     pub protocol: Protocol,
     /// Whether several requests were in flight on a connection: pipelined, or as streams.
     pub pipelined: bool,
+    /// Requests in flight on each connection that it was measured with. `None`: the file is older than this key.
+    #[serde(default)]
+    pub in_flight_each: Option<u32>,
     pub ceiling: Ceiling,
 }
 
+impl KindCeiling {
+    /// Whether it is a number that a load can be compared with: the file may be anybody's.
+    fn is_usable(&self) -> bool {
+        let rps = self.ceiling.throughput_rps;
+        rps > 0.0 && rps <= COUNT as f64
+    }
+}
+
 /// The ceiling to compare a load with. `None`: none of its kind was measured, or the load is anything but a closed loop of
-/// one thread over plain connections that were all kept.
+/// one thread over plain connections, none of which was closed before its end.
 #[must_use]
 pub fn of_load<'a>(all: &'a [KindCeiling], asked: &Config, record: &LoadRecord) -> Option<&'a Ceiling> {
     // A thread without a connection is not started.
@@ -31,13 +43,17 @@ pub fn of_load<'a>(all: &'a [KindCeiling], asked: &Config, record: &LoadRecord) 
         && asked.page_connections.is_none()
         && asked.requests_per_connection.is_none()
         && asked.ramp_connections_s.is_none()
-        && record.connections.opened <= u64::from(asked.connections);
+        && record.connections.opened <= u64::from(asked.connections)
+        && record.connections.closed_by_us + record.connections.closed_by_server == 0;
     // Once a connection is upgraded it is like any other of HTTP/2.
     let protocol = if asked.protocol.is_h2() { Protocol::H2c } else { Protocol::H1 };
+    let each = asked.pipeline * asked.streams;
     let is_like = |kind: &&KindCeiling| {
-        kind.driver == asked.driver
+        kind.is_usable()
+            && kind.in_flight_each.is_none_or(|most| each <= most)
+            && kind.driver == asked.driver
             && kind.protocol == protocol
-            && kind.pipelined == (asked.pipeline * asked.streams > 1)
+            && kind.pipelined == (each > 1)
     };
     all.iter().filter(|_| is_comparable).find(is_like).map(|kind| &kind.ceiling)
 }
@@ -53,7 +69,7 @@ mod tests {
         let throughput_rps =
             f64::from(u8::from(protocol.is_h2())) * 2.0 + f64::from(u8::from(pipelined)) + 1.0;
         let ceiling = Ceiling { throughput_rps, measured: "2026-01-02".into() };
-        KindCeiling { driver: DriverKind::Epoll, protocol, pipelined, ceiling }
+        KindCeiling { driver: DriverKind::Epoll, protocol, pipelined, in_flight_each: Some(16), ceiling }
     }
 
     /// Throughput of the ceiling that is found for a load of 64 connections after a change.
@@ -75,6 +91,18 @@ mod tests {
     }
 
     #[test]
+    fn a_ceiling_that_is_no_number_of_answers_is_none() {
+        let (asked, record) = (fixture::config(Arrivals::Closed), fixture::record(1));
+        let of = |throughput_rps: f64| {
+            let known = kind(Protocol::H1, false);
+            let ceiling = Ceiling { throughput_rps, ..known.ceiling.clone() };
+            let all = [KindCeiling { driver: asked.driver, in_flight_each: None, ceiling, ..known }];
+            of_load(&all, &asked, &record).map(|ceiling| ceiling.throughput_rps)
+        };
+        assert_eq!([1.0, 0.0, -5.0, 1e300, f64::NAN].map(of), [Some(1.0), None, None, None, None]);
+    }
+
+    #[test]
     fn only_closed_loops_of_one_thread_over_kept_plain_connections_have_one() {
         assert_eq!(found(|asked, _| asked.threads = 2), None);
         assert_eq!(
@@ -93,5 +121,9 @@ mod tests {
         assert_eq!(found(|asked, _| asked.requests_per_connection = Some(10)), None);
         assert_eq!(found(|asked, _| asked.ramp_connections_s = Some(1.0)), None);
         assert_eq!(found(|_, record| record.connections.opened = 65), None, "one was opened again");
+        assert_eq!(found(|_, record| record.connections.closed_by_us = 1), None, "one was closed");
+        assert_eq!(found(|_, record| record.connections.closed_by_server = 1), None, "one was closed");
+        assert_eq!(found(|asked, _| asked.pipeline = 16), Some(2.0));
+        assert_eq!(found(|asked, _| asked.pipeline = 17), None, "nobody measured that many in flight");
     }
 }

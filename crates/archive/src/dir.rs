@@ -64,7 +64,10 @@ impl RunDir {
         for n in 2.. {
             let path = runs.join(&header.id);
             match fs::create_dir(&path) {
-                Ok(()) => return RunDir::create(path, &header),
+                Ok(()) => {
+                    // A folder without a header is no run.
+                    return RunDir::create(&path, &header).inspect_err(|_| drop(fs::remove_dir_all(&path)));
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     header.id = format!("{name}-{n}");
                 }

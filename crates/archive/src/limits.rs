@@ -7,8 +7,8 @@ pub const COUNT: u64 = 1 << 44;
 /// Bytes in one entry of a trial: a petabyte.
 pub const BYTES: u64 = 1 << 50;
 
-/// A duration within a trial: 26 days.
-pub const DURATION_NS: u64 = 1 << 51;
+/// A duration within a trial: 104 days. A load may take 30 days, and as many before them to warm up.
+pub const DURATION_NS: u64 = 1 << 53;
 
 /// An instant of the monotonic clock, and sums of time over connections or over a machine's CPUs: 73 years.
 pub const INSTANT_NS: u64 = 1 << 61;

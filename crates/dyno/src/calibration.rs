@@ -1,5 +1,6 @@
 //! The ceilings that `dyno calibrate` measured, kept for comparison with later loads.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -23,10 +24,13 @@ pub struct Kept {
 
 impl Kept {
     pub fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
-        std::fs::create_dir_all(folder)?;
         let path = folder.join(FILE);
-        std::fs::write(&path, serde_json::to_string_pretty(self)?)
-            .with_context(|| format!("{} cannot be written", path.display()))?;
+        let unwritten = || format!("{} cannot be written", path.display());
+        // Written beside and renamed: what fails on the way leaves the ceilings of before.
+        let mut file =
+            tempfile::Builder::new().prefix(".dyno").tempfile_in(folder).with_context(unwritten)?;
+        file.write_all(serde_json::to_string_pretty(self)?.as_bytes()).with_context(unwritten)?;
+        file.persist(&path).with_context(unwritten)?;
         Ok(path)
     }
 
@@ -46,6 +50,7 @@ pub fn machine() -> String {
 
 /// The kept ceiling to compare a load with, if there is one.
 pub fn ceiling_for(asked: &Config, record: &LoadRecord) -> Option<Ceiling> {
-    let folder = std::env::var_os("DYNO_CACHE").map_or_else(default_cache_folder, PathBuf::from);
+    let named = std::env::var_os("DYNO_CACHE").filter(|folder| !folder.is_empty());
+    let folder = named.map_or_else(default_cache_folder, PathBuf::from);
     ceiling::of_load(&Kept::read(&folder)?.ceilings, asked, record).cloned()
 }

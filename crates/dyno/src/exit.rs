@@ -5,6 +5,8 @@ use std::{fmt, io};
 
 use dyno_archive::ArchiveError;
 
+use crate::terminal;
+
 /// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -62,6 +64,19 @@ pub fn unwritten(error: io::Error) -> anyhow::Error {
     } else {
         anyhow::Error::new(error).context("standard output cannot be written")
     }
+}
+
+/// The first of several errors. Those after it are printed here, for only one can be returned.
+pub fn first_error(all: impl IntoIterator<Item = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let mut errors = all.into_iter().filter_map(Result::err);
+    let Some(first) = errors.next() else { return Ok(()) };
+    errors.for_each(|error| tell(&error));
+    Err(first)
+}
+
+/// Prints an error.
+pub fn tell(error: &anyhow::Error) {
+    terminal::say(&format!("dyno: {}", dyno_report::terminal::display(format!("{error:#}"))));
 }
 
 /// The status for an error: 141 for unread output, 2 for bad input, 3 for everything else.

@@ -44,7 +44,7 @@ fn failed(error: &anyhow::Error) -> Exit {
     let exit = exit::of(error);
     // Whoever closed the output needs no message. Causes quote files, servers and compilers.
     if exit != Exit::Unread {
-        terminal::say(&format!("dyno: {}", dyno_report::terminal::display(format!("{error:#}"))));
+        exit::tell(error);
     }
     exit
 }

@@ -306,10 +306,6 @@ impl Slot {
         on_connection.chain(&self.assigned).map(|exchange| exchange.intended)
     }
 
-    pub(crate) fn is_greeting(&self) -> bool {
-        matches!(self.state, State::Greeting { .. })
-    }
-
     /// Forgets the connection. What was in flight on it must have been taken.
     pub(crate) fn disconnected(&mut self) {
         self.state = State::Down;

@@ -20,7 +20,7 @@ use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
 use serde_json::{Value, json};
 use world::secured::{Goodbye, Secured, pair};
-use world::watched::{Seen, watch};
+use world::watched::{Seen, watch, watch_hung_up};
 use world::{MS, SECOND};
 
 /// Holds a record against the one that is kept of it.
@@ -264,6 +264,9 @@ fn pages_are_loaded_with_their_resources() {
     let traffic = Arc::new(Traffic::new(requests).unwrap());
     let pages = Config { traffic, page_connections: Some(4), ..config(12, &Arrivals::Closed) };
     hold("pages", robbed(served(Queue::PerConnection, &[])), pages.clone());
+    let mut some = Config { total: Some(50), ..pages.clone() };
+    some.window.duration_ns = None;
+    hold("pages_total", served(Queue::PerConnection, &[]), some);
     let faults: Vec<_> = Fault::OF_HTTP1.into_iter().map(|fault| (fault, 0.005)).collect();
     let mut world = served(Queue::PerConnection, &faults);
     world.net.refuse = 0.1;
@@ -296,6 +299,17 @@ fn streams_are_opened_as_far_as_they_are_granted() {
     // Bodies wait for a WINDOW_UPDATE.
     world.server.request_window = 1000;
     hold("streams_granted", world, over_http2(3));
+}
+
+#[test]
+fn a_server_that_hangs_up_before_anything_is_said_is_asked_again() {
+    let config = Config { streams: 5, ..over_http2(4) };
+    let faults = [(Fault::GoAway, 0.02)];
+    let driver = SimDriver::new(served(Queue::PerConnection, &faults));
+    hold_text("hung_up_h2", &text(&watch_hung_up(driver, config, 3)));
+    let faults = [(Fault::PoliteClose, 0.02)];
+    let driver = SimDriver::new(served(Queue::PerConnection, &faults));
+    hold_text("hung_up_h1", &text(&watch_hung_up(driver, self::config(4, &Arrivals::Closed), 3)));
 }
 
 #[test]

@@ -42,6 +42,11 @@ impl OwnProcess {
     pub fn pid(&self) -> u32 {
         self.0.id()
     }
+
+    /// Whether it has ended by itself, or was killed.
+    pub fn has_ended(&mut self) -> bool {
+        self.0.try_wait().is_ok_and(|status| status.is_some())
+    }
 }
 
 impl Drop for OwnProcess {

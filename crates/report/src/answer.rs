@@ -21,7 +21,7 @@ pub fn sentences(report: &Report) -> Vec<String> {
             .flatten()
             .collect();
     if all.is_empty() {
-        all.push("Nothing was measured: it ended before the first result.".into());
+        all.push("There is no result: it ended before the first one, or goes on.".into());
     }
     all
 }
@@ -38,11 +38,15 @@ fn ranked(report: &Report) -> Vec<&OverviewRow> {
     if others.is_empty() { controls } else { others }
 }
 
-/// Names a sentence's workload: ` over h1` if workloads differ in protocol, ` for json` if there are several, else empty.
+/// Names a sentence's workload: ` over h1` if workloads are named by their different protocols, ` for json` if there are
+/// several of other names, else empty.
 fn of_workload(report: &Report, workload: &str) -> String {
     let all = &report.run.workloads;
+    let are_protocols = || all.iter().all(|w| w.name.starts_with(w.protocol.base_name()));
     match all.first() {
-        Some(first) if all.iter().any(|w| w.protocol != first.protocol) => format!(" over {workload}"),
+        Some(first) if all.iter().any(|w| w.protocol != first.protocol) && are_protocols() => {
+            format!(" over {workload}")
+        }
         Some(_) if all.len() > 1 => format!(" for {workload}"),
         _ => String::new(),
     }
@@ -265,13 +269,18 @@ fn validity(report: &Report) -> Option<String> {
         n => format!(" {n} planned steps were not run."),
     };
     if invalid == 0 {
-        let all = if done == 1 { "The only step is".into() } else { format!("All {done} steps are") };
+        let all = match (done, missing) {
+            (1, 0) => "The only step is".into(),
+            (1, _) => "The step that was run is".into(),
+            _ => format!("All {done} steps are"),
+        };
         return Some(format!("{all} valid.{rest}"));
     }
     let why: Vec<String> =
         codes.iter().map(|(code, n)| format!("{} ({n})", code.reason().unwrap_or(code.name()))).collect();
     let which = match (invalid, done) {
-        (1, 1) => "The only step is".into(),
+        (1, 1) if missing == 0 => "The only step is".into(),
+        (1, 1) => "The step that was run is".into(),
         (1, _) => format!("1 of {done} steps is"),
         _ => format!("{invalid} of {done} steps are"),
     };

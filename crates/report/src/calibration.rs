@@ -28,9 +28,9 @@ pub fn measuring(m: &Measurement) -> String {
     }
 }
 
-/// The findings on a terminal; `kept` names the file in which the ceilings are.
+/// The findings on a terminal. `kept`: the name of the file that the ceilings are in; `None`: they are in none.
 #[must_use]
-pub fn text(c: &Calibration, kept: &str, style: Style) -> String {
+pub fn text(c: &Calibration, kept: Option<&str>, style: Style) -> String {
     let mut out = format!("  {}  {}\n", style.bold("dyno calibrate"), c.machine);
     if c.shared_cpus {
         out.push_str("  ! Server and generator shared a CPU: everything here is a lower bound.\n");
@@ -43,7 +43,9 @@ pub fn text(c: &Calibration, kept: &str, style: Style) -> String {
         "\n  A closed port: {} of {} requests counted as connect_refused.",
         c.refused.counted, c.refused.asked
     );
-    let _ = writeln!(out, "  `dyno load` will quote these ceilings; they are kept in {kept}.");
+    if let Some(kept) = kept {
+        let _ = writeln!(out, "  `dyno load` will quote these ceilings; they are kept in {kept}.");
+    }
     out
 }
 

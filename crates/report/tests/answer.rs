@@ -99,25 +99,31 @@ fn whoever_is_alone_is_compared_with_nobody() {
 
 #[test]
 fn a_sentence_names_its_workload_where_there_are_several() {
-    let with = |protocol: Protocol| {
-        told(move |r| {
+    let with = |names: [&str; 2], protocol: Protocol| {
+        let words = told(move |r| {
             let mut second = r.run.workloads[0].clone();
-            (second.name, second.protocol) = ("second".into(), protocol);
+            (second.name, second.protocol) = (names[1].into(), protocol);
             r.run.workloads.push(second);
+            let first = std::mem::replace(&mut r.run.workloads[0].name, names[0].into());
+            r.overview
+                .iter_mut()
+                .filter(|row| row.workload == first)
+                .for_each(|row| row.workload = names[0].into());
+            r.comparisons
+                .iter_mut()
+                .filter(|c| c.workload == first)
+                .for_each(|c| c.workload = names[0].into());
             ratios(r, &[2.0]);
-        })
-        .remove(0)
+        });
+        words[0].clone()
     };
-    assert!(
-        with(Protocol::H1).contains(" requests per second for plaintext as Slow"),
-        "{}",
-        with(Protocol::H1)
-    );
-    assert!(
-        with(Protocol::H2c).contains(" requests per second over plaintext as Slow"),
-        "{}",
-        with(Protocol::H2c)
-    );
+    let says = |words: &str, part: &str| words.contains(&format!(" requests per second {part} as Slow"));
+    let plain = with(["plaintext", "second"], Protocol::H1);
+    assert!(says(&plain, "for plaintext"), "{plain}");
+    let of_two_protocols = with(["plaintext", "second"], Protocol::H2c);
+    assert!(says(&of_two_protocols, "for plaintext"), "{of_two_protocols}");
+    let named_by_protocol = with(["h1", "h2c"], Protocol::H2c);
+    assert!(says(&named_by_protocol, "over h1"), "{named_by_protocol}");
     let untitled = told(|r| {
         r.subjects.clear();
         ratios(r, &[2.0]);
@@ -257,7 +263,7 @@ fn what_was_not_valid_or_not_done_is_counted() {
         r.trials.truncate(1);
         (r.run.trials_done, r.run.trials_planned, r.run.trials_invalid) = (1, 2, 0);
     };
-    assert_eq!(validity(&only_one), "The only step is valid. 1 planned step was not run.");
+    assert_eq!(validity(&only_one), "The step that was run is valid. 1 planned step was not run.");
     let only_one_refused = |r: &mut Report| {
         r.trials.retain(|t| !t.valid && t.caveats[0].code.reason() == Some("answers were wrong"));
         r.trials.truncate(1);
@@ -306,5 +312,5 @@ fn who_failed_or_could_not_take_part_is_named_last() {
         r.overview.clear();
         r.run.trials_done = 0;
     });
-    assert_eq!(nothing, ["Nothing was measured: it ended before the first result."]);
+    assert_eq!(nothing, ["There is no result: it ended before the first one, or goes on."]);
 }

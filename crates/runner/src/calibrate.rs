@@ -10,7 +10,7 @@ use std::time::Duration;
 use dyno_analysis::calibration::{Measured, Measurement, Shows};
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{Arrivals, DriverKind, Load, Placement, Spin, Step, Workload};
-use dyno_archive::{Protocol, RunDir};
+use dyno_archive::{LoadRecord, Outcome, Phase, Protocol, RunDir};
 use dyno_contract::listener::Listener;
 use dyno_contract::ports;
 use dyno_driver::best_driver;
@@ -47,8 +47,9 @@ pub enum Event<'a> {
 /// Why a calibration failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
+    /// The user ended it. `unkept`: why the archive lacks measurements taken before; `None`: it has them, or none was asked for.
     #[error("interrupted; no ceilings were kept")]
-    Interrupted,
+    Interrupted { unkept: Option<ArchiveError> },
     #[error("the null responder cannot be started")]
     NotStarted(#[source] io::Error),
     /// Any other failure on this machine, as a sentence.
@@ -148,7 +149,7 @@ pub fn run(
 ) -> Result<Calibrated, CalibrationError> {
     let addr = free_port()?;
     // Ended with the calibration.
-    let server = start_null(addr, &placement.subject)?;
+    let mut server = start_null(addr, &placement.subject)?;
     let mut kept = archive.map(|dir| Kept::begin(dir, plan(&all, placement), server.pid()));
     let mut measured = Vec::new();
     for of in all {
@@ -156,8 +157,14 @@ pub fn run(
         let at = if of.shows == Shows::Refusals { free_port()? } else { addr };
         let record = load::run(&spec(&of, at, placement)?, &mut StopWhen(|| interrupts.count() > 0))?;
         if interrupts.count() > 0 {
-            return Err(CalibrationError::Interrupted);
+            return Err(CalibrationError::Interrupted { unkept: kept.and_then(Kept::end) });
         }
+        if server.has_ended() {
+            return Err("the null responder ended during the calibration; calibrate again"
+                .to_string()
+                .into());
+        }
+        check_answered(&of, &record)?;
         if let Some(kept) = &mut kept {
             kept.write(&of, &record);
         }
@@ -176,6 +183,16 @@ fn spec(of: &Measurement, addr: SocketAddr, placement: &Placement) -> Result<Spe
     let point = LoadPoint { workload: &of.workload, load, step, seed: of.seed };
     let conditions = archive::arm(of, placement).conditions;
     Ok(Spec { spin, ..point.at(&listener, &conditions, &|_| Err("no files".into()))? })
+}
+
+/// Nothing is shown by a measurement without answers, but by that of refusals.
+fn check_answered(of: &Measurement, record: &LoadRecord) -> Result<(), String> {
+    let measured = record.intervals.iter().filter(|interval| interval.phase == Phase::Measured);
+    let ok: u64 = measured.map(|interval| interval.outcomes.of(Outcome::Ok)).sum();
+    if ok > 0 || of.shows == Shows::Refusals {
+        return Ok(());
+    }
+    Err("a control was not answered once within its window; calibrate for longer, with `--duration`, or on a quieter machine".into())
 }
 
 /// A port that was free a moment ago, outside the range that our own connections take theirs from.

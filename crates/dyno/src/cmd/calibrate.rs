@@ -8,35 +8,55 @@ use dyno_analysis::load::Ceiling;
 use dyno_report::calibration as page;
 use dyno_runner::calibrate::{self, Calibrated, CalibrationError, Event, NOT_MEASURED};
 
+use super::load::check_file;
+use super::report::{is_standard_output, write_out};
 use crate::calibration::{Kept, machine};
 use crate::cli::{CalibrateArgs, PlanFormat};
-use crate::exit::Exit;
+use crate::exit::{self, Exit, first_error};
 use crate::terminal::{self, Third};
 
 pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
+    // Before a minute is spent on measuring.
+    if let Some(output) = args.output.as_deref().filter(|output| !is_standard_output(Some(output))) {
+        check_file(output)?;
+    }
+    let folder = super::cache_folder(args.cache.as_deref())?;
     let placement = calibrate::placement(&dyno_launch::allowed_cpus());
     let asked = calibrate::measurements(args.duration.0);
     let begin = |folder: &PathBuf| super::keep_in(folder, &calibrate::plan(&asked, &placement));
     let kept = args.save.as_ref().map(begin).transpose()?;
     let interrupts = terminal::catch_interrupts("ending early; no ceilings are kept", Third::Ends)?;
     let ended = calibrate::run(&placement, asked.clone(), kept.as_ref(), &interrupts, &mut say);
-    if let (Some(dir), Ok(Calibrated { unkept: None, .. }) | Err(CalibrationError::Interrupted)) =
-        (&kept, &ended)
-    {
+    let is_kept = matches!(
+        &ended,
+        Ok(Calibrated { unkept: None, .. }) | Err(CalibrationError::Interrupted { unkept: None })
+    );
+    if let Some(dir) = kept.as_ref().filter(|_| is_kept) {
         super::tell_kept(dir, super::IS_KEPT);
     }
-    let Calibrated { measured, unkept } = ended?;
+    let Calibrated { measured, unkept } = ended.map_err(told_unkept)?;
     let not_measured = NOT_MEASURED.map(|(name, why)| (name.to_string(), why.to_string())).into();
     let result = Calibration::new(machine(), &placement, not_measured, &measured);
-    let folder = super::cache_folder(args.cache.as_deref())?;
-    let kept = keep(&result).write(&folder)?;
+    let ceilings = keep(&result).write(&folder);
+    let place = ceilings.as_ref().ok().map(|path| where_kept(args, path));
     let text = match args.format {
-        PlanFormat::Text => page::text(&result, &where_kept(args, &kept), terminal::style()),
+        PlanFormat::Text => page::text(&result, place.as_deref(), terminal::style()),
         PlanFormat::Json => serde_json::to_string_pretty(&result)? + "\n",
     };
-    super::report::write_out(args.output.as_deref(), &text)?;
-    // Reported last, so that the result is not lost.
-    unkept.map_or(Ok(Exit::Valid), |error| Err(error.into()))
+    let shown = write_out(args.output.as_deref(), &text);
+    // Reported last, so that the result is not lost for it.
+    let unkept = unkept.map_or(Ok(()), |error| Err(error.into()));
+    first_error([shown, ceilings.map(drop), unkept])?;
+    Ok(Exit::Valid)
+}
+
+/// Says what was lost of an interrupted calibration besides its end.
+fn told_unkept(error: CalibrationError) -> anyhow::Error {
+    if let CalibrationError::Interrupted { unkept: Some(unkept) } = error {
+        exit::tell(&unkept.into());
+        return CalibrationError::Interrupted { unkept: None }.into();
+    }
+    error.into()
 }
 
 fn say(event: &Event<'_>) {
@@ -72,6 +92,7 @@ fn keep(result: &Calibration) -> Kept {
         driver: row.driver,
         protocol: row.protocol,
         pipelined: row.in_flight_each() > 1,
+        in_flight_each: Some(row.in_flight_each()),
         ceiling: Ceiling { throughput_rps: row.throughput_rps, measured: measured.clone() },
     };
     Kept { machine: result.machine.clone(), ceilings: result.ceilings.iter().map(kind).collect() }

@@ -84,8 +84,9 @@ impl Places {
 /// Makes the folder in which builds and calibrations are kept: the one that was asked for, or the user's own.
 fn cache_folder(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(folder) = asked {
-        std::fs::create_dir_all(folder)?;
-        return Ok(folder.canonicalize()?);
+        return std::fs::create_dir_all(folder).and_then(|()| folder.canonicalize()).map_err(|error| {
+            bad(format!("--cache {}: {error}; name a folder that can be written", folder.display()))
+        });
     }
     let folder = here::default_cache_folder();
     dyno_launch::folder::make_own(&folder).map_err(|error| {

@@ -192,7 +192,7 @@ fn a_killed_load_leaves_a_run_without_a_result() {
     assert!(begun.is_some(), "nothing was kept before the load");
     let (status, report) = report(&place, &only_in(&place, "kept"), "text");
     assert_eq!(status, Some(3), "{report}");
-    assert!(report.contains("Nothing was measured: it ended before the first result."), "{report}");
+    assert!(report.contains("There is no result: it ended before the first one, or goes on."), "{report}");
 }
 
 #[test]
@@ -216,6 +216,76 @@ fn a_calibration_that_is_ended_early_keeps_what_was_measured_and_no_ceilings() {
     let trials = report["trials"].as_array().unwrap().len();
     assert!(status == Some(3) && (1..18).contains(&trials), "{status:?}, {trials} trials");
     place.assert_nothing_is_left_soon();
+}
+
+/// The null responder that dyno started as a child of this process.
+fn null_of(dyno: u32) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{dyno}/task/{dyno}/children")).ok()?;
+    let is_null = |pid: &&str| {
+        fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| line.windows(10).any(|part| part == b"serve-null"))
+    };
+    children.split_whitespace().find(is_null)?.parse().ok()
+}
+
+#[test]
+fn a_calibration_without_its_responder_is_none() {
+    let place = Place::new();
+    let mut dyno = place.command(Path::new(DYNO));
+    let dyno =
+        dyno.args(["calibrate", "-d", "1s"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let null = soon(|| null_of(dyno.id()));
+    let killed = null.map(|pid| Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap());
+    let output = dyno.wait_with_output().unwrap();
+    assert!(killed.is_some_and(|status| status.success()), "{}", text(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("null responder"), "{}", text(&output));
+    assert!(!place.path().join("cache/calibration.json").exists());
+}
+
+#[test]
+fn a_calibration_looks_first_whether_its_outputs_can_be_written() {
+    let place = Place::new();
+    fs::write(place.path().join("file"), "mine").unwrap();
+    for arguments in [["-o", "file/x"], ["--cache", "file"], ["--save", "file"]] {
+        let output = place.dyno(&[&["calibrate"][..], &arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains("file") && !text(&output).contains("ceiling,"), "{}", text(&output));
+    }
+    assert_eq!(fs::read_to_string(place.path().join("file")).unwrap(), "mine");
+}
+
+#[test]
+fn every_output_that_failed_is_told() {
+    let place = Place::new();
+    let server = Server::null();
+    fs::create_dir(place.path().join("out")).unwrap();
+    let mut dyno = place.command(Path::new(DYNO));
+    dyno.args([
+        "load",
+        &server.url("/plaintext"),
+        "-c",
+        "2",
+        "-d",
+        "2s",
+        "--stream",
+        "stream",
+        "--save",
+        "kept",
+    ]);
+    dyno.args(["-o", "out/result", "--hlog", "out/log"]);
+    let dyno = dyno.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let stream = || fs::read_to_string(place.path().join("stream")).unwrap_or_default();
+    let began = soon(|| stream().contains("begin").then_some(()));
+    fs::remove_dir_all(place.path().join("out")).unwrap();
+    fs::remove_dir_all(only_in(&place, "kept")).unwrap();
+    let output = dyno.wait_with_output().unwrap();
+    assert!(began.is_some(), "{}", text(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    for part in ["out/result", "out/log", "starts/000.json"] {
+        assert!(text(&output).contains(&format!("{part} cannot be written")), "{part}: {}", text(&output));
+    }
+    assert!(!text(&output).contains("is kept"), "{}", text(&output));
 }
 
 #[test]

@@ -33,11 +33,6 @@ impl Worker {
                 self.fail(conn, outcome, outcome, now, driver);
             }
             What::Received => self.received(conn, now, driver),
-            // A server that closes where HTTP/2 should begin does not speak it.
-            What::Eof if self.slots[conn as usize].is_greeting() => {
-                self.connections.closed_by_server += 1;
-                self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
-            }
             What::Eof if self.is_securing(conn) => {
                 self.handshake_failed(conn, "closed by the server", now, driver);
             }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use dyno_archive::load::TcpCounters;
 use dyno_archive::sample::ThreadUse;
-use dyno_engine::driver::{Completion, ConnId, Driver, Queued, Turn, Wait};
+use dyno_engine::driver::{Completion, ConnId, Driver, Queued, Turn, Wait, What};
 use dyno_engine::{Config, Instant, Stop, Worker, WorkerReport};
 use serde_json::{Value, json};
 
@@ -22,13 +22,32 @@ pub struct Watched<D> {
     polling: [u64; 3],
     /// Sum of how long turns would wait at most, nanoseconds; those without an end not counted.
     patience_ns: u64,
+    /// Every so many connections one is closed by the server as soon as it is there; `None`: none.
+    hangs_up_every: Option<u64>,
+    connected: u64,
+    /// Connections that are closed next.
+    hung_up: Vec<ConnId>,
 }
 
 impl<D: Driver> Watched<D> {
-    fn new(inner: D) -> Watched<D> {
+    fn new(inner: D, hangs_up_every: Option<u64>) -> Watched<D> {
         let clock = Rc::new(Cell::new(0));
         let (connects, closes, sends, bytes, turns, patience_ns) = (0, 0, 0, 0, 0, 0);
-        Watched { inner, clock, connects, closes, sends, bytes, turns, polling: [0; 3], patience_ns }
+        let (connected, hung_up, polling) = (0, Vec::new(), [0; 3]);
+        Watched {
+            inner,
+            clock,
+            connects,
+            closes,
+            sends,
+            bytes,
+            turns,
+            polling,
+            patience_ns,
+            hangs_up_every,
+            connected,
+            hung_up,
+        }
     }
 
     fn counts(&self) -> Value {
@@ -57,6 +76,7 @@ impl<D: Driver> Driver for Watched<D> {
 
     fn close(&mut self, conn: ConnId) {
         self.closes += 1;
+        self.hung_up.retain(|of| *of != conn);
         self.inner.close(conn);
     }
 
@@ -87,7 +107,16 @@ impl<D: Driver> Driver for Watched<D> {
     }
 
     fn next(&mut self) -> Option<Completion> {
-        self.inner.next()
+        if let Some(conn) = self.hung_up.pop() {
+            return Some(Completion { conn, what: What::Eof, at: self.inner.now() });
+        }
+        let completion = self.inner.next()?;
+        if completion.what == What::Connected {
+            self.connected += 1;
+            let hangs_up = self.hangs_up_every.is_some_and(|every| self.connected.is_multiple_of(every));
+            self.hung_up.extend(hangs_up.then_some(completion.conn));
+        }
+        Some(completion)
     }
 
     fn bytes(&mut self) -> &mut [u8] {
@@ -132,7 +161,15 @@ pub struct Seen {
 
 /// Runs a worker to its end. `stop`: asked every turn, with the time since the load began, nanoseconds.
 pub fn watch<D: Driver>(driver: D, config: Config, stop: impl Fn(Instant, u64) -> Stop) -> Seen {
-    let mut driver = Watched::new(driver);
+    play(Watched::new(driver, None), config, stop)
+}
+
+/// The same, and of every so many connections the server closes one as soon as it is there.
+pub fn watch_hung_up<D: Driver>(driver: D, config: Config, every: u64) -> Seen {
+    play(Watched::new(driver, Some(every)), config, |_, _| Stop::No)
+}
+
+fn play<D: Driver>(mut driver: Watched<D>, config: Config, stop: impl Fn(Instant, u64) -> Stop) -> Seen {
     let clock = driver.clock.clone();
     let begin = Cell::new(None);
     let mut worker = Worker::new(config);

@@ -15,15 +15,17 @@ use dyno_analysis::load::Config;
 use dyno_analysis::verdict::{self, Context};
 use dyno_archive::plan::Workload;
 use dyno_archive::{LoadRecord, Plan};
+use dyno_driver::Peer;
 use dyno_report::{hdr, intervals, text};
 use dyno_runner::load::Spec;
 use dyno_runner::single::{self, Ended};
 
+pub use self::outputs::check_file;
 use self::requests::Reach;
 use self::save::Saving;
 use self::target::Url;
 use crate::cli::{LoadArgs, LoadFormat};
-use crate::exit::Exit;
+use crate::exit::{Exit, first_error};
 use crate::terminal::Third;
 use crate::{calibration, terminal};
 
@@ -40,19 +42,23 @@ pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
         Err(error) => Ended::Never(format!("{error:#}")),
     };
     let (has_begun, was_cut) = (loaded.is_ok(), matches!(ended, Ended::Interrupted(_)));
-    let ceiling = loaded.as_ref().ok().and_then(|loaded| calibration::ceiling_for(config, &loaded.record));
+    // Ceilings are measured over TCP.
+    let over_tcp = loaded.as_ref().ok().filter(|_| matches!(spec.endpoint.peer, Peer::Tcp(_)));
+    let ceiling = over_tcp.and_then(|loaded| calibration::ceiling_for(config, &loaded.record));
     // Saved before anything is shown: standard output may have no reader.
     let saved = saving.as_ref().map_or(Ok(()), |saving| saving.end(&ended, ceiling.clone()));
     let shown = loaded.and_then(|Loaded { record, trouble, .. }| {
         let result = verdict::load(&record, config.clone(), &Context { ceiling, ..Context::default() });
-        show(args, &record, &result)?;
-        trouble.map(|()| result.valid)
+        // The histograms are written even if standard output was closed.
+        let written = [write_result(args, &result), write_histograms(args, &record), trouble];
+        first_error(written).map(|()| result.valid)
     });
-    saved?;
-    if let Some(saving) = &saving {
+    if let (Some(saving), Ok(())) = (&saving, &saved) {
         saving.tell(has_begun);
     }
-    Ok(match shown? {
+    let (is_valid, failed) = shown.map_or_else(|error| (false, Err(error)), |valid| (valid, Ok(())));
+    first_error([failed, saved])?;
+    Ok(match is_valid {
         // An interrupted load failed, even if the part that was measured is valid.
         _ if was_cut => Exit::Failed,
         true => Exit::Valid,
@@ -110,13 +116,6 @@ impl Ready {
         let server = save::server(&self.url, &self.workload);
         single::plan(&server, &self.workload, &self.spec, self.reach.seen())
     }
-}
-
-/// Writes the result and the histograms. The histograms are written even if standard output was closed.
-fn show(args: &LoadArgs, record: &LoadRecord, result: &LoadResult) -> anyhow::Result<()> {
-    let shown = write_result(args, result);
-    write_histograms(args, record)?;
-    shown
 }
 
 fn write_result(args: &LoadArgs, result: &LoadResult) -> anyhow::Result<()> {

@@ -1,7 +1,7 @@
 //! Outputs while a load runs: a line of JSON per interval, and a page of OpenMetrics.
 
-use std::fs::{File, FileType};
-use std::io::{BufWriter, Read as _, Write};
+use std::fs::{File, FileType, Metadata};
+use std::io::{BufWriter, ErrorKind, Read as _, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
@@ -29,13 +29,7 @@ pub fn check_files(args: &LoadArgs) -> anyhow::Result<()> {
         if path == standard_output {
             continue;
         }
-        let unwritable = |error| bad(format!("{} cannot be written: {error}", path.display()));
-        if let Some(is) = std::fs::metadata(path).ok().filter(|is| !is.is_file() && !is.is_dir()) {
-            check_unopened(path, is.file_type()).map_err(unwritable)?;
-            continue;
-        }
-        let file = File::options().create(true).append(true).open(path).map_err(unwritable)?;
-        let is = file.metadata().map_err(unwritable)?;
+        let Some(is) = check_file(path)? else { continue };
         if seen.contains(&(is.dev(), is.ino())) {
             return Err(bad(format!(
                 "{} would be written twice; give each output a file of its own",
@@ -47,6 +41,18 @@ pub fn check_files(args: &LoadArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Checks before anything is measured that a file can be written, and makes it if it is not there. `None`: it is a pipe or a
+/// device.
+pub fn check_file(path: &Path) -> anyhow::Result<Option<Metadata>> {
+    let unwritable = |error| bad(format!("{} cannot be written: {error}", path.display()));
+    if let Some(is) = std::fs::metadata(path).ok().filter(|is| !is.is_file() && !is.is_dir()) {
+        check_unopened(path, is.file_type()).map_err(unwritable)?;
+        return Ok(None);
+    }
+    let file = File::options().create(true).append(true).open(path).map_err(unwritable)?;
+    file.metadata().map(Some).map_err(unwritable)
+}
+
 /// Checks a pipe or a device without opening it: that would end whoever reads the pipe, and a device may do anything.
 fn check_unopened(path: &Path, is: FileType) -> std::io::Result<()> {
     if is.is_socket() {
@@ -56,18 +62,22 @@ fn check_unopened(path: &Path, is: FileType) -> std::io::Result<()> {
 }
 
 /// The output of `--stream`: each interval is written as it ends.
-pub struct Stream(Box<dyn Write>);
+pub struct Stream {
+    to: Box<dyn Write>,
+    is_standard_output: bool,
+}
 
 impl Stream {
     /// Opens the output. If it is a pipe, waits until somebody reads it.
     pub fn open(path: &Path, config: &Config) -> anyhow::Result<Stream> {
-        let to: Box<dyn Write> = if path == Path::new("-") {
+        let is_standard_output = path == Path::new("-");
+        let to: Box<dyn Write> = if is_standard_output {
             Box::new(std::io::stdout())
         } else {
             let file = create(path).map_err(|error| bad(format!("--stream {}: {error}", path.display())))?;
             Box::new(BufWriter::new(file))
         };
-        let mut stream = Stream(to);
+        let mut stream = Stream { to, is_standard_output };
         stream.line(&intervals::stream_head(config))?;
         Ok(stream)
     }
@@ -78,8 +88,9 @@ impl Stream {
 
     /// Writes a line and flushes it, so that whoever follows the file reads whole lines.
     fn line(&mut self, line: &str) -> anyhow::Result<()> {
-        writeln!(self.0, "{line}").and_then(|()| self.0.flush()).map_err(|error| match error.kind() {
-            std::io::ErrorKind::BrokenPipe => unwritten(error),
+        writeln!(self.to, "{line}").and_then(|()| self.to.flush()).map_err(|error| match error.kind() {
+            ErrorKind::BrokenPipe if self.is_standard_output => unwritten(error),
+            ErrorKind::BrokenPipe => anyhow::anyhow!("whoever read the stream has gone before its end"),
             _ => anyhow::Error::new(error).context("the stream cannot be written"),
         })
     }
