@@ -138,7 +138,7 @@ impl Progress {
         self.bar.set_message(format!("{}{left}", line(message)));
     }
 
-    /// Prints a line. Foreign text in it must have been through [`line`] or [`shown`], because a terminal would obey it.
+    /// Prints a line. Foreign text in it must have been through [`line()`] or [`shown`], because a terminal would obey it.
     fn line(&self, text: &str) {
         if self.live {
             self.bar.println(text);
