@@ -3,22 +3,10 @@
 use super::*;
 
 #[test]
-fn header_blocks() {
+fn header_blocks_in_pieces() {
     let ok = block(&[(":status", "200"), ("server", "x")]);
     let (a, rest) = ok.split_at(1);
     let (b, c) = rest.split_at(1);
-    let endless = std::iter::once(headers(1, a, 0)).chain((0..65).map(|_| continuation(1, &[], 0)));
-    let sixty_four = std::iter::once(headers(1, &ok, END_STREAM))
-        .chain((1..64).map(|_| continuation(1, &[], 0)))
-        .chain([continuation(1, &[], END_HEADERS)]);
-    let large =
-        std::iter::once(headers(1, &[0; 16_384], 0)).chain((0..8).map(|_| continuation(1, &[0; 16_384], 0)));
-    // One field of 16,380 bytes after the other, up to the limit.
-    let long = format!("{:0>16350}", 1);
-    let piece = block(&[("x", &long)]);
-    let full = std::iter::once(headers(1, &ok, END_STREAM))
-        .chain((1..limits::BLOCK_BYTES / 16_384).map(|_| continuation(1, &piece, 0)))
-        .chain([continuation(1, &[], END_HEADERS)]);
     run([
         case(
             "§6.10 a block in three frames",
@@ -54,6 +42,14 @@ fn header_blocks() {
             E::InterruptedBlock,
             PROTOCOL,
         ),
+    ]);
+}
+
+#[test]
+fn continuations_of_nothing() {
+    let ok = block(&[(":status", "200"), ("server", "x")]);
+    let (a, rest) = ok.split_at(1);
+    run([
         breaks(
             "§6.10 a block continued on another stream",
             [headers(1, a, 0), continuation(3, rest, END_HEADERS)],
@@ -78,6 +74,26 @@ fn header_blocks() {
             E::WrongStream,
             PROTOCOL,
         ),
+    ]);
+}
+
+#[test]
+fn header_blocks_without_end() {
+    let ok = block(&[(":status", "200"), ("server", "x")]);
+    let a = &ok[..1];
+    let endless = std::iter::once(headers(1, a, 0)).chain((0..65).map(|_| continuation(1, &[], 0)));
+    let sixty_four = std::iter::once(headers(1, &ok, END_STREAM))
+        .chain((1..64).map(|_| continuation(1, &[], 0)))
+        .chain([continuation(1, &[], END_HEADERS)]);
+    let large =
+        std::iter::once(headers(1, &[0; 16_384], 0)).chain((0..8).map(|_| continuation(1, &[0; 16_384], 0)));
+    // One field of 16,380 bytes after the other, up to the limit.
+    let long = format!("{:0>16350}", 1);
+    let piece = block(&[("x", &long)]);
+    let full = std::iter::once(headers(1, &ok, END_STREAM))
+        .chain((1..limits::BLOCK_BYTES / 16_384).map(|_| continuation(1, &piece, 0)))
+        .chain([continuation(1, &[], END_HEADERS)]);
+    run([
         breaks(
             "§10.5.1 CONTINUATION without end",
             endless.collect::<Vec<_>>(),
@@ -96,6 +112,12 @@ fn header_blocks() {
             Code::EnhanceYourCalm,
         ),
         case("§10.5.1 a block is almost too large", full.collect::<Vec<_>>(), [Head(1, 200), End(1)]),
+    ]);
+}
+
+#[test]
+fn header_blocks_that_cannot_be_decoded() {
+    run([
         breaks(
             "§4.3 a block that cannot be decoded",
             [headers(1, &[0x80], END_HEADERS)],
@@ -119,6 +141,12 @@ fn header_blocks() {
             [headers(1, &[], END_HEADERS | END_STREAM)],
             M::Status,
         ),
+    ]);
+}
+
+#[test]
+fn every_block_counts_for_the_table() {
+    run([
         // The table is the connection's, so blocks of streams that are gone count.
         case(
             "§4.3 a block of a reset stream fills the table",
@@ -157,6 +185,12 @@ fn header_blocks() {
             [Head(1, 200), Trailers(1), Head(3, 200), End(3)],
         )
         .asked(2),
+    ]);
+}
+
+#[test]
+fn blocks_that_are_remembered() {
+    run([
         // What is remembered of a block holds for as long as the table is as it was.
         case(
             "§4.3 the same block says something else once the table has changed",
@@ -197,21 +231,38 @@ fn header_blocks() {
     ]);
 }
 
+/// Our settings with a table of another size.
+fn own_table(size: u32) -> ClientSettings {
+    ClientSettings { header_table_size: size, ..LARGE }
+}
+
+/// A block that begins with an update of the table's size.
+fn sized(size: u32, rest: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_size_update(size, &mut out);
+    [&out, rest].concat()
+}
+
+fn compression(why: hpack::Error) -> Seen {
+    Error(E::Hpack(why), Code::CompressionError)
+}
+
+/// A connection's beginning with two requests, and what follows.
+fn greet(steps: &[Step]) -> Vec<Step> {
+    [&[settings(&[]), get(), get()], steps].concat()
+}
+
+fn greeted(seen: &[Seen]) -> Vec<Seen> {
+    [&[sent_ack(), Settings, sent_get(1), sent_get(3)], seen].concat()
+}
+
+fn answer(stream: u32, block: &[u8]) -> Step {
+    headers(stream, block, END_HEADERS | END_STREAM)
+}
+
 /// What the server may do with the table that we offer.
 #[test]
-fn the_servers_table() {
-    let none = ClientSettings { header_table_size: 0, ..LARGE };
-    let small = ClientSettings { header_table_size: 100, ..LARGE };
-    let large = ClientSettings { header_table_size: 65_536, ..LARGE };
-    let sized = |size, rest: &[u8]| {
-        let mut out = Vec::new();
-        put_size_update(size, &mut out);
-        [&out, rest].concat()
-    };
-    let compression = |why| Error(E::Hpack(why), Code::CompressionError);
-    let greet = |steps: &[Step]| [&[settings(&[]), get(), get()], steps].concat();
-    let greeted = |seen: &[Seen]| [&[sent_ack(), Settings, sent_get(1), sent_get(3)], seen].concat();
-    let answer = |id, payload: &[u8]| headers(id, payload, END_HEADERS | END_STREAM);
+fn the_size_of_the_servers_table() {
     run([
         case(
             "RFC 7541 §4.2 a smaller table is acknowledged with a size update",
@@ -219,21 +270,27 @@ fn the_servers_table() {
             greeted(&[Head(1, 200), End(1), Head(3, 200), End(3)]),
         )
         .bare()
-        .own(none),
+        .own(own_table(0)),
         case(
             "RFC 7541 §4.2 a smaller table is not told of",
             greet(&[ack(), answer(1, &[0x88])]),
             greeted(&[compression(hpack::Error::SizeUpdateMissing)]),
         )
         .bare()
-        .own(none),
+        .own(own_table(0)),
         case(
             "RFC 7541 §4.2 a table is still larger than allowed",
             greet(&[ack(), answer(1, &sized(101, &[0x88]))]),
             greeted(&[compression(hpack::Error::SizeAboveLimit)]),
         )
         .bare()
-        .own(small),
+        .own(own_table(100)),
+    ]);
+}
+
+#[test]
+fn the_use_of_the_servers_table() {
+    run([
         case(
             "RFC 7541 §4.2 the usual table until the acknowledgement",
             greet(&[
@@ -243,7 +300,7 @@ fn the_servers_table() {
             greeted(&[Head(1, 299), End(1), Head(3, 299), End(3)]),
         )
         .bare()
-        .own(none),
+        .own(own_table(0)),
         case(
             "RFC 7541 §4.3 what does not fit any more is evicted",
             greet(&[
@@ -254,7 +311,7 @@ fn the_servers_table() {
             greeted(&[Head(1, 299), End(1), compression(hpack::Error::IndexBeyondTables)]),
         )
         .bare()
-        .own(small),
+        .own(own_table(100)),
         case(
             "RFC 7541 §4.2 a larger table, used",
             greet(&[
@@ -271,14 +328,14 @@ fn the_servers_table() {
             greeted(&[Head(1, 299), End(1), Head(3, 299), End(3)]),
         )
         .bare()
-        .own(large),
+        .own(own_table(65_536)),
         case(
             "RFC 7541 §4.2 a larger table, not used",
             greet(&[ack(), answer(1, &[0x88])]),
             greeted(&[Head(1, 200), End(1)]),
         )
         .bare()
-        .own(large),
+        .own(own_table(65_536)),
         case(
             "RFC 7541 §6.3 a size update after a field",
             greet(&[answer(1, &[0x88, 0x20])]),
@@ -290,7 +347,7 @@ fn the_servers_table() {
 
 /// What our encoder does with the table that the server offers. The witness reads it with that table.
 #[test]
-fn our_table() {
+fn our_table_as_it_is_offered() {
     let table = |size| settings(&[(HEADER_TABLE_SIZE, size)]);
     let sizes = |sizes: &[u32]| Seen::Sent(Sent::Sizes(sizes.to_vec()));
     let again = || [sent_ack(), Settings];
@@ -319,6 +376,15 @@ fn our_table() {
             [&again()[..], &[sent_get(1), sent_get(3)]].concat(),
         )
         .bare(),
+    ]);
+}
+
+#[test]
+fn our_table_as_it_changes() {
+    let table = |size| settings(&[(HEADER_TABLE_SIZE, size)]);
+    let sizes = |sizes: &[u32]| Seen::Sent(Sent::Sizes(sizes.to_vec()));
+    let again = || [sent_ack(), Settings];
+    run([
         case(
             "RFC 7541 §4.2 a table that goes and comes back",
             [get(), table(0), get(), table(4096), get(), get()],

@@ -36,6 +36,13 @@ fn connections_that_go_away() {
             [GoAway(Code::InternalError, vec![])],
         ),
         case("§7 an unknown code", [go_away(1, 77)], [GoAway(Code::Unknown, vec![])]),
+    ]);
+}
+
+#[test]
+fn streams_that_stay_while_a_connection_goes_away() {
+    use Code::NoError;
+    run([
         case(
             "§6.8 bodies of the streams that stay go on",
             [post(65_535), post(5), post(5), go_away(3, 0), window(0, 9)],

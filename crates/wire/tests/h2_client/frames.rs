@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn frames_and_their_lengths() {
+fn frames_too_long_or_unknown() {
     run([
         breaks("§4.2 a frame is too long", [only_header(Kind::Headers, 1, 16_385)], E::FrameTooLong, SIZE),
         breaks("§4.2 DATA is too long", [only_header(Kind::Data, 1, 16_385)], E::FrameTooLong, SIZE),
@@ -45,6 +45,12 @@ fn frames_and_their_lengths() {
             ],
             [Head(1, 200), body(1, "xy"), End(1), Seen::Sent(Sent::Pong([1; 8]))],
         ),
+    ]);
+}
+
+#[test]
+fn frames_of_the_wrong_length_or_stream() {
+    run([
         case("§6.7 PING is answered alike", [ping(b"12345678", 0)], [Seen::Sent(Sent::Pong(*b"12345678"))]),
         case("§6.7 an answer to PING is not answered", [ping(b"12345678", ACK)], []),
         breaks("§6.7 a short PING", [ping(&[0; 7], 0)], E::FrameLength, SIZE),
@@ -99,7 +105,7 @@ fn frames_and_their_lengths() {
 }
 
 #[test]
-fn padding() {
+fn padding_is_not_content() {
     let ok = block(&[(":status", "200")]);
     let priority = [&[0x80, 0, 0, 0, 16][..], &ok].concat();
     run([
@@ -138,6 +144,12 @@ fn padding() {
             [headers(1, &padded([], 30), PADDED | END_STREAM), continuation(1, &ok, END_HEADERS)],
             [Head(1, 200), End(1)],
         ),
+    ]);
+}
+
+#[test]
+fn padding_that_does_not_fit() {
+    run([
         case(
             "§6.1 DATA of nothing but its padding's length is too much",
             [head(1, 200, 0), data(1, [1], PADDED)],

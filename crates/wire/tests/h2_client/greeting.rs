@@ -78,7 +78,7 @@ fn our_greeting() {
 }
 
 #[test]
-fn settings_of_the_server() {
+fn settings_are_acknowledged() {
     let setting = |id, value| [settings(&[(id, value)])];
     run([
         case("§6.5.2 unknown settings are ignored", setting(0xABCD, 7), [sent_ack(), Settings]),
@@ -113,6 +113,13 @@ fn settings_of_the_server() {
             PROTOCOL,
         ),
         breaks("§6.5 one acknowledgement too many", [ack()], E::SettingsAck, PROTOCOL),
+    ]);
+}
+
+#[test]
+fn values_of_settings() {
+    let setting = |id, value| [settings(&[(id, value)])];
+    run([
         case("§6.5.2 push is not what a server enables: 0", setting(ENABLE_PUSH, 0), [sent_ack(), Settings]),
         breaks(
             "§6.5.2 push is not what a server enables: 1",
@@ -137,6 +144,12 @@ fn settings_of_the_server() {
             E::SettingValue,
             PROTOCOL,
         ),
+    ]);
+}
+
+#[test]
+fn streams_that_the_server_allows() {
+    run([
         case(
             "§6.5.2 no stream is allowed, then two",
             [

@@ -1,9 +1,6 @@
 //! The HTTP/2 client against scripted servers: the states of streams (RFC 9113 §5.1), framing (§4), streams (§5), frames
 //! (§6), and messages (§8). Every script is read whole and in pieces, and must be seen alike.
 
-// Tables.
-#![allow(clippy::too_many_lines)]
-
 mod blocks;
 mod ends;
 mod frames;

@@ -45,6 +45,12 @@ fn responses() {
             [Head(3, 200), Head(1, 201), body(3, "3"), body(1, "1"), body(3, "3"), End(1), Trailers(3)],
         )
         .asked(2),
+    ]);
+}
+
+#[test]
+fn interim_responses() {
+    run([
         case(
             "§8.1 interim responses",
             [head(1, 100, 0), head_with(1, 103, &[("link", "a")], 0), head(1, 200, END_STREAM)],
@@ -67,6 +73,12 @@ fn responses() {
             interim(33, END_STREAM).into_iter().take(33).collect::<Vec<_>>(),
             [vec![Interim(1, 102); 32], vec![Malformed(1, M::TooManyInformational, PROTOCOL)]].concat(),
         ),
+    ]);
+}
+
+#[test]
+fn responses_in_the_wrong_order() {
+    run([
         malformed("§8.1 DATA before the head", [data(1, "x", 0)], M::DataBeforeHead),
         malformed("§8.1 DATA ends a stream without a head", [data(1, "", END_STREAM)], M::DataBeforeHead),
         case(
@@ -187,9 +199,6 @@ fn lengths_of_bodies() {
     let wrong = |name, steps: &[Step]| {
         case(name, [&[long("3")], steps].concat(), [Head(1, 200), Malformed(1, M::BodyLength, PROTOCOL)])
     };
-    let head_answer = |name, steps: &[Step], seen: &[Seen]| {
-        case(name, [&[head_request()], steps].concat(), [&[sent_get(1)], seen].concat()).asked(0)
-    };
     run([
         case(
             "§8.1.1 as long as it says",
@@ -224,6 +233,15 @@ fn lengths_of_bodies() {
             [Head(1, 200), Malformed(1, M::BodyLength, PROTOCOL), Head(3, 204), End(3)],
         )
         .asked(2),
+    ]);
+}
+
+#[test]
+fn answers_without_a_body() {
+    let head_answer = |name, steps: &[Step], seen: &[Seen]| {
+        case(name, [&[head_request()], steps].concat(), [&[sent_get(1)], seen].concat()).asked(0)
+    };
+    run([
         head_answer(
             "RFC 9110 §9.3.2 HEAD has no body, whatever its length",
             &[head_with(1, 200, &[("content-length", "3")], END_STREAM)],

@@ -113,6 +113,13 @@ fn streams_that_we_reset() {
         late("§5.1 late WINDOW_UPDATEs, right and wrong", &[window(1, 5), window(1, 0), window(1, STREAM)]),
         closed("§5.1 frames after the late end", &[head(1, 200, END_STREAM), data(1, "x", 0)]),
         closed("§5.1 frames after the late reset", &[reset(1, 0), head(1, 200, END_STREAM)]),
+    ]);
+}
+
+#[test]
+fn mistakes_on_streams_that_are_reset() {
+    let cancelled = || Seen::Sent(Sent::Reset(1, Code::Cancel));
+    run([
         case(
             "§4.3 a late block that cannot be decoded",
             [Step::Cancels(1), headers(1, &[0x80], END_HEADERS)],

@@ -43,6 +43,12 @@ fn windows_of_the_server() {
             [&posted(1)[..], &[sent_end(1, 16_383), sent_get(3)]].concat(),
         )
         .asked(0),
+    ]);
+}
+
+#[test]
+fn initial_windows_of_the_server() {
+    run([
         case(
             "§6.9.2 windows of nothing",
             [settings(&[(INITIAL_WINDOW_SIZE, 0)]), post(3), window(1, 2), window(1, 7)],
@@ -75,33 +81,44 @@ fn windows_of_the_server() {
             ],
         )
         .asked(0),
-        case(
-            "§6.9.2 a lowered initial window makes windows negative",
-            [
-                settings(&[(INITIAL_WINDOW_SIZE, 10)]),
-                post(12),
-                settings(&[(INITIAL_WINDOW_SIZE, 5)]),
-                window(1, 5),
-                window(1, 1),
-                settings(&[(INITIAL_WINDOW_SIZE, 6)]),
-            ],
-            [
-                sent_ack(),
-                Settings,
-                sent_post(1),
-                sent_data(1, 10),
-                sent_ack(),
-                Settings,
-                Window,
-                Window,
-                sent_data(1, 1),
-                sent_ack(),
-                Settings,
-                sent_end(1, 1),
-                Whole(1),
-            ],
-        )
-        .asked(0),
+    ]);
+}
+
+#[test]
+fn a_lowered_initial_window() {
+    run([case(
+        "§6.9.2 a lowered initial window makes windows negative",
+        [
+            settings(&[(INITIAL_WINDOW_SIZE, 10)]),
+            post(12),
+            settings(&[(INITIAL_WINDOW_SIZE, 5)]),
+            window(1, 5),
+            window(1, 1),
+            settings(&[(INITIAL_WINDOW_SIZE, 6)]),
+        ],
+        [
+            sent_ack(),
+            Settings,
+            sent_post(1),
+            sent_data(1, 10),
+            sent_ack(),
+            Settings,
+            Window,
+            Window,
+            sent_data(1, 1),
+            sent_ack(),
+            Settings,
+            sent_end(1, 1),
+            Whole(1),
+        ],
+    )
+    .asked(0)]);
+}
+
+#[test]
+fn windows_that_overflow() {
+    let posted = |id| [sent_post(id), sent_data(id, 16_384), sent_data(id, 16_384), sent_data(id, 16_384)];
+    run([
         case(
             "§6.9.2 the connection's window is not the settings' business",
             [post(65_535), settings(&[(INITIAL_WINDOW_SIZE, STREAM)]), post(1), window(0, 1)],
@@ -146,35 +163,39 @@ fn windows_of_the_server() {
             [head(1, 204, END_STREAM), window(1, 5), window(1, 0), window(1, STREAM)],
             [Head(1, 204), End(1)],
         ),
-        case(
-            "§6.9 bodies go on in turn",
-            [
-                settings(&[(INITIAL_WINDOW_SIZE, 0)]),
-                post(2),
-                post(2),
-                window(3, 1),
-                window(1, 1),
-                settings(&[(INITIAL_WINDOW_SIZE, 9)]),
-            ],
-            [
-                sent_ack(),
-                Settings,
-                sent_post(1),
-                sent_post(3),
-                Window,
-                sent_data(3, 1),
-                Window,
-                sent_data(1, 1),
-                sent_ack(),
-                Settings,
-                sent_end(1, 1),
-                sent_end(3, 1),
-                Whole(1),
-                Whole(3),
-            ],
-        )
-        .asked(0),
     ]);
+}
+
+#[test]
+fn bodies_go_on_in_turn() {
+    run([case(
+        "§6.9 bodies go on in turn",
+        [
+            settings(&[(INITIAL_WINDOW_SIZE, 0)]),
+            post(2),
+            post(2),
+            window(3, 1),
+            window(1, 1),
+            settings(&[(INITIAL_WINDOW_SIZE, 9)]),
+        ],
+        [
+            sent_ack(),
+            Settings,
+            sent_post(1),
+            sent_post(3),
+            Window,
+            sent_data(3, 1),
+            Window,
+            sent_data(1, 1),
+            sent_ack(),
+            Settings,
+            sent_end(1, 1),
+            sent_end(3, 1),
+            Whole(1),
+            Whole(3),
+        ],
+    )
+    .asked(0)]);
 }
 
 /// How much we let the server send.
@@ -210,6 +231,13 @@ fn windows_of_ours() {
             [Head(1, 200), body(1, "x"), End(1)],
         )
         .own(own(10, 1 << 20)),
+    ]);
+}
+
+#[test]
+fn windows_of_ours_are_given_back() {
+    let own = |stream_window, connection_window| ClientSettings { stream_window, connection_window, ..LARGE };
+    run([
         case(
             "§6.9 half of a stream's window is given back",
             [
@@ -240,6 +268,13 @@ fn windows_of_ours() {
             [Head(1, 200), body(1, "1"), sent_window(1, 2), body(1, "234"), End(1)],
         )
         .own(own(3, 1 << 20)),
+    ]);
+}
+
+#[test]
+fn our_window_of_the_connection() {
+    let own = |stream_window, connection_window| ClientSettings { stream_window, connection_window, ..LARGE };
+    run([
         case(
             "§6.9.1 DATA of streams that are gone counts for the connection",
             [Step::Cancels(1), data(1, [0; 16_384], 0), data(1, [0; 16_384], 0), data(1, [0; 16_384], 0)],
