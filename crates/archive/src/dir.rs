@@ -177,13 +177,7 @@ impl RunDir {
                     "its folder is a link; nothing is written there",
                 ));
             }
-            // A file of a name that nobody can have put there; renamed over a link it replaces the link.
-            let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-            let mut file =
-                tempfile::Builder::new().prefix(".dyno").permissions(permissions).tempfile_in(folder)?;
-            file.write_all(bytes)?;
-            file.as_file().sync_data()?;
-            file.persist(&path).map_err(io::Error::from).map(drop)
+            write_whole(&path, bytes)
         };
         write().map_err(|source| ArchiveError::Write { path: path.clone(), source })?;
         Ok(path)
@@ -209,6 +203,18 @@ impl RunDir {
         all.sort();
         Ok(all)
     }
+}
+
+/// Writes a file whole or not at all: what fails on the way leaves the file of before. Its permissions are those that the umask
+/// leaves.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A file of a name that nobody can have put there; renamed over a link it replaces the link.
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    let mut file = tempfile::Builder::new().prefix(".dyno").permissions(permissions).tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_data()?;
+    file.persist(path).map_err(io::Error::from).map(drop)
 }
 
 /// The key of a header that says how to read the others.

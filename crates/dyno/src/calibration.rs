@@ -1,12 +1,12 @@
 //! The ceilings that `dyno calibrate` measured, kept for comparison with later loads.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use dyno_analysis::ceiling::{self, KindCeiling};
 use dyno_analysis::load::{Ceiling, Config};
 use dyno_archive::LoadRecord;
+use dyno_archive::dir::write_whole;
 use dyno_observer::facts::read_facts;
 use serde::{Deserialize, Serialize};
 
@@ -25,12 +25,8 @@ pub struct Kept {
 impl Kept {
     pub fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
         let path = folder.join(FILE);
-        let unwritten = || format!("{} cannot be written", path.display());
-        // Written beside and renamed: what fails on the way leaves the ceilings of before.
-        let mut file =
-            tempfile::Builder::new().prefix(".dyno").tempfile_in(folder).with_context(unwritten)?;
-        file.write_all(serde_json::to_string_pretty(self)?.as_bytes()).with_context(unwritten)?;
-        file.persist(&path).with_context(unwritten)?;
+        write_whole(&path, serde_json::to_string_pretty(self)?.as_bytes())
+            .with_context(|| format!("{} cannot be written", path.display()))?;
         Ok(path)
     }
 

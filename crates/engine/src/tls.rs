@@ -276,11 +276,14 @@ fn snake(name: &str) -> String {
 }
 
 #[cfg(test)]
+#[path = "../tests/world/trust.rs"]
+mod trust;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-    use rustls::{RootCertStore, ServerConfig, ServerConnection};
+    use rustls::ServerConnection;
     use std::io::{Read as _, Write as _};
 
     struct Pair {
@@ -290,28 +293,8 @@ mod tests {
 
     /// A session and a server whose certificate it trusts, or not.
     fn pair(alpn: &[&str], is_trusted: bool) -> Pair {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let certificate: CertificateDer<'static> = made.cert.der().clone();
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-        let mut server = ServerConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.clone()], key)
-            .unwrap();
-        server.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let mut roots = RootCertStore::empty();
-        if is_trusted {
-            roots.add(certificate).unwrap();
-        }
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-        let tls = Tls { config: Arc::new(config), name: "localhost".try_into().unwrap() };
+        let (config, server) = trust::pair(alpn, &["http/1.1"], is_trusted);
+        let tls = Tls { config: Arc::new(config), name: trust::NAME.try_into().unwrap() };
         let session = Session::new(&tls).unwrap();
         Pair { session, server: ServerConnection::new(Arc::new(server)).unwrap() }
     }

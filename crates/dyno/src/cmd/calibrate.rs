@@ -26,7 +26,7 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let begin = |folder: &PathBuf| super::keep_in(folder, &calibrate::plan(&asked, &placement));
     let kept = args.save.as_ref().map(begin).transpose()?;
     let interrupts = terminal::catch_interrupts("ending early; no ceilings are kept", Third::Ends)?;
-    let ended = calibrate::run(&placement, asked.clone(), kept.as_ref(), &interrupts, &mut say);
+    let ended = calibrate::run(&placement, asked, kept.as_ref(), &interrupts, &mut say);
     let is_kept = matches!(
         &ended,
         Ok(Calibrated { unkept: None, .. }) | Err(CalibrationError::Interrupted { unkept: None })

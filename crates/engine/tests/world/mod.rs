@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each of them uses a part")]
 
 pub mod secured;
+mod trust;
 pub mod watched;
 
 use std::sync::Arc;

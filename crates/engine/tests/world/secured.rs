@@ -9,8 +9,9 @@ use dyno_archive::sample::ThreadUse;
 use dyno_engine::driver::{Completion, ConnId, Driver, Queued, Turn, Wait, What};
 use dyno_engine::sim::SimDriver;
 use dyno_engine::{Instant, Tls};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection};
+use rustls::{ServerConfig, ServerConnection};
+
+use super::trust;
 
 /// How a server ends its TLS sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,28 +37,8 @@ pub struct Secured {
 
 /// A client that trusts a server's certificate, or does not, and that server.
 pub fn pair(inner: SimDriver, alpn: &str, is_trusted: bool, goodbye: Goodbye) -> (Tls, Secured) {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let certificate: CertificateDer<'static> = made.cert.der().clone();
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-    let mut server = ServerConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.clone()], key)
-        .unwrap();
-    server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let mut roots = RootCertStore::empty();
-    if is_trusted {
-        roots.add(certificate).unwrap();
-    }
-    let mut client = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    client.alpn_protocols = vec![alpn.as_bytes().to_vec()];
-    let tls = Tls { config: Arc::new(client), name: "localhost".try_into().unwrap() };
+    let (client, server) = trust::pair(&[alpn], &["h2", "http/1.1"], is_trusted);
+    let tls = Tls { config: Arc::new(client), name: trust::NAME.try_into().unwrap() };
     let secured = Secured {
         inner,
         config: Arc::new(server),
