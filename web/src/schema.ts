@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 1b4ed40338ea7d195bdf3f9dde2da33009a875c3fc52028e20e5ed5079ae3e6f
+// Made by types.mjs from docs/schema/report.schema.json 59e3f07a01249084f9f2f5645550151a86a2ecd999ef41be7f78922c9ae1646b
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -31,6 +31,7 @@ export type Code =
   | "partly_checked"
   | "subject_failed"
   | "checks_failed"
+  | "checks_waived"
   | "still_warming"
   | "warmup_limit"
   | "warmup_without_cpu"
@@ -76,6 +77,7 @@ export type Resource =
   | "server_thread"
   | "offered_rate"
   | "concurrency"
+  | "backend"
   | "elsewhere";
 /**
  * How sure a verdict is.
@@ -132,6 +134,14 @@ export type Body =
       base64: string;
     };
 /**
+ * What a limit is of, under the name that archives and reports have for it.
+ */
+export type LimitKind = ("memory" | "open files") | "CPU quota" | "CPUs" | "CPUs (affinity)";
+/**
+ * A protocol, with or without TLS, and how a connection comes to speak it.
+ */
+export type Protocol = "h1" | "h1-tls" | "h2" | "h2c" | "h2c-upgrade" | "auto";
+/**
  * Something that is looked at only where it is asked for, because looking has a price.
  */
 export type Probe = "kernel-stamps";
@@ -144,13 +154,10 @@ export type FailureKind =
   | "crashed"
   | "out_of_memory"
   | "deaf"
+  | "data_failed"
   | "backend_failed"
   | "interrupted"
   | "harness";
-/**
- * What a limit is of, under the name that archives and reports have for it.
- */
-export type LimitKind = ("memory" | "open files") | "CPU quota" | "CPUs" | "CPUs (affinity)";
 export type WarmUpEnd = "steady" | "limit" | "unanswered" | "cut_short";
 /**
  * How the schedule of an open loop comes about, in one word.
@@ -313,6 +320,10 @@ export interface OverviewRow {
    * Why there are no numbers, or not all; `None`: nothing is known to be missing.
    */
   absent: string | null;
+  /**
+   * The services behind the subject.
+   */
+  backends: BackendRow[];
   baseline: boolean;
   /**
    * Caveats of the peak's step, or of the reference step if there is no peak.
@@ -320,6 +331,10 @@ export interface OverviewRow {
   caveats: StepCaveat[];
   checks: number;
   checks_passed: number;
+  /**
+   * Checks that the subject fails, and that its file lets it fail.
+   */
+  checks_waived: number;
   control: boolean;
   /**
    * Price of the CPU time of 10⁹ requests at the reference step, in the currency of `[cost] per_vcpu_hour`.
@@ -394,6 +409,28 @@ export interface OverviewRow {
    */
   to_baseline: RowRatios | null;
   workload: string;
+}
+/**
+ * A service behind a subject, in the subject's row.
+ */
+export interface BackendRow {
+  /**
+   * Its part of the CPU time that a request cost subject and back ends together: 0 to 1.
+   */
+  cpu_share: number | null;
+  /**
+   * Per answer of the subject, at the reference step.
+   */
+  cpu_us_per_request: number | null;
+  /**
+   * The most over all trials with the workload.
+   */
+  memory_peak_bytes: number | null;
+  name: string;
+  /**
+   * Until it was ready.
+   */
+  startup_ms: number | null;
 }
 /**
  * A caveat of a cell, with the number of repeats that have it.
@@ -740,6 +777,10 @@ export interface Expect {
    */
   body_contains: string | null;
   /**
+   * Expression that must match somewhere in the body.
+   */
+  body_matches: string | null;
+  /**
    * SHA-256 of the body, in hexadecimal digits.
    */
   body_sha256: string | null;
@@ -748,15 +789,27 @@ export interface Expect {
    */
   headers: [string, string | null][];
   /**
+   * Headers that must be there, with an expression that must match in the value of one of them.
+   */
+  headers_match: [string, string][];
+  /**
    * JSON pointers (RFC 6901) into the body, with the value that must stand there.
    */
   json: [string, unknown][];
+  /**
+   * JSON pointers, with an expression that must match the text or number that stands there.
+   */
+  json_match: [string, string][];
   status: number | null;
 }
 /**
  * One arm of the run: a subject under one set of conditions. A subject with a single arm has one entry.
  */
 export interface SubjectResult {
+  /**
+   * The services that it needs, in the order in which they are started.
+   */
+  backends: BackendResult[];
   build: BuildResult | null;
   /**
    * Every check, summarised over all starts and moments.
@@ -808,6 +861,25 @@ export interface SubjectResult {
   warm_ups: WarmUpResult[];
 }
 /**
+ * A service that the subject needs, over all of its starts.
+ */
+export interface BackendResult {
+  build: BuildResult | null;
+  /**
+   * Limits as read back in its first start.
+   */
+  limits: LimitReadBack[];
+  name: string;
+  /**
+   * How long its data took to be loaded.
+   */
+  seeded_ms: Repeated;
+  startup_ms: Startup;
+  stop_ms: Repeated;
+  title: string;
+  version: string | null;
+}
+/**
  * Cost of the build that made the artefact, even if that was an earlier one (`cached`).
  */
 export interface BuildResult {
@@ -817,20 +889,74 @@ export interface BuildResult {
   wall_s: number;
 }
 /**
- * One contract check over all starts and moments.
+ * A limit that was asked for, and what the kernel says it is.
+ */
+export interface LimitReadBack {
+  asked: string;
+  name: LimitKind;
+  /**
+   * `None`: it could not be set here; `reason` says why.
+   */
+  read_back: string | null;
+  reason: string | null;
+}
+/**
+ * Start-up times in milliseconds from exec, one value per start.
+ */
+export interface Startup {
+  /**
+   * CPU time used until it was ready, in milliseconds.
+   */
+  cpu: Repeated;
+  /**
+   * Until the first answer with the right status was complete; empty where readiness has another sign.
+   */
+  first_answer: Repeated;
+  /**
+   * Until the kernel accepted a connection.
+   */
+  listening: Repeated;
+  /**
+   * Until it was ready, by whatever sign.
+   */
+  ready: Repeated;
+}
+/**
+ * One contract check at one of a subject's protocols, over all starts and moments.
  */
 export interface CheckSummary {
   /**
-   * Of its first failure, or of its first result if it never failed.
+   * `null`: the archive does not tell.
+   */
+  asked: string | null;
+  /**
+   * Of its first failure, or of its first result if it never failed: what was seen, and of a failure what was asked and
+   * expected.
    */
   detail: string;
+  /**
+   * `null`: the archive does not tell.
+   */
+  expected: string | null;
   failed: number;
+  /**
+   * It failed only by coming late, or not at all while the server was full.
+   */
+  late: boolean;
+  /**
+   * With the protocol, but over plain HTTP/1.1: `json`, `json over h2`.
+   */
   name: string;
   /**
    * It never failed.
    */
   ok: boolean;
   passed: number;
+  protocol: Protocol;
+  /**
+   * It failed, and the subject's file lets it.
+   */
+  waived: boolean;
 }
 /**
  * The conditions of an arm, as planned. The environment is left out, because it may hold secrets.
@@ -888,43 +1014,22 @@ export interface Placement {
 export interface SubjectFailure {
   kind: FailureKind;
   /**
+   * The part whose log it is: the subject's arm, or a back end; `null`: none was kept.
+   */
+  log_of: string | null;
+  /**
    * Last lines that the server, or else a back end, wrote; `None`: none were kept.
    */
   log_tail: string | null;
   message: string;
   /**
+   * The only protocol that it concerns; `null`: the start as a whole.
+   */
+  protocol: Protocol | null;
+  /**
    * Counted from 1; 0: the build.
    */
   repeat: number;
-}
-/**
- * A limit that was asked for, and what the kernel says it is.
- */
-export interface LimitReadBack {
-  asked: string;
-  name: LimitKind;
-  /**
-   * `None`: it could not be set here; `reason` says why.
-   */
-  read_back: string | null;
-  reason: string | null;
-}
-/**
- * Start-up times in milliseconds from exec, one value per start.
- */
-export interface Startup {
-  /**
-   * CPU time used until the first right answer, in milliseconds.
-   */
-  cpu: Repeated;
-  /**
-   * Until the first right answer was complete.
-   */
-  first_answer: Repeated;
-  /**
-   * Until the kernel accepted a connection.
-   */
-  listening: Repeated;
 }
 /**
  * The warm-up of one start of an arm.
@@ -971,6 +1076,10 @@ export interface WarmUpPoint {
  * `error_share`.
  */
 export interface Summary {
+  /**
+   * The services behind the subject.
+   */
+  backends: BackendSummary[];
   /**
    * Caveats of any repeat, of severity `warning` or `invalid`.
    */
@@ -1026,6 +1135,22 @@ export interface Summary {
   throughput_rps: Repeated;
   trials: number;
   workload: string;
+}
+/**
+ * The same over the repeats of a cell.
+ */
+export interface BackendSummary {
+  cpu_share: Repeated;
+  /**
+   * Per answer of the subject.
+   */
+  cpu_us_per_request: Repeated;
+  cpu_utilisation: Repeated;
+  /**
+   * Anonymous memory (resident, where that is all there is), highest sample of the window.
+   */
+  memory_bytes: Repeated;
+  name: string;
 }
 /**
  * A metric over the trials of one step.
@@ -1142,11 +1267,20 @@ export interface TrialResult {
   workload: string;
 }
 /**
- * The use of a service that the subject needs.
+ * The use of a service that the subject needs, in one trial.
  */
 export interface BackendUse {
+  /**
+   * Its part of the CPU time that a request cost in all, subject and back ends together: 0 to 1. `null`: not all of them are
+   * known.
+   */
+  cpu_share: number | null;
   name: string;
   server: ServerUse;
+  /**
+   * It may use the same CPUs as the subject, and no others.
+   */
+  shares_cpus: boolean;
 }
 /**
  * The server's use, `None` where it could not be measured (a caveat of the trial says why).

@@ -112,6 +112,8 @@ codes! {
     SubjectFailed = "subject_failed" => "the server failed",
     /// Contract checks failed while the load ran.
     ChecksFailed = "checks_failed" => "contract checks failed during the load",
+    /// The server fails checks of its contract that its own file lets it fail.
+    ChecksWaived = "checks_waived",
     /// The server got faster within the measured window, or its JIT compiler used more than 20 % of its CPU time.
     StillWarming = "still_warming" => "the server was still warming up",
     /// The warm-up of this start reached its limit before the server was steady.

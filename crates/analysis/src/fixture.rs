@@ -98,6 +98,20 @@ pub fn load() -> Load {
     }
 }
 
+/// A check over plain HTTP/1.1, of which this was seen.
+pub fn check(name: &str, ok: bool, got: &str) -> CheckResult {
+    CheckResult {
+        name: name.into(),
+        protocol: Protocol::H1,
+        ok,
+        answered: true,
+        waived: false,
+        asked: String::new(),
+        expected: String::new(),
+        got: got.into(),
+    }
+}
+
 /// 64 connections, with one request in flight on each.
 pub fn step(arrivals: Arrivals) -> Step {
     Step { connections: 64, streams: 1, pipeline: 1, arrivals }
@@ -118,7 +132,7 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
             source: String::new(),
             path: String::new(),
         },
-        subjects_folder: String::new(),
+        subjects_folders: Vec::new(),
         seed: 1,
         repeats: 5,
         order: Order::Fixed,
@@ -142,7 +156,7 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
 pub fn arm((index, subject): (usize, &Subject)) -> Arm {
     let placement = Placement { subject: vec![0, 1], generator: vec![2] };
     let conditions = Conditions { placement, ..Conditions::default() };
-    Arm { name: subject.id(), level: None, subject: index, conditions }
+    Arm { name: subject.id(), level: None, subject: index, backends: Vec::new(), conditions }
 }
 
 pub const MS: u64 = 1_000_000;
@@ -261,7 +275,7 @@ pub fn run(plan: Plan, starts: Vec<StartRecord>, trials: Vec<TrialRecord>) -> Ru
 }
 
 fn spoil(record: &mut TrialRecord, trial: (usize, u32, usize, usize)) {
-    let check = |answered| CheckResult { name: "c".into(), ok: false, answered, detail: String::new() };
+    let check = |answered| CheckResult { answered, ..check("c", false, "") };
     match trial {
         (1, 0, 0, 0) => record.load.server_failure = Some("it left".into()),
         (1, 1, 0, 0) => record.checks = vec![check(false)],

@@ -3,6 +3,7 @@
 //! Pure functions of archived records. The types with `Serialize` are the contract for JSON (docs/schema/).
 #![forbid(unsafe_code)]
 
+pub mod backend;
 pub mod calibration;
 pub mod caveat;
 pub mod ceiling;

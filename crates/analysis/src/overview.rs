@@ -1,15 +1,17 @@
 //! The overview: one row per subject and workload, ranked by peak throughput, and the ties among them.
 
+use dyno_archive::Protocol;
 use dyno_archive::plan::{Plan, Step};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::backend::BackendResult;
 use crate::cell::{CellKey, Shape};
 use crate::grid::Grid;
 use crate::metric::{self, THROUGHPUT};
 use crate::series::{Series, tie_groups};
 use crate::stats::{PAIRS_TO_TELL_APART, Repeated};
-use crate::subject::SubjectResult;
+use crate::subject::{SubjectFailure, SubjectResult};
 use crate::summary::{StepCaveat, Summary};
 use crate::trial::TrialResult;
 use crate::verdict::{Confidence, Peak, Resource};
@@ -54,6 +56,8 @@ pub struct OverviewRow {
     /// Highest anonymous memory (resident, where that is all there is) in any sample of any measured window. Not the
     /// kernel's own peak, which holds page cache.
     pub memory_peak_bytes: Option<f64>,
+    /// The services behind the subject.
+    pub backends: Vec<BackendRow>,
     /// From exec to the first right answer: the median over the starts.
     pub startup_ms: Option<f64>,
     /// The figures above divided by those of the baseline's row of the same workload; `None` for the baseline itself, and
@@ -62,6 +66,8 @@ pub struct OverviewRow {
     /// Due requests without a right answer, over all trials with the workload.
     pub errors: u64,
     pub checks_passed: usize,
+    /// Checks that the subject fails, and that its file lets it fail.
+    pub checks_waived: usize,
     pub checks: usize,
     /// What limited the peak's step, or the reference step if there is no peak.
     pub limiter: Option<Resource>,
@@ -98,6 +104,20 @@ impl RowRatios {
             startup: ratio(|r| r.startup_ms),
         }
     }
+}
+
+/// A service behind a subject, in the subject's row.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct BackendRow {
+    pub name: String,
+    /// Per answer of the subject, at the reference step.
+    pub cpu_us_per_request: Option<f64>,
+    /// Its part of the CPU time that a request cost subject and back ends together: 0 to 1.
+    pub cpu_share: Option<f64>,
+    /// The most over all trials with the workload.
+    pub memory_peak_bytes: Option<f64>,
+    /// Until it was ready.
+    pub startup_ms: Option<f64>,
 }
 
 /// The best subject of a tie group, with those that pairs of repeats do not tell apart from it by peak throughput.
@@ -241,11 +261,45 @@ impl<'a> RowMaker<'a> {
     }
 
     /// A subject's row; `None`: it did not get this workload. A subject without any trials has a row in the first workload,
-    /// with the reason.
+    /// with the reason, and one that lost a workload which was planned for it has a row there.
     fn row(&self, index: usize, subject: &SubjectResult) -> Option<OverviewRow> {
         let has_numbers = self.grid.steps(index, self.workload).next().is_some();
-        let is_absent = self.workload == 0 && !self.grid.has_arm(index);
-        (has_numbers || is_absent).then(|| self.make(index, subject))
+        let has_others = self.grid.has_arm(index);
+        let is_absent = self.workload == 0 && !has_others;
+        let is_lost =
+            || has_others && absent(subject, self.protocol(), true).is_some() && self.is_planned(index);
+        (has_numbers || is_absent || is_lost()).then(|| self.make(index, subject))
+    }
+
+    fn backends(
+        &self,
+        subject: &SubjectResult,
+        at_reference: Option<&Summary>,
+        trials: &[&TrialResult],
+    ) -> Vec<BackendRow> {
+        let row = |behind: &BackendResult| {
+            let summary = at_reference.and_then(|s| s.backends.iter().find(|b| b.name == behind.name));
+            let of_trials = trials.iter().flat_map(|t| &t.backends).filter(|b| b.name == behind.name);
+            BackendRow {
+                name: behind.name.clone(),
+                cpu_us_per_request: summary.and_then(|s| s.cpu_us_per_request.median),
+                cpu_share: summary.and_then(|s| s.cpu_share.median),
+                memory_peak_bytes: of_trials
+                    .filter_map(|b| b.server.memory_held_bytes)
+                    .max()
+                    .map(|bytes| bytes as f64),
+                startup_ms: behind.startup_ms.ready.median,
+            }
+        };
+        subject.backends.iter().map(row).collect()
+    }
+
+    fn is_planned(&self, index: usize) -> bool {
+        self.plan.trials.iter().any(|t| (t.arm, t.workload) == (index, self.workload))
+    }
+
+    fn protocol(&self) -> Protocol {
+        self.plan.workloads[self.workload].protocol
     }
 
     fn make(&self, index: usize, subject: &SubjectResult) -> OverviewRow {
@@ -290,16 +344,18 @@ impl<'a> RowMaker<'a> {
                 // 10⁹ requests of x µs are x × 1,000 s of CPU time.
                 .map(|(cost, us)| us * 1e3 / 3600.0 * cost.per_vcpu_hour),
             memory_peak_bytes: trials().filter_map(|t| metric::memory(t)).reduce(f64::max),
-            startup_ms: subject.startup_ms.first_answer.median,
+            backends: self.backends(subject, at_reference, &trials().copied().collect::<Vec<_>>()),
+            startup_ms: subject.startup_ms.ready.median,
             to_baseline: None,
             errors: trials().map(|t| errors(t)).sum(),
             checks_passed: subject.checks.iter().filter(|c| c.ok).count(),
+            checks_waived: subject.checks.iter().filter(|c| c.waived).count(),
             checks: subject.checks.len(),
             limiter: peak_or_reference.map(|s| s.limiter),
             limiter_confidence: peak_or_reference.map(|s| s.limiter_confidence),
             limiter_sentence: peak_or_reference.map(|s| s.limiter_sentence.clone()),
             caveats: peak_or_reference.map(|s| s.caveats.clone()).unwrap_or_default(),
-            absent: absent(subject, best.is_none())
+            absent: absent(subject, self.protocol(), best.is_none())
                 .or_else(|| not_asked(plan, plan.arms[index].subject).filter(|_| own.is_empty())),
         }
     }
@@ -311,11 +367,12 @@ fn errors(t: &TrialResult) -> u64 {
 }
 
 /// Why a subject has no valid numbers, or not all of them.
-fn absent(subject: &SubjectResult, no_numbers: bool) -> Option<String> {
+fn absent(subject: &SubjectResult, protocol: Protocol, no_numbers: bool) -> Option<String> {
     if let Some(why) = &subject.skipped {
         return Some(format!("skipped: {why}"));
     }
-    let failure = subject.failures.first()?;
+    let concerns = |failure: &&SubjectFailure| failure.protocol.is_none_or(|only| only == protocol);
+    let failure = subject.failures.iter().find(concerns)?;
     let message = failure.failure.message.lines().next().unwrap_or_default();
     let words = format!("{}: {message}", failure.failure.kind.name());
     Some(if no_numbers { words } else { format!("in part: {words}") })
@@ -338,7 +395,6 @@ mod tests {
     use crate::fixture::{five_blocks, reported};
     use crate::report::report;
     use crate::series::Point;
-    use crate::subject::SubjectFailure;
 
     #[test]
     fn the_reference_is_nearest_to_64_in_flight_among_like_steps() {
@@ -504,13 +560,14 @@ mod tests {
     #[test]
     fn who_has_no_numbers_is_told_why() {
         let mut subject = reported().subjects.remove(0);
-        assert_eq!(absent(&subject, true), None);
+        assert_eq!(absent(&subject, Protocol::H1, true), None);
         let failure = Failure { kind: FailureKind::Crashed, message: "it left\nat once".into() };
-        subject.failures = vec![SubjectFailure { repeat: 1, failure, log_tail: None }];
-        assert_eq!(absent(&subject, true).as_deref(), Some("crashed: it left"));
-        assert_eq!(absent(&subject, false).as_deref(), Some("in part: crashed: it left"));
+        subject.failures =
+            vec![SubjectFailure { repeat: 1, failure, protocol: None, log_of: None, log_tail: None }];
+        assert_eq!(absent(&subject, Protocol::H1, true).as_deref(), Some("crashed: it left"));
+        assert_eq!(absent(&subject, Protocol::H1, false).as_deref(), Some("in part: crashed: it left"));
         subject.skipped = Some("no compiler".into());
-        assert_eq!(absent(&subject, true).as_deref(), Some("skipped: no compiler"));
+        assert_eq!(absent(&subject, Protocol::H1, true).as_deref(), Some("skipped: no compiler"));
         let mut run = five_blocks();
         let not = |workload, subject| NotServed { workload, subject, reason: "no TLS".into() };
         run.header.plan.not_served = vec![not(1, 0), not(0, 1), not(1, 3)];

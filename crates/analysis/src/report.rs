@@ -245,6 +245,7 @@ mod tests {
             let part = dyno_archive::start::PartStart::new(dyno_archive::Party::Backend(0), name.into());
             dyno_archive::StartRecord { start, parts: vec![part], ..Default::default() }
         };
+        run.header.plan.backends = vec![plan::Backend::default()];
         run.starts = vec![start(0, "early"), start(1, "late")];
         run.trials.iter_mut().for_each(|t| t.start = usize::from(t.trial > 3));
         for trial in report(&run).trials {

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::StartRecord;
 use dyno_archive::plan::{self, Arm, Conditions, Launch, Plan};
 use dyno_archive::run::Run;
 use dyno_archive::start::{Failure, FailureKind, LimitReadBack, PartStart};
 use dyno_archive::trial::CheckResult;
+use dyno_archive::{Party, Protocol, StartRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::backend::{self, BackendResult};
 use crate::stats::Repeated;
 use crate::warming::{self, WarmUpResult};
 
@@ -36,6 +37,8 @@ pub struct SubjectResult {
     pub stop_ms: Repeated,
     /// Starts whose processes had to be killed.
     pub stop_killed: usize,
+    /// The services that it needs, in the order in which they are started.
+    pub backends: Vec<BackendResult>,
     /// Every check, summarised over all starts and moments.
     pub checks: Vec<CheckSummary>,
     /// Limits as read back in its first start.
@@ -74,19 +77,32 @@ pub struct BuildResult {
 pub struct Startup {
     /// Until the kernel accepted a connection.
     pub listening: Repeated,
-    /// Until the first right answer was complete.
+    /// Until the first answer with the right status was complete; empty where readiness has another sign.
     pub first_answer: Repeated,
-    /// CPU time used until the first right answer, in milliseconds.
+    /// Until it was ready, by whatever sign.
+    pub ready: Repeated,
+    /// CPU time used until it was ready, in milliseconds.
     pub cpu: Repeated,
 }
 
-/// One contract check over all starts and moments.
+/// One contract check at one of a subject's protocols, over all starts and moments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckSummary {
+    /// With the protocol, but over plain HTTP/1.1: `json`, `json over h2`.
     pub name: String,
+    pub protocol: Protocol,
     /// It never failed.
     pub ok: bool,
-    /// Of its first failure, or of its first result if it never failed.
+    /// It failed, and the subject's file lets it.
+    pub waived: bool,
+    /// It failed only by coming late, or not at all while the server was full.
+    pub late: bool,
+    /// `null`: the archive does not tell.
+    pub asked: Option<String>,
+    /// `null`: the archive does not tell.
+    pub expected: Option<String>,
+    /// Of its first failure, or of its first result if it never failed: what was seen, and of a failure what was asked and
+    /// expected.
     pub detail: String,
     pub passed: usize,
     pub failed: usize,
@@ -99,6 +115,10 @@ pub struct SubjectFailure {
     pub repeat: u32,
     #[serde(flatten)]
     pub failure: Failure,
+    /// The only protocol that it concerns; `null`: the start as a whole.
+    pub protocol: Option<Protocol>,
+    /// The part whose log it is: the subject's arm, or a back end; `null`: none was kept.
+    pub log_of: Option<String>,
     /// Last lines that the server, or else a back end, wrote; `None`: none were kept.
     pub log_tail: Option<String>,
 }
@@ -113,9 +133,6 @@ pub(crate) fn subject(run: &Run, arm: usize) -> SubjectResult {
         starts.iter().filter_map(|start| part_in(start, &launches[start.launch], arm)).collect();
     let parts: Vec<&PartStart> = by_repeat.iter().map(|(_, part)| *part).collect();
     let ms = |ns: u64| ns as f64 / 1e6;
-    let startup = |pick: fn(&dyno_archive::start::Startup) -> Option<u64>| {
-        Repeated::new(parts.iter().filter_map(|p| pick(p.startup.as_ref()?)).map(ms).collect())
-    };
     let warm_ups = warming::results(&by_repeat);
     SubjectResult {
         id: own.name.clone(),
@@ -126,17 +143,9 @@ pub(crate) fn subject(run: &Run, arm: usize) -> SubjectResult {
         description: planned.description.clone(),
         version: planned.version.clone(),
         control: planned.control,
-        build: planned.build.as_ref().map(|b| BuildResult {
-            wall_s: b.wall_ns as f64 / 1e9,
-            cpu_s: b.cpu_ns.map(|ns| ns as f64 / 1e9),
-            artefact_bytes: b.artefact_bytes,
-            cached: b.cached,
-        }),
-        startup_ms: Startup {
-            listening: startup(|s| Some(s.listening_ns)),
-            first_answer: startup(|s| Some(s.first_answer_ns)),
-            cpu: startup(|s| s.cpu_ns),
-        },
+        build: planned.build.as_ref().map(build_result),
+        startup_ms: startup_over(&parts),
+        backends: backend::of_arm(plan, arm, &starts),
         warm_up_s: Repeated::new(warm_ups.iter().map(|w| w.took_s).collect()),
         warm_ups,
         stop_ms: Repeated::new(parts.iter().filter_map(|p| p.stop).map(|s| ms(s.took_ns)).collect()),
@@ -146,6 +155,29 @@ pub(crate) fn subject(run: &Run, arm: usize) -> SubjectResult {
         conditions: conditions(own),
         skipped: planned.skipped.clone(),
         failures: failures(planned, &starts, launches),
+    }
+}
+
+pub(crate) fn build_result(build: &plan::Build) -> BuildResult {
+    BuildResult {
+        wall_s: build.wall_ns as f64 / 1e9,
+        cpu_s: build.cpu_ns.map(|ns| ns as f64 / 1e9),
+        artefact_bytes: build.artefact_bytes,
+        cached: build.cached,
+    }
+}
+
+/// The start-up times of a part over its starts.
+pub(crate) fn startup_over(parts: &[&PartStart]) -> Startup {
+    let over = |pick: fn(&dyno_archive::start::Startup) -> Option<u64>| {
+        let all = parts.iter().filter_map(|part| pick(part.startup.as_ref()?));
+        Repeated::new(all.map(|ns| ns as f64 / 1e6).collect())
+    };
+    Startup {
+        listening: over(|s| s.listening_ns),
+        first_answer: over(|s| s.first_answer_ns),
+        ready: over(|s| Some(s.ready_ns)),
+        cpu: over(|s| s.cpu_ns),
     }
 }
 
@@ -173,6 +205,8 @@ fn failures(
     let build = planned.build_failed.iter().map(|why| SubjectFailure {
         repeat: 0,
         failure: Failure { kind: FailureKind::BuildFailed, message: why.clone() },
+        protocol: None,
+        log_of: None,
         log_tail: None,
     });
     // A failure that was not the subject's is dropped if a later start of the same launch did what was planned.
@@ -185,16 +219,59 @@ fn failures(
         if s.failure.as_ref().is_some_and(|failure| is_made_good(s, failure)) {
             return None;
         }
+        let failure = s.failure.clone().filter(|f| f.kind != FailureKind::Interrupted)?;
+        let log = log_of(s, failure.kind);
         Some(SubjectFailure {
             repeat: launches[s.launch].block + 1,
-            failure: s.failure.clone().filter(|f| f.kind != FailureKind::Interrupted)?,
-            log_tail: s.parts.iter().rev().find_map(|part| part.log_tail.clone()),
+            failure,
+            protocol: None,
+            // In old archives parts have no names.
+            log_of: log.map(|part| part.name.clone()).filter(|name| !name.is_empty()),
+            log_tail: log.and_then(|part| part.log_tail.clone()),
         })
     };
-    build.chain(starts.iter().filter_map(of_start)).collect()
+    // What a start was refused for over some of its protocols, where it went on over the others.
+    let refusals = starts.iter().filter(|s| s.failure.is_none()).flat_map(|s| {
+        s.refused().into_iter().map(|(protocol, check)| SubjectFailure {
+            repeat: launches[s.launch].block + 1,
+            failure: Failure {
+                kind: FailureKind::WrongAnswers,
+                message: format!(
+                    "over {protocol}, which was not loaded: check {:?}: {}",
+                    check.name,
+                    check.detail()
+                ),
+            },
+            protocol: Some(protocol),
+            log_of: s.subject().filter(|part| part.log_tail.is_some()).map(|part| part.name.clone()),
+            log_tail: s.subject().and_then(|part| part.log_tail.clone()),
+        })
+    });
+    let mut all: Vec<SubjectFailure> =
+        build.chain(starts.iter().filter_map(of_start)).chain(refusals).collect();
+    all.sort_by_key(|failure| failure.repeat);
+    all
 }
 
-/// Checks before, during and after the load, merged by name: a check is good if it never failed.
+/// The part whose log says most about a failure: of those that have one the back end's that failed, or else the subject's.
+fn log_of(start: &StartRecord, kind: FailureKind) -> Option<&PartStart> {
+    let has_log = |part: &&PartStart| part.log_tail.is_some();
+    let (backends, subjects): (Vec<&PartStart>, Vec<&PartStart>) =
+        start.parts.iter().filter(has_log).partition(|part| matches!(part.party, Party::Backend(_)));
+    let named = |part: &&&PartStart| {
+        start
+            .failure
+            .as_ref()
+            .is_some_and(|failure| failure.message.contains(&format!("back end {} ", part.name)))
+    };
+    let of_backend = || backends.iter().find(named).or(backends.last()).copied();
+    match kind {
+        FailureKind::BackendFailed => of_backend().or(subjects.first().copied()),
+        _ => subjects.first().copied().or_else(of_backend),
+    }
+}
+
+/// Checks before, during and after the load, merged by name and protocol: a check is good if it never failed.
 fn check_summaries(parts: &[&PartStart], run: &Run, arm: usize) -> Vec<CheckSummary> {
     let during = run.trials.iter().filter(|t| run.header.plan.trials[t.trial].arm == arm);
     let before_and_after = parts.iter().flat_map(|p| p.checks_before.iter().chain(&p.checks_after));
@@ -202,29 +279,44 @@ fn check_summaries(parts: &[&PartStart], run: &Run, arm: usize) -> Vec<CheckSumm
     let mut order: Vec<String> = Vec::new();
     let mut by_name: BTreeMap<String, Vec<&CheckResult>> = BTreeMap::new();
     for check in all {
-        if !by_name.contains_key(&check.name) {
-            order.push(check.name.clone());
+        let name = name_of(check);
+        if !by_name.contains_key(&name) {
+            order.push(name.clone());
         }
-        by_name.entry(check.name.clone()).or_default().push(check);
+        by_name.entry(name).or_default().push(check);
     }
     order.into_iter().map(|name| check_summary(&by_name[&name])).collect()
 }
 
+/// A check's name among all of its subject.
+fn name_of(check: &CheckResult) -> String {
+    match check.protocol {
+        Protocol::H1 => check.name.clone(),
+        protocol => format!("{} over {protocol}", check.name),
+    }
+}
+
 fn check_summary(results: &[&CheckResult]) -> CheckSummary {
-    let failed = results.iter().filter(|c| !c.ok).count();
-    let shown = results.iter().find(|c| !c.ok).unwrap_or(&results[0]);
+    let failures: Vec<&&CheckResult> = results.iter().filter(|c| !c.ok).collect();
+    // A wrong answer says more than a late one.
+    let worst = failures.iter().find(|c| c.answered).or(failures.first());
+    let shown = worst.copied().unwrap_or(&results[0]);
     CheckSummary {
-        name: shown.name.clone(),
-        ok: failed == 0,
-        detail: shown.detail.clone(),
-        passed: results.len() - failed,
-        failed,
+        name: name_of(shown),
+        protocol: shown.protocol,
+        ok: failures.is_empty(),
+        waived: failures.iter().any(|c| c.waived),
+        late: !failures.is_empty() && failures.iter().all(|c| !c.answered),
+        asked: Some(shown.asked.clone()).filter(|text| !text.is_empty()),
+        expected: Some(shown.expected.clone()).filter(|text| !text.is_empty()),
+        detail: shown.detail(),
+        passed: results.len() - failures.len(),
+        failed: failures.len(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::Party;
     use dyno_archive::start::{self, LimitKind, Stop, WarmUpEnd};
 
     use super::*;
@@ -233,7 +325,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn check(name: &str, ok: bool, detail: &str) -> CheckResult {
-        CheckResult { name: name.into(), ok, answered: true, detail: detail.into() }
+        fixture::check(name, ok, detail)
     }
 
     /// A start of one of two subjects in one of five blocks.
@@ -256,8 +348,9 @@ mod tests {
             let mut warm = fixture::warm_up(WarmUpEnd::Steady, 0, None);
             let part = &mut warm.parts[0];
             part.startup = Some(start::Startup {
-                listening_ns: ms * MS,
-                first_answer_ns: (ms + 1) * MS,
+                listening_ns: Some(ms * MS),
+                first_answer_ns: Some((ms + 1) * MS),
+                ready_ns: (ms + 1) * MS,
                 cpu_ns: Some(7 * MS),
             });
             part.stop = Some(Stop { took_ns: 2 * ms * MS, killed });

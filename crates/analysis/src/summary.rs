@@ -4,6 +4,7 @@ use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::backend::{self, BackendSummary};
 use crate::caveat::{Code, Severity};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
@@ -43,6 +44,8 @@ pub struct Summary {
     pub memory_bytes: Repeated,
     pub memory_mb_s_per_request: Repeated,
     pub context_switches_per_request: Repeated,
+    /// The services behind the subject.
+    pub backends: Vec<BackendSummary>,
     /// Share of due requests without a right answer: 0 to 1. Over all repeats, valid or not.
     pub error_share: Repeated,
     /// Every metric by its key, those above included; unknown ones are left out.
@@ -118,6 +121,7 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
         memory_bytes: over(&metric::MEMORY),
         memory_mb_s_per_request: over(&metric::MEMORY_TIME),
         context_switches_per_request: over(&metric::CONTEXT_SWITCHES),
+        backends: backend::of_cell(cell),
         error_share: over(&metric::ERROR_SHARE),
         metrics,
         limiter: leading.resource,

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::backend::BackendUse;
 use crate::caveat::Severity;
 use crate::metric::{METRICS, Metric};
 use crate::overview::OverviewRow;
@@ -86,13 +87,24 @@ pub fn trials_table(trials: &[TrialResult]) -> Table {
     let has_place = |metric: &&Metric| TRIALS.iter().any(|column| column.name() == metric.key);
     let others = METRICS.iter().filter(|metric| !has_place(metric)).map(|metric| Measured(metric.key));
     let others: Vec<OfTrial> = others.collect();
-    let columns = || TRIALS.iter().chain(&others);
+    let columns = || TRIALS.iter().chain(&others).chain(LATER);
     Table {
         name: "trials",
         title: "Trials",
         columns: columns().map(OfTrial::name).collect(),
         rows: trials.iter().map(|t| columns().map(|column| column.cell(t)).collect()).collect(),
     }
+}
+
+/// Columns that came after there were metrics without a place.
+const LATER: &[OfTrial] = &[
+    Is("backends_cpu_us_per_request", |t| json!(of_backends(t, |b| b.server.cpu_us_per_request))),
+    Is("backends_memory_bytes", |t| json!(of_backends(t, |b| b.server.memory_held_bytes.map(|n| n as f64)))),
+];
+
+/// A sum over the services behind the subject; `None`: there are none, or of one it is not known.
+fn of_backends(t: &TrialResult, pick: fn(&BackendUse) -> Option<f64>) -> Option<f64> {
+    t.backends.iter().map(pick).sum::<Option<f64>>().filter(|_| !t.backends.is_empty())
 }
 
 /// Codes of a trial's caveats of severity `warning` or `invalid`.

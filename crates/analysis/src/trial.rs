@@ -1,11 +1,12 @@
 //! One trial: its load, what the server used, and the verdict.
 
-use dyno_archive::plan::{Conditions, Placement, Plan};
+use dyno_archive::plan::{Conditions, Plan};
 use dyno_archive::start::{PartStart, allowed_cpus};
 use dyno_archive::{Facts, Party, StartRecord, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::backend::{self, BackendUse};
 use crate::caveat::Caveat;
 use crate::cell::{CellKey, Shape};
 use crate::load::{self, LoadResult};
@@ -37,13 +38,6 @@ pub struct TrialResult {
     /// Use of the services behind the subject; `per_request` is per answer of the subject.
     pub backends: Vec<BackendUse>,
     pub limiter: Limiter,
-}
-
-/// The use of a service that the subject needs.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct BackendUse {
-    pub name: String,
-    pub server: ServerUse,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
@@ -92,8 +86,13 @@ pub(crate) fn trial(
         checks: &record.checks,
     };
     let load = verdict::load(&record.load, asked, &context);
-    let caveats = verdict::trial(&load, watched, &Beside { record: &record.load, party, part, facts });
+    let caveats = verdict::trial(
+        &load,
+        watched,
+        &Beside { record: &record.load, party, part, checks: &record.checks, facts },
+    );
     let valid = verdict::is_valid(&caveats);
+    let backends = backend::of_trial(plan, start, record, &server);
     TrialResult {
         cell: CellKey { arm: planned.arm, workload: planned.workload, step: planned.step },
         subject: subject.name.clone(),
@@ -115,10 +114,10 @@ pub(crate) fn trial(
         valid,
         caveats,
         error_share: error_share(&load),
-        limiter: limiter(&load, &server),
+        limiter: limiter(&load, &server, &backends),
         load,
         server,
-        backends: backends(plan, start, record),
+        backends,
     }
 }
 
@@ -131,27 +130,6 @@ fn error_share(load: &LoadResult) -> f64 {
 fn cpus_of(conditions: &Conditions, part: Option<&PartStart>) -> f64 {
     let limits = part.map_or(&[][..], |part| &part.limits);
     allowed_cpus(limits, &conditions.placement, &conditions.limits)
-}
-
-fn cpus_of_backend(plan: &Plan, index: usize, part: &PartStart) -> f64 {
-    let planned = plan.backends.get(index);
-    let cpus = planned.map(|backend| backend.cpus.clone()).unwrap_or_default();
-    let limits = planned.map(|backend| backend.limits.clone()).unwrap_or_default();
-    allowed_cpus(&part.limits, &Placement { subject: cpus, generator: Vec::new() }, &limits)
-}
-
-/// What the services behind the subject used.
-fn backends(plan: &Plan, start: Option<&StartRecord>, record: &TrialRecord) -> Vec<BackendUse> {
-    let parts = start.iter().flat_map(|start| &start.parts);
-    let of_part = |part: &PartStart| {
-        let Party::Backend(index) = part.party else { return None };
-        let cpus = cpus_of_backend(plan, index, part);
-        Some(BackendUse {
-            name: part.name.clone(),
-            server: server::server_use(&record.load, part.party, cpus),
-        })
-    };
-    parts.filter_map(of_part).collect()
 }
 
 #[cfg(test)]
@@ -192,22 +170,18 @@ mod tests {
             definition: None,
             limits: Limits { cpus: Some(1.5), ..Limits::default() },
             cpus: vec![3, 4],
+            ..plan::Backend::default()
         }];
         plan.trials = vec![plan::Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 }];
         plan.load.steps = vec![fixture::step(plan::Arrivals::Closed)];
         let mut backend = PartStart::new(Party::Backend(0), "db".into());
-        assert_eq!(
-            (cpus_of(&plan.arms[0].conditions, None), cpus_of_backend(&plan, 0, &backend)),
-            (3.0, 2.0)
-        );
+        assert_eq!(cpus_of(&plan.arms[0].conditions, None), 3.0);
         backend.limits = vec![LimitReadBack {
             kind: LimitKind::CpuQuota,
             asked: "1.5".into(),
             read_back: Some("150000 100000".into()),
             reason: None,
         }];
-        assert_eq!(cpus_of_backend(&plan, 0, &backend), 1.5);
-        assert_eq!(cpus_of_backend(&plan, 7, &backend), 1.0, "one that the plan does not know");
         let parts = vec![PartStart::new(Party::SUBJECT, "s".into()), backend];
         let start = StartRecord { parts, ..StartRecord::default() };
         let mut load = fixture::observed(&[(500, 0)]);
@@ -217,7 +191,9 @@ mod tests {
         }
         let result = trial(&plan, &Facts::default(), Some(&start), &fixture::trial_record(0, load));
         let [db] = result.backends.as_slice() else { panic!("{:?}", result.backends) };
-        assert_eq!((db.name.as_str(), db.server.cpu_allowed_s), ("db", Some(1.5)));
+        assert_eq!((db.name.as_str(), db.server.cpu_allowed_s, db.shares_cpus), ("db", Some(1.5), false));
+        // Both used as much, so that each is half of what a request cost.
+        assert_eq!(db.cpu_share, Some(0.5));
         assert_eq!(result.server.cpu_allowed_s, Some(3.0));
     }
 }

@@ -61,6 +61,9 @@ fn indices(plan: &Plan) -> Checked {
     let arms = |at: String, index| known(&at, "arm", index, plan.arms.len());
     for (i, arm) in plan.arms.iter().enumerate() {
         subjects(format!("arm {i}"), arm.subject)?;
+        let backend = |index: &usize| known(&format!("arm {i}"), "back end", *index, plan.backends.len());
+        arm.backends.iter().try_for_each(backend)?;
+        no_two_alike(&format!("back ends of arm {i}"), arm.backends.iter())?;
     }
     for (i, launch) in plan.launches.iter().enumerate() {
         if launch.arms.is_empty() {
@@ -131,9 +134,12 @@ fn party(at: &str, plan: &Plan, launch: &Launch, party: Party) -> Checked {
 }
 
 fn part(part: &PartStart) -> Checked {
-    for ns in part.startup.iter().flat_map(|s| [s.listening_ns, s.first_answer_ns]) {
+    for ns in
+        part.startup.iter().flat_map(|s| [s.listening_ns, s.first_answer_ns, Some(s.ready_ns)]).flatten()
+    {
         at_most("a time of the start-up", ns, DURATION_NS)?;
     }
+    at_most("`seeded_ns`", part.seeded_ns.unwrap_or(0), DURATION_NS)?;
     at_most("`took_ns`", part.stop.map_or(0, |s| s.took_ns), DURATION_NS)
 }
 

@@ -12,8 +12,8 @@ pub use crate::workload::{Body, Expect, Page, Request, Workload};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub suite: Suite,
-    /// Folder of the subjects' definitions.
-    pub subjects_folder: String,
+    /// Folders of the subjects' definitions; of two of one name that in the earlier folder is meant.
+    pub subjects_folders: Vec<String>,
     /// Decides the order within blocks and every random arrival.
     pub seed: u64,
     pub repeats: u32,
@@ -148,6 +148,8 @@ pub struct Arm {
     pub level: Option<f64>,
     /// Place among the plan's subjects.
     pub subject: usize,
+    /// Places among the plan's back ends of those that are up with it, in the order in which they are started.
+    pub backends: Vec<usize>,
     pub conditions: Conditions,
 }
 
@@ -200,15 +202,27 @@ pub enum Probe {
 }
 
 /// A service that subjects need.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Backend {
     /// By this name a subject's command names its ports: `{name.port}`.
     pub name: String,
+    /// The definition that it is of.
+    pub of: String,
+    pub variant: Option<String>,
+    pub title: String,
+    /// What its version command printed; `None`: it has none, or was not built.
+    pub version: Option<String>,
+    /// `None`: it has no build, or was not built.
+    pub build: Option<Build>,
+    /// Why it could not be built, in words; then no subject that needs it takes part.
+    pub build_failed: Option<String>,
     /// Hash of the definition that it is started by; `None`: its folder could not be read.
     pub definition: Option<String>,
     pub limits: Limits,
     /// CPUs that it may use.
     pub cpus: Vec<u32>,
+    /// What this machine lacks to run it, in words; then no subject that needs it takes part.
+    pub skipped: Option<String>,
 }
 
 /// What building a subject took. `wall_s` and `cpu_s` are of the build that made the artefact, cached or not.

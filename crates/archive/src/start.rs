@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Limits, Placement};
+use crate::protocol::Protocol;
 use crate::sample::Party;
 use crate::trial::CheckResult;
 
@@ -44,6 +45,18 @@ impl StartRecord {
     pub fn subject(&self) -> Option<&PartStart> {
         self.part(Party::SUBJECT)
     }
+
+    /// The protocols over which the server broke a promise of its contract before the load: over these it was not loaded. With
+    /// each the first check that failed.
+    #[must_use]
+    pub fn refused(&self) -> BTreeMap<Protocol, &CheckResult> {
+        let mut all = BTreeMap::new();
+        let before = self.subject().into_iter().flat_map(|part| &part.checks_before);
+        for check in before.filter(|check| check.is_broken()) {
+            all.entry(check.protocol).or_insert(check);
+        }
+        all
+    }
 }
 
 /// The life of one part of a start: its processes, from exec to the end of the last.
@@ -57,6 +70,8 @@ pub struct PartStart {
     pub startup: Option<Startup>,
     /// How it was warmed before its first trial; `None`: it was not, or it ended before that.
     pub warmup: Option<WarmUp>,
+    /// How long its data took to be loaded, nanoseconds; `None`: it has none to load, or did not come to that.
+    pub seeded_ns: Option<u64>,
     /// Contract checks before the load.
     pub checks_before: Vec<CheckResult>,
     /// And after the last step.
@@ -79,6 +94,7 @@ impl PartStart {
             pid: None,
             startup: None,
             warmup: None,
+            seeded_ns: None,
             checks_before: Vec::new(),
             checks_after: Vec::new(),
             limits: Vec::new(),
@@ -92,10 +108,12 @@ impl PartStart {
 /// Times from the instant of exec, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Startup {
-    /// Until a connection was accepted by the kernel.
-    pub listening_ns: u64,
-    /// Until the first right answer was complete.
-    pub first_answer_ns: u64,
+    /// Until a connection was accepted by the kernel; `None`: it was not asked for one.
+    pub listening_ns: Option<u64>,
+    /// Until the first answer with the right status was complete; `None`: it was not asked anything.
+    pub first_answer_ns: Option<u64>,
+    /// Until it was ready, by whatever sign.
+    pub ready_ns: u64,
     /// CPU time the subject had used by then, where a control group tells.
     pub cpu_ns: Option<u64>,
 }
@@ -253,6 +271,8 @@ pub enum FailureKind {
     OutOfMemory,
     /// Alive, but it stopped answering.
     Deaf,
+    /// The command that loads its data, or puts it back, failed.
+    DataFailed,
     /// A service that it needs did not come up, or did not live.
     BackendFailed,
     /// The user ended the run.
@@ -279,6 +299,7 @@ impl FailureKind {
             FailureKind::Crashed => "crashed",
             FailureKind::OutOfMemory => "ran out of its memory limit",
             FailureKind::Deaf => "stopped answering",
+            FailureKind::DataFailed => "could not load its data",
             FailureKind::BackendFailed => "lost a back end",
             FailureKind::Interrupted => "was interrupted",
             FailureKind::Harness => "could not be measured",

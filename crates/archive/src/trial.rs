@@ -4,17 +4,43 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::load::LoadRecord;
+use crate::protocol::Protocol;
 
 /// A check of answers: before the load, sampled during it, or after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckResult {
     pub name: String,
+    /// Over which it was asked.
+    pub protocol: Protocol,
     pub ok: bool,
     /// A whole answer came, right or wrong. False where it came late or not at all, or was not followed in time by what
     /// belongs to it.
     pub answered: bool,
-    /// What was seen, or what was wanted and what came instead, with the answer shown.
-    pub detail: String,
+    /// The subject is known to fail it, and takes part all the same.
+    pub waived: bool,
+    /// Empty where the archive is older than that it is kept.
+    pub asked: String,
+    /// Empty where the archive is older than that it is kept.
+    pub expected: String,
+    /// What was seen, or what came instead of what was expected, with the answer shown.
+    pub got: String,
+}
+
+impl CheckResult {
+    /// Whether the server broke a promise of its contract that it was not let off.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        !self.ok && self.answered && !self.waived
+    }
+
+    /// What was seen; of a check that failed, with what was expected.
+    #[must_use]
+    pub fn detail(&self) -> String {
+        if self.ok || self.expected.is_empty() {
+            return self.got.clone();
+        }
+        format!("asked {}; expected {}; got: {}", self.asked, self.expected, self.got)
+    }
 }
 
 /// The most that the generator reached on this machine, as `dyno calibrate` measured it.

@@ -58,20 +58,27 @@ pub struct Expect {
     pub body: Option<Body>,
     /// Headers that must be there, with this value if one is given.
     pub headers: Vec<(String, Option<String>)>,
+    /// Headers that must be there, with an expression that must match in the value of one of them.
+    pub headers_match: Vec<(String, String)>,
     /// SHA-256 of the body, in hexadecimal digits.
     pub body_sha256: Option<String>,
     /// Text that must stand in the body somewhere.
     pub body_contains: Option<String>,
+    /// Expression that must match somewhere in the body.
+    pub body_matches: Option<String>,
     /// JSON pointers (RFC 6901) into the body, with the value that must stand there.
     pub json: Vec<(String, serde_json::Value)>,
+    /// JSON pointers, with an expression that must match the text or number that stands there.
+    pub json_match: Vec<(String, String)>,
 }
 
 impl Expect {
     /// Whether there is something that only a look at the whole answer can tell.
     #[must_use]
     pub fn is_deep(&self) -> bool {
-        let body = self.body_sha256.is_some() || self.body_contains.is_some() || !self.json.is_empty();
-        body || !self.headers.is_empty()
+        let only_status_and_body =
+            Expect { status: self.status, body: self.body.clone(), ..Expect::default() };
+        *self != only_status_and_body
     }
 }
 

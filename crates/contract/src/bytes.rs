@@ -1,228 +1,299 @@
-//! The hello contract over plain HTTP/1.1, with sockets of our own that see every byte.
+//! Looks at the bytes of HTTP/1.1: what a plain exchange does not show.
 
-use std::io;
-use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use dyno_wire::h1::encode;
-use dyno_wire::h1::response::RequestKind;
+use dyno_engine::CompiledRequest;
+use serde::Deserialize;
 
-use crate::check::{Problem, Verdict};
-use crate::client::{Answer, Connection, Next};
-use crate::limits::CHECK;
-use crate::questions::{JSON, PLAINTEXT};
+use crate::client::{Answer, Connection, Next, ProbeClient, bytes_of};
+use crate::exchange::Problem;
+use crate::limits::{CHECK, SHOWN_BODY_BYTES};
 
-/// The checks by name, in the order in which a report shows them.
-pub(crate) const HELLO: [(&str, fn(SocketAddr) -> Verdict); 9] = [
-    ("plaintext", plaintext),
-    ("json", json),
-    ("unknown path is 404", unknown_path),
-    ("HEAD has no body", head),
-    ("keep-alive", keep_alive),
-    ("pipelined in order", pipelined),
-    ("request in pieces", in_pieces),
-    ("Connection: close", connection_close),
-    ("Content-Length", content_length),
-];
+/// How every answer begins.
+const VERSION: &[u8] = b"HTTP/1.";
 
-fn request(method: &str, path: &str, close: bool) -> Vec<u8> {
-    let close = if close { vec![("Connection".to_string(), "close".to_string())] } else { Vec::new() };
-    encode::request(method, path, "127.0.0.1", &close, b"").expect("constant requests are valid")
+/// What is looked at, by the name that contracts have for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ByteCheck {
+    /// Nothing follows the head of the first request's answer, which is one to HEAD, but the answer to the next request.
+    NoBody,
+    /// The requests are sent all at once, twice, and answered in order.
+    Pipelined,
+    /// The request is sent in four pieces.
+    InPieces,
+    /// After the answer to a request with `Connection: close` the server closes.
+    Closes,
 }
 
-fn connect(addr: SocketAddr) -> io::Result<Connection> {
-    Connection::new(TcpStream::connect_timeout(&addr, CHECK)?, CHECK)
-}
-
-fn ask(connection: &mut Connection, method: &str, path: &str) -> Result<Answer, Problem> {
-    let kind = if method == "HEAD" { RequestKind::Head } else { RequestKind::Other };
-    let mut exchange = || -> io::Result<Answer> {
-        connection.send(&request(method, path, false))?;
-        connection.answer(kind)
-    };
-    exchange().map_err(|error| Problem::NoAnswer(format!("{method} {path}: {error}")))
-}
-
-fn open(addr: SocketAddr) -> Result<Connection, Problem> {
-    connect(addr).map_err(|error| Problem::NoAnswer(format!("connecting: {error}")))
-}
-
-/// Fails with the request and the whole answer, as a reader needs to see them.
-fn wrong(request: &str, wanted: &str, answer: &Answer) -> Problem {
-    Problem::Wrong(format!("{request}: wanted {wanted}, got:\n{}", answer.shown()))
-}
-
-fn expect(request: &str, answer: &Answer, status: u16, body: &[u8]) -> Result<(), Problem> {
-    if answer.status != status {
-        return Err(wrong(request, &format!("status {status}"), answer));
-    }
-    if answer.body != body {
-        return Err(wrong(request, &format!("the body {:?}", String::from_utf8_lossy(body)), answer));
-    }
-    Ok(())
-}
-
-fn plaintext(addr: SocketAddr) -> Verdict {
-    let answer = ask(&mut open(addr)?, "GET", "/plaintext")?;
-    expect("GET /plaintext", &answer, 200, PLAINTEXT)?;
-    media_type("GET /plaintext", &answer, "text/plain")
-}
-
-fn json(addr: SocketAddr) -> Verdict {
-    let answer = ask(&mut open(addr)?, "GET", "/json")?;
-    expect("GET /json", &answer, 200, JSON)?;
-    media_type("GET /json", &answer, "application/json")
-}
-
-fn media_type(request: &str, answer: &Answer, wanted: &str) -> Verdict {
-    let given = answer.header("content-type").unwrap_or("none");
-    let media = given.split(';').next().unwrap_or_default().trim();
-    if media.eq_ignore_ascii_case(wanted) {
-        Ok(format!("200, {given}, {} bytes", answer.body.len()))
-    } else {
-        Err(wrong(request, &format!("Content-Type {wanted}"), answer))
-    }
-}
-
-fn unknown_path(addr: SocketAddr) -> Verdict {
-    let answer = ask(&mut open(addr)?, "GET", "/no-such-path-here")?;
-    if answer.status == 404 {
-        Ok("404".into())
-    } else {
-        Err(wrong("GET /no-such-path-here", "status 404", &answer))
-    }
-}
-
-fn head(addr: SocketAddr) -> Verdict {
-    let mut connection = open(addr)?;
-    let answer = ask(&mut connection, "HEAD", "/plaintext")?;
-    expect("HEAD /plaintext", &answer, 200, b"")?;
-    // A body that came after all would be read as the start of the next answer.
-    let next = ask(&mut connection, "GET", "/plaintext")?;
-    expect("GET after HEAD", &next, 200, PLAINTEXT)?;
-    Ok("200 without a body, and the next answer is right".into())
-}
-
-fn keep_alive(addr: SocketAddr) -> Verdict {
-    let mut connection = open(addr)?;
-    for i in 1..=5 {
-        let answer = ask(&mut connection, "GET", "/plaintext")?;
-        expect(&format!("request {i}"), &answer, 200, PLAINTEXT)?;
-        if !answer.reusable {
-            return Err(wrong(
-                &format!("request {i} on one connection"),
-                "a connection that lives on",
-                &answer,
-            ));
+impl ByteCheck {
+    pub(crate) const fn asked(self) -> &'static str {
+        match self {
+            ByteCheck::NoBody => "one after the other on one connection",
+            ByteCheck::Pipelined => "all sent at once, twice",
+            ByteCheck::InPieces => "sent in four pieces",
+            ByteCheck::Closes => "on a connection of its own",
         }
     }
-    Ok("five requests on one connection".into())
-}
 
-fn pipelined(addr: SocketAddr) -> Verdict {
-    const PATHS: [&str; 4] = ["/plaintext", "/json", "/plaintext", "/json"];
-    let mut connection = open(addr)?;
-    let all: Vec<u8> = PATHS.iter().flat_map(|path| request("GET", path, false)).collect();
-    connection
-        .send(&all)
-        .map_err(|e| Problem::NoAnswer(format!("sending {} requests at once: {e}", PATHS.len())))?;
-    for (i, path) in PATHS.iter().enumerate() {
-        let answer = connection
-            .answer(RequestKind::Other)
-            .map_err(|e| Problem::NoAnswer(format!("answer {} of {}: {e}", i + 1, PATHS.len())))?;
-        let body = if *path == "/json" { JSON } else { PLAINTEXT };
-        expect(&format!("answer {} of pipelined requests, GET {path}", i + 1), &answer, 200, body)?;
-    }
-    Ok("four requests sent at once, answered in order".into())
-}
-
-fn in_pieces(addr: SocketAddr) -> Verdict {
-    let mut connection = open(addr)?;
-    let bytes = request("GET", "/plaintext", false);
-    // Inside the method, the path and the header block; a pause lets each piece travel alone.
-    let cuts = [2, 9, bytes.len() - 3];
-    let mut from = 0;
-    for to in cuts.into_iter().chain([bytes.len()]) {
-        connection
-            .send(&bytes[from..to])
-            .map_err(|e| Problem::NoAnswer(format!("sending piece by piece: {e}")))?;
-        std::thread::sleep(Duration::from_millis(5));
-        from = to;
-    }
-    let answer = connection
-        .answer(RequestKind::Other)
-        .map_err(|e| Problem::NoAnswer(format!("a request in four pieces: {e}")))?;
-    expect("GET /plaintext in four pieces", &answer, 200, PLAINTEXT)?;
-    Ok("a request in four pieces is answered".into())
-}
-
-fn connection_close(addr: SocketAddr) -> Verdict {
-    closes_when_asked(open(addr)?)
-}
-
-fn closes_when_asked(mut connection: Connection) -> Verdict {
-    connection.send(&request("GET", "/plaintext", true)).map_err(|e| Problem::NoAnswer(e.to_string()))?;
-    let answer = connection
-        .answer(RequestKind::Other)
-        .map_err(|e| Problem::NoAnswer(format!("GET with Connection: close: {e}")))?;
-    expect("GET with Connection: close", &answer, 200, PLAINTEXT)?;
-    match connection.does_next() {
-        Next::Closes => Ok("answered, then closed by the server".into()),
-        Next::Sends => Err(wrong("GET with Connection: close", "nothing after the answer", &answer)),
-        // A full server closes late, as it answers late; one that never closes is asked again when it is idle.
-        Next::Waits => Err(Problem::NoAnswer(format!(
-            "GET with Connection: close: answered, but not closed in time (a check has {} s)",
-            CHECK.as_secs()
-        ))),
+    pub(crate) const fn expected(self) -> &'static str {
+        match self {
+            ByteCheck::NoBody => "no body after the first head, and the next answer right behind it",
+            ByteCheck::Pipelined => "every answer right, in the order of the requests",
+            ByteCheck::InPieces => "a right answer",
+            ByteCheck::Closes => "a right answer, and then the end of the connection",
+        }
     }
 }
 
-fn content_length(addr: SocketAddr) -> Verdict {
-    let answer = ask(&mut open(addr)?, "GET", "/plaintext")?;
-    match answer.header("content-length") {
-        Some("13") => Ok("13".into()),
-        _ => Err(wrong("GET /plaintext", "Content-Length: 13", &answer)),
+pub(crate) fn run(
+    check: ByteCheck,
+    client: &ProbeClient,
+    requests: &[CompiledRequest],
+) -> Result<String, Problem> {
+    let connection = client.connection(CHECK).map_err(|error| Problem::of(&error, "connecting"))?;
+    let wire = Wire { connection, requests };
+    match check {
+        ByteCheck::NoBody => wire.no_body(),
+        ByteCheck::Pipelined => wire.pipelined(),
+        ByteCheck::InPieces => wire.in_pieces(),
+        ByteCheck::Closes => wire.closes(),
+    }
+}
+
+/// A connection, and what is asked on it.
+struct Wire<'a> {
+    connection: Connection,
+    requests: &'a [CompiledRequest],
+}
+
+impl Wire<'_> {
+    fn send(&mut self, bytes: &[u8], during: &str) -> Result<(), Problem> {
+        self.connection.send(bytes).map_err(|error| Problem::of(&error, during))
+    }
+
+    /// Reads the answer to a request, which must be right.
+    fn answer(&mut self, to: usize, during: &str) -> Result<Answer, Problem> {
+        let request = &self.requests[to];
+        let answer = self.connection.answer(request.kind).map_err(|error| Problem::of(&error, during))?;
+        let fault = request.expect.judge(answer.status, &answer.headers, &answer.body);
+        fault.map_err(|fault| Problem::Wrong(format!("{during}: {fault}:\n{}", answer.shown())))?;
+        Ok(answer)
+    }
+
+    fn bytes(&self, request: usize) -> Result<Vec<u8>, Problem> {
+        bytes_of(&self.requests[request])
+            .map(<[u8]>::to_vec)
+            .map_err(|error| Problem::Wrong(error.to_string()))
+    }
+
+    /// A body that comes after all would stand where the next answer begins.
+    fn no_body(mut self) -> Result<String, Problem> {
+        let (head, next) = (self.bytes(0)?, self.bytes(self.requests.len() - 1)?);
+        self.send(&head, "sending the first request")?;
+        self.answer(0, "the first answer")?;
+        self.send(&next, "sending the next request")?;
+        // What came before this could be answered, and what comes now, up to the next head.
+        let during = "the answer after that to HEAD";
+        let came = self.connection.peek(VERSION.len()).map_err(|error| Problem::of(&error, during))?;
+        if !came.starts_with(VERSION) {
+            let text = String::from_utf8_lossy(&came[..came.len().min(SHOWN_BODY_BYTES)]).into_owned();
+            return Err(Problem::Wrong(format!(
+                "after the head of the answer to HEAD came a body: {text:?}"
+            )));
+        }
+        self.answer(self.requests.len() - 1, during)?;
+        Ok("no body, and the next answer is right".into())
+    }
+
+    fn pipelined(mut self) -> Result<String, Problem> {
+        let order: Vec<usize> = (0..self.requests.len()).cycle().take(2 * self.requests.len()).collect();
+        let mut all = Vec::new();
+        for &request in &order {
+            all.extend(self.bytes(request)?);
+        }
+        self.send(&all, "sending all requests at once")?;
+        for (i, &request) in order.iter().enumerate() {
+            self.answer(request, &format!("answer {} of {}", i + 1, order.len()))?;
+        }
+        Ok(format!("{} answers in order", order.len()))
+    }
+
+    fn in_pieces(mut self) -> Result<String, Problem> {
+        let bytes = self.bytes(0)?;
+        // Inside the method, the path and the header block; a pause lets each piece travel alone.
+        let cuts = [2, 9, bytes.len() - 3];
+        let mut from = 0;
+        for to in cuts.into_iter().chain([bytes.len()]) {
+            self.send(&bytes[from..to], "sending piece by piece")?;
+            std::thread::sleep(Duration::from_millis(5));
+            from = to;
+        }
+        let answer = self.answer(0, "the answer to a request in four pieces")?;
+        Ok(crate::words::got(&answer))
+    }
+
+    fn closes(mut self) -> Result<String, Problem> {
+        let bytes = self.bytes(0)?;
+        self.send(&bytes, "sending the request")?;
+        let answer = self.answer(0, "the answer to a request with Connection: close")?;
+        match self.connection.does_next() {
+            Next::Closes => Ok("answered, then closed by the server".into()),
+            Next::Sends => Err(Problem::Wrong(format!(
+                "bytes after the last answer of the connection:\n{}",
+                answer.shown()
+            ))),
+            // A full server closes late, as it answers late; one that never closes is asked again when it is idle.
+            Next::Waits => Err(Problem::Late(format!(
+                "answered, but not closed in time (a check has {} s)",
+                CHECK.as_secs()
+            ))),
+        }
+    }
+}
+
+/// The kinds of requests that a check needs, where it needs some.
+pub(crate) fn fault_of(check: ByteCheck, requests: &[dyno_archive::plan::Request]) -> Option<&'static str> {
+    let is_close = |r: &dyno_archive::plan::Request| {
+        r.headers.iter().any(|(n, v)| n.eq_ignore_ascii_case("connection") && v.eq_ignore_ascii_case("close"))
+    };
+    match check {
+        ByteCheck::NoBody
+            if requests.len() != 2 || requests[0].method != "HEAD" || requests[1].method == "HEAD" =>
+        {
+            Some("`no-body` asks two `requests`: one by HEAD, and one by another method")
+        }
+        ByteCheck::InPieces | ByteCheck::Closes if requests.len() != 1 => {
+            Some("this look at bytes asks one request alone")
+        }
+        ByteCheck::Closes if !is_close(&requests[0]) => {
+            Some("`closes` asks a request with `headers = { Connection = \"close\" }`")
+        }
+        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
+
+    use dyno_archive::Protocol;
+    use dyno_archive::plan::{Body, Expect, Request};
 
     use super::*;
+    use crate::listener::Listener;
 
-    /// What the check says of a server that does `then` after its answer. `then` ends when the client has gone.
-    fn after_answer(then: fn(TcpStream)) -> Verdict {
-        const ANSWER: &[u8] =
-            b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\nConnection: close\r\n\r\nHello, World!";
+    fn request(method: &str, headers: &[(&str, &str)]) -> Request {
+        let body = Some(Body(b"Hello, World!".to_vec()));
+        Request {
+            weight: 1,
+            method: method.into(),
+            path: "/plaintext".into(),
+            headers: headers.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect(),
+            expect: Expect { status: Some(200), body, ..Expect::default() },
+            ..Request::default()
+        }
+    }
+
+    /// What a look says of a server that does this on its only connection. `serve` ends when the client has gone.
+    fn look(check: ByteCheck, requests: Vec<Request>, serve: fn(TcpStream)) -> Result<String, Problem> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
-        let server = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let _ = stream.read(&mut [0; 4096]);
-            stream.write_all(ANSWER).unwrap();
-            then(stream);
-        });
-        let stream = TcpStream::connect(addr).unwrap();
-        let verdict = closes_when_asked(Connection::new(stream, Duration::from_millis(300)).unwrap());
+        let server = std::thread::spawn(move || serve(listener.accept().unwrap().0));
+        let client = ProbeClient::new(&Listener { addr, protocol: Protocol::H1, authority: None }).unwrap();
+        let traffic = client.compile(requests).unwrap();
+        let connection = client.connection(Duration::from_millis(300)).unwrap();
+        let wire = Wire { connection, requests: traffic.requests() };
+        let seen = match check {
+            ByteCheck::NoBody => wire.no_body(),
+            ByteCheck::Pipelined => wire.pipelined(),
+            ByteCheck::InPieces => wire.in_pieces(),
+            ByteCheck::Closes => wire.closes(),
+        };
         server.join().unwrap();
-        verdict
+        seen
+    }
+
+    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!";
+
+    fn read(stream: &mut TcpStream) {
+        let _ = stream.read(&mut [0; 4096]);
     }
 
     #[test]
     fn a_late_closing_is_late_and_not_wrong() {
-        let until_gone = |mut stream: TcpStream| {
-            let _ = stream.read(&mut [0; 16]);
+        let close = || vec![request("GET", &[("Connection", "close")])];
+        let never = |mut stream: TcpStream| {
+            read(&mut stream);
+            stream.write_all(ANSWER).unwrap();
+            read(&mut stream);
         };
-        assert!(
-            matches!(after_answer(until_gone), Err(Problem::NoAnswer(why)) if why.contains("not closed in time"))
-        );
-        assert!(after_answer(drop).is_ok());
+        let Err(Problem::Late(why)) = look(ByteCheck::Closes, close(), never) else { panic!("it is late") };
+        assert!(why.contains("not closed in time"), "{why}");
+        let closes = |mut stream: TcpStream| {
+            read(&mut stream);
+            stream.write_all(ANSWER).unwrap();
+        };
+        assert!(look(ByteCheck::Closes, close(), closes).is_ok());
         let sends_more = |mut stream: TcpStream| {
-            let _ = stream.write_all(b"and more");
-            let _ = stream.read(&mut [0; 16]);
+            read(&mut stream);
+            stream.write_all(&[ANSWER, b"and more"].concat()).unwrap();
+            read(&mut stream);
         };
-        assert!(matches!(after_answer(sends_more), Err(Problem::Wrong(_))));
+        assert!(matches!(look(ByteCheck::Closes, close(), sends_more), Err(Problem::Wrong(_))));
+    }
+
+    #[test]
+    fn a_body_after_the_answer_to_head_is_told_as_that() {
+        let asked = || vec![request("HEAD", &[]), request("GET", &[])];
+        let head = &ANSWER[..ANSWER.len() - 13];
+        assert!(head.ends_with(b"\r\n\r\n"));
+        let right = |mut stream: TcpStream| {
+            read(&mut stream);
+            stream.write_all(&ANSWER[..ANSWER.len() - 13]).unwrap();
+            read(&mut stream);
+            stream.write_all(ANSWER).unwrap();
+        };
+        assert_eq!(look(ByteCheck::NoBody, asked(), right).unwrap(), "no body, and the next answer is right");
+        let wrong = |mut stream: TcpStream| {
+            read(&mut stream);
+            stream.write_all(ANSWER).unwrap();
+            read(&mut stream);
+            let _ = stream.write_all(ANSWER);
+        };
+        let Err(Problem::Wrong(why)) = look(ByteCheck::NoBody, asked(), wrong) else { panic!("it is wrong") };
+        assert!(why.contains("came a body: \"Hello, World!"), "{why}");
+    }
+
+    #[test]
+    fn answers_out_of_order_are_wrong() {
+        let asked = || {
+            vec![
+                request("GET", &[]),
+                Request { path: "/other".into(), expect: Expect::default(), ..request("GET", &[]) },
+            ]
+        };
+        let thrice = |mut stream: TcpStream| {
+            read(&mut stream);
+            stream
+                .write_all(&[ANSWER, ANSWER, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"].concat())
+                .unwrap();
+            read(&mut stream);
+        };
+        let Err(Problem::Wrong(why)) = look(ByteCheck::Pipelined, asked(), thrice) else {
+            panic!("it is wrong")
+        };
+        assert!(why.starts_with("answer 3 of 4: the body is another one"), "{why}");
+        let whole = |mut stream: TcpStream| {
+            let mut got = Vec::new();
+            while !got.ends_with(b"\r\n\r\n") {
+                let mut buffer = [0; 4096];
+                let n = stream.read(&mut buffer).unwrap();
+                got.extend_from_slice(&buffer[..n]);
+            }
+            stream.write_all(ANSWER).unwrap();
+        };
+        assert!(look(ByteCheck::InPieces, vec![request("GET", &[])], whole).is_ok());
     }
 }

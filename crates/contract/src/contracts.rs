@@ -1,50 +1,331 @@
-//! Contracts that servers must keep (docs/subjects.md): over plain HTTP/1.1 with sockets of our own, which see every
-//! byte, and over everything else by questions to a client that has to understand the protocol anyway.
+//! Contracts: what a server promises to answer, as `contracts/NAME.toml` says it. docs/contracts.md describes every key.
+
+use std::path::{Path, PathBuf};
 
 use dyno_archive::Protocol;
+use dyno_archive::plan::{Request, Workload};
+use dyno_engine::Http2;
+use dyno_engine::traffic::Template;
+use dyno_workload::ReadFile;
+use dyno_workload::compile;
+use dyno_workload::keys::{self, Keys};
+use dyno_workload::mistake::{Mistake, mistake};
+use dyno_workload::text::{FileError, nearest};
+use dyno_workload::workloads::RawRequest;
 
-use crate::bytes;
-use crate::check::{Check, How};
-use crate::questions::{JSON, Media, PLAINTEXT, questions};
+use crate::bytes::{self, ByteCheck};
+use crate::limits::{STREAMS, TIMES};
 
-/// The contracts that a server may keep, by their names.
-pub const CONTRACTS: [&str; 2] = ["hello", "hello-bodies"];
+/// What a server promises to answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contract {
+    pub name: String,
+    pub description: String,
+    pub checks: Vec<Check>,
+}
+
+/// One named promise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Check {
+    pub name: String,
+    /// The protocols over which it is checked.
+    pub protocols: Vec<Protocol>,
+    /// What is asked, one after the other on one connection; at least one.
+    pub requests: Vec<Request>,
+    /// How often all of that is asked, on one connection.
+    pub times: u32,
+    /// How many requests are in flight at once over HTTP/2.
+    pub streams: u32,
+    /// A look at the bytes, instead of plain exchanges.
+    pub bytes: Option<ByteCheck>,
+}
+
+/// The contracts that dyno brings, by name.
+const BUILT_IN: [(&str, &str); 3] = [
+    ("hello", include_str!("../../../contracts/hello.toml")),
+    ("hello-bodies", include_str!("../../../contracts/hello-bodies.toml")),
+    ("techempower", include_str!("../../../contracts/techempower.toml")),
+];
+
+/// The folder in which contracts lie, beside the folder of subjects or within that of one.
+const FOLDER: &str = "contracts";
+
+impl Contract {
+    /// Finds and reads a contract: in the folder `contracts` of the subject itself, in that beside the folder of subjects, or
+    /// the one that dyno brings. `Err`: there is none, as a sentence; or its mistakes.
+    ///
+    /// # Errors
+    /// There is none of that name, or it cannot be read.
+    pub fn find(name: &str, subject: &Path) -> Result<Contract, NotFound> {
+        let folders = folders(subject);
+        for folder in &folders {
+            let path = folder.join(format!("{name}.toml"));
+            match std::fs::read_to_string(&path) {
+                Ok(source) => {
+                    return Contract::of_file(&path, name, &source).map_err(|e| NotFound::Wrong(Box::new(e)));
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    return Err(NotFound::Wrong(Box::new(FileError::whole(
+                        &path,
+                        format!("cannot be read: {error}"),
+                    ))));
+                }
+            }
+        }
+        if let Some((_, source)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
+            let path = PathBuf::from(format!("{FOLDER}/{name}.toml"));
+            return Contract::parse(&path, name, source, &|_| {
+                Err("dyno's own contracts name no files".into())
+            })
+            .map_err(|error| NotFound::Wrong(Box::new(error)));
+        }
+        Err(NotFound::None(none_of(name, &folders)))
+    }
+
+    fn of_file(path: &Path, name: &str, source: &str) -> Result<Contract, FileError> {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        // Only files within the folder: `body_file` takes no other name.
+        Contract::parse(path, name, source, &|file| {
+            std::fs::read(folder.join(file)).map_err(|error| error.to_string())
+        })
+    }
+
+    /// # Errors
+    /// All mistakes of the file.
+    pub fn parse(path: &Path, name: &str, source: &str, read: ReadFile<'_>) -> Result<Contract, FileError> {
+        keys::read(path, source, |keys| {
+            let description = keys.optional::<String>("description").unwrap_or_default();
+            let tables = keys.tables("checks");
+            if tables.is_empty() && !keys.has("checks") {
+                keys.add(mistake("checks", "a contract has at least one check; write each under [[checks]]"));
+            }
+            let count = tables.len();
+            let mut checks: Vec<Check> = Vec::new();
+            for mut table in tables {
+                if let Some(check) = check(&mut table, read) {
+                    let is_same = |c: &Check| {
+                        c.name == check.name && c.protocols.iter().any(|p| check.protocols.contains(p))
+                    };
+                    if checks.iter().any(is_same) {
+                        let message = format!(
+                            "two checks over one protocol are called {:?}; give each its own `name`",
+                            check.name
+                        );
+                        table.add(mistake("name", message));
+                    }
+                    checks.push(check);
+                }
+                table.end();
+            }
+            (checks.len() == count && count > 0).then(|| Contract { name: name.into(), description, checks })
+        })
+    }
+}
+
+/// Why there is no contract of a name.
+#[derive(Debug)]
+pub enum NotFound {
+    /// Nowhere, as a sentence.
+    None(String),
+    /// It is there, with mistakes.
+    Wrong(Box<FileError>),
+}
+
+/// Where the contracts of a subject may lie, nearest first.
+fn folders(subject: &Path) -> Vec<PathBuf> {
+    let beside = subject.parent().and_then(Path::parent).map(|above| above.join(FOLDER));
+    std::iter::once(subject.join(FOLDER)).chain(beside).collect()
+}
+
+fn none_of(name: &str, folders: &[PathBuf]) -> String {
+    let mut known: Vec<String> = BUILT_IN.iter().map(|(known, _)| (*known).to_string()).collect();
+    for entry in folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|e| e == "toml") {
+            known.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    known.sort();
+    known.dedup();
+    match nearest(name, known.iter().map(String::as_str)) {
+        Some(near) => format!("there is no contract {name:?}; did you mean {near:?}?"),
+        None => format!(
+            "there is no contract {name:?}; there are {}, and a file {FOLDER}/{name}.toml beside the folder of subjects would be another",
+            known.iter().map(|known| format!("{known:?}")).collect::<Vec<_>>().join(", ")
+        ),
+    }
+}
+
+fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
+    let name = keys.required::<String>("name");
+    let protocols = keys.parsed("protocols", protocols_of);
+    let times = keys.parsed("times", |n| within("times", n, TIMES));
+    let streams = keys.parsed("streams", |n| within("streams", n, STREAMS));
+    let bytes = keys.optional::<ByteCheck>("bytes");
+    let is_list = keys.has("requests");
+    let requests = if is_list { several(keys, read)? } else { vec![one(keys, read)?] };
+    let protocols = protocols.unwrap_or_else(|| usual_protocols(bytes));
+    let over_h2 = protocols.iter().find(|p| !p.is_h1()).filter(|_| bytes.is_some());
+    if let Some(protocol) = over_h2 {
+        let message = format!("bytes can be looked at over HTTP/1.1 alone, not over {protocol}");
+        keys.add(mistake("protocols", message));
+    }
+    let name = name?;
+    let requests: Vec<Request> =
+        requests.into_iter().map(|request| Request { name: name.clone(), ..request }).collect();
+    if let Some(wrong) = wrong_request(&requests) {
+        let mistake = if is_list { wrong.1.within(wrong.0).within("requests") } else { wrong.1 };
+        keys.add(mistake);
+        return None;
+    }
+    if let Some(fault) = bytes.and_then(|bytes| bytes::fault_of(bytes, &requests)) {
+        keys.add(mistake("bytes", fault));
+        return None;
+    }
+    Some(Check { name, protocols, requests, times: times.unwrap_or(1), streams: streams.unwrap_or(1), bytes })
+}
+
+fn protocols_of(all: Vec<Protocol>) -> Result<Vec<Protocol>, Mistake> {
+    if all.is_empty() {
+        return Err(mistake("protocols", "`protocols` is empty; leave it out for all of them"));
+    }
+    match all.iter().position(|p| *p == Protocol::Auto) {
+        Some(i) => Err(mistake("protocols", "\"auto\" is for loads; name a protocol").below(i)),
+        None => Ok(all),
+    }
+}
+
+fn usual_protocols(bytes: Option<ByteCheck>) -> Vec<Protocol> {
+    let all = Protocol::OF_SERVERS.into_iter();
+    all.filter(|protocol| bytes.is_none() || protocol.is_h1()).collect()
+}
+
+fn within(key: &'static str, n: u32, most: u32) -> Result<u32, Mistake> {
+    if (1..=most).contains(&n) { Ok(n) } else { Err(mistake(key, format!("`{key}` is 1 to {most}"))) }
+}
+
+/// The request that stands in the check itself.
+fn one(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Request> {
+    let raw = keys.rest::<RawRequest>()?;
+    raw.check(read).map_err(|wrong| keys.add(wrong)).ok()
+}
+
+fn several(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Vec<Request>> {
+    let raw = keys.optional::<Vec<RawRequest>>("requests")?;
+    if raw.is_empty() {
+        keys.add(mistake("requests", "a list of `requests` has at least one"));
+        return None;
+    }
+    let checked = raw
+        .into_iter()
+        .enumerate()
+        .map(|(i, raw)| raw.check(read).map_err(|m| m.within(i).within("requests")));
+    checked.collect::<Result<Vec<_>, _>>().map_err(|wrong| keys.add(wrong)).ok()
+}
+
+/// The first request that cannot be sent, by its place.
+fn wrong_request(requests: &[Request]) -> Option<(usize, Mistake)> {
+    requests.iter().enumerate().find_map(|(i, request)| {
+        let workload = Workload {
+            name: String::new(),
+            protocol: Protocol::H1,
+            requests: vec![request.clone()],
+            page: None,
+        };
+        let read = |_: &str| Err("a contract's requests have no placeholders".to_string());
+        let mistake = match compile::compile(&workload, "host", &Http2::default(), &read) {
+            Err(why) => mistake("path", why),
+            Ok(traffic) => match traffic.requests()[0].template {
+                Template::Fixed(_) => return None,
+                Template::Varying { .. } => {
+                    mistake("path", "a contract asks the same every time; leave placeholders out")
+                }
+            },
+        };
+        Some((i, mistake))
+    })
+}
 
 /// The checks that a server which keeps these contracts must pass at a listener of a protocol.
-#[must_use]
-pub fn checks_of(kept: &[String], protocol: Protocol) -> Vec<Check> {
-    let Some(media) = media(kept) else { return Vec::new() };
-    if protocol == Protocol::H1 && media == Media::Checked {
-        let named = |(name, run): &(&str, _)| Check { name: (*name).into(), how: How::Bytes(*run) };
-        return bytes::HELLO.iter().map(named).collect();
-    }
-    let over = |name: &str| format!("{name} over {protocol}");
-    let asked = |question| How::Question(Box::new(question));
-    questions(protocol, media).into_iter().map(|q| Check { name: over(&q.name), how: asked(q) }).collect()
+pub fn checks_of(kept: &[Contract], protocol: Protocol) -> impl Iterator<Item = &Check> {
+    let all = kept.iter().flat_map(|contract| &contract.checks);
+    all.filter(move |check| check.protocols.contains(&protocol))
 }
 
 /// How many checks a server has to pass, over all its protocols.
 #[must_use]
-pub fn count(kept: &[String], protocols: &[Protocol]) -> usize {
-    protocols.iter().map(|&protocol| checks_of(kept, protocol).len()).sum()
+pub fn count(kept: &[Contract], protocols: &[Protocol]) -> usize {
+    protocols.iter().map(|&protocol| checks_of(kept, protocol).count()).sum()
 }
 
-/// `None`: no contract is kept.
-fn media(kept: &[String]) -> Option<Media> {
-    kept.iter().find_map(|name| match name.as_str() {
-        "hello" => Some(Media::Checked),
-        "hello-bodies" => Some(Media::Any),
-        _ => None,
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The body that a path must be answered with, where a contract says so.
-#[must_use]
-pub fn body_of(kept: &[String], path: &str) -> Option<&'static [u8]> {
-    let keeps_hello = media(kept).is_some();
-    match path {
-        "/plaintext" if keeps_hello => Some(PLAINTEXT),
-        "/json" if keeps_hello => Some(JSON),
-        _ => None,
+    fn parse(source: &str) -> Result<Contract, String> {
+        Contract::parse(Path::new("c.toml"), "c", source, &|_| Err("no files here".into()))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_dyno_brings_can_be_read() {
+        for (name, _) in BUILT_IN {
+            let found = Contract::find(name, Path::new("/nowhere/subjects/x"));
+            let Ok(contract) = found else { panic!("{name}: {found:?}") };
+            for protocol in Protocol::OF_SERVERS {
+                assert!(
+                    checks_of(std::slice::from_ref(&contract), protocol).count() >= 2,
+                    "{name} over {protocol}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_contract_is_found_nearest_to_its_subject() {
+        let root = tempfile::tempdir().unwrap();
+        let subject = root.path().join("subjects/x");
+        let own = subject.join("contracts");
+        std::fs::create_dir_all(&own).unwrap();
+        std::fs::create_dir(root.path().join("contracts")).unwrap();
+        let write = |path: PathBuf, description: &str| {
+            let text = format!("description = {description:?}\n[[checks]]\nname = \"a\"\npath = \"/\"\n");
+            std::fs::write(path, text).unwrap();
+        };
+        let found = |name: &str| Contract::find(name, &subject).unwrap().description;
+        assert!(found("hello").contains("Hello"));
+        write(root.path().join("contracts/hello.toml"), "beside");
+        write(root.path().join("contracts/shop.toml"), "shop");
+        assert_eq!((found("hello").as_str(), found("shop").as_str()), ("beside", "shop"));
+        write(own.join("hello.toml"), "own");
+        assert_eq!(found("hello"), "own");
+        let Err(NotFound::None(why)) = Contract::find("shpo", &subject) else { panic!("it is not there") };
+        assert_eq!(why, "there is no contract \"shpo\"; did you mean \"shop\"?");
+        std::fs::write(own.join("bad.toml"), "[[checks]]\nnmae = 1\n").unwrap();
+        let Err(NotFound::Wrong(error)) = Contract::find("bad", &subject) else { panic!("it is wrong") };
+        assert!(error.to_string().contains("bad.toml:2:1: unknown key `nmae`"), "{error}");
+    }
+
+    #[test]
+    fn mistakes_name_their_place() {
+        let check = |rest: &str| parse(&format!("[[checks]]\nname = \"a\"\n{rest}")).unwrap_err();
+        for (rest, place, words) in [
+            ("path = \"x\"", "c.toml:3:8", "must begin with a slash"),
+            ("", "c.toml:1:1", "needs a `path`"),
+            ("path = \"/{seq}\"", "c.toml:3:8", "leave placeholders out"),
+            ("path = \"/\"\ntimes = 0", "c.toml:4:9", "`times` is 1 to"),
+            ("path = \"/\"\nbytes = \"pipelind\"", "c.toml:4:9", "did you mean `pipelined`?"),
+            ("path = \"/\"\nbytes = \"pipelined\"\nprotocols = [\"h2\"]", "c.toml:5:13", "HTTP/1.1 alone"),
+            ("path = \"/\"\nprotocols = [\"h1\", \"auto\"]", "c.toml:4:20", "is for loads"),
+            ("path = \"/\"\nexpect = { body_matches = \"(\" }", "c.toml:3:8", "is not a regular expression"),
+            ("path = \"/\"\nexpect = { stauts = 200 }", "c.toml:4:12", "did you mean `status`?"),
+            ("requests = [{ path = \"/\" }, { path = \"x\" }]", "c.toml:3:38", "must begin with a slash"),
+            ("path = \"/\"\n[[checks]]\nname = \"a\"\npath = \"/\"", "c.toml:5:8", "are called \"a\""),
+        ] {
+            let error = check(rest);
+            assert!(error.starts_with(place) && error.contains(words), "{rest}\n→ {error}");
+        }
+        assert!(parse("").unwrap_err().contains("at least one check"));
     }
 }

@@ -4,13 +4,13 @@
 //! Load never goes through it, and it asks nothing about load.
 #![forbid(unsafe_code)]
 
-mod bytes;
-pub mod check;
+pub mod bytes;
 pub mod client;
 pub mod contracts;
+pub mod exchange;
 pub mod limits;
 pub mod listener;
 pub mod ports;
-mod questions;
 pub mod ready;
 pub mod tls;
+mod words;

@@ -21,3 +21,12 @@ pub const BODY_BYTES: usize = 16 << 20;
 
 /// Bytes that are kept of a body that nobody compares: enough to show what came.
 pub const SHOWN_BODY_BYTES: usize = 500;
+
+/// The most that a check may ask in a row. It is for promises, not for load.
+pub const TIMES: u32 = 10_000;
+
+/// The most requests that a check may have in flight at once over HTTP/2.
+pub const STREAMS: u32 = 1_000;
+
+/// How often a command that says whether a part is ready is tried: each try is a shell of its own.
+pub const COMMAND_POLL: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! Readiness: when a subject listens, and when it first answers right.
+//! Readiness: when a part of a start listens, and by which sign it is known to serve.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 
@@ -7,19 +7,21 @@ use dyno_launch::process::Process;
 use dyno_observer::{monotonic_ns, proc};
 
 use crate::client::{Answer, Keep, ProbeClient};
-use crate::limits::{ATTEMPT, CONNECT, POLL};
+use crate::limits::{ATTEMPT, COMMAND_POLL, CONNECT, POLL};
 use crate::ports::connect_to_another;
 
-/// The answer by which a subject is known to be ready, and the client that asks for it.
-#[derive(Clone, Copy, Debug)]
-pub struct RightAnswer<'a> {
-    pub to: &'a ProbeClient,
-    pub path: &'a str,
-    /// `None`: any body, as long as the status is 200.
-    pub body: Option<&'a [u8]>,
+/// The sign by which a part is known to be ready.
+#[allow(missing_debug_implementations)] // It holds a closure.
+pub enum Sign<'a> {
+    /// An answer to GET with this status; `None`: 200 to 399. What its body is, contracts say.
+    Answer { to: &'a ProbeClient, path: &'a str, status: Option<u16> },
+    /// All its ports take connections.
+    Listening,
+    /// A command succeeds. `Err`: how it failed, in words.
+    Command(&'a mut dyn FnMut() -> Result<(), String>),
 }
 
-/// Until when a subject is waited for.
+/// Until when a part is waited for.
 #[derive(Clone, Copy)]
 #[allow(missing_debug_implementations)] // It holds a closure.
 pub struct Deadline<'a> {
@@ -29,106 +31,199 @@ pub struct Deadline<'a> {
     pub is_asked_to_end: &'a dyn Fn() -> bool,
 }
 
-impl Deadline<'_> {
-    fn is_over(self, exec_ns: u64) -> bool {
-        // Against the instant of exec, from which the deadline counts.
-        monotonic_ns() > exec_ns + self.deadline_ns
-    }
-}
-
-/// Waits until the subject answers right, and accepts connections on all its ports.
+/// Waits until a part gives its sign, and accepts connections on all its ports.
+///
+/// # Errors
+/// It ended, or its deadline came first.
 pub fn wait(
     process: &mut Process,
-    right: RightAnswer<'_>,
+    sign: Sign<'_>,
     ports: &[u16],
     deadline: Deadline<'_>,
 ) -> Result<Startup, Failure> {
-    let exec_ns = process.exec_ns;
-    let addr = right.to.listener().addr;
-    let mut stream = connect(process, addr, deadline)?;
-    // The kernel has completed a handshake: from here on the subject listens.
-    let listening_ns = monotonic_ns() - exec_ns;
-    while let Err(problem) = attempt(stream, right) {
-        std::thread::sleep(POLL);
-        if process.ended().is_some() || deadline.is_over(exec_ns) {
-            return Err(never_right(process, right.path, problem));
-        }
-        stream = connect(process, addr, deadline)?;
+    let mut waiting = Waiting { process, deadline };
+    let seen = match sign {
+        Sign::Answer { to, path, status } => waiting.for_answer(to, path, status)?,
+        Sign::Listening => waiting.for_ports(ports)?,
+        Sign::Command(command) => waiting.for_command(command)?,
+    };
+    let asked = seen.at.map(|addr| addr.port());
+    // A server whose sign is a command may listen nowhere.
+    let others = ports.iter().filter(|port| Some(**port) != asked && seen.listening_ns.is_some());
+    for &port in others {
+        waiting.connect(local(port))?;
     }
-    // The whole of the first right answer has arrived.
-    let first_answer_ns = monotonic_ns() - exec_ns;
-    for &port in ports.iter().filter(|port| **port != addr.port()) {
-        connect(process, SocketAddr::from(([127, 0, 0, 1], port)), deadline)?;
-    }
-    // Only now: looking for the owner takes milliseconds, which are not the subject's.
+    // Only now: looking for the owner takes milliseconds, which are not the part's.
     ports.iter().try_for_each(|&port| check_owner(process, port))?;
-    Ok(Startup { listening_ns, first_answer_ns, cpu_ns: process.sampler.group.counters().cpu_ns })
+    Ok(Startup {
+        listening_ns: seen.listening_ns,
+        first_answer_ns: seen.first_answer_ns,
+        ready_ns: seen.ready_ns,
+        cpu_ns: process.sampler.group.counters().cpu_ns,
+    })
 }
 
-/// Why an attempt did not show the subject ready.
+/// What was seen by the time of the sign. Nanoseconds from exec.
+struct Seen {
+    /// Where it was asked.
+    at: Option<SocketAddr>,
+    listening_ns: Option<u64>,
+    first_answer_ns: Option<u64>,
+    ready_ns: u64,
+}
+
+/// A part that is waited for.
+struct Waiting<'a> {
+    process: &'a mut Process,
+    deadline: Deadline<'a>,
+}
+
+impl Waiting<'_> {
+    fn for_answer(&mut self, to: &ProbeClient, path: &str, status: Option<u16>) -> Result<Seen, Failure> {
+        let addr = to.listener().addr;
+        let mut stream = self.connect(addr)?;
+        // The kernel has completed a handshake: from here on the part listens.
+        let listening_ns = self.now();
+        while let Err(problem) = attempt(stream, to, path, status) {
+            std::thread::sleep(POLL);
+            if self.process.ended().is_some() || self.is_over() {
+                return Err(self.never(&problem.words(path)));
+            }
+            stream = self.connect(addr)?;
+        }
+        // The whole of the first answer with the right status has arrived.
+        let answered_ns = self.now();
+        Ok(Seen {
+            at: Some(addr),
+            listening_ns: Some(listening_ns),
+            first_answer_ns: Some(answered_ns),
+            ready_ns: answered_ns,
+        })
+    }
+
+    fn for_ports(&mut self, ports: &[u16]) -> Result<Seen, Failure> {
+        for &port in ports {
+            self.connect(local(port))?;
+        }
+        // The kernel has completed a handshake on the last of its ports.
+        let listening_ns = self.now();
+        Ok(Seen { at: None, listening_ns: Some(listening_ns), first_answer_ns: None, ready_ns: listening_ns })
+    }
+
+    fn for_command(&mut self, command: &mut dyn FnMut() -> Result<(), String>) -> Result<Seen, Failure> {
+        loop {
+            self.go_on()?;
+            let Err(why) = command() else { break };
+            if let Some(status) = self.process.ended() {
+                return Err(never_ready(format!(
+                    "it ended with {status} before its command for `ready` succeeded"
+                )));
+            }
+            if self.is_over() {
+                return Err(self.never(&format!("its command for `ready` {why}")));
+            }
+            std::thread::sleep(COMMAND_POLL);
+        }
+        // The command has ended: some milliseconds of this are its own.
+        Ok(Seen { at: None, listening_ns: None, first_answer_ns: None, ready_ns: self.now() })
+    }
+
+    /// Nanoseconds from exec.
+    fn now(&self) -> u64 {
+        monotonic_ns() - self.process.exec_ns
+    }
+
+    fn is_over(&self) -> bool {
+        // Against the instant of exec, from which the deadline counts.
+        self.now() > self.deadline.deadline_ns
+    }
+
+    fn go_on(&self) -> Result<(), Failure> {
+        if (self.deadline.is_asked_to_end)() {
+            let message = "the user ended the run".into();
+            return Err(Failure { kind: FailureKind::Interrupted, message });
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, addr: SocketAddr) -> Result<TcpStream, Failure> {
+        loop {
+            self.go_on()?;
+            if let Ok(stream) = connect_to_another(addr, CONNECT) {
+                return Ok(stream);
+            }
+            if let Some(status) = self.process.ended() {
+                return Err(never_ready(format!(
+                    "it ended with {status} before it listened on port {}",
+                    addr.port()
+                )));
+            }
+            if self.is_over() {
+                return Err(self.never(&format!("nothing listened on port {}", addr.port())));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// The failure of a part that did not give its sign, with where it listens instead, if it does.
+    fn never(&mut self, what: &str) -> Failure {
+        if let Some(status) = self.process.ended() {
+            return never_ready(format!("it ended with {status}; {what}"));
+        }
+        let listeners = proc::listeners(&self.process.sampler.pids());
+        never_ready(match listeners.as_slice() {
+            [] => format!("by its deadline, {what}"),
+            all if what.starts_with("nothing listened") => {
+                format!("by its deadline, {what}; it listens on {}", list(all))
+            }
+            _ => format!("by its deadline, {what}"),
+        })
+    }
+}
+
+fn never_ready(message: String) -> Failure {
+    Failure { kind: FailureKind::NeverReady, message }
+}
+
+fn list(all: &[SocketAddr]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+}
+
+fn local(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+/// Why an attempt did not show a part ready.
 enum Problem {
     Wrong(Answer),
     NoAnswer(std::io::Error),
 }
 
-fn attempt(stream: TcpStream, right: RightAnswer<'_>) -> Result<(), Problem> {
-    let keep = if right.body.is_some() { Keep::Whole } else { Keep::Beginning };
-    match right.to.get(stream, right.path, ATTEMPT, keep) {
-        Ok(answer) if answer.status != 200 || right.body.is_some_and(|body| body != answer.body) => {
-            Err(Problem::Wrong(answer))
-        }
-        Ok(_) => Ok(()),
-        Err(error) => Err(Problem::NoAnswer(error)),
-    }
-}
-
-fn connect(process: &mut Process, addr: SocketAddr, deadline: Deadline<'_>) -> Result<TcpStream, Failure> {
-    loop {
-        if (deadline.is_asked_to_end)() {
-            let message = "the user ended the run".into();
-            return Err(Failure { kind: FailureKind::Interrupted, message });
-        }
-        if let Ok(stream) = connect_to_another(addr, CONNECT) {
-            return Ok(stream);
-        }
-        if let Some(status) = process.ended() {
-            let message = format!("it ended with {status} before it listened on port {}", addr.port());
-            return Err(Failure { kind: FailureKind::NeverReady, message });
-        }
-        if deadline.is_over(process.exec_ns) {
-            return Err(never(process, &format!("nothing listened on port {}", addr.port())));
-        }
-        std::thread::sleep(POLL);
-    }
-}
-
-/// A subject that answers, but never right, is not one that never got up.
-fn never_right(process: &mut Process, path: &str, problem: Problem) -> Failure {
-    match problem {
-        Problem::NoAnswer(error) => never(process, &format!("GET {path} was never answered ({error})")),
-        Problem::Wrong(answer) => {
-            let what =
-                format!("GET {path} was never answered right; the last answer was:\n{}", answer.shown());
-            Failure { kind: FailureKind::WrongAnswers, ..never(process, &what) }
+impl Problem {
+    fn words(&self, path: &str) -> String {
+        match self {
+            Problem::NoAnswer(error) => format!("GET {path} was never answered ({error})"),
+            Problem::Wrong(answer) => format!(
+                "GET {path} was never answered with a status that `ready` takes; the last answer was:\n{}",
+                answer.shown()
+            ),
         }
     }
 }
 
-fn never(process: &mut Process, what: &str) -> Failure {
-    let message = match process.ended() {
-        Some(status) => format!("it ended with {status}; {what}"),
-        None => format!("by its deadline, {what}"),
-    };
-    Failure { kind: FailureKind::NeverReady, message }
+fn attempt(stream: TcpStream, to: &ProbeClient, path: &str, status: Option<u16>) -> Result<(), Problem> {
+    let answer = to.get(stream, path, ATTEMPT, Keep::Beginning).map_err(Problem::NoAnswer)?;
+    let is_right =
+        status.map_or_else(|| (200..400).contains(&answer.status), |wanted| answer.status == wanted);
+    if is_right { Ok(()) } else { Err(Problem::Wrong(answer)) }
 }
 
-/// Somebody else may have taken the port between our looking for it and the subject's start.
+/// Somebody else may have taken the port between our looking for it and the part's start.
 fn check_owner(process: &Process, port: u16) -> Result<(), Failure> {
     match proc::listener_at(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)) {
-        Some((pid, name)) if !process.sampler.pids().contains(&pid) => Err(Failure {
-            kind: FailureKind::NeverReady,
-            message: format!("port {port} is held by another program: {name}, process {pid}"),
-        }),
+        Some((pid, name)) if !process.sampler.pids().contains(&pid) => {
+            Err(never_ready(format!("port {port} is held by another program: {name}, process {pid}")))
+        }
         _ => Ok(()),
     }
 }

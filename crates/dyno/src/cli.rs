@@ -49,7 +49,7 @@ fn refuse_subjects_of_a_resumed_run(
     matches: &clap::ArgMatches,
 ) -> Result<(), clap::Error> {
     let Some(("run", run)) = matches.subcommand() else { return Ok(()) };
-    if run.contains_id("resume") && run.value_source("folder") == Some(ValueSource::CommandLine) {
+    if run.contains_id("resume") && run.value_source("folders") == Some(ValueSource::CommandLine) {
         return Err(command.error(
             ErrorKind::ArgumentConflict,
             "a run is resumed with the subjects that it began with; leave out --subjects",
@@ -77,6 +77,12 @@ pub enum Command {
     Doctor(SubjectsPlace),
     /// Measure this machine with controls: what the generator can reach, and how late it is.
     Calibrate(CalibrateArgs),
+    /// A port on which nobody listens. Suites start it themselves, as the subject `closed-port`.
+    #[command(hide = true)]
+    ServeClosed {
+        #[arg(long)]
+        port: u16,
+    },
     /// The null responder: the smallest right answer. Suites start it themselves, as the subject `null`.
     #[command(hide = true)]
     ServeNull {
@@ -146,9 +152,10 @@ pub struct Places {
 
 #[derive(Debug, Args)]
 pub struct SubjectsPlace {
-    /// Folder of the subjects' definitions [default: the first folder `subjects` beside the suite, above it, here, or above].
-    #[arg(long = "subjects", value_name = "FOLDER", env = "DYNO_SUBJECTS", global = true)]
-    pub folder: Option<PathBuf>,
+    /// Folder of the subjects' definitions; may be given again. Subjects that are in none of those, nor in DYNO_SUBJECTS (folders
+    /// with colons between), are looked for in the first folder `subjects` beside the suite or above it, and here or above.
+    #[arg(long = "subjects", value_name = "FOLDER", global = true)]
+    pub folders: Vec<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -578,7 +585,7 @@ pub enum ReportFormat {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  dyno subjects list\n  dyno subjects build rust-hyper\n  dyno subjects check nginx node-http\n\ndocs/subjects.md says how to add one.\n\nExit status: 0 all is well, 1 a check failed, 2 wrong usage or a wrong subject.toml, 3 the machine or a subject failed, or it was ended early, 141 nobody read the result to its end."
+    after_help = "Examples:\n  dyno subjects list\n  dyno subjects build rust-hyper\n  dyno subjects check nginx node-http\n  dyno subjects check --all --subjects my/subjects\n\ndocs/subjects.md says how to add one.\n\nExit status: 0 all is well, 1 a check failed, 2 wrong usage or a wrong subject.toml, 3 the machine or a subject failed, or it was ended early, 141 nobody read the result to its end."
 )]
 pub struct SubjectsArgs {
     #[command(subcommand)]
@@ -596,14 +603,24 @@ pub enum SubjectsCommand {
     },
     /// Build them.
     Build {
-        /// Names of subjects with all their variants, or NAME/VARIANT [default: all].
-        names: Vec<String>,
+        #[command(flatten)]
+        which: Which,
     },
     /// Build and start them, and check that they answer right.
     Check {
-        /// Names of subjects with all their variants, or NAME/VARIANT [default: all].
-        names: Vec<String>,
+        #[command(flatten)]
+        which: Which,
     },
+}
+
+/// The subjects that a command is for.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// Names of subjects with all their variants, or NAME/VARIANT [default: all].
+    pub names: Vec<String>,
+    /// All of them, as without names.
+    #[arg(long, conflicts_with = "names")]
+    pub all: bool,
 }
 
 #[derive(Debug, Args)]

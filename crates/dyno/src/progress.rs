@@ -13,6 +13,7 @@ use dyno_report::terminal::{line, shown};
 use dyno_report::text::{self, Style};
 use dyno_runner::plan::expected_ns;
 use dyno_runner::run::Event;
+use dyno_subject::build::Built;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::clock::clock;
@@ -65,8 +66,9 @@ impl Progress {
         result: impl FnOnce(usize) -> Option<TrialResult>,
     ) {
         match event {
-            Event::Building { subject } => self.now(&format!("building {}", plan.subjects[*subject].id())),
-            Event::Built { subject } => self.built(plan, *subject),
+            Event::Building { name } => self.now(&format!("building {name}")),
+            Event::Printed { name, line } => self.now(&format!("{name} · {line}")),
+            Event::Built { name, result } => self.built(name, *result),
             Event::Starting { launch } => {
                 let block = plan.launches[*launch].block + 1;
                 self.bar.set_prefix(format!("{} · block {block}/{}", names(plan, *launch), plan.repeats));
@@ -92,13 +94,13 @@ impl Progress {
         }
     }
 
-    fn built(&self, plan: &Plan, subject: usize) {
-        let subject = &plan.subjects[subject];
-        if let Some(why) = &subject.build_failed {
-            self.line(&shown(&format!("{:<22} build failed: {why}", subject.id())));
-        } else if let Some(build) = subject.build.as_ref().filter(|b| !b.cached) {
-            let id = line(&subject.id());
-            self.line(&format!("{id:<22} built in {}", micros(build.wall_ns as f64 / 1e3)));
+    fn built(&self, name: &str, result: Result<&Built, &String>) {
+        match result.map(|built| built.build.as_ref().filter(|build| !build.cached)) {
+            Err(why) => self.line(&shown(&format!("{name:<22} build failed: {why}"))),
+            Ok(Some(build)) => {
+                self.line(&format!("{:<22} built in {}", line(name), micros(build.wall_ns as f64 / 1e3)));
+            }
+            Ok(None) => {}
         }
     }
 

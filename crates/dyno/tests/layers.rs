@@ -13,7 +13,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dyno-responder", &["dyno-wire"]),
     ("dyno-observer", &["dyno-archive"]),
     ("dyno-launch", &["dyno-archive", "dyno-observer"]),
-    ("dyno-contract", &["dyno-archive", "dyno-engine", "dyno-launch", "dyno-observer", "dyno-wire"]),
+    (
+        "dyno-contract",
+        &["dyno-archive", "dyno-engine", "dyno-launch", "dyno-observer", "dyno-wire", "dyno-workload"],
+    ),
     ("dyno-subject", &["dyno-archive", "dyno-contract", "dyno-launch", "dyno-observer", "dyno-workload"]),
     (
         "dyno-runner",

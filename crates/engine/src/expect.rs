@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dyno_archive::Outcome;
 use memchr::memmem;
+use regex::bytes::Regex;
 use sha2::{Digest as _, Sha256};
 
 use crate::limits;
@@ -22,12 +23,37 @@ pub struct Expectation {
 /// Expectations that only a look at the whole answer can check.
 #[derive(Debug, Default)]
 pub struct Deep {
-    /// Names of headers that must be there, with the value that one of them must have.
-    pub headers: Vec<(String, Option<String>)>,
+    /// Names of headers that must be there, and what one of their values must be.
+    pub headers: Vec<(String, Wanted)>,
     pub sha256: Option<[u8; 32]>,
     pub contains: Option<Vec<u8>>,
+    /// Expression that must match somewhere in the body.
+    pub matches: Option<Regex>,
     /// JSON pointers (RFC 6901) and the values that must stand there.
     pub json: Vec<(String, serde_json::Value)>,
+    /// JSON pointers, and expressions that must match the text or number that stands there.
+    pub json_matches: Vec<(String, Regex)>,
+}
+
+/// What the value of a header must be.
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    /// Anything: the header is there.
+    Any,
+    /// This text.
+    Is(String),
+    /// A text in which this expression matches.
+    Matches(Regex),
+}
+
+impl Wanted {
+    fn is_met_by(&self, value: &[u8]) -> bool {
+        match self {
+            Wanted::Any => true,
+            Wanted::Is(text) => value == text.as_bytes(),
+            Wanted::Matches(expression) => expression.is_match(value),
+        }
+    }
 }
 
 impl Deep {
@@ -37,7 +63,30 @@ impl Deep {
     }
 
     fn wants_body(&self) -> bool {
-        self.sha256.is_some() || self.contains.is_some() || !self.json.is_empty()
+        let text = self.sha256.is_some() || self.contains.is_some() || self.matches.is_some();
+        text || self.wants_json()
+    }
+
+    fn wants_json(&self) -> bool {
+        !self.json.is_empty() || !self.json_matches.is_empty()
+    }
+}
+
+impl Expectation {
+    /// Compares a whole answer. `Err`: its first fault, in words.
+    pub fn judge(&self, status: u16, fields: &[(String, String)], body: &[u8]) -> Result<(), String> {
+        if !self.is_right_status(status) {
+            return Err(format!("the status is {status}"));
+        }
+        if self.body.as_ref().is_some_and(|expected| **expected != *body) {
+            return Err("the body is another one".into());
+        }
+        let all = || fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        header_fault(all, &self.deep).or_else(|| body_fault(body, &self.deep)).map_or(Ok(()), Err)
+    }
+
+    fn is_right_status(&self, status: u16) -> bool {
+        self.status.map_or_else(|| (200..400).contains(&status), |wanted| status == wanted)
     }
 }
 
@@ -113,11 +162,7 @@ impl Answer {
 
     #[inline]
     fn compare(&mut self, expect: &Expectation) -> (Outcome, Option<String>) {
-        let status_right = match expect.status {
-            Some(status) => self.status == status,
-            None => (200..400).contains(&self.status),
-        };
-        if !status_right {
+        if !expect.is_right_status(self.status) {
             return (Outcome::UnexpectedStatus, None);
         }
         if let Some(body) = &expect.body
@@ -160,13 +205,17 @@ where
 {
     deep.headers.iter().find_map(|(name, wanted)| {
         let mut seen = fields().filter(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())).peekable();
-        match wanted {
-            _ if seen.peek().is_none() => Some(format!("no header {name}")),
-            Some(wanted) if !seen.any(|(_, value)| value == wanted.as_bytes()) => {
-                Some(format!("header {name} is not {wanted:?}"))
-            }
-            _ => None,
+        if seen.peek().is_none() {
+            return Some(format!("no header {name}"));
         }
+        if seen.any(|(_, value)| wanted.is_met_by(value)) {
+            return None;
+        }
+        Some(match wanted {
+            Wanted::Any => unreachable!("any value will do"),
+            Wanted::Is(text) => format!("header {name} is not {text:?}"),
+            Wanted::Matches(expression) => format!("header {name} does not match {expression}"),
+        })
     })
 }
 
@@ -181,17 +230,37 @@ fn body_fault(body: &[u8], deep: &Deep) -> Option<String> {
     {
         return Some(format!("the body does not contain {:?}", String::from_utf8_lossy(wanted)));
     }
-    if deep.json.is_empty() {
+    if let Some(expression) = &deep.matches
+        && !expression.is_match(body)
+    {
+        return Some(format!("the body does not match {expression}"));
+    }
+    if !deep.wants_json() {
         return None;
     }
     let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) else {
         return Some("the body is not JSON".into());
     };
-    deep.json.iter().find_map(|(pointer, wanted)| match value.pointer(pointer) {
-        None => Some(format!("nothing stands at JSON pointer {pointer:?}")),
+    let nothing = |pointer: &str| Some(format!("nothing stands at JSON pointer {pointer:?}"));
+    let fault = deep.json.iter().find_map(|(pointer, wanted)| match value.pointer(pointer) {
+        None => nothing(pointer),
         Some(found) if found != wanted => Some(format!("JSON pointer {pointer:?} is not {wanted}")),
         Some(_) => None,
+    });
+    fault.or_else(|| {
+        deep.json_matches.iter().find_map(|(pointer, expression)| match value.pointer(pointer) {
+            None => nothing(pointer),
+            Some(found) if !expression.is_match(text_of(found).as_bytes()) => {
+                Some(format!("JSON pointer {pointer:?} does not match {expression}"))
+            }
+            Some(_) => None,
+        })
     })
+}
+
+/// A value as an expression sees it: a string without its quotes, anything else as JSON has it.
+fn text_of(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), String::from)
 }
 
 #[cfg(test)]
@@ -228,10 +297,16 @@ mod tests {
 
     #[test]
     fn headers_may_be_there_several_times() {
-        for (name, value, right) in
-            [("X-A", Some("2"), true), ("x-A", None, true), ("x-a", Some("3"), false), ("x-b", None, false)]
-        {
-            let wanted = vec![(name.to_string(), value.map(str::to_string))];
+        let matches = |text: &str| Wanted::Matches(Regex::new(text).unwrap());
+        for (name, value, right) in [
+            ("X-A", Wanted::Is("2".into()), true),
+            ("x-A", Wanted::Any, true),
+            ("x-a", Wanted::Is("3".into()), false),
+            ("x-b", Wanted::Any, false),
+            ("x-a", matches("^[2-9]$"), true),
+            ("x-a", matches("^[3-9]$"), false),
+        ] {
+            let wanted = vec![(name.to_string(), value)];
             let (outcome, fault) = judge(&deep(Deep { headers: wanted, ..Deep::default() }), ANSWER);
             assert_eq!(outcome == Outcome::Ok, right, "{fault:?}");
             assert_eq!(outcome == Outcome::UnexpectedHeader, !right);
@@ -245,6 +320,11 @@ mod tests {
             json: vec![(pointer.into(), value)],
             ..Deep::default()
         };
+        let expression = |text: &str| Regex::new(text).unwrap();
+        let json_matches = |pointer: &str, text: &str| Deep {
+            json_matches: vec![(pointer.into(), expression(text))],
+            ..Deep::default()
+        };
         for (wanted, fault) in [
             (Deep { sha256: Some(digest), ..Deep::default() }, None),
             (Deep { sha256: Some([0; 32]), ..Deep::default() }, Some("SHA-256")),
@@ -253,6 +333,12 @@ mod tests {
             (json("/a/b/1", "x".into()), None),
             (json("/a/b/0", 2.into()), Some("is not 2")),
             (json("/a/c", 2.into()), Some("nothing stands")),
+            (Deep { matches: Some(expression("(?i)\"B\"")), ..Deep::default() }, None),
+            (Deep { matches: Some(expression("^b")), ..Deep::default() }, Some("does not match ^b")),
+            (json_matches("/a/b/1", "^[xyz]$"), None),
+            (json_matches("/a/b/0", "^1$"), None),
+            (json_matches("/a/b/1", "^x.$"), Some("does not match ^x.$")),
+            (json_matches("/a/c", "."), Some("nothing stands")),
         ] {
             let (outcome, found) = judge(&deep(wanted), ANSWER);
             match fault {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use dyno_archive::Times;
 use dyno_archive::plan::{Arrivals, Gaps, Segment};
-use dyno_engine::expect::Deep;
+use dyno_engine::expect::{Deep, Wanted};
 use dyno_engine::sim::{Fault, Model, Pause, Queue, Service, SimDriver, Theft, When, World};
 use dyno_engine::traffic::{Part, StreamTemplate, Template};
 use dyno_engine::{
@@ -232,7 +232,7 @@ fn a_server_that_reads_no_more_times_out() {
 /// Three requests of different weights. Every seventh answer is checked in full.
 fn mix() -> Arc<Traffic> {
     let deep = |deep: Deep| Expectation { deep: Arc::new(deep), ..status_200() };
-    let header = vec![("content-type".to_string(), Some("text/plain".to_string()))];
+    let header = vec![("content-type".to_string(), Wanted::Is("text/plain".to_string()))];
     let contains = Deep { contains: Some(b"World".to_vec()), headers: header, ..Deep::default() };
     let wrong = Deep { contains: Some(b"Mars".to_vec()), ..Deep::default() };
     let varying = CompiledRequest {

@@ -33,6 +33,14 @@ impl Log {
         Ok(Log { file, cut: Mutex::default() })
     }
 
+    /// A file without a name, gone with the last who has it open.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn anonymous() -> io::Result<Log> {
+        Ok(Log { file: tempfile::tempfile()?, cut: Mutex::default() })
+    }
+
     /// The file as the output of a program.
     ///
     /// # Errors
@@ -61,6 +69,48 @@ impl Log {
         let text = String::from_utf8_lossy(&bytes[from..]);
         let all: Vec<&str> = text.lines().collect();
         all[all.len().saturating_sub(lines)..].join("\n")
+    }
+}
+
+/// A reader of what is new in a log, line by line.
+#[derive(Debug)]
+pub struct Follower<'a> {
+    log: &'a Log,
+    /// Bytes of the file that have been read.
+    at: u64,
+    /// The begin of a line whose end has not come.
+    begun: Vec<u8>,
+}
+
+impl<'a> Follower<'a> {
+    #[must_use]
+    pub fn of(log: &'a Log) -> Follower<'a> {
+        Follower { log, at: 0, begun: Vec::new() }
+    }
+
+    /// Hands on each line that is complete by now. Of a log that was shortened meanwhile what was cut off is not seen.
+    pub fn lines(&mut self, on: &mut dyn FnMut(&str)) {
+        let length = self.log.file.metadata().map_or(0, |m| m.len());
+        if length < self.at {
+            self.at = 0;
+        }
+        let mut bytes = vec![0; 64 * 1024];
+        while let Ok(n @ 1..) = self.log.file.read_at(&mut bytes, self.at) {
+            self.at += n as u64;
+            self.begun.extend_from_slice(&bytes[..n]);
+        }
+        while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.begun.drain(..=end).collect();
+            on(&String::from_utf8_lossy(&line[..end]));
+        }
+    }
+
+    /// Hands on what is left, with a line that has no end.
+    pub fn rest(mut self, on: &mut dyn FnMut(&str)) {
+        self.lines(on);
+        if !self.begun.is_empty() {
+            on(&String::from_utf8_lossy(&self.begun));
+        }
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Spec {
     pub command: Vec<String>,
     pub environment: Environment,
     pub workspace: Workspace,
+    /// Folder that it is started in.
+    pub folder: PathBuf,
     /// CPUs that the processes may use; empty: all.
     pub cpus: Vec<u32>,
     /// Soft and hard limit of open files.
@@ -106,7 +108,7 @@ impl Process {
         let log = Arc::new(Log::create(&workspace.work.join("subject.log"))?);
         let mut command = Command::new(&spec.command[0]);
         spec.environment.apply(&mut command);
-        command.args(&spec.command[1..]).env(COOKIE, &workspace.name).current_dir(&workspace.work);
+        command.args(&spec.command[1..]).env(COOKIE, &workspace.name).current_dir(&spec.folder);
         command.stdin(Stdio::null()).stdout(log.stdio()?).stderr(log.stdio()?);
         let procs_files =
             workspace.group.folders().map(|f| ChildSetup::procs_file(&f.join("cgroup.procs"))).collect();
@@ -149,6 +151,12 @@ impl Process {
             self.ended = self.child.try_wait().ok().flatten();
         }
         self.ended
+    }
+
+    /// Where it writes what it prints.
+    #[must_use]
+    pub fn log(&self) -> Arc<Log> {
+        Arc::clone(&self.log)
     }
 
     /// The last lines that the subject wrote.

@@ -13,7 +13,7 @@ use dyno_observer::monotonic_ns;
 
 use crate::environment::Environment;
 use crate::limits::ANSWER_BYTES;
-use crate::log::Log;
+use crate::log::{Follower, Log};
 use crate::minder::{self, Minded};
 use crate::process::{self, COOKIE};
 use crate::supervision::Supervision;
@@ -59,12 +59,21 @@ enum Verdict {
 }
 
 impl Tool<'_> {
-    /// Runs it, with what it prints in a log.
-    pub fn run(self, log: &Log, supervision: &Supervision<'_>) -> io::Result<Ending> {
-        self.supervise(log.stdio()?, log.stdio()?, supervision, || {
+    /// Runs it, with what it prints in a log, of which each line is handed on while it runs.
+    pub fn run(
+        self,
+        log: &Log,
+        supervision: &Supervision<'_>,
+        on_line: &mut dyn FnMut(&str),
+    ) -> io::Result<Ending> {
+        let mut follower = Follower::of(log);
+        let ending = self.supervise(log.stdio()?, log.stdio()?, supervision, || {
+            follower.lines(on_line);
             log.trim();
             Verdict::GoOn
-        })
+        });
+        follower.rest(on_line);
+        ending
     }
 
     /// Runs it for the sake of its standard output.

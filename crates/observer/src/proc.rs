@@ -1,7 +1,8 @@
 //! `/proc`: processes, threads, and what they used.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::path::Path;
 
 use dyno_archive::sample::ThreadUse;
@@ -170,6 +171,49 @@ pub fn listener_at(addr: SocketAddrV4) -> Option<(u32, String)> {
     })
 }
 
+/// Where these processes take connections, as far as we may see: addresses and ports, in order, each once.
+#[must_use]
+pub fn listeners(pids: &[u32]) -> Vec<SocketAddr> {
+    let Some(first) = pids.first() else { return Vec::new() };
+    let held: BTreeSet<u64> = pids.iter().flat_map(|pid| sockets(*pid)).collect();
+    // As the processes see it: they may have a network of their own.
+    let tables = ["tcp", "tcp6"].map(|table| read(format!("/proc/{first}/net/{table}")).unwrap_or_default());
+    let all = tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(listening);
+    let ours: BTreeSet<SocketAddr> =
+        all.filter(|(_, inode)| held.contains(inode)).map(|(addr, _)| addr).collect();
+    ours.into_iter().collect()
+}
+
+/// The inodes of a process's sockets.
+fn sockets(pid: u32) -> Vec<u64> {
+    let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let inode = |fd: fs::DirEntry| {
+        let link = fs::read_link(fd.path()).ok()?.into_os_string().into_string().ok()?;
+        link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    };
+    fds.filter_map(inode).collect()
+}
+
+/// Address and inode of a line of `/proc/net/tcp` or `tcp6`; `None`: it is no listener.
+fn listening(line: &str) -> Option<(SocketAddr, u64)> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let (address, port) = fields.get(1)?.split_once(':')?;
+    if *fields.get(3)? != "0A" {
+        return None;
+    }
+    // Each word of four bytes is written in the machine's own order.
+    let words: Option<Vec<[u8; 4]>> = (0..address.len() / 8)
+        .map(|i| u32::from_str_radix(address.get(8 * i..8 * i + 8)?, 16).ok().map(u32::to_ne_bytes))
+        .collect();
+    let bytes = words?.concat();
+    let ip = match (<[u8; 4]>::try_from(&bytes[..]), <[u8; 16]>::try_from(&bytes[..])) {
+        (Ok(v4), _) => IpAddr::from(v4),
+        (_, Ok(v6)) => IpAddr::from(v6),
+        _ => return None,
+    };
+    Some((SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?), fields.get(9)?.parse().ok()?))
+}
+
 /// Lines of `/proc/net/tcp`: `sl local:PORT remote st … inode`, numbers in hexadecimal, addresses as words in the machine's own
 /// order; state 0A is LISTEN.
 fn listening_inode(table: &str, address: &str, port: u16) -> Option<u64> {
@@ -225,6 +269,22 @@ mod tests {
             drop(listener);
             assert_eq!(listener_at(here), None);
         }
+    }
+
+    #[test]
+    fn all_listeners_of_a_process_are_found() {
+        let us = std::process::id();
+        let four = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let six = std::net::TcpListener::bind("[::1]:0");
+        let mut wanted = vec![four.local_addr().unwrap()];
+        wanted.extend(six.iter().map(|six| six.local_addr().unwrap()));
+        let found = listeners(&[us]);
+        // Other tests listen as well.
+        assert!(wanted.iter().all(|addr| found.contains(addr)), "{wanted:?} {found:?}");
+        assert_eq!(listeners(&[]), []);
+        let gone = wanted[0];
+        drop(four);
+        assert!(!listeners(&[us]).contains(&gone));
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub fn render(report: &Report) -> String {
     let _ = writeln!(out, "{NOT_ANSWERED}\n");
     let _ = writeln!(out, "## Every metric\n\n{}", every_metric(report));
     let _ = writeln!(out, "## Start-up and stop\n\n{}", table_of(&STARTUP, &report.subjects));
+    if report.subjects.iter().any(|s| !s.backends.is_empty()) {
+        let _ = writeln!(out, "## Back ends\n\n{}", backends(report));
+    }
     let _ = writeln!(out, "## Checks\n\n{}", checks(&report.subjects));
     let _ = writeln!(out, "## Machine\n\n{}", machine(report));
     let _ = writeln!(out, "## Run it again\n\n{}", code_block(&shell::command(&report.run.command)));
@@ -110,7 +113,15 @@ fn overview_table(report: &Report) -> String {
     let columns = overview::COLUMNS.iter().map(|column| column.title);
     let head: Vec<&str> =
         ["Subject", "Language"].into_iter().chain(columns).chain(["Peak limited by"]).collect();
-    format!("{}\n{}\n", table(&head, rows.iter().map(cells)), overview::OF_WHICH_STEP)
+    let lines = rows.iter().flat_map(|r| {
+        let behind = r.backends.iter().map(overview::behind);
+        // A back end has a title and a language of the subject's.
+        let behind = behind.map(|row| {
+            [vec![row[0].clone(), String::new()], row[1..].to_vec(), vec![String::new()]].concat()
+        });
+        std::iter::once(cells(r)).chain(behind).collect::<Vec<_>>()
+    });
+    format!("{}\n{}\n", table(&head, lines), overview::OF_WHICH_STEP)
 }
 
 /// A column: its head, and a function from a row to its cell.
@@ -163,17 +174,63 @@ const STARTUP: [Column<SubjectResult>; 8] = [
     ("Subject", |s| s.title.clone()),
     ("Version", |s| or_dash(s.version.clone(), |v| v)),
     ("Listening", |s| or_dash(s.startup_ms.listening.median, millis)),
-    ("First right answer", |s| or_dash(s.startup_ms.first_answer.median, millis)),
+    ("First answer", |s| or_dash(s.startup_ms.first_answer.median, millis)),
     ("Repeats", |s| repeats(&s.startup_ms.first_answer, millis)),
     ("CPU by then", |s| or_dash(s.startup_ms.cpu.median, millis)),
     ("Stop", |s| or_dash(s.stop_ms.median, millis)),
     ("Had to be killed", |s| or_dash(overview::killed(s), |n| n.to_string())),
 ];
 
+fn backends(report: &Report) -> String {
+    let rows = report.summaries.iter().flat_map(|s| {
+        s.backends.iter().map(|b| {
+            vec![
+                s.subject.clone(),
+                s.workload.clone(),
+                s.connections.to_string(),
+                b.name.clone(),
+                or_dash(b.cpu_us_per_request.median, micros),
+                or_dash(b.cpu_share.median, percent),
+                or_dash(b.cpu_utilisation.median, percent),
+                or_dash(b.memory_bytes.median, bytes),
+            ]
+        })
+    });
+    let head = [
+        "Subject",
+        "Workload",
+        "Connections",
+        "Back end",
+        "CPU per request",
+        "Part of the CPU of a request",
+        "CPU, of what it may use",
+        "Memory",
+    ];
+    let starts = report.subjects.iter().flat_map(|s| {
+        s.backends.iter().map(|b| {
+            vec![
+                s.id.clone(),
+                b.name.clone(),
+                or_dash(b.version.clone(), |v| v),
+                or_dash(b.startup_ms.ready.median, millis),
+                or_dash(b.seeded_ms.median, millis),
+                or_dash(b.stop_ms.median, millis),
+            ]
+        })
+    });
+    let of_starts = ["Subject", "Back end", "Version", "Ready", "Data loaded in", "Stop"];
+    format!("{}\n{}", table(&head, rows), table(&of_starts, starts))
+}
+
 fn checks(subjects: &[SubjectResult]) -> String {
     let rows = subjects.iter().flat_map(|s| {
         s.checks.iter().map(move |c| {
-            let verdict = if c.ok { "right" } else { "wrong" };
+            let verdict = match c {
+                _ if c.ok => "right",
+                _ if c.late => "late",
+                _ if c.waived => "wrong (waived)",
+                _ => "wrong",
+            };
             vec![
                 s.title.clone(),
                 c.name.clone(),

@@ -2,12 +2,12 @@
 
 use dyno_analysis::Report;
 use dyno_analysis::cell::Shape;
-use dyno_analysis::overview::OverviewRow;
+use dyno_analysis::overview::{BackendRow, OverviewRow};
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::verdict::{Confidence, Resource};
 
-use crate::format::{Quantile, bytes, count, micros, millis, number, or_dash, plural, wait_at_step};
+use crate::format::{Quantile, bytes, count, micros, millis, number, or_dash, percent, plural, wait_at_step};
 
 /// The reference step, after `sign`: ` at 64` (connections), or ` at 100 in flight` with streams or pipelines. Empty if
 /// rows differ, because their workloads have different steps.
@@ -96,6 +96,19 @@ const fn column(
     OverviewColumn { short, title, cell }
 }
 
+/// The cells of a back end in a table of the overview: its name, and a cell for each of [`COLUMNS`], of which it has few.
+pub(crate) fn behind(b: &BackendRow) -> Vec<String> {
+    let share = b.cpu_share.map(|share| format!(" ({})", percent(share))).unwrap_or_default();
+    let mut row = vec![format!("+ {}", b.name)];
+    row.extend(COLUMNS.iter().map(|column| match column.short {
+        "CPU/req" => or_dash(b.cpu_us_per_request, |us| format!("{}{share}", micros(us))),
+        "memory" => or_dash(b.memory_peak_bytes, bytes),
+        "start-up" => or_dash(b.startup_ms, millis),
+        _ => String::new(),
+    }));
+    row
+}
+
 fn median_peak(r: &OverviewRow) -> Option<f64> {
     r.peak_rps.as_ref()?.median
 }
@@ -105,9 +118,12 @@ pub(crate) fn killed(s: &SubjectResult) -> Option<usize> {
     Some(s.stop_killed).filter(|_| !s.stop_ms.values.is_empty())
 }
 
-/// `3/4`: the checks that a subject passed, of all its checks; `–` if it had none.
+/// `3/4`: the checks that a subject passed, of all its checks, with a mark if its file lets it fail some; `–` if it had none.
 pub(crate) fn checks_passed(r: &OverviewRow) -> String {
-    or_dash(Some(r.checks).filter(|n| *n > 0), |n| format!("{}/{n}", r.checks_passed))
+    or_dash(Some(r.checks).filter(|n| *n > 0), |n| match r.checks_waived {
+        0 => format!("{}/{n}", r.checks_passed),
+        waived => format!("{}/{n} ✗ {waived} waived", r.checks_passed),
+    })
 }
 
 /// Columns of every text form, between a subject's name and its limiter.

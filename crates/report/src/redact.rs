@@ -72,7 +72,9 @@ fn foreign_texts_of(report: &mut Report) -> impl Iterator<Item = &mut String> {
     let run = &mut report.run;
     let run = run.command.iter_mut().chain([&mut run.suite_source, &mut run.description]);
     let subjects = report.subjects.iter_mut().flat_map(|subject| {
-        let checks = subject.checks.iter_mut().map(|check| &mut check.detail);
+        let checks = subject.checks.iter_mut();
+        let checks =
+            checks.flat_map(|c| [&mut c.detail].into_iter().chain(&mut c.asked).chain(&mut c.expected));
         let failures = subject.failures.iter_mut();
         let failures = failures.flat_map(|f| [&mut f.failure.message].into_iter().chain(&mut f.log_tail));
         checks.chain(failures).chain(&mut subject.skipped).chain([&mut subject.description])

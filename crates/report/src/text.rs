@@ -413,12 +413,18 @@ fn overview_table(report: &Report, style: Style) -> String {
     let head = ["subject"].into_iter().chain(columns).chain(["peak limited by"]).map(String::from);
     let mut table: Vec<Vec<String>> = vec![head.collect()];
     let has_several = rows.iter().any(|r| r.workload != rows[0].workload);
-    table.extend(rows.iter().map(|r| {
+    table.extend(rows.iter().flat_map(|r| {
         let mut row = overview_cells(report, r);
         if has_several && r.peak_rps.is_some() {
             row[0] = format!("{} · {}", row[0], r.workload);
         }
-        row
+        let behind = r.backends.iter().map(|b| {
+            let mut cells = overview::behind(b);
+            cells[0] = format!("  {}", cells[0]);
+            cells.push(String::new());
+            cells
+        });
+        std::iter::once(row).chain(behind).collect::<Vec<_>>()
     }));
     align(&table, style) + &style.dim(&wrap(overview::OF_WHICH_STEP, 110, "")) + "\n"
 }

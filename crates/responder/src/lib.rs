@@ -10,7 +10,7 @@ mod pieces;
 mod talk;
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use dyno_wire::talk::Talk;
@@ -18,6 +18,7 @@ use pieces::pieces;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType};
 use talk::{Answers, H2, receive};
 
 const LISTENER: u64 = u64::MAX;
@@ -43,6 +44,16 @@ struct Conn {
     stream: TcpStream,
     talk: Talk<H2>,
     out: Vec<u8>,
+}
+
+/// Holds a port of 127.0.0.1 on which nobody listens until the process ends: the kernel refuses every connection, and nobody
+/// else can begin to listen there.
+pub fn hold_closed(port: u16) -> io::Result<()> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+    loop {
+        std::thread::park();
+    }
 }
 
 /// Serves on a port of 127.0.0.1 until the process ends.

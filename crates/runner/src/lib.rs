@@ -4,6 +4,7 @@
 //! Everything a subject does wrong becomes a record; only what makes the run itself impossible is an error.
 #![forbid(unsafe_code)]
 
+mod backends;
 pub mod calibrate;
 pub mod files;
 pub mod limits;

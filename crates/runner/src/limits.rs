@@ -64,3 +64,10 @@ pub const AT_ONCE: u32 = 1 << 20;
 /// How often a calibration tries to connect to the null responder before it gives up, and the pause between tries.
 pub const LISTENS_GLANCES: u32 = 200;
 pub const LISTENS: Duration = Duration::from_millis(10);
+
+/// How long one try of the command may take that says whether a part is ready. Then the next is made, until the part's
+/// deadline.
+pub const READY_COMMAND: Duration = Duration::from_secs(10);
+
+/// How often it is looked what a starting part has printed.
+pub const OUTPUT_GLANCE: Duration = Duration::from_millis(50);

@@ -10,11 +10,13 @@ use dyno_archive::start::cpu_list_text;
 use dyno_contract::listener;
 use dyno_engine::rng::Rng;
 use dyno_launch::environment::Inherit;
-use dyno_subject::definition::{self, Definition};
+use dyno_subject::definition::Definition;
+use dyno_subject::definition::find::{Folders, NoDefinition};
 use dyno_subject::paths::Name;
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::{FileError, nearest};
 
+use crate::backends;
 use crate::limits::PLANNED;
 use crate::run::warm;
 use crate::suite::{SuiteFile, SuiteSubject};
@@ -37,12 +39,18 @@ pub struct Planned {
     pub definitions: Vec<Definition>,
     /// One definition per arm, in the plan's order: its subject's with the arm's environment added.
     pub arms: Vec<Definition>,
+    /// One definition per back end, in the plan's order.
+    pub backends: Vec<Definition>,
 }
 
 impl Planned {
     /// # Errors
     /// An arm inherits something that is no name of a variable; as a sentence.
-    pub fn new(plan: Plan, definitions: Vec<Definition>) -> Result<Planned, String> {
+    pub fn new(
+        plan: Plan,
+        definitions: Vec<Definition>,
+        backends: Vec<Definition>,
+    ) -> Result<Planned, String> {
         let of_arm = |arm: &Arm| {
             let mut definition = definitions[arm.subject].clone();
             definition.start.env.extend(arm.conditions.env.clone());
@@ -51,45 +59,65 @@ impl Planned {
             Ok(definition)
         };
         let arms = plan.arms.iter().map(of_arm).collect::<Result<_, String>>()?;
-        Ok(Planned { plan, definitions, arms })
+        Ok(Planned { plan, definitions, arms, backends })
     }
 
     /// An archived plan with the definitions of today, for resuming its run.
     ///
     /// # Errors
-    /// A definition is not there any more, or cannot be read.
+    /// A definition is not there any more, or cannot be read; or the suite is not what it was.
     pub fn again(plan: Plan) -> Result<Planned, FileError> {
-        let folder = PathBuf::from(&plan.subjects_folder);
-        let whole = |message: String| FileError::whole(&folder, message);
-        let find = |subject: &Subject| {
-            let Name(name) = Name::parse(&subject.name).map_err(whole)?;
-            let definition = Definition::read(&folder.join(name))?;
-            match &subject.variant {
+        let folders = Folders(plan.subjects_folders.iter().map(PathBuf::from).collect());
+        let suite = PathBuf::from(&plan.suite.path);
+        let whole = |message: String| FileError::whole(&suite, message);
+        let found = |found: Result<Definition, NoDefinition>, variant: &Option<String>| {
+            let definition = found.map_err(|error| match error {
+                NoDefinition::None(why) => whole(why),
+                NoDefinition::Wrong(error) => *error,
+            })?;
+            match variant {
                 Some(variant) => definition.with_variant(variant).map_err(whole),
                 None => Ok(definition),
             }
         };
-        let definitions = plan.subjects.iter().map(find).collect::<Result<_, _>>()?;
-        Planned::new(plan, definitions).map_err(whole)
+        let subjects = plan.subjects.iter().map(|subject| {
+            let Name(name) = Name::parse(&subject.name).map_err(whole)?;
+            found(folders.subject(&name), &subject.variant)
+        });
+        let subjects = subjects.collect::<Result<_, _>>()?;
+        // What the suite adds to a back end stands in the suite alone.
+        let entries = if plan.backends.is_empty() {
+            Vec::new()
+        } else {
+            SuiteFile::parse(&suite, &plan.suite.source)?.backends
+        };
+        let backends = plan.backends.iter().map(|backend| {
+            let Name(of) = Name::parse(&backend.of).map_err(whole)?;
+            let definition = found(folders.backend(&of), &backend.variant)?;
+            Ok(backends::with_entry(definition, entries.iter().find(|entry| entry.name == backend.name)))
+        });
+        let backends = backends.collect::<Result<_, FileError>>()?;
+        Planned::new(plan, subjects, backends).map_err(whole)
     }
 }
 
 /// Why this machine cannot run a subject, as a sentence; `None`: it can.
 pub type Unmet<'a> = dyn Fn(&Definition) -> Option<String> + 'a;
 
-/// Resolves a suite. Builds and starts nothing; `unmet` is called for every subject that serves a workload.
+/// Resolves a suite. Builds and starts nothing; `unmet` is called for every subject that serves a workload, and for the back
+/// ends that these need.
 pub fn resolve(
     suite: SuiteFile,
-    subjects_folder: &Path,
+    folders: &Folders,
     overrides: &Overrides,
     allowed_cpus: &[u32],
     unmet: &Unmet<'_>,
 ) -> Result<Planned, FileError> {
-    let Chosen { entries, definitions, served } = choose(&suite, subjects_folder, overrides)?;
+    let Chosen { entries, definitions, served } = choose(&suite, folders, overrides)?;
     let path = PathBuf::from(&suite.suite.path);
     let whole = |message: String| FileError::whole(&path, message);
     let located = |mistake: Mistake| mistake.locate(&path, &suite.suite.source);
-    let subjects: Vec<Subject> = entries
+    let mut subjects: Vec<Subject> = entries
         .iter()
         .zip(definitions.iter().zip(&served))
         .map(|(entry, (definition, served))| planned_subject(entry, definition, served, unmet))
@@ -98,17 +126,25 @@ pub fn resolve(
     let seed = overrides.seed.or(suite.seed).unwrap_or_else(dyno_observer::monotonic_ns);
     let repeats = overrides.repeats.unwrap_or(suite.repeats);
     check_size(repeats, &served, &suite.steps_of).map_err(whole)?;
-    if let Some(cpuset) = &suite.cpuset {
-        check_cpuset(cpuset, allowed_cpus).map_err(located)?;
-    }
-    let placement = place(suite.cpuset, allowed_cpus);
+    check_cpusets(&suite, allowed_cpus).map_err(located)?;
+    let needs = entries.iter().zip(&definitions);
+    let needs: Vec<_> =
+        needs.map(|(e, d)| (format!("subject {:?}", id_of(e)), backends::needs(d, e))).collect();
+    let behind = backends::choose(&suite, folders, &needs)?;
+    let placement = place(suite.limits.cpuset.clone(), &behind.cpus(), allowed_cpus);
+    let backends = behind.planned(&placement, unmet);
+    backends::skip_those_behind(&mut subjects, &behind.of_subject, &backends);
     let mut load = suite.load.on(placement.generator.len() as u32, dyno_driver::best_driver().0);
     load.driver = overrides.driver.unwrap_or(load.driver);
-    let arms: Vec<Arm> = entries.iter().enumerate().map(|w| only_arm(w, &suite.limits, &placement)).collect();
+    let arm = |(subject, entry): (usize, &SuiteSubject)| Arm {
+        backends: behind.of_subject[subject].clone(),
+        ..only_arm((subject, entry), &suite.limits.limits, &placement)
+    };
+    let arms: Vec<Arm> = entries.iter().enumerate().map(arm).collect();
     let launches = order_launches(arms.len(), repeats, suite.order, seed);
     let plan = Plan {
         suite: suite.suite,
-        subjects_folder: subjects_folder.display().to_string(),
+        subjects_folders: folders.0.iter().map(|folder| folder.display().to_string()).collect(),
         seed,
         repeats,
         order: suite.order,
@@ -116,7 +152,7 @@ pub fn resolve(
         not_served: not_served(&subjects, &served),
         subjects,
         arms,
-        backends: Vec::new(),
+        backends,
         workloads: suite.workloads,
         load,
         launches,
@@ -124,7 +160,7 @@ pub fn resolve(
         cost: suite.cost,
         files: suite.files,
     };
-    Planned::new(plan, definitions).map_err(whole)
+    Planned::new(plan, definitions, behind.definitions).map_err(whole)
 }
 
 /// The subjects of a suite that are to be run, with their definitions.
@@ -135,7 +171,7 @@ struct Chosen {
     served: Vec<Vec<Result<(), String>>>,
 }
 
-fn choose(suite: &SuiteFile, folder: &Path, overrides: &Overrides) -> Result<Chosen, FileError> {
+fn choose(suite: &SuiteFile, folders: &Folders, overrides: &Overrides) -> Result<Chosen, FileError> {
     let path = Path::new(&suite.suite.path);
     let mut entries = suite.subjects.clone();
     if !overrides.only.is_empty() {
@@ -145,7 +181,7 @@ fn choose(suite: &SuiteFile, folder: &Path, overrides: &Overrides) -> Result<Cho
     let find = |entry: &SuiteSubject| {
         let at =
             |key, message| of_subject(entry, key, message, &suite.subjects).locate(path, &suite.suite.source);
-        find(entry, folder, &at)
+        find(entry, folders, &at)
     };
     let definitions = entries.iter().map(find).collect::<Result<Vec<_>, _>>()?;
     let served = definitions.iter().map(|d| suite.workloads.iter().map(|w| serves(d, w)).collect()).collect();
@@ -161,7 +197,7 @@ fn only_arm((subject, entry): (usize, &SuiteSubject), limits: &Limits, placement
         inherit: entry.inherit.iter().map(|name| name.as_str().into()).collect(),
         ..Conditions::default()
     };
-    Arm { name: id_of(entry), level: None, subject, conditions }
+    Arm { name: id_of(entry), level: None, subject, backends: Vec::new(), conditions }
 }
 
 /// Checks that no subject is listed twice, and that the baseline is one of them; it need not be when only some are run.
@@ -183,7 +219,20 @@ fn check_subjects(subjects: &[Subject], suite: &SuiteFile, overrides: &Overrides
     }
 }
 
-/// Checks that the subjects' CPUs can be used here: a subject with fewer would have its numbers divided by too many.
+/// Checks that the CPUs that the suite names can be used here: a subject with fewer would have its numbers divided by too
+/// many.
+fn check_cpusets(suite: &SuiteFile, allowed: &[u32]) -> Result<(), Mistake> {
+    if let Some(cpuset) = &suite.limits.cpuset {
+        check_cpuset(cpuset, allowed).map_err(|m| m.within("limits"))?;
+    }
+    for (i, backend) in suite.backends.iter().enumerate() {
+        if let Some(cpuset) = &backend.limits.cpuset {
+            check_cpuset(cpuset, allowed).map_err(|m| m.within(i).within("backends"))?;
+        }
+    }
+    Ok(())
+}
+
 fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistake> {
     let missing: Vec<u32> = cpuset.iter().copied().filter(|cpu| !allowed.contains(cpu)).collect();
     if missing.is_empty() {
@@ -194,7 +243,7 @@ fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistake> {
         cpu_list_text(&missing),
         cpu_list_text(allowed)
     );
-    Err(mistake("cpuset", message).within("limits"))
+    Err(mistake("cpuset", message))
 }
 
 fn check_only(only: &[String], entries: &[SuiteSubject]) -> Result<(), String> {
@@ -227,24 +276,17 @@ fn of_subject(entry: &SuiteSubject, key: &'static str, message: String, all: &[S
 /// Reads the definition of a subject. `at` makes an error that points at a key of the subject's entry in the suite.
 fn find(
     entry: &SuiteSubject,
-    folder: &Path,
+    folders: &Folders,
     at: &dyn Fn(&'static str, String) -> FileError,
 ) -> Result<Definition, FileError> {
-    let place = folder.join(&entry.name);
-    if !place.join("subject.toml").is_file() {
-        let all = definition::all(folder)?;
-        let hint = match nearest(&entry.name, all.iter().map(|d| d.name.as_str())) {
-            Some(near) => format!("did you mean {near:?}?"),
-            None => "`dyno subjects list` shows which there are".into(),
-        };
-        let message = format!("there is no subject {:?} in {}; {hint}", entry.name, folder.display());
-        return Err(at("use", message));
+    let definition = folders.subject(&entry.name).map_err(|error| match error {
+        NoDefinition::None(why) => at("use", why),
+        NoDefinition::Wrong(error) => *error,
+    })?;
+    match &entry.variant {
+        Some(variant) => definition.with_variant(variant).map_err(|m| at("variant", m)),
+        None => Ok(definition),
     }
-    let mut definition = Definition::read(&place)?;
-    if let Some(variant) = &entry.variant {
-        definition = definition.with_variant(variant).map_err(|m| at("variant", m))?;
-    }
-    Ok(definition)
 }
 
 fn planned_subject(
@@ -371,16 +413,22 @@ fn list_trials(
 }
 
 /// CPUs of subject and generator, apart where there are two or more: the generator takes the last quarter, at least one.
-fn place(cpuset: Option<Vec<u32>>, allowed: &[u32]) -> Placement {
+/// `taken`: CPUs of back ends, which neither shares if there are others.
+fn place(cpuset: Option<Vec<u32>>, taken: &[u32], allowed: &[u32]) -> Placement {
+    let without = |from: &[u32], some: &[u32]| -> Vec<u32> {
+        from.iter().copied().filter(|cpu| !some.contains(cpu)).collect()
+    };
+    let free = without(allowed, taken);
     if let Some(subject) = cpuset {
-        let rest: Vec<u32> = allowed.iter().copied().filter(|cpu| !subject.contains(cpu)).collect();
-        let generator = if rest.is_empty() { allowed.to_vec() } else { rest };
+        let choices = [without(&free, &subject), without(allowed, &subject), allowed.to_vec()];
+        let generator = choices.into_iter().find(|cpus| !cpus.is_empty()).unwrap_or_default();
         return Placement { subject, generator };
     }
-    if allowed.len() < 2 {
-        return Placement { subject: allowed.to_vec(), generator: allowed.to_vec() };
+    let cpus = if free.len() < 2 { allowed } else { &free };
+    if cpus.len() < 2 {
+        return Placement { subject: cpus.to_vec(), generator: cpus.to_vec() };
     }
-    let (subject, generator) = allowed.split_at(allowed.len() - (allowed.len() / 4).max(1));
+    let (subject, generator) = cpus.split_at(cpus.len() - (cpus.len() / 4).max(1));
     Placement { subject: subject.to_vec(), generator: generator.to_vec() }
 }
 
@@ -432,6 +480,7 @@ mod tests {
         let served = vec![vec![Ok(()), Ok(())], vec![Err("no".to_string()), Ok(())]];
         let steps_of = [vec![0, 1, 2], vec![1, 2, 3]];
         let arm = |subject| Arm {
+            backends: Vec::new(),
             name: format!("{subject}"),
             level: None,
             subject,
@@ -475,7 +524,7 @@ mod tests {
             std::fs::write(folder.join("subject.toml"), text).unwrap();
         }
         let suite = SuiteFile::parse(Path::new("s.toml"), suite).unwrap();
-        resolve(suite, root.path(), &Overrides::default(), &[0, 1], &|_| None)
+        resolve(suite, &Folders(vec![root.path().into()]), &Overrides::default(), &[0, 1], &|_| None)
     }
 
     #[test]
@@ -545,7 +594,8 @@ mod tests {
     #[test]
     fn a_cpuset_that_is_not_there_is_refused_with_its_place() {
         let source = "subjects = [\"a\"]\n[limits]\ncpuset = \"0,2\"\n";
-        let error = check_cpuset(&[0, 2], &[0, 1]).unwrap_err().locate(Path::new("s.toml"), source);
+        let error = check_cpuset(&[0, 2], &[0, 1]).unwrap_err().within("limits");
+        let error = error.locate(Path::new("s.toml"), source);
         assert_eq!(error.position, Some(Position { line: 3, column: 10 }));
         assert!(error.message.contains("names CPU 2") && error.message.contains("may use 0,1"), "{error}");
         assert_eq!(check_cpuset(&[0, 1], &[0, 1]), Ok(()));
@@ -553,13 +603,19 @@ mod tests {
 
     #[test]
     fn subject_and_generator_are_kept_apart_where_possible() {
-        let two = place(None, &[0, 1]);
+        let two = place(None, &[], &[0, 1]);
         assert_eq!((two.subject.as_slice(), two.generator.as_slice()), (&[0][..], &[1][..]));
         assert!(two.is_disjoint());
-        let eight = place(None, &[0, 1, 2, 3, 4, 5, 6, 7]);
+        let eight = place(None, &[], &[0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(eight.generator, [6, 7]);
-        assert!(!place(None, &[3]).is_disjoint());
-        assert_eq!(place(Some(vec![0, 1]), &[0, 1, 2]).generator, [2]);
-        assert!(!place(Some(vec![0, 1]), &[0, 1]).is_disjoint());
+        assert!(!place(None, &[], &[3]).is_disjoint());
+        assert_eq!(place(Some(vec![0, 1]), &[], &[0, 1, 2]).generator, [2]);
+        // Back ends keep their CPUs to themselves where that leaves any.
+        let three = place(None, &[2], &[0, 1, 2]);
+        assert_eq!((three.subject, three.generator), (vec![0], vec![1]));
+        assert_eq!(place(Some(vec![0]), &[1], &[0, 1, 2]).generator, [2]);
+        assert_eq!(place(Some(vec![0]), &[1], &[0, 1]).generator, [1]);
+        assert_eq!(place(None, &[1], &[0, 1]).subject, [0]);
+        assert!(!place(Some(vec![0, 1]), &[], &[0, 1]).is_disjoint());
     }
 }

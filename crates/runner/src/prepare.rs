@@ -9,9 +9,18 @@ use dyno_subject::build::{self, Built};
 use dyno_subject::definition::Definition;
 
 use crate::plan::Planned;
-use crate::run::Event;
+use crate::run::{Event, Service};
 
-/// Builds every subject of a plan that can be built, and learns versions. A failed build is recorded in the plan.
+/// What a run starts.
+#[derive(Clone, Debug, Default)]
+pub struct Builds {
+    /// Folder of each subject's artefacts, in the plan's order; `None`: the subject does not take part.
+    pub subjects: Vec<Option<Built>>,
+    /// In the plan's order; `None`: it cannot be had, and no subject that needs it takes part.
+    pub backends: Vec<Option<Service>>,
+}
+
+/// Builds every back end and subject of a plan that can be built, and learns versions. A failed build is recorded in the plan.
 ///
 /// # Errors
 /// The user interrupted it.
@@ -20,31 +29,75 @@ pub fn prepare(
     cache: &Path,
     supervision: &Supervision<'_>,
     on: &mut dyn FnMut(Event<'_>),
-) -> Result<Vec<Option<Built>>, Interrupted> {
-    let Planned { plan, definitions, .. } = planned;
-    let mut all = Vec::new();
-    for (i, (subject, definition)) in plan.subjects.iter_mut().zip(definitions).enumerate() {
-        if subject.skipped.is_some() {
-            all.push(None);
-            continue;
-        }
-        on(Event::Building { subject: i });
-        match build::build(definition, cache, supervision) {
-            _ if supervision.interrupts.count() > 0 => return Err(Interrupted),
-            Ok(built) => {
-                subject.version = build::version(definition, &built.out, supervision);
-                subject.build.clone_from(&built.build);
-                subject.build_failed = None;
-                all.push(Some(built));
-            }
-            Err(why) => {
-                subject.build_failed = Some(why);
-                all.push(None);
-            }
-        }
-        on(Event::Built { subject: i });
+) -> Result<Builds, Interrupted> {
+    let mut builder = Builder { cache, supervision, on };
+    let mut builds = Builds::default();
+    for (backend, definition) in planned.plan.backends.iter_mut().zip(&planned.backends) {
+        let made = builder.make(&backend.name, definition, backend.skipped.is_some())?;
+        (backend.version, backend.build_failed) = (made.version, made.failed);
+        backend.build = made.built.as_ref().and_then(|built| built.build.clone());
+        builds.backends.push(made.built.map(|built| Service { definition: definition.clone(), built }));
     }
-    Ok(all)
+    leave_out_those_behind(planned);
+    for (subject, definition) in planned.plan.subjects.iter_mut().zip(&planned.definitions) {
+        let made = builder.make(&subject.id(), definition, subject.skipped.is_some())?;
+        (subject.version, subject.build_failed) = (made.version, made.failed);
+        subject.build = made.built.as_ref().and_then(|built| built.build.clone());
+        builds.subjects.push(made.built);
+    }
+    Ok(builds)
+}
+
+struct Builder<'a> {
+    cache: &'a Path,
+    supervision: &'a Supervision<'a>,
+    on: &'a mut dyn FnMut(Event<'_>),
+}
+
+/// What came of a build. All `None`: it was not asked for.
+#[derive(Default)]
+struct Made {
+    built: Option<Built>,
+    version: Option<String>,
+    failed: Option<String>,
+}
+
+impl Builder<'_> {
+    fn make(&mut self, name: &str, definition: &Definition, is_skipped: bool) -> Result<Made, Interrupted> {
+        if is_skipped {
+            return Ok(Made::default());
+        }
+        (self.on)(Event::Building { name });
+        let built = build::build(definition, self.cache, self.supervision, &mut |line| {
+            (self.on)(Event::Printed { name, line });
+        });
+        if self.supervision.interrupts.count() > 0 {
+            return Err(Interrupted);
+        }
+        (self.on)(Event::Built { name, result: built.as_ref() });
+        let version = built.as_ref().ok();
+        let version = version.and_then(|built| build::version(definition, &built.out, self.supervision));
+        Ok(match built {
+            Ok(built) => Made { built: Some(built), version, failed: None },
+            Err(why) => Made { failed: Some(why), ..Made::default() },
+        })
+    }
+}
+
+/// Lets those subjects not take part whose back ends could not be built.
+fn leave_out_those_behind(planned: &mut Planned) {
+    let plan = &mut planned.plan;
+    for arm in &plan.arms {
+        let failed = arm
+            .backends
+            .iter()
+            .map(|index| &plan.backends[*index])
+            .find_map(|b| Some((b, b.build_failed.as_ref()?)));
+        let subject = &mut plan.subjects[arm.subject];
+        if let Some((backend, why)) = failed.filter(|_| subject.skipped.is_none()) {
+            subject.skipped = Some(format!("its back end {} could not be built: {why}", backend.name));
+        }
+    }
 }
 
 /// The user interrupted the work before there was anything to keep.

@@ -1,11 +1,14 @@
-//! Checks of a contract against a server, made with the load's own client, which speaks every protocol anyway.
+//! Checks of a contract against a server: by single exchanges, and where requests are to be in flight together, by the load's
+//! own client.
 
 use std::time::Instant;
 
 use dyno_archive::plan::{Http2, Load, Step, Workload};
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{LoadRecord, Outcome};
-use dyno_contract::check::{Check, How, Problem, Question, Verdict};
+use dyno_archive::{LoadRecord, Outcome, Protocol};
+use dyno_contract::client::ProbeClient;
+use dyno_contract::contracts::Check;
+use dyno_contract::exchange::{self, Business, Problem};
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_workload::compile;
@@ -15,63 +18,33 @@ use crate::load_at;
 
 /// Runs one check at a listener.
 #[must_use]
-pub fn run(check: &Check, listener: &Listener) -> CheckResult {
-    let verdict = match &check.how {
-        How::Bytes(run) => run(listener.addr),
-        How::Question(question) => put(question, listener),
-    };
-    let (ok, answered, detail) = match verdict {
-        Ok(detail) => (true, true, detail),
-        Err(Problem::Wrong(detail)) => (false, true, detail),
-        Err(Problem::NoAnswer(detail)) => (false, false, detail),
-    };
-    CheckResult { name: check.name.clone(), ok, answered, detail }
-}
-
-fn put(question: &Question, listener: &Listener) -> Verdict {
-    match &question.media {
-        None => put_with(question, listener, Vec::new()),
-        Some(media) => put_typed(question, listener, media),
+pub fn run(check: &Check, client: &ProbeClient, business: Business) -> CheckResult {
+    let result = exchange::run(check, client, business);
+    let protocol = client.listener().protocol;
+    // Single exchanges do not upgrade, and are never in flight together.
+    let is_more = protocol == Protocol::H2cUpgrade || (protocol.is_h2() && check.streams > 1);
+    if !result.ok || !is_more {
+        return result;
     }
+    exchange::result(check, client, put(check, client.listener()), business)
 }
 
-/// Runs a question that expects a media type. Tries it without and with a character set, since expectations compare whole
-/// header values.
-fn put_typed(question: &Question, listener: &Listener, media: &str) -> Verdict {
-    const PARAMETERS: [&str; 5] =
-        ["", "; charset=utf-8", ";charset=utf-8", "; charset=UTF-8", ";charset=UTF-8"];
-    let mut last = Problem::NoAnswer(String::new());
-    for parameters in PARAMETERS {
-        let wanted = ("content-type".to_string(), Some(format!("{media}{parameters}")));
-        match put_with(question, listener, vec![wanted]) {
-            // Whatever else is wrong will be so again.
-            Err(Problem::Wrong(why)) if why.contains(Outcome::UnexpectedHeader.name()) => {
-                last = Problem::Wrong(format!("{why}, with or without a character set"));
-            }
-            verdict => return verdict,
-        }
-    }
-    Err(last)
-}
-
-fn put_with(question: &Question, listener: &Listener, headers: Vec<(String, Option<String>)>) -> Verdict {
-    let mut request = question.request.clone();
-    request.expect.headers = headers;
-    let shown = format!("{} {} over {}", request.method, request.path, listener.protocol);
-    let name = question.name.clone();
-    let workload = Workload { name, protocol: listener.protocol, requests: vec![request], page: None };
+fn put(check: &Check, listener: &Listener) -> Result<String, Problem> {
+    let workload = Workload {
+        name: check.name.clone(),
+        protocol: listener.protocol,
+        requests: check.requests.clone(),
+        page: None,
+    };
     let http2 = Http2::default();
     let traffic = compile::compile(&workload, &listener.host(), &http2, &|_| Err("no files here".into()))
-        .map_err(Problem::NoAnswer)?;
+        .map_err(Problem::Wrong)?;
     let once = load_at::once(listener, traffic, http2);
-    let step = Step { streams: question.streams, ..once.step.clone() };
-    let load = Load { requests: Some(question.times), ..once.load.clone() };
-    let spec = load::Spec { step, load, ..once };
-    ask(&spec).map_err(|problem| match problem {
-        Problem::Wrong(why) => Problem::Wrong(format!("{shown}: {why}")),
-        Problem::NoAnswer(why) => Problem::NoAnswer(format!("{shown}: {why}")),
-    })?;
-    Ok(match question.times {
+    let step = Step { streams: check.streams, ..once.step.clone() };
+    let requests = u64::from(check.times) * check.requests.len() as u64;
+    let load = Load { requests: Some(requests), ..once.load.clone() };
+    ask(&load::Spec { step, load, ..once })?;
+    Ok(match requests {
         1 => "as expected".into(),
         n => format!("{n} requests on one connection, each answered as expected"),
     })
@@ -82,7 +55,7 @@ fn ask(spec: &load::Spec) -> Result<(), Problem> {
     // Read before the load: a server that never answers is given up then, whatever its connections still wait for.
     let until = Instant::now() + 2 * CHECK;
     let mut watch = StopWhen(|| Instant::now() > until);
-    let record = load::run(spec, &mut watch).map_err(Problem::NoAnswer)?;
+    let record = load::run(spec, &mut watch).map_err(Problem::Wrong)?;
     let wanted = spec.load.requests.unwrap_or(1);
     let outcomes = || record.intervals.iter().flat_map(|i| i.outcomes.iter());
     let right: u64 = outcomes().filter(|(o, _)| *o == Outcome::Ok).map(|(_, n)| n).sum();
@@ -91,14 +64,14 @@ fn ask(spec: &load::Spec) -> Result<(), Problem> {
         let why: Vec<&str> = kinds.iter().flat_map(|kind| kind.keys()).map(String::as_str).collect();
         let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
         let words = format!("{n} of {wanted} ended as {}{why}", outcome.name());
-        return Err(if record.books.completed > 0 && !is_late(outcome) {
-            Problem::Wrong(words)
-        } else {
-            Problem::NoAnswer(words)
+        return Err(match outcome {
+            _ if is_late(outcome) => Problem::Late(words),
+            _ if outcome.is_completed() || outcome == Outcome::ProtocolError => Problem::Wrong(words),
+            _ => Problem::Closed(words),
         });
     }
     if right != wanted {
-        return Err(Problem::NoAnswer(format!("{right} of {wanted} were answered in time")));
+        return Err(Problem::Late(format!("{right} of {wanted} were answered in time")));
     }
     if record.connections.opened != 1 {
         let n = record.connections.opened;

@@ -16,16 +16,16 @@ use dyno_launch::supervision::Interrupts;
 use dyno_subject::build::Built;
 use dyno_subject::definition::Definition;
 
+use crate::prepare::Builds;
+
 /// Everything a run needs while it walks its plan.
 #[allow(missing_debug_implementations)] // It holds a closure.
 pub struct Runner<'a> {
     pub plan: &'a Plan,
     /// One definition per arm, in the plan's order.
     pub arms: &'a [Definition],
-    /// Folder of each subject's artefacts; `None`: the subject does not take part.
-    pub built: &'a [Option<Built>],
-    /// Services that subjects need, in the plan's order.
-    pub backends: &'a [Service],
+    /// What is started.
+    pub builds: &'a Builds,
     pub dir: &'a RunDir,
     pub guard: &'a Guard,
     pub interrupts: &'a Interrupts,
@@ -42,11 +42,18 @@ pub struct Service {
 /// An event of a run, for the screen.
 #[derive(Debug)]
 pub enum Event<'a> {
+    /// By its id, or by the name of the back end.
     Building {
-        subject: usize,
+        name: &'a str,
+    },
+    /// A line of what a build prints, or a server that gets ready.
+    Printed {
+        name: &'a str,
+        line: &'a str,
     },
     Built {
-        subject: usize,
+        name: &'a str,
+        result: Result<&'a Built, &'a String>,
     },
     Starting {
         launch: usize,

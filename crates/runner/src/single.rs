@@ -37,7 +37,7 @@ pub fn plan(server: &Server, workload: &Workload, spec: &Spec, files: BTreeMap<S
             source: String::new(),
             path: String::new(),
         },
-        subjects_folder: String::new(),
+        subjects_folders: Vec::new(),
         seed: spec.seed,
         repeats: 1,
         order: Order::Fixed,
@@ -46,7 +46,13 @@ pub fn plan(server: &Server, workload: &Workload, spec: &Spec, files: BTreeMap<S
             title: server.title.clone(),
             ..Subject::default()
         }],
-        arms: vec![Arm { name: server.name.clone(), level: None, subject: 0, conditions }],
+        arms: vec![Arm {
+            name: server.name.clone(),
+            level: None,
+            subject: 0,
+            backends: Vec::new(),
+            conditions,
+        }],
         backends: Vec::new(),
         workloads: vec![workload.clone()],
         load: spec.load.clone(),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use dyno_archive::plan::Build;
+use dyno_launch::environment::Environment;
 use dyno_launch::folder;
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Supervision;
@@ -44,11 +45,16 @@ struct Receipt {
     environment: BTreeMap<String, String>,
 }
 
-/// Builds a subject, or finds it built.
+/// Builds a subject, or finds it built. `on_line`: is handed each line that the build prints.
 ///
 /// # Errors
 /// A sentence with the end of the build's output.
-pub fn build(definition: &Definition, cache: &Path, supervision: &Supervision<'_>) -> Result<Built, String> {
+pub fn build(
+    definition: &Definition,
+    cache: &Path,
+    supervision: &Supervision<'_>,
+    on_line: &mut dyn FnMut(&str),
+) -> Result<Built, String> {
     let cache = cache.join(&definition.name);
     let Some(spec) = &definition.build else {
         let out = cache.join("none");
@@ -57,7 +63,7 @@ pub fn build(definition: &Definition, cache: &Path, supervision: &Supervision<'_
     };
     // Before anything is looked at: who waits here for another dyno's build may see other sources afterwards.
     let _lock = lock(&cache, supervision)?;
-    let mut recipe = Recipe { definition, spec, supervision, read: &mut read_input };
+    let mut recipe = Recipe { definition, spec, supervision, read: &mut read_input, on_line };
     recipe.build(&cache)
 }
 
@@ -68,6 +74,8 @@ struct Recipe<'a> {
     supervision: &'a Supervision<'a>,
     /// How an input is read.
     read: &'a mut dyn FnMut(&Found) -> io::Result<Vec<u8>>,
+    /// Is handed each line that the build prints.
+    on_line: &'a mut dyn FnMut(&str),
 }
 
 impl Recipe<'_> {
@@ -79,14 +87,19 @@ impl Recipe<'_> {
             if let Some(receipt) = read_receipt(&folder.receipt()) {
                 return Ok(Built { out: folder.out(), build: Some(receipt.into_build(inputs, true)) });
             }
-            let command = placeholders(self.definition, &folder.out()).fill_command(&self.spec.command)?;
+            let kept = cache.join("kept");
+            let mut places = placeholders(self.definition, &folder.out());
+            places.0.push(("cache".into(), kept.display().to_string()));
+            let command = places.fill_command(&self.spec.command)?;
             folder.make()?;
+            fs::create_dir_all(&kept).map_err(|e| format!("{}: {e}", kept.display()))?;
             // Somebody may write into the inputs all the while, and what is built is what was copied.
             if self.copy(without_inputs.clone(), &folder.source())? != inputs {
                 fs::remove_dir_all(&folder.0).map_err(|e| folder.error(&e))?;
                 continue;
             }
-            let receipt = run(&command, self.spec, &folder, self.supervision)?;
+            let environment = self.spec.environment(&folder.temporary(), &places);
+            let receipt = self.run(&command, &environment, &folder)?;
             let text = serde_json::to_string(&receipt).expect("numbers and text only");
             fs::write(folder.receipt(), text).map_err(|e| folder.error(&e))?;
             return Ok(Built { out: folder.out(), build: Some(receipt.into_build(inputs, false)) });
@@ -105,6 +118,39 @@ impl Recipe<'_> {
     /// Copies the inputs to their names in a new folder, and returns the key of a build from these copies.
     fn copy(&mut self, without_inputs: Key, source: &Path) -> Result<String, String> {
         self.visit(without_inputs, |found, bytes| copy(found, bytes, source))
+    }
+
+    /// Runs the build, whose inputs have been copied.
+    fn run(
+        &mut self,
+        command: &str,
+        environment: &Environment,
+        folder: &BuildFolder,
+    ) -> Result<Receipt, String> {
+        let (out, source, temporary) = (folder.out(), folder.source(), folder.temporary());
+        let io = |e: io::Error| folder.error(&e);
+        let log = Log::create(&folder.0.join("build.log")).map_err(io)?;
+        let deadline = self.spec.deadline.duration();
+        let tool = Tool { command, folder: &source, environment, deadline };
+        let ending = tool.run(&log, self.supervision, self.on_line).map_err(|e| format!("sh: {e}"))?;
+        for folder in [&source, &temporary] {
+            let _ = fs::remove_dir_all(folder);
+        }
+        let failed = |how: String| Err(format!("`{command}` {how}:\n{}", log.tail(30)));
+        match ending {
+            Ending::Ended { status, wall_ns, cpu_ns } if status.success() => Ok(Receipt {
+                wall_ns,
+                cpu_ns,
+                artefact_bytes: size_of(&out).map_err(io)?,
+                environment: environment.recorded(),
+            }),
+            Ending::Ended { status, .. } => failed(format!("ended with {status}")),
+            Ending::Interrupted => Err(INTERRUPTED.into()),
+            Ending::Late | Ending::Talkative => failed(format!(
+                "had not ended after {} (give it a longer `deadline` in `[build]` if it needs one)",
+                tool::words(deadline)
+            )),
+        }
     }
 
     /// Reads each input once, adds it to the key, and hands it on.
@@ -182,40 +228,6 @@ fn read_receipt(path: &Path) -> Option<Receipt> {
     serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }
 
-/// Runs a build whose inputs have been copied.
-fn run(
-    command: &str,
-    spec: &BuildSpec,
-    folder: &BuildFolder,
-    supervision: &Supervision<'_>,
-) -> Result<Receipt, String> {
-    let (out, source, temporary) = (folder.out(), folder.source(), folder.temporary());
-    let io = |e: io::Error| folder.error(&e);
-    let log = Log::create(&folder.0.join("build.log")).map_err(io)?;
-    let environment = spec.environment(&temporary);
-    let deadline = spec.deadline.duration();
-    let tool = Tool { command, folder: &source, environment: &environment, deadline };
-    let ending = tool.run(&log, supervision).map_err(|e| format!("sh: {e}"))?;
-    for folder in [&source, &temporary] {
-        let _ = fs::remove_dir_all(folder);
-    }
-    let failed = |how: String| Err(format!("`{command}` {how}:\n{}", log.tail(30)));
-    match ending {
-        Ending::Ended { status, wall_ns, cpu_ns } if status.success() => Ok(Receipt {
-            wall_ns,
-            cpu_ns,
-            artefact_bytes: size_of(&out).map_err(io)?,
-            environment: environment.recorded(),
-        }),
-        Ending::Ended { status, .. } => failed(format!("ended with {status}")),
-        Ending::Interrupted => Err(INTERRUPTED.into()),
-        Ending::Late | Ending::Talkative => failed(format!(
-            "had not ended after {} (give it a longer `deadline` in `[build]` if it needs one)",
-            tool::words(deadline)
-        )),
-    }
-}
-
 /// The placeholders whose values are known before a subject is started.
 #[must_use]
 pub fn placeholders(definition: &Definition, out: &Path) -> Placeholders {
@@ -252,7 +264,7 @@ pub fn inputs_of(
     supervision: &Supervision<'_>,
 ) -> Result<String, String> {
     let key = key_without_inputs(definition, spec, supervision)?;
-    Recipe { definition, spec, supervision, read: &mut read_input }.key(key)
+    Recipe { definition, spec, supervision, read: &mut read_input, on_line: &mut |_| {} }.key(key)
 }
 
 fn key_without_inputs(
@@ -265,7 +277,7 @@ fn key_without_inputs(
     key.add(std::env::consts::ARCH.as_bytes());
     key.add(spec.command.as_bytes());
     // The place of temporary files is no part of the key.
-    let environment = spec.environment(Path::new("/"));
+    let environment = spec.environment(Path::new("/"), &Placeholders::default());
     for (name, value) in &environment.of_key() {
         key.add(name.as_bytes());
         key.add(value.as_bytes());
@@ -376,7 +388,7 @@ mod tests {
     fn build(definition: &Definition, cache: &Path) -> Result<Built, String> {
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-        super::build(definition, cache, &Supervision { guard: &guard, interrupts: &interrupts })
+        super::build(definition, cache, &Supervision { guard: &guard, interrupts: &interrupts }, &mut |_| {})
     }
 
     #[test]
@@ -414,7 +426,8 @@ mod tests {
             bytes
         };
         let spec = definition.build.as_ref().unwrap();
-        Recipe { definition, spec, supervision: &supervision, read: &mut read }.build(cache)
+        Recipe { definition, spec, supervision: &supervision, read: &mut read, on_line: &mut |_| {} }
+            .build(cache)
     }
 
     #[test]
@@ -446,7 +459,28 @@ mod tests {
         let supervision = Supervision { guard: &guard, interrupts: &interrupts };
         let _held = lock(&cache.join("x"), &supervision).unwrap();
         interrupts.raise();
-        assert_eq!(super::build(&definition, &cache, &supervision).unwrap_err(), INTERRUPTED);
+        assert_eq!(super::build(&definition, &cache, &supervision, &mut |_| {}).unwrap_err(), INTERRUPTED);
+    }
+
+    #[test]
+    fn what_a_build_keeps_is_there_for_the_next_one() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = root.path().join("cache");
+        let command = "echo $KEPT; date +%N >> {cache}/stamps; cp {cache}/stamps {out}/";
+        let mut definition = subject(root.path(), command);
+        definition.build.as_mut().unwrap().env.insert("KEPT".into(), "kept at {cache}".into());
+        let mut lines = Vec::new();
+        for n in 1..=2 {
+            fs::write(definition.folder.join("in.txt"), n.to_string()).unwrap();
+            let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+            let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+            let built =
+                super::build(&definition, &cache, &supervision, &mut |line| lines.push(line.to_string()))
+                    .unwrap();
+            assert_eq!(fs::read_to_string(built.out.join("stamps")).unwrap().lines().count(), n);
+        }
+        let kept = format!("kept at {}", cache.join("x/kept").display());
+        assert_eq!(lines, [kept.clone(), kept]);
     }
 
     #[test]
@@ -478,7 +512,7 @@ mod tests {
         let supervision = Supervision { guard: &guard, interrupts: &interrupts };
         let mut definition = subject(root.path(), "true");
         definition.build.as_mut().unwrap().env.insert("TOOLCHAIN".into(), "2".into());
-        definition.version = Some(crate::definition::VersionSpec {
+        definition.version = Some(crate::definition::CommandSpec {
             command: "echo v${TOOLCHAIN:-none}".into(),
             deadline: crate::definition::Nanoseconds(60_000_000_000),
         });

@@ -7,5 +7,6 @@ pub mod certs;
 pub mod definition;
 mod key;
 mod limits;
+pub mod limits_keys;
 pub mod paths;
 pub mod placeholders;

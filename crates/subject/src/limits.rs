@@ -15,3 +15,6 @@ pub const COPIES: usize = 4;
 
 /// How often it is looked whether another dyno still holds the builds of a subject.
 pub const LOCK_GLANCE: Duration = Duration::from_millis(50);
+
+/// How long the command may take that loads a back end's data, or puts it back, unless its file says otherwise.
+pub const DATA: Duration = Duration::from_secs(5 * 60);

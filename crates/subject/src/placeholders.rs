@@ -1,18 +1,54 @@
-//! Placeholders in commands and templates of subjects.
+//! Placeholders in commands and templates: `{port}` stands for a value, `{{port}}` for these words themselves.
+//!
+//! What looks like a placeholder is one, so that a misspelt one is told and not handed on; but for `${NAME}`, which shells and
+//! languages have for their own.
 
 use std::borrow::Cow;
+
+use dyno_workload::text::nearest;
+
+/// Known to whatever is run of a subject.
+pub const ALWAYS: [&str; 3] = ["out", "dir", "dyno"];
+
+/// Known to a build besides.
+pub const OF_BUILD: [&str; 1] = ["cache"];
+
+/// Known to a start besides, as are the ports of back ends.
+pub const OF_START: [&str; 7] = ["port", "tls_port", "cert", "key", "cpus", "work", "name"];
+
+/// What a back end's name is followed by in a placeholder: `{db.port}`.
+pub const OF_BACKEND: [&str; 3] = ["port", "tls_port", "host"];
 
 /// The value of each placeholder in commands and templates.
 #[derive(Clone, Debug, Default)]
 pub struct Placeholders(pub Vec<(Cow<'static, str>, String)>);
 
+/// A piece of a text that may hold placeholders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Piece<'a> {
+    Text(&'a str),
+    /// The name between the braces.
+    Place(&'a str),
+}
+
 impl Placeholders {
-    /// Replaces the known placeholders; all other braces stay.
+    /// Replaces placeholders by their values. One without a value stays: whoever read the text has refused it, or the text
+    /// has changed since.
     #[must_use]
     pub fn fill(&self, text: &str) -> String {
-        self.0
-            .iter()
-            .fold(text.to_string(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+        let value =
+            |name: &str| self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        let mut filled = String::with_capacity(text.len());
+        for piece in pieces(text) {
+            match piece {
+                Piece::Text(text) => filled.push_str(text),
+                Piece::Place(name) => match value(name) {
+                    Some(value) => filled.push_str(value),
+                    None => filled.extend(["{", name, "}"]),
+                },
+            }
+        }
+        filled
     }
 
     /// As [`fill`](Self::fill), for a command of a shell. Authors write placeholders within quotes and without, so that
@@ -21,19 +57,120 @@ impl Placeholders {
     /// # Errors
     /// A sentence on the value.
     pub fn fill_command(&self, command: &str) -> Result<String, String> {
-        let is_used = |name: &str| command.contains(&format!("{{{name}}}"));
+        let is_used = |name: &str| named(command).any(|used| used == name);
         match self.0.iter().find(|(name, value)| is_used(name) && !is_one_word(value)) {
             None => Ok(self.fill(command)),
             Some((name, value)) => Err(format!(
                 "{{{name}}} is {value:?} here, which a shell would not take for one word: use a folder without blanks and special characters in its path ({})",
                 match name.as_ref() {
-                    "out" => "`--cache FOLDER`",
+                    "out" | "cache" => "`--cache FOLDER`",
                     "dir" => "`--subjects FOLDER`",
+                    "work" | "cert" | "key" => "`TMPDIR=FOLDER`",
                     _ => "where dyno itself lies",
                 }
             )),
         }
     }
+}
+
+/// The names of all placeholders in a text.
+pub fn named(text: &str) -> impl Iterator<Item = &str> {
+    pieces(text).into_iter().filter_map(|piece| match piece {
+        Piece::Place(name) => Some(name),
+        Piece::Text(_) => None,
+    })
+}
+
+/// The names of the back ends whose ports a text asks for.
+pub fn backends_in(text: &str) -> impl Iterator<Item = &str> {
+    named(text).filter_map(|name| Some(name.split_once('.')?.0))
+}
+
+/// Where a text may stand, and so which placeholders it may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A command about the subject, such as that for its version.
+    Question,
+    Build,
+    Start,
+}
+
+impl Place {
+    fn known(self) -> Vec<&'static str> {
+        let more: &[&str] = match self {
+            Place::Question => &[],
+            Place::Build => &OF_BUILD,
+            Place::Start => &OF_START,
+        };
+        ALWAYS.iter().chain(more).copied().collect()
+    }
+
+    /// Checks that a text asks for nothing that is not known where it stands.
+    ///
+    /// # Errors
+    /// A sentence on the first placeholder that is not.
+    pub fn check(self, text: &str) -> Result<(), String> {
+        let known = self.known();
+        let is_port = |name: &str| {
+            let of_backend = name.split_once('.').filter(|_| self == Place::Start);
+            of_backend.is_some_and(|(backend, what)| !backend.is_empty() && OF_BACKEND.contains(&what))
+        };
+        let Some(unknown) = named(text).find(|name| !known.contains(name) && !is_port(name)) else {
+            return Ok(());
+        };
+        let hint = match nearest(unknown, known.iter().copied()) {
+            Some(near) => format!("did you mean {{{near}}}?"),
+            None => {
+                let all = known.iter().map(|name| format!("{{{name}}}")).collect::<Vec<_>>().join(", ");
+                let ports = if self == Place::Start { ", and of a back end {NAME.port}" } else { "" };
+                format!("there are {all}{ports}")
+            }
+        };
+        Err(format!(
+            "there is no placeholder {{{unknown}}} here; {hint} (These words themselves are written {{{{{unknown}}}}})"
+        ))
+    }
+}
+
+/// Takes a text apart.
+fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let mut all = Vec::new();
+    let mut from = 0;
+    let mut at = 0;
+    while let Some(found) = text[at..].find('{') {
+        let open = at + found;
+        let Some(name) = name_at(text, open) else {
+            at = open + 1;
+            continue;
+        };
+        let close = open + 1 + name.len();
+        let is_of_others = text[..open].ends_with('$');
+        let is_escaped = text[..open].ends_with('{') && text[close + 1..].starts_with('}');
+        at = close + 1;
+        if is_of_others {
+            continue;
+        }
+        if is_escaped {
+            // One pair of braces goes, the other stays.
+            all.push(Piece::Text(&text[from..open - 1]));
+            all.push(Piece::Text(&text[open..=close]));
+            at = close + 2;
+        } else {
+            all.push(Piece::Text(&text[from..open]));
+            all.push(Piece::Place(name));
+        }
+        from = at;
+    }
+    all.push(Piece::Text(&text[from..]));
+    all
+}
+
+/// The name in the braces that open at a place; `None`: it is none.
+fn name_at(text: &str, open: usize) -> Option<&str> {
+    let inside = &text[open + 1..];
+    let name = &inside[..inside.find('}')?];
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    (name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_part)).then_some(name)
 }
 
 /// Whether a shell takes a text as it is, within any quotes and without.
@@ -47,8 +184,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_known_placeholders_are_replaced() {
-        let places = Placeholders(vec![("port".into(), "80".into())]);
-        assert_eq!(places.fill("a{port}b{x}{}{"), "a80b{x}{}{");
+    fn placeholders_are_replaced_and_escapes_are_undone() {
+        let places = Placeholders(vec![("port".into(), "80".into()), ("db.port".into(), "{port}".into())]);
+        for (text, filled) in [
+            ("a{port}b{x}{}{", "a80b{x}{}{"),
+            // A value is not looked into.
+            ("{db.port}{port}", "{port}80"),
+            ("{{port}} {{ port }} ${port} ${{port}}", "{port} {{ port }} ${port} ${port}"),
+            ("{{port}", "{80"),
+            ("{ 1 } {3} {a b} {é}", "{ 1 } {3} {a b} {é}"),
+            ("{{{port}}}", "{{port}}"),
+        ] {
+            assert_eq!(places.fill(text), filled, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_placeholder_is_told_with_the_right_one() {
+        let wrong = |place: Place, text: &str| place.check(text).unwrap_err();
+        assert!(wrong(Place::Start, "a {prot}").contains("no placeholder {prot} here; did you mean {port}?"));
+        assert!(wrong(Place::Build, "{port}").contains("there are {out}, {dir}, {dyno}, {cache}"));
+        assert!(wrong(Place::Start, "{db.prot}").contains("no placeholder {db.prot}"));
+        assert!(wrong(Place::Question, "{cache}").ends_with("written {{cache}})"));
+        for (place, text) in [
+            (Place::Start, "{port} {tls_port} {db.port} {db.host} {{prot}} ${HOME} { x }"),
+            (Place::Build, "{cache} {out} awk '{{print}}'"),
+            (Place::Question, "{out} {dir} {dyno}"),
+        ] {
+            assert_eq!(place.check(text), Ok(()), "{text}");
+        }
+        assert_eq!(backends_in("{db.port}{port}{{x.port}}").collect::<Vec<_>>(), ["db"]);
+    }
+
+    #[test]
+    fn a_value_that_a_shell_would_split_is_refused() {
+        let places = Placeholders(vec![("out".into(), "/a b".into())]);
+        assert!(places.fill_command("ls {out}").unwrap_err().contains("--cache FOLDER"));
+        assert_eq!(places.fill_command("ls {{out}}").unwrap(), "ls {out}");
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use dyno_archive::plan;
-use dyno_engine::expect::Deep;
+use dyno_engine::expect::{Deep, Wanted};
 use dyno_engine::traffic::{FieldPiece, Part, StreamTemplate, Template};
 use dyno_engine::{CompiledRequest, Expectation, Http2, Protocol, Traffic};
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2;
+use regex::bytes::Regex;
 
 use crate::ReadFile;
 use crate::template::Templates;
@@ -68,6 +69,11 @@ pub enum Field {
     Sha256,
     /// By its pointer.
     Json(String),
+    /// By its name.
+    ExpectedHeader(String),
+    BodyMatches,
+    /// By its pointer.
+    JsonMatches(String),
 }
 
 /// A part of a request, and what is wrong with it, as a sentence.
@@ -122,7 +128,7 @@ fn compile_request(
     }
     let kind = if request.method == "HEAD" { RequestKind::Head } else { RequestKind::Other };
     let template = template(request, host, templates)?;
-    Ok(CompiledRequest { template, upgrade: None, stream: None, kind, expect: expect(request)? })
+    Ok(CompiledRequest { template, upgrade: None, stream: None, kind, expect: expectation(request)? })
 }
 
 /// The request with the fields that ask to go on in HTTP/2 (RFC 7540 §3.2).
@@ -385,25 +391,63 @@ fn find(bytes: &[u8], wanted: &[u8]) -> usize {
     bytes.windows(wanted.len()).position(|w| w == wanted).expect("every mark was put")
 }
 
-fn expect(request: &plan::Request) -> Result<Expectation, At> {
+/// What the answers to a request must be.
+///
+/// # Errors
+/// The part of it that is wrong, and a sentence.
+pub fn expectation(request: &plan::Request) -> Result<Expectation, (Field, String)> {
     let wanted = &request.expect;
-    let sha256 = wanted.body_sha256.as_deref().map(parse_sha256).transpose();
-    let deep = Deep {
-        headers: wanted.headers.clone(),
-        sha256: sha256.map_err(|error| (Field::Sha256, error))?,
-        contains: wanted.body_contains.as_ref().map(|text| text.as_bytes().to_vec()),
-        json: wanted.json.clone(),
-    };
-    if let Some((pointer, _)) = deep.json.iter().find(|(p, _)| !p.is_empty() && !p.starts_with('/')) {
-        let error = format!("{pointer:?} is not a JSON pointer; write it like /items/0/name (RFC 6901)");
-        return Err((Field::Json(pointer.clone()), error));
-    }
     // The answer to a HEAD has no body to compare.
     let body = wanted.body.as_ref().filter(|_| request.method != "HEAD");
     Ok(Expectation {
         status: wanted.status,
         body: body.map(|body| Arc::from(&body.0[..])),
-        deep: Arc::new(deep),
+        deep: Arc::new(deep(wanted)?),
+    })
+}
+
+fn deep(wanted: &plan::Expect) -> Result<Deep, At> {
+    let is = wanted
+        .headers
+        .iter()
+        .map(|(name, value)| (name.clone(), value.clone().map_or(Wanted::Any, Wanted::Is)));
+    let matches = wanted.headers_match.iter().map(|(name, text)| {
+        let expression = expression(text).map_err(|error| (Field::ExpectedHeader(name.clone()), error))?;
+        Ok((name.clone(), Wanted::Matches(expression)))
+    });
+    let json_matches = wanted.json_match.iter().map(|(pointer, text)| {
+        let field = || Field::JsonMatches(pointer.clone());
+        check_pointer(pointer).map_err(|error| (field(), error))?;
+        Ok((pointer.clone(), expression(text).map_err(|error| (field(), error))?))
+    });
+    for (pointer, _) in &wanted.json {
+        check_pointer(pointer).map_err(|error| (Field::Json(pointer.clone()), error))?;
+    }
+    let sha256 = wanted.body_sha256.as_deref().map(parse_sha256).transpose();
+    let body_matches = wanted.body_matches.as_deref().map(expression).transpose();
+    Ok(Deep {
+        headers: is.map(Ok).chain(matches).collect::<Result<_, At>>()?,
+        sha256: sha256.map_err(|error| (Field::Sha256, error))?,
+        contains: wanted.body_contains.as_ref().map(|text| text.as_bytes().to_vec()),
+        matches: body_matches.map_err(|error| (Field::BodyMatches, error))?,
+        json: wanted.json.clone(),
+        json_matches: json_matches.collect::<Result<_, At>>()?,
+    })
+}
+
+fn check_pointer(pointer: &str) -> Result<(), String> {
+    if pointer.is_empty() || pointer.starts_with('/') {
+        return Ok(());
+    }
+    Err(format!("{pointer:?} is not a JSON pointer; write it like /items/0/name (RFC 6901)"))
+}
+
+fn expression(text: &str) -> Result<Regex, String> {
+    Regex::new(text).map_err(|error| {
+        // The last line says what is wrong; those before it draw the place.
+        let why = error.to_string();
+        let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_string();
+        format!("{text:?} is not a regular expression: {why}")
     })
 }
 

@@ -7,6 +7,7 @@
 pub mod compile;
 pub mod import;
 pub mod inside;
+pub mod keys;
 pub mod limits;
 pub mod mistake;
 pub mod template;

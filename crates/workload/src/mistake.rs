@@ -90,28 +90,33 @@ impl Mistake {
     /// one of the whole file.
     #[must_use]
     pub fn locate(self, path: &Path, source: &str) -> FileError {
-        let Some(mut span) = find(source, &self.path) else { return FileError::whole(path, self.message) };
-        let words = self.words.as_deref().filter(|words| !words.is_empty());
-        if let Some((words, at)) = words.and_then(|words| Some((words, source[span.clone()].find(words)?))) {
-            span = span.start + at..span.start + at + words.len();
+        let document = DeTable::parse(source).ok();
+        match document.and_then(|document| self.span_in(document.get_ref(), source)) {
+            Some(span) => FileError::at(path, source, span, self.message),
+            None => FileError::whole(path, self.message),
         }
-        FileError::at(path, source, span, self.message)
     }
-}
 
-/// The bytes of the value to which the steps lead, or of the last one on the way that is there. `None`: not even the first.
-fn find(source: &str, steps: &[Step]) -> Option<Range<usize>> {
-    let document = DeTable::parse(source).ok()?;
-    let (first, rest) = steps.split_first()?;
-    let Step::Key(first) = first else { return None };
-    let mut value = document.get_ref().get(first.as_ref())?;
-    for step in rest {
-        match down(value, step) {
-            Some(inner) => value = inner,
-            None => break,
+    /// The bytes that are wrong, of a table of the source: the value to which the steps lead, or the last one on the way that
+    /// is there. `None`: not even the first.
+    pub(crate) fn span_in(&self, table: &DeTable<'_>, source: &str) -> Option<Range<usize>> {
+        let (first, rest) = self.path.split_first()?;
+        let Step::Key(first) = first else { return None };
+        let mut value = table.get(first.as_ref())?;
+        for step in rest {
+            match down(value, step) {
+                Some(inner) => value = inner,
+                None => break,
+            }
         }
+        let span = value.span();
+        let words = self.words.as_deref().filter(|words| !words.is_empty());
+        let Some((words, at)) = words.and_then(|words| Some((words, source[span.clone()].find(words)?)))
+        else {
+            return Some(span);
+        };
+        Some(span.start + at..span.start + at + words.len())
     }
-    Some(value.span())
 }
 
 fn down<'d, 's>(value: &'d Spanned<DeValue<'s>>, step: &Step) -> Option<&'d Spanned<DeValue<'s>>> {

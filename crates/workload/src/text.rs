@@ -14,10 +14,12 @@ pub struct FileError {
     pub message: String,
     /// The line with the words in question underlined.
     pub excerpt: Option<String>,
+    /// The other mistakes of the file, where a reader looks for all of them.
+    pub more: Vec<FileError>,
 }
 
 /// A position in a file, as editors count it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// Counted from 1.
     pub line: usize,
@@ -32,7 +34,8 @@ impl fmt::Display for FileError {
             write!(f, ":{line}:{column}")?;
         }
         write!(f, ": {}", self.message)?;
-        self.excerpt.iter().try_for_each(|excerpt| write!(f, "\n{excerpt}"))
+        self.excerpt.iter().try_for_each(|excerpt| write!(f, "\n{excerpt}"))?;
+        self.more.iter().try_for_each(|error| write!(f, "\n{error}"))
     }
 }
 
@@ -41,7 +44,13 @@ impl std::error::Error for FileError {}
 impl FileError {
     /// A mistake in the file as a whole.
     pub fn whole(path: &Path, message: impl Into<String>) -> FileError {
-        FileError { path: path.into(), position: None, message: message.into(), excerpt: None }
+        FileError {
+            path: path.into(),
+            position: None,
+            message: message.into(),
+            excerpt: None,
+            more: Vec::new(),
+        }
     }
 
     /// A mistake at a range of bytes. Of several lines the first is shown.
@@ -68,20 +77,34 @@ impl FileError {
         let blank = " ".repeat(gutter.len());
         let excerpt = format!("{blank} |\n{gutter} | {line}\n{blank} | {indent}{}", "^".repeat(width));
         let position = Some(Position { line: number, column });
-        FileError { path: path.into(), position, message: message.into(), excerpt: Some(excerpt) }
+        let excerpt = Some(excerpt);
+        FileError { path: path.into(), position, message: message.into(), excerpt, more: Vec::new() }
+    }
+
+    /// Several mistakes of one file as one error, in the order of their places. `None`: there is none.
+    #[must_use]
+    pub fn all(mut errors: Vec<FileError>) -> Option<FileError> {
+        errors.sort_by_key(|error| error.position);
+        errors.dedup();
+        let mut errors = errors.into_iter();
+        let first = errors.next()?;
+        Some(FileError { more: errors.collect(), ..first })
     }
 }
 
 /// Reads TOML into `T`, whose unknown keys must be refused (`deny_unknown_fields`).
 pub fn parse_toml<T: DeserializeOwned>(path: &Path, source: &str) -> Result<T, FileError> {
-    toml::from_str(source).map_err(|error| {
-        let message = friendly(error.message());
-        // What is missing from the outermost table is missing nowhere in particular.
-        match error.span().filter(|span| *span != (0..0)) {
-            Some(span) => FileError::at(path, source, span, message),
-            None => FileError::whole(path, message),
-        }
-    })
+    toml::from_str(source).map_err(|error| of_toml(path, source, &error))
+}
+
+/// An error of the TOML reader, at its place.
+pub(crate) fn of_toml(path: &Path, source: &str, error: &toml::de::Error) -> FileError {
+    let message = friendly(error.message());
+    // What is missing from the outermost table is missing nowhere in particular.
+    match error.span().filter(|span| *span != (0..0)) {
+        Some(span) => FileError::at(path, source, span, message),
+        None => FileError::whole(path, message),
+    }
 }
 
 /// Reads a string that has a form of its own, such as a duration. An error of `parse` keeps the position of its string,
@@ -108,7 +131,7 @@ pub fn parsed<'de, D: Deserializer<'de>, T>(
 }
 
 /// Says "unknown key `x`; did you mean `y`?" where serde says "unknown field `x`, expected one of …".
-fn friendly(message: &str) -> String {
+pub(crate) fn friendly(message: &str) -> String {
     let Some(rest) =
         message.strip_prefix("unknown field ").or_else(|| message.strip_prefix("unknown variant "))
     else {

@@ -19,6 +19,9 @@ pub struct RawWorkload {
     protocol: Option<String>,
     tls: Option<bool>,
     streams: Option<OneOrMany<u32>>,
+    pipeline: Option<OneOrMany<u32>>,
+    connections: Option<OneOrMany<u32>>,
+    rate: Option<OneOrMany<Rate>>,
     method: Option<String>,
     path: Option<String>,
     headers: BTreeMap<String, String>,
@@ -50,9 +53,10 @@ pub const PAGE_STREAMS: u32 = 100;
 /// Connections over which browsers load a page in HTTP/1.1.
 pub const PAGE_CONNECTIONS: u32 = 6;
 
+/// A request as a file has it, before its values are checked.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct RawRequest {
+pub struct RawRequest {
     name: Option<String>,
     weight: Option<u32>,
     method: Option<String>,
@@ -71,36 +75,48 @@ struct RawExpect {
     headers: BTreeMap<String, RawHeader>,
     body_sha256: Option<String>,
     body_contains: Option<String>,
+    body_matches: Option<String>,
     json: BTreeMap<String, serde_json::Value>,
+    json_matches: BTreeMap<String, String>,
 }
 
-/// A header that must be there: `true`, or the value that it must have.
+/// A header that must be there: `true`, the value that it must have, or an expression that must match in it.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 enum RawHeader {
     Present(bool),
     Value(String),
+    Matches { matches: String },
 }
 
 impl RawExpect {
     fn check(self) -> Result<Expect, Mistake> {
-        let headers = self.headers.into_iter().map(|(name, wanted)| match wanted {
-            RawHeader::Present(true) => Ok((name, None)),
-            RawHeader::Value(value) => Ok((name, Some(value))),
-            RawHeader::Present(false) => Err(mistake(
-                name,
-                "an expected header is `true`, which means present, or its value; leave out what may be missing",
-            )
-            .within("headers")),
-        });
-        Ok(Expect {
+        let mut expect = Expect {
             status: self.status,
             body: self.body.map(|text| Body(text.into_bytes())),
-            headers: headers.collect::<Result<_, _>>()?,
             body_sha256: self.body_sha256,
             body_contains: self.body_contains,
+            body_matches: self.body_matches,
             json: self.json.into_iter().collect(),
-        })
+            json_match: self.json_matches.into_iter().collect(),
+            ..Expect::default()
+        };
+        for (name, wanted) in self.headers {
+            match wanted {
+                RawHeader::Present(true) => expect.headers.push((name, None)),
+                RawHeader::Value(value) => expect.headers.push((name, Some(value))),
+                RawHeader::Matches { matches } => expect.headers_match.push((name, matches)),
+                RawHeader::Present(false) => {
+                    return Err(mistake(
+                        name,
+                        "an expected header is `true`, which means present, its value, or `{ matches = \"…\" }`; leave out \
+                         what may be missing",
+                    )
+                    .within("headers"));
+                }
+            }
+        }
+        Ok(expect)
     }
 }
 
@@ -121,17 +137,33 @@ impl<T> OneOrMany<T> {
     }
 }
 
+/// Requests per second: a number, or a text with a unit or a shape.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Rate {
+    Number(f64),
+    Text(String),
+}
+
 /// A workload whose values have been checked, and what it sets of the steps.
 #[derive(Debug)]
 pub struct CheckedWorkload {
     pub workload: Workload,
-    /// Numbers of streams of its own, in place of the load's.
+    pub steps: OwnSteps,
+}
+
+/// What a workload has of its own in place of the load's. `None`: it has what the load has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OwnSteps {
+    pub connections: Option<Vec<u32>>,
     pub streams: Option<Vec<u32>>,
+    pub pipeline: Option<Vec<u32>>,
+    pub rate: Option<Vec<Rate>>,
 }
 
 pub fn check_workloads(raw: Vec<RawWorkload>, read: ReadFile<'_>) -> Result<Vec<CheckedWorkload>, Mistake> {
     if raw.is_empty() {
-        return Ok(vec![CheckedWorkload { workload: plaintext(), streams: None }]);
+        return Ok(vec![CheckedWorkload { workload: plaintext(), steps: OwnSteps::default() }]);
     }
     let of = |i: usize| move |m: Mistake| m.within(i).within("workloads");
     let shaped = raw.into_iter().enumerate().map(|(i, raw)| raw.check(read).map_err(of(i)));
@@ -165,13 +197,7 @@ impl RawWorkload {
     fn check(mut self, read: ReadFile<'_>) -> Result<CheckedWorkload, Mistake> {
         let protocol = check_protocol(self.protocol.as_deref(), self.tls)?;
         let page = self.page.take();
-        let streams = self.streams.clone().map(OneOrMany::all);
-        if let Some(streams) = &streams {
-            if !protocol.is_h2() && streams.iter().any(|s| *s != 1) {
-                return Err(mistake("streams", NO_STREAMS));
-            }
-            all_positive("streams", streams)?;
-        }
+        let steps = self.steps(protocol)?;
         let (name, asked) = self.asked(page.as_ref(), read)?;
         let (requests, origins): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
         let page = page.map(|page| Page { connections: page.connections });
@@ -180,7 +206,34 @@ impl RawWorkload {
         let refused = RefCell::new(None);
         let read = |file: &str| read(file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()));
         compile::check(&workload, &read).map_err(|wrong| locate(wrong, &origins).about(refused.take()))?;
-        Ok(CheckedWorkload { workload, streams })
+        Ok(CheckedWorkload { workload, steps })
+    }
+
+    /// What it sets of the steps.
+    fn steps(&mut self, protocol: Protocol) -> Result<OwnSteps, Mistake> {
+        let all = |given: &mut Option<OneOrMany<u32>>| given.take().map(OneOrMany::all);
+        let steps = OwnSteps {
+            connections: all(&mut self.connections),
+            streams: all(&mut self.streams),
+            pipeline: all(&mut self.pipeline),
+            rate: self.rate.take().map(OneOrMany::all),
+        };
+        let is_one = |given: &Option<Vec<u32>>| given.iter().flatten().all(|n| *n == 1);
+        if !protocol.is_h2() && !is_one(&steps.streams) {
+            return Err(mistake("streams", NO_STREAMS));
+        }
+        if protocol.is_h2() && !is_one(&steps.pipeline) {
+            return Err(mistake("pipeline", NO_PIPELINE));
+        }
+        for (key, given) in
+            [("connections", &steps.connections), ("streams", &steps.streams), ("pipeline", &steps.pipeline)]
+        {
+            given.iter().try_for_each(|given| all_positive(key, given))?;
+        }
+        if steps.rate.as_ref().is_some_and(Vec::is_empty) {
+            return Err(mistake("rate", "a list of `rate` needs at least one entry"));
+        }
+        Ok(steps)
     }
 
     /// The workload's name, and its requests.
@@ -252,7 +305,8 @@ fn locate(wrong: Wrong, origins: &[Origin]) -> Mistake {
     }
 }
 
-fn of_field(field: Field, body: &'static str, message: String) -> Mistake {
+/// Finds a part of a request that cannot be sent, from the table of the request on. `body`: the key that has its body.
+pub(crate) fn of_field(field: Field, body: &'static str, message: String) -> Mistake {
     match field {
         Field::Method => mistake("method", message),
         Field::Path => mistake("path", message),
@@ -260,6 +314,9 @@ fn of_field(field: Field, body: &'static str, message: String) -> Mistake {
         Field::Body => mistake(body, message),
         Field::Sha256 => mistake("expect", message).below("body_sha256"),
         Field::Json(pointer) => mistake("expect", message).below("json").below(pointer),
+        Field::ExpectedHeader(name) => mistake("expect", message).below("headers").below(name),
+        Field::BodyMatches => mistake("expect", message).below("body_matches"),
+        Field::JsonMatches(pointer) => mistake("expect", message).below("json_matches").below(pointer),
     }
 }
 
@@ -304,6 +361,8 @@ pub fn resources(text: &str) -> Result<Vec<Request>, String> {
 
 pub const NO_STREAMS: &str = "streams belong to HTTP/2, and this is HTTP/1.1, which has `pipeline`; \
                           set `protocol` to \"h2\" or \"h2c\", or leave `streams` out";
+
+pub const NO_PIPELINE: &str = "pipelining belongs to HTTP/1.1, and this is HTTP/2, which has `streams`";
 
 /// The protocol of that name, with TLS where it is asked for or belongs to it.
 fn check_protocol(name: Option<&str>, tls: Option<bool>) -> Result<Protocol, Mistake> {
@@ -363,9 +422,11 @@ impl RawRequest {
         if self.body_file.is_some() { "body_file" } else { "body" }
     }
 
-    fn check(self, read: ReadFile<'_>) -> Result<Request, Mistake> {
+    /// # Errors
+    /// A value cannot be sent, or a file cannot be read.
+    pub fn check(self, read: ReadFile<'_>) -> Result<Request, Mistake> {
         let path =
-            self.path.ok_or_else(|| mistake("path", "a workload needs a `path`, such as \"/plaintext\""))?;
+            self.path.ok_or_else(|| mistake("path", "a request needs a `path`, such as \"/plaintext\""))?;
         if !path.starts_with('/') {
             return Err(mistake("path", format!("the path {path:?} must begin with a slash")));
         }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::room::Bound;
 use super::server::starved;
 use super::thresholds::{JIT_SHARE, SERVER_BUSY, SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
+use crate::backend::BackendUse;
 use crate::caveat::Code;
 use crate::load::LoadResult;
 use crate::load::offered::rate_of;
@@ -39,13 +40,15 @@ pub enum Resource {
     OfferedRate,
     /// Too few requests are in flight to keep anything busy: each waits for its round trip.
     Concurrency,
+    /// A service behind the server.
+    Backend,
     /// The server idles although many requests wait: for a lock, a disk, a database, or a limit of its own.
     Elsewhere,
     Unknown,
 }
 
 impl Resource {
-    pub const ALL: [Resource; 10] = [
+    pub const ALL: [Resource; 11] = [
         Resource::Failure,
         Resource::Generator,
         Resource::Jit,
@@ -54,6 +57,7 @@ impl Resource {
         Resource::ServerThread,
         Resource::OfferedRate,
         Resource::Concurrency,
+        Resource::Backend,
         Resource::Elsewhere,
         Resource::Unknown,
     ];
@@ -70,6 +74,7 @@ impl Resource {
             Resource::ServerThread => "server_thread",
             Resource::OfferedRate => "offered_rate",
             Resource::Concurrency => "concurrency",
+            Resource::Backend => "backend",
             Resource::Elsewhere => "elsewhere",
             Resource::Unknown => "unknown",
         }
@@ -117,11 +122,15 @@ pub struct Limiter {
 
 /// Names what limited a step, from the first rule that holds.
 #[must_use]
-pub fn limiter(load: &LoadResult, server: &ServerUse) -> Limiter {
-    let rules =
-        [failure, generator, jit, cpu_quota, offered_rate, server_cpu, server_thread, elsewhere, concurrency];
-    let mut limiter =
-        rules.iter().find_map(|rule| rule(load, server)).unwrap_or_else(|| unknown(load, server));
+pub fn limiter(load: &LoadResult, server: &ServerUse, backends: &[BackendUse]) -> Limiter {
+    type Rule = fn(&LoadResult, &ServerUse) -> Option<Limiter>;
+    let first: [Rule; 7] = [failure, generator, jit, cpu_quota, offered_rate, server_cpu, server_thread];
+    let last: [Rule; 2] = [elsewhere, concurrency];
+    let try_all = |rules: &[Rule]| rules.iter().find_map(|rule| rule(load, server));
+    let mut limiter = try_all(&first)
+        .or_else(|| backend(server, backends))
+        .or_else(|| try_all(&last))
+        .unwrap_or_else(|| unknown(load, server));
     // The sentence says how sure it is, so that every output does.
     limiter.sentence.push_str(limiter.confidence.sentence(limiter.resource));
     limiter
@@ -221,6 +230,41 @@ fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         );
         let evidence = json!({"busiest_thread_utilisation": busiest, "cpu_utilisation": used});
         verdict(Resource::ServerThread, Confidence::High, sentence, evidence)
+    })?
+}
+
+/// A service behind the server that is full, or that fills the CPUs that both have together.
+fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
+    let busiest = backends
+        .iter()
+        .filter_map(|behind| Some((behind, behind.server.cpu_utilisation?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (behind, used) = busiest;
+    let of_server = server.cpu_utilisation;
+    if used >= SERVER_BUSY {
+        let beside =
+            of_server.map_or(String::new(), |own| format!(", while the server used {}", percent(own)));
+        let sentence =
+            format!("The back end {}: it used {} of the CPU it may use{beside}.", behind.name, percent(used));
+        let evidence =
+            json!({"backend": behind.name, "backend_utilisation": used, "server_utilisation": of_server});
+        return verdict(Resource::Backend, Confidence::High, sentence, evidence);
+    }
+    let shared = backends.iter().filter(|b| b.shares_cpus).map(|b| b.server.cpu_utilisation);
+    let together = shared.chain([of_server]).sum::<Option<f64>>()?;
+    (behind.shares_cpus && together >= SERVER_BUSY).then(|| {
+        let sentence = format!(
+            "The CPU that the server and its back end {} share: together they used {} of it, the server {} and {} {}. Give the back end CPUs of its own (`cpuset` in `[[backends]]`) to see either alone.",
+            behind.name,
+            percent(together),
+            of_server.map_or_else(|| "an unknown part".into(), percent),
+            behind.name,
+            percent(used)
+        );
+        let evidence = json!({
+            "backend": behind.name, "backend_utilisation": used, "server_utilisation": of_server, "together": together,
+        });
+        verdict(Resource::Backend, Confidence::High, sentence, evidence)
     })?
 }
 

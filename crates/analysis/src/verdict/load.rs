@@ -131,14 +131,14 @@ fn subject_failed(record: &LoadRecord) -> Option<Caveat> {
 }
 
 fn checks_failed(context: &Context<'_>) -> Option<Caveat> {
-    let failed: Vec<_> = context.checks.iter().filter(|c| !c.ok).collect();
+    let failed: Vec<_> = context.checks.iter().filter(|c| !c.ok && !c.waived).collect();
     let first = failed.first()?;
     let message = format!(
         "{} of {} checks failed right before or during the load; the first was {:?}: {}",
         failed.len(),
         context.checks.len(),
         first.name,
-        first.detail
+        first.detail()
     );
     let names: Vec<&str> = failed.iter().map(|c| c.name.as_str()).collect();
     // A wrong answer means wrong work. No answer in time may only mean that the server was full.

@@ -11,9 +11,12 @@ mod table;
 mod thresholds;
 mod warming;
 
+use std::collections::BTreeSet;
+
 use dyno_archive::start::PartStart;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Party};
+use serde_json::json;
 
 pub use limiter::{Confidence, Limiter, Resource, limiter};
 pub use thresholds::GENERATOR_BUSY;
@@ -71,12 +74,15 @@ pub(crate) struct Beside<'a> {
     pub(crate) party: Party,
     /// The server's part of its start; `None`: nothing is known of it.
     pub(crate) part: Option<&'a PartStart>,
+    /// Checks made while the load ran.
+    pub(crate) checks: &'a [CheckResult],
     pub(crate) facts: &'a Facts,
 }
 
 /// Every reason to distrust a trial, its load's included, the gravest first. `server`: as in [`Context`].
 pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Beside<'_>) -> Vec<Caveat> {
     let mut all = load.caveats.clone();
+    all.extend(checks_waived(load, beside));
     // The load's caveats say that nobody watched the server.
     let Some(server) = server else { return all };
     all.extend(server::caveats(server, beside.record, beside.party));
@@ -84,6 +90,24 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all.extend(tick_accounting(server, beside.facts));
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
+}
+
+/// A server that is let off a promise is no equal of those that keep it: every trial of it says so.
+fn checks_waived(load: &LoadResult, beside: &Beside<'_>) -> Option<Caveat> {
+    let protocol = load.config.protocol;
+    let of_start =
+        beside.part.into_iter().flat_map(|part| part.checks_before.iter().chain(&part.checks_after));
+    let waived = of_start.chain(beside.checks).filter(|c| c.waived && !c.ok && c.protocol == protocol);
+    let names: BTreeSet<&str> = waived.map(|check| check.name.as_str()).collect();
+    let first = names.first()?;
+    let more = match names.len() {
+        1 => String::new(),
+        n => format!(" and {} more", n - 1),
+    };
+    let message = format!(
+        "The server breaks a promise of its contract, {first:?}{more}, which its own file lets it: what it serves here is not quite what the others serve."
+    );
+    Some(Caveat::new(Code::ChecksWaived, Severity::Warning, message, json!({"waived": names})))
 }
 
 /// The kernel's tick is some milliseconds long: over short windows the split is coarse.

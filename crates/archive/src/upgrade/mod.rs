@@ -8,6 +8,7 @@ mod gaps;
 mod loads;
 mod mixes;
 mod parties;
+mod promises;
 mod times;
 
 use serde_json::Value;
@@ -20,6 +21,7 @@ pub(crate) fn header(mut header: Value) -> Value {
     gaps::of_header(&mut header);
     if let Some(plan) = header.get_mut("plan") {
         arms::of_plan(plan);
+        promises::of_plan(plan);
     }
     header
 }
@@ -28,6 +30,7 @@ pub(crate) fn header(mut header: Value) -> Value {
 pub(crate) fn start(mut start: Value) -> Value {
     parties::of_start(&mut start);
     gaps::of_start(&mut start);
+    promises::of_start(&mut start);
     start
 }
 
@@ -40,5 +43,6 @@ pub(crate) fn trial(version: u32, mut trial: Value) -> Value {
     loads::machine(&mut trial);
     parties::of_trial(&mut trial);
     gaps::of_trial(&mut trial);
+    promises::of_trial(&mut trial);
     trial
 }

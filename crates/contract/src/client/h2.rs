@@ -1,94 +1,128 @@
-//! One question over HTTP/2.
+//! Questions over one connection of HTTP/2, one after the other.
 
 use std::io::{self, Error};
 
+use dyno_engine::traffic::StreamTemplate;
+use dyno_engine::{CompiledRequest, Traffic};
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::settings::ClientSettings;
-use dyno_wire::h2::{Client, Code, Counts, EncodedRequest, Event, Io, Shared};
+use dyno_wire::h2::{Client, Code, Counts, EncodedRequest, Event, Io, encode::Block};
 
 use super::answer::{Answer, Keep};
 use super::transport::{Transport, closed};
 
-/// GETs `path` on a fresh connection.
-pub(super) fn get(
-    transport: &mut Transport,
-    scheme: &str,
-    host: &str,
-    path: &str,
-    keep: Keep,
-) -> io::Result<Answer> {
-    let fields = [(":method", "GET"), (":scheme", scheme), (":authority", host), (":path", path)];
-    let block = Shared::default().encode(&fields.map(|(name, value)| (name.into(), value.into())));
-    let (mut out, mut counts) = (Vec::new(), Counts::default());
-    let mut client: Client<()> =
-        Client::new(ClientSettings::default(), 0, &mut Io { out: &mut out, counts: &mut counts });
-    let mut is_asked = false;
-    let mut answer = Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: true };
-    let mut buffer = [0; 16 * 1024];
-    loop {
-        transport.write_all(&std::mem::take(&mut out))?;
-        let n = transport.read(&mut buffer)?;
-        if n == 0 {
-            return Err(closed());
-        }
-        let mut io = Io { out: &mut out, counts: &mut counts };
-        if take(&mut client, &buffer[..n], keep, &mut answer, &mut io)? {
-            return Ok(answer);
-        }
-        // Not before the server's settings have come.
-        if !is_asked && client.room() > 0 {
-            is_asked = true;
-            let request = EncodedRequest {
-                block: block.form(client.form()),
-                field_bytes: block.field_bytes,
-                body: &[],
-                kind: RequestKind::Other,
-                wants_fields: true,
-            };
-            client.request(&request, (), &mut io);
+/// A connection that speaks HTTP/2.
+#[derive(Debug)]
+pub(super) struct Session {
+    transport: Transport,
+    client: Client<()>,
+    out: Vec<u8>,
+    counts: Counts,
+}
+
+/// A request as it is opened on a stream.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    block: &'a Block,
+    body: &'a [u8],
+    kind: RequestKind,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn of(request: &'a CompiledRequest) -> io::Result<Asked<'a>> {
+        match &request.stream {
+            Some(StreamTemplate::Fixed { block, body }) => Ok(Asked { block, body, kind: request.kind }),
+            _ => Err(Error::other("the request differs from time to time, or has no form for HTTP/2")),
         }
     }
 }
 
-/// Reads what has come. Returns whether the answer is complete.
-fn take(
-    client: &mut Client<()>,
-    mut bytes: &[u8],
-    keep: Keep,
-    answer: &mut Answer,
-    io: &mut Io<'_>,
-) -> io::Result<bool> {
-    loop {
-        match client.next(&mut bytes, io).map_err(Error::other)? {
-            Event::NeedMore => return Ok(false),
-            Event::Head { stream, status, end } => {
-                answer.status = status;
-                let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
-                let fields = client.data_and_fields(stream).1.iter();
-                answer.headers = fields.map(|(name, value)| (text(name), text(value))).collect();
-                if end {
-                    return Ok(true);
-                }
+impl Session {
+    /// Begins to speak on a connection on which nothing has been said. `traffic`: what will be asked.
+    pub(super) fn new(transport: Transport, traffic: &Traffic) -> Session {
+        let (mut out, mut counts) = (Vec::new(), Counts::default());
+        let mut io = Io { out: &mut out, counts: &mut counts };
+        let client = Client::new(ClientSettings::default(), traffic.shared_bytes(), &mut io);
+        Session { transport, client, out, counts }
+    }
+
+    /// Asks, and reads the whole answer.
+    pub(super) fn ask(&mut self, asked: Asked<'_>, keep: Keep) -> io::Result<Answer> {
+        let mut answer = Answer { status: 0, headers: Vec::new(), body: Vec::new(), reusable: true };
+        let mut buffer = [0; 16 * 1024];
+        let mut is_open = self.open(asked);
+        loop {
+            if !is_open && self.client.is_draining() {
+                return Err(closed());
             }
-            Event::Body { data, end, .. } => {
-                answer.extend(data, keep)?;
-                if end {
-                    return Ok(true);
-                }
+            self.transport.write_all(&std::mem::take(&mut self.out))?;
+            let n = self.transport.read(&mut buffer)?;
+            if n == 0 {
+                return Err(closed());
             }
-            Event::End { .. } => return Ok(true),
-            Event::Reset { code, .. } => return Err(refused(code)),
-            Event::GoAway { code } if code != Code::NoError => return Err(refused(code)),
-            Event::Malformed { why, .. } => return Err(Error::other(why)),
-            Event::Handled
-            | Event::Settings
-            | Event::Window
-            | Event::Informational { .. }
-            | Event::GoAway { .. } => {}
+            if self.take(&buffer[..n], keep, &mut answer)? {
+                return Ok(answer);
+            }
+            is_open = is_open || self.open(asked);
         }
     }
+
+    /// Opens a stream, but not before the server's settings have come. Returns whether it did.
+    fn open(&mut self, asked: Asked<'_>) -> bool {
+        if self.client.room() == 0 {
+            return false;
+        }
+        let request = EncodedRequest {
+            block: asked.block.form(self.client.form()),
+            field_bytes: asked.block.field_bytes,
+            body: asked.body,
+            kind: asked.kind,
+            wants_fields: true,
+        };
+        self.client.request(&request, (), &mut Io { out: &mut self.out, counts: &mut self.counts });
+        true
+    }
+
+    /// Reads what has come. Returns whether the answer is complete.
+    fn take(&mut self, mut bytes: &[u8], keep: Keep, answer: &mut Answer) -> io::Result<bool> {
+        loop {
+            let mut io = Io { out: &mut self.out, counts: &mut self.counts };
+            let complete = match self.client.next(&mut bytes, &mut io).map_err(malformed)? {
+                Event::NeedMore => return Ok(false),
+                Event::Head { stream, status, end } => {
+                    answer.status = status;
+                    let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+                    let fields = self.client.data_and_fields(stream).1.iter();
+                    answer.headers = fields.map(|(name, value)| (text(name), text(value))).collect();
+                    end.then_some(stream)
+                }
+                Event::Body { stream, data, end } => {
+                    answer.extend(data, keep)?;
+                    end.then_some(stream)
+                }
+                Event::End { stream } => Some(stream),
+                Event::Reset { code, .. } => return Err(refused(code)),
+                Event::GoAway { code } if code != Code::NoError => return Err(refused(code)),
+                Event::Malformed { why, .. } => return Err(malformed(why)),
+                Event::Window | Event::Settings => {
+                    // What windows held back of the request may go on.
+                    self.client.resume(&mut io, &mut |()| {});
+                    None
+                }
+                Event::Handled | Event::Informational { .. } | Event::GoAway { .. } => None,
+            };
+            if let Some(stream) = complete {
+                self.client.finish(stream, &mut io);
+                return Ok(true);
+            }
+        }
+    }
+}
+
+fn malformed(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::new(io::ErrorKind::InvalidData, why)
 }
 
 fn refused(code: Code) -> Error {
-    Error::other(format!("the server refused the request: {code:?}"))
+    Error::new(io::ErrorKind::InvalidData, format!("the server refused the request: {code:?}"))
 }

@@ -9,9 +9,12 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use dyno_archive::Protocol;
-use dyno_engine::Tls;
+use dyno_archive::plan::{Request, Workload};
+use dyno_engine::traffic::Template;
+use dyno_engine::{CompiledRequest, Http2, Tls, Traffic};
 use dyno_wire::h1::encode;
 use dyno_wire::h1::response::{Closed, End, Event, Reader, RequestKind};
+use dyno_workload::compile;
 
 use crate::listener::Listener;
 use transport::{Transport, closed};
@@ -30,6 +33,18 @@ impl Connection {
     /// `timeout` is for everything that is done on this connection.
     pub fn new(stream: TcpStream, timeout: Duration) -> io::Result<Connection> {
         Ok(Connection::on(Transport::new(stream, None, timeout)?))
+    }
+
+    /// Waits for so many bytes behind the last answer, and shows all that have come there.
+    pub fn peek(&mut self, bytes: usize) -> io::Result<&[u8]> {
+        while self.unread.len() < bytes {
+            let mut buffer = [0; 4096];
+            match self.transport.read(&mut buffer)? {
+                0 => return Err(closed()),
+                n => self.unread.extend_from_slice(&buffer[..n]),
+            }
+        }
+        Ok(&self.unread)
     }
 
     fn on(transport: Transport) -> Connection {
@@ -56,7 +71,7 @@ impl Connection {
             let mut buffer = [0; 16 * 1024];
             let n = self.transport.read(&mut buffer)?;
             if n == 0 {
-                return match self.reader.eof().map_err(io::Error::other)? {
+                return match self.reader.eof().map_err(malformed)? {
                     Closed::EndsMessage => Ok(answer),
                     Closed::BetweenMessages => Err(closed()),
                 };
@@ -99,7 +114,7 @@ fn take(
 ) -> io::Result<(usize, bool)> {
     let whole = bytes.len();
     loop {
-        let (used, event) = reader.next(bytes, kind).map_err(io::Error::other)?;
+        let (used, event) = reader.next(bytes, kind).map_err(malformed)?;
         bytes = &bytes[used..];
         match event {
             Event::NeedMore => return Ok((whole - bytes.len(), false)),
@@ -118,23 +133,55 @@ fn take(
     }
 }
 
+/// An answer that breaks the rules of its protocol.
+fn malformed(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
 /// GETs `path` on a fresh plain connection by HTTP/1.1, within `timeout`.
 pub fn get(stream: TcpStream, path: &str, timeout: Duration) -> io::Result<Answer> {
-    get_h1(Transport::new(stream, None, timeout)?, "127.0.0.1", path, Keep::Whole)
-}
-
-fn get_h1(transport: Transport, host: &str, path: &str, keep: Keep) -> io::Result<Answer> {
-    let mut connection = Connection::on(transport);
-    let request = encode::request("GET", path, host, &[], b"").map_err(io::Error::other)?;
+    let request = encode::request("GET", path, "127.0.0.1", &[], b"").map_err(io::Error::other)?;
+    let mut connection = Connection::new(stream, timeout)?;
     connection.send(&request)?;
-    connection.read_answer(RequestKind::Other, keep)
+    connection.answer(RequestKind::Other)
 }
 
-/// A client for single requests to one listener, in its protocol.
+/// A client for single exchanges at one listener, in its protocol.
 #[derive(Debug)]
 pub struct ProbeClient {
     listener: Listener,
     tls: Option<Tls>,
+}
+
+/// A connection on which questions are asked one after the other.
+#[derive(Debug)]
+pub struct Session(Speaks);
+
+#[derive(Debug)]
+enum Speaks {
+    H1(Connection),
+    H2(Box<h2::Session>),
+}
+
+impl Session {
+    /// Asks, and reads the whole answer. An error of the kind `InvalidData` is an answer that breaks its protocol's rules.
+    pub fn ask(&mut self, request: &CompiledRequest, keep: Keep) -> io::Result<Answer> {
+        match &mut self.0 {
+            Speaks::H1(connection) => {
+                connection.send(bytes_of(request)?)?;
+                connection.read_answer(request.kind, keep)
+            }
+            Speaks::H2(session) => session.ask(h2::Asked::of(request)?, keep),
+        }
+    }
+}
+
+/// The bytes of a request over HTTP/1.1.
+pub(crate) fn bytes_of(request: &CompiledRequest) -> io::Result<&[u8]> {
+    match &request.template {
+        Template::Fixed(bytes) => Ok(bytes),
+        Template::Varying { .. } => Err(io::Error::other("the request differs from time to time")),
+    }
 }
 
 impl ProbeClient {
@@ -150,6 +197,43 @@ impl ProbeClient {
         &self.listener
     }
 
+    /// Requests as they are sent to the listener.
+    ///
+    /// # Errors
+    /// One cannot be sent; as a sentence.
+    pub fn compile(&self, requests: Vec<Request>) -> Result<Traffic, String> {
+        let protocol = self.listener.protocol;
+        let workload = Workload { name: String::new(), protocol, requests, page: None };
+        compile::compile(
+            &workload,
+            &self.listener.host(),
+            &Http2::default(),
+            &|_| Err("no files here".into()),
+        )
+    }
+
+    /// Connects within `timeout`, which is for everything that is done on the connection, too.
+    pub fn session(&self, traffic: &Traffic, timeout: Duration) -> io::Result<Session> {
+        self.session_on(TcpStream::connect_timeout(&self.listener.addr, timeout)?, traffic, timeout)
+    }
+
+    /// A plain connection, or one over TLS, for a look at the bytes of HTTP/1.1.
+    pub fn connection(&self, timeout: Duration) -> io::Result<Connection> {
+        let stream = TcpStream::connect_timeout(&self.listener.addr, timeout)?;
+        Ok(Connection::on(Transport::new(stream, self.tls.as_ref(), timeout)?))
+    }
+
+    fn session_on(&self, stream: TcpStream, traffic: &Traffic, timeout: Duration) -> io::Result<Session> {
+        let transport = Transport::new(stream, self.tls.as_ref(), timeout)?;
+        Ok(Session(match self.listener.protocol {
+            // An upgrade begins so, and a server that declines it answers.
+            Protocol::H1 | Protocol::H1Tls | Protocol::H2cUpgrade => Speaks::H1(Connection::on(transport)),
+            Protocol::H2 | Protocol::Auto | Protocol::H2c => {
+                Speaks::H2(Box::new(h2::Session::new(transport, traffic)))
+            }
+        }))
+    }
+
     /// Connects and GETs `path`, each within `timeout`.
     pub fn ask(&self, path: &str, timeout: Duration, keep: Keep) -> io::Result<Answer> {
         self.get(TcpStream::connect_timeout(&self.listener.addr, timeout)?, path, timeout, keep)
@@ -157,13 +241,9 @@ impl ProbeClient {
 
     /// GETs `path` on a fresh connection to the listener, within `timeout`.
     pub fn get(&self, stream: TcpStream, path: &str, timeout: Duration, keep: Keep) -> io::Result<Answer> {
-        let mut transport = Transport::new(stream, self.tls.as_ref(), timeout)?;
-        let host = self.listener.host();
-        match self.listener.protocol {
-            Protocol::H1 | Protocol::H1Tls | Protocol::H2cUpgrade => get_h1(transport, &host, path, keep),
-            Protocol::H2 | Protocol::Auto => h2::get(&mut transport, "https", &host, path, keep),
-            Protocol::H2c => h2::get(&mut transport, "http", &host, path, keep),
-        }
+        let request = Request { weight: 1, method: "GET".into(), path: path.into(), ..Request::default() };
+        let traffic = self.compile(vec![request]).map_err(io::Error::other)?;
+        self.session_on(stream, &traffic, timeout)?.ask(&traffic.requests()[0], keep)
     }
 }
 

@@ -8,6 +8,8 @@ use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::{may_make_groups, read_facts};
 use dyno_report::terminal::line;
 use dyno_report::text::Style;
+use dyno_subject::definition::Definition;
+use dyno_workload::text::FileError;
 
 use crate::cli::SubjectsPlace;
 use crate::exit::Exit;
@@ -25,7 +27,7 @@ struct Finding {
 
 pub fn run(subjects: &SubjectsPlace) -> anyhow::Result<Exit> {
     let facts = read_facts(here::VERSION, here::COMMIT);
-    if subjects.folder.is_some() {
+    if !subjects.given().is_empty() {
         subjects.find(None)?;
     }
     let findings = findings(&facts, subjects, &Guard::start()?);
@@ -146,13 +148,17 @@ fn ports(facts: &Facts) -> Finding {
 }
 
 fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
-    let all = subjects.find(None).ok().map(|folder| dyno_subject::definition::all(&folder));
+    let all = subjects.find(None).ok().map(|folders| folders.all());
     let interrupts = Interrupts::new();
     match all {
         Some(Ok(all)) => {
             let supervision = Supervision { guard, interrupts: &interrupts };
-            let unmet: Vec<String> =
-                all.iter().filter(|d| d.unmet(&supervision).is_some()).map(|d| d.name.clone()).collect();
+            let lacks = |read: &Result<Definition, FileError>| match read {
+                Ok(definition) => definition.unmet(&supervision).is_some(),
+                Err(_) => true,
+            };
+            let unmet: Vec<&str> =
+                all.iter().filter(|(_, read)| lacks(read)).map(|(name, _)| name.as_str()).collect();
             Finding {
                 good: unmet.is_empty(),
                 what: "subjects".into(),

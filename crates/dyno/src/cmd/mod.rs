@@ -16,6 +16,7 @@ use std::time::SystemTime;
 use dyno_archive::dir::{Header, SCHEMA};
 use dyno_archive::{Plan, RunDir};
 use dyno_runner::plan::Overrides;
+use dyno_subject::definition::find::Folders;
 
 use crate::cli::{Choices, Cli, Command, Places, SubjectsPlace};
 use crate::exit::{Exit, bad};
@@ -30,6 +31,10 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
         Command::Report(args) => report::run(&args),
         Command::Subjects(args) => subjects::run(&args),
         Command::Doctor(subjects) => doctor::run(&subjects),
+        Command::ServeClosed { port } => {
+            dyno_responder::hold_closed(port)?;
+            Ok(Exit::Valid)
+        }
         Command::ServeNull { port, while_stdin, write } => {
             if while_stdin {
                 std::thread::spawn(|| {
@@ -55,22 +60,46 @@ impl Choices {
 }
 
 impl SubjectsPlace {
-    /// The folder of the subjects: `--subjects`, else the first folder `subjects` beside or above the suite, else in or
-    /// above the current folder.
-    fn find(&self, suite: Option<&Path>) -> anyhow::Result<PathBuf> {
-        if let Some(folder) = &self.folder {
-            return folder
-                .canonicalize()
-                .map_err(|error| bad(format!("--subjects {}: {error}", folder.display())));
+    /// The folders of the subjects: those of `--subjects`, or else of `DYNO_SUBJECTS`; the first folder `subjects` beside or above
+    /// the suite; that in or above the current folder.
+    fn find(&self, suite: Option<&Path>) -> anyhow::Result<Folders> {
+        self.find_all(suite).map(|(folders, _)| folders)
+    }
+
+    /// The same, and how many of them the user named.
+    fn find_all(&self, suite: Option<&Path>) -> anyhow::Result<(Folders, usize)> {
+        let mut all = Vec::new();
+        let mut add = |folder: PathBuf| {
+            if !all.contains(&folder) {
+                all.push(folder);
+            }
+            all.len()
+        };
+        let mut given = 0;
+        for folder in self.given() {
+            let found = folder.canonicalize();
+            given = add(found.map_err(|error| bad(format!("--subjects {}: {error}", folder.display())))?);
         }
         let beside =
             suite.and_then(Path::parent).map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
-        beside
-            .and_then(|place| dyno_runner::suite::find_upwards(place, "subjects"))
-            .or_else(|| dyno_runner::suite::find_upwards(Path::new("."), "subjects"))
-            .ok_or_else(|| {
-                bad("there is no folder `subjects` beside or above the suite or the current folder; name it with `--subjects FOLDER`")
-            })
+        for place in beside.into_iter().chain([Path::new(".")]) {
+            dyno_runner::suite::find_upwards(place, "subjects").map(&mut add);
+        }
+        if all.is_empty() {
+            return Err(bad(
+                "there is no folder `subjects` beside or above the suite or the current folder; name it with `--subjects FOLDER`",
+            ));
+        }
+        Ok((Folders(all), given))
+    }
+
+    /// The folders that the user named.
+    fn given(&self) -> Vec<PathBuf> {
+        if !self.folders.is_empty() {
+            return self.folders.clone();
+        }
+        let named = std::env::var_os("DYNO_SUBJECTS").unwrap_or_default();
+        std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty()).collect()
     }
 }
 

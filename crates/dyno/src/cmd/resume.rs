@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use dyno_archive::dir::{Header, Run, SCHEMA};
-use dyno_archive::plan::{Plan, Subject};
+use dyno_archive::plan::{Backend, Build, Plan, Subject};
 use dyno_archive::{Difference, Facts, Resumption, RunDir};
 use dyno_launch::supervision::Supervision;
 use dyno_runner::files::Folder;
@@ -73,20 +73,19 @@ pub(super) fn resume(
             path.display()
         )));
     }
-    if let Some(backend) = run.header.plan.backends.first() {
-        return Err(bad(format!(
-            "{} needs the back end {:?}, which this dyno cannot start again; begin a new run",
-            path.display(),
-            backend.name
-        )));
-    }
     let mut planned = Planned::again(run.header.plan.clone())?;
     let facts = dyno_observer::facts::read_facts(here::VERSION, here::COMMIT);
     // Everything that needs no build is compared first, so that nobody waits for a refusal.
     let mut differences = of_facts(&run.header.facts, &facts);
     differences.extend(of_files(&run.header.plan));
     for (subject, definition) in run.header.plan.subjects.iter().zip(&planned.definitions) {
-        differences.extend(of_definition(subject, definition, supervision));
+        let then = Then { id: subject.id(), definition: &subject.definition, build: &subject.build };
+        differences.extend(of_definition(&then, definition, supervision));
+    }
+    for (backend, definition) in run.header.plan.backends.iter().zip(&planned.backends) {
+        let id = format!("back end {}", backend.name);
+        let then = Then { id, definition: &backend.definition, build: &backend.build };
+        differences.extend(of_definition(&then, definition, supervision));
     }
     for (arm, definition) in planned.arms.iter().enumerate() {
         differences.extend(of_environment(&run, arm, definition));
@@ -95,6 +94,9 @@ pub(super) fn resume(
     let built = build_all(&mut planned, cache, supervision, progress)?;
     for (then, now) in run.header.plan.subjects.iter().zip(&planned.plan.subjects) {
         differences.extend(of_build(then, now));
+    }
+    for (then, now) in run.header.plan.backends.iter().zip(&planned.plan.backends) {
+        differences.extend(of_backend(then, now));
     }
     mixing.check(path, &differences)?;
     let header = continued(&run, &planned.plan.subjects, facts, differences);
@@ -159,15 +161,22 @@ fn of_files(plan: &Plan) -> Vec<Difference> {
     plan.files.iter().filter_map(changed).collect()
 }
 
+/// A subject or a back end as it was when the run began.
+struct Then<'a> {
+    id: String,
+    definition: &'a Option<String>,
+    build: &'a Option<Build>,
+}
+
 /// Differences in how a subject is started and in what it is built from, as far as known without building it.
-fn of_definition(then: &Subject, definition: &Definition, supervision: &Supervision<'_>) -> Vec<Difference> {
-    let id = then.id();
+fn of_definition(then: &Then<'_>, definition: &Definition, supervision: &Supervision<'_>) -> Vec<Difference> {
+    let id = &then.id;
     let mut all = Vec::new();
     let now = definition.fingerprint().unwrap_or_else(|error| format!("unreadable ({error})"));
     if let Some(before) = then.definition.as_ref().filter(|before| **before != now) {
         all.push(difference(format!("{id}, how it is started"), short(before), short(&now)));
     }
-    if let (Some(build), Some(spec)) = (&then.build, &definition.build) {
+    if let (Some(build), Some(spec)) = (then.build, &definition.build) {
         let now = inputs_of(definition, spec, supervision).unwrap_or_else(|why| why);
         if now != build.inputs {
             all.push(difference(format!("{id}, what it is built from"), short(&build.inputs), short(&now)));
@@ -205,6 +214,17 @@ fn of_build(then: &Subject, now: &Subject) -> Option<Difference> {
     }
     (was_there && then.version != now.version)
         .then(|| difference(format!("{}, version", then.id()), shown(&then.version), shown(&now.version)))
+}
+
+/// A difference in what a back end is: another version, or none any more.
+fn of_backend(then: &Backend, now: &Backend) -> Option<Difference> {
+    let shown = |backend: &Backend| match (&backend.build_failed, &backend.version) {
+        (Some(why), _) => format!("not built ({})", why.lines().next().unwrap_or_default()),
+        (None, Some(version)) => version.clone(),
+        (None, None) => "unknown".into(),
+    };
+    (shown(then) != shown(now))
+        .then(|| difference(format!("back end {}, version", then.name), shown(then), shown(now)))
 }
 
 /// The first 12 digits of a SHA-256; any other text whole.

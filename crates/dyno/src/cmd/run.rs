@@ -8,9 +8,9 @@ use dyno_archive::{RunDir, TrialRecord};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_runner::plan::{Planned, resolve};
+use dyno_runner::prepare::Builds;
 use dyno_runner::run::{Ended, Event, Runner};
 use dyno_runner::suite::SuiteFile;
-use dyno_subject::build::Built;
 
 use super::prepare::{Prepared, build_all};
 use super::report::{Work, exit, show, work_of, write_all};
@@ -29,11 +29,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let cache = args.places.cache_folder()?;
     let guard = Guard::start()?;
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
-    let (planned, built, dir) = match &args.resume {
+    let (planned, builds, dir) = match &args.resume {
         Some(path) => resume(path, Mixing::of(args), &cache, &supervision, &mut progress)?,
         None => begin(args, &cache, &supervision, &mut progress)?,
     };
-    let ended = walk(&planned, &built, &dir, &supervision, &mut progress)?;
+    let ended = walk(&planned, &builds, &dir, &supervision, &mut progress)?;
     progress.end();
     let run = dir.read()?;
     // An interrupt after the last step was measured has cut nothing off.
@@ -66,14 +66,14 @@ fn begin(
     })?;
     // Absolute, because the run may be resumed from another folder.
     planned.plan.suite.path = std::path::absolute(path)?.display().to_string();
-    let built = build_all(&mut planned, cache, supervision, progress)?;
+    let builds = build_all(&mut planned, cache, supervision, progress)?;
     let dir = RunDir::create_among(&args.runs, super::header(&planned.plan))?.held()?;
-    Ok((planned, built, dir))
+    Ok((planned, builds, dir))
 }
 
 fn walk(
     planned: &Planned,
-    built: &[Option<Built>],
+    builds: &Builds,
     dir: &RunDir,
     supervision: &Supervision<'_>,
     progress: &mut Progress,
@@ -90,8 +90,7 @@ fn walk(
     let mut runner = Runner {
         plan: &planned.plan,
         arms: &planned.arms,
-        built,
-        backends: &[],
+        builds,
         dir,
         guard: supervision.guard,
         interrupts: supervision.interrupts,

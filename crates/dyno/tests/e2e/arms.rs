@@ -19,13 +19,19 @@ fn run(launches: Vec<Launch>) -> Run {
         observe: [Probe::KernelStamps].into(),
         ..plan.arms[0].conditions.clone()
     };
-    plan.arms.push(Arm { name: "stamped".into(), level: Some(1.0), subject: 0, conditions });
+    plan.arms.push(Arm {
+        name: "stamped".into(),
+        level: Some(1.0),
+        subject: 0,
+        backends: Vec::new(),
+        conditions,
+    });
     plan.arms[1].conditions.limits.open_files = Some(500);
     plan.trials = (0..launches.len())
         .map(|launch| Trial { launch, arm: launches[launch].arms[0], workload: 0, step: 0, seed: 1 })
         .collect();
     plan.launches = launches;
-    walk::run(place.path(), &Planned::new(plan, definitions).unwrap(), &[])
+    walk::run(place.path(), &Planned::new(plan, definitions, Vec::new()).unwrap())
 }
 
 #[test]

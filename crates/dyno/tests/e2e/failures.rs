@@ -67,8 +67,8 @@ fn a_real_server_and_the_null_responder_are_measured() {
     let subjects = report["subjects"].as_array().unwrap();
     for subject in subjects {
         let checks = subject["checks"].as_array().unwrap();
-        // Nine over HTTP/1.1, and five over HTTP/2 where it is spoken.
-        assert_eq!(checks.len(), if subject["id"] == "null" { 14 } else { 9 });
+        // Eight over HTTP/1.1, and five over HTTP/2 where it is spoken.
+        assert_eq!(checks.len(), if subject["id"] == "null" { 13 } else { 8 });
         assert!(checks.iter().all(|c| c["ok"] == true && c["passed"].as_u64() >= Some(2)), "{checks:?}");
         assert!(subject["startup_ms"]["first_answer"]["median"].as_f64().unwrap() > 0.0);
     }

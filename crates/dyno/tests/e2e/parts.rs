@@ -1,62 +1,93 @@
-//! Starts of several parts: a service behind the subject, watched beside it.
+//! Starts of several parts: a service behind the subject, started, loaded with data, put back, watched, killed and stopped.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use dyno_archive::Party;
 use dyno_archive::dir::Run;
-use dyno_archive::plan::{Backend, Limits};
 use dyno_archive::start::FailureKind;
-use dyno_subject::definition::Definition;
+use dyno_runner::run::Event;
 
 use crate::walk::{self, define};
 
-/// Runs one trial of `front`, behind which `store` is started by this command.
-fn run(store: &str) -> Run {
-    let place = tempfile::tempdir().unwrap();
-    let subjects = place.path().join("subjects");
-    define(&subjects, "front", &walk::null(), "STORE = \"{store.port}\"");
-    let null = walk::null();
-    define(&subjects, "store", if store.is_empty() { &null } else { store }, "");
-    let mut planned = walk::planned(&subjects, "front");
-    let service = Definition::read(&subjects.join("store")).unwrap();
-    planned.plan.backends = vec![Backend {
-        name: "store".into(),
-        definition: service.fingerprint().ok(),
-        limits: Limits::default(),
-        cpus: planned.plan.arms[0].conditions.placement.subject.clone(),
-    }];
-    walk::run(place.path(), &planned, &[service])
+/// A suite of short trials.
+const LOAD: &str = "[load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \"500ms\"\n";
+
+/// Writes the definition of a back end that writes what happens to it into `journal`.
+fn define_store(place: &Path, more: &str) {
+    let folder = place.join("backends/store");
+    fs::create_dir_all(&folder).unwrap();
+    let journal = place.join("journal").display().to_string();
+    let dyno = env!("CARGO_BIN_EXE_dyno");
+    let text = format!(
+        "title = \"The store\"\n[version]\ncommand = \"echo store 1.0\"\n\
+         [build]\ncommand = \"echo data > {{out}}/data\"\ninputs = []\n\
+         [start]\ncommand = [\"sh\", \"-c\", \"echo start $$ >> {journal}; trap 'echo stop >> {journal}; kill $!; exit 0' TERM; {dyno} serve-null --port {{port}} & wait\"]\n\
+         [seed]\ncommand = \"cat {{out}}/data >> {journal}\"\n[reset]\ncommand = \"echo reset >> {journal}\"\n{more}"
+    );
+    fs::write(folder.join("backend.toml"), text).unwrap();
+}
+
+/// What happened to the store, without process numbers.
+fn journal(place: &Path) -> Vec<String> {
+    let text = fs::read_to_string(place.join("journal")).unwrap();
+    text.lines().map(|line| line.split(' ').next().unwrap().to_string()).collect()
+}
+
+/// Runs `front`, which is told where the store is, and `alone`, which is not.
+fn run(place: &Path, suite: &str, on: &mut dyn FnMut(Event<'_>)) -> Run {
+    let subjects = place.join("subjects");
+    define(&subjects, "front", &walk::null(), "STORE = \"{store.host}:{store.port}\"");
+    define(&subjects, "alone", &walk::null(), "");
+    walk::run_with(place, &walk::planned_with(&subjects, &format!("{suite}{LOAD}")), on)
 }
 
 #[test]
-fn a_back_end_is_started_watched_archived_and_reported_beside_its_subject() {
-    let run = run("");
-    let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
-    assert_eq!(start.failure, None);
-    // The runner starts two parts, the back end first, and stops both.
+fn a_back_end_is_started_seeded_reset_watched_and_stopped_with_the_subject_that_names_it() {
+    let place = tempfile::tempdir().unwrap();
+    define_store(place.path(), "[limits]\nfiles = 512\n");
+    let suite = "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n\
+         [[workloads]]\npath = \"/plaintext\"\n[[workloads]]\npath = \"/json\"\n";
+    let run = run(place.path(), suite, &mut |_| {});
+    let [start, of_alone] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
+    assert_eq!((&start.failure, &of_alone.failure), (&None, &None));
+    // Its data is loaded once per start, and put back before each trial.
+    assert_eq!(journal(place.path()), ["start", "data", "reset", "reset", "stop"]);
     let parts: Vec<(Party, &str)> = start.parts.iter().map(|p| (p.party, p.name.as_str())).collect();
     assert_eq!(parts, [(Party::Backend(0), "store"), (Party::SUBJECT, "front")]);
+    assert_eq!(of_alone.parts.len(), 1, "who does not name it is alone");
     let [store, front] = start.parts.as_slice() else { unreachable!("seen above") };
-    assert!(store.pid.is_some() && store.pid != front.pid);
-    for part in &start.parts {
-        assert!(part.startup.is_some() && part.stop.is_some_and(|stop| !stop.killed), "{part:?}");
-    }
+    assert!(store.pid.is_some() && store.pid != front.pid && store.seeded_ns.is_some_and(|ns| ns > 0));
+    // It is ready when it listens: it was asked nothing.
+    let startup = store.startup.unwrap();
+    assert!(startup.listening_ns.is_some() && startup.first_answer_ns.is_none());
+    assert!(start.parts.iter().all(|part| part.stop.is_some_and(|stop| !stop.killed)), "{:?}", start.parts);
+    let files = store.limits.iter().find(|l| l.kind.name() == "open files").unwrap();
+    assert_eq!(files.read_back.as_deref(), Some("512"), "its own limits hold");
     // The subject is told where it is, and it alone is checked.
-    assert!(front.environment["STORE"].parse::<u16>().is_ok(), "{:?}", front.environment);
+    assert!(front.environment["STORE"].starts_with("127.0.0.1:"), "{:?}", front.environment);
     assert!(store.checks_before.is_empty() && front.checks_before.iter().all(|check| check.ok));
-    // Every sample holds both, and the generator.
-    let [trial] = run.trials.as_slice() else { panic!("{:?}", run.trials.len()) };
-    assert!(trial.load.samples.len() >= 2);
-    for sample in &trial.load.samples {
-        let mut watched: Vec<Party> = sample.parties.iter().map(|used| used.party).collect();
-        watched.sort_unstable();
-        assert_eq!(watched, [Party::SUBJECT, Party::Backend(0), Party::GENERATOR]);
-        assert!(sample.of(Party::Backend(0)).unwrap().processes >= 1);
+    let planned = &run.header.plan.backends[0];
+    assert_eq!((planned.title.as_str(), planned.version.as_deref()), ("The store", Some("store 1.0")));
+    for trial in run.trials.iter().filter(|trial| trial.start == start.start) {
+        for sample in &trial.load.samples {
+            let mut watched: Vec<Party> = sample.parties.iter().map(|used| used.party).collect();
+            watched.sort_unstable();
+            assert_eq!(watched, [Party::SUBJECT, Party::Backend(0), Party::GENERATOR]);
+        }
     }
-    // And the report tells both apart: one had all the work.
+}
+
+#[test]
+fn a_back_ends_share_of_the_cost_is_reported_beside_the_subjects() {
+    let place = tempfile::tempdir().unwrap();
+    define_store(place.path(), "");
+    let run = run(place.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
     let report = dyno_analysis::report::report(&run);
     let trial = &report.trials[0];
     let [behind] = trial.backends.as_slice() else { panic!("{:?}", trial.backends) };
-    assert_eq!(behind.name, "store");
-    assert_eq!(behind.server.window_s, trial.server.window_s);
+    assert_eq!((behind.name.as_str(), behind.server.window_s), ("store", trial.server.window_s));
     let cpu_us = |server: &dyno_analysis::server::ServerUse| server.cpu_us_per_request.unwrap();
     assert!(cpu_us(&behind.server) < cpu_us(&trial.server), "{:?} {:?}", behind.server, trial.server);
     let page = dyno_report::html::render(&report);
@@ -64,8 +95,40 @@ fn a_back_end_is_started_watched_archived_and_reported_beside_its_subject() {
 }
 
 #[test]
+fn a_back_end_that_is_killed_in_mid_run_is_told_as_that_and_others_results_stand() {
+    let place = tempfile::tempdir().unwrap();
+    define_store(place.path(), "");
+    let suite = "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 2\norder = \"fixed\"\n";
+    let mut left = 1;
+    let journal = place.path().join("journal");
+    let run = run(place.path(), suite, &mut |event| {
+        if left > 0 && matches!(event, Event::Interval { .. }) {
+            left -= 1;
+            let text = fs::read_to_string(&journal).unwrap();
+            let session = text.lines().find_map(|line| line.strip_prefix("start ")).unwrap();
+            // The whole session: shell and server.
+            assert!(Command::new("pkill").args(["-9", "-s", session]).status().unwrap().success());
+        }
+    });
+    let failures: Vec<_> = run.starts.iter().map(|s| s.failure.as_ref().map(|f| f.kind)).collect();
+    assert_eq!(failures, [Some(FailureKind::BackendFailed), None, None, None]);
+    let message = &run.starts[0].failure.as_ref().unwrap().message;
+    assert!(message.contains("back end store ended with signal: 9"), "{message}");
+    let report = dyno_analysis::report::report(&run);
+    let valid: Vec<bool> =
+        report.trials.iter().map(|t| t.caveats.iter().all(|c| c.code.name() != "subject_failed")).collect();
+    assert_eq!(valid, [false, true, true, true], "the other starts are none the worse");
+    assert_eq!(report.subjects[0].failures[0].failure.kind, FailureKind::BackendFailed);
+}
+
+#[test]
 fn a_back_end_that_does_not_come_up_is_told_as_that() {
-    let run = run("[\"false\", \"{port}\"]");
+    let place = tempfile::tempdir().unwrap();
+    define_store(place.path(), "");
+    let file = place.path().join("backends/store/backend.toml");
+    let dead = "[start]\ncommand = [\"sh\", \"-c\", \"echo no disk; exit 1\", \"{port}\"]\n";
+    fs::write(file, dead).unwrap();
+    let run = run(place.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
     let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     let failure = start.failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::BackendFailed, "it is not the subject's fault");
@@ -73,6 +136,47 @@ fn a_back_end_that_does_not_come_up_is_told_as_that() {
         failure.message.starts_with("back end store never got ready: it ended with exit status: 1"),
         "{failure:?}"
     );
-    assert_eq!(start.parts.len(), 1, "the subject was not started");
-    assert_eq!(run.trials.len(), 0);
+    assert_eq!((start.parts.len(), run.trials.len()), (1, 0), "the subject was not started");
+    let shown = &dyno_analysis::report::report(&run).subjects[0].failures[0];
+    assert_eq!((shown.log_of.as_deref(), shown.log_tail.as_deref()), (Some("store"), Some("no disk")));
+}
+
+#[test]
+fn data_that_cannot_be_loaded_or_put_back_fails_the_back_end() {
+    for (broken, wanted) in [
+        (
+            "seed",
+            "back end store could not load its data: its command for `seed` ended with exit status: 3:\nno table",
+        ),
+        ("reset", "back end store: its command for `reset` ended with exit status: 3:\nno table"),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("backends/store");
+        fs::create_dir_all(&folder).unwrap();
+        let text =
+            format!("[start]\ncommand = {}\n[{broken}]\ncommand = \"echo no table; exit 3\"\n", walk::null());
+        fs::write(folder.join("backend.toml"), text).unwrap();
+        let run = run(place.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
+        let failure = run.starts[0].failure.as_ref().unwrap();
+        assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::BackendFailed, wanted));
+        assert_eq!(run.trials.len(), 0);
+    }
+}
+
+#[test]
+fn a_subject_whose_back_end_cannot_be_built_does_not_take_part() {
+    let place = tempfile::tempdir().unwrap();
+    define_store(place.path(), "");
+    let file = place.path().join("backends/store/backend.toml");
+    let text =
+        fs::read_to_string(&file).unwrap().replace("echo data > {out}/data", "echo no compiler; exit 1");
+    fs::write(file, text).unwrap();
+    let run = run(place.path(), "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
+    assert_eq!((run.starts.len(), run.trials.len()), (1, 1), "the other one runs");
+    let report = dyno_analysis::report::report(&run);
+    let why = report.subjects[0].skipped.as_deref().unwrap();
+    assert!(
+        why.starts_with("its back end store could not be built: ") && why.contains("no compiler"),
+        "{why}"
+    );
 }

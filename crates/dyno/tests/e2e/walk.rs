@@ -10,10 +10,9 @@ use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::prepare;
-use dyno_runner::run::{Runner, Service};
+use dyno_runner::run::{Event, Runner};
 use dyno_runner::suite::SuiteFile;
-use dyno_subject::build;
-use dyno_subject::definition::Definition;
+use dyno_subject::definition::find::Folders;
 
 /// One run at a time: a process has one set of control groups, which a run prepares and removes.
 static ONE_RUN: Mutex<()> = Mutex::new(());
@@ -36,27 +35,34 @@ pub fn define(subjects: &Path, name: &str, command: &str, env: &str) {
 
 /// The plan of one short trial of a subject.
 pub fn planned(subjects: &Path, name: &str) -> Planned {
-    let suite = format!(
-        "subjects = [{name:?}]\n[suite]\nrepeats = 1\n\
-         [load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \"500ms\"\n"
-    );
-    let suite = SuiteFile::parse(Path::new("by-hand.toml"), &suite).unwrap();
-    resolve(suite, subjects, &Overrides::default(), &dyno_launch::allowed_cpus(), &|_| None).unwrap()
+    planned_with(
+        subjects,
+        &format!(
+            "subjects = [{name:?}]\n[load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \"500ms\"\n[suite]\nrepeats = 1\n"
+        ),
+    )
+}
+
+/// The plan of a suite.
+pub fn planned_with(subjects: &Path, suite: &str) -> Planned {
+    let suite = SuiteFile::parse(Path::new("by-hand.toml"), suite).unwrap();
+    let folders = Folders(vec![subjects.into()]);
+    resolve(suite, &folders, &Overrides::default(), &dyno_launch::allowed_cpus(), &|_| None).unwrap()
 }
 
 /// Builds, walks the plan, and reads what it left in `place`.
-pub fn run(place: &Path, planned: &Planned, backends: &[Definition]) -> Run {
+pub fn run(place: &Path, planned: &Planned) -> Run {
+    run_with(place, planned, &mut |_| {})
+}
+
+/// The same, with an eye on what happens.
+pub fn run_with(place: &Path, planned: &Planned, on: &mut dyn FnMut(Event<'_>)) -> Run {
     let _alone = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let cache = place.join("cache");
     let mut planned = planned.clone();
-    let built = prepare(&mut planned, &cache, &supervision, &mut |_| {}).unwrap();
-    let service = |definition: &Definition| Service {
-        built: build::build(definition, &cache, &supervision).unwrap(),
-        definition: definition.clone(),
-    };
-    let backends: Vec<Service> = backends.iter().map(service).collect();
+    let builds = prepare(&mut planned, &cache, &supervision, &mut |_| {}).unwrap();
     let header = Header {
         schema: SCHEMA.into(),
         id: "by-hand".into(),
@@ -70,12 +76,11 @@ pub fn run(place: &Path, planned: &Planned, backends: &[Definition]) -> Run {
     let mut runner = Runner {
         plan: &planned.plan,
         arms: &planned.arms,
-        built: &built,
-        backends: &backends,
+        builds: &builds,
         dir: &dir,
         guard: &guard,
         interrupts: &interrupts,
-        on: &mut |_| {},
+        on,
     };
     runner.walk().unwrap();
     dir.read().unwrap()

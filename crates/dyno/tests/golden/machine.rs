@@ -21,6 +21,7 @@ use dyno_runner::load_at;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::Definition;
+use dyno_subject::definition::find::Folders;
 use serde::Deserialize;
 
 const MS: u64 = 1_000_000;
@@ -136,8 +137,9 @@ impl Machine {
         let unmet = |subject: &Definition| self.subjects[&subject.name].unmet.clone();
         let file = SuiteFile::read(suite).unwrap_or_else(|error| panic!("{error}"));
         let Planned { mut plan, .. } =
-            resolve(file, subjects.path(), &Overrides::default(), &[0, 1], &unmet).unwrap();
-        plan.subjects_folder = "subjects".into();
+            resolve(file, &Folders(vec![subjects.path().into()]), &Overrides::default(), &[0, 1], &unmet)
+                .unwrap();
+        plan.subjects_folders = vec!["subjects".into()];
         plan.suite.path = "suite.toml".into();
         for planned in &mut plan.subjects {
             let server = &self.subjects[&planned.name];
@@ -170,8 +172,9 @@ impl Machine {
             parts: vec![PartStart {
                 pid: Some(2),
                 startup: Some(Startup {
-                    listening_ns,
-                    first_answer_ns: listening_ns + MS,
+                    listening_ns: Some(listening_ns),
+                    first_answer_ns: Some(listening_ns + MS),
+                    ready_ns: listening_ns + MS,
                     cpu_ns: Some(listening_ns / 2),
                 }),
                 warmup: None,
@@ -345,7 +348,7 @@ fn takes_part(subject: &Subject) -> bool {
 }
 
 fn passed() -> CheckResult {
-    CheckResult { name: "plaintext".into(), ok: true, answered: true, detail: "200".into() }
+    super::right("plaintext", "200")
 }
 
 pub fn facts() -> Facts {

@@ -1,7 +1,7 @@
 //! Golden runs: a suite, a simulated world and a seed give an archive, and the archive gives every form of the report,
 //! byte for byte. `UPDATE_GOLDEN=1 cargo test -p dyno --test golden` writes them anew.
 //!
-//! Here is the first of them, whose plan and records are made by hand; [`worlds`] plays suites in small worlds. The archive under `tests/golden/hello/run` is also the fixture of the format `dyno.run/4`: it must open for ever.
+//! Here is the first of them, whose plan and records are made by hand; [`worlds`] plays suites in small worlds. The archive under `tests/golden/hello/run` is also the fixture of the format `dyno.run/5`: it must open for ever.
 
 mod kept;
 mod machine;
@@ -70,7 +70,7 @@ fn plan() -> Plan {
             source: "subjects = [\"fast\", \"slow\", \"absent\"]\n".into(),
             path: "golden.toml".into(),
         },
-        subjects_folder: "subjects".into(),
+        subjects_folders: vec!["subjects".into()],
         seed: SEED,
         repeats: 3,
         order: Order::Fixed,
@@ -141,7 +141,7 @@ fn arm((index, subject): (usize, &Subject)) -> Arm {
         placement: Placement { subject: vec![0], generator: vec![1] },
         ..Conditions::default()
     };
-    Arm { name: subject.id(), level: None, subject: index, conditions }
+    Arm { name: subject.id(), level: None, subject: index, backends: Vec::new(), conditions }
 }
 
 fn play(plan: &Plan, index: usize) -> TrialRecord {
@@ -240,7 +240,21 @@ fn record(played: sim::Played, busy: u64) -> LoadRecord {
 }
 
 fn passed() -> CheckResult {
-    CheckResult { name: "plaintext".into(), ok: true, answered: true, detail: "200".into() }
+    right("plaintext", "200")
+}
+
+/// A check that was passed.
+pub(crate) fn right(name: &str, got: &str) -> CheckResult {
+    CheckResult {
+        name: name.into(),
+        protocol: Protocol::H1,
+        ok: true,
+        answered: true,
+        waived: false,
+        asked: format!("GET /{name}"),
+        expected: "status 200".into(),
+        got: got.into(),
+    }
 }
 
 /// Counters that grow evenly: `busy_ms` of CPU time a second.
@@ -309,12 +323,7 @@ fn warm_up(launch: usize) -> WarmUp {
 }
 
 fn start(plan: &Plan, launch: usize) -> StartRecord {
-    let check = |name: &str| CheckResult {
-        name: name.into(),
-        ok: true,
-        answered: true,
-        detail: "as it must be".into(),
-    };
+    let check = |name: &str| right(name, "as it must be");
     let failed = plan.launches[launch].arms == [1] && plan.launches[launch].block == 2;
     let message =
         "check \"plaintext\": GET /plaintext: wanted the body \"Hello, World!\", got:\n200\n\n?????????????";
@@ -325,8 +334,9 @@ fn start(plan: &Plan, launch: usize) -> StartRecord {
         parts: vec![PartStart {
             pid: Some(2),
             startup: Some(Startup {
-                listening_ns: (3 + launch as u64) * MS,
-                first_answer_ns: (4 + launch as u64) * MS,
+                listening_ns: Some((3 + launch as u64) * MS),
+                first_answer_ns: Some((4 + launch as u64) * MS),
+                ready_ns: (4 + launch as u64) * MS,
                 cpu_ns: Some(2 * MS),
             }),
             warmup: Some(warm_up(launch)),
@@ -417,7 +427,28 @@ fn archives_of_earlier_formats_are_read() {
     let third = RunDir::open(kept::folder("archive-v3")).unwrap().read().unwrap();
     assert_eq!(third.header.schema, "dyno.run/3");
     let third = dyno_analysis::report::report(&third);
-    assert!(third.trials == now.trials && third.subjects == now.subjects, "nothing was lost with it");
+    assert_eq!(third.trials, now.trials, "nothing was lost with it");
+    for (then, now) in third.subjects.iter().zip(&now.subjects) {
+        let detail = |s: &dyno_analysis::subject::SubjectResult| -> Vec<(String, bool, String)> {
+            s.checks.iter().map(|c| (c.name.clone(), c.ok, c.detail.clone())).collect()
+        };
+        // Parts had no names, so that nobody knows whose a log is.
+        let failures = |s: &dyno_analysis::subject::SubjectResult| -> Vec<_> {
+            s.failures.iter().map(|f| (f.repeat, f.failure.clone(), f.log_tail.clone())).collect()
+        };
+        assert_eq!(
+            (detail(then), &then.startup_ms, failures(then)),
+            (detail(now), &now.startup_ms, failures(now))
+        );
+    }
+    // Of the version before, checks said nothing of what was asked and expected.
+    let fourth = RunDir::open(kept::folder("archive-v4")).unwrap().read().unwrap();
+    assert_eq!(fourth.header.schema, "dyno.run/4");
+    let fourth = dyno_analysis::report::report(&fourth);
+    assert!(
+        fourth.trials == now.trials && fourth.subjects.len() == now.subjects.len(),
+        "nothing was lost with it"
+    );
     for (first, second) in reports[0].trials.iter().zip(&reports[1].trials) {
         assert_eq!(first.load.response_time_us, second.load.response_time_us);
     }

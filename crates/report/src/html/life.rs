@@ -1,5 +1,6 @@
 //! The section on everything but the load: start-up, stop, checks, builds, failures.
 
+use dyno_analysis::backend::BackendResult;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::{CheckSummary, SubjectFailure, SubjectResult};
 use maud::{Markup, html};
@@ -16,7 +17,7 @@ pub(super) fn life(report: &Report) -> Markup {
             ("Subject", &|s: &SubjectResult| subject(report, s)),
             ("Version", &|s| text(s.version.as_deref().unwrap_or("–"))),
             ("#Listening", &|s| value(s.startup_ms.listening.median, millis)),
-            ("#First right answer", &|s| value(s.startup_ms.first_answer.median, millis)),
+            ("#First answer", &|s| value(s.startup_ms.first_answer.median, millis)),
             ("#Each repeat", &|s| repeats_of(&s.startup_ms.first_answer, millis)),
             ("#CPU by then", &|s| value(s.startup_ms.cpu.median, millis)),
             ("#Warm-up", &|s| value(s.warm_up_s.median, seconds)),
@@ -28,12 +29,43 @@ pub(super) fn life(report: &Report) -> Markup {
         ],
         &report.subjects,
     );
-    let what = "From exec to the first right answer: a bar for the median, a dot per repeat.";
+    let what = "From exec to the first answer with the status that its file names: a bar for the median, a dot per repeat.";
     html! {
         (figure("startup", "Start-up", what, &startup))
+        (backends(report))
         h3 { "Checks" } "\n"
         (checks(report))
         (failures(report))
+    }
+}
+
+/// Start-up and stop of the services behind subjects. Empty if there are none.
+fn backends(report: &Report) -> Markup {
+    type Behind<'a> = (&'a SubjectResult, &'a BackendResult);
+    let rows: Vec<Behind<'_>> =
+        report.subjects.iter().flat_map(|s| s.backends.iter().map(move |b| (s, b))).collect();
+    if rows.is_empty() {
+        return Markup::default();
+    }
+    let shown = table_of(
+        "sortable",
+        &[
+            ("Subject", &|(s, _): &Behind<'_>| subject(report, s)),
+            ("Back end", &|(_, b)| text(&b.title)),
+            ("Version", &|(_, b)| text(b.version.as_deref().unwrap_or("–"))),
+            ("#Listening", &|(_, b)| value(b.startup_ms.listening.median, millis)),
+            ("#Ready", &|(_, b)| value(b.startup_ms.ready.median, millis)),
+            ("#Each repeat", &|(_, b)| repeats_of(&b.startup_ms.ready, millis)),
+            ("#CPU by then", &|(_, b)| value(b.startup_ms.cpu.median, millis)),
+            ("#Data loaded in", &|(_, b)| value(b.seeded_ms.median, millis)),
+            ("#Stop", &|(_, b)| value(b.stop_ms.median, millis)),
+            ("#Build", &|(_, b)| value(b.build.as_ref().map(|b| b.wall_s), seconds)),
+        ],
+        &rows,
+    );
+    html! {
+        h3 { "Back ends" } "\n"
+        (shown)
     }
 }
 
@@ -72,8 +104,17 @@ fn checks(report: &Report) -> Markup {
 
 fn check_cell(subject: &SubjectResult, name: &str) -> Cell {
     let Some(c) = subject.checks.iter().find(|c| c.name == name) else { return text("–") };
-    let (class, mark) = if c.ok { ("good", "✓") } else { ("bad", "✗") };
-    let shown = html! { span class=(class) { (mark) " " (c.passed) "/" (c.passed + c.failed) } };
+    let (class, mark) = match c {
+        _ if c.ok => ("good", "✓"),
+        _ if c.late => ("late", "–"),
+        _ => ("bad", "✗"),
+    };
+    let shown = html! {
+        span class=(class) {
+            (mark) " " (c.passed) "/" (c.passed + c.failed)
+            @if c.late { " late" } @else if c.waived { " waived" }
+        }
+    };
     cell(shown).with_hint(Some(c.detail.clone()))
 }
 
@@ -96,6 +137,11 @@ fn failure(s: &SubjectResult, f: &SubjectFailure) -> Markup {
             b { (s.title) } ", repeat " (f.repeat) ": " (f.failure.kind.name()) ": " (f.failure.message)
         }
         "\n"
-        @if let Some(log) = &f.log_tail { pre { (log) } "\n" }
+        @if let Some(log) = &f.log_tail {
+            @if let Some(whose) = f.log_of.as_ref().filter(|whose| **whose != s.id) {
+                p.note { "The last lines that " (whose) " wrote:" } "\n"
+            }
+            pre { (log) } "\n"
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! The head of the page, its answer, and the table of subjects.
 
-use dyno_analysis::overview::{OverviewRow, RowRatios};
+use dyno_analysis::overview::{BackendRow, OverviewRow, RowRatios};
 use dyno_analysis::report::Report;
 use dyno_analysis::summary::StepCaveat;
 use maud::{Markup, html};
 
 use super::table::{Cell, cell, table, text, value};
 use super::{caveat_list, note, severity, spread, swatch};
-use crate::format::{bytes, count, micros, millis, number, plural};
+use crate::format::{bytes, count, micros, millis, number, percent, plural};
 use crate::overview::waits_at_reference;
 
 pub(super) fn header(report: &Report) -> Markup {
@@ -122,15 +122,28 @@ fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima) -> Vec<Cell> {
         at_own(text(p99).sorted_by(r.response_p99_us))
             .with_bar(max.p99)
             .with_hint(ratio(|to| to.response_p99)),
-        at_own(value(r.cpu_us_per_request, micros))
-            .with_bar(max.cpu)
-            .with_hint(ratio(|to| to.cpu_per_request)),
-        value(r.memory_peak_bytes, bytes).with_bar(max.memory).with_hint(ratio(|to| to.memory_peak)),
-        value(r.startup_ms, millis).with_bar(max.startup).with_hint(ratio(|to| to.startup)),
+        with_behind(at_own(value(r.cpu_us_per_request, micros)), r, |b| {
+            let share = b.cpu_share.map(|share| format!(" ({})", percent(share))).unwrap_or_default();
+            b.cpu_us_per_request.map(|us| format!("{}{share}", micros(us)))
+        })
+        .with_bar(max.cpu)
+        .with_hint(ratio(|to| to.cpu_per_request)),
+        with_behind(value(r.memory_peak_bytes, bytes), r, |b| b.memory_peak_bytes.map(bytes))
+            .with_bar(max.memory)
+            .with_hint(ratio(|to| to.memory_peak)),
+        with_behind(value(r.startup_ms, millis), r, |b| b.startup_ms.map(millis))
+            .with_bar(max.startup)
+            .with_hint(ratio(|to| to.startup)),
         value(Some(r.errors as f64), |n| count(n as u64)),
         text(crate::overview::checks_passed(r)).sorted_by(Some(r.checks_passed as f64)),
         limited(r),
     ]
+}
+
+/// A cell of the subject with the same of each back end in smaller text below.
+fn with_behind(cell: Cell, r: &OverviewRow, show: impl Fn(&BackendRow) -> Option<String>) -> Cell {
+    let shown = r.backends.iter().filter_map(|behind| Some(format!("+ {} {}", behind.name, show(behind)?)));
+    shown.fold(cell, Cell::with_small)
 }
 
 fn name_cell(report: &Report, r: &OverviewRow) -> Cell {
@@ -138,6 +151,11 @@ fn name_cell(report: &Report, r: &OverviewRow) -> Cell {
         (swatch(report, &r.subject)) (r.title)
         @if r.control { " " span.tag { "control" } }
         @if r.baseline { " " span.tag { "reference" } }
+        @if r.checks_waived > 0 {
+            " " a.mark.invalid href="#life" title="It fails checks of its contract that its own file lets it fail." {
+                "✗ waived"
+            }
+        }
         small { (r.language) }
     })
 }
@@ -187,6 +205,7 @@ pub(super) const fn resource(resource: dyno_analysis::verdict::Resource) -> &'st
         R::ServerThread => "one of its threads",
         R::OfferedRate => "the offered rate",
         R::Concurrency => "few in flight",
+        R::Backend => "a back end",
         R::Elsewhere => "something else",
         R::Unknown => "unknown",
     }

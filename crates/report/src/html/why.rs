@@ -1,12 +1,13 @@
 //! The sections on cost and limits: what a request cost each server, and what limited each step.
 
+use dyno_analysis::backend::{BackendSummary, BackendUse};
 use dyno_analysis::cell::Shape;
 use dyno_analysis::metric::{Metric, Unit};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::Summary;
-use dyno_analysis::trial::{BackendUse, TrialResult};
+use dyno_analysis::trial::TrialResult;
 use maud::{Markup, html};
 
 use super::overview::resource;
@@ -19,7 +20,11 @@ pub(super) fn cost(report: &Report) -> Markup {
     let cpu = step_table(
         report,
         &[
-            ("#CPU per request", &|s| value(s.cpu_us_per_request.median, micros)),
+            ("#CPU per request", &|s| {
+                with_behind(value(s.cpu_us_per_request.median, micros), s, |b| {
+                    b.cpu_us_per_request.median.map(micros)
+                })
+            }),
             ("#Each repeat", &|s| repeats_of(&s.cpu_us_per_request, micros)),
             ("#Context switches per request", &|s| value(s.context_switches_per_request.median, number)),
         ],
@@ -27,7 +32,9 @@ pub(super) fn cost(report: &Report) -> Markup {
     let memory = step_table(
         report,
         &[
-            ("#Memory", &|s| value(s.memory_bytes.median, bytes)),
+            ("#Memory", &|s| {
+                with_behind(value(s.memory_bytes.median, bytes), s, |b| b.memory_bytes.median.map(bytes))
+            }),
             ("#Each repeat", &|s| repeats_of(&s.memory_bytes, bytes)),
             ("#Memory·time per request", &|s| {
                 value(s.memory_mb_s_per_request.median, |m| quantity(Unit::MegabyteSeconds, m))
@@ -45,6 +52,12 @@ pub(super) fn cost(report: &Report) -> Markup {
     }
 }
 
+/// A cell of the subject with the same of each back end in smaller text below.
+fn with_behind(cell: Cell, s: &Summary, show: impl Fn(&BackendSummary) -> Option<String>) -> Cell {
+    let shown = s.backends.iter().filter_map(|behind| Some(format!("+ {} {}", behind.name, show(behind)?)));
+    shown.fold(cell, Cell::with_small)
+}
+
 /// What back ends used in each trial. Empty if there are none.
 fn backends(report: &Report) -> Markup {
     type BehindTrial<'a> = (&'a TrialResult, &'a BackendUse);
@@ -59,6 +72,7 @@ fn backends(report: &Report) -> Markup {
         &[
             ("Back end", &|(_, b)| text(&b.name)),
             ("#CPU per request", &|(_, b)| value(b.server.cpu_us_per_request, micros)),
+            ("#Part of the CPU of a request", &|(_, b)| value(b.cpu_share, percent)),
             ("#CPU, of what it may use", &|(_, b)| value(b.server.cpu_utilisation, percent)),
             ("#Context switches per request", &|(_, b)| value(b.server.per_request.context_switches, number)),
             ("#Memory", &|(_, b)| value(b.server.memory_held_bytes.map(|n| n as f64), bytes)),
@@ -66,7 +80,7 @@ fn backends(report: &Report) -> Markup {
     );
     html! {
         h3 { "Back ends" } "\n"
-        (note("Services that the subject needs, started and watched with it. Per request: divided by the subject's answers."))
+        (note("Services that the subject needs, started and watched with it. Per request: divided by the subject's answers. The part is of the CPU time of subject and back ends together."))
         (shown)
     }
 }

@@ -37,7 +37,7 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
             source: String::new(),
             path: String::new(),
         },
-        subjects_folder: String::new(),
+        subjects_folders: Vec::new(),
         seed,
         repeats: 1,
         order: Order::Fixed,
@@ -102,6 +102,7 @@ pub(super) fn arm(of: &Measurement, placement: &Placement) -> Arm {
         [Probe::KernelStamps].into_iter().filter(|_| of.shows == Shows::Stamps).collect();
     let stamps = if observe.is_empty() { "" } else { ", kernel stamps" };
     Arm {
+        backends: Vec::new(),
         name: format!("{}, spin {}{stamps}", driver.name(), spin.name()),
         level: None,
         subject: 0,

@@ -36,7 +36,7 @@ pub(super) fn judge(
 
 /// Wrong answers, or no server any more.
 fn after_check(ended: Option<ExitStatus>, answered: &Result<(), String>, check: &CheckResult) -> Failure {
-    let message = format!("check {:?}: {}", check.name, check.detail);
+    let message = format!("check {:?}: {}", check.name, check.detail());
     match ended {
         Some(status) => Failure {
             kind: FailureKind::Crashed,
@@ -96,6 +96,8 @@ mod tests {
 
     use std::os::unix::process::ExitStatusExt as _;
 
+    use dyno_archive::Protocol;
+
     use FailureKind::{Crashed, Deaf, OutOfMemory, WrongAnswers};
 
     fn said(
@@ -111,10 +113,18 @@ mod tests {
 
     #[test]
     fn a_failed_check_is_told_with_what_became_of_the_server() {
-        let detail = "wanted 200, got 500".to_string();
-        let check = CheckResult { name: "json".into(), ok: false, answered: true, detail };
+        let check = CheckResult {
+            name: "json".into(),
+            protocol: Protocol::H1,
+            ok: false,
+            answered: true,
+            waived: false,
+            asked: "GET /json".into(),
+            expected: "status 200".into(),
+            got: "500".into(),
+        };
         let check = What::Check(&check);
-        let why = "check \"json\": wanted 200, got 500";
+        let why = "check \"json\": asked GET /json; expected status 200; got: 500";
         let killed = "its process ended with signal: 9 (SIGKILL) during the checks";
         let deaf = "alive, but it stopped answering during the checks";
         let limit = "the memory limit killed 2 of its processes";

@@ -1,32 +1,38 @@
 //! Starts the parts of a launch.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
-use std::path::Path;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use dyno_archive::plan::{Arm, Limits, Placement};
 use dyno_archive::start::{
     Failure, FailureKind, LimitKind, LimitReadBack, PartStart, Startup, allowed_cpus, cpu_list_text,
 };
 use dyno_archive::{Party, Protocol, StartRecord};
-use dyno_contract::contracts::body_of;
+use dyno_contract::client::ProbeClient;
 use dyno_contract::listener::Listener;
 use dyno_contract::{ports, ready};
 use dyno_launch::environment::{Environment, Ours};
 use dyno_launch::group::{self, Groups};
+use dyno_launch::log::Follower;
 use dyno_launch::process::{self, Process, Workspace};
+use dyno_launch::supervision::Supervision;
 use dyno_launch::{folder, open_files_hard};
+use dyno_observer::proc;
 use dyno_subject::build;
 use dyno_subject::certs::Certs;
-use dyno_subject::definition::{Definition, FileSpec};
+use dyno_subject::definition::{CommandSpec, Definition, FileSpec, Nanoseconds, ReadyBy};
 use dyno_subject::paths;
 use dyno_subject::placeholders::Placeholders;
 
-use super::Runner;
-use super::judge::{harness, memory_first};
-use super::up::{CheckedListener, Part};
+use super::judge::{harness, interrupted, memory_first};
+use super::up::{Alive, CheckedListener, OwnCommand, Part};
+use super::{Event, Runner};
+use crate::limits::{OUTPUT_GLANCE, READY_COMMAND};
 
 /// Resources that all starts of a run share.
 pub(super) struct RunSetup {
@@ -35,7 +41,7 @@ pub(super) struct RunSetup {
     pub(super) certs: Option<Certs>,
 }
 
-/// The ports of one start.
+/// The ports of one part.
 #[derive(Clone, Copy)]
 struct Ports {
     plain: u16,
@@ -43,22 +49,35 @@ struct Ports {
 }
 
 impl Ports {
-    fn find() -> Result<Ports, String> {
+    /// Free ports, or those that the server has of its own, if nobody holds them.
+    fn find(definition: &Definition) -> Result<Ports, String> {
         let free = ports::free_ports(2, dyno_observer::monotonic_ns())?;
-        Ok(Ports { plain: free[0], tls: free[1] })
+        let start = &definition.start;
+        for port in [start.port, start.tls_port].into_iter().flatten() {
+            if let Some((pid, name)) = proc::listener_at(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)) {
+                return Err(format!(
+                    "port {port}, which {} has of its own, is held by {name}, process {pid}; end that first",
+                    definition.name
+                ));
+            }
+        }
+        Ok(Ports { plain: start.port.unwrap_or(free[0]), tls: start.tls_port.unwrap_or(free[1]) })
     }
 
-    /// Ports that are passed to the subject.
+    /// Ports that the part listens on: those that it is told, and those of its own.
     fn used_by(self, definition: &Definition) -> Vec<u16> {
-        let all = [("{port}", self.plain), ("{tls_port}", self.tls)];
-        all.into_iter().filter(|(place, _)| definition.uses(place)).map(|(_, port)| port).collect()
+        let start = &definition.start;
+        let all = [("port", start.port, self.plain), ("tls_port", start.tls_port, self.tls)];
+        let used = all.into_iter().filter(|(place, own, _)| own.is_some() || definition.uses(place));
+        used.map(|(_, _, port)| port).collect()
     }
 
     /// Placeholders that stand for these ports in other parts' settings.
-    fn places_of(self, name: &str) -> [(Cow<'static, str>, String); 2] {
+    fn places_of(self, name: &str) -> [(Cow<'static, str>, String); 3] {
         [
             (format!("{name}.port").into(), self.plain.to_string()),
             (format!("{name}.tls_port").into(), self.tls.to_string()),
+            (format!("{name}.host").into(), Ipv4Addr::LOCALHOST.to_string()),
         ]
     }
 
@@ -88,27 +107,25 @@ impl Runner<'_> {
     /// Starts all parts of a launch, back ends first. Parts that came up are in `up` and in the record even if the start
     /// fails.
     pub(super) fn start(
-        &self,
+        &mut self,
         record: &mut StartRecord,
         setup: &RunSetup,
         up: &mut Vec<Part>,
     ) -> Result<(), Failure> {
-        if self.backends.len() != self.plan.backends.len() {
-            return Err(harness("its plan has back ends, which this dyno was not given".into()));
-        }
-        let [arm] = self.plan.launches[record.launch].arms[..] else {
+        let (plan, builds, arms) = (self.plan, self.builds, self.arms);
+        let [arm] = plan.launches[record.launch].arms[..] else {
             return Err(harness("its plan has several arms up at once, which this dyno cannot do".into()));
         };
+        let Arm { name, subject, conditions, backends, .. } = &plan.arms[arm];
         let mut others = Vec::new();
-        for index in 0..self.backends.len() {
+        for &index in backends {
             let (part, ports) = self.start_backend(record, index, &others, setup)?;
             others.push((part.name.clone(), ports));
             up.push(part);
         }
-        let Arm { name, subject, conditions, .. } = &self.plan.arms[arm];
         let recipe = Recipe {
-            definition: &self.arms[arm],
-            out: &self.built[*subject].as_ref().expect("only subjects that take part are started").out,
+            definition: &arms[arm],
+            out: &builds.subjects[*subject].as_ref().expect("only subjects that take part are started").out,
             limits: &conditions.limits,
             cpus: &conditions.placement.subject,
             others: &others,
@@ -120,13 +137,16 @@ impl Runner<'_> {
 
     /// Starts a service. Its failure is recorded as the service's, not the subject's.
     fn start_backend(
-        &self,
+        &mut self,
         record: &mut StartRecord,
         index: usize,
         others: &[(String, Ports)],
         setup: &RunSetup,
     ) -> Result<(Part, Ports), Failure> {
-        let (planned, service) = (&self.plan.backends[index], &self.backends[index]);
+        let (plan, builds) = (self.plan, self.builds);
+        let planned = &plan.backends[index];
+        let service =
+            builds.backends[index].as_ref().expect("no subject takes part whose back ends cannot be had");
         let recipe = Recipe {
             definition: &service.definition,
             out: &service.built.out,
@@ -144,9 +164,9 @@ impl Runner<'_> {
         })
     }
 
-    /// Starts the last part of the record, and waits until it serves.
+    /// Starts the last part of the record, waits until it serves, and has its data loaded.
     fn start_part(
-        &self,
+        &mut self,
         start: &mut StartRecord,
         recipe: &Recipe<'_>,
         setup: &RunSetup,
@@ -154,80 +174,180 @@ impl Runner<'_> {
         let number = start.start;
         let record = start.parts.last_mut().expect("it was told of before it is started");
         let definition = recipe.definition;
-        let ports = Ports::find().map_err(harness)?;
+        let ports = Ports::find(definition).map_err(harness)?;
         let certs = setup.certs.as_ref();
-        let all = definition.protocols.iter().map(|&protocol| ports.listener(protocol, certs));
-        let listeners: Vec<CheckedListener> = all
-            .map(|listener| CheckedListener::new(definition, &listener))
-            .collect::<Result<_, _>>()
-            .map_err(harness)?;
+        let listeners = checked_listeners(definition, ports, certs).map_err(harness)?;
         let workspace =
             Workspace::make(number, &setup.groups, self.guard).map_err(|e| harness(e.to_string()))?;
         record.limits = group::limit(&workspace.group, recipe.limits, recipe.cpus, setup.groups.unusable());
-        let spec = spec(recipe, record, ports, certs, workspace).map_err(harness)?;
+        let settings = Settings::of(recipe, record, ports, certs, &workspace).map_err(harness)?;
+        let spec = settings.spec(recipe, workspace).map_err(harness)?;
         let mut process = Process::start(spec).map_err(|error| Failure {
             kind: FailureKind::NotStarted,
             message: format!("`{}`: {error}", definition.start.command.join(" ")),
         })?;
         record.pid = Some(process.pid());
         record.limits.extend(read_back(recipe, &process));
-        match self.wait_until_ready(&mut process, definition, &listeners, ports) {
-            Ok(startup) => record.startup = Some(startup),
+        let ready = self.wait_until_ready(&mut process, recipe, &settings, &listeners, ports);
+        let seeded = ready.and_then(|startup| {
+            record.startup = Some(startup);
+            self.seed(definition, &settings)
+        });
+        match seeded {
+            Ok(seeded_ns) => record.seeded_ns = seeded_ns,
             Err(failure) => {
                 record.log_tail = Some(process.log_tail()).filter(|t| !t.is_empty());
                 return Err(memory_first(process.oom_kills(), failure));
             }
         }
-        let ready_path = definition.ready.path.clone();
+        let alive = match &definition.ready.by {
+            ReadyBy::Answer { path, .. } => Alive::Answers(path.clone()),
+            ReadyBy::Listening => Alive::Listens(ports.used_by(definition)),
+            ReadyBy::Command(_) => Alive::Runs,
+        };
+        let reset =
+            definition.reset.as_ref().map(|spec| settings.command(spec)).transpose().map_err(harness)?;
         let (party, name) = (record.party, record.name.clone());
-        Ok((Part { party, name, process, listeners, ready_path }, ports))
+        Ok((Part { party, name, process, listeners, alive, reset }, ports))
+    }
+
+    /// Has the data of a part loaded that has some; returns how long that took, in nanoseconds.
+    fn seed(&self, definition: &Definition, settings: &Settings) -> Result<Option<u64>, Failure> {
+        let Some(spec) = &definition.seed else { return Ok(None) };
+        let command = settings.command(spec).map_err(harness)?;
+        match command.run(&self.supervision()) {
+            Ok(took_ns) => Ok(Some(took_ns)),
+            Err(_) if self.interrupts.count() > 0 => Err(interrupted()),
+            Err(why) => {
+                let message = format!("its command for `seed` {why}");
+                Err(Failure { kind: FailureKind::DataFailed, message })
+            }
+        }
     }
 
     fn wait_until_ready(
-        &self,
+        &mut self,
         process: &mut Process,
-        definition: &Definition,
+        recipe: &Recipe<'_>,
+        settings: &Settings,
         listeners: &[CheckedListener],
         ports: Ports,
     ) -> Result<Startup, Failure> {
-        let ready = &definition.ready;
-        let right = ready::RightAnswer {
-            to: &first_to_ask(listeners).client,
-            path: &ready.path,
-            body: body_of(&definition.checks, &ready.path),
+        let definition = recipe.definition;
+        let interrupts = self.interrupts;
+        let supervision = Supervision { guard: self.guard, interrupts };
+        let log = process.log();
+        let output = RefCell::new((Follower::of(&log), Instant::now(), &mut *self.on));
+        let is_asked_to_end = || {
+            let (follower, seen, on) = &mut *output.borrow_mut();
+            // No result is a time here: it only keeps the looks at its output apart, which would else take from its CPU.
+            if seen.elapsed() > OUTPUT_GLANCE {
+                *seen = Instant::now();
+                follower.lines(&mut |line| on(Event::Printed { name: &definition.name, line }));
+            }
+            interrupts.count() > 0
         };
-        let is_asked_to_end = || self.interrupts.count() > 0;
-        let patience = ready::Deadline { deadline_ns: ready.deadline_ns, is_asked_to_end: &is_asked_to_end };
-        ready::wait(process, right, &ports.used_by(definition), patience)
+        let deadline_ns = definition.ready.deadline_ns;
+        let patience = ready::Deadline { deadline_ns, is_asked_to_end: &is_asked_to_end };
+        let ports_used = ports.used_by(definition);
+        let plain = Listener { protocol: Protocol::H1, ..ports.listener(Protocol::H1, None) };
+        let any = ProbeClient::new(&plain).map_err(harness)?;
+        let command;
+        let mut attempt;
+        let sign = match &definition.ready.by {
+            ReadyBy::Answer { path, status } => ready::Sign::Answer {
+                to: first_to_ask(listeners).map_or(&any, |listener| &listener.client),
+                path,
+                status: *status,
+            },
+            ReadyBy::Listening => ready::Sign::Listening,
+            ReadyBy::Command(text) => {
+                let deadline = Nanoseconds(ready_command_ns(deadline_ns));
+                command =
+                    settings.command(&CommandSpec { command: text.clone(), deadline }).map_err(harness)?;
+                attempt = || command.run(&supervision).map(drop);
+                ready::Sign::Command(&mut attempt)
+            }
+        };
+        let ready = ready::wait(process, sign, &ports_used, patience);
+        let (follower, _, on) = output.into_inner();
+        follower.rest(&mut |line| on(Event::Printed { name: &definition.name, line }));
+        ready
     }
 }
 
-fn spec(
-    recipe: &Recipe<'_>,
-    record: &mut PartStart,
+/// How long one try of a command for readiness may take: no longer than the whole start.
+fn ready_command_ns(deadline_ns: u64) -> u64 {
+    deadline_ns.min(READY_COMMAND.as_nanos() as u64)
+}
+
+fn checked_listeners(
+    definition: &Definition,
     ports: Ports,
     certs: Option<&Certs>,
-    workspace: Workspace,
-) -> Result<process::Spec, String> {
-    let definition = recipe.definition;
-    let placement = Placement { subject: recipe.cpus.to_vec(), generator: Vec::new() };
-    let cpus = allowed_cpus(&record.limits, &placement, recipe.limits);
-    let mut places = places(cpus, definition, recipe.out, ports, &workspace.work);
-    places.0.extend(certs.into_iter().flat_map(certificate_places));
-    places.0.extend(recipe.others.iter().flat_map(|(name, ports)| ports.places_of(name)));
-    for file in &definition.start.files {
-        render(file, &definition.folder, &places, &workspace.work)?;
+) -> Result<Vec<CheckedListener>, String> {
+    let all = definition.protocols.iter().map(|&protocol| ports.listener(protocol, certs));
+    all.map(|listener| CheckedListener::new(definition, &listener)).collect()
+}
+
+/// What a part is told: the values of its placeholders, and its environment.
+struct Settings {
+    places: Placeholders,
+    environment: Environment,
+    work: PathBuf,
+}
+
+impl Settings {
+    fn of(
+        recipe: &Recipe<'_>,
+        record: &mut PartStart,
+        ports: Ports,
+        certs: Option<&Certs>,
+        workspace: &Workspace,
+    ) -> Result<Settings, String> {
+        let definition = recipe.definition;
+        let placement = Placement { subject: recipe.cpus.to_vec(), generator: Vec::new() };
+        let cpus = allowed_cpus(&record.limits, &placement, recipe.limits);
+        let mut places = places(cpus, definition, recipe.out, ports, &workspace.work);
+        places.0.push(("name".into(), record.name.clone()));
+        places.0.extend(certs.into_iter().flat_map(certificate_places));
+        places.0.extend(recipe.others.iter().flat_map(|(name, ports)| ports.places_of(name)));
+        let work = workspace.work.clone();
+        let mut environment = Environment::of_server(&Ours::read(), &definition.start.inherit, &work);
+        definition.start.env.iter().for_each(|(name, value)| environment.set(name, places.fill(value)));
+        record.environment = environment.recorded();
+        Ok(Settings { places, environment, work })
     }
-    let mut environment = Environment::of_server(&Ours::read(), &definition.start.inherit, &workspace.work);
-    definition.start.env.iter().for_each(|(name, value)| environment.set(name, places.fill(value)));
-    record.environment = environment.recorded();
-    Ok(process::Spec {
-        command: definition.start.command.iter().map(|word| places.fill(word)).collect(),
-        environment,
-        workspace,
-        cpus: recipe.cpus.to_vec(),
-        open_files: open_files(recipe.limits),
-    })
+
+    /// How the part's process is started, with its files rendered.
+    fn spec(&self, recipe: &Recipe<'_>, workspace: Workspace) -> Result<process::Spec, String> {
+        let start = &recipe.definition.start;
+        for file in &start.files {
+            render(file, &recipe.definition.folder, &self.places, &self.work)?;
+        }
+        let folder = PathBuf::from(self.places.fill(&start.cwd));
+        if !folder.is_dir() {
+            return Err(format!("its `cwd`, {}, is no folder", folder.display()));
+        }
+        Ok(process::Spec {
+            command: start.command.iter().map(|word| self.places.fill(word)).collect(),
+            environment: self.environment.clone(),
+            workspace,
+            folder,
+            cpus: recipe.cpus.to_vec(),
+            open_files: open_files(recipe.limits),
+        })
+    }
+
+    /// A command of the part's own, run where it is.
+    fn command(&self, spec: &CommandSpec) -> Result<OwnCommand, String> {
+        Ok(OwnCommand {
+            command: self.places.fill_command(&spec.command)?,
+            folder: self.work.clone(),
+            environment: self.environment.clone(),
+            deadline: spec.deadline.duration(),
+        })
+    }
 }
 
 /// Reads back the limits that the kernel keeps per process.
@@ -261,15 +381,15 @@ fn open_files_read_back(limits: &Limits, process: &Process) -> LimitReadBack {
     }
 }
 
-/// The listener at which a subject is asked whether it is ready: the cheapest protocol, so that start-up time is not
-/// handshake time.
-fn first_to_ask(listeners: &[CheckedListener]) -> &CheckedListener {
+/// The listener at which a part is asked whether it is ready: the cheapest protocol, so that start-up time is not
+/// handshake time. `None`: it says of none what it speaks.
+fn first_to_ask(listeners: &[CheckedListener]) -> Option<&CheckedListener> {
     const ORDER: [Protocol; 5] =
         [Protocol::H1, Protocol::H2cUpgrade, Protocol::H2c, Protocol::H1Tls, Protocol::H2];
     let rank = |listener: &&CheckedListener| {
         ORDER.iter().position(|protocol| *protocol == listener.listener().protocol)
     };
-    listeners.iter().min_by_key(rank).expect("a definition has protocols")
+    listeners.iter().min_by_key(rank)
 }
 
 /// Writes a file of a start from its template into the working folder.

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample};
+use dyno_contract::exchange::Business;
 use dyno_launch::supervision::Interrupts;
 
 use super::up::{CheckedListener, Launched, Watched, listener};
 use super::{Event, Runner};
 use crate::load::{self, Edge, Reason, Watch};
-use crate::{load_at, proof};
+use crate::load_at;
 
 /// The outcome of a trial.
 pub(super) struct Measured {
@@ -29,9 +30,13 @@ impl Runner<'_> {
         // check of this trial, which the load then goes on to count.
         let tried = load::preflight(&spec).err().map(|mismatch| CheckResult {
             name: "expectations".into(),
+            protocol: workload.protocol,
             ok: false,
             answered: mismatch.answered,
-            detail: mismatch.words,
+            waived: false,
+            asked: String::new(),
+            expected: String::new(),
+            got: mismatch.words,
         });
         let (to_prober, stop_prober) = mpsc::channel::<()>();
         let pause = Duration::from_nanos(self.plan.load.interval_ns);
@@ -65,7 +70,7 @@ fn probe(
     let mut results = Vec::new();
     for check in checks.iter().cycle().skip(trial * 2 % checks.len().max(1)) {
         match stop.recv_timeout(pause) {
-            Err(mpsc::RecvTimeoutError::Timeout) => results.push(proof::run(check, listener.listener())),
+            Err(mpsc::RecvTimeoutError::Timeout) => results.push(listener.run(check, Business::Loaded)),
             _ => break,
         }
     }

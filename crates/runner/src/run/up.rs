@@ -1,5 +1,8 @@
 //! The running parts of a start: their listeners, whether each is alive, and what is wrong with one.
 
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
@@ -7,12 +10,16 @@ use std::time::Duration;
 use dyno_archive::plan::Workload;
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{LoadRecord, Party, Sample};
-use dyno_contract::check::Check;
+use dyno_archive::{LoadRecord, Party, Protocol, Sample};
 use dyno_contract::client::{Keep, ProbeClient};
-use dyno_contract::contracts::checks_of;
+use dyno_contract::contracts::{Check, checks_of};
+use dyno_contract::exchange::Business;
 use dyno_contract::listener::Listener;
+use dyno_launch::environment::Environment;
+use dyno_launch::log::Log;
 use dyno_launch::process::Process;
+use dyno_launch::supervision::Supervision;
+use dyno_launch::tool::{self, Ending, Tool};
 use dyno_subject::definition::Definition;
 
 use super::judge::{What, judge, memory_first};
@@ -27,20 +34,54 @@ pub(super) struct Launched {
 }
 
 impl Launched {
-    /// Whether the subject still serves after a load; if not, the load's record says so too. If a service that it needs has
-    /// ended, the service is blamed.
+    /// Whether the subject still serves after a load; if not, the load's record says so too. If a service that it needs does
+    /// not live, the service is blamed.
     pub(super) fn after_load(&mut self, record: &mut LoadRecord) -> Result<(), Failure> {
-        let served = self.subject.after_load(record);
-        let Some(gone) = self.backends.iter_mut().position(|part| part.process.ended().is_some()) else {
-            return served;
+        let served = self.subject.after_load(record).map_err(|failure| self.blame(failure));
+        let served = served.and_then(|()| self.lost_backend(None).map_or(Ok(()), Err));
+        if let Err(failure) = &served {
+            record.server_failure = Some(format!("{}: {}", failure.kind.name(), failure.message));
+        }
+        served
+    }
+
+    /// The failure of the subject; or of the back end that is the cause of it.
+    pub(super) fn blame(&mut self, failure: Failure) -> Failure {
+        let silent = self
+            .backends
+            .iter_mut()
+            .position(|part| part.process.ended().is_none() && part.answers().is_err());
+        let lost = self.lost_backend(Some(&failure));
+        let of_silent = || {
+            let name = &self.backends[silent?].name;
+            let message =
+                format!("back end {name}: alive, but it does not answer; and so {}", failure.message);
+            Some(Failure { kind: FailureKind::BackendFailed, message })
         };
-        let gone = &self.backends[gone];
-        let seen = served.err().map_or_else(|| "it ended".into(), |failure| failure.message);
-        let message = format!("back end {}: {seen}", gone.name);
-        let failure =
-            memory_first(gone.process.oom_kills(), Failure { kind: FailureKind::BackendFailed, message });
-        record.server_failure = Some(format!("{}: {}", failure.kind.name(), failure.message));
-        Err(Failure { kind: FailureKind::BackendFailed, ..failure })
+        lost.or_else(of_silent).unwrap_or(failure)
+    }
+
+    /// The failure of a back end that has ended. `seen`: what became of the subject.
+    fn lost_backend(&mut self, seen: Option<&Failure>) -> Option<Failure> {
+        let ended =
+            |part: &mut Part| Some((part.process.ended()?, part.process.oom_kills(), part.name.clone()));
+        let (status, oom_kills, name) = self.backends.iter_mut().find_map(ended)?;
+        let seen = seen.map(|failure| format!("; {}", failure.message)).unwrap_or_default();
+        let message = format!("back end {name} ended with {status}{seen}");
+        let failure = memory_first(oom_kills, Failure { kind: FailureKind::BackendFailed, message });
+        Some(Failure { kind: FailureKind::BackendFailed, ..failure })
+    }
+
+    /// Puts the data of all back ends back as it was.
+    pub(super) fn reset(&self, supervision: &Supervision<'_>) -> Result<(), Failure> {
+        let failed = |name: &str, why: String| Failure {
+            kind: FailureKind::BackendFailed,
+            message: format!("back end {name}: its command for `reset` {why}"),
+        };
+        let each = self.backends.iter().filter_map(|part| Some((part, part.reset.as_ref()?)));
+        each.into_iter().try_for_each(|(part, reset)| {
+            reset.run(supervision).map_err(|why| failed(&part.name, why)).map(drop)
+        })
     }
 }
 
@@ -51,7 +92,19 @@ pub(super) struct Part {
     pub(super) process: Process,
     /// One per protocol that it speaks.
     pub(super) listeners: Vec<CheckedListener>,
-    pub(super) ready_path: String,
+    pub(super) alive: Alive,
+    /// Puts its data back; `None`: it has none.
+    pub(super) reset: Option<OwnCommand>,
+}
+
+/// The sign by which a part is known to live on.
+pub(super) enum Alive {
+    /// Every listener answers GET of this path, whatever the answer is.
+    Answers(String),
+    /// These ports take connections.
+    Listens(Vec<u16>),
+    /// Its process is there; nothing more is known of it.
+    Runs,
 }
 
 /// The listener for a workload's protocol. `Err`: there is none, in words.
@@ -65,12 +118,12 @@ pub(super) fn listener<'a>(
 }
 
 impl Part {
-    /// Runs the contract's checks at every listener, and stops at the first that gets no answer at all.
+    /// Runs the contract's checks at every listener, and stops at the first failure of a part that does not answer any more.
     pub(super) fn check(&self) -> Vec<CheckResult> {
         let mut results = Vec::new();
         for listener in &self.listeners {
             for check in &listener.checks {
-                let result = proof::run(check, listener.listener());
+                let result = listener.run(check, Business::Idle);
                 let failed = !result.ok;
                 results.push(result);
                 if failed && self.answers().is_err() {
@@ -81,10 +134,23 @@ impl Part {
         results
     }
 
-    /// Judges failed checks; `Ok` if none has failed.
-    pub(super) fn after_checks(&mut self, results: &[CheckResult]) -> Result<(), Failure> {
-        let failed = results.iter().find(|r| !r.ok);
-        failed.and_then(|check| self.judge(What::Check(check))).map_or(Ok(()), Err)
+    /// Judges failed checks: a failure if the part does not live, or if nothing is left to ask it. `is_left`: whether anything
+    /// is to be asked over a protocol.
+    pub(super) fn after_checks(
+        &mut self,
+        results: &[CheckResult],
+        is_left: impl Fn(&BTreeSet<Protocol>) -> bool,
+    ) -> Result<(), Failure> {
+        let Some(failed) = results.iter().find(|check| !check.ok) else { return Ok(()) };
+        if self.process.ended().is_some() || self.answers().is_err() {
+            return self.judge(What::Check(failed)).map_or(Ok(()), Err);
+        }
+        let broken: Vec<&CheckResult> = results.iter().filter(|check| check.is_broken()).collect();
+        let protocols = broken.iter().map(|check| check.protocol).collect();
+        match broken.first() {
+            Some(check) if !is_left(&protocols) => self.judge(What::Check(check)).map_or(Ok(()), Err),
+            _ => Ok(()),
+        }
     }
 
     /// Whether the part still serves after a load; if not, the load's record says so too.
@@ -106,11 +172,21 @@ impl Part {
         judge(ended, self.process.oom_kills(), &answered, what)
     }
 
-    /// Sends one request to every listener that any living subject answers.
+    /// Looks whether it lives on.
     fn answers(&self) -> Result<(), String> {
-        let ask = |listener: &CheckedListener| listener.client.ask(&self.ready_path, ALIVE, Keep::Beginning);
-        let each = self.listeners.iter().try_for_each(|listener| ask(listener).map(drop));
-        each.map_err(|error| error.to_string())
+        let connect = |port: &u16| {
+            let addr = SocketAddr::from(([127, 0, 0, 1], *port));
+            TcpStream::connect_timeout(&addr, ALIVE).map(drop)
+        };
+        let seen = match &self.alive {
+            Alive::Answers(path) => self
+                .listeners
+                .iter()
+                .try_for_each(|listener| listener.client.ask(path, ALIVE, Keep::Beginning).map(drop)),
+            Alive::Listens(ports) => ports.iter().try_for_each(connect),
+            Alive::Runs => Ok(()),
+        };
+        seen.map_err(|error| error.to_string())
     }
 
     /// How the first process ended. Waits a moment for it: sockets close before the end of a process can be seen.
@@ -158,21 +234,59 @@ impl Watched<'_> {
     }
 }
 
+/// A command of a part's own, ready to be run.
+pub(super) struct OwnCommand {
+    pub(super) command: String,
+    pub(super) folder: PathBuf,
+    pub(super) environment: Environment,
+    pub(super) deadline: Duration,
+}
+
+impl OwnCommand {
+    /// Runs it; returns how long it took, in nanoseconds. `Err`: how it failed, as the end of a sentence, with the last lines
+    /// that it printed.
+    pub(super) fn run(&self, supervision: &Supervision<'_>) -> Result<u64, String> {
+        let OwnCommand { command, folder, environment, deadline } = self;
+        let log = Log::anonymous().map_err(|error| format!("could not be run ({error})"))?;
+        let tool = Tool { command, folder, environment, deadline: *deadline };
+        let ending = tool
+            .run(&log, supervision, &mut |_| {})
+            .map_err(|error| format!("could not be run ({error})"))?;
+        let how = match ending {
+            Ending::Ended { status, wall_ns, .. } if status.success() => return Ok(wall_ns),
+            Ending::Ended { status, .. } => format!("ended with {status}"),
+            Ending::Interrupted => "was ended by the user".into(),
+            Ending::Late | Ending::Talkative => format!("had not ended after {}", tool::words(*deadline)),
+        };
+        Err(match log.tail(20) {
+            tail if tail.is_empty() => how,
+            tail => format!("{how}:\n{tail}"),
+        })
+    }
+}
+
 /// A listener with the client that probes it and the checks of its contract.
 pub(super) struct CheckedListener {
     pub(super) client: ProbeClient,
     pub(super) checks: Vec<Check>,
+    /// Names of checks that it may fail.
+    waive: Vec<String>,
 }
 
 impl CheckedListener {
     pub(super) fn new(definition: &Definition, listener: &Listener) -> Result<CheckedListener, String> {
         Ok(CheckedListener {
             client: ProbeClient::new(listener)?,
-            checks: checks_of(&definition.checks, listener.protocol),
+            checks: checks_of(&definition.contracts, listener.protocol).cloned().collect(),
+            waive: definition.waive.clone(),
         })
     }
 
     pub(super) fn listener(&self) -> &Listener {
         self.client.listener()
+    }
+
+    pub(super) fn run(&self, check: &Check, business: Business) -> CheckResult {
+        CheckResult { waived: self.waive.contains(&check.name), ..proof::run(check, &self.client, business) }
     }
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::start::{Failure, PartStart};
-use dyno_archive::{Party, StartRecord, TrialRecord};
+use dyno_archive::{Party, Protocol, StartRecord, TrialRecord};
 use dyno_launch::group::Groups;
 use dyno_launch::set_affinity;
+use dyno_launch::supervision::Supervision;
 use dyno_observer::cgroup::Layout;
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::Definition;
@@ -15,7 +16,7 @@ use super::judge::{harness, interrupted};
 use super::start::RunSetup;
 use super::trial::Measured;
 use super::up::{Launched, Part};
-use super::{Ended, Event, RunError, Runner};
+use super::{Ended, Event, RunError, Runner, Service};
 
 impl Runner<'_> {
     /// Runs every trial of the plan that is not in the archive yet.
@@ -34,13 +35,17 @@ impl Runner<'_> {
         let setup = RunSetup { groups: Groups::prepare(Layout::read(), self.guard), certs: self.certs()? };
         setup.groups.sweep();
         for launch in 0..self.plan.launches.len() {
+            let refused =
+                run.starts.iter().filter(|s| s.launch == launch).flat_map(|s| s.refused().into_keys());
+            let refused: BTreeSet<Protocol> = refused.collect();
             let pending: Vec<usize> = (0..self.plan.trials.len())
                 .filter(|t| self.plan.trials[*t].launch == launch && !done.contains(t))
+                .filter(|t| !refused.contains(&self.protocol_of(*t)))
                 .collect();
             if self.interrupts.count() > 0 {
                 return Ok(Ended::Interrupted);
             }
-            let takes_part = self.plan.arms_of(launch).all(|arm| self.built[arm.subject].is_some());
+            let takes_part = self.plan.arms_of(launch).all(|arm| self.builds.subjects[arm.subject].is_some());
             if pending.is_empty() || settled.contains(&launch) || !takes_part {
                 continue;
             }
@@ -57,6 +62,20 @@ impl Runner<'_> {
         Ok(Ended::Complete)
     }
 
+    /// The protocol over which a trial's requests go.
+    fn protocol_of(&self, trial: usize) -> Protocol {
+        self.plan.workloads[self.plan.trials[trial].workload].protocol
+    }
+
+    /// A back end that is up.
+    pub(super) fn service(&self, index: usize) -> &Service {
+        self.builds.backends[index].as_ref().expect("no subject takes part whose back ends cannot be had")
+    }
+
+    pub(super) fn supervision(&self) -> Supervision<'_> {
+        Supervision { guard: self.guard, interrupts: self.interrupts }
+    }
+
     /// Binds this thread to the generator's CPUs of a launch: threads of its loads inherit them.
     fn keep_to_own_cpus(&self, launch: usize) -> Result<(), RunError> {
         let mut placements = self.plan.arms_of(launch).map(|arm| &arm.conditions.placement);
@@ -66,9 +85,10 @@ impl Runner<'_> {
     /// Makes certificates, if a participating subject needs one.
     fn certs(&self) -> Result<Option<Certs>, RunError> {
         let arms = self.plan.arms.iter().zip(self.arms);
-        let built =
-            arms.filter(|(arm, _)| self.built[arm.subject].is_some()).map(|(_, definition)| definition);
-        let backends = self.backends.iter().map(|service| &service.definition);
+        let built = arms
+            .filter(|(arm, _)| self.builds.subjects[arm.subject].is_some())
+            .map(|(_, definition)| definition);
+        let backends = self.builds.backends.iter().flatten().map(|service| &service.definition);
         let wanted = built.chain(backends).any(Definition::needs_certificate);
         wanted.then(|| Certs::make(self.guard)).transpose().map_err(RunError::Machine)
     }
@@ -116,7 +136,7 @@ impl Runner<'_> {
         let hurry = || self.interrupts.count() > 1;
         for part in up.into_iter().rev() {
             let asked = match part.party {
-                Party::Backend(index) => &self.backends[index].definition.stop,
+                Party::Backend(index) => &self.service(index).definition.stop,
                 _ => &self.arms[self.plan.launches[record.launch].arms[0]].stop,
             };
             let stopped = part.process.stop(asked.signal, asked.deadline_ns, hurry);
@@ -135,21 +155,33 @@ impl Runner<'_> {
         part_of(record, Party::SUBJECT).checks_before.clone_from(&checks);
         // From here on a crash of ours loses no fact about this start.
         self.dir.write_start(record)?;
-        launched.subject.after_checks(&checks)?;
+        let is_left =
+            |broken: &BTreeSet<Protocol>| pending.iter().any(|t| !broken.contains(&self.protocol_of(*t)));
+        let judged = launched.subject.after_checks(&checks, is_left);
+        judged.map_err(|failure| launched.blame(failure))?;
+        let refused: BTreeSet<Protocol> = record.refused().into_keys().collect();
+        if !refused.is_empty() {
+            keep_log(record, &launched.subject);
+        }
+        let pending: Vec<usize> =
+            pending.iter().copied().filter(|t| !refused.contains(&self.protocol_of(*t))).collect();
         let launch = record.launch;
         let part = part_of(record, Party::SUBJECT);
-        let warmed = self.warm_up(launch, part, launched, pending);
+        let warmed = self.warm_up(launch, part, launched, &pending);
         if let Some(warmup) = &part.warmup {
             (self.on)(Event::Warmed { launch, warmup });
         }
         self.dir.write_start(record)?;
         warmed?;
-        for &trial in pending {
+        for &trial in &pending {
             self.measure(trial, record.start, launched)?;
         }
         let checks = launched.subject.check();
         part_of(record, Party::SUBJECT).checks_after.clone_from(&checks);
-        Ok(launched.subject.after_checks(&checks)?)
+        // What was refused before is no news; anything else that is broken now was right then.
+        let is_news = |broken: &BTreeSet<Protocol>| broken.is_subset(&refused);
+        launched.subject.after_checks(&checks, is_news).map_err(|failure| launched.blame(failure))?;
+        Ok(())
     }
 
     /// Runs one trial and writes its record.
@@ -157,6 +189,7 @@ impl Runner<'_> {
         if self.interrupts.count() > 0 {
             return Err(interrupted().into());
         }
+        launched.reset(&self.supervision())?;
         (self.on)(Event::TrialStarted { trial });
         let Measured { load, checks } = self.trial(trial, launched).map_err(harness)?;
         if load.cut_short {
@@ -202,7 +235,9 @@ fn part_of(record: &mut StartRecord, party: Party) -> &mut PartStart {
 
 /// Keeps the last lines of every running part's log: any of them may say what went wrong.
 fn keep_logs(record: &mut StartRecord, up: &[Part]) {
-    for part in up {
-        part_of(record, part.party).log_tail = Some(part.process.log_tail()).filter(|tail| !tail.is_empty());
-    }
+    up.iter().for_each(|part| keep_log(record, part));
+}
+
+fn keep_log(record: &mut StartRecord, part: &Part) {
+    part_of(record, part.party).log_tail = Some(part.process.log_tail()).filter(|tail| !tail.is_empty());
 }

@@ -3,7 +3,7 @@
 use dyno_archive::plan::{Arrivals, DriverKind, Gaps, Http2, Load, Model, Spin, Step, UntilSteady};
 use dyno_workload::mistake::{Mistake, all_positive, mistake, positive};
 use dyno_workload::units;
-use dyno_workload::workloads::{CheckedWorkload, NO_STREAMS, OneOrMany, PAGE_STREAMS};
+use dyno_workload::workloads::{CheckedWorkload, NO_STREAMS, OneOrMany, PAGE_STREAMS, Rate};
 use serde::Deserialize;
 
 use crate::limits::{LEAST_WARMUP_LIMIT_NS, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
@@ -72,22 +72,20 @@ enum Arrival {
     Poisson,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-enum Rate {
-    Number(f64),
-    Text(String),
-}
-
 impl RawLoad {
+    /// Mistakes are told from the whole suite on: workloads have steps of their own.
     pub(super) fn check(
         self,
         workloads: &[CheckedWorkload],
     ) -> Result<(SuiteLoad, Vec<Vec<usize>>), Mistake> {
+        let (steps, steps_of) = self.steps(workloads)?;
+        Ok((self.options(workloads, steps).map_err(of_load)?, steps_of))
+    }
+
+    fn options(self, workloads: &[CheckedWorkload], steps: Vec<Step>) -> Result<SuiteLoad, Mistake> {
         const S: u64 = 1_000_000_000;
         let driver = self.driver()?;
         self.refuse_what_no_workload_has(workloads)?;
-        let (steps, steps_of) = self.steps(workloads)?;
         let duration_ns = self.duration_ns()?;
         // Six intervals or more tell a trend within the window from noise.
         let interval_ns = duration_ns.div_ceil(6).clamp(S / 10, S);
@@ -125,7 +123,7 @@ impl RawLoad {
         if options.requests_per_connection == Some(0) {
             return Err(mistake("requests_per_connection", "a connection serves at least 1 request"));
         }
-        Ok((SuiteLoad { load: options, threads, driver }, steps_of))
+        Ok(SuiteLoad { load: options, threads, driver })
     }
 
     fn driver(&self) -> Result<Option<DriverKind>, Mistake> {
@@ -224,27 +222,23 @@ impl RawLoad {
         })
     }
 
-    fn arrivals(&self) -> Result<Vec<Arrivals>, Mistake> {
+    /// The schedules of the load itself, which workloads without rates of their own have.
+    fn arrivals(&self, workloads: &[CheckedWorkload]) -> Result<Vec<Arrivals>, Mistake> {
         if let Some(file) = &self.trace {
             return Err(mistake(
                 "trace",
                 format!("the trace {file:?} can only be played by `dyno load --trace`"),
             ));
         }
-        let (warmup_ns, duration_ns) = (self.warmup_ns()?, self.duration_ns()?);
-        let gaps = self.arrival.unwrap_or_default();
-        let rates = self.rate.clone().map(OneOrMany::all).unwrap_or_default();
-        let rates = rates
-            .into_iter()
-            .enumerate()
-            .map(|(i, rate)| check_rate(rate, gaps, warmup_ns, duration_ns).map_err(|m| m.below(i)))
-            .collect::<Result<Vec<_>, _>>()?;
+        let rates = self.rates(&self.rate.clone().map(OneOrMany::all).unwrap_or_default())?;
         let model = self.model.unwrap_or(if rates.is_empty() { Model::Closed } else { Model::Open });
         match (model, rates.is_empty()) {
             (Model::Closed, true) => Ok(vec![Arrivals::Closed]),
             (Model::Closed, false) => {
                 Err(mistake("rate", "a closed loop has no `rate`; leave it out, or set `model = \"open\"`"))
             }
+            // Then nobody is left who would have the load's own.
+            (Model::Open, true) if workloads.iter().all(|w| w.steps.rate.is_some()) => Ok(Vec::new()),
             (Model::Open, true) => {
                 Err(mistake("model", "an open loop needs a `rate`, such as 5000 or [1000, \"5k\"]"))
             }
@@ -252,15 +246,27 @@ impl RawLoad {
         }
     }
 
+    fn rates(&self, rates: &[Rate]) -> Result<Vec<Arrivals>, Mistake> {
+        let (warmup_ns, duration_ns) = (self.warmup_ns()?, self.duration_ns()?);
+        let gaps = self.arrival.unwrap_or_default();
+        let checked = rates
+            .iter()
+            .enumerate()
+            .map(|(i, rate)| check_rate(rate, gaps, warmup_ns, duration_ns).map_err(|m| m.below(i)));
+        checked.collect()
+    }
+
     /// The steps of all workloads, each once, and for each workload the indices of its steps.
     fn steps(&self, workloads: &[CheckedWorkload]) -> Result<(Vec<Step>, Vec<Vec<usize>>), Mistake> {
-        let arrivals = self.arrivals()?;
-        let width = self.width()?;
+        let arrivals = self.arrivals(workloads).map_err(of_load)?;
+        let width = self.width().map_err(of_load)?;
         let mut all: Vec<Step> = Vec::new();
         let mut steps_of = Vec::new();
-        for workload in workloads {
+        for (i, workload) in workloads.iter().enumerate() {
+            let of_workload = |m: Mistake| m.within(i).within("workloads");
+            let (arrivals, width) = self.of_workload(workload, &arrivals, &width).map_err(of_workload)?;
             let mut own: Vec<usize> = Vec::new();
-            for step in self.steps_of(workload, &arrivals, &width)? {
+            for step in self.steps_of(workload, &arrivals, &width).map_err(of_load)? {
                 let index = all.iter().position(|known| *known == step).unwrap_or(all.len());
                 if index == all.len() {
                     all.push(step);
@@ -272,6 +278,33 @@ impl RawLoad {
             steps_of.push(own);
         }
         Ok((all, steps_of))
+    }
+
+    /// Schedules and width of a workload: its own, or else those of the load.
+    fn of_workload(
+        &self,
+        workload: &CheckedWorkload,
+        arrivals: &[Arrivals],
+        width: &Width,
+    ) -> Result<(Vec<Arrivals>, Width), Mistake> {
+        let own = &workload.steps;
+        if own.rate.is_some() && self.model == Some(Model::Closed) {
+            return Err(mistake(
+                "rate",
+                "a closed loop has no `rate`, and `model` of `[load]` is \"closed\"; leave one out",
+            ));
+        }
+        let arrivals = match &own.rate {
+            Some(rates) => self.rates(rates)?,
+            None => arrivals.to_vec(),
+        };
+        if own.connections.is_some() && self.in_flight.is_some() {
+            let message =
+                "`in_flight` of `[load]` says how many connections there are; leave one of them out";
+            return Err(mistake("connections", message));
+        }
+        let width = own.connections.clone().map_or_else(|| width.clone(), Width::Connections);
+        Ok((arrivals, width))
     }
 
     fn width(&self) -> Result<Width, Mistake> {
@@ -299,12 +332,13 @@ impl RawLoad {
         width: &Width,
     ) -> Result<Vec<Step>, Mistake> {
         let all = |given: &Option<OneOrMany<u32>>| given.clone().map_or_else(|| vec![1], OneOrMany::all);
+        let own = &shaped.steps;
         let (pipelines, streams) = if shaped.workload.protocol.is_h2() {
             let of_page = shaped.workload.page.is_some() && self.streams.is_none();
             let default = || if of_page { vec![PAGE_STREAMS] } else { all(&self.streams) };
-            (vec![1], shaped.streams.clone().unwrap_or_else(default))
+            (vec![1], own.streams.clone().unwrap_or_else(default))
         } else {
-            (all(&self.pipeline), vec![1])
+            (own.pipeline.clone().unwrap_or_else(|| all(&self.pipeline)), vec![1])
         };
         all_positive("pipeline", &pipelines)?;
         all_positive("streams", &streams)?;
@@ -324,6 +358,7 @@ impl RawLoad {
 }
 
 /// Width of each step, as connections or as requests in flight.
+#[derive(Clone)]
 enum Width {
     Connections(Vec<u32>),
     /// Requests in flight at a time, over all connections.
@@ -354,6 +389,11 @@ impl Width {
     }
 }
 
+/// A mistake in the table of the load.
+pub(super) fn of_load(mistake: Mistake) -> Mistake {
+    mistake.within("load")
+}
+
 fn time(key: &'static str, text: &Option<String>, default_ns: u64) -> Result<u64, Mistake> {
     optional(key, text).map(|ns| ns.unwrap_or(default_ns))
 }
@@ -362,10 +402,10 @@ fn optional(key: &'static str, text: &Option<String>) -> Result<Option<u64>, Mis
     text.as_deref().map(units::duration).transpose().map_err(|m| mistake(key, m))
 }
 
-fn check_rate(rate: Rate, arrival: Arrival, warmup_ns: u64, duration_ns: u64) -> Result<Arrivals, Mistake> {
+fn check_rate(rate: &Rate, arrival: Arrival, warmup_ns: u64, duration_ns: u64) -> Result<Arrivals, Mistake> {
     let text = match rate {
         Rate::Number(n) => n.to_string(),
-        Rate::Text(text) => text,
+        Rate::Text(text) => text.clone(),
     };
     let gaps = match arrival {
         Arrival::Constant => Gaps::Even,

@@ -58,7 +58,7 @@ const CASES: &[(&str, usize, &str, &str)] = &[
     ),
     ("[[workloads]]\npath = \"/\"\nprotocol = \"h2\"\nstreams = []", 11, "[]", "a list of `streams` needs"),
     // A key that is missing: the head of its table.
-    ("[[workloads]]\nmethod = \"GET\"", 8, "[[workloads]]", "a workload needs a `path`"),
+    ("[[workloads]]\nmethod = \"GET\"", 8, "[[workloads]]", "a request needs a `path`"),
     ("[[workloads]]\npath = \"/x\"\n[[workloads]]\npath = \"/x\"", 10, "[[workloads]]", "two workloads"),
     ("[[subjects_]]", 8, "subjects_", "unknown key `subjects_`; did you mean `subjects`?"),
     // Tables in one line, and in lists.
@@ -120,7 +120,7 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "[[workloads]]\nrequests = [{ path = \"/a\" }, { weight = 2 }]",
         9,
         "{ weight = 2 }",
-        "a workload needs a `path`",
+        "a request needs a `path`",
     ),
     (
         "[[workloads]]\nrequests = [\n  { path = \"/a\" },\n  { path = \"/a/\" },\n]",
@@ -219,7 +219,35 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "{ label = \"b\" }",
         "missing field `connections`",
     ),
-    ("[[backends]]\nname = \"db\"", 8, "[[backends]]", "`backends` cannot be started"),
+    ("[[backends]]\nname = \"db\"", 8, "[[backends]]", "missing field `use`"),
+    ("[[backends]]\nuse = \"db\"\nname = \"1\"", 10, "\"1\"", "\"1\" is not the name of a back end"),
+    (
+        "[[backends]]\nuse = \"db\"\n[[backends]]\nuse = \"db\"",
+        10,
+        "[[backends]]",
+        "two back ends are called \"db\"",
+    ),
+    ("[[backends]]\nuse = \"db\"\nmemory = \"1\"", 10, "\"1\"", "a memory limit below 1MiB"),
+    (
+        "[[backends]]\nuse = \"db\"\nenv = { A = \"{prot}\" }",
+        10,
+        "\"{prot}\"",
+        "there is no placeholder {prot}",
+    ),
+    ("[[workloads]]\npath = \"/\"\nconnections = [1, 0]", 10, "0", "`connections` must be at least 1"),
+    (
+        "[[workloads]]\npath = \"/\"\nprotocol = \"h2c\"\npipeline = 2",
+        11,
+        "2",
+        "pipelining belongs to HTTP/1.1",
+    ),
+    ("[[workloads]]\npath = \"/\"\nrate = [100, \"x\"]", 10, "\"x\"", "\"x\" is not a rate"),
+    (
+        "[[workloads]]\npath = \"/\"\nconnections = 3\n[load]\nin_flight = 4",
+        10,
+        "3",
+        "`in_flight` of `[load]` says",
+    ),
 ];
 
 /// All cases that are printed differently, so that one run shows everything that a change did.

@@ -8,18 +8,20 @@ mod load;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::{Limits, Marker, Order, ReportOptions, Suite, Workload};
+use dyno_archive::plan::{Marker, Order, ReportOptions, Suite, Workload};
 use dyno_launch::environment::Inherit;
+use dyno_subject::definition::{is_backend, not_a_backend};
+use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
 use dyno_subject::paths::Name;
+use dyno_subject::placeholders::Place;
 use dyno_workload::mistake::{Mistake, mistake, positive};
 use dyno_workload::text::{self, FileError};
-use dyno_workload::units;
 use dyno_workload::workloads::{RawWorkload, check_workloads};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::files::Folder;
 pub use load::SuiteLoad;
-use load::{RawLoad, check_pages};
+use load::{RawLoad, check_pages, of_load};
 
 /// A suite, checked, with every default filled in. Which subjects exist is not known yet.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,10 +31,11 @@ pub struct SuiteFile {
     /// `None`: drawn when the run is planned, and recorded.
     pub seed: Option<u64>,
     pub order: Order,
-    pub limits: Limits,
-    /// CPUs of the subjects; `None`: chosen when the run is planned.
-    pub cpuset: Option<Vec<u32>>,
+    /// Of the subjects. Their CPUs, where it names none, are chosen when the run is planned.
+    pub limits: CheckedLimits,
     pub subjects: Vec<SuiteSubject>,
+    /// Services that subjects need, as far as the suite says something of them.
+    pub backends: Vec<SuiteBackend>,
     pub workloads: Vec<Workload>,
     pub load: SuiteLoad,
     /// For each workload, the indices of its steps in the load.
@@ -51,6 +54,20 @@ pub struct SuiteSubject {
     pub env: BTreeMap<String, String>,
     /// Variables of dyno's own environment that it gets, besides those of its definition.
     pub inherit: Vec<Inherit>,
+}
+
+/// A back end's entry in the suite.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SuiteBackend {
+    /// By which subjects name its ports.
+    pub name: String,
+    /// The definition that it is of.
+    pub of: String,
+    pub variant: Option<String>,
+    pub env: BTreeMap<String, String>,
+    pub inherit: Vec<Inherit>,
+    /// In place of those of its definition, as far as given.
+    pub limits: CheckedLimits,
 }
 
 impl SuiteFile {
@@ -83,8 +100,8 @@ struct Raw {
     cost: Option<dyno_archive::plan::Cost>,
     #[serde(default)]
     report: RawReport,
-    /// A key that is known only to be refused with its reason.
-    backends: Option<toml::Value>,
+    #[serde(default)]
+    backends: Vec<RawBackend>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -97,13 +114,56 @@ struct RawSuite {
     order: Order,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RawLimits {
+/// A back end's table: its limits stand beside its name.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBackend {
+    r#use: String,
+    name: Option<String>,
+    variant: Option<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default)]
+    inherit: Vec<Inherit>,
     cpus: Option<f64>,
     cpuset: Option<String>,
     memory: Option<String>,
     files: Option<u64>,
+}
+
+impl RawBackend {
+    fn check(self) -> Result<SuiteBackend, Mistake> {
+        let (of, variant) = match self.r#use.split_once('/') {
+            Some((of, variant)) => (of, Some(variant.to_string())),
+            None => (self.r#use.as_str(), self.variant),
+        };
+        let Name(of) = Name::parse(of).map_err(|why| mistake("use", why))?;
+        let key = if self.name.is_some() { "name" } else { "use" };
+        let name = self.name.unwrap_or_else(|| of.clone());
+        if !is_backend(&name) {
+            return Err(mistake(key, not_a_backend(&name)));
+        }
+        for (variable, value) in &self.env {
+            Place::Start.check(value).map_err(|why| mistake("env", why).below(variable.clone()))?;
+        }
+        let limits =
+            RawLimits { cpus: self.cpus, cpuset: self.cpuset, memory: self.memory, files: self.files };
+        Ok(SuiteBackend { name, of, variant, env: self.env, inherit: self.inherit, limits: limits.check()? })
+    }
+}
+
+fn check_backends(raw: Vec<RawBackend>) -> Result<Vec<SuiteBackend>, Mistake> {
+    let mut all: Vec<SuiteBackend> = Vec::new();
+    for (i, raw) in raw.into_iter().enumerate() {
+        let backend = raw.check().map_err(|m| m.within(i).within("backends"))?;
+        if all.iter().any(|known| known.name == backend.name) {
+            let message =
+                format!("two back ends are called {:?}; give one a `name` of its own", backend.name);
+            return Err(mistake("name", message).within(i).within("backends"));
+        }
+        all.push(backend);
+    }
+    Ok(all)
 }
 
 /// A subject is its name, or a table.
@@ -165,12 +225,13 @@ impl Raw {
                  (`dyno subjects list` shows which there are)",
             ));
         }
-        if self.backends.is_some() {
-            return Err(mistake(
-                "backends",
-                "`backends` cannot be started by this version of dyno; start them by hand and leave the key out",
-            ));
+        for (i, subject) in self.subjects.iter().enumerate() {
+            for (variable, value) in &subject.0.env {
+                let of_entry = |why| mistake("env", why).below(variable.clone()).within(i).within("subjects");
+                Place::Start.check(value).map_err(of_entry)?;
+            }
         }
+        let backends = check_backends(self.backends)?;
         let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let limits = self.limits.check().map_err(|m| m.within("limits"))?;
         let files = Folder::of_suite(path);
@@ -182,7 +243,7 @@ impl Raw {
                 "how many requests of a page are in flight changes as it loads; give the number of visitors as `connections`",
             )));
         }
-        let (load, steps_of) = self.load.check(&shaped).map_err(of_load)?;
+        let (load, steps_of) = self.load.check(&shaped)?;
         if has_pages {
             check_pages(load.decided()).map_err(of_load)?;
         }
@@ -197,9 +258,9 @@ impl Raw {
             repeats,
             seed: self.suite.seed,
             order: self.suite.order,
-            limits: limits.0,
-            cpuset: limits.1,
+            limits,
             subjects: self.subjects.into_iter().map(|s| s.0).collect(),
+            backends,
             workloads: shaped.into_iter().map(|shaped| shaped.workload).collect(),
             load,
             steps_of,
@@ -210,31 +271,7 @@ impl Raw {
     }
 }
 
-fn of_load(mistake: Mistake) -> Mistake {
-    mistake.within("load")
-}
-
-impl RawLimits {
-    fn check(self) -> Result<(Limits, Option<Vec<u32>>), Mistake> {
-        if self.cpus.is_some_and(|cpus| !(0.01..=4096.0).contains(&cpus)) {
-            return Err(mistake(
-                "cpus",
-                "`cpus` is a quota in CPUs, from 0.01 upwards: 1.5 is one and a half",
-            ));
-        }
-        let memory =
-            self.memory.as_deref().map(units::bytes).transpose().map_err(|m| mistake("memory", m))?;
-        if memory.is_some_and(|bytes| bytes < 1 << 20) {
-            return Err(mistake("memory", "a memory limit below 1MiB starts no process"));
-        }
-        let cpuset =
-            self.cpuset.as_deref().map(units::cpu_list).transpose().map_err(|m| mistake("cpuset", m))?;
-        let limits = Limits { cpus: self.cpus, memory_bytes: memory, open_files: self.files };
-        Ok((limits, cpuset))
-    }
-}
-
-/// Where suites and subjects lie: the first folder named `subjects` at or above a path.
+/// Where suites and subjects lie: the first folder of this name at or above a path.
 #[must_use]
 pub fn find_upwards(from: &Path, name: &str) -> Option<PathBuf> {
     let from = std::fs::canonicalize(from).ok()?;
@@ -463,7 +500,7 @@ mod tests {
             ("subjects = [\"null\"]\n[load]\nin_flight = []", "at least one entry"),
             ("subjects = [\"null\"]\n[load]\nin_flight = 100\npipeline = 16", "ask for a multiple of 16"),
             ("subjects = [\"null\"]\n[load]\ndriver = \"kqueue\"", "\"uring\" and \"epoll\""),
-            ("subjects = [\"null\"]\n[[backends]]\nname = \"db\"", "cannot be started by this version"),
+            ("subjects = [\"null\"]\n[[backends]]\nuse = \"1\"", "is not the name of a back end"),
             (
                 "subjects = [\"null\"]\n[[workloads]]\nexpect = { status = 201 }\nrequests = [{ path = \"/\" }]",
                 "either a `path` with its keys",

@@ -7,6 +7,8 @@ use dyno_archive::plan::Arrivals;
 
 use super::missing_in;
 use super::world::{MS, S, World};
+use crate::backend::BackendUse;
+use crate::server::ServerUse;
 use crate::verdict::{Confidence, Limiter, Resource};
 
 /// One bound of a rule, with a world on either side of it.
@@ -246,6 +248,39 @@ const CASES: &[Case] = &[
         just_not: |w| w.hold(64 * S - 1),
         otherwise: (Resource::Concurrency, Confidence::Low),
     },
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::High,
+        says: "The back end db: it used 90 % of the CPU it may use, while the server used 50 %.",
+        evidence: r#"{"backend": "db", "backend_utilisation": 0.9, "server_utilisation": 0.5}"#,
+        trips: |w| {
+            w.hold(64 * S);
+            w.backends = vec![behind("cache", 0.2, false), behind("db", 0.9, false)];
+        },
+        just_not: |w| {
+            w.hold(64 * S);
+            w.backends = vec![behind("db", 0.899, false)];
+        },
+        otherwise: (Resource::Elsewhere, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::High,
+        says: "The CPU that the server and its back end db share: together they used 95 % of it, the server 50 % and db 45 %.",
+        evidence: r#"{"together": 0.95}"#,
+        trips: |w| w.backends = vec![behind("db", 0.45, true)],
+        just_not: |w| w.backends = vec![behind("db", 0.45, false)],
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::High,
+        says: "together they used 90 % of it",
+        evidence: "{}",
+        trips: |w| w.backends = vec![behind("db", 0.4, true)],
+        just_not: |w| w.backends = vec![behind("db", 0.39, true)],
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
     // Requests that wait in the generator for a connection do not wait for the server.
     Case {
         resource: Resource::Elsewhere,
@@ -394,6 +429,12 @@ const CASES: &[Case] = &[
         otherwise: (Resource::Concurrency, Confidence::High),
     },
 ];
+
+/// A back end that used this part of its CPU.
+fn behind(name: &str, utilisation: f64, shares_cpus: bool) -> BackendUse {
+    let server = ServerUse { cpu_utilisation: Some(utilisation), ..ServerUse::default() };
+    BackendUse { name: name.into(), cpu_share: None, shares_cpus, server }
+}
 
 fn limiter_of(change: fn(&mut World)) -> Limiter {
     let mut world = World::default();

@@ -9,6 +9,7 @@ use dyno_archive::trial::CheckResult;
 use super::Case;
 use super::world::{Command, S, World};
 use crate::caveat::{Code, Severity};
+use crate::fixture;
 use crate::load::Ceiling;
 
 /// Caveats from counts, and from other contents of a record.
@@ -435,6 +436,24 @@ pub(super) const CASES: &[Case<World>] = &[
         otherwise: None,
     },
     Case {
+        code: Code::ChecksWaived,
+        severity: Severity::Warning,
+        says: r#"breaks a promise of its contract, "a" and 1 more, which its own file lets it"#,
+        evidence: r#"{"waived": ["a", "b"]}"#,
+        trips: |w| {
+            w.command = Command::Run;
+            w.checks = vec![waived("a"), waived("b"), waived("a")];
+        },
+        just_not: |w| {
+            w.command = Command::Run;
+            w.checks = vec![
+                CheckResult { ok: true, ..waived("a") },
+                CheckResult { protocol: Protocol::H2, ..waived("a") },
+            ];
+        },
+        otherwise: None,
+    },
+    Case {
         code: Code::CutShort,
         severity: Severity::Info,
         says: "ended early",
@@ -511,13 +530,17 @@ fn check(w: &mut World, one_in: u64) {
 }
 
 fn passed(name: &str) -> CheckResult {
-    CheckResult { name: name.into(), ok: true, answered: true, detail: "fine".into() }
+    fixture::check(name, true, "fine")
 }
 
 fn wrong(name: &str) -> CheckResult {
-    CheckResult { ok: false, detail: "wrong".into(), ..passed(name) }
+    CheckResult { ok: false, got: "wrong".into(), ..passed(name) }
+}
+
+fn waived(name: &str) -> CheckResult {
+    CheckResult { waived: true, ..wrong(name) }
 }
 
 fn late(name: &str) -> CheckResult {
-    CheckResult { ok: false, answered: false, detail: "late".into(), ..passed(name) }
+    CheckResult { ok: false, answered: false, got: "late".into(), ..passed(name) }
 }

@@ -12,6 +12,7 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Phase, Sample, Times};
 
 use super::Judged;
+use crate::backend::BackendUse;
 use crate::caveat::Caveat;
 use crate::fixture;
 use crate::load::{Ceiling, Config, LoadResult};
@@ -41,6 +42,7 @@ pub(super) struct World {
     pub(super) ceiling: Option<Ceiling>,
     pub(super) control: bool,
     pub(super) allowed_cpus: f64,
+    pub(super) backends: Vec<BackendUse>,
     pub(super) start: StartRecord,
     pub(super) facts: Facts,
 }
@@ -62,6 +64,7 @@ impl Judged for World {
                     record: &self.record,
                     party: Party::SUBJECT,
                     part: self.start.subject(),
+                    checks: &self.checks,
                     facts: &self.facts,
                 };
                 verdict::trial(&load, Some(&self.server()), &beside)
@@ -88,6 +91,7 @@ impl World {
             ceiling: None,
             control: false,
             allowed_cpus: 1.0,
+            backends: Vec::new(),
             start: fixture::warm_up(WarmUpEnd::Steady, 0, Some(60 * MS)),
             facts: Facts::default(),
         }
@@ -103,7 +107,7 @@ impl World {
     }
 
     pub(super) fn limiter(&self) -> Limiter {
-        verdict::limiter(&self.result(), &self.server())
+        verdict::limiter(&self.result(), &self.server(), &self.backends)
     }
 
     fn server(&self) -> ServerUse {

@@ -309,5 +309,6 @@ fn expect(args: &LoadArgs) -> anyhow::Result<Expect> {
         body_sha256: args.expect_sha256.clone(),
         body_contains: args.expect_contains.clone(),
         json: args.expect_json.iter().map(json).collect::<anyhow::Result<_>>()?,
+        ..Expect::default()
     })
 }

@@ -1,317 +1,91 @@
-//! Subject definitions: `subjects/NAME/subject.toml`. docs/subjects.md describes every key.
+//! Definitions of servers under test and of back ends: `subjects/NAME/subject.toml`, `backends/NAME/backend.toml`.
+//! docs/subjects.md describes every key.
 
-use std::collections::BTreeMap;
+mod file;
+pub mod find;
+mod spec;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use dyno_archive::Protocol;
-use dyno_contract::contracts::CONTRACTS;
-use dyno_launch::environment::{Environment, Inherit, Ours};
-use dyno_launch::process::Signal;
+use dyno_contract::contracts::Contract;
+use dyno_launch::environment::{Environment, Ours};
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::{Answer, Tool};
-use dyno_workload::inside::Inside;
 use dyno_workload::mistake::{Mistake, mistake};
-use dyno_workload::text::{self, FileError};
-use dyno_workload::units;
-use serde::{Deserialize, Deserializer};
 
 use crate::key::Key;
-use crate::limits;
-use crate::paths::{self, Name};
-use crate::placeholders::Placeholders;
+use crate::limits_keys::CheckedLimits;
+use crate::paths;
+use crate::placeholders::{self, Placeholders};
 
-/// A server under test, as its file describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+pub use file::{is_backend, not_a_backend};
+pub use spec::{
+    BuildSpec, CommandSpec, FileSpec, Nanoseconds, ReadyBy, ReadySpec, Require, StartSpec, StopSpec, Target,
+    Variant,
+};
+
+/// What a definition is of, and so in which file it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A server under test.
+    Subject,
+    /// A service that servers under test need.
+    Backend,
+}
+
+impl Role {
+    #[must_use]
+    pub const fn file(self) -> &'static str {
+        match self {
+            Role::Subject => "subject.toml",
+            Role::Backend => "backend.toml",
+        }
+    }
+}
+
+/// A server under test or a back end, as its file describes it.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
     pub name: String,
+    pub role: Role,
     pub title: String,
     pub language: String,
     pub description: String,
+    /// At least one for a subject.
     pub protocols: Vec<Protocol>,
-    pub checks: Vec<String>,
+    /// What it promises to answer, from the contracts that `checks` names.
+    pub contracts: Vec<Contract>,
+    /// Names of checks that it is known to fail, and takes part all the same.
+    pub waive: Vec<String>,
+    /// Back ends that it names without asking for their ports.
+    pub backends: Vec<String>,
     pub requires: Vec<Require>,
-    pub version: Option<VersionSpec>,
+    /// The command that prints the version of what runs. The first line of its output is reported.
+    pub version: Option<CommandSpec>,
     pub build: Option<BuildSpec>,
+    /// Of a back end, unless a suite says otherwise.
+    pub limits: CheckedLimits,
+    /// Loads a back end's data, once it is ready.
+    pub seed: Option<CommandSpec>,
+    /// Puts a back end's data back, before each trial.
+    pub reset: Option<CommandSpec>,
     pub start: StartSpec,
     pub stop: StopSpec,
     pub ready: ReadySpec,
     pub endpoints: BTreeMap<String, String>,
     pub variants: BTreeMap<String, Variant>,
-    /// The subject's folder.
+    /// The folder of its file.
     pub folder: PathBuf,
 }
 
-/// Something the machine must have.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Require {
-    pub name: String,
-    /// A shell command that succeeds where the need is met.
-    pub test: String,
-    /// How to get it, as a sentence.
-    pub hint: String,
-    /// The Debian package that brings it.
-    pub debian: Option<String>,
-    /// How long the test may take.
-    #[serde(default = "question")]
-    pub deadline: Nanoseconds,
-}
-
-/// The command that prints the version of what runs. The first line of its output is reported.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VersionSpec {
-    pub command: String,
-    /// How long it may take.
-    #[serde(default = "question")]
-    pub deadline: Nanoseconds,
-}
-
-const fn question() -> Nanoseconds {
-    Nanoseconds(limits::QUESTION.as_nanos() as u64)
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BuildSpec {
-    pub command: String,
-    /// Files and folders of the subject's folder that go into the build.
-    pub inputs: Vec<Inside>,
-    #[serde(default)]
-    pub env: BTreeMap<String, String>,
-    /// Variables of dyno's own environment that the build sees, besides
-    /// [`TOOLCHAINS`](dyno_launch::environment::TOOLCHAINS).
-    #[serde(default)]
-    pub inherit: Vec<Inherit>,
-    /// How long it may take.
-    #[serde(default = "build")]
-    pub deadline: Nanoseconds,
-}
-
-impl BuildSpec {
-    /// The environment of the build: what it sees of dyno's own, and `env`. Temporary files go into `temporary`.
-    pub(crate) fn environment(&self, temporary: &Path) -> Environment {
-        let mut environment = Environment::of_tool(&Ours::read(), &self.inherit, temporary);
-        self.env.iter().for_each(|(name, value)| environment.set(name, value));
-        environment
-    }
-}
-
-const fn build() -> Nanoseconds {
-    Nanoseconds(limits::BUILD.as_nanos() as u64)
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StartSpec {
-    pub command: Vec<String>,
-    #[serde(default)]
-    pub env: BTreeMap<String, String>,
-    /// Variables of dyno's own environment that the server sees, besides those that every server does.
-    #[serde(default)]
-    pub inherit: Vec<Inherit>,
-    #[serde(default)]
-    pub files: Vec<FileSpec>,
-}
-
-/// A template that is rendered before each start.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FileSpec {
-    pub template: Inside,
-    pub to: Target,
-}
-
-/// Where a rendered file goes: a path within the start's working folder, which may hold placeholders.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target(String);
-
-/// Placeholders whose values are paths of their own.
-const PATHS: [&str; 6] = ["{work}", "{dir}", "{out}", "{dyno}", "{cert}", "{key}"];
-
-impl Target {
-    fn parse(text: &str) -> Result<Target, String> {
-        let below = text.strip_prefix("{work}/").unwrap_or(text);
-        if Inside::parse(below)?.path().as_os_str().is_empty()
-            || PATHS.iter().any(|path| below.contains(path))
-        {
-            return Err(format!(
-                "{text:?} is not a file in the working folder; write it like \"{{work}}/server.conf\""
-            ));
-        }
-        Ok(Target(below.into()))
-    }
-
-    /// Within the working folder, with placeholders replaced.
-    ///
-    /// # Errors
-    /// What was put in leads out of it.
-    pub fn fill(&self, places: &Placeholders) -> Result<Inside, String> {
-        Inside::parse(&places.fill(&self.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for Target {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        text::parsed(from, Target::parse)
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StopSpec {
-    pub signal: Signal,
-    /// Nanoseconds from the signal. What still runs then is killed.
-    pub deadline_ns: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadySpec {
-    /// The path that is asked for until it is answered right.
-    pub path: String,
-    /// Nanoseconds from exec.
-    pub deadline_ns: u64,
-}
-
-/// Overrides of a definition.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Variant {
-    pub title: Option<String>,
-    pub description: Option<String>,
-    pub protocols: Option<Vec<Protocol>>,
-    pub command: Option<Vec<String>>,
-    pub env: BTreeMap<String, String>,
-    pub inherit: Vec<Inherit>,
-    /// Files instead of all those of the definition.
-    pub files: Option<Vec<FileSpec>>,
-    pub ready: ReadyKeys,
-    pub build: Option<BuildSpec>,
-}
-
-/// The keys of `[ready]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ReadyKeys {
-    path: Option<String>,
-    deadline: Option<Nanoseconds>,
-}
-
-/// A duration as people write it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Nanoseconds(pub u64);
-
-impl Nanoseconds {
-    #[must_use]
-    pub const fn duration(self) -> Duration {
-        Duration::from_nanos(self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for Nanoseconds {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        text::parsed(from, |text| units::duration(text).map(Nanoseconds))
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Raw {
-    name: Name,
-    title: String,
-    language: String,
-    #[serde(default)]
-    description: String,
-    protocols: Vec<Protocol>,
-    #[serde(default)]
-    checks: Vec<String>,
-    #[serde(default)]
-    requires: Vec<Require>,
-    version: Option<VersionSpec>,
-    build: Option<BuildSpec>,
-    start: StartSpec,
-    #[serde(default)]
-    stop: RawStop,
-    #[serde(default)]
-    ready: ReadyKeys,
-    #[serde(default)]
-    endpoints: BTreeMap<String, String>,
-    #[serde(default)]
-    variants: BTreeMap<String, Variant>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RawStop {
-    signal: Signal,
-    deadline: Option<Nanoseconds>,
-}
-
-impl Raw {
-    /// Checks what the types of the keys cannot.
-    fn check(&self, folder: &Path) -> Result<(), Mistake> {
-        if self.start.command.is_empty() {
-            return Err(mistake("start", "`start.command` is empty").below("command"));
-        }
-        if let Some(called) = folder.file_name().filter(|called| *called != self.name.0.as_str()) {
-            let message = format!("`name` is {:?}, but its folder is {called:?}", self.name.0);
-            return Err(mistake("name", message));
-        }
-        let is_unknown = |check: &String| !CONTRACTS.contains(&check.as_str());
-        if let Some(i) = self.checks.iter().position(is_unknown) {
-            let known = CONTRACTS.map(|c| format!("{c:?}")).join(" and ");
-            let message = format!("there is no contract {:?}; there are {known}", self.checks[i]);
-            return Err(mistake("checks", message).below(i));
-        }
-        Ok(())
-    }
-}
-
 impl Definition {
-    /// Reads `subject.toml` in `folder`.
-    pub fn read(folder: &Path) -> Result<Definition, FileError> {
-        let path = folder.join("subject.toml");
-        let source = std::fs::read_to_string(&path)
-            .map_err(|error| FileError::whole(&path, format!("cannot be read: {error}")))?;
-        let raw: Raw = text::parse_toml(&path, &source)?;
-        Definition::of(raw, folder).map_err(|mistake| mistake.locate(&path, &source))
-    }
-
-    fn of(raw: Raw, folder: &Path) -> Result<Definition, Mistake> {
-        let time = |given: Option<Nanoseconds>, default: u64| given.map_or(default, |Nanoseconds(ns)| ns);
-        raw.check(folder)?;
-        let definition = Definition {
-            name: raw.name.0,
-            title: raw.title,
-            language: raw.language,
-            description: raw.description,
-            protocols: raw.protocols,
-            checks: raw.checks,
-            requires: raw.requires,
-            version: raw.version,
-            build: raw.build,
-            start: raw.start,
-            stop: StopSpec { signal: raw.stop.signal, deadline_ns: time(raw.stop.deadline, 5_000_000_000) },
-            ready: ReadySpec {
-                path: raw.ready.path.unwrap_or_else(|| "/".into()),
-                deadline_ns: time(raw.ready.deadline, 20_000_000_000),
-            },
-            endpoints: raw.endpoints,
-            variants: raw.variants,
-            folder: folder.into(),
-        };
-        definition.check()?;
-        for (name, over) in &definition.variants {
-            definition.overridden(name, over)?;
-        }
-        Ok(definition)
-    }
-
     /// Checks that its protocols are named, and that its start can speak them.
     fn check(&self) -> Result<(), Mistake> {
         let wrong = |message: &str| mistake("protocols", message);
-        if self.protocols.is_empty() {
+        if self.protocols.is_empty() && self.role == Role::Subject {
             return Err(wrong("`protocols` is empty; say what it speaks, for instance [\"h1\"]"));
         }
         let at = |is_it: fn(&Protocol) -> bool| self.protocols.iter().position(is_it);
@@ -319,14 +93,31 @@ impl Definition {
             const AUTO: &str = "`protocols` has \"auto\", which is for loads; name what it speaks, for instance [\"h1-tls\", \"h2\"]";
             return Err(wrong(AUTO).below(i));
         }
+        let has_tls_port = self.start.tls_port.is_some() || self.uses("tls_port");
         match at(|protocol| protocol.is_tls()) {
-            Some(i) if !self.uses("{tls_port}") => Err(wrong(&format!(
+            Some(i) if !has_tls_port => Err(wrong(&format!(
                 "it says that it speaks {}, but its start has no {{tls_port}} to speak it on",
                 self.protocols[i]
             ))
             .below(i)),
             _ => Ok(()),
         }
+    }
+
+    /// The names of its contracts.
+    pub fn checks(&self) -> impl Iterator<Item = &str> {
+        self.contracts.iter().map(|contract| contract.name.as_str())
+    }
+
+    /// The back ends that it needs, by the names that it has for them: those that it names, and those whose ports it asks
+    /// for.
+    #[must_use]
+    pub fn needs(&self) -> BTreeSet<String> {
+        let mut all: BTreeSet<String> = self.backends.iter().cloned().collect();
+        for text in self.texts() {
+            all.extend(placeholders::backends_in(&text).map(String::from));
+        }
+        all
     }
 
     /// The definition with a variant's overrides applied.
@@ -340,32 +131,33 @@ impl Definition {
     }
 
     fn overridden(&self, variant: &str, over: &Variant) -> Result<Definition, Mistake> {
-        let mut definition = self.clone();
-        let set = |field: &mut String, value: &Option<String>| {
+        fn set<T: Clone>(field: &mut T, value: &Option<T>) {
             if let Some(value) = value {
                 field.clone_from(value);
             }
-        };
+        }
+        let mut definition = self.clone();
         set(&mut definition.title, &over.title);
         set(&mut definition.description, &over.description);
-        if let Some(command) = &over.command {
-            definition.start.command.clone_from(command);
-        }
-        if let Some(protocols) = &over.protocols {
-            definition.protocols.clone_from(protocols);
-        }
-        definition.start.env.extend(over.env.clone());
-        definition.start.inherit.extend(over.inherit.clone());
-        if let Some(files) = &over.files {
-            definition.start.files.clone_from(files);
-        }
-        set(&mut definition.ready.path, &over.ready.path);
-        if let Some(Nanoseconds(ns)) = over.ready.deadline {
-            definition.ready.deadline_ns = ns;
-        }
-        if over.build.is_some() {
-            definition.build.clone_from(&over.build);
-        }
+        set(&mut definition.protocols, &over.protocols);
+        set(&mut definition.contracts, &over.contracts);
+        set(&mut definition.waive, &over.waive);
+        definition.backends.extend(over.backends.clone());
+        definition.requires.extend(over.requires.clone());
+        definition.version = over.version.clone().or(definition.version);
+        definition.build = over.build.clone().or(definition.build);
+        let start = &mut definition.start;
+        set(&mut start.command, &over.command);
+        start.env.extend(over.env.clone());
+        start.inherit.extend(over.inherit.clone());
+        set(&mut start.files, &over.files);
+        set(&mut start.cwd, &over.cwd);
+        start.port = over.port.or(start.port);
+        start.tls_port = over.tls_port.or(start.tls_port);
+        set(&mut definition.ready.by, &over.ready.by);
+        set(&mut definition.ready.deadline_ns, &over.ready.deadline.map(|Nanoseconds(ns)| ns));
+        set(&mut definition.stop.signal, &over.stop.signal);
+        set(&mut definition.stop.deadline_ns, &over.stop.deadline.map(|Nanoseconds(ns)| ns));
         let place = |mistake: Mistake| mistake.within(variant.to_string()).within("variants");
         definition.check().map_err(|mistake| place(mistake).of(&format!("variant {variant:?}")))?;
         Ok(definition)
@@ -374,15 +166,22 @@ impl Definition {
     /// The first need that this machine does not meet, as a sentence with the way out.
     #[must_use]
     pub fn unmet(&self, supervision: &Supervision<'_>) -> Option<String> {
+        self.unmet_need(supervision).map(|(_, sentence)| sentence)
+    }
+
+    /// The first need that this machine does not meet, and the same as a sentence.
+    #[must_use]
+    pub fn unmet_need(&self, supervision: &Supervision<'_>) -> Option<(&Require, String)> {
         self.requires.iter().find_map(|require| {
-            match self.ask(&require.test, require.deadline, supervision) {
-                Answer::Ended { status, .. } if status.success() => None,
-                Answer::Ended { .. } => Some(format!("{} is missing. {}", require.name, require.hint)),
-                Answer::None(why) => Some(format!(
+            let sentence = match self.ask(&require.test, require.deadline, supervision) {
+                Answer::Ended { status, .. } if status.success() => return None,
+                Answer::Ended { .. } => format!("{} is missing. {}", require.name, require.hint),
+                Answer::None(why) => format!(
                     "{} may be missing: its test `{}` {why}. {}",
                     require.name, require.test, require.hint
-                )),
-            }
+                ),
+            };
+            Some((require, sentence))
         })
     }
 
@@ -391,7 +190,7 @@ impl Definition {
         let temporary = std::env::temp_dir();
         let environment = self.build.as_ref().map_or_else(
             || Environment::of_tool(&Ours::read(), &[], &temporary),
-            |spec| spec.environment(&temporary),
+            |spec| spec.environment(&temporary, &Placeholders::default()),
         );
         Tool { command, folder: &self.folder, environment: &environment, deadline: deadline.duration() }
             .ask(supervision)
@@ -410,7 +209,7 @@ impl Definition {
         for file in &self.start.files {
             key.add(&paths::read(&file.template, &self.folder)?);
         }
-        if self.uses("{dir}") {
+        if self.uses("dir") {
             add_folder(&mut key, &self.folder, Path::new(""))?;
         }
         Ok(key.text())
@@ -425,19 +224,37 @@ impl Definition {
     /// Whether it is to be given a certificate.
     #[must_use]
     pub fn needs_certificate(&self) -> bool {
-        self.uses("{cert}") || self.uses("{key}")
+        self.uses("cert") || self.uses("key")
     }
 
-    /// Whether a start uses the placeholder.
+    /// Whether a start uses the placeholder of this name.
     #[must_use]
-    pub fn uses(&self, placeholder: &str) -> bool {
-        let is_in = |file: &FileSpec| {
-            let template = paths::read(&file.template, &self.folder);
-            template.is_ok_and(|t| String::from_utf8_lossy(&t).contains(placeholder))
+    pub fn uses(&self, place: &str) -> bool {
+        self.texts().iter().any(|text| placeholders::named(text).any(|used| used == place))
+    }
+
+    /// All texts of a start that may hold placeholders. Of a template that cannot be read nothing.
+    fn texts(&self) -> Vec<String> {
+        let start = &self.start;
+        let of_ready = match &self.ready.by {
+            ReadyBy::Command(command) => Some(command),
+            ReadyBy::Answer { .. } | ReadyBy::Listening => None,
         };
-        let in_files = || self.start.files.iter().any(is_in);
-        self.start.command.iter().chain(self.start.env.values()).any(|s| s.contains(placeholder))
-            || in_files()
+        let commands = self.seed.iter().chain(&self.reset).map(|spec| &spec.command).chain(of_ready);
+        let mut all: Vec<String> = start
+            .command
+            .iter()
+            .chain(start.env.values())
+            .chain([&start.cwd])
+            .chain(commands)
+            .cloned()
+            .collect();
+        for file in &start.files {
+            let template = paths::read(&file.template, &self.folder).unwrap_or_default();
+            all.push(String::from_utf8_lossy(&template).into_owned());
+            all.push(file.to.text().into());
+        }
+        all
     }
 }
 
@@ -465,21 +282,12 @@ fn add_folder(key: &mut Key, folder: &Path, below: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// All subjects in a folder, by name. Folders without a `subject.toml` are not subjects.
-pub fn all(folder: &Path) -> Result<Vec<Definition>, FileError> {
-    let entries = std::fs::read_dir(folder)
-        .map_err(|error| FileError::whole(folder, format!("cannot be read: {error}")))?;
-    let mut folders: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
-    folders.retain(|f| f.join("subject.toml").is_file());
-    folders.sort();
-    folders.iter().map(|f| Definition::read(f)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     use dyno_launch::guard::Guard;
+    use dyno_launch::process::Signal;
     use dyno_launch::supervision::Interrupts;
 
     fn unmet(definition: &Definition) -> Option<String> {
@@ -507,7 +315,7 @@ mod tests {
         let fast = definition.with_variant("fast").unwrap();
         assert_eq!((fast.title.as_str(), fast.start.env.len()), ("X fast", 1));
         assert!(definition.with_variant("slow").unwrap_err().contains("it has fast"));
-        assert!(definition.uses("{port}") && !definition.uses("{tls_port}"));
+        assert!(definition.uses("port") && !definition.uses("tls_port"));
     }
 
     #[test]
@@ -521,7 +329,8 @@ mod tests {
         let tls = definition.with_variant("tls").unwrap();
         assert_eq!(tls.protocols, [Protocol::H1Tls, Protocol::H2]);
         assert!(tls.needs_certificate());
-        assert_eq!((tls.ready.path.as_str(), tls.ready.deadline_ns), ("/r", definition.ready.deadline_ns));
+        assert_eq!(tls.ready.by, ReadyBy::Answer { path: "/r".into(), status: None });
+        assert_eq!(tls.ready.deadline_ns, definition.ready.deadline_ns);
     }
 
     #[test]
@@ -529,7 +338,7 @@ mod tests {
         let error = |source: &str| Definition::read(&write(source).1).unwrap_err().to_string();
         assert!(error(&GOOD.replace("title = \"X\"", "titel = \"X\"")).contains("did you mean `title`?"));
         assert!(error(&GOOD.replace("\"x\"\ntitle", "\"y\"\ntitle")).contains("but its folder is"));
-        assert!(error(&GOOD.replace("[\"hello\"]", "[\"hallo\"]")).contains("there are \"hello\""));
+        assert!(error(&GOOD.replace("[\"hello\"]", "[\"hallo\"]")).contains("did you mean \"hello\"?"));
         assert!(error(&GOOD.replace("[\"h1\"]", "[\"h3\"]")).contains("unknown value `h3`"));
         assert!(error(&GOOD.replace("[\"h1\"]", "[\"auto\"]")).contains("which is for loads"));
         assert!(error(&GOOD.replace("[\"h1\"]", "[]")).contains("`protocols` is empty"));
@@ -576,13 +385,13 @@ mod tests {
                 "\"../y\"",
                 "leaves its folder",
             ),
-            (after(build), "11:1", "[build]", "missing field `inputs`"),
+            (after(build), "11:1", "[build]", "`[build]` lacks `inputs`"),
             (after(&format!("{build}inputs = \"a\"\n")), "13:10", "\"a\"", "invalid type: string"),
             (
                 after("[[requires]]\nname = \"a\"\ntest = \"b\"\n"),
                 "11:1",
                 "[[requires]]",
-                "missing field `hint`",
+                "`[[requires]]` lacks `hint`",
             ),
             (after("[version]\ncommand = \"v\"\ndeadline = 3\n"), "13:12", "3", "invalid type: integer `3`"),
         ] {
@@ -598,8 +407,87 @@ mod tests {
             let carets = lines[3].split_once("| ").unwrap().1;
             assert_eq!(&shown[carets.find('^').unwrap()..carets.len()], underlined, "{text}");
         }
-        let nameless = Definition::read(&write(&GOOD.replace("title = \"X\"\n", "")).1).unwrap_err();
-        assert_eq!((nameless.position, nameless.message.as_str()), (None, "missing field `title`"));
+        let error = Definition::read(&write(&GOOD.replace("language = \"C\"\n", "")).1).unwrap_err();
+        let message = "the file lacks `language`; it needs `language`, `protocols` and `start`";
+        assert_eq!((error.position, error.message.as_str()), (None, message));
+    }
+
+    #[test]
+    fn all_mistakes_of_a_file_are_told_at_once() {
+        let source = "titel = \"X\"\nprotocols = [\"h1\"]\nchecks = [\"hallo\"]\n[[requires]]\nname = \"a\"\n[build]\n\
+             command = \"make {prot}\"\n[start]\ncommand = [\"x\", \"{prot}\"]\ncwd = \"/tmp\"\nport = 0\n[ready]\ntcp = true\n\
+             command = \"true\"\n[variants.v]\nwaive = [\"x\"]\n";
+        let text = Definition::read(&write(source).1).unwrap_err().to_string();
+        let heads: Vec<&str> =
+            text.lines().filter_map(|line| line.split_once("subject.toml").map(|(_, rest)| rest)).collect();
+        let wanted = [
+            ": the file lacks `language`; it needs `language`, `protocols` and `start`",
+            ":1:1: unknown key `titel`; did you mean `title`?",
+            ":3:11: there is no contract \"hallo\"",
+            ":4:1: `[[requires]]` lacks `test` and `hint`",
+            ":6:1: `[build]` lacks `inputs`",
+            ":7:11: there is no placeholder {prot} here; there are {out}",
+            ":9:17: there is no placeholder {prot} here; did you mean {port}?",
+            ":10:7: \"/tmp\" is not a folder that a start has",
+            ":11:8: `port` is a port",
+            ":14:11: a start is ready by one sign",
+            ":16:10: its contracts have no check \"x\"",
+        ];
+        assert_eq!(heads.len(), wanted.len(), "{text}");
+        for (head, wanted) in heads.iter().zip(wanted) {
+            assert!(head.starts_with(wanted), "{head}\nis not\n{wanted}");
+        }
+    }
+
+    #[test]
+    fn the_least_that_a_file_says_is_enough() {
+        let (_root, folder) = write(
+            "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\"]\nport = 8080\ncwd = \"{out}/a\"\n",
+        );
+        let definition = Definition::read(&folder).unwrap();
+        assert_eq!((definition.name.as_str(), definition.title.as_str()), ("x", "x"));
+        assert_eq!((definition.start.port, definition.start.cwd.as_str()), (Some(8080), "{out}/a"));
+        assert_eq!(definition.ready.by, ReadyBy::Answer { path: "/".into(), status: None });
+        std::fs::write(
+            folder.join("backend.toml"),
+            "[start]\ncommand = [\"x\", \"{db.port}\"]\n[seed]\ncommand = \"y {port}\"\n",
+        )
+        .unwrap();
+        let backend = Definition::read_as(&folder, Role::Backend).unwrap();
+        assert_eq!((backend.ready.by.clone(), backend.protocols.len()), (ReadyBy::Listening, 0));
+        assert!(backend.needs().contains("db") && backend.uses("port"));
+        assert!(
+            is_backend("db-1_a")
+                && !is_backend("1")
+                && !is_backend("a.b")
+                && !is_backend("")
+                && !is_backend("a}")
+        );
+    }
+
+    #[test]
+    fn a_known_failure_is_waived_by_its_name() {
+        let waive = |names: &str| GOOD.replace("[start]", &format!("waive = {names}\n[start]"));
+        assert_eq!(
+            Definition::read(&write(&waive("[\"HEAD has no body\"]")).1).unwrap().waive,
+            ["HEAD has no body"]
+        );
+        let error = Definition::read(&write(&waive("[\"HEAD has a body\"]")).1).unwrap_err().to_string();
+        assert!(error.contains(":6:10: ") && error.contains("did you mean \"HEAD has no body\"?"), "{error}");
+    }
+
+    #[test]
+    fn the_mistakes_of_a_contract_are_told_at_their_place() {
+        let (_root, folder) = write(&GOOD.replace("\"hello\"", "\"own\""));
+        std::fs::create_dir(folder.join("contracts")).unwrap();
+        std::fs::write(folder.join("contracts/own.toml"), "[[checks]]\nname = \"a\"\npaht = \"/\"\n")
+            .unwrap();
+        let error = Definition::read(&folder).unwrap_err();
+        assert!(error.path.ends_with("contracts/own.toml"), "{error}");
+        assert!(
+            error.to_string().contains("own.toml:3:1: unknown key `paht`; did you mean `path`?"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -682,7 +570,7 @@ mod tests {
         let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
         assert!(pipe.success());
         let definition = Definition::read(&folder).unwrap();
-        assert!(!definition.uses("{cpus}"));
+        assert!(!definition.uses("cpus"));
         assert!(definition.fingerprint().unwrap_err().to_string().contains("is no regular file"));
     }
 }

@@ -1,0 +1,136 @@
+//! What the services behind a subject used, and their share of what a request costs.
+
+use dyno_archive::StartRecord;
+use dyno_archive::plan::{Backend, Placement, Plan};
+use dyno_archive::start::{LimitReadBack, PartStart, allowed_cpus};
+use dyno_archive::{Party, TrialRecord};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::grid::Cell;
+use crate::server::{self, ServerUse};
+use crate::stats::Repeated;
+use crate::subject::{BuildResult, Startup, build_result, startup_over};
+use crate::trial::TrialResult;
+
+/// The use of a service that the subject needs, in one trial.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct BackendUse {
+    pub name: String,
+    /// Its part of the CPU time that a request cost in all, subject and back ends together: 0 to 1. `null`: not all of them are
+    /// known.
+    pub cpu_share: Option<f64>,
+    /// It may use the same CPUs as the subject, and no others.
+    pub shares_cpus: bool,
+    pub server: ServerUse,
+}
+
+/// The same over the repeats of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct BackendSummary {
+    pub name: String,
+    /// Per answer of the subject.
+    pub cpu_us_per_request: Repeated,
+    pub cpu_share: Repeated,
+    pub cpu_utilisation: Repeated,
+    /// Anonymous memory (resident, where that is all there is), highest sample of the window.
+    pub memory_bytes: Repeated,
+}
+
+/// A service that the subject needs, over all of its starts.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct BackendResult {
+    pub name: String,
+    pub title: String,
+    pub version: Option<String>,
+    pub build: Option<BuildResult>,
+    pub startup_ms: Startup,
+    /// How long its data took to be loaded.
+    pub seeded_ms: Repeated,
+    pub stop_ms: Repeated,
+    /// Limits as read back in its first start.
+    pub limits: Vec<LimitReadBack>,
+}
+
+/// What the services behind the subject used in a trial. `subject`: what that used itself.
+pub(crate) fn of_trial(
+    plan: &Plan,
+    start: Option<&StartRecord>,
+    record: &TrialRecord,
+    subject: &ServerUse,
+) -> Vec<BackendUse> {
+    let arm = &plan.arms[plan.trials[record.trial].arm];
+    let of_subject = &arm.conditions.placement.subject;
+    let parts = start.iter().flat_map(|start| &start.parts);
+    let used = parts.filter_map(|part| {
+        let Party::Backend(index) = part.party else { return None };
+        let planned = plan.backends.get(index)?;
+        let cpus = cpus_of(planned, part);
+        Some(BackendUse {
+            name: part.name.clone(),
+            cpu_share: None,
+            shares_cpus: planned.cpus == *of_subject
+                && planned.limits.cpus.is_none()
+                && arm.conditions.limits.cpus.is_none(),
+            server: server::server_use(&record.load, part.party, cpus),
+        })
+    });
+    let mut all: Vec<BackendUse> = used.collect();
+    let each = all.iter().map(|b| &b.server).chain([subject]).map(|s| s.cpu_us_per_request);
+    // Of a sum of which a part is not known nobody knows the shares.
+    let sum: Option<f64> = each.sum();
+    for behind in &mut all {
+        let own = behind.server.cpu_us_per_request;
+        behind.cpu_share = own.zip(sum.filter(|sum| *sum > 0.0)).map(|(own, sum)| own / sum);
+    }
+    all
+}
+
+/// CPUs that a back end could use at a time.
+fn cpus_of(planned: &Backend, part: &PartStart) -> f64 {
+    let placement = Placement { subject: planned.cpus.clone(), generator: Vec::new() };
+    allowed_cpus(&part.limits, &placement, &planned.limits)
+}
+
+/// The back ends of a cell's trials, over the valid ones.
+pub(crate) fn of_cell(cell: &Cell<'_>) -> Vec<BackendSummary> {
+    let Some(first) = cell.trials().first() else { return Vec::new() };
+    let name_of = |behind: &BackendUse| summary(cell, &behind.name);
+    first.backends.iter().map(name_of).collect()
+}
+
+fn summary(cell: &Cell<'_>, name: &str) -> BackendSummary {
+    let over = |pick: fn(&BackendUse) -> Option<f64>| {
+        let of_trial = |t: &TrialResult| t.backends.iter().find(|behind| behind.name == name).and_then(pick);
+        Repeated::new(cell.valid().filter_map(of_trial).collect())
+    };
+    BackendSummary {
+        name: name.into(),
+        cpu_us_per_request: over(|b| b.server.cpu_us_per_request),
+        cpu_share: over(|b| b.cpu_share),
+        cpu_utilisation: over(|b| b.server.cpu_utilisation),
+        memory_bytes: over(|b| b.server.memory_held_bytes.map(|bytes| bytes as f64)),
+    }
+}
+
+/// The back ends of an arm, over all of its starts.
+pub(crate) fn of_arm(plan: &Plan, arm: usize, starts: &[&StartRecord]) -> Vec<BackendResult> {
+    let result = |index: &usize| {
+        let planned = &plan.backends[*index];
+        let parts: Vec<&PartStart> = starts.iter().filter_map(|s| s.part(Party::Backend(*index))).collect();
+        let ms = |pick: fn(&PartStart) -> Option<u64>| {
+            Repeated::new(parts.iter().filter_map(|part| pick(part)).map(|ns| ns as f64 / 1e6).collect())
+        };
+        BackendResult {
+            name: planned.name.clone(),
+            title: planned.title.clone(),
+            version: planned.version.clone(),
+            build: planned.build.as_ref().map(build_result),
+            startup_ms: startup_over(&parts),
+            seeded_ms: ms(|part| part.seeded_ns),
+            stop_ms: ms(|part| part.stop.map(|stop| stop.took_ns)),
+            limits: parts.first().map(|part| part.limits.clone()).unwrap_or_default(),
+        }
+    };
+    plan.arms[arm].backends.iter().map(result).collect()
+}

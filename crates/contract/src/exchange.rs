@@ -1,0 +1,119 @@
+//! One check against one listener, by single exchanges.
+
+use std::io;
+
+use dyno_archive::trial::CheckResult;
+
+use crate::bytes;
+use crate::client::{Keep, ProbeClient};
+use crate::contracts::Check;
+use crate::limits::CHECK;
+use crate::words;
+
+/// Why a check failed.
+#[derive(Debug)]
+pub enum Problem {
+    /// An answer came, and it was wrong.
+    Wrong(String),
+    /// The connection was closed or refused before there was a whole answer. Of an idle server that is wrong; a full one may do
+    /// so.
+    Closed(String),
+    /// No whole answer came in time.
+    Late(String),
+}
+
+impl Problem {
+    /// What an error of a connection means.
+    pub(crate) fn of(error: &io::Error, during: &str) -> Problem {
+        let words = format!("{during}: {error}");
+        match error.kind() {
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Problem::Late(words),
+            io::ErrorKind::InvalidData | io::ErrorKind::Other => Problem::Wrong(words),
+            _ => Problem::Closed(words),
+        }
+    }
+}
+
+/// How busy a server is while it is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Business {
+    /// Nobody else asks it anything.
+    Idle,
+    /// It is under load: that it answers late, or closes what it cannot serve, breaks no promise.
+    Loaded,
+}
+
+/// Runs a check. Over HTTP/2 it asks one after the other, whatever the check says of streams.
+#[must_use]
+pub fn run(check: &Check, client: &ProbeClient, business: Business) -> CheckResult {
+    result(check, client, try_run(check, client), business)
+}
+
+/// The result of a check of which this became.
+#[must_use]
+pub fn result(
+    check: &Check,
+    client: &ProbeClient,
+    seen: Result<String, Problem>,
+    business: Business,
+) -> CheckResult {
+    let (ok, answered, got) = match seen {
+        Ok(got) => (true, true, got),
+        Err(Problem::Wrong(got)) => (false, true, got),
+        Err(Problem::Closed(got)) => (false, business == Business::Idle, got),
+        Err(Problem::Late(got)) => (false, false, got),
+    };
+    CheckResult {
+        name: check.name.clone(),
+        protocol: client.listener().protocol,
+        ok,
+        answered,
+        waived: false,
+        asked: asked(check, client),
+        expected: expected(check),
+        got,
+    }
+}
+
+fn asked(check: &Check, client: &ProbeClient) -> String {
+    let all: Vec<String> = check.requests.iter().map(words::asked).collect();
+    let how = check.bytes.map(|bytes| format!(", {}", bytes.asked())).unwrap_or_default();
+    let times =
+        if check.times > 1 { format!(", {} times on one connection", check.times) } else { String::new() };
+    let streams = match check.streams {
+        2.. if client.listener().protocol.is_h2() => format!(", {} at a time", check.streams),
+        _ => String::new(),
+    };
+    format!("{}{how}{times}{streams}", all.join("; then "))
+}
+
+fn expected(check: &Check) -> String {
+    if let Some(bytes) = check.bytes {
+        return bytes.expected().into();
+    }
+    let mut all: Vec<String> =
+        check.requests.iter().map(|request| words::expected(&request.expect)).collect();
+    all.dedup();
+    all.join("; then ")
+}
+
+fn try_run(check: &Check, client: &ProbeClient) -> Result<String, Problem> {
+    let traffic = client.compile(check.requests.clone()).map_err(Problem::Wrong)?;
+    if let Some(bytes) = check.bytes {
+        return bytes::run(bytes, client, traffic.requests());
+    }
+    let mut session = client.session(&traffic, CHECK).map_err(|error| Problem::of(&error, "connecting"))?;
+    let mut last = String::new();
+    let asked = check.requests.iter().zip(traffic.requests());
+    for (n, (request, compiled)) in (0..check.times).flat_map(|n| asked.clone().map(move |each| (n, each))) {
+        let during = || match (check.times, check.requests.len()) {
+            (1, 1) => format!("{} {}", request.method, request.path),
+            _ => format!("{} {}, time {} on this connection", request.method, request.path, n + 1),
+        };
+        let answer = session.ask(compiled, Keep::Whole).map_err(|error| Problem::of(&error, &during()))?;
+        let fault = compiled.expect.judge(answer.status, &answer.headers, &answer.body);
+        fault.map_err(|fault| Problem::Wrong(format!("{}: {fault}:\n{}", during(), answer.shown())))?;
+        last = words::got(&answer);
+    }
+    Ok(if check.times > 1 { format!("each time {last}") } else { last })
+}

@@ -1,0 +1,56 @@
+//! `dyno subjects build`.
+
+use std::path::Path;
+
+use dyno_launch::guard::Guard;
+use dyno_launch::supervision::Supervision;
+use dyno_report::format::{bytes, micros};
+use dyno_subject::build::{self, Built};
+
+use super::{Chosen, INTERRUPTED, Subject, row, show_output};
+use crate::exit::Exit;
+use crate::terminal::{Third, catch_interrupts, say};
+
+/// Builds all that are chosen; prints a row for each.
+pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
+    let interrupts = catch_interrupts("ending the build", Third::Ends)?;
+    let supervision = Supervision { guard, interrupts: &interrupts };
+    let mut exit = chosen.tell_wrong();
+    for (i, Subject { id, definition: d }) in chosen.subjects.iter().enumerate() {
+        // Most variants share their subject's build.
+        let is_built = |s: &Subject| s.definition.name == d.name && s.definition.build == d.build;
+        if let Some(same) = chosen.subjects[..i].iter().find(|s| is_built(s)) {
+            // What they need besides may be missing all the same.
+            match d.unmet(&supervision) {
+                None => row(id, &format!("as {}", same.id))?,
+                Some(why) => row(id, &format!("skipped: {why}"))?,
+            }
+            continue;
+        }
+        if let Some(why) = d.unmet(&supervision) {
+            row(id, &format!("skipped: {why}"))?;
+            exit = chosen.selection.skipped(exit);
+            continue;
+        }
+        if interrupts.count() > 0 {
+            say(INTERRUPTED);
+            return Ok(Exit::Failed);
+        }
+        match build::build(d, cache, &supervision, &mut |text| show_output(id, text)) {
+            Ok(built) => row(id, &words(&built))?,
+            Err(why) => {
+                row(id, &format!("build failed: {why}"))?;
+                exit = Exit::Failed;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+/// What a build took, in words.
+pub(super) fn words(built: &Built) -> String {
+    let Some(b) = &built.build else { return "needs no build".into() };
+    let how = if b.cached { "built before, in" } else { "built in" };
+    let cpu = b.cpu_ns.map_or(String::new(), |ns| format!(", {} of CPU", micros(ns as f64 / 1e3)));
+    format!("{how} {}{cpu}, {}", micros(b.wall_ns as f64 / 1e3), bytes(b.artefact_bytes as f64))
+}

@@ -1,0 +1,284 @@
+//! `dyno subjects check`: starts each server as a run would, and prints what was asked of it, what was expected, and what
+//! came.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use dyno_archive::dir::{Header, Run};
+use dyno_archive::start::FailureKind;
+use dyno_archive::trial::CheckResult;
+use dyno_archive::{Facts, Protocol, RunDir, StartRecord};
+use dyno_launch::guard::Guard;
+use dyno_launch::supervision::Supervision;
+use dyno_report::terminal::{line, shown};
+use dyno_runner::plan::{Overrides, Planned, resolve};
+use dyno_runner::prepare::prepare;
+use dyno_runner::run::{Ended, Event, Runner};
+use dyno_runner::suite::SuiteFile;
+use dyno_subject::definition::{Definition, ReadyBy};
+
+use super::{Chosen, INTERRUPTED, Subject, build, row, show_output};
+use crate::exit::Exit;
+use crate::terminal::{Third, catch_interrupts, print, say};
+
+/// Checks all that are chosen, one after the other, and prints a table of them at the end.
+pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
+    let interrupts = catch_interrupts("ending after this subject is taken down", Third::Ends)?;
+    let supervision = Supervision { guard, interrupts: &interrupts };
+    let mut exit = chosen.tell_wrong();
+    let mut rows = Vec::new();
+    for subject in &chosen.subjects {
+        if interrupts.count() > 0 {
+            break;
+        }
+        let seen = check(chosen, subject, cache, &supervision)?;
+        exit = worse(exit, seen.exit(chosen));
+        rows.push((subject, seen));
+    }
+    if rows.len() > 1 {
+        print("\n")?;
+        row("subject", &columns("built", "protocols", "checks", "result"))?;
+        rows.iter().try_for_each(|(subject, seen)| row(&subject.id, &seen.columns(&subject.definition)))?;
+    }
+    if interrupts.count() > 0 {
+        say(INTERRUPTED);
+        return Ok(Exit::Failed);
+    }
+    Ok(exit)
+}
+
+fn columns(built: &str, protocols: &str, checks: &str, result: &str) -> String {
+    format!("{built:<10} {protocols:<32} {checks:<9} {result}")
+}
+
+/// The graver of two: a file or a machine that fails weighs more than a wrong answer.
+fn worse(a: Exit, b: Exit) -> Exit {
+    let weight = |exit: Exit| match exit {
+        Exit::Failed => 3,
+        Exit::Usage => 2,
+        Exit::Invalid => 1,
+        _ => 0,
+    };
+    if weight(b) > weight(a) { b } else { a }
+}
+
+/// What became of a subject.
+enum Seen {
+    Skipped(String),
+    /// With the end of what it printed.
+    NotBuilt(String),
+    Started(StartRecord),
+    /// It was not come to.
+    Nothing,
+}
+
+fn check(
+    chosen: &Chosen,
+    subject: &Subject,
+    cache: &Path,
+    supervision: &Supervision<'_>,
+) -> anyhow::Result<Seen> {
+    print(&format!("{}\n", line(&subject.id)))?;
+    let suite = SuiteFile::parse(Path::new("check"), &suite_of(subject))?;
+    let cpus = dyno_launch::allowed_cpus();
+    let mut planned =
+        resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| d.unmet(supervision))?;
+    let builds = prepare(&mut planned, cache, supervision, &mut |event| match event {
+        Event::Printed { name, line } => show_output(name, line),
+        Event::Built { name, result: Ok(built) } => {
+            show_output(name, &build::words(built));
+        }
+        _ => {}
+    })?;
+    let planned_subject = &planned.plan.subjects[0];
+    let seen = match (&planned_subject.skipped, &planned_subject.build_failed) {
+        (Some(why), _) => Seen::Skipped(why.clone()),
+        (None, Some(why)) => Seen::NotBuilt(why.clone()),
+        (None, None) => {
+            let (ended, run) = walk(&planned, &builds, supervision)?;
+            let start = run.starts.into_iter().next();
+            start.filter(|_| ended == Ended::Complete).map_or(Seen::Nothing, Seen::Started)
+        }
+    };
+    print(&shown(&seen.told()))?;
+    Ok(seen)
+}
+
+/// A suite that asks next to nothing: the same starting, checking and stopping as in a run. Each protocol has a workload, so
+/// that every subject takes part.
+fn suite_of(subject: &Subject) -> String {
+    let path = match &subject.definition.ready.by {
+        ReadyBy::Answer { path, .. } => path.as_str(),
+        ReadyBy::Listening | ReadyBy::Command(_) => "/",
+    };
+    let workload = |protocol: Protocol| {
+        let (name, protocol, tls) = (protocol.name(), protocol.base_name(), protocol.is_tls());
+        format!("[[workloads]]\nname = {name:?}\nprotocol = {protocol:?}\ntls = {tls}\npath = {path:?}\n")
+    };
+    format!(
+        "subjects = [{:?}]\n[suite]\nname = \"check\"\nrepeats = 1\norder = \"fixed\"\n[load]\nconnections = 1\nwarmup = \"0\"\nduration = \"50ms\"\ninterval = \"50ms\"\n{}",
+        subject.id,
+        Protocol::OF_SERVERS.map(workload).concat()
+    )
+}
+
+fn walk(
+    planned: &Planned,
+    builds: &dyno_runner::prepare::Builds,
+    supervision: &Supervision<'_>,
+) -> anyhow::Result<(Ended, Run)> {
+    let header = Header {
+        schema: dyno_archive::run::SCHEMA.into(),
+        id: "check".into(),
+        started: String::new(),
+        command: Vec::new(),
+        plan: planned.plan.clone(),
+        facts: Facts::default(),
+        resumptions: Vec::new(),
+    };
+    let place = dyno_launch::folder::make("check", supervision.guard)?;
+    let dir = RunDir::create(&place, &header)?;
+    let mut on = |event: Event<'_>| {
+        if let Event::Printed { name, line } = event {
+            show_output(name, line);
+        }
+    };
+    let result = Runner {
+        plan: &planned.plan,
+        arms: &planned.arms,
+        builds,
+        dir: &dir,
+        guard: supervision.guard,
+        interrupts: supervision.interrupts,
+        on: &mut on,
+    }
+    .walk()
+    .and_then(|ended| Ok((ended, dir.read()?)));
+    let _ = std::fs::remove_dir_all(&place);
+    Ok(result?)
+}
+
+impl Seen {
+    /// All that was seen, line by line.
+    fn told(&self) -> String {
+        match self {
+            Seen::Skipped(why) => format!("  skipped: {why}\n"),
+            Seen::NotBuilt(why) => format!("  build failed: {}\n", why.replace('\n', "\n    ")),
+            Seen::Nothing => String::new(),
+            Seen::Started(start) => told(start),
+        }
+    }
+
+    fn exit(&self, chosen: &Chosen) -> Exit {
+        match self {
+            Seen::Skipped(_) => chosen.selection.skipped(Exit::Valid),
+            Seen::NotBuilt(_) | Seen::Nothing => Exit::Failed,
+            Seen::Started(start) => match &start.failure {
+                Some(failure) if failure.kind != FailureKind::WrongAnswers => Exit::Failed,
+                Some(_) => Exit::Invalid,
+                None if results(start).any(|check| !check.ok && !check.waived) => Exit::Invalid,
+                None => Exit::Valid,
+            },
+        }
+    }
+
+    /// Its row in the table.
+    fn columns(&self, definition: &Definition) -> String {
+        match self {
+            Seen::Skipped(why) => columns("–", "–", "–", &format!("skipped: {}", first_line(why))),
+            Seen::NotBuilt(why) => columns("failed", "–", "–", first_line(why)),
+            Seen::Nothing => columns("–", "–", "–", "not done"),
+            Seen::Started(start) => {
+                let served = protocols_served(definition, start);
+                let all: Vec<&CheckResult> = results(start).collect();
+                let passed = all.iter().filter(|check| check.ok).count();
+                let waived = all.iter().filter(|check| !check.ok && check.waived).count();
+                let result = match (&start.failure, passed == all.len()) {
+                    (Some(failure), _) => {
+                        format!("{}: {}", failure.kind.name(), first_line(&failure.message))
+                    }
+                    (None, true) if all.is_empty() => "it has no contract: nothing was checked".into(),
+                    (None, true) => "all right".into(),
+                    (None, false) if passed + waived == all.len() => format!("{waived} waived"),
+                    (None, false) => format!("{} not passed", all.len() - passed - waived),
+                };
+                let served = if served.is_empty() { "none".into() } else { served.join(" ") };
+                let built = if definition.build.is_some() { "yes" } else { "no need" };
+                columns(built, &served, &format!("{passed}/{}", all.len()), &result)
+            }
+        }
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// The checks before the load, and those after it that went otherwise.
+fn results(start: &StartRecord) -> impl Iterator<Item = &CheckResult> {
+    let part = start.subject();
+    let before = part.map_or(&[][..], |part| &part.checks_before);
+    let after = part.map_or(&[][..], |part| &part.checks_after);
+    let is_news = |check: &&CheckResult| {
+        let same = |b: &CheckResult| (&b.name, b.protocol, b.ok) == (&check.name, check.protocol, check.ok);
+        !check.ok && !before.iter().any(same)
+    };
+    before.iter().chain(after.iter().filter(is_news))
+}
+
+/// The protocols over which no check failed.
+fn protocols_served(definition: &Definition, start: &StartRecord) -> Vec<&'static str> {
+    let is_up = start.subject().is_some_and(|part| part.startup.is_some());
+    let broken = |protocol: Protocol| {
+        results(start).any(|check| check.protocol == protocol && !check.ok && !check.waived)
+    };
+    let served = definition.protocols.iter().filter(|protocol| is_up && !broken(**protocol));
+    served.map(|protocol| protocol.name()).collect()
+}
+
+fn told(start: &StartRecord) -> String {
+    let mut text = String::new();
+    for check in results(start) {
+        let mark = match check {
+            CheckResult { ok: true, .. } => "✓",
+            CheckResult { waived: true, .. } => "✗ (waived)",
+            CheckResult { answered: false, .. } => "– (late)",
+            _ => "✗",
+        };
+        let _ = write!(text, "  {mark} {} {}", check.protocol, check.name);
+        if check.ok {
+            let _ = writeln!(text, ": {} → {} (expected {})", check.asked, check.got, check.expected);
+            continue;
+        }
+        let _ = writeln!(text);
+        for (what, said) in [("asked", &check.asked), ("expected", &check.expected), ("got", &check.got)] {
+            let _ = writeln!(text, "      {what:<9}{}", said.trim_end().replace('\n', "\n               "));
+        }
+    }
+    if let Some(failure) = &start.failure {
+        let message = failure.message.replace('\n', "\n    ");
+        let _ = writeln!(text, "  {}: {message}", failure.kind.name());
+    }
+    for part in &start.parts {
+        if let Some(tail) = &part.log_tail {
+            let _ = writeln!(
+                text,
+                "  the last lines that {} wrote:\n    {}",
+                part.name,
+                tail.replace('\n', "\n    ")
+            );
+        }
+    }
+    let all: Vec<&CheckResult> = results(start).collect();
+    let passed = all.iter().filter(|check| check.ok).count();
+    let _ = match all.len() {
+        0 if start.failure.is_none() => {
+            writeln!(
+                text,
+                "  it has no contract (`checks` in its file): nothing was checked but that it starts"
+            )
+        }
+        n => writeln!(text, "  {passed} of {n} checks passed"),
+    };
+    text
+}

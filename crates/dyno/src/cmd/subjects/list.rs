@@ -1,0 +1,47 @@
+//! `dyno subjects list`.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use dyno_launch::guard::Guard;
+use dyno_launch::supervision::{Interrupts, Supervision};
+use dyno_report::terminal::shown;
+
+use super::{Chosen, Subject};
+use crate::exit::Exit;
+use crate::terminal::print;
+
+/// Lists which there are, and which cannot be had here and why.
+pub(super) fn run(chosen: &Chosen, guard: &Guard) -> anyhow::Result<Exit> {
+    let interrupts = Interrupts::new();
+    let supervision = Supervision { guard, interrupts: &interrupts };
+    let width = chosen.subjects.iter().map(|s| s.id.chars().count()).max().unwrap_or(0).max("subject".len());
+    let mut table = format!("{:<width$} {:<12} {:<30} here\n", "subject", "language", "protocols");
+    for Subject { id, definition: d } in &chosen.subjects {
+        let state = d.unmet(&supervision).map_or("yes".into(), |why| format!("no: {why}"));
+        let protocols: Vec<&str> = d.protocols.iter().map(|protocol| protocol.name()).collect();
+        let words = format!("{id:<width$} {:<12} {:<30} {state}", d.language, protocols.join(" "));
+        let _ = writeln!(table, "{}", shown(&words));
+    }
+    for (name, error) in &chosen.wrong {
+        let _ = writeln!(
+            table,
+            "{}",
+            shown(&format!("{name:<width$} {:<12} {:<30} no: {}", "", "", error.message))
+        );
+    }
+    print(&table)?;
+    if let Some(command) = apt_get(chosen, &supervision) {
+        print(&format!("\nDebian packages that some of them lack: {command}\n"))?;
+    }
+    Ok(chosen.tell_wrong())
+}
+
+/// The command that brings the Debian packages of all needs that are not met.
+fn apt_get(chosen: &Chosen, supervision: &Supervision<'_>) -> Option<String> {
+    let unmet =
+        chosen.subjects.iter().filter_map(|s| s.definition.unmet_need(supervision).map(|(need, _)| need));
+    let packages: BTreeSet<&str> = unmet.filter_map(|need| need.debian.as_deref()).collect();
+    let words: Vec<&str> = packages.into_iter().collect();
+    (!words.is_empty()).then(|| format!("apt-get install {}", words.join(" ")))
+}

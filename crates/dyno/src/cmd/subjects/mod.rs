@@ -1,0 +1,144 @@
+//! `dyno subjects list|build|check`.
+
+mod build;
+mod check;
+mod list;
+
+use dyno_launch::guard::Guard;
+use dyno_report::terminal::{line, shown};
+use dyno_subject::definition::Definition;
+use dyno_subject::definition::find::Folders;
+use dyno_workload::text::{FileError, nearest};
+
+use super::Places;
+use crate::cli::{SubjectsArgs, SubjectsCommand};
+use crate::exit::{Exit, bad};
+use crate::terminal::{print, say};
+
+const INTERRUPTED: &str = "Interrupted: what is not listed above was not done.";
+
+pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
+    let guard = Guard::start()?;
+    match &args.command {
+        None => list::run(&Chosen::of(&args.places, &[], Reach::Everywhere)?, &guard),
+        Some(SubjectsCommand::List { names }) => {
+            list::run(&Chosen::of(&args.places, names, Reach::Everywhere)?, &guard)
+        }
+        Some(SubjectsCommand::Build { which }) => {
+            let chosen = Chosen::of(&args.places, &which.names, Reach::Given)?;
+            build::run(&chosen, &args.places.cache_folder()?, &guard)
+        }
+        Some(SubjectsCommand::Check { which }) => {
+            let chosen = Chosen::of(&args.places, &which.names, Reach::Given)?;
+            check::run(&chosen, &args.places.cache_folder()?, &guard)
+        }
+    }
+}
+
+/// Which folders a command without names is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    Everywhere,
+    /// Those that the user names, if any are.
+    Given,
+}
+
+/// The subjects that a command is for.
+struct Chosen {
+    folders: Folders,
+    selection: Selection,
+    /// In the order of their names, each subject before its variants.
+    subjects: Vec<Subject>,
+    /// Files with mistakes: their subjects' names, and what is wrong.
+    wrong: Vec<(String, FileError)>,
+}
+
+/// A subject as it is started: by itself, or as one of its variants.
+struct Subject {
+    id: String,
+    definition: Definition,
+}
+
+/// How the subjects were chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Selection {
+    /// Every subject that can be built and started here: one that is skipped is no failure.
+    All,
+    /// Subjects named on the command line: one that is skipped is a failure.
+    Named,
+}
+
+impl Selection {
+    /// The exit status once a subject was skipped.
+    fn skipped(self, exit: Exit) -> Exit {
+        if self == Selection::Named { Exit::Failed } else { exit }
+    }
+}
+
+impl Chosen {
+    /// `NAME` is a subject with its variants, `NAME/VARIANT` one of them; no name is all.
+    fn of(places: &Places, names: &[String], reach: Reach) -> anyhow::Result<Chosen> {
+        let (folders, given) = places.subjects.find_all(None)?;
+        let searched = match (names, given) {
+            ([], 1..) if reach == Reach::Given => Folders(folders.0[..given].to_vec()),
+            _ => folders.clone(),
+        };
+        let (mut subjects, mut wrong) = (Vec::new(), Vec::new());
+        for (name, read) in searched.all()? {
+            match read.and_then(|definition| with_variants(&definition)) {
+                Ok(with_variants) => subjects.extend(with_variants),
+                Err(error) => wrong.push((name, error)),
+            }
+        }
+        let selection = if names.is_empty() { Selection::All } else { Selection::Named };
+        if selection == Selection::Named {
+            check_names(names, &subjects, &wrong)?;
+            subjects.retain(|s| names.contains(&s.definition.name) || names.contains(&s.id));
+            wrong.retain(|(wrong, _)| names.iter().any(|name| name.split('/').next() == Some(wrong)));
+        }
+        Ok(Chosen { folders, selection, subjects, wrong })
+    }
+
+    /// Tells the mistakes of files; the exit status that they come to.
+    fn tell_wrong(&self) -> Exit {
+        for (_, error) in &self.wrong {
+            say(&shown(&error.to_string()));
+        }
+        if self.wrong.is_empty() { Exit::Valid } else { Exit::Usage }
+    }
+}
+
+fn with_variants(definition: &Definition) -> Result<Vec<Subject>, FileError> {
+    let variants = definition.variants.keys().map(|variant| {
+        let id = format!("{}/{variant}", definition.name);
+        let whole = |message: String| FileError::whole(&definition.folder, message);
+        Ok(Subject { id, definition: definition.with_variant(variant).map_err(whole)? })
+    });
+    let itself = Subject { id: definition.name.clone(), definition: definition.clone() };
+    std::iter::once(Ok(itself)).chain(variants).collect()
+}
+
+fn check_names(names: &[String], subjects: &[Subject], wrong: &[(String, FileError)]) -> anyhow::Result<()> {
+    let is_known = |name: &String| {
+        subjects.iter().any(|s| s.id == *name)
+            || wrong.iter().any(|(wrong, _)| name.split('/').next() == Some(wrong))
+    };
+    let Some(unknown) = names.iter().find(|name| !is_known(name)) else { return Ok(()) };
+    let hint = match nearest(unknown, subjects.iter().map(|s| s.id.as_str())) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None => "`dyno subjects list` shows which there are".into(),
+    };
+    Err(bad(format!("there is no subject {unknown:?}; {hint}")))
+}
+
+/// A row of a table whose first column is the subject.
+fn row(id: &str, rest: &str) -> anyhow::Result<()> {
+    print(&format!("{}\n", shown(&format!("{:<26} {rest}", line(id)))))
+}
+
+/// Shows a line that a build or a starting server prints, where somebody watches.
+fn show_output(name: &str, text: &str) {
+    if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
+        say(&line(&format!("  {name} | {text}")));
+    }
+}

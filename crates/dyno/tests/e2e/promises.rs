@@ -1,0 +1,75 @@
+//! Contracts of one's own, and what a broken promise costs: what it touches, and no more.
+
+use std::fs;
+use std::path::Path;
+
+use dyno_archive::Protocol;
+use dyno_archive::dir::Run;
+use dyno_archive::start::FailureKind;
+
+use crate::walk;
+
+/// A contract that the null responder keeps over HTTP/1.1 and breaks over h2c.
+const CONTRACT: &str = "[[checks]]\nname = \"greeting\"\npath = \"/plaintext\"\nexpect = { body_contains = \"World\" }\n\
+     [[checks]]\nname = \"parting\"\nprotocols = [\"h2c\"]\npath = \"/plaintext\"\nexpect = { body = \"Goodbye\" }\n";
+
+/// Runs a server of both protocols, with one trial of each.
+fn run(place: &Path, keys: &str) -> Run {
+    let folder = place.join("subjects/own");
+    fs::create_dir_all(&folder).unwrap();
+    fs::create_dir_all(place.join("contracts")).unwrap();
+    fs::write(place.join("contracts/own.toml"), CONTRACT).unwrap();
+    let text = format!(
+        "language = \"Rust\"\nprotocols = [\"h1\", \"h2c\"]\nchecks = [\"own\"]\n{keys}\n[start]\ncommand = {}\n[ready]\npath = \"/json\"\n",
+        walk::null()
+    );
+    fs::write(folder.join("subject.toml"), text).unwrap();
+    let suite = "subjects = [\"own\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n\
+         [load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \"400ms\"\ninterval = \"100ms\"\n\
+         [[workloads]]\nname = \"one\"\npath = \"/plaintext\"\n[[workloads]]\nname = \"two\"\nprotocol = \"h2c\"\npath = \"/plaintext\"\n";
+    walk::run(place, &walk::planned_with(&place.join("subjects"), suite))
+}
+
+#[test]
+fn a_protocol_that_breaks_a_promise_loses_its_own_rows_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let run = run(place.path(), "");
+    let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
+    assert_eq!(start.failure, None, "it is ready and serves, whatever its contract says");
+    let refused: Vec<Protocol> = start.refused().into_keys().collect();
+    assert_eq!(refused, [Protocol::H2c]);
+    let workloads: Vec<usize> = run.trials.iter().map(|t| run.header.plan.trials[t.trial].workload).collect();
+    assert_eq!(workloads, [0]);
+    let report = dyno_analysis::report::report(&run);
+    let [failure] = report.subjects[0].failures.as_slice() else {
+        panic!("{:?}", report.subjects[0].failures)
+    };
+    assert_eq!(failure.failure.kind, FailureKind::WrongAnswers);
+    let message = &failure.failure.message;
+    let begin = "over h2c, which was not loaded: check \"parting\": asked GET /plaintext; expected status 200 to 399, body \
+                 \"Goodbye\"; got: GET /plaintext: the body is another one:\n200\n";
+    assert!(message.starts_with(begin), "{message}");
+    let row = |name: &str| report.overview.iter().find(|row| row.workload == name).unwrap();
+    assert_eq!((row("one").absent.as_deref(), row("two").peak_at), (None, None));
+    let why = row("two").absent.as_deref().unwrap();
+    assert!(why.contains("answered wrongly: over h2c"), "{why}");
+    assert!(report.trials.iter().all(|t| t.caveats.iter().all(|c| c.code.name() != "checks_failed")));
+}
+
+#[test]
+fn a_waived_check_keeps_the_subject_in_with_a_mark_at_every_row() {
+    let place = tempfile::tempdir().unwrap();
+    let run = run(place.path(), "waive = [\"parting\"]");
+    assert_eq!((run.starts[0].refused().len(), run.trials.len()), (0, 2));
+    let report = dyno_analysis::report::report(&run);
+    for trial in &report.trials {
+        let marks = trial.caveats.iter().filter(|c| c.code.name() == "checks_waived").count();
+        assert_eq!(marks, usize::from(trial.workload == "two"), "{:?}", trial.caveats);
+        assert!(trial.caveats.iter().all(|c| c.code.name() != "checks_failed"), "{:?}", trial.caveats);
+    }
+    assert!(report.overview.iter().all(|row| row.checks_waived == 1));
+    let page = dyno_report::html::render(&report);
+    assert!(page.contains("✗ waived"), "the page has the mark");
+    let text = dyno_report::render(&report, dyno_report::Format::Text);
+    assert!(text.contains("2/3 ✗ 1 waived"), "{text}");
+}

@@ -1,0 +1,104 @@
+//! The tutorial of docs/subjects.md, block by block: its files are written as they stand there, its commands run, and what it
+//! says that they print is held against what they print.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::drive::{DYNO, Place, not_run, repository};
+
+/// A fenced block: what follows its fence, and its lines.
+struct Block {
+    info: String,
+    lines: Vec<String>,
+}
+
+fn blocks() -> Vec<Block> {
+    let text = fs::read_to_string(repository().join("docs/subjects.md")).unwrap();
+    let section = text.split("\n## ").find(|section| section.starts_with("Tutorial")).unwrap();
+    let mut all = Vec::new();
+    let mut open: Option<Block> = None;
+    for line in section.lines() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(info), None) => open = Some(Block { info: info.into(), lines: Vec::new() }),
+            (Some(_), Some(_)) => all.extend(open.take()),
+            (None, Some(block)) => block.lines.push(line.into()),
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "a block is not closed");
+    all
+}
+
+/// Whether a line is as a page has it, where `…` stands for anything.
+fn is_like(wanted: &str, line: &str) -> bool {
+    let parts: Vec<&str> = wanted.split('…').collect();
+    let [first, .., last] = parts.as_slice() else { return wanted == line };
+    let Some(mut rest) = line.strip_prefix(first) else { return false };
+    for part in &parts[1..parts.len() - 1] {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+/// Holds what was printed against the lines of a page, in their order. A line that is `…` alone stands for any lines.
+fn hold(wanted: &[String], printed: &str) {
+    let mut lines = printed.lines();
+    let mut may_skip = false;
+    for wanted in wanted {
+        if wanted.trim() == "…" {
+            may_skip = true;
+            continue;
+        }
+        let found = if may_skip {
+            lines.find(|line| is_like(wanted, line))
+        } else {
+            lines.next().filter(|line| is_like(wanted, line))
+        };
+        assert!(found.is_some(), "{wanted:?} is not in what is printed there:\n{printed}");
+        may_skip = false;
+    }
+    assert!(may_skip || lines.next().is_none(), "more is printed than the page says:\n{printed}");
+}
+
+#[test]
+fn every_block_of_the_tutorial_is_true() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        return not_run("the tutorial of docs/subjects.md: no python3");
+    }
+    let place = Place::new();
+    let bin = Path::new(DYNO).parent().unwrap().display().to_string();
+    let (mut files, mut commands) = (0, 0);
+    for Block { info, lines } in blocks() {
+        if let Some((_, name)) = info.split_once(' ') {
+            let path = place.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, lines.join("\n") + "\n").unwrap();
+            files += 1;
+            continue;
+        }
+        assert_eq!(info, "console", "a block is a file with its name, or what is typed");
+        let typed = lines[0].strip_prefix("$ ").expect("a command first");
+        let mut shell = place.command(Path::new("sh"));
+        let path = std::env::var("PATH").unwrap();
+        let output = shell.args(["-c", typed]).env("PATH", format!("{bin}:{path}")).output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let status = output.status.code();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        // A run on a machine that others use may hold steps that are not valid, and says so.
+        assert!(
+            status == Some(0) || (typed.starts_with("dyno run") && status == Some(1)),
+            "{typed}: {status:?}\n{printed}{stderr}"
+        );
+        hold(&lines[1..], &printed);
+        commands += 1;
+    }
+    assert_eq!((files, commands), (4, 3));
+}
+
+#[test]
+fn dots_stand_for_anything() {
+    assert!(is_like("a…c", "abbc") && is_like("…", "x") && is_like("a", "a") && is_like("…b…", "abc"));
+    assert!(!is_like("a…c", "abb") && !is_like("a", "ab") && !is_like("…d…", "abc"));
+}

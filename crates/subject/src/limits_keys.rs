@@ -1,0 +1,62 @@
+//! The keys of `[limits]`, in suites and in files of back ends.
+
+use dyno_archive::plan::Limits;
+use dyno_workload::mistake::{Mistake, mistake};
+use dyno_workload::units;
+use serde::Deserialize;
+
+/// Limits as a file has them, before their values are checked.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawLimits {
+    pub cpus: Option<f64>,
+    pub cpuset: Option<String>,
+    pub memory: Option<String>,
+    pub files: Option<u64>,
+}
+
+/// Limits, and the CPUs that they name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CheckedLimits {
+    pub limits: Limits,
+    /// `None`: none are named.
+    pub cpuset: Option<Vec<u32>>,
+}
+
+impl RawLimits {
+    /// # Errors
+    /// A limit that no process could live with, or that cannot be read.
+    pub fn check(self) -> Result<CheckedLimits, Mistake> {
+        if self.cpus.is_some_and(|cpus| !(0.01..=4096.0).contains(&cpus)) {
+            return Err(mistake(
+                "cpus",
+                "`cpus` is a quota in CPUs, from 0.01 upwards: 1.5 is one and a half",
+            ));
+        }
+        let memory =
+            self.memory.as_deref().map(units::bytes).transpose().map_err(|m| mistake("memory", m))?;
+        if memory.is_some_and(|bytes| bytes < 1 << 20) {
+            return Err(mistake("memory", "a memory limit below 1MiB starts no process"));
+        }
+        let cpuset =
+            self.cpuset.as_deref().map(units::cpu_list).transpose().map_err(|m| mistake("cpuset", m))?;
+        Ok(CheckedLimits {
+            limits: Limits { cpus: self.cpus, memory_bytes: memory, open_files: self.files },
+            cpuset,
+        })
+    }
+}
+
+/// Limits of which some are given anew.
+#[must_use]
+pub fn over(given: &CheckedLimits, otherwise: &CheckedLimits) -> CheckedLimits {
+    let (new, old) = (&given.limits, &otherwise.limits);
+    CheckedLimits {
+        limits: Limits {
+            cpus: new.cpus.or(old.cpus),
+            memory_bytes: new.memory_bytes.or(old.memory_bytes),
+            open_files: new.open_files.or(old.open_files),
+        },
+        cpuset: given.cpuset.clone().or_else(|| otherwise.cpuset.clone()),
+    }
+}

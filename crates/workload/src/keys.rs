@@ -1,0 +1,305 @@
+//! The keys of a file, taken one by one, with all its mistakes told at once.
+//!
+//! serde ends at the first mistake of a file; who writes one wants to hear of all. So a file's own tables are read here, key
+//! by key, and serde reads no more than single values.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+
+use crate::mistake::Mistake;
+use crate::text::{self, FileError, friendly};
+
+/// The mistakes of one file as they are found.
+#[derive(Debug)]
+struct Found<'a> {
+    path: &'a Path,
+    source: &'a str,
+    errors: RefCell<Vec<FileError>>,
+}
+
+impl Found<'_> {
+    fn add(&self, span: Range<usize>, message: impl Into<String>) {
+        self.errors.borrow_mut().push(FileError::at(self.path, self.source, span, message));
+    }
+}
+
+/// A table of a file whose keys are taken one by one. What nobody has taken at its end is unknown.
+#[derive(Debug)]
+pub struct Keys<'f> {
+    table: &'f DeTable<'f>,
+    /// Keys and values that lead to it, as messages name it; empty: the file itself.
+    name: String,
+    /// Where to show that something is missing; `None`: nowhere in particular.
+    head: Option<Range<usize>>,
+    known: BTreeSet<&'static str>,
+    required: Vec<&'static str>,
+    /// Every key was handed to serde, which refuses those that it does not know.
+    is_read_whole: bool,
+    found: &'f Found<'f>,
+}
+
+/// Reads a file by its keys. `take`: takes them, and returns `None` if something that it needs is missing or wrong.
+///
+/// # Errors
+/// All mistakes, in the order of their places.
+pub fn read<T>(
+    path: &Path,
+    source: &str,
+    take: impl FnOnce(&mut Keys<'_>) -> Option<T>,
+) -> Result<T, FileError> {
+    let document = DeTable::parse(source).map_err(|error| text::of_toml(path, source, &error))?;
+    let found = Found { path, source, errors: RefCell::default() };
+    let mut keys = Keys {
+        table: document.get_ref(),
+        name: String::new(),
+        head: None,
+        known: BTreeSet::new(),
+        required: Vec::new(),
+        is_read_whole: false,
+        found: &found,
+    };
+    let taken = take(&mut keys);
+    keys.end();
+    match (FileError::all(found.errors.into_inner()), taken) {
+        (None, Some(taken)) => Ok(taken),
+        (Some(error), _) => Err(error),
+        (None, None) => unreachable!("nothing is wrong with {}, and yet nothing was read", path.display()),
+    }
+}
+
+impl<'f> Keys<'f> {
+    /// The value of a key; `None`: it is not there, or wrong.
+    pub fn optional<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<T> {
+        let value = self.take(key)?;
+        self.value(value)
+    }
+
+    /// The value of a key that must be there.
+    pub fn required<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<T> {
+        self.required.push(key);
+        self.optional(key)
+    }
+
+    /// The value of a key, as `parse` makes it of what is written.
+    pub fn parsed<T: DeserializeOwned, U>(
+        &mut self,
+        key: &'static str,
+        parse: impl FnOnce(T) -> Result<U, Mistake>,
+    ) -> Option<U> {
+        let value = self.optional(key)?;
+        parse(value).map_err(|mistake| self.add(mistake)).ok()
+    }
+
+    /// The table of a key; `None`: it is not there, or no table.
+    pub fn table(&mut self, key: &'static str) -> Option<Keys<'f>> {
+        let value = self.take(key)?;
+        self.below(format!("[{}]", self.path_to(key)), value)
+    }
+
+    /// The table of a key that must be there.
+    pub fn required_table(&mut self, key: &'static str) -> Option<Keys<'f>> {
+        self.required.push(key);
+        self.table(key)
+    }
+
+    /// The tables in the list of a key.
+    pub fn tables(&mut self, key: &'static str) -> Vec<Keys<'f>> {
+        let Some(value) = self.take(key) else { return Vec::new() };
+        let DeValue::Array(array) = value.get_ref() else {
+            self.found.add(value.span(), format!("`{key}` is a list of tables; write each under [[{key}]]"));
+            return Vec::new();
+        };
+        let name = format!("[[{}]]", self.path_to(key));
+        array.iter().filter_map(|value| self.below(name.clone(), value)).collect()
+    }
+
+    /// The tables below a key, by their names.
+    pub fn named_tables(&mut self, key: &'static str) -> Vec<(String, Keys<'f>)> {
+        let Some(value) = self.take(key) else { return Vec::new() };
+        let DeValue::Table(table) = value.get_ref() else {
+            self.found.add(value.span(), format!("`{key}` is a table of tables; write each as [{key}.NAME]"));
+            return Vec::new();
+        };
+        let all = table.iter().filter_map(|(name, value)| {
+            let name = name.get_ref().to_string();
+            let below = self.below(format!("[{}.{name}]", self.path_to(key)), value)?;
+            Some((name, below))
+        });
+        all.collect()
+    }
+
+    /// All keys that nobody has taken, as one value.
+    pub fn rest<T: DeserializeOwned>(&mut self) -> Option<T> {
+        let is_left = |key: &str| !self.known.contains(key);
+        let left = self.table.iter().filter(|(key, _)| is_left(key.get_ref()));
+        let table: DeTable<'_> = left.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let span = self.head.clone().unwrap_or(0..0);
+        let value = Spanned::new(span, DeValue::Table(table));
+        let read = self.value(&value);
+        // serde has said what is unknown.
+        self.is_read_whole = true;
+        read
+    }
+
+    /// Whether the key is there, right or wrong.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        self.table.get(key).is_some()
+    }
+
+    /// Tells of a mistake in this table, or below it.
+    pub fn add(&self, mistake: Mistake) {
+        match mistake.span_in(self.table, self.found.source) {
+            Some(span) => self.found.add(span, mistake.into_message()),
+            None => self.add_here(mistake.into_message()),
+        }
+    }
+
+    /// Tells of a mistake of this table as a whole.
+    fn add_here(&self, message: String) {
+        match &self.head {
+            Some(head) => self.found.add(head.clone(), message),
+            None => self.found.errors.borrow_mut().push(FileError::whole(self.found.path, message)),
+        }
+    }
+
+    /// Tells what is missing and what nobody knows. A key that is there with a typo is not told as missing besides.
+    pub fn end(self) {
+        let is_known = |key: &str| self.is_read_whole || self.known.contains(key);
+        let unknown: Vec<_> = self.table.keys().filter(|key| !is_known(key.get_ref())).collect();
+        let is_meant = |missing: &str| {
+            unknown
+                .iter()
+                .any(|key| text::nearest(key.get_ref(), self.known.iter().copied()) == Some(missing))
+        };
+        let is_missing = |key: &&str| !self.has(key) && !is_meant(key);
+        let missing: Vec<&str> = self.required.iter().copied().filter(is_missing).collect();
+        if !missing.is_empty() {
+            let whose = if self.name.is_empty() { "the file".into() } else { format!("`{}`", self.name) };
+            self.add_here(format!("{whose} lacks {}; it needs {}", list(&missing), list(&self.required)));
+        }
+        let known = self.known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
+        for key in unknown {
+            let message = format!("unknown field `{}`, expected one of {known}", key.get_ref());
+            self.found.add(key.span(), friendly(&message));
+        }
+    }
+
+    fn take(&mut self, key: &'static str) -> Option<&'f Spanned<DeValue<'f>>> {
+        self.known.insert(key);
+        self.table.get(key)
+    }
+
+    fn value<T: DeserializeOwned>(&self, value: &Spanned<DeValue<'_>>) -> Option<T> {
+        let read = T::deserialize(ValueDeserializer::from(value.clone()));
+        read.map_err(|error| {
+            let span = error.span().filter(|span| *span != (0..0)).unwrap_or_else(|| value.span());
+            self.found.add(span, friendly(error.message()));
+        })
+        .ok()
+    }
+
+    fn below(&self, name: String, value: &'f Spanned<DeValue<'f>>) -> Option<Keys<'f>> {
+        let DeValue::Table(table) = value.get_ref() else {
+            self.found.add(value.span(), format!("`{name}` is a table of keys and values"));
+            return None;
+        };
+        Some(Keys {
+            table,
+            name,
+            head: Some(value.span()),
+            known: BTreeSet::new(),
+            required: Vec::new(),
+            is_read_whole: false,
+            found: self.found,
+        })
+    }
+
+    /// The keys from the file to one of this table.
+    fn path_to(&self, key: &str) -> String {
+        match self.name.trim_matches(['[', ']']) {
+            "" => key.into(),
+            name => format!("{name}.{key}"),
+        }
+    }
+}
+
+/// "`a`", "`a` and `b`", "`a`, `b` and `c`".
+fn list(keys: &[&str]) -> String {
+    let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+    match keys.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mistake::mistake;
+
+    #[derive(Debug, PartialEq)]
+    struct Sample {
+        name: String,
+        sizes: Vec<u8>,
+        parts: Vec<String>,
+    }
+
+    fn sample(source: &str) -> Result<Sample, String> {
+        let taken = read(Path::new("s.toml"), source, |keys| {
+            let name = keys.required("name");
+            let sizes = keys.required::<Vec<u8>>("sizes");
+            let even = |n: u8| if n.is_multiple_of(2) { Ok(n) } else { Err(mistake("pairs", "it is odd")) };
+            keys.parsed("pairs", even);
+            let parts = keys.tables("parts").into_iter().filter_map(|mut part| {
+                let title = part.required("title");
+                part.required::<u8>("weight");
+                part.end();
+                title
+            });
+            let parts = parts.collect();
+            Some(Sample { name: name?, sizes: sizes?, parts })
+        });
+        taken.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_right_file_is_read() {
+        let read = sample("name = \"a\"\nsizes = [1]\n[[parts]]\ntitle = \"p\"\nweight = 1\n").unwrap();
+        assert_eq!(read, Sample { name: "a".into(), sizes: vec![1], parts: vec!["p".into()] });
+    }
+
+    #[test]
+    fn all_mistakes_are_told_in_the_order_of_their_places() {
+        let source = "nmae = \"a\"\nsizes = [1, 300]\npairs = 3\n[[parts]]\ntitel = 1\n[[parts]]\ntitle = 2\nweight = 1\n";
+        let text = sample(source).unwrap_err();
+        let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("s.toml")).collect();
+        let [unknown, sizes, pairs, part, titel, title] = heads.as_slice() else { panic!("{text}") };
+        assert_eq!(*unknown, "s.toml:1:1: unknown key `nmae`; did you mean `name`?");
+        assert!(sizes.starts_with("s.toml:2:13: "), "{text}");
+        assert_eq!(*pairs, "s.toml:3:9: it is odd");
+        assert_eq!(*part, "s.toml:4:1: `[[parts]]` lacks `weight`; it needs `title` and `weight`");
+        assert_eq!(*titel, "s.toml:5:1: unknown key `titel`; did you mean `title`?");
+        assert!(title.starts_with("s.toml:7:9: invalid type: integer"), "{text}");
+        assert_eq!(
+            sample("").unwrap_err(),
+            "s.toml: the file lacks `name` and `sizes`; it needs `name` and `sizes`"
+        );
+    }
+
+    #[test]
+    fn what_is_no_table_is_told() {
+        let text = sample("name = \"a\"\nsizes = []\nparts = 3\n").unwrap_err();
+        assert!(text.starts_with("s.toml:3:9: `parts` is a list of tables"), "{text}");
+        let text = sample("name = \"a\"\nsizes = []\nparts = [3]\n").unwrap_err();
+        assert!(text.starts_with("s.toml:3:10: `[[parts]]` is a table of keys"), "{text}");
+        assert!(sample("name = ").unwrap_err().starts_with("s.toml:1:"));
+    }
+}
