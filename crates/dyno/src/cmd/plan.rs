@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dyno_archive::plan::{Arrivals, Conditions, Order, Plan, Request, Segment, Step, Workload};
+use dyno_archive::plan::{Arrivals, Conditions, Limits, Order, Plan, Request, Segment, Step, Workload};
 use dyno_archive::start::cpu_list_text;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
@@ -35,7 +35,8 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
 }
 
 fn describe(plan: &Plan) -> String {
-    let mut lines = vec![format!("{}  {}", plan.suite.name, plan.suite.description), String::new()];
+    let title = format!("{}  {}", plan.suite.name, plan.suite.description);
+    let mut lines = vec![title.trim_end().to_string(), String::new()];
     let mut add = |name: &str, text: String| lines.push(format!("  {name:<12}{text}"));
     let order = match plan.order {
         Order::Random => "in random order, in each start all steps",
@@ -43,8 +44,19 @@ fn describe(plan: &Plan) -> String {
     };
     add("blocks", format!("{} of all subjects {order}, seed {}", plan.repeats, plan.seed));
     for subject in &plan.subjects {
-        let state = subject.skipped.as_ref().map_or("ready".into(), |why| format!("skipped: {why}"));
-        add("subject", format!("{:<22} {state}", subject.id()));
+        add("subject", format!("{:<22} {}", subject.id(), state(&subject.skipped)));
+    }
+    for backend in &plan.backends {
+        let cpus = cpu_list_text(&backend.cpus);
+        add(
+            "back end",
+            format!(
+                "{:<22} {}, on CPU {cpus}{}",
+                backend.name,
+                state(&backend.skipped),
+                limited(&backend.limits)
+            ),
+        );
     }
     for workload in &plan.workloads {
         for request in &workload.requests {
@@ -77,16 +89,27 @@ fn describe(plan: &Plan) -> String {
     lines.join("\n") + "\n"
 }
 
+/// What is known before anything is built.
+fn state(skipped: &Option<String>) -> String {
+    skipped.as_ref().map_or("can be had here".into(), |why| format!("skipped: {why}"))
+}
+
+/// `, quota 1.5 CPUs, memory 1024 bytes`; empty without limits.
+fn limited(limits: &Limits) -> String {
+    let quota = limits.cpus.map_or(String::new(), |c| format!(", quota {c} CPUs"));
+    let memory = limits.memory_bytes.map_or(String::new(), |b| format!(", memory {b} bytes"));
+    quota + &memory
+}
+
 /// The CPUs and limits of arms: one line if all arms agree, else one per arm.
 fn placements(plan: &Plan) -> Vec<String> {
     let of_arm = |index: usize| {
         let Conditions { limits, placement, .. } = &plan.arms[index].conditions;
-        let quota = limits.cpus.map_or(String::new(), |c| format!(", quota {c} CPUs"));
-        let memory = limits.memory_bytes.map_or(String::new(), |b| format!(", memory {b} bytes"));
         let (subject, generator) = (cpu_list_text(&placement.subject), cpu_list_text(&placement.generator));
         let load = plan.load_of(index);
         format!(
-            "on CPU {subject}{quota}{memory}; generator on CPU {generator} ({} × {})",
+            "on CPU {subject}{}; generator on CPU {generator} ({} × {})",
+            limited(limits),
             load.driver.name(),
             load.threads
         )
