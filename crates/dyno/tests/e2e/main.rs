@@ -2,6 +2,7 @@
 
 mod arms;
 mod broken;
+mod database;
 mod drive;
 mod failures;
 mod interrupts;

@@ -1,0 +1,100 @@
+//! PostgreSQL behind a server, as a suite of the repository's own back end has it: started, seeded, put back, watched, and
+//! killed in the middle of a run.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use dyno_archive::Party;
+use dyno_archive::start::FailureKind;
+use dyno_runner::run::Event;
+
+use crate::drive::{not_run, repository};
+use crate::walk;
+
+/// Whether PostgreSQL and Python are here; it is said if they are not.
+fn are_here() -> bool {
+    let pg = repository().join("backends/postgres/pg");
+    let postgres = Command::new(pg).args(["postgres", "--version"]).output();
+    let python = Command::new("python3").arg("--version").output();
+    let here = postgres.is_ok_and(|o| o.status.success()) && python.is_ok();
+    if !here {
+        not_run("PostgreSQL behind a server: no PostgreSQL, or no python3");
+    }
+    here
+}
+
+/// The repository's own PostgreSQL, and a server that asks it for rows.
+fn define(place: &Path) {
+    let folder = place.join("subjects/worlds");
+    fs::create_dir_all(&folder).unwrap();
+    fs::create_dir_all(place.join("contracts")).unwrap();
+    fs::write(folder.join("worlds.py"), include_str!("worlds.py")).unwrap();
+    let contract = "[[checks]]\nname = \"row\"\npath = \"/worlds/7\"\nexpect = { json = { \"/id\" = 7, \"/randomNumber\" = 5434 } }\n";
+    fs::write(place.join("contracts/worlds.toml"), contract).unwrap();
+    let text = "language = \"Python\"\nprotocols = [\"h1\"]\nchecks = [\"worlds\"]\n\
+         [start]\ncommand = [\"python3\", \"{dir}/worlds.py\", \"{port}\", \"{postgres.port}\"]\n[ready]\npath = \"/worlds/1\"\n";
+    fs::write(folder.join("subject.toml"), text).unwrap();
+    walk::define(&place.join("subjects"), "alone", &walk::null(), "");
+    let copied = Command::new("cp").arg("-r").arg(repository().join("backends")).arg(place).status();
+    assert!(copied.unwrap().success());
+}
+
+#[test]
+fn postgresql_behind_a_server_is_started_seeded_reset_watched_and_stopped() {
+    if !are_here() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    define(place.path());
+    let suite = "subjects = [\"worlds\"]\n[suite]\nrepeats = 1\n\
+         [load]\nconnections = [2, 8]\nwarmup = \"100ms\"\nduration = \"500ms\"\n\
+         [[workloads]]\npath = \"/worlds/{rand:1..10000}\"\nexpect = { status = 200 }\n";
+    let run = walk::run(place.path(), &walk::planned_with(&place.path().join("subjects"), suite));
+    let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
+    assert_eq!((&start.failure, run.trials.len()), (&None, 2));
+    let postgres = start.part(Party::Backend(0)).unwrap();
+    assert!(postgres.seeded_ns.is_some_and(|ns| ns > 0));
+    assert!(postgres.stop.is_some_and(|stop| !stop.killed), "{:?}", postgres.stop);
+    assert!(start.subject().unwrap().checks_before.iter().all(|check| check.ok));
+    let report = dyno_analysis::report::report(&run);
+    assert!(report.subjects[0].backends[0].version.as_ref().unwrap().contains("PostgreSQL"));
+    for trial in &report.trials {
+        let behind = &trial.backends[0];
+        // A process per connection, which did some of the work.
+        assert!(
+            behind.server.processes > Some(1)
+                && behind.cpu_share.is_some_and(|share| share > 0.0 && share < 1.0)
+        );
+    }
+}
+
+#[test]
+fn postgresql_that_is_killed_is_told_as_that() {
+    if !are_here() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    define(place.path());
+    let suite = "subjects = [\"worlds\", \"alone\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n\
+         [load]\nconnections = 2\nwarmup = \"100ms\"\nduration = \"1s\"\n\
+         [[workloads]]\npath = \"/worlds/1\"\nexpect = { status = 200 }\n[[workloads]]\npath = \"/plaintext\"\n";
+    let mut left = 1;
+    let run = walk::run_with(
+        place.path(),
+        &walk::planned_with(&place.path().join("subjects"), suite),
+        &mut |event| {
+            if left > 0 && matches!(event, Event::Interval { .. }) {
+                left -= 1;
+                let cluster = format!("postgres -D {}", std::env::temp_dir().join("dyno-").display());
+                assert!(Command::new("pkill").args(["-9", "-f", &cluster]).status().unwrap().success());
+            }
+        },
+    );
+    let failure = run.starts[0].failure.as_ref().unwrap();
+    assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
+    assert!(failure.message.contains("back end postgres ended with signal: 9"), "{failure:?}");
+    assert_eq!(run.starts[1].failure, None, "the other is none the worse");
+    let of_alone = run.trials.iter().filter(|trial| trial.start == 1).count();
+    assert_eq!(of_alone, 2);
+}
