@@ -253,6 +253,20 @@ pub fn checks_of(kept: &[Contract], protocol: Protocol) -> impl Iterator<Item = 
     all.filter(move |check| check.protocols.contains(&protocol))
 }
 
+impl Check {
+    /// The check's name at one protocol, as a subject may waive it there alone: `json over h2`.
+    #[must_use]
+    pub fn name_over(&self, protocol: Protocol) -> String {
+        format!("{} over {protocol}", self.name)
+    }
+
+    /// Whether one of these names means it at this protocol.
+    #[must_use]
+    pub fn is_among(&self, names: &[String], protocol: Protocol) -> bool {
+        names.contains(&self.name) || names.contains(&self.name_over(protocol))
+    }
+}
+
 /// How many checks a server has to pass, over all its protocols.
 #[must_use]
 pub fn count(kept: &[Contract], protocols: &[Protocol]) -> usize {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use dyno_archive::Protocol;
-use dyno_contract::contracts::{Contract, NotFound};
+use dyno_contract::contracts::{Check, Contract, NotFound};
 use dyno_launch::environment::Inherit;
 use dyno_launch::process::Signal;
 use dyno_workload::inside::Inside;
@@ -317,10 +317,14 @@ pub fn not_a_backend(name: &str) -> String {
 
 fn waive(keys: &mut Keys<'_>, contracts: &[Contract]) -> Option<Vec<String>> {
     keys.parsed("waive", |names: Vec<String>| {
-        let known: Vec<&str> =
-            contracts.iter().flat_map(|c| &c.checks).map(|check| check.name.as_str()).collect();
-        let Some(i) = names.iter().position(|name| !known.contains(&name.as_str())) else { return Ok(names) };
-        let hint = match nearest(&names[i], known.iter().copied()) {
+        let checks = || contracts.iter().flat_map(|contract| &contract.checks);
+        let at = |check: &Check| check.protocols.iter().map(|p| check.name_over(*p)).collect::<Vec<_>>();
+        let known: Vec<String> =
+            checks().flat_map(|check| [vec![check.name.clone()], at(check)].concat()).collect();
+        let Some(i) = names.iter().position(|name| !known.contains(name)) else {
+            return Ok(names);
+        };
+        let hint = match nearest(&names[i], known.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near:?}?"),
             None => "`dyno subjects check` prints the names of all".into(),
         };
