@@ -9,7 +9,10 @@ import io.netty.channel.ChannelHandlerContext;
 import io.netty.channel.ChannelInitializer;
 import io.netty.channel.ChannelPipeline;
 import io.netty.channel.EventLoopGroup;
+import io.netty.channel.ServerChannel;
 import io.netty.channel.SimpleChannelInboundHandler;
+import io.netty.channel.epoll.EpollEventLoopGroup;
+import io.netty.channel.epoll.EpollServerSocketChannel;
 import io.netty.channel.nio.NioEventLoopGroup;
 import io.netty.channel.socket.SocketChannel;
 import io.netty.channel.socket.nio.NioServerSocketChannel;
@@ -35,6 +38,7 @@ import io.netty.handler.ssl.ApplicationProtocolNames;
 import io.netty.handler.ssl.ApplicationProtocolNegotiationHandler;
 import io.netty.handler.ssl.SslContext;
 import io.netty.handler.ssl.SslContextBuilder;
+import io.netty.handler.ssl.SslProvider;
 import io.netty.handler.ssl.SupportedCipherSuiteFilter;
 import io.netty.util.AsciiString;
 import io.netty.util.ReferenceCountUtil;
@@ -170,8 +174,10 @@ public final class Hello {
         }
     }
 
-    private static SslContext tls(String cert, String key) throws Exception {
+    /** A provider of null leaves the choice to Netty. */
+    private static SslContext tls(String cert, String key, String provider) throws Exception {
         return SslContextBuilder.forServer(new File(cert), new File(key))
+            .sslProvider(provider == null ? null : SslProvider.valueOf(provider))
             .ciphers(Http2SecurityUtil.CIPHERS, SupportedCipherSuiteFilter.INSTANCE)
             .applicationProtocolConfig(new ApplicationProtocolConfig(
                 ApplicationProtocolConfig.Protocol.ALPN,
@@ -189,10 +195,12 @@ public final class Hello {
     }
 
     public static void main(String[] args) throws Exception {
-        EventLoopGroup acceptors = new NioEventLoopGroup(1);
-        EventLoopGroup workers = new NioEventLoopGroup();
-        ServerBootstrap bootstrap =
-            new ServerBootstrap().group(acceptors, workers).channel(NioServerSocketChannel.class);
+        boolean epoll = Arrays.asList(args).contains("--epoll");
+        EventLoopGroup acceptors = epoll ? new EpollEventLoopGroup(1) : new NioEventLoopGroup(1);
+        EventLoopGroup workers = epoll ? new EpollEventLoopGroup() : new NioEventLoopGroup();
+        Class<? extends ServerChannel> channels =
+            epoll ? EpollServerSocketChannel.class : NioServerSocketChannel.class;
+        ServerBootstrap bootstrap = new ServerBootstrap().group(acceptors, workers).channel(channels);
         List<Channel> listening = new ArrayList<>();
         String port = value(args, "--port");
         if (port != null) {
@@ -201,8 +209,8 @@ public final class Hello {
         }
         String tlsPort = value(args, "--tls-port");
         if (tlsPort != null) {
-            ServerBootstrap secured =
-                bootstrap.clone().childHandler(new Tls(tls(value(args, "--cert"), value(args, "--key"))));
+            SslContext tls = tls(value(args, "--cert"), value(args, "--key"), value(args, "--tls-provider"));
+            ServerBootstrap secured = bootstrap.clone().childHandler(new Tls(tls));
             listening.add(secured.bind("127.0.0.1", Integer.parseInt(tlsPort)).sync().channel());
         }
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
