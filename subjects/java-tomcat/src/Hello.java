@@ -5,13 +5,16 @@ import java.io.IOException;
 import java.net.InetAddress;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.List;
 import org.apache.catalina.Context;
 import org.apache.catalina.connector.Connector;
+import org.apache.catalina.core.AprLifecycleListener;
 import org.apache.catalina.startup.Tomcat;
 import org.apache.coyote.http11.AbstractHttp11Protocol;
 import org.apache.coyote.http2.Http2Protocol;
 import org.apache.tomcat.util.net.SSLHostConfig;
 import org.apache.tomcat.util.net.SSLHostConfigCertificate;
+import org.apache.tomcat.util.net.openssl.OpenSSLImplementation;
 
 public final class Hello {
     private static final class Answer extends HttpServlet {
@@ -23,10 +26,16 @@ public final class Hello {
             this.body = body.getBytes(StandardCharsets.UTF_8);
         }
 
+        // Without it, Tomcat sends the body with the answer to a HEAD that upgrades to HTTP/2.
         @Override
-        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+        protected void doHead(HttpServletRequest request, HttpServletResponse response) {
             response.setContentType(type);
             response.setContentLength(body.length);
+        }
+
+        @Override
+        protected void doGet(HttpServletRequest request, HttpServletResponse response) throws IOException {
+            doHead(request, response);
             response.getOutputStream().write(body);
         }
     }
@@ -37,8 +46,8 @@ public final class Hello {
         return at < 0 || at + 1 == args.length ? null : args[at + 1];
     }
 
-    private static Connector connector(String port) {
-        Connector connector = new Connector();
+    private static Connector connector(String protocol, String port) {
+        Connector connector = new Connector(protocol);
         connector.setPort(Integer.parseInt(port));
         AbstractHttp11Protocol<?> http1 = (AbstractHttp11Protocol<?>) connector.getProtocolHandler();
         http1.setAddress(InetAddress.getLoopbackAddress());
@@ -47,16 +56,16 @@ public final class Hello {
         return connector;
     }
 
-    private static Connector plain(String port, boolean h2c) {
-        Connector connector = connector(port);
+    private static Connector plain(String protocol, String port, boolean h2c) {
+        Connector connector = connector(protocol, port);
         if (h2c) {
             connector.addUpgradeProtocol(new Http2Protocol());
         }
         return connector;
     }
 
-    private static Connector tls(String port, String cert, String key) {
-        Connector connector = connector(port);
+    private static Connector tls(String protocol, String port, String cert, String key) {
+        Connector connector = connector(protocol, port);
         connector.setSecure(true);
         connector.setScheme("https");
         connector.setProperty("SSLEnabled", "true");
@@ -75,13 +84,28 @@ public final class Hello {
         Tomcat tomcat = new Tomcat();
         // The folder that it is started in, instead of a new one beside it.
         tomcat.setBaseDir(".");
+        List<String> flags = Arrays.asList(args);
+        if (flags.contains("--native")) {
+            tomcat.getServer().addLifecycleListener(new AprLifecycleListener());
+        }
+        // HTTP/1.1 is what a connector takes by default: it stands for NIO.
+        String protocol = flags.contains("--connector") ? value(args, "--connector") : "HTTP/1.1";
         String port = value(args, "--port");
         if (port != null) {
-            tomcat.setConnector(plain(port, Arrays.asList(args).contains("--h2c")));
+            tomcat.setConnector(plain(protocol, port, flags.contains("--h2c")));
         }
         String tlsPort = value(args, "--tls-port");
         if (tlsPort != null) {
-            tomcat.setConnector(tls(tlsPort, value(args, "--cert"), value(args, "--key")));
+            Connector secured = tls(protocol, tlsPort, value(args, "--cert"), value(args, "--key"));
+            if (flags.contains("--openssl")) {
+                secured.setProperty("sslImplementationName", OpenSSLImplementation.class.getName());
+            }
+            tomcat.setConnector(secured);
+        }
+        if (flags.contains("--no-async-io")) {
+            for (Connector connector : tomcat.getService().findConnectors()) {
+                connector.setProperty("useAsyncIO", "false");
+            }
         }
 
         Context context = tomcat.addContext("", null);
