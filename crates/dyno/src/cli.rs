@@ -611,6 +611,29 @@ pub enum SubjectsCommand {
         #[command(flatten)]
         which: Which,
     },
+    /// Write the subject.toml of a server of another collection, and say what is left to do.
+    Import(ImportArgs),
+}
+
+/// From which collection of servers one is imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Collection {
+    /// TechEmpower's FrameworkBenchmarks.
+    Techempower,
+}
+
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// The collection that the folder is of.
+    pub collection: Collection,
+    /// Folder of one server, such as frameworks/Go/fasthttp; subject.toml is written there.
+    pub server: PathBuf,
+    /// One of the ways in which its benchmark_config.json says that it can be run.
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub test: String,
+    /// Replace a subject.toml that is there.
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// The subjects that a command is for.

@@ -5,6 +5,7 @@
 pub mod build;
 pub mod certs;
 pub mod definition;
+pub mod import;
 mod key;
 mod limits;
 pub mod limits_keys;

@@ -73,6 +73,16 @@ impl Placeholders {
     }
 }
 
+/// A text of somebody else's, in which what looks like a placeholder stays as it is.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    let shown = |piece: &Piece<'_>| match piece {
+        Piece::Text(text) => (*text).to_string(),
+        Piece::Place(name) => format!("{{{{{name}}}}}"),
+    };
+    pieces(text).iter().map(shown).collect()
+}
+
 /// The names of all placeholders in a text.
 pub fn named(text: &str) -> impl Iterator<Item = &str> {
     pieces(text).into_iter().filter_map(|piece| match piece {
@@ -196,6 +206,9 @@ mod tests {
             ("{{{port}}}", "{{port}}"),
         ] {
             assert_eq!(places.fill(text), filled, "{text}");
+        }
+        for text in ["awk '{print}'", "a{port}{ 1 }", "${x}"] {
+            assert_eq!(places.fill(&escaped(text)), text);
         }
     }
 

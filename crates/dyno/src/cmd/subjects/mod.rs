@@ -1,7 +1,8 @@
-//! `dyno subjects list|build|check`.
+//! `dyno subjects list|build|check|import`.
 
 mod build;
 mod check;
+mod import;
 mod list;
 
 use dyno_launch::guard::Guard;
@@ -18,9 +19,15 @@ use crate::terminal::{print, say};
 const INTERRUPTED: &str = "Interrupted: what is not listed above was not done.";
 
 pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
+    // It is for a folder that is named, whatever other subjects there are.
+    if let Some(SubjectsCommand::Import(args)) = &args.command {
+        return import::run(args);
+    }
     let guard = Guard::start()?;
     match &args.command {
-        None => list::run(&Chosen::of(&args.places, &[], Reach::Everywhere)?, &guard),
+        None | Some(SubjectsCommand::Import(_)) => {
+            list::run(&Chosen::of(&args.places, &[], Reach::Everywhere)?, &guard)
+        }
         Some(SubjectsCommand::List { names }) => {
             list::run(&Chosen::of(&args.places, names, Reach::Everywhere)?, &guard)
         }

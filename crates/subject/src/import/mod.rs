@@ -1,0 +1,442 @@
+//! From a server of TechEmpower's FrameworkBenchmarks to a definition: what its `benchmark_config.json` and its Dockerfile say,
+//! and what is left to do by hand.
+
+mod dockerfile;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+
+use dockerfile::{Command, Dockerfile, ROOT, here};
+
+/// A definition that was made, and what is left to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The text of `subject.toml`.
+    pub toml: String,
+    /// Sentences on what a person must look at.
+    pub left: Vec<String>,
+}
+
+/// What is read of a server's folder.
+pub trait Folder {
+    /// The text of a file; `None`: it is not there.
+    fn read(&self, name: &str) -> Option<String>;
+    /// Names of files that hold this text.
+    fn naming(&self, text: &str) -> Vec<String>;
+}
+
+#[derive(Debug, Deserialize)]
+struct Config {
+    framework: String,
+    tests: Vec<BTreeMap<String, Test>>,
+}
+
+/// One way to run a server.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Test {
+    dockerfile: Option<String>,
+    docker_cmd: Option<String>,
+    port: Option<u16>,
+    database: Option<String>,
+    language: Option<String>,
+    display_name: Option<String>,
+    approach: Option<String>,
+    classification: Option<String>,
+    webserver: Option<String>,
+    #[serde(flatten)]
+    others: BTreeMap<String, serde_json::Value>,
+}
+
+/// The host under which TechEmpower's servers find their database.
+const DATABASE_HOST: &str = "tfb-database";
+
+/// Makes a definition of the server in `folder`. `name`: the name of that folder. `test`: which of its ways to run it; `None`:
+/// its default.
+///
+/// # Errors
+/// A sentence: it is no such folder, or has no such test.
+pub fn techempower(name: &str, folder: &dyn Folder, test: Option<&str>) -> Result<Imported, String> {
+    const CONFIG: &str = "benchmark_config.json";
+    let text = folder.read(CONFIG).ok_or_else(|| {
+        format!("there is no {CONFIG}; name the folder of one server of FrameworkBenchmarks, such as frameworks/Go/fasthttp")
+    })?;
+    let config: Config = serde_json::from_str(&text).map_err(|error| format!("{CONFIG}: {error}"))?;
+    let mut tests: BTreeMap<String, Test> = config.tests.into_iter().flatten().collect();
+    let wanted = test.unwrap_or("default");
+    let Some(test) = tests.remove(wanted) else {
+        let known: Vec<&str> = tests.keys().map(String::as_str).collect();
+        return Err(format!("{CONFIG} has no test {wanted:?}; there are {}", known.join(", ")));
+    };
+    let usual =
+        if wanted == "default" { config.framework.clone() } else { format!("{}-{wanted}", config.framework) };
+    let file = test.dockerfile.clone().unwrap_or_else(|| format!("{}.dockerfile", usual.to_lowercase()));
+    let docker = folder.read(&file).ok_or_else(|| format!("there is no {file}, by which it is built"))?;
+    let mut writer = Writer { name, folder, test, file: dockerfile::parse(&docker), left: Vec::new() };
+    let toml = writer.write();
+    let others: Vec<&str> = tests.keys().map(String::as_str).collect();
+    if !others.is_empty() {
+        writer.left.push(format!("It can be run in other ways, too (--test): {}.", others.join(", ")));
+    }
+    Ok(Imported { toml, left: writer.left })
+}
+
+struct Writer<'a> {
+    name: &'a str,
+    folder: &'a dyn Folder,
+    test: Test,
+    file: Dockerfile,
+    left: Vec<String>,
+}
+
+impl Writer<'_> {
+    fn write(&mut self) -> String {
+        let mut toml = self.head();
+        toml.push_str(&self.requires());
+        toml.push_str(&self.build());
+        toml.push_str(&self.start());
+        toml.push_str(&self.ready_and_endpoints());
+        self.look_for_the_database();
+        for instruction in self.file.left.clone() {
+            self.left
+                .push(format!("The Dockerfile's `{instruction}` is not done: see whether it is needed."));
+        }
+        if !self.file.packages.is_empty() {
+            let names: Vec<&str> = self.file.packages.iter().map(String::as_str).collect();
+            self.left.push(format!(
+                "Its image installs Debian packages; what it needs of them must be on this machine: {}.",
+                names.join(", ")
+            ));
+        }
+        toml
+    }
+
+    fn head(&self) -> String {
+        let test = &self.test;
+        let title = test.display_name.as_deref().unwrap_or(self.name);
+        let said = [&test.approach, &test.classification]
+            .map(|part| part.as_deref().unwrap_or_default().to_lowercase());
+        let web = test.webserver.as_deref().filter(|web| !web.eq_ignore_ascii_case("none"));
+        let web = web.map(|web| format!(", on {web}")).unwrap_or_default();
+        let description = format!(
+            "{title}{web}, as TechEmpower's FrameworkBenchmarks have it ({}).",
+            said.join(" ").trim()
+        );
+        let backends = if self.has_database() { "backends = [\"postgres\"]\n" } else { "" };
+        format!(
+            "# Made by `dyno subjects import techempower`.\nname = {:?}\ntitle = {title:?}\nlanguage = {:?}\ndescription = {description:?}\nprotocols = [\"h1\"]\nchecks = [\"techempower\"]\n{backends}",
+            self.name,
+            test.language.as_deref().unwrap_or("unknown")
+        )
+    }
+
+    /// Whether it asks a database for anything.
+    fn has_database(&self) -> bool {
+        let asks = ["db_url", "query_url", "update_url", "fortune_url"];
+        asks.iter().any(|url| self.test.others.contains_key(*url))
+            && self.test.database.as_deref().is_some_and(|name| name.eq_ignore_ascii_case("postgres"))
+    }
+
+    fn requires(&self) -> String {
+        let mut all = String::new();
+        for (name, test, hint, debian) in TOOLS.iter().filter(|(name, ..)| self.needs(name)) {
+            let _ = write!(
+                all,
+                "\n[[requires]]\nname = {name:?}\ntest = {test:?}\nhint = {hint:?}\ndebian = {debian:?}\n"
+            );
+        }
+        all
+    }
+
+    /// Whether the images, or the commands, are of this tool.
+    fn needs(&self, tool: &str) -> bool {
+        let of_image = |words: &[&str]| {
+            self.file.images.iter().any(|image| words.iter().any(|word| image.contains(word)))
+        };
+        let runs =
+            |word: &str| self.file.steps.iter().any(|step| step.split([' ', '(']).any(|part| part == word));
+        match tool {
+            "cargo" => of_image(&["rust"]) || runs("cargo"),
+            "go" => of_image(&["golang"]) || runs("go"),
+            "javac" => of_image(&["jdk", "temurin", "maven", "gradle"]) || runs("mvn"),
+            "mvn" => of_image(&["maven"]) || runs("mvn"),
+            "python3" => self.is_python(),
+            "node" => of_image(&["node"]) || runs("npm"),
+            "cc" => of_image(&["gcc"]),
+            _ => runs(tool),
+        }
+    }
+
+    fn is_python(&self) -> bool {
+        self.file.images.iter().any(|image| image.contains("python") || image.contains("pypy"))
+    }
+
+    /// The commands of the build. Python's packages go into an environment of their own.
+    fn build(&mut self) -> String {
+        let mut steps = vec!["set -e".to_string(), format!("mkdir -p {ROOT}")];
+        if self.is_python() {
+            steps.push("python3 -m venv {out}/venv".into());
+            steps.push("export PATH={out}/venv/bin:$PATH".into());
+        }
+        steps.extend(self.file.steps.iter().filter(|step| *step != "true").cloned());
+        if self.needs("cargo") {
+            steps.insert(2, "export CARGO_TARGET_DIR={cache}/target".into());
+            steps.iter_mut().for_each(|step| *step = with_kept_target(step));
+        }
+        format!("\n[build]\ncommand = '''\n{}\n'''\ninputs = [\".\"]\n", steps.join("\n"))
+    }
+
+    fn start(&mut self) -> String {
+        let port = self.test.port.unwrap_or(8080);
+        let command = match (&self.test.docker_cmd, self.file.command.clone()) {
+            (Some(words), _) => Some(Command::Shell(words.clone())),
+            (None, command) => command,
+        };
+        let words: Vec<String> = match command {
+            Some(Command::Words(words)) => words.iter().map(|word| self.with_database(word)).collect(),
+            Some(Command::Shell(text)) => {
+                vec!["sh".into(), "-c".into(), format!("exec {}", at_root(&self.with_database(&text)))]
+            }
+            None => {
+                self.left.push("The Dockerfile has no CMD: say how it is started.".into());
+                vec!["false".into()]
+            }
+        };
+        let told = with_port(&words, port);
+        let is_told = told != words;
+        let mut toml = format!("\n[start]\ncommand = {told:?}\ncwd = \"{}\"\n", here(&self.file.workdir));
+        if !is_told {
+            let _ = writeln!(toml, "port = {port}");
+            self.left.push(format!("It listens on port {port} of its own accord: one start at a time, and nobody else may listen there."));
+        }
+        let mut env: Vec<(String, String)> =
+            self.file.env.iter().map(|(name, value)| (name.clone(), self.with_database(value))).collect();
+        if self.is_python() {
+            env.push(("PATH".into(), "{out}/venv/bin:/usr/local/bin:/usr/bin:/bin".into()));
+        }
+        if !env.is_empty() {
+            toml.push_str("\n[start.env]\n");
+            env.iter().for_each(|(name, value)| {
+                let _ = writeln!(toml, "{name} = {value:?}");
+            });
+        }
+        toml
+    }
+
+    /// A text in which the database is dyno's own.
+    fn with_database(&self, text: &str) -> String {
+        if !self.has_database() {
+            return text.into();
+        }
+        let with_port = text.replace(&format!("{DATABASE_HOST}:5432"), "{postgres.host}:{postgres.port}");
+        // A URL without a port means PostgreSQL's own.
+        with_port
+            .replace(&format!("{DATABASE_HOST}/"), "{postgres.host}:{postgres.port}/")
+            .replace(DATABASE_HOST, "{postgres.host}")
+    }
+
+    fn ready_and_endpoints(&mut self) -> String {
+        let url = |name: &str| self.test.others.get(name).and_then(serde_json::Value::as_str);
+        let ready = url("plaintext_url").or_else(|| url("json_url")).unwrap_or("/");
+        let mut toml = format!("\n[ready]\npath = {ready:?}\ndeadline = \"60s\"\n\n[endpoints]\n");
+        let endpoints = self
+            .test
+            .others
+            .iter()
+            .filter_map(|(key, value)| Some((key.strip_suffix("_url")?, value.as_str()?)));
+        for (name, path) in endpoints {
+            let _ = writeln!(toml, "{name} = {path:?}");
+        }
+        for (key, usual) in [("plaintext_url", "/plaintext"), ("json_url", "/json")] {
+            let said = url(key).map(String::from);
+            match said {
+                Some(path) if path != usual => self.left.push(format!(
+                    "It serves {path} where the contract `techempower` asks for {usual}: write a contract of its own (docs/contracts.md)."
+                )),
+                Some(_) => {}
+                None => self.left.push(format!("It does not serve {usual}, which the contract `techempower` asks for: write one of its own.")),
+            }
+        }
+        toml
+    }
+
+    fn look_for_the_database(&mut self) {
+        let files = self.folder.naming(DATABASE_HOST);
+        let sources: Vec<&str> = files
+            .iter()
+            .map(String::as_str)
+            .filter(|file| !file.ends_with("dockerfile") && !file.ends_with(".toml"))
+            .collect();
+        if sources.is_empty() {
+            return;
+        }
+        self.left.push(format!(
+            "It looks for its database at {DATABASE_HOST:?} in {}: edit that, for instance to read a variable that `[start] env` sets to \"{{postgres.host}}:{{postgres.port}}\", or take the database parts out.",
+            sources.join(", ")
+        ));
+    }
+}
+
+/// A command that takes what cargo has built from where it is kept.
+fn with_kept_target(step: &str) -> String {
+    let kept = |word: &str| match (word.find(ROOT), word.find("/target/")) {
+        (Some(root), Some(target)) if root < target => {
+            format!("{}{{cache}}{}", &word[..root], &word[target..])
+        }
+        _ => word.to_string(),
+    };
+    step.split(' ').map(kept).collect::<Vec<_>>().join(" ")
+}
+
+/// A command whose program is one of the image's.
+fn at_root(text: &str) -> String {
+    if text.starts_with('/') { format!("{ROOT}{text}") } else { text.into() }
+}
+
+/// Words in which the port stands for itself become ones that are told it.
+fn with_port(words: &[String], port: u16) -> Vec<String> {
+    let number = port.to_string();
+    let is_alone = |text: &str, at: usize| {
+        let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+        !digit(text[..at].chars().next_back()) && !digit(text[at + number.len()..].chars().next())
+    };
+    let told = |word: &String| match word.find(&number) {
+        Some(at) if is_alone(word, at) => format!("{}{{port}}{}", &word[..at], &word[at + number.len()..]),
+        _ => word.clone(),
+    };
+    words.iter().map(told).collect()
+}
+
+/// Tools by name, each with its test, its hint and its package.
+const TOOLS: [(&str, &str, &str, &str); 9] = [
+    ("cargo", "cargo --version", "Install Rust, for instance by rustup (rustup.rs).", "cargo"),
+    ("go", "go version", "Install Go, from go.dev/dl or with `apt-get install golang-go`.", "golang-go"),
+    (
+        "javac",
+        "javac -version",
+        "Install a JDK, for instance `apt-get install openjdk-17-jdk-headless`.",
+        "openjdk-17-jdk-headless",
+    ),
+    ("mvn", "mvn --version", "Install Maven, for instance `apt-get install maven`.", "maven"),
+    (
+        "python3",
+        "python3 -c 'import venv, ensurepip'",
+        "Install Python 3 with venv, for instance `apt-get install python3-venv`.",
+        "python3-venv",
+    ),
+    ("node", "npm --version", "Install Node.js and npm, for instance `apt-get install npm`.", "npm"),
+    ("cc", "cc --version", "Install a C compiler, for instance `apt-get install gcc libc6-dev`.", "gcc"),
+    ("make", "make --version", "Install make, for instance `apt-get install make`.", "make"),
+    ("git", "git --version", "Install git, for instance `apt-get install git`.", "git"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Files(BTreeMap<&'static str, &'static str>);
+
+    impl Folder for Files {
+        fn read(&self, name: &str) -> Option<String> {
+            self.0.get(name).map(|text| (*text).to_string())
+        }
+
+        fn naming(&self, text: &str) -> Vec<String> {
+            self.0.iter().filter(|(_, own)| own.contains(text)).map(|(name, _)| (*name).to_string()).collect()
+        }
+    }
+
+    fn imported(
+        files: &[(&'static str, &'static str)],
+        test: Option<&str>,
+    ) -> Result<(toml::Table, Vec<String>), String> {
+        let made = techempower("quick", &Files(files.iter().copied().collect()), test)?;
+        // What is made must be read again by those who read it.
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("subjects/quick");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("subject.toml"), &made.toml).unwrap();
+        crate::definition::Definition::read(&folder).unwrap_or_else(|error| panic!("{error}\n{}", made.toml));
+        Ok((made.toml.parse().unwrap(), made.left))
+    }
+
+    const CONFIG: &str = r#"{"framework": "quick", "tests": [{
+        "default": {"plaintext_url": "/plaintext", "json_url": "/json", "port": 8080, "language": "Go", "display_name": "Quick",
+                    "approach": "Realistic", "classification": "Platform", "webserver": "None", "database": "None"},
+        "pg": {"json_url": "/json", "db_url": "/db", "port": 9000, "database": "Postgres", "language": "Go"}
+    }]}"#;
+
+    #[test]
+    fn a_server_is_imported_with_what_its_image_does() {
+        let docker =
+            "FROM golang:1.24\nWORKDIR /quick\nCOPY ./src /quick\nRUN go build -o app .\nCMD ./app -p 8080\n";
+        let (toml, left) =
+            imported(&[("benchmark_config.json", CONFIG), ("quick.dockerfile", docker)], None).unwrap();
+        assert_eq!(toml["title"].as_str(), Some("Quick"));
+        assert_eq!(toml["requires"][0]["name"].as_str(), Some("go"));
+        let command: Vec<&str> =
+            toml["start"]["command"].as_array().unwrap().iter().filter_map(|w| w.as_str()).collect();
+        assert_eq!(command, ["sh", "-c", "exec ./app -p {port}"]);
+        assert_eq!(toml["start"]["cwd"].as_str(), Some("{out}/root/quick"));
+        assert!(
+            toml["build"]["command"].as_str().unwrap().contains("(cd {out}/root/quick && go build -o app .)")
+        );
+        assert!(toml["start"].get("port").is_none(), "it is told its port");
+        assert_eq!(left, ["It can be run in other ways, too (--test): pg."]);
+    }
+
+    #[test]
+    fn a_database_is_dynos_own_and_what_names_another_is_told() {
+        let docker = "FROM python:3.11\nWORKDIR /q\nCOPY . .\nRUN apt-get install -y libpq-dev && pip install -r /q/requirements.txt\n\
+             ENV URL=postgres://u:p@tfb-database:5432/hello_world\nCMD [\"gunicorn\", \"app:main\"]\n";
+        let files = [
+            ("benchmark_config.json", CONFIG),
+            ("quick-pg.dockerfile", docker),
+            ("app.py", "host='tfb-database'"),
+        ];
+        let (toml, left) = imported(&files, Some("pg")).unwrap();
+        assert_eq!(toml["backends"][0].as_str(), Some("postgres"));
+        let env = &toml["start"]["env"];
+        assert_eq!(env["URL"].as_str(), Some("postgres://u:p@{postgres.host}:{postgres.port}/hello_world"));
+        assert!(env["PATH"].as_str().unwrap().starts_with("{out}/venv/bin:"));
+        assert_eq!(toml["start"]["port"].as_integer(), Some(9000));
+        let text = left.join("\n");
+        for part in [
+            "port 9000 of its own accord",
+            "does not serve /plaintext",
+            "in app.py: edit that",
+            "libpq-dev",
+            "default",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_cargo_builds_is_kept() {
+        let docker = "FROM rust:1 AS b\nWORKDIR /b\nCOPY . .\nRUN cargo build --release\nFROM scratch\nCOPY --from=b /b/target/release/app* /app/\nCMD [\"/app/app\"]\n";
+        let (toml, _) =
+            imported(&[("benchmark_config.json", CONFIG), ("quick.dockerfile", docker)], None).unwrap();
+        let build = toml["build"]["command"].as_str().unwrap();
+        assert!(build.contains("export CARGO_TARGET_DIR={cache}/target\n"), "{build}");
+        assert!(build.contains("cp -R {cache}/target/release/app* {out}/root/app/"), "{build}");
+        assert!(build.contains("(cd {out}/root/b && cargo build --release)"), "{build}");
+    }
+
+    #[test]
+    fn what_is_no_server_is_refused() {
+        assert!(imported(&[], None).unwrap_err().contains("there is no benchmark_config.json"));
+        let config = [("benchmark_config.json", CONFIG)];
+        assert!(
+            imported(&config, Some("x")).unwrap_err().contains("has no test \"x\"; there are default, pg")
+        );
+        assert!(imported(&config, None).unwrap_err().contains("there is no quick.dockerfile"));
+        assert!(
+            imported(&[("benchmark_config.json", "{")], None)
+                .unwrap_err()
+                .contains("benchmark_config.json: EOF")
+        );
+    }
+}
