@@ -13,12 +13,32 @@ use crate::ports::connect_to_another;
 /// The sign by which a part is known to be ready.
 #[allow(missing_debug_implementations)] // It holds a closure.
 pub enum Sign<'a> {
-    /// An answer to GET with this status; `None`: 200 to 399. What its body is, contracts say.
-    Answer { to: &'a ProbeClient, path: &'a str, status: Option<u16> },
+    /// An answer to GET with such a status. What its body is, contracts say.
+    Answer { to: &'a ProbeClient, path: &'a str, status: Status },
     /// All its ports take connections.
     Listening,
     /// A command succeeds. `Err`: how it failed, in words.
     Command(&'a mut dyn FnMut() -> Result<(), String>),
+}
+
+/// The statuses of answers that show a server ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Exactly(u16),
+    /// 200 to 399.
+    Success,
+    /// Below 500: the server answers, though nobody said what. One that is not ready yet says 503.
+    Any,
+}
+
+impl Status {
+    fn is_met_by(self, status: u16) -> bool {
+        match self {
+            Status::Exactly(wanted) => status == wanted,
+            Status::Success => (200..400).contains(&status),
+            Status::Any => status < 500,
+        }
+    }
 }
 
 /// Until when a part is waited for.
@@ -79,7 +99,7 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    fn for_answer(&mut self, to: &ProbeClient, path: &str, status: Option<u16>) -> Result<Seen, Failure> {
+    fn for_answer(&mut self, to: &ProbeClient, path: &str, status: Status) -> Result<Seen, Failure> {
         let addr = to.listener().addr;
         let mut stream = self.connect(addr)?;
         // The kernel has completed a handshake: from here on the part listens.
@@ -204,18 +224,16 @@ impl Problem {
         match self {
             Problem::NoAnswer(error) => format!("GET {path} was never answered ({error})"),
             Problem::Wrong(answer) => format!(
-                "GET {path} was never answered with a status that `ready` takes; the last answer was:\n{}",
+                "GET {path} was never answered with a status that `[ready]` takes (its `path` and `status` say which); the last answer was:\n{}",
                 answer.shown()
             ),
         }
     }
 }
 
-fn attempt(stream: TcpStream, to: &ProbeClient, path: &str, status: Option<u16>) -> Result<(), Problem> {
+fn attempt(stream: TcpStream, to: &ProbeClient, path: &str, status: Status) -> Result<(), Problem> {
     let answer = to.get(stream, path, ATTEMPT, Keep::Beginning).map_err(Problem::NoAnswer)?;
-    let is_right =
-        status.map_or_else(|| (200..400).contains(&answer.status), |wanted| answer.status == wanted);
-    if is_right { Ok(()) } else { Err(Problem::Wrong(answer)) }
+    if status.is_met_by(answer.status) { Ok(()) } else { Err(Problem::Wrong(answer)) }
 }
 
 /// Somebody else may have taken the port between our looking for it and the part's start.
@@ -225,5 +243,18 @@ fn check_owner(process: &Process, port: u16) -> Result<(), Failure> {
             Err(never_ready(format!("port {port} is held by another program: {name}, process {pid}")))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_shows_a_server_ready_as_its_file_says() {
+        let met = |status: Status| [200, 302, 404, 503].map(|seen| status.is_met_by(seen));
+        assert_eq!(met(Status::Success), [true, true, false, false]);
+        assert_eq!(met(Status::Any), [true, true, true, false]);
+        assert_eq!(met(Status::Exactly(404)), [false, false, true, false]);
     }
 }

@@ -1,6 +1,7 @@
 //! The whole of dyno against real servers, good and bad.
 
 mod arms;
+mod authors;
 mod broken;
 mod database;
 mod drive;

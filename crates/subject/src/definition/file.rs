@@ -5,6 +5,7 @@ use std::path::Path;
 
 use dyno_archive::Protocol;
 use dyno_contract::contracts::{Check, Contract, NotFound};
+use dyno_contract::ready::Status;
 use dyno_launch::environment::Inherit;
 use dyno_launch::process::Signal;
 use dyno_workload::inside::Inside;
@@ -300,7 +301,7 @@ fn whole<T>(read: Option<Option<T>>) -> Option<Option<T>> {
 }
 
 fn answer_at(path: &str) -> ReadyBy {
-    ReadyBy::Answer { path: path.into(), status: None }
+    ReadyBy::Answer { path: path.into(), status: Status::Any }
 }
 
 /// Whether a text is the name of a back end: it stands in placeholders.
@@ -407,6 +408,7 @@ fn ready(mut keys: Keys<'_>) -> ReadyKeys {
         (Some(()), _) => Some(ReadyBy::Listening),
         (None, Some(command)) => Some(ReadyBy::Command(command)),
         (None, None) if path.is_some() || status.is_some() => {
+            let status = status.map_or(Status::Success, Status::Exactly);
             Some(ReadyBy::Answer { path: path.unwrap_or_else(|| "/".into()), status })
         }
         (None, None) => None,

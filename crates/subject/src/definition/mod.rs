@@ -286,6 +286,7 @@ fn add_folder(key: &mut Key, folder: &Path, below: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    use dyno_contract::ready::Status;
     use dyno_launch::guard::Guard;
     use dyno_launch::process::Signal;
     use dyno_launch::supervision::Interrupts;
@@ -329,7 +330,7 @@ mod tests {
         let tls = definition.with_variant("tls").unwrap();
         assert_eq!(tls.protocols, [Protocol::H1Tls, Protocol::H2]);
         assert!(tls.needs_certificate());
-        assert_eq!(tls.ready.by, ReadyBy::Answer { path: "/r".into(), status: None });
+        assert_eq!(tls.ready.by, ReadyBy::Answer { path: "/r".into(), status: Status::Success });
         assert_eq!(tls.ready.deadline_ns, definition.ready.deadline_ns);
     }
 
@@ -447,7 +448,7 @@ mod tests {
         let definition = Definition::read(&folder).unwrap();
         assert_eq!((definition.name.as_str(), definition.title.as_str()), ("x", "x"));
         assert_eq!((definition.start.port, definition.start.cwd.as_str()), (Some(8080), "{out}/a"));
-        assert_eq!(definition.ready.by, ReadyBy::Answer { path: "/".into(), status: None });
+        assert_eq!(definition.ready.by, ReadyBy::Answer { path: "/".into(), status: Status::Any });
         std::fs::write(
             folder.join("backend.toml"),
             "[start]\ncommand = [\"x\", \"{db.port}\"]\n[seed]\ncommand = \"y {port}\"\n",

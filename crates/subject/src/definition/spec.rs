@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use dyno_contract::ready::Status;
 use dyno_launch::environment::{Environment, Inherit, Ours};
 use dyno_launch::process::Signal;
 use dyno_workload::inside::Inside;
@@ -147,8 +148,8 @@ pub struct ReadySpec {
 /// The sign by which a start is known to be ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadyBy {
-    /// GET of this path is answered, with this status if one is given, else with 200 to 399.
-    Answer { path: String, status: Option<u16> },
+    /// GET of this path is answered with such a status.
+    Answer { path: String, status: Status },
     /// Its ports take connections.
     Listening,
     /// This command of a shell succeeds.

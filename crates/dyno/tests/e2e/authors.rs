@@ -1,0 +1,149 @@
+//! What those see who write subjects of their own: mistakes, output, ports, and several folders.
+
+use std::fs;
+use std::path::Path;
+
+use crate::drive::{DYNO, Place, free_port, text};
+
+/// Writes a subject whose file is this, in a folder of subjects.
+fn write(folder: &Path, name: &str, toml: &str) {
+    let folder = folder.join(name);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("subject.toml"), toml).unwrap();
+}
+
+fn null_on(port: &str, more: &str) -> String {
+    format!(
+        "language = \"Rust\"\nprotocols = [\"h1\"]\nchecks = [\"hello\"]\n\
+         [start]\ncommand = [{DYNO:?}, \"serve-null\", \"--port\", \"{port}\"]\n{more}"
+    )
+}
+
+#[test]
+fn one_file_with_mistakes_stops_no_other() {
+    let place = Place::new();
+    let subjects = place.path().join("subjects");
+    write(
+        &subjects,
+        "bad",
+        "languag = \"C\"\nprotocols = [\"h4\"]\n[start]\ncommand = [\"x\", \"{prot}\"]\n",
+    );
+    let listed = place.dyno(&["subjects", "list"]);
+    let all = text(&listed);
+    assert_eq!(listed.status.code(), Some(2), "{all}");
+    for part in ["null ", "bad ", "unknown key `languag`", "unknown value `h4`", "did you mean {port}?"] {
+        assert!(all.contains(part), "{part}: {all}");
+    }
+    let checked = place.dyno(&["subjects", "check", "null"]);
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked));
+    let refused = place.dyno(&["subjects", "check", "bad"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    place.write_suite(&["null"], "");
+    assert_eq!(
+        place.dyno(&["plan", "suite.toml"]).status.code(),
+        Some(0),
+        "a suite without it can be planned"
+    );
+}
+
+#[test]
+fn several_folders_of_subjects_are_looked_through_and_dynos_own_stay_at_hand() {
+    let place = Place::new();
+    let [mine, yours] = ["mine", "yours"].map(|name| place.path().join(name));
+    write(&mine, "one", &null_on("{port}", ""));
+    write(&yours, "two", &null_on("{port}", ""));
+    // Of two of one name the first is meant.
+    write(&yours, "one", &null_on("{port}", "").replace("\"Rust\"", "\"C\""));
+    let listed = text(&place.dyno(&["subjects", "list", "--subjects", "mine", "--subjects", "yours"]));
+    let row = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_string();
+    assert!(
+        row("one ").contains("Rust") && row("two ").contains("Rust") && row("null ").contains("yes"),
+        "{listed}"
+    );
+    let checked =
+        text(&place.dyno(&["subjects", "check", "--all", "--subjects", "mine", "--subjects", "yours"]));
+    assert!(checked.contains("two") && !checked.contains("null  "), "{checked}");
+    place.write_suite(&["one", "null"], "");
+    let run = place.dyno(&["run", "suite.toml", "--subjects", "mine"]);
+    assert!(run.status.code().is_some_and(|code| code <= 1), "{}", text(&run));
+    place.assert_nothing_is_left();
+}
+
+#[test]
+fn a_server_with_a_port_of_its_own_is_asked_there_and_whoever_holds_it_is_named() {
+    let place = Place::new();
+    let (subjects, port) = (place.path().join("subjects"), free_port());
+    write(&subjects, "own", &null_on(&port.to_string(), &format!("port = {port}\n")));
+    let checked = place.dyno(&["subjects", "check", "own"]);
+    assert!(
+        checked.status.code() == Some(0) && text(&checked).contains("8 of 8 checks passed"),
+        "{}",
+        text(&checked)
+    );
+    let holder = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let refused = text(&place.dyno(&["subjects", "check", "own"]));
+    assert!(refused.contains(&format!("port {port}, which own has of its own, is held by ")), "{refused}");
+    drop(holder);
+}
+
+#[test]
+fn a_server_that_listens_elsewhere_is_told_so_with_what_it_printed() {
+    let place = Place::new();
+    let (subjects, port) = (place.path().join("subjects"), free_port());
+    let command = format!("echo port {port} it is; exec {DYNO} serve-null --port {port}");
+    let toml = format!(
+        "language = \"Rust\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"sh\", \"-c\", {command:?}]\nenv = {{ PORT = \"{{port}}\" }}\n[ready]\ndeadline = \"1s\"\n"
+    );
+    write(&subjects, "astray", &toml);
+    let output = place.dyno(&["subjects", "check", "astray"]);
+    let told = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(
+        told.contains("nothing listened on port ")
+            && told.contains(&format!("; it listens on 127.0.0.1:{port}")),
+        "{told}"
+    );
+    assert!(
+        told.contains("the last lines that astray wrote:") && told.contains(&format!("port {port} it is")),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_build_that_fails_shows_how_it_ended() {
+    let place = Place::new();
+    let build = "[build]\ncommand = \"echo far away; exit 7\"\ninputs = []\n";
+    write(&place.path().join("subjects"), "broken", &null_on("{port}", build));
+    for command in ["build", "check"] {
+        let output = place.dyno(&["subjects", command, "broken"]);
+        let told = text(&output);
+        assert!(
+            output.status.code() == Some(3) && told.contains("exit status: 7") && told.contains("far away"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn an_import_says_what_it_wrote_and_what_is_left() {
+    let place = Place::new();
+    let folder = place.path().join("frameworks/quick");
+    fs::create_dir_all(&folder).unwrap();
+    let config = r#"{"framework": "quick", "tests": [{"default": {"plaintext_url": "/plaintext", "json_url": "/json", "port": 8080,
+        "language": "Rust", "display_name": "Quick"}}]}"#;
+    fs::write(folder.join("benchmark_config.json"), config).unwrap();
+    let docker = format!(
+        "FROM scratch\nWORKDIR /quick\nCOPY . .\nRUN cp run.sh /quick/server\nCMD sh /quick/server {DYNO} 8080\n"
+    );
+    fs::write(folder.join("quick.dockerfile"), docker).unwrap();
+    fs::write(folder.join("run.sh"), "exec $1 serve-null --port $2 # tfb-database\n").unwrap();
+    let import = ["subjects", "import", "techempower", "frameworks/quick"];
+    let output = place.dyno(&import);
+    let told = text(&output);
+    assert!(output.status.code() == Some(0) && told.contains("\"tfb-database\" in run.sh"), "{told}");
+    assert!(text(&place.dyno(&import)).contains("--force replaces it"));
+    // What it wrote runs as it is, though the null responder has no Server and no Date, which that contract asks for.
+    let checked = text(&place.dyno(&["subjects", "check", "quick", "--subjects", "frameworks"]));
+    assert!(checked.contains("no header Date") || checked.contains("no header Server"), "{checked}");
+    assert!(checked.contains("✓ h1 keep-alive"), "{checked}");
+}
