@@ -52,9 +52,18 @@ impl Definition {
         let path = folder.join(role.file());
         let source = std::fs::read_to_string(&path)
             .map_err(|error| FileError::whole(&path, format!("cannot be read: {error}")))?;
+        Definition::parse(folder, role, &source)
+    }
+
+    /// As if this stood in the file of its role in `folder`.
+    ///
+    /// # Errors
+    /// All mistakes of the text, or of the contracts that it names.
+    pub fn parse(folder: &Path, role: Role, source: &str) -> Result<Definition, FileError> {
+        let path = folder.join(role.file());
         let mut of_contract = None;
         let home = Home { folder, role };
-        let read = keys::read(&path, &source, |keys| home.definition(keys, &mut of_contract));
+        let read = keys::read(&path, source, |keys| home.definition(keys, &mut of_contract));
         match (read, of_contract) {
             // A contract's own mistakes stand in its own file.
             (Err(error), Some(of_contract)) if error.message == SEE_CONTRACT && error.more.is_empty() => {
@@ -66,7 +75,7 @@ impl Definition {
             }
             (read, _) => {
                 let definition = read?;
-                let located = |mistake: Mistake| mistake.locate(&path, &source);
+                let located = |mistake: Mistake| mistake.locate(&path, source);
                 definition.check().map_err(located)?;
                 for (name, over) in &definition.variants {
                     definition.overridden(name, over).map_err(located)?;

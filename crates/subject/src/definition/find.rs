@@ -11,6 +11,19 @@ use crate::paths::Name;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folders(pub Vec<PathBuf>);
 
+/// The controls, which need nothing but dyno: they are at hand wherever it is run.
+const BUILT_IN: [(&str, &str); 3] = [
+    ("closed-port", include_str!("../../../../subjects/closed-port/subject.toml")),
+    ("coalescing", include_str!("../../../../subjects/coalescing/subject.toml")),
+    ("null", include_str!("../../../../subjects/null/subject.toml")),
+];
+
+/// Where a control would lie that dyno has in itself: nowhere. Its contract is dyno's own, too.
+fn built_in(name: &str) -> Option<Result<Definition, FileError>> {
+    let (_, source) = BUILT_IN.iter().find(|(known, _)| *known == name)?;
+    Some(Definition::parse(&Path::new("dyno").join(name), Role::Subject, source))
+}
+
 /// Why there is no definition of a name.
 #[derive(Debug)]
 pub enum NoDefinition {
@@ -34,8 +47,12 @@ impl Folders {
                 }
             }
         }
-        all.sort();
-        Ok(all.into_iter().map(|(name, path)| (name, Definition::read(&path))).collect())
+        let own = BUILT_IN.iter().filter(|(name, _)| !all.iter().any(|(known, _)| known == name));
+        let own: Vec<_> = own.filter_map(|(name, _)| Some(((*name).to_string(), built_in(name)?))).collect();
+        let mut all: Vec<_> =
+            all.into_iter().map(|(name, path)| (name, Definition::read(&path))).chain(own).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(all)
     }
 
     /// The subject of a name.
@@ -45,7 +62,10 @@ impl Folders {
     pub fn subject(&self, name: &str) -> Result<Definition, NoDefinition> {
         match self.0.iter().map(|folder| folder.join(name)).find(|f| f.join(Role::Subject.file()).is_file()) {
             Some(folder) => Definition::read(&folder).map_err(|error| NoDefinition::Wrong(Box::new(error))),
-            None => Err(NoDefinition::None(self.none_of(name, "subject", &self.names(Role::Subject)))),
+            None => match built_in(name) {
+                Some(own) => own.map_err(|error| NoDefinition::Wrong(Box::new(error))),
+                None => Err(NoDefinition::None(self.none_of(name, "subject", &self.names(Role::Subject)))),
+            },
         }
     }
 
@@ -71,12 +91,6 @@ impl Folders {
         }
     }
 
-    /// The names of all back ends that have a file of their own.
-    #[must_use]
-    pub fn backends(&self) -> Vec<String> {
-        self.names(Role::Backend)
-    }
-
     /// Where back ends are looked for.
     fn of_backends(&self) -> Vec<PathBuf> {
         let beside = |folder: &PathBuf| Some(std::path::absolute(folder).ok()?.parent()?.join("backends"));
@@ -93,6 +107,9 @@ impl Folders {
             .flat_map(|place| folders(place, role).unwrap_or_default())
             .map(|(name, _)| name)
             .collect();
+        if role == Role::Subject {
+            names.extend(BUILT_IN.iter().map(|(name, _)| (*name).to_string()));
+        }
         names.sort();
         names.dedup();
         names
@@ -119,4 +136,54 @@ fn folders(folder: &Path, role: Role) -> Result<Vec<(String, PathBuf)>, FileErro
         Some((name, path))
     });
     Ok(named.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(folder: &Path, role: Role, title: &str) {
+        std::fs::create_dir_all(folder).unwrap();
+        let text = format!(
+            "title = {title:?}\nlanguage = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\"]\n"
+        );
+        std::fs::write(folder.join(role.file()), text).unwrap();
+    }
+
+    #[test]
+    fn the_first_of_a_name_is_meant_and_controls_are_always_at_hand() {
+        let root = tempfile::tempdir().unwrap();
+        let [a, b] = ["a/subjects", "b/subjects"].map(|below| root.path().join(below));
+        std::fs::create_dir_all(&a).unwrap();
+        write(&b.join("one"), Role::Subject, "of b");
+        let folders = Folders(vec![a.clone(), b.clone()]);
+        let title = |name: &str| folders.subject(name).unwrap().title;
+        assert_eq!((title("one").as_str(), title("null").as_str()), ("of b", "Null server"));
+        write(&a.join("one"), Role::Subject, "of a");
+        write(&b.join("null"), Role::Subject, "mine");
+        assert_eq!((title("one").as_str(), title("null").as_str()), ("of a", "mine"));
+        let all: Vec<String> = folders.all().unwrap().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(all, ["closed-port", "coalescing", "null", "one"]);
+        let Err(NoDefinition::None(why)) = folders.subject("nul") else { panic!("it is not there") };
+        assert!(why.ends_with("did you mean \"null\"?"), "{why}");
+    }
+
+    #[test]
+    fn a_back_end_lies_beside_the_subjects_or_among_them_or_is_one() {
+        let root = tempfile::tempdir().unwrap();
+        let subjects = root.path().join("subjects");
+        write(&root.path().join("backends/db"), Role::Backend, "beside");
+        write(&subjects.join("cache"), Role::Backend, "among");
+        write(&subjects.join("front"), Role::Subject, "a subject");
+        let folders = Folders(vec![subjects]);
+        let found = |name: &str| folders.backend(name).map(|d| (d.title, d.role)).ok();
+        assert_eq!(found("db"), Some(("beside".into(), Role::Backend)));
+        assert_eq!(found("cache"), Some(("among".into(), Role::Backend)));
+        assert_eq!(found("front"), Some(("a subject".into(), Role::Subject)));
+        let Err(NoDefinition::None(why)) = folders.backend("dbs") else { panic!("it is not there") };
+        assert!(
+            why.contains("there is no back end \"dbs\"") && why.contains("did you mean \"db\"?"),
+            "{why}"
+        );
+    }
 }
