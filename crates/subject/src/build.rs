@@ -136,7 +136,7 @@ impl Recipe<'_> {
         for folder in [&source, &temporary] {
             let _ = fs::remove_dir_all(folder);
         }
-        let failed = |how: String| Err(format!("`{command}` {how}:\n{}", log.tail(30)));
+        let failed = |how: String| Err(format!("`{}` {how}:\n{}", first_line_of(command), log.tail(30)));
         match ending {
             Ending::Ended { status, wall_ns, cpu_ns } if status.success() => Ok(Receipt {
                 wall_ns,
@@ -304,6 +304,13 @@ fn key_without_inputs(
     Ok(key)
 }
 
+/// A command in one line: the output says which of its lines has failed.
+fn first_line_of(command: &str) -> String {
+    let mut lines = command.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next().unwrap_or_default();
+    if lines.next().is_some() { format!("{first} …") } else { first.into() }
+}
+
 fn unreadable(error: &io::Error) -> String {
     format!("the inputs of the build cannot be read: {error}")
 }
@@ -311,10 +318,11 @@ fn unreadable(error: &io::Error) -> String {
 /// The inputs of a build by their names, each once.
 fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<PathBuf, Found>> {
     let mut all = BTreeMap::new();
+    // What of the definition decides a build is in the key already.
+    let is_own = |found: &Found| found.name == Path::new(definition.role.file());
     for input in &spec.inputs {
-        all.extend(
-            paths::walk(&definition.folder, input)?.into_iter().map(|found| (found.name.clone(), found)),
-        );
+        let found = paths::walk(&definition.folder, input)?.into_iter().filter(|found| !is_own(found));
+        all.extend(found.map(|found| (found.name.clone(), found)));
     }
     Ok(all)
 }

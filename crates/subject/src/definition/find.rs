@@ -33,12 +33,30 @@ pub enum NoDefinition {
     Wrong(Box<FileError>),
 }
 
+/// A subject's name, and its definition or what is wrong with it.
+pub type ByName = (String, Result<Definition, FileError>);
+
 impl Folders {
-    /// All subjects by name, each once, in the order of the names: those with mistakes, too.
+    /// All subjects by name, each once, in the order of the names: those with mistakes, too, and the controls.
     ///
     /// # Errors
     /// A folder cannot be read.
-    pub fn all(&self) -> Result<Vec<(String, Result<Definition, FileError>)>, FileError> {
+    pub fn all(&self) -> Result<Vec<ByName>, FileError> {
+        let mut all = self.in_folders()?;
+        for (name, _) in BUILT_IN {
+            if !all.iter().any(|(known, _)| known == name) {
+                all.extend(built_in(name).map(|read| (name.to_string(), read)));
+            }
+        }
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(all)
+    }
+
+    /// The same without the controls that dyno has in itself.
+    ///
+    /// # Errors
+    /// A folder cannot be read.
+    pub fn in_folders(&self) -> Result<Vec<ByName>, FileError> {
         let mut all: Vec<(String, PathBuf)> = Vec::new();
         for folder in &self.0 {
             for (name, path) in self::folders(folder, Role::Subject)? {
@@ -47,12 +65,8 @@ impl Folders {
                 }
             }
         }
-        let own = BUILT_IN.iter().filter(|(name, _)| !all.iter().any(|(known, _)| known == name));
-        let own: Vec<_> = own.filter_map(|(name, _)| Some(((*name).to_string(), built_in(name)?))).collect();
-        let mut all: Vec<_> =
-            all.into_iter().map(|(name, path)| (name, Definition::read(&path))).chain(own).collect();
-        all.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(all)
+        all.sort();
+        Ok(all.into_iter().map(|(name, path)| (name, Definition::read(&path))).collect())
     }
 
     /// The subject of a name.

@@ -86,12 +86,12 @@ impl Chosen {
     /// `NAME` is a subject with its variants, `NAME/VARIANT` one of them; no name is all.
     fn of(places: &Places, names: &[String], reach: Reach) -> anyhow::Result<Chosen> {
         let (folders, given) = places.subjects.find_all(None)?;
-        let searched = match (names, given) {
-            ([], 1..) if reach == Reach::Given => Folders(folders.0[..given].to_vec()),
-            _ => folders.clone(),
+        let found = match (names, given) {
+            ([], 1..) if reach == Reach::Given => Folders(folders.0[..given].to_vec()).in_folders()?,
+            _ => folders.all()?,
         };
         let (mut subjects, mut wrong) = (Vec::new(), Vec::new());
-        for (name, read) in searched.all()? {
+        for (name, read) in found {
             match read.and_then(|definition| with_variants(&definition)) {
                 Ok(with_variants) => subjects.extend(with_variants),
                 Err(error) => wrong.push((name, error)),
