@@ -97,7 +97,7 @@ impl Contract {
         keys::read(path, source, |keys| {
             let description = keys.optional::<String>("description").unwrap_or_default();
             let tables = keys.tables("checks");
-            if tables.is_empty() && !keys.has("checks") {
+            if tables.is_empty() {
                 keys.add(mistake("checks", "a contract has at least one check; write each under [[checks]]"));
             }
             let count = tables.len();
@@ -181,6 +181,12 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
     }
     if let Some(fault) = bytes.and_then(|bytes| bytes::fault_of(bytes, &requests)) {
         keys.add(mistake("bytes", fault));
+        return None;
+    }
+    if requests.len() > 1 && streams.is_some_and(|streams| streams > 1) {
+        let message =
+            "requests of a list are asked one after the other; ask for several streams with one request";
+        keys.add(mistake("streams", message));
         return None;
     }
     Some(Check { name, protocols, requests, times: times.unwrap_or(1), streams: streams.unwrap_or(1), bytes })
@@ -294,6 +300,26 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_contract_without_checks_is_a_mistake() {
+        for source in ["", "checks = []", "checks = 5"] {
+            let told = parse(source).unwrap_err();
+            assert!(told.contains("a contract has at least one check"), "{source:?}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_requests_is_not_asked_in_several_streams() {
+        let source = |streams: u32| {
+            format!(
+                "[[checks]]\nname = \"a\"\nrequests = [{{ path = \"/\" }}, {{ path = \"/b\" }}]\nstreams = {streams}\n"
+            )
+        };
+        assert_eq!(parse(&source(1)).unwrap().checks[0].requests.len(), 2);
+        let told = parse(&source(2)).unwrap_err();
+        assert!(told.starts_with("c.toml:4:") && told.contains("one after the other"), "{told}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -171,6 +171,38 @@ pub fn words(time: Duration) -> String {
         (s @ 60.., _) if s % 60 == 0 => format!("{} min", s / 60),
         (s @ 1.., ms) if ms % 1000 == 0 => format!("{s} s"),
         (_, ms) => format!("{ms} ms"),
+    }
+}
+
+/// A command of a server's own, ready to be run: it loads the server's data, or puts them back.
+#[derive(Debug)]
+pub struct OwnCommand {
+    pub command: String,
+    pub folder: PathBuf,
+    pub environment: Environment,
+    pub deadline: Duration,
+}
+
+impl OwnCommand {
+    /// Runs it; returns how long it took, in nanoseconds. `Err`: how it failed, as the end of a sentence, with the last lines
+    /// that it printed.
+    pub fn run(&self, supervision: &Supervision<'_>) -> Result<u64, String> {
+        let OwnCommand { command, folder, environment, deadline } = self;
+        let log = Log::anonymous().map_err(|error| format!("could not be run ({error})"))?;
+        let tool = Tool { command, folder, environment, deadline: *deadline };
+        let ending = tool
+            .run(&log, supervision, &mut |_| {})
+            .map_err(|error| format!("could not be run ({error})"))?;
+        let how = match ending {
+            Ending::Ended { status, wall_ns, .. } if status.success() => return Ok(wall_ns),
+            Ending::Ended { status, .. } => format!("ended with {status}"),
+            Ending::Interrupted => "was ended by the user".into(),
+            Ending::Late | Ending::Talkative => format!("had not ended after {}", words(*deadline)),
+        };
+        Err(match log.tail(20) {
+            tail if tail.is_empty() => how,
+            tail => format!("{how}:\n{tail}"),
+        })
     }
 }
 

@@ -8,16 +8,25 @@ use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::{Folders, NoDefinition};
 use dyno_subject::limits_keys::{self, CheckedLimits};
 use dyno_subject::placeholders;
-use dyno_workload::mistake::{Mistake, mistake};
+use dyno_workload::mistake::mistake;
 use dyno_workload::text::FileError;
 
 use crate::plan::Unmet;
 use crate::suite::{SuiteBackend, SuiteFile, SuiteSubject};
 
-/// The back ends that a subject names: in its own file, and in the environment that the suite adds.
-pub(crate) fn needs(definition: &Definition, entry: &SuiteSubject) -> BTreeSet<String> {
-    let of_suite = entry.env.values().flat_map(|value| placeholders::backends_in(value)).map(String::from);
-    definition.needs().into_iter().chain(of_suite).collect()
+/// The names of the back ends that a subject names.
+pub(crate) struct Needs {
+    /// In its own file.
+    of_file: BTreeSet<String>,
+    /// In the environment that the suite adds.
+    of_suite: BTreeSet<String>,
+}
+
+impl Needs {
+    pub(crate) fn of(definition: &Definition, entry: &SuiteSubject) -> Needs {
+        let of_suite = entry.env.values().flat_map(|value| placeholders::backends_in(value));
+        Needs { of_file: definition.needs(), of_suite: of_suite.map(String::from).collect() }
+    }
 }
 
 /// The back ends of a suite, in the order in which they are started.
@@ -25,37 +34,50 @@ pub(crate) struct Behind {
     entries: Vec<SuiteBackend>,
     /// With what the suite adds to them.
     pub(crate) definitions: Vec<Definition>,
-    /// Indexed by subject: places of its back ends, in the order in which they are started.
-    pub(crate) of_subject: Vec<Vec<usize>>,
+    /// Indexed by subject: places of its back ends, in the order in which they are started. `Err`: one that its file
+    /// names is nowhere, as a sentence.
+    pub(crate) of_subject: Vec<Result<Vec<usize>, String>>,
+}
+
+/// Why a back end cannot be had.
+enum NoBackend {
+    /// A file has a mistake.
+    Wrong(FileError),
+    /// No folder has one of that name.
+    Nowhere(String),
 }
 
 /// Finds the back ends that subjects name, those that these name, and those of the suite that nobody names, which are for
-/// all subjects.
+/// all subjects. `others`: what the suite's other subjects name, which do not take part this time.
 pub(crate) fn choose(
     suite: &SuiteFile,
     folders: &Folders,
-    needs: &[(String, BTreeSet<String>)],
+    needs: &[Needs],
+    others: &[Needs],
 ) -> Result<Behind, FileError> {
     let mut search = Search { suite, folders, found: Vec::new(), begun: Vec::new() };
-    let closures = needs.iter().map(|(subject, needs)| {
-        let mut closure = BTreeSet::new();
-        needs.iter().try_for_each(|name| search.visit(name, subject, &mut closure))?;
-        Ok(closure)
-    });
-    let mut closures: Vec<BTreeSet<String>> = closures.collect::<Result<_, FileError>>()?;
+    for needs in others {
+        // Their mistakes are told where they take part.
+        let _ = search.closure(needs);
+        search.begun.clear();
+    }
+    let mut closures: Vec<_> =
+        needs.iter().map(|needs| search.closure(needs)).collect::<Result<_, FileError>>()?;
     for entry in &suite.backends {
         if search.found.iter().any(|(found, _)| found.name == entry.name) {
             continue;
         }
         let mut closure = BTreeSet::new();
-        search.visit(&entry.name, "the suite", &mut closure)?;
-        closures.iter_mut().for_each(|of_subject| of_subject.extend(closure.iter().cloned()));
+        search.visit(&entry.name, &mut closure).map_err(|lack| search.mistake(lack))?;
+        closures.iter_mut().flatten().for_each(|of_subject| of_subject.extend(closure.iter().cloned()));
     }
+    search.found.retain(|(entry, _)| closures.iter().flatten().any(|closure| closure.contains(&entry.name)));
     let place = |closure: &BTreeSet<String>| {
         let places = search.found.iter().enumerate().filter(|(_, (entry, _))| closure.contains(&entry.name));
         places.map(|(place, _)| place).collect()
     };
-    let of_subject = closures.iter().map(place).collect();
+    let of_subject =
+        closures.iter().map(|closure| closure.as_ref().map(place).map_err(Clone::clone)).collect();
     let (entries, definitions) = search.found.into_iter().unzip();
     Ok(Behind { entries, definitions, of_subject })
 }
@@ -70,23 +92,50 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Finds one, and all behind it. `asker`: who names it. `closure`: takes their names.
-    fn visit(&mut self, name: &str, asker: &str, closure: &mut BTreeSet<String>) -> Result<(), FileError> {
+    /// Finds all that stand behind a subject. `Ok(Err)`: one is nowhere, which costs this subject and no other; what the
+    /// suite itself names is a mistake of the suite.
+    fn closure(&mut self, needs: &Needs) -> Result<Result<BTreeSet<String>, String>, FileError> {
+        let mut closure = BTreeSet::new();
+        for name in &needs.of_suite {
+            self.visit(name, &mut closure).map_err(|lack| self.mistake(lack))?;
+        }
+        let before = self.found.len();
+        match needs.of_file.iter().try_for_each(|name| self.visit(name, &mut closure)) {
+            Ok(()) => Ok(Ok(closure)),
+            Err(NoBackend::Wrong(error)) => Err(error),
+            Err(NoBackend::Nowhere(why)) => {
+                self.begun.clear();
+                self.found.truncate(before);
+                Ok(Err(why))
+            }
+        }
+    }
+
+    fn mistake(&self, lack: NoBackend) -> FileError {
+        match lack {
+            NoBackend::Wrong(error) => error,
+            NoBackend::Nowhere(why) => self.whole(&why),
+        }
+    }
+
+    /// Finds one, and all behind it. `closure`: takes their names.
+    fn visit(&mut self, name: &str, closure: &mut BTreeSet<String>) -> Result<(), NoBackend> {
         if self.begun.iter().any(|begun| begun == name) {
             let circle = self.begun.join(" needs ");
-            return Err(self.whole(&format!("back ends need one another in a circle: {circle} needs {name}")));
+            let why = format!("back ends need one another in a circle: {circle} needs {name}");
+            return Err(NoBackend::Wrong(self.whole(&why)));
         }
         let known = self.suite.backends.iter().position(|entry| entry.name == name);
         let entry = known.map_or_else(
             || SuiteBackend { name: name.into(), of: name.into(), ..SuiteBackend::default() },
             |known| self.suite.backends[known].clone(),
         );
-        let definition = self.find(&entry, known, asker)?;
+        let definition = self.find(&entry, known)?;
         let mut needs = definition.needs();
         needs.extend(entry.env.values().flat_map(|v| placeholders::backends_in(v)).map(String::from));
         self.begun.push(name.into());
         for need in &needs {
-            self.visit(need, &format!("back end {name:?}"), closure)?;
+            self.visit(need, closure)?;
         }
         self.begun.pop();
         closure.insert(name.into());
@@ -96,19 +145,19 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn find(&self, entry: &SuiteBackend, known: Option<usize>, asker: &str) -> Result<Definition, FileError> {
-        let at =
-            |mistake: Mistake| mistake.locate(Path::new(&self.suite.suite.path), &self.suite.suite.source);
+    fn find(&self, entry: &SuiteBackend, known: Option<usize>) -> Result<Definition, NoBackend> {
         let of_suite = |key: &'static str, why: String| match known {
-            Some(known) => at(mistake("backends", why).below(known).below(key)),
-            None => self.whole(&why),
+            Some(known) => NoBackend::Wrong(
+                mistake("backends", why)
+                    .below(known)
+                    .below(key)
+                    .locate(Path::new(&self.suite.suite.path), &self.suite.suite.source),
+            ),
+            None => NoBackend::Nowhere(why),
         };
         let definition = self.folders.backend(&entry.of).map_err(|error| match error {
-            NoDefinition::Wrong(error) => *error,
-            NoDefinition::None(why) if known.is_some() => of_suite("use", why),
-            NoDefinition::None(why) => {
-                self.whole(&format!("{asker} needs the back end {:?}, and {why}", entry.name))
-            }
+            NoDefinition::Wrong(error) => NoBackend::Wrong(*error),
+            NoDefinition::None(why) => of_suite("use", why),
         })?;
         let definition = match &entry.variant {
             Some(variant) => definition.with_variant(variant).map_err(|why| of_suite("variant", why))?,
@@ -162,13 +211,20 @@ impl Behind {
 }
 
 /// Lets those subjects not take part whose back ends cannot be run here.
-pub(crate) fn skip_those_behind(subjects: &mut [Subject], of_subject: &[Vec<usize>], backends: &[Backend]) {
+pub(crate) fn skip_those_behind(
+    subjects: &mut [Subject],
+    of_subject: &[Result<Vec<usize>, String>],
+    backends: &[Backend],
+) {
+    let why = |needed: &Vec<usize>| {
+        let mut needed = needed.iter().map(|index| &backends[*index]);
+        let (backend, why) = needed.find_map(|b| Some((b, b.skipped.as_ref()?)))?;
+        Some(format!("its back end {}: {why}", backend.name))
+    };
     for (subject, needed) in
         subjects.iter_mut().zip(of_subject).filter(|(subject, _)| subject.skipped.is_none())
     {
-        let lacking =
-            needed.iter().map(|index| &backends[*index]).find_map(|b| Some((b, b.skipped.as_ref()?)));
-        subject.skipped = lacking.map(|(backend, why)| format!("its back end {}: {why}", backend.name));
+        subject.skipped = needed.as_ref().map_or_else(|nowhere| Some(nowhere.clone()), why);
     }
 }
 
@@ -188,7 +244,9 @@ mod tests {
             folder(
                 &format!("backends/{name}"),
                 "backend.toml",
-                &format!("[start]\ncommand = [{start}]\n[limits]\nmemory = \"64MiB\"\n"),
+                &format!(
+                    "[start]\ncommand = [{start}]\n[ready]\ncommand = \"true\"\n[limits]\nmemory = \"64MiB\"\n"
+                ),
             );
         }
         let text = format!("language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [{subject}]\n");
@@ -196,8 +254,8 @@ mod tests {
         let suite = SuiteFile::parse(Path::new("s.toml"), &format!("subjects = [\"a\"]\n{suite}")).unwrap();
         let folders = Folders(vec![root.path().join("subjects")]);
         let definition = folders.subject("a").unwrap();
-        let needs = [("subject \"a\"".into(), needs(&definition, &suite.subjects[0]))];
-        choose(&suite, &folders, &needs).map_err(|error| error.to_string())
+        let needs = [Needs::of(&definition, &suite.subjects[0])];
+        choose(&suite, &folders, &needs, &[]).map_err(|error| error.to_string())
     }
 
     fn names(behind: &Behind) -> Vec<&str> {
@@ -214,7 +272,7 @@ mod tests {
         ];
         let behind = chosen(&all, "\"{app.port}\"", "").unwrap();
         assert_eq!(names(&behind), ["db", "cache", "app"]);
-        assert_eq!(behind.of_subject, [[0, 1, 2]]);
+        assert_eq!(behind.of_subject, [Ok(vec![0, 1, 2])]);
         // What nobody names is for all; what is named otherwise is another one.
         let behind = chosen(
             &all,
@@ -231,18 +289,47 @@ mod tests {
     }
 
     #[test]
-    fn a_back_end_that_is_not_there_is_named_with_who_needs_it() {
+    fn a_back_end_that_is_nowhere_costs_the_subject_that_names_it() {
+        let nowhere = |backends: &[(&str, &str)], subject: &str| {
+            let behind = chosen(backends, subject, "").unwrap();
+            let backends = behind.planned(&Placement::default(), &|_| None);
+            let mut subjects = [Subject::default()];
+            skip_those_behind(&mut subjects, &behind.of_subject, &backends);
+            assert!(backends.is_empty(), "{backends:?}");
+            subjects[0].skipped.clone().unwrap()
+        };
+        let text = nowhere(&[("db", "\"y\"")], "\"{dbb.port}\"");
+        assert!(text.contains("no back end \"dbb\"") && text.contains("did you mean \"db\"?"), "{text}");
+        let text = nowhere(&[("db", "\"{disk.port}\"")], "\"{db.port}\"");
+        assert!(text.contains("no back end \"disk\""), "{text}");
+    }
+
+    #[test]
+    fn a_back_end_of_the_suite_that_is_nowhere_is_a_mistake_of_the_suite() {
         let error = |subject: &str, suite: &str| chosen(&[("db", "\"y\"")], subject, suite).err().unwrap();
-        let text = error("\"{dbb.port}\"", "");
-        assert!(
-            text.contains("subject \"a\" needs the back end \"dbb\"")
-                && text.contains("did you mean \"db\"?"),
-            "{text}"
-        );
         let text = error("\"x\"", "[[backends]]\nuse = \"dbb\"\n");
         assert!(text.starts_with("s.toml:3:7: there is no back end \"dbb\""), "{text}");
         let text = error("\"x\"", "[[backends]]\nuse = \"db/v\"\n");
         assert!(text.contains("has no variant \"v\""), "{text}");
+    }
+
+    #[test]
+    fn what_subjects_name_that_do_not_take_part_is_not_for_all() {
+        let root = tempfile::tempdir().unwrap();
+        let db = root.path().join("backends/db");
+        std::fs::create_dir_all(&db).unwrap();
+        std::fs::write(db.join("backend.toml"), "[start]\ncommand = [\"y\", \"{port}\"]\n").unwrap();
+        let text = "subjects = [\"a\", \"b\"]\n[[backends]]\nuse = \"db\"\n";
+        let suite = SuiteFile::parse(Path::new("s.toml"), text).unwrap();
+        let folders = Folders(vec![root.path().join("subjects")]);
+        let names = |names: &[&str]| Needs {
+            of_file: names.iter().map(|name| (*name).to_string()).collect(),
+            of_suite: BTreeSet::new(),
+        };
+        let both = choose(&suite, &folders, &[names(&[]), names(&["db"])], &[]).unwrap();
+        assert_eq!(both.of_subject, [Ok(vec![]), Ok(vec![0])]);
+        let only_a = choose(&suite, &folders, &[names(&[])], &[names(&["db"])]).unwrap();
+        assert_eq!((only_a.of_subject, only_a.entries.len()), (vec![Ok(vec![])], 0));
     }
 
     #[test]

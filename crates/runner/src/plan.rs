@@ -16,7 +16,7 @@ use dyno_subject::paths::Name;
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::{FileError, nearest};
 
-use crate::backends;
+use crate::backends::{self, Needs};
 use crate::limits::PLANNED;
 use crate::run::warm;
 use crate::suite::{SuiteFile, SuiteSubject};
@@ -113,7 +113,7 @@ pub fn resolve(
     allowed_cpus: &[u32],
     unmet: &Unmet<'_>,
 ) -> Result<Planned, FileError> {
-    let Chosen { entries, definitions, served } = choose(&suite, folders, overrides)?;
+    let Chosen { entries, definitions, served, others } = choose(&suite, folders, overrides)?;
     let path = PathBuf::from(&suite.suite.path);
     let whole = |message: String| FileError::whole(&path, message);
     let located = |mistake: Mistake| mistake.locate(&path, &suite.suite.source);
@@ -127,17 +127,15 @@ pub fn resolve(
     let repeats = overrides.repeats.unwrap_or(suite.repeats);
     check_size(repeats, &served, &suite.steps_of).map_err(whole)?;
     check_cpusets(&suite, allowed_cpus).map_err(located)?;
-    let needs = entries.iter().zip(&definitions);
-    let needs: Vec<_> =
-        needs.map(|(e, d)| (format!("subject {:?}", id_of(e)), backends::needs(d, e))).collect();
-    let behind = backends::choose(&suite, folders, &needs)?;
+    let needs: Vec<_> = entries.iter().zip(&definitions).map(|(e, d)| Needs::of(d, e)).collect();
+    let behind = backends::choose(&suite, folders, &needs, &others)?;
     let placement = place(suite.limits.cpuset.clone(), &behind.cpus(), allowed_cpus);
     let backends = behind.planned(&placement, unmet);
     backends::skip_those_behind(&mut subjects, &behind.of_subject, &backends);
     let mut load = suite.load.on(placement.generator.len() as u32, dyno_driver::best_driver().0);
     load.driver = overrides.driver.unwrap_or(load.driver);
     let arm = |(subject, entry): (usize, &SuiteSubject)| Arm {
-        backends: behind.of_subject[subject].clone(),
+        backends: behind.of_subject[subject].clone().unwrap_or_default(),
         ..only_arm((subject, entry), &suite.limits.limits, &placement)
     };
     let arms: Vec<Arm> = entries.iter().enumerate().map(arm).collect();
@@ -169,14 +167,19 @@ struct Chosen {
     definitions: Vec<Definition>,
     /// Indexed by subject, then by workload. `Err`: why the subject does not serve the workload.
     served: Vec<Vec<Result<(), String>>>,
+    /// Of the suite's other subjects, as far as they can be read.
+    others: Vec<Needs>,
 }
 
 fn choose(suite: &SuiteFile, folders: &Folders, overrides: &Overrides) -> Result<Chosen, FileError> {
     let path = Path::new(&suite.suite.path);
     let mut entries = suite.subjects.clone();
+    let mut left_out = Vec::new();
     if !overrides.only.is_empty() {
         check_only(&overrides.only, &entries).map_err(|message| FileError::whole(path, message))?;
-        entries.retain(|w| overrides.only.contains(&w.name) || overrides.only.contains(&id_of(w)));
+        (entries, left_out) = entries
+            .into_iter()
+            .partition(|w| overrides.only.contains(&w.name) || overrides.only.contains(&id_of(w)));
     }
     let find = |entry: &SuiteSubject| {
         let at =
@@ -185,7 +188,8 @@ fn choose(suite: &SuiteFile, folders: &Folders, overrides: &Overrides) -> Result
     };
     let definitions = entries.iter().map(find).collect::<Result<Vec<_>, _>>()?;
     let served = definitions.iter().map(|d| suite.workloads.iter().map(|w| serves(d, w)).collect()).collect();
-    Ok(Chosen { entries, definitions, served })
+    let others = left_out.iter().filter_map(|entry| Some(Needs::of(&find(entry).ok()?, entry))).collect();
+    Ok(Chosen { entries, definitions, served, others })
 }
 
 /// The only arm of a subject. All arms of a suite have the same conditions but for their environment.

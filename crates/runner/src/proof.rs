@@ -26,6 +26,7 @@ pub fn run(check: &Check, client: &ProbeClient, business: Business) -> CheckResu
     if !result.ok || !is_more {
         return result;
     }
+    let put = if check.requests.len() == 1 { put } else { put_in_order };
     exchange::result(check, client, put(check, client.listener()), business)
 }
 
@@ -41,13 +42,24 @@ fn put(check: &Check, listener: &Listener) -> Result<String, Problem> {
         .map_err(Problem::Wrong)?;
     let once = load_at::once(listener, traffic, http2);
     let step = Step { streams: check.streams, ..once.step.clone() };
-    let requests = u64::from(check.times) * check.requests.len() as u64;
-    let load = Load { requests: Some(requests), ..once.load.clone() };
+    let load = Load { requests: Some(check.times.into()), ..once.load.clone() };
     ask(&load::Spec { step, load, ..once })?;
-    Ok(match requests {
+    Ok(match check.times {
         1 => "as expected".into(),
         n => format!("{n} requests on one connection, each answered as expected"),
     })
+}
+
+/// Sends the requests of a list in their order. Each has a connection of its own: a load draws its requests by weight, and
+/// only the first request of a connection can upgrade it.
+fn put_in_order(check: &Check, listener: &Listener) -> Result<String, Problem> {
+    for _ in 0..check.times {
+        for request in &check.requests {
+            put(&Check { requests: vec![request.clone()], times: 1, ..check.clone() }, listener)?;
+        }
+    }
+    let n = u64::from(check.times) * check.requests.len() as u64;
+    Ok(format!("{n} requests in their order, each upgraded and answered as expected"))
 }
 
 /// Sends the requests of `spec` on one connection. Every answer must be as expected.

@@ -287,6 +287,10 @@ fn key_without_inputs(
         key.add(name.as_bytes());
         key.add(value.as_bytes());
     }
+    if std::iter::once(&spec.command).chain(spec.env.values()).any(|text| text.contains("{dir}")) {
+        // What it takes from there goes into it, whether it is named as an input or not.
+        definition.add_folder_to(&mut key).map_err(|error| unreadable(&error))?;
+    }
     if environment.says("native") || spec.command.contains("native") {
         // What is made for this CPU alone is not to be run by another.
         key.add(dyno_observer::facts::cpu_model().unwrap_or_default().as_bytes());
@@ -511,6 +515,23 @@ mod tests {
         let without = key();
         fs::create_dir(definition.folder.join("empty")).unwrap();
         assert_ne!(key(), without);
+    }
+
+    #[test]
+    fn what_a_build_takes_from_its_folder_is_part_of_the_key() {
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let key = |root: &Path, command: &str| {
+            let definition = subject(root, command);
+            inputs_of(&definition, definition.build.as_ref().unwrap(), &supervision).unwrap()
+        };
+        let copies = "cp {dir}/server {out}/";
+        assert_eq!(key(one.path(), "true"), key(other.path(), "true"));
+        let before = key(one.path(), copies);
+        assert_ne!(before, key(other.path(), copies));
+        fs::write(subject(one.path(), copies).folder.join("server"), "new").unwrap();
+        assert_ne!(before, key(one.path(), copies));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::time::SystemTime;
 
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::plan::{Backend, Build, Plan, Subject};
-use dyno_archive::{Difference, Facts, Resumption, RunDir};
+use dyno_archive::start::PartStart;
+use dyno_archive::{Difference, Facts, Party, Resumption, RunDir, StartRecord};
 use dyno_launch::supervision::Supervision;
 use dyno_runner::files::Folder;
 use dyno_runner::plan::Planned;
@@ -87,8 +88,15 @@ pub(super) fn resume(
         let then = Then { id, definition: &backend.definition, build: &backend.build };
         differences.extend(of_definition(&then, definition, supervision));
     }
+    let plan = &run.header.plan;
     for (arm, definition) in planned.arms.iter().enumerate() {
-        differences.extend(of_environment(&run, arm, definition));
+        let of_arm = |start: &StartRecord| plan.launches[start.launch].arms.contains(&arm);
+        let parts = run.starts.iter().filter(|s| of_arm(s)).filter_map(StartRecord::subject);
+        differences.extend(of_environment(&plan.arms[arm].name, parts, definition));
+    }
+    for (i, definition) in planned.backends.iter().enumerate() {
+        let parts = run.starts.iter().filter_map(|start| start.part(Party::Backend(i)));
+        differences.extend(of_environment(&format!("back end {}", plan.backends[i].name), parts, definition));
     }
     mixing.check(path, &differences)?;
     let built = build_all(&mut planned, cache, supervision, progress)?;
@@ -185,11 +193,12 @@ fn of_definition(then: &Then<'_>, definition: &Definition, supervision: &Supervi
     all
 }
 
-/// Differences in the variables that an arm's starts get from dyno's own environment.
-fn of_environment(run: &Run, arm: usize, definition: &Definition) -> Vec<Difference> {
-    let plan = &run.header.plan;
-    let of_arm = |launch: usize| plan.launches[launch].arms.contains(&arm);
-    let mut parts = run.starts.iter().filter(|s| of_arm(s.launch)).filter_map(|s| s.subject());
+/// Differences in the variables that the starts of an arm or of a back end get from dyno's own environment.
+fn of_environment<'a>(
+    whose: &str,
+    mut parts: impl Iterator<Item = &'a PartStart>,
+    definition: &Definition,
+) -> Vec<Difference> {
     let Some(part) = parts.find(|part| !part.environment.is_empty()) else { return Vec::new() };
     let now = environment_of(definition);
     // The subject's own variables are part of its definition, and `TMPDIR` is another folder in each start.
@@ -198,7 +207,7 @@ fn of_environment(run: &Run, arm: usize, definition: &Definition) -> Vec<Differe
     let shown = |value: Option<&String>| value.cloned().unwrap_or_else(|| "not set".into());
     let of_name = |name: &String| {
         let (before, now) = (part.environment.get(name), now.get(name));
-        let what = || format!("{}, environment variable {name}", plan.arms[arm].name);
+        let what = || format!("{whose}, environment variable {name}");
         (before != now).then(|| difference(what(), shown(before), shown(now)))
     };
     names.into_iter().filter_map(of_name).collect()

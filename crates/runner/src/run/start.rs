@@ -21,6 +21,7 @@ use dyno_launch::group::{self, Groups};
 use dyno_launch::log::Follower;
 use dyno_launch::process::{self, Process, Workspace};
 use dyno_launch::supervision::Supervision;
+use dyno_launch::tool::OwnCommand;
 use dyno_launch::{folder, open_files_hard};
 use dyno_observer::proc;
 use dyno_subject::build;
@@ -30,7 +31,7 @@ use dyno_subject::paths;
 use dyno_subject::placeholders::Placeholders;
 
 use super::judge::{harness, interrupted, memory_first};
-use super::up::{Alive, CheckedListener, OwnCommand, Part};
+use super::up::{Alive, CheckedListener, Part};
 use super::{Event, Runner};
 use crate::limits::{OUTPUT_GLANCE, READY_COMMAND};
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
@@ -15,11 +14,9 @@ use dyno_contract::client::{Keep, ProbeClient};
 use dyno_contract::contracts::{Check, checks_of};
 use dyno_contract::exchange::Business;
 use dyno_contract::listener::Listener;
-use dyno_launch::environment::Environment;
-use dyno_launch::log::Log;
 use dyno_launch::process::Process;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::{self, Ending, Tool};
+use dyno_launch::tool::OwnCommand;
 use dyno_subject::definition::Definition;
 
 use super::judge::{What, judge, memory_first};
@@ -61,13 +58,21 @@ impl Launched {
         lost.or_else(of_silent).unwrap_or(failure)
     }
 
-    /// The failure of a back end that has ended. `seen`: what became of the subject.
+    /// The failure of a back end that has ended, or has lost processes to its memory limit. `seen`: what became of the
+    /// subject.
     fn lost_backend(&mut self, seen: Option<&Failure>) -> Option<Failure> {
-        let ended =
-            |part: &mut Part| Some((part.process.ended()?, part.process.oom_kills(), part.name.clone()));
-        let (status, oom_kills, name) = self.backends.iter_mut().find_map(ended)?;
+        let lost = |part: &mut Part| {
+            let oom_kills = part.process.oom_kills();
+            let how = match part.process.ended() {
+                Some(status) => format!("ended with {status}"),
+                None if oom_kills > 0 => "goes on without them, or with new ones".into(),
+                None => return None,
+            };
+            Some((how, oom_kills, part.name.clone()))
+        };
+        let (how, oom_kills, name) = self.backends.iter_mut().find_map(lost)?;
         let seen = seen.map(|failure| format!("; {}", failure.message)).unwrap_or_default();
-        let message = format!("back end {name} ended with {status}{seen}");
+        let message = format!("back end {name} {how}{seen}");
         let failure = memory_first(oom_kills, Failure { kind: FailureKind::BackendFailed, message });
         Some(Failure { kind: FailureKind::BackendFailed, ..failure })
     }
@@ -230,37 +235,6 @@ impl Watched<'_> {
         self.backends.iter_mut().find_map(|part| {
             let status = part.process.ended()?;
             Some(format!("its back end {} ended with {status}", part.name))
-        })
-    }
-}
-
-/// A command of a part's own, ready to be run.
-pub(super) struct OwnCommand {
-    pub(super) command: String,
-    pub(super) folder: PathBuf,
-    pub(super) environment: Environment,
-    pub(super) deadline: Duration,
-}
-
-impl OwnCommand {
-    /// Runs it; returns how long it took, in nanoseconds. `Err`: how it failed, as the end of a sentence, with the last lines
-    /// that it printed.
-    pub(super) fn run(&self, supervision: &Supervision<'_>) -> Result<u64, String> {
-        let OwnCommand { command, folder, environment, deadline } = self;
-        let log = Log::anonymous().map_err(|error| format!("could not be run ({error})"))?;
-        let tool = Tool { command, folder, environment, deadline: *deadline };
-        let ending = tool
-            .run(&log, supervision, &mut |_| {})
-            .map_err(|error| format!("could not be run ({error})"))?;
-        let how = match ending {
-            Ending::Ended { status, wall_ns, .. } if status.success() => return Ok(wall_ns),
-            Ending::Ended { status, .. } => format!("ended with {status}"),
-            Ending::Interrupted => "was ended by the user".into(),
-            Ending::Late | Ending::Talkative => format!("had not ended after {}", tool::words(*deadline)),
-        };
-        Err(match log.tail(20) {
-            tail if tail.is_empty() => how,
-            tail => format!("{how}:\n{tail}"),
         })
     }
 }

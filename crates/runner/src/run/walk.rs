@@ -189,7 +189,10 @@ impl Runner<'_> {
         if self.interrupts.count() > 0 {
             return Err(interrupted().into());
         }
-        launched.reset(&self.supervision())?;
+        if let Err(failure) = launched.reset(&self.supervision()) {
+            // A command that the user ended is no fault of the back end.
+            return Err(if self.interrupts.count() > 0 { interrupted() } else { failure }.into());
+        }
         (self.on)(Event::TrialStarted { trial });
         let Measured { load, checks } = self.trial(trial, launched).map_err(harness)?;
         if load.cut_short {

@@ -93,6 +93,15 @@ impl Definition {
             const AUTO: &str = "`protocols` has \"auto\", which is for loads; name what it speaks, for instance [\"h1-tls\", \"h2\"]";
             return Err(wrong(AUTO).below(i));
         }
+        let is_told = self.uses("port") || self.uses("tls_port");
+        let has_own = self.start.port.is_some() || self.start.tls_port.is_some();
+        if self.ready.by == ReadyBy::Listening && !is_told && !has_own {
+            return Err(mistake(
+                "ready",
+                "its sign of readiness is that its ports take connections, and it names none: use {port} in its start, give `port` there, \
+                 or a `command` here that succeeds when it is ready",
+            ));
+        }
         let has_tls_port = self.start.tls_port.is_some() || self.uses("tls_port");
         match at(|protocol| protocol.is_tls()) {
             Some(i) if !has_tls_port => Err(wrong(&format!(
@@ -215,6 +224,12 @@ impl Definition {
         Ok(key.text())
     }
 
+    /// Adds its folder to a key: its place, and all in it but its own file.
+    pub(crate) fn add_folder_to(&self, key: &mut Key) -> io::Result<()> {
+        key.add(self.folder.as_os_str().as_encoded_bytes());
+        add_folder(key, &self.folder, Path::new(""))
+    }
+
     /// Whether this is a control: dyno's own null responder.
     #[must_use]
     pub fn is_control(&self) -> bool {
@@ -267,7 +282,7 @@ fn add_folder(key: &mut Key, folder: &Path, below: &Path) -> io::Result<()> {
         let path = folder.join(&name);
         let kind = std::fs::symlink_metadata(&path)?.file_type();
         // The definition itself is there already, without its comments.
-        if name == Path::new("subject.toml") {
+        if [Role::Subject, Role::Backend].iter().any(|role| name == Path::new(role.file())) {
             continue;
         }
         key.add(name.as_os_str().as_encoded_bytes());
@@ -464,6 +479,19 @@ mod tests {
                 && !is_backend("")
                 && !is_backend("a}")
         );
+    }
+
+    #[test]
+    fn a_back_end_that_names_no_port_says_how_it_is_ready() {
+        let (_root, folder) = write(GOOD);
+        let read = |text: &str| {
+            std::fs::write(folder.join("backend.toml"), text).unwrap();
+            Definition::read_as(&folder, Role::Backend).map_err(|error| error.to_string())
+        };
+        let told = read("[start]\ncommand = [\"x\"]\n").unwrap_err();
+        assert!(told.contains("use {port} in its start"), "{told}");
+        read("[start]\ncommand = [\"x\"]\nport = 5432\n").unwrap();
+        read("[start]\ncommand = [\"x\"]\n[ready]\ncommand = \"true\"\n").unwrap();
     }
 
     #[test]

@@ -449,6 +449,7 @@ pub(super) const CASES: &[Case<World>] = &[
             w.checks = vec![
                 CheckResult { ok: true, ..waived("a") },
                 CheckResult { protocol: Protocol::H2, ..waived("a") },
+                CheckResult { waived: true, ..late("a") },
             ];
         },
         otherwise: None,
