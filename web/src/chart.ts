@@ -1,6 +1,7 @@
 // One chart on the page: its place, its tools, its life through themes, zooms and paper.
+import type { Choice } from "./choice.ts";
 import { echarts, type EChartsType, type Option } from "./echarts.ts";
-import { FIGURES, type Choice, type Figure } from "./figures.ts";
+import { FIGURES, type Figure } from "./figures.ts";
 import type { Report } from "./schema.ts";
 import { chartTheme } from "./theme.ts";
 
@@ -26,7 +27,7 @@ export class Chart {
     this.figure = figure;
     this.logY = figure.logY ?? false;
     plot.classList.add(`plot-${name}`);
-    if (figure.height) plot.style.height = `${figure.height(report)}px`;
+    this.fit();
     this.chart = echarts.init(plot, chartTheme(choice.dark), { renderer: "svg" });
     this.chart.on("finished", () => { plot.dataset["drawn"] = "1"; });
     this.chart.on("datazoom", () => { this.noteZoom(); });
@@ -56,6 +57,7 @@ export class Chart {
     // A new theme forgets the zoom without a word, so draw() puts it back.
     const zoom = this.zoom();
     if (themed) this.chart.setTheme(chartTheme(choice.dark));
+    if (this.fit()) this.chart.resize();
     this.draw(zoom);
   }
 
@@ -71,6 +73,14 @@ export class Chart {
       this.draw();
       this.chart.resize({ width: "auto" });
     }
+  }
+
+  /** Makes room for all rows, or leaves it to the style; whether the place has changed. */
+  private fit(): boolean {
+    const height = this.figure.height?.(this.report, this.choice) ?? null;
+    const before = this.plot.style.height;
+    this.plot.style.height = height === null ? "" : `${height}px`;
+    return this.plot.style.height !== before;
   }
 
   private scaleLabel(): string {

@@ -1,242 +1,34 @@
 // What each chart shows: from the report's numbers to an ECharts option. Nothing is computed here, only chosen: eslint.config.js
 // forbids arithmetic outside of the files that know nothing of the report.
+import { type Choice, type Quantile, shownWorkloads, workloadPrefix } from "./choice.ts";
 import type { Option } from "./echarts.ts";
 import { axisNumber, axisPercentile, axisSeconds, beyond, bytes, micros, millis, number, percent, stepName } from "./format.ts";
-import { barsHeight, furthest, labelRoom, LANE_HEIGHT, laneTop, middle, quantileAt, stretched, stretchedFromEnd, wrap } from "./layout.ts";
-import type { IntervalResult, Repeated, Report, Resource, ServerInterval, SubjectResult, Summary, TrialResult } from "./schema.ts";
+import { barsHeight, furthest, labelRoom, LANE_HEIGHT, laneTop, middle, quantileAt, stretched, stretchedFromEnd } from "./layout.ts";
+import { arrow, type Dot } from "./marks.ts";
+import type { IntervalResult, OverviewRow, Report, ServerInterval, SubjectResult, TrialResult } from "./schema.ts";
+import { ALONE, base, type Bounds, overSteps, type Quantity, type Show, stepsHeight, yAxis, zoomOf } from "./steps.ts";
 import { subjectColour, subjectDash } from "./theme.ts";
-
-/** Percentiles that charts are drawn of. */
-type Quantile = "p50" | "p90" | "p99";
-
-/** What the reader has chosen for a chart. */
-export interface Choice {
-  dark: boolean;
-  logY: boolean;
-  /** Names of hidden subjects. */
-  hidden: ReadonlySet<string>;
-  percentile: Quantile;
-  /** What the spectrum is of. */
-  at: { workload: string; step: number };
-  trial: number;
-}
 
 export interface Figure {
   /** Whether the y axis may be switched to logarithmic, and how it starts. */
   logY?: boolean;
-  /** In CSS pixels, where the style's height may be too little for all rows. */
-  height?: (report: Report) => number;
+  /** In CSS pixels, where the style's height may be too little for all rows; null: it is enough. */
+  height?: (report: Report, choice: Choice) => number | null;
   option: (report: Report, choice: Choice) => Option;
 }
 
-type Show = (value: number) => string;
-
-const CROSS = "path://M0,0 L8,8 M8,0 L0,8";
-const DOWN = "path://M0,0 L8,0 L4,8 Z";
-
-/** Stands on a lower bound: the truth is above it. */
-const ARROW = "path://M4,0 L8,6 L5,6 L5,14 L3,14 L3,6 L0,6 Z";
-
-function limiterSymbol(resource: Resource): string {
-  switch (resource) {
-    case "server_cpu": return "circle";
-    case "concurrency": return "triangle";
-    case "generator": return "rect";
-    case "elsewhere": return DOWN;
-    default: return "diamond";
-  }
+/** A chart over steps, with a linear axis or a logarithmic one to begin with. */
+function ofSteps(logY: boolean, quantity: (choice: Choice) => Quantity): Figure {
+  return { logY, height: stepsHeight, option: (report, choice) => overSteps(report, choice, quantity(choice)) };
 }
 
-/** The axis over steps. */
-interface Across {
-  name: string;
-  of: (step: Summary | TrialResult["step"]) => number;
-}
+const throughput = ofSteps(false, () => ({
+  name: "requests/s", show: axisNumber, ofStep: (s) => s.throughput_rps, ofTrial: (t) => t.load.throughput_rps, controls: "cut",
+}));
 
-/**
- * The quantity that varies over the steps: connections, or the rate where that varies instead. Where steps of different
- * connections have the same number of requests in flight, that is what makes them comparable; markers stand at connections.
- */
-function xOf(report: Report): Across {
-  const different = (of: (s: Summary) => number | null): number => new Set(report.summaries.map(of)).size;
-  const connections = different((s) => s.connections);
-  if (connections === 1 && different((s) => s.rate) > 1) return { name: "offered requests/s", of: (s) => s.rate ?? 0 };
-  if (different((s) => s.in_flight) < connections && report.run.markers.length === 0) {
-    return { name: "requests in flight", of: (s) => s.in_flight };
-  }
-  return { name: "connections", of: (s) => s.connections };
-}
-
-function base(name: string, show: Show, choice: Choice, x: { name: string }): Option {
-  return {
-    animation: false,
-    aria: { enabled: true, label: { description: name } },
-    legend: { show: false },
-    // Room on the right for the names at the ends of the lines.
-    grid: { left: 70, right: 110, top: 24, bottom: 84 },
-    tooltip: { trigger: "item", renderMode: "richText", confine: true },
-    xAxis: {
-      type: "log", logBase: 2, name: x.name, nameLocation: "middle", nameGap: 26,
-      axisLabel: { formatter: (v: number) => axisNumber(v) }, splitLine: { show: false },
-    },
-    yAxis: choice.logY
-      ? { type: "log", name, nameTextStyle: { align: "left" }, axisLabel: { formatter: show } }
-      : { type: "value", min: 0, name, nameTextStyle: { align: "left" }, axisLabel: { formatter: show } },
-    dataZoom: [{ type: "inside", filterMode: "none" }, { type: "slider", filterMode: "none", height: 18, bottom: 10 }],
-  };
-}
-
-/** What one line joins: steps that differ in connections or rate alone. */
-function seriesKey(s: Summary): string {
-  return `${s.workload}·${s.streams}·${s.pipeline}`;
-}
-
-/** Of so many lines the names still find room beside each other. */
-const NAMES_MOVED = 8;
-
-function lineCount(report: Report): number {
-  return new Set(report.summaries.map((s) => `${s.subject}·${seriesKey(s)}`)).size;
-}
-
-/** The name of a workload where there are several. */
-export function workloadPrefix(report: Report, workload: string): string {
-  return hasSeveralWorkloads(report) ? `${workload}, ` : "";
-}
-
-function hasSeveralWorkloads(report: Report): boolean {
-  return new Set(report.summaries.map((s) => s.workload)).size > 1;
-}
-
-interface Dot {
-  value: [number, number]; symbol?: string; symbolSize?: number | number[]; symbolOffset?: (number | string)[];
-  itemStyle?: object; note: string;
-}
-
-/** What is drawn in place of a value that is only known to be exceeded. */
-interface Bounds {
-  /** The bound of a trial, in words and as a number; null if its value is known, or nothing is. */
-  ofTrial: (t: TrialResult) => { at: number; words: string } | null;
-  /** Whether a step has no median because of such trials: the line must not pass over it. */
-  breaks: (s: Summary) => boolean;
-}
-
-const NO_BOUNDS: Bounds = { ofTrial: () => null, breaks: () => false };
-
-/** A line through medians, a dot per repeat, a cross per step that is not valid. */
-function overSteps(
-  report: Report,
-  choice: Choice,
-  name: string,
-  show: Show,
-  pick: (s: Summary) => Repeated,
-  ofTrial: (t: TrialResult) => number | null,
-  bounds: Bounds = NO_BOUNDS,
-): Option {
-  const x = xOf(report);
-  const option = base(name, show, choice, x);
-  // A logarithmic axis has no zero.
-  const drawable = (v: number | null): v is number => v !== null && (!choice.logY || v > 0);
-  const series = report.subjects.flatMap((subject, index) => {
-    if (choice.hidden.has(subject.id)) return [];
-    const colour = subjectColour(index, subject.control, choice.dark);
-    const own = report.summaries.filter((s) => s.subject === subject.id);
-    const keys = [...new Set(own.map(seriesKey))];
-    const lines = keys.map((key) => line(report, subject, index, colour, choice,
-      own.filter((s) => seriesKey(s) === key && (drawable(pick(s).median) || bounds.breaks(s))), x.of, pick, show));
-    const bands = keys.flatMap((key) => band(colour,
-      own.filter((s) => seriesKey(s) === key && pick(s).interval !== null), x.of, pick));
-    const dots: Dot[] = report.trials
-      .filter((t) => t.subject_id === subject.id)
-      .flatMap((t) => {
-        const y = ofTrial(t);
-        const note = `${subject.title}\n${workloadPrefix(report, t.workload)}${stepName(t.step)}, repeat ${t.repeat}: `;
-        if (drawable(y)) return [dot(t, [x.of(t.step), y], colour, `${note}${show(y)}`)];
-        const bound = bounds.ofTrial(t);
-        return bound ? [arrow(dot(t, [x.of(t.step), bound.at], colour, `${note}${bound.words}`))] : [];
-      });
-    return [...bands, ...lines, {
-      type: "scatter" as const, name: subject.id, data: dots, symbolSize: 7, z: 3,
-      itemStyle: { color: colour }, tooltip: { formatter: (p: unknown) => (p as { data: Dot }).data.note },
-    }];
-  });
-  return { ...option, series: withMarkers(report, series) };
-}
-
-function line(
-  report: Report, subject: SubjectResult, index: number, colour: string, choice: Choice, own: Summary[],
-  x: (s: Summary) => number, pick: (s: Summary) => Repeated, show: Show,
-): object {
-  // Of several workloads the colour tells the subject, and there is no room for both.
-  const workload = hasSeveralWorkloads(report) ? own[0]?.workload ?? "" : "";
-  const name = workload === "" ? subject.title : `${subject.title} · ${workload}`;
-  // The names of many lines that all lie on zero would cover the axis, and say nothing.
-  const isNamed = own.length > 1 && own.some((s) => (pick(s).median ?? 0) > 0);
-  return {
-    type: "line" as const, name: subject.id, z: 2, symbol: "none",
-    data: own.map((s) => [x(s), pick(s).median]),
-    lineStyle: { width: 2, type: subjectDash(index, subject.control), color: colour },
-    itemStyle: { color: colour },
-    endLabel: {
-      show: isNamed, formatter: workload || subject.title, color: choice.dark ? "#c9d1d9" : "#24292f", fontSize: 11,
-      distance: 6,
-    },
-    // Names of a few lines move apart. Those of many would end up far from their lines: better some than wrong ones.
-    labelLayout: lineCount(report) > NAMES_MOVED ? { hideOverlap: true } : { moveOverlap: "shiftY" },
-    tooltip: { formatter: (p: unknown) => `${name}: ${show((p as { value: [number, number] }).value[1])}` },
-  };
-}
-
-/** The confidence interval, only where there is one. */
-function band(colour: string, own: Summary[], x: (s: Summary) => number, pick: (s: Summary) => Repeated): object[] {
-  if (own.length < 2) return [];
-  const low = own.map((s) => [x(s), pick(s).interval?.[0] ?? 0]);
-  const high = own.map((s) => [x(s), pick(s).interval?.[1] ?? 0]).reverse();
-  return [{
-    type: "custom" as const, silent: true, z: 1, data: [[...low, ...high].flat()],
-    renderItem: (_: unknown, api: { coord: (p: number[]) => number[] }) => ({
-      type: "polygon",
-      shape: { points: [...low, ...high].map((p) => api.coord(p)) },
-      style: { fill: colour, opacity: 0.15 },
-    }),
-  }];
-}
-
-function dot(t: TrialResult, value: [number, number], colour: string, note: string): Dot {
-  const reasons = t.caveats.filter((c) => c.severity === "invalid").map((c) => c.message);
-  if (!t.valid) {
-    return {
-      value, symbol: CROSS, symbolSize: 9, note: `${note}\nnot valid: ${wrap(reasons.join(" "))}`,
-      itemStyle: { color: "transparent", borderColor: colour, borderWidth: 1.5 },
-    };
-  }
-  return { value, symbol: limiterSymbol(t.limiter.resource), note: `${note}\n${wrap(t.limiter.sentence)}` };
-}
-
-/** The mark of a value that is above where it stands. */
-function arrow(of: Dot): Dot {
-  return { ...of, symbol: ARROW, symbolSize: [10, 16], symbolOffset: [0, "-50%"] };
-}
-
-/** The user's own vertical lines. */
-function withMarkers(report: Report, series: object[]): object[] {
-  const [first, ...rest] = series;
-  if (!first || report.run.markers.length === 0) return series;
-  const data = report.run.markers.map((m) => ({ xAxis: m.connections, label: { formatter: m.label } }));
-  return [{ ...first, markLine: { symbol: "none", silent: true, data, lineStyle: { type: "dotted" } } }, ...rest];
-}
-
-const throughput: Figure = {
-  logY: false,
-  option: (report, choice) =>
-    overSteps(report, choice, "requests/s", axisNumber, (s) => s.throughput_rps, (t) => t.load.throughput_rps),
-};
-
-const errors: Figure = {
-  logY: false,
-  option: (report, choice) =>
-    overSteps(report, choice, "share of requests", percent, (s) => s.error_share,
-      (t) => t.error_share),
-};
+const errors = ofSteps(false, () => ({
+  name: "share of requests", show: percent, ofStep: (s) => s.error_share, ofTrial: (t) => t.error_share,
+}));
 
 /** What is known of a percentile that lies among what was never answered. */
 function longerThan(of: Pick<IntervalResult, "response_time_us" | "response_unanswered">): string {
@@ -251,31 +43,26 @@ function unanswered(q: Quantile): Bounds {
   };
 }
 
-const response: Figure = {
-  logY: true,
-  option: (report, choice) => {
-    const pick = { p50: "response_p50_us", p90: "response_p90_us", p99: "response_p99_us" } as const;
-    return overSteps(report, choice, `${choice.percentile} response time`, micros,
-      (s) => s[pick[choice.percentile]], (t) => t.load.response_time_us[choice.percentile], unanswered(choice.percentile));
-  },
-};
+const RESPONSE = { p50: "response_p50_us", p90: "response_p90_us", p99: "response_p99_us" } as const;
 
-const cpu: Figure = {
-  logY: true,
-  option: (report, choice) =>
-    overSteps(report, choice, "CPU per request", micros, (s) => s.cpu_us_per_request, (t) => t.server.cpu_us_per_request),
-};
+const response = ofSteps(true, ({ percentile }) => ({
+  name: `${percentile} response time`, show: micros, ofStep: (s) => s[RESPONSE[percentile]],
+  ofTrial: (t) => t.load.response_time_us[percentile], bounds: unanswered(percentile),
+}));
 
-const memory: Figure = {
-  logY: true,
-  option: (report, choice) => overSteps(report, choice, "memory", bytes, (s) => s.memory_bytes, (t) => t.server.memory_held_bytes),
-};
+const cpu = ofSteps(true, () => ({
+  name: "CPU per request", show: micros, ofStep: (s) => s.cpu_us_per_request, ofTrial: (t) => t.server.cpu_us_per_request,
+}));
+
+const memory = ofSteps(true, () => ({
+  name: "memory", show: bytes, ofStep: (s) => s.memory_bytes, ofTrial: (t) => t.server.memory_held_bytes,
+}));
 
 /** Response time against percentile, the axis stretched towards 100 %. */
 const spectrum: Figure = {
   logY: true,
   option: (report, choice) => {
-    const option = base("response time", micros, choice, { name: "percentile" });
+    const name = `${stepOfSpectrum(report, choice)}response time`;
     const series = report.subjects.flatMap((subject, index) => {
       if (choice.hidden.has(subject.id)) return [];
       const colour = subjectColour(index, subject.control, choice.dark);
@@ -292,7 +79,8 @@ const spectrum: Figure = {
     });
     const label = (place: number): string => axisPercentile(quantileAt(place));
     return {
-      ...option,
+      ...base("response time"),
+      grid: ALONE,
       tooltip: {
         trigger: "axis", renderMode: "richText", confine: true,
         formatter: (p: unknown) => {
@@ -302,10 +90,18 @@ const spectrum: Figure = {
         },
       },
       xAxis: { type: "log", name: "percentile", nameLocation: "middle", nameGap: 26, axisLabel: { formatter: label } },
+      yAxis: yAxis(report, name, micros, choice),
+      dataZoom: zoomOf([0]),
       series: series,
     };
   },
 };
+
+/** The workload and the step of the spectrum, before its name, where there are several workloads. */
+function stepOfSpectrum(report: Report, { at }: Choice): string {
+  const summary = report.summaries.find((s) => s.workload === at.workload && s.step === at.step);
+  return summary ? workloadPrefix(report, at.workload, `, ${stepName(summary)} · `) : "";
+}
 
 /** Where the unanswered begin: from there on every percentile is longer than the longest wait. */
 function spectrumEnd(t: TrialResult): Dot | null {
@@ -314,12 +110,18 @@ function spectrumEnd(t: TrialResult): Dot | null {
   return arrow({ value: [stretchedFromEnd(share), longest_wait], note: longerThan(t.load) });
 }
 
+/** Rows of the overview that are of the workloads to draw; all of a report that has none. */
+function shownRows(report: Report, choice: Choice): OverviewRow[] {
+  const shown = shownWorkloads(report, choice);
+  return shown.length === 0 ? report.overview : report.overview.filter((r) => shown.includes(r.workload));
+}
+
 /** User and system CPU per request at the reference step of each workload: a bar per row of the overview. */
 const split: Figure = {
-  height: (report) => barsHeight(report.overview.length),
+  height: (report, choice) => barsHeight(shownRows(report, choice).length),
   option: (report, choice) => {
     const shown = report.subjects.filter((s) => !choice.hidden.has(s.id)).flatMap((subject) => {
-      const rows = report.overview.filter((r) => r.subject === subject.id);
+      const rows = shownRows(report, choice).filter((r) => r.subject === subject.id);
       return rows.map((row) => ({ subject, row }));
     });
     const part = (kind: string): (number | null)[] => shown.map(({ subject, row }) => {

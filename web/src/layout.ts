@@ -26,6 +26,30 @@ export function furthest(places: number[]): number {
   return Math.max(0, ...places);
 }
 
+/** The first and the last of these places; both are 0 where there are none. */
+export function ends(places: number[]): [number, number] {
+  return places.length === 0 ? [0, 0] : [Math.min(...places), Math.max(...places)];
+}
+
+/** A control that is more than so many times as high as all others would press them to the ground. */
+const FAR_ABOVE = 2;
+
+/** Where an axis from zero ends that has room for all of `others`, if `controls` are far above them; null: it needs no end. */
+export function fittedEnd(others: number[], controls: number[]): number | null {
+  const most = furthest(others);
+  return most > 0 && furthest(controls) > FAR_ABOVE * most ? roundEnd(most) : null;
+}
+
+/** First digits at which an axis may end, so that it has even ticks up to there. */
+const ROUND = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10];
+
+/** A round number that leaves some room above this one. */
+function roundEnd(most: number): number {
+  const wanted = 1.05 * most;
+  const power = 10 ** Math.floor(Math.log10(wanted));
+  return power * (ROUND.find((digits) => digits * power >= wanted) ?? 10);
+}
+
 /** Pixels that the longest of the names of bars needs on the left. */
 export function labelRoom(names: string[]): number {
   return Math.min(300, Math.max(120, 16 + 7 * furthest(names.map((name) => name.length))));
@@ -34,6 +58,18 @@ export function labelRoom(names: string[]): number {
 /** Pixels that a chart of so many bars needs. */
 export function barsHeight(bars: number): number {
   return Math.max(300, 64 + 20 * bars);
+}
+
+export const PANEL_HEIGHT = 200;
+
+/** Pixels above a panel, of several under each other: for its name, and for the ticks of the one above. */
+export function panelTop(panel: number): number {
+  return 44 + panel * (PANEL_HEIGHT + 76);
+}
+
+/** Pixels that a chart of so many panels needs, with the slider below them. */
+export function panelsHeight(panels: number): number {
+  return panelTop(panels - 1) + PANEL_HEIGHT + 84;
 }
 
 export const LANE_HEIGHT = 84;

@@ -1,31 +1,33 @@
 import "./style.css";
 import { button, Chart, download } from "./chart.ts";
+import { type Choice, chosen, firstChoice, hasSeveralWorkloads, shownWorkloads, workloadPrefix, workloadsOf } from "./choice.ts";
 import { readReport } from "./data.ts";
-import { type Choice, workloadPrefix } from "./figures.ts";
 import { stepName } from "./format.ts";
 import type { Report } from "./schema.ts";
-import { makeSortable } from "./table.ts";
+import { makeSortable, showRows } from "./table.ts";
 import { isDark, onThemeChange, subjectColour } from "./theme.ts";
 
 /** Everything the reader can change, in one place; every change redraws what depends on it. */
 class Page {
   private readonly charts: Chart[] = [];
+  /** Called when another workload is chosen, before the charts are drawn. */
+  private readonly followers: (() => void)[] = [];
   private choice: Choice;
 
   constructor(private readonly report: Report) {
-    const [row] = report.overview;
-    const at = { workload: row?.workload ?? "", step: row?.reference_step ?? 0 };
-    this.choice = { dark: isDark(), logY: false, hidden: new Set(), percentile: "p99", at, trial: 0 };
+    this.choice = firstChoice(report, isDark());
   }
 
   start(): void {
     for (const figure of document.querySelectorAll<HTMLElement>("figure[data-chart]")) this.addChart(figure);
+    this.addWorkloadSwitch();
     this.addLegend();
     this.addThemeSwitch();
     this.addTrialPicker();
     this.addDownloads();
     this.paintSwatches();
     document.querySelectorAll<HTMLTableElement>("table.sortable").forEach(makeSortable);
+    this.addTables();
     onThemeChange(() => { this.change({ dark: isDark() }); });
     addEventListener("beforeprint", () => { this.charts.forEach((c) => { c.forPrint(true); }); });
     addEventListener("afterprint", () => { this.charts.forEach((c) => { c.forPrint(false); }); });
@@ -58,11 +60,60 @@ class Page {
     // Workloads may share a step, and their lines would lie on each other.
     const key = (at: Choice["at"]): string => JSON.stringify([at.workload, at.step]);
     const all = new Map(this.report.summaries.map((s) => [key(s), s]));
-    const names = [...all].map(([k, s]): [string, string] => [k, `${workloadPrefix(this.report, s.workload)}${stepName(s)}`]);
-    return choose("Step", names, key(this.choice.at), (value) => {
-      const chosen = all.get(value);
-      if (chosen) this.change({ at: { workload: chosen.workload, step: chosen.step } });
+    const named = (): [string, string][] => {
+      const shown = shownWorkloads(this.report, this.choice);
+      return [...all].filter(([, s]) => shown.includes(s.workload))
+        .map(([k, s]) => [k, `${workloadPrefix(this.report, s.workload)}${stepName(s)}`]);
+    };
+    const label = choose("Step", named(), key(this.choice.at), (value) => {
+      const at = all.get(value);
+      if (at) this.change({ at: { workload: at.workload, step: at.step } });
     });
+    this.followers.push(() => { label.querySelector("select")?.replaceChildren(...options(named(), key(this.choice.at))); });
+    return label;
+  }
+
+  /** One switch for all charts and the tables below them; none where there is nothing to choose. */
+  private addWorkloadSwitch(): void {
+    const legend = document.getElementById("legend");
+    if (!legend || !hasSeveralWorkloads(this.report)) return;
+    const group = document.createElement("div");
+    group.className = "workloads";
+    group.setAttribute("role", "radiogroup");
+    group.setAttribute("aria-label", "Workload");
+    group.append("Workload", ...workloadsOf(this.report).map((name) => this.workloadRadio(name, name)),
+      this.workloadRadio("all workloads", null));
+    legend.append(group);
+  }
+
+  private workloadRadio(text: string, workload: string | null): HTMLElement {
+    const radio = document.createElement("input");
+    radio.type = "radio";
+    radio.name = "workload";
+    radio.checked = this.choice.workload === workload;
+    radio.addEventListener("change", () => {
+      this.choice = { ...this.choice, ...chosen(this.report, workload) };
+      this.followers.forEach((follow) => { follow(); });
+      this.change({});
+    });
+    const shown = document.createElement("span");
+    shown.textContent = text;
+    const label = document.createElement("label");
+    label.append(radio, shown);
+    return label;
+  }
+
+  /** Tables whose rows name workloads follow the switch. */
+  private addTables(): void {
+    if (!hasSeveralWorkloads(this.report)) return;
+    const names = this.report.run.workloads.map((w) => w.name);
+    const tables = new Set([...document.querySelectorAll("tr[data-workload]")].map((row) => row.closest("table")));
+    const follow = (): void => {
+      const shown = shownWorkloads(this.report, this.choice).map((name) => names.indexOf(name));
+      tables.forEach((table) => { if (table) showRows(table, shown, this.choice.workload); });
+    };
+    this.followers.push(follow);
+    follow();
   }
 
   /** One legend for all charts: a subject is hidden or shown everywhere at once. */
@@ -116,7 +167,15 @@ class Page {
       this.change({ trial: Number(picker.value) });
       show();
     });
-    show();
+    const all = [...picker.options];
+    const follow = (): void => {
+      const shown = shownWorkloads(this.report, this.choice);
+      picker.replaceChildren(...all.filter((o) => shown.includes(this.report.trials[Number(o.value)]?.workload ?? "")));
+      picker.value = String(this.choice.trial);
+      show();
+    };
+    this.followers.push(follow);
+    follow();
   }
 
   private addDownloads(): void {
@@ -136,10 +195,14 @@ class Page {
   }
 }
 
-function choose(name: string, options: [string, string][], chosen: string, act: (value: string) => void): HTMLElement {
+function options(named: [string, string][], chosen: string): HTMLOptionElement[] {
+  return named.map(([value, text]) => new Option(text, value, false, value === chosen));
+}
+
+function choose(name: string, named: [string, string][], chosen: string, act: (value: string) => void): HTMLElement {
   const label = document.createElement("label");
   const select = document.createElement("select");
-  for (const [value, text] of options) select.append(new Option(text, value, false, value === chosen));
+  select.append(...options(named, chosen));
   select.addEventListener("change", () => { act(select.value); });
   label.append(`${name} `, select);
   return label;

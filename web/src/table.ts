@@ -1,4 +1,4 @@
-// Tables that sort by a click on a column, or by the keyboard on its button.
+// Tables that sort by a click on a column, or by the keyboard on its button, and that show the rows of one workload.
 
 export function makeSortable(table: HTMLTableElement): void {
   const head = table.tHead?.rows[0];
@@ -17,6 +17,19 @@ export function makeSortable(table: HTMLTableElement): void {
       body.append(...(descending ? rows.reverse() : rows));
     });
   });
+}
+
+/** Shows the rows that are of any of these workloads, given by their indices. `only`: the one that is chosen, if not all are. */
+export function showRows(table: HTMLTableElement, indices: number[], only: string | null): void {
+  const rows = [...table.querySelectorAll<HTMLTableRowElement>("tr[data-workload]")];
+  for (const row of rows) {
+    const own = row.dataset["workload"]?.split(" ") ?? [];
+    row.hidden = !indices.some((index) => own.includes(String(index)));
+  }
+  table.deleteCaption();
+  if (only === null) return;
+  const shown = rows.filter((row) => !row.hidden).length;
+  table.createCaption().textContent = `${only}: ${shown} of ${rows.length} rows`;
 }
 
 function compare(a: HTMLTableCellElement | undefined, b: HTMLTableCellElement | undefined): number {

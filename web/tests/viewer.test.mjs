@@ -122,9 +122,12 @@ test("scales, percentiles, steps and trials can be chosen", async () => {
     await changes("throughput", () => figure("throughput").getByRole("button", { name: "Log scale" }).click());
     await changes("response", () => figure("response").locator("select").selectOption("p50"));
     const choice = figure("spectrum").locator("select");
-    const names = await choice.locator("option").allTextContents();
-    assert.deepEqual(names.toSorted(),
-      ["json, 2 connections", "json, 4 connections", "plaintext, 2 connections", "plaintext, 4 connections"]);
+    const steps = async () => (await choice.locator("option").allTextContents()).toSorted();
+    assert.deepEqual(await steps(), ["json, 2 connections", "json, 4 connections"]);
+    const some = await page.locator("#trial option").count();
+    await page.getByRole("radio", { name: "all workloads" }).check();
+    const names = await steps();
+    assert.deepEqual(names, ["json, 2 connections", "json, 4 connections", "plaintext, 2 connections", "plaintext, 4 connections"]);
     for (const name of names) {
       await choice.selectOption(name);
       const trials = await page.evaluate((name) =>
@@ -134,9 +137,48 @@ test("scales, percentiles, steps and trials can be chosen", async () => {
         document.querySelectorAll('figure[data-chart="spectrum"] svg path[stroke-width="1.5"]').length === n, trials);
     }
     const trials = await page.locator("#trial option").count();
-    assert.ok(trials > 1);
+    assert.ok(some > 1 && trials > some);
     await changes("explorer", () => page.locator("#trial").selectOption(String(trials - 1)));
     assert.ok((await page.locator("#trial-caveats li").count()) > 0, "the caveats of the trial stand beside it");
+  });
+});
+
+test("a workload is chosen once for every chart and table, by keyboard too", async () => {
+  await onPage({}, async (page) => {
+    const over = ["throughput", "response", "cpu", "memory"];
+    const texts = (chart) => plot(page, chart).locator("svg text").allTextContents();
+    const named = async (chart) => (await texts(chart)).filter((text) => / · /.test(text)).map((text) => text.split(" · ")[0]);
+    const rows = (chart) => page.locator(`figure[data-chart="${chart}"] tr[data-workload]`).evaluateAll((all) =>
+      [...new Set(all.filter((row) => !row.hidden).map((row) => row.cells[1].textContent))].toSorted());
+    const holds = async (shown) => {
+      for (const chart of over) {
+        assert.deepEqual((await named(chart)).toSorted(), shown, `${chart} is of what is chosen`);
+        assert.deepEqual(await rows(chart), shown, `and its table of ${chart}`);
+      }
+    };
+    await holds(["json"]);
+    const radio = (name) => page.getByRole("radio", { name, exact: true });
+    await radio("json").focus();
+    await page.keyboard.press("ArrowRight");
+    assert.ok(await radio("plaintext").isChecked());
+    await holds(["plaintext"]);
+    assert.match(await page.locator("#wire caption").first().textContent(), /^plaintext: \d+ of \d+ rows$/);
+    await page.keyboard.press("ArrowRight");
+    assert.ok(await radio("all workloads").isChecked());
+    await holds(["json", "plaintext"]);
+    assert.equal(await page.locator("caption").count(), 0, "nothing is left out, and nothing says so");
+  });
+});
+
+test("a report of one workload has no switch", async () => {
+  await onChanged((report) => {
+    report.run.workloads = report.run.workloads.slice(0, 1);
+    const [only] = report.run.workloads;
+    for (const list of ["trials", "summaries", "overview"]) report[list] = report[list].filter((of) => of.workload === only.name);
+  }, async (page) => {
+    assert.equal(await page.getByRole("radio").count(), 0);
+    assert.ok((await plot(page, "throughput").locator("svg text").allTextContents()).includes("requests/s"));
+    assert.equal(await page.locator("caption").count(), 0);
   });
 });
 

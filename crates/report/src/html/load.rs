@@ -56,7 +56,7 @@ pub(super) fn response(report: &Report) -> Markup {
             ("#Not answered", &|s| value(Some(s.response_unanswered.share), percent)),
         ],
     );
-    let kinds = trial_table(&report.trials, |t| t, &TIMES);
+    let kinds = trial_table(report, &report.trials, |t| t, &TIMES);
     let what = "Response time counts from the instant a request was intended, service time from its sending, send lag is between the two. \
                 Percentiles are over all requests that were due: one that got no right answer ranks above every right answer. Where a \
                 percentile lies among those, as in > 1.20 s (5.9 % not answered), the time is the longest wait known, and an arrow \
@@ -95,6 +95,7 @@ fn pages(report: &Report) -> Markup {
         return Markup::default();
     }
     let shown = trial_table(
+        report,
         &rows,
         |(t, _)| t,
         &[
@@ -126,6 +127,7 @@ fn by_request(report: &Report) -> Markup {
         return Markup::default();
     }
     let shown = trial_table(
+        report,
         &rows,
         |(t, _)| t,
         &[

@@ -16,7 +16,7 @@ use crate::redact::{self, Withheld};
 use crate::shell;
 
 pub(super) fn explorer(report: &Report) -> Markup {
-    let all = trial_table(&report.trials, |t| t, &TRIALS);
+    let all = trial_table(report, &report.trials, |t| t, &TRIALS);
     html! {
         p {
             label {

@@ -13,6 +13,7 @@ mod table;
 mod why;
 mod wire;
 
+use dyno_analysis::cell::CellKey;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
@@ -143,7 +144,7 @@ fn more(summary: &str, body: &Markup) -> Markup {
 fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> Markup {
     let of: [Column<'_, Summary>; 6] = [
         ("Subject", &|s| text(&s.subject)),
-        ("Workload", &|s| text(&s.workload)),
+        ("Workload", &|s| workload(report, &s.workload, s.cell)),
         ("#Connections", &|s| whole(s.connections)),
         ("#Streams", &|s| whole(s.streams)),
         ("#Pipeline", &|s| whole(s.pipeline)),
@@ -154,10 +155,15 @@ fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> Markup {
 
 /// A table with a row per trial or part of one: first the columns that name the trial, then `columns`. `trial`: the
 /// trial of a row.
-fn trial_table<T>(rows: &[T], trial: fn(&T) -> &TrialResult, columns: &[Column<'_, T>]) -> Markup {
+fn trial_table<T>(
+    report: &Report,
+    rows: &[T],
+    trial: fn(&T) -> &TrialResult,
+    columns: &[Column<'_, T>],
+) -> Markup {
     let of: [Column<'_, T>; 7] = [
         ("Subject", &|t| text(&trial(t).subject_id)),
-        ("Workload", &|t| text(&trial(t).workload)),
+        ("Workload", &|t| workload(report, &trial(t).workload, trial(t).cell)),
         ("#Connections", &|t| whole(trial(t).step.connections)),
         ("#Streams", &|t| whole(trial(t).step.streams)),
         ("#Pipeline", &|t| whole(trial(t).step.pipeline)),
@@ -165,6 +171,16 @@ fn trial_table<T>(rows: &[T], trial: fn(&T) -> &TrialResult, columns: &[Column<'
         ("#Repeat", &|t| whole(trial(t).repeat)),
     ];
     table_of("sortable", &[&of, columns].concat(), rows)
+}
+
+/// The name of a row's workload.
+fn workload(report: &Report, name: &str, of: CellKey) -> Cell {
+    picked_by(report, text(name), [of.workload])
+}
+
+/// A cell of a row that the viewer's switch picks by these workloads. A report of one workload has no switch.
+fn picked_by(report: &Report, cell: Cell, workloads: impl IntoIterator<Item = usize>) -> Cell {
+    if report.run.workloads.len() > 1 { cell.of_workloads(workloads) } else { cell }
 }
 
 /// A count, thousands separated.

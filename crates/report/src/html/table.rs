@@ -13,7 +13,10 @@ pub(super) fn table(class: &str, head: &[&str], rows: &[Vec<Cell>]) -> Markup {
                 tbody {
                     "\n"
                     @for row in rows {
-                        tr { @for (cell, name) in row.iter().zip(head) { (cell.show(name)) } } "\n"
+                        tr data-workload=[workloads(row)] {
+                            @for (cell, name) in row.iter().zip(head) { (cell.show(name)) }
+                        }
+                        "\n"
                     }
                 }
             }
@@ -41,13 +44,19 @@ fn column(name: &str) -> Markup {
     }
 }
 
-/// A cell: what is shown, what it sorts by, a hint on hover, and a bar for the eye (0 to 1).
+/// Indices of the workloads that a row is of, as one of its cells says.
+fn workloads(row: &[Cell]) -> Option<&str> {
+    row.iter().find_map(|cell| cell.workloads.as_deref())
+}
+
+/// A cell: what is shown, what it sorts by, a hint on hover, a bar for the eye (0 to 1), and the workloads of its row.
 #[derive(Default)]
 pub(super) struct Cell {
     shown: Markup,
     key: Option<f64>,
     hint: Option<String>,
     bar: Option<f64>,
+    workloads: Option<String>,
 }
 
 /// A cell of markup or of text, which is escaped.
@@ -76,6 +85,13 @@ impl Cell {
 
     pub(super) fn with_hint(mut self, hint: Option<String>) -> Cell {
         self.hint = hint;
+        self
+    }
+
+    /// Lets the viewer's switch pick the row by these workloads, given by their indices in the plan.
+    pub(super) fn of_workloads(mut self, indices: impl IntoIterator<Item = usize>) -> Cell {
+        let indices: Vec<String> = indices.into_iter().map(|index| index.to_string()).collect();
+        self.workloads = Some(indices.join(" "));
         self
     }
 

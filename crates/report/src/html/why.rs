@@ -67,6 +67,7 @@ fn backends(report: &Report) -> Markup {
         return Markup::default();
     }
     let shown = trial_table(
+        report,
         &rows,
         |(t, _)| t,
         &[

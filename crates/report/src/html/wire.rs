@@ -1,6 +1,6 @@
 //! What went over the wire: protocol, streams, frames and segments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_analysis::load::Http2Result;
 use dyno_analysis::protocols::ProtocolComparison;
@@ -13,7 +13,7 @@ use dyno_archive::load::TlsUse;
 use maud::{Markup, html};
 
 use super::table::{Cell, Column, table_of, text, value};
-use super::{counted, more, note, trial_table};
+use super::{counted, more, note, picked_by, trial_table};
 use crate::format::{count, micros, number, percent};
 
 /// Segments, and HTTP/2's frames, in a row per subject and protocol; every trial folded.
@@ -21,19 +21,23 @@ pub(super) fn wire(report: &Report) -> Markup {
     let over_h2: Vec<Http2OfTrial<'_>> =
         report.trials.iter().filter_map(|t| Some((t, t.load.http2.as_ref()?))).collect();
     let in_h2: Vec<&WireResult> = report.wire.iter().filter(|w| w.protocol.is_h2()).collect();
+    let is_shared = |w: &WireResult| workloads_of(report, w).len() > 1;
+    let together = if report.wire.iter().any(is_shared) { TOGETHER } else { "" };
     html! {
-        (note("Medians over all trials of a subject and protocol, below them the least and the most of any trial."))
-        (grouped(&report.wire.iter().collect::<Vec<_>>(), &SEGMENTS))
-        (more("Every trial", &trial_table(&report.trials, |t| t, &EVERY_TRIAL)))
+        (note(&format!("Medians over all trials of a subject and protocol, below them the least and the most of any trial.{together}")))
+        (grouped(report, &report.wire.iter().collect::<Vec<_>>(), &SEGMENTS))
+        (more("Every trial", &trial_table(report, &report.trials, |t| t, &EVERY_TRIAL)))
         (by_protocol(report))
         @if !over_h2.is_empty() {
             h3 { "HTTP/2: frames and segments" } "\n"
             (note("A server that puts HEADERS and DATA into one write needs one segment for a small response; one that writes each frame by itself needs as many as there are frames. Several responses may share a segment where streams are many."))
-            (grouped(&in_h2, &FRAMES))
-            (more("Every trial", &frames_of_every_trial(&over_h2)))
+            (grouped(report, &in_h2, &FRAMES))
+            (more("Every trial", &frames_of_every_trial(report, &over_h2)))
         }
     }
 }
+
+const TOGETHER: &str = " Workloads of one protocol are taken together.";
 
 /// A column: its head, its metric's key, and how a value is shown.
 type Measured = (&'static str, &'static str, fn(f64) -> String);
@@ -57,10 +61,10 @@ const FRAMES: [Measured; 8] = [
 ];
 
 /// A row per subject and protocol, in the order in which they first ran.
-fn grouped(rows: &[&WireResult], measured: &[Measured]) -> Markup {
+fn grouped(report: &Report, rows: &[&WireResult], measured: &[Measured]) -> Markup {
     let of: [Column<'_, &WireResult>; 3] = [
         ("Subject", &|w| text(&w.subject)),
-        ("Protocol", &|w| text(protocol(w.protocol))),
+        ("Protocol", &|w| picked_by(report, text(protocol(w.protocol)), workloads_of(report, w))),
         ("#Trials", &|w| counted(w.trials as u64)),
     ];
     let cells: Vec<_> = measured
@@ -69,6 +73,12 @@ fn grouped(rows: &[&WireResult], measured: &[Measured]) -> Markup {
         .collect();
     let columns = cells.iter().map(|(name, cell)| -> Column<'_, &WireResult> { (name, cell) });
     table_of("sortable", &of.into_iter().chain(columns).collect::<Vec<_>>(), rows)
+}
+
+/// The workloads that a row of [`grouped`] is over.
+fn workloads_of(report: &Report, w: &WireResult) -> BTreeSet<usize> {
+    let is_own = |t: &&TrialResult| t.subject_id == w.subject && t.load.config.protocol == w.protocol;
+    report.trials.iter().filter(is_own).map(|t| t.cell.workload).collect()
 }
 
 /// The median, below it the least and the most where they differ.
@@ -118,13 +128,25 @@ fn by_protocol(report: &Report) -> Markup {
     html! {
         h3 { "By protocol" } "\n"
         (note("The same request to the same server at equal requests in flight, as ratios to HTTP/1.1, one number per repeat. Connections differ: HTTP/2 needs fewer for the same concurrency, and that is part of the comparison."))
-        (table_of("sortable", &BY_PROTOCOL, &report.protocols))
+        (by_protocol_table(report))
     }
 }
 
-const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 11] = [
-    ("Subject", &|c| text(&c.subject)),
-    ("Workload", &|c| text(&c.workload)),
+fn by_protocol_table(report: &Report) -> Markup {
+    let of: [Column<'_, ProtocolComparison>; 2] = [
+        ("Subject", &|c| text(&c.subject)),
+        ("Workload", &|c| picked_by(report, text(&c.workload), both_workloads(report, c))),
+    ];
+    table_of("sortable", &of.into_iter().chain(BY_PROTOCOL).collect::<Vec<_>>(), &report.protocols)
+}
+
+/// The workloads over HTTP/2 and over HTTP/1.1.
+fn both_workloads(report: &Report, c: &ProtocolComparison) -> impl Iterator<Item = usize> {
+    let all = report.run.workloads.iter().enumerate();
+    all.filter(|(_, w)| w.name == c.workload || w.name == c.baseline).map(|(index, _)| index)
+}
+
+const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 9] = [
     ("Against", &|c| text(against(c))),
     ("#In flight", &|c| counted(c.in_flight)),
     ("#Connections", &|c| counted(u64::from(c.connections))),
@@ -152,8 +174,9 @@ fn each(q: &Repeated) -> Cell {
 
 type Http2OfTrial<'a> = (&'a TrialResult, &'a Http2Result);
 
-fn frames_of_every_trial(trials: &[Http2OfTrial<'_>]) -> Markup {
+fn frames_of_every_trial(report: &Report, trials: &[Http2OfTrial<'_>]) -> Markup {
     trial_table(
+        report,
         trials,
         |(t, _)| t,
         &[
