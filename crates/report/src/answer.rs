@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::Code;
 use dyno_analysis::comparison::Comparison;
 use dyno_analysis::overview::{OverviewRow, Tie};
 use dyno_analysis::protocols::ProtocolComparison;
@@ -252,16 +251,18 @@ fn validity(report: &Report) -> Option<String> {
     if done == 0 {
         return None;
     }
-    let mut codes: Vec<(Code, usize)> = Vec::new();
+    // Several codes have the same words.
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
     for trial in report.trials.iter().filter(|t| !t.valid) {
         if let Some(code) = trial.caveats.first().map(|c| c.code) {
-            match codes.iter_mut().find(|(c, _)| *c == code) {
+            let reason = code.reason().unwrap_or(code.name());
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, n)) => *n += 1,
-                None => codes.push((code, 1)),
+                None => reasons.push((reason, 1)),
             }
         }
     }
-    codes.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    reasons.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
     let missing = report.run.trials_planned - done;
     let rest = match missing {
         0 => String::new(),
@@ -276,8 +277,7 @@ fn validity(report: &Report) -> Option<String> {
         };
         return Some(format!("{all} valid.{rest}"));
     }
-    let why: Vec<String> =
-        codes.iter().map(|(code, n)| format!("{} ({n})", code.reason().unwrap_or(code.name()))).collect();
+    let why: Vec<String> = reasons.iter().map(|(reason, n)| format!("{reason} ({n})")).collect();
     let which = match (invalid, done) {
         (1, 1) if missing == 0 => "The only step is".into(),
         (1, 1) => "The step that was run is".into(),

@@ -40,7 +40,11 @@ pub fn render(report: &Report) -> String {
     }
     let _ = writeln!(out, "## Checks\n\n{}", checks(&report.subjects));
     let _ = writeln!(out, "## Machine\n\n{}", machine(report));
-    let _ = writeln!(out, "## Run it again\n\n{}", code_block(&shell::command(&report.run.command)));
+    let _ = writeln!(
+        out,
+        "## Run it again\n\n{}",
+        code_block(&shell::again(&report.run.command, report.run.seed))
+    );
     if let Some(said) = redact::said(shared.withheld) {
         let _ = writeln!(out, "{}", escape(&said));
     }

@@ -8,9 +8,35 @@ pub fn command(words: &[String]) -> String {
     shlex::Quoter::new().allow_nul(true).join(words).unwrap_or_default()
 }
 
+/// The command that makes a run again: its own, with the seed that was drawn for it if it names none.
+#[must_use]
+pub(crate) fn again(words: &[String], seed: u64) -> String {
+    let says =
+        |option: &str| words.iter().any(|word| word == option || word.starts_with(&format!("{option}=")));
+    let mut words = words.to_vec();
+    if words.get(1).is_some_and(|name| name == "run") && !says("--seed") && !says("--resume") {
+        words.extend(["--seed".into(), seed.to_string()]);
+    }
+    command(&words)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_is_made_again_with_its_seed() {
+        let again = |line: &str| again(&shlex::split(line).unwrap(), 7);
+        assert_eq!(again("dyno run a.toml"), "dyno run a.toml --seed 7");
+        for line in [
+            "dyno run a.toml --seed 3",
+            "dyno run '--seed=3' a.toml",
+            "dyno run --resume results/a",
+            "dyno load URL",
+        ] {
+            assert_eq!(again(line), line);
+        }
+    }
 
     #[test]
     fn a_command_comes_back_word_by_word() {

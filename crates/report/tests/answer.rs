@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use dyno_analysis::Report;
 use dyno_analysis::overview::Tie;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::report;
 use dyno_analysis::stats::Repeated;
+use dyno_analysis::{Code, Report};
 use dyno_archive::{Protocol, RunDir};
 use dyno_report::answer::sentences;
 
@@ -291,6 +291,15 @@ fn what_was_not_valid_or_not_done_is_counted() {
         validity(&three),
         "3 of 12 steps are not valid: answers were wrong (2) and too many requests failed (1)."
     );
+    let same_words = |r: &mut Report| {
+        for (text, code) in
+            [("answers were wrong", Code::GeneratorBusy), ("too many requests failed", Code::Oversubscribed)]
+        {
+            let at = refused(r, text);
+            r.trials[at].caveats[0].code = code;
+        }
+    };
+    assert_eq!(validity(&same_words), "2 of 12 steps are not valid: the generator was the limit (2).");
     assert_eq!(validity(&|r| r.run.trials_done = 0), "", "nothing was done");
 }
 

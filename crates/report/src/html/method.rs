@@ -89,7 +89,7 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
         h3 { "What each caveat means" } "\n"
         (glossary())
         h3 { "Run it again" } "\n"
-        pre { (shell::command(&run.command)) } "\n"
+        pre { (shell::again(&run.command, run.seed)) } "\n"
         @if let Some(said) = redact::said(withheld) { (note(&said)) }
         @if !run.suite_source.is_empty() { (more("The suite file", &html! { pre { (run.suite_source) } })) }
         p.downloads {} "\n"

@@ -43,8 +43,19 @@ pub(super) fn parse(text: &str) -> Dockerfile {
     let instructions = instructions(&escaped(text));
     let mut reader = Reader { own: own_paths(&instructions), ..Reader::default() };
     instructions.iter().for_each(|(name, rest)| reader.take(name, rest));
+    reader.file.command = started(reader.entry.take(), reader.file.command.take());
     reader.file.workdir = reader.workdir();
     reader.file
+}
+
+/// What ENTRYPOINT and CMD start together: words of the second are arguments of the first; a shell's command takes none.
+fn started(entry: Option<Command>, command: Option<Command>) -> Option<Command> {
+    match (entry, command) {
+        (Some(Command::Words(entry)), Some(Command::Words(arguments))) => {
+            Some(Command::Words([entry, arguments].concat()))
+        }
+        (entry, command) => entry.or(command),
+    }
 }
 
 /// Instructions with their arguments: comments left out, continued lines joined.
@@ -82,6 +93,8 @@ struct Reader {
     own: BTreeSet<String>,
     /// Of the image, absolute; empty: the root.
     at: String,
+    /// What ENTRYPOINT says.
+    entry: Option<Command>,
     file: Dockerfile,
 }
 
@@ -100,7 +113,8 @@ impl Reader {
             "COPY" | "ADD" => self.copy(rest),
             "RUN" => self.run(rest),
             "ENV" => self.env(rest),
-            "CMD" | "ENTRYPOINT" => self.file.command = Some(self.command(rest)),
+            "CMD" => self.file.command = Some(self.command(rest)),
+            "ENTRYPOINT" => self.entry = Some(self.command(rest)),
             "EXPOSE" | "LABEL" | "MAINTAINER" | "USER" | "STOPSIGNAL" | "HEALTHCHECK" => {}
             _ => self.file.left.push(format!("{name} {rest}")),
         }
@@ -145,12 +159,12 @@ impl Reader {
     }
 
     fn run(&mut self, rest: &str) {
-        let kept: Vec<String> = rest
-            .split("&&")
-            .map(str::trim)
-            .filter(|part| self.is_kept(part))
-            .map(|part| self.placed(part))
-            .collect();
+        let parts = rest.split("&&").map(str::trim).filter(|part| self.is_kept(part));
+        let placed = parts.map(|part| (part, self.placed(part)));
+        // What an image does to itself would be done to this machine.
+        let (outside, kept): (Vec<_>, Vec<_>) = placed.partition(|(_, placed)| is_outside(placed));
+        self.file.left.extend(outside.into_iter().map(|(part, _)| format!("RUN {part}")));
+        let kept: Vec<String> = kept.into_iter().map(|(_, placed)| placed).collect();
         let packages: Vec<String> = rest.split("&&").flat_map(packages_of).collect();
         self.file.packages.extend(packages);
         if !kept.is_empty() {
@@ -197,7 +211,12 @@ impl Reader {
         for (name, value) in pairs {
             let value = self.placed(value.trim_matches('"'));
             self.step(format!("export {name}={}", quoted(&value)));
-            self.file.env.push((name, value));
+            if value.contains('$') {
+                // Nothing fills variables in where a server is started.
+                self.file.left.push(format!("ENV {name}={value}"));
+            } else {
+                self.file.env.push((name, value));
+            }
         }
     }
 
@@ -213,6 +232,16 @@ impl Reader {
             self.file.steps.push(step);
         }
     }
+}
+
+/// Whether a command names an absolute path that is none of the image's folder here.
+fn is_outside(placed: &str) -> bool {
+    let mut words = placed.split(|c: char| c.is_whitespace() || "\"'=(),;<>|&".contains(c));
+    words.any(|word| {
+        (word.starts_with('/') && !word.starts_with("/dev/"))
+            || word.starts_with('~')
+            || word.starts_with("$HOME")
+    })
 }
 
 /// A path of the image on this machine.
@@ -312,6 +341,36 @@ mod tests {
         let words = ["{out}/root/app/server", "-p", "8080"].map(String::from).to_vec();
         assert_eq!(file.command, Some(Command::Words(words)));
         assert_eq!(file.left, ["SHELL [\"x\"]"]);
+    }
+
+    #[test]
+    fn what_an_image_does_to_itself_is_not_done_to_this_machine() {
+        let file = parse(
+            "FROM debian\nWORKDIR /app\nRUN rm -rf /opt/x/* && make 2>/dev/null && echo a>/etc/b && ls ~/c && cp a /app/b\n",
+        );
+        assert_eq!(
+            file.steps,
+            ["mkdir -p {out}/root/app", "(cd {out}/root/app && make 2>/dev/null && cp a {out}/root/app/b)"]
+        );
+        assert_eq!(file.left, ["RUN rm -rf /opt/x/*", "RUN echo a>/etc/b", "RUN ls ~/c"]);
+    }
+
+    #[test]
+    fn arguments_follow_an_entry_point() {
+        let command = |text: &str| parse(&format!("FROM x\n{text}\n")).command;
+        let words = |all: &[&str]| Some(Command::Words(all.iter().map(|word| (*word).to_string()).collect()));
+        assert_eq!(command("ENTRYPOINT [\"a\", \"b\"]\nCMD [\"c\"]"), words(&["a", "b", "c"]));
+        assert_eq!(command("CMD [\"c\"]\nENTRYPOINT [\"a\"]"), words(&["a", "c"]));
+        assert_eq!(command("ENTRYPOINT a b\nCMD [\"c\"]"), Some(Command::Shell("a b".into())));
+    }
+
+    #[test]
+    fn a_variable_of_variables_is_left_to_do() {
+        let file = parse("FROM x\nENV PATH=/opt/t/bin:$PATH\nENV A=1\n");
+        assert_eq!(
+            (file.env, file.left),
+            (vec![("A".into(), "1".into())], vec!["ENV PATH=/opt/t/bin:$PATH".into()])
+        );
     }
 
     #[test]

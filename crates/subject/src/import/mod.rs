@@ -124,12 +124,21 @@ impl Writer<'_> {
             "{title}{web}, as TechEmpower's FrameworkBenchmarks have it ({}).",
             said.join(" ").trim()
         );
+        let checks = if self.is_of_contract() { "checks = [\"techempower\"]\n" } else { "" };
         let backends = if self.has_database() { "backends = [\"postgres\"]\n" } else { "" };
         format!(
-            "# Made by `dyno subjects import techempower`.\nname = {:?}\ntitle = {title:?}\nlanguage = {:?}\ndescription = {description:?}\nprotocols = [\"h1\"]\nchecks = [\"techempower\"]\n{backends}",
-            self.name,
-            test.language.as_deref().unwrap_or("unknown")
+            "# Made by `dyno subjects import techempower`.\nname = {}\ntitle = {}\nlanguage = {}\ndescription = {}\nprotocols = [\"h1\"]\n{checks}{backends}",
+            string(self.name),
+            string(title),
+            string(test.language.as_deref().unwrap_or("unknown")),
+            string(&description)
         )
+    }
+
+    /// Whether it serves what the contract `techempower` asks for, where that asks for it.
+    fn is_of_contract(&self) -> bool {
+        let serves = |key: &str, path: &str| self.test.others.get(key).is_some_and(|own| own == path);
+        serves("plaintext_url", "/plaintext") && serves("json_url", "/json")
     }
 
     /// Whether it asks a database for anything.
@@ -206,7 +215,9 @@ impl Writer<'_> {
         };
         let told = with_port(&words, port);
         let is_told = told != words;
-        let mut toml = format!("\n[start]\ncommand = {told:?}\ncwd = \"{}\"\n", here(&self.file.workdir));
+        let command: Vec<String> = told.iter().map(|word| string(word)).collect();
+        let command = command.join(", ");
+        let mut toml = format!("\n[start]\ncommand = [{command}]\ncwd = \"{}\"\n", here(&self.file.workdir));
         if !is_told {
             let _ = writeln!(toml, "port = {port}");
             self.left.push(format!("It listens on port {port} of its own accord: one start at a time, and nobody else may listen there."));
@@ -219,7 +230,7 @@ impl Writer<'_> {
         if !env.is_empty() {
             toml.push_str("\n[start.env]\n");
             env.iter().for_each(|(name, value)| {
-                let _ = writeln!(toml, "{name} = {value:?}");
+                let _ = writeln!(toml, "{} = {}", string(name), string(value));
             });
         }
         toml
@@ -239,30 +250,30 @@ impl Writer<'_> {
 
     fn ready_and_endpoints(&mut self) -> String {
         let url = |name: &str| self.test.others.get(name).and_then(serde_json::Value::as_str);
-        let ready = url("plaintext_url").or_else(|| url("json_url")).unwrap_or("/");
-        let mut toml = format!("\n[ready]\npath = {ready:?}\ndeadline = \"60s\"\n\n[endpoints]\n");
+        let first = || self.test.others.iter().find(|(key, _)| key.ends_with("_url"))?.1.as_str();
+        let ready = url("plaintext_url").or_else(|| url("json_url")).or_else(first).unwrap_or("/");
+        let mut toml = format!("\n[ready]\npath = {}\ndeadline = \"60s\"\n\n[endpoints]\n", string(ready));
         let endpoints = self
             .test
             .others
             .iter()
             .filter_map(|(key, value)| Some((key.strip_suffix("_url")?, value.as_str()?)));
         for (name, path) in endpoints {
-            let _ = writeln!(toml, "{name} = {path:?}");
+            let _ = writeln!(toml, "{} = {}", string(name), string(path));
         }
-        for (key, usual) in [("plaintext_url", "/plaintext"), ("json_url", "/json")] {
-            let said = url(key).map(String::from);
-            match said {
-                Some(path) if path != usual => self.left.push(format!(
-                    "It serves {path} where the contract `techempower` asks for {usual}: write a contract of its own (docs/contracts.md)."
-                )),
-                Some(_) => {}
-                None => self.left.push(format!("It does not serve {usual}, which the contract `techempower` asks for: write one of its own.")),
-            }
+        if !self.is_of_contract() {
+            self.left.push(
+                "Nothing of it is checked: the contract `techempower` asks for /plaintext and /json, and it does not serve both. Write a contract of its own (docs/contracts.md)."
+                    .into(),
+            );
         }
         toml
     }
 
     fn look_for_the_database(&mut self) {
+        if !self.has_database() {
+            return;
+        }
         let files = self.folder.naming(DATABASE_HOST);
         let sources: Vec<&str> = files
             .iter()
@@ -277,6 +288,11 @@ impl Writer<'_> {
             sources.join(", ")
         ));
     }
+}
+
+/// A string as TOML has it: what JSON writes in quotes is the same there.
+fn string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 /// A command that takes what cargo has built from where it is kept.
@@ -363,7 +379,7 @@ mod tests {
     }
 
     const CONFIG: &str = r#"{"framework": "quick", "tests": [{
-        "default": {"plaintext_url": "/plaintext", "json_url": "/json", "port": 8080, "language": "Go", "display_name": "Quick",
+        "default": {"plaintext_url": "/plaintext", "json_url": "/json", "port": 8080, "language": "Go", "display_name": "Qu\u200bick",
                     "approach": "Realistic", "classification": "Platform", "webserver": "None", "database": "None"},
         "pg": {"json_url": "/json", "db_url": "/db", "port": 9000, "database": "Postgres", "language": "Go"}
     }]}"#;
@@ -374,7 +390,7 @@ mod tests {
             "FROM golang:1.24\nWORKDIR /quick\nCOPY ./src /quick\nRUN go build -o app .\nCMD ./app -p 8080\n";
         let (toml, left) =
             imported(&[("benchmark_config.json", CONFIG), ("quick.dockerfile", docker)], None).unwrap();
-        assert_eq!(toml["title"].as_str(), Some("Quick"));
+        assert_eq!(toml["title"].as_str(), Some("Qu\u{200b}ick"));
         assert_eq!(toml["requires"][0]["name"].as_str(), Some("go"));
         let command: Vec<&str> =
             toml["start"]["command"].as_array().unwrap().iter().filter_map(|w| w.as_str()).collect();
@@ -397,6 +413,7 @@ mod tests {
             ("app.py", "host='tfb-database'"),
         ];
         let (toml, left) = imported(&files, Some("pg")).unwrap();
+        assert!(toml.get("checks").is_none(), "{toml}");
         assert_eq!(toml["backends"][0].as_str(), Some("postgres"));
         let env = &toml["start"]["env"];
         assert_eq!(env["URL"].as_str(), Some("postgres://u:p@{postgres.host}:{postgres.port}/hello_world"));
@@ -405,7 +422,7 @@ mod tests {
         let text = left.join("\n");
         for part in [
             "port 9000 of its own accord",
-            "does not serve /plaintext",
+            "Nothing of it is checked",
             "in app.py: edit that",
             "libpq-dev",
             "default",

@@ -23,8 +23,12 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     let Imported { toml, left } = import::techempower(&name, &OnDisk(folder.clone()), Some(&args.test))
         .map_err(|why| bad(format!("{}: {why}", folder.display())))?;
     let path = folder.join(Role::Subject.file());
-    if path.exists() && !args.force {
-        return Err(bad(format!("{} is there already; --force replaces it", path.display())));
+    // A link is something that is there, wherever it leads; and what is replaced is the link.
+    if path.symlink_metadata().is_ok() {
+        if !args.force {
+            return Err(bad(format!("{} is there already; --force replaces it", path.display())));
+        }
+        fs::remove_file(&path).with_context(|| format!("{} cannot be replaced", path.display()))?;
     }
     fs::write(&path, toml).with_context(|| format!("{} cannot be written", path.display()))?;
     // What was made of somebody's Dockerfile may hold anything.
