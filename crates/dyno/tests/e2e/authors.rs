@@ -132,18 +132,33 @@ fn an_import_says_what_it_wrote_and_what_is_left() {
     let config = r#"{"framework": "quick", "tests": [{"default": {"plaintext_url": "/plaintext", "json_url": "/json", "port": 8080,
         "language": "Rust", "display_name": "Quick"}}]}"#;
     fs::write(folder.join("benchmark_config.json"), config).unwrap();
+    let victim = place.path().join("victim");
+    fs::write(&victim, "mine").unwrap();
     let docker = format!(
-        "FROM scratch\nWORKDIR /quick\nCOPY . .\nRUN cp run.sh /quick/server\nCMD sh /quick/server {DYNO} 8080\n"
+        "FROM scratch\nWORKDIR /quick\nCOPY . .\nRUN cp run.sh /quick/server && rm {victim}\nCMD sh /quick/server {DYNO} 8080\n",
+        victim = victim.display()
     );
     fs::write(folder.join("quick.dockerfile"), docker).unwrap();
-    fs::write(folder.join("run.sh"), "exec $1 serve-null --port $2 # tfb-database\n").unwrap();
+    fs::write(folder.join("run.sh"), "exec $1 serve-null --port $2\n").unwrap();
     let import = ["subjects", "import", "techempower", "frameworks/quick"];
     let output = place.dyno(&import);
     let told = text(&output);
-    assert!(output.status.code() == Some(0) && told.contains("\"tfb-database\" in run.sh"), "{told}");
+    assert!(
+        output.status.code() == Some(0)
+            && told.contains(&format!("`RUN rm {}` is not done", victim.display())),
+        "{told}"
+    );
     assert!(text(&place.dyno(&import)).contains("--force replaces it"));
+    // A link that leads nowhere is something that is there, too; what is replaced is the link.
+    let (file, elsewhere) = (folder.join("subject.toml"), place.path().join("elsewhere"));
+    fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
+    assert!(text(&place.dyno(&import)).contains("--force replaces it"));
+    let forced = place.dyno(&[&import[..], &["--force"]].concat());
+    assert!(forced.status.code() == Some(0) && !elsewhere.exists() && file.is_file(), "{}", text(&forced));
     // What it wrote runs as it is, though the null responder has no Server and no Date, which that contract asks for.
     let checked = text(&place.dyno(&["subjects", "check", "quick", "--subjects", "frameworks"]));
     assert!(checked.contains("no header Date") || checked.contains("no header Server"), "{checked}");
     assert!(checked.contains("✓ h1 keep-alive"), "{checked}");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
 }

@@ -230,7 +230,7 @@ impl Writer<'_> {
         if !env.is_empty() {
             toml.push_str("\n[start.env]\n");
             env.iter().for_each(|(name, value)| {
-                let _ = writeln!(toml, "{} = {}", string(name), string(value));
+                let _ = writeln!(toml, "{} = {}", key(name), string(value));
             });
         }
         toml
@@ -259,7 +259,7 @@ impl Writer<'_> {
             .iter()
             .filter_map(|(key, value)| Some((key.strip_suffix("_url")?, value.as_str()?)));
         for (name, path) in endpoints {
-            let _ = writeln!(toml, "{} = {}", string(name), string(path));
+            let _ = writeln!(toml, "{} = {}", key(name), string(path));
         }
         if !self.is_of_contract() {
             self.left.push(
@@ -288,6 +288,12 @@ impl Writer<'_> {
             sources.join(", ")
         ));
     }
+}
+
+/// A key as TOML has it.
+fn key(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    if !name.is_empty() && name.chars().all(is_bare) { name.into() } else { string(name) }
 }
 
 /// A string as TOML has it: what JSON writes in quotes is the same there.
