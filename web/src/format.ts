@@ -34,6 +34,11 @@ function thousands(digits: string): string {
   return digits.replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
+/** A number of things: in full if it is whole. */
+export function amount(x: number): string {
+  return Number.isInteger(x) ? thousands(String(x)) : number(x);
+}
+
 function withUnit(x: number, unit: string): string {
   return Number.isFinite(x) ? `${number(x)} ${unit}` : number(x);
 }

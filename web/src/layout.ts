@@ -50,6 +50,11 @@ function roundEnd(most: number): number {
   return power * (ROUND.find((digits) => digits * power >= wanted) ?? 10);
 }
 
+/** The length of a bar in a cell that the longest one fills, in CSS. */
+export function barLength(of: number, longest: number): string {
+  return `${(longest > 0 ? (of / longest) * 100 : 0).toFixed(1)}%`;
+}
+
 /** Pixels that the longest of the names of bars needs on the left. */
 export function labelRoom(names: string[]): number {
   return Math.min(300, Math.max(120, 16 + 7 * furthest(names.map((name) => name.length))));

@@ -3,9 +3,11 @@ import { button, Chart, download } from "./chart.ts";
 import { type Choice, chosen, firstChoice, hasSeveralWorkloads, shownWorkloads, workloadPrefix, workloadsOf } from "./choice.ts";
 import { readReport } from "./data.ts";
 import { stepName } from "./format.ts";
+import { splitOverview } from "./overview.ts";
 import type { Report } from "./schema.ts";
 import { makeSortable, showRows } from "./table.ts";
 import { isDark, onThemeChange, subjectColour } from "./theme.ts";
+import { followingCards } from "./why.ts";
 
 /** Everything the reader can change, in one place; every change redraws what depends on it. */
 class Page {
@@ -28,6 +30,7 @@ class Page {
     this.paintSwatches();
     document.querySelectorAll<HTMLTableElement>("table.sortable").forEach(makeSortable);
     this.addTables();
+    this.addCards();
     onThemeChange(() => { this.change({ dark: isDark() }); });
     addEventListener("beforeprint", () => { this.charts.forEach((c) => { c.forPrint(true); }); });
     addEventListener("afterprint", () => { this.charts.forEach((c) => { c.forPrint(false); }); });
@@ -73,7 +76,7 @@ class Page {
     return label;
   }
 
-  /** One switch for all charts and the tables below them; none where there is nothing to choose. */
+  /** One switch for all charts, tables and cards; none where there is nothing to choose. */
   private addWorkloadSwitch(): void {
     const legend = document.getElementById("legend");
     if (!legend || !hasSeveralWorkloads(this.report)) return;
@@ -106,12 +109,22 @@ class Page {
   /** Tables whose rows name workloads follow the switch. */
   private addTables(): void {
     if (!hasSeveralWorkloads(this.report)) return;
+    splitOverview(this.report);
     const names = this.report.run.workloads.map((w) => w.name);
     const tables = new Set([...document.querySelectorAll("tr[data-workload]")].map((row) => row.closest("table")));
     const follow = (): void => {
       const shown = shownWorkloads(this.report, this.choice).map((name) => names.indexOf(name));
       tables.forEach((table) => { if (table) showRows(table, shown, this.choice.workload); });
     };
+    this.followers.push(follow);
+    follow();
+  }
+
+  /** The reasons that cards give are of a workload, too. */
+  private addCards(): void {
+    if (!hasSeveralWorkloads(this.report)) return;
+    const show = followingCards(this.report);
+    const follow = (): void => { show(this.choice); };
     this.followers.push(follow);
     follow();
   }

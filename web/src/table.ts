@@ -1,4 +1,5 @@
 // Tables that sort by a click on a column, or by the keyboard on its button, and that show the rows of one workload.
+import { barLength, furthest } from "./layout.ts";
 
 export function makeSortable(table: HTMLTableElement): void {
   const head = table.tHead?.rows[0];
@@ -30,6 +31,17 @@ export function showRows(table: HTMLTableElement, indices: number[], only: strin
   if (only === null) return;
   const shown = rows.filter((row) => !row.hidden).length;
   table.createCaption().textContent = `${only}: ${shown} of ${rows.length} rows`;
+}
+
+/** Makes the longest bar among these rows fill its cell, column by column. */
+export function scaleBars(rows: HTMLTableRowElement[]): void {
+  const cells = rows.flatMap((row) => [...row.cells]).filter((cell) => cell.style.getPropertyValue("--bar") !== "");
+  const key = (cell: HTMLTableCellElement): number => Number(cell.dataset["key"]);
+  for (const column of new Set(cells.map((cell) => cell.cellIndex))) {
+    const own = cells.filter((cell) => cell.cellIndex === column);
+    const most = furthest(own.map(key));
+    for (const cell of own) cell.style.setProperty("--bar", barLength(key(cell), most));
+  }
 }
 
 function compare(a: HTMLTableCellElement | undefined, b: HTMLTableCellElement | undefined): number {

@@ -170,6 +170,53 @@ test("a workload is chosen once for every chart and table, by keyboard too", asy
   });
 });
 
+/** What is shown of the overview, and of the cards. */
+const chosen = (page) => page.evaluate(() => {
+  const shown = (selector) => [...document.querySelectorAll(selector)].filter((element) => element.checkVisibility());
+  const bars = (row) => [...row.cells].map((cell) => [cell.style.getPropertyValue("--bar"), Number(cell.dataset.key)]);
+  return {
+    rows: shown("table.overview tbody tr").map((row) => ({ title: row.cells[0].childNodes[1].textContent.trim(), bars: bars(row) })),
+    steps: shown("#why .strip li b").map((step) => step.textContent.split(" ")[0]),
+    reasons: shown("#why .reason p").map((reason) => / of (\w+):/.exec(reason.textContent)[1]),
+    note: shown("#why > .note").map((note) => note.textContent),
+  };
+});
+
+/** Holds that in every column with bars these rows have the longest one that fills its cell, and others in proportion. */
+function areScaled(rows) {
+  const columns = rows[0].bars.map((_, column) => rows.map(({ bars }) => bars[column]).filter(([bar]) => bar !== ""));
+  assert.ok(columns.filter((cells) => cells.length > 1).length > 2, "several columns have bars");
+  for (const cells of columns) {
+    const most = Math.max(...cells.map(([, key]) => key));
+    for (const [bar, key] of cells) assert.equal(bar, `${((key / most) * 100).toFixed(1)}%`);
+  }
+}
+
+test("the overview and the cards follow the workload, with bars scaled within it", async () => {
+  await onPage({}, async (page) => {
+    const { overview, summaries } = await page.evaluate(() => JSON.parse(document.getElementById("dyno-data").textContent));
+    for (const workload of ["json", "plaintext"]) {
+      await page.getByRole("radio", { name: workload, exact: true }).check();
+      const { rows, steps, reasons, note } = await chosen(page);
+      assert.deepEqual(rows.map((row) => row.title), overview.filter((row) => row.workload === workload).map((row) => row.title));
+      areScaled(rows);
+      const own = summaries.filter((s) => s.workload === workload);
+      assert.deepEqual(steps, own.map(() => workload));
+      const subjects = new Set(own.map((s) => s.subject)).size;
+      assert.deepEqual(reasons, Array(subjects).fill(workload));
+      const all = new Set(summaries.map((s) => s.subject)).size;
+      assert.deepEqual(note, [`${workload}: ${subjects} of ${all} subjects, ${own.length} of ${summaries.length} steps`]);
+    }
+    await page.getByRole("radio", { name: "all workloads" }).check();
+    const { rows, steps, reasons, note } = await chosen(page);
+    assert.deepEqual(rows.map((row) => row.title), overview.map((row) => row.title));
+    for (const workload of ["json", "plaintext"]) areScaled(rows.filter((_, index) => overview[index].workload === workload));
+    assert.equal(steps.length, summaries.length);
+    assert.deepEqual(new Set(reasons), new Set(["json", "plaintext"]));
+    assert.deepEqual(note, [], "nothing is left out, and nothing says so");
+  });
+});
+
 test("a report of one workload has no switch", async () => {
   await onChanged((report) => {
     report.run.workloads = report.run.workloads.slice(0, 1);
@@ -179,6 +226,11 @@ test("a report of one workload has no switch", async () => {
     assert.equal(await page.getByRole("radio").count(), 0);
     assert.ok((await plot(page, "throughput").locator("svg text").allTextContents()).includes("requests/s"));
     assert.equal(await page.locator("caption").count(), 0);
+    const { rows, reasons, note } = await chosen(page);
+    assert.deepEqual([reasons, note], [[], []], "the cards are those of the page");
+    const [, table] = /<table class="sortable overview">.*?<tbody>(.*?)<\/tbody>/s.exec(await readFile(file, "utf8"));
+    assert.deepEqual(rows.flatMap((row) => row.bars.map(([bar]) => bar).filter((bar) => bar !== "")),
+      [...table.matchAll(/--bar:([^"]+)"/g)].map(([, bar]) => bar), "and so are the bars");
   });
 });
 
@@ -215,6 +267,7 @@ test("what stands in the data is never run", async () => {
     report.subjects.forEach((s) => { s.title = `${hostile} ${s.id}`; });
     report.run.markers = [{ connections: 2, label: hostile }];
     report.trials.forEach((t) => { t.limiter.sentence = hostile; });
+    report.summaries.forEach((s) => { s.limiter_sentence = hostile; });
     report.trials.forEach((t) => { t.caveats.push({ code: "x", severity: "invalid", message: hostile }); });
   }, async (page) => {
     assert.equal(await page.evaluate(() => document.title.includes("owned") || document.querySelector("img") !== null), false);

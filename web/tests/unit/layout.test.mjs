@@ -21,6 +21,10 @@ test("an axis has room for all where no control is far above, or nobody else is 
   }
 });
 
+test("a bar is a part of the longest one, and nothing where that is nothing", () => {
+  assert.deepEqual([layout.barLength(200, 200), layout.barLength(25, 200), layout.barLength(0, 0)], ["100.0%", "12.5%", "0.0%"]);
+});
+
 test("panels stand below each other, and the slider below them", () => {
   const bottom = (panel) => layout.panelTop(panel) + layout.PANEL_HEIGHT;
   assert.ok(layout.panelTop(1) > bottom(0) && layout.panelTop(2) > bottom(1));

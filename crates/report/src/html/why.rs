@@ -12,7 +12,7 @@ use maud::{Markup, html};
 
 use super::overview::resource;
 use super::table::{Cell, table, text, value};
-use super::{figure, note, repeats_of, step_table, swatch, trial_table};
+use super::{figure, note, picked_by, repeats_of, step_table, swatch, trial_table};
 use crate::format::{bytes, micros, number, percent, quantity};
 use crate::overview::label_in_words;
 
@@ -90,7 +90,8 @@ fn backends(report: &Report) -> Markup {
 fn price(report: &Report) -> Markup {
     let Some(cost) = report.run.cost else { return Markup::default() };
     let row = |r: &OverviewRow| {
-        vec![text(&r.title), value(r.cpu_us_per_request, micros), value(r.cost_per_billion_requests, number)]
+        let title = picked_by(report, text(&r.title), [r.reference_cell.workload]);
+        vec![title, value(r.cpu_us_per_request, micros), value(r.cost_per_billion_requests, number)]
     };
     let rows: Vec<Vec<Cell>> = report.overview.iter().map(row).collect();
     html! {
