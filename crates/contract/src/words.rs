@@ -1,13 +1,20 @@
 //! What was asked and what was expected, in words.
 
 use dyno_archive::plan::{Body, Expect, Request};
+use dyno_archive::secret::is_secret;
 
 use crate::client::Answer;
 use crate::limits::SHOWN_BODY_BYTES;
 
-/// `GET /items/7`, with its headers and its body where it has some.
+/// The text in place of a secret.
+const WITHHELD: &str = "(withheld)";
+
+/// `GET /items/7`, with its headers and its body where it has some. Reports quote it: the value of a header whose name says that
+/// it is a secret is left out.
 pub(crate) fn asked(request: &Request) -> String {
-    let headers: String = request.headers.iter().map(|(name, value)| format!(", {name}: {value}")).collect();
+    let value = |name: &str, value: &str| if is_secret(name) { WITHHELD.into() } else { value.to_string() };
+    let headers = request.headers.iter().map(|(name, text)| format!(", {name}: {}", value(name, text)));
+    let headers: String = headers.collect();
     let body = request.body.as_ref().map(|body| format!(", body {}", shown(body))).unwrap_or_default();
     format!("{} {}{headers}{body}", request.method, request.path)
 }
@@ -60,11 +67,11 @@ mod tests {
         let request = Request {
             method: "POST".into(),
             path: "/a".into(),
-            headers: vec![("X-A".into(), "1".into())],
+            headers: vec![("X-A".into(), "1".into()), ("Authorization".into(), "Bearer b".into())],
             body: Some(Body(b"b\"".to_vec())),
             ..Request::default()
         };
-        assert_eq!(asked(&request), r#"POST /a, X-A: 1, body "b\"""#);
+        assert_eq!(asked(&request), r#"POST /a, X-A: 1, Authorization: (withheld), body "b\"""#);
         assert_eq!(expected(&Expect::default()), "status 200 to 399");
         let all = Expect {
             status: Some(201),

@@ -27,10 +27,13 @@ pub fn run(check: &Check, client: &ProbeClient, business: Business) -> CheckResu
         return result;
     }
     let put = if check.requests.len() == 1 { put } else { put_in_order };
-    exchange::result(check, client, put(check, client.listener()), business)
+    // Read before the first load, for all of them: no result is a time here, it only ends what takes too long.
+    let until = Instant::now() + 2 * CHECK;
+    exchange::result(check, client, put(check, client.listener(), until), business)
 }
 
-fn put(check: &Check, listener: &Listener) -> Result<String, Problem> {
+/// `until`: when an answer that has not come is given up.
+fn put(check: &Check, listener: &Listener, until: Instant) -> Result<String, Problem> {
     let workload = Workload {
         name: check.name.clone(),
         protocol: listener.protocol,
@@ -43,7 +46,7 @@ fn put(check: &Check, listener: &Listener) -> Result<String, Problem> {
     let once = load_at::once(listener, traffic, http2);
     let step = Step { streams: check.streams, ..once.step.clone() };
     let load = Load { requests: Some(check.times.into()), ..once.load.clone() };
-    ask(&load::Spec { step, load, ..once })?;
+    ask(&load::Spec { step, load, ..once }, until)?;
     Ok(match check.times {
         1 => "as expected".into(),
         n => format!("{n} requests on one connection, each answered as expected"),
@@ -52,20 +55,18 @@ fn put(check: &Check, listener: &Listener) -> Result<String, Problem> {
 
 /// Sends the requests of a list in their order. Each has a connection of its own: a load draws its requests by weight, and
 /// only the first request of a connection can upgrade it.
-fn put_in_order(check: &Check, listener: &Listener) -> Result<String, Problem> {
+fn put_in_order(check: &Check, listener: &Listener, until: Instant) -> Result<String, Problem> {
     for _ in 0..check.times {
         for request in &check.requests {
-            put(&Check { requests: vec![request.clone()], times: 1, ..check.clone() }, listener)?;
+            put(&Check { requests: vec![request.clone()], times: 1, ..check.clone() }, listener, until)?;
         }
     }
     let n = u64::from(check.times) * check.requests.len() as u64;
     Ok(format!("{n} requests in their order, each upgraded and answered as expected"))
 }
 
-/// Sends the requests of `spec` on one connection. Every answer must be as expected.
-fn ask(spec: &load::Spec) -> Result<(), Problem> {
-    // Read before the load: a server that never answers is given up then, whatever its connections still wait for.
-    let until = Instant::now() + 2 * CHECK;
+/// Sends the requests of `spec` on one connection. Every answer must be as expected, and come by a time.
+fn ask(spec: &load::Spec, until: Instant) -> Result<(), Problem> {
     let mut watch = StopWhen(|| Instant::now() > until);
     let record = load::run(spec, &mut watch).map_err(Problem::Wrong)?;
     let wanted = spec.load.requests.unwrap_or(1);

@@ -1,6 +1,6 @@
 //! The bytes of a connection, plain or over TLS.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -9,39 +9,27 @@ use rustls::{ClientConnection, StreamOwned};
 
 /// Bytes to and from a server, until a deadline.
 #[derive(Debug)]
-pub(super) struct Transport {
-    stream: Stream,
-    /// For everything that is done on this connection.
-    deadline: Instant,
-}
-
-#[derive(Debug)]
-enum Stream {
-    Plain(TcpStream),
-    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+pub(super) enum Transport {
+    Plain(Socket),
+    Tls(Box<StreamOwned<ClientConnection, Socket>>),
 }
 
 impl Transport {
+    /// `timeout` is for everything that is done on this connection, a handshake included.
     pub(super) fn new(stream: TcpStream, tls: Option<&Tls>, timeout: Duration) -> io::Result<Transport> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(timeout))?;
-        stream.set_write_timeout(Some(timeout))?;
-        let stream = match tls {
-            None => Stream::Plain(stream),
-            Some(tls) => {
-                let connection = ClientConnection::new(tls.config.clone(), tls.name.clone());
-                let connection = connection.map_err(io::Error::other)?;
-                // The handshake is made with the first write.
-                Stream::Tls(Box::new(StreamOwned::new(connection, stream)))
-            }
-        };
-        Ok(Transport { stream, deadline: Instant::now() + timeout })
+        // No result is a time here: it only ends what takes too long.
+        let socket = Socket { stream, deadline: Instant::now() + timeout };
+        let Some(tls) = tls else { return Ok(Transport::Plain(socket)) };
+        let connection = ClientConnection::new(tls.config.clone(), tls.name.clone());
+        // The handshake is made with the first write.
+        Ok(Transport::Tls(Box::new(StreamOwned::new(connection.map_err(io::Error::other)?, socket))))
     }
 
     pub(super) fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match &mut self.stream {
-            Stream::Plain(stream) => stream.write_all(bytes),
-            Stream::Tls(stream) => {
+        match self {
+            Transport::Plain(socket) => socket.write_all(bytes),
+            Transport::Tls(stream) => {
                 stream.write_all(bytes)?;
                 stream.flush()
             }
@@ -49,34 +37,94 @@ impl Transport {
     }
 
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Transport::Plain(socket) => socket.read(buffer),
+            Transport::Tls(stream) => stream.read(buffer),
+        }
+    }
+}
+
+/// A connected socket that ends whatever is done on it at a deadline: a peer that takes or gives a byte now and then does not
+/// hold it up.
+#[derive(Debug)]
+pub(super) struct Socket {
+    stream: TcpStream,
+    deadline: Instant,
+}
+
+impl Socket {
+    /// Does something on the stream, in the time that is left. `wait`: sets how long it may take.
+    fn in_time<T>(
+        &mut self,
+        wait: fn(&TcpStream, Option<Duration>) -> io::Result<()>,
+        mut act: impl FnMut(&mut TcpStream) -> io::Result<T>,
+    ) -> io::Result<T> {
         loop {
             let left = self.deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
+                return Err(late());
             }
-            let read = match &mut self.stream {
-                Stream::Plain(stream) => {
-                    stream.set_read_timeout(Some(left))?;
-                    stream.read(buffer)
-                }
-                Stream::Tls(stream) => {
-                    stream.sock.set_read_timeout(Some(left))?;
-                    stream.read(buffer)
-                }
-            };
-            return match read {
+            wait(&self.stream, Some(left))?;
+            return match act(&mut self.stream) {
                 // A ring of a load that has just ended is still being taken down, which interrupts this thread.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"))
-                }
-                read => read,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(late()),
+                done => done,
             };
         }
     }
 }
 
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.in_time(TcpStream::set_read_timeout, |stream| stream.read(buffer))
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.in_time(TcpStream::set_write_timeout, |stream| stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
+}
+
 /// The error of a connection that is closed without an answer.
 pub(super) fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed without an answer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+    use std::thread;
+
+    /// A peer that reads a byte now and then never lets a write wait as long as the whole may take.
+    #[test]
+    fn a_write_ends_at_the_deadline_whatever_the_peer_takes() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        let (ended, is_over) = mpsc::channel::<()>();
+        let reader = thread::spawn(move || {
+            while is_over.recv_timeout(Duration::from_millis(5)) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let _ = peer.read(&mut [0; 4096]);
+            }
+        });
+        let mut transport = Transport::new(stream, None, Duration::from_millis(200)).unwrap();
+        // At 4 KiB in 5 ms it would take minutes; no socket's buffers take all of it.
+        let error = transport.write_all(&vec![0; 256 << 20]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(ended);
+        reader.join().unwrap();
+    }
 }
