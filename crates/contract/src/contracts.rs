@@ -6,6 +6,7 @@ use dyno_archive::Protocol;
 use dyno_archive::plan::{Request, Workload};
 use dyno_engine::Http2;
 use dyno_engine::traffic::Template;
+use dyno_launch::folder::read_within;
 use dyno_workload::ReadFile;
 use dyno_workload::compile;
 use dyno_workload::keys::{self, Keys};
@@ -85,9 +86,8 @@ impl Contract {
 
     fn of_file(path: &Path, name: &str, source: &str) -> Result<Contract, FileError> {
         let folder = path.parent().unwrap_or(Path::new(""));
-        // Only files within the folder: `body_file` takes no other name.
         Contract::parse(path, name, source, &|file| {
-            std::fs::read(folder.join(file)).map_err(|error| error.to_string())
+            read_within(Path::new(file), folder).map_err(|error| error.to_string())
         })
     }
 
@@ -119,6 +119,19 @@ impl Contract {
                 table.end();
             }
             (checks.len() == count && count > 0).then(|| Contract { name: name.into(), description, checks })
+        })
+    }
+}
+
+impl Contract {
+    /// A check's name and protocol that both contracts have.
+    #[must_use]
+    pub fn clash(&self, other: &Contract) -> Option<(&str, Protocol)> {
+        self.checks.iter().find_map(|check| {
+            let mut of_name = other.checks.iter().filter(|c| c.name == check.name);
+            let shared =
+                of_name.find_map(|c| c.protocols.iter().find(|p| check.protocols.contains(p)).copied());
+            Some((check.name.as_str(), shared?))
         })
     }
 }

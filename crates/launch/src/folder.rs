@@ -1,5 +1,5 @@
 //! Folders and files of our own, among temporary files that others may write beside us: each is made anew, under a name
-//! that nobody can guess, and no link is followed.
+//! that nobody can guess, and no link is followed. And files that others name: no link leads out of the folder that they mean.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -79,6 +79,40 @@ pub fn create(path: &Path, options: &mut OpenOptions, mode: u32) -> io::Result<F
     options.create_new(true).mode(mode).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
+/// Where a path is in `folder`, links followed.
+///
+/// # Errors
+/// It is not there, or a link leads out of the folder.
+pub fn within(name: &Path, folder: &Path) -> io::Result<PathBuf> {
+    let root = folder.canonicalize()?;
+    let path = root.join(name).canonicalize()?;
+    if path.starts_with(&root) { Ok(path) } else { Err(leads_out(name, &path)) }
+}
+
+/// The contents of the file of this name in `folder`.
+///
+/// # Errors
+/// It cannot be read, a link leads out of the folder, or it is no file: a pipe would be waited for, a device never ends.
+pub fn read_within(name: &Path, folder: &Path) -> io::Result<Vec<u8>> {
+    let path = within(name, folder)?;
+    if path.is_file() {
+        return std::fs::read(path);
+    }
+    let words = format!("{} is no regular file", name.display());
+    Err(io::Error::new(io::ErrorKind::InvalidInput, words))
+}
+
+/// The error of a link that leads out of the folder that was meant.
+#[must_use]
+pub fn leads_out(name: &Path, to: &Path) -> io::Error {
+    let words = format!(
+        "{} is a link that leads out of its folder, to {}; copy what it shows",
+        name.display(),
+        to.display()
+    );
+    io::Error::new(io::ErrorKind::InvalidInput, words)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,5 +160,25 @@ mod tests {
         assert!(write_new(&root.path().join("dangling"), "x").is_err());
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         assert!(!root.path().join("nowhere").exists());
+    }
+
+    #[test]
+    fn only_files_of_the_folder_are_read() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("x");
+        std::fs::create_dir_all(folder.join("sub")).unwrap();
+        std::fs::write(folder.join("sub/a"), "1").unwrap();
+        std::fs::write(root.path().join("secret"), "2").unwrap();
+        symlink("sub/a", folder.join("link")).unwrap();
+        symlink("../secret", folder.join("out")).unwrap();
+        let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
+        assert!(pipe.success());
+        let read = |name: &str| read_within(Path::new(name), &folder).map_err(|e| e.to_string());
+        assert_eq!(read("sub/a").unwrap(), b"1");
+        assert_eq!(read("link").unwrap(), b"1");
+        assert!(read("out").unwrap_err().contains("leads out of its folder"));
+        for odd in ["pipe", "sub"] {
+            assert!(read(odd).unwrap_err().contains("is no regular file"), "{odd}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use dyno_subject::paths::within;
+use dyno_launch::folder::within;
 use dyno_workload::inside::{Inside, Stray};
 use sha2::{Digest as _, Sha256};
 
@@ -57,7 +57,7 @@ impl Folder {
             Stray::Absolute => outside("this is an absolute path"),
             Stray::Above => outside("this leads out of the folder"),
         })?;
-        let file = within(&inside, &self.path).map_err(|error| match error.kind() {
+        let file = within(inside.path(), &self.path).map_err(|error| match error.kind() {
             ErrorKind::InvalidInput => outside("a link leads out of the folder"),
             _ => error.to_string(),
         })?;

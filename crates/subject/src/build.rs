@@ -57,7 +57,7 @@ pub fn build(
 ) -> Result<Built, String> {
     let cache = cache.join(&definition.name);
     let Some(spec) = &definition.build else {
-        let out = cache.join("none");
+        let out = cache.join(format!("none-{}", place_of(definition)));
         fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
         return Ok(Built { out, build: None });
     };
@@ -65,6 +65,17 @@ pub fn build(
     let _lock = lock(&cache, supervision)?;
     let mut recipe = Recipe { definition, spec, supervision, read: &mut read_input, on_line };
     recipe.build(&cache)
+}
+
+/// Tells the folder of a definition from those of others of its name, in eight digits.
+fn place_of(definition: &Definition) -> String {
+    let mut key = Key::default();
+    let folder = std::path::absolute(&definition.folder).unwrap_or_else(|_| definition.folder.clone());
+    key.add(folder.as_os_str().as_encoded_bytes());
+    key.add(definition.role.file().as_bytes());
+    let mut text = key.text();
+    text.truncate(8);
+    text
 }
 
 /// How a subject is built, and from what.
@@ -87,7 +98,7 @@ impl Recipe<'_> {
             if let Some(receipt) = read_receipt(&folder.receipt()) {
                 return Ok(Built { out: folder.out(), build: Some(receipt.into_build(inputs, true)) });
             }
-            let kept = cache.join("kept");
+            let kept = cache.join(format!("kept-{}", place_of(self.definition)));
             let mut places = placeholders(self.definition, &folder.out());
             places.0.push(("cache".into(), kept.display().to_string()));
             let command = places.fill_command(&self.spec.command)?;
@@ -491,7 +502,7 @@ mod tests {
                     .unwrap();
             assert_eq!(fs::read_to_string(built.out.join("stamps")).unwrap().lines().count(), n);
         }
-        let kept = format!("kept at {}", cache.join("x/kept").display());
+        let kept = format!("kept at {}", cache.join(format!("x/kept-{}", place_of(&definition))).display());
         assert_eq!(lines, [kept.clone(), kept]);
     }
 

@@ -1,41 +1,14 @@
-//! What paths within a folder lead to, and the names of folders: no link leads out of the folder that was meant.
+//! What lies below paths within a folder, and the names of folders: no link leads out of the folder that was meant.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use dyno_launch::folder;
 use dyno_workload::inside::Inside;
 use dyno_workload::text::parsed;
 use serde::{Deserialize, Deserializer};
-
-/// Where a path is in `folder`, links followed.
-///
-/// # Errors
-/// It is not there, or a link leads out of the folder.
-pub fn within(inside: &Inside, folder: &Path) -> io::Result<PathBuf> {
-    let root = folder.canonicalize()?;
-    let path = root.join(inside.path()).canonicalize()?;
-    if path.starts_with(&root) { Ok(path) } else { Err(leads_out(inside.path(), &path)) }
-}
-
-/// The contents of the file of this name in `folder`.
-///
-/// # Errors
-/// It cannot be read, a link leads out of the folder, or it is no file: a pipe would be waited for, a device never ends.
-pub fn read(inside: &Inside, folder: &Path) -> io::Result<Vec<u8>> {
-    let path = within(inside, folder)?;
-    if path.is_file() { fs::read(path) } else { Err(odd(inside.path(), "is no regular file")) }
-}
-
-fn leads_out(name: &Path, to: &Path) -> io::Error {
-    let words = format!(
-        "{} is a link that leads out of its folder, to {}; copy what it shows",
-        name.display(),
-        to.display()
-    );
-    io::Error::new(io::ErrorKind::InvalidInput, words)
-}
 
 /// A name that is one part of a path: of a subject, whose folder is called so.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +74,7 @@ impl Walk {
         let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", name.display()));
         let path = self.root.join(name).canonicalize().map_err(named)?;
         if !path.starts_with(&self.root) {
-            return Err(leads_out(name, &path));
+            return Err(folder::leads_out(name, &path));
         }
         let metadata = fs::metadata(&path).map_err(named)?;
         if metadata.is_file() {
@@ -136,27 +109,6 @@ mod tests {
     use super::*;
 
     use std::os::unix::fs::symlink;
-
-    #[test]
-    fn only_files_of_the_folder_are_read() {
-        let root = tempfile::tempdir().unwrap();
-        let folder = root.path().join("x");
-        fs::create_dir_all(folder.join("sub")).unwrap();
-        fs::write(folder.join("sub/a"), "1").unwrap();
-        fs::write(root.path().join("secret"), "2").unwrap();
-        symlink("sub/a", folder.join("link")).unwrap();
-        symlink("../secret", folder.join("out")).unwrap();
-        let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
-        assert!(pipe.success());
-        let read =
-            |name: &str| super::read(&Inside::parse(name).unwrap(), &folder).map_err(|e| e.to_string());
-        assert_eq!(read("sub/a").unwrap(), b"1");
-        assert_eq!(read("link").unwrap(), b"1");
-        assert!(read("out").unwrap_err().contains("leads out of its folder"));
-        for odd in ["pipe", "sub"] {
-            assert!(read(odd).unwrap_err().contains("is no regular file"), "{odd}");
-        }
-    }
 
     #[test]
     fn a_name_is_one_part() {

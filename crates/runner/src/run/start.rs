@@ -27,7 +27,6 @@ use dyno_observer::proc;
 use dyno_subject::build;
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::{CommandSpec, Definition, FileSpec, Nanoseconds, ReadyBy};
-use dyno_subject::paths;
 use dyno_subject::placeholders::Placeholders;
 
 use super::judge::{harness, interrupted, memory_first};
@@ -204,7 +203,9 @@ impl Runner<'_> {
         let alive = match &definition.ready.by {
             ReadyBy::Answer { path, .. } => Alive::Answers(path.clone()),
             ReadyBy::Listening => Alive::Listens(ports.used_by(definition)),
-            ReadyBy::Command(_) => Alive::Runs,
+            ReadyBy::Command(text) => {
+                Alive::Says(ready_command(text, definition.ready.deadline_ns, &settings).map_err(harness)?)
+            }
         };
         let reset =
             definition.reset.as_ref().map(|spec| settings.command(spec)).transpose().map_err(harness)?;
@@ -263,9 +264,7 @@ impl Runner<'_> {
             },
             ReadyBy::Listening => ready::Sign::Listening,
             ReadyBy::Command(text) => {
-                let deadline = Nanoseconds(ready_command_ns(deadline_ns));
-                command =
-                    settings.command(&CommandSpec { command: text.clone(), deadline }).map_err(harness)?;
+                command = ready_command(text, deadline_ns, settings).map_err(harness)?;
                 attempt = || command.run(&supervision).map(drop);
                 ready::Sign::Command(&mut attempt)
             }
@@ -277,9 +276,10 @@ impl Runner<'_> {
     }
 }
 
-/// How long one try of a command for readiness may take: no longer than the whole start.
-fn ready_command_ns(deadline_ns: u64) -> u64 {
-    deadline_ns.min(READY_COMMAND.as_nanos() as u64)
+/// A command for readiness. One try of it may take no longer than the whole start.
+fn ready_command(text: &str, deadline_ns: u64, settings: &Settings) -> Result<OwnCommand, String> {
+    let deadline = Nanoseconds(deadline_ns.min(READY_COMMAND.as_nanos() as u64));
+    settings.command(&CommandSpec { command: text.into(), deadline })
 }
 
 fn checked_listeners(
@@ -394,9 +394,9 @@ fn first_to_ask(listeners: &[CheckedListener]) -> Option<&CheckedListener> {
 }
 
 /// Writes a file of a start from its template into the working folder.
-fn render(file: &FileSpec, folder: &Path, places: &Placeholders, work: &Path) -> Result<(), String> {
+fn render(file: &FileSpec, home: &Path, places: &Placeholders, work: &Path) -> Result<(), String> {
     let from = |e: io::Error| format!("{}: {e}", file.template);
-    let template = paths::read(&file.template, folder).map_err(from)?;
+    let template = folder::read_within(file.template.path(), home).map_err(from)?;
     let template = String::from_utf8(template).map_err(|_| format!("{}: it is no text", file.template))?;
     let name = file.to.fill(places)?;
     let to = work.join(name.path());

@@ -1,5 +1,6 @@
 //! Reads `subject.toml` and `backend.toml`, and tells all mistakes of a file at once.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -7,6 +8,7 @@ use dyno_archive::Protocol;
 use dyno_contract::contracts::{Check, Contract, NotFound};
 use dyno_contract::ready::Status;
 use dyno_launch::environment::Inherit;
+use dyno_launch::folder::read_within;
 use dyno_launch::process::Signal;
 use dyno_workload::inside::Inside;
 use dyno_workload::keys::{self, Keys};
@@ -19,7 +21,7 @@ use super::spec::{
 };
 use super::{Definition, Role};
 use crate::limits_keys::{CheckedLimits, RawLimits};
-use crate::paths::{self, Name};
+use crate::paths::Name;
 use crate::placeholders::{self, OF_BACKEND, Place};
 
 /// What a stop waits for unless its file says otherwise.
@@ -33,13 +35,15 @@ const READY: Nanoseconds = Nanoseconds(20_000_000_000);
 struct Home<'a> {
     folder: &'a Path,
     role: Role,
+    /// Contracts with mistakes, which stand in files of their own.
+    wrong_contracts: &'a RefCell<Vec<FileError>>,
 }
 
 impl Definition {
     /// Reads `subject.toml` in `folder`.
     ///
     /// # Errors
-    /// All mistakes of the file, or of the contracts that it names.
+    /// All mistakes of the file, and of the contracts that it names.
     pub fn read(folder: &Path) -> Result<Definition, FileError> {
         Definition::read_as(folder, Role::Subject)
     }
@@ -47,7 +51,7 @@ impl Definition {
     /// Reads the file of its role in `folder`.
     ///
     /// # Errors
-    /// All mistakes of the file, or of the contracts that it names.
+    /// All mistakes of the file, and of the contracts that it names.
     pub fn read_as(folder: &Path, role: Role) -> Result<Definition, FileError> {
         let path = folder.join(role.file());
         let source = std::fs::read_to_string(&path)
@@ -58,77 +62,63 @@ impl Definition {
     /// As if this stood in the file of its role in `folder`.
     ///
     /// # Errors
-    /// All mistakes of the text, or of the contracts that it names.
+    /// All mistakes of the text, and of the contracts that it names.
     pub fn parse(folder: &Path, role: Role, source: &str) -> Result<Definition, FileError> {
-        let path = folder.join(role.file());
-        let mut of_contract = None;
-        let home = Home { folder, role };
-        let read = keys::read(&path, source, |keys| home.definition(keys, &mut of_contract));
-        match (read, of_contract) {
-            // A contract's own mistakes stand in its own file.
-            (Err(error), Some(of_contract)) if error.message == SEE_CONTRACT && error.more.is_empty() => {
-                Err(of_contract)
-            }
-            (Err(mut error), Some(of_contract)) => {
-                error.more.push(of_contract);
-                Err(error)
-            }
-            (read, _) => {
-                let definition = read?;
-                let located = |mistake: Mistake| mistake.locate(&path, source);
-                definition.check().map_err(located)?;
-                for (name, over) in &definition.variants {
-                    definition.overridden(name, over).map_err(located)?;
-                }
-                Ok(definition)
+        let wrong_contracts = RefCell::default();
+        let home = Home { folder, role, wrong_contracts: &wrong_contracts };
+        let read = keys::read(&folder.join(role.file()), source, |keys| home.definition(keys));
+        let (definition, mut error) = match read {
+            Ok(definition) => (Some(definition), None),
+            Err(error) => (None, Some(error)),
+        };
+        for wrong in wrong_contracts.into_inner() {
+            match &mut error {
+                None => error = Some(wrong),
+                Some(error) => error.more.push(wrong),
             }
         }
+        error.map_or_else(|| Ok(definition.expect("it was read, or there is an error")), Err)
     }
 }
 
-/// Stands for the mistakes of a contract until they are told instead.
-const SEE_CONTRACT: &str = "this contract has mistakes";
-
 impl Home<'_> {
-    fn definition(self, keys: &mut Keys<'_>, of_contract: &mut Option<FileError>) -> Option<Definition> {
-        // Every key is read, whatever is wrong with those before it.
+    /// Takes every key, whatever is wrong with those before it. What is wrong has been told: its usual value stands in for it,
+    /// so that mistakes of the whole are told as well.
+    fn definition(self, keys: &mut Keys<'_>) -> Option<Definition> {
         let nature = self.nature(keys);
-        let contracts = self.contracts(keys, of_contract).unwrap_or_default();
-        let waive = waive(keys, &contracts).unwrap_or_default();
+        let kept = self.contracts(keys).unwrap_or_default();
+        let waive = waive(keys, &kept).unwrap_or_default();
         let backends = self.backends(keys).unwrap_or_default();
         let requires = requires(keys);
-        let version = keys.table("version").map(|table| command(table, Place::Question, QUESTION));
-        let build = keys.table("build").map(build);
-        let data = self.data(keys);
-        let start = keys.required_table("start").map(|table| self.start(table));
+        let version = keys.table("version").and_then(|table| command(table, Place::Question, QUESTION));
+        let build = keys.table("build").and_then(build);
+        let Data { limits, seed, reset } = self.data(keys);
+        let start = keys.required_table("start").and_then(|table| self.start(table));
         let stop = keys.table("stop").map(stop).unwrap_or_default();
         let ready = keys.table("ready").map(ready).unwrap_or_default();
         let endpoints = keys.optional("endpoints").unwrap_or_default();
-        let mut variants = BTreeMap::new();
-        for (variant, table) in keys.named_tables("variants") {
-            variants.insert(variant, self.variant(table, &contracts, of_contract));
-        }
+        let variants = keys.named_tables("variants");
+        let variants: BTreeMap<String, Variant> =
+            variants.into_iter().map(|(variant, table)| (variant, self.variant(table, &kept))).collect();
         let Nature { name, title, language, description, protocols } = nature?;
-        let Data { limits, seed, reset } = data?;
         let usual = if protocols.is_empty() { ReadyBy::Listening } else { answer_at("/") };
-        Some(Definition {
+        let definition = Definition {
             name,
             role: self.role,
             title,
             language,
             description,
             protocols,
-            contracts,
+            contracts: kept.contracts,
             waive,
             backends,
-            requires: requires?,
-            // A table that is there and wrong has been told of.
-            version: whole(version)?,
-            build: whole(build)?,
+            requires,
+            version,
+            build,
             limits,
             seed,
             reset,
-            start: start??,
+            start: start?,
             stop: StopSpec {
                 signal: stop.signal.unwrap_or_default(),
                 deadline_ns: stop.deadline.unwrap_or(STOP).0,
@@ -140,7 +130,9 @@ impl Home<'_> {
             endpoints,
             variants,
             folder: self.folder.into(),
-        })
+        };
+        definition.mistakes().into_iter().for_each(|mistake| keys.add(mistake));
+        Some(definition)
     }
 
     fn nature(self, keys: &mut Keys<'_>) -> Option<Nature> {
@@ -163,42 +155,62 @@ impl Home<'_> {
     }
 
     /// What only back ends have.
-    fn data(self, keys: &mut Keys<'_>) -> Option<Data> {
+    fn data(self, keys: &mut Keys<'_>) -> Data {
         if self.role == Role::Subject {
-            return Some(Data::default());
+            return Data::default();
         }
         let limits = keys.parsed("limits", |raw: RawLimits| raw.check().map_err(|m| m.within("limits")));
         let [seed, reset] =
-            ["seed", "reset"].map(|key| keys.table(key).map(|table| command(table, Place::Start, DATA)));
-        Some(Data { limits: limits.unwrap_or_default(), seed: whole(seed)?, reset: whole(reset)? })
+            ["seed", "reset"].map(|key| keys.table(key).and_then(|table| command(table, Place::Start, DATA)));
+        Data { limits: limits.unwrap_or_default(), seed, reset }
     }
 
-    /// The contracts that `checks` names.
-    fn contracts(self, keys: &mut Keys<'_>, of_contract: &mut Option<FileError>) -> Option<Vec<Contract>> {
-        keys.parsed("checks", |names: Vec<String>| {
-            let find = |(i, name): (usize, &String)| {
-                Name::parse(name)
-                    .map_err(|_| format!("{name:?} is not the name of a contract, which is that of its file, without any `/`"))
-                    .and_then(|_| {
-                        Contract::find(name, self.folder).map_err(|not_found| match not_found {
-                            NotFound::None(why) => why,
-                            NotFound::Wrong(error) => {
-                                of_contract.get_or_insert(*error);
-                                SEE_CONTRACT.into()
-                            }
-                        })
-                    })
-                    .map_err(|why| mistake("checks", why).below(i))
-            };
-            names.iter().enumerate().map(find).collect()
+    /// The contracts that `checks` names. `None`: it is not there.
+    fn contracts(self, keys: &mut Keys<'_>) -> Option<Kept> {
+        let names = keys.optional::<Vec<String>>("checks")?;
+        if self.role == Role::Backend {
+            let message = "a back end is asked no contract's checks: they are the subject's, through which it is seen; its `seed` or the \
+                           `command` of its `ready` can look whether it answers right";
+            keys.add(mistake("checks", message));
+            return None;
+        }
+        let mut kept = Kept::default();
+        for (i, name) in names.iter().enumerate() {
+            match self.contract(name).and_then(|contract| kept.take(contract)) {
+                Ok(()) => {}
+                Err(why) => {
+                    kept.lacks_some = true;
+                    why.into_iter().for_each(|why| keys.add(mistake("checks", why).below(i)));
+                }
+            }
+        }
+        Some(kept)
+    }
+
+    /// `Err`: why there is none; `None`: its mistakes, which stand elsewhere, are kept to be told.
+    fn contract(self, name: &str) -> Result<Contract, Option<String>> {
+        let of_name = Name::parse(name).map_err(|_| {
+            format!("{name:?} is not the name of a contract, which is that of its file, without any `/`")
+        });
+        of_name.map_err(Some)?;
+        Contract::find(name, self.folder).map_err(|not_found| match not_found {
+            NotFound::None(why) => Some(why),
+            NotFound::Wrong(error) => {
+                let mut wrong = self.wrong_contracts.borrow_mut();
+                if !wrong.contains(&error) {
+                    wrong.push(*error);
+                }
+                None
+            }
         })
     }
 
     fn backends(self, keys: &mut Keys<'_>) -> Option<Vec<String>> {
-        keys.parsed("backends", |names: Vec<String>| match names.iter().position(|name| !is_backend(name)) {
-            None => Ok(names),
-            Some(i) => Err(mistake("backends", not_a_backend(&names[i])).below(i)),
-        })
+        let names = keys.optional::<Vec<String>>("backends")?;
+        for (i, name) in names.iter().enumerate().filter(|(_, name)| !is_backend(name)) {
+            keys.add(mistake("backends", not_a_backend(name)).below(i));
+        }
+        Some(names)
     }
 
     fn start(self, mut keys: Keys<'_>) -> Option<StartSpec> {
@@ -233,8 +245,12 @@ impl Home<'_> {
                 keys.add(mistake("files", why).below(i).below("to"));
             }
             // What cannot be read is told when it is needed.
-            let template = paths::read(&file.template, self.folder).unwrap_or_default();
-            if let Err(why) = Place::Start.check(&String::from_utf8_lossy(&template)) {
+            let template = read_within(file.template.path(), self.folder).unwrap_or_default();
+            let checked = match str::from_utf8(&template) {
+                Ok(text) => Place::Start.check(text),
+                Err(_) => Err("it is no text".into()),
+            };
+            if let Err(why) = checked {
                 keys.add(mistake("files", format!("{}: {why}", file.template)).below(i).below("template"));
             }
         }
@@ -242,9 +258,9 @@ impl Home<'_> {
         StartParts { env, inherit, files, cwd }
     }
 
-    fn variant(self, mut keys: Keys<'_>, whole: &[Contract], of_contract: &mut Option<FileError>) -> Variant {
-        let contracts = self.contracts(&mut keys, of_contract);
-        let kept: Vec<Contract> = contracts.clone().unwrap_or_else(|| whole.to_vec());
+    /// `whole`: the contracts of the whole file, which hold unless it names others.
+    fn variant(self, mut keys: Keys<'_>, whole: &Kept) -> Variant {
+        let kept = self.contracts(&mut keys);
         let command_words = keys.optional::<Vec<String>>("command");
         if command_words.as_ref().is_some_and(Vec::is_empty) {
             keys.add(mistake("command", "`command` is empty"));
@@ -255,10 +271,10 @@ impl Home<'_> {
             title: keys.optional("title"),
             description: keys.optional("description"),
             protocols: keys.optional("protocols"),
-            waive: waive(&mut keys, &kept),
-            contracts,
+            waive: waive(&mut keys, kept.as_ref().unwrap_or(whole)),
+            contracts: kept.map(|kept| kept.contracts),
             backends: self.backends(&mut keys).unwrap_or_default(),
-            requires: requires(&mut keys).unwrap_or_default(),
+            requires: requires(&mut keys),
             version: keys.table("version").and_then(|table| command(table, Place::Question, QUESTION)),
             build: keys.table("build").and_then(build),
             command: command_words,
@@ -300,12 +316,28 @@ struct StartParts {
     cwd: Option<String>,
 }
 
-/// A table that may be missing, but may not be wrong.
-fn whole<T>(read: Option<Option<T>>) -> Option<Option<T>> {
-    match read {
-        None => Some(None),
-        Some(None) => None,
-        Some(some) => Some(some),
+/// The contracts that a definition names.
+#[derive(Default)]
+struct Kept {
+    contracts: Vec<Contract>,
+    /// It names others, which are wrong: what their checks are called is not known.
+    lacks_some: bool,
+}
+
+impl Kept {
+    /// Takes one more. `Err`: it has a check that would be taken for one of those before, as a sentence.
+    fn take(&mut self, contract: Contract) -> Result<(), Option<String>> {
+        for earlier in &self.contracts {
+            if let Some((name, protocol)) = earlier.clash(&contract) {
+                let (a, b) = (&earlier.name, &contract.name);
+                return Err(Some(format!(
+                    "the contracts {a:?} and {b:?} both have a check {name:?} over {protocol}, and results go by these names; name one of \
+                     the two contracts, or give the check another name in one"
+                )));
+            }
+        }
+        self.contracts.push(contract);
+        Ok(())
     }
 }
 
@@ -325,25 +357,27 @@ pub fn not_a_backend(name: &str) -> String {
     format!("{name:?} is not the name of a back end: letters, digits, `-` and `_`, a letter first")
 }
 
-fn waive(keys: &mut Keys<'_>, contracts: &[Contract]) -> Option<Vec<String>> {
-    keys.parsed("waive", |names: Vec<String>| {
-        let checks = || contracts.iter().flat_map(|contract| &contract.checks);
-        let at = |check: &Check| check.protocols.iter().map(|p| check.name_over(*p)).collect::<Vec<_>>();
-        let known: Vec<String> =
-            checks().flat_map(|check| [vec![check.name.clone()], at(check)].concat()).collect();
-        let Some(i) = names.iter().position(|name| !known.contains(name)) else {
-            return Ok(names);
-        };
-        let hint = match nearest(&names[i], known.iter().map(String::as_str)) {
+fn waive(keys: &mut Keys<'_>, kept: &Kept) -> Option<Vec<String>> {
+    let names = keys.optional::<Vec<String>>("waive")?;
+    if kept.lacks_some {
+        return Some(names);
+    }
+    let checks = || kept.contracts.iter().flat_map(|contract| &contract.checks);
+    let at = |check: &Check| check.protocols.iter().map(|p| check.name_over(*p)).collect::<Vec<_>>();
+    let known: Vec<String> =
+        checks().flat_map(|check| [vec![check.name.clone()], at(check)].concat()).collect();
+    for (i, name) in names.iter().enumerate().filter(|(_, name)| !known.contains(name)) {
+        let hint = match nearest(name, known.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near:?}?"),
             None => "`dyno subjects check` prints the names of all".into(),
         };
-        let message = format!("its contracts have no check {:?}; {hint}", names[i]);
-        Err(mistake("waive", message).below(i))
-    })
+        keys.add(mistake("waive", format!("its contracts have no check {name:?}; {hint}")).below(i));
+    }
+    Some(names)
 }
 
-fn requires(keys: &mut Keys<'_>) -> Option<Vec<Require>> {
+/// The needs that can be read.
+fn requires(keys: &mut Keys<'_>) -> Vec<Require> {
     let all = keys.tables("requires").into_iter().map(|mut keys| {
         let (name, test, hint) = (keys.required("name"), keys.required("test"), keys.required("hint"));
         let debian = keys.optional("debian");
@@ -351,9 +385,7 @@ fn requires(keys: &mut Keys<'_>) -> Option<Vec<Require>> {
         keys.end();
         Some(Require { name: name?, test: test?, hint: hint?, debian, deadline })
     });
-    // Each is read, whatever is wrong with those before it.
-    let all: Vec<Option<Require>> = all.collect();
-    all.into_iter().collect()
+    all.flatten().collect()
 }
 
 /// A table of a command and its deadline.

@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use dyno_archive::Protocol;
 use dyno_contract::contracts::Contract;
 use dyno_launch::environment::{Environment, Ours};
+use dyno_launch::folder::read_within;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::{Answer, Tool};
 use dyno_workload::mistake::{Mistake, mistake};
 
 use crate::key::Key;
 use crate::limits_keys::CheckedLimits;
-use crate::paths;
 use crate::placeholders::{self, Placeholders};
 
 pub use file::{is_backend, not_a_backend};
@@ -82,35 +82,51 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Checks that its protocols are named, and that its start can speak them.
-    fn check(&self) -> Result<(), Mistake> {
+    /// What is wrong with it as a whole, and with each of its variants that is not wrong with the others, too.
+    fn mistakes(&self) -> Vec<Mistake> {
+        let own = self.own_mistakes();
+        let mut all = own.clone();
+        for (variant, over) in &self.variants {
+            let of_variant = self.overridden(over).own_mistakes().into_iter().filter(|m| !own.contains(m));
+            all.extend(of_variant.map(|mistake| {
+                let placed = mistake.within(variant.clone()).within("variants");
+                placed.of(&format!("variant {variant:?}"))
+            }));
+        }
+        all
+    }
+
+    /// Mistakes in what protocols it names, and in how its start can speak them.
+    fn own_mistakes(&self) -> Vec<Mistake> {
         let wrong = |message: &str| mistake("protocols", message);
+        let mut all = Vec::new();
         if self.protocols.is_empty() && self.role == Role::Subject {
-            return Err(wrong("`protocols` is empty; say what it speaks, for instance [\"h1\"]"));
+            all.push(wrong("`protocols` is empty; say what it speaks, for instance [\"h1\"]"));
         }
         let at = |is_it: fn(&Protocol) -> bool| self.protocols.iter().position(is_it);
         if let Some(i) = at(|protocol| *protocol == Protocol::Auto) {
             const AUTO: &str = "`protocols` has \"auto\", which is for loads; name what it speaks, for instance [\"h1-tls\", \"h2\"]";
-            return Err(wrong(AUTO).below(i));
+            all.push(wrong(AUTO).below(i));
         }
         let is_told = self.uses("port") || self.uses("tls_port");
         let has_own = self.start.port.is_some() || self.start.tls_port.is_some();
         if self.ready.by == ReadyBy::Listening && !is_told && !has_own {
-            return Err(mistake(
+            all.push(mistake(
                 "ready",
                 "its sign of readiness is that its ports take connections, and it names none: use {port} in its start, give `port` there, \
                  or a `command` here that succeeds when it is ready",
             ));
         }
         let has_tls_port = self.start.tls_port.is_some() || self.uses("tls_port");
-        match at(|protocol| protocol.is_tls()) {
-            Some(i) if !has_tls_port => Err(wrong(&format!(
-                "it says that it speaks {}, but its start has no {{tls_port}} to speak it on",
-                self.protocols[i]
-            ))
-            .below(i)),
-            _ => Ok(()),
+        let over_tls = at(|protocol| *protocol != Protocol::Auto && protocol.is_tls());
+        if let Some(i) = over_tls.filter(|_| !has_tls_port) {
+            let protocol = self.protocols[i];
+            let message = format!(
+                "it says that it speaks {protocol}, but its start has no {{tls_port}} to speak it on"
+            );
+            all.push(wrong(&message).below(i));
         }
+        all
     }
 
     /// The names of its contracts.
@@ -130,16 +146,19 @@ impl Definition {
     }
 
     /// The definition with a variant's overrides applied.
+    ///
+    /// # Errors
+    /// It has no such variant; as a sentence.
     pub fn with_variant(&self, variant: &str) -> Result<Definition, String> {
         let Some(over) = self.variants.get(variant) else {
             let known = self.variants.keys().cloned().collect::<Vec<_>>().join(", ");
             let known = if known.is_empty() { "it has none".into() } else { format!("it has {known}") };
             return Err(format!("subject {:?} has no variant {variant:?}; {known}", self.name));
         };
-        self.overridden(variant, over).map_err(Mistake::into_message)
+        Ok(self.overridden(over))
     }
 
-    fn overridden(&self, variant: &str, over: &Variant) -> Result<Definition, Mistake> {
+    fn overridden(&self, over: &Variant) -> Definition {
         fn set<T: Clone>(field: &mut T, value: &Option<T>) {
             if let Some(value) = value {
                 field.clone_from(value);
@@ -167,9 +186,7 @@ impl Definition {
         set(&mut definition.ready.deadline_ns, &over.ready.deadline.map(|Nanoseconds(ns)| ns));
         set(&mut definition.stop.signal, &over.stop.signal);
         set(&mut definition.stop.deadline_ns, &over.stop.deadline.map(|Nanoseconds(ns)| ns));
-        let place = |mistake: Mistake| mistake.within(variant.to_string()).within("variants");
-        definition.check().map_err(|mistake| place(mistake).of(&format!("variant {variant:?}")))?;
-        Ok(definition)
+        definition
     }
 
     /// The first need that this machine does not meet, as a sentence with the way out.
@@ -216,7 +233,7 @@ impl Definition {
         let alone = Definition { variants: BTreeMap::new(), folder: PathBuf::new(), ..self.clone() };
         key.add(format!("{alone:?}").as_bytes());
         for file in &self.start.files {
-            key.add(&paths::read(&file.template, &self.folder)?);
+            key.add(&read_within(file.template.path(), &self.folder)?);
         }
         if self.uses("dir") {
             add_folder(&mut key, &self.folder, Path::new(""))?;
@@ -265,7 +282,7 @@ impl Definition {
             .cloned()
             .collect();
         for file in &start.files {
-            let template = paths::read(&file.template, &self.folder).unwrap_or_default();
+            let template = read_within(file.template.path(), &self.folder).unwrap_or_default();
             all.push(String::from_utf8_lossy(&template).into_owned());
             all.push(file.to.text().into());
         }
@@ -273,7 +290,13 @@ impl Definition {
     }
 }
 
-/// Adds names and contents of all in a folder to a hash; of links, where they lead.
+/// Whether something is of a kind that servers leave behind where they run, and never read as their own.
+fn is_written_by_servers(name: &Path) -> bool {
+    const ENDINGS: [&str; 4] = ["log", "pid", "sock", "pyc"];
+    name.ends_with("__pycache__") || name.extension().is_some_and(|e| ENDINGS.iter().any(|known| e == *known))
+}
+
+/// Adds names and contents of all in a folder to a hash, but of what servers leave there; of links, where they lead.
 fn add_folder(key: &mut Key, folder: &Path, below: &Path) -> io::Result<()> {
     let entries = std::fs::read_dir(folder.join(below))?.map(|e| e.map(|e| e.file_name()));
     let mut names = entries.collect::<io::Result<Vec<_>>>()?;
@@ -282,7 +305,8 @@ fn add_folder(key: &mut Key, folder: &Path, below: &Path) -> io::Result<()> {
         let path = folder.join(&name);
         let kind = std::fs::symlink_metadata(&path)?.file_type();
         // The definition itself is there already, without its comments.
-        if [Role::Subject, Role::Backend].iter().any(|role| name == Path::new(role.file())) {
+        let is_definition = [Role::Subject, Role::Backend].iter().any(|role| name == Path::new(role.file()));
+        if is_definition || is_written_by_servers(&name) {
             continue;
         }
         key.add(name.as_os_str().as_encoded_bytes());
@@ -432,7 +456,7 @@ mod tests {
     fn all_mistakes_of_a_file_are_told_at_once() {
         let source = "titel = \"X\"\nprotocols = [\"h1\"]\nchecks = [\"hallo\"]\n[[requires]]\nname = \"a\"\n[build]\n\
              command = \"make {prot}\"\n[start]\ncommand = [\"x\", \"{prot}\"]\ncwd = \"/tmp\"\nport = 0\n[ready]\ntcp = true\n\
-             command = \"true\"\n[variants.v]\nwaive = [\"x\"]\n";
+             command = \"true\"\n[variants.v]\nchecks = [\"hello\"]\nwaive = [\"x\", \"json\", \"y\"]\n";
         let text = Definition::read(&write(source).1).unwrap_err().to_string();
         let heads: Vec<&str> =
             text.lines().filter_map(|line| line.split_once("subject.toml").map(|(_, rest)| rest)).collect();
@@ -447,12 +471,74 @@ mod tests {
             ":10:7: \"/tmp\" is not a folder that a start has",
             ":11:8: `port` is a port",
             ":14:11: a start is ready by one sign",
-            ":16:10: its contracts have no check \"x\"",
+            ":17:10: its contracts have no check \"x\"",
+            ":17:23: its contracts have no check \"y\"",
         ];
         assert_eq!(heads.len(), wanted.len(), "{text}");
         for (head, wanted) in heads.iter().zip(wanted) {
             assert!(head.starts_with(wanted), "{head}\nis not\n{wanted}");
         }
+    }
+
+    #[test]
+    fn mistakes_of_the_whole_are_told_with_those_of_its_keys() {
+        let source = "language = \"C\"\nprotocols = [\"h1\"]\nbackends = [\"a.b\", \"c\", \"d.e\"]\n\
+             [version]\ncommand = 5\n[start]\ncommand = [\"x\"]\n\
+             [variants.auto]\nprotocols = [\"auto\"]\n[variants.tls]\nprotocols = [\"h1\", \"h2\"]\n[variants.none]\nprotocols = []\n";
+        let text = Definition::read(&write(source).1).unwrap_err().to_string();
+        for wanted in [
+            "toml:3:13: \"a.b\" is not the name of a back end",
+            "toml:3:25: \"d.e\" is not the name of a back end",
+            "toml:5:11: invalid type",
+            "toml:9:14: variant \"auto\": `protocols` has \"auto\"",
+            "toml:11:20: variant \"tls\": it says that it speaks h2, but its start has no {tls_port}",
+            "toml:13:13: variant \"none\": `protocols` is empty",
+        ] {
+            assert!(text.contains(wanted), "{text}\nlacks\n{wanted}");
+        }
+        assert_eq!(text.matches("subject.toml:").count(), 6, "{text}");
+    }
+
+    #[test]
+    fn checks_go_by_their_names_so_that_contracts_must_not_share_one() {
+        let with = |checks: &str| Definition::read(&write(&GOOD.replace("[\"hello\"]", checks)).1);
+        let told = with("[\"hello\", \"techempower\"]").unwrap_err().to_string();
+        assert!(
+            told.contains("toml:5:20: ")
+                && told.contains("\"techempower\" both have a check \"plaintext\" over"),
+            "{told}"
+        );
+        let told = with("[\"hello\", \"hello\"]").unwrap_err().to_string();
+        assert!(told.contains("both have a check \"plaintext\""), "{told}");
+    }
+
+    #[test]
+    fn a_template_is_text_and_what_a_server_leaves_in_its_folder_is_not_its_own() {
+        let (_root, folder) = write(&GOOD.replace(
+            "\"{port}\"]\n",
+            "\"{port}\", \"{dir}\"]\nfiles = [{ template = \"t\", to = \"t\" }]\n",
+        ));
+        std::fs::write(folder.join("t"), b"{port}").unwrap();
+        let before = Definition::read(&folder).unwrap().fingerprint().unwrap();
+        std::fs::create_dir(folder.join("__pycache__")).unwrap();
+        for left in ["access.log", "server.pid", "__pycache__/app.pyc"] {
+            std::fs::write(folder.join(left), "x").unwrap();
+        }
+        assert_eq!(Definition::read(&folder).unwrap().fingerprint().unwrap(), before);
+        std::fs::write(folder.join("app.py"), "x").unwrap();
+        assert_ne!(Definition::read(&folder).unwrap().fingerprint().unwrap(), before);
+        std::fs::write(folder.join("t"), b"\xff").unwrap();
+        let told = Definition::read(&folder).unwrap_err().to_string();
+        assert!(told.contains("t: it is no text"), "{told}");
+    }
+
+    #[test]
+    fn a_back_end_has_no_contract() {
+        let (_root, folder) = write(GOOD);
+        let text = "checks = [\"hello\"]\n[start]\ncommand = [\"x\", \"{port}\"]\n";
+        std::fs::write(folder.join("backend.toml"), text).unwrap();
+        let told = Definition::read_as(&folder, Role::Backend).unwrap_err().to_string();
+        assert!(told.contains("backend.toml:1:10: a back end is asked no contract's checks"), "{told}");
     }
 
     #[test]
