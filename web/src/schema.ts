@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 59e3f07a01249084f9f2f5645550151a86a2ecd999ef41be7f78922c9ae1646b
+// Made by types.mjs from docs/schema/report.schema.json 9725b23beaf553a2a36873e5c47a652172779108049acd362aa9193235880e9c
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -1278,7 +1278,7 @@ export interface BackendUse {
   name: string;
   server: ServerUse;
   /**
-   * It may use the same CPUs as the subject, and no others.
+   * It may use the same CPUs as the subject, and no others, and neither has a quota of their time.
    */
   shares_cpus: boolean;
 }

@@ -20,7 +20,7 @@ pub struct BackendUse {
     /// Its part of the CPU time that a request cost in all, subject and back ends together: 0 to 1. `null`: not all of them are
     /// known.
     pub cpu_share: Option<f64>,
-    /// It may use the same CPUs as the subject, and no others.
+    /// It may use the same CPUs as the subject, and no others, and neither has a quota of their time.
     pub shares_cpus: bool,
     pub server: ServerUse,
 }

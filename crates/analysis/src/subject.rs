@@ -230,9 +230,10 @@ fn failures(
             log_tail: log.and_then(|part| part.log_tail.clone()),
         })
     };
-    // What a start was refused for over some of its protocols, where it went on over the others.
-    let refusals = starts.iter().filter(|s| s.failure.is_none()).flat_map(|s| {
-        s.refused().into_iter().map(|(protocol, check)| SubjectFailure {
+    // What a start was refused for over its protocols, whatever became of it over the others.
+    let refusals = starts.iter().flat_map(|s| {
+        let untold = s.refused().into_iter().filter(|(_, check)| !tells_of(s, check));
+        untold.map(|(protocol, check)| SubjectFailure {
             repeat: launches[s.launch].block + 1,
             failure: Failure {
                 kind: FailureKind::WrongAnswers,
@@ -251,6 +252,11 @@ fn failures(
         build.chain(starts.iter().filter_map(of_start)).chain(refusals).collect();
     all.sort_by_key(|failure| failure.repeat);
     all
+}
+
+/// Whether a start's failure tells of a check.
+fn tells_of(start: &StartRecord, check: &CheckResult) -> bool {
+    start.failure.as_ref().is_some_and(|failure| failure.message.contains(&check.detail()))
 }
 
 /// The part whose log says most about a failure: of those that have one the back end's that failed, or else the subject's.
@@ -340,6 +346,33 @@ mod tests {
 
     fn named(name: &str) -> plan::Subject {
         plan::Subject { name: name.into(), ..plan::Subject::default() }
+    }
+
+    #[test]
+    fn what_a_start_was_refused_for_is_told_whatever_becomes_of_it_later() {
+        let refused = |number: usize, kind: Option<FailureKind>, message: &str| {
+            let mut part = PartStart::new(Party::SUBJECT, "own".into());
+            part.checks_before =
+                vec![CheckResult { protocol: Protocol::H2c, ..check("json", false, "a body too many") }];
+            let failure = kind.map(|kind| Failure { kind, message: message.into() });
+            StartRecord { parts: vec![part], failure, ..start(number, (1, number), None) }
+        };
+        let told = check("json", false, "a body too many").detail();
+        let own = result(
+            [named("other"), named("own")],
+            vec![
+                refused(0, None, ""),
+                refused(1, Some(FailureKind::Crashed), "it ended"),
+                refused(2, Some(FailureKind::WrongAnswers), &format!("check \"json\": {told}")),
+            ],
+        );
+        let seen: Vec<_> = own.failures.iter().map(|f| (f.repeat, f.failure.kind, f.protocol)).collect();
+        let over = Some(Protocol::H2c);
+        let wrong = FailureKind::WrongAnswers;
+        assert_eq!(
+            seen,
+            [(1, wrong, over), (2, FailureKind::Crashed, None), (2, wrong, over), (3, wrong, None)]
+        );
     }
 
     #[test]

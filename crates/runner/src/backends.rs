@@ -8,10 +8,10 @@ use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::{Folders, NoDefinition};
 use dyno_subject::limits_keys::{self, CheckedLimits};
 use dyno_subject::placeholders;
-use dyno_workload::mistake::mistake;
+use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::FileError;
 
-use crate::plan::Unmet;
+use crate::plan::{Unmet, check_cpuset};
 use crate::suite::{SuiteBackend, SuiteFile, SuiteSubject};
 
 /// The names of the back ends that a subject names.
@@ -192,7 +192,12 @@ impl Behind {
     }
 
     /// The back ends as a plan has them: beside the subjects on their CPUs, unless they have some of their own.
-    pub(crate) fn planned(&self, placement: &Placement, unmet: &Unmet<'_>) -> Vec<Backend> {
+    /// `allowed`: CPUs that anything may use here.
+    pub(crate) fn planned(&self, placement: &Placement, allowed: &[u32], unmet: &Unmet<'_>) -> Vec<Backend> {
+        let no_cpu = |definition: &Definition| {
+            let cpuset = definition.limits.cpuset.as_ref()?;
+            check_cpuset(cpuset, allowed).err().map(Mistake::into_message)
+        };
         let plan = |(entry, definition): (&SuiteBackend, &Definition)| Backend {
             name: entry.name.clone(),
             of: entry.of.clone(),
@@ -204,7 +209,7 @@ impl Behind {
             definition: definition.fingerprint().ok(),
             limits: definition.limits.limits.clone(),
             cpus: definition.limits.cpuset.clone().unwrap_or_else(|| placement.subject.clone()),
-            skipped: unmet(definition),
+            skipped: no_cpu(definition).or_else(|| unmet(definition)),
         };
         self.entries.iter().zip(&self.definitions).map(plan).collect()
     }
@@ -283,7 +288,7 @@ mod tests {
         assert!(circle.contains("in a circle: db needs db"), "{circle}");
         let behind = chosen(&all, "\"{db.port}\"", "[[backends]]\nuse = \"idle\"\ncpuset = \"0\"\n").unwrap();
         assert_eq!((names(&behind), behind.cpus()), (vec!["db", "idle"], vec![0]));
-        let backends = behind.planned(&Placement { subject: vec![1], generator: vec![] }, &|_| None);
+        let backends = behind.planned(&Placement { subject: vec![1], generator: vec![] }, &[0, 1], &|_| None);
         assert_eq!((backends[0].cpus.as_slice(), backends[1].cpus.as_slice()), (&[1][..], &[0][..]));
         assert_eq!(backends[1].limits.memory_bytes, Some(64 << 20));
     }
@@ -292,7 +297,7 @@ mod tests {
     fn a_back_end_that_is_nowhere_costs_the_subject_that_names_it() {
         let nowhere = |backends: &[(&str, &str)], subject: &str| {
             let behind = chosen(backends, subject, "").unwrap();
-            let backends = behind.planned(&Placement::default(), &|_| None);
+            let backends = behind.planned(&Placement::default(), &[0], &|_| None);
             let mut subjects = [Subject::default()];
             skip_those_behind(&mut subjects, &behind.of_subject, &backends);
             assert!(backends.is_empty(), "{backends:?}");
@@ -335,7 +340,7 @@ mod tests {
     #[test]
     fn a_subject_whose_back_end_cannot_be_had_is_skipped() {
         let behind = chosen(&[("db", "\"y\"")], "\"{db.port}\"", "").unwrap();
-        let backends = behind.planned(&Placement::default(), &|_| Some("java is missing.".into()));
+        let backends = behind.planned(&Placement::default(), &[0], &|_| Some("java is missing.".into()));
         let mut subjects = [Subject::default()];
         skip_those_behind(&mut subjects, &behind.of_subject, &backends);
         assert_eq!(subjects[0].skipped.as_deref(), Some("its back end db: java is missing."));

@@ -130,7 +130,7 @@ pub fn resolve(
     let needs: Vec<_> = entries.iter().zip(&definitions).map(|(e, d)| Needs::of(d, e)).collect();
     let behind = backends::choose(&suite, folders, &needs, &others)?;
     let placement = place(suite.limits.cpuset.clone(), &behind.cpus(), allowed_cpus);
-    let backends = behind.planned(&placement, unmet);
+    let backends = behind.planned(&placement, allowed_cpus, unmet);
     backends::skip_those_behind(&mut subjects, &behind.of_subject, &backends);
     let mut load = suite.load.on(placement.generator.len() as u32, dyno_driver::best_driver().0);
     load.driver = overrides.driver.unwrap_or(load.driver);
@@ -237,7 +237,8 @@ fn check_cpusets(suite: &SuiteFile, allowed: &[u32]) -> Result<(), Mistake> {
     Ok(())
 }
 
-fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistake> {
+/// Checks that CPUs are among those that anything may use here.
+pub(crate) fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistake> {
     let missing: Vec<u32> = cpuset.iter().copied().filter(|cpu| !allowed.contains(cpu)).collect();
     if missing.is_empty() {
         return Ok(());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use dyno_archive::plan::{Arm, Plan};
 use dyno_launch::environment::{Environment, Ours};
 use dyno_launch::supervision::Supervision;
 use dyno_subject::build::{self, Built};
@@ -86,18 +87,28 @@ impl Builder<'_> {
 
 /// Lets those subjects not take part whose back ends could not be built.
 fn leave_out_those_behind(planned: &mut Planned) {
-    let plan = &mut planned.plan;
-    for arm in &plan.arms {
-        let failed = arm
-            .backends
-            .iter()
-            .map(|index| &plan.backends[*index])
-            .find_map(|b| Some((b, b.build_failed.as_ref()?)));
-        let subject = &mut plan.subjects[arm.subject];
-        if let Some((backend, why)) = failed.filter(|_| subject.skipped.is_none()) {
-            subject.skipped = Some(format!("its back end {} could not be built: {why}", backend.name));
-        }
+    for (subject, why) in not_built_behind(&planned.plan) {
+        planned.plan.subjects[subject].skipped.get_or_insert(why);
     }
+}
+
+/// The subjects whose back ends could not be built, each with that as the reason why it does not take part.
+fn not_built_behind(plan: &Plan) -> Vec<(usize, String)> {
+    let why = |arm: &Arm| {
+        let mut behind = arm.backends.iter().map(|index| &plan.backends[*index]);
+        let (backend, why) = behind.find_map(|b| Some((b, b.build_failed.as_ref()?)))?;
+        Some((arm.subject, format!("its back end {} could not be built: {why}", backend.name)))
+    };
+    plan.arms.iter().filter_map(why).collect()
+}
+
+/// Lets those subjects of an archived plan take part again whose only lack was a back end's build: it may succeed now. Returns
+/// their places.
+pub fn bring_back_those_behind(plan: &mut Plan) -> Vec<usize> {
+    let mut back = not_built_behind(plan);
+    back.retain(|(subject, why)| plan.subjects[*subject].skipped.as_ref() == Some(why));
+    back.iter().for_each(|(subject, _)| plan.subjects[*subject].skipped = None);
+    back.into_iter().map(|(subject, _)| subject).collect()
 }
 
 /// The user interrupted the work before there was anything to keep.

@@ -11,7 +11,7 @@ use dyno_archive::{Difference, Facts, Party, Resumption, RunDir, StartRecord};
 use dyno_launch::supervision::Supervision;
 use dyno_runner::files::Folder;
 use dyno_runner::plan::Planned;
-use dyno_runner::prepare::environment_of;
+use dyno_runner::prepare::{bring_back_those_behind, environment_of};
 use dyno_subject::build::inputs_of;
 use dyno_subject::definition::Definition;
 
@@ -75,6 +75,7 @@ pub(super) fn resume(
         )));
     }
     let mut planned = Planned::again(run.header.plan.clone())?;
+    let back = bring_back_those_behind(&mut planned.plan);
     let facts = dyno_observer::facts::read_facts(here::VERSION, here::COMMIT);
     // Everything that needs no build is compared first, so that nobody waits for a refusal.
     let mut differences = of_facts(&run.header.facts, &facts);
@@ -107,14 +108,15 @@ pub(super) fn resume(
         differences.extend(of_backend(then, now));
     }
     mixing.check(path, &differences)?;
-    let header = continued(&run, &planned.plan.subjects, facts, differences);
+    let header = continued(&run, &planned.plan, &back, facts, differences);
     planned.plan.clone_from(&header.plan);
     dir.write_header(&header)?;
     Ok((planned, built, dir))
 }
 
-/// The run's header with this resumption added. What it says of the first part stays.
-fn continued(run: &Run, now: &[Subject], facts: Facts, differences: Vec<Difference>) -> Header {
+/// The run's header with this resumption added. What it says of the first part stays. `back`: subjects that had no first part,
+/// because a back end could not be built.
+fn continued(run: &Run, now: &Plan, back: &[usize], facts: Facts, differences: Vec<Difference>) -> Header {
     let mut header = run.header.clone();
     header.resumptions.push(Resumption {
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
@@ -122,11 +124,16 @@ fn continued(run: &Run, now: &[Subject], facts: Facts, differences: Vec<Differen
         from_start: run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0),
         differences,
         facts,
-        subjects: now.to_vec(),
+        subjects: now.subjects.clone(),
     });
-    // A subject whose build failed then has no first part.
-    let subjects = header.plan.subjects.iter_mut().zip(now);
-    for (then, now) in subjects.filter(|(then, _)| then.build_failed.is_some()) {
+    // What could not be built then has no first part.
+    let subjects = header.plan.subjects.iter_mut().zip(&now.subjects).enumerate();
+    for (_, (then, now)) in subjects.filter(|(i, (then, _))| then.build_failed.is_some() || back.contains(i))
+    {
+        then.clone_from(now);
+    }
+    let backends = header.plan.backends.iter_mut().zip(&now.backends);
+    for (then, now) in backends.filter(|(then, _)| then.build_failed.is_some()) {
         then.clone_from(now);
     }
     header
@@ -232,7 +239,9 @@ fn of_backend(then: &Backend, now: &Backend) -> Option<Difference> {
         (None, Some(version)) => version.clone(),
         (None, None) => "unknown".into(),
     };
-    (shown(then) != shown(now))
+    // One that could not be built stood behind nobody.
+    let was_there = then.skipped.is_none() && then.build_failed.is_none();
+    (was_there && shown(then) != shown(now))
         .then(|| difference(format!("back end {}, version", then.name), shown(then), shown(now)))
 }
 

@@ -40,6 +40,11 @@ fn define(place: &Path) {
     assert!(copied.unwrap().success());
 }
 
+/// How the command line of a PostgreSQL of ours begins, and of nobody else's.
+fn cluster() -> String {
+    format!("postgres -D {}", std::env::temp_dir().join("dyno-").display())
+}
+
 #[test]
 fn postgresql_behind_a_server_is_started_seeded_reset_watched_and_stopped() {
     if !are_here() {
@@ -86,8 +91,7 @@ fn postgresql_that_is_killed_is_told_as_that() {
         &mut |event| {
             if left > 0 && matches!(event, Event::Interval { .. }) {
                 left -= 1;
-                let cluster = format!("postgres -D {}", std::env::temp_dir().join("dyno-").display());
-                assert!(Command::new("pkill").args(["-9", "-f", &cluster]).status().unwrap().success());
+                assert!(Command::new("pkill").args(["-9", "-f", &cluster()]).status().unwrap().success());
             }
         },
     );
@@ -97,4 +101,38 @@ fn postgresql_that_is_killed_is_told_as_that() {
     assert_eq!(run.starts[1].failure, None, "the other is none the worse");
     let of_alone = run.trials.iter().filter(|trial| trial.start == 1).count();
     assert_eq!(of_alone, 2);
+}
+
+/// It takes connections all the while, as the kernel does that: the command that said it was ready says that it is not.
+#[test]
+fn postgresql_that_hangs_is_told_as_that() {
+    if !are_here() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    define(place.path());
+    // Stopped processes do not stop when they are told to.
+    let file = place.path().join("backends/postgres/backend.toml");
+    let hasty = fs::read_to_string(&file).unwrap().replace("deadline = \"20s\"", "deadline = \"100ms\"");
+    fs::write(file, hasty).unwrap();
+    let suite = "subjects = [\"worlds\"]\n[suite]\nrepeats = 1\n\
+         [load]\nconnections = 2\nwarmup = \"100ms\"\nduration = \"1s\"\n\
+         [[workloads]]\npath = \"/worlds/1\"\nexpect = { status = 200 }\n";
+    let mut left = 1;
+    let run = walk::run_with(
+        place.path(),
+        &walk::planned_with(&place.path().join("subjects"), suite),
+        &mut |event| {
+            if left > 0 && matches!(event, Event::Interval { .. }) {
+                left -= 1;
+                // Its children first, while it can still be told from others by its command line.
+                let script = "pid=$(pgrep -of \"$0\") && pkill -STOP -P $pid; kill -STOP $pid";
+                assert!(Command::new("sh").args(["-c", script, &cluster()]).status().unwrap().success());
+            }
+        },
+    );
+    let failure = run.starts[0].failure.as_ref().unwrap();
+    assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
+    assert!(failure.message.contains("back end postgres: alive, but it does not answer"), "{failure:?}");
+    assert!(run.starts[0].part(Party::Backend(0)).unwrap().stop.is_some_and(|stop| stop.killed));
 }

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Child, Stdio};
 
+use serde_json::json;
+
 use crate::drive::{DYNO, Place, soon, text};
 
 /// Starts a run that takes long, and waits until its first trial is in the archive.
@@ -106,4 +108,62 @@ fn a_killed_dyno_leaves_nothing_and_loses_no_finished_trial() {
     let output = place.dyno(&["report", run.to_str().unwrap(), "--format", "json"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["trials"].as_array().unwrap().len(), finished(&place));
+}
+
+/// A back end that has begun to put its data back stays on the safe side: nothing is measured, and nobody is to blame.
+#[test]
+fn ctrl_c_while_data_is_put_back_blames_nobody_and_the_run_can_be_resumed() {
+    let place = Place::new();
+    let store = place.path().join("backends/store");
+    std::fs::create_dir_all(&store).unwrap();
+    let begun = place.path().join("begun");
+    let reset = format!("[ -e {0} ] || {{ touch {0}; sleep 60; }}", begun.display());
+    let file = format!(
+        "[start]\ncommand = [\"{{dyno}}\", \"serve-null\", \"--port\", \"{{port}}\"]\n[reset]\ncommand = {reset:?}\ndeadline = \"90s\"\n"
+    );
+    std::fs::write(store.join("backend.toml"), file).unwrap();
+    place.write_suite(&["null"], "[[backends]]\nuse = \"store\"\n");
+    let mut command = place.command(Path::new(DYNO));
+    command.args(["run", "suite.toml"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    if soon(|| begun.exists().then_some(())).is_none() {
+        let _ = child.kill();
+        panic!("its data was never put back:\n{}", text(&child.wait_with_output().unwrap()));
+    }
+    signal(&child, libc::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    place.assert_nothing_is_left();
+    assert_eq!(finished(&place), 0);
+    let run = place.run_folder().unwrap();
+    let output = place.dyno(&["run", "--resume", run.to_str().unwrap()]);
+    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
+    let report = place.report();
+    assert_eq!((&report["run"]["trials_done"], &report["subjects"][0]["failures"]), (&2.into(), &json!([])));
+}
+
+/// What only lacked a back end's build takes part once that succeeds, and is no other experiment for it.
+#[test]
+fn a_resumed_run_takes_in_a_subject_whose_back_end_can_be_built_now() {
+    let place = Place::new();
+    let store = place.path().join("backends/store");
+    std::fs::create_dir_all(&store).unwrap();
+    let compiler = place.path().join("compiler");
+    let file = format!(
+        "[build]\ncommand = \"[ -e {} ]\"\ninputs = []\n[start]\ncommand = [\"{{dyno}}\", \"serve-null\", \"--port\", \"{{port}}\"]\n",
+        compiler.display()
+    );
+    std::fs::write(store.join("backend.toml"), file).unwrap();
+    place.add_unruly("front", &[], "[start.env]\nSTORE = \"{store.port}\"\n");
+    let (_, report) = place.run(&["front", "null"], "");
+    let why = report["subjects"][0]["skipped"].as_str().unwrap();
+    assert!(why.starts_with("its back end store could not be built"), "{why}");
+    assert_eq!(report["run"]["trials_done"], 2);
+    std::fs::write(compiler, "").unwrap();
+    let run = place.run_folder().unwrap();
+    let output = place.dyno(&["run", "--resume", run.to_str().unwrap()]);
+    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
+    let report = place.report();
+    assert_eq!((&report["run"]["trials_done"], &report["subjects"][0]["skipped"]), (&json!(4), &json!(null)));
+    assert_eq!(report["subjects"][0]["backends"][0]["name"], "store");
 }

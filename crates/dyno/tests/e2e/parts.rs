@@ -9,6 +9,7 @@ use dyno_archive::dir::Run;
 use dyno_archive::start::FailureKind;
 use dyno_runner::run::Event;
 
+use crate::drive::not_run;
 use crate::walk::{self, define};
 
 /// A suite of short trials.
@@ -179,4 +180,31 @@ fn a_subject_whose_back_end_cannot_be_built_does_not_take_part() {
         why.starts_with("its back end store could not be built: ") && why.contains("no compiler"),
         "{why}"
     );
+}
+
+/// Its first process lives on: what became of the others is known from its group alone.
+#[test]
+fn a_back_end_that_loses_processes_to_its_memory_limit_is_told_as_that() {
+    if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
+        not_run("this user may not make control groups, so there is no memory limit to run out of");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    define_store(place.path(), "[limits]\nmemory = \"64MiB\"\n");
+    let folder = place.path().join("backends/store");
+    let eat = place.path().join("eat");
+    let file = folder.join("backend.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let hungry =
+        format!("while ! [ -e {} ]; do sleep 0.02; done; head -c 256M /dev/zero | tail", eat.display());
+    fs::write(&file, text.replace("& wait\"]", &format!("& ({hungry}) & wait\"]"))).unwrap();
+    let run = run(place.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |event| {
+        if matches!(event, Event::TrialStarted { .. }) {
+            fs::write(&eat, "").unwrap();
+        }
+    });
+    let failure = run.starts[0].failure.as_ref().unwrap();
+    assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
+    assert!(failure.message.contains("the memory limit killed"), "{failure:?}");
+    assert!(failure.message.contains("back end store goes on without them"), "{failure:?}");
 }

@@ -33,8 +33,12 @@ pub(super) struct Launched {
 impl Launched {
     /// Whether the subject still serves after a load; if not, the load's record says so too. If a service that it needs does
     /// not live, the service is blamed.
-    pub(super) fn after_load(&mut self, record: &mut LoadRecord) -> Result<(), Failure> {
-        let served = self.subject.after_load(record).map_err(|failure| self.blame(failure));
+    pub(super) fn after_load(
+        &mut self,
+        record: &mut LoadRecord,
+        supervision: &Supervision<'_>,
+    ) -> Result<(), Failure> {
+        let served = self.subject.after_load(record).map_err(|failure| self.blame(failure, supervision));
         let served = served.and_then(|()| self.lost_backend(None).map_or(Ok(()), Err));
         if let Err(failure) = &served {
             record.server_failure = Some(format!("{}: {}", failure.kind.name(), failure.message));
@@ -43,11 +47,11 @@ impl Launched {
     }
 
     /// The failure of the subject; or of the back end that is the cause of it.
-    pub(super) fn blame(&mut self, failure: Failure) -> Failure {
+    pub(super) fn blame(&mut self, failure: Failure, supervision: &Supervision<'_>) -> Failure {
         let silent = self
             .backends
             .iter_mut()
-            .position(|part| part.process.ended().is_none() && part.answers().is_err());
+            .position(|part| part.process.ended().is_none() && part.is_silent(supervision));
         let lost = self.lost_backend(Some(&failure));
         let of_silent = || {
             let name = &self.backends[silent?].name;
@@ -108,8 +112,8 @@ pub(super) enum Alive {
     Answers(String),
     /// These ports take connections.
     Listens(Vec<u16>),
-    /// Its process is there; nothing more is known of it.
-    Runs,
+    /// This command succeeds. It is run only where something is wrong: it takes from the CPUs of all.
+    Says(OwnCommand),
 }
 
 /// The listener for a workload's protocol. `Err`: there is none, in words.
@@ -123,20 +127,24 @@ pub(super) fn listener<'a>(
 }
 
 impl Part {
-    /// Runs the contract's checks at every listener, and stops at the first failure of a part that does not answer any more.
-    pub(super) fn check(&self) -> Vec<CheckResult> {
+    /// Runs the contract's checks at every listener. `None`: the user ended them. Stops at the first failure of a part that does
+    /// not answer any more.
+    pub(super) fn check(&self, is_ended: impl Fn() -> bool) -> Option<Vec<CheckResult>> {
         let mut results = Vec::new();
         for listener in &self.listeners {
             for check in &listener.checks {
+                if is_ended() {
+                    return None;
+                }
                 let result = listener.run(check, Business::Idle);
                 let failed = !result.ok;
                 results.push(result);
                 if failed && self.answers().is_err() {
-                    return results;
+                    return Some(results);
                 }
             }
         }
-        results
+        Some(results)
     }
 
     /// Judges failed checks: a failure if the part does not live, or if nothing is left to ask it. `is_left`: whether anything
@@ -177,7 +185,7 @@ impl Part {
         judge(ended, self.process.oom_kills(), &answered, what)
     }
 
-    /// Looks whether it lives on.
+    /// Looks whether it lives on, as far as that costs next to nothing.
     fn answers(&self) -> Result<(), String> {
         let connect = |port: &u16| {
             let addr = SocketAddr::from(([127, 0, 0, 1], *port));
@@ -189,9 +197,18 @@ impl Part {
                 .iter()
                 .try_for_each(|listener| listener.client.ask(path, ALIVE, Keep::Beginning).map(drop)),
             Alive::Listens(ports) => ports.iter().try_for_each(connect),
-            Alive::Runs => Ok(()),
+            Alive::Says(_) => Ok(()),
         };
         seen.map_err(|error| error.to_string())
+    }
+
+    /// Whether its sign of life does not come, its command included.
+    fn is_silent(&self, supervision: &Supervision<'_>) -> bool {
+        match &self.alive {
+            // One that the user ended says nothing.
+            Alive::Says(command) => command.run(supervision).is_err() && supervision.interrupts.count() == 0,
+            Alive::Answers(_) | Alive::Listens(_) => self.answers().is_err(),
+        }
     }
 
     /// How the first process ended. Waits a moment for it: sockets close before the end of a process can be seen.

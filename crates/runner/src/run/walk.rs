@@ -151,14 +151,16 @@ impl Runner<'_> {
         launched: &mut Launched,
         pending: &[usize],
     ) -> Result<(), Stop> {
-        let checks = launched.subject.check();
+        let interrupts = self.interrupts;
+        // What has proved nothing yet is begun anew when the run is gone on with.
+        let checks = launched.subject.check(|| interrupts.count() > 0).ok_or_else(interrupted)?;
         part_of(record, Party::SUBJECT).checks_before.clone_from(&checks);
         // From here on a crash of ours loses no fact about this start.
         self.dir.write_start(record)?;
         let is_left =
             |broken: &BTreeSet<Protocol>| pending.iter().any(|t| !broken.contains(&self.protocol_of(*t)));
         let judged = launched.subject.after_checks(&checks, is_left);
-        judged.map_err(|failure| launched.blame(failure))?;
+        judged.map_err(|failure| launched.blame(failure, &self.supervision()))?;
         let refused: BTreeSet<Protocol> = record.refused().into_keys().collect();
         if !refused.is_empty() {
             keep_log(record, &launched.subject);
@@ -176,12 +178,13 @@ impl Runner<'_> {
         for &trial in &pending {
             self.measure(trial, record.start, launched)?;
         }
-        let checks = launched.subject.check();
+        // What was measured is to be proved, unless the user is in a hurry.
+        let checks = launched.subject.check(|| interrupts.count() > 1).ok_or_else(interrupted)?;
         part_of(record, Party::SUBJECT).checks_after.clone_from(&checks);
         // What was refused before is no news; anything else that is broken now was right then.
         let is_news = |broken: &BTreeSet<Protocol>| broken.is_subset(&refused);
-        launched.subject.after_checks(&checks, is_news).map_err(|failure| launched.blame(failure))?;
-        Ok(())
+        let judged = launched.subject.after_checks(&checks, is_news);
+        judged.map_err(|failure| launched.blame(failure, &self.supervision()).into())
     }
 
     /// Runs one trial and writes its record.
@@ -199,7 +202,7 @@ impl Runner<'_> {
             return Err(interrupted().into());
         }
         let mut record = TrialRecord { trial, start, load, checks, ceiling: None };
-        let served = launched.after_load(&mut record.load);
+        let served = launched.after_load(&mut record.load, &self.supervision());
         self.dir.write_trial(&record)?;
         (self.on)(Event::TrialEnded { trial, record: &record });
         Ok(served?)

@@ -145,7 +145,7 @@ impl Runner<'_> {
         }
         if record.server_failure.is_some() || measured(&record).all(|i| answers_of(i) == 0) {
             // It may be alive, but slow.
-            launched.after_load(&mut record).map_err(while_warmed)?;
+            launched.after_load(&mut record, &self.supervision()).map_err(while_warmed)?;
         }
         Ok(record)
     }

@@ -1,13 +1,14 @@
 //! `dyno subjects check`: starts each server as a run would, and prints what was asked of it, what was expected, and what
 //! came.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use dyno_archive::dir::{Header, Run};
 use dyno_archive::start::FailureKind;
 use dyno_archive::trial::CheckResult;
-use dyno_archive::{Facts, Protocol, RunDir, StartRecord};
+use dyno_archive::{Facts, LoadRecord, Protocol, RunDir, StartRecord};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_report::terminal::{line, shown};
@@ -62,12 +63,19 @@ fn worse(a: Exit, b: Exit) -> Exit {
     if weight(b) > weight(a) { b } else { a }
 }
 
+/// What a start showed.
+struct Started {
+    start: StartRecord,
+    /// Over which protocols its short loads were answered, each as it was asked to.
+    answered: BTreeSet<Protocol>,
+}
+
 /// What became of a subject.
 enum Seen {
     Skipped(String),
     /// With the end of what it printed.
     NotBuilt(String),
-    Started(StartRecord),
+    Started(Started),
     /// It was not come to.
     Nothing,
 }
@@ -96,8 +104,9 @@ fn check(
         (None, Some(why)) => Seen::NotBuilt(why.clone()),
         (None, None) => {
             let (ended, run) = walk(&planned, &builds, supervision)?;
-            let start = run.starts.into_iter().next();
-            start.filter(|_| ended == Ended::Complete).map_or(Seen::Nothing, Seen::Started)
+            let answered = answered(&run);
+            let start = run.starts.into_iter().next().filter(|_| ended == Ended::Complete);
+            start.map_or(Seen::Nothing, |start| Seen::Started(Started { start, answered }))
         }
     };
     print(&shown(&seen.told()))?;
@@ -165,7 +174,7 @@ impl Seen {
             Seen::Skipped(why) => format!("  skipped: {why}\n"),
             Seen::NotBuilt(why) => format!("  build failed: {}\n", why.replace('\n', "\n    ")),
             Seen::Nothing => String::new(),
-            Seen::Started(start) => told(start),
+            Seen::Started(Started { start, .. }) => told(start),
         }
     }
 
@@ -173,7 +182,7 @@ impl Seen {
         match self {
             Seen::Skipped(_) => chosen.selection.skipped(Exit::Valid),
             Seen::NotBuilt(_) | Seen::Nothing => Exit::Failed,
-            Seen::Started(start) => match &start.failure {
+            Seen::Started(Started { start, .. }) => match &start.failure {
                 Some(failure) if failure.kind != FailureKind::WrongAnswers => Exit::Failed,
                 Some(_) => Exit::Invalid,
                 None if results(start).any(|check| !check.ok && !check.waived) => Exit::Invalid,
@@ -188,8 +197,9 @@ impl Seen {
             Seen::Skipped(why) => columns("–", "–", "–", &format!("skipped: {}", first_line(why))),
             Seen::NotBuilt(why) => columns("failed", "–", "–", first_line(why)),
             Seen::Nothing => columns("–", "–", "–", "not done"),
-            Seen::Started(start) => {
-                let served = protocols_served(definition, start);
+            Seen::Started(started) => {
+                let start = &started.start;
+                let served = protocols_served(definition, started);
                 let all: Vec<&CheckResult> = results(start).collect();
                 let passed = all.iter().filter(|check| check.ok).count();
                 let waived = all.iter().filter(|check| !check.ok && check.waived).count();
@@ -226,14 +236,26 @@ fn results(start: &StartRecord) -> impl Iterator<Item = &CheckResult> {
     before.iter().chain(after.iter().filter(is_news))
 }
 
-/// The protocols over which no check failed.
-fn protocols_served(definition: &Definition, start: &StartRecord) -> Vec<&'static str> {
-    let is_up = start.subject().is_some_and(|part| part.startup.is_some());
-    let broken = |protocol: Protocol| {
-        results(start).any(|check| check.protocol == protocol && !check.ok && !check.waived)
+/// The protocols over which the short loads were answered, whatever the answers were. One that the server declined to go on in
+/// is not among them.
+fn answered(run: &Run) -> BTreeSet<Protocol> {
+    let spoke = |load: &LoadRecord| {
+        let mut outcomes = load.intervals.iter().flat_map(|interval| interval.outcomes.iter());
+        let declined = load.http2.as_ref().is_some_and(|h2| h2.fallen_back + h2.upgrades_declined > 0);
+        !declined && outcomes.any(|(outcome, n)| outcome.is_completed() && n > 0)
     };
-    let served = definition.protocols.iter().filter(|protocol| is_up && !broken(**protocol));
-    served.map(|protocol| protocol.name()).collect()
+    let trials = run.trials.iter().filter(|trial| spoke(&trial.load));
+    let plan = &run.header.plan;
+    trials.map(|trial| plan.workloads[plan.trials[trial.trial].workload].protocol).collect()
+}
+
+/// The protocols over which it answered, and no check failed.
+fn protocols_served(definition: &Definition, started: &Started) -> Vec<&'static str> {
+    let broken = |protocol: Protocol| {
+        results(&started.start).any(|check| check.protocol == protocol && !check.ok && !check.waived)
+    };
+    let served = |protocol: &&Protocol| started.answered.contains(*protocol) && !broken(**protocol);
+    definition.protocols.iter().filter(served).map(|protocol| protocol.name()).collect()
 }
 
 fn told(start: &StartRecord) -> String {
