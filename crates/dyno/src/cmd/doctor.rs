@@ -9,6 +9,7 @@ use dyno_observer::facts::{may_make_groups, read_facts};
 use dyno_report::terminal::line;
 use dyno_report::text::Style;
 use dyno_subject::definition::Definition;
+use dyno_subject::definition::find::Folders;
 use dyno_workload::text::FileError;
 
 use crate::cli::SubjectsPlace;
@@ -148,13 +149,16 @@ fn ports(facts: &Facts) -> Finding {
 }
 
 fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
-    let all = subjects.find(None).ok().map(|folders| folders.all());
+    let folders = subjects.find(None).ok();
+    let all = folders.as_ref().map(Folders::all);
     let interrupts = Interrupts::new();
     match all {
         Some(Ok(all)) => {
             let supervision = Supervision { guard, interrupts: &interrupts };
             let lacks = |read: &Result<Definition, FileError>| match read {
-                Ok(definition) => definition.unmet(&supervision).is_some(),
+                Ok(definition) => {
+                    folders.iter().any(|folders| folders.lack(definition, &supervision).is_some())
+                }
                 Err(_) => true,
             };
             let unmet: Vec<&str> =

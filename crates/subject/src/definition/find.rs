@@ -1,7 +1,9 @@
 //! Where definitions lie: folders of subjects, one after the other, and the folders `backends` beside them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use dyno_launch::supervision::Supervision;
 use dyno_workload::text::{FileError, nearest};
 
 use super::{Definition, Role};
@@ -105,6 +107,35 @@ impl Folders {
         }
     }
 
+    /// A definition and all that stand behind it, each once: those that it needs, and those that these need. `Err`: one of them is
+    /// nowhere or wrong, as a sentence.
+    pub fn with_backends(&self, definition: &Definition) -> Vec<Result<Definition, String>> {
+        let mut known = BTreeSet::new();
+        let mut all = vec![Ok(definition.clone())];
+        let mut next = 0;
+        while let Some(found) = all.get(next) {
+            let needs = found.as_ref().map(Definition::needs).unwrap_or_default();
+            for name in needs.into_iter().filter(|name| known.insert(name.clone())) {
+                all.push(self.backend(&name).map_err(|error| match error {
+                    NoDefinition::None(why) => why,
+                    NoDefinition::Wrong(error) => format!("its back end {name} has mistakes: {error}"),
+                }));
+            }
+            next += 1;
+        }
+        all
+    }
+
+    /// Why a subject cannot be run here, as a sentence: a need of its own, or of a back end that it names, is not met.
+    #[must_use]
+    pub fn lack(&self, definition: &Definition, supervision: &Supervision<'_>) -> Option<String> {
+        self.with_backends(definition).into_iter().enumerate().find_map(|(i, found)| match found {
+            Ok(own) if i == 0 => own.unmet(supervision),
+            Ok(behind) => behind.unmet(supervision).map(|why| format!("its back end {}: {why}", behind.name)),
+            Err(why) => Some(why),
+        })
+    }
+
     /// Where back ends are looked for.
     fn of_backends(&self) -> Vec<PathBuf> {
         let beside = |folder: &PathBuf| Some(std::path::absolute(folder).ok()?.parent()?.join("backends"));
@@ -156,6 +187,9 @@ fn folders(folder: &Path, role: Role) -> Result<Vec<(String, PathBuf)>, FileErro
 mod tests {
     use super::*;
 
+    use dyno_launch::guard::Guard;
+    use dyno_launch::supervision::Interrupts;
+
     fn write(folder: &Path, role: Role, title: &str) {
         std::fs::create_dir_all(folder).unwrap();
         let text = format!(
@@ -199,5 +233,33 @@ mod tests {
             why.contains("there is no back end \"dbs\"") && why.contains("did you mean \"db\"?"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn what_stands_behind_a_subject_must_be_here_too() {
+        let root = tempfile::tempdir().unwrap();
+        let subjects = root.path().join("subjects");
+        write(&subjects.join("front"), Role::Subject, "needs app");
+        let file = |below: &str, more: &str| {
+            let folder = root.path().join(below);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(
+                folder.join("backend.toml"),
+                format!("{more}[start]\ncommand = [\"x\", \"{{port}}\"]\n"),
+            )
+            .unwrap();
+        };
+        file("backends/app", "backends = [\"db\"]\n");
+        let folders = Folders(vec![subjects]);
+        let front = Definition { backends: vec!["app".into()], ..folders.subject("front").unwrap() };
+        // The guard of a test is this test program, which ends at once with the unknown argument.
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let lack = || folders.lack(&front, &Supervision { guard: &guard, interrupts: &interrupts });
+        assert!(lack().unwrap().starts_with("there is no back end \"db\""), "{:?}", lack());
+        file("backends/db", "[[requires]]\nname = \"disk\"\ntest = \"false\"\nhint = \"Buy one.\"\n");
+        assert_eq!(lack().as_deref(), Some("its back end db: disk is missing. Buy one."));
+        // One that needs itself is looked at once.
+        file("backends/db", "backends = [\"app\"]\n");
+        assert_eq!(lack(), None);
     }
 }

@@ -192,13 +192,12 @@ impl Definition {
     /// The first need that this machine does not meet, as a sentence with the way out.
     #[must_use]
     pub fn unmet(&self, supervision: &Supervision<'_>) -> Option<String> {
-        self.unmet_need(supervision).map(|(_, sentence)| sentence)
+        self.unmet_needs(supervision).next().map(|(_, sentence)| sentence)
     }
 
-    /// The first need that this machine does not meet, and the same as a sentence.
-    #[must_use]
-    pub fn unmet_need(&self, supervision: &Supervision<'_>) -> Option<(&Require, String)> {
-        self.requires.iter().find_map(|require| {
+    /// The needs that this machine does not meet, each with the same as a sentence.
+    pub fn unmet_needs(&self, supervision: &Supervision<'_>) -> impl Iterator<Item = (&Require, String)> {
+        self.requires.iter().filter_map(|require| {
             let sentence = match self.ask(&require.test, require.deadline, supervision) {
                 Answer::Ended { status, .. } if status.success() => return None,
                 Answer::Ended { .. } => format!("{} is missing. {}", require.name, require.hint),

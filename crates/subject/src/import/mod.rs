@@ -148,13 +148,26 @@ impl Writer<'_> {
             && self.test.database.as_deref().is_some_and(|name| name.eq_ignore_ascii_case("postgres"))
     }
 
-    fn requires(&self) -> String {
+    /// The tools that must be here, and the version of the one that says most.
+    fn requires(&mut self) -> String {
+        let tools: Vec<&Tool> = TOOLS.iter().filter(|tool| self.needs(tool.name)).collect();
         let mut all = String::new();
-        for (name, test, hint, debian) in TOOLS.iter().filter(|(name, ..)| self.needs(name)) {
+        for Tool { name, test, hint, debian, .. } in &tools {
             let _ = write!(
                 all,
                 "\n[[requires]]\nname = {name:?}\ntest = {test:?}\nhint = {hint:?}\ndebian = {debian:?}\n"
             );
+        }
+        if let Some(tool) = tools.first() {
+            let _ = write!(all, "\n[version]\ncommand = {:?}\n", tool.version);
+        }
+        let tagged: Vec<&str> =
+            self.file.images.iter().map(String::as_str).filter(|image| image.contains(':')).collect();
+        if !tagged.is_empty() {
+            self.left.push(format!(
+                "Its images are {}: here it gets what this machine has in their place, perhaps of other versions.",
+                tagged.join(", ")
+            ));
         }
         all
     }
@@ -274,6 +287,11 @@ impl Writer<'_> {
         if !self.has_database() {
             return;
         }
+        self.left.push(
+            "It needs PostgreSQL behind it: dyno looks for the folder `backends/postgres` beside each folder of subjects. Copy that of dyno's \
+             sources there, or name their subjects as well: --subjects DYNO/subjects."
+                .into(),
+        );
         let files = self.folder.naming(DATABASE_HOST);
         let sources: Vec<&str> = files
             .iter()
@@ -331,27 +349,82 @@ fn with_port(words: &[String], port: u16) -> Vec<String> {
     words.iter().map(told).collect()
 }
 
-/// Tools by name, each with its test, its hint and its package.
-const TOOLS: [(&str, &str, &str, &str); 9] = [
-    ("cargo", "cargo --version", "Install Rust, for instance by rustup (rustup.rs).", "cargo"),
-    ("go", "go version", "Install Go, from go.dev/dl or with `apt-get install golang-go`.", "golang-go"),
-    (
-        "javac",
-        "javac -version",
-        "Install a JDK, for instance `apt-get install openjdk-17-jdk-headless`.",
-        "openjdk-17-jdk-headless",
-    ),
-    ("mvn", "mvn --version", "Install Maven, for instance `apt-get install maven`.", "maven"),
-    (
-        "python3",
-        "python3 -c 'import venv, ensurepip'",
-        "Install Python 3 with venv, for instance `apt-get install python3-venv`.",
-        "python3-venv",
-    ),
-    ("node", "npm --version", "Install Node.js and npm, for instance `apt-get install npm`.", "npm"),
-    ("cc", "cc --version", "Install a C compiler, for instance `apt-get install gcc libc6-dev`.", "gcc"),
-    ("make", "make --version", "Install make, for instance `apt-get install make`.", "make"),
-    ("git", "git --version", "Install git, for instance `apt-get install git`.", "git"),
+/// A tool that images bring and machines have.
+struct Tool {
+    name: &'static str,
+    /// The command that succeeds if it is there.
+    test: &'static str,
+    /// The command that prints its version.
+    version: &'static str,
+    hint: &'static str,
+    debian: &'static str,
+}
+
+/// Those that say most about a server first: of the first the report tells the version.
+const TOOLS: [Tool; 9] = [
+    Tool {
+        name: "cargo",
+        test: "cargo --version",
+        version: "rustc --version",
+        hint: "Install Rust, for instance by rustup (rustup.rs).",
+        debian: "cargo",
+    },
+    Tool {
+        name: "go",
+        test: "go version",
+        version: "go version",
+        hint: "Install Go, from go.dev/dl or with `apt-get install golang-go`.",
+        debian: "golang-go",
+    },
+    Tool {
+        name: "javac",
+        test: "javac -version",
+        version: "java --version",
+        hint: "Install a JDK, for instance `apt-get install openjdk-17-jdk-headless`.",
+        debian: "openjdk-17-jdk-headless",
+    },
+    Tool {
+        name: "mvn",
+        test: "mvn --version",
+        version: "mvn --version",
+        hint: "Install Maven, for instance `apt-get install maven`.",
+        debian: "maven",
+    },
+    Tool {
+        name: "python3",
+        test: "python3 -c 'import venv, ensurepip'",
+        version: "python3 --version",
+        hint: "Install Python 3 with venv, for instance `apt-get install python3-venv`.",
+        debian: "python3-venv",
+    },
+    Tool {
+        name: "node",
+        test: "npm --version",
+        version: "node --version",
+        hint: "Install Node.js and npm, for instance `apt-get install npm`.",
+        debian: "npm",
+    },
+    Tool {
+        name: "cc",
+        test: "cc --version",
+        version: "cc --version",
+        hint: "Install a C compiler, for instance `apt-get install gcc libc6-dev`.",
+        debian: "gcc",
+    },
+    Tool {
+        name: "make",
+        test: "make --version",
+        version: "make --version",
+        hint: "Install make, for instance `apt-get install make`.",
+        debian: "make",
+    },
+    Tool {
+        name: "git",
+        test: "git --version",
+        version: "git --version",
+        hint: "Install git, for instance `apt-get install git`.",
+        debian: "git",
+    },
 ];
 
 #[cfg(test)]
@@ -406,7 +479,10 @@ mod tests {
             toml["build"]["command"].as_str().unwrap().contains("(cd {out}/root/quick && go build -o app .)")
         );
         assert!(toml["start"].get("port").is_none(), "it is told its port");
-        assert_eq!(left, ["It can be run in other ways, too (--test): pg."]);
+        assert_eq!(toml["version"]["command"].as_str(), Some("go version"));
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert!(left[0].starts_with("Its images are golang:1.24: "), "{left:?}");
+        assert_eq!(left[1], "It can be run in other ways, too (--test): pg.");
     }
 
     #[test]
@@ -430,6 +506,8 @@ mod tests {
             "port 9000 of its own accord",
             "Nothing of it is checked",
             "in app.py: edit that",
+            "`backends/postgres` beside each folder",
+            "Its images are python:3.11: ",
             "libpq-dev",
             "default",
         ] {

@@ -18,7 +18,7 @@ pub(super) fn run(chosen: &Chosen, guard: &Guard) -> anyhow::Result<Exit> {
     let width = chosen.subjects.iter().map(|s| s.id.chars().count()).max().unwrap_or(0).max("subject".len());
     let mut table = format!("{:<width$} {:<12} {:<30} here\n", "subject", "language", "protocols");
     for Subject { id, definition: d } in &chosen.subjects {
-        let state = d.unmet(&supervision).map_or("yes".into(), |why| format!("no: {why}"));
+        let state = chosen.folders.lack(d, &supervision).map_or("yes".into(), |why| format!("no: {why}"));
         let protocols: Vec<&str> = d.protocols.iter().map(|protocol| protocol.name()).collect();
         let words = format!("{id:<width$} {:<12} {:<30} {state}", d.language, protocols.join(" "));
         let _ = writeln!(table, "{}", shown(&words));
@@ -37,11 +37,15 @@ pub(super) fn run(chosen: &Chosen, guard: &Guard) -> anyhow::Result<Exit> {
     Ok(chosen.tell_wrong())
 }
 
-/// The command that brings the Debian packages of all needs that are not met.
+/// The command that brings the Debian packages of all needs that are not met, those of back ends included.
 fn apt_get(chosen: &Chosen, supervision: &Supervision<'_>) -> Option<String> {
-    let unmet =
-        chosen.subjects.iter().filter_map(|s| s.definition.unmet_need(supervision).map(|(need, _)| need));
-    let packages: BTreeSet<&str> = unmet.filter_map(|need| need.debian.as_deref()).collect();
-    let words: Vec<&str> = packages.into_iter().collect();
+    let all = chosen.subjects.iter().flat_map(|s| chosen.folders.with_backends(&s.definition)).flatten();
+    let packages: BTreeSet<String> = all
+        .flat_map(|definition| {
+            let unmet = definition.unmet_needs(supervision);
+            unmet.filter_map(|(need, _)| need.debian.clone()).collect::<Vec<_>>()
+        })
+        .collect();
+    let words: Vec<String> = packages.into_iter().collect();
     (!words.is_empty()).then(|| format!("apt-get install {}", words.join(" ")))
 }
