@@ -55,11 +55,10 @@ pub(crate) fn choose(
     needs: &[Needs],
     others: &[Needs],
 ) -> Result<Behind, FileError> {
-    let mut search = Search { suite, folders, found: Vec::new(), begun: Vec::new() };
+    let mut search = Search { suite, folders, found: Vec::new() };
     for needs in others {
         // Their mistakes are told where they take part.
         let _ = search.closure(needs);
-        search.begun.clear();
     }
     let mut closures: Vec<_> =
         needs.iter().map(|needs| search.closure(needs)).collect::<Result<_, FileError>>()?;
@@ -68,7 +67,7 @@ pub(crate) fn choose(
             continue;
         }
         let mut closure = BTreeSet::new();
-        search.visit(&entry.name, &mut closure).map_err(|lack| search.mistake(lack))?;
+        search.visit(&entry.name, &[], &mut closure).map_err(|lack| search.mistake(lack))?;
         closures.iter_mut().flatten().for_each(|of_subject| of_subject.extend(closure.iter().cloned()));
     }
     search.found.retain(|(entry, _)| closures.iter().flatten().any(|closure| closure.contains(&entry.name)));
@@ -87,8 +86,6 @@ struct Search<'a> {
     suite: &'a SuiteFile,
     folders: &'a Folders,
     found: Vec<(SuiteBackend, Definition)>,
-    /// Names of back ends whose own needs are being looked for.
-    begun: Vec<String>,
 }
 
 impl Search<'_> {
@@ -97,14 +94,13 @@ impl Search<'_> {
     fn closure(&mut self, needs: &Needs) -> Result<Result<BTreeSet<String>, String>, FileError> {
         let mut closure = BTreeSet::new();
         for name in &needs.of_suite {
-            self.visit(name, &mut closure).map_err(|lack| self.mistake(lack))?;
+            self.visit(name, &[], &mut closure).map_err(|lack| self.mistake(lack))?;
         }
         let before = self.found.len();
-        match needs.of_file.iter().try_for_each(|name| self.visit(name, &mut closure)) {
+        match needs.of_file.iter().try_for_each(|name| self.visit(name, &[], &mut closure)) {
             Ok(()) => Ok(Ok(closure)),
             Err(NoBackend::Wrong(error)) => Err(error),
             Err(NoBackend::Nowhere(why)) => {
-                self.begun.clear();
                 self.found.truncate(before);
                 Ok(Err(why))
             }
@@ -118,10 +114,11 @@ impl Search<'_> {
         }
     }
 
-    /// Finds one, and all behind it. `closure`: takes their names.
-    fn visit(&mut self, name: &str, closure: &mut BTreeSet<String>) -> Result<(), NoBackend> {
-        if self.begun.iter().any(|begun| begun == name) {
-            let circle = self.begun.join(" needs ");
+    /// Finds one, and all behind it. `above`: those for whose sake it is looked for, each needed by the one before. `closure`: takes
+    /// the names of all that are found.
+    fn visit(&mut self, name: &str, above: &[&str], closure: &mut BTreeSet<String>) -> Result<(), NoBackend> {
+        if above.contains(&name) {
+            let circle = above.join(" needs ");
             let why = format!("back ends need one another in a circle: {circle} needs {name}");
             return Err(NoBackend::Wrong(self.whole(&why)));
         }
@@ -133,11 +130,10 @@ impl Search<'_> {
         let definition = self.find(&entry, known)?;
         let mut needs = definition.needs();
         needs.extend(entry.env.values().flat_map(|v| placeholders::backends_in(v)).map(String::from));
-        self.begun.push(name.into());
+        let above = [above, &[name]].concat();
         for need in &needs {
-            self.visit(need, closure)?;
+            self.visit(need, &above, closure)?;
         }
-        self.begun.pop();
         closure.insert(name.into());
         if !self.found.iter().any(|(found, _)| found.name == name) {
             self.found.push((entry, definition));
