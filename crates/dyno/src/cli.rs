@@ -644,6 +644,9 @@ pub struct Which {
     /// All of them, as without names.
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
+    /// Leave this one out: a subject with all its variants, or NAME/VARIANT. May be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub except: Vec<String>,
 }
 
 #[derive(Debug, Args)]

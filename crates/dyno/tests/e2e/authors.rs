@@ -63,6 +63,13 @@ fn several_folders_of_subjects_are_looked_through_and_dynos_own_stay_at_hand() {
     let checked =
         text(&place.dyno(&["subjects", "check", "--all", "--subjects", "mine", "--subjects", "yours"]));
     assert!(checked.contains("two") && !checked.contains("null  "), "{checked}");
+    let all_but = |except: &str| {
+        let which = ["--all", "--subjects", "mine", "--subjects", "yours", "--except", except];
+        text(&place.dyno(&[&["subjects", "build"], &which[..]].concat()))
+    };
+    let built = all_but("two");
+    assert!(built.contains("one ") && !built.contains("two "), "{built}");
+    assert!(all_but("tow").contains("there is no subject \"tow\"; did you mean \"two\"?"));
     place.write_suite(&["one", "null"], "");
     let run = place.dyno(&["run", "suite.toml", "--subjects", "mine"]);
     assert!(run.status.code().is_some_and(|code| code <= 1), "{}", text(&run));

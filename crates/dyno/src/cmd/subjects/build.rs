@@ -7,7 +7,7 @@ use dyno_launch::supervision::Supervision;
 use dyno_report::format::{bytes, micros};
 use dyno_subject::build::{self, Built};
 
-use super::{Chosen, INTERRUPTED, Subject, row, show_output};
+use super::{Chosen, INTERRUPTED, Subject, show_output};
 use crate::exit::Exit;
 use crate::terminal::{Third, catch_interrupts, say};
 
@@ -22,13 +22,13 @@ pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Resul
         if let Some(same) = chosen.subjects[..i].iter().find(|s| is_built(s)) {
             // What they need besides may be missing all the same.
             match d.unmet(&supervision) {
-                None => row(id, &format!("as {}", same.id))?,
-                Some(why) => row(id, &format!("skipped: {why}"))?,
+                None => chosen.row(id, &format!("as {}", same.id))?,
+                Some(why) => chosen.row(id, &format!("skipped: {why}"))?,
             }
             continue;
         }
         if let Some(why) = d.unmet(&supervision) {
-            row(id, &format!("skipped: {why}"))?;
+            chosen.row(id, &format!("skipped: {why}"))?;
             exit = chosen.selection.skipped(exit);
             continue;
         }
@@ -37,9 +37,9 @@ pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Resul
             return Ok(Exit::Failed);
         }
         match build::build(d, cache, &supervision, &mut |text| show_output(id, text)) {
-            Ok(built) => row(id, &words(&built))?,
+            Ok(built) => chosen.row(id, &words(&built))?,
             Err(why) => {
-                row(id, &format!("build failed: {why}"))?;
+                chosen.row(id, &format!("build failed: {why}"))?;
                 exit = Exit::Failed;
             }
         }

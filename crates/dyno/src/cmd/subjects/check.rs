@@ -18,7 +18,7 @@ use dyno_runner::run::{Ended, Event, Runner};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::{Definition, ReadyBy};
 
-use super::{Chosen, INTERRUPTED, Subject, build, row, show_output};
+use super::{Chosen, INTERRUPTED, Subject, build, show_output};
 use crate::exit::Exit;
 use crate::terminal::{Third, catch_interrupts, print, say};
 
@@ -38,8 +38,9 @@ pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Resul
     }
     if rows.len() > 1 {
         print("\n")?;
-        row("subject", &columns("built", "protocols", "checks", "result"))?;
-        rows.iter().try_for_each(|(subject, seen)| row(&subject.id, &seen.columns(&subject.definition)))?;
+        chosen.row("subject", &columns("built", "protocols", "checks", "result"))?;
+        rows.iter()
+            .try_for_each(|(subject, seen)| chosen.row(&subject.id, &seen.columns(&subject.definition)))?;
     }
     if interrupts.count() > 0 {
         say(INTERRUPTED);

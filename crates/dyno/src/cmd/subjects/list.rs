@@ -15,7 +15,7 @@ use crate::terminal::print;
 pub(super) fn run(chosen: &Chosen, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = Interrupts::new();
     let supervision = Supervision { guard, interrupts: &interrupts };
-    let width = chosen.subjects.iter().map(|s| s.id.chars().count()).max().unwrap_or(0).max("subject".len());
+    let width = chosen.width();
     let mut table = format!("{:<width$} {:<12} {:<30} here\n", "subject", "language", "protocols");
     for Subject { id, definition: d } in &chosen.subjects {
         let state = chosen.folders.lack(d, &supervision).map_or("yes".into(), |why| format!("no: {why}"));

@@ -32,11 +32,11 @@ pub fn run(args: &SubjectsArgs) -> anyhow::Result<Exit> {
             list::run(&Chosen::of(&args.places, names, Reach::Everywhere)?, &guard)
         }
         Some(SubjectsCommand::Build { which }) => {
-            let chosen = Chosen::of(&args.places, &which.names, Reach::Given)?;
+            let chosen = Chosen::of(&args.places, &which.names, Reach::Given)?.without(&which.except)?;
             build::run(&chosen, &args.places.cache_folder()?, &guard)
         }
         Some(SubjectsCommand::Check { which }) => {
-            let chosen = Chosen::of(&args.places, &which.names, Reach::Given)?;
+            let chosen = Chosen::of(&args.places, &which.names, Reach::Given)?.without(&which.except)?;
             check::run(&chosen, &args.places.cache_folder()?, &guard)
         }
     }
@@ -106,6 +106,24 @@ impl Chosen {
         Ok(Chosen { folders, selection, subjects, wrong })
     }
 
+    /// Those that are left without some.
+    fn without(mut self, except: &[String]) -> anyhow::Result<Chosen> {
+        check_names(except, &self.subjects, &self.wrong)?;
+        self.subjects.retain(|s| !except.contains(&s.definition.name) && !except.contains(&s.id));
+        self.wrong.retain(|(wrong, _)| !except.contains(wrong));
+        Ok(self)
+    }
+
+    /// The width of a column that holds the name of each.
+    fn width(&self) -> usize {
+        self.subjects.iter().map(|s| s.id.chars().count()).max().unwrap_or(0).max("subject".len())
+    }
+
+    /// Prints a row of a table whose first column is the subject.
+    fn row(&self, id: &str, rest: &str) -> anyhow::Result<()> {
+        print(&format!("{}\n", shown(&format!("{:<width$} {rest}", line(id), width = self.width()))))
+    }
+
     /// Tells the mistakes of files; the exit status that they come to.
     fn tell_wrong(&self) -> Exit {
         for (_, error) in &self.wrong {
@@ -136,11 +154,6 @@ fn check_names(names: &[String], subjects: &[Subject], wrong: &[(String, FileErr
         None => "`dyno subjects list` shows which there are".into(),
     };
     Err(bad(format!("there is no subject {unknown:?}; {hint}")))
-}
-
-/// A row of a table whose first column is the subject.
-fn row(id: &str, rest: &str) -> anyhow::Result<()> {
-    print(&format!("{}\n", shown(&format!("{:<26} {rest}", line(id)))))
 }
 
 /// Shows a line that a build or a starting server prints, where somebody watches.
