@@ -69,7 +69,7 @@ fn several_folders_of_subjects_are_looked_through_and_dynos_own_stay_at_hand() {
     };
     let built = all_but("two");
     assert!(built.contains("one ") && !built.contains("two "), "{built}");
-    assert!(all_but("tow").contains("there is no subject \"tow\"; did you mean \"two\"?"));
+    assert!(all_but("twoo").contains("there is no subject \"twoo\"; did you mean \"two\"?"));
     place.write_suite(&["one", "null"], "");
     let run = place.dyno(&["run", "suite.toml", "--subjects", "mine"]);
     assert!(run.status.code().is_some_and(|code| code <= 1), "{}", text(&run));
