@@ -24,3 +24,18 @@ pub fn is_secret(name: &str) -> bool {
     let plain = letters.collect::<String>().to_ascii_lowercase();
     PARTS.iter().any(|part| plain.contains(part))
 }
+
+/// Parts of names of what may be a secret, besides those of any name that says so ([`is_secret`]).
+const PERHAPS: [&str; 6] = ["KEY", "AUTH", "PASS", "PWD", "CRED", "DSN"];
+
+/// Variables by which a shell names the folder that it is in.
+const FOLDERS: [&str; 2] = ["PWD", "OLDPWD"];
+
+/// Whether the value of something named so may be a secret, although its name does not say so.
+#[must_use]
+pub fn is_perhaps_secret(name: &str) -> bool {
+    let capitals = name.to_ascii_uppercase();
+    // Bundler: BUNDLE_GEMS__EXAMPLE__COM is what opens gems.example.com, and settings are written alike.
+    let is_bundlers = || name.strip_prefix("BUNDLE_").is_some_and(|host| host.contains("__"));
+    !FOLDERS.contains(&name) && (PERHAPS.iter().any(|part| capitals.contains(part)) || is_bundlers())
+}

@@ -15,7 +15,7 @@ use dyno_workload::text::{FileError, nearest};
 use dyno_workload::workloads::RawRequest;
 
 use crate::bytes::{self, ByteCheck};
-use crate::limits::{STREAMS, TIMES};
+use crate::limits::{BODY_BYTES, STREAMS, TIMES};
 
 /// What a server promises to answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,17 +60,18 @@ impl Contract {
     pub fn find(name: &str, subject: &Path) -> Result<Contract, NotFound> {
         let folders = folders(subject);
         for folder in &folders {
-            let path = folder.join(format!("{name}.toml"));
-            match std::fs::read_to_string(&path) {
-                Ok(source) => {
-                    return Contract::of_file(&path, name, &source).map_err(|e| NotFound::Wrong(Box::new(e)));
+            let file = format!("{name}.toml");
+            let path = folder.join(&file);
+            let wrong = |error: FileError| NotFound::Wrong(Box::new(error));
+            match read_within(Path::new(&file), folder, BODY_BYTES) {
+                Ok(bytes) => {
+                    let source = String::from_utf8(bytes)
+                        .map_err(|_| wrong(FileError::whole(&path, "cannot be read: it is no text")))?;
+                    return Contract::of_file(&path, name, &source).map_err(wrong);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => {
-                    return Err(NotFound::Wrong(Box::new(FileError::whole(
-                        &path,
-                        format!("cannot be read: {error}"),
-                    ))));
+                    return Err(wrong(FileError::whole(&path, format!("cannot be read: {error}"))));
                 }
             }
         }
@@ -87,7 +88,7 @@ impl Contract {
     fn of_file(path: &Path, name: &str, source: &str) -> Result<Contract, FileError> {
         let folder = path.parent().unwrap_or(Path::new(""));
         Contract::parse(path, name, source, &|file| {
-            read_within(Path::new(file), folder).map_err(|error| error.to_string())
+            read_within(Path::new(file), folder, BODY_BYTES).map_err(|error| error.to_string())
         })
     }
 
@@ -172,6 +173,9 @@ fn none_of(name: &str, folders: &[PathBuf]) -> String {
 
 fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
     let name = keys.required::<String>("name");
+    if name.as_ref().is_some_and(String::is_empty) {
+        keys.add(mistake("name", "a check's `name` is empty; results go by it"));
+    }
     let protocols = keys.parsed("protocols", protocols_of);
     let times = keys.parsed("times", |n| within("times", n, TIMES));
     let streams = keys.parsed("streams", |n| within("streams", n, STREAMS));

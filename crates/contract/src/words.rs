@@ -1,7 +1,7 @@
 //! What was asked and what was expected, in words.
 
 use dyno_archive::plan::{Body, Expect, Request};
-use dyno_archive::secret::is_secret;
+use dyno_archive::secret::{is_perhaps_secret, is_secret};
 
 use crate::client::Answer;
 use crate::limits::SHOWN_BODY_BYTES;
@@ -12,8 +12,7 @@ const WITHHELD: &str = "(withheld)";
 /// `GET /items/7`, with its headers and its body where it has some. Reports quote it: the value of a header whose name says that
 /// it is a secret is left out.
 pub(crate) fn asked(request: &Request) -> String {
-    let value = |name: &str, value: &str| if is_secret(name) { WITHHELD.into() } else { value.to_string() };
-    let headers = request.headers.iter().map(|(name, text)| format!(", {name}: {}", value(name, text)));
+    let headers = request.headers.iter().map(|(name, value)| format!(", {name}: {}", shared(name, value)));
     let headers: String = headers.collect();
     let body = request.body.as_ref().map(|body| format!(", body {}", shown(body))).unwrap_or_default();
     format!("{} {}{headers}{body}", request.method, request.path)
@@ -25,9 +24,10 @@ pub(crate) fn expected(expect: &Expect) -> String {
         vec![expect.status.map_or_else(|| "status 200 to 399".into(), |status| format!("status {status}"))];
     all.extend(expect.headers.iter().map(|(name, value)| match value {
         None => format!("a header {name}"),
-        Some(value) => format!("{name}: {value}"),
+        Some(value) => format!("{name}: {}", shared(name, value)),
     }));
-    all.extend(expect.headers_match.iter().map(|(name, text)| format!("{name} matching {text}")));
+    let matching = |(name, text): &(String, String)| format!("{name} matching {}", shared(name, text));
+    all.extend(expect.headers_match.iter().map(matching));
     all.extend(expect.body.as_ref().map(|body| match body.0.as_slice() {
         [] => "no body".into(),
         _ => format!("body {}", shown(body)),
@@ -46,6 +46,11 @@ pub(crate) fn expected(expect: &Expect) -> String {
 pub(crate) fn got(answer: &Answer) -> String {
     let media = answer.header("content-type").map(|media| format!(", {media}")).unwrap_or_default();
     format!("{}{media}, {} bytes", answer.status, answer.body.len())
+}
+
+/// A header's value as others may see it.
+fn shared<'a>(name: &str, value: &'a str) -> &'a str {
+    if is_secret(name) || is_perhaps_secret(name) { WITHHELD } else { value }
 }
 
 fn at(pointer: &str) -> String {
@@ -67,16 +72,20 @@ mod tests {
         let request = Request {
             method: "POST".into(),
             path: "/a".into(),
-            headers: vec![("X-A".into(), "1".into()), ("Authorization".into(), "Bearer b".into())],
+            headers: vec![("X-A".into(), "1".into()), ("X-My-Pass".into(), "b".into())],
             body: Some(Body(b"b\"".to_vec())),
             ..Request::default()
         };
-        assert_eq!(asked(&request), r#"POST /a, X-A: 1, Authorization: (withheld), body "b\"""#);
+        assert_eq!(asked(&request), r#"POST /a, X-A: 1, X-My-Pass: (withheld), body "b\"""#);
         assert_eq!(expected(&Expect::default()), "status 200 to 399");
         let all = Expect {
             status: Some(201),
             body: Some(Body(Vec::new())),
-            headers: vec![("a".into(), None), ("b".into(), Some("c".into()))],
+            headers: vec![
+                ("a".into(), None),
+                ("b".into(), Some("c".into())),
+                ("Set-Cookie".into(), Some("z".into())),
+            ],
             headers_match: vec![("d".into(), "^e".into())],
             body_sha256: Some("00".into()),
             body_contains: Some("f".into()),
@@ -86,7 +95,7 @@ mod tests {
         };
         assert_eq!(
             expected(&all),
-            "status 201, a header a, b: c, d matching ^e, no body, a body whose SHA-256 is 00, a body that contains \"f\", \
+            "status 201, a header a, b: c, Set-Cookie: (withheld), d matching ^e, no body, a body whose SHA-256 is 00, a body that contains \"f\", \
              a body matching g$, JSON /h 1, JSON \"i\", JSON /j matching k"
         );
         let long = Body(vec![b'x'; SHOWN_BODY_BYTES + 3]);

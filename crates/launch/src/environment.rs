@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
-use dyno_archive::secret::is_secret;
+use dyno_archive::secret::{is_perhaps_secret, is_secret};
 use serde::{Deserialize, Deserializer, de};
 use sha2::{Digest as _, Sha256};
 
@@ -233,12 +233,6 @@ const PLACES: [&str; 3] = ["HOME", "TMPDIR", "SSH_AUTH_SOCK"];
 /// The text that stands in records in place of a secret.
 pub const SECRET: &str = "(not recorded)";
 
-/// Parts of the names of variables that may hold secrets, besides those of any name that says so ([`is_secret`]).
-const PERHAPS: [&str; 6] = ["KEY", "AUTH", "PASS", "PWD", "CRED", "DSN"];
-
-/// Variables by which a shell names the folder that it is in.
-const FOLDERS: [&str; 2] = ["PWD", "OLDPWD"];
-
 /// Why a value is not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hidden {
@@ -255,13 +249,6 @@ impl Hidden {
         }
         (is_perhaps_secret(name) || holds_secret(value)).then_some(Hidden::Perhaps)
     }
-}
-
-fn is_perhaps_secret(name: &str) -> bool {
-    let capitals = name.to_ascii_uppercase();
-    // Bundler: BUNDLE_GEMS__EXAMPLE__COM is what opens gems.example.com, and settings are written alike.
-    let is_bundlers = || name.strip_prefix("BUNDLE_").is_some_and(|host| host.contains("__"));
-    !FOLDERS.contains(&name) && (PERHAPS.iter().any(|part| capitals.contains(part)) || is_bundlers())
 }
 
 /// Whether a value of any name holds a secret: settings within it that are called so, or a user's name and password.

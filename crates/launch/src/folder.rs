@@ -89,17 +89,22 @@ pub fn within(name: &Path, folder: &Path) -> io::Result<PathBuf> {
     if path.starts_with(&root) { Ok(path) } else { Err(leads_out(name, &path)) }
 }
 
-/// The contents of the file of this name in `folder`.
+/// The contents of the file of this name in `folder`. `most`: the bytes that it may have.
 ///
 /// # Errors
-/// It cannot be read, a link leads out of the folder, or it is no file: a pipe would be waited for, a device never ends.
-pub fn read_within(name: &Path, folder: &Path) -> io::Result<Vec<u8>> {
+/// It cannot be read, is longer, a link leads out of the folder, or it is no file: a pipe would be waited for, a device never ends.
+pub fn read_within(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
     let path = within(name, folder)?;
-    if path.is_file() {
-        return std::fs::read(path);
+    let refused =
+        |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} {why}", name.display())));
+    let metadata = std::fs::metadata(&path)?;
+    if !metadata.is_file() {
+        return refused("is no regular file".into());
     }
-    let words = format!("{} is no regular file", name.display());
-    Err(io::Error::new(io::ErrorKind::InvalidInput, words))
+    if metadata.len() > most as u64 {
+        return refused(format!("has {} bytes, more than {most}", metadata.len()));
+    }
+    std::fs::read(path)
 }
 
 /// The error of a link that leads out of the folder that was meant.
@@ -173,9 +178,11 @@ mod tests {
         symlink("../secret", folder.join("out")).unwrap();
         let pipe = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
         assert!(pipe.success());
-        let read = |name: &str| read_within(Path::new(name), &folder).map_err(|e| e.to_string());
+        let read = |name: &str| read_within(Path::new(name), &folder, 1).map_err(|e| e.to_string());
         assert_eq!(read("sub/a").unwrap(), b"1");
         assert_eq!(read("link").unwrap(), b"1");
+        std::fs::write(folder.join("long"), "12").unwrap();
+        assert!(read("long").unwrap_err().contains("has 2 bytes, more than 1"));
         assert!(read("out").unwrap_err().contains("leads out of its folder"));
         for odd in ["pipe", "sub"] {
             assert!(read(odd).unwrap_err().contains("is no regular file"), "{odd}");

@@ -1,6 +1,7 @@
 //! Keeps secrets out of reports: reports are shared, and a suite may send somebody's token with a request.
 //!
-//! A value is secret if the name of its header, query parameter or suite setting says so; so are passwords in URLs. The
+//! A value is secret if the name of its header, query parameter or suite setting says so (of a setting also one that may be
+//! secret by its name, as the archive's environment has it); so are passwords in URLs. The
 //! command's `-H` and `--header` are searched too. Each secret is then erased everywhere else, whole and in parts: from
 //! foreign text (logs) even if it is an ordinary word, from requests and dyno's own sentences only if it cannot be one.
 //! The archive keeps all secrets: without them the run could not be repeated.
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_analysis::{Code, Report};
 use dyno_archive::plan::{Body, Request};
-use dyno_archive::secret::is_secret;
+use dyno_archive::secret::{is_perhaps_secret, is_secret};
 use serde_json::Value;
 
 /// The text in place of a secret.
@@ -334,7 +335,10 @@ impl Secrets {
                 "" => before,
                 key => key.rsplit([' ', '{', ',', '[', '\t', '\n']).next().unwrap_or_default(),
             });
-            let value_shown = if is_secret(name) { self.withhold(value) } else { value.into() };
+            let value_shown = match is_secret(name) || is_perhaps_secret(name) {
+                true => self.withhold(value),
+                false => self.without_password(value),
+            };
             let closing = if after.starts_with(quote) { quote } else { "" };
             shown.extend([outside, quote, &value_shown, closing]);
             rest = &after[closing.len()..];
@@ -549,6 +553,16 @@ mod tests {
             "name = \"tokens\"\nheaders = { Authorization = \"(withheld)\", Accept = \"*/*\" }\n\"Cookie\" = \"(withheld)\"\nsubjects = [\"token-a\", \"b\"]\nenv = { API_TOKEN = '(withheld)', LANG = \"C\" }\nabout = \"token: how to\"\nunclosed = \""
         );
         assert_eq!(secrets.found, 3);
+    }
+
+    #[test]
+    fn settings_that_may_be_secrets_are_withheld_and_passwords_in_addresses() {
+        let source = "env = { DB_PASS = \"sesame\", URL = \"postgres://u:tomtom@h/d\", PORT = \"80\" }";
+        let shown = Secrets::default().source(source);
+        assert_eq!(
+            shown,
+            "env = { DB_PASS = \"(withheld)\", URL = \"postgres://u:(withheld)@h/d\", PORT = \"80\" }"
+        );
     }
 
     #[test]

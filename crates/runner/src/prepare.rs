@@ -31,6 +31,10 @@ pub fn prepare(
     supervision: &Supervision<'_>,
     on: &mut dyn FnMut(Event<'_>),
 ) -> Result<Builds, Interrupted> {
+    if supervision.interrupts.count() > 0 {
+        // What was asked of the machine before may have been ended with it, and its answers are not to be kept.
+        return Err(Interrupted);
+    }
     let mut builder = Builder { cache, supervision, on };
     let mut builds = Builds::default();
     for (backend, definition) in planned.plan.backends.iter_mut().zip(&planned.backends) {

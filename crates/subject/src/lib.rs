@@ -7,7 +7,7 @@ pub mod certs;
 pub mod definition;
 pub mod import;
 mod key;
-mod limits;
+pub mod limits;
 pub mod limits_keys;
 pub mod paths;
 pub mod placeholders;

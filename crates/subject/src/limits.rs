@@ -18,3 +18,6 @@ pub const LOCK_GLANCE: Duration = Duration::from_millis(50);
 
 /// How long the command may take that loads a back end's data, or puts it back, unless its file says otherwise.
 pub const DATA: Duration = Duration::from_secs(5 * 60);
+
+/// The longest template of a start's file: it is read with each look at its definition.
+pub const TEMPLATE_BYTES: usize = 16 << 20;

@@ -96,6 +96,20 @@ impl<'f> Keys<'f> {
         parse(value).map_err(|mistake| self.add(mistake)).ok()
     }
 
+    /// The values in the list of a key, each read whatever is wrong with the others; `None`: it is not there, or something is wrong.
+    pub fn list<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<Vec<T>> {
+        let value = self.take(key)?;
+        let DeValue::Array(array) = value.get_ref() else { return self.value(value) };
+        let read: Vec<Option<T>> = array.iter().map(|value| self.value(value)).collect();
+        read.into_iter().collect()
+    }
+
+    /// The same of a key that must be there.
+    pub fn required_list<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<Vec<T>> {
+        self.required.push(key);
+        self.list(key)
+    }
+
     /// The table of a key; `None`: it is not there, or no table.
     pub fn table(&mut self, key: &'static str) -> Option<Keys<'f>> {
         let value = self.take(key)?;

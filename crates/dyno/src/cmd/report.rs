@@ -64,7 +64,7 @@ pub fn show(report: &Report, paths: &[PathBuf]) -> anyhow::Result<()> {
 /// Whether a run did all that was planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// All of it, except subjects that were skipped.
+    /// All of it, except subjects that were skipped for what this machine lacks.
     Done,
     Missing,
 }
@@ -76,7 +76,8 @@ pub fn work_of(run: &Run) -> Work {
     let takes_part =
         |launch: usize| plan.arms_of(launch).all(|arm| plan.subjects[arm.subject].skipped.is_none());
     let mut wanted = plan.trials.iter().enumerate().filter(|(_, trial)| takes_part(trial.launch));
-    if wanted.all(|(i, _)| done.contains(&i)) { Work::Done } else { Work::Missing }
+    let is_built = plan.backends.iter().all(|backend| backend.build_failed.is_none());
+    if is_built && wanted.all(|(i, _)| done.contains(&i)) { Work::Done } else { Work::Missing }
 }
 
 /// Whether the user interrupted a trial. Only loads without a suite (`--save`) keep such trials.

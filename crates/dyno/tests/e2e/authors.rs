@@ -169,3 +169,20 @@ fn an_import_says_what_it_wrote_and_what_is_left() {
     assert!(checked.contains("✓ h1 keep-alive"), "{checked}");
     assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
 }
+
+#[test]
+fn a_mistake_behind_one_subject_stops_no_other_check() {
+    let place = Place::new();
+    let subjects = place.path().join("subjects");
+    write(&subjects, "behind", &null_on("{port}", "").replace("[start]", "backends = [\"ring\"]\n[start]"));
+    let ring = place.path().join("backends/ring");
+    std::fs::create_dir_all(&ring).unwrap();
+    std::fs::write(ring.join("backend.toml"), "[start]\ncommand = [\"x\", \"{ring.port}\", \"{port}\"]\n")
+        .unwrap();
+    let output = place.dyno(&["subjects", "check", "behind", "null"]);
+    let told = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    let row = |name: &str| told.lines().rfind(|line| line.starts_with(name)).unwrap_or_default().to_string();
+    assert!(row("behind").contains("not started: ") && row("behind").contains("in a circle"), "{told}");
+    assert!(row("null").contains("all right"), "{told}");
+}

@@ -133,6 +133,9 @@ fn postgresql_that_hangs_is_told_as_that() {
     );
     let failure = run.starts[0].failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
-    assert!(failure.message.contains("back end postgres: alive, but it does not answer"), "{failure:?}");
+    assert!(
+        failure.message.contains("back end postgres: alive, but its command for `ready`, run again,"),
+        "{failure:?}"
+    );
     assert!(run.starts[0].part(Party::Backend(0)).unwrap().stop.is_some_and(|stop| stop.killed));
 }

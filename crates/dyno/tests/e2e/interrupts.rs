@@ -155,7 +155,8 @@ fn a_resumed_run_takes_in_a_subject_whose_back_end_can_be_built_now() {
     );
     std::fs::write(store.join("backend.toml"), file).unwrap();
     place.add_unruly("front", &[], "[start.env]\nSTORE = \"{store.port}\"\n");
-    let (_, report) = place.run(&["front", "null"], "");
+    let (status, report) = place.run(&["front", "null"], "");
+    assert_eq!(status, 3, "what could not be built was wanted");
     let why = report["subjects"][0]["skipped"].as_str().unwrap();
     assert!(why.starts_with("its back end store could not be built"), "{why}");
     assert_eq!(report["run"]["trials_done"], 2);

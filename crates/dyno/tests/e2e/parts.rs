@@ -208,3 +208,48 @@ fn a_back_end_that_loses_processes_to_its_memory_limit_is_told_as_that() {
     assert!(failure.message.contains("the memory limit killed"), "{failure:?}");
     assert!(failure.message.contains("back end store goes on without them"), "{failure:?}");
 }
+
+/// The subject goes on without it: nobody but its own sign of life says so.
+#[test]
+fn a_back_end_that_hangs_is_found_after_the_step_by_the_path_that_said_it_was_ready() {
+    let place = tempfile::tempdir().unwrap();
+    define_store(place.path(), "[ready]\npath = \"/plaintext\"\n[stop]\ndeadline = \"100ms\"\n");
+    let journal = place.path().join("journal");
+    let run = run(place.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |event| {
+        if matches!(event, Event::TrialStarted { .. }) {
+            let text = fs::read_to_string(&journal).unwrap();
+            let session = text.lines().find_map(|line| line.strip_prefix("start ")).unwrap();
+            assert!(Command::new("pkill").args(["-STOP", "-s", session]).status().unwrap().success());
+        }
+    });
+    let failure = run.starts[0].failure.as_ref().unwrap();
+    assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
+    assert!(failure.message.starts_with("back end store: alive, but it does not answer"), "{failure:?}");
+}
+
+/// A command that cannot be repeated says nothing of a server that is killed for another's sake.
+#[test]
+fn a_subject_that_ends_of_itself_is_not_told_as_its_back_ends_failure() {
+    let place = tempfile::tempdir().unwrap();
+    define_store(place.path(), "[ready]\ncommand = \"mkdir {work}/once\"\n");
+    let subjects = place.path().join("subjects");
+    let pid = place.path().join("front");
+    let command = format!(
+        "[\"sh\", \"-c\", \"echo $$ > {}; exec {} serve-null --port {{port}}\"]",
+        pid.display(),
+        env!("CARGO_BIN_EXE_dyno")
+    );
+    define(&subjects, "front", &command, "STORE = \"{store.port}\"");
+    let suite = format!("subjects = [\"front\"]\n[suite]\nrepeats = 1\n{LOAD}");
+    let mut left = 1;
+    let run = walk::run_with(place.path(), &walk::planned_with(&subjects, &suite), &mut |event| {
+        if left > 0 && matches!(event, Event::TrialStarted { .. }) {
+            left -= 1;
+            let front = fs::read_to_string(&pid).unwrap();
+            assert!(Command::new("kill").args(["-9", front.trim()]).status().unwrap().success());
+        }
+    });
+    let failure = run.starts[0].failure.as_ref().unwrap();
+    assert_eq!(failure.kind, FailureKind::Crashed, "{failure:?}");
+    assert!(!failure.message.contains("store"), "{failure:?}");
+}

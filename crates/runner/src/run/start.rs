@@ -27,6 +27,7 @@ use dyno_observer::proc;
 use dyno_subject::build;
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::{CommandSpec, Definition, FileSpec, Nanoseconds, ReadyBy};
+use dyno_subject::limits::TEMPLATE_BYTES;
 use dyno_subject::placeholders::Placeholders;
 
 use super::judge::{harness, interrupted, memory_first};
@@ -201,7 +202,11 @@ impl Runner<'_> {
             }
         }
         let alive = match &definition.ready.by {
-            ReadyBy::Answer { path, .. } => Alive::Answers(path.clone()),
+            ReadyBy::Answer { path, .. } => {
+                let plain = Listener { protocol: Protocol::H1, ..ports.listener(Protocol::H1, None) };
+                let plain = listeners.is_empty().then(|| ProbeClient::new(&plain));
+                Alive::Answers { path: path.clone(), plain: plain.transpose().map_err(harness)? }
+            }
             ReadyBy::Listening => Alive::Listens(ports.used_by(definition)),
             ReadyBy::Command(text) => {
                 Alive::Says(ready_command(text, definition.ready.deadline_ns, &settings).map_err(harness)?)
@@ -396,7 +401,7 @@ fn first_to_ask(listeners: &[CheckedListener]) -> Option<&CheckedListener> {
 /// Writes a file of a start from its template into the working folder.
 fn render(file: &FileSpec, home: &Path, places: &Placeholders, work: &Path) -> Result<(), String> {
     let from = |e: io::Error| format!("{}: {e}", file.template);
-    let template = folder::read_within(file.template.path(), home).map_err(from)?;
+    let template = folder::read_within(file.template.path(), home, TEMPLATE_BYTES).map_err(from)?;
     let template = String::from_utf8(template).map_err(|_| format!("{}: it is no text", file.template))?;
     let name = file.to.fill(places)?;
     let to = work.join(name.path());

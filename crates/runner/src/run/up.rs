@@ -39,7 +39,11 @@ impl Launched {
         supervision: &Supervision<'_>,
     ) -> Result<(), Failure> {
         let served = self.subject.after_load(record).map_err(|failure| self.blame(failure, supervision));
-        let served = served.and_then(|()| self.lost_backend(None).map_or(Ok(()), Err));
+        let how = if is_answered_at_its_end(record) { Asks::AtNoCost } else { Asks::Everything };
+        let served = served.and_then(|()| {
+            let wrong = self.lost_backend(None).or_else(|| self.silent_backend(None, how, supervision));
+            wrong.map_or(Ok(()), Err)
+        });
         if let Err(failure) = &served {
             record.server_failure = Some(format!("{}: {}", failure.kind.name(), failure.message));
         }
@@ -48,18 +52,30 @@ impl Launched {
 
     /// The failure of the subject; or of the back end that is the cause of it.
     pub(super) fn blame(&mut self, failure: Failure, supervision: &Supervision<'_>) -> Failure {
-        let silent = self
-            .backends
-            .iter_mut()
-            .position(|part| part.process.ended().is_none() && part.is_silent(supervision));
-        let lost = self.lost_backend(Some(&failure));
-        let of_silent = || {
-            let name = &self.backends[silent?].name;
-            let message =
-                format!("back end {name}: alive, but it does not answer; and so {}", failure.message);
-            Some(Failure { kind: FailureKind::BackendFailed, message })
+        // A subject that ended did so of itself, unless what it needs has ended, too.
+        let is_silence = [FailureKind::Deaf, FailureKind::WrongAnswers].contains(&failure.kind);
+        let silent = match is_silence {
+            true => self.silent_backend(Some(&failure), Asks::Everything, supervision),
+            false => None,
         };
-        lost.or_else(of_silent).unwrap_or(failure)
+        self.lost_backend(Some(&failure)).or(silent).unwrap_or(failure)
+    }
+
+    /// The failure of a back end that is there and does not answer. `seen`: what became of the subject.
+    fn silent_backend(
+        &mut self,
+        seen: Option<&Failure>,
+        how: Asks,
+        supervision: &Supervision<'_>,
+    ) -> Option<Failure> {
+        let silent = |part: &mut Part| {
+            let is_there = part.process.ended().is_none();
+            is_there.then(|| part.silence(how, supervision)).flatten().map(|why| (part.name.clone(), why))
+        };
+        let (name, why) = self.backends.iter_mut().find_map(silent)?;
+        let seen = seen.map(|failure| format!("; and so {}", failure.message)).unwrap_or_default();
+        let message = format!("back end {name}: alive, but {why}{seen}");
+        Some(Failure { kind: FailureKind::BackendFailed, message })
     }
 
     /// The failure of a back end that has ended, or has lost processes to its memory limit. `seen`: what became of the
@@ -106,10 +122,25 @@ pub(super) struct Part {
     pub(super) reset: Option<OwnCommand>,
 }
 
+/// How much may be asked of a back end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    /// What costs next to nothing.
+    AtNoCost,
+    /// Its command, too: something is wrong.
+    Everything,
+}
+
+/// Whether there were answers in the last part of a load.
+fn is_answered_at_its_end(record: &LoadRecord) -> bool {
+    let last = record.intervals.last();
+    last.is_some_and(|interval| interval.outcomes.iter().any(|(outcome, n)| outcome.is_completed() && n > 0))
+}
+
 /// The sign by which a part is known to live on.
 pub(super) enum Alive {
-    /// Every listener answers GET of this path, whatever the answer is.
-    Answers(String),
+    /// Every listener answers GET of this path, whatever the answer is. `plain`: asked where it says of none what it speaks.
+    Answers { path: String, plain: Option<ProbeClient> },
     /// These ports take connections.
     Listens(Vec<u16>),
     /// This command succeeds. It is run only where something is wrong: it takes from the CPUs of all.
@@ -192,22 +223,31 @@ impl Part {
             TcpStream::connect_timeout(&addr, ALIVE).map(drop)
         };
         let seen = match &self.alive {
-            Alive::Answers(path) => self
+            Alive::Answers { path, plain } => self
                 .listeners
                 .iter()
-                .try_for_each(|listener| listener.client.ask(path, ALIVE, Keep::Beginning).map(drop)),
+                .map(|listener| &listener.client)
+                .chain(plain)
+                .try_for_each(|client| client.ask(path, ALIVE, Keep::Beginning).map(drop)),
             Alive::Listens(ports) => ports.iter().try_for_each(connect),
             Alive::Says(_) => Ok(()),
         };
         seen.map_err(|error| error.to_string())
     }
 
-    /// Whether its sign of life does not come, its command included.
-    fn is_silent(&self, supervision: &Supervision<'_>) -> bool {
+    /// Why it is taken for silent, as the end of a sentence; `None`: its sign of life comes.
+    fn silence(&self, how: Asks, supervision: &Supervision<'_>) -> Option<String> {
         match &self.alive {
-            // One that the user ended says nothing.
-            Alive::Says(command) => command.run(supervision).is_err() && supervision.interrupts.count() == 0,
-            Alive::Answers(_) | Alive::Listens(_) => self.answers().is_err(),
+            Alive::Says(command) if how == Asks::Everything => command
+                .run(supervision)
+                .err()
+                // A command that the user ended says nothing.
+                .filter(|_| supervision.interrupts.count() == 0)
+                .map(|why| format!("its command for `ready`, run again, {why}")),
+            Alive::Says(_) => None,
+            Alive::Answers { .. } | Alive::Listens(_) => {
+                self.answers().err().map(|why| format!("it does not answer: {why}"))
+            }
         }
     }
 

@@ -20,6 +20,7 @@ use super::spec::{
     Require, StartSpec, StopKeys, StopSpec, Variant,
 };
 use super::{Definition, Role};
+use crate::limits::TEMPLATE_BYTES;
 use crate::limits_keys::{CheckedLimits, RawLimits};
 use crate::paths::Name;
 use crate::placeholders::{self, OF_BACKEND, Place};
@@ -98,6 +99,11 @@ impl Home<'_> {
         let ready = keys.table("ready").map(ready).unwrap_or_default();
         let endpoints = keys.optional("endpoints").unwrap_or_default();
         let variants = keys.named_tables("variants");
+        for (variant, _) in variants.iter().filter(|(variant, _)| Name::parse(variant).is_err()) {
+            let message =
+                format!("{variant:?} is not the name of a variant, which has at least one letter and no `/`");
+            keys.add(mistake("variants", message).below(variant.clone()));
+        }
         let variants: BTreeMap<String, Variant> =
             variants.into_iter().map(|(variant, table)| (variant, self.variant(table, &kept))).collect();
         let Nature { name, title, language, description, protocols } = nature?;
@@ -144,10 +150,10 @@ impl Home<'_> {
         let name = name.unwrap_or(called);
         let title = keys.optional("title").unwrap_or_else(|| name.clone());
         let (language, protocols) = match self.role {
-            Role::Subject => (keys.required("language"), keys.required("protocols")),
+            Role::Subject => (keys.required("language"), keys.required_list("protocols")),
             Role::Backend => (
                 Some(keys.optional("language").unwrap_or_default()),
-                Some(keys.optional("protocols").unwrap_or_default()),
+                Some(keys.list("protocols").unwrap_or_default()),
             ),
         };
         let description = keys.optional("description").unwrap_or_default();
@@ -167,7 +173,7 @@ impl Home<'_> {
 
     /// The contracts that `checks` names. `None`: it is not there.
     fn contracts(self, keys: &mut Keys<'_>) -> Option<Kept> {
-        let names = keys.optional::<Vec<String>>("checks")?;
+        let names = keys.list::<String>("checks")?;
         if self.role == Role::Backend {
             let message = "a back end is asked no contract's checks: they are the subject's, through which it is seen; its `seed` or the \
                            `command` of its `ready` can look whether it answers right";
@@ -206,7 +212,7 @@ impl Home<'_> {
     }
 
     fn backends(self, keys: &mut Keys<'_>) -> Option<Vec<String>> {
-        let names = keys.optional::<Vec<String>>("backends")?;
+        let names = keys.list::<String>("backends")?;
         for (i, name) in names.iter().enumerate().filter(|(_, name)| !is_backend(name)) {
             keys.add(mistake("backends", not_a_backend(name)).below(i));
         }
@@ -238,14 +244,14 @@ impl Home<'_> {
     /// What the start of a definition and that of a variant both have.
     fn start_parts(self, keys: &mut Keys<'_>) -> StartParts {
         let env = env(keys, Place::Start);
-        let inherit = keys.optional("inherit").unwrap_or_default();
-        let files = keys.optional::<Vec<FileSpec>>("files");
+        let inherit = keys.list("inherit").unwrap_or_default();
+        let files = keys.list::<FileSpec>("files");
         for (i, file) in files.iter().flatten().enumerate() {
             if let Err(why) = Place::Start.check(file.to.text()) {
                 keys.add(mistake("files", why).below(i).below("to"));
             }
             // What cannot be read is told when it is needed.
-            let template = read_within(file.template.path(), self.folder).unwrap_or_default();
+            let template = read_within(file.template.path(), self.folder, TEMPLATE_BYTES).unwrap_or_default();
             let checked = match str::from_utf8(&template) {
                 Ok(text) => Place::Start.check(text),
                 Err(_) => Err("it is no text".into()),
@@ -270,7 +276,7 @@ impl Home<'_> {
         let variant = Variant {
             title: keys.optional("title"),
             description: keys.optional("description"),
-            protocols: keys.optional("protocols"),
+            protocols: keys.list("protocols"),
             waive: waive(&mut keys, kept.as_ref().unwrap_or(whole)),
             contracts: kept.map(|kept| kept.contracts),
             backends: self.backends(&mut keys).unwrap_or_default(),
@@ -358,7 +364,7 @@ pub fn not_a_backend(name: &str) -> String {
 }
 
 fn waive(keys: &mut Keys<'_>, kept: &Kept) -> Option<Vec<String>> {
-    let names = keys.optional::<Vec<String>>("waive")?;
+    let names = keys.list::<String>("waive")?;
     if kept.lacks_some {
         return Some(names);
     }
@@ -400,9 +406,9 @@ fn command(mut keys: Keys<'_>, place: Place, usual: Nanoseconds) -> Option<Comma
 fn build(mut keys: Keys<'_>) -> Option<BuildSpec> {
     let command = keys.required::<String>("command");
     check_text(&keys, "command", command.as_deref(), Place::Build);
-    let inputs = keys.required::<Vec<Inside>>("inputs");
+    let inputs = keys.required_list::<Inside>("inputs");
     let env = env(&mut keys, Place::Build);
-    let inherit = keys.optional("inherit").unwrap_or_default();
+    let inherit = keys.list("inherit").unwrap_or_default();
     let deadline = keys.optional("deadline").unwrap_or(BUILD);
     keys.end();
     Some(BuildSpec { command: command?, inputs: inputs?, env, inherit, deadline })
@@ -460,6 +466,11 @@ fn ready(mut keys: Keys<'_>) -> ReadyKeys {
 fn env(keys: &mut Keys<'_>, place: Place) -> BTreeMap<String, String> {
     let env: BTreeMap<String, String> = keys.optional("env").unwrap_or_default();
     for (name, value) in &env {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            let message =
+                format!("{name:?} is not the name of a variable: it is empty, or holds `=` or a NUL");
+            keys.add(mistake("env", message).below(name.clone()));
+        }
         if let Err(why) = place.check(value) {
             keys.add(mistake("env", why).below(name.clone()));
         }

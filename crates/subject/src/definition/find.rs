@@ -117,7 +117,7 @@ impl Folders {
             let needs = found.as_ref().map(Definition::needs).unwrap_or_default();
             for name in needs.into_iter().filter(|name| known.insert(name.clone())) {
                 all.push(self.backend(&name).map_err(|error| match error {
-                    NoDefinition::None(why) => why,
+                    NoDefinition::None(why) => format!("{why}, unless a suite gives one that name"),
                     NoDefinition::Wrong(error) => format!("its back end {name} has mistakes: {error}"),
                 }));
             }

@@ -3,11 +3,11 @@
 
 mod file;
 pub mod find;
+mod fingerprint;
 mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use dyno_archive::Protocol;
 use dyno_contract::contracts::Contract;
@@ -17,7 +17,7 @@ use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::{Answer, Tool};
 use dyno_workload::mistake::{Mistake, mistake};
 
-use crate::key::Key;
+use crate::limits::TEMPLATE_BYTES;
 use crate::limits_keys::CheckedLimits;
 use crate::placeholders::{self, Placeholders};
 
@@ -107,6 +107,10 @@ impl Definition {
         if let Some(i) = at(|protocol| *protocol == Protocol::Auto) {
             const AUTO: &str = "`protocols` has \"auto\", which is for loads; name what it speaks, for instance [\"h1-tls\", \"h2\"]";
             all.push(wrong(AUTO).below(i));
+        }
+        let twice = self.protocols.iter().enumerate().find(|(i, p)| self.protocols[..*i].contains(p));
+        if let Some((i, protocol)) = twice {
+            all.push(wrong(&format!("`protocols` names {protocol} twice")).below(i));
         }
         let is_told = self.uses("port") || self.uses("tls_port");
         let has_own = self.start.port.is_some() || self.start.tls_port.is_some();
@@ -221,31 +225,6 @@ impl Definition {
             .ask(supervision)
     }
 
-    /// Hash of what decides how it is started: this definition, its templates and, if it is started from its own folder,
-    /// everything in that. What goes into a build has a hash of its own.
-    ///
-    /// # Errors
-    /// Something in its folder cannot be read.
-    pub fn fingerprint(&self) -> io::Result<String> {
-        let mut key = Key::default();
-        // Other variants, and where it all lies, change nothing of this one.
-        let alone = Definition { variants: BTreeMap::new(), folder: PathBuf::new(), ..self.clone() };
-        key.add(format!("{alone:?}").as_bytes());
-        for file in &self.start.files {
-            key.add(&read_within(file.template.path(), &self.folder)?);
-        }
-        if self.uses("dir") {
-            add_folder(&mut key, &self.folder, Path::new(""))?;
-        }
-        Ok(key.text())
-    }
-
-    /// Adds its folder to a key: its place, and all in it but its own file.
-    pub(crate) fn add_folder_to(&self, key: &mut Key) -> io::Result<()> {
-        key.add(self.folder.as_os_str().as_encoded_bytes());
-        add_folder(key, &self.folder, Path::new(""))
-    }
-
     /// Whether this is a control: dyno's own null responder.
     #[must_use]
     pub fn is_control(&self) -> bool {
@@ -281,7 +260,8 @@ impl Definition {
             .cloned()
             .collect();
         for file in &start.files {
-            let template = read_within(file.template.path(), &self.folder).unwrap_or_default();
+            let template =
+                read_within(file.template.path(), &self.folder, TEMPLATE_BYTES).unwrap_or_default();
             all.push(String::from_utf8_lossy(&template).into_owned());
             all.push(file.to.text().into());
         }
@@ -289,40 +269,11 @@ impl Definition {
     }
 }
 
-/// Whether something is of a kind that servers leave behind where they run, and never read as their own.
-fn is_written_by_servers(name: &Path) -> bool {
-    const ENDINGS: [&str; 4] = ["log", "pid", "sock", "pyc"];
-    name.ends_with("__pycache__") || name.extension().is_some_and(|e| ENDINGS.iter().any(|known| e == *known))
-}
-
-/// Adds names and contents of all in a folder to a hash, but of what servers leave there; of links, where they lead.
-fn add_folder(key: &mut Key, folder: &Path, below: &Path) -> io::Result<()> {
-    let entries = std::fs::read_dir(folder.join(below))?.map(|e| e.map(|e| e.file_name()));
-    let mut names = entries.collect::<io::Result<Vec<_>>>()?;
-    names.sort();
-    for name in names.iter().map(|name| below.join(name)) {
-        let path = folder.join(&name);
-        let kind = std::fs::symlink_metadata(&path)?.file_type();
-        // The definition itself is there already, without its comments.
-        let is_definition = [Role::Subject, Role::Backend].iter().any(|role| name == Path::new(role.file()));
-        if is_definition || is_written_by_servers(&name) {
-            continue;
-        }
-        key.add(name.as_os_str().as_encoded_bytes());
-        if kind.is_dir() {
-            add_folder(key, folder, &name)?;
-        } else if kind.is_symlink() {
-            key.add(std::fs::read_link(&path)?.as_os_str().as_encoded_bytes());
-        } else if kind.is_file() {
-            key.add(&std::fs::read(&path)?);
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use std::path::Path;
 
     use dyno_contract::ready::Status;
     use dyno_launch::guard::Guard;
@@ -483,7 +434,7 @@ mod tests {
     fn mistakes_of_the_whole_are_told_with_those_of_its_keys() {
         let source = "language = \"C\"\nprotocols = [\"h1\"]\nbackends = [\"a.b\", \"c\", \"d.e\"]\n\
              [version]\ncommand = 5\n[start]\ncommand = [\"x\"]\n\
-             [variants.auto]\nprotocols = [\"auto\"]\n[variants.tls]\nprotocols = [\"h1\", \"h2\"]\n[variants.none]\nprotocols = []\n";
+             [variants.auto]\nprotocols = [\"auto\"]\n[variants.tls]\nprotocols = [\"h1\", \"h2\"]\n[variants.none]\nprotocols = []\n[variants.\"a/b\"]\nenv = { \"A=\" = \"{prot}\" }\n[build]\ncommand = \"x\"\ninputs = [\"/etc\", \"a\", \"/usr\"]\n";
         let text = Definition::read(&write(source).1).unwrap_err().to_string();
         for wanted in [
             "toml:3:13: \"a.b\" is not the name of a back end",
@@ -492,10 +443,15 @@ mod tests {
             "toml:9:14: variant \"auto\": `protocols` has \"auto\"",
             "toml:11:20: variant \"tls\": it says that it speaks h2, but its start has no {tls_port}",
             "toml:13:13: variant \"none\": `protocols` is empty",
+            "toml:14:1: \"a/b\" is not the name of a variant",
+            "toml:15:16: \"A=\" is not the name of a variable",
+            "toml:15:16: there is no placeholder {prot}",
+            "toml:18:11: the path \"/etc\" is absolute",
+            "toml:18:24: the path \"/usr\" is absolute",
         ] {
             assert!(text.contains(wanted), "{text}\nlacks\n{wanted}");
         }
-        assert_eq!(text.matches("subject.toml:").count(), 6, "{text}");
+        assert_eq!(text.matches("subject.toml:").count(), 11, "{text}");
     }
 
     #[test]
@@ -509,26 +465,6 @@ mod tests {
         );
         let told = with("[\"hello\", \"hello\"]").unwrap_err().to_string();
         assert!(told.contains("both have a check \"plaintext\""), "{told}");
-    }
-
-    #[test]
-    fn a_template_is_text_and_what_a_server_leaves_in_its_folder_is_not_its_own() {
-        let (_root, folder) = write(&GOOD.replace(
-            "\"{port}\"]\n",
-            "\"{port}\", \"{dir}\"]\nfiles = [{ template = \"t\", to = \"t\" }]\n",
-        ));
-        std::fs::write(folder.join("t"), b"{port}").unwrap();
-        let before = Definition::read(&folder).unwrap().fingerprint().unwrap();
-        std::fs::create_dir(folder.join("__pycache__")).unwrap();
-        for left in ["access.log", "server.pid", "__pycache__/app.pyc"] {
-            std::fs::write(folder.join(left), "x").unwrap();
-        }
-        assert_eq!(Definition::read(&folder).unwrap().fingerprint().unwrap(), before);
-        std::fs::write(folder.join("app.py"), "x").unwrap();
-        assert_ne!(Definition::read(&folder).unwrap().fingerprint().unwrap(), before);
-        std::fs::write(folder.join("t"), b"\xff").unwrap();
-        let told = Definition::read(&folder).unwrap_err().to_string();
-        assert!(told.contains("t: it is no text"), "{told}");
     }
 
     #[test]

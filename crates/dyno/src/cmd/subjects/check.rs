@@ -17,6 +17,7 @@ use dyno_runner::prepare::prepare;
 use dyno_runner::run::{Ended, Event, Runner};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::{Definition, ReadyBy};
+use dyno_workload::text::FileError;
 
 use super::{Chosen, INTERRUPTED, Subject, build, show_output};
 use crate::exit::Exit;
@@ -74,6 +75,8 @@ struct Started {
 /// What became of a subject.
 enum Seen {
     Skipped(String),
+    /// Something behind it has mistakes.
+    Wrong(FileError),
     /// With the end of what it printed.
     NotBuilt(String),
     Started(Started),
@@ -90,8 +93,15 @@ fn check(
     print(&format!("{}\n", line(&subject.id)))?;
     let suite = SuiteFile::parse(Path::new("check"), &suite_of(subject))?;
     let cpus = dyno_launch::allowed_cpus();
-    let mut planned =
-        resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| d.unmet(supervision))?;
+    let resolved = resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| d.unmet(supervision));
+    let mut planned = match resolved {
+        Ok(planned) => planned,
+        Err(error) => {
+            let seen = Seen::Wrong(error);
+            print(&shown(&seen.told()))?;
+            return Ok(seen);
+        }
+    };
     let builds = prepare(&mut planned, cache, supervision, &mut |event| match event {
         Event::Printed { name, line } => show_output(name, line),
         Event::Built { name, result: Ok(built) } => {
@@ -173,6 +183,7 @@ impl Seen {
     fn told(&self) -> String {
         match self {
             Seen::Skipped(why) => format!("  skipped: {why}\n"),
+            Seen::Wrong(error) => format!("  {}\n", error.to_string().replace('\n', "\n  ")),
             Seen::NotBuilt(why) => format!("  build failed: {}\n", why.replace('\n', "\n    ")),
             Seen::Nothing => String::new(),
             Seen::Started(Started { start, .. }) => told(start),
@@ -182,6 +193,7 @@ impl Seen {
     fn exit(&self, chosen: &Chosen) -> Exit {
         match self {
             Seen::Skipped(_) => chosen.selection.skipped(Exit::Valid),
+            Seen::Wrong(_) => Exit::Usage,
             Seen::NotBuilt(_) | Seen::Nothing => Exit::Failed,
             Seen::Started(Started { start, .. }) => match &start.failure {
                 Some(failure) if failure.kind != FailureKind::WrongAnswers => Exit::Failed,
@@ -196,6 +208,7 @@ impl Seen {
     fn columns(&self, definition: &Definition) -> String {
         match self {
             Seen::Skipped(why) => columns("–", "–", "–", &format!("skipped: {}", first_line(why))),
+            Seen::Wrong(error) => columns("–", "–", "–", &format!("not started: {}", error.message)),
             Seen::NotBuilt(why) => columns("failed", "–", "–", first_line(why)),
             Seen::Nothing => columns("–", "–", "–", "not done"),
             Seen::Started(started) => {
