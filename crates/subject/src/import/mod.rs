@@ -2,13 +2,18 @@
 //! and what is left to do by hand.
 
 mod dockerfile;
+mod run;
+mod tools;
+mod words;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Deserialize;
 
-use dockerfile::{Command, Dockerfile, ROOT, here};
+use dyno_workload::inside::Inside;
+
+use dockerfile::{Command, Dockerfile, ROOT};
 
 /// A definition that was made, and what is left to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +78,8 @@ pub fn techempower(name: &str, folder: &dyn Folder, test: Option<&str>) -> Resul
     let usual =
         if wanted == "default" { config.framework.clone() } else { format!("{}-{wanted}", config.framework) };
     let file = test.dockerfile.clone().unwrap_or_else(|| format!("{}.dockerfile", usual.to_lowercase()));
+    let file =
+        Inside::parse(&file).map_err(|why| format!("{CONFIG} names its Dockerfile: {why}"))?.to_string();
     let docker = folder.read(&file).ok_or_else(|| format!("there is no {file}, by which it is built"))?;
     let mut writer = Writer { name, folder, test, file: dockerfile::parse(&docker), left: Vec::new() };
     let toml = writer.write();
@@ -102,6 +109,13 @@ impl Writer<'_> {
         for instruction in self.file.left.clone() {
             self.left
                 .push(format!("The Dockerfile's `{instruction}` is not done: see whether it is needed."));
+        }
+        if !self.file.scripts.is_empty() {
+            let names: Vec<&str> = self.file.scripts.iter().map(String::as_str).collect();
+            self.left.push(format!(
+                "Its build runs {}, which came with it, on this machine: read first what that does.",
+                names.join(", ")
+            ));
         }
         if !self.file.packages.is_empty() {
             let names: Vec<&str> = self.file.packages.iter().map(String::as_str).collect();
@@ -192,7 +206,7 @@ impl Writer<'_> {
     }
 
     fn is_python(&self) -> bool {
-        self.file.images.iter().any(|image| image.contains("python") || image.contains("pypy"))
+        self.file.images.iter().any(|image| dockerfile::is_of_python(image))
     }
 
     /// The commands of the build. Python's packages go into an environment of their own.
@@ -200,26 +214,27 @@ impl Writer<'_> {
         let mut steps = vec!["set -e".to_string(), format!("mkdir -p {ROOT}")];
         if self.is_python() {
             steps.push("python3 -m venv {out}/venv".into());
-            steps.push("export PATH={out}/venv/bin:$PATH".into());
+            steps.push("export PATH={out}/venv/bin:$PATH VIRTUAL_ENV={out}/venv".into());
         }
         steps.extend(self.file.steps.iter().filter(|step| *step != "true").cloned());
         if self.needs("cargo") {
             steps.insert(2, "export CARGO_TARGET_DIR={cache}/target".into());
             steps.iter_mut().for_each(|step| *step = with_kept_target(step));
         }
-        format!("\n[build]\ncommand = '''\n{}\n'''\ninputs = [\".\"]\n", steps.join("\n"))
+        format!("\n[build]\ncommand = {}\ninputs = [\".\"]\n", lines(&steps))
     }
 
     fn start(&mut self) -> String {
         let port = self.test.port.unwrap_or(8080);
         let command = match (&self.test.docker_cmd, self.file.command.clone()) {
-            (Some(words), _) => Some(Command::Shell(words.clone())),
+            (Some(words), _) => Some(self.file.shell(words)),
             (None, command) => command,
         };
         let words: Vec<String> = match command {
             Some(Command::Words(words)) => words.iter().map(|word| self.with_database(word)).collect(),
             Some(Command::Shell(text)) => {
-                vec!["sh".into(), "-c".into(), format!("exec {}", at_root(&self.with_database(&text)))]
+                let exec = if words::is_one_program(&text) { "exec " } else { "" };
+                vec!["sh".into(), "-c".into(), format!("{exec}{}", self.with_database(&text))]
             }
             None => {
                 self.left.push("The Dockerfile has no CMD: say how it is started.".into());
@@ -230,7 +245,7 @@ impl Writer<'_> {
         let is_told = told != words;
         let command: Vec<String> = told.iter().map(|word| string(word)).collect();
         let command = command.join(", ");
-        let mut toml = format!("\n[start]\ncommand = [{command}]\ncwd = \"{}\"\n", here(&self.file.workdir));
+        let mut toml = format!("\n[start]\ncommand = [{command}]\ncwd = {}\n", string(&self.file.cwd));
         if !is_told {
             let _ = writeln!(toml, "port = {port}");
             self.left.push(format!("It listens on port {port} of its own accord: one start at a time, and nobody else may listen there."));
@@ -314,9 +329,20 @@ fn key(name: &str) -> String {
     if !name.is_empty() && name.chars().all(is_bare) { name.into() } else { string(name) }
 }
 
-/// A string as TOML has it: what JSON writes in quotes is the same there.
+/// A string as TOML has it: what JSON writes in quotes is the same there, but for the one character that JSON leaves as it is.
 fn string(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+/// Lines of a string, each as a line of its own; as they are, where TOML takes them so.
+fn lines(all: &[String]) -> String {
+    let is_plain = |line: &String| !line.contains("'''") && !line.contains(|c: char| c.is_control());
+    if all.iter().all(is_plain) {
+        return format!("'''\n{}\n'''", all.join("\n"));
+    }
+    let lines: Vec<String> = all.iter().map(|line| string(line)).collect();
+    let inner: Vec<&str> = lines.iter().map(|line| &line[1..line.len() - 1]).collect();
+    format!("\"\"\"\n{}\n\"\"\"", inner.join("\n"))
 }
 
 /// A command that takes what cargo has built from where it is kept.
@@ -330,16 +356,12 @@ fn with_kept_target(step: &str) -> String {
     step.split(' ').map(kept).collect::<Vec<_>>().join(" ")
 }
 
-/// A command whose program is one of the image's.
-fn at_root(text: &str) -> String {
-    if text.starts_with('/') { format!("{ROOT}{text}") } else { text.into() }
-}
-
 /// Words in which the port stands for itself become ones that are told it.
 fn with_port(words: &[String], port: u16) -> Vec<String> {
     let number = port.to_string();
     let is_alone = |text: &str, at: usize| {
-        let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+        // Within braces it would be a name.
+        let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit() || "{}$".contains(c));
         !digit(text[..at].chars().next_back()) && !digit(text[at + number.len()..].chars().next())
     };
     let told = |word: &String| match word.find(&number) {
@@ -428,12 +450,15 @@ const TOOLS: [Tool; 9] = [
 ];
 
 #[cfg(test)]
+mod harms;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
-    struct Files(BTreeMap<&'static str, &'static str>);
+    struct Files<'a>(BTreeMap<&'a str, &'a str>);
 
-    impl Folder for Files {
+    impl Folder for Files<'_> {
         fn read(&self, name: &str) -> Option<String> {
             self.0.get(name).map(|text| (*text).to_string())
         }
@@ -443,8 +468,8 @@ mod tests {
         }
     }
 
-    fn imported(
-        files: &[(&'static str, &'static str)],
+    pub(super) fn imported(
+        files: &[(&str, &str)],
         test: Option<&str>,
     ) -> Result<(toml::Table, Vec<String>), String> {
         let made = techempower("quick", &Files(files.iter().copied().collect()), test)?;
@@ -457,7 +482,7 @@ mod tests {
         Ok((made.toml.parse().unwrap(), made.left))
     }
 
-    const CONFIG: &str = r#"{"framework": "quick", "tests": [{
+    pub(super) const CONFIG: &str = r#"{"framework": "quick", "tests": [{
         "default": {"plaintext_url": "/plaintext", "json_url": "/json", "port": 8080, "language": "Go", "display_name": "Qu\u200bick",
                     "approach": "Realistic", "classification": "Platform", "webserver": "None", "database": "None"},
         "pg": {"json_url": "/json", "db_url": "/db", "port": 9000, "database": "Postgres", "language": "Go"}
