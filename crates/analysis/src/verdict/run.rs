@@ -1,6 +1,6 @@
 //! The reasons to distrust a whole run.
 
-use dyno_archive::plan::{Plan, Subject};
+use dyno_archive::plan::{NotServed, Plan, Subject};
 use dyno_archive::run::Run;
 use serde_json::{Map, Value, json};
 
@@ -126,16 +126,33 @@ fn mixed(run: &Run) -> Option<Caveat> {
     Some(Caveat::new(Code::Mixed, Severity::Warning, message, evidence))
 }
 
-/// Workloads that some subjects did not get: their rows are missing for a reason.
+/// Workloads that some subjects did not get: their rows are missing for a reason. Those of one reason are named together.
 fn not_served(plan: &Plan) -> Option<Caveat> {
-    let each: Vec<String> = plan
-        .not_served
-        .iter()
-        .map(|not| {
-            let (subject, workload) = (plan.subjects[not.subject].id(), &plan.workloads[not.workload].name);
-            format!("{subject} was not asked for {workload}: {}", not.reason)
-        })
-        .collect();
+    let mut alike: Vec<(&NotServed, Vec<String>)> = Vec::new();
+    for not in &plan.not_served {
+        let is_same = |(other, _): &&mut (&NotServed, _)| {
+            (other.workload, &other.reason) == (not.workload, &not.reason)
+        };
+        let id = plan.subjects[not.subject].id();
+        match alike.iter_mut().find(is_same) {
+            Some((_, ids)) => ids.push(id),
+            None => alike.push((not, vec![id])),
+        }
+    }
+    let sentence = |(not, ids): &(&NotServed, Vec<String>)| {
+        let workload = &plan.workloads[not.workload].name;
+        match ids.as_slice() {
+            [id] => format!("{id} was not asked for {workload}: {}", not.reason),
+            ids => {
+                let reason = not
+                    .reason
+                    .strip_prefix("it ")
+                    .map_or_else(|| not.reason.clone(), |r| format!("each {r}"));
+                format!("{} were not asked for {workload}: {reason}", ids.join(", "))
+            }
+        }
+    };
+    let each: Vec<String> = alike.iter().map(sentence).collect();
     (!each.is_empty()).then(|| info(Code::NotServed, format!("{}.", each.join(". "))))
 }
 

@@ -122,11 +122,12 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::NotServed,
         severity: Severity::Info,
-        says: "a was not asked for w: it speaks no h2. a was not asked for w: because.",
+        says: "a, a were not asked for w: each speaks no h2. a was not asked for w: because.",
         evidence: "{}",
         trips: |w| {
             w.refuse("it speaks no h2");
             w.refuse("because");
+            w.refuse("it speaks no h2");
         },
         just_not: |_| {},
         otherwise: None,
