@@ -158,7 +158,7 @@ impl Ours {
 }
 
 /// The whole environment of one program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Environment(BTreeMap<String, OsString>);
 
 impl Environment {

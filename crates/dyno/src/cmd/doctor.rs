@@ -10,6 +10,7 @@ use dyno_report::terminal::line;
 use dyno_report::text::Style;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
+use dyno_subject::definition::prerequisites::Prerequisites;
 use dyno_workload::text::FileError;
 
 use crate::cli::SubjectsPlace;
@@ -155,10 +156,9 @@ fn tool_chain(subjects: &SubjectsPlace, guard: &Guard) -> Finding {
     match all {
         Some(Ok(all)) => {
             let supervision = Supervision { guard, interrupts: &interrupts };
+            let here = Prerequisites::new(&supervision);
             let lacks = |read: &Result<Definition, FileError>| match read {
-                Ok(definition) => {
-                    folders.iter().any(|folders| folders.lack(definition, &supervision).is_some())
-                }
+                Ok(definition) => folders.iter().any(|folders| folders.lack(definition, &here).is_some()),
                 Err(_) => true,
             };
             let unmet: Vec<&str> =

@@ -9,6 +9,7 @@ use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_report::format::{agreed, micros, number, phases};
 use dyno_runner::plan::{expected_ns, resolve};
 use dyno_runner::suite::SuiteFile;
+use dyno_subject::definition::prerequisites::Prerequisites;
 
 use crate::cli::{PlanArgs, PlanFormat};
 use crate::clock::clock;
@@ -21,9 +22,9 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let (guard, interrupts) = (Guard::start()?, Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     let overrides = args.choices.overrides();
-    let planned = resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| {
-        subject.unmet(&supervision)
-    })?;
+    let here = Prerequisites::new(&supervision);
+    let planned =
+        resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| here.unmet(subject))?;
     match args.format {
         PlanFormat::Json => {
             let plan = serde_json::to_string_pretty(&planned.plan)? + "\n";

@@ -11,6 +11,7 @@ use dyno_runner::plan::{Planned, resolve};
 use dyno_runner::prepare::Builds;
 use dyno_runner::run::{Ended, Event, Runner};
 use dyno_runner::suite::SuiteFile;
+use dyno_subject::definition::prerequisites::Prerequisites;
 
 use super::prepare::{Prepared, build_all};
 use super::report::{Work, exit, show, work_of, write_all};
@@ -61,9 +62,9 @@ fn begin(
     let suite = SuiteFile::read(path)?;
     let subjects = args.places.subjects.find(Some(path))?;
     let overrides = args.choices.overrides();
-    let mut planned = resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| {
-        subject.unmet(supervision)
-    })?;
+    let here = Prerequisites::new(supervision);
+    let mut planned =
+        resolve(suite, &subjects, &overrides, &dyno_launch::allowed_cpus(), &|subject| here.unmet(subject))?;
     // Absolute, because the run may be resumed from another folder.
     planned.plan.suite.path = std::path::absolute(path)?.display().to_string();
     let builds = build_all(&mut planned, cache, supervision, progress)?;

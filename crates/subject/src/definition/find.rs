@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use dyno_launch::supervision::Supervision;
 use dyno_workload::text::{FileError, nearest};
 
+use super::prerequisites::Prerequisites;
 use super::{Definition, Role};
 use crate::paths::Name;
 
@@ -128,10 +128,10 @@ impl Folders {
 
     /// Why a subject cannot be run here, as a sentence: a need of its own, or of a back end that it names, is not met.
     #[must_use]
-    pub fn lack(&self, definition: &Definition, supervision: &Supervision<'_>) -> Option<String> {
+    pub fn lack(&self, definition: &Definition, here: &Prerequisites<'_>) -> Option<String> {
         self.with_backends(definition).into_iter().enumerate().find_map(|(i, found)| match found {
-            Ok(own) if i == 0 => own.unmet(supervision),
-            Ok(behind) => behind.unmet(supervision).map(|why| format!("its back end {}: {why}", behind.name)),
+            Ok(own) if i == 0 => here.unmet(&own),
+            Ok(behind) => here.unmet(&behind).map(|why| format!("its back end {}: {why}", behind.name)),
             Err(why) => Some(why),
         })
     }
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     use dyno_launch::guard::Guard;
-    use dyno_launch::supervision::Interrupts;
+    use dyno_launch::supervision::{Interrupts, Supervision};
 
     fn write(folder: &Path, role: Role, title: &str) {
         std::fs::create_dir_all(folder).unwrap();
@@ -254,7 +254,8 @@ mod tests {
         let front = Definition { backends: vec!["app".into()], ..folders.subject("front").unwrap() };
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-        let lack = || folders.lack(&front, &Supervision { guard: &guard, interrupts: &interrupts });
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        let lack = || folders.lack(&front, &Prerequisites::new(&supervision));
         assert!(lack().unwrap().starts_with("there is no back end \"db\""), "{:?}", lack());
         file("backends/db", "[[requires]]\nname = \"disk\"\ntest = \"false\"\nhint = \"Buy one.\"\n");
         assert_eq!(lack().as_deref(), Some("its back end db: disk is missing. Buy one."));

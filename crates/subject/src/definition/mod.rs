@@ -4,6 +4,7 @@
 mod file;
 pub mod find;
 mod fingerprint;
+pub mod prerequisites;
 mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -193,36 +194,20 @@ impl Definition {
         definition
     }
 
-    /// The first need that this machine does not meet, as a sentence with the way out.
-    #[must_use]
-    pub fn unmet(&self, supervision: &Supervision<'_>) -> Option<String> {
-        self.unmet_needs(supervision).next().map(|(_, sentence)| sentence)
-    }
-
-    /// The needs that this machine does not meet, each with the same as a sentence.
-    pub fn unmet_needs(&self, supervision: &Supervision<'_>) -> impl Iterator<Item = (&Require, String)> {
-        self.requires.iter().filter_map(|require| {
-            let sentence = match self.ask(&require.test, require.deadline, supervision) {
-                Answer::Ended { status, .. } if status.success() => return None,
-                Answer::Ended { .. } => format!("{} is missing. {}", require.name, require.hint),
-                Answer::None(why) => format!(
-                    "{} may be missing: its test `{}` {why}. {}",
-                    require.name, require.test, require.hint
-                ),
-            };
-            Some((require, sentence))
-        })
-    }
-
-    /// Asks a tool something, as builds would find it: what `env` of `[build]` sets may decide which of its versions answers.
+    /// Asks a tool something, as builds would find it.
     pub(crate) fn ask(&self, command: &str, deadline: Nanoseconds, supervision: &Supervision<'_>) -> Answer {
-        let temporary = std::env::temp_dir();
-        let environment = self.build.as_ref().map_or_else(
-            || Environment::of_tool(&Ours::read(), &[], &temporary),
-            |spec| spec.environment(&temporary, &Placeholders::default()),
-        );
+        let environment = self.environment_of_tools();
         Tool { command, folder: &self.folder, environment: &environment, deadline: deadline.duration() }
             .ask(supervision)
+    }
+
+    /// The environment in which tools are asked: what `env` of `[build]` sets may decide which of their versions answers.
+    fn environment_of_tools(&self) -> Environment {
+        let temporary = std::env::temp_dir();
+        self.build.as_ref().map_or_else(
+            || Environment::of_tool(&Ours::read(), &[], &temporary),
+            |spec| spec.environment(&temporary, &Placeholders::default()),
+        )
     }
 
     /// Whether this is a control: dyno's own null responder.
@@ -280,10 +265,13 @@ mod tests {
     use dyno_launch::process::Signal;
     use dyno_launch::supervision::Interrupts;
 
+    use super::prerequisites::Prerequisites;
+
     fn unmet(definition: &Definition) -> Option<String> {
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
-        definition.unmet(&Supervision { guard: &guard, interrupts: &interrupts })
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        Prerequisites::new(&supervision).unmet(definition)
     }
 
     fn write(source: &str) -> (tempfile::TempDir, PathBuf) {

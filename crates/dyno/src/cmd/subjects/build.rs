@@ -6,6 +6,7 @@ use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_report::format::{bytes, micros};
 use dyno_subject::build::{self, Built};
+use dyno_subject::definition::prerequisites::Prerequisites;
 
 use super::{Chosen, INTERRUPTED, Subject, show_output};
 use crate::exit::Exit;
@@ -15,19 +16,20 @@ use crate::terminal::{Third, catch_interrupts, say};
 pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = catch_interrupts("ending the build", Third::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
+    let here = Prerequisites::new(&supervision);
     let mut exit = chosen.tell_wrong();
     for (i, Subject { id, definition: d }) in chosen.subjects.iter().enumerate() {
         // Most variants share their subject's build.
         let is_built = |s: &Subject| s.definition.name == d.name && s.definition.build == d.build;
         if let Some(same) = chosen.subjects[..i].iter().find(|s| is_built(s)) {
             // What they need besides may be missing all the same.
-            match d.unmet(&supervision) {
+            match here.unmet(d) {
                 None => chosen.row(id, &format!("as {}", same.id))?,
                 Some(why) => chosen.row(id, &format!("skipped: {why}"))?,
             }
             continue;
         }
-        if let Some(why) = d.unmet(&supervision) {
+        if let Some(why) = here.unmet(d) {
             chosen.row(id, &format!("skipped: {why}"))?;
             exit = chosen.selection.skipped(exit);
             continue;

@@ -16,6 +16,7 @@ use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::prepare;
 use dyno_runner::run::{Ended, Event, Runner};
 use dyno_runner::suite::SuiteFile;
+use dyno_subject::definition::prerequisites::Prerequisites;
 use dyno_subject::definition::{Definition, ReadyBy};
 use dyno_workload::text::FileError;
 
@@ -27,13 +28,14 @@ use crate::terminal::{Third, catch_interrupts, print, say};
 pub(super) fn run(chosen: &Chosen, cache: &Path, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = catch_interrupts("ending after this subject is taken down", Third::Ends)?;
     let supervision = Supervision { guard, interrupts: &interrupts };
+    let here = Prerequisites::new(&supervision);
     let mut exit = chosen.tell_wrong();
     let mut rows = Vec::new();
     for subject in &chosen.subjects {
         if interrupts.count() > 0 {
             break;
         }
-        let seen = check(chosen, subject, cache, &supervision)?;
+        let seen = check(chosen, subject, cache, &here, &supervision)?;
         exit = worse(exit, seen.exit(chosen));
         rows.push((subject, seen));
     }
@@ -88,12 +90,13 @@ fn check(
     chosen: &Chosen,
     subject: &Subject,
     cache: &Path,
+    here: &Prerequisites<'_>,
     supervision: &Supervision<'_>,
 ) -> anyhow::Result<Seen> {
     print(&format!("{}\n", line(&subject.id)))?;
     let suite = SuiteFile::parse(Path::new("check"), &suite_of(subject))?;
     let cpus = dyno_launch::allowed_cpus();
-    let resolved = resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| d.unmet(supervision));
+    let resolved = resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| here.unmet(d));
     let mut planned = match resolved {
         Ok(planned) => planned,
         Err(error) => {

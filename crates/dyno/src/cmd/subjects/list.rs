@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_report::terminal::shown;
+use dyno_subject::definition::prerequisites::Prerequisites;
 
 use super::{Chosen, Subject};
 use crate::exit::Exit;
@@ -15,10 +16,11 @@ use crate::terminal::print;
 pub(super) fn run(chosen: &Chosen, guard: &Guard) -> anyhow::Result<Exit> {
     let interrupts = Interrupts::new();
     let supervision = Supervision { guard, interrupts: &interrupts };
+    let here = Prerequisites::new(&supervision);
     let width = chosen.width();
     let mut table = format!("{:<width$} {:<12} {:<30} here\n", "subject", "language", "protocols");
     for Subject { id, definition: d } in &chosen.subjects {
-        let state = chosen.folders.lack(d, &supervision).map_or("yes".into(), |why| format!("no: {why}"));
+        let state = chosen.folders.lack(d, &here).map_or("yes".into(), |why| format!("no: {why}"));
         let protocols: Vec<&str> = d.protocols.iter().map(|protocol| protocol.name()).collect();
         let words = format!("{id:<width$} {:<12} {:<30} {state}", d.language, protocols.join(" "));
         let _ = writeln!(table, "{}", shown(&words));
@@ -31,18 +33,18 @@ pub(super) fn run(chosen: &Chosen, guard: &Guard) -> anyhow::Result<Exit> {
         );
     }
     print(&table)?;
-    if let Some(command) = apt_get(chosen, &supervision) {
+    if let Some(command) = apt_get(chosen, &here) {
         print(&format!("\nDebian packages that some of them lack: {command}\n"))?;
     }
     Ok(chosen.tell_wrong())
 }
 
 /// The command that brings the Debian packages of all needs that are not met, those of back ends included.
-fn apt_get(chosen: &Chosen, supervision: &Supervision<'_>) -> Option<String> {
+fn apt_get(chosen: &Chosen, here: &Prerequisites<'_>) -> Option<String> {
     let all = chosen.subjects.iter().flat_map(|s| chosen.folders.with_backends(&s.definition)).flatten();
     let packages: BTreeSet<String> = all
         .flat_map(|definition| {
-            let unmet = definition.unmet_needs(supervision);
+            let unmet = here.all_unmet(&definition);
             unmet.filter_map(|(need, _)| need.debian.clone()).collect::<Vec<_>>()
         })
         .collect();

@@ -1,0 +1,104 @@
+//! What this machine has of what definitions require.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use dyno_launch::environment::Environment;
+use dyno_launch::supervision::Supervision;
+use dyno_launch::tool::Answer;
+
+use super::{Definition, Require};
+
+/// Tests of needs, each run once however many definitions have it: variants share those of their subject, and some take a
+/// second.
+#[derive(Debug)]
+pub struct Prerequisites<'a> {
+    supervision: &'a Supervision<'a>,
+    answers: RefCell<HashMap<Test, Answer>>,
+}
+
+/// All that decides what a test answers.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Test {
+    command: String,
+    folder: PathBuf,
+    environment: Environment,
+}
+
+impl<'a> Prerequisites<'a> {
+    #[must_use]
+    pub fn new(supervision: &'a Supervision<'a>) -> Prerequisites<'a> {
+        Prerequisites { supervision, answers: RefCell::default() }
+    }
+
+    /// The first need of a definition that this machine does not meet, as a sentence with the way out.
+    #[must_use]
+    pub fn unmet(&self, definition: &Definition) -> Option<String> {
+        self.all_unmet(definition).next().map(|(_, sentence)| sentence)
+    }
+
+    /// The needs of a definition that this machine does not meet, each with the same as a sentence.
+    pub fn all_unmet<'b>(
+        &'b self,
+        definition: &'b Definition,
+    ) -> impl Iterator<Item = (&'b Require, String)> + use<'a, 'b> {
+        definition.requires.iter().filter_map(move |require| {
+            let sentence = match self.answer(definition, require) {
+                Answer::Ended { status, .. } if status.success() => return None,
+                Answer::Ended { .. } => format!("{} is missing. {}", require.name, require.hint),
+                Answer::None(why) => format!(
+                    "{} may be missing: its test `{}` {why}. {}",
+                    require.name, require.test, require.hint
+                ),
+            };
+            Some((require, sentence))
+        })
+    }
+
+    fn answer(&self, definition: &Definition, require: &Require) -> Answer {
+        let test = Test {
+            command: require.test.clone(),
+            folder: definition.folder.clone(),
+            environment: definition.environment_of_tools(),
+        };
+        if let Some(known) = self.answers.borrow().get(&test) {
+            return known.clone();
+        }
+        let answer = definition.ask(&require.test, require.deadline, self.supervision);
+        self.answers.borrow_mut().insert(test, answer.clone());
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_launch::guard::Guard;
+    use dyno_launch::supervision::Interrupts;
+
+    use super::*;
+
+    #[test]
+    fn a_test_that_variants_share_is_run_once() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("x");
+        std::fs::create_dir(&folder).unwrap();
+        let file = "language = \"C\"\nprotocols = [\"h1\"]\n[[requires]]\nname = \"tool\"\ntest = \"echo >>asked\"\n\
+             hint = \"Get it.\"\n[start]\ncommand = [\"x\", \"{port}\"]\n[variants.a]\ntitle = \"A\"\n[variants.b]\n\
+             build = { command = \"true\", inputs = [], env = { CHOOSES = \"another\" } }\n";
+        std::fs::write(folder.join("subject.toml"), file).unwrap();
+        let plain = Definition::read(&folder).unwrap();
+        // The guard of a test is this test program, which ends at once with the unknown argument.
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        let here = Prerequisites::new(&supervision);
+        let asked = || std::fs::read_to_string(folder.join("asked")).unwrap().lines().count();
+        for definition in [&plain, &plain.with_variant("a").unwrap(), &plain] {
+            assert_eq!(here.unmet(definition), None);
+        }
+        assert_eq!(asked(), 1);
+        // Another environment of its build may have another answer.
+        assert_eq!(here.unmet(&plain.with_variant("b").unwrap()), None);
+        assert_eq!(asked(), 2);
+    }
+}
