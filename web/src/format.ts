@@ -86,14 +86,16 @@ export interface Shape {
   streams: number;
   pipeline: number;
   rate: number | null;
+  pass: number;
 }
 
-/** A step in words: streams, pipeline and rate only where they say something. */
+/** A step in words: streams, pipeline, rate and pass only where they say something. */
 export function stepName(at: Shape): string {
   const connections = at.connections === 1 ? "1 connection" : `${at.connections} connections`;
   const times = (n: number, what: string): string => (n > 1 ? ` × ${n} ${what}` : "");
   const rate = at.rate === null ? "" : ` at ${number(at.rate)}/s`;
-  return `${connections}${times(at.streams, "streams")}${times(at.pipeline, "pipelined")}${rate}`;
+  const pass = at.pass > 1 ? ` (${at.pass})` : "";
+  return `${connections}${times(at.streams, "streams")}${times(at.pipeline, "pipelined")}${rate}${pass}`;
 }
 
 /** Short labels for axes. */

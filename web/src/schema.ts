@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 9725b23beaf553a2a36873e5c47a652172779108049acd362aa9193235880e9c
+// Made by types.mjs from docs/schema/report.schema.json 4f08795439ed541c75792e80063f993205131f03ce3584678bbde512729d5e0b
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -92,6 +92,10 @@ export type CgroupVersion = ("v1" | "v2") | "none";
  */
 export type DriverKind = "uring" | "epoll";
 /**
+ * The order of subjects within a block, or of workloads and steps within a start.
+ */
+export type Order = "random" | "fixed";
+/**
  * Whether the generator polls instead of sleeping where waking late would blur times.
  */
 export type Spin = ("never" | "always") | "auto";
@@ -125,6 +129,10 @@ export type Arrivals =
  * How the gaps between arrivals are distributed.
  */
 export type Gaps = "even" | "exponential";
+/**
+ * What it means that a server gets warmer within a measured window.
+ */
+export type StillWarming = "refused" | "measured";
 /**
  * Bytes of a body. In JSON a string if they are text, else `{"base64": …}`.
  */
@@ -242,6 +250,10 @@ export interface Comparison {
   metrics: {
     [k: string]: Repeated;
   };
+  /**
+   * Tells steps apart that are otherwise the same: which of them it is, from 1.
+   */
+  pass: number;
   pipeline: number;
   response_p99_ratio: Repeated;
   step: number;
@@ -452,6 +464,10 @@ export interface StepCaveat {
  */
 export interface Shape {
   connections: number;
+  /**
+   * Tells steps apart that are otherwise the same: which of them it is, from 1.
+   */
+  pass: number;
   pipeline: number;
   /**
    * Requests per second offered; `None` in a closed loop, and where the rate changes.
@@ -543,6 +559,10 @@ export interface RunFacts {
    * Names of the arms in the order in which they were to run, block by block.
    */
   order: string[][];
+  /**
+   * Names of the suite's profiles that it was read with, the later ones above the earlier.
+   */
+  profiles: string[];
   repeats: number;
   seed: number;
   /**
@@ -637,6 +657,10 @@ export interface Load {
   http2: Http2;
   interval_ns: number;
   /**
+   * Of workloads and steps within a start.
+   */
+  order: Order;
+  /**
    * Time over which connections are opened one by one; `None`: all of them before the load begins.
    */
   ramp_connections_ns: number | null;
@@ -653,6 +677,7 @@ export interface Load {
    * Each differs from all others. Which of them a workload has, the trials say: protocols have streams or pipelines.
    */
   steps: Step[];
+  still_warming: StillWarming;
   threads: number;
   timeout_ns: number;
   /**
@@ -688,6 +713,10 @@ export interface Http2 {
 export interface Step {
   arrivals: Arrivals;
   connections: number;
+  /**
+   * Tells it from steps that are otherwise the same: which of them it is, from 1.
+   */
+  pass: number;
   /**
    * Requests in flight per connection without waiting for answers.
    */
@@ -1114,6 +1143,10 @@ export interface Summary {
   metrics: {
     [k: string]: OverStep;
   };
+  /**
+   * Tells steps apart that are otherwise the same: which of them it is, from 1.
+   */
+  pass: number;
   pipeline: number;
   /**
    * Requests per second offered; `None` in a closed loop, and where the rate changes.
@@ -1770,6 +1803,10 @@ export interface Config {
   seed: number;
   spin: Spin;
   /**
+   * What it means that the server gets warmer within the window.
+   */
+  still_warming: StillWarming;
+  /**
    * Streams per connection; 1 for HTTP/1.1.
    */
   streams: number;
@@ -2143,6 +2180,10 @@ export interface StepResult {
    * Index among the plan's steps.
    */
   index: number;
+  /**
+   * Tells steps apart that are otherwise the same: which of them it is, from 1.
+   */
+  pass: number;
   pipeline: number;
   /**
    * Requests per second offered; `None` in a closed loop, and where the rate changes.

@@ -31,6 +31,8 @@ pub struct Shape {
     pub pipeline: u32,
     /// Requests per second offered; `None` in a closed loop, and where the rate changes.
     pub rate: Option<f64>,
+    /// Tells steps apart that are otherwise the same: which of them it is, from 1.
+    pub pass: u32,
 }
 
 impl Shape {
@@ -40,6 +42,7 @@ impl Shape {
             streams: step.streams,
             pipeline: step.pipeline,
             rate: step.arrivals.rate(),
+            pass: step.pass,
         }
     }
 }

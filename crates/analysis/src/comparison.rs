@@ -20,6 +20,8 @@ pub struct Comparison {
     pub connections: u32,
     pub streams: u32,
     pub pipeline: u32,
+    /// Tells steps apart that are otherwise the same: which of them it is, from 1.
+    pub pass: u32,
     pub throughput_ratio: Repeated,
     pub response_p99_ratio: Repeated,
     pub cpu_per_request_ratio: Repeated,
@@ -67,6 +69,7 @@ fn comparison(plan: &Plan, key: CellKey, own: &Cell<'_>, base: (usize, &Cell<'_>
         connections: step.connections,
         streams: step.streams,
         pipeline: step.pipeline,
+        pass: step.pass,
         tie: !are_apart(&throughput_ratio.values),
         throughput_ratio,
         response_p99_ratio: of(&metric::RESPONSE_P99),

@@ -80,6 +80,8 @@ pub fn load() -> Load {
     Load {
         warmup_ns: 0,
         until_steady: None,
+        still_warming: dyno_archive::plan::StillWarming::Refused,
+        order: dyno_archive::plan::Order::Fixed,
         duration_ns: S,
         requests: None,
         interval_ns: S,
@@ -114,7 +116,7 @@ pub fn check(name: &str, ok: bool, got: &str) -> CheckResult {
 
 /// 64 connections, with one request in flight on each.
 pub fn step(arrivals: Arrivals) -> Step {
-    Step { connections: 64, streams: 1, pipeline: 1, arrivals }
+    Step { connections: 64, streams: 1, pipeline: 1, arrivals, pass: 1 }
 }
 
 /// One request without expectations.
@@ -127,6 +129,7 @@ pub fn workload() -> Workload {
 pub fn plan(subjects: Vec<Subject>) -> Plan {
     Plan {
         suite: Suite {
+            profiles: Vec::new(),
             name: "s".into(),
             description: String::new(),
             source: String::new(),

@@ -404,6 +404,7 @@ mod tests {
                 streams,
                 pipeline,
                 arrivals: Arrivals::Closed,
+                pass: 1,
             })
             .into();
         assert_eq!(reference_step(&all, &[0, 1]), 0);
@@ -414,7 +415,8 @@ mod tests {
 
     #[test]
     fn steps_are_alike_by_pipeline_streams_and_rate() {
-        let step = |connections, streams, arrivals| Step { connections, streams, pipeline: 1, arrivals };
+        let step =
+            |connections, streams, arrivals| Step { connections, streams, pipeline: 1, arrivals, pass: 1 };
         let all = [
             step(100, 1, Arrivals::Closed),
             step(64, 1, Arrivals::Constant { rate: 1.0 }),

@@ -192,7 +192,8 @@ mod tests {
         let mut results = Vec::new();
         for (id, is_h2, block, (connections, on_each), answers) in repeats {
             let (streams, pipeline) = if *is_h2 { (*on_each, 1) } else { (1, *on_each) };
-            let step = Step { connections: *connections, streams, pipeline, arrivals: Arrivals::Closed };
+            let step =
+                Step { connections: *connections, streams, pipeline, arrivals: Arrivals::Closed, pass: 1 };
             let known = plan.load.steps.iter().position(|s| *s == step);
             let step = known.unwrap_or_else(|| {
                 plan.load.steps.push(step);
@@ -324,7 +325,8 @@ mod tests {
         // The first HTTP/2 trial has no answers, so it is refused; the other one has no HTTP/1.1 trial in its block.
         assert_eq!(compared(plan(&["a"]), &repeats), []);
         let mut open = plan(&["a"]);
-        let step = |connections, streams, arrivals| Step { connections, streams, pipeline: 1, arrivals };
+        let step =
+            |connections, streams, arrivals| Step { connections, streams, pipeline: 1, arrivals, pass: 1 };
         open.load.steps = vec![step(10, 1, Arrivals::Closed), step(1, 10, Arrivals::Closed)];
         let closed = open.clone();
         open.load.steps[0].arrivals = Arrivals::Constant { rate: 5.0 };

@@ -68,6 +68,8 @@ pub struct RunFacts {
     pub markers: Vec<plan::Marker>,
     pub cost: Option<plan::Cost>,
     pub suite_source: String,
+    /// Names of the suite's profiles that it was read with, the later ones above the earlier.
+    pub profiles: Vec<String>,
     pub trials_planned: usize,
     pub trials_done: usize,
     pub trials_invalid: usize,
@@ -148,6 +150,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         markers: plan.report.markers.clone(),
         cost: plan.cost,
         suite_source: plan.suite.source.clone(),
+        profiles: plan.suite.profiles.clone(),
         trials_planned: plan.trials.len(),
         trials_done: trials.len(),
         trials_invalid: trials.iter().filter(|t| !t.valid).count(),

@@ -29,6 +29,8 @@ pub struct Summary {
     pub pipeline: u32,
     /// Requests per second offered; `None` in a closed loop, and where the rate changes.
     pub rate: Option<f64>,
+    /// Tells steps apart that are otherwise the same: which of them it is, from 1.
+    pub pass: u32,
     /// Requests in flight: connections × streams × pipeline.
     pub in_flight: u64,
     pub trials: usize,
@@ -61,8 +63,8 @@ pub struct Summary {
 impl Summary {
     #[must_use]
     pub const fn shape(&self) -> Shape {
-        let Summary { connections, streams, pipeline, rate, .. } = *self;
-        Shape { connections, streams, pipeline, rate }
+        let Summary { connections, streams, pipeline, rate, pass, .. } = *self;
+        Shape { connections, streams, pipeline, rate, pass }
     }
 
     /// A metric over the repeats, by its key; `None`: not known.
@@ -109,6 +111,7 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
         streams: step.streams,
         pipeline: step.pipeline,
         rate: step.arrivals.rate(),
+        pass: step.pass,
         in_flight: trials[0].step.in_flight,
         trials: trials.len(),
         invalid: trials.len() - valid.len(),

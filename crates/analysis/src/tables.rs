@@ -100,6 +100,7 @@ pub fn trials_table(trials: &[TrialResult]) -> Table {
 const LATER: &[OfTrial] = &[
     Is("backends_cpu_us_per_request", |t| json!(of_backends(t, |b| b.server.cpu_us_per_request))),
     Is("backends_memory_bytes", |t| json!(of_backends(t, |b| b.server.memory_held_bytes.map(|n| n as f64)))),
+    Is("pass", |t| json!(t.step.pass)),
 ];
 
 /// A sum over the services behind the subject; `None`: there are none, or of one it is not known.

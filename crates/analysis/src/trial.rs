@@ -49,6 +49,8 @@ pub struct StepResult {
     pub pipeline: u32,
     /// Requests per second offered; `None` in a closed loop, and where the rate changes.
     pub rate: Option<f64>,
+    /// Tells steps apart that are otherwise the same: which of them it is, from 1.
+    pub pass: u32,
     /// Requests in flight: connections × streams × pipeline.
     pub in_flight: u64,
     /// Length of the measured window.
@@ -58,8 +60,8 @@ pub struct StepResult {
 impl StepResult {
     #[must_use]
     pub const fn shape(&self) -> Shape {
-        let StepResult { connections, streams, pipeline, rate, .. } = *self;
-        Shape { connections, streams, pipeline, rate }
+        let StepResult { connections, streams, pipeline, rate, pass, .. } = *self;
+        Shape { connections, streams, pipeline, rate, pass }
     }
 }
 
@@ -108,6 +110,7 @@ pub(crate) fn trial(
             streams: step.streams,
             pipeline: step.pipeline,
             rate: step.arrivals.rate(),
+            pass: step.pass,
             in_flight: step.in_flight(),
             duration_s: load.duration_s,
         },

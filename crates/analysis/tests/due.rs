@@ -129,9 +129,12 @@ fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
         streams: config.streams,
         pipeline: config.pipeline,
         arrivals: arrivals.clone(),
+        pass: 1,
     };
     let asked = plan::Load {
         until_steady: None,
+        still_warming: plan::StillWarming::Refused,
+        order: plan::Order::Fixed,
         warmup_ns: config.window.warmup_ns,
         duration_ns: config.window.duration_ns.unwrap_or(0),
         requests: None,

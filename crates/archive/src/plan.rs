@@ -17,6 +17,7 @@ pub struct Plan {
     /// Decides the order within blocks and every random arrival.
     pub seed: u64,
     pub repeats: u32,
+    /// Of the subjects within a block.
     pub order: Order,
     pub subjects: Vec<Subject>,
     /// What is compared; at least one for each subject.
@@ -62,6 +63,8 @@ pub struct Suite {
     pub description: String,
     /// The suite file as it was read.
     pub source: String,
+    /// Names of its profiles that it was read with, in the order in which their values take the place of others.
+    pub profiles: Vec<String>,
     /// Empty: there is no file, and what is planned was asked for on the command line.
     pub path: String,
 }
@@ -74,8 +77,8 @@ impl Suite {
     }
 }
 
-/// The order of subjects within a block, and of workloads and steps within a start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The order of subjects within a block, or of workloads and steps within a start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
     /// Drawn anew for each block, and for each start, from the seed.
@@ -244,6 +247,9 @@ pub struct Load {
     pub warmup_ns: u64,
     /// Each start is warmed before its first step until it is steady; `None`: not beyond what the steps do themselves.
     pub until_steady: Option<UntilSteady>,
+    pub still_warming: StillWarming,
+    /// Of workloads and steps within a start.
+    pub order: Order,
     /// 0: no set time; a load without a suite may end after so many requests, or when the user ends it.
     pub duration_ns: u64,
     /// Requests in all; `None`: as many as the window allows, which is what suites ask for.
@@ -340,6 +346,17 @@ pub struct UntilSteady {
     pub limit_ns: u64,
 }
 
+/// What it means that a server gets warmer within a measured window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StillWarming {
+    /// The step is not valid: a server is asked for that is warm.
+    #[default]
+    Refused,
+    /// Nothing: how it gets warm is what is measured.
+    Measured,
+}
+
 /// What an HTTP/2 client says of itself at the start of each connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Http2 {
@@ -368,6 +385,8 @@ pub struct Step {
     /// Requests in flight per connection without waiting for answers.
     pub pipeline: u32,
     pub arrivals: Arrivals,
+    /// Tells it from steps that are otherwise the same: which of them it is, from 1.
+    pub pass: u32,
 }
 
 impl Step {
@@ -564,6 +583,8 @@ mod tests {
         let load = Load {
             warmup_ns: 1,
             until_steady: None,
+            still_warming: StillWarming::Refused,
+            order: Order::Fixed,
             duration_ns: 2,
             requests: None,
             interval_ns: 3,

@@ -109,7 +109,7 @@ pub struct RunArgs {
     #[arg(
         long,
         value_name = "RUN",
-        conflicts_with_all = ["suite", "only", "repeats", "seed", "driver", "runs"]
+        conflicts_with_all = ["suite", "profile", "only", "repeats", "seed", "driver", "runs"]
     )]
     pub resume: Option<PathBuf>,
     /// Go on even if subjects, machine or dyno are not as they were; the report marks both halves.
@@ -127,6 +127,10 @@ pub struct RunArgs {
 /// What the command line changes of a suite, for a run as for its plan.
 #[derive(Debug, Args)]
 pub struct Choices {
+    /// Profiles of the suite, whose values take the place of its others; several with commas, or given again, the later ones
+    /// above the earlier [default: none].
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub profile: Vec<String>,
     /// Only these subjects of the suite, NAME or NAME/VARIANT; several with commas, or given again [default: all].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,

@@ -7,6 +7,7 @@ use dyno_analysis::metric::Unit;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
 use dyno_archive::Times;
+use dyno_archive::plan::{Load, StillWarming};
 
 /// Thousands separated by commas.
 #[must_use]
@@ -199,7 +200,7 @@ pub fn nanos(ns: u64) -> String {
 
 /// The lengths of a trial's phases and intervals, and the limit of a start's warm-up.
 #[must_use]
-pub fn phases(load: &dyno_archive::plan::Load) -> String {
+pub fn phases(load: &Load) -> String {
     let start = load.until_steady.map_or(String::new(), |until| {
         format!("; each start is warmed before until it is steady, for {} at most", nanos(until.limit_ns))
     });
@@ -209,7 +210,14 @@ pub fn phases(load: &dyno_archive::plan::Load) -> String {
         (None, Some(n)) => format!("{} requests", count(n)),
         (None, None) => "measured until it is ended".into(),
     };
-    format!("{} warm-up, {measured}, intervals of {}{start}", nanos(load.warmup_ns), nanos(load.interval_ns))
+    let warmup = match load.still_warming {
+        StillWarming::Refused => format!("{} warm-up", nanos(load.warmup_ns)),
+        StillWarming::Measured if load.warmup_ns == 0 => "no warm-up, because that is measured".into(),
+        StillWarming::Measured => {
+            format!("{} to open connections and no warm-up, because that is measured", nanos(load.warmup_ns))
+        }
+    };
+    format!("{warmup}, {measured}, intervals of {}{start}", nanos(load.interval_ns))
 }
 
 /// A size in bytes, decimal units.
@@ -309,6 +317,7 @@ mod tests {
                     streams: whole("streams"),
                     pipeline: whole("pipeline"),
                     rate: input["rate"].as_f64(),
+                    pass: whole("pass"),
                 })
             }
             other => panic!("the viewer has a function {other} that is not known here"),

@@ -151,11 +151,18 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
 /// Note below the overview: the step that each figure belongs to.
 pub(crate) const OF_WHICH_STEP: &str = "Peak, range, tie and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any; p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight. Memory is the most and errors the sum of all steps.";
 
-/// `64` (connections), or `64 × 10 streams × 4 pipelined at 1,000/s`: factors of 1 and a missing rate are left out.
+/// `64` (connections), or `64 × 10 streams × 4 pipelined at 1,000/s (2)`: factors of 1, a missing rate and a first pass are left
+/// out.
 pub(crate) fn label(at: Shape) -> String {
     let times = |n: u32, what: &str| if n > 1 { format!(" × {n} {what}") } else { String::new() };
     let rate = at.rate.map_or(String::new(), |rate| format!(" at {}/s", number(rate)));
-    format!("{}{}{}{rate}", at.connections, times(at.streams, "streams"), times(at.pipeline, "pipelined"))
+    let pass = if at.pass > 1 { format!(" ({})", at.pass) } else { String::new() };
+    format!(
+        "{}{}{}{rate}{pass}",
+        at.connections,
+        times(at.streams, "streams"),
+        times(at.pipeline, "pipelined")
+    )
 }
 
 /// [`label`] within a sentence: `64 connections × 10 streams`.
@@ -187,10 +194,12 @@ mod tests {
 
     #[test]
     fn a_step_is_named_by_what_is_not_one() {
-        let at = |connections, streams, pipeline, rate| Shape { connections, streams, pipeline, rate };
+        let at =
+            |connections, streams, pipeline, rate| Shape { connections, streams, pipeline, rate, pass: 1 };
         assert_eq!(label(at(64, 1, 1, None)), "64");
         assert_eq!(label(at(256, 10, 1, None)), "256 × 10 streams");
         assert_eq!(label(at(256, 1, 16, Some(1000.0))), "256 × 16 pipelined at 1,000/s");
+        assert_eq!(label(Shape { pass: 3, ..at(1, 1, 1, None) }), "1 (3)");
         assert_eq!(label_in_words(at(1, 1, 1, None)), "1 connection");
         assert_eq!(label_in_words(at(256, 10, 1, None)), "256 connections × 10 streams");
     }

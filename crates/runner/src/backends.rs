@@ -252,7 +252,8 @@ mod tests {
         }
         let text = format!("language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [{subject}]\n");
         folder("subjects/a", "subject.toml", &text);
-        let suite = SuiteFile::parse(Path::new("s.toml"), &format!("subjects = [\"a\"]\n{suite}")).unwrap();
+        let suite =
+            SuiteFile::parse(Path::new("s.toml"), &format!("subjects = [\"a\"]\n{suite}"), &[]).unwrap();
         let folders = Folders(vec![root.path().join("subjects")]);
         let definition = folders.subject("a").unwrap();
         let needs = [Needs::of(&definition, &suite.subjects[0])];
@@ -321,7 +322,7 @@ mod tests {
         std::fs::create_dir_all(&db).unwrap();
         std::fs::write(db.join("backend.toml"), "[start]\ncommand = [\"y\", \"{port}\"]\n").unwrap();
         let text = "subjects = [\"a\", \"b\"]\n[[backends]]\nuse = \"db\"\n";
-        let suite = SuiteFile::parse(Path::new("s.toml"), text).unwrap();
+        let suite = SuiteFile::parse(Path::new("s.toml"), text, &[]).unwrap();
         let folders = Folders(vec![root.path().join("subjects")]);
         let names = |names: &[&str]| Needs {
             of_file: names.iter().map(|name| (*name).to_string()).collect(),

@@ -96,7 +96,7 @@ fn ceiling(
     (protocol, pipeline, streams): (Protocol, u32, u32),
     duration_ns: u64,
 ) -> Measurement {
-    let step = Step { connections: 64, streams, pipeline, arrivals: Arrivals::Closed };
+    let step = Step { connections: 64, streams, pipeline, arrivals: Arrivals::Closed, pass: 1 };
     let load = Load { driver, spin: Spin::Never, ..asked(step, duration_ns) };
     let plain = plaintext();
     let name = if protocol.is_h1() { plain.name.clone() } else { format!("{} over {protocol}", plain.name) };
@@ -104,13 +104,14 @@ fn ceiling(
 }
 
 fn scheduled(shows: Shows, driver: DriverKind, rate: f64, spin: Spin, duration_ns: u64) -> Measurement {
-    let step = Step { connections: 16, streams: 1, pipeline: 1, arrivals: Arrivals::Constant { rate } };
+    let step =
+        Step { connections: 16, streams: 1, pipeline: 1, arrivals: Arrivals::Constant { rate }, pass: 1 };
     let load = Load { driver, spin, ..asked(step, duration_ns) };
     Measurement { shows, workload: plaintext(), load, seed: SEED }
 }
 
 fn refusals(driver: DriverKind) -> Measurement {
-    let step = Step { connections: 4, streams: 1, pipeline: 1, arrivals: Arrivals::Closed };
+    let step = Step { connections: 4, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
     let load = Load { driver, spin: Spin::Never, warmup_ns: 0, requests: Some(REFUSED), ..asked(step, 0) };
     Measurement { shows: Shows::Refusals, workload: plaintext(), load, seed: SEED }
 }

@@ -95,7 +95,7 @@ pub fn once(listener: &Listener, traffic: Traffic, http2: Http2) -> load::Spec {
             http2,
             ..load::usual()
         },
-        step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed },
+        step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 },
         trace: Arc::from([]),
         seed: 0,
         spin: Spin::Never,

@@ -19,7 +19,7 @@ use dyno_workload::text::{FileError, nearest};
 use crate::backends::{self, Needs};
 use crate::limits::PLANNED;
 use crate::run::warm;
-use crate::suite::{SuiteFile, SuiteSubject};
+use crate::suite::{SuiteFile, SuiteSubject, profile};
 
 /// What the command line adds to a suite.
 #[derive(Clone, Debug, Default)]
@@ -89,7 +89,7 @@ impl Planned {
         let entries = if plan.backends.is_empty() {
             Vec::new()
         } else {
-            SuiteFile::parse(&suite, &plan.suite.source)?.backends
+            SuiteFile::parse(&suite, &plan.suite.source, &plan.suite.profiles)?.backends
         };
         let backends = plan.backends.iter().map(|backend| {
             let Name(of) = Name::parse(&backend.of).map_err(whole)?;
@@ -116,7 +116,8 @@ pub fn resolve(
     let Chosen { entries, definitions, served, others } = choose(&suite, folders, overrides)?;
     let path = PathBuf::from(&suite.suite.path);
     let whole = |message: String| FileError::whole(&path, message);
-    let located = |mistake: Mistake| mistake.locate(&path, &suite.suite.source);
+    let document = profile::of_suite(&suite.suite)?;
+    let located = |mistake: Mistake| document.locate(mistake);
     let mut subjects: Vec<Subject> = entries
         .iter()
         .zip(definitions.iter().zip(&served))
@@ -146,7 +147,7 @@ pub fn resolve(
         seed,
         repeats,
         order: suite.order,
-        trials: list_trials(&launches, &arms, &served, &suite.steps_of, suite.order, seed),
+        trials: list_trials(&launches, &arms, &served, &suite.steps_of, load.order, seed),
         not_served: not_served(&subjects, &served),
         subjects,
         arms,
@@ -173,6 +174,7 @@ struct Chosen {
 
 fn choose(suite: &SuiteFile, folders: &Folders, overrides: &Overrides) -> Result<Chosen, FileError> {
     let path = Path::new(&suite.suite.path);
+    let document = profile::of_suite(&suite.suite)?;
     let mut entries = suite.subjects.clone();
     let mut left_out = Vec::new();
     if !overrides.only.is_empty() {
@@ -182,8 +184,7 @@ fn choose(suite: &SuiteFile, folders: &Folders, overrides: &Overrides) -> Result
             .partition(|w| overrides.only.contains(&w.name) || overrides.only.contains(&id_of(w)));
     }
     let find = |entry: &SuiteSubject| {
-        let at =
-            |key, message| of_subject(entry, key, message, &suite.subjects).locate(path, &suite.suite.source);
+        let at = |key, message| document.locate(of_subject(entry, key, message, &suite.subjects));
         find(entry, folders, &at)
     };
     let definitions = entries.iter().map(find).collect::<Result<Vec<_>, _>>()?;
@@ -528,7 +529,7 @@ mod tests {
             );
             std::fs::write(folder.join("subject.toml"), text).unwrap();
         }
-        let suite = SuiteFile::parse(Path::new("s.toml"), suite).unwrap();
+        let suite = SuiteFile::parse(Path::new("s.toml"), suite, &[]).unwrap();
         resolve(suite, &Folders(vec![root.path().into()]), &Overrides::default(), &[0, 1], &|_| None)
     }
 

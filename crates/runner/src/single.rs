@@ -35,6 +35,7 @@ pub fn plan(server: &Server, workload: &Workload, spec: &Spec, files: BTreeMap<S
             name: "load".into(),
             description: server.title.clone(),
             source: String::new(),
+            profiles: Vec::new(),
             path: String::new(),
         },
         subjects_folders: Vec::new(),

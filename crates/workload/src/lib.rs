@@ -5,6 +5,7 @@
 //! ([`dyno_archive::plan::Workload`]) becomes the bytes that are sent by [`compile::compile`].
 
 pub mod compile;
+pub mod document;
 pub mod import;
 pub mod inside;
 pub mod keys;

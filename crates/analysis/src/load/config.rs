@@ -1,7 +1,7 @@
 //! The configuration of a load, as its result shows it.
 
 use dyno_archive::plan::{
-    Arrival, Arrivals, DriverKind, Load, Model, Request, Segment, Spin, Step, Workload,
+    Arrival, Arrivals, DriverKind, Load, Model, Request, Segment, Spin, Step, StillWarming, Workload,
 };
 use dyno_archive::{Protocol, protocol};
 use schemars::JsonSchema;
@@ -33,6 +33,8 @@ pub struct Config {
     /// Requests after which a connection is replaced; `None`: no limit.
     pub requests_per_connection: Option<u64>,
     pub warmup_s: f64,
+    /// What it means that the server gets warmer within the window.
+    pub still_warming: StillWarming,
     /// Length of the measured window; `None`: no set end.
     pub duration_s: Option<f64>,
     pub interval_s: f64,
@@ -100,6 +102,7 @@ impl Config {
             requests: load.requests,
             requests_per_connection: load.requests_per_connection,
             warmup_s: seconds(load.warmup_ns),
+            still_warming: load.still_warming,
             // A load with only a number of requests has no set duration.
             duration_s: load.set_duration_ns().map(seconds),
             interval_s: seconds(load.interval_ns),

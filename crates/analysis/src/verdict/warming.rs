@@ -1,7 +1,7 @@
 //! Caveats about servers that were still warming up.
 
 use dyno_archive::Phase;
-use dyno_archive::plan::Model;
+use dyno_archive::plan::{Model, StillWarming};
 use dyno_archive::start::{PartStart, WarmUp, WarmUpEnd};
 use serde_json::json;
 
@@ -34,12 +34,13 @@ const IN_CPU: f64 = 0.5;
 /// Reasons to distrust a step because of how warm its server was.
 #[must_use]
 pub fn caveats(load: &LoadResult, server: &ServerUse, part: Option<&PartStart>) -> Vec<Caveat> {
-    let of_step = still_warming(server.jit_share(), growth_in_window(load, server));
+    let of_step =
+        still_warming(server.jit_share(), growth_in_window(load, server), load.config.still_warming);
     let of_start = part.and_then(|part| part.warmup.as_ref()).map(of_start).unwrap_or_default();
     of_step.into_iter().chain(of_start).collect()
 }
 
-fn still_warming(jit_share: Option<f64>, growth: Option<f64>) -> Option<Caveat> {
+fn still_warming(jit_share: Option<f64>, growth: Option<f64>, means: StillWarming) -> Option<Caveat> {
     let jit = jit_share.filter(|share| *share > JIT_SHARE);
     let seen = match (jit, growth) {
         (None, None) => return None,
@@ -50,10 +51,16 @@ fn still_warming(jit_share: Option<f64>, growth: Option<f64>) -> Option<Caveat> 
             percent(jit)
         ),
     };
+    let evidence = json!({"jit_share": jit_share, "growth": growth});
+    if means == StillWarming::Measured {
+        let message = format!(
+            "The server got warmer: within the measured window {seen}. That is what is measured here (`warmup = \"measured\"` under `[load]`): its numbers are of this stage of its life, and a warm server's are others."
+        );
+        return Some(Caveat::new(Code::StillWarming, Severity::Info, message, evidence));
+    }
     let message = format!(
         "The server was still warming up: within the measured window {seen}. Its numbers are of a server that is not there yet. Warm it until it is steady (`warmup = \"auto\"` under `[load]`, with a higher `warmup_limit` if that was reached), or longer."
     );
-    let evidence = json!({"jit_share": jit_share, "growth": growth});
     Some(Caveat::new(Code::StillWarming, Severity::Invalid, message, evidence))
 }
 

@@ -12,12 +12,25 @@ pub(super) fn of_header(header: &mut Value) {
     let Some(plan) = header.get_mut("plan") else { return };
     // Everything that took part was served, and files had no hashes.
     fill(plan, &[("not_served", json!([])), ("files", json!({})), ("backends", json!([]))]);
+    if let Some(suite) = plan.get_mut("suite") {
+        fill(suite, &[("profiles", json!([]))]);
+    }
     each(plan.get_mut("subjects")).for_each(subject);
     each(plan.get_mut("workloads")).for_each(|workload| fill(workload, &[("tls", json!(false))]));
+    let order = plan.get("order").cloned().unwrap_or(json!("fixed"));
     if let Some(load) = plan.get_mut("load") {
         fill(load, &[("check_one_in", json!(1)), ("spin", json!("never")), ("http2", http2())]);
         let timeout_ns = load.get("timeout_ns").and_then(Value::as_u64).unwrap_or(DRAIN_NS);
-        fill(load, &[("drain_ns", json!(timeout_ns.min(DRAIN_NS)))]);
+        // One key said the order of subjects and of steps.
+        fill(
+            load,
+            &[
+                ("drain_ns", json!(timeout_ns.min(DRAIN_NS))),
+                ("still_warming", json!("refused")),
+                ("order", order),
+            ],
+        );
+        each(load.get_mut("steps")).for_each(|step| fill(step, &[("pass", json!(1))]));
     }
     let seed = plan.get("seed").and_then(Value::as_u64).unwrap_or_default();
     for (number, trial) in each(plan.get_mut("trials")).enumerate() {

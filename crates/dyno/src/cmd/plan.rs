@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::terminal::print;
 
 pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
-    let suite = SuiteFile::read(&args.suite)?;
+    let suite = SuiteFile::read(&args.suite, &args.choices.profile)?;
     let subjects = args.places.subjects.find(Some(&args.suite))?;
     let (guard, interrupts) = (Guard::start()?, Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
@@ -39,11 +39,10 @@ fn describe(plan: &Plan) -> String {
     let title = format!("{}  {}", plan.suite.name, plan.suite.description);
     let mut lines = vec![title.trim_end().to_string(), String::new()];
     let mut add = |name: &str, text: String| lines.push(format!("  {name:<12}{text}"));
-    let order = match plan.order {
-        Order::Random => "in random order, in each start all steps",
-        Order::Fixed => "in the suite's order",
-    };
-    add("blocks", format!("{} of all subjects {order}, seed {}", plan.repeats, plan.seed));
+    if !plan.suite.profiles.is_empty() {
+        add("profile", plan.suite.profiles.join(", then "));
+    }
+    add("blocks", describe_blocks(plan));
     for subject in &plan.subjects {
         add("subject", format!("{:<22} {}", subject.id(), state(&subject.skipped)));
     }
@@ -90,6 +89,16 @@ fn describe(plan: &Plan) -> String {
     lines.join("\n") + "\n"
 }
 
+fn describe_blocks(plan: &Plan) -> String {
+    let in_order = |order: Order| match order {
+        Order::Random => "in random order",
+        Order::Fixed => "in the suite's order",
+    };
+    let (subjects, steps) = (in_order(plan.order), in_order(plan.load.order));
+    let Plan { repeats, seed, .. } = plan;
+    format!("{repeats} of all subjects {subjects}, in each start all steps {steps}, seed {seed}")
+}
+
 /// What is known before anything is built.
 fn state(skipped: &Option<String>) -> String {
     skipped.as_ref().map_or("can be had here".into(), |why| format!("skipped: {why}"))
@@ -127,7 +136,8 @@ fn describe_step(step: &Step) -> String {
         1 => format!("{} in flight", step.pipeline),
         streams => format!("{streams} streams"),
     };
-    format!("{} connections × {each}, {}", step.connections, describe_arrivals(&step.arrivals))
+    let pass = if step.pass > 1 { format!(" ({})", step.pass) } else { String::new() };
+    format!("{} connections × {each}, {}{pass}", step.connections, describe_arrivals(&step.arrivals))
 }
 
 /// ` · json, h2`: the workloads that have a step; empty if all have it.

@@ -45,7 +45,7 @@ pub fn planned(subjects: &Path, name: &str) -> Planned {
 
 /// The plan of a suite.
 pub fn planned_with(subjects: &Path, suite: &str) -> Planned {
-    let suite = SuiteFile::parse(Path::new("by-hand.toml"), suite).unwrap();
+    let suite = SuiteFile::parse(Path::new("by-hand.toml"), suite, &[]).unwrap();
     let folders = Folders(vec![subjects.into()]);
     resolve(suite, &folders, &Overrides::default(), &dyno_launch::allowed_cpus(), &|_| None).unwrap()
 }

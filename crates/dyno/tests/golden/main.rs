@@ -68,6 +68,7 @@ fn plan() -> Plan {
             name: "golden".into(),
             description: "Two servers of the simulated world, and one that is not there.".into(),
             source: "subjects = [\"fast\", \"slow\", \"absent\"]\n".into(),
+            profiles: Vec::new(),
             path: "golden.toml".into(),
         },
         subjects_folders: vec!["subjects".into()],
@@ -112,8 +113,11 @@ fn workload() -> Workload {
 }
 
 fn load() -> Load {
-    let step = |connections| Step { connections, streams: 1, pipeline: 1, arrivals: Arrivals::Closed };
+    let step =
+        |connections| Step { connections, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
     Load {
+        still_warming: dyno_archive::plan::StillWarming::Refused,
+        order: dyno_archive::plan::Order::Fixed,
         warmup_ns: 100 * MS,
         until_steady: Some(UntilSteady { limit_ns: 60_000 * MS }),
         duration_ns: 1000 * MS,

@@ -114,6 +114,10 @@ fn machine(report: &Report) -> Vec<Vec<Cell>> {
         ("Placement", in_each(report, |s| placement(&s.conditions.placement))),
         ("Generator", in_each(report, |s| generator(&s.conditions.load, &run.load))),
         ("Each trial", phases(&run.load)),
+        (
+            "Profiles of the suite",
+            if run.profiles.is_empty() { "none".into() } else { run.profiles.join(", ") },
+        ),
         ("Seed", run.seed.to_string()),
     ];
     rows.into_iter().map(|(what, seen)| vec![text(what), text(seen)]).collect()

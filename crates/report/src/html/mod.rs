@@ -142,6 +142,7 @@ fn more(summary: &str, body: &Markup) -> Markup {
 
 /// A table with a row per step: first the columns that name the step, then `columns`.
 fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> Markup {
+    let pass: [Column<'_, Summary>; 1] = [("#Pass", &|s| whole(s.pass))];
     let of: [Column<'_, Summary>; 6] = [
         ("Subject", &|s| text(&s.subject)),
         ("Workload", &|s| workload(report, &s.workload, s.cell)),
@@ -150,7 +151,7 @@ fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> Markup {
         ("#Pipeline", &|s| whole(s.pipeline)),
         ("#Rate", &|s| value(s.rate, number)),
     ];
-    table_of("sortable", &[&of, columns].concat(), &report.summaries)
+    table_of("sortable", &[&of, of_passes(report, &pass), columns].concat(), &report.summaries)
 }
 
 /// A table with a row per trial or part of one: first the columns that name the trial, then `columns`. `trial`: the
@@ -161,6 +162,7 @@ fn trial_table<T>(
     trial: fn(&T) -> &TrialResult,
     columns: &[Column<'_, T>],
 ) -> Markup {
+    let pass: [Column<'_, T>; 1] = [("#Pass", &|t| whole(trial(t).step.pass))];
     let of: [Column<'_, T>; 7] = [
         ("Subject", &|t| text(&trial(t).subject_id)),
         ("Workload", &|t| workload(report, &trial(t).workload, trial(t).cell)),
@@ -170,7 +172,12 @@ fn trial_table<T>(
         ("#Rate", &|t| value(trial(t).step.rate, number)),
         ("#Repeat", &|t| whole(trial(t).repeat)),
     ];
-    table_of("sortable", &[&of, columns].concat(), rows)
+    table_of("sortable", &[&of, of_passes(report, &pass), columns].concat(), rows)
+}
+
+/// The column that tells steps apart that are otherwise the same, where there are such.
+fn of_passes<'a, T>(report: &Report, column: &'a [T]) -> &'a [T] {
+    if report.summaries.iter().any(|s| s.pass > 1) { column } else { &[] }
 }
 
 /// The name of a row's workload.

@@ -142,13 +142,15 @@ fn limiter_of_step(report: &Report, s: &Summary) -> Markup {
     }
 }
 
-/// `64` (connections), or `h2 64 × 10 at 1,000/s`: a single workload, factors of 1 and a missing rate are left out.
+/// `64` (connections), or `h2 64 × 10 at 1,000/s (2)`: a single workload, factors of 1, a missing rate and a first pass are
+/// left out.
 fn step_label(report: &Report, s: &Summary) -> String {
     let workload = if report.run.workloads.len() > 1 { format!("{} ", s.workload) } else { String::new() };
-    let Shape { connections, streams, pipeline, rate } = s.shape();
+    let Shape { connections, streams, pipeline, rate, pass } = s.shape();
     let times = |n: u32| if n > 1 { format!(" × {n}") } else { String::new() };
     let rate = rate.map_or(String::new(), |rate| format!(" at {}/s", number(rate)));
-    format!("{workload}{connections}{}{}{rate}", times(streams), times(pipeline))
+    let pass = if pass > 1 { format!(" ({pass})") } else { String::new() };
+    format!("{workload}{connections}{}{}{rate}{pass}", times(streams), times(pipeline))
 }
 
 /// `64 connections`, or `64 connections × 10 streams at 1,000/s of h2`.

@@ -35,6 +35,7 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
             name: "calibration".into(),
             description: "What the generator can do on this machine, against the null responder".into(),
             source: String::new(),
+            profiles: Vec::new(),
             path: String::new(),
         },
         subjects_folders: Vec::new(),

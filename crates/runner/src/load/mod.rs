@@ -91,6 +91,8 @@ pub fn usual() -> plan::Load {
     plan::Load {
         warmup_ns: STEP_WARMUP_NS,
         until_steady: None,
+        still_warming: plan::StillWarming::Refused,
+        order: plan::Order::Fixed,
         duration_ns: 10 * S,
         requests: None,
         interval_ns: S,

@@ -31,7 +31,7 @@ pub fn preflight(spec: &Spec) -> Result<(), Mismatch> {
                 threads: 1,
                 ..spec.load.clone()
             },
-            step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed },
+            step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 },
             spin: Spin::Never,
             ..spec.clone()
         };

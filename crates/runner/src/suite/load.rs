@@ -1,6 +1,8 @@
 //! The `[load]` of a suite.
 
-use dyno_archive::plan::{Arrivals, DriverKind, Gaps, Http2, Load, Model, Spin, Step, UntilSteady};
+use dyno_archive::plan::{
+    Arrivals, DriverKind, Gaps, Http2, Load, Model, Order, Spin, Step, StillWarming, UntilSteady,
+};
 use dyno_workload::mistake::{Mistake, all_positive, mistake, positive};
 use dyno_workload::units;
 use dyno_workload::workloads::{CheckedWorkload, NO_STREAMS, OneOrMany, PAGE_STREAMS, Rate};
@@ -36,6 +38,7 @@ impl SuiteLoad {
 pub(super) struct RawLoad {
     model: Option<Model>,
     arrival: Option<Arrival>,
+    order: Option<Order>,
     connections: Option<OneOrMany<u32>>,
     pub(super) in_flight: Option<OneOrMany<u32>>,
     rate: Option<OneOrMany<Rate>>,
@@ -63,6 +66,9 @@ pub(super) struct RawLoad {
 /// The `warmup` without a given length: until the start is steady.
 const AUTO: &str = "auto";
 
+/// The `warmup` of those who want to see how a server gets warm: none.
+const MEASURED: &str = "measured";
+
 /// Schedules that a suite can ask for; only `dyno load` plays traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -77,12 +83,19 @@ impl RawLoad {
     pub(super) fn check(
         self,
         workloads: &[CheckedWorkload],
+        order: Order,
     ) -> Result<(SuiteLoad, Vec<Vec<usize>>), Mistake> {
         let (steps, steps_of) = self.steps(workloads)?;
-        Ok((self.options(workloads, steps).map_err(of_load)?, steps_of))
+        Ok((self.options(workloads, steps, order).map_err(of_load)?, steps_of))
     }
 
-    fn options(self, workloads: &[CheckedWorkload], steps: Vec<Step>) -> Result<SuiteLoad, Mistake> {
+    /// `order`: that of the subjects, which the steps have where nothing is said of them.
+    fn options(
+        self,
+        workloads: &[CheckedWorkload],
+        steps: Vec<Step>,
+        order: Order,
+    ) -> Result<SuiteLoad, Mistake> {
         const S: u64 = 1_000_000_000;
         let driver = self.driver()?;
         self.refuse_what_no_workload_has(workloads)?;
@@ -94,6 +107,8 @@ impl RawLoad {
         let options = Load {
             warmup_ns: self.warmup_ns()?,
             until_steady: self.until_steady()?,
+            still_warming: if self.is_measured() { StillWarming::Measured } else { StillWarming::Refused },
+            order: self.order.unwrap_or(order),
             duration_ns,
             interval_ns: time("interval", &self.interval, interval_ns)?,
             timeout_ns,
@@ -139,14 +154,25 @@ impl RawLoad {
         self.warmup.as_deref().is_none_or(|text| text == AUTO)
     }
 
+    /// Whether the warm-up is what is to be measured.
+    fn is_measured(&self) -> bool {
+        self.warmup.as_deref() == Some(MEASURED)
+    }
+
     /// Length of each step's warm-up, in nanoseconds.
     fn warmup_ns(&self) -> Result<u64, Mistake> {
-        let wrong =
-            |m| mistake("warmup", format!("{m}; or {AUTO:?}, which warms each start until it is steady"));
+        let wrong = |m| {
+            let others = format!(
+                "or {AUTO:?}, which warms each start until it is steady, or {MEASURED:?}, which measures how it gets warm"
+            );
+            mistake("warmup", format!("{m}; {others}"))
+        };
+        let of_ramp = optional("ramp_connections", &self.ramp_connections)?.unwrap_or(0);
         match self.warmup.as_deref().filter(|_| !self.is_auto()) {
+            Some(MEASURED) => Ok(of_ramp),
             Some(text) => units::span(text).map_err(wrong),
             // Connections that are still being opened are no steady load.
-            None => Ok(STEP_WARMUP_NS + optional("ramp_connections", &self.ramp_connections)?.unwrap_or(0)),
+            None => Ok(STEP_WARMUP_NS + of_ramp),
         }
     }
 
@@ -156,7 +182,7 @@ impl RawLoad {
                 None => Ok(None),
                 Some(_) => Err(mistake(
                     "warmup_limit",
-                    "`warmup_limit` belongs to `warmup = \"auto\"`; a warm-up of a given length has no limit beside it",
+                    "`warmup_limit` belongs to `warmup = \"auto\"`; no other warm-up has a limit",
                 )),
             };
         }
@@ -267,13 +293,16 @@ impl RawLoad {
             let (arrivals, width) = self.of_workload(workload, &arrivals, &width).map_err(of_workload)?;
             let mut own: Vec<usize> = Vec::new();
             for step in self.steps_of(workload, &arrivals, &width).map_err(of_load)? {
+                let is_known = |step: &Step, own: &[usize]| own.iter().any(|i| all[*i] == *step);
+                let mut step = step;
+                while is_known(&step, &own) {
+                    step.pass += 1;
+                }
                 let index = all.iter().position(|known| *known == step).unwrap_or(all.len());
                 if index == all.len() {
                     all.push(step);
                 }
-                if !own.contains(&index) {
-                    own.push(index);
-                }
+                own.push(index);
             }
             steps_of.push(own);
         }
@@ -348,7 +377,7 @@ impl RawLoad {
                 for &streams in &streams {
                     for connections in width.connections(&shaped.workload.name, streams * pipeline)? {
                         let arrivals = arrivals.clone();
-                        steps.push(Step { connections, streams, pipeline, arrivals });
+                        steps.push(Step { connections, streams, pipeline, arrivals, pass: 1 });
                     }
                 }
             }

@@ -13,7 +13,7 @@ fn suite(rest: &str) -> String {
 
 /// The printed mistake of `source`.
 fn printed(source: &str) -> String {
-    SuiteFile::parse(Path::new("s.toml"), source).expect_err(source).to_string()
+    SuiteFile::parse(Path::new("s.toml"), source, &[]).expect_err(source).to_string()
 }
 
 /// The expected print where `underlined` stands in the line of this number.

@@ -4,6 +4,7 @@
 //! requests, `load` how many of them and when.
 
 mod load;
+pub mod profile;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
 use dyno_subject::paths::Name;
 use dyno_subject::placeholders::Place;
 use dyno_workload::mistake::{Mistake, mistake, positive};
-use dyno_workload::text::{self, FileError};
+use dyno_workload::text::FileError;
 use dyno_workload::workloads::{RawWorkload, check_workloads};
 use serde::{Deserialize, Deserializer, de};
 
@@ -71,16 +72,26 @@ pub struct SuiteBackend {
 }
 
 impl SuiteFile {
-    /// Reads a suite file.
-    pub fn read(path: &Path) -> Result<SuiteFile, FileError> {
+    /// Reads a suite file, with the values of these profiles in the place of others.
+    pub fn read(path: &Path, profiles: &[String]) -> Result<SuiteFile, FileError> {
         let source = std::fs::read_to_string(path)
             .map_err(|error| FileError::whole(path, format!("cannot be read: {error}")))?;
-        SuiteFile::parse(path, &source)
+        let suite = SuiteFile::parse(path, &source, profiles)?;
+        // Mistakes of the others are told now, and not when somebody asks for them.
+        for name in profile::names(path, &source)? {
+            SuiteFile::parse(path, &source, &[name])?;
+        }
+        Ok(suite)
     }
 
-    pub fn parse(path: &Path, source: &str) -> Result<SuiteFile, FileError> {
-        let raw: Raw = text::parse_toml(path, source)?;
-        raw.check(path, source).map_err(|mistake| mistake.locate(path, source))
+    /// The same of a text that stands for a file.
+    pub fn parse(path: &Path, source: &str, profiles: &[String]) -> Result<SuiteFile, FileError> {
+        let document = profile::document(path, source, profiles)?;
+        let raw: Raw = document.read()?;
+        let mut suite = raw.check(path).map_err(|mistake| document.locate(mistake))?;
+        suite.suite.source = source.into();
+        suite.suite.profiles = profiles.to_vec();
+        Ok(suite)
     }
 }
 
@@ -217,7 +228,7 @@ struct RawReport {
 }
 
 impl Raw {
-    fn check(self, path: &Path, source: &str) -> Result<SuiteFile, Mistake> {
+    fn check(self, path: &Path) -> Result<SuiteFile, Mistake> {
         if self.subjects.is_empty() {
             return Err(mistake(
                 "subjects",
@@ -243,7 +254,7 @@ impl Raw {
                 "how many requests of a page are in flight changes as it loads; give the number of visitors as `connections`",
             )));
         }
-        let (load, steps_of) = self.load.check(&shaped)?;
+        let (load, steps_of) = self.load.check(&shaped, self.suite.order)?;
         if has_pages {
             check_pages(load.decided()).map_err(of_load)?;
         }
@@ -252,7 +263,8 @@ impl Raw {
             suite: Suite {
                 name: self.suite.name.unwrap_or(stem),
                 description: self.suite.description,
-                source: source.into(),
+                source: String::new(),
+                profiles: Vec::new(),
                 path: path.display().to_string(),
             },
             repeats,
@@ -288,7 +300,7 @@ mod tests {
     use super::*;
 
     fn parse(source: &str) -> Result<SuiteFile, String> {
-        SuiteFile::parse(Path::new("suites/s.toml"), source).map_err(|e| e.to_string())
+        SuiteFile::parse(Path::new("suites/s.toml"), source, &[]).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -302,7 +314,7 @@ mod tests {
         std::os::unix::fs::symlink("../secret", folder.join("link")).unwrap();
         let parse = |workload: &str| {
             let source = format!("subjects = [\"null\"]\n[[workloads]]\nname = \"x\"\n{workload}");
-            SuiteFile::parse(&folder.join("s.toml"), &source).map_err(|e| e.to_string())
+            SuiteFile::parse(&folder.join("s.toml"), &source, &[]).map_err(|e| e.to_string())
         };
         let suite = parse("path = \"/{csv:u.csv:id}\"\nbody_file = \"body\"").unwrap();
         assert_eq!(suite.workloads[0].requests[0].body.as_ref().unwrap().0, b"hi");
@@ -356,6 +368,8 @@ mod tests {
             ("ramp_connections = \"2s\"", (2200 * MS, Some(60_000 * MS))),
             ("warmup = \"500ms\"", (500 * MS, None)),
             ("warmup = \"0\"", (0, None)),
+            ("warmup = \"measured\"", (0, None)),
+            ("warmup = \"measured\"\nramp_connections = \"2s\"", (2000 * MS, None)),
         ] {
             assert_eq!(warm(keys).unwrap(), wanted, "{keys}");
         }
@@ -377,6 +391,78 @@ mod tests {
         let suite = parse("subjects = [\"null\"]\n[load]\nconnections = [1, 8]\npipeline = [1, 16]\nrate = [100, \"5k\"]\narrival = \"poisson\"").unwrap();
         assert_eq!(suite.load.decided().steps.len(), 8);
         assert_eq!(suite.load.decided().steps[7].arrivals, Arrivals::Poisson { rate: 5000.0 });
+    }
+
+    #[test]
+    fn a_step_that_is_asked_for_again_is_a_pass_of_its_own() {
+        let suite = parse(
+            "subjects = [\"null\"]\n[suite]\norder = \"random\"\n[load]\norder = \"fixed\"\nwarmup = \"measured\"\n\
+             connections = [1, 1, 2, 1]\n[[workloads]]\npath = \"/a\"\n[[workloads]]\npath = \"/b\"\n",
+        )
+        .unwrap();
+        let load = suite.load.decided();
+        let steps: Vec<(u32, u32)> = load.steps.iter().map(|s| (s.connections, s.pass)).collect();
+        assert_eq!(steps, [(1, 1), (1, 2), (2, 1), (1, 3)]);
+        assert_eq!(suite.steps_of, [vec![0, 1, 2, 3], vec![0, 1, 2, 3]]);
+        assert_eq!((suite.order, load.order), (Order::Random, Order::Fixed));
+        assert_eq!(load.still_warming, dyno_archive::plan::StillWarming::Measured);
+        let usual = parse("subjects = [\"null\"]\n[suite]\norder = \"fixed\"\n").unwrap();
+        assert_eq!(usual.load.decided().order, Order::Fixed, "steps have the order of subjects by default");
+    }
+
+    #[test]
+    fn a_profile_takes_the_place_of_what_it_names() {
+        let source = "subjects = [\"a\", \"b\"]\n[suite]\nrepeats = 5\nname = \"s\"\n[load]\nconnections = [1, 64]\n\
+             duration = \"30s\"\n[profile.short]\nsuite.repeats = 1\nload = { duration = \"2s\" }\n\
+             [profile.one]\nsubjects = [\"a\"]\nload.duration = \"4s\"\n";
+        let with = |profiles: &[&str]| {
+            let profiles: Vec<String> = profiles.iter().map(|name| (*name).to_string()).collect();
+            SuiteFile::parse(Path::new("s.toml"), source, &profiles).map_err(|error| error.to_string())
+        };
+        let seen = |profiles: &[&str]| {
+            let suite = with(profiles).unwrap();
+            let load = suite.load.decided();
+            (suite.subjects.len(), suite.repeats, load.duration_ns / 1_000_000_000, load.steps.len())
+        };
+        assert_eq!(seen(&[]), (2, 5, 30, 2));
+        assert_eq!(seen(&["short"]), (2, 1, 2, 2));
+        assert_eq!(seen(&["short", "one"]), (1, 1, 4, 2), "the later one is above the earlier");
+        assert_eq!(seen(&["one", "short"]), (1, 1, 2, 2));
+        assert_eq!(with(&["one"]).unwrap().suite.profiles, ["one"]);
+        assert_eq!(
+            with(&["shrot"]).unwrap_err(),
+            "s.toml: the suite has no profile \"shrot\"; did you mean \"short\"?"
+        );
+        assert!(with(&["x"]).unwrap_err().ends_with("it has one, short"));
+        assert!(parse("subjects = [\"a\"]").is_ok());
+    }
+
+    #[test]
+    fn mistakes_of_a_profile_are_told_where_they_stand_whether_it_is_asked_for_or_not() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("s.toml");
+        let read = |profile: &str, asked: &[String]| {
+            std::fs::write(&file, format!("subjects = [\"a\"]\n[profile.short]\n{profile}\n")).unwrap();
+            SuiteFile::read(&file, asked).unwrap_err().to_string()
+        };
+        for (profile, told) in [
+            ("load.duratoin = \"1s\"", "s.toml:3:6: unknown key `duratoin`; did you mean `duration`?"),
+            ("load.duration = \"1\"", "s.toml:3:17: "),
+            ("suite.repeats = 0", "s.toml:3:17: `repeats` must be at least 1"),
+            ("laod.duration = \"1s\"", "s.toml:3:1: unknown key `laod`; did you mean `load`?"),
+            ("profile.long.suite.repeats = 2", "s.toml:3:1: unknown key `profile`"),
+        ] {
+            for asked in [&[][..], &["short".to_string()]] {
+                let error = read(profile, asked);
+                assert!(error.contains(told), "{profile}: {error}");
+            }
+        }
+        std::fs::write(&file, "subjects = [\"a\"]\nprofile = 1\n").unwrap();
+        let error = SuiteFile::read(&file, &[]).unwrap_err().to_string();
+        assert!(
+            error.contains("s.toml:2:11: `profile` is a table of tables; write each as [profile.NAME]"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -440,7 +526,7 @@ mod tests {
     #[test]
     fn a_pipeline_is_of_http1_alone() {
         let suite = parse(
-            "subjects = [\"null\"]\n[load]\nconnections = [8, 8]\npipeline = [1, 16]\nstreams = 4\n\
+            "subjects = [\"null\"]\n[load]\nconnections = 8\npipeline = [1, 16]\nstreams = 4\n\
              [[workloads]]\nname = \"a\"\npath = \"/\"\n\
              [[workloads]]\nname = \"b\"\npath = \"/\"\nprotocol = \"h2c-upgrade\"\n",
         )

@@ -1,6 +1,6 @@
 //! Cases: servers that were not warm.
 
-use dyno_archive::plan::{Arrivals, Gaps, Segment};
+use dyno_archive::plan::{Arrivals, Gaps, Segment, StillWarming};
 use dyno_archive::start::{WarmUpEnd, WarmUpSlice};
 
 use super::Case;
@@ -18,6 +18,22 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: r#"{"jit_share": 0.200000002, "growth": null}"#,
         trips: |w| w.compile(100 * MS + 1),
         just_not: |w| w.compile(100 * MS),
+        otherwise: None,
+    },
+    // Where that is what is measured, it is told and costs nothing.
+    Case {
+        code: Code::StillWarming,
+        severity: Severity::Info,
+        says: "within the measured window its compiler (JIT) used 20 % of its CPU time. That is what is measured here",
+        evidence: r#"{"jit_share": 0.200000002, "growth": null}"#,
+        trips: |w| {
+            w.plan.still_warming = StillWarming::Measured;
+            w.compile(100 * MS + 1);
+        },
+        just_not: |w| {
+            w.plan.still_warming = StillWarming::Measured;
+            w.compile(100 * MS);
+        },
         otherwise: None,
     },
     // The bounds: 1.5 times as fast over three to five intervals, 1.25 times over six.

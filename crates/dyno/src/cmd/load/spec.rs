@@ -166,7 +166,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload, reach: &Reach) -> a
     let protocol = workload.protocol;
     let cpus = args.cpus.clone().map_or_else(Vec::new, |cpus| cpus.0);
     let threads = threads(args, &endpoint, connections);
-    let step = Step { connections, streams: streams(args), pipeline: args.pipeline, arrivals };
+    let step = Step { connections, streams: streams(args), pipeline: args.pipeline, arrivals, pass: 1 };
     Ok(Spec {
         endpoint,
         protocol,

@@ -94,7 +94,7 @@ fn check(
     supervision: &Supervision<'_>,
 ) -> anyhow::Result<Seen> {
     print(&format!("{}\n", line(&subject.id)))?;
-    let suite = SuiteFile::parse(Path::new("check"), &suite_of(subject))?;
+    let suite = SuiteFile::parse(Path::new("check"), &suite_of(subject), &[])?;
     let cpus = dyno_launch::allowed_cpus();
     let resolved = resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| here.unmet(d));
     let mut planned = match resolved {

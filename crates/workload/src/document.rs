@@ -1,0 +1,143 @@
+//! A file's table whose values know where they stand, also when some of them take the place of others.
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+
+use crate::mistake::Mistake;
+use crate::text::{self, FileError, friendly};
+
+/// A file, read as TOML.
+#[derive(Clone, Debug)]
+pub struct Document<'s> {
+    path: &'s Path,
+    source: &'s str,
+    table: DeTable<'s>,
+}
+
+impl<'s> Document<'s> {
+    /// # Errors
+    /// It is no TOML.
+    pub fn parse(path: &'s Path, source: &'s str) -> Result<Document<'s>, FileError> {
+        let table = DeTable::parse(source).map_err(|error| text::of_toml(path, source, &error))?;
+        Ok(Document { path, source, table: table.into_inner() })
+    }
+
+    /// Takes the tables below a key out of the document, by their names.
+    ///
+    /// # Errors
+    /// What is there is no table of tables.
+    pub fn take_tables(&mut self, key: &str) -> Result<Vec<(String, DeTable<'s>)>, FileError> {
+        let Some(value) = self.table.remove(key) else { return Ok(Vec::new()) };
+        let wrong = |span| {
+            let message = format!("`{key}` is a table of tables; write each as [{key}.NAME]");
+            FileError::at(self.path, self.source, span, message)
+        };
+        let span = value.span();
+        let DeValue::Table(all) = value.into_inner() else { return Err(wrong(span)) };
+        let named = all.into_iter().map(|(name, value)| {
+            let span = value.span();
+            let DeValue::Table(table) = value.into_inner() else { return Err(wrong(span)) };
+            Ok((name.into_inner().into_owned(), table))
+        });
+        named.collect()
+    }
+
+    /// Puts the values of another table in the place of this one's: tables key by key, all else as a whole.
+    pub fn overlay(&mut self, over: DeTable<'s>) {
+        overlay(&mut self.table, over);
+    }
+
+    /// The whole document as a value. Its type must refuse unknown keys (`deny_unknown_fields`).
+    ///
+    /// # Errors
+    /// The first mistake, where it stands.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, FileError> {
+        let whole = Spanned::new(0..0, DeValue::Table(self.table.clone()));
+        T::deserialize(ValueDeserializer::from(whole)).map_err(|error| {
+            let message = friendly(error.message());
+            // What is missing from the outermost table is missing nowhere in particular.
+            match error.span().filter(|span| *span != (0..0)) {
+                Some(span) => FileError::at(self.path, self.source, span, message),
+                None => FileError::whole(self.path, message),
+            }
+        })
+    }
+
+    /// A mistake at its line and column. What is not there is shown where it is missing: at the head of its table, or as one of
+    /// the whole file.
+    #[must_use]
+    pub fn locate(&self, mistake: Mistake) -> FileError {
+        match mistake.span_in(&self.table, self.source) {
+            Some(span) => FileError::at(self.path, self.source, span, mistake.into_message()),
+            None => FileError::whole(self.path, mistake.into_message()),
+        }
+    }
+}
+
+fn overlay<'s>(table: &mut DeTable<'s>, over: DeTable<'s>) {
+    for (key, value) in over {
+        let span = value.span();
+        match (table.get_mut(key.get_ref().as_ref()).map(Spanned::get_mut), value.into_inner()) {
+            (Some(DeValue::Table(below)), DeValue::Table(over)) => overlay(below, over),
+            (_, value) => {
+                table.insert(key, Spanned::new(span, value));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Sample {
+        a: Below,
+        list: Vec<u32>,
+    }
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Below {
+        b: u32,
+        c: u32,
+    }
+
+    fn overlaid(source: &str) -> Result<Sample, String> {
+        let mut document = Document::parse(Path::new("s.toml"), source).unwrap();
+        let tables = document.take_tables("over").map_err(|error| error.to_string())?;
+        tables.into_iter().for_each(|(_, table)| document.overlay(table));
+        document.read().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn tables_are_put_together_and_all_else_is_replaced() {
+        let source = "list = [1, 2]\n[a]\nb = 1\nc = 2\n[over.x.a]\nc = 3\n[over.y]\nlist = [4]\n";
+        assert_eq!(overlaid(source).unwrap(), Sample { a: Below { b: 1, c: 3 }, list: vec![4] });
+        assert_eq!(overlaid("list = []\na = { b = 1, c = 2 }\nover.x.a.b = 5\n").unwrap().a.b, 5);
+    }
+
+    #[test]
+    fn a_mistake_is_shown_where_its_value_stands() {
+        let base = "list = [1]\n[a]\nb = 1\nc = 2\n";
+        for (over, told) in [
+            ("[over.x.a]\nc = \"two\"", "s.toml:6:5: "),
+            ("[over.x.a]\nd = 1", "s.toml:6:1: unknown key `d`"),
+            ("[over]\nx = 1", "s.toml:6:5: `over` is a table of tables; write each as [over.NAME]"),
+        ] {
+            let error = overlaid(&format!("{base}{over}\n")).unwrap_err();
+            assert!(error.starts_with(told), "{over}: {error}");
+        }
+        let source = format!("{base}[over.x.a]\nc = 7\n");
+        let mut document = Document::parse(Path::new("s.toml"), &source).unwrap();
+        let (_, table) = document.take_tables("over").unwrap().remove(0);
+        document.overlay(table);
+        let at = |key: &'static str| document.locate(crate::mistake::mistake(key, "wrong").within("a"));
+        assert_eq!(at("c").position.unwrap().line, 6);
+        assert_eq!(at("b").position.unwrap().line, 3);
+    }
+}
