@@ -103,6 +103,7 @@ pub fn load() -> Load {
 /// A check over plain HTTP/1.1, of which this was seen.
 pub fn check(name: &str, ok: bool, got: &str) -> CheckResult {
     CheckResult {
+        of_life: false,
         name: name.into(),
         protocol: Protocol::H1,
         ok,

@@ -53,7 +53,9 @@ impl StartRecord {
         let mut all = BTreeMap::new();
         let before = self.subject().into_iter().flat_map(|part| &part.checks_before);
         for check in before.filter(|check| check.is_broken()) {
-            all.entry(check.protocol).or_insert(check);
+            check.counts_over().iter().for_each(|protocol| {
+                all.entry(*protocol).or_insert(check);
+            });
         }
         all
     }

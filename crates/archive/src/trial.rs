@@ -18,6 +18,8 @@ pub struct CheckResult {
     pub answered: bool,
     /// The subject is known to fail it, and takes part all the same.
     pub waived: bool,
+    /// It is about the server's life, and was asked of a start of its own: it counts over every protocol.
+    pub of_life: bool,
     /// Empty where the archive is older than that it is kept.
     pub asked: String,
     /// Empty where the archive is older than that it is kept.
@@ -31,6 +33,12 @@ impl CheckResult {
     #[must_use]
     pub fn is_broken(&self) -> bool {
         !self.ok && self.answered && !self.waived
+    }
+
+    /// The protocols over which it counts.
+    #[must_use]
+    pub fn counts_over(&self) -> &[Protocol] {
+        if self.of_life { &Protocol::OF_SERVERS } else { std::slice::from_ref(&self.protocol) }
     }
 
     /// What was seen; of a check that failed, with what was expected.

@@ -15,6 +15,7 @@ use dyno_workload::text::{FileError, nearest};
 use dyno_workload::workloads::RawRequest;
 
 use crate::bytes::{self, ByteCheck};
+use crate::life::{Life, Look};
 use crate::limits::{BODY_BYTES, STREAMS, TIMES};
 
 /// What a server promises to answer.
@@ -31,7 +32,7 @@ pub struct Check {
     pub name: String,
     /// The protocols over which it is checked.
     pub protocols: Vec<Protocol>,
-    /// What is asked, one after the other on one connection; at least one.
+    /// What is asked, one after the other on one connection; at least one, unless it is not to come up.
     pub requests: Vec<Request>,
     /// How often all of that is asked, on one connection.
     pub times: u32,
@@ -39,6 +40,8 @@ pub struct Check {
     pub streams: u32,
     /// A look at the bytes, instead of plain exchanges.
     pub bytes: Option<ByteCheck>,
+    /// A promise about the server's life, which is asked of a start of its own.
+    pub life: Option<Life>,
 }
 
 /// The contracts that dyno brings, by name.
@@ -180,8 +183,9 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
     let times = keys.parsed("times", |n| within("times", n, TIMES));
     let streams = keys.parsed("streams", |n| within("streams", n, STREAMS));
     let bytes = keys.optional::<ByteCheck>("bytes");
+    let life = Life::of(keys);
     let is_list = keys.has("requests");
-    let requests = if is_list { several(keys, read)? } else { vec![one(keys, read)?] };
+    let requests = requests_of(keys, life.as_ref(), read)?;
     let protocols = protocols.unwrap_or_else(|| usual_protocols(bytes));
     let over_h2 = protocols.iter().find(|p| !p.is_h1()).filter(|_| bytes.is_some());
     if let Some(protocol) = over_h2 {
@@ -206,7 +210,38 @@ fn check(keys: &mut Keys<'_>, read: ReadFile<'_>) -> Option<Check> {
         keys.add(mistake("streams", message));
         return None;
     }
-    Some(Check { name, protocols, requests, times: times.unwrap_or(1), streams: streams.unwrap_or(1), bytes })
+    Some(Check {
+        name,
+        protocols,
+        requests,
+        times: times.unwrap_or(1),
+        streams: streams.unwrap_or(1),
+        bytes,
+        life,
+    })
+}
+
+/// The requests of a check, with what is wrong about them.
+fn requests_of(keys: &mut Keys<'_>, life: Option<&Life>, read: ReadFile<'_>) -> Option<Vec<Request>> {
+    let is_list = keys.has("requests");
+    if !keys.has("life") {
+        return if is_list { several(keys, read) } else { Some(vec![one(keys, read)?]) };
+    }
+    for key in ["protocols", "times", "streams", "bytes"].into_iter().filter(|key| keys.has(key)) {
+        keys.add(mistake(key, format!("a promise about a server's life has no `{key}`; leave it out")));
+    }
+    let Some(life) = life else {
+        // Which requests it needs depends on what it promises.
+        let _ = (keys.list::<RawRequest>("requests"), keys.rest::<RawRequest>());
+        return None;
+    };
+    // What it prints of itself needs no request.
+    let is_of_start = life.look == Look::Serves && !is_list && !keys.has("path");
+    match (life.look.is_refusal() || is_of_start, is_list) {
+        (true, _) => Some(Vec::new()),
+        (false, true) => several(keys, read),
+        (false, false) => Some(vec![one(keys, read)?]),
+    }
 }
 
 fn protocols_of(all: Vec<Protocol>) -> Result<Vec<Protocol>, Mistake> {
@@ -273,7 +308,13 @@ fn wrong_request(requests: &[Request]) -> Option<(usize, Mistake)> {
 /// The checks that a server which keeps these contracts must pass at a listener of a protocol.
 pub fn checks_of(kept: &[Contract], protocol: Protocol) -> impl Iterator<Item = &Check> {
     let all = kept.iter().flat_map(|contract| &contract.checks);
-    all.filter(move |check| check.protocols.contains(&protocol))
+    all.filter(move |check| check.life.is_none() && check.protocols.contains(&protocol))
+}
+
+/// The promises of these contracts about a server's life.
+pub fn life_of(kept: &[Contract]) -> impl Iterator<Item = (&Check, &Life)> {
+    let all = kept.iter().flat_map(|contract| &contract.checks);
+    all.filter_map(|check| Some((check, check.life.as_ref()?)))
 }
 
 impl Check {
@@ -293,7 +334,8 @@ impl Check {
 /// How many checks a server has to pass, over all its protocols.
 #[must_use]
 pub fn count(kept: &[Contract], protocols: &[Protocol]) -> usize {
-    protocols.iter().map(|&protocol| checks_of(kept, protocol).count()).sum()
+    let answers: usize = protocols.iter().map(|&protocol| checks_of(kept, protocol).count()).sum();
+    answers + life_of(kept).count()
 }
 
 #[cfg(test)]
@@ -378,6 +420,26 @@ mod tests {
             ("path = \"/\"\nexpect = { body_matches = \"(\" }", "c.toml:3:8", "is not a regular expression"),
             ("path = \"/\"\nexpect = { stauts = 200 }", "c.toml:4:12", "did you mean `status`?"),
             ("requests = [{ path = \"/\" }, { path = \"x\" }]", "c.toml:3:38", "must begin with a slash"),
+            ("path = \"/\"\nprints = [\"a\"]", "c.toml:4:10", "belongs to a promise about a server's life"),
+            ("life = \"serves\"\npath = \"/\"", "c.toml:3:8", "give one of them"),
+            ("life = \"serv\"", "c.toml:3:8", "did you mean `serves`?"),
+            ("life = \"serves\"\nprints = [\"(\"]", "c.toml:4:11", "is not a regular expression"),
+            ("life = \"serves\"\nprints = []", "c.toml:4:10", "`prints` is empty"),
+            ("life = \"serves\"\nasks = [\"a\"]", "c.toml:4:9", "needs the name of the `backend`"),
+            (
+                "life = \"serves\"\nprints = [{ matches = \"a\", times = 1, at_most = 2 }]",
+                "c.toml:4:11",
+                "give one of `times`",
+            ),
+            ("life = \"stops\"\npath = \"/\"\ntimes = 5", "c.toml:5:9", "has no `times`"),
+            ("life = \"stops\"", "c.toml:1:1", "needs a `path`"),
+            ("life = \"refuses-missing\"\npath = \"/\"", "c.toml:4:1", "unknown key `path`"),
+            (
+                "life = \"refuses-missing\"\nasks = [{ backend = \"b\", matches = \"a\" }]",
+                "c.toml:4:8",
+                "asks nobody anything",
+            ),
+            ("life = \"refuses-missing\"\nwithin = \"1h\"", "c.toml:4:10", "`within` is 120s at most"),
             ("path = \"/\"\n[[checks]]\nname = \"a\"\npath = \"/\"", "c.toml:5:8", "are called \"a\""),
         ] {
             let error = check(rest);

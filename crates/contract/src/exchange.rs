@@ -7,6 +7,7 @@ use dyno_archive::trial::CheckResult;
 use crate::bytes;
 use crate::client::{Keep, ProbeClient};
 use crate::contracts::Check;
+use crate::life::Life;
 use crate::limits::CHECK;
 use crate::words;
 
@@ -69,6 +70,7 @@ pub fn result(
         ok,
         answered,
         waived: false,
+        of_life: check.life.is_some(),
         asked: asked(check, client),
         expected: expected(check),
         got,
@@ -84,7 +86,13 @@ fn asked(check: &Check, client: &ProbeClient) -> String {
         2.. if client.listener().protocol.is_h2() => format!(", {} at a time", check.streams),
         _ => String::new(),
     };
-    format!("{}{how}{times}{streams}", all.join("; then "))
+    let life = check.life.as_ref().map(|life| life.look.asked());
+    let life = match life {
+        Some(life) if all.is_empty() => life.into(),
+        Some(life) => format!(", {life}"),
+        None => String::new(),
+    };
+    format!("{}{how}{times}{streams}{life}", all.join("; then "))
 }
 
 fn expected(check: &Check) -> String {
@@ -94,6 +102,7 @@ fn expected(check: &Check) -> String {
     let mut all: Vec<String> =
         check.requests.iter().map(|request| words::expected(&request.expect)).collect();
     all.dedup();
+    all.extend(check.life.as_ref().map(Life::expected).filter(|words| !words.is_empty()));
     all.join("; then ")
 }
 

@@ -30,3 +30,18 @@ pub const STREAMS: u32 = 1_000;
 
 /// How often a command that says whether a part is ready is tried: each try is a shell of its own.
 pub const COMMAND_POLL: Duration = Duration::from_millis(20);
+
+/// How long a server may take to end where a contract says nothing. Then it has failed the check.
+pub const LIFE: Duration = Duration::from_secs(15);
+
+/// The most that a contract may give it.
+pub const LIFE_MOST: Duration = Duration::from_secs(120);
+
+/// How long what a server prints is waited for.
+pub const PRINTED: Duration = Duration::from_secs(2);
+
+/// How long answers of a back end are held back from a server that is asked to end.
+pub const HELD: Duration = Duration::from_millis(500);
+
+/// Bytes that are kept of what a server asks its back end. More is handed on, and not looked at.
+pub const RELAYED_BYTES: usize = 16 << 20;

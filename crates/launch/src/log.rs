@@ -73,7 +73,7 @@ impl Log {
 }
 
 /// A reader of what is new in a log, line by line.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Follower<'a> {
     log: &'a Log,
     /// Bytes of the file that have been read.

@@ -442,7 +442,11 @@ fn check_pointer(pointer: &str) -> Result<(), String> {
     Err(format!("{pointer:?} is not a JSON pointer; write it like /items/0/name (RFC 6901)"))
 }
 
-fn expression(text: &str) -> Result<Regex, String> {
+/// A regular expression of a file.
+///
+/// # Errors
+/// It is none; as a sentence.
+pub fn expression(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| {
         // The last line says what is wrong; those before it draw the place.
         let why = error.to_string();

@@ -53,10 +53,16 @@ fn subject(subject: &mut Value) {
 }
 
 pub(super) fn of_start(start: &mut Value) {
-    each(start.get_mut("parts")).for_each(|part| fill(part, &[("environment", json!({}))]));
+    for part in each(start.get_mut("parts")) {
+        fill(part, &[("environment", json!({}))]);
+        for moment in ["checks_before", "checks_after"] {
+            each(part.get_mut(moment)).for_each(check);
+        }
+    }
 }
 
 pub(super) fn of_trial(trial: &mut Value) {
+    each(trial.get_mut("checks")).for_each(check);
     let Some(load) = trial.get_mut("load") else { return };
     fill(load, &[("unexpected", json!({})), ("connection_failures", json!({}))]);
     for (key, gap) in [("books", "carried_in"), ("connections", "asked_again")] {
@@ -65,6 +71,11 @@ pub(super) fn of_trial(trial: &mut Value) {
         }
     }
     each(load.get_mut("intervals")).for_each(interval);
+}
+
+/// No contract held promises about a server's life.
+fn check(check: &mut Value) {
+    fill(check, &[("of_life", json!(false))]);
 }
 
 fn interval(interval: &mut Value) {

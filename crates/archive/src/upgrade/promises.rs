@@ -88,7 +88,7 @@ mod tests {
             ("json over h2c-upgrade", "json", Protocol::H2cUpgrade),
             ("json over all", "json over all", Protocol::H1),
         ] {
-            let mut value = json!({"name": name, "ok": true, "answered": true, "detail": "as expected"});
+            let mut value = json!({"name": name, "ok": true, "answered": true, "of_life": false, "detail": "as expected"});
             check(&mut value);
             let once = value.clone();
             check(&mut value);

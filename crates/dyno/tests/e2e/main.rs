@@ -7,6 +7,7 @@ mod database;
 mod drive;
 mod failures;
 mod interrupts;
+mod life;
 mod load;
 mod output;
 mod page;

@@ -250,6 +250,7 @@ fn passed() -> CheckResult {
 /// A check that was passed.
 pub(crate) fn right(name: &str, got: &str) -> CheckResult {
     CheckResult {
+        of_life: false,
         name: name.into(),
         protocol: Protocol::H1,
         ok: true,

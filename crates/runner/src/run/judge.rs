@@ -114,6 +114,7 @@ mod tests {
     #[test]
     fn a_failed_check_is_told_with_what_became_of_the_server() {
         let check = CheckResult {
+            of_life: false,
             name: "json".into(),
             protocol: Protocol::H1,
             ok: false,

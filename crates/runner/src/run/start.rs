@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -44,9 +45,9 @@ pub(super) struct RunSetup {
 
 /// The ports of one part.
 #[derive(Clone, Copy)]
-struct Ports {
-    plain: u16,
-    tls: u16,
+pub(super) struct Ports {
+    pub(super) plain: u16,
+    pub(super) tls: u16,
 }
 
 impl Ports {
@@ -93,24 +94,34 @@ impl Ports {
 }
 
 /// Definition and conditions of one part of a start.
-struct Recipe<'a> {
-    definition: &'a Definition,
+#[derive(Clone, Copy)]
+pub(super) struct Recipe<'a> {
+    pub(super) definition: &'a Definition,
     /// Folder of its artefacts.
-    out: &'a Path,
-    limits: &'a Limits,
+    pub(super) out: &'a Path,
+    pub(super) limits: &'a Limits,
     /// CPUs that it may use.
-    cpus: &'a [u32],
+    pub(super) cpus: &'a [u32],
     /// Ports of the parts that are up, by name.
-    others: &'a [(String, Ports)],
+    pub(super) others: &'a [(String, Ports)],
+}
+
+/// A part whose process was started, and of which nothing is known yet.
+pub(super) struct Spawned {
+    pub(super) process: Process,
+    pub(super) ports: Ports,
+    listeners: Vec<CheckedListener>,
+    settings: Settings,
 }
 
 impl Runner<'_> {
     /// Starts all parts of a launch, back ends first. Parts that came up are in `up` and in the record even if the start
-    /// fails.
+    /// fails. `lived`: arms that have kept the promises about their life.
     pub(super) fn start(
         &mut self,
         record: &mut StartRecord,
         setup: &RunSetup,
+        lived: &BTreeSet<usize>,
         up: &mut Vec<Part>,
     ) -> Result<(), Failure> {
         let (plan, builds, arms) = (self.plan, self.builds, self.arms);
@@ -132,6 +143,10 @@ impl Runner<'_> {
             others: &others,
         };
         record.parts.push(PartStart::new(Party::SUBJECT, name.clone()));
+        if !lived.contains(&arm) {
+            let results = self.rehearse(record, &plan.arms[arm], &recipe, setup)?;
+            last_part(record).checks_before = results;
+        }
         up.push(self.start_part(record, &recipe, setup)?.0);
         Ok(())
     }
@@ -166,29 +181,15 @@ impl Runner<'_> {
     }
 
     /// Starts the last part of the record, waits until it serves, and has its data loaded.
-    fn start_part(
+    pub(super) fn start_part(
         &mut self,
         start: &mut StartRecord,
         recipe: &Recipe<'_>,
         setup: &RunSetup,
     ) -> Result<(Part, Ports), Failure> {
-        let number = start.start;
-        let record = start.parts.last_mut().expect("it was told of before it is started");
+        let Spawned { mut process, ports, listeners, settings } = self.spawn(start, recipe, setup)?;
+        let record = last_part(start);
         let definition = recipe.definition;
-        let ports = Ports::find(definition).map_err(harness)?;
-        let certs = setup.certs.as_ref();
-        let listeners = checked_listeners(definition, ports, certs).map_err(harness)?;
-        let workspace =
-            Workspace::make(number, &setup.groups, self.guard).map_err(|e| harness(e.to_string()))?;
-        record.limits = group::limit(&workspace.group, recipe.limits, recipe.cpus, setup.groups.unusable());
-        let settings = Settings::of(recipe, record, ports, certs, &workspace).map_err(harness)?;
-        let spec = settings.spec(recipe, workspace).map_err(harness)?;
-        let mut process = Process::start(spec).map_err(|error| Failure {
-            kind: FailureKind::NotStarted,
-            message: format!("`{}`: {error}", definition.start.command.join(" ")),
-        })?;
-        record.pid = Some(process.pid());
-        record.limits.extend(read_back(recipe, &process));
         let ready = self.wait_until_ready(&mut process, recipe, &settings, &listeners, ports);
         let seeded = ready.and_then(|startup| {
             record.startup = Some(startup);
@@ -216,6 +217,33 @@ impl Runner<'_> {
             definition.reset.as_ref().map(|spec| settings.command(spec)).transpose().map_err(harness)?;
         let (party, name) = (record.party, record.name.clone());
         Ok((Part { party, name, process, listeners, alive, reset }, ports))
+    }
+
+    /// Starts the process of the last part of the record.
+    pub(super) fn spawn(
+        &self,
+        start: &mut StartRecord,
+        recipe: &Recipe<'_>,
+        setup: &RunSetup,
+    ) -> Result<Spawned, Failure> {
+        let number = start.start;
+        let record = last_part(start);
+        let definition = recipe.definition;
+        let ports = Ports::find(definition).map_err(harness)?;
+        let certs = setup.certs.as_ref();
+        let listeners = checked_listeners(definition, ports, certs).map_err(harness)?;
+        let workspace =
+            Workspace::make(number, &setup.groups, self.guard).map_err(|e| harness(e.to_string()))?;
+        record.limits = group::limit(&workspace.group, recipe.limits, recipe.cpus, setup.groups.unusable());
+        let settings = Settings::of(recipe, record, ports, certs, &workspace).map_err(harness)?;
+        let spec = settings.spec(recipe, workspace).map_err(harness)?;
+        let process = Process::start(spec).map_err(|error| Failure {
+            kind: FailureKind::NotStarted,
+            message: format!("`{}`: {error}", definition.start.command.join(" ")),
+        })?;
+        record.pid = Some(process.pid());
+        record.limits.extend(read_back(recipe, &process));
+        Ok(Spawned { process, ports, listeners, settings })
     }
 
     /// Has the data of a part loaded that has some; returns how long that took, in nanoseconds.
@@ -279,6 +307,11 @@ impl Runner<'_> {
         follower.rest(&mut |line| on(Event::Printed { name: &definition.name, line }));
         ready
     }
+}
+
+/// The part that is being started.
+fn last_part(start: &mut StartRecord) -> &mut PartStart {
+    start.parts.last_mut().expect("it was told of before it is started")
 }
 
 /// A command for readiness. One try of it may take no longer than the whole start.

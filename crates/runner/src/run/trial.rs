@@ -29,6 +29,7 @@ impl Runner<'_> {
         // What is only sampled under load is tried in full before it. An answer that is not as expected is a failed
         // check of this trial, which the load then goes on to count.
         let tried = load::preflight(&spec).err().map(|mismatch| CheckResult {
+            of_life: false,
             name: "expectations".into(),
             protocol: workload.protocol,
             ok: false,

@@ -190,7 +190,7 @@ impl Part {
             return self.judge(What::Check(failed)).map_or(Ok(()), Err);
         }
         let broken: Vec<&CheckResult> = results.iter().filter(|check| check.is_broken()).collect();
-        let protocols = broken.iter().map(|check| check.protocol).collect();
+        let protocols = broken.iter().flat_map(|check| check.counts_over()).copied().collect();
         match broken.first() {
             Some(check) if !is_left(&protocols) => self.judge(What::Check(check)).map_or(Ok(()), Err),
             _ => Ok(()),

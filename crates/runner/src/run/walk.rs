@@ -31,6 +31,7 @@ impl Runner<'_> {
             .filter(|s| s.failure.as_ref().is_some_and(|f| f.kind.is_the_subjects()))
             .map(|s| s.launch)
             .collect();
+        let mut lived: BTreeSet<usize> = run.starts.iter().filter_map(|start| self.lived(start)).collect();
         let mut next_start = run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0);
         let setup = RunSetup { groups: Groups::prepare(Layout::read(), self.guard), certs: self.certs()? };
         setup.groups.sweep();
@@ -53,13 +54,21 @@ impl Runner<'_> {
             next_start += 1;
             (self.on)(Event::Starting { launch });
             self.keep_to_own_cpus(launch)?;
-            self.launch(&mut record, &pending, &setup)?;
+            self.launch(&mut record, &pending, &setup, &lived)?;
+            lived.extend(self.lived(&record));
             (self.on)(Event::LaunchEnded { launch });
             if self.interrupts.count() > 0 {
                 return Ok(Ended::Interrupted);
             }
         }
         Ok(Ended::Complete)
+    }
+
+    /// The arm of a start whose subject kept all promises about its life; `None`: it did not, or was not asked.
+    fn lived(&self, start: &StartRecord) -> Option<usize> {
+        let mut all = start.subject()?.checks_before.iter().filter(|check| check.of_life).peekable();
+        let is_asked = all.peek().is_some();
+        (is_asked && all.all(|check| !check.is_broken())).then(|| self.plan.launches[start.launch].arms[0])
     }
 
     /// The protocol over which a trial's requests go.
@@ -99,9 +108,10 @@ impl Runner<'_> {
         record: &mut StartRecord,
         pending: &[usize],
         setup: &RunSetup,
+        lived: &BTreeSet<usize>,
     ) -> Result<(), RunError> {
         let mut up = Vec::new();
-        let used = match self.start(record, setup, &mut up) {
+        let used = match self.start(record, setup, lived, &mut up) {
             Ok(()) => {
                 let subject = up.pop().expect("the subject is the last part");
                 let mut launched = Launched { backends: up, subject };
@@ -154,7 +164,8 @@ impl Runner<'_> {
         let interrupts = self.interrupts;
         // What has proved nothing yet is begun anew when the run is gone on with.
         let checks = launched.subject.check(|| interrupts.count() > 0).ok_or_else(interrupted)?;
-        part_of(record, Party::SUBJECT).checks_before.clone_from(&checks);
+        part_of(record, Party::SUBJECT).checks_before.extend(checks);
+        let checks = part_of(record, Party::SUBJECT).checks_before.clone();
         // From here on a crash of ours loses no fact about this start.
         self.dir.write_start(record)?;
         let is_left =

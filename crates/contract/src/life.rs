@@ -1,0 +1,279 @@
+//! Promises about a server's life: how it starts, what it prints, what it asks its back ends, and how it ends.
+//!
+//! Here stands what is promised and how it is said; whoever can start servers looks at them ([`Life::look`]).
+
+use std::fmt;
+use std::time::Duration;
+
+use dyno_workload::compile;
+use dyno_workload::keys::Keys;
+use dyno_workload::mistake::{Mistake, mistake};
+use dyno_workload::units;
+use regex::bytes::Regex;
+use serde::{Deserialize, Deserializer, de};
+
+use crate::limits::{LIFE, LIFE_MOST};
+
+/// A promise about a server's life.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Life {
+    pub look: Look,
+    /// What it prints meanwhile. `{port}` in an expression stands for its port.
+    pub prints: Vec<Sighting>,
+    /// What it asks its back ends meanwhile, by their names.
+    pub asks: Vec<(String, Sighting)>,
+    /// How long it may take to end.
+    pub within: Duration,
+}
+
+/// What is looked at, by the name that contracts have for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Look {
+    /// It is asked the requests of the check.
+    Serves,
+    /// Without the address of its back ends it ends with an error.
+    RefusesMissing,
+    /// With an address at which nobody listens it ends with an error.
+    RefusesUnreachable,
+    /// It answers what is under way when it is asked to end, and ends by itself.
+    Stops,
+}
+
+/// Something that is to be found in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// A regular expression.
+    pub matches: String,
+    pub times: Times,
+}
+
+/// How often something is to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    AtLeast(usize),
+    Exactly(usize),
+    AtMost(usize),
+}
+
+impl Times {
+    #[must_use]
+    pub const fn admits(self, n: usize) -> bool {
+        match self {
+            Times::AtLeast(least) => n >= least,
+            Times::Exactly(wanted) => n == wanted,
+            Times::AtMost(most) => n <= most,
+        }
+    }
+
+    /// Whether more of it may still make it right.
+    #[must_use]
+    pub const fn wants_more_than(self, n: usize) -> bool {
+        match self {
+            Times::AtLeast(wanted) | Times::Exactly(wanted) => n < wanted,
+            Times::AtMost(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |n: usize| if n == 1 { "once".into() } else { format!("{n} times") };
+        match self {
+            Times::AtLeast(1) => Ok(()),
+            Times::AtLeast(n) => write!(f, " {} or more", plural(*n)),
+            Times::Exactly(n) => write!(f, " {}", plural(*n)),
+            Times::AtMost(n) => write!(f, " {} at most", plural(*n)),
+        }
+    }
+}
+
+impl Sighting {
+    /// How often it is found in texts. `port`: what `{port}` stands for.
+    ///
+    /// # Panics
+    /// If the expression is none; it was checked as the contract was read.
+    #[must_use]
+    pub fn count<'t>(&self, texts: impl Iterator<Item = &'t [u8]>, port: u16) -> usize {
+        let expression = self.expression(port).expect("it was checked as the contract was read");
+        texts.map(|text| expression.find_iter(text).count()).sum()
+    }
+
+    fn expression(&self, port: u16) -> Result<Regex, String> {
+        compile::expression(&self.matches.replace("{port}", &port.to_string()))
+    }
+}
+
+impl Life {
+    /// The promise of a check's table; `None`: it makes none, or something is wrong with it.
+    pub(crate) fn of(keys: &mut Keys<'_>) -> Option<Life> {
+        let look = keys.optional::<Look>("life");
+        let prints = keys.parsed("prints", checked_prints);
+        let asks = keys.parsed("asks", checked_asks);
+        let within = keys.parsed("within", |text: String| patience(&text));
+        if !keys.has("life") {
+            for key in ["prints", "asks", "within"].into_iter().filter(|key| keys.has(key)) {
+                let message = format!(
+                    "`{key}` belongs to a promise about a server's life; say which, as `life = \"serves\"`"
+                );
+                keys.add(mistake(key, message));
+            }
+            return None;
+        }
+        let (look, given) = (look?, |key: &str| keys.has(key));
+        if look == Look::Serves && !given("prints") && !given("asks") {
+            keys.add(mistake(
+                "life",
+                "\"serves\" says what it `prints` or what it `asks` its back ends; give one of them",
+            ));
+        }
+        if look.is_refusal() && given("asks") {
+            keys.add(mistake("asks", "a server that refuses to start asks nobody anything; leave it out"));
+        }
+        Some(Life {
+            look,
+            prints: prints.unwrap_or_default(),
+            asks: asks.unwrap_or_default(),
+            within: within.unwrap_or(LIFE),
+        })
+    }
+}
+
+impl Look {
+    /// Whether it is started so that it must not come up.
+    #[must_use]
+    pub const fn is_refusal(self) -> bool {
+        matches!(self, Look::RefusesMissing | Look::RefusesUnreachable)
+    }
+
+    /// What is done, after the requests of the check if it has some.
+    pub(crate) const fn asked(self) -> &'static str {
+        match self {
+            Look::Serves => "in a start of its own",
+            Look::RefusesMissing => "started without the address of its back ends",
+            Look::RefusesUnreachable => "started with an address at which nobody listens",
+            Look::Stops => "under way as it is asked to end",
+        }
+    }
+}
+
+impl Life {
+    /// What is promised, after the answers of the check if it has some.
+    pub(crate) fn expected(&self) -> String {
+        let seconds = self.within.as_secs_f64();
+        let first = match self.look {
+            Look::Serves => None,
+            Look::RefusesMissing | Look::RefusesUnreachable => {
+                Some(format!("it ends with an error within {seconds} s"))
+            }
+            Look::Stops => Some(format!("it ends by itself within {seconds} s")),
+        };
+        let prints = self.prints.iter().map(|s| format!("it prints {}{}", s.matches, s.times));
+        let asks = self.asks.iter().map(|(backend, s)| format!("it asks {backend} {}{}", s.matches, s.times));
+        first.into_iter().chain(prints).chain(asks).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn patience(text: &str) -> Result<Duration, Mistake> {
+    let ns = units::duration(text).map_err(|message| mistake("within", message))?;
+    let patience = Duration::from_nanos(ns);
+    if patience > LIFE_MOST {
+        let most = LIFE_MOST.as_secs();
+        return Err(mistake("within", format!("`within` is {most}s at most")));
+    }
+    Ok(patience)
+}
+
+/// A sighting as it is written: an expression, or a table.
+#[derive(Debug)]
+struct RawSighting {
+    backend: Option<String>,
+    sighting: Sighting,
+}
+
+impl<'de> Deserialize<'de> for RawSighting {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Table {
+            backend: Option<String>,
+            matches: String,
+            times: Option<usize>,
+            at_least: Option<usize>,
+            at_most: Option<usize>,
+        }
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = RawSighting;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a regular expression, or a table with `matches`")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<RawSighting, E> {
+                let sighting = Sighting { matches: text.into(), times: Times::AtLeast(1) };
+                Ok(RawSighting { backend: None, sighting })
+            }
+
+            fn visit_map<M: de::MapAccess<'de>>(self, map: M) -> Result<RawSighting, M::Error> {
+                let table = Table::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                let times = match (table.times, table.at_least, table.at_most) {
+                    (None, None, None) => Times::AtLeast(1),
+                    (Some(n), None, None) => Times::Exactly(n),
+                    (None, Some(n), None) => Times::AtLeast(n),
+                    (None, None, Some(n)) => Times::AtMost(n),
+                    _ => return Err(de::Error::custom("give one of `times`, `at_least` and `at_most`")),
+                };
+                let sighting = Sighting { matches: table.matches, times };
+                Ok(RawSighting { backend: table.backend, sighting })
+            }
+        }
+        from.deserialize_any(Visitor)
+    }
+}
+
+fn checked(key: &'static str, all: Vec<RawSighting>) -> Result<Vec<RawSighting>, Mistake> {
+    if all.is_empty() {
+        return Err(mistake(key, format!("`{key}` is empty; leave it out")));
+    }
+    for (i, raw) in all.iter().enumerate() {
+        if let Err(message) = raw.sighting.expression(1) {
+            return Err(mistake(key, message).below(i).below("matches"));
+        }
+    }
+    Ok(all)
+}
+
+fn checked_prints(all: Vec<RawSighting>) -> Result<Vec<Sighting>, Mistake> {
+    let all = checked("prints", all)?;
+    if let Some(i) = all.iter().position(|raw| raw.backend.is_some()) {
+        let message = "what it prints is for nobody in particular; `backend` belongs to `asks`";
+        return Err(mistake("prints", message).below(i).below("backend"));
+    }
+    Ok(all.into_iter().map(|raw| raw.sighting).collect())
+}
+
+fn checked_asks(all: Vec<RawSighting>) -> Result<Vec<(String, Sighting)>, Mistake> {
+    let all = checked("asks", all)?;
+    let named = all.into_iter().enumerate().map(|(i, raw)| match raw.backend {
+        Some(backend) => Ok((backend, raw.sighting)),
+        None => Err(mistake("asks", "it needs the name of the `backend` that is asked").below(i)),
+    });
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_found_is_counted_and_judged() {
+        let sighting = Sighting { matches: r"\b{port}\b|GET /a".into(), times: Times::Exactly(2) };
+        let texts: [&[u8]; 3] = [b"listening on 8080", b"GET /a GET /b", b"on 80801"];
+        assert_eq!(sighting.count(texts.into_iter(), 8080), 2);
+        let judged = |times: Times| [0, 1, 2, 3].map(|n| (times.admits(n), times.wants_more_than(n)));
+        assert_eq!(judged(Times::AtLeast(2)), [(false, true), (false, true), (true, false), (true, false)]);
+        assert_eq!(judged(Times::Exactly(2)), [(false, true), (false, true), (true, false), (false, false)]);
+        assert_eq!(judged(Times::AtMost(1)), [(true, false), (true, false), (false, false), (false, false)]);
+    }
+}

@@ -1,0 +1,201 @@
+//! A relay between a server and its back end: it keeps what the server asks, and can hold answers back.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use crate::limits::RELAYED_BYTES;
+
+/// A port of its own in front of a back end's. Dropping it closes the port; connections end with their sides.
+#[derive(Debug)]
+pub struct Relay {
+    port: u16,
+    seen: Arc<Seen>,
+}
+
+/// What all connections of a relay share.
+#[derive(Debug, Default)]
+struct Seen {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What came from the server, by connection.
+    asked: Vec<Vec<u8>>,
+    is_held: bool,
+    is_closed: bool,
+}
+
+impl Relay {
+    /// Listens in front of a port of this machine.
+    ///
+    /// # Errors
+    /// No port is to be had.
+    pub fn to(port: u16) -> io::Result<Relay> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let own = listener.local_addr()?.port();
+        let seen = Arc::new(Seen::default());
+        let shared = Arc::clone(&seen);
+        thread::spawn(move || accept(&listener, port, &shared));
+        Ok(Relay { port: own, seen })
+    }
+
+    /// The port at which it listens.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// How much each connection has asked so far: a place from which to look.
+    #[must_use]
+    pub fn mark(&self) -> Vec<usize> {
+        self.seen.lock().asked.iter().map(Vec::len).collect()
+    }
+
+    /// What each connection has asked since a mark.
+    #[must_use]
+    pub fn asked_since(&self, mark: &[usize]) -> Vec<Vec<u8>> {
+        let state = self.seen.lock();
+        let from = |i: usize| mark.get(i).copied().unwrap_or(0);
+        state.asked.iter().enumerate().map(|(i, asked)| asked[from(i)..].to_vec()).collect()
+    }
+
+    /// Whether answers wait until they are let through.
+    pub fn hold(&self, is_held: bool) {
+        self.seen.lock().is_held = is_held;
+        self.seen.changed.notify_all();
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        {
+            let mut state = self.seen.lock();
+            (state.is_held, state.is_closed) = (false, true);
+        }
+        self.seen.changed.notify_all();
+        // Who waits for a connection sees only with the next that it is over.
+        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
+    }
+}
+
+impl Seen {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits while answers are held.
+    fn wait(&self) {
+        let mut state = self.lock();
+        while state.is_held {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Keeps what a connection asked, as far as there is room.
+    fn keep(&self, connection: usize, bytes: &[u8]) {
+        let mut state = self.lock();
+        let kept: usize = state.asked.iter().map(Vec::len).sum();
+        let room = RELAYED_BYTES.saturating_sub(kept);
+        state.asked[connection].extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}
+
+fn accept(listener: &TcpListener, port: u16, seen: &Arc<Seen>) {
+    let to = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
+    while let Ok((server, _)) = listener.accept() {
+        if seen.lock().is_closed {
+            return;
+        }
+        // A back end that refuses connections is seen by the server as one that closes them.
+        if let Ok(behind) = TcpStream::connect(to) {
+            let _ = relay(&server, &behind, seen);
+        }
+    }
+}
+
+/// Hands on in both directions, each on a thread of its own.
+fn relay(server: &TcpStream, behind: &TcpStream, seen: &Arc<Seen>) -> io::Result<()> {
+    server.set_nodelay(true)?;
+    behind.set_nodelay(true)?;
+    let connection = {
+        let mut state = seen.lock();
+        state.asked.push(Vec::new());
+        state.asked.len() - 1
+    };
+    let (shared, from, to) = (Arc::clone(seen), server.try_clone()?, behind.try_clone()?);
+    thread::spawn(move || hand_on(&from, &to, |bytes| shared.keep(connection, bytes)));
+    let (shared, from, to) = (Arc::clone(seen), behind.try_clone()?, server.try_clone()?);
+    thread::spawn(move || hand_on(&from, &to, |_| shared.wait()));
+    Ok(())
+}
+
+fn hand_on(mut from: &TcpStream, mut to: &TcpStream, before: impl Fn(&[u8])) {
+    let mut bytes = vec![0; 64 * 1024];
+    while let Ok(n @ 1..) = from.read(&mut bytes) {
+        before(&bytes[..n]);
+        if to.write_all(&bytes[..n]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that answers each line with itself.
+    fn echo() -> u16 {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                thread::spawn(move || hand_on(&stream, &stream, |_| ()));
+            }
+        });
+        port
+    }
+
+    fn exchange(stream: &mut TcpStream, text: &[u8]) -> Vec<u8> {
+        stream.write_all(text).unwrap();
+        let mut answer = vec![0; text.len()];
+        stream.read_exact(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn what_is_asked_is_kept_by_connection_and_from_a_mark_on() {
+        let relay = Relay::to(echo()).unwrap();
+        let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, relay.port())).unwrap();
+        let mut first = connect();
+        assert_eq!(exchange(&mut first, b"one"), b"one");
+        let mark = relay.mark();
+        let mut second = connect();
+        assert_eq!(exchange(&mut second, b"two"), b"two");
+        assert_eq!(exchange(&mut first, b"three"), b"three");
+        assert_eq!(relay.asked_since(&mark), [b"three".to_vec(), b"two".to_vec()]);
+        assert_eq!(relay.asked_since(&[]), [b"onethree".to_vec(), b"two".to_vec()]);
+    }
+
+    #[test]
+    fn answers_that_are_held_come_when_they_are_let_through() {
+        let relay = Relay::to(echo()).unwrap();
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, relay.port())).unwrap();
+        relay.hold(true);
+        stream.write_all(b"late").unwrap();
+        while relay.asked_since(&[]).concat() != b"late" {
+            thread::yield_now();
+        }
+        stream.set_nonblocking(true).unwrap();
+        let mut answer = [0; 4];
+        assert_eq!(stream.read(&mut answer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        stream.set_nonblocking(false).unwrap();
+        relay.hold(false);
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"late");
+    }
+}

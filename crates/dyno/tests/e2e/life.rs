@@ -1,0 +1,184 @@
+//! Promises about a server's life: each is kept by a server that is right, and found broken in one that has just that fault.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use dyno_archive::dir::Run;
+use dyno_archive::start::FailureKind;
+use dyno_archive::trial::CheckResult;
+
+use crate::drive::not_run;
+use crate::walk;
+
+const CONTRACT: &str = r#"
+[[checks]]
+name = "an item"
+path = "/item"
+expect = { body = "Hello, World!" }
+
+[[checks]]
+name = "says its port"
+life = "serves"
+prints = ['listening on port {port}\b']
+
+[[checks]]
+name = "a line for each"
+life = "serves"
+requests = [{ path = "/item" }, { path = "/" }]
+prints = [{ matches = '"GET /item HTTP/1.1" 200', times = 1 }, '"GET / HTTP/1.1" 200']
+
+[[checks]]
+name = "asks the store each time, and for JSON once at most"
+life = "serves"
+requests = [{ path = "/item" }, { path = "/item" }]
+asks = [
+  { backend = "store", matches = '^GET /plaintext ', times = 2 },
+  { backend = "store", matches = 'GET /json', at_most = 1 },
+]
+
+[[checks]]
+name = "no start without an address"
+life = "refuses-missing"
+within = "5s"
+prints = ["STORE is missing"]
+
+[[checks]]
+name = "no start without a store"
+life = "refuses-unreachable"
+within = "5s"
+
+[[checks]]
+name = "stops"
+life = "stops"
+path = "/item"
+within = "3s"
+"#;
+
+/// Runs the server with a fault, one trial of each start.
+fn run(place: &Path, fault: &str, keys: &str, repeats: u32) -> Run {
+    let folder = place.join("subjects/front");
+    fs::create_dir_all(&folder).unwrap();
+    fs::create_dir_all(place.join("contracts")).unwrap();
+    fs::write(folder.join("life.py"), include_str!("life.py")).unwrap();
+    fs::write(place.join("contracts/life.toml"), CONTRACT).unwrap();
+    let text = format!(
+        "language = \"Python\"\nprotocols = [\"h1\"]\nchecks = [\"life\"]\n{keys}\n\
+         [start]\ncommand = [\"python3\", \"{{dir}}/life.py\", \"{fault}\", \"{{port}}\"]\n\
+         env = {{ STORE = \"http://{{store.host}}:{{store.port}}\" }}\n[stop]\ndeadline = \"1s\"\n"
+    );
+    fs::write(folder.join("subject.toml"), text).unwrap();
+    let store = place.join("backends/store");
+    fs::create_dir_all(&store).unwrap();
+    fs::write(store.join("backend.toml"), format!("[start]\ncommand = {}\n", walk::null())).unwrap();
+    let suite = format!(
+        "subjects = [\"front\"]\n[suite]\nrepeats = {repeats}\n\
+         [load]\nconnections = 1\nwarmup = \"0\"\nduration = \"200ms\"\n[[workloads]]\npath = \"/item\"\n"
+    );
+    walk::run(place, &walk::planned_with(&place.join("subjects"), &suite))
+}
+
+fn is_here() -> bool {
+    let here = Command::new("python3").arg("--version").output().is_ok();
+    if !here {
+        not_run("promises about a server's life: no python3");
+    }
+    here
+}
+
+fn of_life(run: &Run, start: usize) -> Vec<&CheckResult> {
+    let part = run.starts[start].subject().unwrap();
+    part.checks_before.iter().filter(|check| check.of_life).collect()
+}
+
+#[test]
+fn a_server_that_keeps_its_promises_is_asked_for_them_once() {
+    if !is_here() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let run = run(place.path(), "none", "", 2);
+    let first = of_life(&run, 0);
+    assert!(first.iter().all(|check| check.ok), "{first:#?}");
+    assert_eq!((first.len(), run.trials.len()), (6, 2));
+    assert!(of_life(&run, 1).is_empty(), "what it has kept once it keeps");
+    let words = |name: &str| {
+        let check = first.iter().find(|check| check.name == name).unwrap();
+        (check.asked.as_str(), check.expected.as_str(), check.got.as_str())
+    };
+    let (asked, expected, got) = words("no start without an address");
+    assert_eq!(
+        (asked, expected),
+        (
+            "started without the address of its back ends",
+            "it ends with an error within 5 s, it prints STORE is missing"
+        )
+    );
+    assert!(
+        got.starts_with("it ended with status 1 after ") && got.contains("say where the store is"),
+        "{got}"
+    );
+    let (asked, expected, got) = words("stops");
+    assert_eq!(asked, "GET /item, under way as it is asked to end");
+    assert_eq!(expected, "status 200 to 399; then it ends by itself within 3 s");
+    assert!(got.starts_with("200, ") && got.contains("and then it ended after "), "{got}");
+    assert!(
+        words("asks the store each time, and for JSON once at most")
+            .2
+            .contains("it asked store ^GET /plaintext  2 times")
+    );
+}
+
+#[test]
+fn each_fault_breaks_the_promise_that_it_is_against() {
+    if !is_here() {
+        return;
+    }
+    for (fault, broken, words) in [
+        (
+            "silent",
+            vec!["a line for each"],
+            "it printed \"GET /item HTTP/1.1\" 200 0 times; it printed: nothing",
+        ),
+        (
+            "forgets",
+            vec!["asks the store each time, and for JSON once at most"],
+            "GET /json 2 times; it asked:\nGET /plaintext HTTP/1.1",
+        ),
+        (
+            "careless",
+            vec!["no start without an address", "no start without a store"],
+            "it was still up after 5.",
+        ),
+        ("rude", vec!["stops"], "what was under way was not answered"),
+        ("stubborn", vec!["stops"], "it was still up 3 s after the signal, and was killed"),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let run = run(place.path(), fault, "", if fault == "silent" { 2 } else { 1 });
+        let failed: Vec<&CheckResult> = of_life(&run, 0).into_iter().filter(|check| !check.ok).collect();
+        let names: Vec<&str> = failed.iter().map(|check| check.name.as_str()).collect();
+        assert_eq!(names, broken, "{fault}");
+        assert!(failed[0].got.contains(words), "{fault}: {}", failed[0].got);
+        // A broken promise costs all rows of the server; each start is asked again.
+        let failure = run.starts[0].failure.as_ref().unwrap();
+        assert_eq!((failure.kind, run.trials.len()), (FailureKind::WrongAnswers, 0), "{fault}");
+        assert!((0..run.starts.len()).all(|start| of_life(&run, start).len() == 6), "{fault}");
+    }
+}
+
+#[test]
+fn a_waived_promise_keeps_the_server_in_with_a_mark() {
+    if !is_here() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let run = run(place.path(), "silent", "waive = [\"a line for each\"]", 2);
+    assert_eq!((run.trials.len(), run.starts[0].failure.as_ref()), (2, None));
+    let report = dyno_analysis::report::report(&run);
+    for trial in &report.trials {
+        assert_eq!(
+            trial.caveats.iter().filter(|c| c.code.name() == "checks_waived").count(),
+            usize::from(trial.block == 1)
+        );
+    }
+}
