@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 4f08795439ed541c75792e80063f993205131f03ce3584678bbde512729d5e0b
+// Made by types.mjs from docs/schema/report.schema.json 89654bccedc87b2158ce612706e2ed5d9b8ae8cc74a258cb04d07d42f3694aed
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -857,6 +857,10 @@ export interface SubjectResult {
   id: string;
   language: string;
   /**
+   * What its starts answered and used over their whole lives.
+   */
+  lifetimes: Lifetimes;
+  /**
    * Limits as read back in its first start.
    */
   limits: LimitReadBack[];
@@ -1059,6 +1063,55 @@ export interface SubjectFailure {
    * Counted from 1; 0: the build.
    */
   repeat: number;
+}
+/**
+ * The lives of an arm's starts. Empty where no control group tells the CPU time of what has ended.
+ */
+export interface Lifetimes {
+  /**
+   * Price of the CPU time of 10⁹ requests of such a life, at the median, in the currency of `[cost] per_vcpu_hour`; `null`:
+   * the suite names no price.
+   */
+  cost_per_billion_requests: number | null;
+  /**
+   * CPU time ÷ right answers at the end of each life, in microseconds: start-up and warm-up included.
+   */
+  cpu_us_per_request: Repeated;
+  starts: Lifetime[];
+}
+/**
+ * The life of one start.
+ */
+export interface Lifetime {
+  /**
+   * In the order of time: when it was ready, when it was warm if it was warmed, and the end of each trial.
+   */
+  points: LifePoint[];
+  /**
+   * Counted from 1.
+   */
+  repeat: number;
+}
+/**
+ * Running totals of a start.
+ */
+export interface LifePoint {
+  /**
+   * CPU time since exec, in seconds.
+   */
+  cpu_s: number;
+  /**
+   * Right answers since exec, those in warm-ups included.
+   */
+  requests: number;
+  /**
+   * Index among the plan's steps.
+   */
+  step: number | null;
+  /**
+   * Index among the plan's workloads, of the trial that had ended; `null`: none had.
+   */
+  workload: number | null;
 }
 /**
  * The warm-up of one start of an arm.

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::backend::BackendResult;
 use crate::cell::{CellKey, Shape};
 use crate::grid::Grid;
+use crate::lifetime::cost_of_billion;
 use crate::metric::{self, THROUGHPUT};
 use crate::series::{Series, tie_groups};
 use crate::stats::{PAIRS_TO_TELL_APART, Repeated};
@@ -341,8 +342,7 @@ impl<'a> RowMaker<'a> {
             cost_per_billion_requests: plan
                 .cost
                 .zip(median(|s| &s.cpu_us_per_request))
-                // 10⁹ requests of x µs are x × 1,000 s of CPU time.
-                .map(|(cost, us)| us * 1e3 / 3600.0 * cost.per_vcpu_hour),
+                .map(|(cost, us)| cost_of_billion(us, cost)),
             memory_peak_bytes: trials().filter_map(|t| metric::memory(t)).reduce(f64::max),
             backends: self.backends(subject, at_reference, &trials().copied().collect::<Vec<_>>()),
             startup_ms: subject.startup_ms.ready.median,

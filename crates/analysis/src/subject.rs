@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::backend::{self, BackendResult};
+use crate::lifetime::{Lifetimes, lifetimes};
 use crate::stats::Repeated;
 use crate::warming::{self, WarmUpResult};
 
@@ -39,6 +40,8 @@ pub struct SubjectResult {
     pub stop_killed: usize,
     /// The services that it needs, in the order in which they are started.
     pub backends: Vec<BackendResult>,
+    /// What its starts answered and used over their whole lives.
+    pub lifetimes: Lifetimes,
     /// Every check, summarised over all starts and moments.
     pub checks: Vec<CheckSummary>,
     /// Limits as read back in its first start.
@@ -150,6 +153,7 @@ pub(crate) fn subject(run: &Run, arm: usize) -> SubjectResult {
         warm_ups,
         stop_ms: Repeated::new(parts.iter().filter_map(|p| p.stop).map(|s| ms(s.took_ns)).collect()),
         stop_killed: parts.iter().filter_map(|p| p.stop).filter(|s| s.killed).count(),
+        lifetimes: lifetimes(run, arm),
         checks: check_summaries(&parts, run, arm),
         limits: parts.first().map(|p| p.limits.clone()).unwrap_or_default(),
         conditions: conditions(own),

@@ -1,0 +1,180 @@
+//! What each start of an arm answered over its whole life, and the CPU time that this took it, from exec on.
+//!
+//! CPU time per request in a step is that of a server as it is by then. Over its life a server also starts, loads its
+//! code, and compiles it, and somebody pays for that.
+
+use dyno_archive::plan::{Cost, Plan};
+use dyno_archive::run::Run;
+use dyno_archive::start::PartStart;
+use dyno_archive::{Outcome, Party, StartRecord, TrialRecord};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::stats::Repeated;
+
+/// The lives of an arm's starts. Empty where no control group tells the CPU time of what has ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Lifetimes {
+    pub starts: Vec<Lifetime>,
+    /// CPU time ÷ right answers at the end of each life, in microseconds: start-up and warm-up included.
+    pub cpu_us_per_request: Repeated,
+    /// Price of the CPU time of 10⁹ requests of such a life, at the median, in the currency of `[cost] per_vcpu_hour`; `null`:
+    /// the suite names no price.
+    pub cost_per_billion_requests: Option<f64>,
+}
+
+/// The life of one start.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Lifetime {
+    /// Counted from 1.
+    pub repeat: u32,
+    /// In the order of time: when it was ready, when it was warm if it was warmed, and the end of each trial.
+    pub points: Vec<LifePoint>,
+}
+
+/// Running totals of a start.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LifePoint {
+    /// Index among the plan's workloads, of the trial that had ended; `null`: none had.
+    pub workload: Option<usize>,
+    /// Index among the plan's steps.
+    pub step: Option<usize>,
+    /// CPU time since exec, in seconds.
+    pub cpu_s: f64,
+    /// Right answers since exec, those in warm-ups included.
+    pub requests: u64,
+}
+
+pub(crate) fn lifetimes(run: &Run, arm: usize) -> Lifetimes {
+    let plan = &run.header.plan;
+    let of_arm = run.starts.iter().filter(|start| plan.launches[start.launch].arms.contains(&arm));
+    let starts: Vec<Lifetime> = of_arm.filter_map(|start| lifetime(run, arm, start)).collect();
+    let cpu_us_per_request = Repeated::new(starts.iter().filter_map(Lifetime::cpu_us_per_request).collect());
+    let price = |cost: &Cost| Some(cost_of_billion(cpu_us_per_request.median?, *cost));
+    Lifetimes { cost_per_billion_requests: plan.cost.as_ref().and_then(price), starts, cpu_us_per_request }
+}
+
+/// The price of 10⁹ requests: x µs each are x × 1,000 s of CPU time.
+pub(crate) fn cost_of_billion(cpu_us_per_request: f64, cost: Cost) -> f64 {
+    cpu_us_per_request * 1e3 / 3600.0 * cost.per_vcpu_hour
+}
+
+impl Lifetime {
+    fn cpu_us_per_request(&self) -> Option<f64> {
+        let last = self.points.last().filter(|point| point.requests > 0)?;
+        Some(last.cpu_s * 1e6 / last.requests as f64)
+    }
+}
+
+/// `None`: nothing was measured in it, or its CPU time is not known.
+fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
+    let plan = &run.header.plan;
+    let launch = &plan.launches[start.launch];
+    let party = launch.party_of(arm)?;
+    let part = start.part(party)?;
+    let mut trials: Vec<&TrialRecord> = run.trials.iter().filter(|t| t.start == start.start).collect();
+    trials.sort_by_key(|t| t.load.window_ns.0);
+    let mut points: Vec<LifePoint> = before_trials(part);
+    let mut requests = points.last().map_or(0, |point| point.requests);
+    for trial in trials {
+        requests += right_answers(trial);
+        points.push(after_trial(plan, trial, party, requests)?);
+    }
+    let is_measured = points.iter().any(|point| point.step.is_some());
+    is_measured.then_some(Lifetime { repeat: launch.block + 1, points })
+}
+
+/// What was used until it was ready, and until it was warm.
+fn before_trials(part: &PartStart) -> Vec<LifePoint> {
+    let point = |cpu_ns: u64, requests| LifePoint {
+        workload: None,
+        step: None,
+        cpu_s: cpu_ns as f64 / 1e9,
+        requests,
+    };
+    let ready = part.startup.and_then(|startup| startup.cpu_ns);
+    let warmed = part.warmup.as_ref().and_then(|warmup| {
+        let used: Option<u64> = warmup.slices.iter().map(|slice| slice.cpu_ns).sum();
+        let answers = warmup.slices.iter().map(|slice| slice.answers).sum();
+        Some(point(ready? + used?, answers))
+    });
+    ready.map(|ns| point(ns, 0)).into_iter().chain(warmed).collect()
+}
+
+/// `None`: the CPU time was not read.
+fn after_trial(plan: &Plan, trial: &TrialRecord, party: Party, requests: u64) -> Option<LifePoint> {
+    let planned = &plan.trials[trial.trial];
+    let cpu_ns = trial.load.samples.last()?.of(party)?.cgroup.as_ref()?.cpu_ns?;
+    Some(LifePoint {
+        workload: Some(planned.workload),
+        step: Some(planned.step),
+        cpu_s: cpu_ns as f64 / 1e9,
+        requests,
+    })
+}
+
+/// All right answers of a trial, those of its warm-up and its drain included.
+fn right_answers(trial: &TrialRecord) -> u64 {
+    let outcomes = trial.load.intervals.iter().flat_map(|interval| interval.outcomes.iter());
+    outcomes.filter(|(outcome, _)| *outcome == Outcome::Ok).map(|(_, n)| n).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::sample::CgroupUse;
+    use dyno_archive::start::Startup;
+
+    use super::*;
+    use crate::fixture::five_blocks;
+
+    #[test]
+    fn a_life_counts_from_exec_to_the_end_of_its_last_trial() {
+        let mut run = five_blocks();
+        run.header.plan.cost = Some(Cost { per_vcpu_hour: 0.36 });
+        let launch = run.header.plan.launches.iter().position(|l| l.arms == [1] && l.block == 2).unwrap();
+        let own: Vec<usize> = (0..run.header.plan.trials.len())
+            .filter(|t| run.header.plan.trials[*t].launch == launch)
+            .collect();
+        let mut part = PartStart::new(Party::SUBJECT, "b".into());
+        part.startup = Some(Startup {
+            listening_ns: None,
+            first_answer_ns: None,
+            ready_ns: 5,
+            cpu_ns: Some(2_000_000_000),
+        });
+        run.starts = vec![StartRecord { start: 7, launch, parts: vec![part], ..StartRecord::default() }];
+        assert_eq!(lifetimes(&run, 1), Lifetimes { cost_per_billion_requests: None, ..Lifetimes::default() });
+        let mut answers = Vec::new();
+        for trial in &mut run.trials {
+            trial.start = if own.contains(&trial.trial) { 7 } else { 1 };
+            if trial.start != 7 {
+                continue;
+            }
+            // The later trial was the earlier in the plan.
+            let later = own.len() - own.iter().position(|t| *t == trial.trial).unwrap();
+            trial.load.window_ns.0 += later as u64;
+            answers.push((later, right_answers(trial)));
+            for sample in &mut trial.load.samples {
+                let cpu_ns = Some(later as u64 * 3_000_000_000);
+                sample.of_mut(Party::SUBJECT).cgroup = Some(CgroupUse { cpu_ns, ..CgroupUse::default() });
+            }
+        }
+        answers.sort_unstable();
+        let all = lifetimes(&run, 1);
+        let [life] = all.starts.as_slice() else { panic!("{:?}", all.starts) };
+        assert_eq!(life.repeat, 3);
+        let mut total = 0;
+        let mut wanted = vec![(2.0, 0)];
+        for (later, n) in answers {
+            total += n;
+            wanted.push((later as f64 * 3.0, total));
+        }
+        let seen: Vec<(f64, u64)> = life.points.iter().map(|point| (point.cpu_s, point.requests)).collect();
+        assert_eq!(seen, wanted);
+        let each = wanted.last().unwrap().0 * 1e6 / total as f64;
+        assert_eq!(all.cpu_us_per_request.values, [each]);
+        // At 0.36 an hour a CPU second costs 10⁻⁴.
+        assert!((all.cost_per_billion_requests.unwrap() - each * 1e3 * 1e-4).abs() < 1e-9 * each);
+        assert!(lifetimes(&run, 0).starts.is_empty());
+    }
+}
