@@ -27,6 +27,8 @@ function send(res, status, type, body) {
 
 function hello(req, res) {
   switch (req.url) {
+    case '/':
+      return send(res, 200, 'text/plain', '.');
     case '/plaintext':
       return send(res, 200, 'text/plain', 'Hello, World!');
     case '/json':

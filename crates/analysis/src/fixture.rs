@@ -123,7 +123,13 @@ pub fn step(arrivals: Arrivals) -> Step {
 /// One request without expectations.
 pub fn workload() -> Workload {
     let request = Request { method: "GET".into(), path: "/".into(), ..Request::default() };
-    Workload { name: "w".into(), protocol: Protocol::H1, requests: vec![request], page: None }
+    Workload {
+        name: "w".into(),
+        protocol: Protocol::H1,
+        requests: vec![request],
+        page: None,
+        requests_per_connection: None,
+    }
 }
 
 /// A suite of five repeats of these subjects.

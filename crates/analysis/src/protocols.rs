@@ -123,12 +123,12 @@ fn are_granted(streams: &Streams) -> bool {
     streams.granted.is_none_or(|granted| granted >= streams.asked)
 }
 
-/// Whether two workloads have the same requests, names aside.
+/// Whether two workloads have the same requests, names aside, over connections that are kept for as long.
 fn ask_alike(a: &Workload, b: &Workload) -> bool {
     let unnamed = |w: &Workload| -> Vec<Request> {
         w.requests.iter().map(|r| Request { name: String::new(), ..r.clone() }).collect()
     };
-    unnamed(a) == unnamed(b)
+    unnamed(a) == unnamed(b) && a.requests_per_connection == b.requests_per_connection
 }
 
 /// Compares all pairs of steps with equally many requests in flight.
@@ -172,7 +172,13 @@ mod tests {
 
     fn workload(name: &str, protocol: Protocol) -> Workload {
         let request = Request { name: name.into(), path: "/".into(), ..Request::default() };
-        Workload { name: name.into(), protocol, requests: vec![request], page: None }
+        Workload {
+            name: name.into(),
+            protocol,
+            requests: vec![request],
+            page: None,
+            requests_per_connection: None,
+        }
     }
 
     /// A repeat: subject, whether over HTTP/2, block, (connections, requests in flight on each), answers in the second.

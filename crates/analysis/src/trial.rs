@@ -76,7 +76,7 @@ pub(crate) fn trial(
     let (arm, subject) = (&plan.arms[planned.arm], plan.subject_of(planned.arm));
     let step = &plan.load.steps[planned.step];
     let workload = &plan.workloads[planned.workload];
-    let asked = load::Config::new(workload, &plan.load_of(planned.arm), step, planned.seed);
+    let asked = load::Config::new(workload, &plan.load_of_trial(&planned), step, planned.seed);
     let party = launch.party_of(planned.arm).unwrap_or(Party::SUBJECT);
     let part = start.and_then(|start| start.part(party));
     let server = server::server_use(&record.load, party, cpus_of(&arm.conditions, part));

@@ -122,8 +122,13 @@ fn record(played: &Played) -> LoadRecord {
 fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
     let request =
         plan::Request { weight: 1, method: "GET".into(), path: "/".into(), ..plan::Request::default() };
-    let workload =
-        plan::Workload { name: "sim".into(), protocol: config.protocol, requests: vec![request], page: None };
+    let workload = plan::Workload {
+        name: "sim".into(),
+        protocol: config.protocol,
+        requests: vec![request],
+        page: None,
+        requests_per_connection: None,
+    };
     let step = plan::Step {
         connections: config.connections,
         streams: config.streams,

@@ -45,6 +45,14 @@ impl Plan {
         self.arms[arm].conditions.load.applied_to(&self.load)
     }
 
+    /// The load of a trial: under its arm's conditions, and as its workload has it.
+    #[must_use]
+    pub fn load_of_trial(&self, trial: &Trial) -> Load {
+        let load = self.load_of(trial.arm);
+        let own = self.workloads[trial.workload].requests_per_connection;
+        Load { requests_per_connection: own.or(load.requests_per_connection), ..load }
+    }
+
     /// The subject of an arm.
     #[must_use]
     pub fn subject_of(&self, arm: usize) -> &Subject {

@@ -19,6 +19,9 @@ pub struct Workload {
     /// The requests are a page: the first is its document, and the others, which it refers to, follow once it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<Page>,
+    /// Connections are replaced after so many requests, whatever the load says; `None`: as the load says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_connection: Option<u64>,
 }
 
 impl Workload {

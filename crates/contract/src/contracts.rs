@@ -290,6 +290,7 @@ fn wrong_request(requests: &[Request]) -> Option<(usize, Mistake)> {
             protocol: Protocol::H1,
             requests: vec![request.clone()],
             page: None,
+            requests_per_connection: None,
         };
         let read = |_: &str| Err("a contract's requests have no placeholders".to_string());
         let mistake = match compile::compile(&workload, "host", &Http2::default(), &read) {

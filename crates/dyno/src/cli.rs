@@ -94,6 +94,12 @@ pub enum Command {
         /// How answers of HTTP/2 are handed to the kernel.
         #[arg(long, value_enum, default_value_t = WriteArg::Batch)]
         write: WriteArg,
+        /// Answer everything with this, instead of the hello contract's answers.
+        #[arg(long, env = "DYNO_NULL_ANSWER")]
+        answer: Option<String>,
+        /// The Content-Type of that.
+        #[arg(long, env = "DYNO_NULL_TYPE", default_value = "text/plain")]
+        answer_type: String,
     },
 }
 

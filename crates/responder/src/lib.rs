@@ -19,6 +19,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
+pub use talk::Content;
 use talk::{Answers, H2, receive};
 
 const LISTENER: u64 = u64::MAX;
@@ -56,15 +57,20 @@ pub fn hold_closed(port: u16) -> io::Result<()> {
     }
 }
 
-/// Serves on a port of 127.0.0.1 until the process ends.
-pub fn serve(port: u16, writes: Writes) -> io::Result<()> {
+/// Serves on a port of 127.0.0.1 until the process ends. `to_all`: what is answered to everything, instead of the hello
+/// contract's answers.
+///
+/// # Errors
+/// The port is taken; or `to_all` is too long, or its type no line.
+pub fn serve(port: u16, writes: Writes, to_all: Option<&Content>) -> io::Result<()> {
+    to_all.map_or(Ok(()), check)?;
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port)))?;
     listener.set_nonblocking(true)?;
     // Listening again makes the queue of new connections longer than the standard library does.
     rustix::net::listen(&listener, limits::BACKLOG)?;
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-    let answers = Answers::new(writes);
+    let answers = Answers::new(writes, to_all);
     let mut conns: Vec<Option<Conn>> = Vec::new();
     let mut events = Vec::with_capacity(limits::EVENTS);
     let mut buffer = vec![0; limits::READ_BYTES];
@@ -84,6 +90,21 @@ pub fn serve(port: u16, writes: Writes) -> io::Result<()> {
             }
         }
     }
+}
+
+fn check(content: &Content) -> io::Result<()> {
+    let wrong = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    if content.body.len() > limits::CONTENT_BYTES {
+        return wrong(format!(
+            "the answer has {} bytes, and may have {}",
+            content.body.len(),
+            limits::CONTENT_BYTES
+        ));
+    }
+    if content.media.is_empty() || content.media.chars().any(|c| c.is_ascii_control() || !c.is_ascii()) {
+        return wrong(format!("{:?} is no type of content", content.media));
+    }
+    Ok(())
 }
 
 /// Waits until something can be read. A signal ends the wait with nothing.

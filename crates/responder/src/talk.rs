@@ -62,6 +62,15 @@ impl Wants {
     }
 }
 
+/// What is answered to everything with status 200, instead of the contract's answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// Its `Content-Type`: one line.
+    pub media: String,
+    /// At most [`limits::CONTENT_BYTES`](crate::limits::CONTENT_BYTES).
+    pub body: Vec<u8>,
+}
+
 /// Ready-made answers, by route.
 pub(crate) struct Answers {
     /// By route; then with the body and without; then for a connection that goes on and for one that closes.
@@ -71,27 +80,26 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    pub(crate) fn new(writes: Writes) -> Answers {
+    /// `to_all`: in place of the contract's, whatever is asked for.
+    pub(crate) fn new(writes: Writes, to_all: Option<&Content>) -> Answers {
         let cut = if writes == Writes::Batch { Cut::Two } else { Cut::Three };
-        let bodies = |route: Route| [route.body(), b""];
+        let content = |route: Route| match to_all {
+            Some(Content { media, body }) => ((200, "OK"), media.as_str(), body.as_slice()),
+            None => (route.status(), route.content_type(), route.body()),
+        };
         Answers {
             h1: Route::ALL.map(|route| {
-                let (status, reason) = route.status();
-                bodies(route).map(|body| {
-                    [false, true].map(|close| {
-                        let length = route.body().len();
-                        encode::response(status, reason, route.content_type(), length, close, body)
-                    })
+                let ((status, reason), media, whole) = content(route);
+                [whole, b""].map(|body| {
+                    [false, true]
+                        .map(|close| encode::response(status, reason, media, whole.len(), close, body))
                 })
             }),
             h2: Route::ALL.map(|route| {
-                let (status, length) = (route.status().0.to_string(), route.body().len().to_string());
-                let fields = [
-                    (":status", &status[..]),
-                    ("content-type", route.content_type()),
-                    ("content-length", &length),
-                ];
-                bodies(route).map(|body| Answer::new(&fields, body, cut))
+                let ((status, _), media, whole) = content(route);
+                let (status, length) = (status.to_string(), whole.len().to_string());
+                let fields = [(":status", &status[..]), ("content-type", media), ("content-length", &length)];
+                [whole, b""].map(|body| Answer::new(&fields, body, cut))
             }),
         }
     }
@@ -214,7 +222,7 @@ mod tests {
 
     /// What a fresh connection says to bytes that come in pieces of a length.
     fn say(bytes: &[u8], piece: usize) -> (Vec<u8>, bool) {
-        let answers = Answers::new(Writes::Batch);
+        let answers = Answers::new(Writes::Batch, None);
         let mut talk = Talk::default();
         let mut out = Vec::new();
         let goes_on = bytes.chunks(piece).all(|piece| receive(&mut talk, piece, &answers, &mut out));
@@ -247,6 +255,26 @@ mod tests {
         let mut bytes = Vec::new();
         frame::put_block(stream, &block, end, 1000, &mut bytes);
         bytes
+    }
+
+    #[test]
+    fn what_it_is_given_answers_everything() {
+        let content = Content { media: "application/json".into(), body: b"{}".to_vec() };
+        let answers = Answers::new(Writes::Batch, Some(&content));
+        for path in ["/plaintext", "/city/v1/get?id=7"] {
+            let asked = encode::request("GET", path, "h", &[], b"").unwrap();
+            let mut out = Vec::new();
+            assert!(receive(&mut Talk::default(), &asked, &answers, &mut out));
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\n{}"), "{text}");
+            assert!(
+                text.to_ascii_lowercase().contains("content-type: application/json\r\ncontent-length: 2\r\n"),
+                "{text}"
+            );
+        }
+        let asked = encode::request("HEAD", "/", "h", &[], b"").unwrap();
+        let mut out = Vec::new();
+        assert!(receive(&mut Talk::default(), &asked, &answers, &mut out) && out.ends_with(b"\r\n\r\n"));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::load;
 pub fn trial(listener: &Listener, plan: &Plan, trial: usize) -> Result<load::Spec, String> {
     let planned = plan.trials[trial];
     let files = Folder::of_suite(Path::new(&plan.suite.path));
-    let load = plan.load_of(planned.arm);
+    let load = plan.load_of_trial(&planned);
     let point = LoadPoint {
         workload: &plan.workloads[planned.workload],
         step: load.steps[planned.step].clone(),

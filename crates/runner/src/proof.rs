@@ -39,6 +39,7 @@ fn put(check: &Check, listener: &Listener, until: Instant) -> Result<String, Pro
         protocol: listener.protocol,
         requests: check.requests.clone(),
         page: None,
+        requests_per_connection: None,
     };
     let http2 = Http2::default();
     let traffic = compile::compile(&workload, &listener.host(), &http2, &|_| Err("no files here".into()))

@@ -487,8 +487,13 @@ mod tests {
     }
 
     fn compile(request: plan::Request) -> Result<Traffic, String> {
-        let workload =
-            plan::Workload { name: "w".into(), protocol: Protocol::H2c, requests: vec![request], page: None };
+        let workload = plan::Workload {
+            name: "w".into(),
+            protocol: Protocol::H2c,
+            requests: vec![request],
+            page: None,
+            requests_per_connection: None,
+        };
         let read = |file: &str| match file {
             "blank" => Ok(b"a\nb c\n".to_vec()),
             _ => Err("no files here".to_string()),

@@ -22,6 +22,7 @@ pub struct RawWorkload {
     pipeline: Option<OneOrMany<u32>>,
     connections: Option<OneOrMany<u32>>,
     rate: Option<OneOrMany<Rate>>,
+    requests_per_connection: Option<u64>,
     method: Option<String>,
     path: Option<String>,
     headers: BTreeMap<String, String>,
@@ -161,6 +162,9 @@ pub struct OwnSteps {
     pub rate: Option<Vec<Rate>>,
 }
 
+/// Why a connection cannot serve nothing.
+pub const NO_REQUESTS: &str = "a connection serves at least 1 request";
+
 pub fn check_workloads(raw: Vec<RawWorkload>, read: ReadFile<'_>) -> Result<Vec<CheckedWorkload>, Mistake> {
     if raw.is_empty() {
         return Ok(vec![CheckedWorkload { workload: plaintext(), steps: OwnSteps::default() }]);
@@ -190,18 +194,33 @@ pub fn plaintext() -> Workload {
         body: None,
         expect: Expect { status: Some(200), body, ..Expect::default() },
     };
-    Workload { name: "plaintext".into(), protocol: Protocol::H1, requests: vec![request], page: None }
+    Workload {
+        name: "plaintext".into(),
+        protocol: Protocol::H1,
+        requests: vec![request],
+        page: None,
+        requests_per_connection: None,
+    }
 }
 
 impl RawWorkload {
     fn check(mut self, read: ReadFile<'_>) -> Result<CheckedWorkload, Mistake> {
         let protocol = check_protocol(self.protocol.as_deref(), self.tls)?;
         let page = self.page.take();
+        let requests_per_connection = self.requests_per_connection.take();
+        if requests_per_connection == Some(0) {
+            return Err(mistake("requests_per_connection", NO_REQUESTS));
+        }
+        if page.is_some() && requests_per_connection.is_some() {
+            let message =
+                "pages are loaded over connections that are kept; leave out `requests_per_connection`";
+            return Err(mistake("requests_per_connection", message));
+        }
         let steps = self.steps(protocol)?;
         let (name, asked) = self.asked(page.as_ref(), read)?;
         let (requests, origins): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
         let page = page.map(|page| Page { connections: page.connections });
-        let workload = Workload { name, protocol, requests, page };
+        let workload = Workload { name, protocol, requests, page, requests_per_connection };
         // The name of a file that could not be read: it stands in the suite.
         let refused = RefCell::new(None);
         let read = |file: &str| read(file).inspect_err(|_| *refused.borrow_mut() = Some(file.to_string()));

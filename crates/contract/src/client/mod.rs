@@ -203,7 +203,8 @@ impl ProbeClient {
     /// One cannot be sent; as a sentence.
     pub fn compile(&self, requests: Vec<Request>) -> Result<Traffic, String> {
         let protocol = self.listener.protocol;
-        let workload = Workload { name: String::new(), protocol, requests, page: None };
+        let workload =
+            Workload { name: String::new(), protocol, requests, page: None, requests_per_connection: None };
         compile::compile(
             &workload,
             &self.listener.host(),

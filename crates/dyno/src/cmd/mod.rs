@@ -35,14 +35,16 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
             dyno_responder::hold_closed(port)?;
             Ok(Exit::Valid)
         }
-        Command::ServeNull { port, while_stdin, write } => {
+        Command::ServeNull { port, while_stdin, write, answer, answer_type } => {
             if while_stdin {
                 std::thread::spawn(|| {
                     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
                     std::process::exit(0);
                 });
             }
-            dyno_responder::serve(port, write.into())?;
+            let to_all = answer
+                .map(|answer| dyno_responder::Content { media: answer_type, body: answer.into_bytes() });
+            dyno_responder::serve(port, write.into(), to_all.as_ref())?;
             Ok(Exit::Valid)
         }
     }

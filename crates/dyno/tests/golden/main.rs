@@ -97,6 +97,7 @@ fn workload() -> Workload {
         name: "plaintext".into(),
         protocol: Protocol::H1,
         page: None,
+        requests_per_connection: None,
         requests: vec![PlannedRequest {
             name: "plaintext".into(),
             weight: 1,

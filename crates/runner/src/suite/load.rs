@@ -5,7 +5,7 @@ use dyno_archive::plan::{
 };
 use dyno_workload::mistake::{Mistake, all_positive, mistake, positive};
 use dyno_workload::units;
-use dyno_workload::workloads::{CheckedWorkload, NO_STREAMS, OneOrMany, PAGE_STREAMS, Rate};
+use dyno_workload::workloads::{CheckedWorkload, NO_REQUESTS, NO_STREAMS, OneOrMany, PAGE_STREAMS, Rate};
 use serde::Deserialize;
 
 use crate::limits::{LEAST_WARMUP_LIMIT_NS, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
@@ -136,7 +136,7 @@ impl RawLoad {
             }
         }
         if options.requests_per_connection == Some(0) {
-            return Err(mistake("requests_per_connection", "a connection serves at least 1 request"));
+            return Err(mistake("requests_per_connection", NO_REQUESTS));
         }
         Ok(SuiteLoad { load: options, threads, driver })
     }

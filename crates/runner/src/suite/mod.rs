@@ -466,6 +466,26 @@ mod tests {
     }
 
     #[test]
+    fn a_workload_may_have_its_own_keep_alive() {
+        let suite = parse(
+            "subjects = [\"null\"]\n[load]\nrequests_per_connection = 10\n[[workloads]]\nname = \"a\"\npath = \"/\"\n\
+             requests_per_connection = 1\n[[workloads]]\nname = \"b\"\npath = \"/\"\n",
+        )
+        .unwrap();
+        let own: Vec<Option<u64>> = suite.workloads.iter().map(|w| w.requests_per_connection).collect();
+        assert_eq!((own, suite.load.decided().requests_per_connection), (vec![Some(1), None], Some(10)));
+        let wrong = |more: &str| {
+            parse(&format!("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\n{more}")).unwrap_err()
+        };
+        assert!(
+            wrong("requests_per_connection = 0")
+                .contains("s.toml:4:27: a connection serves at least 1 request")
+        );
+        let of_page = wrong("requests_per_connection = 2\npage = { resources = [\"/a\"] }");
+        assert!(of_page.contains("s.toml:4:27: ") && of_page.contains("that are kept"), "{of_page}");
+    }
+
+    #[test]
     fn a_workload_may_be_a_page() {
         let page = |more: &str| {
             parse(&format!(

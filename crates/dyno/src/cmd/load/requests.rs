@@ -44,7 +44,7 @@ pub fn of(args: &mut LoadArgs) -> anyhow::Result<(Url, Workload)> {
     let protocol = protocol(args, url.scheme)?;
     let connections = args.page_connections.unwrap_or(workloads::PAGE_CONNECTIONS);
     let page = (!args.resources.is_empty()).then_some(Page { connections });
-    Ok((url, Workload { name: "load".into(), protocol, requests, page }))
+    Ok((url, Workload { name: "load".into(), protocol, requests, page, requests_per_connection: None }))
 }
 
 /// Streams per connection. A page has as many as servers usually allow, because browsers request all its resources at once.
