@@ -1,7 +1,9 @@
 // One chart on the page: its place, its tools, its life through themes, zooms and paper.
+import { button, download } from "./button.ts";
 import type { Choice } from "./choice.ts";
 import { echarts, type EChartsType, type Option } from "./echarts.ts";
-import { FIGURES, type Figure } from "./figures.ts";
+import type { Figure } from "./figure.ts";
+import { FIGURES } from "./figures.ts";
 import type { Report } from "./schema.ts";
 import { chartTheme } from "./theme.ts";
 
@@ -10,10 +12,17 @@ const PRINT_WIDTH = 680;
 
 interface Zoom { start: number; end: number }
 
+/** Charts are drawn when they come near: of a large report, most of them never do. */
+const NEAR = "100% 0px";
+
 export class Chart {
-  private readonly chart: EChartsType;
   private readonly figure: Figure;
+  private chart: EChartsType | null = null;
   private logY: boolean;
+  private isNear = false;
+  /** Whether something has changed since it was drawn. */
+  private isStale = true;
+  private isDark = false;
 
   constructor(
     private readonly report: Report,
@@ -28,12 +37,10 @@ export class Chart {
     this.logY = figure.logY ?? false;
     plot.classList.add(`plot-${name}`);
     this.fit();
-    this.chart = echarts.init(plot, chartTheme(choice.dark), { renderer: "svg" });
-    this.chart.on("finished", () => { plot.dataset["drawn"] = "1"; });
-    this.chart.on("datazoom", () => { this.noteZoom(); });
-    this.draw();
-    this.noteZoom();
-    new ResizeObserver(() => { this.chart.resize(); }).observe(plot);
+    new IntersectionObserver((entries) => {
+      this.isNear = entries.at(-1)?.isIntersecting ?? false;
+      if (this.isNear) this.draw();
+    }, { rootMargin: NEAR }).observe(plot);
   }
 
   /** Buttons of this chart. */
@@ -42,37 +49,56 @@ export class Chart {
       const scale = button(this.scaleLabel(), () => {
         this.logY = !this.logY;
         scale.textContent = this.scaleLabel();
-        this.draw();
+        this.update(this.choice);
       });
       scale.dataset["tool"] = "scale";
       tools.append(scale);
     }
-    tools.append(button("Reset zoom", () => { this.chart.dispatchAction({ type: "dataZoom", start: 0, end: 100 }); }));
+    tools.append(button("Reset zoom", () => { this.chart?.dispatchAction({ type: "dataZoom", start: 0, end: 100 }); }));
     tools.append(button("Save SVG", () => { this.save(); }));
   }
 
   update(choice: Choice): void {
-    const themed = choice.dark !== this.choice.dark;
     this.choice = choice;
-    // A new theme forgets the zoom without a word, so draw() puts it back.
-    const zoom = this.zoom();
-    if (themed) this.chart.setTheme(chartTheme(choice.dark));
-    if (this.fit()) this.chart.resize();
-    this.draw(zoom);
+    this.isStale = true;
+    const isMoved = this.fit();
+    if (!this.isNear) return;
+    if (isMoved) this.chart?.resize();
+    this.draw();
   }
 
   /** Light and as wide as the paper, right now: the page is laid out for print when this returns. */
   forPrint(printing: boolean): void {
+    this.isStale = true;
     if (printing) {
-      this.chart.setTheme(chartTheme(false));
-      this.chart.setOption(this.option({ ...this.choice, dark: false }), true);
-      this.chart.resize({ width: PRINT_WIDTH });
-      this.chart.getZr().flush();
+      const chart = this.made();
+      this.setTheme(chart, false);
+      chart.setOption(this.option({ ...this.choice, dark: false }), true);
+      chart.resize({ width: PRINT_WIDTH });
+      chart.getZr().flush();
     } else {
-      this.chart.setTheme(chartTheme(this.choice.dark));
-      this.draw();
-      this.chart.resize({ width: "auto" });
+      this.chart?.resize({ width: "auto" });
+      if (this.isNear) this.draw();
     }
+  }
+
+  /** The chart, which is made when it is first needed. */
+  private made(): EChartsType {
+    if (this.chart) return this.chart;
+    this.isDark = this.choice.dark;
+    const chart = echarts.init(this.plot, chartTheme(this.isDark), { renderer: "svg" });
+    chart.on("finished", () => { this.plot.dataset["drawn"] = "1"; });
+    chart.on("datazoom", () => { this.noteZoom(); });
+    // It calls once at the beginning, too, when there is nothing to draw anew.
+    const isFitting = (): boolean => chart.getWidth() === this.plot.clientWidth && chart.getHeight() === this.plot.clientHeight;
+    new ResizeObserver(() => { if (!isFitting()) chart.resize(); }).observe(this.plot);
+    this.chart = chart;
+    return chart;
+  }
+
+  private setTheme(chart: EChartsType, dark: boolean): void {
+    if (dark !== this.isDark) chart.setTheme(chartTheme(dark));
+    this.isDark = dark;
   }
 
   /** Makes room for all rows, or leaves it to the style; whether the place has changed. */
@@ -91,13 +117,20 @@ export class Chart {
     return this.figure.option(this.report, { ...choice, logY: this.logY });
   }
 
-  private draw(zoom: Zoom | null = this.zoom()): void {
-    this.chart.setOption(this.option(this.choice), true);
-    if (zoom) this.chart.dispatchAction({ type: "dataZoom", start: zoom.start, end: zoom.end });
+  private draw(): void {
+    if (!this.isStale) return;
+    this.isStale = false;
+    // A new theme forgets the zoom without a word, so it is put back.
+    const zoom = this.zoom();
+    const chart = this.made();
+    this.setTheme(chart, this.choice.dark);
+    chart.setOption(this.option(this.choice), true);
+    if (zoom) chart.dispatchAction({ type: "dataZoom", start: zoom.start, end: zoom.end });
+    else this.noteZoom();
   }
 
   private zoom(): Zoom | null {
-    const option = this.chart.getOption() as { dataZoom?: Zoom[] } | undefined;
+    const option = this.chart?.getOption() as { dataZoom?: Zoom[] } | undefined;
     const first = option?.dataZoom?.[0];
     return first ? { start: first.start, end: first.end } : null;
   }
@@ -119,20 +152,4 @@ export class Chart {
     off.dispose();
     download(url, `${this.report.run.id}-${this.element.dataset["chart"] ?? "chart"}.svg`);
   }
-}
-
-export function button(label: string, act: () => void): HTMLButtonElement {
-  const element = document.createElement("button");
-  element.type = "button";
-  element.textContent = label;
-  element.addEventListener("click", act);
-  return element;
-}
-
-export function download(url: string, name: string): void {
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = name;
-  link.click();
-  setTimeout(() => { URL.revokeObjectURL(url); }, 1000);
 }

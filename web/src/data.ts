@@ -1,7 +1,12 @@
 import type { Report } from "./schema.ts";
 
-/** Reads the data that stands in the page: what `dyno report --format json` writes. */
+/** The data that stands in the page: what `dyno report --format json` writes. */
+export function reportData(): string {
+  return document.getElementById("dyno-data")?.textContent ?? "";
+}
+
+/** The same, read; null: the page has none. */
 export function readReport(): Report | null {
-  const element = document.getElementById("dyno-data");
-  return element ? (JSON.parse(element.textContent) as Report) : null;
+  const data = reportData();
+  return data === "" ? null : (JSON.parse(data) as Report);
 }

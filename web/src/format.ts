@@ -65,6 +65,11 @@ export function bytes(count: number): string {
   return withUnit(count / 1e9, "GB");
 }
 
+/** Memory times time, given in 10⁶ bytes × seconds. */
+export function megabyteSeconds(amount: number): string {
+  return withUnit(amount * 1e3, "kB·s");
+}
+
 export function percent(share: number): string {
   return withUnit(share * 100, "%");
 }

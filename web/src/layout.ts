@@ -23,12 +23,13 @@ export function middle(from: number, to: number): number {
 
 /** The end of an axis that has room for all of these. */
 export function furthest(places: number[]): number {
-  return Math.max(0, ...places);
+  // One by one: there may be more of them than a call has room for.
+  return places.reduce((most, place) => (place > most ? place : most), 0);
 }
 
 /** The first and the last of these places; both are 0 where there are none. */
 export function ends(places: number[]): [number, number] {
-  return places.length === 0 ? [0, 0] : [Math.min(...places), Math.max(...places)];
+  return places.reduce(([from, to], place) => [place < from ? place : from, place > to ? place : to], [places[0] ?? 0, places[0] ?? 0]);
 }
 
 /** A control that is more than so many times as high as all others would press them to the ground. */
@@ -50,9 +51,58 @@ function roundEnd(most: number): number {
   return power * (ROUND.find((digits) => digits * power >= wanted) ?? 10);
 }
 
-/** The length of a bar in a cell that the longest one fills, in CSS. */
-export function barLength(of: number, longest: number): string {
-  return `${(longest > 0 ? (of / longest) * 100 : 0).toFixed(1)}%`;
+/** The length of the longest other bar beside one that is cut. */
+const CUT_AT = 0.8;
+
+/**
+ * The value of a bar that fills its cell: the longest one does. Bars of controls far above the others would press those flat;
+ * they end a little above them instead. crates/report/src/format.rs has the same for the page without a viewer.
+ */
+export function barEnd(others: number[], controls: number[]): number {
+  const most = furthest(others);
+  return most > 0 && furthest(controls) > FAR_ABOVE * most ? most / CUT_AT : furthest([...others, ...controls]);
+}
+
+/** The length of a bar in a cell that a bar of `whole` fills, in CSS. */
+export function barLength(of: number, whole: number): string {
+  return `${(whole > 0 ? Math.min(1, of / whole) * 100 : 0).toFixed(1)}%`;
+}
+
+/** Rows of a page of a table. */
+const PAGE = 50;
+
+/** A page of a table: its rows from one up to before another, and the pages before and after it. */
+export interface PageOf {
+  from: number;
+  to: number;
+  /** The number of its first row, for people. */
+  first: number;
+  before: number | null;
+  after: number | null;
+}
+
+export function pageOf(page: number, rows: number): PageOf {
+  const from = page * PAGE;
+  const to = Math.min(rows, from + PAGE);
+  return { from, to, first: from + 1, before: page > 0 ? page - 1 : null, after: to < rows ? page + 1 : null };
+}
+
+/** The ends of an axis on which so many stops stand at 0, 1, 2 …, with half a place on either side. */
+export function stops(count: number): { min: number; max: number } {
+  return { min: -0.5, max: count - 0.5 };
+}
+
+/**
+ * The places at which a number would stand on an axis of stops, of which each has a number of its own: on the stops that have it,
+ * and between stops of which one has less and the other more.
+ */
+export function placesAmong(stops: number[], at: number): number[] {
+  return stops.flatMap((here, index) => {
+    const next = stops[index + 1];
+    if (here === at) return [index];
+    const isBetween = next !== undefined && (here < at ? at < next : next < at);
+    return isBetween ? [index + Math.log(at / here) / Math.log(next / here)] : [];
+  });
 }
 
 /** Pixels that the longest of the names of bars needs on the left. */
@@ -63,6 +113,33 @@ export function labelRoom(names: string[]): number {
 /** Pixels that a chart of so many bars needs. */
 export function barsHeight(bars: number): number {
   return Math.max(300, 64 + 20 * bars);
+}
+
+/** Pixels of a row of a chart with a row for each subject. */
+export const ROW_HEIGHT = 20;
+
+/** Pixels above rows, for their axis and its name: of many rows the ends would be out of sight. */
+const ABOVE_ROWS = 60;
+
+/** Where the panels of a chart of rows stand, given how many each has, and the pixels that all of them need. */
+export function rowPanels(rows: number[]): { all: { top: number; height: number }[]; height: number } {
+  const all: { top: number; height: number }[] = [];
+  let top = ABOVE_ROWS;
+  for (const count of rows) {
+    const height = ROW_HEIGHT * Math.max(1, count);
+    all.push({ top, height });
+    top += height + ABOVE_ROWS;
+  }
+  return { all, height: top - ABOVE_ROWS + 12 };
+}
+
+/** The ends of a logarithmic axis: the powers of ten around what stands on it. */
+export function decades(places: number[]): { min?: number; max?: number } {
+  const own = places.filter((place) => place > 0);
+  if (own.length === 0) return {};
+  const [from, to] = ends(own);
+  const min = 10 ** Math.floor(Math.log10(from));
+  return { min, max: Math.max(10 * min, 10 ** Math.ceil(Math.log10(to))) };
 }
 
 export const PANEL_HEIGHT = 200;

@@ -1,9 +1,10 @@
 // The marks of single values: what limited them, what is not valid, what lies above the place where it stands.
+import { beyond } from "./format.ts";
 import { wrap } from "./layout.ts";
-import type { Resource, TrialResult } from "./schema.ts";
+import type { IntervalResult, Resource, TrialResult } from "./schema.ts";
 
 export interface Dot {
-  value: [number, number]; symbol?: string; symbolSize?: number | number[]; symbolOffset?: (number | string)[];
+  value: [number, number]; symbol?: string; symbolSize?: number | number[]; symbolOffset?: (number | string)[]; symbolRotate?: number;
   itemStyle?: object; label?: object; note: string;
 }
 
@@ -31,7 +32,7 @@ export function dot(t: TrialResult, value: [number, number], colour: string, not
       itemStyle: { color: "transparent", borderColor: colour, borderWidth: 1.5 },
     };
   }
-  return { value, symbol: limiterSymbol(t.limiter.resource), note: `${note}\n${wrap(t.limiter.sentence)}` };
+  return { value, symbol: limiterSymbol(t.limiter.resource), itemStyle: { color: colour }, note: `${note}\n${wrap(t.limiter.sentence)}` };
 }
 
 /** The mark of a value that is above where it stands. */
@@ -42,4 +43,9 @@ export function arrow(of: Dot): Dot {
 /** The mark of a value above the end of its axis: it hangs from there. */
 export function hanging(of: Dot): Dot {
   return { ...arrow(of), symbolOffset: [0, "50%"] };
+}
+
+/** What is known of a percentile that lies among what was never answered. */
+export function longerThan(of: Pick<IntervalResult, "response_time_us" | "response_unanswered">): string {
+  return beyond(of.response_time_us.longest_wait, of.response_unanswered.share);
 }

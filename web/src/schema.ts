@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 89654bccedc87b2158ce612706e2ed5d9b8ae8cc74a258cb04d07d42f3694aed
+// Made by types.mjs from docs/schema/report.schema.json 985e309e34e2bef39fde561c7f474e42e351a6d63c5af20885d0a052c88f06be
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -14,6 +14,7 @@ export type Code =
   | "generator_throttled"
   | "generator_quota"
   | "oversubscribed"
+  | "priority_refused"
   | "shared_generator"
   | "wrong_answers"
   | "no_answers"
@@ -95,6 +96,10 @@ export type DriverKind = "uring" | "epoll";
  * The order of subjects within a block, or of workloads and steps within a start.
  */
 export type Order = "random" | "fixed";
+/**
+ * How the kernel is to give CPUs to the generator's workers.
+ */
+export type Priority = "normal" | "realtime";
 /**
  * Whether the generator polls instead of sleeping where waking late would blur times.
  */
@@ -661,6 +666,10 @@ export interface Load {
    */
   order: Order;
   /**
+   * Of the generator's workers.
+   */
+  priority: Priority;
+  /**
    * Time over which connections are opened one by one; `None`: all of them before the load begins.
    */
   ramp_connections_ns: number | null;
@@ -764,6 +773,10 @@ export interface Workload {
    * At least one.
    */
   requests: Request[];
+  /**
+   * Connections are replaced after so many requests, whatever the load says; `None`: as the load says.
+   */
+  requests_per_connection?: number | null;
   /**
    * Over TLS.
    */
@@ -1399,6 +1412,10 @@ export interface ServerUse {
    * CPU time used ÷ allowed.
    */
   cpu_utilisation: number | null;
+  /**
+   * CPU time ÷ length of the window: in CPUs.
+   */
+  cpus: number | null;
   intervals: ServerInterval[];
   /**
    * Anonymous memory: the highest sample of the window.
@@ -1825,6 +1842,10 @@ export interface Config {
    * Requests in flight per connection without waiting for answers.
    */
   pipeline: number;
+  /**
+   * Of the generator's workers, as it was asked for.
+   */
+  priority: Priority;
   /**
    * `h1`, `h2`, `h2c` or `h2c-upgrade`; of a load without a suite also `auto`.
    */

@@ -1,59 +1,157 @@
-// Tables that sort by a click on a column, or by the keyboard on its button, and that show the rows of one workload.
-import { barLength, furthest } from "./layout.ts";
+// Tables that sort by a click on a column, show what is chosen, and show that by pages where there is much of it. Without a viewer
+// and on paper all rows are there.
+import { button } from "./button.ts";
+import { amount } from "./format.ts";
+import { barEnd, barLength, pageOf, type PageOf } from "./layout.ts";
+import { isShown, type Shown, whenOpen } from "./parts.ts";
 
-export function makeSortable(table: HTMLTableElement): void {
-  const head = table.tHead?.rows[0];
-  const body = table.tBodies[0];
-  if (!head || !body) return;
-  [...head.cells].forEach((cell, column) => {
-    const control = document.createElement("button");
-    control.type = "button";
-    control.textContent = cell.textContent;
-    cell.replaceChildren(control);
-    control.addEventListener("click", () => {
-      const descending = cell.getAttribute("aria-sort") === "ascending";
-      for (const other of head.cells) other.removeAttribute("aria-sort");
-      cell.setAttribute("aria-sort", descending ? "descending" : "ascending");
-      const rows = [...body.rows].sort((a, b) => compare(a.cells[column], b.cells[column]));
-      body.append(...(descending ? rows.reverse() : rows));
+/** All tables that follow the choice. Gives what is to be called at every change. */
+export function followingTables(): (shown: Shown) => void {
+  const all = [...document.querySelectorAll<HTMLTableElement>("table:is(.sortable, .checks, .facts)")].map((table) => {
+    let made: Table | undefined;
+    return whenOpen(table, (shown: Shown) => {
+      made ??= new Table(table);
+      made.select(shown);
     });
   });
+  return (shown) => { all.forEach((follow) => { follow(shown); }); };
 }
 
-/** Shows the rows that are of any of these workloads, given by their indices. `only`: the one that is chosen, if not all are. */
-export function showRows(table: HTMLTableElement, indices: number[], only: string | null): void {
-  const rows = [...table.querySelectorAll<HTMLTableRowElement>("tr[data-workload]")];
-  for (const row of rows) {
-    const own = row.dataset["workload"]?.split(" ") ?? [];
-    row.hidden = !indices.some((index) => own.includes(String(index)));
+export class Table {
+  /** All rows, in the order in which they are sorted. */
+  private rows: HTMLTableRowElement[];
+  private selected: HTMLTableRowElement[];
+  private page = 0;
+  private isWhole = false;
+  private readonly pager = new Pager((page) => { this.turnTo(page); }, () => { this.showWhole(); });
+
+  constructor(private readonly table: HTMLTableElement) {
+    this.rows = [...table.tBodies[0]?.rows ?? []];
+    this.selected = this.rows;
+    if (table.classList.contains("sortable")) this.makeSortable();
+    (table.closest(".scroll") ?? table).after(this.pager.element);
   }
-  table.deleteCaption();
-  if (only === null) return;
-  const shown = rows.filter((row) => !row.hidden).length;
-  table.createCaption().textContent = `${only}: ${shown} of ${rows.length} rows`;
+
+  select(shown: Shown): void {
+    for (const row of this.rows) row.hidden = !isShown(row, shown);
+    this.page = 0;
+    this.draw();
+  }
+
+  private draw(): void {
+    this.selected = this.rows.filter((row) => !row.hidden);
+    const at = pageOf(this.page, this.selected.length);
+    const here = new Set(this.isWhole ? this.selected : this.selected.slice(at.from, at.to));
+    // A class of its own: on paper what is selected is there as a whole.
+    for (const row of this.rows) row.classList.toggle("elsewhere", !here.has(row));
+    this.pager.draw(at, this.selected.length, this.isWhole);
+    this.say();
+    if (this.table.classList.contains("overview")) scaleBars(this.selected);
+  }
+
+  private turnTo(page: number): void {
+    this.page = page;
+    this.draw();
+    // The pager stands below the table; who turns a page wants to read on at its top.
+    if (this.table.getBoundingClientRect().top < 0) this.table.scrollIntoView();
+  }
+
+  private showWhole(): void {
+    this.isWhole = !this.isWhole;
+    this.page = 0;
+    this.draw();
+  }
+
+  /** How many rows are selected, where not all are. */
+  private say(): void {
+    this.table.deleteCaption();
+    const [some, all] = [this.selected.length, this.rows.length];
+    if (some !== all) this.table.createCaption().textContent = `${amount(some)} of ${amount(all)} rows are selected`;
+  }
+
+  private makeSortable(): void {
+    const head = this.table.tHead?.rows[0];
+    if (!head) return;
+    [...head.cells].forEach((cell, column) => {
+      const control = button(cell.textContent, () => {
+        const descending = cell.getAttribute("aria-sort") === "ascending";
+        for (const other of head.cells) other.removeAttribute("aria-sort");
+        cell.setAttribute("aria-sort", descending ? "descending" : "ascending");
+        this.sort(column, descending);
+      });
+      cell.replaceChildren(control);
+    });
+  }
+
+  private sort(column: number, descending: boolean): void {
+    const keyed = this.rows.map((row) => ({ row, key: keyOf(row.cells[column]) })).sort((a, b) => compare(a.key, b.key));
+    this.rows = (descending ? keyed.reverse() : keyed).map(({ row }) => row);
+    this.table.tBodies[0]?.append(...this.rows);
+    this.page = 0;
+    this.draw();
+  }
 }
 
-/** Makes the longest bar among these rows fill its cell, column by column. */
+/** What turns the pages of a table; it is not there where all rows are on one. */
+class Pager {
+  readonly element = document.createElement("div");
+  private readonly said = document.createElement("span");
+  private readonly whole: HTMLButtonElement;
+  private readonly turns: { control: HTMLButtonElement; to: "before" | "after" }[];
+  private at: PageOf = pageOf(0, 0);
+
+  constructor(turnTo: (page: number) => void, showWhole: () => void) {
+    const turn = (label: string, to: "before" | "after"): { control: HTMLButtonElement; to: "before" | "after" } =>
+      ({ to, control: button(label, () => { turnTo(this.at[to] ?? 0); }) });
+    this.turns = [turn("‹ Previous", "before"), turn("Next ›", "after")];
+    this.whole = button("Show all", showWhole);
+    this.said.setAttribute("role", "status");
+    this.element.className = "pager";
+    this.element.append(...this.turns.map(({ control }) => control), this.said, this.whole);
+  }
+
+  draw(at: PageOf, rows: number, isWhole: boolean): void {
+    this.at = at;
+    this.element.hidden = at.before === null && at.after === null;
+    for (const { control, to } of this.turns) {
+      control.hidden = isWhole;
+      control.disabled = at[to] === null;
+    }
+    this.said.textContent = isWhole ? `all ${amount(rows)} rows` : `rows ${amount(at.first)}–${amount(at.to)} of ${amount(rows)}`;
+    this.whole.textContent = isWhole ? "Show by pages" : "Show all";
+  }
+}
+
+/** Makes the longest bar among these rows fill its cell, column by column, for each workload by itself. */
 export function scaleBars(rows: HTMLTableRowElement[]): void {
-  const cells = rows.flatMap((row) => [...row.cells]).filter((cell) => cell.style.getPropertyValue("--bar") !== "");
-  const key = (cell: HTMLTableCellElement): number => Number(cell.dataset["key"]);
-  for (const column of new Set(cells.map((cell) => cell.cellIndex))) {
-    const own = cells.filter((cell) => cell.cellIndex === column);
-    const most = furthest(own.map(key));
-    for (const cell of own) cell.style.setProperty("--bar", barLength(key(cell), most));
+  for (const workload of new Set(rows.map((row) => row.dataset["workload"]))) {
+    const cells = rows.filter((row) => row.dataset["workload"] === workload).flatMap((row) => [...row.cells])
+      .filter((cell) => cell.style.getPropertyValue("--bar") !== "");
+    for (const column of new Set(cells.map((cell) => cell.cellIndex))) scale(cells.filter((cell) => cell.cellIndex === column));
   }
 }
 
-function compare(a: HTMLTableCellElement | undefined, b: HTMLTableCellElement | undefined): number {
-  const [x, y] = [a?.dataset["key"], b?.dataset["key"]];
-  if (x !== undefined && y !== undefined) return compareNumbers(Number(x), Number(y));
-  // What has no number comes last.
-  if (x !== undefined) return -1;
-  if (y !== undefined) return 1;
-  return (a?.textContent ?? "").localeCompare(b?.textContent ?? "");
+function scale(cells: HTMLTableCellElement[]): void {
+  const key = (cell: HTMLTableCellElement): number => Number(cell.dataset["key"]);
+  const isControl = (cell: HTMLTableCellElement): boolean => cell.closest("tr")?.dataset["control"] !== undefined;
+  const end = barEnd(cells.filter((cell) => !isControl(cell)).map(key), cells.filter(isControl).map(key));
+  for (const cell of cells) {
+    cell.style.setProperty("--bar", barLength(key(cell), end));
+    cell.classList.toggle("cut", key(cell) > end);
+  }
 }
 
-function compareNumbers(x: number, y: number): number {
+/** What a cell sorts by: its number, or else its text. */
+function keyOf(cell: HTMLTableCellElement | undefined): number | string {
+  const key = cell?.dataset["key"];
+  return key === undefined ? cell?.textContent ?? "" : Number(key);
+}
+
+function compare(x: number | string, y: number | string): number {
+  if (typeof x === "string" && typeof y === "string") return x.localeCompare(y);
+  // What has no number comes last.
+  if (typeof x === "string") return 1;
+  if (typeof y === "string") return -1;
   if (x === y) return 0;
   return x < y ? -1 : 1;
 }

@@ -41,7 +41,16 @@ export async function launch() {
   };
 }
 
-async function openPage(context, file, { width = 1280, height = 800, scheme = "light", ready = "[data-drawn]" } = {}) {
+/** Has every chart drawn: they are when they come near, which most of a long page is not. */
+export async function drawAll(page) {
+  for (const plot of await page.locator("figure .plot").all()) {
+    await plot.scrollIntoViewIfNeeded();
+    await plot.and(page.locator("[data-drawn]")).waitFor();
+  }
+  await page.evaluate(() => { window.scrollTo(0, 0); });
+}
+
+async function openPage(context, file, { width = 1280, height = 800, scheme = "light", ready = "header .theme" } = {}) {
   const page = await context.newPage();
   const problems = [];
   page.on("console", (m) => {
@@ -62,6 +71,7 @@ async function openPage(context, file, { width = 1280, height = 800, scheme = "l
     page,
     problems,
     screenshot: async (path) => {
+      await drawAll(page);
       // full page, but at the viewport's width
       await page.screenshot({ path, fullPage: true, animations: "disabled" });
     },

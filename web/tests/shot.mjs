@@ -1,7 +1,7 @@
 // node tests/shot.mjs PAGE OUT_PREFIX [READY_SELECTOR]
 import { launch } from "./browser.mjs";
 
-const [file, prefix, ready = "[data-drawn]"] = process.argv.slice(2);
+const [file, prefix, ready = "header .theme"] = process.argv.slice(2);
 if (!file || !prefix) {
   console.error("usage: node tests/shot.mjs PAGE OUT_PREFIX [READY_SELECTOR]");
   process.exit(2);

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { launch } from "./browser.mjs";
+import { areDrawn, onPage as onPageOf, plot, TALL } from "./page.mjs";
 
 const file = process.env.REPORT;
 assert.ok(file, "set REPORT to the path of a report.html");
@@ -13,18 +14,11 @@ let browser;
 before(async () => { browser = await launch(); });
 after(async () => { await browser?.close(); });
 
-/** Opens the page, does something with it, and holds that nothing went wrong on the way. */
-async function onPage(options, act) {
-  const opened = await browser.open(file, options);
-  try {
-    await opened.page.waitForFunction(() =>
-      [...document.querySelectorAll("figure .plot")].every((plot) => plot.dataset.drawn === "1"));
-    await act(opened.page);
-    assert.deepEqual(opened.problems, []);
-  } finally {
-    await opened.page.close();
-  }
-}
+/** The page with all of its charts drawn. */
+const onPage = (options, act) => onPageOf(browser, file, { height: TALL, ...options }, async (page) => {
+  await areDrawn(page);
+  await act(page);
+});
 
 /** The page with other data. `expected`: complaints that belong to the test. */
 async function onChanged(change, act, expected = []) {
@@ -37,9 +31,8 @@ async function onChanged(change, act, expected = []) {
   try {
     const path = join(folder, "report.html");
     await writeFile(path, html.replace(data, () => changed));
-    const opened = await browser.open(path);
-    await opened.page.waitForFunction(() =>
-      [...document.querySelectorAll("figure .plot")].every((plot) => plot.dataset.drawn === "1"));
+    const opened = await browser.open(path, { height: TALL });
+    await areDrawn(opened.page);
     await act(opened.page);
     assert.deepEqual(opened.problems.filter((p) => !expected.some((e) => e.test(p))), []);
     await opened.page.close();
@@ -48,16 +41,18 @@ async function onChanged(change, act, expected = []) {
   }
 }
 
-const plot = (page, chart) => page.locator(`figure[data-chart="${chart}"] .plot`);
 const paths = (page, chart) => plot(page, chart).locator("svg path").count();
 
 test("every chart is drawn, with its table one click away", async () => {
   await onPage({}, async (page) => {
     const charts = await page.$$eval("figure[data-chart]", (all) => all.map((f) => f.dataset.chart));
-    const failed = await page.evaluate(() =>
-      JSON.parse(document.getElementById("dyno-data").textContent).trials.some((t) => t.error_share > 0));
-    assert.deepEqual(charts.toSorted(), ["cpu", ...(failed ? ["errors"] : []), "explorer", "memory", "response", "spectrum", "split",
-      "startup", "throughput"], "a chart of errors stands where there were any, and only there");
+    const [failed, lived] = await page.evaluate(() => {
+      const { trials, subjects } = JSON.parse(document.getElementById("dyno-data").textContent);
+      return [trials.some((t) => t.error_share > 0), subjects.some((s) => s.lifetimes.starts.length > 0)];
+    });
+    assert.deepEqual(charts.toSorted(), ["cpu", "cpus", ...(failed ? ["errors"] : []), "explorer", ...(lived ? ["lifetimes"] : []),
+      "memory", "memory-time", "over-time", "response", "spectrum", "split", "startup", "throughput"],
+    "charts of errors and of lives stand where there are any, and only there");
     for (const chart of charts) {
       assert.ok((await paths(page, chart)) > 3, `${chart} holds nothing`);
       const figure = page.locator(`figure[data-chart="${chart}"]`);
@@ -78,15 +73,14 @@ test("the legend hides a subject in every chart of several, by keyboard too", as
           .filter((style) => style.fill === colour || style.stroke === colour).length])), colour);
     const shown = await shapes();
     for (const chart of ["throughput", "startup"]) assert.ok(shown[chart] > 0, `${chart} lacks the subject`);
-    // The explorer is of one trial, whoever that is of.
-    const none = Object.fromEntries(Object.entries(shown).map(([chart, n]) => [chart, chart === "explorer" ? n : 0]));
     await toggle.focus();
     await page.keyboard.press("Space");
     assert.equal(await toggle.getAttribute("aria-pressed"), "false");
-    assert.deepEqual(await shapes(), none);
+    assert.deepEqual(await shapes(), Object.fromEntries(Object.keys(shown).map((chart) => [chart, 0])));
     await page.keyboard.press("Enter");
     assert.equal(await toggle.getAttribute("aria-pressed"), "true");
-    assert.deepEqual(await shapes(), shown);
+    // The explorer is of one trial, and stays at that of another subject.
+    assert.deepEqual({ ...await shapes(), explorer: 0 }, { ...shown, explorer: 0 });
   });
 });
 
@@ -149,7 +143,9 @@ test("a workload is chosen once for every chart and table, by keyboard too", asy
     const texts = (chart) => plot(page, chart).locator("svg text").allTextContents();
     const named = async (chart) => (await texts(chart)).filter((text) => / · /.test(text)).map((text) => text.split(" · ")[0]);
     const rows = (chart) => page.locator(`figure[data-chart="${chart}"] tr[data-workload]`).evaluateAll((all) =>
-      [...new Set(all.filter((row) => !row.hidden).map((row) => row.cells[1].textContent))].toSorted());
+      [...new Set(all.filter((row) => row.checkVisibility()).map((row) => row.cells[1].textContent))].toSorted());
+    // What is folded follows when it is opened.
+    await page.locator("details").evaluateAll((all) => { all.forEach((block) => { block.open = true; }); });
     const holds = async (shown) => {
       for (const chart of over) {
         assert.deepEqual((await named(chart)).toSorted(), shown, `${chart} is of what is chosen`);
@@ -162,7 +158,7 @@ test("a workload is chosen once for every chart and table, by keyboard too", asy
     await page.keyboard.press("ArrowRight");
     assert.ok(await radio("plaintext").isChecked());
     await holds(["plaintext"]);
-    assert.match(await page.locator("#wire caption").first().textContent(), /^plaintext: \d+ of \d+ rows$/);
+    assert.match(await page.locator("#wire caption").first().textContent(), /^\d+ of \d+ rows are selected$/);
     await page.keyboard.press("ArrowRight");
     assert.ok(await radio("all workloads").isChecked());
     await holds(["json", "plaintext"]);
@@ -175,20 +171,22 @@ const chosen = (page) => page.evaluate(() => {
   const shown = (selector) => [...document.querySelectorAll(selector)].filter((element) => element.checkVisibility());
   const bars = (row) => [...row.cells].map((cell) => [cell.style.getPropertyValue("--bar"), Number(cell.dataset.key)]);
   return {
-    rows: shown("table.overview tbody tr").map((row) => ({ title: row.cells[0].childNodes[1].textContent.trim(), bars: bars(row) })),
+    rows: shown("table.overview tbody tr").map((row) => ({ title: row.cells[0].childNodes[1].textContent.trim(), isControl: "control" in row.dataset, bars: bars(row) })),
     steps: shown("#why .strip li b").map((step) => step.textContent.split(" ")[0]),
     reasons: shown("#why .reason p").map((reason) => / of (\w+):/.exec(reason.textContent)[1]),
     note: shown("#why > .note").map((note) => note.textContent),
   };
 });
 
-/** Holds that in every column with bars these rows have the longest one that fills its cell, and others in proportion. */
+/** Holds that in every column with bars the longest one fills its cell, but for a control far above all others, and others in proportion. */
 function areScaled(rows) {
-  const columns = rows[0].bars.map((_, column) => rows.map(({ bars }) => bars[column]).filter(([bar]) => bar !== ""));
-  assert.ok(columns.filter((cells) => cells.length > 1).length > 2, "several columns have bars");
-  for (const cells of columns) {
-    const most = Math.max(...cells.map(([, key]) => key));
-    for (const [bar, key] of cells) assert.equal(bar, `${((key / most) * 100).toFixed(1)}%`);
+  const cells = rows.flatMap(({ bars, isControl }) => bars.map(([bar, key], column) => ({ bar, key, column, isControl }))).filter(({ bar }) => bar !== "");
+  const columns = [...new Set(cells.map(({ column }) => column))].map((column) => cells.filter((cell) => cell.column === column));
+  assert.ok(columns.filter((own) => own.length > 1).length > 2, "several columns have bars");
+  for (const own of columns) {
+    const most = (is) => Math.max(0, ...own.filter((cell) => cell.isControl === is).map((cell) => cell.key));
+    const end = most(false) > 0 && most(true) > 2 * most(false) ? most(false) / 0.8 : Math.max(most(true), most(false));
+    for (const { bar, key } of own) assert.equal(bar, `${(Math.min(1, key / end) * 100).toFixed(1)}%`);
   }
 }
 
@@ -205,7 +203,7 @@ test("the overview and the cards follow the workload, with bars scaled within it
       const subjects = new Set(own.map((s) => s.subject)).size;
       assert.deepEqual(reasons, Array(subjects).fill(workload));
       const all = new Set(summaries.map((s) => s.subject)).size;
-      assert.deepEqual(note, [`${workload}: ${subjects} of ${all} subjects, ${own.length} of ${summaries.length} steps`]);
+      assert.deepEqual(note, [`${subjects} of ${all} subjects and ${own.length} of ${summaries.length} steps are selected.`]);
     }
     await page.getByRole("radio", { name: "all workloads" }).check();
     const { rows, steps, reasons, note } = await chosen(page);
@@ -214,23 +212,6 @@ test("the overview and the cards follow the workload, with bars scaled within it
     assert.equal(steps.length, summaries.length);
     assert.deepEqual(new Set(reasons), new Set(["json", "plaintext"]));
     assert.deepEqual(note, [], "nothing is left out, and nothing says so");
-  });
-});
-
-test("a report of one workload has no switch", async () => {
-  await onChanged((report) => {
-    report.run.workloads = report.run.workloads.slice(0, 1);
-    const [only] = report.run.workloads;
-    for (const list of ["trials", "summaries", "overview"]) report[list] = report[list].filter((of) => of.workload === only.name);
-  }, async (page) => {
-    assert.equal(await page.getByRole("radio").count(), 0);
-    assert.ok((await plot(page, "throughput").locator("svg text").allTextContents()).includes("requests/s"));
-    assert.equal(await page.locator("caption").count(), 0);
-    const { rows, reasons, note } = await chosen(page);
-    assert.deepEqual([reasons, note], [[], []], "the cards are those of the page");
-    const [, table] = /<table class="sortable overview">.*?<tbody>(.*?)<\/tbody>/s.exec(await readFile(file, "utf8"));
-    assert.deepEqual(rows.flatMap((row) => row.bars.map(([bar]) => bar).filter((bar) => bar !== "")),
-      [...table.matchAll(/--bar:([^"]+)"/g)].map(([, bar]) => bar), "and so are the bars");
   });
 });
 

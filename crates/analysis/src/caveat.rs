@@ -77,6 +77,8 @@ codes! {
     GeneratorQuota = "generator_quota",
     /// The generator has more threads than CPUs to run them on, so they wait for each other.
     Oversubscribed = "oversubscribed" => "the generator was the limit",
+    /// The generator was to run in real time, and the kernel did not let it.
+    PriorityRefused = "priority_refused",
     /// Something else, perhaps the server, used the generator's CPUs too.
     SharedGenerator = "shared_generator",
     /// Some answers had the wrong status or the wrong body.

@@ -40,6 +40,7 @@ pub fn record(answers: u64) -> LoadRecord {
         connections: Connections { asked: 64, established: 64, opened: 64, ..Connections::default() },
         tcp: None,
         client: ClientUse {
+            priority: dyno_archive::plan::Priority::Normal,
             threads: Vec::new(),
             rss_peak_bytes: None,
             driver: DriverKind::Epoll,
@@ -93,6 +94,7 @@ pub fn load() -> Load {
         ramp_connections_ns: None,
         check_one_in: 1,
         spin: Spin::Never,
+        priority: dyno_archive::plan::Priority::Normal,
         threads: 1,
         driver: DriverKind::Epoll,
         http2: Http2::default(),

@@ -73,7 +73,7 @@ fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
     let party = launch.party_of(arm)?;
     let part = start.part(party)?;
     let mut trials: Vec<&TrialRecord> = run.trials.iter().filter(|t| t.start == start.start).collect();
-    trials.sort_by_key(|t| t.load.window_ns.0);
+    trials.sort_by_key(|t| t.load.began_ns);
     let mut points: Vec<LifePoint> = before_trials(part);
     let mut requests = points.last().map_or(0, |point| point.requests);
     for trial in trials {
@@ -152,7 +152,7 @@ mod tests {
             }
             // The later trial was the earlier in the plan.
             let later = own.len() - own.iter().position(|t| *t == trial.trial).unwrap();
-            trial.load.window_ns.0 += later as u64;
+            trial.load.began_ns = later as u64;
             answers.push((later, right_answers(trial)));
             for sample in &mut trial.load.samples {
                 let cpu_ns = Some(later as u64 * 3_000_000_000);

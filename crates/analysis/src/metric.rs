@@ -328,10 +328,7 @@ pub const METRICS: &[Metric] = &[
     metric("generator_cpu_us_per_exchange", "Generator's CPU time per request", Microseconds, Neither, |t| {
         t.load.client.cpu_us_per_exchange
     }),
-    metric("server_cpus", "Server's CPU time per second", Count, Neither, |t| {
-        let used = server(t).cpu_user_s? + server(t).cpu_sys_s?;
-        Some(used / server(t).window_s).filter(|cpus| cpus.is_finite())
-    }),
+    metric("server_cpus", "Server's CPU time per second", Count, Neither, |t| server(t).cpus),
 ];
 
 #[cfg(test)]

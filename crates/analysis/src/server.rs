@@ -20,6 +20,8 @@ pub struct ServerUse {
     pub window_s: f64,
     pub cpu_user_s: Option<f64>,
     pub cpu_sys_s: Option<f64>,
+    /// CPU time ÷ length of the window: in CPUs.
+    pub cpus: Option<f64>,
     /// Per complete answer, right or wrong.
     pub cpu_us_per_request: Option<f64>,
     /// CPU time that its quota and its CPUs allowed in that window.
@@ -215,6 +217,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         window_s: seconds,
         cpu_user_s: cpu_s.map(|s| s * user_share),
         cpu_sys_s: cpu_s.map(|s| s * (1.0 - user_share)),
+        cpus: cpu_s.map(|s| s / seconds).filter(|cpus| cpus.is_finite()),
         cpu_us_per_request: cpu_s.and_then(|s| per_answer(s * 1e6)),
         cpu_allowed_s: Some(allowed),
         cpu_utilisation: cpu_s.map(|s| s / allowed),
@@ -523,6 +526,7 @@ mod tests {
             ("window", Some(server.window_s), 2.0),
             ("user", server.cpu_user_s, 2.4),
             ("sys", server.cpu_sys_s, 0.6),
+            ("CPUs", server.cpus, 1.5),
             ("per request", server.cpu_us_per_request, 3000.0),
             ("user per request", server.per_request.cpu_user_us, 2400.0),
             ("sys per request", server.per_request.cpu_sys_us, 600.0),

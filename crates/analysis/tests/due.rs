@@ -99,6 +99,7 @@ fn record(played: &Played) -> LoadRecord {
         connections: report.connections,
         tcp: report.tcp,
         client: ClientUse {
+            priority: dyno_archive::plan::Priority::Normal,
             threads: Vec::new(),
             rss_peak_bytes: None,
             driver: plan::DriverKind::Epoll,
@@ -137,6 +138,7 @@ fn result(played: &Played, config: &Config, arrivals: &Arrivals) -> LoadResult {
         pass: 1,
     };
     let asked = plan::Load {
+        priority: plan::Priority::Normal,
         until_steady: None,
         still_warming: plan::StillWarming::Refused,
         order: plan::Order::Fixed,

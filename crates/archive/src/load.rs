@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::interval::Interval;
 use crate::machine::MachineUse;
-use crate::plan::DriverKind;
+use crate::plan::{DriverKind, Priority};
 use crate::sample::{Sample, ThreadUse};
 use crate::times::Times;
 
@@ -227,6 +227,8 @@ pub struct ClientUse {
     pub threads: Vec<ThreadUse>,
     pub rss_peak_bytes: Option<u64>,
     pub driver: DriverKind,
+    /// As the kernel gave it, which may be less than was asked for.
+    pub priority: Priority,
     /// `None`: the kernel does not tell, or the archive is older.
     pub machine: Option<MachineUse>,
 }

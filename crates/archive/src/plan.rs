@@ -276,6 +276,8 @@ pub struct Load {
     /// Of how many answers one is checked in full; 1: every one, 0: none.
     pub check_one_in: u64,
     pub spin: Spin,
+    /// Of the generator's workers.
+    pub priority: Priority,
     pub threads: u32,
     pub driver: DriverKind,
     /// For workloads over HTTP/2.
@@ -346,6 +348,17 @@ impl Spin {
             Spin::Always => "always",
         }
     }
+}
+
+/// How the kernel is to give CPUs to the generator's workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    /// In turns with whatever else runs there.
+    #[default]
+    Normal,
+    /// At once, before whatever else runs there (SCHED_FIFO): for CPUs that back ends share.
+    Realtime,
 }
 
 /// How long a start is warmed at most that does not become steady.
@@ -604,6 +617,7 @@ mod tests {
             ramp_connections_ns: None,
             check_one_in: 8,
             spin: Spin::Never,
+            priority: Priority::Normal,
             threads: 9,
             driver: DriverKind::Uring,
             http2: Http2::default(),

@@ -19,4 +19,6 @@ mod sys;
 pub mod tool;
 
 pub use own::{OwnProcess, own_program};
-pub use sys::{allowed_cpus, may_write, open_files_hard, pipe_to_a_reader, raise_open_files, set_affinity};
+pub use sys::{
+    allowed_cpus, may_write, open_files_hard, pipe_to_a_reader, raise_open_files, set_affinity, set_realtime,
+};

@@ -237,10 +237,22 @@ pub fn percent(share: f64) -> String {
     with_unit(share * 100.0, "%")
 }
 
-/// The length of a bar as a share of the longest one: 0 to 1.
-pub(crate) fn part(of: f64, longest: f64) -> f64 {
-    (of / longest).clamp(0.0, 1.0)
+/// The length of a bar as a share of a whole one: 0 to 1.
+pub(crate) fn part(of: f64, whole: f64) -> f64 {
+    (of / whole).clamp(0.0, 1.0)
 }
+
+/// The value of a bar that fills its cell, given the most of any subject and of any control: the longest bar does. A control
+/// that is far above all others would press them flat, so it ends a little above them instead, and goes on in the mind.
+pub(crate) fn bar_end(others: f64, controls: f64) -> f64 {
+    if others > 0.0 && controls > FAR_ABOVE * others { others / CUT_AT } else { others.max(controls) }
+}
+
+/// A control that is more than so many times as high as all others is far above them: `web/src/layout.ts` has the same.
+const FAR_ABOVE: f64 = 2.0;
+
+/// The length of the longest other bar beside one that is cut.
+const CUT_AT: f64 = 0.8;
 
 /// A share (0 to 1) in CSS: `12.5%`.
 pub(crate) fn css_percent(share: f64) -> String {
@@ -293,7 +305,10 @@ mod tests {
         let rows: Vec<(String, Value, String)> = serde_json::from_str(SHARED).unwrap();
         let mut functions: Vec<&str> = rows.iter().map(|(function, ..)| function.as_str()).collect();
         functions.dedup();
-        assert_eq!(functions, ["number", "micros", "millis", "bytes", "percent", "beyond", "step"]);
+        assert_eq!(
+            functions,
+            ["number", "micros", "millis", "bytes", "memory_time", "percent", "beyond", "step"]
+        );
         for (function, input, text) in &rows {
             assert_eq!(shown(function, input), *text, "{function} of {input}");
         }
@@ -305,6 +320,7 @@ mod tests {
             "micros" => micros(exactly(input)),
             "millis" => millis(exactly(input)),
             "bytes" => bytes(exactly(input)),
+            "memory_time" => quantity(Unit::MegabyteSeconds, exactly(input)),
             "percent" => percent(exactly(input)),
             "beyond" => beyond(Unanswered {
                 share: exactly(&input["share"]),

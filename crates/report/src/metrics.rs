@@ -1,6 +1,7 @@
 //! All metrics of all subjects side by side: a sheet per workload, at its reference step.
 
 use dyno_analysis::Report;
+use dyno_analysis::cell::CellKey;
 use dyno_analysis::metric::{METRICS, Metric, OverStep};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::summary::Summary;
@@ -14,6 +15,8 @@ pub(crate) struct Sheet {
     pub(crate) heading: String,
     /// Subjects' titles, in the overview's order.
     pub(crate) subjects: Vec<String>,
+    /// What the figures of each of them are of.
+    pub(crate) cells: Vec<CellKey>,
     pub(crate) rows: Vec<Row>,
 }
 
@@ -57,6 +60,7 @@ fn sheet(report: &Report, workload: &str) -> Option<Sheet> {
     Some(Sheet {
         heading: format!("{workload}, {}", label_in_words(first.reference_at)),
         subjects: measured.iter().map(|(row, _)| row.title.clone()).collect(),
+        cells: measured.iter().map(|(row, _)| row.reference_cell).collect(),
         rows: [valid].into_iter().chain(METRICS.iter().filter(is_known).map(row)).collect(),
     })
 }

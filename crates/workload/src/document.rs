@@ -9,6 +9,9 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use crate::mistake::Mistake;
 use crate::text::{self, FileError, friendly};
 
+/// A table of a file.
+pub type Table<'s> = DeTable<'s>;
+
 /// A file, read as TOML.
 #[derive(Clone, Debug)]
 pub struct Document<'s> {
@@ -55,8 +58,15 @@ impl<'s> Document<'s> {
     /// # Errors
     /// The first mistake, where it stands.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, FileError> {
-        let whole = Spanned::new(0..0, DeValue::Table(self.table.clone()));
-        T::deserialize(ValueDeserializer::from(whole)).map_err(|error| {
+        self.read_part(Spanned::new(0..0, DeValue::Table(self.table.clone())))
+    }
+
+    /// A value that was taken out of the document. Its type must refuse unknown keys.
+    ///
+    /// # Errors
+    /// The first mistake, where it stands.
+    pub fn read_part<T: DeserializeOwned>(&self, part: Spanned<DeValue<'s>>) -> Result<T, FileError> {
+        T::deserialize(ValueDeserializer::from(part)).map_err(|error| {
             let message = friendly(error.message());
             // What is missing from the outermost table is missing nowhere in particular.
             match error.span().filter(|span| *span != (0..0)) {

@@ -12,6 +12,7 @@ const SHOWN = {
   micros: (x) => format.micros(Number(x)),
   millis: (x) => format.millis(Number(x)),
   bytes: (x) => format.bytes(Number(x)),
+  memory_time: (x) => format.megabyteSeconds(Number(x)),
   percent: (x) => format.percent(Number(x)),
   beyond: ({ longest_wait, share }) => format.beyond(longest_wait, Number(share)),
   step: (shape) => format.stepName(shape),

@@ -6,27 +6,34 @@ import { source } from "./source.mjs";
 
 // The theme asks it once, and nothing here depends on the answer.
 globalThis.matchMedia = () => ({ matches: false });
-const { chosen, firstChoice, shownWorkloads } = await source("choice.ts");
+const { chosen, firstChoice, hasProtocols, protocolsOf, shownTrials, shownWorkloads, stepsOf } = await source("choice.ts");
 const { FIGURES } = await source("figures.ts");
 
 const golden = async (name) => JSON.parse(await readFile(new URL(`../../../tests/golden/${name}/report.json`, import.meta.url), "utf8"));
 const http2 = await golden("http2");
-const clean = await golden("clean");
+const hello = await golden("hello");
+
+const changed = (report, change) => {
+  const copy = JSON.parse(JSON.stringify(report));
+  change(copy);
+  return copy;
+};
+const choose = (report, part) => chosen(report, firstChoice(report, false), part);
 
 /** A chart after this choice of a workload. */
 function drawn(report, chart, workload, more = {}) {
-  const choice = { ...firstChoice(report, false), ...chosen(report, workload), ...more };
+  const choice = { ...choose(report, { workload }), ...more };
   return { ...FIGURES[chart].option(report, choice), height: FIGURES[chart].height?.(report, choice) };
 }
 
-const OVER_STEPS = ["throughput", "errors", "response", "cpu", "memory"];
+const OVER_STEPS = ["throughput", "errors", "response", "cpu", "cpus", "memory", "memory-time"];
 
 test("a page begins with the first workload, its reference step and its first trial", () => {
   const choice = firstChoice(http2, false);
   assert.equal(choice.workload, "h1");
   assert.deepEqual(shownWorkloads(http2, choice), ["h1"]);
   for (const workload of ["h1", "h2"]) {
-    const { at, trial } = chosen(http2, workload);
+    const { at, trial } = choose(http2, { workload });
     assert.equal(at.workload, workload);
     assert.equal(at.step, http2.overview.find((row) => row.workload === workload).reference_step);
     assert.equal(http2.trials[trial].workload, workload);
@@ -65,14 +72,47 @@ test("bars are of the rows of a workload, and the spectrum says which step of wh
 });
 
 test("where there is one workload, none is named", () => {
-  assert.equal(drawn(clean, "throughput", "plaintext").yAxis[0].name, "requests/s");
-  assert.equal(drawn(clean, "throughput", "plaintext").height, null);
-  assert.equal(drawn(clean, "spectrum", "plaintext").yAxis.name, "response time");
+  assert.equal(drawn(hello, "throughput", "plaintext").yAxis[0].name, "requests/s");
+  assert.equal(drawn(hello, "throughput", "plaintext").height, null);
+  assert.equal(drawn(hello, "spectrum", "plaintext").yAxis.name, "response time");
+});
+
+test("a step is chosen for charts of one step and for the trials to pick from, where the workload has it", () => {
+  const other = http2.summaries.find((s) => s.workload === "h1" && s.step !== firstChoice(http2, false).at.step);
+  const choice = choose(http2, { step: other.step });
+  assert.deepEqual(choice.at, { workload: "h1", step: other.step });
+  const shown = shownTrials(http2, choice);
+  assert.ok(shown.length > 0 && shown.includes(choice.trial));
+  assert.ok(shown.every((trial) => http2.trials[trial].step.index === other.step && http2.trials[trial].workload === "h1"));
+  const ofH2 = stepsOf(http2, { workload: "h2", protocol: null }).map((s) => s.step);
+  assert.ok(!ofH2.includes(other.step), "HTTP/2 has steps of its own");
+  assert.equal(chosen(http2, choice, { workload: "h2" }).step, null, "a step that is not there any more is not chosen");
+});
+
+test("trials of hidden subjects are not picked from", () => {
+  const hidden = new Set(["old"]);
+  const choice = choose(http2, { hidden });
+  assert.ok(shownTrials(http2, choice).every((trial) => http2.trials[trial].subject_id !== "old"));
+  assert.ok(shownTrials(http2, choice).includes(choice.trial));
+});
+
+test("a protocol is chosen where that is not the choice of a workload", () => {
+  assert.deepEqual([protocolsOf(http2), hasProtocols(http2)], [["h1", "h2 over TLS"], false]);
+  // Two requests over each protocol.
+  const four = changed(http2, ({ run, summaries, trials, overview }) => {
+    for (const list of [summaries, trials, overview]) list.push(...list.map((of) => ({ ...of, workload: `${of.workload}-json` })));
+    run.workloads.push(...run.workloads.map((w) => ({ ...w, name: `${w.name}-json` })));
+  });
+  assert.ok(hasProtocols(four));
+  const choice = choose(four, { protocol: "h2 over TLS" });
+  assert.deepEqual([choice.workload, choice.at.workload], ["h2", "h2"], "what is not of it gives way");
+  assert.deepEqual(shownWorkloads(four, { workload: null, protocol: "h2 over TLS" }), ["h2", "h2-json"]);
+  assert.equal(drawn(four, "throughput", null, { protocol: "h2 over TLS" }).grid.length, 2);
 });
 
 /** The report with a control that serves so many times what it did. */
 function withControl(times) {
-  const report = JSON.parse(JSON.stringify(clean));
+  const report = JSON.parse(JSON.stringify(hello));
   const control = report.subjects[0];
   control.control = true;
   const of = (q) => { for (const key of ["median", "min", "max"]) q[key] = q[key] === null ? null : q[key] * times; };
@@ -90,10 +130,10 @@ test("a control far above the others is cut, with an arrow for each trial and it
   const end = yAxis[0].max;
   const others = report.trials.filter((t) => t.subject_id !== control.id).map((t) => t.load.throughput_rps);
   assert.ok(end > Math.max(...others) && end < 2 * Math.max(...others));
-  const dots = series.find((s) => s.type === "scatter" && s.name === control.id).data;
+  const dots = series.find((s) => s.type === "scatter").data;
   assert.equal(dots.filter((d) => d.value[1] === end && d.note.includes("above the end of this axis")).length, trials.length);
   const line = series.find((s) => s.type === "line" && s.name === control.id);
-  assert.equal(line.endLabel.show, false);
+  assert.equal(line.endLabel, undefined);
   const labels = series.at(-1).data.map((d) => d.label.formatter);
   assert.equal(labels.filter((text) => text.startsWith(control.title)).length, 1);
   assert.ok(labels.every((text) => /\d/.test(text)));
@@ -106,5 +146,5 @@ test("a control is whole on a logarithmic axis, beside nobody, and where it is n
     drawn(far.report, "throughput", "plaintext", { logY: true }),
     drawn(far.report, "throughput", "plaintext", { hidden: others }),
     drawn(withControl(0.001).report, "throughput", "plaintext"),
-  ]) assert.equal(yAxis[0].max, undefined);
+  ]) assert.ok((yAxis[0].max ?? Infinity) > Math.max(...far.trials.map((t) => t.load.throughput_rps)));
 });

@@ -1,7 +1,8 @@
 //! The configuration of a load, as its result shows it.
 
 use dyno_archive::plan::{
-    Arrival, Arrivals, DriverKind, Load, Model, Request, Segment, Spin, Step, StillWarming, Workload,
+    Arrival, Arrivals, DriverKind, Load, Model, Priority, Request, Segment, Spin, Step, StillWarming,
+    Workload,
 };
 use dyno_archive::{Protocol, protocol};
 use schemars::JsonSchema;
@@ -51,6 +52,8 @@ pub struct Config {
     /// Time over which connections are opened one by one; `None`: all before the load begins.
     pub ramp_connections_s: Option<f64>,
     pub spin: Spin,
+    /// Of the generator's workers, as it was asked for.
+    pub priority: Priority,
     /// One answer in this many is checked in full: 1 is every one, 0 none. `None`: no expectation needs a full check.
     pub check_one_in: Option<u64>,
     /// The requests of a mix or a page; empty if there is only one.
@@ -115,6 +118,7 @@ impl Config {
             first_byte_timeout_s: load.first_byte_timeout_ns.map(seconds),
             ramp_connections_s: load.ramp_connections_ns.map(seconds),
             spin: load.spin,
+            priority: load.priority,
             check_one_in: workload.requests.iter().any(|r| r.expect.is_deep()).then_some(load.check_one_in),
             page_connections: workload.page_connections(),
             requests_mixed: workload.requests.iter().filter(|_| is_mixed).map(mixed).collect(),

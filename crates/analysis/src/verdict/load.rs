@@ -36,6 +36,7 @@ pub(super) fn caveats(result: &LoadResult, record: &LoadRecord, context: &Contex
         queueing(result),
         generator_late(result),
         generator_starved(result),
+        room::priority_refused(record, result),
         room::others(result),
         room::quota(result),
         clumped(result),

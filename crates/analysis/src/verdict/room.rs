@@ -1,5 +1,7 @@
 //! Caveats about the generator's CPUs: whether it had room, and who took it.
 
+use dyno_archive::LoadRecord;
+use dyno_archive::plan::Priority;
 use serde_json::{Value, json};
 
 use super::Context;
@@ -164,6 +166,16 @@ pub(super) fn oversubscribed(result: &LoadResult, context: &Context<'_>) -> Opti
         );
         let severity = if Bound::of(result).is_some() { context.weight_of_room() } else { Severity::Warning };
         Caveat::new(Code::Oversubscribed, severity, message, json!({"threads": threads, "cpus": cpus}))
+    })
+}
+
+/// It was to run before others, and takes turns with them.
+pub(super) fn priority_refused(record: &LoadRecord, result: &LoadResult) -> Option<Caveat> {
+    let is_refused =
+        result.config.priority == Priority::Realtime && record.client.priority == Priority::Normal;
+    is_refused.then(|| {
+        let message = "The generator was to run in real time, and the kernel did not let it: it takes turns with whatever else runs on its CPUs. Run dyno as root, or with CAP_SYS_NICE.";
+        Caveat::new(Code::PriorityRefused, Severity::Warning, message.into(), json!({"asked": "realtime", "given": "normal"}))
     })
 }
 

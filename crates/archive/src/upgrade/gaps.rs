@@ -28,6 +28,7 @@ pub(super) fn of_header(header: &mut Value) {
                 ("drain_ns", json!(timeout_ns.min(DRAIN_NS))),
                 ("still_warming", json!("refused")),
                 ("order", order),
+                ("priority", json!("normal")),
             ],
         );
         each(load.get_mut("steps")).for_each(|step| fill(step, &[("pass", json!(1))]));
@@ -65,6 +66,9 @@ pub(super) fn of_trial(trial: &mut Value) {
     each(trial.get_mut("checks")).for_each(check);
     let Some(load) = trial.get_mut("load") else { return };
     fill(load, &[("unexpected", json!({})), ("connection_failures", json!({}))]);
+    if let Some(client) = load.get_mut("client") {
+        fill(client, &[("priority", json!("normal"))]);
+    }
     for (key, gap) in [("books", "carried_in"), ("connections", "asked_again")] {
         if let Some(counts) = load.get_mut(key) {
             fill(counts, &[(gap, json!(0))]);

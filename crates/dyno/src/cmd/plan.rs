@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::terminal::print;
 
 pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
-    let suite = SuiteFile::read(&args.suite, &args.choices.profile)?;
+    let suite = SuiteFile::read(&args.suite, &args.choices.profile, dyno_launch::allowed_cpus().len())?;
     let subjects = args.places.subjects.find(Some(&args.suite))?;
     let (guard, interrupts) = (Guard::start()?, Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };

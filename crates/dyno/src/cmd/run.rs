@@ -59,7 +59,7 @@ fn begin(
     progress: &mut Progress,
 ) -> anyhow::Result<Prepared> {
     let path = args.suite.as_deref().expect("clap asks for a suite or a run to resume");
-    let suite = SuiteFile::read(path, &args.choices.profile)?;
+    let suite = SuiteFile::read(path, &args.choices.profile, dyno_launch::allowed_cpus().len())?;
     let subjects = args.places.subjects.find(Some(path))?;
     let overrides = args.choices.overrides();
     let here = Prerequisites::new(supervision);

@@ -5,6 +5,7 @@ mod authors;
 mod broken;
 mod database;
 mod drive;
+mod elasticsearch;
 mod failures;
 mod interrupts;
 mod life;

@@ -135,7 +135,7 @@ impl Machine {
             fs::write(folder.join("subject.toml"), definition.to_string()).unwrap();
         }
         let unmet = |subject: &Definition| self.subjects[&subject.name].unmet.clone();
-        let file = SuiteFile::read(suite, &[]).unwrap_or_else(|error| panic!("{error}"));
+        let file = SuiteFile::read(suite, &[], 2).unwrap_or_else(|error| panic!("{error}"));
         let Planned { mut plan, .. } =
             resolve(file, &Folders(vec![subjects.path().into()]), &Overrides::default(), &[0, 1], &unmet)
                 .unwrap();

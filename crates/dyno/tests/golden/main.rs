@@ -132,6 +132,7 @@ fn load() -> Load {
         ramp_connections_ns: None,
         check_one_in: 100,
         spin: plan::Spin::Auto,
+        priority: dyno_archive::plan::Priority::Normal,
         threads: 1,
         driver: plan::DriverKind::Uring,
         http2: plan::Http2::default(),
@@ -220,6 +221,7 @@ fn record(played: sim::Played, busy: u64) -> LoadRecord {
         connections: report.connections,
         tcp: report.tcp,
         client: ClientUse {
+            priority: dyno_archive::plan::Priority::Normal,
             threads: vec![ThreadUse {
                 run_ns: 200 * MS,
                 user_ns: 50 * MS,

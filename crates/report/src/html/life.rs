@@ -5,7 +5,8 @@ use dyno_analysis::report::Report;
 use dyno_analysis::subject::{CheckSummary, SubjectFailure, SubjectResult};
 use maud::{Markup, html};
 
-use super::table::{Cell, cell, table, table_of, text, value};
+use super::of::Of;
+use super::table::{Cell, Row, cell, table, table_of, text, value};
 use super::{figure, note, repeats_of, swatch};
 use crate::format::{bytes, millis, seconds};
 use crate::overview::killed;
@@ -28,6 +29,7 @@ pub(super) fn life(report: &Report) -> Markup {
             ("#Artefacts", &|s| value(s.build.as_ref().map(|b| b.artefact_bytes as f64), bytes)),
         ],
         &report.subjects,
+        |s| Of::subject(report, &s.id),
     );
     let what = "From exec to the first answer with the status that its file names: a bar for the median, a dot per repeat.";
     html! {
@@ -62,6 +64,7 @@ fn backends(report: &Report) -> Markup {
             ("#Build", &|(_, b)| value(b.build.as_ref().map(|b| b.wall_s), seconds)),
         ],
         &rows,
+        |(s, _)| Of::subject(report, &s.id),
     );
     html! {
         h3 { "Back ends" } "\n"
@@ -85,9 +88,9 @@ fn checks(report: &Report) -> Markup {
     let row = |s: &SubjectResult| {
         let mut row = vec![subject(report, s)];
         row.extend(names.iter().map(|n| check_cell(s, n)));
-        row
+        Row::of(Of::subject(report, &s.id), row)
     };
-    let rows: Vec<Vec<Cell>> = report.subjects.iter().map(row).collect();
+    let rows: Vec<Row> = report.subjects.iter().map(row).collect();
     let failed =
         |s: &'_ SubjectResult| -> Vec<CheckSummary> { s.checks.iter().filter(|c| !c.ok).cloned().collect() };
     html! {

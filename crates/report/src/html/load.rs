@@ -4,6 +4,7 @@ use dyno_analysis::load::{Pages, Percentiles, RequestResult};
 use dyno_analysis::report::Report;
 use dyno_analysis::summary::Summary;
 use dyno_analysis::trial::TrialResult;
+use dyno_archive::Phase;
 use maud::{Markup, html};
 
 use super::overview::marks;
@@ -22,13 +23,37 @@ pub(super) fn under_load(report: &Report) -> Markup {
             ("Limited by", &|s| text(&s.limiter_sentence)),
         ],
     );
-    let legend = "A dot per repeat, a line through the medians of valid steps. The shape of a dot tells what limited the \
-                  step: ● its CPU, ▲ too few requests in flight, ■ the generator, ▼ something else that it waits for, ◆ anything else. Steps that are not valid are \
-                  crossed and never joined; hover for the reason. Grey: the control, the most this machine and generator reach.";
     html! {
-        (figure("throughput", "Throughput", legend, &throughput))
+        (figure("throughput", "Throughput", LEGEND, &throughput))
+        (figure("over-time", "Throughput over time", OVER_TIME, &over_time(report)))
         (errors(report))
     }
+}
+
+const LEGEND: &str = "A dot per repeat, a line through the medians of valid steps, or, of a single step, a bar. The shape of a dot tells what \
+                      limited the step: ● its CPU, ▲ too few requests in flight, ■ the generator, ▼ something else that it waits for, \
+                      ◆ anything else. Steps that are not valid are crossed and never joined; hover for the reason. Grey: the control, \
+                      the most this machine and generator reach.";
+
+const OVER_TIME: &str = "One step, a line per repeat, interval by interval since the load began; warm-up is shaded. What is not valid is pale.";
+
+/// The least and the most that any measured interval of a trial has.
+fn over_time(report: &Report) -> Markup {
+    let rates = |t: &TrialResult| -> Vec<f64> {
+        let measured = t.load.intervals.iter().filter(|i| i.phase == Phase::Measured);
+        measured.map(|i| i.throughput_rps).collect()
+    };
+    trial_table(
+        report,
+        &report.trials,
+        |t| t,
+        &[
+            ("#Requests/s", &|t| value(Some(t.load.throughput_rps), number)),
+            ("#Least of an interval", &|t| value(rates(t).into_iter().reduce(f64::min), number)),
+            ("#Most of an interval", &|t| value(rates(t).into_iter().reduce(f64::max), number)),
+            ("#Intervals", &|t| counted(rates(t).len() as u64)),
+        ],
+    )
 }
 
 /// Failed requests; one sentence instead of a chart if there are none.

@@ -7,11 +7,12 @@ use dyno_analysis::{Code, Severity};
 use dyno_archive::plan::{Load, LoadChanges, Placement};
 use maud::{Markup, html};
 
-use super::table::{Cell, Column, table, text, value};
+use super::of::Of;
+use super::table::{Column, Row, table, text, value};
 use super::why::step_in_words;
 use super::{counted, figure, more, note, trial_table};
 use crate::format::{agreed, bytes, count, number, or_dash, percent, phases};
-use crate::metrics::{self, Row, Sheet};
+use crate::metrics::{self, Sheet};
 use crate::redact::{self, Withheld};
 use crate::shell;
 
@@ -34,19 +35,47 @@ pub(super) fn explorer(report: &Report) -> Markup {
 
 /// Every metric of each subject at its reference step, folded.
 fn every_metric(report: &Report) -> Markup {
-    let of = |sheet: &Sheet| {
-        let mut head = vec![sheet.heading.clone()];
-        head.extend(sheet.subjects.iter().map(|title| format!("#{title}")));
-        let cells = |row: &Row| [text(row.title)].into_iter().chain(row.cells.iter().map(text)).collect();
-        let rows: Vec<Vec<Cell>> = sheet.rows.iter().map(cells).collect();
-        table("facts", &head.iter().map(String::as_str).collect::<Vec<_>>(), &rows)
-    };
     let sheets = metrics::sheets(report);
     let body = html! {
         (note(metrics::NOTE))
-        @for sheet in &sheets { (of(sheet)) }
+        @for sheet in &sheets { (metrics_of(report, sheet)) }
     };
     html! { @if !sheets.is_empty() { (more("Every metric of every subject", &body)) } }
+}
+
+/// A row per metric and a column per subject, which is shown and hidden as rows are elsewhere.
+fn metrics_of(report: &Report, sheet: &Sheet) -> Markup {
+    let of: Vec<Of> = sheet.cells.iter().map(|cell| Of::cell(report, *cell)).collect();
+    let workload = of.first().and_then(|of| of.workloads.as_ref());
+    html! {
+        div.scroll data-workload=[workload] {
+            table.facts {
+                thead {
+                    tr {
+                        th scope="col" { (sheet.heading) }
+                        @for (of, title) in of.iter().zip(&sheet.subjects) {
+                            th.n scope="col" data-subject=[of.subject] { (title) }
+                        }
+                    }
+                }
+                tbody {
+                    "\n"
+                    @for row in &sheet.rows { (metric_row(&of, row)) }
+                }
+            }
+        }
+        "\n"
+    }
+}
+
+fn metric_row(of: &[Of], row: &metrics::Row) -> Markup {
+    html! {
+        tr {
+            td { (row.title) }
+            @for (of, shown) in of.iter().zip(&row.cells) { td.n data-subject=[of.subject] { (shown) } }
+        }
+        "\n"
+    }
 }
 
 fn option(report: &Report, index: usize, t: &TrialResult) -> Markup {
@@ -75,7 +104,7 @@ fn codes(t: &TrialResult) -> String {
 
 pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
     let run = &report.run;
-    let sysctls: Vec<Vec<Cell>> = run.facts.sysctls.iter().map(|(k, v)| vec![text(k), text(v)]).collect();
+    let sysctls: Vec<Row> = run.facts.sysctls.iter().map(|(k, v)| vec![text(k), text(v)].into()).collect();
     html! {
         h3 { "Machine and plan" } "\n"
         (table("facts", &["What", "Value"], &machine(report)))
@@ -96,7 +125,7 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
     }
 }
 
-fn machine(report: &Report) -> Vec<Vec<Cell>> {
+fn machine(report: &Report) -> Vec<Row> {
     let run = &report.run;
     let facts = &run.facts;
     let known = |t: &Option<String>| t.clone().unwrap_or_else(|| "not known here".into());
@@ -120,7 +149,7 @@ fn machine(report: &Report) -> Vec<Vec<Cell>> {
         ),
         ("Seed", run.seed.to_string()),
     ];
-    rows.into_iter().map(|(what, seen)| vec![text(what), text(seen)]).collect()
+    rows.into_iter().map(|(what, seen)| vec![text(what), text(seen)].into()).collect()
 }
 
 /// One text if all arms agree, else one per arm.
@@ -149,11 +178,12 @@ fn generator(changes: &LoadChanges, of_run: &Load) -> String {
 
 fn limits(report: &Report) -> Markup {
     let all = report.subjects.iter().flat_map(|s| s.limits.iter().map(move |l| (s, l)));
-    let rows: Vec<Vec<Cell>> = all
+    let rows: Vec<Row> = all
         .map(|(s, l)| {
             let not_set = || format!("not set: {}", l.reason.clone().unwrap_or_default());
             let read_back = l.read_back.clone().unwrap_or_else(not_set);
-            vec![text(&s.title), text(l.kind.name()), text(&l.asked), text(read_back)]
+            let cells = vec![text(&s.title), text(l.kind.name()), text(&l.asked), text(read_back)];
+            Row::of(Of::subject(report, &s.id), cells)
         })
         .collect();
     html! {

@@ -4,16 +4,17 @@
 //! Archives may come from others, so nothing here writes HTML by hand: maud escapes every text. Only the viewer's own
 //! script runs: the page's content security policy names it by its hash.
 
+mod cost;
 mod life;
 mod load;
 mod method;
+mod of;
 mod overview;
 mod policy;
 mod table;
 mod why;
 mod wire;
 
-use dyno_analysis::cell::CellKey;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
@@ -21,6 +22,7 @@ use dyno_analysis::trial::TrialResult;
 use dyno_analysis::{Caveat, Severity};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use self::of::Of;
 use self::table::{Cell, Column, table_of, text, value};
 use crate::format::{count, number, or_dash};
 use crate::redact;
@@ -58,7 +60,7 @@ pub fn page(report: &Report, css: &str, js: &str) -> String {
                     (section("overview", "Overview", &overview::overview(report)))
                     (section("load", "Under load", &load::under_load(report)))
                     (section("response", "Response time", &load::response(report)))
-                    (section("cost", "Cost", &why::cost(report)))
+                    (section("cost", "Cost", &cost::cost(report)))
                     (section("why", "Why", &why::why(report)))
                     (section("wire", "On the wire", &wire::wire(report)))
                     (section("life", "Start-up, stop, checks, build", &life::life(report)))
@@ -113,7 +115,7 @@ fn spread(q: &Repeated, show: impl Fn(f64) -> String) -> String {
 
 fn swatch(report: &Report, id: &str) -> Markup {
     let index = report.subjects.iter().position(|s| s.id == id).unwrap_or(0);
-    html! { span.swatch data-subject=(index) {} }
+    html! { span.swatch data-colour=(index) {} }
 }
 
 /// A place for a chart, with its table one click away.
@@ -142,16 +144,19 @@ fn more(summary: &str, body: &Markup) -> Markup {
 
 /// A table with a row per step: first the columns that name the step, then `columns`.
 fn step_table(report: &Report, columns: &[Column<'_, Summary>]) -> Markup {
-    let pass: [Column<'_, Summary>; 1] = [("#Pass", &|s| whole(s.pass))];
-    let of: [Column<'_, Summary>; 6] = [
+    let named: [Column<'_, Summary>; 3] = [
         ("Subject", &|s| text(&s.subject)),
-        ("Workload", &|s| workload(report, &s.workload, s.cell)),
+        ("Workload", &|s| text(&s.workload)),
         ("#Connections", &|s| whole(s.connections)),
-        ("#Streams", &|s| whole(s.streams)),
-        ("#Pipeline", &|s| whole(s.pipeline)),
-        ("#Rate", &|s| value(s.rate, number)),
     ];
-    table_of("sortable", &[&of, of_passes(report, &pass), columns].concat(), &report.summaries)
+    let varied: [Varied<'_, Summary>; 4] = [
+        (|s| s.streams > 1, ("#Streams", &|s| whole(s.streams))),
+        (|s| s.pipeline > 1, ("#Pipeline", &|s| whole(s.pipeline))),
+        (|s| s.rate.is_some(), ("#Rate", &|s| value(s.rate, number))),
+        (|s| s.pass > 1, ("#Pass", &|s| whole(s.pass))),
+    ];
+    let columns = [&named[..], &telling(report, &varied), columns].concat();
+    table_of("sortable", &columns, &report.summaries, |s| Of::cell(report, s.cell))
 }
 
 /// A table with a row per trial or part of one: first the columns that name the trial, then `columns`. `trial`: the
@@ -162,32 +167,29 @@ fn trial_table<T>(
     trial: fn(&T) -> &TrialResult,
     columns: &[Column<'_, T>],
 ) -> Markup {
-    let pass: [Column<'_, T>; 1] = [("#Pass", &|t| whole(trial(t).step.pass))];
-    let of: [Column<'_, T>; 7] = [
+    let named: [Column<'_, T>; 3] = [
         ("Subject", &|t| text(&trial(t).subject_id)),
-        ("Workload", &|t| workload(report, &trial(t).workload, trial(t).cell)),
+        ("Workload", &|t| text(&trial(t).workload)),
         ("#Connections", &|t| whole(trial(t).step.connections)),
-        ("#Streams", &|t| whole(trial(t).step.streams)),
-        ("#Pipeline", &|t| whole(trial(t).step.pipeline)),
-        ("#Rate", &|t| value(trial(t).step.rate, number)),
-        ("#Repeat", &|t| whole(trial(t).repeat)),
     ];
-    table_of("sortable", &[&of, of_passes(report, &pass), columns].concat(), rows)
+    let varied: [Varied<'_, T>; 4] = [
+        (|s| s.streams > 1, ("#Streams", &|t| whole(trial(t).step.streams))),
+        (|s| s.pipeline > 1, ("#Pipeline", &|t| whole(trial(t).step.pipeline))),
+        (|s| s.rate.is_some(), ("#Rate", &|t| value(trial(t).step.rate, number))),
+        (|s| s.pass > 1, ("#Pass", &|t| whole(trial(t).step.pass))),
+    ];
+    let repeat: [Column<'_, T>; 1] = [("#Repeat", &|t| whole(trial(t).repeat))];
+    let columns = [&named[..], &telling(report, &varied), &repeat, columns].concat();
+    table_of("sortable", &columns, rows, |t| Of::cell(report, trial(t).cell))
 }
 
-/// The column that tells steps apart that are otherwise the same, where there are such.
-fn of_passes<'a, T>(report: &Report, column: &'a [T]) -> &'a [T] {
-    if report.summaries.iter().any(|s| s.pass > 1) { column } else { &[] }
-}
+/// A column that tells steps apart, and in which steps it says anything.
+type Varied<'a, T> = (fn(&Summary) -> bool, Column<'a, T>);
 
-/// The name of a row's workload.
-fn workload(report: &Report, name: &str, of: CellKey) -> Cell {
-    picked_by(report, text(name), [of.workload])
-}
-
-/// A cell of a row that the viewer's switch picks by these workloads. A report of one workload has no switch.
-fn picked_by(report: &Report, cell: Cell, workloads: impl IntoIterator<Item = usize>) -> Cell {
-    if report.run.workloads.len() > 1 { cell.of_workloads(workloads) } else { cell }
+/// The columns that say something of any step: a thousand times "1" says nothing.
+fn telling<'a, T>(report: &Report, columns: &[Varied<'a, T>]) -> Vec<Column<'a, T>> {
+    let tells = |is: &fn(&Summary) -> bool| report.summaries.iter().any(is);
+    columns.iter().filter(|(is, _)| tells(is)).map(|(_, column)| *column).collect()
 }
 
 /// A count, thousands separated.
@@ -224,8 +226,9 @@ mod tests {
     #[test]
     fn text_is_escaped() {
         let hostile = "<img src=x onerror=alert(1)>\"'&";
-        let shown = table::table("t", &[hostile], &[vec![text(hostile).with_hint(Some(hostile.into()))]])
-            .into_string();
+        let shown =
+            table::table("t", &[hostile], &[vec![text(hostile).with_hint(Some(hostile.into()))].into()])
+                .into_string();
         assert!(!shown.contains("<img") && !shown.contains("\"'&"), "{shown}");
         assert_eq!(shown.matches("&lt;img src=x onerror=alert(1)&gt;&quot;").count(), 3, "{shown}");
         let json = inside_script("{\"a\":\"</script><!-- <script>\"}");

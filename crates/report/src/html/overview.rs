@@ -5,9 +5,10 @@ use dyno_analysis::report::Report;
 use dyno_analysis::summary::StepCaveat;
 use maud::{Markup, html};
 
-use super::table::{Cell, cell, table, text, value};
+use super::of::Of;
+use super::table::{Cell, Row, cell, table, text, value};
 use super::{caveat_list, note, severity, spread, swatch};
-use crate::format::{bytes, count, micros, millis, number, percent, plural};
+use crate::format::{bar_end, bytes, count, micros, millis, number, percent, plural};
 use crate::overview::waits_at_reference;
 
 pub(super) fn header(report: &Report) -> Markup {
@@ -52,21 +53,9 @@ pub(super) fn answer(report: &Report) -> Markup {
 
 pub(super) fn overview(report: &Report) -> Markup {
     let rows = &report.overview;
-    let most = |pick: &dyn Fn(&OverviewRow) -> Option<f64>| {
-        rows.iter().filter_map(pick).reduce(f64::max).unwrap_or(0.0)
-    };
-    let peak = |r: &OverviewRow| r.peak_rps.as_ref().and_then(|p| p.median);
-    let maxima = Maxima {
-        rps: most(&peak),
-        p99: most(&|r| r.response_p99_us),
-        cpu: most(&|r| r.cpu_us_per_request),
-        memory: most(&|r| r.memory_peak_bytes),
-        startup: most(&|r| r.startup_ms),
-    };
     let reference = crate::overview::at_reference(rows, "at ");
     let (p50, p99) = (format!("#p50{reference}"), format!("#p99{reference}"));
     let cpu = format!("#CPU per request{reference}");
-    let where_at = crate::overview::reference_in_words(rows);
     let head = [
         "Subject",
         "#Peak requests/s",
@@ -80,14 +69,38 @@ pub(super) fn overview(report: &Report) -> Markup {
         "Checks",
         "Peak limited by",
     ];
-    let cells: Vec<Vec<Cell>> = rows.iter().map(|r| overview_row(report, r, &maxima)).collect();
+    let ends: Vec<Ends> =
+        (0..report.run.workloads.len()).map(|workload| Ends::of(report, workload)).collect();
+    let line = |r: &OverviewRow| {
+        let none = Ends::default();
+        let cells = overview_row(report, r, ends.get(r.reference_cell.workload).unwrap_or(&none));
+        Row::of(Of::row(report, r), cells)
+    };
     html! {
-        (table("sortable overview", &head, &cells))
-        (note(&format!("Peak: the best median over the steps, below it the range of the repeats and the step, of which tie and limit are too. Response times and CPU {where_at}; memory is the most and errors the sum of all steps. Subjects of one tie group cannot be told apart. Hover a number for its ratio to the reference; click a column to sort.")))
+        (table("sortable overview", &head, &rows.iter().map(line).collect::<Vec<Row>>()))
+        (note(&said_below(report)))
     }
 }
 
-struct Maxima {
+fn said_below(report: &Report) -> String {
+    let where_at = crate::overview::reference_in_words(&report.overview);
+    let mut said = format!(
+        "Peak: the best median over the steps, below it the range of the repeats and the step, of which tie and limit are too. \
+         Response times and CPU {where_at}; memory is the most and errors the sum of all steps. Subjects of one tie group cannot \
+         be told apart. Hover a number for its ratio to the reference; click a column to sort."
+    );
+    if report.run.workloads.len() > 1 {
+        said.push_str(" Bars are scaled within each workload.");
+    }
+    if report.overview.iter().any(|r| r.control) {
+        said.push_str(" A torn bar goes on: it is a control's, far above all others.");
+    }
+    said
+}
+
+/// Where the bars of a workload's rows end, column by column.
+#[derive(Default)]
+struct Ends {
     rps: f64,
     p99: f64,
     cpu: f64,
@@ -95,7 +108,28 @@ struct Maxima {
     startup: f64,
 }
 
-fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima) -> Vec<Cell> {
+impl Ends {
+    fn of(report: &Report, workload: usize) -> Ends {
+        let rows: Vec<&OverviewRow> =
+            report.overview.iter().filter(|r| r.reference_cell.workload == workload).collect();
+        let end = |pick: fn(&OverviewRow) -> Option<f64>| {
+            let most = |control| {
+                let own = rows.iter().filter(|r| r.control == control);
+                own.filter_map(|r| pick(r)).reduce(f64::max).unwrap_or(0.0)
+            };
+            bar_end(most(false), most(true))
+        };
+        Ends {
+            rps: end(|r| r.peak_rps.as_ref()?.median),
+            p99: end(|r| r.response_p99_us),
+            cpu: end(|r| r.cpu_us_per_request),
+            memory: end(|r| r.memory_peak_bytes),
+            startup: end(|r| r.startup_ms),
+        }
+    }
+}
+
+fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<Cell> {
     // The baseline's row of the same workload: another workload may send other requests.
     let is_base = |b: &&OverviewRow| b.baseline && b.reference_cell.workload == r.reference_cell.workload;
     let baseline = report.overview.iter().find(is_base).map_or("", |b| b.title.as_str());
@@ -116,23 +150,23 @@ fn overview_row(report: &Report, r: &OverviewRow, max: &Maxima) -> Vec<Cell> {
     };
     vec![
         name_cell(report, r),
-        peak_cell(r).with_bar(max.rps).with_hint(Some(peak_hint).filter(|h| !h.is_empty())),
+        peak_cell(r).with_bar(ends.rps).with_hint(Some(peak_hint).filter(|h| !h.is_empty())),
         value(r.tie_group.map(|g| g as f64), |g| format!("{g}")),
         at_own(text(p50).sorted_by(r.response_p50_us)).with_hint(ratio(|to| to.response_p50)),
         at_own(text(p99).sorted_by(r.response_p99_us))
-            .with_bar(max.p99)
+            .with_bar(ends.p99)
             .with_hint(ratio(|to| to.response_p99)),
         with_behind(at_own(value(r.cpu_us_per_request, micros)), r, |b| {
             let share = b.cpu_share.map(|share| format!(" ({})", percent(share))).unwrap_or_default();
             b.cpu_us_per_request.map(|us| format!("{}{share}", micros(us)))
         })
-        .with_bar(max.cpu)
+        .with_bar(ends.cpu)
         .with_hint(ratio(|to| to.cpu_per_request)),
         with_behind(value(r.memory_peak_bytes, bytes), r, |b| b.memory_peak_bytes.map(bytes))
-            .with_bar(max.memory)
+            .with_bar(ends.memory)
             .with_hint(ratio(|to| to.memory_peak)),
         with_behind(value(r.startup_ms, millis), r, |b| b.startup_ms.map(millis))
-            .with_bar(max.startup)
+            .with_bar(ends.startup)
             .with_hint(ratio(|to| to.startup)),
         value(Some(r.errors as f64), |n| count(n as u64)),
         text(crate::overview::checks_passed(r)).sorted_by(Some(r.checks_passed as f64)),

@@ -1,20 +1,21 @@
-//! Tables of a page: cells with a sort key, a hint on hover and a bar for the eye.
+//! Tables of a page: rows that tell what they are of, and cells with a sort key, a hint on hover and a bar for the eye.
 
 use maud::{Markup, Render, html};
 
+use super::of::Of;
 use crate::format::{css_percent, or_dash, part};
 
 /// A table. Columns whose name begins with `#` hold numbers.
-pub(super) fn table(class: &str, head: &[&str], rows: &[Vec<Cell>]) -> Markup {
+pub(super) fn table(class: &str, head: &[&str], rows: &[Row]) -> Markup {
     html! {
         div.scroll {
             table class=(class) {
                 thead { tr { @for name in head { (column(name)) } } }
                 tbody {
                     "\n"
-                    @for row in rows {
-                        tr data-workload=[workloads(row)] {
-                            @for (cell, name) in row.iter().zip(head) { (cell.show(name)) }
+                    @for Row { of, cells } in rows {
+                        tr data-subject=[of.subject] data-workload=[&of.workloads] data-step=[of.step] data-control[of.control] {
+                            @for (cell, name) in cells.iter().zip(head) { (cell.show(name)) }
                         }
                         "\n"
                     }
@@ -25,14 +26,38 @@ pub(super) fn table(class: &str, head: &[&str], rows: &[Vec<Cell>]) -> Markup {
     }
 }
 
+/// A row: its cells, and what it is of.
+pub(super) struct Row {
+    of: Of,
+    cells: Vec<Cell>,
+}
+
+/// A row that is shown whatever the reader chooses.
+impl From<Vec<Cell>> for Row {
+    fn from(cells: Vec<Cell>) -> Row {
+        Row { of: Of::default(), cells }
+    }
+}
+
+impl Row {
+    pub(super) fn of(of: Of, cells: Vec<Cell>) -> Row {
+        Row { of, cells }
+    }
+}
+
 /// A column: its name, and a function from a row to its cell.
 pub(super) type Column<'a, T> = (&'a str, &'a dyn Fn(&T) -> Cell);
 
-/// A table with a line for each of `rows`.
-pub(super) fn table_of<T>(class: &str, columns: &[Column<'_, T>], rows: &[T]) -> Markup {
+/// A table with a line for each of `rows`. `of`: what a line is of.
+pub(super) fn table_of<T>(
+    class: &str,
+    columns: &[Column<'_, T>],
+    rows: &[T],
+    of: impl Fn(&T) -> Of,
+) -> Markup {
     let head: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-    let row = |of: &T| columns.iter().map(|(_, cell)| cell(of)).collect();
-    table(class, &head, &rows.iter().map(row).collect::<Vec<Vec<Cell>>>())
+    let row = |line: &T| Row::of(of(line), columns.iter().map(|(_, cell)| cell(line)).collect());
+    table(class, &head, &rows.iter().map(row).collect::<Vec<Row>>())
 }
 
 fn column(name: &str) -> Markup {
@@ -44,19 +69,15 @@ fn column(name: &str) -> Markup {
     }
 }
 
-/// Indices of the workloads that a row is of, as one of its cells says.
-fn workloads(row: &[Cell]) -> Option<&str> {
-    row.iter().find_map(|cell| cell.workloads.as_deref())
-}
-
-/// A cell: what is shown, what it sorts by, a hint on hover, a bar for the eye (0 to 1), and the workloads of its row.
+/// A cell: what is shown, what it sorts by, a hint on hover, and a bar for the eye (0 to 1).
 #[derive(Default)]
 pub(super) struct Cell {
     shown: Markup,
     key: Option<f64>,
     hint: Option<String>,
     bar: Option<f64>,
-    workloads: Option<String>,
+    /// It would be longer than its cell.
+    is_cut: bool,
 }
 
 /// A cell of markup or of text, which is escaped.
@@ -78,20 +99,15 @@ impl Cell {
         self
     }
 
-    pub(super) fn with_bar(mut self, of: f64) -> Cell {
-        self.bar = self.key.filter(|_| of > 0.0).map(|k| part(k, of));
+    /// With a bar that fills the cell if the key is `end`, and is cut if it is more.
+    pub(super) fn with_bar(mut self, end: f64) -> Cell {
+        self.bar = self.key.filter(|_| end > 0.0).map(|k| part(k, end));
+        self.is_cut = end > 0.0 && self.key.is_some_and(|k| k > end);
         self
     }
 
     pub(super) fn with_hint(mut self, hint: Option<String>) -> Cell {
         self.hint = hint;
-        self
-    }
-
-    /// Lets the viewer's switch pick the row by these workloads, given by their indices in the plan.
-    pub(super) fn of_workloads(mut self, indices: impl IntoIterator<Item = usize>) -> Cell {
-        let indices: Vec<String> = indices.into_iter().map(|index| index.to_string()).collect();
-        self.workloads = Some(indices.join(" "));
         self
     }
 
@@ -102,10 +118,10 @@ impl Cell {
     }
 
     fn show(&self, column: &str) -> Markup {
-        let class = column.starts_with('#').then_some("n");
+        let is_number = column.starts_with('#');
         let bar = self.bar.map(|b| format!("--bar:{}", css_percent(b)));
         html! {
-            td class=[class] data-key=[self.key] title=[&self.hint] style=[bar] { (self.shown) }
+            td.n[is_number].cut[self.is_cut] data-key=[self.key] title=[&self.hint] style=[bar] { (self.shown) }
         }
     }
 }

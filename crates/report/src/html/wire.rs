@@ -12,8 +12,9 @@ use dyno_archive::Protocol;
 use dyno_archive::load::TlsUse;
 use maud::{Markup, html};
 
+use super::of::Of;
 use super::table::{Cell, Column, table_of, text, value};
-use super::{counted, more, note, picked_by, trial_table};
+use super::{counted, more, note, trial_table};
 use crate::format::{count, micros, number, percent};
 
 /// Segments, and HTTP/2's frames, in a row per subject and protocol; every trial folded.
@@ -62,9 +63,9 @@ const FRAMES: [Measured; 8] = [
 
 /// A row per subject and protocol, in the order in which they first ran.
 fn grouped(report: &Report, rows: &[&WireResult], measured: &[Measured]) -> Markup {
-    let of: [Column<'_, &WireResult>; 3] = [
+    let named: [Column<'_, &WireResult>; 3] = [
         ("Subject", &|w| text(&w.subject)),
-        ("Protocol", &|w| picked_by(report, text(protocol(w.protocol)), workloads_of(report, w))),
+        ("Protocol", &|w| text(protocol(w.protocol))),
         ("#Trials", &|w| counted(w.trials as u64)),
     ];
     let cells: Vec<_> = measured
@@ -72,7 +73,9 @@ fn grouped(report: &Report, rows: &[&WireResult], measured: &[Measured]) -> Mark
         .map(|(name, key, show)| (*name, move |w: &&WireResult| spread_cell(w.metrics.get(key), *show)))
         .collect();
     let columns = cells.iter().map(|(name, cell)| -> Column<'_, &WireResult> { (name, cell) });
-    table_of("sortable", &of.into_iter().chain(columns).collect::<Vec<_>>(), rows)
+    table_of("sortable", &named.into_iter().chain(columns).collect::<Vec<_>>(), rows, |w| {
+        Of::subject(report, &w.subject).with_workloads(report, workloads_of(report, w))
+    })
 }
 
 /// The workloads that a row of [`grouped`] is over.
@@ -133,11 +136,11 @@ fn by_protocol(report: &Report) -> Markup {
 }
 
 fn by_protocol_table(report: &Report) -> Markup {
-    let of: [Column<'_, ProtocolComparison>; 2] = [
-        ("Subject", &|c| text(&c.subject)),
-        ("Workload", &|c| picked_by(report, text(&c.workload), both_workloads(report, c))),
-    ];
-    table_of("sortable", &of.into_iter().chain(BY_PROTOCOL).collect::<Vec<_>>(), &report.protocols)
+    let of: [Column<'_, ProtocolComparison>; 2] =
+        [("Subject", &|c| text(&c.subject)), ("Workload", &|c| text(&c.workload))];
+    table_of("sortable", &of.into_iter().chain(BY_PROTOCOL).collect::<Vec<_>>(), &report.protocols, |c| {
+        Of::subject(report, &c.subject).with_workloads(report, both_workloads(report, c))
+    })
 }
 
 /// The workloads over HTTP/2 and over HTTP/1.1.

@@ -1,16 +1,16 @@
 //! The agent of a load: its workers, each a thread with a driver of its own.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{OnceLock, mpsc};
 
 use dyno_archive::Interval;
-use dyno_archive::plan::DriverKind;
+use dyno_archive::plan::{DriverKind, Priority};
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, Epoll, Uring, sys};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::{Config, Draws, Driver, Instant, Schedule, Stop, Worker, WorkerReport};
-use dyno_launch::set_affinity;
+use dyno_launch::{set_affinity, set_realtime};
 
 use super::Spec;
 use crate::limits::AHEAD_NS;
@@ -22,11 +22,19 @@ pub(super) struct Shared {
     begin: OnceLock<Instant>,
     /// Set once, by the first to ask for an end.
     cut: OnceLock<Stop>,
+    /// A worker was not given the priority that it asked for.
+    is_refused: AtomicBool,
 }
 
 impl Shared {
     pub(super) const fn new(threads: u32) -> Shared {
-        Shared { threads, ready: AtomicU32::new(0), begin: OnceLock::new(), cut: OnceLock::new() }
+        Shared {
+            threads,
+            ready: AtomicU32::new(0),
+            begin: OnceLock::new(),
+            cut: OnceLock::new(),
+            is_refused: AtomicBool::new(false),
+        }
     }
 
     pub(super) const fn threads(&self) -> u32 {
@@ -36,6 +44,11 @@ impl Shared {
     /// The common beginning; `None` until it is agreed on.
     pub(super) fn begun(&self) -> Option<Instant> {
         self.begin.get().copied()
+    }
+
+    /// The priority that all workers were given.
+    pub(super) fn priority(&self, asked: Priority) -> Priority {
+        if self.is_refused.load(Ordering::Acquire) { Priority::Normal } else { asked }
     }
 
     /// Ends the load for all; false if that was decided before.
@@ -90,6 +103,9 @@ fn start_worker(
     let cpu = spec.cpus.get(k as usize % spec.cpus.len().max(1));
     if let Some(&cpu) = cpu {
         set_affinity(&[cpu]).map_err(|error| format!("a worker cannot run on CPU {cpu}: {error}"))?;
+    }
+    if spec.load.priority == Priority::Realtime && set_realtime().is_err() {
+        shared.is_refused.store(true, Ordering::Release);
     }
     let config = config(spec, k, shared.threads)?;
     let endpoint = endpoint(spec, k, shared.threads);

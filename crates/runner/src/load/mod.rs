@@ -104,6 +104,7 @@ pub fn usual() -> plan::Load {
         ramp_connections_ns: None,
         check_one_in: CHECK_ONE_IN,
         spin: plan::Spin::Auto,
+        priority: dyno_archive::plan::Priority::Normal,
         threads: 1,
         driver: dyno_driver::best_driver().0,
         http2: Http2::default(),
@@ -209,6 +210,8 @@ pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
 /// The control thread's side of a load: takes samples when they are due, and ends the load early if its watch says so.
 struct Follower<'a> {
     driver: DriverKind,
+    /// As it was asked for.
+    priority: plan::Priority,
     shared: &'a Shared,
     control: Control,
     machine: machine::MachineWatch,
@@ -220,6 +223,7 @@ impl<'a> Follower<'a> {
     fn new(spec: &Spec, shared: &'a Shared, machine: machine::MachineWatch) -> Self {
         Follower {
             driver: spec.load.driver,
+            priority: spec.load.priority,
             shared,
             control: Control::new(spec.window(), shared.threads()),
             machine,
@@ -289,6 +293,7 @@ impl<'a> Follower<'a> {
         let driven = Driven {
             began_ns: self.shared.begun().map_or(0, |begin| begin.0),
             driver: self.driver,
+            priority: self.shared.priority(self.priority),
             rss_peak_bytes: dyno_observer::proc::own_rss_peak_bytes(),
             machine: self.machine.finish(),
             failure: self.failure,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dyno_archive::load::{Books, ClientUse, Connections, Edges, Unanswered};
 use dyno_archive::machine::MachineUse;
-use dyno_archive::plan::DriverKind;
+use dyno_archive::plan::{DriverKind, Priority};
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_engine::WorkerReport;
 
@@ -14,6 +14,8 @@ pub(super) struct Driven {
     /// Begin of the load on the samples' clock, nanoseconds; 0: it never began.
     pub(super) began_ns: u64,
     pub(super) driver: DriverKind,
+    /// That all workers were given.
+    pub(super) priority: Priority,
     pub(super) rss_peak_bytes: Option<u64>,
     pub(super) machine: Option<MachineUse>,
     /// Why the server failed under the load; `None`: it did not.
@@ -37,6 +39,7 @@ pub(super) fn assemble(
             threads: Vec::new(),
             rss_peak_bytes: driven.rss_peak_bytes,
             driver: driven.driver,
+            priority: driven.priority,
             machine: driven.machine,
         },
         intervals,

@@ -35,6 +35,7 @@ pub fn simulate(
         control.sampled(look(began_ns + due_ns, edge));
     }
     let driven = Driven {
+        priority: dyno_archive::plan::Priority::Normal,
         began_ns,
         driver: spec.load.driver,
         rss_peak_bytes: None,

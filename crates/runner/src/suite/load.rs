@@ -1,7 +1,7 @@
 //! The `[load]` of a suite.
 
 use dyno_archive::plan::{
-    Arrivals, DriverKind, Gaps, Http2, Load, Model, Order, Spin, Step, StillWarming, UntilSteady,
+    Arrivals, DriverKind, Gaps, Http2, Load, Model, Order, Priority, Spin, Step, StillWarming, UntilSteady,
 };
 use dyno_workload::mistake::{Mistake, all_positive, mistake, positive};
 use dyno_workload::units;
@@ -58,6 +58,7 @@ pub(super) struct RawLoad {
     ramp_connections: Option<String>,
     check_one_in: Option<u64>,
     spin: Option<Spin>,
+    priority: Option<Priority>,
     trace: Option<String>,
     threads: Option<u32>,
     driver: Option<String>,
@@ -119,6 +120,7 @@ impl RawLoad {
             ramp_connections_ns: optional("ramp_connections", &self.ramp_connections)?,
             check_one_in: self.check_one_in.unwrap_or(usual.check_one_in),
             spin: self.spin.unwrap_or(usual.spin),
+            priority: self.priority.unwrap_or(usual.priority),
             http2: self.http2()?,
             steps,
             ..usual

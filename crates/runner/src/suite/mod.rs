@@ -72,11 +72,12 @@ pub struct SuiteBackend {
 }
 
 impl SuiteFile {
-    /// Reads a suite file, with the values of these profiles in the place of others.
-    pub fn read(path: &Path, profiles: &[String]) -> Result<SuiteFile, FileError> {
+    /// Reads a suite file for a machine with so many CPUs, with the values of these profiles in the place of others, and below
+    /// them those of profiles that are for such a machine.
+    pub fn read(path: &Path, profiles: &[String], cpus: usize) -> Result<SuiteFile, FileError> {
         let source = std::fs::read_to_string(path)
             .map_err(|error| FileError::whole(path, format!("cannot be read: {error}")))?;
-        let suite = SuiteFile::parse(path, &source, profiles)?;
+        let suite = SuiteFile::parse(path, &source, &profile::meant(path, &source, profiles, cpus)?)?;
         // Mistakes of the others are told now, and not when somebody asks for them.
         for name in profile::names(path, &source)? {
             SuiteFile::parse(path, &source, &[name])?;
@@ -443,7 +444,7 @@ mod tests {
         let file = root.path().join("s.toml");
         let read = |profile: &str, asked: &[String]| {
             std::fs::write(&file, format!("subjects = [\"a\"]\n[profile.short]\n{profile}\n")).unwrap();
-            SuiteFile::read(&file, asked).unwrap_err().to_string()
+            SuiteFile::read(&file, asked, 2).unwrap_err().to_string()
         };
         for (profile, told) in [
             ("load.duratoin = \"1s\"", "s.toml:3:6: unknown key `duratoin`; did you mean `duration`?"),
@@ -451,6 +452,8 @@ mod tests {
             ("suite.repeats = 0", "s.toml:3:17: `repeats` must be at least 1"),
             ("laod.duration = \"1s\"", "s.toml:3:1: unknown key `laod`; did you mean `load`?"),
             ("profile.long.suite.repeats = 2", "s.toml:3:1: unknown key `profile`"),
+            ("when.cpus = 4", "s.toml:3:6: unknown key `cpus`; did you mean `cpus_below`?"),
+            ("when = 4", "s.toml:3:8: "),
         ] {
             for asked in [&[][..], &["short".to_string()]] {
                 let error = read(profile, asked);
@@ -458,11 +461,30 @@ mod tests {
             }
         }
         std::fs::write(&file, "subjects = [\"a\"]\nprofile = 1\n").unwrap();
-        let error = SuiteFile::read(&file, &[]).unwrap_err().to_string();
+        let error = SuiteFile::read(&file, &[], 2).unwrap_err().to_string();
         assert!(
             error.contains("s.toml:2:11: `profile` is a table of tables; write each as [profile.NAME]"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_profile_may_be_for_small_machines() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("s.toml");
+        let source = "subjects = [\"a\"]\n[limits]\ncpus = 1.5\n[profile.small]\nwhen = { cpus_below = 8 }\nlimits.cpus = 0.3\n\
+             [profile.tiny]\nwhen = { cpus_below = 2 }\nlimits.cpus = 0.1\n[profile.own]\nlimits.cpus = 0.2\n";
+        std::fs::write(&file, source).unwrap();
+        let read = |asked: &[&str], cpus: usize| {
+            let asked: Vec<String> = asked.iter().map(|name| (*name).to_string()).collect();
+            let suite = SuiteFile::read(&file, &asked, cpus).unwrap();
+            (suite.limits.limits.cpus.unwrap(), suite.suite.profiles.join(" "))
+        };
+        assert_eq!(read(&[], 8), (1.5, String::new()));
+        assert_eq!(read(&[], 7), (0.3, "small".into()));
+        assert_eq!(read(&[], 1), (0.1, "small tiny".into()));
+        assert_eq!(read(&["own"], 4), (0.2, "small own".into()), "what is asked for is above");
+        assert_eq!(read(&["small"], 1), (0.3, "tiny small".into()));
     }
 
     #[test]

@@ -3,34 +3,86 @@
 use std::path::Path;
 
 use dyno_archive::plan::Suite;
-use dyno_workload::document::Document;
+use dyno_workload::document::{Document, Table};
 use dyno_workload::text::{FileError, nearest};
+use serde::Deserialize;
 
 /// The key below which profiles stand.
 const PROFILE: &str = "profile";
+
+/// The key of a profile that says on which machines it is meant without being asked for.
+const WHEN: &str = "when";
+
+/// A suite's source, and its profiles apart from it.
+struct Apart<'s> {
+    document: Document<'s>,
+    profiles: Vec<Profile<'s>>,
+}
+
+struct Profile<'s> {
+    name: String,
+    when: When,
+    table: Table<'s>,
+}
+
+/// On which machines a profile is meant without being asked for. Empty: on none.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct When {
+    /// Those with fewer CPUs than this that dyno may use.
+    cpus_below: Option<usize>,
+}
+
+impl When {
+    fn holds(&self, cpus: usize) -> bool {
+        self.cpus_below.is_some_and(|below| cpus < below)
+    }
+}
+
+impl<'s> Apart<'s> {
+    fn parse(path: &'s Path, source: &'s str) -> Result<Apart<'s>, FileError> {
+        let mut document = Document::parse(path, source)?;
+        let named = document.take_tables(PROFILE)?;
+        let profiles = named.into_iter().map(|(name, mut table)| {
+            let when =
+                table.remove(WHEN).map(|when| document.read_part(when)).transpose()?.unwrap_or_default();
+            Ok(Profile { name, when, table })
+        });
+        let profiles = profiles.collect::<Result<_, FileError>>()?;
+        Ok(Apart { document, profiles })
+    }
+}
 
 /// The names of a suite's profiles, in the order of the alphabet.
 ///
 /// # Errors
 /// The source is no TOML, or its profiles are no tables.
 pub fn names(path: &Path, source: &str) -> Result<Vec<String>, FileError> {
-    let mut document = Document::parse(path, source)?;
-    let all = document.take_tables(PROFILE)?;
-    Ok(all.into_iter().map(|(name, _)| name).collect())
+    Ok(Apart::parse(path, source)?.profiles.into_iter().map(|profile| profile.name).collect())
+}
+
+/// The profiles that are meant on a machine with so many CPUs: those that say so of themselves, and above them those that are
+/// asked for.
+///
+/// # Errors
+/// As of [`names`].
+pub fn meant(path: &Path, source: &str, asked: &[String], cpus: usize) -> Result<Vec<String>, FileError> {
+    let all = Apart::parse(path, source)?.profiles;
+    let of_machine = all.into_iter().filter(|profile| profile.when.holds(cpus)).map(|profile| profile.name);
+    Ok(of_machine.filter(|name| !asked.contains(name)).chain(asked.iter().cloned()).collect())
 }
 
 /// A suite's source as it is meant with these profiles, of which a later one takes the place of an earlier.
 ///
 /// # Errors
-/// The same as of [`names`]; or there is no such profile.
+/// As of [`names`]; or there is no such profile.
 pub fn document<'s>(path: &'s Path, source: &'s str, profiles: &[String]) -> Result<Document<'s>, FileError> {
-    let mut document = Document::parse(path, source)?;
-    let all = document.take_tables(PROFILE)?;
+    let Apart { mut document, profiles: all } = Apart::parse(path, source)?;
     for wanted in profiles {
-        match all.iter().find(|(name, _)| name == wanted) {
-            Some((_, table)) => document.overlay(table.clone()),
+        match all.iter().find(|profile| profile.name == *wanted) {
+            Some(profile) => document.overlay(profile.table.clone()),
             None => {
-                let known: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+                let known: Vec<&str> = all.iter().map(|profile| profile.name.as_str()).collect();
                 return Err(FileError::whole(path, unknown(wanted, &known)));
             }
         }

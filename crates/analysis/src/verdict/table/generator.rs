@@ -2,6 +2,7 @@
 
 use dyno_archive::interval::WorkerUse;
 use dyno_archive::machine::{OtherUse, QuotaUse};
+use dyno_archive::plan::Priority;
 
 use super::Case;
 use super::world::{Command, MS, S, World};
@@ -283,6 +284,18 @@ pub(super) const BESIDE: &[Case<World>] = &[
             w.machine().quota.as_mut().expect("a quota").periods = 0;
         },
         just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::PriorityRefused,
+        severity: Severity::Warning,
+        says: "The generator was to run in real time, and the kernel did not let it",
+        evidence: r#"{"asked": "realtime", "given": "normal"}"#,
+        trips: |w| w.plan.priority = Priority::Realtime,
+        just_not: |w| {
+            w.plan.priority = Priority::Realtime;
+            w.record.client.priority = Priority::Realtime;
+        },
         otherwise: None,
     },
     Case {

@@ -1,0 +1,86 @@
+//! Elasticsearch behind a server, as the repository's own back end has it: built with its places, started, asked, and killed in the
+//! middle of a run.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use dyno_archive::Party;
+use dyno_archive::start::FailureKind;
+use dyno_runner::run::Event;
+
+use crate::drive::{not_run, repository};
+use crate::walk;
+
+/// Whether all is here that it is built with; it is said if not.
+fn are_here() -> bool {
+    let tool = |name: &str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
+    let here = ["mvn", "javac", "python3"].into_iter().all(tool);
+    if !here {
+        not_run("Elasticsearch behind a server: no Maven, no JDK, or no python3");
+    }
+    here
+}
+
+/// The repository's own Elasticsearch, which is warmed for less long, and a server that asks it for names.
+fn define(place: &Path) {
+    let folder = place.join("subjects/cities");
+    fs::create_dir_all(&folder).unwrap();
+    fs::create_dir_all(place.join("contracts")).unwrap();
+    fs::write(folder.join("cities.py"), include_str!("cities.py")).unwrap();
+    let contract =
+        "[[checks]]\nname = \"Praha\"\npath = \"/101748113\"\nexpect = { status = 200, body = \"Praha\" }\n";
+    fs::write(place.join("contracts/cities.toml"), contract).unwrap();
+    let text = "language = \"Python\"\nprotocols = [\"h1\"]\nchecks = [\"cities\"]\n\
+         [start]\ncommand = [\"python3\", \"{dir}/cities.py\", \"{port}\", \"{elasticsearch.port}\"]\n[ready]\npath = \"/101748109\"\n";
+    fs::write(folder.join("subject.toml"), text).unwrap();
+    walk::define(&place.join("subjects"), "alone", &walk::null(), "");
+    let copied = Command::new("cp").arg("-r").arg(repository().join("backends")).arg(place).status();
+    assert!(copied.unwrap().success());
+    let file = place.join("backends/elasticsearch/backend.toml");
+    let source = fs::read_to_string(&file).unwrap();
+    assert!(source.contains(" -n 40000 "), "it is warmed by so many requests");
+    // This program is not dyno.
+    let source = source.replace("{dyno}", env!("CARGO_BIN_EXE_dyno"));
+    fs::write(file, source.replace(" -n 40000 ", " -n 100 ")).unwrap();
+}
+
+#[test]
+fn elasticsearch_that_is_killed_in_mid_run_is_told_as_that_and_others_results_stand() {
+    if !are_here() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    define(place.path());
+    let suite = "subjects = [\"cities\", \"alone\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n\
+         [load]\nconnections = [1, 2]\nwarmup = \"100ms\"\nduration = \"1s\"\n\
+         [[workloads]]\npath = \"/101748111\"\nexpect = { status = 200 }\n";
+    let mut ended = 0;
+    let run = walk::run_with(
+        place.path(),
+        &walk::planned_with(&place.path().join("subjects"), suite),
+        &mut |event| match event {
+            Event::TrialEnded { .. } => ended += 1,
+            // In the second trial: what the first one saw is to stand.
+            Event::Interval { .. } if ended == 1 => {
+                ended += 1;
+                // It is started from a build of this test's own.
+                let ours = format!("Server {}", place.path().display());
+                assert!(Command::new("pkill").args(["-9", "-f", &ours]).status().unwrap().success());
+            }
+            _ => {}
+        },
+    );
+    let start = &run.starts[0];
+    let failure = start.failure.as_ref().unwrap();
+    assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
+    assert!(failure.message.contains("back end elasticsearch ended with signal: 9"), "{failure:?}");
+    assert!(start.subject().unwrap().checks_before.iter().all(|check| check.ok), "it was right before");
+    assert!(start.part(Party::Backend(0)).unwrap().seeded_ns.is_some());
+    assert_eq!(run.starts[1].failure, None, "the other is none the worse");
+    let report = dyno_analysis::report::report(&run);
+    let of_cities: Vec<_> = report.trials.iter().filter(|trial| trial.subject_id == "cities").collect();
+    assert_eq!((of_cities.len(), of_cities[0].load.exchanges.failed), (2, 0));
+    assert!(of_cities[0].load.exchanges.completed > 0 && !of_cities[1].valid);
+    assert!(report.subjects[0].backends[0].version.as_ref().unwrap().contains("Elasticsearch 7.8.0"));
+}

@@ -1,0 +1,178 @@
+//! The section on cost: the CPU time and the memory that a request took, in each step and over whole lives.
+
+use dyno_analysis::backend::{BackendSummary, BackendUse};
+use dyno_analysis::metric::{Metric, Unit};
+use dyno_analysis::overview::OverviewRow;
+use dyno_analysis::report::Report;
+use dyno_analysis::stats::Repeated;
+use dyno_analysis::subject::SubjectResult;
+use dyno_analysis::summary::Summary;
+use dyno_analysis::trial::TrialResult;
+use maud::{Markup, html};
+
+use super::of::Of;
+use super::table::{Cell, Column, cell, table_of, text, value};
+use super::{counted, figure, note, repeats_of, step_table, swatch, trial_table};
+use crate::format::{bytes, micros, number, percent, quantity};
+
+pub(super) fn cost(report: &Report) -> Markup {
+    html! {
+        (figure("cpu", "Server CPU per request", "", &cpu(report)))
+        (price(report))
+        (figure("split", "User and system CPU per request", SPLIT, &split(report)))
+        (figure("cpus", "CPUs used", CPUS, &cpus(report)))
+        (figure("memory", "Memory", MEMORY, &memory(report)))
+        (figure("memory-time", "Memory × time per request", MEMORY_TIME, &memory_time(report)))
+        (lifetimes(report))
+        (backends(report))
+    }
+}
+
+const SPLIT: &str =
+    "At the reference step, each part the median of the valid repeats. The kernel's tick samples the split.";
+const CPUS: &str =
+    "CPU time per second of the measured window: how many CPUs were busy with the server, on average.";
+const MEMORY: &str = "Anonymous memory of the control group where there is one, resident memory otherwise; page cache is left out.";
+const MEMORY_TIME: &str = "The memory that the server held, times the time between two answers: what a request took of a machine whose memory is paid for by the second.";
+
+fn cpu(report: &Report) -> Markup {
+    step_table(
+        report,
+        &[
+            ("#CPU per request", &|s| {
+                with_behind(value(s.cpu_us_per_request.median, micros), s, |b| {
+                    b.cpu_us_per_request.median.map(micros)
+                })
+            }),
+            ("#Each repeat", &|s| repeats_of(&s.cpu_us_per_request, micros)),
+            ("#Context switches per request", &|s| value(s.context_switches_per_request.median, number)),
+        ],
+    )
+}
+
+/// A cell of the subject with the same of each back end in smaller text below.
+fn with_behind(cell: Cell, s: &Summary, show: impl Fn(&BackendSummary) -> Option<String>) -> Cell {
+    let shown = s.backends.iter().filter_map(|behind| Some(format!("+ {} {}", behind.name, show(behind)?)));
+    shown.fold(cell, Cell::with_small)
+}
+
+/// The parts of CPU time at the reference step of each row of the overview.
+fn split(report: &Report) -> Markup {
+    let part = |r: &OverviewRow, key: &str| {
+        let over = report.summary(r.reference_cell).and_then(|s| s.metric(key));
+        value(over.and_then(|m| m.over.median), |v| quantity(Metric::named(key).unit, v))
+    };
+    let columns: [Column<'_, OverviewRow>; 4] = [
+        ("Subject", &|r| cell(html! { (swatch(report, &r.subject)) (r.title) })),
+        ("Step", &|r| text(crate::overview::label(r.reference_at))),
+        ("#User", &|r| part(r, "server_cpu_user_us_per_request")),
+        ("#System", &|r| part(r, "server_cpu_sys_us_per_request")),
+    ];
+    table_of("sortable", &columns, &report.overview, |r| Of::row(report, r))
+}
+
+fn cpus(report: &Report) -> Markup {
+    let none = Repeated::default();
+    let over = |s: &Summary| s.metric("server_cpus").map_or(none.clone(), |m| m.over.clone());
+    step_table(
+        report,
+        &[
+            ("#CPUs used", &|s| value(over(s).median, number)),
+            ("#Each repeat", &|s| repeats_of(&over(s), number)),
+        ],
+    )
+}
+
+fn memory(report: &Report) -> Markup {
+    step_table(
+        report,
+        &[
+            ("#Memory", &|s| {
+                with_behind(value(s.memory_bytes.median, bytes), s, |b| b.memory_bytes.median.map(bytes))
+            }),
+            ("#Each repeat", &|s| repeats_of(&s.memory_bytes, bytes)),
+        ],
+    )
+}
+
+fn memory_time(report: &Report) -> Markup {
+    let show = |m: f64| quantity(Unit::MegabyteSeconds, m);
+    step_table(
+        report,
+        &[
+            ("#Memory × time per request", &|s| value(s.memory_mb_s_per_request.median, show)),
+            ("#Each repeat", &|s| repeats_of(&s.memory_mb_s_per_request, show)),
+        ],
+    )
+}
+
+/// What each start used over its whole life. A sentence where nothing tells.
+fn lifetimes(report: &Report) -> Markup {
+    let lived: Vec<&SubjectResult> =
+        report.subjects.iter().filter(|s| !s.lifetimes.starts.is_empty()).collect();
+    if lived.is_empty() {
+        return note(
+            "What requests cost a server over its whole life, start-up and warm-up included, is not known here: only control \
+             groups tell the CPU time of processes and threads that have ended. In the JSON, lifetimes are empty.",
+        );
+    }
+    let named: [Column<'_, &SubjectResult>; 4] = [
+        ("Subject", &|s| cell(html! { (swatch(report, &s.id)) (s.title) })),
+        ("#Starts", &|s| counted(s.lifetimes.starts.len() as u64)),
+        ("#CPU per request, whole life", &|s| value(s.lifetimes.cpu_us_per_request.median, micros)),
+        ("#Each repeat", &|s| repeats_of(&s.lifetimes.cpu_us_per_request, micros)),
+    ];
+    let price: [Column<'_, &SubjectResult>; 1] =
+        [("#Cost of a billion such requests", &|s| value(s.lifetimes.cost_per_billion_requests, number))];
+    let columns = [&named[..], if report.run.cost.is_some() { &price } else { &[] }].concat();
+    let shown = table_of("sortable", &columns, &lived, |s| Of::subject(report, &s.id));
+    figure("lifetimes", "Requests over CPU time", LIFETIMES, &shown)
+}
+
+const LIFETIMES: &str = "Right answers over CPU time, both counted from exec: a line per start, with a dot when it was ready, when it was \
+                         warm, and after each trial. Steeper is cheaper. Start-up, warm-up and what was compiled meanwhile are in it, which \
+                         CPU time per request in a step leaves out. A start without a control group has no line, and none in the JSON's \
+                         lifetimes: nothing else tells the CPU time of what has ended.";
+
+/// What back ends used in each trial. Empty if there are none.
+fn backends(report: &Report) -> Markup {
+    type BehindTrial<'a> = (&'a TrialResult, &'a BackendUse);
+    let rows: Vec<BehindTrial<'_>> =
+        report.trials.iter().flat_map(|t| t.backends.iter().map(move |b| (t, b))).collect();
+    if rows.is_empty() {
+        return Markup::default();
+    }
+    let shown = trial_table(
+        report,
+        &rows,
+        |(t, _)| t,
+        &[
+            ("Back end", &|(_, b)| text(&b.name)),
+            ("#CPU per request", &|(_, b)| value(b.server.cpu_us_per_request, micros)),
+            ("#Part of the CPU of a request", &|(_, b)| value(b.cpu_share, percent)),
+            ("#CPU, of what it may use", &|(_, b)| value(b.server.cpu_utilisation, percent)),
+            ("#Context switches per request", &|(_, b)| value(b.server.per_request.context_switches, number)),
+            ("#Memory", &|(_, b)| value(b.server.memory_held_bytes.map(|n| n as f64), bytes)),
+        ],
+    );
+    html! {
+        h3 { "Back ends" } "\n"
+        (note("Services that the subject needs, started and watched with it. Per request: divided by the subject's answers. The part is of the CPU time of subject and back ends together."))
+        (shown)
+    }
+}
+
+/// The price of a billion requests' CPU time. Empty if the suite names no price of CPU time.
+fn price(report: &Report) -> Markup {
+    let Some(cost) = report.run.cost else { return Markup::default() };
+    let columns: [Column<'_, OverviewRow>; 3] = [
+        ("Subject", &|r| text(&r.title)),
+        ("#CPU per request", &|r| value(r.cpu_us_per_request, micros)),
+        ("#Cost", &|r| value(r.cost_per_billion_requests, number)),
+    ];
+    html! {
+        h3 { "Cost of a billion requests" } "\n"
+        (table_of("sortable", &columns, &report.overview, |r| Of::row(report, r)))
+        (note(&format!("At {} per vCPU and hour, every CPU fully used.", cost.per_vcpu_hour)))
+    }
+}
