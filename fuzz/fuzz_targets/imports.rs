@@ -9,7 +9,9 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u8, &str)| {
     let (format, text) = input;
-    let read = |path: &str| if path.len() % 2 == 0 { Ok(b"a,b\n1,2\n".to_vec()) } else { Err("no such file".into()) };
+    let read = |path: &str| {
+        if path.len() % 2 == 0 { Ok(b"a,b\n1,2\n".to_vec()) } else { Err("no such file".into()) }
+    };
     let imported = match format % 5 {
         0 => import::curl(text, &read),
         1 => import::har(text),
@@ -36,7 +38,13 @@ fuzz_target!(|input: (u8, &str)| {
             body: one.body.map(Body),
             expect: Expect::default(),
         };
-        let workload = Workload { name: "w".into(), protocol: Protocol::H1, requests: vec![request], page: None };
+        let workload = Workload {
+            name: "w".into(),
+            protocol: Protocol::H1,
+            requests: vec![request],
+            page: None,
+            requests_per_connection: None,
+        };
         if let Ok(traffic) = compile::compile(&workload, "h", &Http2::default(), &read) {
             let (mut draws, mut made) = (dyno_engine::Draws::new(1, 0, 1), Vec::new());
             let bytes = traffic.requests()[0].template.bytes(&mut draws, &mut made);

@@ -1,13 +1,17 @@
-//! Any text: a suite is read or refused with a message, never a panic.
+//! Any text: a suite is read or refused with a message, as it is and with each of its profiles, never a panic.
 #![no_main]
 
 use std::path::Path;
 
-use dyno_runner::suite::SuiteFile;
+use dyno_runner::suite::{SuiteFile, profile};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|source: &str| {
-    if let Err(error) = SuiteFile::parse(Path::new("suite.toml"), source) {
-        assert!(!error.to_string().is_empty());
+    let path = Path::new("suite.toml");
+    let profiles = profile::names(path, source).unwrap_or_default();
+    for chosen in std::iter::once(Vec::new()).chain(profiles.into_iter().map(|name| vec![name])) {
+        if let Err(error) = SuiteFile::parse(path, source, &chosen) {
+            assert!(!error.to_string().is_empty());
+        }
     }
 });
