@@ -4,6 +4,7 @@ import type { Choice } from "./choice.ts";
 import { echarts, type EChartsType, type Option } from "./echarts.ts";
 import type { Figure } from "./figure.ts";
 import { FIGURES } from "./figures.ts";
+import { isNarrow } from "./layout.ts";
 import type { Report } from "./schema.ts";
 import { chartTheme } from "./theme.ts";
 
@@ -14,6 +15,9 @@ interface Zoom { start: number; end: number }
 
 /** Charts are drawn when they come near: of a large report, most of them never do. */
 const NEAR = "100% 0px";
+
+/** So long it stays near, in milliseconds, before it is drawn: who flies past many charts wants none of them. */
+const STAYS = 40;
 
 export class Chart {
   private readonly figure: Figure;
@@ -39,7 +43,7 @@ export class Chart {
     this.fit();
     new IntersectionObserver((entries) => {
       this.isNear = entries.at(-1)?.isIntersecting ?? false;
-      if (this.isNear) this.draw();
+      if (this.isNear) setTimeout(() => { if (this.isNear) this.draw(); }, STAYS);
     }, { rootMargin: NEAR }).observe(plot);
   }
 
@@ -61,10 +65,8 @@ export class Chart {
   update(choice: Choice): void {
     this.choice = choice;
     this.isStale = true;
-    const isMoved = this.fit();
-    if (!this.isNear) return;
-    if (isMoved) this.chart?.resize();
-    this.draw();
+    this.fit();
+    if (this.isNear) this.draw();
   }
 
   /** Light and as wide as the paper, right now: the page is laid out for print when this returns. */
@@ -73,7 +75,7 @@ export class Chart {
     if (printing) {
       const chart = this.made();
       this.setTheme(chart, false);
-      chart.setOption(this.option({ ...this.choice, dark: false }), true);
+      chart.setOption(this.option({ ...this.choice, dark: false }), { notMerge: true, lazyUpdate: true });
       chart.resize({ width: PRINT_WIDTH });
       chart.getZr().flush();
     } else {
@@ -90,8 +92,7 @@ export class Chart {
     chart.on("finished", () => { this.plot.dataset["drawn"] = "1"; });
     chart.on("datazoom", () => { this.noteZoom(); });
     // It calls once at the beginning, too, when there is nothing to draw anew.
-    const isFitting = (): boolean => chart.getWidth() === this.plot.clientWidth && chart.getHeight() === this.plot.clientHeight;
-    new ResizeObserver(() => { if (!isFitting()) chart.resize(); }).observe(this.plot);
+    new ResizeObserver(() => { if (!this.isFitting(chart)) chart.resize(); }).observe(this.plot);
     this.chart = chart;
     return chart;
   }
@@ -101,12 +102,14 @@ export class Chart {
     this.isDark = dark;
   }
 
-  /** Makes room for all rows, or leaves it to the style; whether the place has changed. */
-  private fit(): boolean {
+  /** Makes room for all rows, or leaves it to the style. */
+  private fit(): void {
     const height = this.figure.height?.(this.report, this.choice) ?? null;
-    const before = this.plot.style.height;
     this.plot.style.height = height === null ? "" : `${height}px`;
-    return this.plot.style.height !== before;
+  }
+
+  private isFitting(chart: EChartsType): boolean {
+    return chart.getWidth() === this.plot.clientWidth && chart.getHeight() === this.plot.clientHeight;
   }
 
   private scaleLabel(): string {
@@ -114,7 +117,7 @@ export class Chart {
   }
 
   private option(choice: Choice): Option {
-    return this.figure.option(this.report, { ...choice, logY: this.logY });
+    return this.figure.option(this.report, { ...choice, logY: this.logY, isNarrow: isNarrow(this.plot.clientWidth) });
   }
 
   private draw(): void {
@@ -124,7 +127,10 @@ export class Chart {
     const zoom = this.zoom();
     const chart = this.made();
     this.setTheme(chart, this.choice.dark);
-    chart.setOption(this.option(this.choice), true);
+    const isFitting = this.isFitting(chart);
+    chart.setOption(this.option(this.choice), { notMerge: true, lazyUpdate: !isFitting });
+    // What has another size is drawn once, in that.
+    if (!isFitting) chart.resize();
     if (zoom) chart.dispatchAction({ type: "dataZoom", start: zoom.start, end: zoom.end });
     else this.noteZoom();
   }

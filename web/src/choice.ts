@@ -8,6 +8,8 @@ export type Quantile = "p50" | "p90" | "p99";
 export interface Choice {
   dark: boolean;
   logY: boolean;
+  /** Whether a chart has little room beside it. */
+  isNarrow: boolean;
   /** Names of hidden subjects. */
   hidden: ReadonlySet<string>;
   percentile: Quantile;
@@ -26,7 +28,7 @@ export interface Choice {
 export function firstChoice(report: Report, dark: boolean): Choice {
   const [row] = report.overview;
   const start: Choice = {
-    dark, logY: false, hidden: new Set(), percentile: "p99", workload: null, protocol: null, step: null, trial: 0,
+    dark, logY: false, isNarrow: false, hidden: new Set(), percentile: "p99", workload: null, protocol: null, step: null, trial: 0,
     at: { workload: row?.workload ?? "", step: row?.reference_step ?? 0 },
   };
   const [first] = workloadsOf(report);

@@ -56,7 +56,7 @@ export const explorer: Figure = {
       grid: lanes.map((_, i) => ({ left: 80, right: 24, top: laneTop(i), height: LANE_HEIGHT })),
       xAxis: lanes.map((lane, i) => ({
         type: "value" as const, gridIndex: i, min: 0, max: end, splitLine: { show: false },
-        axisLabel: { show: lane === lanes.at(-1), formatter: axisSeconds },
+        axisLabel: { show: lane === lanes.at(-1), formatter: axisSeconds, hideOverlap: true },
       })),
       yAxis: lanes.map((lane, i) => ({
         type: "value" as const, gridIndex: i, min: 0, name: lane.name, splitNumber: 2,

@@ -105,9 +105,19 @@ export function placesAmong(stops: number[], at: number): number[] {
   });
 }
 
-/** Pixels that the longest of the names of bars needs on the left. */
-export function labelRoom(names: string[]): number {
-  return Math.min(300, Math.max(120, 16 + 7 * furthest(names.map((name) => name.length))));
+/** Pixels for the names of bars on the left: what the longest needs, as far as a narrow page has them. */
+export function labelRoom(names: string[], isNarrow: boolean): number {
+  return Math.min(isNarrow ? 130 : 320, Math.max(120, 16 + 7 * furthest(names.map((name) => name.length))));
+}
+
+/** How names are shown in so many pixels. */
+export function labelIn(room: number): { width: number; overflow: "truncate" } {
+  return { width: room - 8, overflow: "truncate" };
+}
+
+/** A page on which names beside a chart would leave no room for it. */
+export function isNarrow(width: number): boolean {
+  return width < 560;
 }
 
 /** Pixels that a chart of so many bars needs. */

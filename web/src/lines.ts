@@ -80,7 +80,7 @@ export const spectrum: Figure = {
       ...base("response time"),
       grid: ALONE,
       tooltip: listed(label, micros),
-      xAxis: { type: "log", name: "percentile", nameLocation: "middle", nameGap: 26, axisLabel: { formatter: label } },
+      xAxis: { type: "log", name: "percentile", nameLocation: "middle", nameGap: 26, axisLabel: { formatter: label, hideOverlap: true } },
       yAxis: yAxis(report, `${stepBefore(report, choice)}response time`, micros, choice),
       dataZoom: zoomOf([0]),
       series: [
@@ -114,7 +114,7 @@ export const overTime: Figure = {
       tooltip: listed(axisSeconds, axisNumber),
       xAxis: {
         type: "value", min: 0, max: last, name: "since the load began", nameLocation: "middle", nameGap: 26,
-        axisLabel: { formatter: axisSeconds, showMaxLabel: false }, splitLine: { show: false },
+        axisLabel: { formatter: axisSeconds, hideOverlap: true, showMaxLabel: false }, splitLine: { show: false },
       },
       yAxis: end === null ? axis : { ...axis, max: end, ...roomAbove.axis },
       dataZoom: zoomOf([0]),
@@ -169,7 +169,7 @@ export const lifetimes: Figure = {
       grid: end === null ? ALONE : { ...ALONE, ...roomAbove.grid },
       xAxis: {
         type: "value", min: 0, name: "CPU time", nameLocation: "middle", nameGap: 26,
-        axisLabel: { formatter: axisSeconds }, splitLine: { show: false },
+        axisLabel: { formatter: axisSeconds, hideOverlap: true }, splitLine: { show: false },
       },
       yAxis: end === null ? axis : { ...axis, max: end, ...roomAbove.axis },
       dataZoom: zoomOf([0]),

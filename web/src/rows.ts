@@ -3,7 +3,7 @@ import { base } from "./axes.ts";
 import { type Choice, shownWorkloads, workloadPrefix } from "./choice.ts";
 import type { Option } from "./echarts.ts";
 import { stepName } from "./format.ts";
-import { decades, labelRoom, rowPanels, ROW_HEIGHT } from "./layout.ts";
+import { decades, labelIn, labelRoom, rowPanels, ROW_HEIGHT } from "./layout.ts";
 import { arrow, dot, type Dot } from "./marks.ts";
 import { endOf, isDrawable, NO_BOUNDS, type Quantity } from "./quantity.ts";
 import type { Report, SubjectResult, Summary, TrialResult } from "./schema.ts";
@@ -32,14 +32,14 @@ interface Panel {
 export function overSubjects(report: Report, choice: Choice, quantity: Quantity): Option {
   const panels = shownWorkloads(report, choice).map((workload) => panelOf(report, choice, quantity, workload));
   const places = rowPanels(panels.map(({ rows }) => rows.length));
-  const left = labelRoom(panels.flatMap(({ rows }) => rows.map((row) => nameOf(row, rows))));
+  const left = labelRoom(panels.flatMap(({ rows }) => rows.map((row) => nameOf(row, rows))), choice.isNarrow);
   return {
     ...base(quantity.name),
     grid: places.all.map((place) => ({ ...place, left, right: 70 })),
     xAxis: panels.map((panel, gridIndex) => ({ gridIndex, ...valueAxis(panel) })),
     yAxis: panels.map(({ rows }, gridIndex) => ({
       gridIndex, type: "category", inverse: true, data: rows.map((row) => nameOf(row, rows)), splitLine: { show: false },
-      axisTick: { show: false }, axisLabel: { interval: 0 },
+      axisTick: { show: false }, axisLabel: { interval: 0, ...labelIn(left) },
     })),
     series: panels.flatMap((panel, index) => seriesOf(panel).map((s) => ({ ...s, xAxisIndex: index, yAxisIndex: index }))),
   };

@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 985e309e34e2bef39fde561c7f474e42e351a6d63c5af20885d0a052c88f06be
+// Made by types.mjs from docs/schema/report.schema.json 62e27aa2889481521a75e86412a2b34171c4b7d54c1c4e349eb6397c69d27e58
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -1087,7 +1087,7 @@ export interface Lifetimes {
    */
   cost_per_billion_requests: number | null;
   /**
-   * CPU time ÷ right answers at the end of each life, in microseconds: start-up and warm-up included.
+   * CPU time ÷ right answers at the end of each whole life, in microseconds: start-up and warm-up included.
    */
   cpu_us_per_request: Repeated;
   starts: Lifetime[];
@@ -1104,6 +1104,10 @@ export interface Lifetime {
    * Counted from 1.
    */
   repeat: number;
+  /**
+   * All trials of its launch are in it. One that was cut off or gone on with is no repeat of others.
+   */
+  whole: boolean;
 }
 /**
  * Running totals of a start.

@@ -1,5 +1,5 @@
 // Charts over steps: a panel for each workload that is shown, with a y axis of its own; all of them share the x axis.
-import { ALONE, base, namesOfLines, roomAbove, written, yAxis, zoomOf } from "./axes.ts";
+import { ALONE, base, ink, NAMES_MOVED, namesOfLines, roomAbove, written, yAxis, zoomOf } from "./axes.ts";
 import { type Choice, shownWorkloads, workloadPrefix } from "./choice.ts";
 import type { Option } from "./echarts.ts";
 import { axisNumber, stepName } from "./format.ts";
@@ -30,6 +30,8 @@ interface Panel {
   workload: string;
   summaries: Summary[];
   trials: TrialResult[];
+  /** The last place that anything stands at. */
+  last: number;
   /** Where the y axis ends although controls go on; null: it has room for all. */
   end: number | null;
 }
@@ -39,7 +41,7 @@ export function overSteps(report: Report, choice: Choice, quantity: Quantity): O
   const x = xOf(report);
   const panels = shownWorkloads(report, choice).map((workload) => panelOf(report, choice, quantity, x, workload));
   const series = panels.flatMap((panel, index) =>
-    withMarkers(report, x, seriesOf(panel)).map((s) => ({ ...s, xAxisIndex: index, yAxisIndex: index })));
+    withMarkers(report, choice, x, seriesOf(panel)).map((s) => ({ ...s, xAxisIndex: index, yAxisIndex: index })));
   return { ...base(quantity.name), ...axes(panels), series };
 }
 
@@ -91,7 +93,8 @@ function inOrder(report: Report, quantity: Across): Across {
 function panelOf(report: Report, choice: Choice, quantity: Quantity, x: Across, workload: string): Panel {
   const summaries = report.summaries.filter((s) => s.workload === workload && !choice.hidden.has(s.subject));
   const trials = report.trials.filter((t) => t.workload === workload && !choice.hidden.has(t.subject_id));
-  return { report, choice, quantity, x, workload, summaries, trials, end: endOf({ report, choice, quantity, summaries, trials }) };
+  const [, last] = ends(summaries.map(x.of));
+  return { report, choice, quantity, x, workload, summaries, trials, last, end: endOf({ report, choice, quantity, summaries, trials }) };
 }
 
 /** A grid with its axes for each panel, below each other; zoomed together. */
@@ -109,14 +112,13 @@ function axes(panels: Panel[]): Option {
   };
 }
 
-const LOG = { type: "log" as const, logBase: 2, axisLabel: { formatter: (v: number) => axisNumber(v) } };
+const LOG = { type: "log" as const, logBase: 2, axisLabel: { formatter: (v: number) => axisNumber(v), hideOverlap: true } };
 
 /** Names at whole numbers. An axis of names could not hold a marker between two of them. */
 function axisOfStops(names: string[]): object {
-  return {
-    type: "value", ...stops(names.length), interval: 1,
-    axisLabel: { formatter: (place: number) => names[place] ?? "", hideOverlap: true, showMinLabel: false, showMaxLabel: false },
-  };
+  const customValues = [...names.keys()];
+  const formatter = (place: number): string => names[place] ?? "";
+  return { type: "value", ...stops(names.length), axisTick: { customValues }, axisLabel: { customValues, formatter, hideOverlap: true } };
 }
 
 function below(index: number): object {
@@ -130,7 +132,11 @@ function alone({ end }: Panel): object {
 function yAxisOf(panel: Panel): object {
   const { report, choice, quantity, workload, end } = panel;
   const name = `${workloadPrefix(report, workload, " · ")}${quantity.name}`;
-  const axis = { ...yAxis(report, name, quantity.show, choice), ...(choice.logY ? decades(valuesOfPanel(panel)) : {}) };
+  const axis = {
+    ...yAxis(report, name, quantity.show, choice), ...(choice.logY ? decades(valuesOfPanel(panel)) : {}),
+    // At its left end, wherever the first stop is.
+    axisLine: { onZero: false },
+  };
   return end === null ? axis : { ...axis, max: end, ...roomAbove.axis };
 }
 
@@ -198,14 +204,17 @@ function line(panel: Panel, subject: SubjectResult, index: number, colour: strin
   const own = steps.filter((s) => isDrawable(choice, median(s)) || breaks(s));
   const last = own.at(-1);
   if (own.length < 2 || !last) return [];
-  // The names of many lines that all lie on zero would cover the axis, and say nothing.
-  const isNamed = own.some((s) => (median(s) ?? 0) > 0) && !isBeyond(panel, median(last));
+  const lines = lineCount(panel.summaries);
+  // The names of many lines that all lie on zero would cover the axis, and say nothing; those of lines that end before the others
+  // would cover these.
+  const isNamed = own.some((s) => (median(s) ?? 0) > 0) && !isBeyond(panel, median(last)) &&
+    (lines <= NAMES_MOVED || x.of(last) === panel.last);
   return [{
     type: "line", name: subject.id, z: 2, symbol: "none", silent: true,
     data: own.map((s) => [x.of(s), median(s)]),
     lineStyle: { width: 2, type: subjectDash(index, subject.control), color: colour },
     itemStyle: { color: colour },
-    ...(isNamed ? namesOfLines(choice, lineCount(panel.summaries))(subject.title) : {}),
+    ...(isNamed ? namesOfLines(choice, lines)(subject.title) : {}),
   }];
 }
 
@@ -289,9 +298,9 @@ function valueAbove(panel: Panel, s: Summary): number | null {
 }
 
 /** The user's own vertical lines. */
-function withMarkers(report: Report, x: Across, series: object[]): object[] {
+function withMarkers(report: Report, choice: Choice, x: Across, series: object[]): object[] {
   const [first, ...rest] = series;
   const data = report.run.markers.flatMap((m) => x.placesOf(m.connections).map((xAxis) => ({ xAxis, label: { formatter: m.label } })));
   if (!first || data.length === 0) return series;
-  return [{ ...first, markLine: { symbol: "none", silent: true, data, lineStyle: { type: "dotted" } } }, ...rest];
+  return [{ ...first, markLine: { symbol: "none", silent: true, data, lineStyle: { type: "dotted", color: ink(choice) } } }, ...rest];
 }

@@ -210,6 +210,7 @@ pub fn warm_up(ended: WarmUpEnd, jit_ns: u64, cpu_ns: Option<u64>) -> StartRecor
         start_ns: round as u64 * 125_000_000,
         end_ns: (round as u64 + 1) * 125_000_000,
         answers: 1000,
+        right_answers: 1000,
         cpu_ns,
         jit_ns: Some(jit_ns),
         observed_ns: 125_000_000,

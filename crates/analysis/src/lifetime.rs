@@ -6,7 +6,7 @@
 use dyno_archive::plan::{Cost, Plan};
 use dyno_archive::run::Run;
 use dyno_archive::start::PartStart;
-use dyno_archive::{Outcome, Party, StartRecord, TrialRecord};
+use dyno_archive::{Interval, Outcome, Party, StartRecord, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ use crate::stats::Repeated;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Lifetimes {
     pub starts: Vec<Lifetime>,
-    /// CPU time ÷ right answers at the end of each life, in microseconds: start-up and warm-up included.
+    /// CPU time ÷ right answers at the end of each whole life, in microseconds: start-up and warm-up included.
     pub cpu_us_per_request: Repeated,
     /// Price of the CPU time of 10⁹ requests of such a life, at the median, in the currency of `[cost] per_vcpu_hour`; `null`:
     /// the suite names no price.
@@ -28,6 +28,8 @@ pub struct Lifetimes {
 pub struct Lifetime {
     /// Counted from 1.
     pub repeat: u32,
+    /// All trials of its launch are in it. One that was cut off or gone on with is no repeat of others.
+    pub whole: bool,
     /// In the order of time: when it was ready, when it was warm if it was warmed, and the end of each trial.
     pub points: Vec<LifePoint>,
 }
@@ -49,7 +51,9 @@ pub(crate) fn lifetimes(run: &Run, arm: usize) -> Lifetimes {
     let plan = &run.header.plan;
     let of_arm = run.starts.iter().filter(|start| plan.launches[start.launch].arms.contains(&arm));
     let starts: Vec<Lifetime> = of_arm.filter_map(|start| lifetime(run, arm, start)).collect();
-    let cpu_us_per_request = Repeated::new(starts.iter().filter_map(Lifetime::cpu_us_per_request).collect());
+    let cpu_us_per_request = Repeated::new(
+        starts.iter().filter(|life| life.whole).filter_map(Lifetime::cpu_us_per_request).collect(),
+    );
     let price = |cost: &Cost| Some(cost_of_billion(cpu_us_per_request.median?, *cost));
     Lifetimes { cost_per_billion_requests: plan.cost.as_ref().and_then(price), starts, cpu_us_per_request }
 }
@@ -80,8 +84,9 @@ fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
         requests += right_answers(trial);
         points.push(after_trial(plan, trial, party, requests)?);
     }
-    let is_measured = points.iter().any(|point| point.step.is_some());
-    is_measured.then_some(Lifetime { repeat: launch.block + 1, points })
+    let measured = points.iter().filter(|point| point.step.is_some()).count();
+    let planned = plan.trials.iter().filter(|trial| trial.launch == start.launch).count();
+    (measured > 0).then_some(Lifetime { repeat: launch.block + 1, whole: measured == planned, points })
 }
 
 /// What was used until it was ready, and until it was warm.
@@ -95,7 +100,7 @@ fn before_trials(part: &PartStart) -> Vec<LifePoint> {
     let ready = part.startup.and_then(|startup| startup.cpu_ns);
     let warmed = part.warmup.as_ref().and_then(|warmup| {
         let used: Option<u64> = warmup.slices.iter().map(|slice| slice.cpu_ns).sum();
-        let answers = warmup.slices.iter().map(|slice| slice.answers).sum();
+        let answers = warmup.slices.iter().map(|slice| slice.right_answers).sum();
         Some(point(ready? + used?, answers))
     });
     ready.map(|ns| point(ns, 0)).into_iter().chain(warmed).collect()
@@ -115,8 +120,8 @@ fn after_trial(plan: &Plan, trial: &TrialRecord, party: Party, requests: u64) ->
 
 /// All right answers of a trial, those of its warm-up and its drain included.
 fn right_answers(trial: &TrialRecord) -> u64 {
-    let outcomes = trial.load.intervals.iter().flat_map(|interval| interval.outcomes.iter());
-    outcomes.filter(|(outcome, _)| *outcome == Outcome::Ok).map(|(_, n)| n).sum()
+    let right = |interval: &Interval| interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
+    trial.load.intervals.iter().map(right).sum()
 }
 
 #[cfg(test)]

@@ -354,6 +354,7 @@ mod tests {
             start_ns: 0,
             end_ns: 100_000_000,
             answers,
+            right_answers: answers,
             cpu_ns,
             jit_ns: Some(25_000_000),
             observed_ns: 200_000_000,

@@ -236,7 +236,11 @@ fn failures(
     };
     // What a start was refused for over its protocols, whatever became of it over the others.
     let refusals = starts.iter().flat_map(|s| {
+        // What is about its life is told once, though it counts over every protocol.
+        let is_its_own =
+            |protocol: &Protocol, check: &CheckResult| !check.of_life || *protocol == check.protocol;
         let untold = s.refused().into_iter().filter(|(_, check)| !tells_of(s, check));
+        let untold = untold.filter(move |(protocol, check)| is_its_own(protocol, check));
         untold.map(|(protocol, check)| SubjectFailure {
             repeat: launches[s.launch].block + 1,
             failure: Failure {

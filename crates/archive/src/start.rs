@@ -155,6 +155,8 @@ pub struct WarmUpSlice {
     pub end_ns: u64,
     /// Complete answers within the slice, right or wrong.
     pub answers: u64,
+    /// Those that were right; where the archive is older than that they are counted, all of them.
+    pub right_answers: u64,
     /// CPU time of the subject between the samples nearest to the slice's edges; `None`: not known here.
     pub cpu_ns: Option<u64>,
     /// What of it threads used that only compile; `None`: threads could not be read.

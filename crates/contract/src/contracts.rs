@@ -237,6 +237,14 @@ fn requests_of(keys: &mut Keys<'_>, life: Option<&Life>, read: ReadFile<'_>) -> 
     };
     // What it prints of itself needs no request.
     let is_of_start = life.look == Look::Serves && !is_list && !keys.has("path");
+    if life.look == Look::Stops && is_list {
+        keys.add(mistake(
+            "requests",
+            "one request is under way as the server is asked to end; give its `path`",
+        ));
+        let _ = keys.list::<RawRequest>("requests");
+        return None;
+    }
     match (life.look.is_refusal() || is_of_start, is_list) {
         (true, _) => Some(Vec::new()),
         (false, true) => several(keys, read),

@@ -66,6 +66,12 @@ impl Times {
         }
     }
 
+    /// Whether more of it would make it wrong.
+    #[must_use]
+    pub const fn has_a_most(self) -> bool {
+        matches!(self, Times::Exactly(_) | Times::AtMost(_))
+    }
+
     /// Whether more of it may still make it right.
     #[must_use]
     pub const fn wants_more_than(self, n: usize) -> bool {

@@ -40,6 +40,9 @@ pub const LIFE_MOST: Duration = Duration::from_secs(120);
 /// How long what a server prints is waited for.
 pub const PRINTED: Duration = Duration::from_secs(2);
 
+/// How long what a server prints and asks is waited for where there must be no more of it than so much.
+pub const SETTLED: Duration = Duration::from_millis(500);
+
 /// How long answers of a back end are held back from a server that is asked to end.
 pub const HELD: Duration = Duration::from_millis(500);
 

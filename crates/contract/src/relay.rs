@@ -25,6 +25,8 @@ struct Seen {
 struct State {
     /// What came from the server, by connection.
     asked: Vec<Vec<u8>>,
+    /// More came than is kept.
+    is_full: bool,
     is_held: bool,
     is_closed: bool,
 }
@@ -61,6 +63,12 @@ impl Relay {
         let state = self.seen.lock();
         let from = |i: usize| mark.get(i).copied().unwrap_or(0);
         state.asked.iter().enumerate().map(|(i, asked)| asked[from(i)..].to_vec()).collect()
+    }
+
+    /// Whether more was asked than is kept: then nobody can say what was.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.seen.lock().is_full
     }
 
     /// Whether answers wait until they are let through.
@@ -100,6 +108,7 @@ impl Seen {
         let mut state = self.lock();
         let kept: usize = state.asked.iter().map(Vec::len).sum();
         let room = RELAYED_BYTES.saturating_sub(kept);
+        state.is_full |= bytes.len() > room;
         state.asked[connection].extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 }

@@ -134,7 +134,7 @@ pub struct RunArgs {
 #[derive(Debug, Args)]
 pub struct Choices {
     /// Profiles of the suite, whose values take the place of its others; several with commas, or given again, the later ones
-    /// above the earlier [default: none].
+    /// above the earlier; `none` for none of those that the suite has for such a machine as this one [default: those alone].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub profile: Vec<String>,
     /// Only these subjects of the suite, NAME or NAME/VARIANT; several with commas, or given again [default: all].

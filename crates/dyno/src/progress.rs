@@ -178,5 +178,6 @@ fn shape(plan: &Plan, trial: usize) -> String {
         [_] => String::new(),
         all => format!("{} · ", all[plan.trials[trial].workload].name),
     };
-    format!("{workload}{} connections{streams}{pipeline}{rate}", step.connections)
+    let pass = if step.pass > 1 { format!(" ({})", step.pass) } else { String::new() };
+    format!("{workload}{} connections{streams}{pipeline}{rate}{pass}", step.connections)
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
@@ -20,6 +21,8 @@ pub struct Log {
     file: File,
     /// The last lines of what was cut off.
     cut: Mutex<Vec<u8>>,
+    /// How often something was.
+    cuts: AtomicUsize,
 }
 
 impl Log {
@@ -30,7 +33,7 @@ impl Log {
     pub fn create(path: &Path) -> io::Result<Log> {
         // Appending: whoever writes after it was shortened writes at its new end.
         let file = folder::create(path, OpenOptions::new().read(true).append(true), 0o600)?;
-        Ok(Log { file, cut: Mutex::default() })
+        Ok(Log { file, cut: Mutex::default(), cuts: AtomicUsize::new(0) })
     }
 
     /// A file without a name, gone with the last who has it open.
@@ -38,7 +41,7 @@ impl Log {
     /// # Errors
     /// It cannot be made.
     pub fn anonymous() -> io::Result<Log> {
-        Ok(Log { file: tempfile::tempfile()?, cut: Mutex::default() })
+        Ok(Log { file: tempfile::tempfile()?, cut: Mutex::default(), cuts: AtomicUsize::new(0) })
     }
 
     /// The file as the output of a program.
@@ -55,9 +58,31 @@ impl Log {
             let end = last(&self.file, LOG_TAIL_BYTES);
             // What is written in between is lost: it is the middle of too much.
             if self.file.set_len(0).is_ok() {
+                self.cuts.fetch_add(1, Ordering::AcqRel);
                 *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = end;
             }
         }
+    }
+
+    /// What was written from a place on, in bytes of the file. `None`: some of the log was cut off, so that nobody can say.
+    #[must_use]
+    pub fn since(&self, place: u64) -> Option<Vec<u8>> {
+        let length = self.file.metadata().map_or(0, |m| m.len());
+        let bytes = last(&self.file, length.saturating_sub(place));
+        // Looked at last: what was cut off while it was read is not in it.
+        (self.cuts.load(Ordering::Acquire) == 0).then_some(bytes)
+    }
+
+    /// Bytes of the file.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.file.metadata().map_or(0, |m| m.len())
+    }
+
+    /// Whether nothing has been written, or nothing since it was cut off.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The last lines, of at most [`LOG_TAIL_BYTES`].
@@ -73,7 +98,7 @@ impl Log {
 }
 
 /// A reader of what is new in a log, line by line.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Follower<'a> {
     log: &'a Log,
     /// Bytes of the file that have been read.
@@ -99,10 +124,10 @@ impl<'a> Follower<'a> {
             self.at += n as u64;
             self.begun.extend_from_slice(&bytes[..n]);
         }
-        while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.begun.drain(..=end).collect();
-            on(&String::from_utf8_lossy(&line[..end]));
-        }
+        let Some(end) = self.begun.iter().rposition(|byte| *byte == b'\n') else { return };
+        let rest = self.begun.split_off(end + 1);
+        let whole = std::mem::replace(&mut self.begun, rest);
+        whole[..end].split(|byte| *byte == b'\n').for_each(|line| on(&String::from_utf8_lossy(line)));
     }
 
     /// Hands on what is left, with a line that has no end.

@@ -34,6 +34,18 @@ pub enum Signal {
     Quit,
 }
 
+impl Signal {
+    /// As the kernel has it.
+    #[must_use]
+    pub const fn number(self) -> i32 {
+        match self {
+            Signal::Term => libc::SIGTERM,
+            Signal::Int => libc::SIGINT,
+            Signal::Quit => libc::SIGQUIT,
+        }
+    }
+}
+
 /// A start: the command, and where and how to run it.
 #[derive(Debug)]
 pub struct Spec {
@@ -174,14 +186,25 @@ impl Process {
     /// Asks all its processes to stop, as a service manager does, waits until the last has ended or the deadline is
     /// over, then kills what is left. `None`: it had ended by itself before. `hurry` says that nobody wants to wait.
     pub fn stop(mut self, signal: Signal, deadline_ns: u64, hurry: impl Fn() -> bool) -> Option<Stop> {
+        self.end(signal, deadline_ns, hurry)
+    }
+
+    /// The same; and how its first process ended, where nobody killed it.
+    pub fn stop_and_see(
+        mut self,
+        signal: Signal,
+        deadline_ns: u64,
+        hurry: impl Fn() -> bool,
+    ) -> Option<(Stop, Option<ExitStatus>)> {
+        let stop = self.end(signal, deadline_ns, hurry)?;
+        Some((stop, self.ended.filter(|_| !stop.killed)))
+    }
+
+    fn end(&mut self, signal: Signal, deadline_ns: u64, hurry: impl Fn() -> bool) -> Option<Stop> {
         if self.ended().is_some() {
             return None;
         }
-        let number = match signal {
-            Signal::Term => libc::SIGTERM,
-            Signal::Int => libc::SIGINT,
-            Signal::Quit => libc::SIGQUIT,
-        };
+        let number = signal.number();
         // Stop time begins with the signal.
         let began = monotonic_ns();
         self.sampler.pids().into_iter().for_each(|pid| sys::kill(pid, number));

@@ -139,7 +139,7 @@ fn table_of<T>(columns: &[Column<T>], rows: &[T]) -> String {
 const STEPS: [Column<Summary>; 17] = [
     ("Subject", |s| s.subject.clone()),
     ("Workload", |s| s.workload.clone()),
-    ("Connections", |s| s.connections.to_string()),
+    ("Connections", connections),
     ("Streams", |s| s.streams.to_string()),
     ("Pipeline", |s| s.pipeline.to_string()),
     ("Rate", |s| or_dash(s.rate, number)),
@@ -157,6 +157,11 @@ const STEPS: [Column<Summary>; 17] = [
     ("Caveats", |s| s.caveats.iter().map(|c| c.code.in_words()).collect::<Vec<_>>().join(", ")),
     ("Limited by", |s| s.limiter_sentence.clone()),
 ];
+
+/// `1`, or `1 (2)` where it is asked for again.
+fn connections(s: &Summary) -> String {
+    if s.pass > 1 { format!("{} ({})", s.connections, s.pass) } else { s.connections.to_string() }
+}
 
 fn repeats(q: &Repeated, show: fn(f64) -> String) -> String {
     q.values.iter().map(|v| show(*v)).collect::<Vec<_>>().join(" ")
@@ -191,7 +196,7 @@ fn backends(report: &Report) -> String {
             vec![
                 s.subject.clone(),
                 s.workload.clone(),
-                s.connections.to_string(),
+                connections(s),
                 b.name.clone(),
                 or_dash(b.cpu_us_per_request.median, micros),
                 or_dash(b.cpu_share.median, percent),

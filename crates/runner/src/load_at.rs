@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use dyno_archive::plan::{Arrivals, Conditions, DriverKind, Load, Plan, Probe, Step, Workload};
+use dyno_archive::plan::{Arrivals, Conditions, DriverKind, Load, Plan, Priority, Probe, Step, Workload};
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_driver::{Endpoint, Stamps};
@@ -56,7 +56,11 @@ impl LoadPoint<'_> {
             endpoint: Endpoint { stamps, ..base.endpoint },
             page_connections: workload.page_connections(),
             seed,
-            spin: load::polling(load.spin, &step.arrivals, placement.is_disjoint()),
+            spin: match load.priority {
+                // It wakes at once, and must leave its CPUs to others in between.
+                Priority::Realtime => Spin::Never,
+                Priority::Normal => load::polling(load.spin, &step.arrivals, placement.is_disjoint()),
+            },
             cpus: placement.generator.clone(),
             load,
             step,

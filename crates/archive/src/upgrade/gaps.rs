@@ -56,6 +56,10 @@ fn subject(subject: &mut Value) {
 pub(super) fn of_start(start: &mut Value) {
     for part in each(start.get_mut("parts")) {
         fill(part, &[("environment", json!({}))]);
+        for slice in each(part.get_mut("warmup").and_then(|warmup| warmup.get_mut("slices"))) {
+            let answers = slice.get("answers").cloned().unwrap_or_default();
+            fill(slice, &[("right_answers", answers)]);
+        }
         for moment in ["checks_before", "checks_after"] {
             each(part.get_mut(moment)).for_each(check);
         }

@@ -323,6 +323,7 @@ fn warm_up(launch: usize) -> WarmUp {
         start_ns: round as u64 * 130 * MS,
         end_ns: (round as u64 * 130 + 125) * MS,
         answers: 1000,
+        right_answers: 1000,
         cpu_ns: Some(60 * MS),
         jit_ns: Some(if launch == 4 { 20 * MS } else { 0 }),
         observed_ns: 126 * MS,

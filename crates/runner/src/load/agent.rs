@@ -104,9 +104,6 @@ fn start_worker(
     if let Some(&cpu) = cpu {
         set_affinity(&[cpu]).map_err(|error| format!("a worker cannot run on CPU {cpu}: {error}"))?;
     }
-    if spec.load.priority == Priority::Realtime && set_realtime().is_err() {
-        shared.is_refused.store(true, Ordering::Release);
-    }
     let config = config(spec, k, shared.threads)?;
     let endpoint = endpoint(spec, k, shared.threads);
     let no_driver = |error: io::Error| {
@@ -115,11 +112,11 @@ fn start_worker(
     match spec.load.driver {
         DriverKind::Uring => {
             let driver = Uring::new(&endpoint, config.connections).map_err(no_driver)?;
-            Ok(drive(driver, config, k, shared, to))
+            Ok(drive(driver, config, shared, to, spec.load.priority))
         }
         DriverKind::Epoll => {
             let driver = Epoll::new(&endpoint, config.connections).map_err(no_driver)?;
-            Ok(drive(driver, config, k, shared, to))
+            Ok(drive(driver, config, shared, to, spec.load.priority))
         }
     }
 }
@@ -127,17 +124,26 @@ fn start_worker(
 fn drive<D: Driver>(
     mut driver: D,
     config: Config,
-    k: u32,
     shared: &Shared,
     to: &mpsc::Sender<(u32, Interval)>,
+    priority: Priority,
 ) -> WorkerReport {
+    let k = config.worker;
     let mut worker = Worker::new(config);
-    let mut counted = false;
+    let (mut counted, mut asked) = (false, false);
     let begin = || {
         if !std::mem::replace(&mut counted, true) {
             shared.ready.fetch_add(1, Ordering::AcqRel);
         }
-        shared.begin()
+        // Not before all workers are ready: who waits here could keep others from their CPU.
+        shared.begin().inspect(|_| {
+            if priority == Priority::Realtime
+                && !std::mem::replace(&mut asked, true)
+                && set_realtime().is_err()
+            {
+                shared.is_refused.store(true, Ordering::Release);
+            }
+        })
     };
     let stop = || shared.cut.get().copied().unwrap_or(Stop::No);
     dyno_engine::run(&mut worker, &mut driver, begin, stop, |interval| {

@@ -2,24 +2,26 @@
 
 use std::io;
 use std::net::Ipv4Addr;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use dyno_archive::plan::Arm;
-use dyno_archive::start::{Failure, PartStart};
+use dyno_archive::start::{Failure, PartStart, Stop};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_contract::client::ProbeClient;
 use dyno_contract::contracts::{Check, life_of};
 use dyno_contract::exchange::{self, Business, Problem};
 use dyno_contract::life::{Life, Look, Sighting};
-use dyno_contract::limits::{CHECK, HELD, PRINTED};
+use dyno_contract::limits::{CHECK, HELD, PRINTED, SETTLED};
 use dyno_contract::listener::Listener;
 use dyno_contract::ports;
 use dyno_contract::relay::Relay;
-use dyno_launch::log::Follower;
+use dyno_launch::log::Log;
+use dyno_launch::process::Signal;
 use dyno_subject::definition::Definition;
 use dyno_subject::placeholders::backends_in;
 use regex::bytes::Regex;
@@ -30,20 +32,27 @@ use super::start::{Ports, Recipe, RunSetup, Spawned};
 use super::up::{CheckedListener, Part};
 
 /// How often something that is waited for is looked at. It costs next to nothing, and nothing is measured meanwhile.
-const GLANCE: Duration = Duration::from_millis(5);
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// A start of a subject whose back ends are behind relays.
 struct Stage {
     part: Part,
     port: u16,
-    /// One in front of each back end, by its name.
-    relays: Vec<(String, Relay)>,
+    behind: Vec<Behind>,
 }
 
-/// How much a stage had printed and asked when a check began.
+/// The relays in front of one back end.
+struct Behind {
+    name: String,
+    plain: Relay,
+    /// What goes through it is encrypted.
+    tls: Relay,
+}
+
+/// How much a stage had printed, in bytes, and asked when a check began.
 struct Mark {
-    printed: usize,
-    asked: Vec<Vec<usize>>,
+    printed: u64,
+    asked: Vec<(Vec<usize>, Vec<usize>)>,
 }
 
 /// A start's subject, for those of its contract's promises that are about its life.
@@ -73,6 +82,9 @@ impl Runner<'_> {
                 return Err(interrupted());
             }
             let seen = match life.look {
+                _ if needs_a_back_end(life) && recipe.others.is_empty() => {
+                    Err(Problem::Wrong(NOBODY_BEHIND.into()))
+                }
                 Look::Serves | Look::Stops => {
                     let up = match stage.take() {
                         Some(stage) => stage,
@@ -103,28 +115,31 @@ impl Runner<'_> {
             let hurry = || self.interrupts.count() > 1;
             stage.part.process.stop(definition.stop.signal, definition.stop.deadline_ns, hurry);
         }
-        Ok(results)
+        // Whatever was seen while the user ended it is no verdict.
+        if self.interrupts.count() > 0 { Err(interrupted()) } else { Ok(results) }
     }
 
-    /// Starts the subject behind relays.
+    /// Starts the subject behind relays. A failure has its last lines in the record of the start.
     fn stage(&mut self, of: &Rehearsal<'_>) -> Result<Stage, Failure> {
-        let relays = of.recipe.others.iter().map(|(name, ports)| Ok((name.clone(), Relay::to(ports.plain)?)));
-        let relays = relays.collect::<io::Result<Vec<_>>>().map_err(|error| harness(error.to_string()))?;
-        let others: Vec<(String, Ports)> = of
-            .recipe
-            .others
-            .iter()
-            .zip(&relays)
-            .map(|((name, ports), (_, relay))| (name.clone(), Ports { plain: relay.port(), ..*ports }))
-            .collect();
+        let relays = |(name, ports): &(String, Ports)| {
+            Ok(Behind { name: name.clone(), plain: Relay::to(ports.plain)?, tls: Relay::to(ports.tls)? })
+        };
+        let behind = of.recipe.others.iter().map(relays).collect::<io::Result<Vec<_>>>();
+        let behind = behind.map_err(|error| harness(error.to_string()))?;
+        let port_of = |b: &Behind| (b.name.clone(), Ports { plain: b.plain.port(), tls: b.tls.port() });
+        let others: Vec<(String, Ports)> = behind.iter().map(port_of).collect();
         let mut scratch = of.scratch();
         let started = self.start_part(&mut scratch, &Recipe { others: &others, ..*of.recipe }, of.setup);
         let (part, ports) = started.map_err(|failure| {
+            let tail = scratch.parts[0]
+                .log_tail
+                .take()
+                .map_or(String::new(), |tail| format!("; it printed:\n{tail}"));
             let message =
-                format!("in a start of its own, for the checks about its life: {}", failure.message);
+                format!("in a start of its own, for the checks about its life: {}{tail}", failure.message);
             Failure { message, ..failure }
         })?;
-        Ok(Stage { part, port: ports.plain, relays })
+        Ok(Stage { part, port: ports.plain, behind })
     }
 
     /// Starts the subject so that it must not come up, and waits for its end.
@@ -150,16 +165,15 @@ impl Runner<'_> {
             thread::sleep(GLANCE);
         };
         let took = began.elapsed();
-        let printed = lines_of(&Follower::of(&process.log()));
-        let mut seen = refusal(status, took, &process.log_tail());
-        if seen.is_ok() {
-            seen = seen.and_then(|words| all_sighted(&life.prints, &printed, ports.plain).map(|()| words));
-        }
+        let seen = refusal(status, took, &process.log_tail());
+        let seen = seen.and_then(|words| {
+            all_sighted(&life.prints, &printed_since(&process.log(), 0)?, ports.plain).map(|()| words)
+        });
         process.stop(recipe.definition.stop.signal, recipe.definition.stop.deadline_ns, || true);
         Ok(seen)
     }
 
-    /// Asks the subject to end while its requests wait for a back end.
+    /// Asks the subject to end while its request waits for a back end.
     fn stops(
         &self,
         check: &Check,
@@ -167,23 +181,24 @@ impl Runner<'_> {
         definition: &Definition,
         stage: Stage,
     ) -> Result<String, Problem> {
-        let Stage { part: Part { process, listeners, .. }, port, relays } = stage;
-        let before = Mark::of(&relays, 0);
-        let client = client_of(&listeners)?;
+        let Stage { part: Part { process, listeners, .. }, port, behind } = stage;
         let log = process.log();
-        let hold = |is_held| relays.iter().for_each(|(_, relay)| relay.hold(is_held));
+        let before = Mark::of(&behind, log.len());
+        let client = client_of(&listeners)?;
+        let hold = |is_held| behind.iter().for_each(|b| b.hold(is_held));
         let hurry = || self.interrupts.count() > 1;
+        let signal = definition.stop.signal;
         hold(true);
         let (answer, stopped) = thread::scope(|scope| {
             let answer = scope.spawn(|| exchange::run(check, client, Business::Idle));
-            let is_under_way = !relays.is_empty() && is_soon(CHECK / 2, || before.is_asked(&relays));
+            let is_under_way = !behind.is_empty() && is_soon(CHECK / 2, || before.is_asked(&behind));
             let release = scope.spawn(|| {
                 thread::sleep(HELD);
                 hold(false);
             });
             // Without a back end that could hold it up, the answer has come before the signal goes.
             let answer = if is_under_way { Err(answer) } else { Ok(answer.join()) };
-            let stopped = process.stop(definition.stop.signal, life.within.as_nanos() as u64, hurry);
+            let stopped = process.stop_and_see(signal, life.within.as_nanos() as u64, hurry);
             let _ = release.join();
             (answer.unwrap_or_else(thread::ScopedJoinHandle::join), stopped)
         });
@@ -191,18 +206,34 @@ impl Runner<'_> {
         if !answer.ok {
             return Err(Problem::Wrong(format!("what was under way was not answered: {}", answer.got)));
         }
-        match stopped {
-            None => Err(Problem::Wrong("it had ended before it was asked to".into())),
-            Some(stop) if stop.killed => {
-                let seconds = life.within.as_secs_f64();
-                Err(Problem::Wrong(format!("it was still up {seconds} s after the signal, and was killed")))
-            }
-            Some(stop) => {
-                all_sighted(&life.prints, &lines_of(&Follower::of(&log)), port)?;
-                let seconds = stop.took_ns as f64 / 1e9;
-                Ok(format!("{}, and then it ended after {seconds:.2} s", answer.got))
-            }
-        }
+        let took = stopped_well(stopped, signal, life.within)?;
+        all_sighted(&life.prints, &printed_since(&log, before.printed)?, port)?;
+        Ok(format!("{}, and then it ended after {took:.2} s", answer.got))
+    }
+}
+
+/// How long it took to end, in seconds, if it ended of itself and as it was asked to.
+fn stopped_well(
+    stopped: Option<(Stop, Option<ExitStatus>)>,
+    signal: Signal,
+    within: Duration,
+) -> Result<f64, Problem> {
+    let Some((stop, status)) = stopped else {
+        return Err(Problem::Wrong("it had ended before it was asked to".into()));
+    };
+    if stop.killed {
+        let seconds = within.as_secs_f64();
+        return Err(Problem::Wrong(format!("it was still up {seconds} s after the signal, and was killed")));
+    }
+    // Shells and virtual machines say 128 and the signal where it ended them.
+    let is_well = status.is_none_or(|status| {
+        status.success()
+            || status.signal() == Some(signal.number())
+            || status.code() == Some(128 + signal.number())
+    });
+    match status {
+        Some(status) if !is_well => Err(Problem::Wrong(format!("it answered, and then ended with {status}"))),
+        _ => Ok(stop.took_ns as f64 / 1e9),
     }
 }
 
@@ -214,6 +245,13 @@ impl Rehearsal<'_> {
 }
 
 const NO_ADDRESS: &str = "the address of its back ends stands in no variable of its `env`, so that it cannot be left out: the subject's file gives it otherwise";
+
+const NOBODY_BEHIND: &str = "it has no back ends, and so nothing of this promise can be looked at";
+
+/// Whether a promise is about what stands behind a server.
+fn needs_a_back_end(life: &Life) -> bool {
+    life.look.is_refusal() || !life.asks.is_empty()
+}
 
 /// The definition without the variables that hold the address of a back end; `None`: there are none.
 fn without_addresses(definition: &Definition) -> Option<Definition> {
@@ -263,9 +301,18 @@ fn refusal(status: Option<ExitStatus>, took: Duration, tail: &str) -> Result<Str
 
 /// Asks the requests, and looks at what the server prints and asks.
 fn serves(check: &Check, life: &Life, stage: &Stage) -> Result<String, Problem> {
+    if let Some((name, _)) = life.asks.iter().find(|(name, _)| !stage.behind.iter().any(|b| b.name == *name))
+    {
+        let known: Vec<&str> = stage.behind.iter().map(|b| b.name.as_str()).collect();
+        return Err(Problem::Wrong(format!(
+            "it has no back end called {name:?}; it has {}",
+            known.join(", ")
+        )));
+    }
+    let log = stage.part.process.log();
     let mark = match check.requests.len() {
-        0 => Mark { printed: 0, asked: Vec::new() },
-        _ => Mark::of(&stage.relays, stage.printed().len()),
+        0 => Mark { printed: 0, asked: vec![(Vec::new(), Vec::new()); stage.behind.len()] },
+        _ => Mark::of(&stage.behind, log.len()),
     };
     let mut words = Vec::new();
     if !check.requests.is_empty() {
@@ -276,48 +323,77 @@ fn serves(check: &Check, life: &Life, stage: &Stage) -> Result<String, Problem> 
             (false, false) => return Err(Problem::Late(answer.got)),
         }
     }
-    let is_missing = || {
-        let printed = &stage.printed()[mark.printed..];
-        let prints = life.prints.iter().any(|s| wants_more(s, printed, stage.port));
-        prints
-            || life.asks.iter().any(|(backend, s)| wants_more(s, &mark.asked_of(stage, backend), stage.port))
-    };
-    is_soon(PRINTED, || !is_missing());
-    all_sighted(&life.prints, &stage.printed()[mark.printed..], stage.port)?;
+    await_sightings(life, stage, &mark)?;
+    all_sighted(&life.prints, &printed_since(&log, mark.printed)?, stage.port)?;
     for (backend, sighting) in &life.asks {
-        let asked = mark.asked_of(stage, backend);
+        let asked = mark.asked_of(stage, backend)?;
         let n = sighting.count(asked.iter().map(Vec::as_slice), stage.port);
+        let Sighting { matches, .. } = sighting;
         if !sighting.times.admits(n) {
             let shown = shown_requests(&asked);
-            let Sighting { matches, .. } = sighting;
             return Err(Problem::Wrong(format!("it asked {backend} {matches} {n} times; it asked:{shown}")));
         }
-        words.push(format!("it asked {backend} {} {n} times", sighting.matches));
+        words.push(format!("it asked {backend} {matches} {n} times"));
     }
     words.extend(life.prints.iter().map(|s| format!("it printed {}", s.matches)));
     Ok(words.join(", "))
 }
 
-impl Stage {
-    fn printed(&self) -> Vec<Vec<u8>> {
-        lines_of(&Follower::of(&self.part.process.log()))
+/// Waits for what is to be printed and asked; and where there must be no more of it, for that, too.
+fn await_sightings(life: &Life, stage: &Stage, mark: &Mark) -> Result<(), Problem> {
+    let log = stage.part.process.log();
+    let is_missing = || -> Result<bool, Problem> {
+        let printed = printed_since(&log, mark.printed)?;
+        let of_prints = life.prints.iter().any(|s| wants_more(s, &printed, stage.port));
+        let of_asks = life
+            .asks
+            .iter()
+            .map(|(backend, s)| Ok(wants_more(s, &mark.asked_of(stage, backend)?, stage.port)));
+        Ok(of_prints || of_asks.collect::<Result<Vec<bool>, Problem>>()?.contains(&true))
+    };
+    // What goes wrong here is told by those who look next.
+    is_soon(PRINTED, || !is_missing().unwrap_or(false));
+    let all = life.prints.iter().chain(life.asks.iter().map(|(_, sighting)| sighting));
+    if all.into_iter().any(|sighting| sighting.times.has_a_most()) {
+        thread::sleep(SETTLED);
+    }
+    Ok(())
+}
+
+impl Behind {
+    fn hold(&self, is_held: bool) {
+        self.plain.hold(is_held);
+        self.tls.hold(is_held);
     }
 }
 
 impl Mark {
-    fn of(relays: &[(String, Relay)], printed: usize) -> Mark {
-        Mark { printed, asked: relays.iter().map(|(_, relay)| relay.mark()).collect() }
+    fn of(behind: &[Behind], printed: u64) -> Mark {
+        Mark { printed, asked: behind.iter().map(|b| (b.plain.mark(), b.tls.mark())).collect() }
     }
 
-    /// What has been asked of a back end since. Nothing of one that is not there.
-    fn asked_of(&self, stage: &Stage, backend: &str) -> Vec<Vec<u8>> {
-        let Some(i) = stage.relays.iter().position(|(name, _)| name == backend) else { return Vec::new() };
-        stage.relays[i].1.asked_since(self.asked.get(i).map_or(&[], Vec::as_slice))
+    /// What has been asked of a back end since. `Err`: that cannot be said.
+    fn asked_of(&self, stage: &Stage, backend: &str) -> Result<Vec<Vec<u8>>, Problem> {
+        let behind = stage.behind.iter().zip(&self.asked);
+        let Some((behind, (plain, tls))) = behind.into_iter().find(|(b, _)| b.name == backend) else {
+            return Ok(Vec::new());
+        };
+        if behind.tls.asked_since(tls).iter().any(|asked| !asked.is_empty()) {
+            return Err(Problem::Wrong(format!("it asked {backend} over TLS, into which nobody can look")));
+        }
+        if behind.plain.is_full() {
+            return Err(Problem::Wrong(format!(
+                "it asked {backend} more than dyno keeps, so that nobody can say what"
+            )));
+        }
+        Ok(behind.plain.asked_since(plain))
     }
 
     /// Whether anything has been asked of any of them since.
-    fn is_asked(&self, relays: &[(String, Relay)]) -> bool {
-        relays.iter().zip(&self.asked).any(|((_, relay), mark)| !relay.asked_since(mark).concat().is_empty())
+    fn is_asked(&self, behind: &[Behind]) -> bool {
+        let is_any =
+            |relay: &Relay, mark: &[usize]| relay.asked_since(mark).iter().any(|asked| !asked.is_empty());
+        behind.iter().zip(&self.asked).any(|(b, (plain, tls))| is_any(&b.plain, plain) || is_any(&b.tls, tls))
     }
 }
 
@@ -328,10 +404,12 @@ fn client_of(listeners: &[CheckedListener]) -> Result<&ProbeClient, Problem> {
     })
 }
 
-fn lines_of(log: &Follower<'_>) -> Vec<Vec<u8>> {
-    let mut lines = Vec::new();
-    log.clone().rest(&mut |line| lines.push(line.as_bytes().to_vec()));
-    lines
+/// The lines that were printed from a place of the log on, of which the first may have begun before.
+fn printed_since(log: &Log, place: u64) -> Result<Vec<Vec<u8>>, Problem> {
+    let text = log.since(place).ok_or_else(|| {
+        Problem::Wrong("it printed more than dyno keeps, so that nobody can say what".into())
+    })?;
+    Ok(text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect())
 }
 
 fn wants_more(sighting: &Sighting, texts: &[Vec<u8>], port: u16) -> bool {

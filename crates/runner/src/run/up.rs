@@ -81,20 +81,7 @@ impl Launched {
     /// The failure of a back end that has ended, or has lost processes to its memory limit. `seen`: what became of the
     /// subject.
     fn lost_backend(&mut self, seen: Option<&Failure>) -> Option<Failure> {
-        let lost = |part: &mut Part| {
-            let oom_kills = part.process.oom_kills();
-            let how = match part.process.ended() {
-                Some(status) => format!("ended with {status}"),
-                None if oom_kills > 0 => "goes on without them, or with new ones".into(),
-                None => return None,
-            };
-            Some((how, oom_kills, part.name.clone()))
-        };
-        let (how, oom_kills, name) = self.backends.iter_mut().find_map(lost)?;
-        let seen = seen.map(|failure| format!("; {}", failure.message)).unwrap_or_default();
-        let message = format!("back end {name} {how}{seen}");
-        let failure = memory_first(oom_kills, Failure { kind: FailureKind::BackendFailed, message });
-        Some(Failure { kind: FailureKind::BackendFailed, ..failure })
+        lost(&mut self.backends, seen)
     }
 
     /// Puts the data of all back ends back as it was.
@@ -108,6 +95,24 @@ impl Launched {
             reset.run(supervision).map_err(|why| failed(&part.name, why)).map(drop)
         })
     }
+}
+
+/// The failure of a back end that has ended, or has lost processes to its memory limit. `seen`: what became of the subject.
+pub(super) fn lost(backends: &mut [Part], seen: Option<&Failure>) -> Option<Failure> {
+    let lost = |part: &mut Part| {
+        let oom_kills = part.process.oom_kills();
+        let how = match part.process.ended() {
+            Some(status) => format!("ended with {status}"),
+            None if oom_kills > 0 => "goes on without them, or with new ones".into(),
+            None => return None,
+        };
+        Some((how, oom_kills, part.name.clone()))
+    };
+    let (how, oom_kills, name) = backends.iter_mut().find_map(lost)?;
+    let seen = seen.map(|failure| format!("; {}", failure.message)).unwrap_or_default();
+    let message = format!("back end {name} {how}{seen}");
+    let failure = memory_first(oom_kills, Failure { kind: FailureKind::BackendFailed, message });
+    Some(Failure { kind: FailureKind::BackendFailed, ..failure })
 }
 
 /// A running part of a start.

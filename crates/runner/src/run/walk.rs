@@ -15,7 +15,7 @@ use dyno_subject::definition::Definition;
 use super::judge::{harness, interrupted};
 use super::start::RunSetup;
 use super::trial::Measured;
-use super::up::{Launched, Part};
+use super::up::{self, Launched, Part};
 use super::{Ended, Event, RunError, Runner, Service};
 
 impl Runner<'_> {
@@ -68,7 +68,8 @@ impl Runner<'_> {
     fn lived(&self, start: &StartRecord) -> Option<usize> {
         let mut all = start.subject()?.checks_before.iter().filter(|check| check.of_life).peekable();
         let is_asked = all.peek().is_some();
-        (is_asked && all.all(|check| !check.is_broken())).then(|| self.plan.launches[start.launch].arms[0])
+        (is_asked && all.all(|check| check.ok || check.waived))
+            .then(|| self.plan.launches[start.launch].arms[0])
     }
 
     /// The protocol over which a trial's requests go.
@@ -120,7 +121,7 @@ impl Runner<'_> {
                 up.push(launched.subject);
                 used
             }
-            Err(failure) => Err(failure.into()),
+            Err(failure) => Err(up::lost(&mut up, Some(&failure)).unwrap_or(failure).into()),
         };
         match used {
             Ok(()) => {}

@@ -10,7 +10,7 @@ use dyno_analysis::server::Used;
 use dyno_analysis::steady::{self, ROUNDS, State};
 use dyno_archive::plan::{Arrivals, Load, Plan, Trial, UntilSteady};
 use dyno_archive::start::{Failure, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
-use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
+use dyno_archive::{Interval, LoadRecord, Outcome, Party, Phase, Sample};
 use dyno_engine::Spin;
 use dyno_engine::limits::DRAIN_NS;
 use dyno_launch::supervision::Interrupts;
@@ -206,6 +206,7 @@ fn slices_of(record: &LoadRecord, turn: &Turn, round: usize, began_ns: u64) -> V
             start_ns: since_ns(interval.start_ns),
             end_ns: since_ns(interval.end_ns),
             answers: answers_of(interval),
+            right_answers: right_answers_of(interval),
             cpu_ns: used.and_then(|used| used.cpu_s).map(ns),
             jit_ns: used.and_then(|used| used.jit_s).map(ns),
             observed_ns: used.map_or(0, |used| ns(used.seconds)),
@@ -216,6 +217,11 @@ fn slices_of(record: &LoadRecord, turn: &Turn, round: usize, began_ns: u64) -> V
 
 fn measured(record: &LoadRecord) -> impl Iterator<Item = &Interval> {
     record.intervals.iter().filter(|i| i.phase == Phase::Measured)
+}
+
+/// Right answers received within an interval.
+fn right_answers_of(interval: &Interval) -> u64 {
+    interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok)
 }
 
 /// Complete answers received within an interval, right or wrong.

@@ -137,6 +137,10 @@ impl RawLoad {
                 return Err(mistake(key, format!("`{key}` must be at least 10ms")));
             }
         }
+        if options.priority == Priority::Realtime && options.spin == Spin::Always {
+            let message = "a generator that runs in real time wakes at once, and must not poll: it would keep everybody from its CPUs; leave `spin` out";
+            return Err(mistake("spin", message));
+        }
         if options.requests_per_connection == Some(0) {
             return Err(mistake("requests_per_connection", NO_REQUESTS));
         }

@@ -485,6 +485,9 @@ mod tests {
         assert_eq!(read(&[], 1), (0.1, "small tiny".into()));
         assert_eq!(read(&["own"], 4), (0.2, "small own".into()), "what is asked for is above");
         assert_eq!(read(&["small"], 1), (0.3, "tiny small".into()));
+        assert_eq!(read(&["none"], 1), (1.5, String::new()));
+        assert_eq!(read(&["none", "own"], 1), (0.2, "own".into()));
+        assert_eq!(read(&["own", "small", "own"], 8), (0.2, "small own".into()), "each once");
     }
 
     #[test]

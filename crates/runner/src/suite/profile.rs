@@ -10,6 +10,9 @@ use serde::Deserialize;
 /// The key below which profiles stand.
 const PROFILE: &str = "profile";
 
+/// The name by which is asked for no profile of the machine.
+const NONE: &str = "none";
+
 /// The key of a profile that says on which machines it is meant without being asked for.
 const WHEN: &str = "when";
 
@@ -61,15 +64,24 @@ pub fn names(path: &Path, source: &str) -> Result<Vec<String>, FileError> {
     Ok(Apart::parse(path, source)?.profiles.into_iter().map(|profile| profile.name).collect())
 }
 
-/// The profiles that are meant on a machine with so many CPUs: those that say so of themselves, and above them those that are
-/// asked for.
+/// The profiles that are meant on a machine with so many CPUs: those that say so of themselves, unless `none` is among those that
+/// are asked for, and above them those.
 ///
 /// # Errors
 /// As of [`names`].
 pub fn meant(path: &Path, source: &str, asked: &[String], cpus: usize) -> Result<Vec<String>, FileError> {
     let all = Apart::parse(path, source)?.profiles;
-    let of_machine = all.into_iter().filter(|profile| profile.when.holds(cpus)).map(|profile| profile.name);
-    Ok(of_machine.filter(|name| !asked.contains(name)).chain(asked.iter().cloned()).collect())
+    let wants_none = asked.iter().any(|name| name == NONE);
+    let of_machine = all.into_iter().filter(|profile| profile.when.holds(cpus) && !wants_none);
+    let of_machine: Vec<String> =
+        of_machine.map(|profile| profile.name).filter(|name| !asked.contains(name)).collect();
+    let mut meant: Vec<String> = Vec::new();
+    for name in of_machine.into_iter().chain(asked.iter().filter(|name| *name != NONE).cloned()) {
+        // Of one that is named twice the later place counts.
+        meant.retain(|known| *known != name);
+        meant.push(name);
+    }
+    Ok(meant)
 }
 
 /// A suite's source as it is meant with these profiles, of which a later one takes the place of an earlier.
