@@ -107,7 +107,7 @@ fn fetch(addr: &str) -> Option<String> {
 #[test]
 fn calibration_measures_its_controls_and_is_quoted_afterwards() {
     let place = Place::new();
-    let output = place.dyno(&["calibrate", "-d", "300ms", "--format", "json", "--save", "calibrations"]);
+    let output = place.dyno(&["calibrate", "-d", "1s", "--format", "json", "--save", "calibrations"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["schema"], "dyno.calibration/1");
