@@ -118,10 +118,15 @@ impl Cell {
     }
 
     fn show(&self, column: &str) -> Markup {
-        let is_number = column.starts_with('#');
+        let class = match (column.starts_with('#'), self.is_cut) {
+            (true, true) => Some("n cut"),
+            (true, false) => Some("n"),
+            (false, true) => Some("cut"),
+            (false, false) => None,
+        };
         let bar = self.bar.map(|b| format!("--bar:{}", css_percent(b)));
         html! {
-            td.n[is_number].cut[self.is_cut] data-key=[self.key] title=[&self.hint] style=[bar] { (self.shown) }
+            td class=[class] data-key=[self.key] title=[&self.hint] style=[bar] { (self.shown) }
         }
     }
 }

@@ -1,0 +1,207 @@
+//! What the page has of a report, without a viewer: the golden run's report is changed a little, and the page with it.
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use dyno_analysis::Report;
+use dyno_analysis::report::report;
+use dyno_archive::RunDir;
+use dyno_report::html;
+
+/// Three repeats at 4 and at 16 connections of a fast server and of a slow one, which is the baseline, in one workload; a third is
+/// not there.
+static HELLO: LazyLock<Report> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
+    report(&RunDir::open(folder).unwrap().read().unwrap())
+});
+
+/// The page of the report once it is changed like that.
+fn page(change: impl Fn(&mut Report)) -> String {
+    let mut report = HELLO.clone();
+    change(&mut report);
+    html::page(&report, "", "")
+}
+
+/// A second workload, with the same numbers as the first.
+fn add_workload(r: &mut Report) {
+    let mut second = r.run.workloads[0].clone();
+    second.name = "json".into();
+    r.run.workloads.push(second);
+    let again = |cell: &mut dyno_analysis::cell::CellKey, name: &mut String| {
+        cell.workload = 1;
+        *name = "json".into();
+    };
+    r.summaries.extend(r.summaries.clone().into_iter().map(|mut s| {
+        again(&mut s.cell, &mut s.workload);
+        s
+    }));
+    r.overview.extend(r.overview.clone().into_iter().map(|mut row| {
+        again(&mut row.reference_cell, &mut row.workload);
+        row
+    }));
+    r.comparisons.extend(r.comparisons.clone().into_iter().map(|mut c| {
+        again(&mut c.cell, &mut c.workload);
+        c
+    }));
+}
+
+/// What stands between the first of these and the next of those.
+fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    let rest = text.split_once(from).unwrap_or_else(|| panic!("no {from}")).1;
+    rest.split_once(to).unwrap_or_else(|| panic!("no {to}")).0
+}
+
+fn section<'a>(page: &'a str, id: &str) -> &'a str {
+    between(page, &format!("<section id=\"{id}\">"), "</section>")
+}
+
+/// The beginnings of elements: `li class="…"`.
+fn tags<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
+    let begins = format!("<{name}");
+    text.split(begins.as_str()).skip(1).map(|rest| rest.split_once('>').unwrap().0.trim()).collect()
+}
+
+fn overview_rows(page: &str) -> Vec<&str> {
+    let body = between(section(page, "overview"), "<tbody>", "</tbody>");
+    body.split("<tr").skip(1).collect()
+}
+
+#[test]
+fn rows_and_cards_say_what_they_are_of() {
+    let one = page(|_| {});
+    let rows = tags(between(section(&one, "load"), "<tbody>", "</tbody>"), "tr");
+    assert_eq!(rows, [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(arm, step)| of(arm, step)));
+    assert!(!one.contains("data-workload"), "there is nothing to choose");
+    let two = page(add_workload);
+    let rows = tags(between(section(&two, "load"), "<tbody>", "</tbody>"), "tr");
+    assert_eq!(rows.len(), 8);
+    assert_eq!(rows[4], "data-subject=\"0\" data-workload=\"1\" data-step=\"0\"");
+    let cards = tags(section(&two, "why"), "article");
+    assert_eq!(
+        cards,
+        ["0", "1"].map(|arm| format!("class=\"card\" data-subject=\"{arm}\" data-workload=\"0 1\""))
+    );
+    let steps = tags(section(&two, "why"), "li");
+    assert!(
+        steps.len() == 8 && steps.iter().all(|li| li.contains("data-workload") && li.contains("data-step"))
+    );
+}
+
+fn of(arm: usize, step: usize) -> String {
+    format!("data-subject=\"{arm}\" data-step=\"{step}\"")
+}
+
+#[test]
+fn a_row_without_any_numbers_is_of_every_workload() {
+    let of_rows = |page: &str| -> Vec<String> {
+        overview_rows(page).iter().map(|row| between(row, "data-workload=\"", "\"").to_string()).collect()
+    };
+    let absent = HELLO.overview.iter().position(|row| row.subject == "absent").unwrap();
+    let mut wanted = ["0", "0", "0", "1", "1", "1"];
+    (wanted[absent], wanted[absent + 3]) = ("0 1", "0 1");
+    assert_eq!(of_rows(&page(add_workload)), wanted);
+    let lost = page(|r| {
+        add_workload(r);
+        r.summaries.retain(|s| s.workload != "json");
+    });
+    let mut wanted = ["0", "0", "0", "0 1", "0 1", "0 1"];
+    wanted[absent] = "0 1";
+    assert_eq!(of_rows(&lost), wanted, "nor has a workload that was not run");
+}
+
+#[test]
+fn a_card_gives_the_reason_of_each_workloads_busiest_step() {
+    let sentences = |page: &str| -> Vec<String> {
+        let cards = section(page, "why");
+        cards.split("<p>").skip(1).map(|p| p.split_once(':').unwrap().0.to_string()).collect()
+    };
+    let one = page(|_| {});
+    assert_eq!(sentences(&one), ["At 16 connections", "At 16 connections"]);
+    assert!(!one.contains("class=\"reason\""));
+    let two = page(|r| {
+        add_workload(r);
+        for s in r.summaries.iter_mut().filter(|s| s.workload == "json" && s.connections == 16) {
+            s.throughput_rps.median = None;
+        }
+    });
+    let each = ["At 16 connections of plaintext", "At 4 connections of json"];
+    assert_eq!(sentences(&two), [each, each].concat());
+    assert_eq!(
+        tags(section(&two, "why"), "div class=\"reason\""),
+        ["0", "1", "0", "1"].map(|w| format!("data-workload=\"{w}\""))
+    );
+}
+
+#[test]
+fn counters_stand_beside_those_of_the_reference_in_the_same_workload() {
+    let two = page(|r| {
+        add_workload(r);
+        let there = r
+            .summaries
+            .iter_mut()
+            .find(|s| s.workload == "json" && s.subject == "slow" && s.connections == 16);
+        there.unwrap().metrics.get_mut("bytes_in_per_response").unwrap().over.median = Some(1234.0);
+        let pairs = r.comparisons.iter_mut().find(|c| c.workload == "json" && c.connections == 16);
+        pairs.unwrap().metrics.get_mut("bytes_in_per_response").unwrap().median = Some(0.5);
+    });
+    let cards: Vec<&str> = section(&two, "why").split("<article").skip(1).collect();
+    let [fast, slow] = cards[..] else { panic!("{} cards", cards.len()) };
+    let rows: Vec<&str> =
+        fast.split("<tr>").filter(|row| row.starts_with("<td>bytes received")).map(str::trim).collect();
+    assert!(rows[0].contains(">78.0 B<") && !rows[0].contains("1.23 kB"), "{}", rows[0]);
+    assert!(rows[1].contains(">1.23 kB<") && rows[1].contains(">× 0.500<"), "{}", rows[1]);
+    assert!(!slow.contains("Ratio of pairs"), "nobody is beside itself");
+}
+
+#[test]
+fn bars_are_scaled_within_a_workload_and_controls_do_not_press_others_flat() {
+    let peaks = |change: fn(&mut Report)| -> Vec<String> {
+        let page = page(change);
+        let peak = |row: &&str| {
+            let cell = row.split("<td").nth(2).unwrap().split('>').next().unwrap();
+            let cut = if cell.contains("cut") { ", cut" } else { "" };
+            cell.contains("--bar").then(|| format!("{}{cut}", between(cell, "--bar:", "\"")))
+        };
+        overview_rows(&page).iter().filter_map(peak).collect()
+    };
+    let scaled = peaks(|r| {
+        add_workload(r);
+        for row in r.overview.iter_mut().filter(|row| row.workload == "json") {
+            if let Some(peak) = row.peak_rps.as_mut() {
+                peak.median = peak.median.map(|m| m * 1000.0);
+            }
+        }
+    });
+    assert_eq!(scaled[..2], scaled[2..], "however much more the other workload has");
+    let cut = peaks(|r| {
+        for row in r.overview.iter_mut().filter(|row| row.subject == "fast") {
+            row.control = true;
+        }
+    });
+    assert_eq!(cut, ["100.0%, cut", "80.0%"]);
+}
+
+#[test]
+fn columns_that_say_nothing_of_any_step_are_left_out() {
+    let heads = |change: fn(&mut Report)| -> String {
+        let page = page(change);
+        between(section(&page, "load"), "<thead>", "</thead>").to_string()
+    };
+    let plain = heads(|_| {});
+    for name in ["Streams", "Pipeline", "Rate", "Pass"] {
+        assert!(!plain.contains(&format!(">{name}<")), "{plain}");
+    }
+    assert!(heads(|r| r.summaries[0].streams = 2).contains(">Streams<"));
+    assert!(heads(|r| r.summaries[0].pass = 2).contains(">Pass<"));
+    assert!(heads(|r| r.summaries[0].rate = Some(100.0)).contains(">Rate<"));
+}
+
+#[test]
+fn whole_lives_have_a_chart_where_anything_tells_of_them() {
+    let with = page(|_| {});
+    assert!(with.contains("data-chart=\"lifetimes\"") && !with.contains("billion such requests"));
+    let priced = page(|r| r.run.cost = Some(dyno_archive::plan::Cost { per_vcpu_hour: 0.04 }));
+    assert!(priced.contains("Cost of a billion such requests"));
+    let without = page(|r| r.subjects.iter_mut().for_each(|s| s.lifetimes = Default::default()));
+    assert!(!without.contains("data-chart=\"lifetimes\"") && without.contains("over its whole life"));
+}
