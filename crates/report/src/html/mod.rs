@@ -206,8 +206,9 @@ fn repeats_of(q: &Repeated, show: impl Fn(f64) -> String) -> Cell {
     text(q.values.iter().map(|v| show(*v)).collect::<Vec<_>>().join("  "))
 }
 
+/// On one line, however narrow the column is.
 fn valid(s: &Summary) -> Cell {
-    text(crate::format::valid_repeats(s))
+    text(crate::format::valid_repeats(s).replace(' ', "\u{a0}"))
 }
 
 #[cfg(test)]
