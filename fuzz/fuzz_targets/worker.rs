@@ -128,6 +128,7 @@ fuzz_target!(|input: Input| {
             connect_timeout_ns: 50 * MS,
             requests_per_connection: input.per_connection.map(|n| u64::from(n) + 1),
             ramp_ns: input.ramp_ms.map(|ms| u64::from(ms) * MS / 4),
+            backs_off: input.seed % 4 > 0,
         },
         window: Window {
             warmup_ns: u64::from(input.warmup_ms) * MS / 8,

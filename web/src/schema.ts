@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 62e27aa2889481521a75e86412a2b34171c4b7d54c1c4e349eb6397c69d27e58
+// Made by types.mjs from docs/schema/report.schema.json 13e6d8785474d17cf3645195996468326ba925037e6f71f5a1b9e3cba23026c9
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -100,6 +100,10 @@ export type Order = "random" | "fixed";
  * How the kernel is to give CPUs to the generator's workers.
  */
 export type Priority = "normal" | "realtime";
+/**
+ * When a connection that failed is followed by the next.
+ */
+export type Reconnect = "backoff" | "at-once";
 /**
  * Whether the generator polls instead of sleeping where waking late would blur times.
  */
@@ -673,6 +677,7 @@ export interface Load {
    * Time over which connections are opened one by one; `None`: all of them before the load begins.
    */
   ramp_connections_ns: number | null;
+  reconnect: Reconnect;
   /**
    * Requests in all; `None`: as many as the window allows, which is what suites ask for.
    */
@@ -1866,6 +1871,7 @@ export interface Config {
    * How the rate changes over time, where it is not one number.
    */
   rate_over_time: Segment[] | null;
+  reconnect: Reconnect;
   /**
    * Requests in all; `None`: as many as the duration allows.
    */

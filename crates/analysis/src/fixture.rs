@@ -92,6 +92,7 @@ pub fn load() -> Load {
         first_byte_timeout_ns: None,
         requests_per_connection: None,
         ramp_connections_ns: None,
+        reconnect: dyno_archive::plan::Reconnect::Backoff,
         check_one_in: 1,
         spin: Spin::Never,
         priority: dyno_archive::plan::Priority::Normal,

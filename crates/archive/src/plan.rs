@@ -273,6 +273,7 @@ pub struct Load {
     pub requests_per_connection: Option<u64>,
     /// Time over which connections are opened one by one; `None`: all of them before the load begins.
     pub ramp_connections_ns: Option<u64>,
+    pub reconnect: Reconnect,
     /// Of how many answers one is checked in full; 1: every one, 0: none.
     pub check_one_in: u64,
     pub spin: Spin,
@@ -359,6 +360,17 @@ pub enum Priority {
     Normal,
     /// At once, before whatever else runs there (SCHED_FIFO): for CPUs that back ends share.
     Realtime,
+}
+
+/// When a connection that failed is followed by the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reconnect {
+    /// At once after the first failure, and after a longer wait with each further one.
+    #[default]
+    Backoff,
+    /// At once after every failure: for those who count failures.
+    AtOnce,
 }
 
 /// How long a start is warmed at most that does not become steady.
@@ -615,6 +627,7 @@ mod tests {
             first_byte_timeout_ns: None,
             requests_per_connection: Some(7),
             ramp_connections_ns: None,
+            reconnect: Reconnect::AtOnce,
             check_one_in: 8,
             spin: Spin::Never,
             priority: Priority::Normal,

@@ -133,6 +133,7 @@ fn config(total: u64, shape: &Shape) -> Config {
             connect_timeout_ns: 3600 * SECOND,
             requests_per_connection: None,
             ramp_ns: None,
+            backs_off: true,
         },
         tls: None,
         spin: Spin::Never,

@@ -72,6 +72,7 @@ fn config() -> Config {
             connect_timeout_ns: 120 * SECOND,
             requests_per_connection: None,
             ramp_ns: None,
+            backs_off: true,
         },
         tls: None,
         spin: Spin::Never,

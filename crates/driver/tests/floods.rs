@@ -115,6 +115,7 @@ fn config() -> Config {
             connect_timeout_ns: 60 * SECOND,
             requests_per_connection: None,
             ramp_ns: None,
+            backs_off: true,
         },
         tls: None,
         spin: Spin::Never,

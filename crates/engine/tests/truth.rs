@@ -208,6 +208,20 @@ fn nobody_listening_is_refusals_and_nothing_else() {
     assert!((40..80).contains(&outcomes.total()), "{}", outcomes.total());
 }
 
+#[test]
+fn a_slot_that_does_not_back_off_counts_every_refusal_that_time_allows() {
+    let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+    let mut world = World::new(1, model);
+    world.net = Net { delay_ns: 20_000, cut: 0.0, refuse: 1.0 };
+    let mut config = config(4, &Arrivals::Closed, 3);
+    config.policy.backs_off = false;
+    let played = sim::play(world, config);
+    let outcomes = counted(&played, &[Phase::Measured, Phase::Drain]);
+    assert_eq!(outcomes.total(), outcomes.of(Outcome::ConnectRefused));
+    assert_eq!(outcomes.total(), played.report.books.failed);
+    assert!(outcomes.total() > 100_000, "{}", outcomes.total());
+}
+
 /// Found by the property below: a request flushed twice at one instant, its first part cut, must not be overtaken.
 #[test]
 fn requests_of_one_connection_arrive_in_order_however_they_are_cut() {

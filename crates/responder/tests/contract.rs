@@ -201,6 +201,7 @@ fn load(addr: SocketAddr, requests: u64) -> WorkerReport {
             connect_timeout_ns: 120 * SECOND,
             requests_per_connection: None,
             ramp_ns: None,
+            backs_off: true,
         },
         tls: None,
         spin: Spin::Never,

@@ -1,8 +1,8 @@
 //! The configuration of a load, as its result shows it.
 
 use dyno_archive::plan::{
-    Arrival, Arrivals, DriverKind, Load, Model, Priority, Request, Segment, Spin, Step, StillWarming,
-    Workload,
+    Arrival, Arrivals, DriverKind, Load, Model, Priority, Reconnect, Request, Segment, Spin, Step,
+    StillWarming, Workload,
 };
 use dyno_archive::{Protocol, protocol};
 use schemars::JsonSchema;
@@ -51,6 +51,7 @@ pub struct Config {
     pub first_byte_timeout_s: Option<f64>,
     /// Time over which connections are opened one by one; `None`: all before the load begins.
     pub ramp_connections_s: Option<f64>,
+    pub reconnect: Reconnect,
     pub spin: Spin,
     /// Of the generator's workers, as it was asked for.
     pub priority: Priority,
@@ -117,6 +118,7 @@ impl Config {
             rate_over_time,
             first_byte_timeout_s: load.first_byte_timeout_ns.map(seconds),
             ramp_connections_s: load.ramp_connections_ns.map(seconds),
+            reconnect: load.reconnect,
             spin: load.spin,
             priority: load.priority,
             check_one_in: workload.requests.iter().any(|r| r.expect.is_deep()).then_some(load.check_one_in),

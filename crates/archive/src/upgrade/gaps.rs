@@ -29,6 +29,7 @@ pub(super) fn of_header(header: &mut Value) {
                 ("still_warming", json!("refused")),
                 ("order", order),
                 ("priority", json!("normal")),
+                ("reconnect", json!("backoff")),
             ],
         );
         each(load.get_mut("steps")).for_each(|step| fill(step, &[("pass", json!(1))]));

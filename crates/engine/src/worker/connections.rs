@@ -227,10 +227,12 @@ impl Worker {
         self.slots[conn as usize].disconnected();
     }
 
-    /// Uses the slot again: at once after its first failure, and after a longer wait with each further one.
+    /// Uses the slot again: at once after its first failure, and after a longer wait with each further one where failures
+    /// are not what is asked for.
     pub(super) fn retry<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
+        let backs_off = self.config.policy.backs_off;
         let slot = &mut self.slots[conn as usize];
-        if slot.failures < 2 {
+        if slot.failures < 2 || !backs_off {
             return self.refill(conn, now, driver);
         }
         let doublings = (slot.failures - 2).min(20);

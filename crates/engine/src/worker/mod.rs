@@ -81,6 +81,8 @@ pub struct Policy {
     /// Time over which the connections are opened one by one, from the beginning of the load; `None`: all of them
     /// before it begins.
     pub ramp_ns: Option<u64>,
+    /// Whether a slot whose connections fail one after the other waits ever longer before it opens the next.
+    pub backs_off: bool,
 }
 
 impl Policy {

@@ -53,6 +53,7 @@ pub fn config(connections: u32, arrivals: &Arrivals, seconds: u64) -> Config {
             connect_timeout_ns: SECOND,
             requests_per_connection: None,
             ramp_ns: None,
+            backs_off: true,
         },
         window: Window {
             warmup_ns: 0,

@@ -71,6 +71,7 @@ impl Spec {
             connect_timeout_ns: self.load.connect_timeout_ns,
             requests_per_connection: self.load.requests_per_connection,
             ramp_ns: self.load.ramp_connections_ns,
+            backs_off: self.load.reconnect == plan::Reconnect::Backoff,
         }
     }
 
@@ -102,6 +103,7 @@ pub fn usual() -> plan::Load {
         first_byte_timeout_ns: None,
         requests_per_connection: None,
         ramp_connections_ns: None,
+        reconnect: plan::Reconnect::Backoff,
         check_one_in: CHECK_ONE_IN,
         spin: plan::Spin::Auto,
         priority: dyno_archive::plan::Priority::Normal,

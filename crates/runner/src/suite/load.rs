@@ -1,7 +1,8 @@
 //! The `[load]` of a suite.
 
 use dyno_archive::plan::{
-    Arrivals, DriverKind, Gaps, Http2, Load, Model, Order, Priority, Spin, Step, StillWarming, UntilSteady,
+    Arrivals, DriverKind, Gaps, Http2, Load, Model, Order, Priority, Reconnect, Spin, Step, StillWarming,
+    UntilSteady,
 };
 use dyno_workload::mistake::{Mistake, all_positive, mistake, positive};
 use dyno_workload::units;
@@ -56,6 +57,7 @@ pub(super) struct RawLoad {
     first_byte_timeout: Option<String>,
     connect_timeout: Option<String>,
     ramp_connections: Option<String>,
+    reconnect: Option<Reconnect>,
     check_one_in: Option<u64>,
     spin: Option<Spin>,
     priority: Option<Priority>,
@@ -118,6 +120,7 @@ impl RawLoad {
             first_byte_timeout_ns: optional("first_byte_timeout", &self.first_byte_timeout)?,
             requests_per_connection: self.requests_per_connection,
             ramp_connections_ns: optional("ramp_connections", &self.ramp_connections)?,
+            reconnect: self.reconnect.unwrap_or(usual.reconnect),
             check_one_in: self.check_one_in.unwrap_or(usual.check_one_in),
             spin: self.spin.unwrap_or(usual.spin),
             priority: self.priority.unwrap_or(usual.priority),

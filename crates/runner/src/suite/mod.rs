@@ -398,7 +398,7 @@ mod tests {
     fn a_step_that_is_asked_for_again_is_a_pass_of_its_own() {
         let suite = parse(
             "subjects = [\"null\"]\n[suite]\norder = \"random\"\n[load]\norder = \"fixed\"\nwarmup = \"measured\"\n\
-             connections = [1, 1, 2, 1]\n[[workloads]]\npath = \"/a\"\n[[workloads]]\npath = \"/b\"\n",
+             reconnect = \"at-once\"\nconnections = [1, 1, 2, 1]\n[[workloads]]\npath = \"/a\"\n[[workloads]]\npath = \"/b\"\n",
         )
         .unwrap();
         let load = suite.load.decided();
@@ -407,6 +407,7 @@ mod tests {
         assert_eq!(suite.steps_of, [vec![0, 1, 2, 3], vec![0, 1, 2, 3]]);
         assert_eq!((suite.order, load.order), (Order::Random, Order::Fixed));
         assert_eq!(load.still_warming, dyno_archive::plan::StillWarming::Measured);
+        assert_eq!(load.reconnect, dyno_archive::plan::Reconnect::AtOnce);
         let usual = parse("subjects = [\"null\"]\n[suite]\norder = \"fixed\"\n").unwrap();
         assert_eq!(usual.load.decided().order, Order::Fixed, "steps have the order of subjects by default");
     }
