@@ -448,6 +448,16 @@ mod tests {
                 "c.toml:4:8",
                 "asks nobody anything",
             ),
+            (
+                "life = \"stops\"\npath = \"/\"\nasks = [{ backend = \"b\", matches = \"a\" }]",
+                "c.toml:5:8",
+                "give it one of its own",
+            ),
+            (
+                "life = \"serves\"\nprints = [\"a\"]\nwithin = \"1s\"",
+                "c.toml:5:10",
+                "is not asked to; leave it out",
+            ),
             ("life = \"refuses-missing\"\nwithin = \"1h\"", "c.toml:4:10", "`within` is 120s at most"),
             ("path = \"/\"\n[[checks]]\nname = \"a\"\npath = \"/\"", "c.toml:5:8", "are called \"a\""),
         ] {

@@ -136,6 +136,16 @@ impl Life {
         if look.is_refusal() && given("asks") {
             keys.add(mistake("asks", "a server that refuses to start asks nobody anything; leave it out"));
         }
+        if look == Look::Stops && given("asks") {
+            let message =
+                "what it asks is looked at in a check with `life = \"serves\"`; give it one of its own";
+            keys.add(mistake("asks", message));
+        }
+        if look == Look::Serves && given("within") {
+            let message =
+                "`within` is how long a server may take to end, and this one is not asked to; leave it out";
+            keys.add(mistake("within", message));
+        }
         Some(Life {
             look,
             prints: prints.unwrap_or_default(),

@@ -97,7 +97,7 @@ fn checks_waived(load: &LoadResult, beside: &Beside<'_>) -> Option<Caveat> {
     let protocol = load.config.protocol;
     let of_start =
         beside.part.into_iter().flat_map(|part| part.checks_before.iter().chain(&part.checks_after));
-    let is_broken = |c: &&CheckResult| c.waived && !c.ok && c.answered && c.protocol == protocol;
+    let is_broken = |c: &&CheckResult| c.waived && !c.ok && c.answered && c.counts_over().contains(&protocol);
     let waived = of_start.chain(beside.checks).filter(is_broken);
     let names: BTreeSet<&str> = waived.map(|check| check.name.as_str()).collect();
     let first = names.first()?;

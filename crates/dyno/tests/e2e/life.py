@@ -21,7 +21,9 @@ class Front(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
-        answer = ask("/plaintext") if self.path == "/item" else b"ready"
+        if self.path == "/item" and not (FAULT == "caches" and "item" in CACHED):
+            CACHED["item"] = ask("/plaintext")
+        answer = CACHED["item"] if self.path == "/item" else b"ready"
         if self.path == "/item" and ("json" not in CACHED or FAULT == "forgets"):
             CACHED["json"] = ask("/json")
         self.send_response(200)

@@ -81,6 +81,9 @@ impl Runner<'_> {
             if self.interrupts.count() > 0 {
                 return Err(interrupted());
             }
+            if life.look.is_refusal() && definition.start.has_own_port() {
+                self.end(stage.take(), definition);
+            }
             let seen = match life.look {
                 _ if needs_a_back_end(life) && recipe.others.is_empty() => {
                     Err(Problem::Wrong(NOBODY_BEHIND.into()))
@@ -111,12 +114,15 @@ impl Runner<'_> {
             };
             results.push(result(check, definition, seen)?);
         }
-        if let Some(stage) = stage {
-            let hurry = || self.interrupts.count() > 1;
-            stage.part.process.stop(definition.stop.signal, definition.stop.deadline_ns, hurry);
-        }
+        self.end(stage, definition);
         // Whatever was seen while the user ended it is no verdict.
         if self.interrupts.count() > 0 { Err(interrupted()) } else { Ok(results) }
+    }
+
+    fn end(&self, stage: Option<Stage>, definition: &Definition) {
+        let Some(stage) = stage else { return };
+        let hurry = || self.interrupts.count() > 1;
+        stage.part.process.stop(definition.stop.signal, definition.stop.deadline_ns, hurry);
     }
 
     /// Starts the subject behind relays. A failure has its last lines in the record of the start.
@@ -189,7 +195,7 @@ impl Runner<'_> {
         let hurry = || self.interrupts.count() > 1;
         let signal = definition.stop.signal;
         hold(true);
-        let (answer, stopped) = thread::scope(|scope| {
+        let (was_under_way, answer, stopped) = thread::scope(|scope| {
             let answer = scope.spawn(|| exchange::run(check, client, Business::Idle));
             let is_under_way = !behind.is_empty() && is_soon(CHECK / 2, || before.is_asked(&behind));
             let release = scope.spawn(|| {
@@ -200,14 +206,18 @@ impl Runner<'_> {
             let answer = if is_under_way { Err(answer) } else { Ok(answer.join()) };
             let stopped = process.stop_and_see(signal, life.within.as_nanos() as u64, hurry);
             let _ = release.join();
-            (answer.unwrap_or_else(thread::ScopedJoinHandle::join), stopped)
+            (is_under_way, answer.unwrap_or_else(thread::ScopedJoinHandle::join), stopped)
         });
         let answer = answer.map_err(|_| Problem::Wrong("the client of the check ended early".into()))?;
         if !answer.ok {
-            return Err(Problem::Wrong(format!("what was under way was not answered: {}", answer.got)));
+            let words = format!("what was under way was not answered: {}", answer.got);
+            return Err(if answer.answered { Problem::Wrong(words) } else { Problem::Late(words) });
         }
         let took = stopped_well(stopped, signal, life.within)?;
         all_sighted(&life.prints, &printed_since(&log, before.printed)?, port)?;
+        if !behind.is_empty() && !was_under_way {
+            return Err(Problem::Late(format!("{NOTHING_UNDER_WAY}: {}", answer.got)));
+        }
         Ok(format!("{}, and then it ended after {took:.2} s", answer.got))
     }
 }
@@ -247,6 +257,9 @@ impl Rehearsal<'_> {
 const NO_ADDRESS: &str = "the address of its back ends stands in no variable of its `env`, so that it cannot be left out: the subject's file gives it otherwise";
 
 const NOBODY_BEHIND: &str = "it has no back ends, and so nothing of this promise can be looked at";
+
+const NOTHING_UNDER_WAY: &str =
+    "it answered without asking its back ends, so that nothing was under way as it was asked to end";
 
 /// Whether a promise is about what stands behind a server.
 fn needs_a_back_end(life: &Life) -> bool {
@@ -379,10 +392,10 @@ impl Mark {
             return Ok(Vec::new());
         };
         if behind.tls.asked_since(tls).iter().any(|asked| !asked.is_empty()) {
-            return Err(Problem::Wrong(format!("it asked {backend} over TLS, into which nobody can look")));
+            return Err(Problem::Late(format!("it asked {backend} over TLS, into which nobody can look")));
         }
         if behind.plain.is_full() {
-            return Err(Problem::Wrong(format!(
+            return Err(Problem::Late(format!(
                 "it asked {backend} more than dyno keeps, so that nobody can say what"
             )));
         }
@@ -407,7 +420,7 @@ fn client_of(listeners: &[CheckedListener]) -> Result<&ProbeClient, Problem> {
 /// The lines that were printed from a place of the log on, of which the first may have begun before.
 fn printed_since(log: &Log, place: u64) -> Result<Vec<Vec<u8>>, Problem> {
     let text = log.since(place).ok_or_else(|| {
-        Problem::Wrong("it printed more than dyno keeps, so that nobody can say what".into())
+        Problem::Late("it printed more than dyno keeps, so that nobody can say what".into())
     })?;
     Ok(text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect())
 }

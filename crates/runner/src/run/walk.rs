@@ -64,12 +64,12 @@ impl Runner<'_> {
         Ok(Ended::Complete)
     }
 
-    /// The arm of a start whose subject kept all promises about its life; `None`: it did not, or was not asked.
+    /// The arm of a start whose subject kept all promises about its life; `None`: it did not, or was not asked. One that it is let
+    /// off is asked of each start, because each of its trials has to say so.
     fn lived(&self, start: &StartRecord) -> Option<usize> {
         let mut all = start.subject()?.checks_before.iter().filter(|check| check.of_life).peekable();
         let is_asked = all.peek().is_some();
-        (is_asked && all.all(|check| check.ok || check.waived))
-            .then(|| self.plan.launches[start.launch].arms[0])
+        (is_asked && all.all(|check| check.ok)).then(|| self.plan.launches[start.launch].arms[0])
     }
 
     /// The protocol over which a trial's requests go.

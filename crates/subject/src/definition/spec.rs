@@ -82,6 +82,14 @@ pub struct StartSpec {
     pub tls_port: Option<u16>,
 }
 
+impl StartSpec {
+    /// Whether only one start of it can be up at a time.
+    #[must_use]
+    pub const fn has_own_port(&self) -> bool {
+        self.port.is_some() || self.tls_port.is_some()
+    }
+}
+
 /// A template that is rendered before each start.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
