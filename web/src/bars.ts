@@ -67,7 +67,7 @@ export const startup: Figure = {
       aria: { enabled: true, label: { description: "Start-up time by subject" } },
       grid: { left, right: 40, top: 10, bottom: 40 },
       tooltip: { trigger: "item", renderMode: "richText", confine: true },
-      xAxis: { type: "value", min: 0, axisLabel: { formatter: millis, hideOverlap: true }, name: "from exec to the first right answer", nameLocation: "middle", nameGap: 24 },
+      xAxis: { type: "value", min: 0, axisLabel: { formatter: millis, hideOverlap: true }, name: "from exec until it was ready", nameLocation: "middle", nameGap: 24 },
       yAxis: { type: "category", inverse: true, data: shown.map((s) => s.title), axisLabel: labelIn(left), splitLine: { show: false } },
       series: [
         {

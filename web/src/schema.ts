@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 13e6d8785474d17cf3645195996468326ba925037e6f71f5a1b9e3cba23026c9
+// Made by types.mjs from docs/schema/report.schema.json 530c75927b575f5214946d65dc2c5eae1c9afcf2200e3bcf982d763210330667
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -411,7 +411,7 @@ export interface OverviewRow {
   response_p50_us: number | null;
   response_p99_us: number | null;
   /**
-   * From exec to the first right answer: the median over the starts.
+   * From exec until it was ready: the median over the starts.
    */
   startup_ms: number | null;
   subject: string;
@@ -525,6 +525,10 @@ export interface ProtocolComparison {
    * Requests in flight, the same on both sides: connections × streams over HTTP/2, connections × pipeline over HTTP/1.1.
    */
   in_flight: number;
+  /**
+   * Which time these steps were asked for, counted from 1, where a suite asks more than once.
+   */
+  pass: number;
   response_p99_ratio: Repeated;
   /**
    * Name of the server, without its variant.
@@ -1123,7 +1127,7 @@ export interface LifePoint {
    */
   cpu_s: number;
   /**
-   * Right answers since exec, those in warm-ups included.
+   * Right answers to loads since exec, those in warm-ups included: all that came before the CPU time was read.
    */
   requests: number;
   /**

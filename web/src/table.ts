@@ -84,8 +84,8 @@ export class Table {
   }
 
   private sort(column: number, descending: boolean): void {
-    const keyed = this.rows.map((row) => ({ row, key: keyOf(row.cells[column]) })).sort((a, b) => compare(a.key, b.key));
-    this.rows = (descending ? keyed.reverse() : keyed).map(({ row }) => row);
+    const keyed = this.rows.map((row) => ({ row, key: keyOf(row.cells[column]) }));
+    this.rows = keyed.sort((a, b) => compare(a.key, b.key, descending)).map(({ row }) => row);
     this.table.tBodies[0]?.append(...this.rows);
     this.page = 0;
     this.draw();
@@ -147,11 +147,12 @@ function keyOf(cell: HTMLTableCellElement | undefined): number | string {
   return key === undefined ? cell?.textContent ?? "" : Number(key);
 }
 
-function compare(x: number | string, y: number | string): number {
-  if (typeof x === "string" && typeof y === "string") return x.localeCompare(y);
-  // What has no number comes last.
+function compare(x: number | string, y: number | string, descending: boolean): number {
+  const [first, second] = descending ? [y, x] : [x, y];
+  if (typeof first === "string" && typeof second === "string") return first.localeCompare(second);
+  // What has no number comes last, whichever way it goes.
   if (typeof x === "string") return 1;
   if (typeof y === "string") return -1;
-  if (x === y) return 0;
-  return x < y ? -1 : 1;
+  if (first === second) return 0;
+  return first < second ? -1 : 1;
 }

@@ -296,6 +296,25 @@ test("tables sort by a click on a column", async () => {
   });
 });
 
+test("what has no number comes last, whichever way a column is sorted", async () => {
+  let without = 0;
+  await onPage({}, async (page) => {
+    const overview = page.locator("table.overview");
+    for (let column = 1; column <= await overview.locator("thead th").count(); column++) {
+      const cells = overview.locator(`tbody tr td:nth-child(${column})`);
+      const haveNumbers = () => cells.evaluateAll((all) => all.map((cell) => cell.dataset.key !== undefined));
+      if (!(await haveNumbers()).includes(true)) continue;
+      for (const way of ["up", "down"]) {
+        await overview.locator("thead th").nth(column - 1).getByRole("button").click();
+        const seen = await haveNumbers();
+        without += seen.filter((hasNumber) => !hasNumber).length;
+        assert.deepEqual(seen, seen.toSorted((a, b) => Number(b) - Number(a)), `column ${column}, ${way}`);
+      }
+    }
+  });
+  assert.ok(without > 0, "the page has no cell without a number");
+});
+
 test("failures are told with what the server wrote, and invalid steps with their reason", async () => {
   await onPage({}, async (page) => {
     const life = await page.locator("#life").textContent();

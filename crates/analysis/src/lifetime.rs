@@ -6,7 +6,7 @@
 use dyno_archive::plan::{Cost, Plan};
 use dyno_archive::run::Run;
 use dyno_archive::start::PartStart;
-use dyno_archive::{Interval, Outcome, Party, StartRecord, TrialRecord};
+use dyno_archive::{Interval, Outcome, Party, Phase, Sample, StartRecord, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ pub struct LifePoint {
     pub step: Option<usize>,
     /// CPU time since exec, in seconds.
     pub cpu_s: f64,
-    /// Right answers since exec, those in warm-ups included.
+    /// Right answers to loads since exec, those in warm-ups included: all that came before the CPU time was read.
     pub requests: u64,
 }
 
@@ -78,19 +78,25 @@ fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
     let part = start.part(party)?;
     let mut trials: Vec<&TrialRecord> = run.trials.iter().filter(|t| t.start == start.start).collect();
     trials.sort_by_key(|t| t.load.began_ns);
-    let mut points: Vec<LifePoint> = before_trials(part);
+    let mut points: Vec<LifePoint> = before_trials(part, trials.first().copied(), party);
     let mut requests = points.last().map_or(0, |point| point.requests);
     for trial in trials {
-        requests += right_answers(trial);
-        points.push(after_trial(plan, trial, party, requests)?);
+        // The CPU time is read as the window closes. What comes in the drain belongs to the next reading.
+        points.push(after_trial(
+            plan,
+            trial,
+            party,
+            requests + right_answers(trial, |phase| phase != Phase::Drain),
+        )?);
+        requests += right_answers(trial, |_| true);
     }
     let measured = points.iter().filter(|point| point.step.is_some()).count();
     let planned = plan.trials.iter().filter(|trial| trial.launch == start.launch).count();
     (measured > 0).then_some(Lifetime { repeat: launch.block + 1, whole: measured == planned, points })
 }
 
-/// What was used until it was ready, and until it was warm.
-fn before_trials(part: &PartStart) -> Vec<LifePoint> {
+/// What was used until it was ready, and until it was warm, which is when the first trial begins.
+fn before_trials(part: &PartStart, first: Option<&TrialRecord>, party: Party) -> Vec<LifePoint> {
     let point = |cpu_ns: u64, requests| LifePoint {
         workload: None,
         step: None,
@@ -99,17 +105,21 @@ fn before_trials(part: &PartStart) -> Vec<LifePoint> {
     };
     let ready = part.startup.and_then(|startup| startup.cpu_ns);
     let warmed = part.warmup.as_ref().and_then(|warmup| {
-        let used: Option<u64> = warmup.slices.iter().map(|slice| slice.cpu_ns).sum();
-        let answers = warmup.slices.iter().map(|slice| slice.right_answers).sum();
-        Some(point(ready? + used?, answers))
+        let begins = first?.load.samples.first()?;
+        Some(point(cpu_ns(begins, party)?, warmup.right_answers))
     });
     ready.map(|ns| point(ns, 0)).into_iter().chain(warmed).collect()
+}
+
+/// CPU time since exec, of whatever has ended, too; `None`: it was not read.
+fn cpu_ns(sample: &Sample, party: Party) -> Option<u64> {
+    sample.of(party)?.cgroup.as_ref()?.cpu_ns
 }
 
 /// `None`: the CPU time was not read.
 fn after_trial(plan: &Plan, trial: &TrialRecord, party: Party, requests: u64) -> Option<LifePoint> {
     let planned = &plan.trials[trial.trial];
-    let cpu_ns = trial.load.samples.last()?.of(party)?.cgroup.as_ref()?.cpu_ns?;
+    let cpu_ns = cpu_ns(trial.load.samples.last()?, party)?;
     Some(LifePoint {
         workload: Some(planned.workload),
         step: Some(planned.step),
@@ -118,10 +128,10 @@ fn after_trial(plan: &Plan, trial: &TrialRecord, party: Party, requests: u64) ->
     })
 }
 
-/// All right answers of a trial, those of its warm-up and its drain included.
-fn right_answers(trial: &TrialRecord) -> u64 {
+/// Right answers of those phases of a trial.
+fn right_answers(trial: &TrialRecord, of: impl Fn(Phase) -> bool) -> u64 {
     let right = |interval: &Interval| interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
-    trial.load.intervals.iter().map(right).sum()
+    trial.load.intervals.iter().filter(|interval| of(interval.phase)).map(right).sum()
 }
 
 #[cfg(test)]
@@ -158,7 +168,11 @@ mod tests {
             // The later trial was the earlier in the plan.
             let later = own.len() - own.iter().position(|t| *t == trial.trial).unwrap();
             trial.load.began_ns = later as u64;
-            answers.push((later, right_answers(trial)));
+            // What comes after the window has closed, comes after its CPU time was read.
+            let drained = Interval { phase: Phase::Drain, ..trial.load.intervals.last().unwrap().clone() };
+            trial.load.intervals.push(drained);
+            let in_window = right_answers(trial, |phase| phase == Phase::Measured);
+            answers.push((later, in_window, right_answers(trial, |phase| phase == Phase::Drain)));
             for sample in &mut trial.load.samples {
                 let cpu_ns = Some(later as u64 * 3_000_000_000);
                 sample.of_mut(Party::SUBJECT).cgroup = Some(CgroupUse { cpu_ns, ..CgroupUse::default() });
@@ -168,12 +182,14 @@ mod tests {
         let all = lifetimes(&run, 1);
         let [life] = all.starts.as_slice() else { panic!("{:?}", all.starts) };
         assert_eq!(life.repeat, 3);
-        let mut total = 0;
+        let (mut total, mut late) = (0, 0);
         let mut wanted = vec![(2.0, 0)];
-        for (later, n) in answers {
-            total += n;
+        for (later, n, drained) in answers {
+            total += late + n;
             wanted.push((later as f64 * 3.0, total));
+            late = drained;
         }
+        assert!(late > 0);
         let seen: Vec<(f64, u64)> = life.points.iter().map(|point| (point.cpu_s, point.requests)).collect();
         assert_eq!(seen, wanted);
         let each = wanted.last().unwrap().0 * 1e6 / total as f64;

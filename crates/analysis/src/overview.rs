@@ -1,5 +1,7 @@
 //! The overview: one row per subject and workload, ranked by peak throughput, and the ties among them.
 
+use std::cmp::Reverse;
+
 use dyno_archive::Protocol;
 use dyno_archive::plan::{Plan, Step};
 use schemars::JsonSchema;
@@ -59,7 +61,7 @@ pub struct OverviewRow {
     pub memory_peak_bytes: Option<f64>,
     /// The services behind the subject.
     pub backends: Vec<BackendRow>,
-    /// From exec to the first right answer: the median over the starts.
+    /// From exec until it was ready: the median over the starts.
     pub startup_ms: Option<f64>,
     /// The figures above divided by those of the baseline's row of the same workload; `None` for the baseline itself, and
     /// where the suite names none.
@@ -135,7 +137,8 @@ pub struct Tie {
 
 /// Index of the step at which subjects are compared. `steps`: indices of a workload's steps. Of those with the pipeline
 /// depth, streams and arrivals of the first, it is the one nearest to 64 requests in flight. Going by connections would
-/// compare workloads of one stream and of many at very different concurrency.
+/// compare workloads of one stream and of many at very different concurrency. Of passes it is the last, in which a server is
+/// the warmest.
 #[must_use]
 pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
     const REFERENCE: u64 = 64;
@@ -146,7 +149,9 @@ pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
         step.pipeline == first.pipeline && step.streams == first.streams && step.arrivals == first.arrivals
     };
     let nearest = steps.iter().copied().filter(like_first);
-    nearest.min_by_key(|i| step(*i).in_flight().abs_diff(REFERENCE)).unwrap_or(first)
+    nearest
+        .min_by_key(|i| (step(*i).in_flight().abs_diff(REFERENCE), Reverse(step(*i).pass)))
+        .unwrap_or(first)
 }
 
 /// The overview with its ties, workload by workload: best peak throughput first, then subjects without numbers, then

@@ -35,6 +35,8 @@ pub struct ProtocolComparison {
     pub baseline_connections: u32,
     /// Requests in flight on each of them.
     pub baseline_pipeline: u32,
+    /// Which time these steps were asked for, counted from 1, where a suite asks more than once.
+    pub pass: u32,
     pub throughput_ratio: Repeated,
     pub response_p99_ratio: Repeated,
     pub cpu_per_request_ratio: Repeated,
@@ -74,6 +76,7 @@ struct InFlight<'a> {
     connections: u32,
     /// Requests in flight on each connection: streams × pipeline depth.
     on_each: u32,
+    pass: u32,
 }
 
 impl InFlight<'_> {
@@ -93,11 +96,12 @@ fn steps<'a>(plan: &Plan, grid: &Grid<'a>, arm: usize, workload: usize) -> Vec<I
             cell: cell.only(|t| t.valid && t.load.http2.as_ref().is_none_or(|h| are_granted(&h.streams))),
             connections: step.connections,
             on_each: step.streams * step.pipeline,
+            pass: step.pass,
         }
     };
     let closed = grid.steps(arm, workload).filter(|(key, _)| is_closed(key));
     let mut all: Vec<InFlight<'a>> = closed.map(of_cell).filter(|s| !s.cell.trials().is_empty()).collect();
-    all.sort_by_key(|s| (s.total(), s.connections));
+    all.sort_by_key(|s| (s.total(), s.connections, s.pass));
     all
 }
 
@@ -131,9 +135,11 @@ fn ask_alike(a: &Workload, b: &Workload) -> bool {
     unnamed(a) == unnamed(b) && a.requests_per_connection == b.requests_per_connection
 }
 
-/// Compares all pairs of steps with equally many requests in flight.
+/// Compares all pairs of steps with equally many requests in flight, the first time with the first, the second with the second.
 fn compare(plan: &Plan, own: &[InFlight<'_>], base: &[InFlight<'_>]) -> Vec<ProtocolComparison> {
-    let beside = |own| base.iter().filter(move |b: &&InFlight<'_>| b.total() == InFlight::total(own));
+    let is_beside =
+        |own: &InFlight<'_>, base: &InFlight<'_>| (own.total(), own.pass) == (base.total(), base.pass);
+    let beside = |own| base.iter().filter(move |base| is_beside(own, base));
     let pairs = own.iter().flat_map(|own| beside(own).map(move |base| (own, base)));
     pairs.filter_map(|(own, base)| comparison(plan, own, base)).collect()
 }
@@ -155,6 +161,7 @@ fn comparison(plan: &Plan, own: &InFlight<'_>, base: &InFlight<'_>) -> Option<Pr
         streams: own.on_each,
         baseline_connections: base.connections,
         baseline_pipeline: base.on_each,
+        pass: own.pass,
         throughput_ratio: ratio(&THROUGHPUT),
         response_p99_ratio: ratio(&RESPONSE_P99),
         cpu_per_request_ratio: ratio(&CPU),
@@ -181,7 +188,8 @@ mod tests {
         }
     }
 
-    /// A repeat: subject, whether over HTTP/2, block, (connections, requests in flight on each), answers in the second.
+    /// A repeat: subject, whether over HTTP/2, block, (connections, requests in flight on each), answers in the second. One that
+    /// comes again is another pass.
     type Repeat<'a> = (&'a str, bool, u32, (u32, u32), u64);
 
     fn plan(subjects: &[&str]) -> Plan {
@@ -196,10 +204,15 @@ mod tests {
 
     fn compared(mut plan: Plan, repeats: &[Repeat<'_>]) -> Vec<ProtocolComparison> {
         let mut results = Vec::new();
-        for (id, is_h2, block, (connections, on_each), answers) in repeats {
+        for (index, (id, is_h2, block, (connections, on_each), answers)) in repeats.iter().enumerate() {
             let (streams, pipeline) = if *is_h2 { (*on_each, 1) } else { (1, *on_each) };
+            let before = &repeats[..index];
+            let pass = 1 + before
+                .iter()
+                .filter(|r| (r.0, r.1, r.2, r.3) == (*id, *is_h2, *block, (*connections, *on_each)))
+                .count() as u32;
             let step =
-                Step { connections: *connections, streams, pipeline, arrivals: Arrivals::Closed, pass: 1 };
+                Step { connections: *connections, streams, pipeline, arrivals: Arrivals::Closed, pass };
             let known = plan.load.steps.iter().position(|s| *s == step);
             let step = known.unwrap_or_else(|| {
                 plan.load.steps.push(step);
@@ -256,6 +269,21 @@ mod tests {
         assert_eq!(rows, [(1, 100, 25, 4), (1, 100, 100, 1), (10, 10, 25, 4), (10, 10, 100, 1)]);
         let ratios: Vec<_> = all.iter().filter_map(|c| c.throughput_ratio.median).collect();
         assert_eq!(ratios, [0.125, 0.5, 0.5, 2.0]);
+    }
+
+    #[test]
+    fn a_pass_is_compared_with_the_same_pass() {
+        let all = compared(
+            plan(&["a"]),
+            &[
+                ("a", ONE, 1, (10, 1), 100),
+                ("a", ONE, 1, (10, 1), 200),
+                ("a", TWO, 1, (1, 10), 300),
+                ("a", TWO, 1, (1, 10), 800),
+            ],
+        );
+        let rows: Vec<_> = all.iter().map(|c| (c.pass, c.throughput_ratio.median)).collect();
+        assert_eq!(rows, [(1, Some(3.0)), (2, Some(4.0))]);
     }
 
     #[test]

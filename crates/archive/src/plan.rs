@@ -59,6 +59,14 @@ impl Plan {
         &self.subjects[self.arms[arm].subject]
     }
 
+    /// Whether neither an arm's subject nor what stands behind it runs on the generator's CPUs.
+    #[must_use]
+    pub fn has_generator_apart(&self, arm: usize) -> bool {
+        let Arm { backends, conditions: Conditions { placement, .. }, .. } = &self.arms[arm];
+        let is_free = |cpus: &[u32]| !cpus.iter().any(|cpu| placement.generator.contains(cpu));
+        placement.is_disjoint() && backends.iter().all(|backend| is_free(&self.backends[*backend].cpus))
+    }
+
     /// The arms that a launch has up.
     pub fn arms_of(&self, launch: usize) -> impl Iterator<Item = &Arm> {
         self.launches[launch].arms.iter().map(|arm| &self.arms[*arm])

@@ -126,6 +126,8 @@ pub struct WarmUp {
     /// From the begin of its first load to the end of its last, gaps between them included.
     pub took_ns: u64,
     pub ended: WarmUpEnd,
+    /// Right answers in all, those between and after slices included.
+    pub right_answers: u64,
     /// In the order of time.
     pub slices: Vec<WarmUpSlice>,
 }

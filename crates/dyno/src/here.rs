@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use dyno_observer::cgroup::Layout;
+
 /// The folder of builds and calibrations, unless the user names another one.
 pub fn default_cache_folder() -> PathBuf {
     // An empty or relative path counts as not set (XDG Base Directory Specification).
@@ -10,6 +12,13 @@ pub fn default_cache_folder() -> PathBuf {
         .or_else(|| folder("HOME").map(|home| home.join(".cache")))
         .unwrap_or_else(|| std::env::temp_dir().join(format!("dyno-of-{}", dyno_launch::folder::user())));
     base.join("dyno")
+}
+
+/// How many CPUs dyno may use at a time: by its affinity, and by the quota of its own control group.
+pub fn usable_cpus() -> usize {
+    let allowed = dyno_launch::allowed_cpus().len();
+    let quota = Layout::read().own_quota().and_then(|quota| quota.cpus());
+    quota.map_or(allowed, |cpus| (cpus.ceil() as usize).clamp(1, allowed))
 }
 
 /// dyno's own version.

@@ -110,11 +110,16 @@ pub fn set_affinity(cpus: &[u32]) -> io::Result<()> {
 }
 
 /// Lets the calling thread run before all others that are no real-time threads, as soon as it can (SCHED_FIFO, the least of its
-/// priorities). Threads that it starts are not so. The kernel keeps 5 % of each second for others.
+/// priorities). Threads that it starts are not so. The kernel keeps a part of each second for others, usually 5 %.
 ///
 /// # Errors
-/// This user may not.
+/// This user may not; or the kernel is set to keep nothing for others, who then could not even end the thread.
 pub fn set_realtime() -> io::Result<()> {
+    // −1: no bound (sched(7)).
+    let bound = std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us");
+    if bound.is_ok_and(|text| text.trim() == "-1") {
+        return Err(io::Error::other("kernel.sched_rt_runtime_us is -1"));
+    }
     let param = libc::sched_param { sched_priority: 1 };
     // SAFETY: the parameters live until the call returns; 0 is the calling thread.
     check(unsafe {

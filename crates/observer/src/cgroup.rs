@@ -90,7 +90,8 @@ impl Layout {
 
 impl Quota {
     /// The quota in CPUs: CPU time per elapsed time. `None`: the group has none.
-    fn cpus(&self) -> Option<f64> {
+    #[must_use]
+    pub fn cpus(&self) -> Option<f64> {
         let quota = match read(self.folder.join("cpu.max")) {
             // `max 100000` is no quota.
             Some(text) => {

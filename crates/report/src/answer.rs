@@ -1,5 +1,6 @@
 //! The answer at the head of a report, in sentences. A rate or a ratio comes with its interval or its number of repeats.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use dyno_analysis::comparison::Comparison;
@@ -128,10 +129,11 @@ fn protocol_clause(
     let mut servers: Vec<&str> = own.iter().map(|c| c.server.as_str()).collect();
     servers.sort_unstable();
     servers.dedup();
-    let who = match own {
-        [one] => title(report, &one.subject).to_string(),
-        _ if servers.len() == 1 => format!("{} variants of {}", own.len(), servers[0]),
-        _ => format!("{} servers", servers.len()),
+    let subjects: BTreeSet<&str> = own.iter().map(|c| c.subject.as_str()).collect();
+    let who = match (subjects.len(), servers.as_slice()) {
+        (1, _) => title(report, &first.subject).to_string(),
+        (n, [server]) => format!("{n} variants of {server}"),
+        (_, servers) => format!("{} servers", servers.len()),
     };
     let same_level = |k: &&Vec<&ProtocolComparison>| {
         let (level, of) = (k[0].in_flight, (&k[0].workload, &k[0].baseline));

@@ -7,7 +7,7 @@ use dyno_analysis::metric::Unit;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
 use dyno_archive::Times;
-use dyno_archive::plan::{Load, StillWarming};
+use dyno_archive::plan::{Load, Priority, Reconnect, StillWarming};
 
 /// Thousands separated by commas.
 #[must_use]
@@ -217,7 +217,15 @@ pub fn phases(load: &Load) -> String {
             format!("{} to open connections and no warm-up, because that is measured", nanos(load.warmup_ns))
         }
     };
-    format!("{warmup}, {measured}, intervals of {}{start}", nanos(load.interval_ns))
+    let reconnect = match load.reconnect {
+        Reconnect::Backoff => "",
+        Reconnect::AtOnce => "; connections that fail are followed by others at once",
+    };
+    let priority = match load.priority {
+        Priority::Normal => "",
+        Priority::Realtime => "; the generator runs in real time",
+    };
+    format!("{warmup}, {measured}, intervals of {}{start}{reconnect}{priority}", nanos(load.interval_ns))
 }
 
 /// A size in bytes, decimal units.

@@ -149,7 +149,7 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
 ];
 
 /// Note below the overview: the step that each figure belongs to.
-pub(crate) const OF_WHICH_STEP: &str = "Peak, range, tie and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any; p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight. Memory is the most and errors the sum of all steps.";
+pub(crate) const OF_WHICH_STEP: &str = "Peak, range, tie and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any; p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight, and of its passes the last. Memory is the most and errors the sum of all steps.";
 
 /// `64` (connections), or `64 × 10 streams × 4 pipelined at 1,000/s (2)`: factors of 1, a missing rate and a first pass are left
 /// out.

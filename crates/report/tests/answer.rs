@@ -150,6 +150,7 @@ fn over_h2(
         streams: shape.1,
         baseline_connections: base.0,
         baseline_pipeline: base.1,
+        pass: 1,
         throughput_ratio: Repeated::new(ratios.to_vec()),
         response_p99_ratio: Repeated::default(),
         cpu_per_request_ratio: Repeated::default(),
@@ -173,6 +174,11 @@ fn protocols_are_compared_at_equal_requests_in_flight() {
     assert_eq!(
         protocols(&[fast(&[2.0; 3])]),
         "(medians of 3 repeats): h2 served 2.00 times as many as h1 at 100 in flight (Fast <1>)."
+    );
+    let again = ProtocolComparison { pass: 2, ..fast(&[3.0; 3]) };
+    assert_eq!(
+        protocols(&[fast(&[2.0; 3]), again]),
+        "(medians of 3 repeats): h2 served 2.00 to 3.00 times as many as h1 at 100 in flight (Fast <1>)."
     );
     let slow = over_h2("slow", "h2", (10, 10), WIDE, &[3.0; 2]);
     assert_eq!(

@@ -12,6 +12,7 @@ use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::FileError;
 
 use crate::plan::{Unmet, check_cpuset};
+use crate::suite::profile;
 use crate::suite::{SuiteBackend, SuiteFile, SuiteSubject};
 
 /// The names of the back ends that a subject names.
@@ -143,12 +144,10 @@ impl Search<'_> {
 
     fn find(&self, entry: &SuiteBackend, known: Option<usize>) -> Result<Definition, NoBackend> {
         let of_suite = |key: &'static str, why: String| match known {
-            Some(known) => NoBackend::Wrong(
-                mistake("backends", why)
-                    .below(known)
-                    .below(key)
-                    .locate(Path::new(&self.suite.suite.path), &self.suite.suite.source),
-            ),
+            Some(known) => NoBackend::Wrong(match profile::of_suite(&self.suite.suite) {
+                Ok(document) => document.locate(mistake("backends", why).below(known).below(key)),
+                Err(error) => error,
+            }),
             None => NoBackend::Nowhere(why),
         };
         let definition = self.folders.backend(&entry.of).map_err(|error| match error {

@@ -183,7 +183,7 @@ fn spec(of: &Measurement, addr: SocketAddr, placement: &Placement) -> Result<Spe
     let spin = polling(load.spin, &step.arrivals, true);
     let point = LoadPoint { workload: &of.workload, load, step, seed: of.seed };
     let conditions = archive::arm(of, placement).conditions;
-    Ok(Spec { spin, ..point.at(&listener, &conditions, &|_| Err("no files".into()))? })
+    Ok(Spec { spin, ..point.at(&listener, &conditions, true, &|_| Err("no files".into()))? })
 }
 
 /// Nothing is shown by a measurement without answers, but by that of refusals.

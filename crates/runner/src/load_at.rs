@@ -28,7 +28,9 @@ pub fn trial(listener: &Listener, plan: &Plan, trial: usize) -> Result<load::Spe
         load,
         seed: planned.seed,
     };
-    point.at(listener, &plan.arms[planned.arm].conditions, &|file| files.read(file))
+    let is_apart = plan.has_generator_apart(planned.arm);
+    let conditions = &plan.arms[planned.arm].conditions;
+    point.at(listener, conditions, is_apart, &|file| files.read(file))
 }
 
 /// One workload at one step.
@@ -40,11 +42,13 @@ pub(crate) struct LoadPoint<'a> {
 }
 
 impl LoadPoint<'_> {
-    /// The load under an arm's conditions, sent to a listener. `read`: the files that its requests name.
+    /// The load under an arm's conditions, sent to a listener. `is_apart`: the generator has CPUs of its own; `read`: the files that
+    /// its requests name.
     pub(crate) fn at(
         self,
         listener: &Listener,
         conditions: &Conditions,
+        is_apart: bool,
         read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
     ) -> Result<load::Spec, String> {
         let LoadPoint { workload, load, step, seed } = self;
@@ -59,7 +63,7 @@ impl LoadPoint<'_> {
             spin: match load.priority {
                 // It wakes at once, and must leave its CPUs to others in between.
                 Priority::Realtime => Spin::Never,
-                Priority::Normal => load::polling(load.spin, &step.arrivals, placement.is_disjoint()),
+                Priority::Normal => load::polling(load.spin, &step.arrivals, is_apart),
             },
             cpus: placement.generator.clone(),
             load,

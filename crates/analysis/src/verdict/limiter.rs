@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::room::Bound;
-use super::server::starved;
+use super::server::{MOST_WAITING, starved};
 use super::thresholds::{JIT_SHARE, SERVER_BUSY, SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
 use crate::backend::BackendUse;
 use crate::caveat::Code;
@@ -250,6 +250,9 @@ fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
             json!({"backend": behind.name, "backend_utilisation": used, "server_utilisation": of_server});
         return verdict(Resource::Backend, Confidence::High, sentence, evidence);
     }
+    if let Some(waits) = waiting_backend(backends) {
+        return Some(waits);
+    }
     let shared = backends.iter().filter(|b| b.shares_cpus).map(|b| b.server.cpu_utilisation);
     let together = shared.chain([of_server]).sum::<Option<f64>>()?;
     (behind.shares_cpus && together >= SERVER_BUSY).then(|| {
@@ -266,6 +269,26 @@ fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
         });
         verdict(Resource::Backend, Confidence::High, sentence, evidence)
     })?
+}
+
+/// A service behind the server that would fill its CPUs if nobody else used them: the time that its threads wait for one counts as
+/// used.
+fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
+    let demand = |behind: &BackendUse| {
+        let (used, allowed_s) = (behind.server.cpu_utilisation?, behind.server.cpu_allowed_s?);
+        let waited = behind.server.run_delay_s? / allowed_s;
+        (waited > MOST_WAITING && used + waited >= SERVER_BUSY).then_some((used, waited))
+    };
+    let of_any = |behind| demand(behind).map(|of| (behind, of));
+    let (behind, (used, waited)) = backends.iter().find_map(of_any)?;
+    let sentence = format!(
+        "The CPUs of the back end {}: it used {} of them, and waited for them for {}, while others used them. Give it CPUs of its own (`cpuset` in `[[backends]]`), or more of them.",
+        behind.name,
+        percent(used),
+        percent(waited)
+    );
+    let evidence = json!({"backend": behind.name, "backend_utilisation": used, "backend_waiting": waited});
+    verdict(Resource::Backend, Confidence::Medium, sentence, evidence)
 }
 
 /// The server's CPU utilisation, if server and generator both had room and nobody else took their CPUs. If others took them,

@@ -114,15 +114,19 @@ fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
 fn no_answers(result: &LoadResult) -> Option<Caveat> {
     (result.outcomes.of(Outcome::Ok) == 0).then(|| {
         let message = match leading_failure(result) {
-            Some(failure) => format!("No request was answered as expected; most ended as {failure}."),
+            Some((failure, count)) => format!(
+                "No request was answered as expected; most ended as {failure}, {} per second.",
+                rate_of(count as f64 / result.duration_s)
+            ),
             None => "No request was answered in the measured window.".into(),
         };
         Caveat::new(Code::NoAnswers, Severity::Invalid, message, json!({}))
     })
 }
 
-fn leading_failure(result: &LoadResult) -> Option<&'static str> {
-    result.outcomes.not_ok().max_by_key(|(_, n)| *n).map(|(outcome, _)| outcome.name())
+/// The most frequent one, with its count.
+fn leading_failure(result: &LoadResult) -> Option<(&'static str, u64)> {
+    result.outcomes.not_ok().max_by_key(|(_, n)| *n).map(|(outcome, n)| (outcome.name(), n))
 }
 
 fn subject_failed(record: &LoadRecord) -> Option<Caveat> {

@@ -9,7 +9,7 @@ use crate::server::ServerUse;
 use crate::words::{cpus, percent};
 
 /// Longest time that all threads together may wait for a CPU, as a share of the allowed CPU time.
-const MOST_WAITING: f64 = 0.1;
+pub(super) const MOST_WAITING: f64 = 0.1;
 
 /// Least CPU time of others on the machine for the server to have waited for them, as a share of its allowed CPU time.
 const OTHERS: f64 = 0.1;

@@ -57,14 +57,23 @@ fn subject(subject: &mut Value) {
 pub(super) fn of_start(start: &mut Value) {
     for part in each(start.get_mut("parts")) {
         fill(part, &[("environment", json!({}))]);
-        for slice in each(part.get_mut("warmup").and_then(|warmup| warmup.get_mut("slices"))) {
-            let answers = slice.get("answers").cloned().unwrap_or_default();
-            fill(slice, &[("right_answers", answers)]);
+        if let Some(warmup) = part.get_mut("warmup").filter(|warmup| warmup.is_object()) {
+            warm_up(warmup);
         }
         for moment in ["checks_before", "checks_after"] {
             each(part.get_mut(moment)).for_each(check);
         }
     }
+}
+
+fn warm_up(warmup: &mut Value) {
+    let mut right = 0;
+    for slice in each(warmup.get_mut("slices")) {
+        let answers = slice.get("answers").cloned().unwrap_or_default();
+        fill(slice, &[("right_answers", answers)]);
+        right += slice.get("right_answers").and_then(Value::as_u64).unwrap_or_default();
+    }
+    fill(warmup, &[("right_answers", json!(right))]);
 }
 
 pub(super) fn of_trial(trial: &mut Value) {

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use dyno_archive::plan::{Arrivals, Conditions, Limits, Order, Plan, Request, Segment, Step, Workload};
+use dyno_archive::plan::{
+    Arrivals, Conditions, Limits, Order, Plan, Priority, Request, Segment, Step, Workload,
+};
 use dyno_archive::start::cpu_list_text;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
-use dyno_report::format::{agreed, micros, number, phases};
+use dyno_report::format::{agreed, micros, number, phases, plural};
 use dyno_runner::plan::{expected_ns, resolve};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::prerequisites::Prerequisites;
@@ -14,10 +16,11 @@ use dyno_subject::definition::prerequisites::Prerequisites;
 use crate::cli::{PlanArgs, PlanFormat};
 use crate::clock::clock;
 use crate::exit::Exit;
+use crate::here::usable_cpus;
 use crate::terminal::print;
 
 pub fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
-    let suite = SuiteFile::read(&args.suite, &args.choices.profile, dyno_launch::allowed_cpus().len())?;
+    let suite = SuiteFile::read(&args.suite, &args.choices.profile, usable_cpus())?;
     let subjects = args.places.subjects.find(Some(&args.suite))?;
     let (guard, interrupts) = (Guard::start()?, Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
@@ -76,6 +79,12 @@ fn describe(plan: &Plan) -> String {
     }
     if plan.arms.iter().any(|arm| !arm.conditions.placement.is_disjoint()) {
         add("!", "subjects and generator share CPUs: each slows the other".into());
+    } else if (0..plan.arms.len()).any(|arm| !plan.has_generator_apart(arm)) {
+        let first = match plan.load.priority {
+            Priority::Normal => "each slows the other",
+            Priority::Realtime => "the generator goes first",
+        };
+        add("!", format!("back ends and generator share CPUs: {first}"));
     }
     add("trials", format!("{} in {} starts", plan.trials.len(), plan.launches.len()));
     let warming = plan.load.until_steady.map_or(String::new(), |until| {
@@ -162,8 +171,11 @@ fn describe_request(workload: &Workload, request: &Request) -> String {
         _ => format!(" (weight {}, {})", request.weight, request.name),
     };
     let tls = if workload.protocol.is_tls() { " (TLS)" } else { "" };
+    let kept = workload
+        .requests_per_connection
+        .map_or(String::new(), |n| format!(", {} on each connection", plural(n, "request")));
     format!(
-        "{}{share}: {} {} over {}{tls}, expecting {expect}{body}{deep}",
+        "{}{share}: {} {} over {}{tls}{kept}, expecting {expect}{body}{deep}",
         workload.name,
         request.method,
         request.path,

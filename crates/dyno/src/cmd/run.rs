@@ -18,6 +18,7 @@ use super::report::{Work, exit, show, work_of, write_all};
 use super::resume::{Mixing, resume};
 use crate::cli::RunArgs;
 use crate::exit::Exit;
+use crate::here::usable_cpus;
 use crate::progress::Progress;
 use crate::terminal::{self, Third};
 
@@ -59,7 +60,7 @@ fn begin(
     progress: &mut Progress,
 ) -> anyhow::Result<Prepared> {
     let path = args.suite.as_deref().expect("clap asks for a suite or a run to resume");
-    let suite = SuiteFile::read(path, &args.choices.profile, dyno_launch::allowed_cpus().len())?;
+    let suite = SuiteFile::read(path, &args.choices.profile, usable_cpus())?;
     let subjects = args.places.subjects.find(Some(path))?;
     let overrides = args.choices.overrides();
     let here = Prerequisites::new(supervision);

@@ -330,7 +330,12 @@ fn warm_up(launch: usize) -> WarmUp {
         jit_ns: Some(if launch == 4 { 20 * MS } else { 0 }),
         observed_ns: 126 * MS,
     };
-    WarmUp { took_ns: rounds as u64 * 130 * MS, ended, slices: (0..rounds).map(slice).collect() }
+    WarmUp {
+        took_ns: rounds as u64 * 130 * MS,
+        ended,
+        right_answers: rounds as u64 * 1040,
+        slices: (0..rounds).map(slice).collect(),
+    }
 }
 
 fn start(plan: &Plan, launch: usize) -> StartRecord {

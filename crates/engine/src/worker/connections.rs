@@ -227,16 +227,17 @@ impl Worker {
         self.slots[conn as usize].disconnected();
     }
 
-    /// Uses the slot again: at once after its first failure, and after a longer wait with each further one where failures
-    /// are not what is asked for.
+    /// Uses the slot again: at once after its first failure, and after a longer wait with each further one. Where failures are what
+    /// is asked for it waits for the next turn alone, so that a driver which fails at once does not make this one endless.
     pub(super) fn retry<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let backs_off = self.config.policy.backs_off;
         let slot = &mut self.slots[conn as usize];
-        if slot.failures < 2 || !backs_off {
+        if slot.failures < 2 {
             return self.refill(conn, now, driver);
         }
         let doublings = (slot.failures - 2).min(20);
-        let wait = (limits::BACKOFF_MIN_NS << doublings).min(limits::BACKOFF_MAX_NS);
+        let wait =
+            if backs_off { (limits::BACKOFF_MIN_NS << doublings).min(limits::BACKOFF_MAX_NS) } else { 0 };
         if !slot.backing_off {
             slot.backing_off = true;
             self.retries.push(Reverse((now.after(wait), conn)));

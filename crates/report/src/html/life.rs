@@ -77,12 +77,12 @@ fn subject(report: &Report, s: &SubjectResult) -> Cell {
 }
 
 fn checks(report: &Report) -> Markup {
-    let names: Vec<&str> = report
-        .subjects
-        .iter()
-        .max_by_key(|s| s.checks.len())
-        .map(|s| s.checks.iter().map(|c| c.name.as_str()).collect())
-        .unwrap_or_default();
+    let mut names: Vec<&str> = Vec::new();
+    for check in report.subjects.iter().flat_map(|s| &s.checks) {
+        if !names.contains(&check.name.as_str()) {
+            names.push(&check.name);
+        }
+    }
     let mut head = vec!["Subject"];
     head.extend(&names);
     let row = |s: &SubjectResult| {
@@ -95,7 +95,7 @@ fn checks(report: &Report) -> Markup {
         |s: &'_ SubjectResult| -> Vec<CheckSummary> { s.checks.iter().filter(|c| !c.ok).cloned().collect() };
     html! {
         (table("checks", &head, &rows))
-        (note("Each check ran before the load, in turn while it ran, and after the last step. Hover for what was seen."))
+        (note("Each check ran before the load, in turn while it ran, and after the last step; those about a server's life ran once, in starts of their own. Hover for what was seen."))
         @for s in &report.subjects {
             @for c in failed(s) {
                 h4 { (s.title) ": " (c.name) } "\n"

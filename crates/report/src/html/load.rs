@@ -33,7 +33,7 @@ pub(super) fn under_load(report: &Report) -> Markup {
 const LEGEND: &str = "A dot per repeat, a line through the medians of valid steps, or, of a single step, a bar. The shape of a dot tells what \
                       limited the step: ● its CPU, ▲ too few requests in flight, ■ the generator, ▼ something else that it waits for, \
                       ◆ anything else. Steps that are not valid are crossed and never joined; hover for the reason. Grey: the control, \
-                      the most this machine and generator reach.";
+                      the most that this machine, the generator and the limits of servers allow.";
 
 const OVER_TIME: &str = "One step, a line per repeat, interval by interval since the load began; warm-up is shaded. What is not valid is pale.";
 

@@ -152,7 +152,7 @@ fn both_workloads(report: &Report, c: &ProtocolComparison) -> impl Iterator<Item
 const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 9] = [
     ("Against", &|c| text(against(c))),
     ("#In flight", &|c| counted(c.in_flight)),
-    ("#Connections", &|c| counted(u64::from(c.connections))),
+    ("#Connections", &|c| connections(c)),
     ("#Streams", &|c| counted(u64::from(c.streams))),
     ("#Connections there", &|c| counted(u64::from(c.baseline_connections))),
     ("#Pipeline there", &|c| counted(u64::from(c.baseline_pipeline))),
@@ -160,6 +160,14 @@ const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 9] = [
     ("#Response p99, ratio", &|c| each(&c.response_p99_ratio)),
     ("#CPU per request, ratio", &|c| each(&c.cpu_per_request_ratio)),
 ];
+
+/// With the pass, where steps come again.
+fn connections(c: &ProtocolComparison) -> Cell {
+    match c.pass {
+        1 => counted(u64::from(c.connections)),
+        pass => text(format!("{} ({pass})", c.connections)),
+    }
+}
 
 fn against(c: &ProtocolComparison) -> String {
     if c.baseline_subject == c.subject {

@@ -112,13 +112,23 @@ fn start_worker(
     match spec.load.driver {
         DriverKind::Uring => {
             let driver = Uring::new(&endpoint, config.connections).map_err(no_driver)?;
-            Ok(drive(driver, config, shared, to, spec.load.priority))
+            Ok(drive(driver, config, shared, to, priority(spec, shared)))
         }
         DriverKind::Epoll => {
             let driver = Epoll::new(&endpoint, config.connections).map_err(no_driver)?;
-            Ok(drive(driver, config, shared, to, spec.load.priority))
+            Ok(drive(driver, config, shared, to, priority(spec, shared)))
         }
     }
+}
+
+/// The priority that workers ask for. Two of real time on one CPU would wait for each other, so there it is refused.
+fn priority(spec: &Spec, shared: &Shared) -> Priority {
+    let share_cpus = !spec.cpus.is_empty() && shared.threads as usize > spec.cpus.len();
+    if spec.load.priority == Priority::Realtime && share_cpus {
+        shared.is_refused.store(true, Ordering::Release);
+        return Priority::Normal;
+    }
+    spec.load.priority
 }
 
 fn drive<D: Driver>(

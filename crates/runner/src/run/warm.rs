@@ -76,15 +76,19 @@ impl Runner<'_> {
         }
         // Before the first load: how long warming took is told with all its gaps.
         let began_ns = monotonic_ns();
-        let mut slices = Vec::new();
-        let ended = self.take_turns(launch, launched, &turns, &mut slices, until);
-        let took_ns = monotonic_ns() - began_ns;
-        let (ended, failed) = match ended {
-            Ok(ended) => (ended, Ok(())),
-            Err(Cut::Interrupted) => (WarmUpEnd::CutShort, Err(interrupted())),
-            Err(Cut::Failed(failure)) => (WarmUpEnd::CutShort, Err(failure)),
+        let mut warmup =
+            WarmUp { took_ns: 0, ended: WarmUpEnd::CutShort, right_answers: 0, slices: Vec::new() };
+        let ended = self.take_turns(launch, launched, &turns, &mut warmup, until);
+        warmup.took_ns = monotonic_ns() - began_ns;
+        let failed = match ended {
+            Ok(ended) => {
+                warmup.ended = ended;
+                Ok(())
+            }
+            Err(Cut::Interrupted) => Err(interrupted()),
+            Err(Cut::Failed(failure)) => Err(failure),
         };
-        record.warmup = Some(WarmUp { took_ns, ended, slices });
+        record.warmup = Some(warmup);
         failed
     }
 
@@ -94,7 +98,7 @@ impl Runner<'_> {
         launch: usize,
         launched: &mut Launched,
         turns: &[Turn],
-        slices: &mut Vec<WarmUpSlice>,
+        WarmUp { right_answers, slices, .. }: &mut WarmUp,
         until: UntilSteady,
     ) -> Result<WarmUpEnd, Cut> {
         let mut slice_ns = slice_ns(turns.len() as u64);
@@ -105,6 +109,7 @@ impl Runner<'_> {
             let round = slices.iter().map(|s| s.round + 1).max().unwrap_or(0);
             for turn in turns {
                 let record = self.load_turn(launched, turn, slice_ns, of_turn)?;
+                *right_answers += record.intervals.iter().map(right_answers_of).sum::<u64>();
                 for slice in slices_of(&record, turn, round, began_ns) {
                     (self.on)(Event::Warming { launch, slice: &slice });
                     slices.push(slice);

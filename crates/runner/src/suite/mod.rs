@@ -474,7 +474,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("s.toml");
         let source = "subjects = [\"a\"]\n[limits]\ncpus = 1.5\n[profile.small]\nwhen = { cpus_below = 8 }\nlimits.cpus = 0.3\n\
-             [profile.tiny]\nwhen = { cpus_below = 2 }\nlimits.cpus = 0.1\n[profile.own]\nlimits.cpus = 0.2\n";
+             [profile.few]\nwhen = { cpus_below = 2 }\nlimits.cpus = 0.1\n[profile.own]\nlimits.cpus = 0.2\n";
         std::fs::write(&file, source).unwrap();
         let read = |asked: &[&str], cpus: usize| {
             let asked: Vec<String> = asked.iter().map(|name| (*name).to_string()).collect();
@@ -483,12 +483,15 @@ mod tests {
         };
         assert_eq!(read(&[], 8), (1.5, String::new()));
         assert_eq!(read(&[], 7), (0.3, "small".into()));
-        assert_eq!(read(&[], 1), (0.1, "small tiny".into()));
+        assert_eq!(read(&[], 1), (0.1, "small few".into()));
         assert_eq!(read(&["own"], 4), (0.2, "small own".into()), "what is asked for is above");
-        assert_eq!(read(&["small"], 1), (0.3, "tiny small".into()));
+        assert_eq!(read(&["small"], 1), (0.3, "few small".into()));
         assert_eq!(read(&["none"], 1), (1.5, String::new()));
         assert_eq!(read(&["none", "own"], 1), (0.2, "own".into()));
         assert_eq!(read(&["own", "small", "own"], 8), (0.2, "small own".into()), "each once");
+        let none = "subjects = [\"a\"]\n[profile.none]\nlimits.cpus = 0.3\n";
+        let told = profile::names(&file, none).unwrap_err().to_string();
+        assert!(told.contains(":2:") && told.contains("give it another name"), "{told}");
     }
 
     #[test]

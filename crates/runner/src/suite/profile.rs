@@ -1,9 +1,11 @@
 //! Profiles of a suite: what `[profile.NAME]` says in the place of the rest.
 
+use std::cmp::Reverse;
 use std::path::Path;
 
 use dyno_archive::plan::Suite;
 use dyno_workload::document::{Document, Table};
+use dyno_workload::mistake::mistake;
 use dyno_workload::text::{FileError, nearest};
 use serde::Deserialize;
 
@@ -40,6 +42,11 @@ impl When {
     fn holds(&self, cpus: usize) -> bool {
         self.cpus_below.is_some_and(|below| cpus < below)
     }
+
+    /// Of two that hold, the one for the smaller machines is above the other.
+    fn rank(&self) -> Reverse<Option<usize>> {
+        Reverse(self.cpus_below)
+    }
 }
 
 impl<'s> Apart<'s> {
@@ -49,6 +56,11 @@ impl<'s> Apart<'s> {
         let profiles = named.into_iter().map(|(name, mut table)| {
             let when =
                 table.remove(WHEN).map(|when| document.read_part(when)).transpose()?.unwrap_or_default();
+            if name == NONE {
+                let message =
+                    format!("`--{PROFILE} {NONE}` asks for no profile of the machine; give it another name");
+                return Err(mistake(PROFILE, message).below(NONE).locate(path, source));
+            }
             Ok(Profile { name, when, table })
         });
         let profiles = profiles.collect::<Result<_, FileError>>()?;
@@ -64,19 +76,20 @@ pub fn names(path: &Path, source: &str) -> Result<Vec<String>, FileError> {
     Ok(Apart::parse(path, source)?.profiles.into_iter().map(|profile| profile.name).collect())
 }
 
-/// The profiles that are meant on a machine with so many CPUs: those that say so of themselves, unless `none` is among those that
-/// are asked for, and above them those.
+/// The profiles that are meant on a machine with so many CPUs: those that say so of themselves, the ones for small machines above
+/// others, unless `none` is among those that are asked for; and above them those.
 ///
 /// # Errors
 /// As of [`names`].
 pub fn meant(path: &Path, source: &str, asked: &[String], cpus: usize) -> Result<Vec<String>, FileError> {
     let all = Apart::parse(path, source)?.profiles;
     let wants_none = asked.iter().any(|name| name == NONE);
-    let of_machine = all.into_iter().filter(|profile| profile.when.holds(cpus) && !wants_none);
-    let of_machine: Vec<String> =
-        of_machine.map(|profile| profile.name).filter(|name| !asked.contains(name)).collect();
+    let mut of_machine: Vec<Profile<'_>> =
+        all.into_iter().filter(|profile| profile.when.holds(cpus) && !wants_none).collect();
+    of_machine.sort_by_key(|profile| profile.when.rank());
+    let of_machine = of_machine.into_iter().map(|profile| profile.name).filter(|name| !asked.contains(name));
     let mut meant: Vec<String> = Vec::new();
-    for name in of_machine.into_iter().chain(asked.iter().filter(|name| *name != NONE).cloned()) {
+    for name in of_machine.chain(asked.iter().filter(|name| *name != NONE).cloned()) {
         // Of one that is named twice the later place counts.
         meant.retain(|known| *known != name);
         meant.push(name);

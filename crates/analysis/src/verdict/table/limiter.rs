@@ -37,7 +37,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Failure,
         confidence: Confidence::High,
-        says: "No request was answered as expected; most ended as reset.",
+        says: "No request was answered as expected; most ended as reset, 1.0 per second.",
         evidence: "{}",
         trips: |w| {
             *w = World::of(0);
@@ -281,6 +281,31 @@ const CASES: &[Case] = &[
         just_not: |w| w.backends = vec![behind("db", 0.39, true)],
         otherwise: (Resource::Concurrency, Confidence::High),
     },
+    // A back end that stands in a queue for its CPUs may not use more of them.
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::Medium,
+        says: "The CPUs of the back end db: it used 65 % of them, and waited for them for 25 %, while others used them.",
+        evidence: r#"{"backend": "db", "backend_utilisation": 0.65, "backend_waiting": 0.25}"#,
+        trips: |w| {
+            w.hold(64 * S);
+            w.backends = vec![waiting("db", 0.65, 0.5)];
+        },
+        just_not: |w| {
+            w.hold(64 * S);
+            w.backends = vec![waiting("db", 0.65, 0.499)];
+        },
+        otherwise: (Resource::Elsewhere, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::Medium,
+        says: "waited for them for 11 %",
+        evidence: "{}",
+        trips: |w| w.backends = vec![waiting("db", 0.85, 0.22)],
+        just_not: |w| w.backends = vec![waiting("db", 0.85, 0.2)],
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
     // Requests that wait in the generator for a connection do not wait for the server.
     Case {
         resource: Resource::Elsewhere,
@@ -434,6 +459,13 @@ const CASES: &[Case] = &[
 fn behind(name: &str, utilisation: f64, shares_cpus: bool) -> BackendUse {
     let server = ServerUse { cpu_utilisation: Some(utilisation), ..ServerUse::default() };
     BackendUse { name: name.into(), cpu_share: None, shares_cpus, server }
+}
+
+/// A back end on two CPUs for a second, whose threads waited for so many seconds.
+fn waiting(name: &str, utilisation: f64, waited_s: f64) -> BackendUse {
+    let mut all = behind(name, utilisation, false);
+    (all.server.cpu_allowed_s, all.server.run_delay_s) = (Some(2.0), Some(waited_s));
+    all
 }
 
 fn limiter_of(change: fn(&mut World)) -> Limiter {

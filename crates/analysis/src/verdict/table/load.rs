@@ -159,7 +159,7 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::NoAnswers,
         severity: Severity::Invalid,
-        says: "No request was answered as expected; most ended as reset.",
+        says: "No request was answered as expected; most ended as reset, 3.0 per second.",
         evidence: "{}",
         trips: |w| {
             *w = World::of(0);
