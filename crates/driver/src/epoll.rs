@@ -108,7 +108,7 @@ impl Epoll {
     }
 
     fn start_connect(&mut self, conn: ConnId, generation: u32) -> io::Result<Conn> {
-        let fd = self.address.socket(conn, false)?;
+        let fd = self.address.socket(false)?;
         if self.stamps.is_some() {
             sys::turn_on(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)?;
         }

@@ -101,7 +101,7 @@ fn run_delay() -> Option<u64> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub peer: Peer,
-    /// Local addresses, taken in turn by the connection slots; empty: the kernel chooses.
+    /// Local addresses, taken in turn by connections as they are opened; empty: the kernel chooses.
     pub sources: Vec<IpAddr>,
     pub stamps: Stamps,
 }
@@ -131,6 +131,8 @@ impl From<SocketAddr> for Endpoint {
 pub(crate) struct Address {
     peer: Box<KernelAddr>,
     sources: Vec<KernelAddr>,
+    /// The source of the next connection.
+    next_source: usize,
 }
 
 impl Address {
@@ -140,7 +142,7 @@ impl Address {
             Peer::Unix(path) => KernelAddr::unix(path)?,
         };
         let sources = endpoint.sources.iter().map(|ip| KernelAddr::tcp(SocketAddr::new(*ip, 0))).collect();
-        Ok(Address { peer: Box::new(peer), sources })
+        Ok(Address { peer: Box::new(peer), sources, next_source: 0 })
     }
 
     /// Where the kernel finds the peer's address. It stays there as long as `self` does.
@@ -148,9 +150,9 @@ impl Address {
         (self.peer.as_ptr(), self.peer.len)
     }
 
-    /// A socket for connection slot `slot` that does not delay small writes, bound to the slot's source address.
+    /// A socket for a connection that does not delay small writes, bound to the source address whose turn it is.
     /// `blocking` sockets are for io_uring, which never blocks on them.
-    pub(crate) fn socket(&self, slot: u32, blocking: bool) -> io::Result<OwnedFd> {
+    pub(crate) fn socket(&mut self, blocking: bool) -> io::Result<OwnedFd> {
         let flags = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | if blocking { 0 } else { libc::SOCK_NONBLOCK };
         // SAFETY: no memory is involved.
         let fd = check(unsafe { libc::socket(self.peer.family(), flags, 0) })?;
@@ -161,7 +163,8 @@ impl Address {
         }
         turn_on(&fd, libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
         if !self.sources.is_empty() {
-            let source = &self.sources[slot as usize % self.sources.len()];
+            let source = &self.sources[self.next_source % self.sources.len()];
+            self.next_source += 1;
             // The port is chosen when the peer is known, so that each source has all of its ports for each peer.
             turn_on(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)?;
             // SAFETY: the address is valid for its length.

@@ -420,7 +420,7 @@ impl Driver for Uring {
     fn connect(&mut self, conn: ConnId) {
         self.close(conn);
         let generation = self.conns[conn as usize].generation;
-        match self.address.socket(conn, true) {
+        match self.address.socket(true) {
             Ok(fd) => {
                 let (peer, len) = self.address.peer();
                 let entry = opcode::Connect::new(types::Fd(fd.as_raw_fd()), peer, len)

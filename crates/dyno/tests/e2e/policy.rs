@@ -256,3 +256,33 @@ fn shorten_queue(listener: &std::net::TcpListener) {
     let ok = unsafe { libc::listen(listener.as_raw_fd(), 1) };
     assert_eq!(ok, 0);
 }
+
+/// Answers so many connections once each, and tells from which addresses they came.
+fn sources_of(connections: usize, arguments: &[&str]) -> Vec<String> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let answer = |_| {
+            let (mut stream, from) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 1024]).unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+            from.ip().to_string()
+        };
+        (0..connections).map(answer).collect()
+    });
+    let (place, n) = (Place::new(), connections.to_string());
+    let result = load(&place, &[&[url.as_str(), "-c", "1", "-n", &n], arguments].concat());
+    assert_eq!(result["outcomes"]["ok"], connections, "{result:#}");
+    server.join().unwrap()
+}
+
+#[test]
+fn connections_that_dyno_closes_wear_no_address_of_this_machine_out() {
+    let once = ["--requests-per-connection", "1"];
+    for driver in DRIVERS {
+        let own = ["--driver", driver, "--requests-per-connection", "1"];
+        assert_eq!(sources_of(3, &own), ["127.0.0.1", "127.0.0.2", "127.0.0.3"], "{driver}");
+    }
+    assert_eq!(sources_of(2, &[&once[..], &["--source", "127.0.0.9"]].concat()), ["127.0.0.9"; 2]);
+    assert_eq!(sources_of(1, &[]), ["127.0.0.1"], "those that are kept need no more than one");
+}

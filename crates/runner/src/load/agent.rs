@@ -1,19 +1,20 @@
 //! The agent of a load: its workers, each a thread with a driver of its own.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{OnceLock, mpsc};
 
 use dyno_archive::Interval;
 use dyno_archive::plan::{DriverKind, Priority};
 use dyno_contract::tls::TlsOptions;
-use dyno_driver::{Endpoint, Epoll, Uring, sys};
+use dyno_driver::{Endpoint, Epoll, Peer, Uring, sys};
 use dyno_engine::schedule::Stripe;
 use dyno_engine::{Config, Draws, Driver, Instant, Schedule, Stop, Worker, WorkerReport};
 use dyno_launch::{set_affinity, set_realtime};
 
 use super::Spec;
-use crate::limits::AHEAD_NS;
+use crate::limits::{AHEAD_NS, LOOPBACK_SOURCES};
 
 /// State shared by the workers of one load: when it begins, when it ends.
 pub(super) struct Shared {
@@ -166,7 +167,7 @@ fn drive<D: Driver>(
 /// The endpoint for worker `k` of `of`. Source addresses are dealt in turn to the connections of all workers, so each
 /// begins where the worker before it ends.
 fn endpoint(spec: &Spec, k: u32, of: u32) -> Endpoint {
-    let mut endpoint = spec.endpoint.clone();
+    let mut endpoint = Endpoint { sources: sources(spec), ..spec.endpoint.clone() };
     let each = spec.page_connections.unwrap_or(1);
     let before = (0..k).map(|worker| share(u64::from(spec.step.connections), worker, of) as u32 * each);
     let before: u32 = before.sum();
@@ -175,6 +176,17 @@ fn endpoint(spec: &Spec, k: u32, of: u32) -> Endpoint {
         endpoint.sources.rotate_left(start);
     }
     endpoint
+}
+
+/// The addresses from which connections come: those that were asked for, or, of a load that wears its machine's own ports out,
+/// [`LOOPBACK_SOURCES`] of them. Empty: the kernel chooses.
+fn sources(spec: &Spec) -> Vec<IpAddr> {
+    let asked = &spec.endpoint.sources;
+    let is_ours = |peer: &Peer| matches!(peer, Peer::Tcp(SocketAddr::V4(addr)) if addr.ip().is_loopback());
+    if !asked.is_empty() || spec.load.requests_per_connection.is_none() || !is_ours(&spec.endpoint.peer) {
+        return asked.clone();
+    }
+    (1..=LOOPBACK_SOURCES).map(|n| Ipv4Addr::new(127, 0, 0, n).into()).collect()
 }
 
 /// Worker `k`'s part of a whole that `of` workers divide.
