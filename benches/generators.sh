@@ -3,6 +3,7 @@
 # and what its output says. Sourced, not run. A load is described by the variables
 #   url  protocol (h1, h2c or h2)  connections  depth (requests in flight per connection: pipelined, or streams)
 #   rate (requests/s on a schedule; 0: closed loop)  seconds
+#   kept (yes; no: a connection for each request)
 # and files go to $work.
 
 # Every generator has one CPU. These tell the Go tools and oha not to start more threads than that.
@@ -19,6 +20,7 @@ label() {
     dyno-epoll)        echo "**dyno** (epoll)" ;;
     dyno-patient)      echo "**dyno** (uring, \`--spin never\`)" ;;
     dyno-reconnecting) echo "**dyno** (uring, 100 requests per connection, no resumption)" ;;
+    dyno-closed)       echo "**dyno** (uring, \`Connection: close\`)" ;;
     *)                 echo "$1" ;;
   esac
 }
@@ -99,6 +101,7 @@ command_of() {
   case $1 in
     wrk)
       command=("$program" -t1 "-c$connections" "-d${seconds}s")
+      [ "$kept" = yes ] || command+=(-H "Connection: close")
       [ "$depth" = 1 ] || command+=(-s "$work/pipeline.lua")
       command+=("$url") ;;
     wrk2)
@@ -112,15 +115,20 @@ command_of() {
     oha)
       command=("$program" --no-tui --output-format json -c "$connections" -z "${seconds}s" --insecure)
       [ "$rate" = 0 ] || command+=(-q "$rate" --latency-correction)
+      [ "$kept" = yes ] || command+=(--disable-keepalive)
       [ "$protocol" = h1 ] || command+=(--http2 -p "$depth")
       command+=("$url") ;;
     autocannon)
       command=("$program" --json --no-progress -c "$connections" -p "$depth" -d "$seconds" "$url") ;;
     hey)
-      command=("$program" -cpus 1 -c "$connections" -z "${seconds}s" "$url") ;;
+      command=("$program" -cpus 1 -c "$connections" -z "${seconds}s")
+      [ "$kept" = yes ] || command+=(-disable-keepalive)
+      command+=("$url") ;;
     ab)
       # -t sets -n to 50,000 unless -n comes after it.
-      command=("$program" -q -k -c "$connections" -t "$seconds" -n 5000000 "$url") ;;
+      command=("$program" -q -c "$connections" -t "$seconds" -n 5000000)
+      [ "$kept" = no ] || command+=(-k)
+      command+=("$url") ;;
     k6)
       command=("$program" run --quiet --no-color --no-usage-report --summary-export "$work/k6.json"
         -e "URL=$url" -e "VUS=$connections" -e "DURATION=${seconds}s" "$work/load.js") ;;
@@ -136,9 +144,10 @@ command_of() {
     dyno-*)
       command=("$program" load "$url" --protocol "$protocol" -c "$connections" -d "${seconds}s" --format json)
       if [ "$protocol" = h1 ]; then command+=(-p "$depth"); else command+=(-m "$depth"); fi
+      case $kept:$1 in *:dyno-closed) command+=(-H 'Connection: close') ;; no:*) command+=(--requests-per-connection 1) ;; esac
       case $1 in
         dyno-epoll)        command+=(--driver epoll) ;;
-        dyno-uring)        command+=(--driver uring) ;;
+        dyno-uring | dyno-closed) command+=(--driver uring) ;;
         dyno-patient)      command+=(--driver uring --spin never) ;;
         dyno-reconnecting) command+=(--driver uring --requests-per-connection 100 --tls-resumption off) ;;
       esac

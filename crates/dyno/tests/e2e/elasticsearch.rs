@@ -39,10 +39,11 @@ fn define(place: &Path) {
     assert!(copied.unwrap().success());
     let file = place.join("backends/elasticsearch/backend.toml");
     let source = fs::read_to_string(&file).unwrap();
-    assert!(source.contains(" -n 40000 "), "it is warmed by so many requests");
+    let warm = "warm 16 40000 && warm 1 10000";
+    assert!(source.contains(warm), "it is warmed by so many requests");
     // This program is not dyno.
     let source = source.replace("{dyno}", env!("CARGO_BIN_EXE_dyno"));
-    fs::write(file, source.replace(" -n 40000 ", " -n 100 ")).unwrap();
+    fs::write(file, source.replace(warm, "warm 16 100 && warm 1 100")).unwrap();
 }
 
 #[test]
