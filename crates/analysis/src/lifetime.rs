@@ -6,7 +6,7 @@
 use dyno_archive::plan::{Cost, Plan};
 use dyno_archive::run::Run;
 use dyno_archive::start::PartStart;
-use dyno_archive::{Interval, Outcome, Party, Phase, Sample, StartRecord, TrialRecord};
+use dyno_archive::{Interval, Party, Phase, Sample, StartRecord, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -130,8 +130,7 @@ fn after_trial(plan: &Plan, trial: &TrialRecord, party: Party, requests: u64) ->
 
 /// Right answers of those phases of a trial.
 fn right_answers(trial: &TrialRecord, of: impl Fn(Phase) -> bool) -> u64 {
-    let right = |interval: &Interval| interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
-    trial.load.intervals.iter().filter(|interval| of(interval.phase)).map(right).sum()
+    trial.load.intervals.iter().filter(|interval| of(interval.phase)).map(Interval::right_answers).sum()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::outcome::Outcomes;
+use crate::outcome::{Outcome, Outcomes};
 use crate::times::Times;
 
 /// The part of a trial an instant belongs to.
@@ -144,6 +144,18 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// Right answers that came within it, whenever they were asked for.
+    #[must_use]
+    pub fn right_answers(&self) -> u64 {
+        self.outcomes.of(Outcome::Ok) + self.carried.of(Outcome::Ok)
+    }
+
+    /// Complete answers that came within it, right or wrong, whenever they were asked for.
+    #[must_use]
+    pub fn answers(&self) -> u64 {
+        self.outcomes.completed() + self.carried.completed()
+    }
+
     #[must_use]
     pub fn new(phase: Phase, start_ns: u64, end_ns: u64) -> Self {
         Interval {

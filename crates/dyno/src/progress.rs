@@ -7,7 +7,7 @@ use dyno_analysis::trial::TrialResult;
 use dyno_analysis::warming;
 use dyno_archive::plan::Plan;
 use dyno_archive::start::{WarmUp, WarmUpEnd, WarmUpSlice};
-use dyno_archive::{Interval, Outcome, Phase};
+use dyno_archive::{Interval, Phase};
 use dyno_report::format::{count, micros, percent, wait_so_far};
 use dyno_report::terminal::{line, shown};
 use dyno_report::text::{self, Style};
@@ -125,7 +125,7 @@ impl Progress {
             Phase::Drain => return,
         };
         let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
-        let ok = interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
+        let ok = interval.right_answers();
         let p99 = wait_so_far(&interval_result(interval).response_time_us, &interval.times.response, 0.99);
         self.now(&format!(
             "{} · {phase} · {}/s · p99 {p99}",

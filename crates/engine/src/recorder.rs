@@ -507,7 +507,7 @@ mod tests {
         let parts: Vec<(u64, u64)> =
             measured.by_request.iter().map(|s| (s.outcomes.of(Outcome::Ok), s.carried_ok)).collect();
         assert_eq!(parts, [(1, 1), (1, 0)]);
-        let whole = measured.outcomes.of(Outcome::Ok) + measured.carried.of(Outcome::Ok);
+        let whole = measured.right_answers();
         assert_eq!(parts.iter().map(|(own, carried)| own + carried).sum::<u64>(), whole);
         // Times are of the window's own alone.
         assert_eq!(measured.by_request[0].response.count(), 1);

@@ -490,7 +490,7 @@ fn spectrum(times: &Times, missing: u64) -> Vec<(f64, f64)> {
 #[must_use]
 pub fn interval_result(interval: &Interval) -> IntervalResult {
     let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
-    let ok = interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
+    let ok = interval.right_answers();
     let all = interval.outcomes.total() + interval.carried.total();
     // Only exchanges of the interval's own phase: those of an earlier phase have no times here either.
     let of_phase = &interval.outcomes;
@@ -507,7 +507,7 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
         started: interval.started,
         ok,
         failed: all - ok,
-        completed: interval.outcomes.completed() + interval.carried.completed(),
+        completed: interval.answers(),
         throughput_rps: per_second(ok, seconds),
         in_flight_mean: mean_in_flight,
         response_unanswered: LoadUnanswered::new(&response_time_us),

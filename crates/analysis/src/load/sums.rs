@@ -2,7 +2,7 @@
 
 use dyno_archive::interval::ExchangeTimes;
 use dyno_archive::load::Edges;
-use dyno_archive::outcome::{Outcome, Outcomes};
+use dyno_archive::outcome::Outcomes;
 use dyno_archive::{Interval, LoadRecord, Phase, Times};
 
 use super::percentiles::Missing;
@@ -72,8 +72,8 @@ impl Sums {
     }
 
     fn add_window(&mut self, interval: &Interval) {
-        self.ok += interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
-        self.answers += interval.outcomes.completed() + interval.carried.completed();
+        self.ok += interval.right_answers();
+        self.answers += interval.answers();
         self.bytes.sent += interval.bytes_sent;
         self.bytes.received += interval.bytes_received;
         self.bytes.body_received += interval.body_received;

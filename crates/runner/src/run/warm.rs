@@ -10,7 +10,7 @@ use dyno_analysis::server::Used;
 use dyno_analysis::steady::{self, ROUNDS, State};
 use dyno_archive::plan::{Arrivals, Load, Plan, Trial, UntilSteady};
 use dyno_archive::start::{Failure, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
-use dyno_archive::{Interval, LoadRecord, Outcome, Party, Phase, Sample};
+use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
 use dyno_engine::Spin;
 use dyno_engine::limits::DRAIN_NS;
 use dyno_launch::supervision::Interrupts;
@@ -109,7 +109,7 @@ impl Runner<'_> {
             let round = slices.iter().map(|s| s.round + 1).max().unwrap_or(0);
             for turn in turns {
                 let record = self.load_turn(launched, turn, slice_ns, of_turn)?;
-                *right_answers += record.intervals.iter().map(right_answers_of).sum::<u64>();
+                *right_answers += record.intervals.iter().map(Interval::right_answers).sum::<u64>();
                 for slice in slices_of(&record, turn, round, began_ns) {
                     (self.on)(Event::Warming { launch, slice: &slice });
                     slices.push(slice);
@@ -148,7 +148,7 @@ impl Runner<'_> {
         if record.cut_short || self.interrupts.count() > 0 {
             return Err(Cut::Interrupted);
         }
-        if record.server_failure.is_some() || measured(&record).all(|i| answers_of(i) == 0) {
+        if record.server_failure.is_some() || measured(&record).all(|i| i.answers() == 0) {
             // It may be alive, but slow.
             launched.after_load(&mut record, &self.supervision()).map_err(while_warmed)?;
         }
@@ -210,8 +210,8 @@ fn slices_of(record: &LoadRecord, turn: &Turn, round: usize, began_ns: u64) -> V
             step: turn.step,
             start_ns: since_ns(interval.start_ns),
             end_ns: since_ns(interval.end_ns),
-            answers: answers_of(interval),
-            right_answers: right_answers_of(interval),
+            answers: interval.answers(),
+            right_answers: interval.right_answers(),
             cpu_ns: used.and_then(|used| used.cpu_s).map(ns),
             jit_ns: used.and_then(|used| used.jit_s).map(ns),
             observed_ns: used.map_or(0, |used| ns(used.seconds)),
@@ -222,16 +222,6 @@ fn slices_of(record: &LoadRecord, turn: &Turn, round: usize, began_ns: u64) -> V
 
 fn measured(record: &LoadRecord) -> impl Iterator<Item = &Interval> {
     record.intervals.iter().filter(|i| i.phase == Phase::Measured)
-}
-
-/// Right answers received within an interval.
-fn right_answers_of(interval: &Interval) -> u64 {
-    interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok)
-}
-
-/// Complete answers received within an interval, right or wrong.
-fn answers_of(interval: &Interval) -> u64 {
-    interval.outcomes.completed() + interval.carried.completed()
 }
 
 /// The watch of a turn: samples all parts, and ends the load when one of them or the user does.

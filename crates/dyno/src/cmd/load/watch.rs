@@ -166,7 +166,7 @@ impl Server {
 }
 
 fn ok_and_failed(interval: &Interval) -> (u64, u64) {
-    let ok = interval.outcomes.of(Outcome::Ok) + interval.carried.of(Outcome::Ok);
+    let ok = interval.right_answers();
     (ok, interval.outcomes.total() + interval.carried.total() - ok)
 }
 
