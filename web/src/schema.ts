@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 530c75927b575f5214946d65dc2c5eae1c9afcf2200e3bcf982d763210330667
+// Made by types.mjs from docs/schema/report.schema.json 0e67b87f6076a8ccfed5f287093355ff4ed613718ead13c7cdf72264199e1fb7
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -585,6 +585,9 @@ export interface RunFacts {
   suite: string;
   suite_source: string;
   trials_done: number;
+  /**
+   * Without those of a control that was to refuse, and did.
+   */
   trials_invalid: number;
   trials_planned: number;
   workloads: Workload[];
@@ -1360,6 +1363,10 @@ export interface TrialResult {
    * Its place in the order of time, counted from 1 over the whole plan.
    */
   place: number;
+  /**
+   * Every connection was refused, for which its subject is there: the trial says nothing about answers, and nothing is wrong.
+   */
+  refused: boolean;
   /**
    * Counted from 1.
    */

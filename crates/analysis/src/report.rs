@@ -72,6 +72,7 @@ pub struct RunFacts {
     pub profiles: Vec<String>,
     pub trials_planned: usize,
     pub trials_done: usize,
+    /// Without those of a control that was to refuse, and did.
     pub trials_invalid: usize,
     /// Share of the measured time that was spent on reading counters, on the generator's CPUs: the median over the trials.
     /// `None`: no trial tells.
@@ -153,7 +154,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         profiles: plan.suite.profiles.clone(),
         trials_planned: plan.trials.len(),
         trials_done: trials.len(),
-        trials_invalid: trials.iter().filter(|t| !t.valid).count(),
+        trials_invalid: trials.iter().filter(|t| t.fell_short()).count(),
         observing_share: median(&observing.collect::<Vec<f64>>()),
     }
 }

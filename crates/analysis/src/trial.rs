@@ -1,5 +1,6 @@
 //! One trial: its load, what the server used, and the verdict.
 
+use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Conditions, Plan};
 use dyno_archive::start::{PartStart, allowed_cpus};
 use dyno_archive::{Facts, Party, StartRecord, TrialRecord};
@@ -7,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::backend::{self, BackendUse};
-use crate::caveat::Caveat;
+use crate::caveat::{Caveat, Code, Severity};
 use crate::cell::{CellKey, Shape};
 use crate::load::{self, LoadResult};
 use crate::server::{self, ServerUse};
@@ -29,6 +30,8 @@ pub struct TrialResult {
     pub block: u32,
     pub step: StepResult,
     pub valid: bool,
+    /// Every connection was refused, for which its subject is there: the trial says nothing about answers, and nothing is wrong.
+    pub refused: bool,
     pub caveats: Vec<Caveat>,
     /// Share of due requests without a right answer: 0 to 1.
     pub error_share: f64,
@@ -38,6 +41,14 @@ pub struct TrialResult {
     /// Use of the services behind the subject; `per_request` is per answer of the subject.
     pub backends: Vec<BackendUse>,
     pub limiter: Limiter,
+}
+
+impl TrialResult {
+    /// Whether it was to be valid, and is not.
+    #[must_use]
+    pub const fn fell_short(&self) -> bool {
+        !self.valid && !self.refused
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
@@ -85,6 +96,7 @@ pub(crate) fn trial(
         ceiling: record.ceiling.clone(),
         server: watched,
         control: subject.control,
+        refuses: subject.refuses,
         checks: &record.checks,
     };
     let load = verdict::load(&record.load, asked, &context);
@@ -115,6 +127,7 @@ pub(crate) fn trial(
             duration_s: load.duration_s,
         },
         valid,
+        refused: subject.refuses && is_refused(&load, &caveats),
         caveats,
         error_share: error_share(&load),
         limiter: limiter(&load, &server, &backends),
@@ -122,6 +135,15 @@ pub(crate) fn trial(
         server,
         backends,
     }
+}
+
+/// Whether every connection was refused, and nothing but that is against the trial.
+fn is_refused(load: &LoadResult, caveats: &[Caveat]) -> bool {
+    let refused = load.outcomes.of(Outcome::ConnectRefused);
+    let mut grave = caveats.iter().filter(|c| c.severity == Severity::Invalid);
+    refused > 0
+        && load.outcomes.total() == refused
+        && grave.all(|c| matches!(c.code, Code::NoAnswers | Code::Errors))
 }
 
 fn error_share(load: &LoadResult) -> f64 {
@@ -137,7 +159,6 @@ fn cpus_of(conditions: &Conditions, part: Option<&PartStart>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::outcome::Outcome;
     use dyno_archive::plan::{self, Limits};
     use dyno_archive::start::{LimitKind, LimitReadBack};
 
@@ -162,6 +183,33 @@ mod tests {
         (load.exchanges.scheduled, load.exchanges.failed) = (40, 7);
         (0..3).for_each(|_| load.outcomes.count(Outcome::UnexpectedBody));
         assert_eq!(error_share(&load), 0.25);
+    }
+
+    /// A trial of a control that refuses, whose `refusals` and `resets` are all that it saw.
+    fn of_refusing(refusals: u64, resets: u64) -> TrialResult {
+        let mut plan = fixture::plan(vec![plan::Subject { refuses: true, ..plan::Subject::default() }]);
+        plan.trials = vec![plan::Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 }];
+        plan.load.steps = vec![fixture::step(plan::Arrivals::Closed)];
+        let mut load = fixture::record(0);
+        let failed = refusals + resets;
+        (load.books.scheduled, load.books.started, load.books.failed) = (failed, failed, failed);
+        let outcomes = &mut load.intervals[0].outcomes;
+        (0..refusals).for_each(|_| outcomes.count(Outcome::ConnectRefused));
+        (0..resets).for_each(|_| outcomes.count(Outcome::Reset));
+        trial(&plan, &Facts::default(), None, &fixture::trial_record(0, load))
+    }
+
+    #[test]
+    fn refusals_are_no_fault_of_a_control_that_is_there_to_refuse() {
+        let refused = of_refusing(5, 0);
+        assert_eq!(
+            (refused.valid, refused.refused, refused.fell_short()),
+            (false, true, false),
+            "{refused:#?}"
+        );
+        for otherwise in [of_refusing(5, 1), of_refusing(0, 0)] {
+            assert!(!otherwise.refused && otherwise.fell_short(), "{otherwise:#?}");
+        }
     }
 
     #[test]

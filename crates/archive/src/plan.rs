@@ -141,6 +141,8 @@ pub struct Subject {
     pub build: Option<Build>,
     /// A responder that does nothing but answer: the control that shows what the machine can carry.
     pub control: bool,
+    /// A control on whose port nobody listens: every connection is to be refused.
+    pub refuses: bool,
     /// Why it will not be started here.
     pub skipped: Option<String>,
     /// Why it could not be built: its needs were there, its build failed.

@@ -249,13 +249,42 @@ fn unranked(with: &str, all: &[Ranked]) -> Option<String> {
 }
 
 fn validity(report: &Report) -> Option<String> {
-    let (done, invalid) = (report.run.trials_done, report.run.trials_invalid);
-    if done == 0 {
-        return None;
-    }
+    let run = &report.run;
+    let refused = report.trials.iter().filter(|t| t.refused).count();
+    let asked = run.trials_done.checked_sub(refused)?;
+    let missing = run.trials_planned - run.trials_done;
+    let of_asked = match (asked, run.trials_invalid) {
+        (0, _) => None,
+        (1, 0) if missing + refused == 0 => Some("The only step is valid.".into()),
+        (1, 0) => Some("The step that was run is valid.".into()),
+        (_, 0) => Some(format!("All {asked} steps are valid.")),
+        (1, 1) if missing + refused == 0 => Some(format!("The only step is not valid: {}.", reasons(report))),
+        (1, 1) => Some(format!("The step that was run is not valid: {}.", reasons(report))),
+        (_, 1) => Some(format!("1 of {asked} steps is not valid: {}.", reasons(report))),
+        (_, n) => Some(format!("{n} of {asked} steps are not valid: {}.", reasons(report))),
+    };
+    let of_refused = match refused {
+        0 => None,
+        n => {
+            let steps = plural(n as u64, if asked == 0 { "step" } else { "more step" });
+            Some(format!("In {steps} every connection was refused, as it is to be."))
+        }
+    };
+    let of_missing = match missing {
+        _ if run.trials_done == 0 => None,
+        0 => None,
+        1 => Some("1 planned step was not run.".into()),
+        n => Some(format!("{n} planned steps were not run.")),
+    };
+    let said: Vec<String> = [of_asked, of_refused, of_missing].into_iter().flatten().collect();
+    (!said.is_empty()).then(|| said.join(" "))
+}
+
+/// Why steps are not valid that were to be, the most frequent reason first.
+fn reasons(report: &Report) -> String {
     // Several codes have the same words.
     let mut reasons: Vec<(&str, usize)> = Vec::new();
-    for trial in report.trials.iter().filter(|t| !t.valid) {
+    for trial in report.trials.iter().filter(|t| t.fell_short()) {
         if let Some(code) = trial.caveats.first().map(|c| c.code) {
             let reason = code.reason().unwrap_or(code.name());
             match reasons.iter_mut().find(|(known, _)| *known == reason) {
@@ -265,28 +294,8 @@ fn validity(report: &Report) -> Option<String> {
         }
     }
     reasons.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
-    let missing = report.run.trials_planned - done;
-    let rest = match missing {
-        0 => String::new(),
-        1 => " 1 planned step was not run.".into(),
-        n => format!(" {n} planned steps were not run."),
-    };
-    if invalid == 0 {
-        let all = match (done, missing) {
-            (1, 0) => "The only step is".into(),
-            (1, _) => "The step that was run is".into(),
-            _ => format!("All {done} steps are"),
-        };
-        return Some(format!("{all} valid.{rest}"));
-    }
-    let why: Vec<String> = reasons.iter().map(|(reason, n)| format!("{reason} ({n})")).collect();
-    let which = match (invalid, done) {
-        (1, 1) if missing == 0 => "The only step is".into(),
-        (1, 1) => "The step that was run is".into(),
-        (1, _) => format!("1 of {done} steps is"),
-        _ => format!("{invalid} of {done} steps are"),
-    };
-    Some(format!("{which} not valid: {}.{rest}", list(&why)))
+    let each: Vec<String> = reasons.iter().map(|(reason, n)| format!("{reason} ({n})")).collect();
+    list(&each)
 }
 
 fn failures(report: &Report) -> Option<String> {

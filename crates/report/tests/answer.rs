@@ -248,12 +248,22 @@ fn ties_and_too_few_repeats_are_told_of_the_first_workload() {
     assert!(says(&few, &format!("{tied} Slow has 2 valid repeats, too few to rank it.")), "{few:?}");
 }
 
+/// What is said of how many steps are valid.
+fn validity(change: &dyn Fn(&mut Report)) -> String {
+    let said = told(change);
+    said.into_iter()
+        .find(|s| s.contains("valid") || s.contains("planned") || s.contains("refused"))
+        .unwrap_or_default()
+}
+
+/// The first trial that is not valid for this reason.
+fn refused(r: &Report, words: &str) -> usize {
+    let of = |t: &dyno_analysis::trial::TrialResult| !t.valid && t.caveats[0].code.reason() == Some(words);
+    r.trials.iter().position(of).unwrap()
+}
+
 #[test]
 fn what_was_not_valid_or_not_done_is_counted() {
-    let validity = |change: &dyn Fn(&mut Report)| {
-        let said = told(change);
-        said.into_iter().find(|s| s.contains("valid") || s.contains("planned")).unwrap_or_default()
-    };
     let all_valid = |r: &mut Report| {
         r.trials.iter_mut().for_each(|t| t.valid = true);
         r.run.trials_invalid = 0;
@@ -276,11 +286,6 @@ fn what_was_not_valid_or_not_done_is_counted() {
         (r.run.trials_done, r.run.trials_planned, r.run.trials_invalid) = (1, 1, 1);
     };
     assert_eq!(validity(&only_one_refused), "The only step is not valid: answers were wrong (1).");
-    let refused = |r: &Report, words: &str| {
-        let of =
-            |t: &dyno_analysis::trial::TrialResult| !t.valid && t.caveats[0].code.reason() == Some(words);
-        r.trials.iter().position(of).unwrap()
-    };
     let one = |r: &mut Report| {
         let at = refused(r, "too many requests failed");
         r.trials[at].valid = true;
@@ -307,6 +312,25 @@ fn what_was_not_valid_or_not_done_is_counted() {
     };
     assert_eq!(validity(&same_words), "2 of 12 steps are not valid: the generator was the limit (2).");
     assert_eq!(validity(&|r| r.run.trials_done = 0), "", "nothing was done");
+}
+
+#[test]
+fn refusals_that_are_to_be_are_counted_apart() {
+    let refusals = |r: &mut Report| {
+        let at = refused(r, "answers were wrong");
+        r.trials[at].refused = true;
+        r.run.trials_invalid = 1;
+    };
+    assert_eq!(
+        validity(&refusals),
+        "1 of 11 steps is not valid: too many requests failed (1). In 1 more step every connection was refused, as it is to be."
+    );
+    let only_refusals = |r: &mut Report| {
+        r.trials.truncate(2);
+        r.trials.iter_mut().for_each(|t| (t.valid, t.refused) = (false, true));
+        (r.run.trials_done, r.run.trials_planned, r.run.trials_invalid) = (2, 2, 0);
+    };
+    assert_eq!(validity(&only_refusals), "In 2 steps every connection was refused, as it is to be.");
 }
 
 #[test]

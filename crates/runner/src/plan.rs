@@ -311,6 +311,7 @@ fn planned_subject(
         version: None,
         build: None,
         control: definition.is_control(),
+        refuses: definition.refuses,
         skipped: serves_nothing(served).or_else(|| unmet(definition)),
         build_failed: None,
     }

@@ -24,6 +24,7 @@ pub(super) fn caveats(result: &LoadResult, record: &LoadRecord, context: &Contex
         room::oversubscribed(result, context),
         fell_back(result),
         wrong_answers(result),
+        answered_by_whom(result, context),
         no_answers(result),
         checks_failed(context),
         errors(result),
@@ -108,6 +109,18 @@ fn wrong_answers(result: &LoadResult) -> Option<Caveat> {
         message.push_str(": the server did not do the work that is measured here. Ask for one answer by hand and mend the server, or the expectation.");
         let evidence = json!({"unexpected_status": status, "unexpected_header": header, "unexpected_body": body});
         Caveat::new(Code::WrongAnswers, Severity::Invalid, message, evidence)
+    })
+}
+
+/// Whoever answers for a control that refuses is no part of the run.
+fn answered_by_whom(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
+    let answers = result.outcomes.of(Outcome::Ok);
+    (context.refuses && answers > 0).then(|| {
+        let message = format!(
+            "{} answered on a port where nobody is to listen: look who does, with `ss -tlnp`.",
+            if answers == 1 { "1 request was".into() } else { format!("{answers} requests were") }
+        );
+        Caveat::new(Code::WrongAnswers, Severity::Invalid, message, json!({"answers": answers}))
     })
 }
 

@@ -37,6 +37,8 @@ pub struct Context<'a> {
     pub server: Option<&'a ServerUse>,
     /// The server is a control, which is there to show where the generator ends.
     pub control: bool,
+    /// Nobody is to listen on its port.
+    pub refuses: bool,
     /// Checks made while the load ran.
     pub checks: &'a [CheckResult],
 }

@@ -49,6 +49,8 @@ fn http2() -> Value {
 }
 
 fn subject(subject: &mut Value) {
+    // Whoever refused every connection was taken for a server that fails.
+    fill(subject, &[("refuses", json!(false))]);
     if let Some(build) = subject.get_mut("build") {
         fill(build, &[("environment", json!({}))]);
     }

@@ -75,6 +75,20 @@ fn a_real_server_and_the_null_responder_are_measured() {
 }
 
 #[test]
+fn a_port_where_nobody_listens_refuses_and_that_is_no_fault() {
+    let place = Place::new();
+    let (status, report) = place.run(&["closed-port"], "");
+    assert_eq!(status, 0, "{:#}", report["run"]);
+    let refused = trials(&report, "closed-port");
+    assert_eq!((refused.len(), &report["run"]["trials_invalid"]), (2, &Value::from(0)));
+    for trial in refused {
+        assert_eq!((&trial["valid"], &trial["refused"]), (&Value::from(false), &Value::from(true)));
+        assert!(trial["load"]["outcomes"]["connect_refused"].as_u64() > Some(0));
+        assert_books(trial);
+    }
+}
+
+#[test]
 fn wrong_answers_before_the_load_are_told() {
     let report = beside_null(&["--mode", "wrong"], "");
     let (kind, message) = failure(&report);

@@ -82,7 +82,7 @@ fn option(report: &Report, index: usize, t: &TrialResult) -> Markup {
     html! {
         option value=(index) {
             (t.subject_id) " · " (step_in_words(report, &t.workload, t.step.shape())) " · repeat " (t.repeat)
-            @if !t.valid { " (not valid)" }
+            @if t.fell_short() { " (not valid)" }
         }
     }
 }
@@ -92,10 +92,18 @@ const TRIALS: [Column<'_, TrialResult>; 7] = [
     ("#Scheduled", &|t| counted(t.load.exchanges.scheduled)),
     ("#Completed", &|t| counted(t.load.exchanges.completed)),
     ("#Failed", &|t| counted(t.load.exchanges.failed)),
-    ("Valid", &|t| text(if t.valid { "yes" } else { "no" })),
+    ("Valid", &|t| text(valid(t))),
     ("Limited by", &|t| text(&t.limiter.sentence)),
     ("Caveats", &|t| text(codes(t))),
 ];
+
+fn valid(t: &TrialResult) -> &'static str {
+    match (t.valid, t.refused) {
+        (true, _) => "yes",
+        (false, true) => "refused, as it is to be",
+        (false, false) => "no",
+    }
+}
 
 fn codes(t: &TrialResult) -> String {
     let told = t.caveats.iter().filter(|c| c.severity > Severity::Info);

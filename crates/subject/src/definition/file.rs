@@ -106,7 +106,7 @@ impl Home<'_> {
         }
         let variants: BTreeMap<String, Variant> =
             variants.into_iter().map(|(variant, table)| (variant, self.variant(table, &kept))).collect();
-        let Nature { name, title, language, description, protocols } = nature?;
+        let Nature { name, title, language, description, protocols, refuses } = nature?;
         let usual = if protocols.is_empty() { ReadyBy::Listening } else { answer_at("/") };
         let definition = Definition {
             name,
@@ -115,6 +115,7 @@ impl Home<'_> {
             language,
             description,
             protocols,
+            refuses,
             contracts: kept.contracts,
             waive,
             backends,
@@ -157,7 +158,8 @@ impl Home<'_> {
             ),
         };
         let description = keys.optional("description").unwrap_or_default();
-        Some(Nature { name, title, language: language?, description, protocols: protocols? })
+        let refuses = self.role == Role::Subject && keys.optional("refuses").unwrap_or_default();
+        Some(Nature { name, title, language: language?, description, protocols: protocols?, refuses })
     }
 
     /// What only back ends have.
@@ -305,6 +307,7 @@ struct Nature {
     language: String,
     description: String,
     protocols: Vec<Protocol>,
+    refuses: bool,
 }
 
 /// What a back end has that a subject has not.

@@ -57,6 +57,8 @@ pub struct Definition {
     pub description: String,
     /// At least one for a subject.
     pub protocols: Vec<Protocol>,
+    /// Nobody listens on its port: every connection is to be refused.
+    pub refuses: bool,
     /// What it promises to answer, from the contracts that `checks` names.
     pub contracts: Vec<Contract>,
     /// Names of checks that it is known to fail, and takes part all the same.
@@ -120,6 +122,18 @@ impl Definition {
                 "ready",
                 "its sign of readiness is that its ports take connections, and it names none: use {port} in its start, give `port` there, \
                  or a `command` here that succeeds when it is ready",
+            ));
+        }
+        if self.refuses && !matches!(self.ready.by, ReadyBy::Command(_)) {
+            all.push(mistake(
+                "refuses",
+                "nobody answers there, so that no answer tells when it is ready: give `[ready]` a `command` that succeeds then",
+            ));
+        }
+        if self.refuses && !self.contracts.is_empty() {
+            all.push(mistake(
+                "refuses",
+                "nobody answers there, so that it keeps no contract: leave `checks` out",
             ));
         }
         let has_tls_port = self.start.tls_port.is_some() || self.uses("tls_port");
@@ -501,6 +515,20 @@ mod tests {
         assert!(told.contains("use {port} in its start"), "{told}");
         read("[start]\ncommand = [\"x\"]\nport = 5432\n").unwrap();
         read("[start]\ncommand = [\"x\"]\n[ready]\ncommand = \"true\"\n").unwrap();
+    }
+
+    #[test]
+    fn whoever_refuses_promises_no_answer() {
+        let refusing = |rest: &str| {
+            let text = format!("language = \"C\"\nprotocols = [\"h1\"]\nrefuses = true\n{rest}");
+            Definition::read(&write(&text).1).map_err(|error| error.to_string())
+        };
+        let start = "[start]\ncommand = [\"x\"]\n";
+        assert!(refusing(&format!("{start}[ready]\ncommand = \"true\"\n")).unwrap().refuses);
+        let told = refusing(start).unwrap_err();
+        assert!(told.contains("give `[ready]` a `command`"), "{told}");
+        let told = refusing(&format!("checks = [\"hello\"]\n{start}")).unwrap_err();
+        assert!(told.contains("leave `checks` out") && told.contains("give `[ready]` a `command`"), "{told}");
     }
 
     #[test]

@@ -157,6 +157,18 @@ pub(super) const CASES: &[Case<World>] = &[
         otherwise: None,
     },
     Case {
+        code: Code::WrongAnswers,
+        severity: Severity::Invalid,
+        says: "1 request was answered on a port where nobody is to listen",
+        evidence: r#"{"answers": 1}"#,
+        trips: |w| {
+            *w = World::of(1);
+            w.refuses = true;
+        },
+        just_not: |w| *w = World::of(1),
+        otherwise: None,
+    },
+    Case {
         code: Code::NoAnswers,
         severity: Severity::Invalid,
         says: "No request was answered as expected; most ended as reset, 3.0 per second.",

@@ -41,6 +41,7 @@ pub(super) struct World {
     pub(super) workload: Workload,
     pub(super) ceiling: Option<Ceiling>,
     pub(super) control: bool,
+    pub(super) refuses: bool,
     pub(super) allowed_cpus: f64,
     pub(super) backends: Vec<BackendUse>,
     pub(super) start: StartRecord,
@@ -90,6 +91,7 @@ impl World {
             workload: fixture::workload(),
             ceiling: None,
             control: false,
+            refuses: false,
             allowed_cpus: 1.0,
             backends: Vec::new(),
             start: fixture::warm_up(WarmUpEnd::Steady, 0, Some(60 * MS)),
@@ -101,8 +103,13 @@ impl World {
         let server = self.server();
         let server = (self.command == Command::Run).then_some(&server);
         let planned = Config::new(&self.workload, &self.plan, &self.step, 1);
-        let context =
-            Context { ceiling: self.ceiling.clone(), server, control: self.control, checks: &self.checks };
+        let context = Context {
+            ceiling: self.ceiling.clone(),
+            server,
+            control: self.control,
+            refuses: self.refuses,
+            checks: &self.checks,
+        };
         verdict::load(&self.record, planned, &context)
     }
 
