@@ -26,7 +26,12 @@ pub const DYNO: &str = env!("CARGO_BIN_EXE_dyno");
 
 /// The server that misbehaves on demand.
 pub fn unruly() -> PathBuf {
-    Path::new(DYNO).parent().expect("it lies in a folder").join("examples/unruly")
+    example("unruly")
+}
+
+/// A program of `crates/dyno/examples`, built beside dyno.
+pub fn example(name: &str) -> PathBuf {
+    Path::new(DYNO).parent().expect("it lies in a folder").join("examples").join(name)
 }
 
 pub fn repository() -> PathBuf {
