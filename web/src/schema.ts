@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 0e67b87f6076a8ccfed5f287093355ff4ed613718ead13c7cdf72264199e1fb7
+// Made by types.mjs from docs/schema/report.schema.json ec309d44b253f4144217aff871fd3c56ac696fb1668f50acd25b4c1f1f15f7e0
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -18,6 +18,7 @@ export type Code =
   | "shared_generator"
   | "wrong_answers"
   | "no_answers"
+  | "refusals"
   | "errors"
   | "unanswered"
   | "rate_not_reached"
@@ -72,6 +73,7 @@ export type Unit = ("per_second" | "microseconds" | "bytes") | "megabyte_seconds
 export type Resource =
   | ("server_cpu" | "unknown")
   | "failure"
+  | "refusal"
   | "generator"
   | "jit"
   | "cpu_quota"

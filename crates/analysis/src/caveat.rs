@@ -85,6 +85,8 @@ codes! {
     WrongAnswers = "wrong_answers" => "answers were wrong",
     /// Not one request was answered as expected.
     NoAnswers = "no_answers" => "nothing was answered",
+    /// Every connection was refused, as the control is there for on whose port nobody listens.
+    Refusals = "refusals",
     /// Some requests got no answer. In percentiles they rank above every right answer; with more than one in a hundred of
     /// those that were due the numbers must not be used.
     Errors = "errors" => "too many requests failed",

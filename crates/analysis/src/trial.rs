@@ -1,6 +1,5 @@
 //! One trial: its load, what the server used, and the verdict.
 
-use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Conditions, Plan};
 use dyno_archive::start::{PartStart, allowed_cpus};
 use dyno_archive::{Facts, Party, StartRecord, TrialRecord};
@@ -8,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::backend::{self, BackendUse};
-use crate::caveat::{Caveat, Code, Severity};
+use crate::caveat::Caveat;
 use crate::cell::{CellKey, Shape};
 use crate::load::{self, LoadResult};
 use crate::server::{self, ServerUse};
@@ -127,7 +126,7 @@ pub(crate) fn trial(
             duration_s: load.duration_s,
         },
         valid,
-        refused: subject.refuses && is_refused(&load, &caveats),
+        refused: verdict::is_refused(&caveats),
         caveats,
         error_share: error_share(&load),
         limiter: limiter(&load, &server, &backends),
@@ -135,15 +134,6 @@ pub(crate) fn trial(
         server,
         backends,
     }
-}
-
-/// Whether every connection was refused, and nothing but that is against the trial.
-fn is_refused(load: &LoadResult, caveats: &[Caveat]) -> bool {
-    let refused = load.outcomes.of(Outcome::ConnectRefused);
-    let mut grave = caveats.iter().filter(|c| c.severity == Severity::Invalid);
-    refused > 0
-        && load.outcomes.total() == refused
-        && grave.all(|c| matches!(c.code, Code::NoAnswers | Code::Errors))
 }
 
 fn error_share(load: &LoadResult) -> f64 {
@@ -159,6 +149,7 @@ fn cpus_of(conditions: &Conditions, part: Option<&PartStart>) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::outcome::Outcome;
     use dyno_archive::plan::{self, Limits};
     use dyno_archive::start::{LimitKind, LimitReadBack};
 

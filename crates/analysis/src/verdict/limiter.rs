@@ -27,6 +27,8 @@ const FEW_IN_FLIGHT: f64 = 32.0;
 pub enum Resource {
     /// The server failed.
     Failure,
+    /// Nobody listens, as the control is there for.
+    Refusal,
     /// The load generator.
     Generator,
     /// The server's CPU, much of which its JIT compiler used.
@@ -48,8 +50,9 @@ pub enum Resource {
 }
 
 impl Resource {
-    pub const ALL: [Resource; 11] = [
+    pub const ALL: [Resource; 12] = [
         Resource::Failure,
+        Resource::Refusal,
         Resource::Generator,
         Resource::Jit,
         Resource::CpuQuota,
@@ -67,6 +70,7 @@ impl Resource {
     pub const fn name(self) -> &'static str {
         match self {
             Resource::Failure => "failure",
+            Resource::Refusal => "refusal",
             Resource::Generator => "generator",
             Resource::Jit => "jit",
             Resource::CpuQuota => "cpu_quota",
@@ -124,7 +128,8 @@ pub struct Limiter {
 #[must_use]
 pub fn limiter(load: &LoadResult, server: &ServerUse, backends: &[BackendUse]) -> Limiter {
     type Rule = fn(&LoadResult, &ServerUse) -> Option<Limiter>;
-    let first: [Rule; 7] = [failure, generator, jit, cpu_quota, offered_rate, server_cpu, server_thread];
+    let first: [Rule; 8] =
+        [failure, refusal, generator, jit, cpu_quota, offered_rate, server_cpu, server_thread];
     let last: [Rule; 2] = [elsewhere, concurrency];
     let try_all = |rules: &[Rule]| rules.iter().find_map(|rule| rule(load, server));
     let mut limiter = try_all(&first)
@@ -144,6 +149,11 @@ fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
     let of = |code| load.caveats.iter().find(|c| c.code == code);
     let failed = of(Code::SubjectFailed).or_else(|| of(Code::NoAnswers))?;
     verdict(Resource::Failure, Confidence::High, failed.message.clone(), failed.evidence.clone())
+}
+
+fn refusal(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
+    let refused = load.caveats.iter().find(|c| c.code == Code::Refusals)?;
+    verdict(Resource::Refusal, Confidence::High, refused.message.clone(), refused.evidence.clone())
 }
 
 fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {

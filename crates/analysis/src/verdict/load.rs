@@ -25,9 +25,10 @@ pub(super) fn caveats(result: &LoadResult, record: &LoadRecord, context: &Contex
         fell_back(result),
         wrong_answers(result),
         answered_by_whom(result, context),
-        no_answers(result),
+        refusals(result, context),
+        no_answers(result, context),
         checks_failed(context),
-        errors(result),
+        errors(result, context),
         unanswered(result),
         dropped(result),
         rate_not_reached(result),
@@ -124,8 +125,25 @@ fn answered_by_whom(result: &LoadResult, context: &Context<'_>) -> Option<Caveat
     })
 }
 
-fn no_answers(result: &LoadResult) -> Option<Caveat> {
-    (result.outcomes.of(Outcome::Ok) == 0).then(|| {
+fn refusals(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
+    let refused = result.outcomes.of(Outcome::ConnectRefused);
+    is_refused(result, context).then(|| {
+        let message = format!(
+            "Every connection was refused, {} per second, as it is to be: nobody listens there.",
+            rate_of(refused as f64 / result.duration_s)
+        );
+        Caveat::new(Code::Refusals, Severity::Info, message, json!({"refused": refused}))
+    })
+}
+
+/// Whether nothing but refusals came from where they are to come.
+fn is_refused(result: &LoadResult, context: &Context<'_>) -> bool {
+    let refused = result.outcomes.of(Outcome::ConnectRefused);
+    context.refuses && refused > 0 && result.outcomes.total() == refused
+}
+
+fn no_answers(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
+    (result.outcomes.of(Outcome::Ok) == 0 && !is_refused(result, context)).then(|| {
         let message = match leading_failure(result) {
             Some((failure, count)) => format!(
                 "No request was answered as expected; most ended as {failure}, {} per second.",
@@ -167,11 +185,12 @@ fn checks_failed(context: &Context<'_>) -> Option<Caveat> {
 /// Largest share of due requests that may get no answer. With more, the rest is not the load that was asked for.
 const MOST_LOST: f64 = 0.01;
 
-fn errors(result: &LoadResult) -> Option<Caveat> {
+fn errors(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let exchanges = result.exchanges;
     let lost = exchanges.lost();
     let share = lost as f64 / exchanges.due().max(1) as f64;
-    (exchanges.failed > 0 || share > MOST_LOST).then(|| {
+    let is_due = exchanges.failed > 0 || share > MOST_LOST;
+    (is_due && !is_refused(result, context)).then(|| {
         let at_end = [(exchanges.in_flight_at_end, "in flight at the end"), (exchanges.dropped, "dropped")];
         let at_end = at_end.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
         let classes: Vec<String> = result

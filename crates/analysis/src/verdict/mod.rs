@@ -124,5 +124,19 @@ fn tick_accounting(server: &ServerUse, facts: &Facts) -> Option<Caveat> {
 /// Whether a result with these caveats may be used.
 #[must_use]
 pub(crate) fn is_valid(caveats: &[Caveat]) -> bool {
+    nothing_is_wrong(caveats) && !is_refusal(caveats)
+}
+
+/// Whether a result says nothing about answers, and nothing is wrong: all was refused where all is to be.
+#[must_use]
+pub(crate) fn is_refused(caveats: &[Caveat]) -> bool {
+    nothing_is_wrong(caveats) && is_refusal(caveats)
+}
+
+fn nothing_is_wrong(caveats: &[Caveat]) -> bool {
     caveats.iter().all(|caveat| caveat.severity < Severity::Invalid)
+}
+
+fn is_refusal(caveats: &[Caveat]) -> bool {
+    caveats.iter().any(|caveat| caveat.code == Code::Refusals)
 }

@@ -34,7 +34,7 @@ pub(super) fn header(report: &Report) -> Markup {
                 (report.run.started) " · "
                 (facts.cpus) " × " (facts.cpu_model.as_deref().unwrap_or("unknown CPU"))
                 " · Linux " (facts.kernel.as_deref().unwrap_or("of unknown version")) " · "
-                (report.run.repeats) " repeats · seed " (report.run.seed)
+                (plural(report.run.repeats.into(), "repeat")) " · seed " (report.run.seed)
             }
             nav aria-label="Sections" { @for (id, name) in nav { a href={ "#" (id) } { (name) } } }
         }
@@ -232,6 +232,7 @@ pub(super) const fn resource(resource: dyno_analysis::verdict::Resource) -> &'st
     use dyno_analysis::verdict::Resource as R;
     match resource {
         R::Failure => "failure",
+        R::Refusal => "nobody, as it is to be",
         R::Generator => "the generator",
         R::Jit => "its JIT compiler",
         R::CpuQuota => "its CPU quota",

@@ -47,6 +47,23 @@ const CASES: &[Case] = &[
         otherwise: (Resource::Concurrency, Confidence::High),
     },
     Case {
+        resource: Resource::Refusal,
+        confidence: Confidence::High,
+        says: "Every connection was refused, 1.0 per second, as it is to be: nobody listens there.",
+        evidence: r#"{"refused": 1}"#,
+        trips: |w| {
+            *w = World::of(0);
+            w.refuses = true;
+            w.end(1, Outcome::ConnectRefused);
+        },
+        just_not: |w| {
+            *w = World::of(0);
+            w.refuses = true;
+            w.end(1, Outcome::ConnectReset);
+        },
+        otherwise: (Resource::Failure, Confidence::High),
+    },
+    Case {
         resource: Resource::Generator,
         confidence: Confidence::High,
         says: "The generator: its busiest thread was busy for 85 % of the time, while the server used 50 % of its CPU.",

@@ -169,6 +169,24 @@ pub(super) const CASES: &[Case<World>] = &[
         otherwise: None,
     },
     Case {
+        code: Code::Refusals,
+        severity: Severity::Info,
+        says: "Every connection was refused, 3.0 per second, as it is to be",
+        evidence: r#"{"refused": 3}"#,
+        trips: |w| {
+            *w = World::of(0);
+            w.refuses = true;
+            w.end(3, Outcome::ConnectRefused);
+        },
+        just_not: |w| {
+            *w = World::of(0);
+            w.refuses = true;
+            w.end(3, Outcome::ConnectRefused);
+            w.end(1, Outcome::Reset);
+        },
+        otherwise: None,
+    },
+    Case {
         code: Code::NoAnswers,
         severity: Severity::Invalid,
         says: "No request was answered as expected; most ended as reset, 3.0 per second.",
