@@ -9,7 +9,7 @@ use super::room::Bound;
 use super::server::{MOST_WAITING, starved};
 use super::thresholds::{JIT_SHARE, SERVER_BUSY, SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
 use crate::backend::BackendUse;
-use crate::caveat::Code;
+use crate::caveat::{Caveat, Code};
 use crate::load::LoadResult;
 use crate::load::offered::rate_of;
 use crate::server::ServerUse;
@@ -147,13 +147,17 @@ fn verdict(resource: Resource, confidence: Confidence, sentence: String, evidenc
 
 fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
     let of = |code| load.caveats.iter().find(|c| c.code == code);
-    let failed = of(Code::SubjectFailed).or_else(|| of(Code::NoAnswers))?;
-    verdict(Resource::Failure, Confidence::High, failed.message.clone(), failed.evidence.clone())
+    Some(told_by(of(Code::SubjectFailed).or_else(|| of(Code::NoAnswers))?, Resource::Failure))
 }
 
 fn refusal(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
-    let refused = load.caveats.iter().find(|c| c.code == Code::Refusals)?;
-    verdict(Resource::Refusal, Confidence::High, refused.message.clone(), refused.evidence.clone())
+    Some(told_by(load.caveats.iter().find(|c| c.code == Code::Refusals)?, Resource::Refusal))
+}
+
+/// The verdict that a caveat gives in its own words.
+fn told_by(caveat: &Caveat, resource: Resource) -> Limiter {
+    let (sentence, evidence) = (caveat.message.clone(), caveat.evidence.clone());
+    Limiter { resource, confidence: Confidence::High, sentence, evidence }
 }
 
 fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
