@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json ec309d44b253f4144217aff871fd3c56ac696fb1668f50acd25b4c1f1f15f7e0
+// Made by types.mjs from docs/schema/report.schema.json bdbade54fcfed77b316a9b6e559c8f35730b5785a6428968646f36ff589f2177
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -51,6 +51,7 @@ export type Code =
   | "steal"
   | "not_measured"
   | "syscalls_not_measured"
+  | "probe_refused"
   | "few_repeats"
   | "mixed"
   | "resumed"
@@ -163,7 +164,7 @@ export type Protocol = "h1" | "h1-tls" | "h2" | "h2c" | "h2c-upgrade" | "auto";
 /**
  * Something that is looked at only where it is asked for, because looking has a price.
  */
-export type Probe = "kernel-stamps";
+export type Probe = "kernel-stamps" | "syscalls" | "every-syscall" | "states" | "modes";
 export type FailureKind =
   | "build_failed"
   | "skipped"
@@ -178,6 +179,10 @@ export type FailureKind =
   | "interrupted"
   | "harness";
 export type WarmUpEnd = "steady" | "limit" | "unanswered" | "cut_short";
+/**
+ * How CPU time was split into user and system time.
+ */
+export type SplitBy = "kernel" | "entries";
 /**
  * How the schedule of an open loop comes about, in one word.
  */
@@ -1209,6 +1214,7 @@ export interface Summary {
    * Requests in flight: connections × streams × pipeline.
    */
   in_flight: number;
+  inside: Inside;
   invalid: number;
   /**
    * What limited most of the repeats; without a majority a guess.
@@ -1268,6 +1274,43 @@ export interface BackendSummary {
    */
   memory_bytes: Repeated;
   name: string;
+}
+/**
+ * What was seen inside a server, over the valid repeats of a cell.
+ */
+export interface Inside {
+  by_thread_role: {
+    [k: string]: RoleSummary;
+  };
+  /**
+   * By name; empty: they were not counted. One that a repeat did not make counts as 0 there.
+   */
+  syscalls: {
+    [k: string]: CallSummary;
+  };
+}
+/**
+ * Threads of one role.
+ */
+export interface RoleSummary {
+  cpu_us_per_request: Repeated;
+  /**
+   * Of the time that its threads lived, by state: 0 to 1. Empty: nobody looked.
+   */
+  states: {
+    [k: string]: Repeated;
+  };
+  threads: Repeated;
+}
+/**
+ * System calls of one name.
+ */
+export interface CallSummary {
+  per_response: Repeated;
+  /**
+   * Mean of the amounts that those returned which did not fail: bytes, events, threads woken.
+   */
+  returned_mean: Repeated;
 }
 /**
  * A metric over the trials of one step.
@@ -1418,12 +1461,20 @@ export interface ServerUse {
   by_thread_role: {
     [k: string]: RoleUse;
   };
+  /**
+   * `None`: they were not counted.
+   */
+  calls: Calls | null;
   context_switches_involuntary: number | null;
   context_switches_voluntary: number | null;
   /**
    * CPU time that its quota and its CPUs allowed in that window.
    */
   cpu_allowed_s: number | null;
+  /**
+   * How the split of its CPU time was had; `None`: it was not.
+   */
+  cpu_split_by: SplitBy | null;
   cpu_sys_s: number | null;
   /**
    * Per complete answer, right or wrong.
@@ -1459,10 +1510,16 @@ export interface ServerUse {
    * Highest memory of its control group in the window, page cache included.
    */
   memory_peak_bytes: number | null;
+  migrations: number | null;
   /**
    * CPU time of the whole machine that neither the server nor dyno used.
    */
   others_cpu_s: number | null;
+  page_faults_major: number | null;
+  /**
+   * Page faults that were served without, and with, reading from a disk; of threads that lived through the window.
+   */
+  page_faults_minor: number | null;
   per_request: PerRequest;
   /**
    * Time spent on taking the samples.
@@ -1497,6 +1554,10 @@ export interface ServerUse {
    */
   throttling: Throttling | null;
   /**
+   * Times that its threads were woken up, and moved to another CPU.
+   */
+  wakeups: number | null;
+  /**
    * Length of the observed window: between the samples nearest to the measured window's edges.
    */
   window_s: number;
@@ -1505,9 +1566,99 @@ export interface ServerUse {
  * What all threads of one role used in the window.
  */
 export interface RoleUse {
+  /**
+   * CPU time; of threads that ended in the window, too, where somebody saw them end.
+   */
   cpu_s: number;
+  /**
+   * Per complete answer, right or wrong.
+   */
+  cpu_us_per_request: number | null;
+  /**
+   * Threads that ended in the window; `None`: nobody saw threads end.
+   */
+  ended: number | null;
   run_delay_s: number | null;
+  /**
+   * Seconds in each state, threads added up: `running`, `runnable`, `lock`, `network`, `disk`, `sleep`, `other`. Their sum is the
+   * window times the number of threads that lived through it. `None`: nobody looked.
+   */
+  states_s: {
+    [k: string]: number;
+  } | null;
+  /**
+   * At the end of the window.
+   */
   threads: number;
+  /**
+   * Times that its threads were woken up.
+   */
+  wakeups: number | null;
+}
+/**
+ * The system calls of a server in the measured window.
+ */
+export interface Calls {
+  /**
+   * Complete answers that came in that time. All that is per answer is of these.
+   */
+  answers: number;
+  /**
+   * By name; futex calls by what they are for. The most frequent ones have the most to say.
+   */
+  by_name: {
+    [k: string]: Call;
+  };
+  /**
+   * Time in which they were counted: all of the window, or slices of it.
+   */
+  counted_s: number;
+  /**
+   * Events that a wait for events returned, on average (`epoll_wait`, `poll`, `io_getevents`; of `io_uring_enter` what it submitted).
+   */
+  events_per_wait: number | null;
+  /**
+   * All calls.
+   */
+  per_response: number;
+  /**
+   * All calls per second in which they were counted.
+   */
+  per_s: number;
+  /**
+   * `None`: it made no such calls.
+   */
+  reads: Transfers | null;
+  slices: number;
+  writes: Transfers | null;
+}
+/**
+ * System calls of one name.
+ */
+export interface Call {
+  /**
+   * Part of the errors that had to be tried again later (EAGAIN).
+   */
+  again: number;
+  count: number;
+  errors: number;
+  per_response: number;
+  /**
+   * Mean of the amounts that those returned which did not fail: bytes of reads and writes, events of waits, threads woken. `None`: it
+   * returns none.
+   */
+  returned_mean: number | null;
+}
+/**
+ * Reads, or writes, of all names together.
+ */
+export interface Transfers {
+  /**
+   * Bytes of a call that did not fail, on average.
+   */
+  bytes_per_call: number | null;
+  bytes_per_response: number;
+  per_response: number;
 }
 /**
  * The server between two samples, for showing it over time.
@@ -1549,13 +1700,15 @@ export interface PerRequest {
   context_switches: number | null;
   cpu_sys_us: number | null;
   cpu_user_us: number | null;
+  page_faults: number | null;
   run_delay_us: number | null;
   /**
-   * Not counted yet: always `None`.
+   * By name; futex calls by what they are for.
    */
   syscalls: {
     [k: string]: number;
   } | null;
+  wakeups: number | null;
 }
 /**
  * Periods of a CPU quota, and those in which the server was held back by it.

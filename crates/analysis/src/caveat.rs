@@ -150,8 +150,10 @@ codes! {
     Steal = "steal",
     /// Some counters of the server could not be read here; they are empty.
     NotMeasured = "not_measured",
-    /// System calls per request are not counted by this version of dyno.
+    /// System calls per request were not counted; the message says why.
     SyscallsNotMeasured = "syscalls_not_measured",
+    /// A probe that was asked for could not look here; what it would have told is empty.
+    ProbeRefused = "probe_refused",
     /// With fewer than five repeats there are no confidence intervals: ranges over the repeats are shown.
     FewRepeats = "few_repeats",
     /// The run was resumed although subjects, machine or dyno had changed: its parts are not one experiment.

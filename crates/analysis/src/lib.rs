@@ -12,6 +12,7 @@ pub mod comparison;
 #[cfg(test)]
 mod fixture;
 pub mod grid;
+pub mod inside;
 pub mod lifetime;
 pub mod load;
 pub mod metric;

@@ -247,6 +247,27 @@ pub const METRICS: &[Metric] = &[
         |t| server(t).per_request.run_delay_us,
     ),
     CONTEXT_SWITCHES,
+    metric("server_wakeups_per_request", "Server's wake-ups per answer", Count, Neither, |t| {
+        server(t).per_request.wakeups
+    }),
+    metric("server_page_faults_per_request", "Server's page faults per answer", Count, Lower, |t| {
+        server(t).per_request.page_faults
+    }),
+    metric("server_syscalls_per_request", "Server's system calls per answer", Count, Neither, |t| {
+        Some(server(t).calls.as_ref()?.per_response)
+    }),
+    metric("server_bytes_per_read", "Bytes of the server's reads", Bytes, Neither, |t| {
+        server(t).calls.as_ref()?.reads?.bytes_per_call
+    }),
+    metric("server_bytes_per_write", "Bytes of the server's writes", Bytes, Neither, |t| {
+        server(t).calls.as_ref()?.writes?.bytes_per_call
+    }),
+    metric("server_writes_per_request", "Server's writes per answer", Count, Neither, |t| {
+        Some(server(t).calls.as_ref()?.writes?.per_response)
+    }),
+    metric("server_events_per_wait", "Events of the server's waits for events", Count, Neither, |t| {
+        server(t).calls.as_ref()?.events_per_wait
+    }),
     MEMORY,
     MEMORY_TIME,
     metric("bytes_in_per_response", "Bytes received per answer", Bytes, Neither, |t| {

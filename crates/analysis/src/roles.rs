@@ -1,49 +1,146 @@
-//! What a thread is for, by its name. Runtimes name their threads; the kernel keeps 15 bytes of a name.
+//! What a thread is for, by its name and its process's. Runtimes name their threads; the kernel keeps 15 bytes of a name.
 
-/// The role of a thread of that name: `jit`, `gc`, `runtime` or `work`.
+/// The role of a thread. `process`: the name of its process's first thread; `is_first`: whether it is that one.
 #[must_use]
-pub fn of(name: &str) -> &'static str {
-    ROLES.iter().find(|(pattern, _)| matches(pattern, name)).map_or("work", |(_, role)| role)
+pub fn of(name: &str, process: &str, is_first: bool) -> &'static str {
+    let known = ROLES.iter().find(|rule| rule.holds(name, process, is_first));
+    match known {
+        Some(rule) => rule.role,
+        // Whoever gives its threads no names of their own, such as Go, and programs with one thread.
+        None if name == process => WORK,
+        None => OTHER,
+    }
 }
 
-/// Patterns and roles; the first match wins. `*` stands for any text.
-const ROLES: &[(&str, &str)] = &[
-    // HotSpot.
-    ("C1 CompilerThre*", "jit"),
-    ("C2 CompilerThre*", "jit"),
-    ("C1 Compiler*", "jit"),
-    ("C2 Compiler*", "jit"),
-    ("Sweeper thread", "jit"),
-    ("GC Thread*", "gc"),
-    ("G1 *", "gc"),
-    ("ZGC*", "gc"),
-    ("Z*Worker*", "gc"),
-    ("Shenandoah*", "gc"),
-    ("Reference Handl", "gc"),
-    ("Finalizer", "gc"),
-    ("VM Thread", "runtime"),
-    ("VM Periodic Tas", "runtime"),
-    ("Signal Dispatch", "runtime"),
-    ("Common-Cleaner", "runtime"),
-    ("Service Thread", "runtime"),
-    ("Monitor Deflati", "runtime"),
+/// Threads that bear the name of their process.
+pub const WORK: &str = "work";
+
+/// Threads that no rule knows.
+pub const OTHER: &str = "other";
+
+/// CPU time that no thread was seen to use.
+pub const UNATTRIBUTED: &str = "unattributed";
+
+struct Rule {
+    /// Pattern of the process's name; `*` stands for any text.
+    process: &'static str,
+    /// Pattern of the thread's.
+    thread: &'static str,
+    whom: Whom,
+    role: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whom {
+    Any,
+    /// The process's first thread.
+    First,
+    /// All others.
+    Further,
+}
+
+impl Rule {
+    fn holds(&self, name: &str, process: &str, is_first: bool) -> bool {
+        let is_meant = match self.whom {
+            Whom::Any => true,
+            Whom::First => is_first,
+            Whom::Further => !is_first,
+        };
+        is_meant && matches(self.process, process) && matches(self.thread, name)
+    }
+}
+
+const fn rule(thread: &'static str, role: &'static str) -> Rule {
+    Rule { process: "*", thread, whom: Whom::Any, role }
+}
+
+const fn of_process(process: &'static str, thread: &'static str, whom: Whom, role: &'static str) -> Rule {
+    Rule { process, thread, whom, role }
+}
+
+/// The first that holds decides.
+const ROLES: &[Rule] = &[
+    // HotSpot, as seen in JDK 17; newer ones shorten the middle.
+    rule("C1 Compiler*", "jit"),
+    rule("C2 Compiler*", "jit"),
+    rule("Sweeper thread", "jit"),
+    rule("JVMCI*", "jit"),
+    rule("GC Thread*", "gc"),
+    rule("G1 *", "gc"),
+    rule("ZGC*", "gc"),
+    rule("ZDriver*", "gc"),
+    rule("ZWorker*", "gc"),
+    rule("Shenandoah*", "gc"),
+    rule("Reference Handl", "gc"),
+    rule("Finalizer", "gc"),
+    rule("VM Thread", "vm"),
+    rule("VM Periodic Tas", "vm"),
+    rule("Signal Dispatch", "vm"),
+    rule("Common-Cleaner", "vm"),
+    rule("Service Thread", "vm"),
+    rule("Monitor Deflati", "vm"),
+    rule("Notification Th", "vm"),
+    rule("Attach Listener", "vm"),
+    // The thread that started the JVM only waits for the one that runs `main`.
+    of_process("java", "java", Whom::First, "vm"),
     // .NET.
-    (".NET Tiered Com", "jit"),
-    (".NET Server GC", "gc"),
-    (".NET Background", "gc"),
-    (".NET *", "runtime"),
+    rule(".NET Tiered Com", "jit"),
+    rule(".NET Server GC", "gc"),
+    rule(".NET Background", "gc"),
+    rule(".NET BGC*", "gc"),
+    rule(".NET Finalizer", "gc"),
+    rule(".NET TP *", "worker"),
+    rule(".NET Sockets", "worker"),
+    rule(".NET *", "vm"),
     // V8 and libuv. V8's workers both compile and collect garbage; their name does not tell which.
-    ("V8Worker*", "runtime"),
-    ("DelayedTaskSche", "runtime"),
-    ("SignalInspector", "runtime"),
-    ("libuv-worker", "work"),
-    // BEAM.
-    ("*_scheduler", "work"),
-    ("erts_sched_*", "work"),
-    ("*_dirty_*", "work"),
-    ("*_aux", "runtime"),
-    ("sys_sig_dispatc", "runtime"),
-    ("sys_msg_dispatc", "runtime"),
+    rule("V8Worker*", "v8_worker"),
+    rule("DelayedTaskSche", "v8_worker"),
+    rule("SignalInspector", "vm"),
+    rule("libuv-worker", "io_pool"),
+    // Before Node.js 23 all of its threads are called `node`: its first runs JavaScript.
+    of_process("node", "node", Whom::Further, "v8_worker"),
+    of_process("deno", "V8*", Whom::Any, "v8_worker"),
+    of_process("bun", "HeapHelper", Whom::Any, "gc"),
+    of_process("bun", "JITWorker*", Whom::Any, "jit"),
+    // BEAM, OTP 25 and later, and before.
+    rule("erts_sched_*", "scheduler"),
+    rule("*_scheduler", "scheduler"),
+    rule("erts_dcpus_*", "dirty_scheduler"),
+    rule("erts_dios_*", "dirty_scheduler"),
+    rule("*_dirty_cpu_sch*", "dirty_scheduler"),
+    rule("*_dirty_io_sche*", "dirty_scheduler"),
+    rule("erts_*", "vm"),
+    of_process("beam*", "*_aux", Whom::Any, "vm"),
+    rule("sys_sig_dispatc", "vm"),
+    rule("sys_msg_dispatc", "vm"),
+    of_process("beam*", "async_*", Whom::Any, "io_pool"),
+    // Workers of frameworks, by the names that they give them.
+    rule("tokio-runtime-w", "worker"),
+    rule("tokio-rt-worker", "worker"),
+    rule("actix-rt*", "worker"),
+    rule("actix-server*", "worker"),
+    rule("actix-*", "worker"),
+    rule("nioEventLoopGro", "worker"),
+    rule("epollEventLoopG", "worker"),
+    rule("multiThreadIoEv", "worker"),
+    rule("http-nio-*", "worker"),
+    rule("http-*exec*", "worker"),
+    rule("https-*", "worker"),
+    rule("qtp*", "worker"),
+    rule("XNIO-*", "worker"),
+    rule("vert.x-*", "worker"),
+    rule("*-akka.*", "worker"),
+    rule("*-pekko.*", "worker"),
+    rule("ForkJoinPool*", "worker"),
+    rule("pool-*-thread-*", "worker"),
+    rule("DefaultDispatch", "worker"),
+    rule("eventLoopGroup*", "worker"),
+    rule("*-call-thread*", "worker"),
+    rule("HTTP-Dispatcher", "worker"),
+    rule("granian-*", "worker"),
+    // Kernel threads of io_uring work for the process that asked.
+    rule("iou-wrk-*", "worker"),
+    rule("iou-sqp-*", "worker"),
 ];
 
 fn matches(pattern: &str, name: &str) -> bool {
@@ -67,19 +164,37 @@ mod tests {
 
     #[test]
     fn threads_are_told_apart_by_their_names() {
-        for (name, role) in [
-            ("C2 CompilerThre", "jit"),
-            ("GC Thread#3", "gc"),
-            ("G1 Service", "gc"),
-            ("VM Thread", "runtime"),
-            ("qtp12345-17", "work"),
-            ("nginx", "work"),
-            ("2_scheduler", "work"),
-            ("1_aux", "runtime"),
-            (".NET TP Worker", "runtime"),
-            ("V8Worker", "runtime"),
+        for (process, name, role) in [
+            ("java", "C2 CompilerThre", "jit"),
+            ("java", "GC Thread#3", "gc"),
+            ("java", "G1 Service", "gc"),
+            ("java", "VM Thread", "vm"),
+            ("java", "qtp12345-17", "worker"),
+            ("java", "http-nio-8080-e", "worker"),
+            ("java", "main", "other"),
+            ("nginx", "nginx", "work"),
+            ("h2o", "h2o", "work"),
+            ("server", "server", "work"),
+            ("beam.smp", "2_scheduler", "scheduler"),
+            ("beam.smp", "erts_sched_1", "scheduler"),
+            ("beam.smp", "erts_dcpus_1", "dirty_scheduler"),
+            ("beam.smp", "1_dirty_io_sche", "dirty_scheduler"),
+            ("beam.smp", "erts_aux", "vm"),
+            ("beam.smp", "1_aux", "vm"),
+            ("Kestrel", ".NET TP Worker", "worker"),
+            ("Kestrel", ".NET Tiered Com", "jit"),
+            ("node", "V8Worker", "v8_worker"),
+            ("actix", "actix-rt|system", "worker"),
+            ("axum", "tokio-runtime-w", "worker"),
+            ("anything", "no such name", "other"),
         ] {
-            assert_eq!(of(name), role, "{name}");
+            assert_eq!(of(name, process, name == process), role, "{name}");
         }
+    }
+
+    #[test]
+    fn of_threads_that_are_called_alike_the_first_is_told_apart() {
+        assert_eq!((of("node", "node", true), of("node", "node", false)), ("work", "v8_worker"));
+        assert_eq!(of("java", "java", true), "vm");
     }
 }

@@ -1,17 +1,19 @@
 //! What the server used over the measured window.
 
+mod calls;
 mod threads;
 
 use std::collections::BTreeMap;
 
-use dyno_archive::sample::{CgroupUse, HostUse, Party, ThreadUse};
+use dyno_archive::sample::{CallsUse, CgroupUse, EndedThreads, HostUse, Party, ThreadUse};
 use dyno_archive::{LoadRecord, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::load::answers_per_second;
+pub use calls::{Call, Calls, Transfers};
 pub use threads::RoleUse;
-use threads::{ThreadDeltas, run_s_between};
+use threads::{ThreadDeltas, Threads, run_s_between};
 
 /// The server's use, `None` where it could not be measured (a caveat of the trial says why).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -58,7 +60,17 @@ pub struct ServerUse {
     pub others_cpu_s: Option<f64>,
     pub context_switches_voluntary: Option<u64>,
     pub context_switches_involuntary: Option<u64>,
+    /// How the split of its CPU time was had; `None`: it was not.
+    pub cpu_split_by: Option<SplitBy>,
+    /// Page faults that were served without, and with, reading from a disk; of threads that lived through the window.
+    pub page_faults_minor: Option<u64>,
+    pub page_faults_major: Option<u64>,
+    /// Times that its threads were woken up, and moved to another CPU.
+    pub wakeups: Option<u64>,
+    pub migrations: Option<u64>,
     pub per_request: PerRequest,
+    /// `None`: they were not counted.
+    pub calls: Option<Calls>,
     pub by_thread_role: BTreeMap<&'static str, RoleUse>,
     /// Time spent on taking the samples.
     pub probe_s: Option<f64>,
@@ -94,9 +106,21 @@ pub struct PerRequest {
     pub cpu_user_us: Option<f64>,
     pub cpu_sys_us: Option<f64>,
     pub context_switches: Option<f64>,
-    /// Not counted yet: always `None`.
+    /// By name; futex calls by what they are for.
     pub syscalls: Option<BTreeMap<String, f64>>,
     pub run_delay_us: Option<f64>,
+    pub page_faults: Option<f64>,
+    pub wakeups: Option<f64>,
+}
+
+/// How CPU time was split into user and system time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SplitBy {
+    /// As the kernel keeps it, which may be by samples at its tick.
+    Kernel,
+    /// By entries into the kernel and exits from it.
+    Entries,
 }
 
 /// The server between two samples, for showing it over time.
@@ -133,6 +157,8 @@ struct Seen<'a> {
     took_ns: u64,
     cgroup: Option<&'a CgroupUse>,
     threads: &'a [ThreadUse],
+    ended: Option<&'a [EndedThreads]>,
+    calls: Option<&'a CallsUse>,
     processes: u32,
     rss_bytes: Option<u64>,
     generator: &'a [ThreadUse],
@@ -149,11 +175,22 @@ impl<'a> Seen<'a> {
             took_ns: sample.took_ns,
             cgroup: used.cgroup.as_ref(),
             threads: &used.threads,
+            ended: used.ended.as_deref(),
+            calls: used.calls.as_ref(),
             processes: used.processes,
             rss_bytes: used.rss_bytes,
             generator: sample.of(Party::GENERATOR).map_or(&[], |generator| &generator.threads),
             host: sample.host.as_ref(),
         })
+    }
+
+    fn living_and_ended(&self) -> Threads<'a> {
+        Threads { living: self.threads, ended: self.ended }
+    }
+
+    /// What its threads did up to a later sample.
+    fn threads_until(&self, last: &Seen<'_>) -> ThreadDeltas {
+        ThreadDeltas::new(self.living_and_ended(), last.living_and_ended())
     }
 }
 
@@ -200,15 +237,20 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
     // Answers that fit the observed window: samples lie a little beside the edges of the measured one.
     let answers = rate * seconds;
     let per_answer = |amount: f64| (answers > 0.0).then(|| amount / answers);
-    let threads = ThreadDeltas::new(first.threads, last.threads);
+    let mut threads = first.threads_until(last);
     let cpu_s = cpu_s_of_all(&threads, first, last);
-    let split = split_between(first, last).unwrap_or((threads.user_s, threads.sys_s));
-    let user_share = if split.0 + split.1 > 0.0 { split.0 / (split.0 + split.1) } else { 0.0 };
-    // If the kernel's tick saw neither, the split is unknown.
-    let split_us = (split.0 + split.1 > 0.0)
-        .then(|| cpu_s.and_then(|s| per_answer(s * 1e6)))
-        .flatten()
-        .map(|us| (us * user_share, us * (1.0 - user_share)));
+    threads.attribute(cpu_s);
+    for role in threads.roles.values_mut() {
+        role.cpu_us_per_request = per_answer(role.cpu_s * 1e6);
+    }
+    let split = Split::of(&threads, first, last);
+    let calls = first.calls.zip(last.calls).and_then(|(first, last)| Calls::between(first, last));
+    let split_us = split.and_then(|split| {
+        let us = cpu_s.and_then(|s| per_answer(s * 1e6))?;
+        Some((us * split.user_share, us * (1.0 - split.user_share)))
+    });
+    // If the kernel's tick saw neither, all counts as the kernel's.
+    let user_share = split.map_or(0.0, |split| split.user_share);
     let allowed = allowed_cpus * seconds;
     let window: Vec<&Seen<'_>> = seen.iter().filter(|s| within(s, first, last)).collect();
     let memory = Memory::over(&window, last);
@@ -238,17 +280,54 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         others_cpu_s: others_cpu_s(first, last),
         context_switches_voluntary: threads.voluntary,
         context_switches_involuntary: threads.involuntary,
-        per_request: PerRequest {
-            cpu_user_us: split_us.map(|(user, _)| user),
-            cpu_sys_us: split_us.map(|(_, sys)| sys),
-            context_switches: threads.switches().and_then(|n| per_answer(n as f64)),
-            syscalls: None,
-            run_delay_us: threads.run_delay_s.and_then(|s| per_answer(s * 1e6)),
-        },
+        cpu_split_by: split_us.and(split).map(|split| split.by),
+        page_faults_minor: threads.faults_minor,
+        page_faults_major: threads.faults_major,
+        wakeups: threads.wakeups,
+        migrations: threads.migrations,
+        per_request: per_request(&threads, split_us, calls.as_ref(), per_answer),
+        calls,
         by_thread_role: threads.roles,
         probe_s: Some(probe_ns as f64 / 1e9),
         steal_share: steal_share(first, last),
         intervals: intervals(record.began_ns, &seen),
+    }
+}
+
+fn per_request(
+    threads: &ThreadDeltas,
+    split_us: Option<(f64, f64)>,
+    calls: Option<&Calls>,
+    per_answer: impl Fn(f64) -> Option<f64>,
+) -> PerRequest {
+    let each = |n: Option<u64>| n.and_then(|n| per_answer(n as f64));
+    PerRequest {
+        cpu_user_us: split_us.map(|(user, _)| user),
+        cpu_sys_us: split_us.map(|(_, sys)| sys),
+        context_switches: each(threads.switches()),
+        syscalls: calls.map(Calls::per_response_by_name),
+        run_delay_us: threads.run_delay_s.and_then(|s| per_answer(s * 1e6)),
+        page_faults: each(threads.faults()),
+        wakeups: each(threads.wakeups),
+    }
+}
+
+/// CPU time split into user and system time.
+#[derive(Clone, Copy)]
+struct Split {
+    /// 0 to 1.
+    user_share: f64,
+    by: SplitBy,
+}
+
+impl Split {
+    /// By entries into the kernel where somebody watched them, else as the kernel has it. `None`: neither saw any time.
+    fn of(threads: &ThreadDeltas, first: &Seen<'_>, last: &Seen<'_>) -> Option<Split> {
+        let by_entries = threads.modes.map(|modes| (modes.user_ns as f64, modes.sys_ns as f64));
+        let by_kernel = || split_between(first, last).unwrap_or((threads.user_s, threads.sys_s));
+        let by = if by_entries.is_some() { SplitBy::Entries } else { SplitBy::Kernel };
+        let (user, sys) = by_entries.unwrap_or_else(by_kernel);
+        (user + sys > 0.0).then(|| Split { user_share: user / (user + sys), by })
     }
 }
 
@@ -277,7 +356,7 @@ impl Used {
     #[must_use]
     pub fn between(party: Party, first: &Sample, last: &Sample) -> Option<Used> {
         let (first, last) = (&Seen::new(first, party)?, &Seen::new(last, party)?);
-        let threads = ThreadDeltas::new(first.threads, last.threads);
+        let threads = first.threads_until(last);
         let jit_s = threads.roles.get("jit").map_or(0.0, |role| role.cpu_s);
         Some(Used {
             seconds: last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9,
@@ -346,7 +425,7 @@ fn intervals(began_ns: u64, seen: &[Seen<'_>]) -> Vec<ServerInterval> {
 
 fn interval(began_ns: u64, first: &Seen<'_>, last: &Seen<'_>) -> ServerInterval {
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
-    let threads = ThreadDeltas::new(first.threads, last.threads);
+    let threads = first.threads_until(last);
     let cpu_s = cpu_s_of_all(&threads, first, last);
     let since_begin = |s: &Seen<'_>| s.at_ns.saturating_sub(began_ns) as f64 / 1e9;
     let memory = |pick: fn(&CgroupUse) -> Option<u64>| last.cgroup.and_then(pick);
@@ -553,7 +632,8 @@ mod tests {
         let switches = (server.context_switches_voluntary, server.context_switches_involuntary);
         assert_eq!(switches, (Some(220), Some(27)));
         let roles: Vec<_> = server.by_thread_role.iter().map(|(name, role)| (*name, role.threads)).collect();
-        assert_eq!(roles, [("jit", 1), ("work", 2)]);
+        // The group used more than its living threads.
+        assert_eq!(roles, [("jit", 1), ("unattributed", 0), ("work", 2)]);
         let work = &server.by_thread_role["work"];
         assert_near(&[("work", Some(work.cpu_s), 1.5), ("its waiting", work.run_delay_s, 0.12)]);
     }

@@ -8,6 +8,7 @@ use crate::backend::{self, BackendSummary};
 use crate::caveat::{Code, Severity};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
+use crate::inside::Inside;
 use crate::load::Percentiles;
 use crate::load::place::StepUnanswered;
 use crate::metric::{self, ByMetric, Metric, OverStep};
@@ -48,6 +49,7 @@ pub struct Summary {
     pub context_switches_per_request: Repeated,
     /// The services behind the subject.
     pub backends: Vec<BackendSummary>,
+    pub inside: Inside,
     /// Share of due requests without a right answer: 0 to 1. Over all repeats, valid or not.
     pub error_share: Repeated,
     /// Every metric by its key, those above included; unknown ones are left out.
@@ -125,6 +127,7 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
         memory_mb_s_per_request: over(&metric::MEMORY_TIME),
         context_switches_per_request: over(&metric::CONTEXT_SWITCHES),
         backends: backend::of_cell(cell),
+        inside: Inside::of_cell(cell),
         error_share: over(&metric::ERROR_SHARE),
         metrics,
         limiter: leading.resource,

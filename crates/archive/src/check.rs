@@ -191,7 +191,9 @@ fn samples(all: &[Sample]) -> Checked {
         no_two_alike("parties of a sample", sample.parties.iter().map(|p| p.party))?;
         sample.parties.iter().try_for_each(|p| {
             let most = if let Party::Generator(_) = p.party { GENERATOR_THREADS } else { SUBJECT_THREADS };
-            at_most("the number of threads in a sample", p.threads.len() as u64, most as u64)
+            at_most("the number of threads in a sample", p.threads.len() as u64, most as u64)?;
+            let names = p.ended.as_ref().map_or(0, Vec::len);
+            at_most("the number of names of ended threads in a sample", names as u64, SUBJECT_THREADS as u64)
         })
     })
 }

@@ -24,6 +24,7 @@ pub mod run;
 pub mod sample;
 pub mod secret;
 pub mod start;
+pub mod syscall;
 pub mod times;
 pub mod trial;
 #[cfg_attr(target_family = "wasm", allow(dead_code, reason = "only `dir` calls it"))]

@@ -1,13 +1,13 @@
 //! What one load left behind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::interval::Interval;
 use crate::machine::MachineUse;
-use crate::plan::{DriverKind, Priority};
+use crate::plan::{DriverKind, Priority, Probe};
 use crate::sample::{Sample, ThreadUse};
 use crate::times::Times;
 
@@ -306,8 +306,28 @@ pub struct LoadRecord {
     pub connection_failures: BTreeMap<String, u64>,
     /// Counters of those who are watched and of the machine: one sample at each edge of the window, and in between.
     pub samples: Vec<Sample>,
+    /// What looked at them beside what always does.
+    pub probes: ProbesUse,
     /// The server's process ended, or went deaf, during the load or right after it; in words.
     pub server_failure: Option<String>,
     /// The user ended the load before its time.
     pub cut_short: bool,
+}
+
+/// The probes that were asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbesUse {
+    pub attached: BTreeSet<Probe>,
+    /// Those that could not be had, each with the reason.
+    pub refused: Vec<Refused>,
+}
+
+/// A probe that could not be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    pub probe: Probe,
+    /// As the end of a sentence.
+    pub why: String,
+    /// What to do about it: a sentence.
+    pub mend: String,
 }

@@ -220,6 +220,37 @@ impl LoadChanges {
 pub enum Probe {
     /// The kernel's own stamps of what is sent and received (SO_TIMESTAMPING), for response times beside the generator's.
     KernelStamps,
+    /// System calls by name, counted in slices of the time where there are many.
+    Syscalls,
+    /// System calls by name, every one of them, whatever that costs.
+    EverySyscall,
+    /// What threads do with their time: running, waiting for a CPU, a lock, a peer, a disk; wake-ups; threads that end.
+    States,
+    /// User and system time by entries into the kernel, instead of by its tick.
+    Modes,
+}
+
+impl Probe {
+    pub const ALL: [Probe; 5] =
+        [Probe::KernelStamps, Probe::Syscalls, Probe::EverySyscall, Probe::States, Probe::Modes];
+
+    /// The name in suites and results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Probe::KernelStamps => "kernel-stamps",
+            Probe::Syscalls => "syscalls",
+            Probe::EverySyscall => "every-syscall",
+            Probe::States => "states",
+            Probe::Modes => "modes",
+        }
+    }
+
+    /// Whether it looks where nobody says anything of it: it costs little, and tells much.
+    #[must_use]
+    pub const fn is_usual(self) -> bool {
+        matches!(self, Probe::Syscalls | Probe::States)
+    }
 }
 
 /// A service that subjects need.

@@ -1,6 +1,8 @@
 //! Cumulative counters of those who are watched, and of the machine, at one instant. Rates come later, from
 //! differences of two samples with their own instants.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -64,14 +66,61 @@ pub struct PartyUse {
     pub processes: u32,
     /// Sum over its processes of resident memory, in bytes; shared pages count once per process.
     pub rss_bytes: Option<u64>,
+    /// Its system calls; `None`: not counted.
+    pub calls: Option<CallsUse>,
+    /// Threads that have ended since it is watched, by name; `None`: nobody saw threads end.
+    pub ended: Option<Vec<EndedThreads>>,
 }
 
 impl PartyUse {
     /// Of whom nothing could be read.
     #[must_use]
     pub const fn nothing(party: Party) -> PartyUse {
-        PartyUse { party, cgroup: None, threads: Vec::new(), processes: 0, rss_bytes: None }
+        PartyUse {
+            party,
+            cgroup: None,
+            threads: Vec::new(),
+            processes: 0,
+            rss_bytes: None,
+            calls: None,
+            ended: None,
+        }
     }
+}
+
+/// System calls that were counted: all the time, or in slices of it. Sums since the party is watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallsUse {
+    /// Time in which calls were counted, nanoseconds.
+    pub counted_ns: u64,
+    /// Stretches of time in which they were.
+    pub slices: u64,
+    /// Complete answers, right or wrong, that the generator got while they were counted; `None`: there is no generator.
+    pub answers: Option<u64>,
+    /// By name; futex calls by what they are for.
+    pub by_name: BTreeMap<String, CallUse>,
+}
+
+/// System calls of one name that have returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallUse {
+    pub count: u64,
+    /// Part of `count` that failed.
+    pub errors: u64,
+    /// Part of `errors` that had to be tried again later (EAGAIN).
+    pub again: u64,
+    /// Sum of the amounts that the others returned ([`crate::syscall::amount`]): bytes of reads and writes, events of waits. 0 of calls that
+    /// return none.
+    pub returned: u64,
+}
+
+/// Threads of one name that have ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedThreads {
+    /// As they were called last.
+    pub name: String,
+    pub threads: u64,
+    pub seen: Seen,
 }
 
 /// Counters of a party's control group.
@@ -110,6 +159,116 @@ pub struct ThreadUse {
     pub run_delay_ns: Option<u64>,
     pub switches_voluntary: Option<u64>,
     pub switches_involuntary: Option<u64>,
+    /// Page faults that were served without, and with, reading from a disk.
+    pub faults_minor: Option<u64>,
+    pub faults_major: Option<u64>,
+    /// What the kernel's scheduler showed of it; `None`: nobody looked.
+    pub seen: Option<Seen>,
+}
+
+/// What the kernel's scheduler showed of threads since they are watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    pub states: StateTimes,
+    /// Times that it was woken up.
+    pub wakeups: u64,
+    /// Times that it was moved to another CPU.
+    pub migrations: u64,
+    /// CPU time outside of system calls and within; `None`: not measured.
+    pub modes: Option<ModeTimes>,
+}
+
+/// CPU time by mode: exact but for interrupts and page faults, which count where they happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModeTimes {
+    pub user_ns: u64,
+    pub sys_ns: u64,
+}
+
+/// Time by what threads did, in nanoseconds. The sum is the time that has passed, threads added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateTimes {
+    pub running_ns: u64,
+    pub runnable_ns: u64,
+    pub lock_ns: u64,
+    pub network_ns: u64,
+    pub disk_ns: u64,
+    pub sleep_ns: u64,
+    pub other_ns: u64,
+}
+
+impl StateTimes {
+    #[must_use]
+    pub const fn get(&self, state: State) -> u64 {
+        match state {
+            State::Running => self.running_ns,
+            State::Runnable => self.runnable_ns,
+            State::Lock => self.lock_ns,
+            State::Network => self.network_ns,
+            State::Disk => self.disk_ns,
+            State::Sleep => self.sleep_ns,
+            State::Other => self.other_ns,
+        }
+    }
+
+    /// Adds time to a state.
+    pub const fn add(&mut self, state: State, ns: u64) {
+        let of = match state {
+            State::Running => &mut self.running_ns,
+            State::Runnable => &mut self.runnable_ns,
+            State::Lock => &mut self.lock_ns,
+            State::Network => &mut self.network_ns,
+            State::Disk => &mut self.disk_ns,
+            State::Sleep => &mut self.sleep_ns,
+            State::Other => &mut self.other_ns,
+        };
+        *of += ns;
+    }
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// On a CPU.
+    Running,
+    /// Ready to run, and waiting for a CPU.
+    Runnable,
+    /// Waiting for a lock, or for another thread to give it work (futex), or for a lock within the kernel.
+    Lock,
+    /// Waiting for a peer: for a request, an answer, or room to send.
+    Network,
+    Disk,
+    /// Waiting for time to pass.
+    Sleep,
+    /// Waiting in another system call, such as for a child.
+    Other,
+}
+
+impl State {
+    pub const ALL: [State; 7] = [
+        State::Running,
+        State::Runnable,
+        State::Lock,
+        State::Network,
+        State::Disk,
+        State::Sleep,
+        State::Other,
+    ];
+
+    /// The name in results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Running => "running",
+            State::Runnable => "runnable",
+            State::Lock => "lock",
+            State::Network => "network",
+            State::Disk => "disk",
+            State::Sleep => "sleep",
+            State::Other => "other",
+        }
+    }
 }
 
 /// Counters of the whole machine.

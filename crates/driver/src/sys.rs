@@ -54,6 +54,9 @@ pub fn thread_use() -> ThreadUse {
         run_delay_ns: run_delay(),
         switches_voluntary: Some(usage.ru_nvcsw as u64),
         switches_involuntary: Some(usage.ru_nivcsw as u64),
+        faults_minor: Some(usage.ru_minflt as u64),
+        faults_major: Some(usage.ru_majflt as u64),
+        seen: None,
     }
 }
 

@@ -172,7 +172,7 @@ fn allocations<D: Driver>(mut driver: D, seen: &Seen, config: Config) -> (u64, u
         &mut worker,
         &mut driver,
         || Some(*begin.get_or_insert(Instant(seen.now_ns.get() + MS))),
-        || {
+        |_| {
             to = (ASKED.with(Cell::get), seen.received.get());
             if seen.now_ns.get() >= STEADY_NS {
                 from.get_or_insert(to);

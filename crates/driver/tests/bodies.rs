@@ -92,7 +92,7 @@ fn assert_all_are_answered<D: Driver>(mut driver: D) {
         &mut worker,
         &mut driver,
         || Some(*begin.get_or_insert_with(sys::now)),
-        || Stop::No,
+        |_| Stop::No,
         drop,
     );
     let report = worker.report();

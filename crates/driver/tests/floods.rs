@@ -138,7 +138,7 @@ fn run<D: Driver>(driver: D, done: &AtomicU64) -> (WorkerReport, u64) {
         &mut worker,
         &mut driver,
         || Some(*begin.get_or_insert_with(sys::now)),
-        || if done.load(Ordering::Acquire) > 0 { Stop::At(sys::now()) } else { Stop::No },
+        |_| if done.load(Ordering::Acquire) > 0 { Stop::At(sys::now()) } else { Stop::No },
         drop,
     );
     let report = worker.report();

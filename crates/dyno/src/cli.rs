@@ -8,6 +8,7 @@ use clap::parser::ValueSource;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use dyno_archive::plan::DriverKind;
 use dyno_responder::Writes;
+use dyno_runner::observe::Choice;
 use dyno_workload::import::Format;
 
 use crate::habits;
@@ -149,6 +150,10 @@ pub struct Choices {
     /// The load path's system calls [default: the suite's, or uring where the kernel has it].
     #[arg(long, value_enum)]
     pub driver: Option<DriverArg>,
+    /// Probes that look into servers, with commas, in place of the suite's: syscalls, every-syscall, states, modes, kernel-stamps;
+    /// `default` for syscalls and states, `none`, and no-NAME for all but one of the suite's.
+    #[arg(long, value_name = "PROBES", value_parser = Choice::parse)]
+    pub observe: Option<Choice>,
 }
 
 #[derive(Debug, Args)]

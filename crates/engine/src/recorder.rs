@@ -139,6 +139,8 @@ pub(crate) struct Recorder {
     settled: Instant,
     /// Intended time and hand-over of the request that was handed over last.
     last_handed: Option<(Instant, Instant)>,
+    /// Complete answers, right or wrong, since the worker began, of whatever phase.
+    pub(crate) answers: u64,
     pub(crate) books: Books,
     pub(crate) edges: Edges,
     ages: Ages,
@@ -162,6 +164,7 @@ impl Recorder {
             latest: Instant::default(),
             settled: began,
             last_handed: None,
+            answers: 0,
             books: Books::default(),
             edges: Edges::default(),
             ages: Ages::default(),
@@ -329,6 +332,7 @@ impl Recorder {
     ) {
         self.settle(done);
         self.in_flight -= 1;
+        self.answers += u64::from(outcome.is_completed());
         let belongs = self.belongs(exchange.intended);
         let phase = if belongs { Phase::Measured } else { Phase::Warmup };
         let share = self.distributions.by_request.get_mut(usize::from(exchange.request));

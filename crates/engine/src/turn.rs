@@ -17,12 +17,13 @@ pub enum Stop {
 /// Runs a worker from its first connection to the end of its drain.
 ///
 /// `begin` is asked each turn once the worker has tried all its connections; it answers with the instant at which
-/// the load begins, the same for all workers. Sealed intervals go to `seal` as they end.
+/// the load begins, the same for all workers. `stop` is told how many complete answers there are so far. Sealed intervals go to
+/// `seal` as they end.
 pub fn run<D: Driver>(
     worker: &mut Worker,
     driver: &mut D,
     mut begin: impl FnMut() -> Option<Instant>,
-    mut stop: impl FnMut() -> Stop,
+    mut stop: impl FnMut(u64) -> Stop,
     mut seal: impl FnMut(Interval),
 ) {
     worker.open(driver);
@@ -35,7 +36,7 @@ pub fn run<D: Driver>(
             worker.begin(at);
             begun = true;
         }
-        match stop() {
+        match stop(worker.answers()) {
             Stop::No => {}
             Stop::At(at) => worker.cut(at),
             Stop::Now(at) => worker.hurry(at),

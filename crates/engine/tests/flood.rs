@@ -234,7 +234,7 @@ fn run_all(driver: &mut Scripted, total: u64) -> WorkerReport {
 
 fn run_with(driver: &mut Scripted, config: Config) -> WorkerReport {
     let mut worker = Worker::new(config);
-    dyno_engine::run(&mut worker, driver, || Some(Instant(10 * MS)), || Stop::No, drop);
+    dyno_engine::run(&mut worker, driver, || Some(Instant(10 * MS)), |_| Stop::No, drop);
     let report = worker.report();
     assert!(report.books.balance(), "{:?}", report.books);
     report

@@ -8,11 +8,13 @@ pub mod cgroup;
 mod clock;
 pub mod facts;
 pub mod host;
+pub mod inside;
+pub mod probes;
 pub mod proc;
 mod sampler;
 
 pub use clock::monotonic_ns;
-pub use sampler::{Sampler, sample};
+pub use sampler::{Sampler, Scope, sample};
 
 /// Reads a small file of the kernel. `None`: not there, or not for us.
 fn read(path: impl AsRef<std::path::Path>) -> Option<String> {

@@ -20,6 +20,9 @@ pub struct Stat {
     pub state: char,
     pub parent: u32,
     pub session: u32,
+    /// Page faults without and with reading from a disk.
+    pub faults_minor: u64,
+    pub faults_major: u64,
     /// Clock ticks.
     pub user_ticks: u64,
     pub sys_ticks: u64,
@@ -37,6 +40,8 @@ impl Stat {
             state: fields.first()?.chars().next()?,
             parent: number(1)? as u32,
             session: number(3)? as u32,
+            faults_minor: number(7)?,
+            faults_major: number(9)?,
             user_ticks: number(11)?,
             sys_ticks: number(12)?,
         })
@@ -94,6 +99,9 @@ fn thread(pid: u32, task: &Path) -> Option<ThreadUse> {
         run_delay_ns,
         switches_voluntary: status_field(&status, "voluntary_ctxt_switches:"),
         switches_involuntary: status_field(&status, "nonvoluntary_ctxt_switches:"),
+        faults_minor: Some(stat.faults_minor),
+        faults_major: Some(stat.faults_major),
+        seen: None,
     })
 }
 
@@ -238,6 +246,7 @@ mod tests {
         let stat = Stat::parse(text).unwrap();
         assert_eq!((stat.name.as_str(), stat.state, stat.parent, stat.session), ("a) (b)", 'S', 1, 40));
         assert_eq!((stat.user_ticks, stat.sys_ticks), (150, 25));
+        assert_eq!((stat.faults_minor, stat.faults_major), (10, 0));
         assert_eq!(last_cpu(text), None);
         let whole = format!("1 (x y) S 0 {} 7 0 0\n", "1 ".repeat(34).trim());
         assert_eq!(last_cpu(&whole), Some(7));

@@ -4,6 +4,7 @@ use dyno_archive::sample::{Party, PartyUse, Sample};
 
 use crate::cgroup::Group;
 use crate::clock::monotonic_ns;
+use crate::inside::Watching;
 use crate::{host, proc};
 
 /// Knows where the counters of one party are.
@@ -24,25 +25,44 @@ impl Sampler {
 
     /// Reads the counters of its processes. The control group comes first: its sums are what costs are computed from, so they
     /// lie closest to the instant.
-    fn read(&self, party: Party) -> PartyUse {
+    fn read(&self, party: Party, inside: Option<&Watching>) -> PartyUse {
         let cgroup = (!self.group.is_empty()).then(|| self.group.counters());
         let pids = self.pids();
-        PartyUse {
-            party,
+        if let Some(inside) = inside {
+            inside.add(&pids);
+        }
+        let mut used = PartyUse {
             cgroup,
             threads: pids.iter().flat_map(|&pid| proc::threads(pid)).collect(),
             processes: pids.len() as u32,
             rss_bytes: pids.iter().map(|&pid| proc::rss_bytes(pid)).sum(),
+            ..PartyUse::nothing(party)
+        };
+        if let Some(inside) = inside {
+            // Up to when threads have been in the state in which they are: every thread's times end here.
+            inside.fill(&mut used, monotonic_ns());
         }
+        used
     }
+}
+
+/// A party, and what looks at it.
+#[derive(Clone, Copy)]
+#[allow(missing_debug_implementations)] // What looks inside has none.
+pub struct Scope<'a> {
+    pub party: Party,
+    pub sampler: &'a Sampler,
+    /// `None`: nobody looks inside its processes.
+    pub inside: Option<&'a Watching>,
 }
 
 /// Reads the counters of all who are watched, of dyno itself and of the machine.
 #[must_use]
-pub fn sample(watched: &[(Party, &Sampler)]) -> Sample {
+pub fn sample(watched: &[Scope<'_>]) -> Sample {
     // Before the first read: the instant that the caller asked for, and the start of the sample's own time.
     let at_ns = monotonic_ns();
-    let mut parties: Vec<PartyUse> = watched.iter().map(|(party, sampler)| sampler.read(*party)).collect();
+    let read = |scope: &Scope<'_>| scope.sampler.read(scope.party, scope.inside);
+    let mut parties: Vec<PartyUse> = watched.iter().map(read).collect();
     parties.push(PartyUse {
         threads: proc::threads(std::process::id()),
         processes: 1,
@@ -65,7 +85,8 @@ mod tests {
     fn a_session_is_sampled_without_a_control_group() {
         let session = proc::Stat::of(std::process::id()).unwrap().session;
         let sampler = Sampler { group: Group::default(), session };
-        let sample = sample(&[(Party::SUBJECT, &sampler), (Party::Backend(0), &sampler)]);
+        let scope = |party| Scope { party, sampler: &sampler, inside: None };
+        let sample = sample(&[scope(Party::SUBJECT), scope(Party::Backend(0))]);
         for party in [Party::SUBJECT, Party::Backend(0)] {
             let used = sample.of(party).unwrap();
             assert!(used.cgroup.is_none());

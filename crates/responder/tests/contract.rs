@@ -218,7 +218,7 @@ fn load(addr: SocketAddr, requests: u64) -> WorkerReport {
         &mut worker,
         &mut driver,
         || Some(*begin.get_or_insert_with(dyno_driver::sys::now)),
-        || Stop::No,
+        |_| Stop::No,
         drop,
     );
     worker.report()

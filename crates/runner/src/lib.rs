@@ -11,6 +11,7 @@ pub mod limits;
 pub mod load;
 pub mod load_at;
 mod machine;
+pub mod observe;
 pub mod plan;
 pub mod prepare;
 mod proof;

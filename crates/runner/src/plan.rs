@@ -18,6 +18,7 @@ use dyno_workload::text::{FileError, nearest};
 
 use crate::backends::{self, Needs};
 use crate::limits::PLANNED;
+use crate::observe::Choice;
 use crate::run::warm;
 use crate::suite::{SuiteFile, SuiteSubject, profile};
 
@@ -29,6 +30,8 @@ pub struct Overrides {
     /// Names of the subjects to run. Empty: all of the suite's.
     pub only: Vec<String>,
     pub driver: Option<DriverKind>,
+    /// Probes in place of the suite's.
+    pub observe: Option<Choice>,
 }
 
 /// A plan, with the definitions that its servers are built and started from.
@@ -135,9 +138,12 @@ pub fn resolve(
     backends::skip_those_behind(&mut subjects, &behind.of_subject, &backends);
     let mut load = suite.load.on(placement.generator.len() as u32, dyno_driver::best_driver().0);
     load.driver = overrides.driver.unwrap_or(load.driver);
-    let arm = |(subject, entry): (usize, &SuiteSubject)| Arm {
-        backends: behind.of_subject[subject].clone().unwrap_or_default(),
-        ..only_arm((subject, entry), &suite.limits.limits, &placement)
+    let observe = overrides.observe.as_ref().map_or_else(|| suite.observe.clone(), |o| o.of(&suite.observe));
+    let arm = |(subject, entry): (usize, &SuiteSubject)| {
+        let mut arm = only_arm((subject, entry), &suite.limits.limits, &placement);
+        arm.backends = behind.of_subject[subject].clone().unwrap_or_default();
+        arm.conditions.observe.clone_from(&observe);
+        arm
     };
     let arms: Vec<Arm> = entries.iter().enumerate().map(arm).collect();
     let launches = order_launches(arms.len(), repeats, suite.order, seed);

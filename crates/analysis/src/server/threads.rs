@@ -2,22 +2,62 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::sample::ThreadUse;
+use dyno_archive::sample::{EndedThreads, ModeTimes, Seen, State, ThreadUse};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::roles;
 
 /// What all threads of one role used in the window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RoleUse {
+    /// CPU time; of threads that ended in the window, too, where somebody saw them end.
     pub cpu_s: f64,
+    /// Per complete answer, right or wrong.
+    pub cpu_us_per_request: Option<f64>,
     pub run_delay_s: Option<f64>,
+    /// At the end of the window.
     pub threads: usize,
+    /// Threads that ended in the window; `None`: nobody saw threads end.
+    pub ended: Option<u64>,
+    /// Seconds in each state, threads added up: `running`, `runnable`, `lock`, `network`, `disk`, `sleep`, `other`. Their sum is the
+    /// window times the number of threads that lived through it. `None`: nobody looked.
+    pub states_s: Option<BTreeMap<&'static str, f64>>,
+    /// Times that its threads were woken up.
+    pub wakeups: Option<u64>,
 }
 
-/// Differences of thread counters between two samples. A thread that was born in between counts from zero; one
-/// that died in between is lost, and only the control group knows its CPU time.
+/// The threads of a party at one instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Threads<'a> {
+    pub(super) living: &'a [ThreadUse],
+    /// Since the party is watched; `None`: nobody saw threads end.
+    pub(super) ended: Option<&'a [EndedThreads]>,
+}
+
+/// The names of processes: those of their first threads.
+struct Processes<'a> {
+    by_pid: BTreeMap<u32, &'a str>,
+    /// Of the party's first process.
+    first: &'a str,
+}
+
+impl<'a> Processes<'a> {
+    fn of(living: &'a [ThreadUse]) -> Processes<'a> {
+        let mut firsts =
+            living.iter().filter(|t| t.tid == t.pid).map(|t| (t.pid, t.name.as_str())).peekable();
+        let first = firsts.peek().map_or("", |(_, name)| name);
+        Processes { first, by_pid: firsts.collect() }
+    }
+
+    fn role_of(&self, thread: &ThreadUse) -> &'static str {
+        let process = self.by_pid.get(&thread.pid).copied().unwrap_or(&thread.name);
+        roles::of(&thread.name, process, thread.tid == thread.pid)
+    }
+}
+
+/// Differences of thread counters between two samples. A thread that was born in between counts from zero; of one that ended in
+/// between, what it did is known where somebody saw it end. Else only the control group knows its CPU time.
 #[derive(Debug, Default)]
 pub(super) struct ThreadDeltas {
     pub(super) run_s: f64,
@@ -29,20 +69,30 @@ pub(super) struct ThreadDeltas {
     pub(super) run_delay_s: Option<f64>,
     pub(super) voluntary: Option<u64>,
     pub(super) involuntary: Option<u64>,
+    pub(super) faults_minor: Option<u64>,
+    pub(super) faults_major: Option<u64>,
+    pub(super) wakeups: Option<u64>,
+    pub(super) migrations: Option<u64>,
+    /// By entries into the kernel.
+    pub(super) modes: Option<ModeTimes>,
     pub(super) roles: BTreeMap<&'static str, RoleUse>,
 }
 
 impl ThreadDeltas {
-    pub(super) fn new(first: &[ThreadUse], last: &[ThreadUse]) -> ThreadDeltas {
-        let before: BTreeMap<(u32, u32), &ThreadUse> = first.iter().map(|t| ((t.pid, t.tid), t)).collect();
+    pub(super) fn new(first: Threads<'_>, last: Threads<'_>) -> ThreadDeltas {
+        let key = |t: &ThreadUse| (t.pid, t.tid);
+        let mut gone: BTreeMap<(u32, u32), &ThreadUse> = first.living.iter().map(|t| (key(t), t)).collect();
         let mut deltas = ThreadDeltas::default();
-        for thread in last {
-            deltas.add(thread, before.get(&(thread.pid, thread.tid)).copied());
+        let processes = Processes::of(last.living);
+        for thread in last.living {
+            deltas.add(thread, gone.remove(&key(thread)), processes.role_of(thread));
         }
+        let gone: Vec<&ThreadUse> = gone.into_values().collect();
+        deltas.add_ended(first, last, &gone, processes.first);
         deltas
     }
 
-    fn add(&mut self, now: &ThreadUse, before: Option<&ThreadUse>) {
+    fn add(&mut self, now: &ThreadUse, before: Option<&ThreadUse>, role: &'static str) {
         let since =
             |pick: fn(&ThreadUse) -> u64| pick(now).saturating_sub(before.map_or(0, pick)) as f64 / 1e9;
         let since_some = |pick: fn(&ThreadUse) -> Option<u64>| {
@@ -58,14 +108,120 @@ impl ThreadDeltas {
         add_some(&mut self.run_delay_s, delay_s);
         add_some(&mut self.voluntary, since_some(|t| t.switches_voluntary));
         add_some(&mut self.involuntary, since_some(|t| t.switches_involuntary));
-        let role = self.roles.entry(roles::of(&now.name)).or_default();
-        role.cpu_s += run_s;
-        role.threads += 1;
-        add_some(&mut role.run_delay_s, delay_s);
+        add_some(&mut self.faults_minor, since_some(|t| t.faults_minor));
+        add_some(&mut self.faults_major, since_some(|t| t.faults_major));
+        let none = Seen::default();
+        let seen = now.seen.map(|seen| {
+            let then = before.and_then(|t| t.seen.as_ref()).unwrap_or(&none);
+            Difference::new(&seen, then)
+        });
+        let of_role = self.roles.entry(role).or_default();
+        of_role.cpu_s += run_s;
+        of_role.threads += 1;
+        add_some(&mut of_role.run_delay_s, delay_s);
+        if let Some(seen) = seen {
+            self.add_seen(&seen, role);
+        }
+    }
+
+    /// Adds what threads did that ended between the two. `gone`: those of the first sample that are not in the last.
+    fn add_ended(&mut self, first: Threads<'_>, last: Threads<'_>, gone: &[&ThreadUse], process: &str) {
+        let Some(ended) = last.ended else { return };
+        let none = EndedThreads::default();
+        for now in ended {
+            let then = first.ended.and_then(|all| all.iter().find(|e| e.name == now.name)).unwrap_or(&none);
+            let threads = now.threads.saturating_sub(then.threads);
+            if threads == 0 {
+                continue;
+            }
+            let mut did = Difference::new(&now.seen, &then.seen);
+            // What they had done before.
+            for thread in gone.iter().filter(|t| t.name == now.name) {
+                did.take(thread.seen.as_ref().unwrap_or(&Seen::default()));
+            }
+            let role = roles::of(&now.name, process, false);
+            let running_s = did.seconds(State::Running);
+            self.run_s += running_s;
+            let of_role = self.roles.entry(role).or_default();
+            of_role.cpu_s += running_s;
+            *of_role.ended.get_or_insert_default() += threads;
+            self.add_seen(&did, role);
+        }
+        for role in self.roles.values_mut() {
+            role.ended.get_or_insert_default();
+        }
+    }
+
+    fn add_seen(&mut self, seen: &Difference, role: &'static str) {
+        let of_role = self.roles.entry(role).or_default();
+        let states = of_role.states_s.get_or_insert_default();
+        for state in State::ALL {
+            *states.entry(state.name()).or_default() += seen.seconds(state);
+        }
+        add_some(&mut of_role.wakeups, Some(seen.wakeups));
+        add_some(&mut self.wakeups, Some(seen.wakeups));
+        add_some(&mut self.migrations, Some(seen.migrations));
+        if let Some(ModeTimes { user_ns, sys_ns }) = seen.modes {
+            let sum = self.modes.get_or_insert_default();
+            sum.user_ns += user_ns;
+            sum.sys_ns += sys_ns;
+        }
+    }
+
+    /// CPU time that no living thread used, and nobody saw a thread use that has ended, gets a line of its own. `cpu_s`: all of it.
+    pub(super) fn attribute(&mut self, cpu_s: Option<f64>) {
+        let left_s = cpu_s.unwrap_or(0.0) - self.run_s;
+        if left_s > LEAST_UNATTRIBUTED * cpu_s.unwrap_or(0.0) {
+            let role = RoleUse { cpu_s: left_s, ..RoleUse::default() };
+            self.roles.insert(roles::UNATTRIBUTED, role);
+        }
+    }
+
+    pub(super) fn faults(&self) -> Option<u64> {
+        Some(self.faults_minor? + self.faults_major?)
     }
 
     pub(super) fn switches(&self) -> Option<u64> {
         Some(self.voluntary? + self.involuntary?)
+    }
+}
+
+/// Least share of the CPU time that is worth a line: threads are read one after the other, a little later than their group.
+const LEAST_UNATTRIBUTED: f64 = 0.01;
+
+/// What was seen of threads between two instants.
+struct Difference {
+    ns: [u64; State::ALL.len()],
+    wakeups: u64,
+    migrations: u64,
+    modes: Option<ModeTimes>,
+}
+
+impl Difference {
+    fn new(now: &Seen, then: &Seen) -> Difference {
+        let mut difference = Difference {
+            ns: State::ALL.map(|state| now.states.get(state)),
+            wakeups: now.wakeups,
+            migrations: now.migrations,
+            modes: now.modes,
+        };
+        difference.take(then);
+        difference
+    }
+
+    fn take(&mut self, then: &Seen) {
+        let take = |from: &mut u64, n: u64| *from = from.saturating_sub(n);
+        self.ns.iter_mut().zip(State::ALL).for_each(|(ns, state)| take(ns, then.states.get(state)));
+        take(&mut self.wakeups, then.wakeups);
+        take(&mut self.migrations, then.migrations);
+        if let (Some(modes), Some(then)) = (&mut self.modes, then.modes) {
+            take(&mut modes.user_ns, then.user_ns);
+            take(&mut modes.sys_ns, then.sys_ns);
+        }
+    }
+
+    fn seconds(&self, state: State) -> f64 {
+        self.ns[state as usize] as f64 / 1e9
     }
 }
 
@@ -78,5 +234,72 @@ pub(super) fn run_s_between(first: &[ThreadUse], last: &[ThreadUse]) -> f64 {
 fn add_some<T: std::ops::Add<Output = T> + Default + Copy>(sum: &mut Option<T>, part: Option<T>) {
     if let Some(part) = part {
         *sum = Some(sum.unwrap_or_default() + part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dyno_archive::sample::StateTimes;
+
+    const MS: u64 = 1_000_000;
+
+    fn thread(tid: u32, name: &str, running_ms: u64, network_ms: u64) -> ThreadUse {
+        ThreadUse {
+            pid: 1,
+            tid,
+            name: name.into(),
+            run_ns: running_ms * MS,
+            seen: Some(seen(running_ms, network_ms)),
+            ..ThreadUse::default()
+        }
+    }
+
+    fn seen(running_ms: u64, network_ms: u64) -> Seen {
+        let states =
+            StateTimes { running_ns: running_ms * MS, network_ns: network_ms * MS, ..StateTimes::default() };
+        Seen { states, wakeups: running_ms, ..Seen::default() }
+    }
+
+    fn ended(name: &str, threads: u64, running_ms: u64) -> EndedThreads {
+        EndedThreads { name: name.into(), threads, seen: seen(running_ms, 0) }
+    }
+
+    #[test]
+    fn the_states_of_a_role_sum_to_the_time_that_its_threads_lived() {
+        let first = [thread(1, "h2o", 100, 0), thread(2, "h2o", 0, 100)];
+        let last = [thread(1, "h2o", 500, 600), thread(2, "h2o", 250, 850)];
+        let at = |living| Threads { living, ended: Some(&[]) };
+        let deltas = ThreadDeltas::new(at(&first), at(&last));
+        let work = &deltas.roles["work"];
+        let states = work.states_s.as_ref().unwrap();
+        assert!((states.values().sum::<f64>() - 2.0).abs() < 1e-9, "{states:?}");
+        assert!((states["running"] - 0.65).abs() < 1e-9 && (states["network"] - 1.35).abs() < 1e-9);
+        assert_eq!((work.wakeups, deltas.wakeups, work.ended), (Some(650), Some(650), Some(0)));
+    }
+
+    /// One lived before the window and ended in it; one was born and ended in it; one had ended before.
+    #[test]
+    fn threads_that_end_in_the_window_count_with_what_they_did_in_it() {
+        let living = [thread(1, "server", 0, 0), thread(2, "helper", 300, 0)];
+        let first = Threads { living: &living, ended: Some(&[ended("helper", 1, 70)]) };
+        let after = [thread(1, "server", 0, 1000)];
+        let last = Threads { living: &after, ended: Some(&[ended("helper", 3, 70 + 300 + 40 + 5)]) };
+        let deltas = ThreadDeltas::new(first, last);
+        let other = &deltas.roles["other"];
+        assert!((other.cpu_s - 0.045).abs() < 1e-9 && (deltas.run_s - 0.045).abs() < 1e-9, "{other:?}");
+        assert_eq!((other.ended, other.threads), (Some(2), 0));
+    }
+
+    #[test]
+    fn what_nobody_saw_is_shown_as_such() {
+        let living = [thread(1, "server", 500, 0)];
+        let at = |living| Threads { living, ended: None };
+        let mut deltas = ThreadDeltas::new(at(&[]), at(&living));
+        deltas.attribute(Some(0.502));
+        assert!(!deltas.roles.contains_key("unattributed"));
+        deltas.attribute(Some(0.8));
+        assert!((deltas.roles["unattributed"].cpu_s - 0.3).abs() < 1e-9);
+        assert_eq!(deltas.roles["work"].ended, None);
     }
 }

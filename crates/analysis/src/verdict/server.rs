@@ -1,5 +1,7 @@
 //! Reasons to distrust the numbers about a server's CPU and memory.
 
+use dyno_archive::load::{ProbesUse, Refused};
+use dyno_archive::plan::Probe;
 use dyno_archive::{LoadRecord, Party};
 use serde_json::json;
 
@@ -35,10 +37,8 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
     all.extend(not_measured(server));
     all.extend(more_threads_than_cpus(server));
     all.extend(server_starved(server));
-    all.push(info(
-        Code::SyscallsNotMeasured,
-        "System calls per request are not counted by this version of dyno.",
-    ));
+    all.extend(calls_not_counted(server, &record.probes));
+    all.extend(probes_refused(&record.probes));
     if let Some(share) = server.steal_share.filter(|s| *s > STEAL) {
         let message = format!(
             "The hypervisor gave {} of this machine's CPU time to somebody else during the step: repeat it.",
@@ -47,6 +47,38 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
         all.push(Caveat::new(Code::Steal, Severity::Warning, message, json!({"share": share})));
     }
     all
+}
+
+/// Why there are no system calls per answer; `None`: there are.
+fn calls_not_counted(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
+    let counts = |probe: Probe| matches!(probe, Probe::Syscalls | Probe::EverySyscall);
+    let refused = probes.refused.iter().find(|refused| counts(refused.probe));
+    let message = match refused {
+        _ if server.calls.is_some() => return None,
+        Some(refused) => format!("System calls were not counted: {}. {}", refused.why, refused.mend),
+        None if probes.attached.iter().copied().any(counts) => {
+            "System calls were counted, but no answer came while they were: they are not told per answer."
+                .into()
+        }
+        None => {
+            "System calls were not counted: nobody asked for it. `--observe default` has them counted.".into()
+        }
+    };
+    let evidence = json!({"refused": refused.map(|refused| &refused.why)});
+    Some(Caveat::new(Code::SyscallsNotMeasured, Severity::Info, message, evidence))
+}
+
+/// What else could not look.
+fn probes_refused(probes: &ProbesUse) -> Option<Caveat> {
+    let others: Vec<&Refused> = probes
+        .refused
+        .iter()
+        .filter(|refused| !matches!(refused.probe, Probe::Syscalls | Probe::EverySyscall))
+        .collect();
+    let first = others.first()?;
+    let names: Vec<&str> = others.iter().map(|refused| refused.probe.name()).collect();
+    let message = format!("Not looked at here: {}, because {}. {}", names.join(", "), first.why, first.mend);
+    Some(Caveat::new(Code::ProbeRefused, Severity::Info, message, json!({"probes": names, "why": first.why})))
 }
 
 /// Busy threads that take turns on too few CPUs: the tail of the response times is that of the scheduler's time slices.

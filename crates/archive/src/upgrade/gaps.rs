@@ -82,6 +82,8 @@ pub(super) fn of_trial(trial: &mut Value) {
     each(trial.get_mut("checks")).for_each(check);
     let Some(load) = trial.get_mut("load") else { return };
     fill(load, &[("unexpected", json!({})), ("connection_failures", json!({}))]);
+    // Nobody could look inside.
+    fill(load, &[("probes", json!({"attached": [], "refused": []}))]);
     if let Some(client) = load.get_mut("client") {
         fill(client, &[("priority", json!("normal"))]);
     }

@@ -57,6 +57,7 @@ impl Choices {
             repeats: self.repeats,
             only: self.only.clone(),
             driver: self.driver.map(Into::into),
+            observe: self.observe.clone(),
         }
     }
 }

@@ -10,7 +10,9 @@ use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::facts::CgroupVersion;
 use dyno_archive::load::TlsUse;
 use dyno_archive::plan::{Build, Launch, Plan, Subject};
-use dyno_archive::sample::{CgroupUse, HostUse, Party, PartyUse, ThreadUse};
+use dyno_archive::sample::{
+    CallUse, CallsUse, CgroupUse, HostUse, Party, PartyUse, Seen, StateTimes, ThreadUse,
+};
 use dyno_archive::start::{Failure, FailureKind, PartStart, StartRecord, Startup, Stop};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Protocol, Sample, TrialRecord};
@@ -249,6 +251,9 @@ impl Server {
             run_delay_ns: Some(run_ns / 100),
             switches_voluntary: Some(answers),
             switches_involuntary: Some(answers / 100),
+            faults_minor: Some(answers / 50),
+            faults_major: Some(0),
+            seen: Some(seen(at_ns - BEGAN_NS, run_ns, answers)),
         };
         Sample {
             at_ns,
@@ -269,6 +274,8 @@ impl Server {
                     threads: vec![thread("server", cpu_ns)],
                     processes: 1,
                     rss_bytes: Some((self.memory_mib + 2) << 20),
+                    calls: Some(calls(at_ns - BEGAN_NS, answers)),
+                    ended: Some(Vec::new()),
                     ..PartyUse::nothing(Party::SUBJECT)
                 },
                 PartyUse {
@@ -283,6 +290,27 @@ impl Server {
                 context_switches: 2 * answers,
             }),
         }
+    }
+}
+
+/// A thread that ran so long, and waited for its peers otherwise.
+fn seen(lived_ns: u64, running_ns: u64, wakeups: u64) -> Seen {
+    let runnable_ns = running_ns / 100;
+    let network_ns = lived_ns.saturating_sub(running_ns + runnable_ns);
+    let states = StateTimes { running_ns, runnable_ns, network_ns, ..StateTimes::default() };
+    Seen { states, wakeups, migrations: 0, modes: None }
+}
+
+/// A read and a write per answer, and a wait for every four.
+fn calls(counted_ns: u64, answers: u64) -> CallsUse {
+    let call = |count, each| CallUse { count, returned: count * each, ..CallUse::default() };
+    let calls =
+        [("read", call(answers, 60)), ("writev", call(answers, 150)), ("epoll_wait", call(answers / 4, 4))];
+    CallsUse {
+        counted_ns,
+        slices: counted_ns / (100 * MS),
+        answers: Some(answers),
+        by_name: calls.map(|(name, call)| (name.to_string(), call)).into(),
     }
 }
 

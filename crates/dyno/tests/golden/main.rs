@@ -13,12 +13,14 @@ use std::sync::{Arc, Once};
 
 use dyno_analysis::verdict::Resource;
 use dyno_archive::dir::{Header, Run, SCHEMA};
-use dyno_archive::load::ClientUse;
+use dyno_archive::load::{ClientUse, ProbesUse};
 use dyno_archive::plan::{
     self, Arm, Arrivals, Body, Conditions, Launch, Limits, Load, Marker, Order, Placement, Plan,
     ReportOptions, Request as PlannedRequest, Step, Subject, Suite, Trial, UntilSteady, Workload,
 };
-use dyno_archive::sample::{CgroupUse, HostUse, Party, PartyUse, Sample, ThreadUse};
+use dyno_archive::sample::{
+    CallUse, CallsUse, CgroupUse, HostUse, Party, PartyUse, Sample, Seen, StateTimes, ThreadUse,
+};
 use dyno_archive::start::{
     Failure, FailureKind, PartStart, StartRecord, Startup, Stop, WarmUp, WarmUpEnd, WarmUpSlice,
 };
@@ -243,6 +245,10 @@ fn record(played: sim::Played, busy: u64) -> LoadRecord {
         unexpected: report.unexpected,
         connection_failures: report.connection_failures,
         samples: [0, 100, 600, 1100].map(|ms| sample(ms, busy)).into(),
+        probes: ProbesUse {
+            attached: [plan::Probe::Syscalls, plan::Probe::States].into(),
+            refused: Vec::new(),
+        },
         server_failure: None,
         cut_short: false,
     }
@@ -286,19 +292,11 @@ fn sample(at_ms: u64, busy_ms: u64) -> Sample {
                     memory_anon_bytes: Some(10 << 20),
                     ..CgroupUse::default()
                 }),
-                threads: vec![ThreadUse {
-                    pid: 2,
-                    tid: 2,
-                    name: "server".into(),
-                    run_ns: cpu_ns,
-                    user_ns: cpu_ns / 4,
-                    sys_ns: cpu_ns * 3 / 4,
-                    run_delay_ns: Some(cpu_ns / 100),
-                    switches_voluntary: Some(at_ms * 3),
-                    switches_involuntary: Some(at_ms),
-                }],
+                threads: vec![server_thread(at_ms, cpu_ns)],
                 processes: 1,
                 rss_bytes: Some(12 << 20),
+                calls: Some(server_calls(at_ms)),
+                ended: Some(Vec::new()),
                 ..PartyUse::nothing(Party::SUBJECT)
             },
             PartyUse {
@@ -312,6 +310,49 @@ fn sample(at_ms: u64, busy_ms: u64) -> Sample {
             steal_ns: 0,
             context_switches: at_ms,
         }),
+    }
+}
+
+fn server_thread(at_ms: u64, cpu_ns: u64) -> ThreadUse {
+    ThreadUse {
+        pid: 2,
+        tid: 2,
+        name: "server".into(),
+        run_ns: cpu_ns,
+        user_ns: cpu_ns / 4,
+        sys_ns: cpu_ns * 3 / 4,
+        run_delay_ns: Some(cpu_ns / 100),
+        switches_voluntary: Some(at_ms * 3),
+        switches_involuntary: Some(at_ms),
+        faults_minor: Some(at_ms / 10),
+        faults_major: Some(0),
+        seen: Some(Seen {
+            states: StateTimes {
+                running_ns: cpu_ns,
+                runnable_ns: cpu_ns / 100,
+                network_ns: at_ms * MS - cpu_ns - cpu_ns / 100,
+                ..StateTimes::default()
+            },
+            wakeups: at_ms * 3,
+            migrations: at_ms / 100,
+            modes: None,
+        }),
+    }
+}
+
+/// Counted in a tenth of the time.
+fn server_calls(at_ms: u64) -> CallsUse {
+    let call = |count, errors, returned| CallUse { count, errors, again: errors, returned };
+    CallsUse {
+        counted_ns: at_ms * MS / 10,
+        slices: at_ms / 100,
+        answers: Some(at_ms * 5),
+        by_name: [
+            ("read".to_string(), call(at_ms * 5, 0, at_ms * 300)),
+            ("write".to_string(), call(at_ms * 10, 0, at_ms * 700)),
+            ("futex(wait)".to_string(), call(at_ms, at_ms / 2, 0)),
+        ]
+        .into(),
     }
 }
 
@@ -419,10 +460,25 @@ fn the_archive_gives_every_form_of_the_report_byte_for_byte() {
     kept::hold_every_form("hello", &report);
 }
 
+/// The golden run with nobody looking inside servers, as it was before version 6.
+fn outside() -> Run {
+    let mut run = kept();
+    for load in run.trials.iter_mut().map(|trial| &mut trial.load) {
+        load.probes = ProbesUse::default();
+        for used in load.samples.iter_mut().flat_map(|sample| &mut sample.parties) {
+            (used.calls, used.ended) = (None, None);
+            for thread in &mut used.threads {
+                (thread.faults_minor, thread.faults_major, thread.seen) = (None, None, None);
+            }
+        }
+    }
+    run
+}
+
 /// The golden run as earlier versions of the format kept it.
 #[test]
 fn archives_of_earlier_formats_are_read() {
-    let now = dyno_analysis::report::report(&kept());
+    let now = dyno_analysis::report::report(&outside());
     let reports = [("archive-v1", "dyno.run/1"), ("archive-v2", "dyno.run/2")].map(|(name, schema)| {
         let run = RunDir::open(kept::folder(name)).unwrap().read().unwrap();
         assert_eq!(run.header.schema, schema);
@@ -465,6 +521,10 @@ fn archives_of_earlier_formats_are_read() {
         fourth.trials == now.trials && fourth.subjects.len() == now.subjects.len(),
         "nothing was lost with it"
     );
+    // Of the version before, nobody looked inside servers.
+    let fifth = RunDir::open(kept::folder("archive-v5")).unwrap().read().unwrap();
+    assert_eq!(fifth.header.schema, "dyno.run/5");
+    assert!(Run { header: outside().header, ..fifth } == outside(), "nothing was lost with it");
     for (first, second) in reports[0].trials.iter().zip(&reports[1].trials) {
         assert_eq!(first.load.response_time_us, second.load.response_time_us);
     }

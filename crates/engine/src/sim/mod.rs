@@ -81,7 +81,7 @@ pub fn play(world: World, config: Config) -> Played {
 
 /// As [`play`], asking `stop` every turn.
 #[must_use]
-pub fn play_until(world: World, config: Config, stop: impl FnMut() -> Stop) -> Played {
+pub fn play_until(world: World, config: Config, mut stop: impl FnMut() -> Stop) -> Played {
     let mut driver = SimDriver::new(world);
     let mut worker = Worker::new(config);
     let mut intervals = Vec::new();
@@ -94,7 +94,7 @@ pub fn play_until(world: World, config: Config, stop: impl FnMut() -> Stop) -> P
         &mut worker,
         &mut driver,
         || Some(*begin.get_or_insert(Instant(seen.get()).after(1_000_000))),
-        stop,
+        |_| stop(),
         |interval| intervals.push(interval),
     );
     let began = begin.unwrap_or_default();

@@ -345,6 +345,12 @@ impl Worker {
         }
     }
 
+    /// Complete answers so far, right or wrong.
+    #[must_use]
+    pub fn answers(&self) -> u64 {
+        self.recorder.answers
+    }
+
     #[must_use]
     pub fn has_sealed(&self) -> bool {
         self.recorder.has_sealed()

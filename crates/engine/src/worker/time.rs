@@ -294,16 +294,16 @@ impl Worker {
         self.frames_used = self.frames.since(&self.frames_base);
         let used = driver.thread_use();
         let base = &self.cpu_base;
+        let since = |now: Option<u64>, then: Option<u64>| now.zip(then).map(|(now, then)| now - then);
         self.cpu = ThreadUse {
             run_ns: used.run_ns - base.run_ns,
             user_ns: used.user_ns - base.user_ns,
             sys_ns: used.sys_ns - base.sys_ns,
-            run_delay_ns: used.run_delay_ns.zip(base.run_delay_ns).map(|(a, b)| a - b),
-            switches_voluntary: used.switches_voluntary.zip(base.switches_voluntary).map(|(a, b)| a - b),
-            switches_involuntary: used
-                .switches_involuntary
-                .zip(base.switches_involuntary)
-                .map(|(a, b)| a - b),
+            run_delay_ns: since(used.run_delay_ns, base.run_delay_ns),
+            switches_voluntary: since(used.switches_voluntary, base.switches_voluntary),
+            switches_involuntary: since(used.switches_involuntary, base.switches_involuntary),
+            faults_minor: since(used.faults_minor, base.faults_minor),
+            faults_major: since(used.faults_major, base.faults_major),
             ..used
         };
         for conn in 0..self.config.connections {

@@ -181,7 +181,7 @@ fn play<D: Driver>(mut driver: Watched<D>, config: Config, stop: impl Fn(Instant
             begin.set(begin.get().or(Some(Instant(clock.get()).after(1_000_000))));
             begin.get()
         },
-        || begin.get().map_or(Stop::No, |began: Instant| stop(began, clock.get().saturating_sub(began.0))),
+        |_| begin.get().map_or(Stop::No, |began: Instant| stop(began, clock.get().saturating_sub(began.0))),
         |interval| {
             intervals.push(interval);
             sealed_ns.push(clock.get().saturating_sub(begin.get().unwrap_or_default().0));

@@ -5,6 +5,7 @@
 //! script runs: the page's content security policy names it by its hash.
 
 mod cost;
+mod inside;
 mod life;
 mod load;
 mod method;

@@ -10,6 +10,7 @@ use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::Summary;
 use maud::{Markup, html};
 
+use super::inside::inside;
 use super::of::Of;
 use super::overview::resource;
 use super::swatch;
@@ -99,7 +100,8 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
     };
     let Some(baseline) = report.overview.iter().find(is_baseline) else {
         let rows: Vec<Row> = COUNTERS.iter().map(|counter| counter.cells(&[Some(busiest)]).into()).collect();
-        return table("counters", &["Per response", "#Here"], &rows);
+        let alone = table("counters", &["Per response", "#Here"], &rows);
+        return html! { (alone) (inside(&busiest.inside, None)) };
     };
     let base = report.summary(busiest.cell.of_arm(baseline.reference_cell.arm));
     let comparison = report.comparison(busiest.cell).filter(|c| c.baseline == baseline.subject);
@@ -110,7 +112,12 @@ fn counters(report: &Report, busiest: &Summary) -> Markup {
         cells.into()
     };
     let rows: Vec<Row> = COUNTERS.iter().map(row).collect();
-    table("counters", &["Per response", "#Here", &format!("#{}", baseline.title), "#Ratio of pairs"], &rows)
+    let beside = table(
+        "counters",
+        &["Per response", "#Here", &format!("#{}", baseline.title), "#Ratio of pairs"],
+        &rows,
+    );
+    html! { (beside) (inside(&busiest.inside, base.map(|base| (baseline.title.as_str(), &base.inside)))) }
 }
 
 /// A metric under a name that is short enough for a card.
@@ -119,11 +126,16 @@ struct Counter {
     key: &'static str,
 }
 
-const COUNTERS: [Counter; 8] = [
+const COUNTERS: [Counter; 13] = [
     Counter { name: "user CPU", key: "server_cpu_user_us_per_request" },
     Counter { name: "system CPU", key: "server_cpu_sys_us_per_request" },
     Counter { name: "context switches", key: "server_context_switches_per_request" },
     Counter { name: "waiting for a CPU", key: "server_run_delay_us_per_request" },
+    Counter { name: "system calls", key: "server_syscalls_per_request" },
+    Counter { name: "bytes of a read", key: "server_bytes_per_read" },
+    Counter { name: "bytes of a write", key: "server_bytes_per_write" },
+    Counter { name: "events of a wait", key: "server_events_per_wait" },
+    Counter { name: "page faults", key: "server_page_faults_per_request" },
     Counter { name: "bytes received", key: "bytes_in_per_response" },
     Counter { name: "segments received", key: "segments_per_response" },
     Counter { name: "busiest thread", key: "server_busiest_thread" },

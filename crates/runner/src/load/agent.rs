@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{OnceLock, mpsc};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
 
 use dyno_archive::Interval;
 use dyno_archive::plan::{DriverKind, Priority};
@@ -25,16 +25,47 @@ pub(super) struct Shared {
     cut: OnceLock<Stop>,
     /// A worker was not given the priority that it asked for.
     is_refused: AtomicBool,
+    answers: Arc<Answers>,
+}
+
+/// Complete answers so far of each worker of a load, right or wrong, for those who count something else over the same time.
+#[derive(Debug)]
+pub struct Answers(Vec<OfWorker>);
+
+/// Apart from the others: who writes one does not take the line of another from its CPU.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct OfWorker(AtomicU64);
+
+impl Answers {
+    /// For a load of up to so many workers.
+    #[must_use]
+    pub fn new(workers: u32) -> Arc<Answers> {
+        Arc::new(Answers((0..workers).map(|_| OfWorker::default()).collect()))
+    }
+
+    /// All workers' answers. Behind by what they got in their present turns.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().map(|worker| worker.0.load(Ordering::Relaxed)).sum()
+    }
+
+    fn tell(&self, worker: u32, answers: u64) {
+        if let Some(of) = self.0.get(worker as usize) {
+            of.0.store(answers, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Shared {
-    pub(super) const fn new(threads: u32) -> Shared {
+    pub(super) fn new(threads: u32, answers: Option<Arc<Answers>>) -> Shared {
         Shared {
             threads,
             ready: AtomicU32::new(0),
             begin: OnceLock::new(),
             cut: OnceLock::new(),
             is_refused: AtomicBool::new(false),
+            answers: answers.unwrap_or_else(|| Answers::new(threads)),
         }
     }
 
@@ -156,7 +187,10 @@ fn drive<D: Driver>(
             }
         })
     };
-    let stop = || shared.cut.get().copied().unwrap_or(Stop::No);
+    let stop = |answers| {
+        shared.answers.tell(k, answers);
+        shared.cut.get().copied().unwrap_or(Stop::No)
+    };
     dyno_engine::run(&mut worker, &mut driver, begin, stop, |interval| {
         // The control thread lives as long as the workers do.
         let _ = to.send((k, interval));

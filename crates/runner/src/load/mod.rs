@@ -25,6 +25,7 @@ use agent::{Shared, worker};
 use control::Control;
 use record::{Driven, assemble};
 
+pub use agent::Answers;
 pub use preflight::{Mismatch, preflight};
 pub use simulated::{Look, simulate};
 
@@ -152,6 +153,11 @@ pub trait Watch {
         None
     }
 
+    /// Where workers are to tell how many answers they have, if anybody asks.
+    fn answers(&self) -> Option<Arc<Answers>> {
+        None
+    }
+
     /// Takes an interval that has ended, all workers merged.
     fn interval(&mut self, _interval: &Interval) {}
 
@@ -181,7 +187,7 @@ pub enum Reason {
 pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
     preflight::check(spec)?;
     let threads = spec.threads();
-    let shared = Shared::new(threads);
+    let shared = Shared::new(threads, watch.answers());
     let machine = machine::MachineWatch::new(&spec.cpus);
     let (to_control, from_workers) = mpsc::channel();
     thread::scope(|scope| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::load::{Books, ClientUse, Connections, Edges, Unanswered};
+use dyno_archive::load::{Books, ClientUse, Connections, Edges, ProbesUse, Unanswered};
 use dyno_archive::machine::MachineUse;
 use dyno_archive::plan::{DriverKind, Priority};
 use dyno_archive::{Interval, LoadRecord, Sample};
@@ -51,6 +51,7 @@ pub(super) fn assemble(
         unexpected: BTreeMap::new(),
         connection_failures: BTreeMap::new(),
         samples,
+        probes: ProbesUse::default(),
         server_failure: driven.failure,
         cut_short: driven.cut_short,
     };

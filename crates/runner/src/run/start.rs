@@ -7,9 +7,10 @@ use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
-use dyno_archive::plan::{Arm, Limits, Placement};
+use dyno_archive::plan::{Arm, Conditions, Limits, Placement, Probe};
 use dyno_archive::start::{
     Failure, FailureKind, LimitKind, LimitReadBack, PartStart, Startup, allowed_cpus, cpu_list_text,
 };
@@ -24,6 +25,8 @@ use dyno_launch::process::{self, Process, Workspace};
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::OwnCommand;
 use dyno_launch::{folder, open_files_hard};
+use dyno_observer::inside::Watching;
+use dyno_observer::probes::Probes;
 use dyno_observer::proc;
 use dyno_subject::build;
 use dyno_subject::certs::Certs;
@@ -41,6 +44,7 @@ pub(super) struct RunSetup {
     pub(super) groups: Groups,
     /// `None`: no subject needs them.
     pub(super) certs: Option<Certs>,
+    pub(super) probes: Probes,
 }
 
 /// The ports of one part.
@@ -104,12 +108,15 @@ pub(super) struct Recipe<'a> {
     pub(super) cpus: &'a [u32],
     /// Ports of the parts that are up, by name.
     pub(super) others: &'a [(String, Ports)],
+    /// What is to look inside it.
+    pub(super) observe: &'a BTreeSet<Probe>,
 }
 
 /// A part whose process was started, and of which nothing is known yet.
 pub(super) struct Spawned {
     pub(super) process: Process,
     pub(super) ports: Ports,
+    inside: Option<Arc<Watching>>,
     listeners: Vec<CheckedListener>,
     settings: Settings,
 }
@@ -131,7 +138,7 @@ impl Runner<'_> {
         let Arm { name, subject, conditions, backends, .. } = &plan.arms[arm];
         let mut others = Vec::new();
         for &index in backends {
-            let (part, ports) = self.start_backend(record, index, &others, setup)?;
+            let (part, ports) = self.start_backend(record, index, &others, conditions, setup)?;
             others.push((part.name.clone(), ports));
             up.push(part);
         }
@@ -141,6 +148,7 @@ impl Runner<'_> {
             limits: &conditions.limits,
             cpus: &conditions.placement.subject,
             others: &others,
+            observe: &conditions.observe,
         };
         record.parts.push(PartStart::new(Party::SUBJECT, name.clone()));
         if !lived.contains(&arm) {
@@ -157,6 +165,7 @@ impl Runner<'_> {
         record: &mut StartRecord,
         index: usize,
         others: &[(String, Ports)],
+        conditions: &Conditions,
         setup: &RunSetup,
     ) -> Result<(Part, Ports), Failure> {
         let (plan, builds) = (self.plan, self.builds);
@@ -169,6 +178,7 @@ impl Runner<'_> {
             limits: &planned.limits,
             cpus: &planned.cpus,
             others,
+            observe: &conditions.observe,
         };
         record.parts.push(PartStart::new(Party::Backend(index), planned.name.clone()));
         self.start_part(record, &recipe, setup).map_err(|failure| {
@@ -187,7 +197,7 @@ impl Runner<'_> {
         recipe: &Recipe<'_>,
         setup: &RunSetup,
     ) -> Result<(Part, Ports), Failure> {
-        let Spawned { mut process, ports, listeners, settings } = self.spawn(start, recipe, setup)?;
+        let Spawned { mut process, ports, inside, listeners, settings } = self.spawn(start, recipe, setup)?;
         let record = last_part(start);
         let definition = recipe.definition;
         let ready = self.wait_until_ready(&mut process, recipe, &settings, &listeners, ports);
@@ -216,7 +226,7 @@ impl Runner<'_> {
         let reset =
             definition.reset.as_ref().map(|spec| settings.command(spec)).transpose().map_err(harness)?;
         let (party, name) = (record.party, record.name.clone());
-        Ok((Part { party, name, process, listeners, alive, reset }, ports))
+        Ok((Part { party, name, process, inside, listeners, alive, reset }, ports))
     }
 
     /// Starts the process of the last part of the record.
@@ -242,8 +252,10 @@ impl Runner<'_> {
             message: format!("`{}`: {error}", definition.start.command.join(" ")),
         })?;
         record.pid = Some(process.pid());
+        // As soon as there is a process: what it starts is watched because it is.
+        let inside = setup.probes.attach(recipe.observe, process.pid()).map_err(harness)?;
         record.limits.extend(read_back(recipe, &process));
-        Ok(Spawned { process, ports, listeners, settings })
+        Ok(Spawned { process, ports, inside, listeners, settings })
     }
 
     /// Has the data of a part loaded that has some; returns how long that took, in nanoseconds.

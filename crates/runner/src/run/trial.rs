@@ -1,17 +1,21 @@
 //! One trial: a workload at a step, with its samples and the checks beside it.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use dyno_archive::load::Refused;
+use dyno_archive::plan::Probe;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample};
 use dyno_contract::exchange::Business;
 use dyno_launch::supervision::Interrupts;
+use dyno_observer::inside::{Watching, count_calls};
+use dyno_observer::probes::Probes;
 
 use super::up::{CheckedListener, Launched, Watched, listener};
 use super::{Event, Runner};
-use crate::load::{self, Edge, Reason, Watch};
+use crate::load::{self, Answers, Edge, Reason, Watch};
 use crate::load_at;
 
 /// The outcome of a trial.
@@ -22,7 +26,12 @@ pub(super) struct Measured {
 }
 
 impl Runner<'_> {
-    pub(super) fn trial(&mut self, trial: usize, launched: &mut Launched) -> Result<Measured, String> {
+    pub(super) fn trial(
+        &mut self,
+        trial: usize,
+        launched: &mut Launched,
+        probes: &Probes,
+    ) -> Result<Measured, String> {
         let workload = &self.plan.workloads[self.plan.trials[trial].workload];
         let listener = listener(&launched.subject.listeners, workload)?;
         let spec = load_at::trial(listener.listener(), self.plan, trial)?;
@@ -40,23 +49,54 @@ impl Runner<'_> {
             got: mismatch.words,
         });
         let (to_prober, stop_prober) = mpsc::channel::<()>();
+        let (to_counter, stop_counter) = mpsc::channel::<()>();
         let pause = Duration::from_nanos(self.plan.load.interval_ns);
+        let inside: Vec<Arc<Watching>> = [&launched.subject]
+            .into_iter()
+            .chain(&launched.backends)
+            .filter_map(|part| part.inside.clone())
+            .collect();
+        let answers = Answers::new(spec.threads());
+        let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;
         thread::scope(|scope| {
             let prober = scope.spawn(move || probe(listener, trial, pause, &stop_prober));
+            let told = &answers;
+            let counter = scope.spawn(move || count(&inside, told, &stop_counter));
             let mut watcher = Watcher {
                 peaks_of_window: Vec::new(),
                 trial,
-                watched: Watched { subject: &mut launched.subject.process, backends: &mut launched.backends },
+                watched: Watched {
+                    subject: &mut launched.subject.process,
+                    inside: launched.subject.inside.as_deref(),
+                    backends: &mut launched.backends,
+                },
+                answers: Arc::clone(&answers),
                 interrupts: self.interrupts,
                 on: self.on,
             };
             let record = load::run(&spec, &mut watcher);
-            drop(to_prober);
+            drop((to_prober, to_counter));
             let probed = prober.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let counted = counter.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             let checks = tried.into_iter().chain(probed).collect();
-            record.map(|load| Measured { load, checks })
+            record.map(|mut load| {
+                load.probes = probes.used(observe);
+                load.probes.refused.extend(counted.err().map(refused));
+                Measured { load, checks }
+            })
         })
     }
+}
+
+/// Counts system calls while the load runs.
+fn count(inside: &[Arc<Watching>], answers: &Answers, stop: &mpsc::Receiver<()>) -> Result<(), String> {
+    let mut wait = |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
+    count_calls(inside, &|| Some(answers.total()), &mut wait)
+}
+
+/// Counting of system calls that ended before the load did.
+fn refused(why: String) -> Refused {
+    Refused { probe: Probe::Syscalls, why, mend: "Run it again; if this stays so, tell us.".into() }
 }
 
 /// Checks the contract while the load runs: one check per interval, in turn, on a connection of its own. Each trial
@@ -80,6 +120,7 @@ fn probe(
 
 struct Watcher<'a> {
     trial: usize,
+    answers: Arc<Answers>,
     /// Parties whose memory peak the kernel reset when the window opened.
     peaks_of_window: Vec<Party>,
     watched: Watched<'a>,
@@ -99,6 +140,10 @@ impl Watch for Watcher<'_> {
             }
         }
         Some(sample)
+    }
+
+    fn answers(&self) -> Option<Arc<Answers>> {
+        Some(Arc::clone(&self.answers))
     }
 
     fn interval(&mut self, interval: &Interval) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpStream};
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ use dyno_contract::listener::Listener;
 use dyno_launch::process::Process;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::OwnCommand;
+use dyno_observer::Scope;
+use dyno_observer::inside::Watching;
 use dyno_subject::definition::Definition;
 
 use super::judge::{What, judge, memory_first};
@@ -120,6 +123,8 @@ pub(super) struct Part {
     pub(super) party: Party,
     pub(super) name: String,
     pub(super) process: Process,
+    /// What looks inside its processes; `None`: nothing is to, or nothing can.
+    pub(super) inside: Option<Arc<Watching>>,
     /// One per protocol that it speaks.
     pub(super) listeners: Vec<CheckedListener>,
     pub(super) alive: Alive,
@@ -271,22 +276,30 @@ impl Part {
 /// The processes of a start while it is loaded.
 pub(super) struct Watched<'a> {
     pub(super) subject: &'a mut Process,
+    /// What looks inside the subject.
+    pub(super) inside: Option<&'a Watching>,
     pub(super) backends: &'a mut [Part],
 }
 
 impl Watched<'_> {
     /// The counters of all parts.
     pub(super) fn sample(&self) -> Sample {
-        let backends = self.backends.iter().map(|part| (part.party, &part.process.sampler));
-        let all: Vec<_> = [(Party::SUBJECT, &self.subject.sampler)].into_iter().chain(backends).collect();
-        dyno_observer::sample(&all)
+        dyno_observer::sample(&self.scopes().collect::<Vec<_>>())
+    }
+
+    fn scopes(&self) -> impl Iterator<Item = Scope<'_>> {
+        let subject = Scope { party: Party::SUBJECT, sampler: &self.subject.sampler, inside: self.inside };
+        let backends = self.backends.iter().map(|part| Scope {
+            party: part.party,
+            sampler: &part.process.sampler,
+            inside: part.inside.as_deref(),
+        });
+        [subject].into_iter().chain(backends)
     }
 
     /// Has the kernel reset each part's memory peak; returns the parties whose it reset.
     pub(super) fn reset_peaks(&self) -> Vec<Party> {
-        let backends = self.backends.iter().map(|part| (part.party, &part.process.sampler));
-        let all = [(Party::SUBJECT, &self.subject.sampler)].into_iter().chain(backends);
-        all.filter(|(_, sampler)| sampler.group.reset_peak()).map(|(party, _)| party).collect()
+        self.scopes().filter(|scope| scope.sampler.group.reset_peak()).map(|scope| scope.party).collect()
     }
 
     /// The part that has ended, and how, as the first half of a sentence.

@@ -9,6 +9,7 @@ use dyno_launch::group::Groups;
 use dyno_launch::set_affinity;
 use dyno_launch::supervision::Supervision;
 use dyno_observer::cgroup::Layout;
+use dyno_observer::probes::Probes;
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::Definition;
 
@@ -33,7 +34,12 @@ impl Runner<'_> {
             .collect();
         let mut lived: BTreeSet<usize> = run.starts.iter().filter_map(|start| self.lived(start)).collect();
         let mut next_start = run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0);
-        let setup = RunSetup { groups: Groups::prepare(Layout::read(), self.guard), certs: self.certs()? };
+        let observe = self.plan.arms.iter().flat_map(|arm| &arm.conditions.observe).copied().collect();
+        let setup = RunSetup {
+            groups: Groups::prepare(Layout::read(), self.guard),
+            certs: self.certs()?,
+            probes: Probes::load(&observe),
+        };
         setup.groups.sweep();
         for launch in 0..self.plan.launches.len() {
             let refused =
@@ -116,7 +122,7 @@ impl Runner<'_> {
             Ok(()) => {
                 let subject = up.pop().expect("the subject is the last part");
                 let mut launched = Launched { backends: up, subject };
-                let used = self.use_subject(record, &mut launched, pending);
+                let used = self.use_subject(record, &mut launched, pending, &setup.probes);
                 up = launched.backends;
                 up.push(launched.subject);
                 used
@@ -161,6 +167,7 @@ impl Runner<'_> {
         record: &mut StartRecord,
         launched: &mut Launched,
         pending: &[usize],
+        probes: &Probes,
     ) -> Result<(), Stop> {
         let interrupts = self.interrupts;
         // What has proved nothing yet is begun anew when the run is gone on with.
@@ -188,7 +195,7 @@ impl Runner<'_> {
         self.dir.write_start(record)?;
         warmed?;
         for &trial in &pending {
-            self.measure(trial, record.start, launched)?;
+            self.measure(trial, record.start, launched, probes)?;
         }
         // What was measured is to be proved, unless the user is in a hurry.
         let checks = launched.subject.check(|| interrupts.count() > 1).ok_or_else(interrupted)?;
@@ -200,7 +207,13 @@ impl Runner<'_> {
     }
 
     /// Runs one trial and writes its record.
-    fn measure(&mut self, trial: usize, start: usize, launched: &mut Launched) -> Result<(), Stop> {
+    fn measure(
+        &mut self,
+        trial: usize,
+        start: usize,
+        launched: &mut Launched,
+        probes: &Probes,
+    ) -> Result<(), Stop> {
         if self.interrupts.count() > 0 {
             return Err(interrupted().into());
         }
@@ -209,7 +222,7 @@ impl Runner<'_> {
             return Err(if self.interrupts.count() > 0 { interrupted() } else { failure }.into());
         }
         (self.on)(Event::TrialStarted { trial });
-        let Measured { load, checks } = self.trial(trial, launched).map_err(harness)?;
+        let Measured { load, checks } = self.trial(trial, launched, probes).map_err(harness)?;
         if load.cut_short {
             return Err(interrupted().into());
         }

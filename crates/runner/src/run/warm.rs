@@ -141,7 +141,12 @@ impl Runner<'_> {
     ) -> Result<LoadRecord, Cut> {
         let load = Load { duration_ns: slices * slice_ns, interval_ns: slice_ns, ..turn.spec.load.clone() };
         let spec = load::Spec { load, ..turn.spec.clone() };
-        let watched = Watched { subject: &mut launched.subject.process, backends: &mut launched.backends };
+        // Nobody counts here: a warm-up tells when a server is warm, by what is read anyhow.
+        let watched = Watched {
+            subject: &mut launched.subject.process,
+            inside: None,
+            backends: &mut launched.backends,
+        };
         let mut watcher = Watcher { watched, interrupts: self.interrupts };
         let mut record = load::run(&spec, &mut watcher).map_err(|words| Cut::Failed(harness(words)))?;
         // A drain may be interrupted, too, and then no window was cut short.

@@ -6,10 +6,10 @@
 mod load;
 pub mod profile;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::{Marker, Order, ReportOptions, Suite, Workload};
+use dyno_archive::plan::{Marker, Order, Probe, ReportOptions, Suite, Workload};
 use dyno_launch::environment::Inherit;
 use dyno_subject::definition::{is_backend, not_a_backend};
 use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
@@ -21,6 +21,7 @@ use dyno_workload::workloads::{RawWorkload, check_workloads};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::files::Folder;
+use crate::observe::RawObserve;
 pub use load::SuiteLoad;
 use load::{RawLoad, check_pages, of_load};
 
@@ -45,6 +46,8 @@ pub struct SuiteFile {
     /// SHA-256 of each file that its requests name, by its name.
     pub files: BTreeMap<String, String>,
     pub report: ReportOptions,
+    /// What looks at servers beside what always does.
+    pub observe: BTreeSet<Probe>,
 }
 
 /// A subject's entry in the suite.
@@ -112,6 +115,8 @@ struct Raw {
     cost: Option<dyno_archive::plan::Cost>,
     #[serde(default)]
     report: RawReport,
+    #[serde(default)]
+    observe: RawObserve,
     #[serde(default)]
     backends: Vec<RawBackend>,
 }
@@ -280,6 +285,7 @@ impl Raw {
             cost: self.cost,
             files: files.seen(),
             report: ReportOptions { baseline: self.report.baseline, markers: self.report.markers },
+            observe: self.observe.probes(),
         })
     }
 }

@@ -1,10 +1,16 @@
 //! Cases: the numbers about a server.
 
+use dyno_archive::load::Refused;
+use dyno_archive::plan::Probe;
 use dyno_archive::sample::{CgroupUse, HostUse, Party, PartyUse};
 
 use super::Case;
 use super::world::{MS, S, World};
 use crate::caveat::{Code, Severity};
+
+fn refused(probe: Probe) -> Refused {
+    Refused { probe, why: "this user may not".into(), mend: "Be root.".into() }
+}
 
 /// Caveats from missing counters, and from waiting for CPUs.
 pub(super) const CASES: &[Case<World>] = &[
@@ -29,10 +35,44 @@ pub(super) const CASES: &[Case<World>] = &[
     Case {
         code: Code::SyscallsNotMeasured,
         severity: Severity::Info,
-        says: "are not counted by this version",
-        evidence: "{}",
-        trips: |w| w.record.samples.truncate(1),
+        says: "nobody asked for it",
+        evidence: r#"{"refused": null}"#,
+        trips: |w| w.each_used().for_each(|s| s.calls = None),
         just_not: |w| w.record.samples.clear(),
+        otherwise: None,
+    },
+    Case {
+        code: Code::SyscallsNotMeasured,
+        severity: Severity::Info,
+        says: "were not counted: this user may not. Be root.",
+        evidence: r#"{"refused": "this user may not"}"#,
+        trips: |w| {
+            w.each_used().for_each(|s| s.calls = None);
+            w.record.probes.refused = vec![refused(Probe::Syscalls)];
+        },
+        // Counting ended before the load did, and there is something to tell.
+        just_not: |w| w.record.probes.refused = vec![refused(Probe::Syscalls)],
+        otherwise: None,
+    },
+    Case {
+        code: Code::SyscallsNotMeasured,
+        severity: Severity::Info,
+        says: "no answer came while they were",
+        evidence: r#"{"refused": null}"#,
+        trips: |w| {
+            w.record.probes.attached = [Probe::Syscalls].into();
+            w.each_used().for_each(|s| s.calls.as_mut().expect("calls").answers = Some(0));
+        },
+        just_not: |w| w.record.probes.attached = [Probe::Syscalls].into(),
+        otherwise: None,
+    },
+    Case {
+        code: Code::ProbeRefused,
+        severity: Severity::Info,
+        says: "Not looked at here: states, modes, because this user may not. Be root.",
+        evidence: r#"{"probes": ["states", "modes"], "why": "this user may not"}"#,
+        trips: |w| w.record.probes.refused = [Probe::States, Probe::Modes].map(refused).into(),
+        just_not: |w| w.record.probes.attached = [Probe::States, Probe::Modes].into(),
         otherwise: None,
     },
     Case {

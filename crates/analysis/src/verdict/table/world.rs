@@ -5,7 +5,7 @@ use dyno_archive::load::TcpCounters;
 use dyno_archive::machine::{CpuUse, MachineUse};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step, Workload};
-use dyno_archive::sample::{CgroupUse, HostUse, Party, PartyUse, ThreadUse};
+use dyno_archive::sample::{CallUse, CallsUse, CgroupUse, HostUse, Party, PartyUse, ThreadUse};
 use dyno_archive::start::{StartRecord, WarmUpEnd};
 use dyno_archive::times::Recording;
 use dyno_archive::trial::CheckResult;
@@ -282,6 +282,17 @@ fn machine(busy_ns: &[u64]) -> MachineUse {
     }
 }
 
+/// A read and a write per answer, counted all the time.
+fn calls(seconds: u64) -> CallsUse {
+    let call = CallUse { count: 1000 * seconds, returned: 100_000 * seconds, ..CallUse::default() };
+    CallsUse {
+        counted_ns: seconds * S,
+        slices: 10 * seconds,
+        answers: Some(1000 * seconds),
+        by_name: ["read", "write"].map(|name| (name.to_string(), call)).into(),
+    }
+}
+
 /// Counters after this many seconds on a machine of four CPUs: a server that has used `cpu_ns` in one thread, and a
 /// generator that uses 30 % of a CPU.
 fn sample(seconds: u64, cpu_ns: u64) -> Sample {
@@ -303,6 +314,8 @@ fn sample(seconds: u64, cpu_ns: u64) -> Sample {
         threads: vec![thread(cpu_ns, 0)],
         processes: 1,
         rss_bytes: Some(5 * MS),
+        calls: Some(calls(seconds)),
+        ended: Some(Vec::new()),
         ..PartyUse::nothing(Party::SUBJECT)
     };
     let generator = PartyUse {

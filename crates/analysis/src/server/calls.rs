@@ -1,0 +1,187 @@
+//! System calls per answer, from what was counted while so many answers came.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::sample::{CallUse, CallsUse};
+use dyno_archive::syscall::{Amount, amount};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The system calls of a server in the measured window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Calls {
+    /// Time in which they were counted: all of the window, or slices of it.
+    pub counted_s: f64,
+    pub slices: u64,
+    /// Complete answers that came in that time. All that is per answer is of these.
+    pub answers: u64,
+    /// All calls.
+    pub per_response: f64,
+    /// All calls per second in which they were counted.
+    pub per_s: f64,
+    /// By name; futex calls by what they are for. The most frequent ones have the most to say.
+    pub by_name: BTreeMap<String, Call>,
+    /// `None`: it made no such calls.
+    pub reads: Option<Transfers>,
+    pub writes: Option<Transfers>,
+    /// Events that a wait for events returned, on average (`epoll_wait`, `poll`, `io_getevents`; of `io_uring_enter` what it submitted).
+    pub events_per_wait: Option<f64>,
+}
+
+/// System calls of one name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Call {
+    pub count: u64,
+    pub per_response: f64,
+    pub errors: u64,
+    /// Part of the errors that had to be tried again later (EAGAIN).
+    pub again: u64,
+    /// Mean of the amounts that those returned which did not fail: bytes of reads and writes, events of waits, threads woken. `None`: it
+    /// returns none.
+    pub returned_mean: Option<f64>,
+}
+
+/// Reads, or writes, of all names together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Transfers {
+    pub per_response: f64,
+    /// Bytes of a call that did not fail, on average.
+    pub bytes_per_call: Option<f64>,
+    pub bytes_per_response: f64,
+}
+
+impl Calls {
+    /// `None`: nothing was counted between the two, or no answer came.
+    pub(super) fn between(first: &CallsUse, last: &CallsUse) -> Option<Calls> {
+        let answers = last.answers?.checked_sub(first.answers.unwrap_or(0)).filter(|n| *n > 0)?;
+        let counted_s = last.counted_ns.saturating_sub(first.counted_ns) as f64 / 1e9;
+        let none = CallUse::default();
+        let since = |(name, now): (&String, &CallUse)| {
+            let then = first.by_name.get(name).unwrap_or(&none);
+            let made = CallUse {
+                count: now.count.saturating_sub(then.count),
+                errors: now.errors.saturating_sub(then.errors),
+                again: now.again.saturating_sub(then.again),
+                returned: now.returned.saturating_sub(then.returned),
+            };
+            (made.count > 0).then(|| (name.clone(), made))
+        };
+        let made: BTreeMap<String, CallUse> = last.by_name.iter().filter_map(since).collect();
+        let all: u64 = made.values().map(|call| call.count).sum();
+        Some(Calls {
+            counted_s,
+            slices: last.slices.saturating_sub(first.slices),
+            answers,
+            per_response: all as f64 / answers as f64,
+            per_s: if counted_s > 0.0 { all as f64 / counted_s } else { 0.0 },
+            reads: Sum::of(&made, Amount::Read).transfers(answers),
+            writes: Sum::of(&made, Amount::Written).transfers(answers),
+            events_per_wait: Sum::of(&made, Amount::Events).mean(),
+            by_name: made
+                .iter()
+                .map(|(name, call)| (name.clone(), Call::of(call, answers, amount(name).is_some())))
+                .collect(),
+        })
+    }
+}
+
+impl Calls {
+    pub(super) fn per_response_by_name(&self) -> BTreeMap<String, f64> {
+        self.by_name.iter().map(|(name, call)| (name.clone(), call.per_response)).collect()
+    }
+}
+
+impl Call {
+    fn of(made: &CallUse, answers: u64, returns_amount: bool) -> Call {
+        let CallUse { count, errors, again, .. } = *made;
+        let returned_mean = Sum::new(made).mean().filter(|_| returns_amount);
+        Call { count, per_response: count as f64 / answers as f64, errors, again, returned_mean }
+    }
+}
+
+/// Calls that did not fail, and what they returned.
+struct Sum {
+    calls: u64,
+    succeeded: u64,
+    returned: u64,
+}
+
+impl Sum {
+    fn new(call: &CallUse) -> Sum {
+        Sum { calls: call.count, succeeded: call.count.saturating_sub(call.errors), returned: call.returned }
+    }
+
+    fn of(made: &BTreeMap<String, CallUse>, wanted: Amount) -> Sum {
+        let all =
+            made.iter().filter(|(name, _)| amount(name) == Some(wanted)).map(|(_, call)| Sum::new(call));
+        all.fold(Sum { calls: 0, succeeded: 0, returned: 0 }, |a, b| Sum {
+            calls: a.calls + b.calls,
+            succeeded: a.succeeded + b.succeeded,
+            returned: a.returned + b.returned,
+        })
+    }
+
+    fn mean(&self) -> Option<f64> {
+        (self.succeeded > 0).then(|| self.returned as f64 / self.succeeded as f64)
+    }
+
+    fn transfers(&self, answers: u64) -> Option<Transfers> {
+        let per_answer = |n: u64| n as f64 / answers as f64;
+        (self.calls > 0).then(|| Transfers {
+            per_response: per_answer(self.calls),
+            bytes_per_call: self.mean(),
+            bytes_per_response: per_answer(self.returned),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(answers: u64, calls: &[(&str, [u64; 4])]) -> CallsUse {
+        let call = |[count, errors, again, returned]: [u64; 4]| CallUse { count, errors, again, returned };
+        CallsUse {
+            counted_ns: answers * 1_000_000,
+            slices: answers / 10,
+            answers: Some(answers),
+            by_name: calls.iter().map(|(name, of)| ((*name).into(), call(*of))).collect(),
+        }
+    }
+
+    #[test]
+    fn calls_are_told_per_answer_that_came_while_they_were_counted() {
+        let first = counted(100, &[("read", [100, 0, 0, 5000]), ("close", [7, 0, 0, 0])]);
+        let last = counted(
+            300,
+            &[
+                ("read", [340, 40, 40, 15_000]),
+                ("close", [7, 0, 0, 0]),
+                ("writev", [200, 0, 0, 20_000]),
+                ("epoll_wait", [20, 0, 0, 200]),
+            ],
+        );
+        let calls = Calls::between(&first, &last).unwrap();
+        assert_eq!((calls.answers, calls.slices), (200, 20));
+        assert!((calls.counted_s - 0.2).abs() < 1e-9 && (calls.per_response - 2.3).abs() < 1e-9);
+        assert!((calls.per_s - 2300.0).abs() < 1e-6);
+        let read = calls.by_name["read"];
+        assert_eq!((read.count, read.errors, read.again, read.per_response), (240, 40, 40, 1.2));
+        assert_eq!(read.returned_mean, Some(50.0));
+        assert_eq!(calls.by_name["epoll_wait"].returned_mean, Some(10.0));
+        assert_eq!(calls.by_name.keys().collect::<Vec<_>>(), ["epoll_wait", "read", "writev"]);
+        let transfers = |per_response, per_call, bytes_per_response| {
+            Some(Transfers { per_response, bytes_per_call: Some(per_call), bytes_per_response })
+        };
+        assert_eq!((calls.reads, calls.writes), (transfers(1.2, 50.0, 50.0), transfers(1.0, 100.0, 100.0)));
+        assert_eq!(calls.events_per_wait, Some(10.0));
+    }
+
+    #[test]
+    fn without_answers_nothing_is_told() {
+        let one = counted(100, &[("read", [100, 0, 0, 0])]);
+        assert_eq!(Calls::between(&one, &one), None);
+        let uncounted = CallsUse { answers: None, ..one.clone() };
+        assert_eq!(Calls::between(&one, &uncounted), None);
+    }
+}

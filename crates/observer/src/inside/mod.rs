@@ -1,0 +1,286 @@
+//! Looking inside processes from the kernel: which system calls they make, and what their threads do with their time.
+//!
+//! A small program runs at the kernel's tracepoints (`bpf/inside.bpf.c`, loaded by `program`) and adds up; nothing is written per
+//! event. `calls` knows the numbers of system calls, `slices` when to count them.
+
+mod calls;
+mod program;
+mod slices;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use dyno_archive::sample::{CallsUse, PartyUse, Seen, State, StateTimes};
+
+use crate::clock::monotonic_ns;
+use crate::{proc, read};
+use program::{Counted, PARTIES, Parts, Program};
+use slices::Slices;
+
+/// What can be looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// States of threads, wake-ups, migrations, threads that end.
+    pub states: bool,
+    /// User and system time by the kernel's entries and exits.
+    pub modes: bool,
+    pub calls: Calls,
+}
+
+/// How system calls are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Calls {
+    #[default]
+    None,
+    /// In slices, so that counting stays cheap.
+    Sliced,
+    Every,
+}
+
+/// Why nothing can be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub why: String,
+    pub mend: &'static str,
+}
+
+const NOT_ALLOWED: &str =
+    "Run dyno as root, or give it the capabilities: `setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep dyno`.";
+const NOT_THERE: &str = "Linux 5.15 or later, built with CONFIG_DEBUG_INFO_BTF and CONFIG_FTRACE_SYSCALLS, as distributions build theirs; containers may forbid bpf(2).";
+
+/// The program in the kernel, for any number of parties. Clones share it; it is gone with the last of them.
+#[derive(Clone)]
+#[allow(missing_debug_implementations)] // Its maps have none.
+pub struct Inside {
+    program: Arc<Mutex<Program>>,
+    calls: Calls,
+    places: Arc<Mutex<Vec<bool>>>,
+}
+
+impl Inside {
+    /// # Errors
+    /// This kernel cannot, or does not let this user.
+    pub fn load(wanted: Wanted) -> Result<Inside, Refusal> {
+        if !cfg!(target_arch = "x86_64") {
+            let why = "the program reads the registers of x86-64 alone".into();
+            return Err(Refusal { why, mend: "Measure on x86-64." });
+        }
+        let parts = Parts {
+            // They know the threads whose modes change.
+            threads: wanted.states || wanted.modes,
+            modes: wanted.modes,
+            calls: wanted.calls != Calls::None,
+        };
+        let program = Program::load(parts).map_err(|error| match error.is_forbidden {
+            true => Refusal {
+                why: "this user may not load programs into the kernel (bpf(2))".into(),
+                mend: NOT_ALLOWED,
+            },
+            false => {
+                Refusal { why: format!("the kernel refused the program: {}", error.message), mend: NOT_THERE }
+            }
+        })?;
+        let places = Arc::new(Mutex::new(vec![false; PARTIES as usize]));
+        Ok(Inside { program: Arc::new(Mutex::new(program)), calls: wanted.calls, places })
+    }
+
+    /// Begins to watch a process, and whatever it starts from then on.
+    ///
+    /// # Errors
+    /// There is no room for one more; as a sentence.
+    pub fn watch(&self, pid: u32) -> Result<Watching, String> {
+        let mut places = lock(&self.places);
+        let place =
+            places.iter().position(|taken| !taken).ok_or("no more than 16 parties can be watched at once")?;
+        let party = place as u64;
+        let mut program = self.lock();
+        // What its last holder left behind is not its own.
+        program.forget(party);
+        program.watch(party, pid).map_err(|error| format!("it cannot be watched: {}", error.message))?;
+        let base = program.calls(party).map_err(|error| error.message)?;
+        places[place] = true;
+        drop((places, program));
+        let counted = Mutex::new(CallsUse::default());
+        Ok(Watching { inside: self.clone(), party, base, counted: Arc::new(counted) })
+    }
+
+    /// Threads that could not be kept account of.
+    #[must_use]
+    pub fn lost_threads(&self) -> u64 {
+        self.lock().lost()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Program> {
+        lock(&self.program)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// One party that is watched. It is forgotten when this is dropped.
+#[allow(missing_debug_implementations)] // Its maps have none.
+pub struct Watching {
+    inside: Inside,
+    party: u64,
+    /// Calls that the kernel had counted in this place before.
+    base: Counted,
+    /// Calls up to the end of the last slice.
+    counted: Arc<Mutex<CallsUse>>,
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.inside.lock().forget(self.party);
+        lock(&self.inside.places)[self.party as usize] = false;
+    }
+}
+
+impl Watching {
+    /// Adds processes that were there before, or that the kernel did not tell of.
+    pub fn add(&self, pids: &[u32]) {
+        let mut program = self.inside.lock();
+        for pid in pids {
+            if program.watched_since(*pid).is_none() {
+                // A full table shows as threads that are not seen.
+                let _ = program.watch(self.party, *pid);
+            }
+        }
+    }
+
+    /// Fills in what is seen of the party up to `now_ns` of the monotonic clock.
+    pub(crate) fn fill(&self, used: &mut PartyUse, now_ns: u64) {
+        let program = self.inside.lock();
+        for thread in &mut used.threads {
+            let seen = program.thread(thread.tid, now_ns);
+            thread.seen = seen.or_else(|| {
+                let since = program.watched_since(thread.pid)?;
+                Some(unmoved(thread.pid, thread.tid, now_ns.saturating_sub(since)))
+            });
+        }
+        used.ended = Some(program.ended(self.party));
+        drop(program);
+        if self.inside.calls != Calls::None {
+            used.calls = Some(lock(&self.counted).clone());
+        }
+    }
+
+    /// Adds what was counted in a slice of this length, in which so many answers came.
+    fn sliced(&self, now: &Counted, counted_ns: u64, answers: Option<u64>) {
+        let mut counted = lock(&self.counted);
+        counted.counted_ns += counted_ns;
+        counted.slices += 1;
+        counted.answers = answers.map(|n| n + counted.answers.unwrap_or(0));
+        counted.by_name = now.since(&self.base);
+    }
+}
+
+/// A thread that did not move since it is watched: it has been in one state all the time.
+fn unmoved(pid: u32, tid: u32, ns: u64) -> Seen {
+    let place = format!("/proc/{pid}/task/{tid}");
+    let state = proc::Stat::parse(&read(format!("{place}/stat")).unwrap_or_default()).map(|stat| stat.state);
+    let number = || read(format!("{place}/syscall"))?.split_ascii_whitespace().next()?.parse::<usize>().ok();
+    let state = match state {
+        Some('R') => State::Running,
+        Some('D') => State::Disk,
+        _ => number().and_then(|number| calls::waits().nth(number)).unwrap_or(State::Other),
+    };
+    let mut states = StateTimes::default();
+    states.add(state, ns);
+    Seen { states, ..Seen::default() }
+}
+
+/// Counts the system calls of these parties until `wait` says so: calls, and answers, of the same stretches of time. `answers`:
+/// complete answers so far, `None` if nobody counts them. `wait` sleeps; true: it is time to end.
+///
+/// # Errors
+/// The kernel does not count any more; in words.
+pub fn count_calls(
+    watched: &[Arc<Watching>],
+    answers: &dyn Fn() -> Option<u64>,
+    wait: &mut dyn FnMut(Duration) -> bool,
+) -> Result<(), String> {
+    let Some(inside) =
+        watched.first().map(|first| &first.inside).filter(|inside| inside.calls != Calls::None)
+    else {
+        return Ok(());
+    };
+    let mut counter = Counter { inside, watched, cpus: Counted::default() };
+    let counted = counter.count(answers, wait).map_err(|error| error.message);
+    // Also where it failed half way.
+    let mut program = inside.lock();
+    let ended = program.count(false).and_then(|()| program.arm(false));
+    counted.and(ended.map_err(|error| error.message))
+}
+
+/// How long the world goes on between the attaching, which keeps this CPU, and the counting. Else the generator, if it runs here,
+/// would just then be behind with the answers that it has.
+const SETTLES: Duration = Duration::from_millis(1);
+
+/// Counts by slices.
+struct Counter<'a> {
+    inside: &'a Inside,
+    watched: &'a [Arc<Watching>],
+    /// Calls of all parties by CPU, at the end of the last slice.
+    cpus: Counted,
+}
+
+impl Counter<'_> {
+    fn count(
+        &mut self,
+        answers: &dyn Fn() -> Option<u64>,
+        wait: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<(), program::Error> {
+        let mut slices = Slices::new(self.inside.calls == Calls::Every);
+        let mut rate = None;
+        // Time and answers are read as counting begins and again as it ends: what is divided is of the same time.
+        let edge = || (monotonic_ns(), answers());
+        let mut began = None;
+        loop {
+            let slice = slices.next(rate);
+            let (from_ns, before) = match began.take() {
+                Some(edge) => edge,
+                None => {
+                    self.inside.lock().arm(true)?;
+                    if wait(SETTLES) {
+                        return Ok(());
+                    }
+                    self.inside.lock().count(true)?;
+                    edge()
+                }
+            };
+            let is_over = wait(slice.counted);
+            let (to_ns, after) = edge();
+            let goes_on = slice.gap.is_zero() && !is_over;
+            if !goes_on {
+                self.inside.lock().count(false)?;
+            }
+            let came = after.zip(before).map(|(after, before)| after - before);
+            let most = self.read(to_ns - from_ns, came)?;
+            rate = Some(most as f64 / ((to_ns - from_ns) as f64 / 1e9));
+            if !goes_on {
+                self.inside.lock().arm(false)?;
+            }
+            if is_over || (!goes_on && wait(slice.gap)) {
+                return Ok(());
+            }
+            // Counting that goes on leaves nothing out between two slices.
+            began = goes_on.then_some((to_ns, after));
+        }
+    }
+
+    /// Reads what a slice counted. Returns the most calls that were made on one CPU.
+    fn read(&mut self, ns: u64, answers: Option<u64>) -> Result<u64, program::Error> {
+        let program = self.inside.lock();
+        let mut cpus = Counted::default();
+        for watching in self.watched {
+            let now = program.calls(watching.party)?;
+            cpus.add_cpus(&now);
+            watching.sliced(&now, ns, answers);
+        }
+        let most = cpus.most_on_a_cpu(&self.cpus);
+        self.cpus = cpus;
+        Ok(most)
+    }
+}

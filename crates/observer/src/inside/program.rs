@@ -1,0 +1,340 @@
+//! The program in the kernel, `bpf/inside.bpf.c`: loaded, its maps read and written. The layouts of its values are told in both
+//! places.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use aya::maps::{Array, HashMap, MapData, PerCpuArray};
+use aya::programs::BtfTracePoint;
+use aya::programs::tp_btf::BtfTracePointLinkId;
+use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
+use dyno_archive::sample::{CallUse, EndedThreads, ModeTimes, Seen, State, StateTimes};
+use dyno_archive::syscall::amount;
+
+use super::calls::{self, CALLS};
+use crate::clock::monotonic_ns;
+
+/// Parties that can be watched at once.
+pub(super) const PARTIES: u64 = 16;
+
+static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/inside.bpf.o");
+
+/// Programs that keep account of threads, and the tracepoints at which they run.
+const THREADS: [(&str, &str); 5] = [
+    ("inside_fork", "sched_process_fork"),
+    ("inside_exit", "sched_process_exit"),
+    ("inside_switch", "sched_switch"),
+    ("inside_wakeup", "sched_wakeup"),
+    ("inside_migrate", "sched_migrate_task"),
+];
+
+/// Programs that tell user time from system time.
+const MODES: [(&str, &str); 2] = [("inside_enter", "sys_enter"), ("inside_leave", "sys_exit")];
+
+/// The program that counts system calls.
+const COUNTS: (&str, &str) = ("inside_calls", "sys_exit");
+
+const WORDS_OF_STATES: usize = State::ALL.len();
+const WORDS_OF_SUMS: usize = WORDS_OF_STATES + 5;
+const WORDS_OF_CALL: usize = 4;
+
+/// `struct thread`.
+type Thread = [u64; WORDS_OF_SUMS + 7];
+/// `struct sums`.
+type Sums = [u64; WORDS_OF_SUMS];
+/// `struct party_calls`.
+type PartyCalls = [u64; CALLS * WORDS_OF_CALL];
+/// `struct name`: the party, and 16 bytes of a name.
+type Name = [u64; 3];
+
+/// Keys of `facts`.
+const COUNTING: u32 = 0;
+const LOST: u32 = 1;
+
+/// Which of its parts are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Parts {
+    pub(super) threads: bool,
+    pub(super) modes: bool,
+    pub(super) calls: bool,
+}
+
+/// The loaded program. Whatever it attached is detached when this is dropped, or when this process ends, however it ends: the
+/// kernel holds it by our file descriptors alone.
+#[allow(missing_debug_implementations)] // Maps of arrays have none.
+pub(super) struct Program {
+    ebpf: Ebpf,
+    watched: HashMap<MapData, u32, [u64; 2]>,
+    threads: HashMap<MapData, u32, Thread>,
+    ended: HashMap<MapData, Name, Sums>,
+    calls: PerCpuArray<MapData, PartyCalls>,
+    facts: Array<MapData, u64>,
+    counts: Option<BtfTracePointLinkId>,
+    parts: Parts,
+}
+
+impl Program {
+    /// Loads it, and attaches what is to run all the time.
+    ///
+    /// # Errors
+    /// The kernel has no types (BTF) to show, does not let us, or lacks something; as it says.
+    pub(super) fn load(parts: Parts) -> Result<Program, Error> {
+        let btf = Btf::from_sys_fs().map_err(Error::new)?;
+        let mut ebpf = EbpfLoader::new().btf(Some(&btf)).load(OBJECT).map_err(Error::new)?;
+        let mut waits = Array::<_, u64>::try_from(map(&mut ebpf, "waits")?).map_err(Error::new)?;
+        for (number, state) in calls::waits().enumerate() {
+            waits.set(number as u32, state as u64, 0).map_err(Error::new)?;
+        }
+        let always = [(parts.threads, &THREADS[..]), (parts.modes, &MODES[..])];
+        let counts = [(parts.calls, &[COUNTS][..])];
+        for (name, at) in always.iter().chain(&counts).filter(|(wanted, _)| *wanted).flat_map(|(_, all)| *all)
+        {
+            tracepoint(&mut ebpf, name)?.load(at, &btf).map_err(Error::new)?;
+        }
+        let mut program = Program {
+            watched: HashMap::try_from(map(&mut ebpf, "watched")?).map_err(Error::new)?,
+            threads: HashMap::try_from(map(&mut ebpf, "threads")?).map_err(Error::new)?,
+            ended: HashMap::try_from(map(&mut ebpf, "ended")?).map_err(Error::new)?,
+            calls: PerCpuArray::try_from(map(&mut ebpf, "calls")?).map_err(Error::new)?,
+            facts: Array::try_from(map(&mut ebpf, "facts")?).map_err(Error::new)?,
+            ebpf,
+            counts: None,
+            parts,
+        };
+        for (name, _) in always.iter().filter(|(wanted, _)| *wanted).flat_map(|(_, all)| *all) {
+            tracepoint(&mut program.ebpf, name)?.attach().map_err(Error::new)?;
+        }
+        Ok(program)
+    }
+
+    /// Watches a process, and those that it starts from now on, as a party's.
+    pub(super) fn watch(&mut self, party: u64, pid: u32) -> Result<(), Error> {
+        // From now on: time before is nobody's.
+        self.watched.insert(pid, [party, monotonic_ns()], 0).map_err(Error::new)
+    }
+
+    /// Since when a process is watched; `None`: it is not.
+    pub(super) fn watched_since(&self, pid: u32) -> Option<u64> {
+        self.watched.get(&pid, 0).ok().map(|[_, since]| since)
+    }
+
+    /// Forgets a party's processes and all that was counted of it.
+    pub(super) fn forget(&mut self, party: u64) {
+        let pids: Vec<u32> =
+            self.watched.iter().flatten().filter(|(_, of)| of[0] == party).map(|(pid, _)| pid).collect();
+        for pid in pids {
+            // One that has ended meanwhile took itself off.
+            let _ = self.watched.remove(&pid);
+        }
+        let of_party = |thread: &Thread| thread[1] == party;
+        let tids: Vec<u32> =
+            self.threads.iter().flatten().filter(|(_, t)| of_party(t)).map(|(tid, _)| tid).collect();
+        for tid in tids {
+            let _ = self.threads.remove(&tid);
+        }
+        let names: Vec<Name> = self.ended.keys().flatten().filter(|name| name[0] == party).collect();
+        for name in names {
+            let _ = self.ended.remove(&name);
+        }
+    }
+
+    /// Attaches what counts system calls, or takes it off: while it is off, they cost nothing. Takes a while.
+    pub(super) fn arm(&mut self, on: bool) -> Result<(), Error> {
+        let program = tracepoint(&mut self.ebpf, COUNTS.0)?;
+        match (on, self.counts.take()) {
+            (true, None) => self.counts = Some(program.attach().map_err(Error::new)?),
+            (false, Some(link)) => program.detach(link).map_err(Error::new)?,
+            (_, as_is) => self.counts = as_is,
+        }
+        Ok(())
+    }
+
+    /// Has what is attached count, or not. Takes no time.
+    pub(super) fn count(&mut self, on: bool) -> Result<(), Error> {
+        self.facts.set(COUNTING, u64::from(on), 0).map_err(Error::new)
+    }
+
+    /// A party's system calls that were counted.
+    pub(super) fn calls(&self, party: u64) -> Result<Counted, Error> {
+        let of_cpus = self.calls.get(&(party as u32), 0).map_err(Error::new)?;
+        let mut counted = Counted::default();
+        for of_cpu in of_cpus.iter() {
+            let mut on_cpu = 0;
+            for (number, of) in of_cpu.chunks_exact(WORDS_OF_CALL).enumerate().filter(|(_, of)| of[0] > 0) {
+                let name = calls::name(number);
+                let call = counted.by_name.entry(name.into()).or_default();
+                call.count += of[0];
+                call.errors += of[1];
+                call.again += of[2];
+                // Sums of addresses and descriptors say nothing.
+                call.returned += amount(name).map_or(0, |_| of[3]);
+                on_cpu += of[0];
+            }
+            counted.of_cpus.push(on_cpu);
+        }
+        Ok(counted)
+    }
+
+    /// What is known of a thread up to `now`; `None`: it has not been seen yet.
+    pub(super) fn thread(&self, tid: u32, now: u64) -> Option<Seen> {
+        const TRIES: usize = 8;
+        for _ in 0..TRIES {
+            let thread = self.threads.get(&tid, 0).ok()?;
+            let [done, _, state, since, in_kernel, mode_since, sums @ .., begun] = &thread;
+            // Else it was being written.
+            if done == begun {
+                let mut seen = self.seen(sums);
+                let state = State::ALL.get(*state as usize).copied().unwrap_or(State::Other);
+                // What lasts since its last change counts up to now.
+                seen.states.add(state, now.saturating_sub(*since));
+                if let Some(modes) = seen.modes.as_mut().filter(|_| state == State::Running) {
+                    let ns = now.saturating_sub(*mode_since);
+                    *(if *in_kernel == 1 { &mut modes.sys_ns } else { &mut modes.user_ns }) += ns;
+                }
+                return Some(seen);
+            }
+        }
+        None
+    }
+
+    /// A party's threads that have ended, by name.
+    pub(super) fn ended(&self, party: u64) -> Vec<EndedThreads> {
+        let of_party = self.ended.iter().flatten().filter(|(name, _)| name[0] == party);
+        let ended = |(name, sums): (Name, Sums)| EndedThreads {
+            name: text(&name[1..]),
+            threads: sums[WORDS_OF_SUMS - 1],
+            seen: self.seen(&sums),
+        };
+        let mut all: Vec<EndedThreads> = of_party.map(ended).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+
+    /// Threads for which there was no room, or which shared no name with others for which there was.
+    pub(super) fn lost(&self) -> u64 {
+        self.facts.get(&LOST, 0).unwrap_or(0)
+    }
+
+    fn seen(&self, sums: &[u64]) -> Seen {
+        let mut states = StateTimes::default();
+        State::ALL.iter().zip(sums).for_each(|(state, ns)| states.add(*state, *ns));
+        let [wakeups, migrations, user_ns, sys_ns, ..] = sums[WORDS_OF_STATES..] else {
+            unreachable!("both are parts of arrays of a set length")
+        };
+        let modes = self.parts.modes.then_some(ModeTimes { user_ns, sys_ns });
+        Seen { states, wakeups, migrations, modes }
+    }
+}
+
+/// System calls since the program was loaded.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counted {
+    pub(super) by_name: BTreeMap<String, CallUse>,
+    /// All of them, by the CPU on which they were made.
+    pub(super) of_cpus: Vec<u64>,
+}
+
+impl Counted {
+    /// The calls since a base was read.
+    pub(super) fn since(&self, base: &Counted) -> BTreeMap<String, CallUse> {
+        let none = CallUse::default();
+        let difference = |(name, now): (&String, &CallUse)| {
+            let before = base.by_name.get(name).unwrap_or(&none);
+            let call = CallUse {
+                count: now.count - before.count,
+                errors: now.errors - before.errors,
+                again: now.again - before.again,
+                returned: now.returned - before.returned,
+            };
+            (call.count > 0).then(|| (name.clone(), call))
+        };
+        self.by_name.iter().filter_map(difference).collect()
+    }
+
+    /// Adds another party's to the sums of each CPU.
+    pub(super) fn add_cpus(&mut self, other: &Counted) {
+        self.of_cpus.resize(other.of_cpus.len().max(self.of_cpus.len()), 0);
+        self.of_cpus.iter_mut().zip(&other.of_cpus).for_each(|(sum, n)| *sum += n);
+    }
+
+    /// The most calls that were made on one CPU since a base was read.
+    pub(super) fn most_on_a_cpu(&self, base: &Counted) -> u64 {
+        let before = base.of_cpus.iter().copied().chain(std::iter::repeat(0));
+        self.of_cpus.iter().zip(before).map(|(now, before)| now - before).max().unwrap_or(0)
+    }
+}
+
+fn map(ebpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Error> {
+    ebpf.take_map(name).ok_or_else(|| Error::lacks(name))
+}
+
+fn tracepoint<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, Error> {
+    ebpf.program_mut(name).ok_or_else(|| Error::lacks(name))?.try_into().map_err(Error::new)
+}
+
+/// A text that ends with its first NUL.
+fn text(words: &[u64]) -> String {
+    let bytes: Vec<u8> =
+        words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Why the program cannot be used.
+#[derive(Debug)]
+pub(super) struct Error {
+    pub(super) message: String,
+    /// The kernel does not let this user.
+    pub(super) is_forbidden: bool,
+}
+
+impl Error {
+    fn new(error: impl std::error::Error + 'static) -> Error {
+        let mut message = error.to_string();
+        let mut is_forbidden = is_forbidden_by(&error);
+        let mut cause = error.source();
+        while let Some(deeper) = cause {
+            is_forbidden |= is_forbidden_by(deeper);
+            let text = deeper.to_string();
+            if !message.contains(&text) {
+                message = format!("{message}: {text}");
+            }
+            cause = deeper.source();
+        }
+        // A verifier's log is no sentence.
+        let message = message.lines().next().unwrap_or_default().to_string();
+        Error { message, is_forbidden }
+    }
+
+    fn lacks(part: &str) -> Error {
+        Error { message: format!("its object has no {part}"), is_forbidden: false }
+    }
+}
+
+fn is_forbidden_by(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use sha2::{Digest as _, Sha256};
+
+    /// The object is committed; this is what keeps it and its source together where there is no clang.
+    #[test]
+    fn the_object_is_of_this_source() {
+        let source: &[u8] = include_bytes!("../../bpf/inside.bpf.c");
+        let sums = include_str!("../../bpf/inside.bpf.sha256");
+        let of =
+            |bytes: &[u8]| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let wanted = format!("{}  inside.bpf.c\n{}  inside.bpf.o\n", of(source), of(OBJECT));
+        assert_eq!(sums, wanted, "run scripts/bpf and commit what it writes");
+    }
+
+    #[test]
+    fn a_name_ends_with_its_first_nul() {
+        let words = [u64::from_ne_bytes(*b"C2 Compi"), u64::from_ne_bytes(*b"lerThre\0")];
+        assert_eq!(text(&words), "C2 CompilerThre");
+        assert_eq!(text(&[u64::from_ne_bytes(*b"ab\0cdefg"), 7]), "ab");
+    }
+}

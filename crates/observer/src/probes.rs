@@ -1,0 +1,105 @@
+//! The probes of a run: what looks at a server beside the counters that are always read. Each is attached to the parties of a
+//! start, read with every sample, and gone with what it was attached to.
+//!
+//! The guard need not be told of any: the kernel holds them by file descriptors of this process alone, and takes them down when
+//! it ends, however it does.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dyno_archive::load::{ProbesUse, Refused};
+use dyno_archive::plan::Probe;
+
+use crate::inside::{Calls, Inside, Refusal, Wanted, Watching};
+
+/// What the probes of a run need, loaded once.
+#[derive(Default)]
+#[allow(missing_debug_implementations)] // Maps in the kernel have none.
+pub struct Probes {
+    /// `None`: nothing of it is wanted.
+    inside: Option<Result<Inside, Refusal>>,
+}
+
+impl Probes {
+    /// Loads what these probes need. One that cannot be had is no error: what it would have told stays unknown, and
+    /// [`Probes::used`] says why.
+    #[must_use]
+    pub fn load(asked: &BTreeSet<Probe>) -> Probes {
+        let wanted = wanted(asked);
+        Probes { inside: (wanted != Wanted::default()).then(|| Inside::load(wanted)) }
+    }
+
+    /// Attaches the probes that are asked for to a process and all that it starts. `None`: none of them is attached to processes, or
+    /// none can be had.
+    ///
+    /// # Errors
+    /// Too many are watched already; as a sentence.
+    pub fn attach(&self, asked: &BTreeSet<Probe>, pid: u32) -> Result<Option<Arc<Watching>>, String> {
+        let inside = self.inside.as_ref().and_then(|inside| inside.as_ref().ok());
+        let inside = inside.filter(|_| wanted(asked) != Wanted::default());
+        inside.map(|inside| inside.watch(pid).map(Arc::new)).transpose()
+    }
+
+    /// Which of the probes that are asked for can be had.
+    #[must_use]
+    pub fn used(&self, asked: &BTreeSet<Probe>) -> ProbesUse {
+        let refusal = self.inside.as_ref().and_then(|inside| inside.as_ref().err());
+        let (refused, attached) = asked.iter().partition(|probe| refusal.is_some() && is_inside(**probe));
+        let refused: BTreeSet<Probe> = refused;
+        let of = |probe| {
+            refusal.map(|Refusal { why, mend }| Refused { probe, why: why.clone(), mend: (*mend).into() })
+        };
+        ProbesUse { attached, refused: refused.into_iter().filter_map(of).collect() }
+    }
+}
+
+/// Why nobody can look inside processes here; `None`: one can.
+#[must_use]
+pub fn refusal() -> Option<Refusal> {
+    let wanted = Wanted { states: true, modes: true, calls: Calls::Sliced };
+    Inside::load(wanted).err()
+}
+
+/// Whether a probe needs a program in the kernel.
+const fn is_inside(probe: Probe) -> bool {
+    match probe {
+        Probe::Syscalls | Probe::EverySyscall | Probe::States | Probe::Modes => true,
+        Probe::KernelStamps => false,
+    }
+}
+
+fn wanted(asked: &BTreeSet<Probe>) -> Wanted {
+    let calls = match (asked.contains(&Probe::EverySyscall), asked.contains(&Probe::Syscalls)) {
+        (true, _) => Calls::Every,
+        (false, true) => Calls::Sliced,
+        (false, false) => Calls::None,
+    };
+    Wanted { states: asked.contains(&Probe::States), modes: asked.contains(&Probe::Modes), calls }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_had_is_named_with_the_reason() {
+        let why = "this user may not";
+        let probes = Probes { inside: Some(Err(Refusal { why: why.into(), mend: "Be root." })) };
+        let used = probes.used(&[Probe::KernelStamps, Probe::States].into());
+        assert_eq!(used.attached, [Probe::KernelStamps].into());
+        assert_eq!(
+            used.refused,
+            [Refused { probe: Probe::States, why: why.into(), mend: "Be root.".into() }]
+        );
+        assert!(probes.attach(&[Probe::States].into(), 1).unwrap().is_none());
+    }
+
+    #[test]
+    fn nothing_is_loaded_for_who_asks_for_nothing() {
+        for asked in [BTreeSet::new(), [Probe::KernelStamps].into()] {
+            let probes = Probes::load(&asked);
+            assert!(probes.inside.is_none());
+            assert_eq!(probes.used(&asked), ProbesUse { attached: asked, refused: Vec::new() });
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What was seen inside a server, for its card: system calls by name, and its threads by role.
+
+use dyno_analysis::inside::{CallSummary, Inside, RoleSummary};
+use maud::{Markup, html};
+
+use super::more;
+use super::table::{Cell, Row, cell, table, text, value};
+use crate::format::{css_percent, micros, number, percent};
+
+/// System calls that are shown before one asks for all.
+const SHOWN: usize = 8;
+
+/// `beside`: the reference, with its title.
+pub(super) fn inside(here: &Inside, beside: Option<(&str, &Inside)>) -> Markup {
+    html! { (calls(here, beside)) (roles(here)) }
+}
+
+fn calls(here: &Inside, beside: Option<(&str, &Inside)>) -> Markup {
+    let all = here.calls_beside(beside.map(|(_, inside)| inside));
+    let there = beside.map(|(title, _)| format!("#{title}"));
+    let head: Vec<&str> = ["System calls per response", "#Here"]
+        .into_iter()
+        .chain(there.as_deref())
+        .chain(["#Returned"])
+        .collect();
+    let row = |call: &dyno_analysis::inside::CallBeside<'_>| -> Row {
+        let mut cells = vec![text(call.name), often(call.here)];
+        if beside.is_some() {
+            cells.push(often(call.there));
+        }
+        cells.push(returned(call.here));
+        cells.into()
+    };
+    let rows: Vec<Row> = all.iter().map(row).collect();
+    let (first, rest) = rows.split_at(rows.len().min(SHOWN));
+    html! {
+        @if !first.is_empty() { (table("counters", &head, first)) }
+        @if !rest.is_empty() { (more("The other system calls", &table("counters", &head, rest))) }
+    }
+}
+
+fn often(call: Option<&CallSummary>) -> Cell {
+    value(call.and_then(|call| call.per_response.median), number)
+}
+
+/// What a call returned on average.
+fn returned(call: Option<&CallSummary>) -> Cell {
+    value(call.and_then(|call| call.returned_mean.median), number)
+}
+
+fn roles(here: &Inside) -> Markup {
+    let row = |(name, role): &(&'static str, &RoleSummary)| -> Row {
+        vec![
+            text(name.replace('_', " ")),
+            value(role.threads.median, number),
+            value(role.cpu_us_per_request.median, micros),
+            cell(states(role)),
+        ]
+        .into()
+    };
+    let rows: Vec<Row> = here.roles().iter().map(row).collect();
+    html! {
+        @if !rows.is_empty() { (table("counters", &["Threads", "#Alive", "#CPU per request", "What they did"], &rows)) }
+    }
+}
+
+/// A bar of the states in which threads were, and the same in words.
+fn states(role: &RoleSummary) -> Markup {
+    let shares = role.shares();
+    let words: Vec<String> =
+        shares.iter().map(|(state, share)| format!("{} {}", in_words(state), percent(*share))).collect();
+    html! {
+        @if shares.is_empty() { "–" } @else {
+            span.states aria-hidden="true" {
+                @for (state, share) in &shares { i class=(state) style=(format!("--w:{}", css_percent(*share))) {} }
+            }
+            small { (words.join(", ")) }
+        }
+    }
+}
+
+/// A state's name for people.
+fn in_words(state: &str) -> &str {
+    match state {
+        "runnable" => "waiting for a CPU",
+        "lock" => "lock or idle",
+        "other" => "other waits",
+        other => other,
+    }
+}

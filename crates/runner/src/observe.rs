@@ -1,0 +1,125 @@
+//! What is to be looked at: `[observe]` of a suite, and `--observe`.
+
+use std::collections::BTreeSet;
+
+use dyno_archive::plan::Probe;
+use dyno_workload::text::nearest;
+use serde::Deserialize;
+
+/// The probes that look where nobody says anything of them.
+#[must_use]
+pub fn usual() -> BTreeSet<Probe> {
+    Probe::ALL.into_iter().filter(|probe| probe.is_usual()).collect()
+}
+
+/// The `[observe]` of a suite: each probe on or off.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawObserve {
+    kernel_stamps: Option<bool>,
+    syscalls: Option<bool>,
+    every_syscall: Option<bool>,
+    states: Option<bool>,
+    modes: Option<bool>,
+}
+
+impl RawObserve {
+    pub(crate) fn probes(&self) -> BTreeSet<Probe> {
+        let said = |probe| match probe {
+            Probe::KernelStamps => self.kernel_stamps,
+            Probe::Syscalls => self.syscalls,
+            Probe::EverySyscall => self.every_syscall,
+            Probe::States => self.states,
+            Probe::Modes => self.modes,
+        };
+        Probe::ALL.into_iter().filter(|probe| said(*probe).unwrap_or(probe.is_usual())).collect()
+    }
+}
+
+/// What the command line says of the probes of a suite: those to be used in their place, or those to be left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// `None`: the suite's.
+    instead: Option<BTreeSet<Probe>>,
+    without: BTreeSet<Probe>,
+}
+
+const USUAL: &str = "default";
+const NONE: &str = "none";
+const WITHOUT: &str = "no-";
+
+impl Choice {
+    /// Names of probes between commas; `default` and `none` stand for several; `no-NAME` takes one away.
+    ///
+    /// # Errors
+    /// A word that is none of these; as a sentence.
+    pub fn parse(text: &str) -> Result<Choice, String> {
+        let mut choice = Choice { instead: None, without: BTreeSet::new() };
+        for word in text.split(',').map(str::trim) {
+            match word {
+                USUAL => choice.instead.get_or_insert_default().extend(usual()),
+                NONE => drop(choice.instead.get_or_insert_default()),
+                _ => match word.strip_prefix(WITHOUT) {
+                    Some(name) => drop(choice.without.insert(probe(name, word)?)),
+                    None => drop(choice.instead.get_or_insert_default().insert(probe(word, word)?)),
+                },
+            }
+        }
+        Ok(choice)
+    }
+
+    /// The probes to use where the suite asks for these.
+    #[must_use]
+    pub fn of(&self, suite: &BTreeSet<Probe>) -> BTreeSet<Probe> {
+        self.instead.as_ref().unwrap_or(suite).difference(&self.without).copied().collect()
+    }
+}
+
+/// The probe of this name. `word`: what was written.
+fn probe(name: &str, word: &str) -> Result<Probe, String> {
+    let known = Probe::ALL.into_iter().find(|probe| probe.name() == name);
+    known.ok_or_else(|| {
+        let names = Probe::ALL.iter().map(|probe| probe.name()).chain([USUAL, NONE]);
+        match nearest(name, names) {
+            Some(near) => format!("there is no probe {word:?}; did you mean {near:?}?"),
+            None => format!(
+                "there is no probe {word:?}; there are {}, {USUAL} and {NONE}, and {WITHOUT}NAME leaves one out",
+                Probe::ALL.map(Probe::name).join(", ")
+            ),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(text: &str) -> BTreeSet<Probe> {
+        Choice::parse(text).unwrap().of(&[Probe::States, Probe::Modes].into())
+    }
+
+    #[test]
+    fn probes_are_named_in_place_of_the_suites_or_taken_away() {
+        assert_eq!(chosen("none"), [].into());
+        assert_eq!(chosen("default"), usual());
+        assert_eq!(chosen("default, modes"), [Probe::Syscalls, Probe::States, Probe::Modes].into());
+        assert_eq!(chosen("every-syscall"), [Probe::EverySyscall].into());
+        assert_eq!(chosen("no-modes"), [Probe::States].into());
+        assert_eq!(chosen("default,no-states"), [Probe::Syscalls].into());
+    }
+
+    #[test]
+    fn a_wrong_name_is_told_with_the_nearest_right_one() {
+        let wrong = |text| Choice::parse(text).unwrap_err();
+        assert_eq!(wrong("stats"), "there is no probe \"stats\"; did you mean \"states\"?");
+        assert_eq!(wrong("no-stats"), "there is no probe \"no-stats\"; did you mean \"states\"?");
+        assert!(wrong("zzz").ends_with("and no-NAME leaves one out"));
+    }
+
+    #[test]
+    fn a_suite_turns_each_probe_on_or_off() {
+        let raw: RawObserve = toml::from_str("states = false\nevery_syscall = true").unwrap();
+        assert_eq!(raw.probes(), [Probe::Syscalls, Probe::EverySyscall].into());
+        assert_eq!(RawObserve::default().probes(), usual());
+    }
+}
