@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json bdbade54fcfed77b316a9b6e559c8f35730b5785a6428968646f36ff589f2177
+// Made by types.mjs from docs/schema/report.schema.json ff1cbd3434fac6c34c9f576cb3d3935f4a330d287fef1fb3dad8cf2a456b31a9
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -898,6 +898,10 @@ export interface SubjectResult {
   limits: LimitReadBack[];
   name: string;
   /**
+   * What the probes that look at it cost it; `None`: not measured.
+   */
+  probe_price: PriceResult | null;
+  /**
    * Why the subject does not take part; `None`: it does.
    */
   skipped: string | null;
@@ -1148,6 +1152,24 @@ export interface LifePoint {
    * Index among the plan's workloads, of the trial that had ended; `null`: none had.
    */
   workload: number | null;
+}
+/**
+ * What probes cost a server. Ratios are of a pair of neighbouring slices, with probes ÷ without.
+ */
+export interface PriceResult {
+  /**
+   * The server's CPU time per complete answer.
+   */
+  cpu_per_request: Repeated;
+  /**
+   * Why there is no price; `None`: there is.
+   */
+  failure: string | null;
+  probes: Probe[];
+  /**
+   * Complete answers per second.
+   */
+  throughput: Repeated;
 }
 /**
  * The warm-up of one start of an arm.

@@ -162,6 +162,7 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
         not_served: Vec::new(),
         report: ReportOptions::default(),
         cost: None,
+        probe_price: false,
         files: [].into(),
     }
 }

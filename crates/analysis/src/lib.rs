@@ -17,6 +17,7 @@ pub mod lifetime;
 pub mod load;
 pub mod metric;
 pub mod overview;
+pub mod price;
 pub mod protocols;
 pub mod report;
 pub mod roles;

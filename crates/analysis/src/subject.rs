@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::backend::{self, BackendResult};
 use crate::lifetime::{Lifetimes, lifetimes};
+use crate::price::PriceResult;
 use crate::stats::Repeated;
 use crate::warming::{self, WarmUpResult};
 
@@ -32,6 +33,8 @@ pub struct SubjectResult {
     pub startup_ms: Startup,
     /// How each start was warmed before its first trial; empty unless the plan asks for it.
     pub warm_ups: Vec<WarmUpResult>,
+    /// What the probes that look at it cost it; `None`: not measured.
+    pub probe_price: Option<PriceResult>,
     /// Durations of those warm-ups.
     pub warm_up_s: Repeated,
     /// Stop times over the starts: from the signal to the end of the last process.
@@ -151,6 +154,7 @@ pub(crate) fn subject(run: &Run, arm: usize) -> SubjectResult {
         backends: backend::of_arm(plan, arm, &starts),
         warm_up_s: Repeated::new(warm_ups.iter().map(|w| w.took_s).collect()),
         warm_ups,
+        probe_price: parts.iter().find_map(|p| p.probe_price.as_ref()).map(PriceResult::new),
         stop_ms: Repeated::new(parts.iter().filter_map(|p| p.stop).map(|s| ms(s.took_ns)).collect()),
         stop_killed: parts.iter().filter_map(|p| p.stop).filter(|s| s.killed).count(),
         lifetimes: lifetimes(run, arm),

@@ -18,6 +18,7 @@ pub mod load;
 pub mod machine;
 pub mod outcome;
 pub mod plan;
+pub mod price;
 pub mod protocol;
 pub mod resumption;
 pub mod run;

@@ -34,6 +34,8 @@ pub struct Plan {
     pub not_served: Vec<NotServed>,
     pub report: ReportOptions,
     pub cost: Option<Cost>,
+    /// Whether the first start of each arm also tells what its probes cost.
+    pub probe_price: bool,
     /// Files that requests name, relative to the suite's folder, with the SHA-256 of each in hexadecimal digits.
     pub files: BTreeMap<String, String>,
 }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Limits, Placement};
+use crate::price::ProbePrice;
 use crate::protocol::Protocol;
 use crate::sample::Party;
 use crate::trial::CheckResult;
@@ -72,6 +73,8 @@ pub struct PartStart {
     pub startup: Option<Startup>,
     /// How it was warmed before its first trial; `None`: it was not, or it ended before that.
     pub warmup: Option<WarmUp>,
+    /// What the probes that look at it cost it; `None`: nobody asked, or none could be had.
+    pub probe_price: Option<ProbePrice>,
     /// How long its data took to be loaded, nanoseconds; `None`: it has none to load, or did not come to that.
     pub seeded_ns: Option<u64>,
     /// Contract checks before the load.
@@ -96,6 +99,7 @@ impl PartStart {
             pid: None,
             startup: None,
             warmup: None,
+            probe_price: None,
             seeded_ns: None,
             checks_before: Vec::new(),
             checks_after: Vec::new(),

@@ -672,6 +672,9 @@ pub struct CalibrateArgs {
     /// Length of each measurement, such as 500ms; there are some twenty.
     #[arg(short, long, value_name = "TIME", default_value = "3s", value_parser = timeout)]
     pub duration: Ns,
+    /// Instead of all that: what the probes that look into servers cost, each by itself; takes two minutes.
+    #[arg(long, conflicts_with_all = ["duration", "save"])]
+    pub probes: bool,
     /// Form of the result.
     #[arg(long, value_enum, default_value = "text")]
     pub format: PlanFormat,

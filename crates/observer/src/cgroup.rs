@@ -220,6 +220,14 @@ impl Group {
         }
     }
 
+    /// CPU time of all its processes so far, nanoseconds. `None`: it has no such counter.
+    #[must_use]
+    pub fn cpu_ns(&self) -> Option<u64> {
+        let v1 = || read_number(self.v1.get("cpuacct")?.join("cpuacct.usage"));
+        let v2 = || Some(Keyed::read(self.v2.as_ref()?.join("cpu.stat")).get("usage_usec")? * 1000);
+        v1().or_else(v2)
+    }
+
     /// Reads all counters. What a version or a kernel lacks is `None`.
     #[must_use]
     pub fn counters(&self) -> CgroupUse {

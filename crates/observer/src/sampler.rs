@@ -23,6 +23,17 @@ impl Sampler {
         if self.group.is_empty() { proc::session_pids(self.session) } else { self.group.pids() }
     }
 
+    /// CPU time of its processes so far, nanoseconds: of the control group, or else of the threads that live. `None`: neither can be
+    /// read.
+    #[must_use]
+    pub fn cpu_ns(&self) -> Option<u64> {
+        if !self.group.is_empty() {
+            return self.group.cpu_ns();
+        }
+        let threads = self.pids().into_iter().flat_map(proc::threads).map(|thread| thread.run_ns);
+        Some(threads.sum()).filter(|ns| *ns > 0)
+    }
+
     /// Reads the counters of its processes. The control group comes first: its sums are what costs are computed from, so they
     /// lie closest to the instant.
     fn read(&self, party: Party, inside: Option<&Watching>) -> PartyUse {

@@ -245,6 +245,21 @@ pub fn percent(share: f64) -> String {
     with_unit(share * 100.0, "%")
 }
 
+/// How far a ratio is from 1, with its sign: `−1.2 %`.
+#[must_use]
+pub(crate) fn change(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    let rounded = (percent * 10.0).round() / 10.0;
+    let sign = if rounded < 0.0 {
+        "−"
+    } else if rounded > 0.0 {
+        "+"
+    } else {
+        ""
+    };
+    format!("{sign}{:.1} %", rounded.abs())
+}
+
 /// The length of a bar as a share of a whole one: 0 to 1.
 pub(crate) fn part(of: f64, whole: f64) -> f64 {
     (of / whole).clamp(0.0, 1.0)

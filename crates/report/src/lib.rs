@@ -13,6 +13,7 @@ pub mod markdown;
 mod metrics;
 pub mod openmetrics;
 mod overview;
+pub mod price;
 pub mod redact;
 pub mod shell;
 pub mod terminal;

@@ -2,6 +2,7 @@
 
 mod archive;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::thread;
@@ -9,19 +10,24 @@ use std::time::Duration;
 
 use dyno_analysis::calibration::{Measured, Measurement, Shows};
 use dyno_archive::dir::ArchiveError;
-use dyno_archive::plan::{Arrivals, DriverKind, Load, Placement, Spin, Step, Workload};
+use dyno_archive::plan::{Arrivals, DriverKind, Load, Placement, Probe, Spin, Step, Workload};
+use dyno_archive::price::ProbePrice;
 use dyno_archive::{LoadRecord, Outcome, Phase, Protocol, RunDir};
 use dyno_contract::listener::Listener;
 use dyno_contract::ports;
 use dyno_driver::best_driver;
 use dyno_launch::OwnProcess;
 use dyno_launch::supervision::Interrupts;
+use dyno_observer::probes::Probes;
+use dyno_observer::proc;
 use dyno_workload::workloads::plaintext;
 
 use self::archive::Kept;
 use crate::limits::{LISTENS, LISTENS_GLANCES};
 use crate::load::{self, Spec, StopWhen, polling};
 use crate::load_at::LoadPoint;
+use crate::observe;
+use crate::price::Priced;
 
 pub use archive::plan;
 
@@ -174,6 +180,45 @@ pub fn run(
         measured.push(ended);
     }
     Ok(Calibrated { measured, unkept: kept.and_then(Kept::end) })
+}
+
+/// The sets of probes whose price is told: those that usually look, and each by itself.
+#[must_use]
+pub fn priced() -> Vec<BTreeSet<Probe>> {
+    let alone = [Probe::Syscalls, Probe::States, Probe::EverySyscall, Probe::Modes];
+    [observe::usual()].into_iter().chain(alone.map(|probe| [probe].into())).collect()
+}
+
+/// Starts the null responder, and measures what probes cost it. One that cannot be had says why.
+///
+/// # Errors
+/// The null responder does not start, a load cannot begin, or the user interrupted it.
+pub fn price(
+    placement: &Placement,
+    probes: &BTreeSet<Probe>,
+    interrupts: &Interrupts,
+) -> Result<ProbePrice, CalibrationError> {
+    let price = ProbePrice { probes: probes.clone(), ..ProbePrice::default() };
+    let loaded = Probes::load(probes);
+    if let Some(refused) = loaded.used(probes).refused.into_iter().next() {
+        let failure = Some(format!("{}. {}", refused.why, refused.mend));
+        return Ok(ProbePrice { failure, ..price });
+    }
+    let addr = free_port()?;
+    let server = start_null(addr, &placement.subject)?;
+    let Some(watched) = loaded.attach(probes, server.pid())? else {
+        return Err("nothing of these probes looks at a server".to_string().into());
+    };
+    let step = Step { connections: 64, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
+    let of = Measurement { shows: Shows::Ceiling, workload: plaintext(), load: asked(step, S), seed: SEED };
+    let pid = server.pid();
+    let cpu_ns = || Some(proc::threads(pid).iter().map(|thread| thread.run_ns).sum());
+    let spec = spec(&of, addr, placement)?;
+    let slices = Priced { spec: &spec, watched: &watched, cpu_ns: &cpu_ns, interrupts }.measure()?;
+    if interrupts.count() > 0 {
+        return Err(CalibrationError::Interrupted { unkept: None });
+    }
+    Ok(ProbePrice { slices, ..price })
 }
 
 fn spec(of: &Measurement, addr: SocketAddr, placement: &Placement) -> Result<Spec, String> {

@@ -14,6 +14,7 @@ mod machine;
 pub mod observe;
 pub mod plan;
 pub mod prepare;
+pub mod price;
 mod proof;
 pub mod run;
 pub mod single;

@@ -77,3 +77,13 @@ pub const READY_COMMAND: Duration = Duration::from_secs(10);
 
 /// How often it is looked what a starting part has printed.
 pub const OUTPUT_GLANCE: Duration = Duration::from_millis(50);
+
+/// Pairs of slices with and without probes, by which their price is told, the length of each slice, and the time before it that is
+/// not judged.
+pub const PRICE_PAIRS: usize = 10;
+pub const PRICE_SLICE: Duration = Duration::from_millis(900);
+pub const PRICE_SETTLES: Duration = Duration::from_millis(100);
+
+/// How often it is looked whether a server answers at all that is to tell what probes cost it, and the pause between looks.
+pub const ANSWERS_GLANCES: u32 = 1000;
+pub const ANSWERS_GLANCE: Duration = Duration::from_millis(10);

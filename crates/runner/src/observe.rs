@@ -21,6 +21,8 @@ pub(crate) struct RawObserve {
     every_syscall: Option<bool>,
     states: Option<bool>,
     modes: Option<bool>,
+    /// Whether the first block also tells what all that costs.
+    pub(crate) price: bool,
 }
 
 impl RawObserve {

@@ -163,6 +163,7 @@ pub fn resolve(
         launches,
         report: suite.report,
         cost: suite.cost,
+        probe_price: suite.probe_price,
         files: suite.files,
     };
     Planned::new(plan, definitions, behind.definitions).map_err(whole)

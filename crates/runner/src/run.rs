@@ -1,6 +1,7 @@
 //! A run: walks its plan, launch by launch, and records what happens.
 
 mod judge;
+mod price;
 mod rehearsal;
 mod start;
 mod trial;

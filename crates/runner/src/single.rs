@@ -62,6 +62,7 @@ pub fn plan(server: &Server, workload: &Workload, spec: &Spec, files: BTreeMap<S
         not_served: Vec::new(),
         report: ReportOptions::default(),
         cost: None,
+        probe_price: false,
         files,
     }
 }

@@ -11,7 +11,15 @@ pub(super) fn of_header(header: &mut Value) {
     }
     let Some(plan) = header.get_mut("plan") else { return };
     // Everything that took part was served, and files had no hashes.
-    fill(plan, &[("not_served", json!([])), ("files", json!({})), ("backends", json!([]))]);
+    fill(
+        plan,
+        &[
+            ("not_served", json!([])),
+            ("files", json!({})),
+            ("backends", json!([])),
+            ("probe_price", json!(false)),
+        ],
+    );
     if let Some(suite) = plan.get_mut("suite") {
         fill(suite, &[("profiles", json!([]))]);
     }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use dyno_analysis::calibration::{Calibration, CeilingRow};
 use dyno_analysis::ceiling::KindCeiling;
 use dyno_analysis::load::Ceiling;
+use dyno_analysis::price::PriceResult;
 use dyno_report::calibration as page;
+use dyno_report::price;
 use dyno_runner::calibrate::{self, Calibrated, CalibrationError, Event, NOT_MEASURED};
 
 use super::load::check_file;
@@ -19,6 +21,9 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     // Before a minute is spent on measuring.
     if let Some(output) = args.output.as_deref().filter(|output| !is_standard_output(Some(output))) {
         check_file(output)?;
+    }
+    if args.probes {
+        return probes(args);
     }
     let folder = super::cache_folder(args.cache.as_deref())?;
     let placement = calibrate::placement(&dyno_launch::allowed_cpus());
@@ -47,6 +52,24 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     // Reported last, so that the result is not lost for it.
     let unkept = unkept.map_or(Ok(()), |error| Err(error.into()));
     first_error([shown, ceilings.map(drop), unkept])?;
+    Ok(Exit::Valid)
+}
+
+/// `dyno calibrate --probes`.
+fn probes(args: &CalibrateArgs) -> anyhow::Result<Exit> {
+    let placement = calibrate::placement(&dyno_launch::allowed_cpus());
+    let interrupts = terminal::catch_interrupts("ending early", Third::Ends)?;
+    let mut prices = Vec::new();
+    for set in calibrate::priced() {
+        let names: Vec<&str> = set.iter().map(|probe| probe.name()).collect();
+        terminal::say(&format!("calibrate: the price of {} (20 s)", names.join(", ")));
+        prices.push(PriceResult::new(&calibrate::price(&placement, &set, &interrupts)?));
+    }
+    let text = match args.format {
+        PlanFormat::Text => price::text(&machine(), &prices, terminal::style()),
+        PlanFormat::Json => serde_json::to_string_pretty(&prices)? + "\n",
+    };
+    write_out(args.output.as_deref(), &text)?;
     Ok(Exit::Valid)
 }
 

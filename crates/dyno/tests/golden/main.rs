@@ -91,6 +91,7 @@ fn plan() -> Plan {
             markers: vec![Marker { connections: 8.0, label: "eight".into() }],
         },
         cost: None,
+        probe_price: false,
     }
 }
 

@@ -104,6 +104,15 @@ impl Inside {
         Ok(Watching { inside: self.clone(), party, base, counted: Arc::new(counted) })
     }
 
+    /// Has everything that runs in the kernel run, or not. For those who want to know what it costs: what is told of threads after that
+    /// counts the time without as if they had gone on with what they did.
+    ///
+    /// # Errors
+    /// The kernel refused; in words.
+    pub fn attach(&self, on: bool) -> Result<(), String> {
+        self.lock().attach(on).map_err(|error| error.message)
+    }
+
     /// Threads that could not be kept account of.
     #[must_use]
     pub fn lost_threads(&self) -> u64 {
@@ -138,6 +147,12 @@ impl Drop for Watching {
 }
 
 impl Watching {
+    /// By what it is watched.
+    #[must_use]
+    pub fn inside(&self) -> &Inside {
+        &self.inside
+    }
+
     /// Adds processes that were there before, or that the kernel did not tell of.
     pub fn add(&self, pids: &[u32]) {
         let mut program = self.inside.lock();
@@ -191,54 +206,59 @@ fn unmoved(pid: u32, tid: u32, ns: u64) -> Seen {
     Seen { states, ..Seen::default() }
 }
 
-/// Counts the system calls of these parties until `wait` says so: calls, and answers, of the same stretches of time. `answers`:
-/// complete answers so far, `None` if nobody counts them. `wait` sleeps; true: it is time to end.
-///
-/// # Errors
-/// The kernel does not count any more; in words.
-pub fn count_calls(
-    watched: &[Arc<Watching>],
-    answers: &dyn Fn() -> Option<u64>,
-    wait: &mut dyn FnMut(Duration) -> bool,
-) -> Result<(), String> {
-    let Some(inside) =
-        watched.first().map(|first| &first.inside).filter(|inside| inside.calls != Calls::None)
-    else {
-        return Ok(());
-    };
-    let mut counter = Counter { inside, watched, cpus: Counted::default() };
-    let counted = counter.count(answers, wait).map_err(|error| error.message);
-    // Also where it failed half way.
-    let mut program = inside.lock();
-    let ended = program.count(false).and_then(|()| program.arm(false));
-    counted.and(ended.map_err(|error| error.message))
-}
-
 /// How long the world goes on between the attaching, which keeps this CPU, and the counting. Else the generator, if it runs here,
 /// would just then be behind with the answers that it has.
 const SETTLES: Duration = Duration::from_millis(1);
 
-/// Counts by slices.
-struct Counter<'a> {
-    inside: &'a Inside,
-    watched: &'a [Arc<Watching>],
+/// Counts the system calls of parties: calls, and answers, of the same stretches of time.
+#[allow(missing_debug_implementations)] // Maps in the kernel have none.
+pub struct Counting {
+    inside: Inside,
+    watched: Vec<Arc<Watching>>,
+    slices: Slices,
+    /// Calls per second on the busiest CPU, in the last slice.
+    rate: Option<f64>,
     /// Calls of all parties by CPU, at the end of the last slice.
     cpus: Counted,
 }
 
-impl Counter<'_> {
+impl Counting {
+    /// `None`: their calls are not to be counted, or there are no parties.
+    #[must_use]
+    pub fn new(watched: Vec<Arc<Watching>>) -> Option<Counting> {
+        let inside = watched.first()?.inside.clone();
+        let slices = Slices::new(inside.calls == Calls::Every);
+        let counting = Counting { inside, watched, slices, rate: None, cpus: Counted::default() };
+        (counting.inside.calls != Calls::None).then_some(counting)
+    }
+
+    /// Counts until `wait` says so. `answers`: complete answers so far, `None` if nobody counts them. `wait` sleeps; true: it is time to
+    /// end.
+    ///
+    /// # Errors
+    /// The kernel does not count any more; in words.
+    pub fn run(
+        &mut self,
+        answers: &dyn Fn() -> Option<u64>,
+        wait: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<(), String> {
+        let counted = self.count(answers, wait).map_err(|error| error.message);
+        // Also where it failed half way.
+        let mut program = self.inside.lock();
+        let ended = program.count(false).and_then(|()| program.arm(false));
+        counted.and(ended.map_err(|error| error.message))
+    }
+
     fn count(
         &mut self,
         answers: &dyn Fn() -> Option<u64>,
         wait: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<(), program::Error> {
-        let mut slices = Slices::new(self.inside.calls == Calls::Every);
-        let mut rate = None;
         // Time and answers are read as counting begins and again as it ends: what is divided is of the same time.
         let edge = || (monotonic_ns(), answers());
         let mut began = None;
         loop {
-            let slice = slices.next(rate);
+            let slice = self.slices.next(self.rate);
             let (from_ns, before) = match began.take() {
                 Some(edge) => edge,
                 None => {
@@ -258,7 +278,7 @@ impl Counter<'_> {
             }
             let came = after.zip(before).map(|(after, before)| after - before);
             let most = self.read(to_ns - from_ns, came)?;
-            rate = Some(most as f64 / ((to_ns - from_ns) as f64 / 1e9));
+            self.rate = Some(most as f64 / ((to_ns - from_ns) as f64 / 1e9));
             if !goes_on {
                 self.inside.lock().arm(false)?;
             }
@@ -274,7 +294,7 @@ impl Counter<'_> {
     fn read(&mut self, ns: u64, answers: Option<u64>) -> Result<u64, program::Error> {
         let program = self.inside.lock();
         let mut cpus = Counted::default();
-        for watching in self.watched {
+        for watching in &self.watched {
             let now = program.calls(watching.party)?;
             cpus.add_cpus(&now);
             watching.sliced(&now, ns, answers);

@@ -59,6 +59,14 @@ pub(super) struct Parts {
     pub(super) calls: bool,
 }
 
+impl Parts {
+    /// The programs that run all the time, with their tracepoints.
+    fn always(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let wanted = |all: &'static [(&str, &str)], is: bool| all.iter().copied().filter(move |_| is);
+        wanted(&THREADS, self.threads).chain(wanted(&MODES, self.modes))
+    }
+}
+
 /// The loaded program. Whatever it attached is detached when this is dropped, or when this process ends, however it ends: the
 /// kernel holds it by our file descriptors alone.
 #[allow(missing_debug_implementations)] // Maps of arrays have none.
@@ -70,6 +78,8 @@ pub(super) struct Program {
     calls: PerCpuArray<MapData, PartyCalls>,
     facts: Array<MapData, u64>,
     counts: Option<BtfTracePointLinkId>,
+    /// What runs all the time, with the programs' names.
+    always: Vec<(&'static str, BtfTracePointLinkId)>,
     parts: Parts,
 }
 
@@ -85,10 +95,7 @@ impl Program {
         for (number, state) in calls::waits().enumerate() {
             waits.set(number as u32, state as u64, 0).map_err(Error::new)?;
         }
-        let always = [(parts.threads, &THREADS[..]), (parts.modes, &MODES[..])];
-        let counts = [(parts.calls, &[COUNTS][..])];
-        for (name, at) in always.iter().chain(&counts).filter(|(wanted, _)| *wanted).flat_map(|(_, all)| *all)
-        {
+        for (name, at) in parts.always().chain(parts.calls.then_some(COUNTS)) {
             tracepoint(&mut ebpf, name)?.load(at, &btf).map_err(Error::new)?;
         }
         let mut program = Program {
@@ -99,12 +106,23 @@ impl Program {
             facts: Array::try_from(map(&mut ebpf, "facts")?).map_err(Error::new)?,
             ebpf,
             counts: None,
+            always: Vec::new(),
             parts,
         };
-        for (name, _) in always.iter().filter(|(wanted, _)| *wanted).flat_map(|(_, all)| *all) {
-            tracepoint(&mut program.ebpf, name)?.attach().map_err(Error::new)?;
-        }
+        program.attach(true)?;
         Ok(program)
+    }
+
+    /// Attaches what runs all the time, or takes it off. What threads did meanwhile counts as what they did before.
+    pub(super) fn attach(&mut self, on: bool) -> Result<(), Error> {
+        for (name, link) in self.always.drain(..) {
+            tracepoint(&mut self.ebpf, name)?.detach(link).map_err(Error::new)?;
+        }
+        for (name, _) in self.parts.always().filter(|_| on) {
+            let link = tracepoint(&mut self.ebpf, name)?.attach().map_err(Error::new)?;
+            self.always.push((name, link));
+        }
+        Ok(())
     }
 
     /// Watches a process, and those that it starts from now on, as a party's.

@@ -60,7 +60,7 @@ fn roles(here: &Inside) -> Markup {
     };
     let rows: Vec<Row> = here.roles().iter().map(row).collect();
     html! {
-        @if !rows.is_empty() { (table("counters", &["Threads", "#Alive", "#CPU per request", "What they did"], &rows)) }
+        @if !rows.is_empty() { (table("counters", &["Threads", "#Alive", "#CPU", "What they did"], &rows)) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The sections on the method: all trials, the machine, limits, and what each caveat means.
 
+use dyno_analysis::price::PriceResult;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::trial::TrialResult;
@@ -13,6 +14,7 @@ use super::why::step_in_words;
 use super::{counted, figure, more, note, trial_table};
 use crate::format::{agreed, bytes, count, number, or_dash, percent, phases};
 use crate::metrics::{self, Sheet};
+use crate::price;
 use crate::redact::{self, Withheld};
 use crate::shell;
 
@@ -210,6 +212,38 @@ fn probe(report: &Report) -> Markup {
             }
             "\n"
         }
+        (prices(report))
+    }
+}
+
+/// What looking inside cost each subject.
+fn prices(report: &Report) -> Markup {
+    let priced: Vec<(&SubjectResult, &PriceResult)> =
+        report.subjects.iter().filter_map(|s| Some((s, s.probe_price.as_ref()?))).collect();
+    if priced.is_empty() {
+        let looked = report.subjects.iter().any(|s| !s.conditions.observe.is_empty());
+        return html! {
+            @if looked {
+                (note("What the probes cost the subjects was not measured in this run: `price = true` under `[observe]` has the first block of a suite measure it, and `dyno calibrate --probes` tells it of this machine."))
+            }
+        };
+    }
+    let rows: Vec<Row> = priced
+        .iter()
+        .map(|(subject, price)| {
+            let cells = vec![
+                text(&subject.title),
+                text(price::names(price)),
+                text(price.failure.clone().unwrap_or_else(|| price::changed(&price.throughput))),
+                text(price::changed(&price.cpu_per_request)),
+            ];
+            Row::of(Of::subject(report, &subject.id), cells)
+        })
+        .collect();
+    let head = ["Subject", "Probes", "#Requests/s with them", "#CPU per request with them"];
+    html! {
+        (note("What the probes cost: medians of neighbouring slices with and without them, in the first start, with 95 % intervals."))
+        (table("facts", &head, &rows))
     }
 }
 

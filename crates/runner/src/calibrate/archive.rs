@@ -60,6 +60,7 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
         not_served: Vec::new(),
         report: ReportOptions::default(),
         cost: None,
+        probe_price: false,
         files: BTreeMap::new(),
     }
 }

@@ -10,7 +10,7 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample};
 use dyno_contract::exchange::Business;
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::inside::{Watching, count_calls};
+use dyno_observer::inside::{Counting, Watching};
 use dyno_observer::probes::Probes;
 
 use super::up::{CheckedListener, Launched, Watched, listener};
@@ -61,7 +61,7 @@ impl Runner<'_> {
         thread::scope(|scope| {
             let prober = scope.spawn(move || probe(listener, trial, pause, &stop_prober));
             let told = &answers;
-            let counter = scope.spawn(move || count(&inside, told, &stop_counter));
+            let counter = scope.spawn(move || count(inside, told, &stop_counter));
             let mut watcher = Watcher {
                 peaks_of_window: Vec::new(),
                 trial,
@@ -89,9 +89,9 @@ impl Runner<'_> {
 }
 
 /// Counts system calls while the load runs.
-fn count(inside: &[Arc<Watching>], answers: &Answers, stop: &mpsc::Receiver<()>) -> Result<(), String> {
+fn count(inside: Vec<Arc<Watching>>, answers: &Answers, stop: &mpsc::Receiver<()>) -> Result<(), String> {
     let mut wait = |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
-    count_calls(inside, &|| Some(answers.total()), &mut wait)
+    Counting::new(inside).map_or(Ok(()), |mut counting| counting.run(&|| Some(answers.total()), &mut wait))
 }
 
 /// Counting of system calls that ended before the load did.

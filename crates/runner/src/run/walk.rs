@@ -194,6 +194,7 @@ impl Runner<'_> {
         }
         self.dir.write_start(record)?;
         warmed?;
+        self.price(launch, part_of(record, Party::SUBJECT), launched, &pending, probes);
         for &trial in &pending {
             self.measure(trial, record.start, launched, probes)?;
         }

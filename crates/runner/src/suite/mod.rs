@@ -48,6 +48,8 @@ pub struct SuiteFile {
     pub report: ReportOptions,
     /// What looks at servers beside what always does.
     pub observe: BTreeSet<Probe>,
+    /// Whether the first block tells what that costs.
+    pub probe_price: bool,
 }
 
 /// A subject's entry in the suite.
@@ -286,6 +288,7 @@ impl Raw {
             files: files.seen(),
             report: ReportOptions { baseline: self.report.baseline, markers: self.report.markers },
             observe: self.observe.probes(),
+            probe_price: self.observe.price,
         })
     }
 }

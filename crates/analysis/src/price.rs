@@ -1,0 +1,79 @@
+//! What probes cost a server, by pairs of slices with and without them.
+
+use std::collections::BTreeSet;
+
+use dyno_archive::plan::Probe;
+use dyno_archive::price::{PriceSlice, ProbePrice};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::stats::Repeated;
+
+/// What probes cost a server. Ratios are of a pair of neighbouring slices, with probes ÷ without.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct PriceResult {
+    pub probes: BTreeSet<Probe>,
+    /// Complete answers per second.
+    pub throughput: Repeated,
+    /// The server's CPU time per complete answer.
+    pub cpu_per_request: Repeated,
+    /// Why there is no price; `None`: there is.
+    pub failure: Option<String>,
+}
+
+impl PriceResult {
+    #[must_use]
+    pub fn new(price: &ProbePrice) -> PriceResult {
+        let pairs: Vec<(&PriceSlice, &PriceSlice)> = price.slices.chunks_exact(2).filter_map(pair).collect();
+        let ratios = |of: fn(&PriceSlice) -> Option<f64>| {
+            let ratio = |(with, without): &(&PriceSlice, &PriceSlice)| {
+                of(without).filter(|n| *n > 0.0).and_then(|without| Some(of(with)? / without))
+            };
+            Repeated::new(pairs.iter().filter_map(ratio).collect())
+        };
+        PriceResult {
+            probes: price.probes.clone(),
+            throughput: ratios(|slice| Some(slice.answers as f64 / slice.length_ns as f64)),
+            cpu_per_request: ratios(|slice| {
+                (slice.answers > 0).then_some(slice.cpu_ns? as f64 / slice.answers as f64)
+            }),
+            failure: price.failure.clone(),
+        }
+    }
+}
+
+/// A slice with probes, and its neighbour without.
+fn pair(two: &[PriceSlice]) -> Option<(&PriceSlice, &PriceSlice)> {
+    let with = two.iter().find(|slice| slice.attached)?;
+    Some((with, two.iter().find(|slice| !slice.attached)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slice(attached: bool, answers: u64, cpu_ns: Option<u64>) -> PriceSlice {
+        PriceSlice { attached, length_ns: 1_000_000_000, answers, cpu_ns }
+    }
+
+    #[test]
+    fn a_price_is_by_pairs_whichever_came_first() {
+        let slices = vec![
+            slice(false, 1000, Some(1_000_000)),
+            slice(true, 980, Some(1_000_000)),
+            slice(true, 490, Some(510_000)),
+            slice(false, 500, Some(500_000)),
+        ];
+        let price = PriceResult::new(&ProbePrice { slices, ..ProbePrice::default() });
+        assert_eq!(price.throughput.values, [0.98, 0.98]);
+        let cpu: Vec<i64> = price.cpu_per_request.values.iter().map(|r| (r * 1e4).round() as i64).collect();
+        assert_eq!(cpu, [10_204, 10_408]);
+    }
+
+    #[test]
+    fn what_is_not_known_has_no_price() {
+        let slices = vec![slice(false, 0, None), slice(true, 10, None), slice(true, 1, None)];
+        let price = PriceResult::new(&ProbePrice { slices, ..ProbePrice::default() });
+        assert_eq!((price.throughput.values.len(), price.cpu_per_request.values.len()), (0, 0));
+    }
+}

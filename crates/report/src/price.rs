@@ -1,0 +1,72 @@
+//! What probes cost: the words for it, and the text of `dyno calibrate --probes`.
+
+use std::fmt::Write as _;
+
+use dyno_analysis::price::PriceResult;
+use dyno_analysis::stats::Repeated;
+
+use crate::format::change;
+use crate::text::Style;
+
+/// The names of the probes.
+#[must_use]
+pub fn names(price: &PriceResult) -> String {
+    price.probes.iter().map(|probe| probe.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// A median change, with its interval or range: `−0.8 % (−1.5 to 0.1 %)`.
+#[must_use]
+pub fn changed(ratios: &Repeated) -> String {
+    let Some(median) = ratios.median else { return "–".into() };
+    match ratios.interval.or(ratios.min.zip(ratios.max)) {
+        Some((low, high)) => format!("{} ({} to {})", change(median), change(low), change(high)),
+        None => change(median),
+    }
+}
+
+/// The findings of `dyno calibrate --probes` on a terminal: the machine, and each set of probes.
+#[must_use]
+pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
+    let mut out = format!("  {}  {machine}\n\n", style.bold("dyno calibrate --probes"));
+    let _ = writeln!(
+        out,
+        "  What probes cost the null responder at 64 connections: medians of pairs of slices with and without them,"
+    );
+    let _ = writeln!(out, "  with their 95 % intervals\n");
+    let _ = writeln!(out, "    {:<20} {:>32} {:>32}", "probes", "requests/s", "CPU per request");
+    for price in prices {
+        let _ = match &price.failure {
+            Some(why) => writeln!(out, "    {:<20} {why}", names(price)),
+            None => writeln!(
+                out,
+                "    {:<20} {:>32} {:>32}",
+                names(price),
+                changed(&price.throughput),
+                changed(&price.cpu_per_request)
+            ),
+        };
+    }
+    out.push_str(
+        "\n  The null responder does little else than system calls: other servers pay less. `price = true` under `[observe]` of a suite\n  has its first block tell what its own subjects pay.\n",
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dyno_archive::plan::Probe;
+
+    #[test]
+    fn changes_are_told_with_what_they_can_be_trusted_for() {
+        let price = PriceResult {
+            probes: [Probe::Syscalls, Probe::States].into(),
+            throughput: Repeated::new(vec![0.98, 0.99, 1.0]),
+            ..PriceResult::default()
+        };
+        assert_eq!(changed(&price.throughput), "−1.0 % (−2.0 % to 0.0 %)");
+        assert_eq!((changed(&price.cpu_per_request), names(&price)), ("–".into(), "syscalls, states".into()));
+        let failed = PriceResult { failure: Some("this user may not".into()), ..PriceResult::default() };
+        assert!(text("here", &[failed], Style::Plain).contains("this user may not"));
+    }
+}

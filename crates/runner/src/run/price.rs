@@ -1,0 +1,68 @@
+//! What the probes cost a subject, told by its first start.
+
+use std::sync::Arc;
+
+use dyno_analysis::overview::reference_step;
+use dyno_archive::plan::Trial;
+use dyno_archive::price::{PriceSlice, ProbePrice};
+use dyno_archive::start::PartStart;
+use dyno_observer::inside::Watching;
+use dyno_observer::probes::Probes;
+
+use super::Runner;
+use super::up::{Launched, listener};
+use crate::limits::PRICE_PAIRS;
+use crate::load_at;
+use crate::price::Priced;
+
+impl Runner<'_> {
+    /// Loads the subject with its probes on and off in turn, if the plan asks for it and this start is of its first block. What goes
+    /// wrong with that is no failure of the subject: there is no price then.
+    pub(super) fn price(
+        &mut self,
+        launch: usize,
+        record: &mut PartStart,
+        launched: &Launched,
+        pending: &[usize],
+        probes: &Probes,
+    ) {
+        if !self.plan.probe_price || self.plan.launches[launch].block > 0 {
+            return;
+        }
+        let Some(watched) = &launched.subject.inside else { return };
+        let Some(trial) = self.reference(pending) else { return };
+        let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;
+        let mut price = ProbePrice { probes: probes.used(observe).attached, ..ProbePrice::default() };
+        match self.priced(trial, launched, watched) {
+            // The user ended it, and the run with it.
+            Ok(slices) if slices.len() < 2 * PRICE_PAIRS => return,
+            Ok(slices) => price.slices = slices,
+            Err(why) => price.failure = Some(why),
+        }
+        record.probe_price = Some(price);
+    }
+
+    fn priced(
+        &self,
+        trial: usize,
+        launched: &Launched,
+        watched: &Arc<Watching>,
+    ) -> Result<Vec<PriceSlice>, String> {
+        let asked = &self.plan.workloads[self.plan.trials[trial].workload];
+        let at = listener(&launched.subject.listeners, asked)?;
+        let spec = load_at::trial(at.listener(), self.plan, trial)?;
+        let sampler = &launched.subject.process.sampler;
+        let cpu_ns = || sampler.cpu_ns();
+        Priced { spec: &spec, watched, cpu_ns: &cpu_ns, interrupts: self.interrupts }.measure()
+    }
+
+    /// The trial at whose step subjects are compared, of the first workload.
+    fn reference(&self, pending: &[usize]) -> Option<usize> {
+        let of = |t: &usize| -> &Trial { &self.plan.trials[*t] };
+        let workload = pending.iter().map(|t| of(t).workload).min()?;
+        let steps: Vec<usize> =
+            pending.iter().filter(|t| of(t).workload == workload).map(|t| of(t).step).collect();
+        let step = reference_step(&self.plan.load.steps, &steps);
+        pending.iter().copied().find(|t| (of(t).workload, of(t).step) == (workload, step))
+    }
+}
