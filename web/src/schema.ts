@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json ff1cbd3434fac6c34c9f576cb3d3935f4a330d287fef1fb3dad8cf2a456b31a9
+// Made by types.mjs from docs/schema/report.schema.json 903a2e52e194e9b52961c797d42b93b8bff2ecc45e8fc784e14552820e3d6cc4
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -48,6 +48,9 @@ export type Code =
   | "tick_accounting"
   | "more_threads_than_cpus"
   | "server_starved"
+  | "accept_queue_full"
+  | "retransmissions"
+  | "many_writes"
   | "steal"
   | "not_measured"
   | "syscalls_not_measured"
@@ -72,7 +75,7 @@ export type Unit = ("per_second" | "microseconds" | "bytes") | "megabyte_seconds
  * The resource that limited a step.
  */
 export type Resource =
-  | ("server_cpu" | "unknown")
+  | ("server_cpu" | "disk" | "unknown")
   | "failure"
   | "refusal"
   | "generator"
@@ -82,6 +85,12 @@ export type Resource =
   | "offered_rate"
   | "concurrency"
   | "backend"
+  | "gc"
+  | "delayed_ack"
+  | "accept_queue"
+  | "memory"
+  | "lock"
+  | "workers"
   | "elsewhere";
 /**
  * How sure a verdict is.
@@ -1534,6 +1543,14 @@ export interface ServerUse {
   memory_peak_bytes: number | null;
   migrations: number | null;
   /**
+   * Of the network that the server is in, which it may share with others. `None`: not read.
+   */
+  network: Network | null;
+  /**
+   * Times that its memory limit killed a process in the window; `None`: not known.
+   */
+  oom_kills: number | null;
+  /**
    * CPU time of the whole machine that neither the server nor dyno used.
    */
   others_cpu_s: number | null;
@@ -1583,6 +1600,10 @@ export interface ServerUse {
    * Length of the observed window: between the samples nearest to the measured window's edges.
    */
   window_s: number;
+  /**
+   * The threads that served, and what they did with their time; `None`: nobody looked.
+   */
+  working: Working | null;
 }
 /**
  * What all threads of one role used in the window.
@@ -1716,6 +1737,26 @@ export interface ServerInterval {
   throttled_s: number | null;
 }
 /**
+ * What TCP counted in the measured window; `None` where the kernel has no such counter.
+ */
+export interface Network {
+  delayed_acks: number | null;
+  /**
+   * Connections that a listener dropped, for whatever reason.
+   */
+  listen_drops: number | null;
+  /**
+   * Connections that found the queue of a listener full.
+   */
+  listen_overflows: number | null;
+  /**
+   * Retransmissions after a time-out.
+   */
+  retransmit_timeouts: number | null;
+  segments_out: number | null;
+  segments_retransmitted: number | null;
+}
+/**
  * The server's use per complete answer, right or wrong; `None` where it could not be measured.
  */
 export interface PerRequest {
@@ -1738,6 +1779,19 @@ export interface PerRequest {
 export interface Throttling {
   periods: number;
   throttled_periods: number;
+}
+/**
+ * The threads that serve, of those that lived through the window: not those of compilers, garbage collectors and virtual machines,
+ * and not those that slept through it.
+ */
+export interface Working {
+  /**
+   * Seconds in each state, threads added up.
+   */
+  states_s: {
+    [k: string]: number;
+  };
+  threads: number;
 }
 /**
  * The verdict on what limited a step.

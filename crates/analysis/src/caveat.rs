@@ -146,6 +146,12 @@ codes! {
     MoreThreadsThanCpus = "more_threads_than_cpus",
     /// The server's threads had to wait for CPUs, while something else used some of this machine's.
     ServerStarved = "server_starved",
+    /// Connections found the server's queue of connections full.
+    AcceptQueueFull = "accept_queue_full",
+    /// Segments had to be sent again, by the server or by the generator.
+    Retransmissions = "retransmissions",
+    /// The server writes an answer in several parts, each of which becomes a segment of its own.
+    ManyWrites = "many_writes",
     /// The hypervisor gave the machine's CPUs to somebody else for part of the time.
     Steal = "steal",
     /// Some counters of the server could not be read here; they are empty.

@@ -21,6 +21,12 @@ pub const OTHER: &str = "other";
 /// CPU time that no thread was seen to use.
 pub const UNATTRIBUTED: &str = "unattributed";
 
+/// Whether threads of a role serve requests, as far as their names tell.
+#[must_use]
+pub fn serves(role: &str) -> bool {
+    !matches!(role, "jit" | "gc" | "vm" | "v8_worker")
+}
+
 struct Rule {
     /// Pattern of the process's name; `*` stands for any text.
     process: &'static str,

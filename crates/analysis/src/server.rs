@@ -5,14 +5,14 @@ mod threads;
 
 use std::collections::BTreeMap;
 
-use dyno_archive::sample::{CallsUse, CgroupUse, EndedThreads, HostUse, Party, ThreadUse};
+use dyno_archive::sample::{CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, Party, ThreadUse};
 use dyno_archive::{LoadRecord, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::load::answers_per_second;
 pub use calls::{Call, Calls, Transfers};
-pub use threads::RoleUse;
+pub use threads::{RoleUse, Working};
 use threads::{ThreadDeltas, Threads, run_s_between};
 
 /// The server's use, `None` where it could not be measured (a caveat of the trial says why).
@@ -72,6 +72,12 @@ pub struct ServerUse {
     /// `None`: they were not counted.
     pub calls: Option<Calls>,
     pub by_thread_role: BTreeMap<&'static str, RoleUse>,
+    /// The threads that served, and what they did with their time; `None`: nobody looked.
+    pub working: Option<Working>,
+    /// Of the network that the server is in, which it may share with others. `None`: not read.
+    pub network: Option<Network>,
+    /// Times that its memory limit killed a process in the window; `None`: not known.
+    pub oom_kills: Option<u64>,
     /// Time spent on taking the samples.
     pub probe_s: Option<f64>,
     /// Share of the machine's CPU time that the hypervisor took.
@@ -97,6 +103,35 @@ impl Throttling {
     #[must_use]
     pub fn share(self) -> f64 {
         self.throttled_periods as f64 / self.periods.max(1) as f64
+    }
+}
+
+/// What TCP counted in the measured window; `None` where the kernel has no such counter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Network {
+    /// Connections that found the queue of a listener full.
+    pub listen_overflows: Option<u64>,
+    /// Connections that a listener dropped, for whatever reason.
+    pub listen_drops: Option<u64>,
+    pub segments_out: Option<u64>,
+    pub segments_retransmitted: Option<u64>,
+    /// Retransmissions after a time-out.
+    pub retransmit_timeouts: Option<u64>,
+    pub delayed_acks: Option<u64>,
+}
+
+impl Network {
+    fn between(first: &Seen<'_>, last: &Seen<'_>) -> Option<Network> {
+        let (first, last) = (first.network?, last.network?);
+        let since = |pick: fn(&NetworkUse) -> Option<u64>| Some(pick(last)?.saturating_sub(pick(first)?));
+        Some(Network {
+            listen_overflows: since(|n| n.listen_overflows),
+            listen_drops: since(|n| n.listen_drops),
+            segments_out: since(|n| n.segments_out),
+            segments_retransmitted: since(|n| n.segments_retransmitted),
+            retransmit_timeouts: since(|n| n.retransmit_timeouts),
+            delayed_acks: since(|n| n.delayed_acks),
+        })
     }
 }
 
@@ -159,6 +194,7 @@ struct Seen<'a> {
     threads: &'a [ThreadUse],
     ended: Option<&'a [EndedThreads]>,
     calls: Option<&'a CallsUse>,
+    network: Option<&'a NetworkUse>,
     processes: u32,
     rss_bytes: Option<u64>,
     generator: &'a [ThreadUse],
@@ -177,6 +213,7 @@ impl<'a> Seen<'a> {
             threads: &used.threads,
             ended: used.ended.as_deref(),
             calls: used.calls.as_ref(),
+            network: used.network.as_ref(),
             processes: used.processes,
             rss_bytes: used.rss_bytes,
             generator: sample.of(Party::GENERATOR).map_or(&[], |generator| &generator.threads),
@@ -276,21 +313,32 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
             .then(|| threads.wanted_s.iter().filter(|s| **s >= BUSY_THREAD * seconds).count()),
         processes: Some(last.processes),
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
-        run_delay_s: threads.run_delay_s,
         others_cpu_s: others_cpu_s(first, last),
+        cpu_split_by: split_us.and(split).map(|split| split.by),
+        per_request: per_request(&threads, split_us, calls.as_ref(), per_answer),
+        calls,
+        network: Network::between(first, last),
+        oom_kills: cgroup_delta(first, last, |c| c.oom_kills),
+        probe_s: Some(probe_ns as f64 / 1e9),
+        steal_share: steal_share(first, last),
+        intervals: intervals(record.began_ns, &seen),
+        ..of_threads(threads)
+    }
+}
+
+/// What the threads tell without anything else.
+fn of_threads(threads: ThreadDeltas) -> ServerUse {
+    ServerUse {
         context_switches_voluntary: threads.voluntary,
         context_switches_involuntary: threads.involuntary,
-        cpu_split_by: split_us.and(split).map(|split| split.by),
         page_faults_minor: threads.faults_minor,
         page_faults_major: threads.faults_major,
         wakeups: threads.wakeups,
         migrations: threads.migrations,
-        per_request: per_request(&threads, split_us, calls.as_ref(), per_answer),
-        calls,
         by_thread_role: threads.roles,
-        probe_s: Some(probe_ns as f64 / 1e9),
-        steal_share: steal_share(first, last),
-        intervals: intervals(record.began_ns, &seen),
+        working: threads.working,
+        run_delay_s: threads.run_delay_s,
+        ..ServerUse::default()
     }
 }
 
@@ -332,13 +380,13 @@ impl Split {
 }
 
 impl ServerUse {
-    /// Share of the server's CPU time in the window that compiler threads used: 0 to 1. `None`: it has no such threads, used
+    /// Share of the server's CPU time in the window that threads of a role used: 0 to 1. `None`: it has no such threads, used
     /// no CPU time, or its CPU time is not known.
     #[must_use]
-    pub fn jit_share(&self) -> Option<f64> {
-        let jit_s = self.by_thread_role.get("jit")?.cpu_s;
+    pub fn role_share(&self, role: &str) -> Option<f64> {
+        let of_role_s = self.by_thread_role.get(role)?.cpu_s;
         let cpu_s = self.cpu_user_s? + self.cpu_sys_s?;
-        (cpu_s > 0.0).then(|| jit_s / cpu_s)
+        (cpu_s > 0.0).then(|| of_role_s / cpu_s)
     }
 }
 
@@ -620,7 +668,7 @@ mod tests {
             ("others", server.others_cpu_s, 4.1 - 0.5 - 3.0),
             ("looking", server.probe_s, 0.007),
             ("stolen", server.steal_share, 0.05),
-            ("compiled", server.jit_share(), 0.5 / 3.0),
+            ("compiled", server.role_share("jit"), 0.5 / 3.0),
         ]);
         assert_eq!(server.throttling, Some(Throttling { periods: 20, throttled_periods: 5 }));
         let mb = |bytes: Option<u64>| bytes.map(|bytes| bytes / 1_000_000);
@@ -705,7 +753,7 @@ mod tests {
         let none = |s: &mut Sample| s.of_mut(Party::SUBJECT).threads.clear();
         record.samples.iter_mut().for_each(none);
         let server = server_use(&record, Party::SUBJECT, 4.0);
-        assert_eq!((server.busy_threads, server.threads, server.jit_share()), (None, Some(0), None));
+        assert_eq!((server.busy_threads, server.threads, server.role_share("jit")), (None, Some(0), None));
         // With all of the machine's counters at 0 there is no share of stolen time.
         record.samples.iter_mut().for_each(|s| s.host = Some(HostUse::default()));
         assert_eq!(server_use(&record, Party::SUBJECT, 4.0).steal_share, None);

@@ -66,6 +66,8 @@ pub struct PartyUse {
     pub processes: u32,
     /// Sum over its processes of resident memory, in bytes; shared pages count once per process.
     pub rss_bytes: Option<u64>,
+    /// Its network's; `None`: not read.
+    pub network: Option<NetworkUse>,
     /// Its system calls; `None`: not counted.
     pub calls: Option<CallsUse>,
     /// Threads that have ended since it is watched, by name; `None`: nobody saw threads end.
@@ -82,10 +84,26 @@ impl PartyUse {
             threads: Vec::new(),
             processes: 0,
             rss_bytes: None,
+            network: None,
             calls: None,
             ended: None,
         }
     }
+}
+
+/// Counters of TCP in the network that a party is in, which it may share with others: sums since that was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkUse {
+    /// Connections that came to a listener whose queue was full.
+    pub listen_overflows: Option<u64>,
+    /// Connections that came to a listener and were dropped, for whatever reason.
+    pub listen_drops: Option<u64>,
+    pub segments_out: Option<u64>,
+    pub segments_retransmitted: Option<u64>,
+    /// Retransmissions after a time-out, part of the above.
+    pub retransmit_timeouts: Option<u64>,
+    /// Acknowledgements that were sent late, in the hope that data would carry them.
+    pub delayed_acks: Option<u64>,
 }
 
 /// System calls that were counted: all the time, or in slices of it. Sums since the party is watched.

@@ -2,9 +2,12 @@
 //!
 //! `unruly --port P --mode MODE [--after N] [--second-port P]`
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -43,6 +46,9 @@ fn main() {
         thread::spawn(move || listener.incoming().for_each(drop));
     }
     let listener = TcpListener::bind(("127.0.0.1", options.port)).expect("the port is free");
+    if options.mode == "sleepy-workers" {
+        return sleepy_workers(&listener);
+    }
     for stream in listener.incoming() {
         let options = options.clone();
         let stream = stream.expect("accepting works");
@@ -101,6 +107,106 @@ fn ignore_term() {
     };
 }
 
+/// How long a worker sleeps over each request.
+const SLEEP: Duration = Duration::from_millis(10);
+
+const WORKERS: usize = 8;
+
+/// One thread takes connections and looks which of them have something to say; eight others answer them, and sleep over it.
+fn sleepy_workers(listener: &TcpListener) {
+    let (to_workers, jobs) = mpsc::channel::<Visitor>();
+    let (to_poller, answered) = mpsc::channel::<Visitor>();
+    let jobs = Arc::new(Mutex::new(jobs));
+    let (mut wake, waker) = UnixStream::pair().expect("a pair of sockets");
+    for _ in 0..WORKERS {
+        let (jobs, to_poller) = (Arc::clone(&jobs), to_poller.clone());
+        let mut waker = waker.try_clone().expect("a socket");
+        thread::spawn(move || {
+            loop {
+                let job = jobs.lock().expect("nobody panics").recv();
+                let Ok(mut visitor) = job else { return };
+                thread::sleep(SLEEP);
+                if visitor.answer() {
+                    let _ = to_poller.send(visitor);
+                    let _ = waker.write(&[1]);
+                }
+            }
+        });
+    }
+    wake.set_nonblocking(true).expect("it can");
+    listener.set_nonblocking(true).expect("it can");
+    let mut idle: Vec<Visitor> = Vec::new();
+    loop {
+        wait_for_any(listener, &wake, &idle);
+        let mut drained = [0; 256];
+        while wake.read(&mut drained).is_ok_and(|n| n > 0) {}
+        idle.extend(answered.try_iter());
+        while let Ok((stream, _)) = listener.accept() {
+            stream.set_nonblocking(true).expect("it can");
+            let _ = stream.set_nodelay(true);
+            idle.push(Visitor { stream, reader: request::Reader::new() });
+        }
+        let has_something = |visitor: &Visitor| {
+            visitor.stream.peek(&mut [0]).map_or_else(|e| e.kind() != ErrorKind::WouldBlock, |_| true)
+        };
+        let (ready, still): (Vec<_>, Vec<_>) = idle.into_iter().partition(has_something);
+        idle = still;
+        ready.into_iter().for_each(|visitor| to_workers.send(visitor).expect("workers live"));
+    }
+}
+
+/// Sleeps until there is a connection, an answer was given, or a connection has something to say.
+fn wait_for_any(listener: &TcpListener, wake: &UnixStream, idle: &[Visitor]) {
+    let fds = [listener.as_raw_fd(), wake.as_raw_fd()]
+        .into_iter()
+        .chain(idle.iter().map(|visitor| visitor.stream.as_raw_fd()));
+    let mut polled: Vec<libc::pollfd> =
+        fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+    // SAFETY: the array lives through the call, and is as long as is said.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1)
+    };
+}
+
+/// A connection, and what of its request has come.
+struct Visitor {
+    stream: TcpStream,
+    reader: request::Reader,
+}
+
+impl Visitor {
+    /// Answers what has been asked; false: the connection has ended.
+    fn answer(&mut self) -> bool {
+        let options = Options { port: 0, second_port: None, mode: "good".into(), after: 0 };
+        let mut buffer = [0; 16 * 1024];
+        let Ok(n @ 1..) = self.stream.read(&mut buffer) else { return false };
+        let mut bytes = &buffer[..n];
+        loop {
+            let Ok((used, event)) = self.reader.next(bytes) else { return false };
+            bytes = &bytes[used..];
+            match event {
+                request::Event::NeedMore => return true,
+                request::Event::Head(head) => {
+                    let goes_on = head.persists();
+                    if self.stream.write_all(&answer(&head, &options)).is_err() || !goes_on {
+                        return false;
+                    }
+                }
+                request::Event::Body(_) | request::Event::End => {}
+            }
+        }
+    }
+}
+
+/// Held by one request at a time, for a millisecond.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn take_turns() {
+    let _turn = TURN.lock();
+    thread::sleep(Duration::from_millis(1));
+}
+
 fn serve(mut stream: TcpStream, options: &Options) {
     let _ = stream.set_nodelay(true);
     let mut reader = request::Reader::new();
@@ -138,6 +244,7 @@ fn misbehave(options: &Options) {
             std::process::exit(9);
         }
         "deaf" => forever(),
+        "lock" => take_turns(),
         "cold" => warm_up(),
         "hog" => std::mem::forget(vec![1u8; 4 << 20]),
         _ => {}

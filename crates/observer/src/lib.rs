@@ -9,6 +9,7 @@ mod clock;
 pub mod facts;
 pub mod host;
 pub mod inside;
+mod network;
 pub mod probes;
 pub mod proc;
 mod sampler;

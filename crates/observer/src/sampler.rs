@@ -5,7 +5,7 @@ use dyno_archive::sample::{Party, PartyUse, Sample};
 use crate::cgroup::Group;
 use crate::clock::monotonic_ns;
 use crate::inside::Watching;
-use crate::{host, proc};
+use crate::{host, network, proc};
 
 /// Knows where the counters of one party are.
 #[derive(Clone, Debug)]
@@ -47,6 +47,8 @@ impl Sampler {
             threads: pids.iter().flat_map(|&pid| proc::threads(pid)).collect(),
             processes: pids.len() as u32,
             rss_bytes: pids.iter().map(|&pid| proc::rss_bytes(pid)).sum(),
+            // All processes of a party share a network.
+            network: pids.first().and_then(|&pid| network::counters(pid)),
             ..PartyUse::nothing(party)
         };
         if let Some(inside) = inside {

@@ -27,6 +27,24 @@ pub struct RoleUse {
     pub wakeups: Option<u64>,
 }
 
+/// The threads that serve, of those that lived through the window: not those of compilers, garbage collectors and virtual machines,
+/// and not those that slept through it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Working {
+    pub threads: usize,
+    /// Seconds in each state, threads added up.
+    pub states_s: BTreeMap<&'static str, f64>,
+}
+
+impl Working {
+    /// The share of their time that they were in a state: 0 to 1.
+    #[must_use]
+    pub fn share(&self, state: State) -> f64 {
+        let all: f64 = self.states_s.values().sum();
+        if all > 0.0 { self.states_s.get(state.name()).copied().unwrap_or(0.0) / all } else { 0.0 }
+    }
+}
+
 /// The threads of a party at one instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Threads<'a> {
@@ -75,6 +93,7 @@ pub(super) struct ThreadDeltas {
     pub(super) migrations: Option<u64>,
     /// By entries into the kernel.
     pub(super) modes: Option<ModeTimes>,
+    pub(super) working: Option<Working>,
     pub(super) roles: BTreeMap<&'static str, RoleUse>,
 }
 
@@ -120,6 +139,13 @@ impl ThreadDeltas {
         of_role.threads += 1;
         add_some(&mut of_role.run_delay_s, delay_s);
         if let Some(seen) = seen {
+            if roles::serves(role) && seen.works() {
+                let working = self.working.get_or_insert_default();
+                working.threads += 1;
+                for state in State::ALL {
+                    *working.states_s.entry(state.name()).or_default() += seen.seconds(state);
+                }
+            }
             self.add_seen(&seen, role);
         }
     }
@@ -218,6 +244,12 @@ impl Difference {
             take(&mut modes.user_ns, then.user_ns);
             take(&mut modes.sys_ns, then.sys_ns);
         }
+    }
+
+    /// Whether it did anything: ran for a hundredth of the time, or was woken up five times a second.
+    fn works(&self) -> bool {
+        let all_s = self.ns.iter().sum::<u64>() as f64 / 1e9;
+        self.seconds(State::Running) >= all_s / 100.0 || self.wakeups as f64 >= 5.0 * all_s
     }
 
     fn seconds(&self, state: State) -> f64 {

@@ -1,6 +1,7 @@
 //! What limited a step, and how sure that is.
 
 use dyno_archive::plan::Model;
+use dyno_archive::sample::State;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 use super::room::Bound;
 use super::server::{MOST_WAITING, starved};
 use super::thresholds::{JIT_SHARE, SERVER_BUSY, SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
+use super::waits::{accept_queue, delayed_ack, disk, gc, lock, memory, workers};
 use crate::backend::BackendUse;
 use crate::caveat::{Caveat, Code};
 use crate::load::LoadResult;
@@ -44,13 +46,26 @@ pub enum Resource {
     Concurrency,
     /// A service behind the server.
     Backend,
+    /// The server's CPU, much of which its garbage collector used.
+    Gc,
+    /// Nagle's algorithm, which waits for acknowledgements that are delayed.
+    DelayedAck,
+    /// The queue of connections that the server has not accepted yet.
+    AcceptQueue,
+    /// Memory that has to be read from a disk again.
+    Memory,
+    Disk,
+    /// A lock that the server's threads wait for.
+    Lock,
+    /// Threads that sleep while requests wait for them.
+    Workers,
     /// The server idles although many requests wait: for a lock, a disk, a database, or a limit of its own.
     Elsewhere,
     Unknown,
 }
 
 impl Resource {
-    pub const ALL: [Resource; 12] = [
+    pub const ALL: [Resource; 19] = [
         Resource::Failure,
         Resource::Refusal,
         Resource::Generator,
@@ -61,6 +76,13 @@ impl Resource {
         Resource::OfferedRate,
         Resource::Concurrency,
         Resource::Backend,
+        Resource::Gc,
+        Resource::DelayedAck,
+        Resource::AcceptQueue,
+        Resource::Memory,
+        Resource::Disk,
+        Resource::Lock,
+        Resource::Workers,
         Resource::Elsewhere,
         Resource::Unknown,
     ];
@@ -79,6 +101,13 @@ impl Resource {
             Resource::OfferedRate => "offered_rate",
             Resource::Concurrency => "concurrency",
             Resource::Backend => "backend",
+            Resource::Gc => "gc",
+            Resource::DelayedAck => "delayed_ack",
+            Resource::AcceptQueue => "accept_queue",
+            Resource::Memory => "memory",
+            Resource::Disk => "disk",
+            Resource::Lock => "lock",
+            Resource::Workers => "workers",
             Resource::Elsewhere => "elsewhere",
             Resource::Unknown => "unknown",
         }
@@ -128,9 +157,21 @@ pub struct Limiter {
 #[must_use]
 pub fn limiter(load: &LoadResult, server: &ServerUse, backends: &[BackendUse]) -> Limiter {
     type Rule = fn(&LoadResult, &ServerUse) -> Option<Limiter>;
-    let first: [Rule; 8] =
-        [failure, refusal, generator, jit, cpu_quota, offered_rate, server_cpu, server_thread];
-    let last: [Rule; 2] = [elsewhere, concurrency];
+    let first: [Rule; 12] = [
+        failure,
+        refusal,
+        generator,
+        jit,
+        gc,
+        cpu_quota,
+        offered_rate,
+        server_cpu,
+        server_thread,
+        delayed_ack,
+        accept_queue,
+        memory,
+    ];
+    let last: [Rule; 5] = [disk, lock, workers, elsewhere, concurrency];
     let try_all = |rules: &[Rule]| rules.iter().find_map(|rule| rule(load, server));
     let mut limiter = try_all(&first)
         .or_else(|| backend(server, backends))
@@ -141,7 +182,12 @@ pub fn limiter(load: &LoadResult, server: &ServerUse, backends: &[BackendUse]) -
     limiter
 }
 
-fn verdict(resource: Resource, confidence: Confidence, sentence: String, evidence: Value) -> Option<Limiter> {
+pub(super) fn verdict(
+    resource: Resource,
+    confidence: Confidence,
+    sentence: String,
+    evidence: Value,
+) -> Option<Limiter> {
     Some(Limiter { resource, confidence, sentence, evidence })
 }
 
@@ -182,7 +228,7 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 /// The JIT compiler: the server is busy, and much of that is compiling.
 fn jit(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation.filter(|used| *used >= SERVER_BUSY)?;
-    let share = server.jit_share().filter(|share| *share > JIT_SHARE)?;
+    let share = server.role_share("jit").filter(|share| *share > JIT_SHARE)?;
     let sentence = format!(
         "The JIT compiler: it used {} of the server's CPU time, and the server {} of what it may use.",
         percent(share),
@@ -227,9 +273,19 @@ fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = server.cpu_utilisation?;
     (used >= SERVER_BUSY).then(|| {
         let allowed = server.cpu_allowed_s.unwrap_or(0.0) / server.window_s;
-        let sentence =
-            format!("The server's CPU: it used {} of the {} it may use.", percent(used), cpus(allowed));
-        verdict(Resource::ServerCpu, Confidence::High, sentence, json!({"cpu_utilisation": used}))
+        // Of several CPUs one thread cannot fill most.
+        let busiest = server.busiest_thread_utilisation.map(|share| share / (used * allowed));
+        let in_one = busiest.filter(|share| *share >= SERVER_BUSY && server.threads.is_some_and(|n| n > 1));
+        let of_thread = in_one
+            .map_or(String::new(), |share| format!(", {} of that in one thread", percent(share.min(1.0))));
+        let sentence = format!(
+            "The server's CPU: it used {} of the {} it may use{of_thread}.",
+            percent(used),
+            cpus(allowed)
+        );
+        let evidence =
+            json!({"cpu_utilisation": used, "busiest_thread_utilisation": server.busiest_thread_utilisation});
+        verdict(Resource::ServerCpu, Confidence::High, sentence, evidence)
     })?
 }
 
@@ -320,8 +376,9 @@ fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let waiting = load.at_server();
     (waiting >= MANY_IN_FLIGHT).then(|| {
         let sentence = format!(
-            "Something else: {waiting:.0} requests were in flight on average, and the server used {} of its CPU. It waits for a lock, a disk, a database, or a limit of its own on threads or connections.",
-            percent(used)
+            "Something else: {waiting:.0} requests were in flight on average, and the server used {} of its CPU. {}",
+            percent(used),
+            waits_in_words(server)
         );
         verdict(Resource::Elsewhere, Confidence::Medium, sentence, idle_evidence(load, used))
     })?
@@ -343,6 +400,29 @@ fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     })?
 }
 
+/// What is known of what the server waits for, and what would tell more.
+fn waits_in_words(server: &ServerUse) -> String {
+    let Some(working) = &server.working else {
+        return "It waits for a lock, a disk, a database, or a limit of its own on threads or connections; `--observe states` tells which.".into();
+    };
+    let waits = [State::Network, State::Lock, State::Disk, State::Sleep, State::Runnable, State::Other];
+    let most = waits.into_iter().max_by(|a, b| working.share(*a).total_cmp(&working.share(*b)));
+    let said = most.map_or(String::new(), |state| {
+        let what = match state {
+            State::Network => "for peers: for requests, or for answers of services behind it",
+            State::Lock => "for each other, or for work",
+            State::Disk => "for a disk",
+            State::Runnable => "for a CPU",
+            State::Sleep => "for time to pass",
+            _ => "in other system calls",
+        };
+        format!("The threads that serve waited {} of their time {what}. ", percent(working.share(state)))
+    });
+    format!(
+        "{said}It has a limit of its own, or waits for what dyno does not watch: name the services behind it as `[[backends]]`."
+    )
+}
+
 fn idle_evidence(load: &LoadResult, used: f64) -> Value {
     json!({
         "in_flight": load.in_flight.mean, "server_utilisation": used,
@@ -360,9 +440,10 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
             server.others_cpu_s.unwrap_or(0.0)
         ),
         (Some(used), None) => format!(
-            "Unknown: the server used {} of its CPU and the generator's busiest thread {}; neither is full.",
+            "Unknown: the server used {} of its CPU and the generator's busiest thread {}; neither is full. {}",
             percent(used),
-            percent(busy)
+            percent(busy),
+            would_tell(server)
         ),
         (None, _) => "Unknown: the server's CPU could not be observed.".into(),
     };
@@ -374,6 +455,15 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
             "server_utilisation": server.cpu_utilisation, "generator_utilisation": busy,
             "server_run_delay_s": server.run_delay_s,
         }),
+    }
+}
+
+/// What would have to be measured to know.
+fn would_tell(server: &ServerUse) -> &'static str {
+    if server.working.is_none() {
+        "What its threads wait for was not looked at: `--observe states` tells."
+    } else {
+        "More connections, or a longer step, would show which of the two fills first."
     }
 }
 

@@ -9,6 +9,7 @@ mod server;
 #[cfg(test)]
 mod table;
 mod thresholds;
+mod waits;
 mod warming;
 
 use std::collections::BTreeSet;
@@ -25,7 +26,7 @@ pub(crate) use run::{Peak, run};
 
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::load::{Ceiling, Config, LoadResult};
-use crate::server::ServerUse;
+use crate::server::{ServerUse, SplitBy};
 use thresholds::SERVER_FULL;
 
 /// What a load is judged by, besides its own record.
@@ -90,8 +91,22 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all.extend(server::caveats(server, beside.record, beside.party));
     all.extend(warming::caveats(load, server, beside.part));
     all.extend(tick_accounting(server, beside.facts));
+    all.extend(many_writes(load, server));
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
+}
+
+/// Answers that are written in parts, and leave in as many segments.
+fn many_writes(load: &LoadResult, server: &ServerUse) -> Option<Caveat> {
+    let writes = server.calls.as_ref()?.writes?.per_response;
+    let segments = load.tcp.data_segments_per_response?;
+    (writes >= waits::SEVERAL_WRITES && segments >= waits::SEVERAL_WRITES).then(|| {
+        let message = format!(
+            "The server makes {writes:.2} writes per response, and each leaves by itself ({segments:.2} segments per response): one write would cost both sides less."
+        );
+        let evidence = json!({"writes_per_response": writes, "segments_per_response": segments});
+        Caveat::new(Code::ManyWrites, Severity::Info, message, evidence)
+    })
 }
 
 /// A server that is let off a promise is no equal of those that keep it: every trial of it says so.
@@ -115,7 +130,7 @@ fn checks_waived(load: &LoadResult, beside: &Beside<'_>) -> Option<Caveat> {
 
 /// The kernel's tick is some milliseconds long: over short windows the split is coarse.
 fn tick_accounting(server: &ServerUse, facts: &Facts) -> Option<Caveat> {
-    let is_split = server.cpu_user_s.is_some();
+    let is_split = server.cpu_user_s.is_some() && server.cpu_split_by != Some(SplitBy::Entries);
     let message =
         "The split of CPU time into user and system is sampled by the kernel's tick; the sum is exact.";
     (facts.tick_accounting == Some(true) && is_split).then(|| info(Code::TickAccounting, message))

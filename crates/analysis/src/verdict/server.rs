@@ -39,6 +39,8 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
     all.extend(server_starved(server));
     all.extend(calls_not_counted(server, &record.probes));
     all.extend(probes_refused(&record.probes));
+    all.extend(accept_queue_full(server));
+    all.extend(retransmissions(server));
     if let Some(share) = server.steal_share.filter(|s| *s > STEAL) {
         let message = format!(
             "The hypervisor gave {} of this machine's CPU time to somebody else during the step: repeat it.",
@@ -66,6 +68,37 @@ fn calls_not_counted(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
     };
     let evidence = json!({"refused": refused.map(|refused| &refused.why)});
     Some(Caveat::new(Code::SyscallsNotMeasured, Severity::Info, message, evidence))
+}
+
+/// A connection that finds the queue full gets no answer, and tries again a second later.
+fn accept_queue_full(server: &ServerUse) -> Option<Caveat> {
+    let overflows = server.network?.listen_overflows.filter(|n| *n > 0)?;
+    let message = format!(
+        "{overflows} connections found a queue of connections full in the network that the server is in, and tried again a second later: connection times include that. Let the server listen with a longer backlog."
+    );
+    Some(Caveat::new(
+        Code::AcceptQueueFull,
+        Severity::Warning,
+        message,
+        json!({"listen_overflows": overflows}),
+    ))
+}
+
+/// Least share of segments that are sent again which is worth a word: each may cost 200 ms.
+const RETRANSMITTED: f64 = 0.001;
+
+fn retransmissions(server: &ServerUse) -> Option<Caveat> {
+    let network = server.network?;
+    let (again, out) = (network.segments_retransmitted?, network.segments_out.filter(|n| *n > 0)?);
+    let share = again as f64 / out as f64;
+    (share >= RETRANSMITTED).then(|| {
+        let timeouts = network.retransmit_timeouts.map_or(String::new(), |n| format!(", {n} of them after a time-out"));
+        let message = format!(
+            "{again} of {out} segments were sent again{timeouts} in the network that the server is in: the tail of the response times holds the wait for them."
+        );
+        let evidence = json!({"retransmitted": again, "segments_out": out, "timeouts": network.retransmit_timeouts});
+        Caveat::new(Code::Retransmissions, Severity::Warning, message, evidence)
+    })
 }
 
 /// What else could not look.

@@ -35,7 +35,7 @@ const IN_CPU: f64 = 0.5;
 #[must_use]
 pub fn caveats(load: &LoadResult, server: &ServerUse, part: Option<&PartStart>) -> Vec<Caveat> {
     let of_step =
-        still_warming(server.jit_share(), growth_in_window(load, server), load.config.still_warming);
+        still_warming(server.role_share("jit"), growth_in_window(load, server), load.config.still_warming);
     let of_start = part.and_then(|part| part.warmup.as_ref()).map(of_start).unwrap_or_default();
     of_step.into_iter().chain(of_start).collect()
 }

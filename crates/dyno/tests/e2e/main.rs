@@ -7,6 +7,7 @@ mod database;
 mod drive;
 mod elasticsearch;
 mod failures;
+mod inside;
 mod interrupts;
 mod life;
 mod load;

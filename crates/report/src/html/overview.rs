@@ -241,6 +241,13 @@ pub(super) const fn resource(resource: dyno_analysis::verdict::Resource) -> &'st
         R::OfferedRate => "the offered rate",
         R::Concurrency => "few in flight",
         R::Backend => "a back end",
+        R::Gc => "its garbage collector",
+        R::DelayedAck => "delayed acknowledgements",
+        R::AcceptQueue => "its queue of connections",
+        R::Memory => "its memory",
+        R::Disk => "a disk",
+        R::Lock => "a lock",
+        R::Workers => "its workers, which sleep",
         R::Elsewhere => "something else",
         R::Unknown => "unknown",
     }

@@ -1,12 +1,23 @@
 //! Cases: the numbers about a server.
 
-use dyno_archive::load::Refused;
+use dyno_archive::load::{Refused, TcpCounters};
 use dyno_archive::plan::Probe;
-use dyno_archive::sample::{CgroupUse, HostUse, Party, PartyUse};
+use dyno_archive::sample::{CgroupUse, HostUse, NetworkUse, Party, PartyUse};
 
 use super::Case;
 use super::world::{MS, S, World};
 use crate::caveat::{Code, Severity};
+
+fn network(w: &mut World) -> &mut NetworkUse {
+    w.used().network.as_mut().expect("a network")
+}
+
+/// So many writes for the thousand answers, which came in so many segments.
+fn written(w: &mut World, writes: u64, segments: u64) {
+    let calls = w.used().calls.as_mut().expect("calls");
+    calls.by_name.get_mut("write").expect("writes").count = writes;
+    w.record.tcp = Some(TcpCounters { data_segments_in: segments, ..TcpCounters::default() });
+}
 
 fn refused(probe: Probe) -> Refused {
     Refused { probe, why: "this user may not".into(), mend: "Be root.".into() }
@@ -295,6 +306,33 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: "{}",
         trips: |w| w.serve_by(&[(375 * MS, 100 * MS), (375 * MS - 1, 100 * MS)], 300 * MS),
         just_not: |w| w.serve_by(&[(375 * MS, 100 * MS), (375 * MS, 100 * MS)], 300 * MS),
+        otherwise: None,
+    },
+    Case {
+        code: Code::AcceptQueueFull,
+        severity: Severity::Warning,
+        says: "1 connections found a queue of connections full",
+        evidence: r#"{"listen_overflows": 1}"#,
+        trips: |w| network(w).listen_overflows = Some(1),
+        just_not: |w| network(w).listen_drops = Some(1),
+        otherwise: None,
+    },
+    Case {
+        code: Code::Retransmissions,
+        severity: Severity::Warning,
+        says: "1 of 1000 segments were sent again, 0 of them after a time-out",
+        evidence: r#"{"retransmitted": 1, "segments_out": 1000, "timeouts": 0}"#,
+        trips: |w| network(w).segments_retransmitted = Some(1),
+        just_not: |w| (network(w).segments_retransmitted, network(w).segments_out) = (Some(1), Some(1001)),
+        otherwise: None,
+    },
+    Case {
+        code: Code::ManyWrites,
+        severity: Severity::Info,
+        says: "makes 1.50 writes per response, and each leaves by itself (1.50 segments per response)",
+        evidence: r#"{"writes_per_response": 1.5, "segments_per_response": 1.5}"#,
+        trips: |w| written(w, 1500, 1500),
+        just_not: |w| written(w, 1500, 1499),
         otherwise: None,
     },
     Case {

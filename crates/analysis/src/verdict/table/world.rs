@@ -5,7 +5,9 @@ use dyno_archive::load::TcpCounters;
 use dyno_archive::machine::{CpuUse, MachineUse};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step, Workload};
-use dyno_archive::sample::{CallUse, CallsUse, CgroupUse, HostUse, Party, PartyUse, ThreadUse};
+use dyno_archive::sample::{
+    CallUse, CallsUse, CgroupUse, HostUse, NetworkUse, Party, PartyUse, Seen, State, StateTimes, ThreadUse,
+};
 use dyno_archive::start::{StartRecord, WarmUpEnd};
 use dyno_archive::times::Recording;
 use dyno_archive::trial::CheckResult;
@@ -210,6 +212,37 @@ impl World {
         self.sample().host.as_mut().expect("a machine").busy_ns += others_ns;
     }
 
+    /// Has the server so many threads, each woken up 100 times, and in this state for so many milliseconds of the second; what they did
+    /// else was running.
+    pub(super) fn spend(&mut self, threads: u32, state: State, ms: u64) {
+        let cpu_ns = self.group().cpu_ns.expect("a time");
+        let mut states = StateTimes { running_ns: S - ms * MS, ..StateTimes::default() };
+        states.add(state, ms * MS);
+        let seen = Seen { states, wakeups: 100, ..Seen::default() };
+        let one = ThreadUse { seen: Some(seen), ..thread(cpu_ns / u64::from(threads), 0) };
+        self.used().threads = (0..threads).map(|tid| ThreadUse { tid, ..one.clone() }).collect();
+    }
+
+    /// Adds threads of a garbage collector. Their CPU time counts as part of what the server used.
+    pub(super) fn collect(&mut self, cpu_ns: u64) {
+        let collector = ThreadUse { tid: 98, name: "GC Thread#0".into(), ..thread(cpu_ns, 0) };
+        self.used().threads.push(collector);
+    }
+
+    /// Has every answer take so long on each of so many connections, and be written in so many parts.
+    pub(super) fn delay(&mut self, connections: u32, ms: u64, writes_of_ten: u64) {
+        let answers = u64::from(connections) * 1000 / ms;
+        *self = World::of(answers);
+        self.step.connections = connections;
+        let times = same(answers, ms * MS);
+        self.interval().times.response = times.clone();
+        self.interval().times.service = times;
+        self.hold(u64::from(connections) * S);
+        let calls = self.used().calls.as_mut().expect("calls");
+        let write = calls.by_name.get_mut("write").expect("writes");
+        write.count = calls.answers.expect("answers") * writes_of_ten / 10;
+    }
+
     /// Adds a compiler thread. Its CPU time counts as part of what the server used.
     pub(super) fn compile(&mut self, cpu_ns: u64) {
         let compiler = ThreadUse { tid: 99, name: "C2 CompilerThre".into(), ..thread(cpu_ns, 0) };
@@ -314,6 +347,14 @@ fn sample(seconds: u64, cpu_ns: u64) -> Sample {
         threads: vec![thread(cpu_ns, 0)],
         processes: 1,
         rss_bytes: Some(5 * MS),
+        network: Some(NetworkUse {
+            listen_overflows: Some(0),
+            listen_drops: Some(0),
+            segments_out: Some(1000 * seconds),
+            segments_retransmitted: Some(0),
+            retransmit_timeouts: Some(0),
+            delayed_acks: Some(0),
+        }),
         calls: Some(calls(seconds)),
         ended: Some(Vec::new()),
         ..PartyUse::nothing(Party::SUBJECT)

@@ -1,0 +1,183 @@
+//! Rules that name a limiter by what the server's threads waited for, while it had CPU time left.
+
+use dyno_archive::plan::Model;
+use dyno_archive::sample::State;
+use serde_json::{Value, json};
+
+use super::limiter::{Confidence, Limiter, Resource, verdict};
+use super::thresholds::SERVER_BUSY;
+use crate::load::LoadResult;
+use crate::server::{ServerUse, Working};
+use crate::words::percent;
+
+/// Share of their time that threads wait for one thing from which on that is what holds requests up.
+const MOST_OF_TIME: f64 = 0.5;
+
+/// Share of their time that threads wait for a disk from which on it matters.
+const MUCH_OF_TIME: f64 = 0.3;
+
+/// Page faults per second that read from a disk from which on memory is what is short.
+const MAJOR_FAULTS_PER_S: f64 = 50.0;
+
+/// Share of the server's CPU time that its garbage collector may use without being its limit.
+const GC_SHARE: f64 = 0.3;
+
+/// Linux delays an acknowledgement by 40 ms at least, and the answer comes a little after it.
+const DELAYED_ACK_US: (f64, f64) = (38_000.0, 60_000.0);
+
+/// Requests per connection and second when each waits for such an acknowledgement.
+const DELAYED_ACK_RATE: (f64, f64) = (16.0, 26.0);
+
+/// Writes per answer from which on an answer does not leave in one piece.
+pub(super) const SEVERAL_WRITES: f64 = 1.5;
+
+/// The garbage collector: the server is busy, and much of that is collecting.
+pub(super) fn gc(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+    let used = server.cpu_utilisation.filter(|used| *used >= SERVER_BUSY)?;
+    let share = server.role_share("gc").filter(|share| *share > GC_SHARE)?;
+    let sentence = format!(
+        "The garbage collector: it used {} of the server's CPU time, and the server {} of what it may use. Give it more memory, or have it make less garbage.",
+        percent(share),
+        percent(used)
+    );
+    verdict(Resource::Gc, Confidence::High, sentence, json!({"gc_share": share, "cpu_utilisation": used}))
+}
+
+/// Nagle's algorithm at the server waits for an acknowledgement that the client delays: each answer is written in parts, the
+/// first is sent, and the second waits for 40 ms (RFC 896, RFC 1122 4.2.3.2).
+pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+    has_room(server)?;
+    let service = load.service_time_us.p50?;
+    let rate = load.throughput_rps / f64::from(load.config.connections.max(1));
+    let within = |value: f64, (low, high): (f64, f64)| (low..=high).contains(&value);
+    let is_alike = load.config.model == Model::Closed
+        && load.config.streams == 1
+        && load.config.pipeline == 1
+        && within(service, DELAYED_ACK_US)
+        && within(rate, DELAYED_ACK_RATE);
+    let writes = server.calls.as_ref().and_then(|calls| calls.writes).map(|writes| writes.per_response);
+    let confidence = match writes {
+        Some(writes) if writes < SEVERAL_WRITES => return None,
+        Some(_) => Confidence::High,
+        None => Confidence::Medium,
+    };
+    is_alike.then(|| {
+        let written = writes.map_or(String::new(), |n| format!(", each in {n:.1} writes"));
+        let sentence = format!(
+            "Nagle's algorithm against delayed acknowledgements: each connection gets {rate:.0} answers per second{written}, half of them after {:.0} ms, which is how long Linux delays an acknowledgement. The server is to set TCP_NODELAY, or to write each answer at once.",
+            service / 1e3
+        );
+        let evidence = json!({"service_p50_us": service, "rate_per_connection": rate, "writes_per_response": writes});
+        verdict(Resource::DelayedAck, confidence, sentence, evidence)
+    })?
+}
+
+/// Connections that found the server's queue of connections full are tried again a second later.
+pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+    let used = has_room(server)?;
+    let overflows = server.network?.listen_overflows.filter(|n| *n > 0)?;
+    // Where connections live on, a queue that was full once limits nothing.
+    load.config.requests_per_connection?;
+    let sentence = format!(
+        "The server's queue of connections: {overflows} found it full, and wait a second before they try again, while the server used {} of its CPU. Let it listen with a longer backlog (net.core.somaxconn is the most), or accept faster.",
+        percent(used)
+    );
+    verdict(Resource::AcceptQueue, Confidence::Medium, sentence, json!({"listen_overflows": overflows}))
+}
+
+/// Memory that was written out, or let go, and has to be read again.
+pub(super) fn memory(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+    has_room(server)?;
+    let waited = server.working.as_ref().map(|w| w.share(State::Disk)).filter(|s| *s >= MUCH_OF_TIME)?;
+    let faults = server.page_faults_major? as f64 / server.window_s;
+    (faults >= MAJOR_FAULTS_PER_S).then(|| {
+        let sentence = format!(
+            "Memory: {faults:.0} page faults per second were served from a disk, and the threads that serve waited {} of their time for it. Give the server more memory.",
+            percent(waited)
+        );
+        verdict(Resource::Memory, Confidence::High, sentence, json!({"major_faults_per_s": faults, "disk_share": waited}))
+    })?
+}
+
+pub(super) fn disk(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+    let wait = Wait::of(load, server, State::Disk)?;
+    let sentence = format!("A disk: the server's {wait} waiting for one");
+    wait.verdict(Resource::Disk, &sentence, "")
+}
+
+/// A lock, or any other turn that requests have to wait for.
+pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+    let wait = Wait::of(load, server, State::Lock).filter(|wait| wait.working.threads > 1)?;
+    let sentence = format!("A lock: the server's {wait} waiting for each other (futex)");
+    wait.verdict(Resource::Lock, &sentence, "")
+}
+
+/// Threads that sleep while requests wait for them.
+pub(super) fn workers(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+    let wait = Wait::of(load, server, State::Sleep)?;
+    let sentence = format!("The server's workers: its {wait} asleep");
+    wait.verdict(Resource::Workers, &sentence, " More of them would serve more, or none that sleep.")
+}
+
+/// The server's CPU utilisation, if it has CPU time left.
+fn has_room(server: &ServerUse) -> Option<f64> {
+    server.cpu_utilisation.filter(|used| *used < SERVER_BUSY)
+}
+
+/// Most of the time of the threads that serve, spent in one way, while as many requests as threads were at the server.
+struct Wait<'a> {
+    working: &'a Working,
+    share: f64,
+    requests: f64,
+    used: f64,
+    futex_waits: Option<f64>,
+}
+
+impl<'a> Wait<'a> {
+    fn of(load: &LoadResult, server: &'a ServerUse, state: State) -> Option<Wait<'a>> {
+        let used = has_room(server)?;
+        let working = server.working.as_ref()?;
+        let (share, requests) = (working.share(state), load.at_server());
+        // With fewer requests than threads some of them have nothing to do, and wait for work.
+        let is_held_up = share >= MOST_OF_TIME && requests >= working.threads as f64;
+        let waits = server.calls.as_ref().and_then(|calls| calls.by_name.get("futex(wait)"));
+        let futex_waits = waits.map(|call| call.per_response);
+        is_held_up.then_some(Wait { working, share, requests, used, futex_waits })
+    }
+
+    fn verdict(&self, resource: Resource, sentence: &str, advice: &str) -> Option<Limiter> {
+        let sentence = format!(
+            "{sentence} for {} of {} time, while {} requests were there on average and the server used {} of its CPU.{advice}",
+            percent(self.share),
+            if self.working.threads == 1 { "its" } else { "their" },
+            if self.requests < 10.0 {
+                format!("{:.1}", self.requests)
+            } else {
+                format!("{:.0}", self.requests)
+            },
+            percent(self.used)
+        );
+        verdict(resource, Confidence::High, sentence, self.evidence())
+    }
+
+    fn evidence(&self) -> Value {
+        let all: f64 = self.working.states_s.values().sum();
+        let share = |s: f64| if all > 0.0 { s / all } else { 0.0 };
+        let states: serde_json::Map<String, Value> =
+            self.working.states_s.iter().map(|(state, s)| ((*state).into(), json!(share(*s)))).collect();
+        json!({
+            "threads": self.working.threads, "states": states, "in_flight": self.requests,
+            "server_utilisation": self.used, "futex_waits_per_response": self.futex_waits,
+        })
+    }
+}
+
+/// `8 threads that serve were`.
+impl std::fmt::Display for Wait<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.working.threads {
+            1 => f.write_str("thread that serves was"),
+            n => write!(f, "{n} threads that serve were"),
+        }
+    }
+}
