@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 903a2e52e194e9b52961c797d42b93b8bff2ecc45e8fc784e14552820e3d6cc4
+// Made by types.mjs from docs/schema/report.schema.json fc1d28a78c35c61b5637580dbf4cc6b920a8279382ef3888eefc62e624af0910
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -48,6 +48,7 @@ export type Code =
   | "tick_accounting"
   | "more_threads_than_cpus"
   | "server_starved"
+  | "contaminated"
   | "accept_queue_full"
   | "retransmissions"
   | "many_writes"
@@ -1288,6 +1289,10 @@ export interface Summary {
   subject: string;
   throughput_rps: Repeated;
   trials: number;
+  /**
+   * Of the valid repeat with the median throughput, or the first of all.
+   */
+  use_table: UseRow[];
   workload: string;
 }
 /**
@@ -1392,6 +1397,26 @@ export interface StepUnanswered {
   share: number;
 }
 /**
+ * A resource.
+ */
+export interface UseRow {
+  errors: UseCell;
+  resource: string;
+  saturation: UseCell;
+  utilisation: UseCell;
+}
+/**
+ * What was measured, or why it was not.
+ */
+export interface UseCell {
+  /**
+   * What the value is of; without a value why there is none.
+   */
+  note: string;
+  unit: Unit;
+  value: number | null;
+}
+/**
  * A table for people and for spreadsheets.
  */
 export interface Table {
@@ -1435,6 +1460,7 @@ export interface TrialResult {
   error_share: number;
   limiter: Limiter;
   load: LoadResult;
+  machine: MachineResult;
   /**
    * Its place in the order of time, counted from 1 over the whole plan.
    */
@@ -2491,6 +2517,53 @@ export interface TlsUse {
    * Such as `TLSv1.3`.
    */
   version: string | null;
+}
+/**
+ * The whole machine between the samples nearest to the measured window's edges. `None`: the kernel does not show it, or nobody looked.
+ */
+export interface MachineResult {
+  context_switches_per_s: number | null;
+  disk_read_bytes_per_s: number | null;
+  /**
+   * Share of the time in which the busiest disk had something to do.
+   */
+  disk_utilisation: number | null;
+  disk_written_bytes_per_s: number | null;
+  /**
+   * Mean of all CPUs and samples.
+   */
+  frequency_mhz: number | null;
+  interrupts_per_s: number | null;
+  /**
+   * All network devices but loopback.
+   */
+  network_in_bytes_per_s: number | null;
+  network_out_bytes_per_s: number | null;
+  /**
+   * Processes that are none of the run's and used a fiftieth of a CPU or more, from before the load to after it, the most first.
+   */
+  others: OtherCpu[] | null;
+  /**
+   * Shares of the time in which some thread waited for a CPU, for memory, for a disk (PSI): 0 to 1.
+   */
+  pressure_cpu: number | null;
+  pressure_io: number | null;
+  pressure_memory: number | null;
+  /**
+   * Threads that ran or were ready to run, on all CPUs: the mean of the samples.
+   */
+  runnable_mean: number | null;
+}
+/**
+ * A process that has nothing to do with the run.
+ */
+export interface OtherCpu {
+  /**
+   * CPU time per second.
+   */
+  cpus: number;
+  name: string;
+  pid: number;
 }
 export interface StepResult {
   connections: number;

@@ -146,6 +146,8 @@ codes! {
     MoreThreadsThanCpus = "more_threads_than_cpus",
     /// The server's threads had to wait for CPUs, while something else used some of this machine's.
     ServerStarved = "server_starved",
+    /// Processes that have nothing to do with the run used this machine's CPUs.
+    Contaminated = "contaminated",
     /// Connections found the server's queue of connections full.
     AcceptQueueFull = "accept_queue_full",
     /// Segments had to be sent again, by the server or by the generator.

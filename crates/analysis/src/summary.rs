@@ -14,6 +14,7 @@ use crate::load::place::StepUnanswered;
 use crate::metric::{self, ByMetric, Metric, OverStep};
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
+use crate::use_table::{UseRow, use_table};
 use crate::verdict::{Confidence, Limiter, Resource};
 
 /// One cell over all its repeats. Trials that are not valid are counted in `invalid`, and left out of all metrics but
@@ -50,6 +51,8 @@ pub struct Summary {
     /// The services behind the subject.
     pub backends: Vec<BackendSummary>,
     pub inside: Inside,
+    /// Of the valid repeat with the median throughput, or the first of all.
+    pub use_table: Vec<UseRow>,
     /// Share of due requests without a right answer: 0 to 1. Over all repeats, valid or not.
     pub error_share: Repeated,
     /// Every metric by its key, those above included; unknown ones are left out.
@@ -128,6 +131,7 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
         context_switches_per_request: over(&metric::CONTEXT_SWITCHES),
         backends: backend::of_cell(cell),
         inside: Inside::of_cell(cell),
+        use_table: use_table(in_the_middle(&valid).unwrap_or(trials[0])),
         error_share: over(&metric::ERROR_SHARE),
         metrics,
         limiter: leading.resource,
@@ -135,6 +139,13 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
         limiter_sentence: leading.sentence,
         caveats: step_caveats(trials),
     }
+}
+
+/// The trial whose throughput is the median, the lower one of two.
+fn in_the_middle<'a>(trials: &[&'a TrialResult]) -> Option<&'a TrialResult> {
+    let mut sorted = trials.to_vec();
+    sorted.sort_by(|a, b| a.load.throughput_rps.total_cmp(&b.load.throughput_rps));
+    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
 }
 
 fn step_caveats(trials: &[&TrialResult]) -> Vec<StepCaveat> {

@@ -10,6 +10,7 @@ use crate::backend::{self, BackendUse};
 use crate::caveat::Caveat;
 use crate::cell::{CellKey, Shape};
 use crate::load::{self, LoadResult};
+use crate::machine::MachineResult;
 use crate::server::{self, ServerUse};
 use crate::verdict::{self, Beside, Context, Limiter, limiter};
 
@@ -39,6 +40,7 @@ pub struct TrialResult {
     pub server: ServerUse,
     /// Use of the services behind the subject; `per_request` is per answer of the subject.
     pub backends: Vec<BackendUse>,
+    pub machine: MachineResult,
     pub limiter: Limiter,
 }
 
@@ -129,6 +131,7 @@ pub(crate) fn trial(
         refused: verdict::is_refused(&caveats),
         caveats,
         error_share: error_share(&load),
+        machine: MachineResult::new(&record.load),
         limiter: limiter(&load, &server, &backends),
         load,
         server,

@@ -18,6 +18,10 @@ pub struct MachineUse {
     pub quota: Option<QuotaUse>,
     /// Other processes that were seen to use these CPUs, the most first, from before the load to after it.
     pub others: Vec<OtherUse>,
+    /// Processes but dyno that were seen to use any CPU, the most first, from before the load to after it. `None`: nobody looked.
+    pub everywhere: Option<Vec<OtherUse>>,
+    /// Time between the two looks at processes.
+    pub everywhere_ns: Option<u64>,
 }
 
 /// Time of one CPU. The kernel counts it in ticks of 10 ms.

@@ -297,4 +297,37 @@ pub struct HostUse {
     /// Time the hypervisor gave to somebody else.
     pub steal_ns: u64,
     pub context_switches: u64,
+    /// Threads that ran or were ready to run at that instant, on all CPUs.
+    pub runnable: Option<u64>,
+    pub interrupts: Option<u64>,
+    /// Time in which some thread waited for a CPU, for memory, for a disk (PSI).
+    pub pressure: Option<PressureUse>,
+    /// All disks together.
+    pub disk: Option<DiskUse>,
+    /// All network devices but loopback.
+    pub traffic: Option<TrafficUse>,
+    /// Mean of all CPUs; `None`: the kernel does not show it.
+    pub frequency_khz: Option<u64>,
+}
+
+/// Time in which some thread was held up, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PressureUse {
+    pub cpu_ns: Option<u64>,
+    pub memory_ns: Option<u64>,
+    pub io_ns: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskUse {
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    /// Time in which the busiest disk had something to do.
+    pub disk_busy_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrafficUse {
+    pub bytes_in: u64,
+    pub bytes_out: u64,
 }

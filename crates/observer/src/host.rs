@@ -1,24 +1,105 @@
 //! Counters of the whole machine.
 
 use dyno_archive::machine::CpuUse;
-use dyno_archive::sample::HostUse;
+use dyno_archive::sample::{DiskUse, HostUse, PressureUse, TrafficUse};
 
 use crate::proc::tick_ns;
-use crate::read;
+use crate::{read, read_number};
 
 pub(crate) fn counters() -> Option<HostUse> {
-    parse(&read("/proc/stat")?, tick_ns())
+    let host = parse(&read("/proc/stat")?, tick_ns())?;
+    Some(HostUse {
+        pressure: pressure(|of| read(format!("/proc/pressure/{of}"))),
+        disk: read("/proc/diskstats").map(|text| disks(&text)),
+        traffic: read("/proc/net/dev").map(|text| traffic(&text)),
+        frequency_khz: frequency_khz(),
+        ..host
+    })
+}
+
+/// `None`: this kernel keeps no account of pressure.
+fn pressure(read: impl Fn(&str) -> Option<String>) -> Option<PressureUse> {
+    let of = |what| Some(some_us(&read(what)?)? * 1000);
+    let seen = PressureUse { cpu_ns: of("cpu"), memory_ns: of("memory"), io_ns: of("io") };
+    (seen != PressureUse::default()).then_some(seen)
+}
+
+/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345`, in microseconds (Documentation/accounting/psi.rst).
+fn some_us(text: &str) -> Option<u64> {
+    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    some.split(' ').find_map(|word| word.strip_prefix("total=")?.parse().ok())
+}
+
+/// Lines of `/proc/diskstats` (Documentation/admin-guide/iostats.rst): `major minor name reads merged sectors ms writes merged sectors ms
+/// underway ms …`. A sector is 512 bytes, whatever the disk's own are.
+fn disks(text: &str) -> DiskUse {
+    const SECTOR: u64 = 512;
+    let mut all = DiskUse::default();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (Some(name), number) = (fields.get(2), |i: usize| fields.get(i)?.parse::<u64>().ok()) else {
+            continue;
+        };
+        if !is_disk(name) {
+            continue;
+        }
+        all.bytes_read += number(5).unwrap_or(0) * SECTOR;
+        all.bytes_written += number(9).unwrap_or(0) * SECTOR;
+        all.disk_busy_ns = all.disk_busy_ns.max(number(12).unwrap_or(0) * 1_000_000);
+    }
+    all
+}
+
+/// Whether a block device is a disk of its own, and no part of one, nor memory in disguise.
+fn is_disk(name: &str) -> bool {
+    let is_part = |prefix: &str| {
+        name.strip_prefix(prefix).is_some_and(|rest| rest.contains(|c: char| c.is_ascii_digit()))
+    };
+    let is_part_of_numbered = (name.starts_with("nvme") || name.starts_with("mmcblk")) && name.contains('p');
+    let is_other =
+        ["loop", "ram", "zram", "dm-", "md", "sr", "fd"].iter().any(|other| name.starts_with(other));
+    let is_part = ["sd", "vd", "hd", "xvd"].iter().any(|prefix| is_part(prefix)) || is_part_of_numbered;
+    !is_other && !is_part
+}
+
+/// Lines of `/proc/net/dev`: `name: bytes packets errs drop fifo frame compressed multicast bytes …`.
+fn traffic(text: &str) -> TrafficUse {
+    let mut all = TrafficUse::default();
+    for (name, rest) in text.lines().filter_map(|line| line.split_once(':')) {
+        let numbers: Vec<u64> = rest.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
+        if let [bytes_in, _, _, _, _, _, _, _, bytes_out, ..] = numbers[..]
+            && name.trim() != "lo"
+        {
+            all.bytes_in += bytes_in;
+            all.bytes_out += bytes_out;
+        }
+    }
+    all
+}
+
+fn frequency_khz() -> Option<u64> {
+    let of = |cpu: usize| read_number(format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq"));
+    let all: Vec<u64> = (0..online_cpus()).map_while(of).collect();
+    all.iter().sum::<u64>().checked_div(all.len() as u64)
 }
 
 /// `/proc/stat` (proc_stat(5)): `cpu user nice system idle iowait irq softirq steal guest guest_nice`, in ticks.
 fn parse(stat: &str, tick_ns: u64) -> Option<HostUse> {
     let Ticks { busy, idle, steal } = Ticks::parse(stat.lines().find_map(|l| l.strip_prefix("cpu "))?)?;
+    let number = |key| {
+        let rest = stat.lines().find_map(|l| l.strip_prefix(key))?;
+        rest.split_ascii_whitespace().next()?.parse().ok()
+    };
     let switches = stat.lines().find_map(|l| l.strip_prefix("ctxt "))?;
     Some(HostUse {
         busy_ns: busy * tick_ns,
         idle_ns: idle * tick_ns,
         steal_ns: steal * tick_ns,
         context_switches: switches.trim().parse().ok()?,
+        runnable: number("procs_running "),
+        // The first number is the sum of all.
+        interrupts: number("intr "),
+        ..HostUse::default()
     })
 }
 
@@ -85,6 +166,31 @@ pub fn local_port_range() -> Option<(u16, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_rest_of_the_machine_does_is_read() {
+        let text = "cpu  1 1 1 1 1 1 1 1\nintr 700 3 4\nctxt 5\nprocs_running 3\n";
+        let host = parse(text, 10).unwrap();
+        assert_eq!((host.runnable, host.interrupts), (Some(3), Some(700)));
+        let psi = |what: &str| {
+            (what == "io").then(|| {
+                "some avg10=0.00 avg60=0.00 avg300=0.00 total=25\nfull avg10=0.00 total=9\n".to_string()
+            })
+        };
+        assert_eq!(pressure(psi), Some(PressureUse { io_ns: Some(25_000), ..PressureUse::default() }));
+        assert_eq!(pressure(|_| None), None);
+        let stats = "254 0 vda 10 0 100 5 20 0 200 7 0 30 37\n254 1 vda1 10 0 100 5 20 0 200 7 0 30 37\n\
+                     259 0 nvme0n1 1 0 2 0 1 0 4 0 0 50 1\n259 1 nvme0n1p1 1 0 2 0 1 0 4 0 0 50 1\n7 0 loop0 9 0 9 9 9 0 9 9 0 90 9\n";
+        let seen = disks(stats);
+        assert_eq!(
+            (seen.bytes_read, seen.bytes_written, seen.disk_busy_ns),
+            (102 * 512, 204 * 512, 50_000_000)
+        );
+        let dev =
+            "Inter-| Receive\n face |bytes\n    lo: 9 0 0 0 0 0 0 0 9 0\n  eth0: 70 1 0 0 0 0 0 0 80 1 0\n";
+        assert_eq!(traffic(dev), TrafficUse { bytes_in: 70, bytes_out: 80 });
+        assert!(counters().unwrap().interrupts.is_some());
+    }
 
     #[test]
     fn a_stat_file_is_parsed() {

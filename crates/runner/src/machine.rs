@@ -10,6 +10,8 @@ use dyno_observer::{host, monotonic_ns, proc};
 
 /// How many other processes are named, and which share of one CPU makes one worth naming.
 const NAMED: usize = 3;
+/// And on all CPUs, where the servers are among them.
+const NAMED_EVERYWHERE: usize = 24;
 const WORTH_NAMING: f64 = 0.02;
 
 /// The readings of one load's CPUs.
@@ -77,14 +79,18 @@ impl MachineWatch {
         });
         // Read after the load, as the first list was before it.
         let spent_ns = monotonic_ns() - self.others.0;
-        let others = others(self.others.1, proc::others(), &self.cpus);
+        let after = proc::others();
+        let everywhere = others(self.others.1.clone(), after.clone(), None);
+        let others = others(self.others.1, after, Some(&self.cpus));
         Some(MachineUse {
             length_ns: last.at_ns - first.at_ns,
             cpus: cpus.collect(),
             bound: self.bound,
             own_ns: last.own_ns - first.own_ns,
             quota: last.quota.zip(first.quota).map(|(last, first)| since(last, first)),
-            others: named(others, spent_ns),
+            others: named(others, spent_ns, NAMED),
+            everywhere: Some(named(everywhere, spent_ns, NAMED_EVERYWHERE)),
+            everywhere_ns: Some(spent_ns),
         })
     }
 }
@@ -97,12 +103,12 @@ fn since(last: QuotaUse, first: QuotaUse) -> QuotaUse {
     }
 }
 
-/// CPU time that processes last seen on one of these CPUs used between two lists, the most first.
-fn others(before: Vec<Other>, after: Vec<Other>, cpus: &[u32]) -> Vec<OtherUse> {
+/// CPU time that processes last seen on one of these CPUs used between two lists, the most first. `None`: on any.
+fn others(before: Vec<Other>, after: Vec<Other>, cpus: Option<&[u32]>) -> Vec<OtherUse> {
     let before: BTreeMap<u32, Other> = before.into_iter().map(|other| (other.pid, other)).collect();
     let mut used: Vec<OtherUse> = after
         .into_iter()
-        .filter(|other| cpus.contains(&other.last_cpu))
+        .filter(|other| cpus.is_none_or(|cpus| cpus.contains(&other.last_cpu)))
         .map(|other| {
             let earlier = before.get(&other.pid).map_or(0, |earlier| earlier.run_ns);
             OtherUse { pid: other.pid, name: other.name, run_ns: other.run_ns.saturating_sub(earlier) }
@@ -112,9 +118,9 @@ fn others(before: Vec<Other>, after: Vec<Other>, cpus: &[u32]) -> Vec<OtherUse> 
     used
 }
 
-fn named(others: Vec<OtherUse>, spent_ns: u64) -> Vec<OtherUse> {
+fn named(others: Vec<OtherUse>, spent_ns: u64, most: usize) -> Vec<OtherUse> {
     let least = spent_ns as f64 * WORTH_NAMING;
-    others.into_iter().filter(|other| other.run_ns as f64 > least).take(NAMED).collect()
+    others.into_iter().filter(|other| other.run_ns as f64 > least).take(most).collect()
 }
 
 #[cfg(test)]
@@ -129,10 +135,10 @@ mod tests {
     fn others_are_those_on_our_cpus_by_what_they_used_meanwhile() {
         let before = vec![other(1, 1000, 0), other(2, 500, 0), other(3, 0, 1)];
         let after = vec![other(1, 1010, 0), other(2, 700, 0), other(3, 900, 1), other(4, 50, 0)];
-        let used = others(before, after, &[0]);
+        let used = others(before, after, Some(&[0]));
         let shown: Vec<_> = used.iter().map(|o| (o.pid, o.run_ns)).collect();
         assert_eq!(shown, [(2, 200), (4, 50), (1, 10)]);
-        let pids: Vec<u32> = named(used, 1000).iter().map(|o| o.pid).collect();
+        let pids: Vec<u32> = named(used, 1000, NAMED).iter().map(|o| o.pid).collect();
         assert_eq!(pids, [2, 4], "the first used 1 % of the time: not worth a word");
     }
 

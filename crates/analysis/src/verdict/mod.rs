@@ -26,6 +26,7 @@ pub(crate) use run::{Peak, run};
 
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::load::{Ceiling, Config, LoadResult};
+use crate::machine::MachineResult;
 use crate::server::{ServerUse, SplitBy};
 use thresholds::SERVER_FULL;
 
@@ -92,8 +93,29 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all.extend(warming::caveats(load, server, beside.part));
     all.extend(tick_accounting(server, beside.facts));
     all.extend(many_writes(load, server));
+    all.extend(contaminated(beside.record));
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
+}
+
+/// CPUs that others may use together without a word.
+const FOREIGN_CPUS: f64 = 0.1;
+
+/// Processes that have nothing to do with the run.
+fn contaminated(record: &LoadRecord) -> Option<Caveat> {
+    let others = MachineResult::new(record).others?;
+    let cpus: f64 = others.iter().map(|other| other.cpus).sum();
+    (cpus >= FOREIGN_CPUS).then(|| {
+        let names: Vec<String> =
+            others.iter().take(3).map(|o| format!("{} (process {}) {:.2}", o.name, o.pid, o.cpus)).collect();
+        let more = if others.len() > 3 { ", and others" } else { "" };
+        let message = format!(
+            "Something else used {cpus:.2} CPUs of this machine while the step ran: {}{more}. What is measured beside that is not the server alone: end it, and repeat the step.",
+            names.join(", ")
+        );
+        let evidence = json!({"cpus": cpus, "names": others.iter().map(|o| &o.name).collect::<Vec<_>>()});
+        Caveat::new(Code::Contaminated, Severity::Warning, message, evidence)
+    })
 }
 
 /// Answers that are written in parts, and leave in as many segments.

@@ -58,7 +58,7 @@ fn describe(f: &Finding, style: Style) -> String {
 }
 
 fn findings(facts: &Facts, subjects: &SubjectsPlace, guard: &Guard) -> Vec<Finding> {
-    let mut all = vec![driver(), cpus(facts), groups(facts), files(facts), ports(facts)];
+    let mut all = vec![driver(), cpus(facts), groups(facts), files(facts), ports(facts), inside()];
     all.push(tool_chain(subjects, guard));
     for missing in facts.missing.iter().filter(|m| !m.what.starts_with("CPU and memory limits")) {
         all.push(Finding {
@@ -92,6 +92,21 @@ fn driver() -> Finding {
         },
         mend: "Linux 6.0 or later, with kernel.io_uring_disabled = 0; containers often forbid it by seccomp."
             .into(),
+    }
+}
+
+fn inside() -> Finding {
+    let refusal = dyno_observer::probes::refusal();
+    Finding {
+        good: refusal.is_none(),
+        what: "system calls and waits of servers".into(),
+        seen: match &refusal {
+            None => {
+                "may be looked at from within the kernel; `dyno calibrate --probes` tells the price".into()
+            }
+            Some(refusal) => refusal.why.clone(),
+        },
+        mend: refusal.map_or(String::new(), |refusal| refusal.mend.into()),
     }
 }
 

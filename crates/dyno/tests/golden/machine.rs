@@ -288,6 +288,7 @@ impl Server {
                 idle_ns: (2 * (at_ns - BEGAN_NS)).saturating_sub(cpu_ns + generator_ns),
                 steal_ns: 0,
                 context_switches: 2 * answers,
+                ..HostUse::default()
             }),
         }
     }

@@ -310,6 +310,7 @@ fn sample(at_ms: u64, busy_ms: u64) -> Sample {
             idle_ns: 2 * at_ms * MS - cpu_ns,
             steal_ns: 0,
             context_switches: at_ms,
+            ..HostUse::default()
         }),
     }
 }

@@ -1,11 +1,12 @@
 //! What was seen inside a server, for its card: system calls by name, and its threads by role.
 
 use dyno_analysis::inside::{CallSummary, Inside, RoleSummary};
+use dyno_analysis::use_table::{UseCell, UseRow};
 use maud::{Markup, html};
 
 use super::more;
 use super::table::{Cell, Row, cell, table, text, value};
-use crate::format::{css_percent, micros, number, percent};
+use crate::format::{css_percent, micros, number, percent, quantity};
 
 /// System calls that are shown before one asks for all.
 const SHOWN: usize = 8;
@@ -13,6 +14,27 @@ const SHOWN: usize = 8;
 /// `beside`: the reference, with its title.
 pub(super) fn inside(here: &Inside, beside: Option<(&str, &Inside)>) -> Markup {
     html! { (calls(here, beside)) (roles(here)) }
+}
+
+/// The USE table of a step: utilisation, saturation and errors of every resource.
+pub(super) fn use_table(rows: &[UseRow]) -> Markup {
+    let shown = |of: &UseCell| {
+        let known = of.value.map(|v| quantity(of.unit, v));
+        match known {
+            Some(known) => cell(html! { (known) small { " " (of.note) } }),
+            None => cell(html! { "–" small { " " (of.note) } }),
+        }
+    };
+    let rows: Vec<Row> = rows
+        .iter()
+        .map(|r| {
+            vec![text(&r.resource), shown(&r.utilisation), shown(&r.saturation), shown(&r.errors)].into()
+        })
+        .collect();
+    more(
+        "Utilisation, saturation and errors of every resource",
+        &table("counters", &["Resource", "Utilisation", "Saturation", "Errors"], &rows),
+    )
 }
 
 fn calls(here: &Inside, beside: Option<(&str, &Inside)>) -> Markup {

@@ -1,12 +1,17 @@
 //! Cases: the numbers about a server.
 
 use dyno_archive::load::{Refused, TcpCounters};
+use dyno_archive::machine::OtherUse;
 use dyno_archive::plan::Probe;
 use dyno_archive::sample::{CgroupUse, HostUse, NetworkUse, Party, PartyUse};
 
 use super::Case;
 use super::world::{MS, S, World};
 use crate::caveat::{Code, Severity};
+
+fn other(pid: u32, name: &str, ms: u64) -> OtherUse {
+    OtherUse { pid, name: name.into(), run_ns: ms * MS }
+}
 
 fn network(w: &mut World) -> &mut NetworkUse {
     w.used().network.as_mut().expect("a network")
@@ -306,6 +311,15 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: "{}",
         trips: |w| w.serve_by(&[(375 * MS, 100 * MS), (375 * MS - 1, 100 * MS)], 300 * MS),
         just_not: |w| w.serve_by(&[(375 * MS, 100 * MS), (375 * MS, 100 * MS)], 300 * MS),
+        otherwise: None,
+    },
+    Case {
+        code: Code::Contaminated,
+        severity: Severity::Warning,
+        says: "Something else used 0.10 CPUs of this machine while the step ran: cc1 (process 77) 0.06, ld (process 78) 0.04.",
+        evidence: r#"{"names": ["cc1", "ld"]}"#,
+        trips: |w| w.machine().everywhere = Some(vec![other(77, "cc1", 60), other(78, "ld", 40)]),
+        just_not: |w| w.machine().everywhere = Some(vec![other(77, "cc1", 60), other(78, "ld", 39)]),
         otherwise: None,
     },
     Case {

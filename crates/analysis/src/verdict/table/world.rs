@@ -312,6 +312,8 @@ fn machine(busy_ns: &[u64]) -> MachineUse {
         own_ns: busy_ns.iter().sum(),
         quota: None,
         others: Vec::new(),
+        everywhere: Some(Vec::new()),
+        everywhere_ns: Some(S),
     }
 }
 

@@ -1,0 +1,139 @@
+//! What the machine did in the measured window beside serving and loading.
+
+use std::collections::BTreeSet;
+
+use dyno_archive::sample::HostUse;
+use dyno_archive::{LoadRecord, Sample};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The whole machine between the samples nearest to the measured window's edges. `None`: the kernel does not show it, or nobody looked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct MachineResult {
+    /// Threads that ran or were ready to run, on all CPUs: the mean of the samples.
+    pub runnable_mean: Option<f64>,
+    pub context_switches_per_s: Option<f64>,
+    pub interrupts_per_s: Option<f64>,
+    /// Shares of the time in which some thread waited for a CPU, for memory, for a disk (PSI): 0 to 1.
+    pub pressure_cpu: Option<f64>,
+    pub pressure_memory: Option<f64>,
+    pub pressure_io: Option<f64>,
+    pub disk_read_bytes_per_s: Option<f64>,
+    pub disk_written_bytes_per_s: Option<f64>,
+    /// Share of the time in which the busiest disk had something to do.
+    pub disk_utilisation: Option<f64>,
+    /// All network devices but loopback.
+    pub network_in_bytes_per_s: Option<f64>,
+    pub network_out_bytes_per_s: Option<f64>,
+    /// Mean of all CPUs and samples.
+    pub frequency_mhz: Option<f64>,
+    /// Processes that are none of the run's and used a fiftieth of a CPU or more, from before the load to after it, the most first.
+    pub others: Option<Vec<OtherCpu>>,
+}
+
+/// A process that has nothing to do with the run.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct OtherCpu {
+    pub pid: u32,
+    pub name: String,
+    /// CPU time per second.
+    pub cpus: f64,
+}
+
+impl MachineResult {
+    #[must_use]
+    pub fn new(record: &LoadRecord) -> MachineResult {
+        let others = others(record);
+        let edge = |at_ns: u64| {
+            let at = record.began_ns + at_ns;
+            record.samples.iter().min_by_key(|sample| sample.at_ns.abs_diff(at))
+        };
+        let edges = edge(record.window_ns.0).zip(edge(record.window_ns.1));
+        let Some((first, last)) = edges.filter(|(first, last)| last.at_ns > first.at_ns) else {
+            return MachineResult { others, ..MachineResult::default() };
+        };
+        let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
+        let per_s = |pick: &dyn Fn(&HostUse) -> Option<u64>| {
+            let of = |sample: &Sample| pick(sample.host.as_ref()?);
+            Some(of(last)?.saturating_sub(of(first)?) as f64 / seconds)
+        };
+        let share = |pick: &dyn Fn(&HostUse) -> Option<u64>| per_s(pick).map(|ns| (ns / 1e9).min(1.0));
+        let within: Vec<&HostUse> = record
+            .samples
+            .iter()
+            .filter(|sample| (first.at_ns..=last.at_ns).contains(&sample.at_ns))
+            .filter_map(|sample| sample.host.as_ref())
+            .collect();
+        let mean = |pick: fn(&HostUse) -> Option<u64>| {
+            let all: Vec<u64> = within.iter().filter_map(|host| pick(host)).collect();
+            (!all.is_empty()).then(|| all.iter().sum::<u64>() as f64 / all.len() as f64)
+        };
+        MachineResult {
+            runnable_mean: mean(|h| h.runnable),
+            context_switches_per_s: per_s(&|h| Some(h.context_switches)),
+            interrupts_per_s: per_s(&|h| h.interrupts),
+            pressure_cpu: share(&|h| h.pressure?.cpu_ns),
+            pressure_memory: share(&|h| h.pressure?.memory_ns),
+            pressure_io: share(&|h| h.pressure?.io_ns),
+            disk_read_bytes_per_s: per_s(&|h| Some(h.disk?.bytes_read)),
+            disk_written_bytes_per_s: per_s(&|h| Some(h.disk?.bytes_written)),
+            disk_utilisation: share(&|h| Some(h.disk?.disk_busy_ns)),
+            network_in_bytes_per_s: per_s(&|h| Some(h.traffic?.bytes_in)),
+            network_out_bytes_per_s: per_s(&|h| Some(h.traffic?.bytes_out)),
+            frequency_mhz: mean(|h| h.frequency_khz).map(|khz| khz / 1e3),
+            others,
+        }
+    }
+}
+
+/// Processes but those of the watched parties.
+fn others(record: &LoadRecord) -> Option<Vec<OtherCpu>> {
+    let machine = record.client.machine.as_ref()?;
+    let seconds = machine.everywhere_ns.filter(|ns| *ns > 0)? as f64 / 1e9;
+    let parties = record.samples.iter().flat_map(|sample| &sample.parties);
+    let ours: BTreeSet<u32> = parties.flat_map(|used| &used.threads).map(|thread| thread.pid).collect();
+    let others = machine.everywhere.as_ref()?.iter().filter(|other| !ours.contains(&other.pid));
+    let cpus = |ns: u64| ns as f64 / 1e9 / seconds;
+    Some(others.map(|o| OtherCpu { pid: o.pid, name: o.name.clone(), cpus: cpus(o.run_ns) }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::observed;
+    use dyno_archive::machine::{MachineUse, OtherUse};
+    use dyno_archive::sample::{DiskUse, PressureUse};
+
+    #[test]
+    fn the_machine_is_told_between_the_edges_of_the_window() {
+        let mut record = observed(&[(500, 0)]);
+        let last = record.samples.len() - 1;
+        for (i, sample) in record.samples.iter_mut().enumerate() {
+            let host = sample.host.get_or_insert_default();
+            let n = if i == last { 1_000_000_000 } else { 0 };
+            host.runnable = Some(2 + i as u64);
+            host.pressure = Some(PressureUse { io_ns: Some(n), ..PressureUse::default() });
+            host.disk = Some(DiskUse { bytes_written: n, ..DiskUse::default() });
+        }
+        let seconds = (record.samples[last].at_ns - record.samples[0].at_ns) as f64 / 1e9;
+        let machine = MachineResult::new(&record);
+        assert_eq!(machine.pressure_io, Some(1.0 / seconds));
+        assert_eq!(machine.disk_written_bytes_per_s, Some(1e9 / seconds));
+        assert_eq!((machine.pressure_cpu, machine.frequency_mhz, machine.others), (None, None, None));
+        assert!(machine.runnable_mean.unwrap() >= 2.0);
+    }
+
+    #[test]
+    fn who_is_watched_is_no_other() {
+        let mut record = observed(&[(500, 0)]);
+        let ours = record.samples[0].parties[0].threads[0].pid;
+        let of = |pid, name: &str| OtherUse { pid, name: name.into(), run_ns: 500_000_000 };
+        record.client.machine = Some(MachineUse {
+            everywhere: Some(vec![of(ours, "server"), of(ours + 1, "cc1")]),
+            everywhere_ns: Some(2_000_000_000),
+            ..MachineUse::default()
+        });
+        let others = MachineResult::new(&record).others.unwrap();
+        assert_eq!(others, [OtherCpu { pid: ours + 1, name: "cc1".into(), cpus: 0.25 }]);
+    }
+}

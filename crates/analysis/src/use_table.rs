@@ -1,0 +1,226 @@
+//! The USE method of one trial: for every resource its utilisation, saturation and errors (Gregg 2013). A cell that is not measured says
+//! why.
+
+use dyno_archive::sample::State;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::metric::Unit;
+use crate::trial::TrialResult;
+
+/// A resource.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct UseRow {
+    pub resource: String,
+    pub utilisation: UseCell,
+    pub saturation: UseCell,
+    pub errors: UseCell,
+}
+
+/// What was measured, or why it was not.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct UseCell {
+    pub value: Option<f64>,
+    pub unit: Unit,
+    /// What the value is of; without a value why there is none.
+    pub note: &'static str,
+}
+
+/// A value, or why it is not known.
+fn cell(value: Option<f64>, unit: Unit, of: &'static str, why_not: &'static str) -> UseCell {
+    UseCell { value, unit, note: if value.is_some() { of } else { why_not } }
+}
+
+fn unknown(why_not: &'static str) -> UseCell {
+    cell(None, Unit::Share, "", why_not)
+}
+
+const NOT_OBSERVED: &str = "the server could not be observed";
+const NOT_SEEN: &str = "nobody looked inside the server (`--observe states`)";
+const NO_GROUP: &str = "there is no control group that counts it";
+const NO_COUNTER: &str = "the kernel does not count it here";
+
+/// The table of a trial.
+#[must_use]
+pub fn use_table(trial: &TrialResult) -> Vec<UseRow> {
+    let mut rows = vec![cpu(trial), thread(trial), memory(trial), disk(trial), network(trial), locks(trial)];
+    rows.extend(backends(trial));
+    rows.push(generator(trial));
+    rows
+}
+
+fn row(resource: &str, utilisation: UseCell, saturation: UseCell, errors: UseCell) -> UseRow {
+    UseRow { resource: resource.into(), utilisation, saturation, errors }
+}
+
+fn cpu(t: &TrialResult) -> UseRow {
+    let server = &t.server;
+    row(
+        "the server's CPUs",
+        cell(server.cpu_utilisation, Unit::Share, "of the CPU time that it may use", NOT_OBSERVED),
+        cell(
+            waiting(server.run_delay_s, server.window_s),
+            Unit::Count,
+            "threads waited for a CPU on average",
+            NO_COUNTER,
+        ),
+        cell(
+            server.throttling.map(|t| t.throttled_periods as f64),
+            Unit::Count,
+            "periods in which the quota held it back",
+            "it has no quota, and a machine's own errors are not shown to processes",
+        ),
+    )
+}
+
+/// Seconds that threads waited, by the time in which they did: how many waited on average.
+fn waiting(waited_s: Option<f64>, window_s: f64) -> Option<f64> {
+    waited_s.filter(|_| window_s > 0.0).map(|s| s / window_s)
+}
+
+fn thread(t: &TrialResult) -> UseRow {
+    let none = || unknown("threads have no queue of their own, and no errors");
+    row(
+        "its busiest thread",
+        cell(t.server.busiest_thread_utilisation, Unit::Share, "of one CPU", NOT_OBSERVED),
+        none(),
+        none(),
+    )
+}
+
+fn memory(t: &TrialResult) -> UseRow {
+    let server = &t.server;
+    let peak = server.memory_peak_bytes.or(server.rss_bytes).map(|bytes| bytes as f64);
+    let faults = server.page_faults_major.filter(|_| server.window_s > 0.0);
+    row(
+        "memory",
+        cell(peak, Unit::Bytes, "at most", NOT_OBSERVED),
+        cell(
+            faults.map(|n| n as f64 / server.window_s),
+            Unit::PerSecond,
+            "page faults that read from a disk",
+            NO_COUNTER,
+        ),
+        cell(server.oom_kills.map(|n| n as f64), Unit::Count, "processes killed for lack of it", NO_GROUP),
+    )
+}
+
+fn disk(t: &TrialResult) -> UseRow {
+    let waited = t.server.working.as_ref().map(|working| working.share(State::Disk));
+    row(
+        "disks",
+        cell(
+            t.machine.disk_utilisation,
+            Unit::Share,
+            "of the time the busiest of the machine had work",
+            NO_COUNTER,
+        ),
+        cell(waited, Unit::Share, "of their time the threads that serve waited for one", NOT_SEEN),
+        unknown("disks report no errors to processes"),
+    )
+}
+
+fn network(t: &TrialResult) -> UseRow {
+    let network = t.server.network;
+    let again = network.and_then(|n| Some(n.segments_retransmitted? as f64));
+    let overflows = network.and_then(|n| Some(n.listen_overflows? as f64));
+    row(
+        "network and accept queue",
+        unknown("loopback has no speed of its own"),
+        cell(overflows, Unit::Count, "connections found the accept queue full", NO_COUNTER),
+        cell(again, Unit::Count, "segments were sent again", NO_COUNTER),
+    )
+}
+
+fn locks(t: &TrialResult) -> UseRow {
+    let working = t.server.working.as_ref();
+    let waits = t
+        .server
+        .calls
+        .as_ref()
+        .map(|calls| calls.by_name.get("futex(wait)").map_or(0.0, |call| call.per_response));
+    row(
+        "locks",
+        cell(
+            working.map(|working| working.share(State::Lock)),
+            Unit::Share,
+            "of their time the threads that serve waited for each other, or for work",
+            NOT_SEEN,
+        ),
+        cell(waits, Unit::Count, "waits for another thread per response", "system calls were not counted"),
+        unknown("locks have no errors"),
+    )
+}
+
+fn backends(t: &TrialResult) -> Vec<UseRow> {
+    let of = |behind: &crate::backend::BackendUse| {
+        let server = &behind.server;
+        row(
+            &format!("back end {}", behind.name),
+            cell(server.cpu_utilisation, Unit::Share, "of the CPU time that it may use", NOT_OBSERVED),
+            cell(
+                waiting(server.run_delay_s, server.window_s),
+                Unit::Count,
+                "threads waited for a CPU on average",
+                NO_COUNTER,
+            ),
+            cell(
+                server.oom_kills.map(|n| n as f64),
+                Unit::Count,
+                "processes killed for lack of memory",
+                NO_GROUP,
+            ),
+        )
+    };
+    t.backends.iter().map(of).collect()
+}
+
+fn generator(t: &TrialResult) -> UseRow {
+    let client = &t.load.client;
+    row(
+        "the generator",
+        cell(Some(client.room.need), Unit::Share, "of its CPU that it needed", ""),
+        cell(
+            client.run_delay_s.filter(|_| t.load.duration_s > 0.0).map(|s| s / t.load.duration_s),
+            Unit::Count,
+            "of its threads waited for a CPU on average",
+            NO_COUNTER,
+        ),
+        cell(
+            Some(t.load.exchanges.dropped as f64),
+            Unit::Count,
+            "requests dropped, because too many waited",
+            "",
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::reported;
+
+    #[test]
+    fn every_cell_has_a_value_or_says_why_it_has_none() {
+        let trial = reported().trials.remove(0);
+        let rows = use_table(&trial);
+        for row in &rows {
+            for cell in [&row.utilisation, &row.saturation, &row.errors] {
+                assert!(!cell.note.is_empty(), "{row:?}");
+            }
+        }
+        let names: Vec<&str> = rows.iter().map(|row| row.resource.as_str()).collect();
+        assert_eq!(names.first().zip(names.last()), Some((&"the server's CPUs", &"the generator")));
+    }
+
+    #[test]
+    fn what_nobody_looked_at_is_named() {
+        let mut trial = reported().trials.remove(0);
+        trial.server.working = None;
+        trial.server.network = None;
+        let rows = use_table(&trial);
+        let of = |name: &str| rows.iter().find(|row| row.resource == name).unwrap();
+        assert_eq!(of("locks").utilisation.note, NOT_SEEN);
+        assert_eq!((of("network and accept queue").errors.value, of("disks").saturation.value), (None, None));
+    }
+}
