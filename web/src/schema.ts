@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json fc1d28a78c35c61b5637580dbf4cc6b920a8279382ef3888eefc62e624af0910
+// Made by types.mjs from docs/schema/report.schema.json 206975f69a1ea85a2b8a84e3e6a3ed46a76881f0bda7e4ca05a73e0166c88d3b
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -1603,6 +1603,10 @@ export interface ServerUse {
    */
   run_delay_s: number | null;
   /**
+   * Its TCP sockets, looked at once in the window; `None`: nobody looked, or it has none.
+   */
+  sockets: Sockets | null;
+  /**
    * Share of the machine's CPU time that the hypervisor took.
    */
   steal_share: number | null;
@@ -1798,6 +1802,39 @@ export interface PerRequest {
     [k: string]: number;
   } | null;
   wakeups: number | null;
+}
+/**
+ * A server's TCP sockets at one instant of the window.
+ */
+export interface Sockets {
+  buffer_limited: number | null;
+  connections: number;
+  cork: number | null;
+  listeners: Listener[];
+  /**
+   * Shares of the connections looked at that have TCP_NODELAY, and TCP_CORK: 0 to 1. `None`: this user may not look.
+   */
+  nodelay: number | null;
+  /**
+   * Segments that the server sent again on these connections since they are there.
+   */
+  retransmitted: number;
+  /**
+   * Shares of the time in which it had something to send that the client's window, and its own send buffer, held it up: 0 to 1. `None`:
+   * it had nothing to send.
+   */
+  window_limited: number | null;
+}
+/**
+ * A socket that takes connections.
+ */
+export interface Listener {
+  backlog: number;
+  port: number;
+  /**
+   * Connections that wait to be accepted, and the most that may.
+   */
+  queued: number;
 }
 /**
  * Periods of a CPU quota, and those in which the server was held back by it.

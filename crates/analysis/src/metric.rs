@@ -268,6 +268,9 @@ pub const METRICS: &[Metric] = &[
     metric("server_events_per_wait", "Events of the server's waits for events", Count, Neither, |t| {
         server(t).calls.as_ref()?.events_per_wait
     }),
+    metric("server_nodelay", "Server's connections with TCP_NODELAY", Share, Neither, |t| {
+        server(t).sockets.as_ref()?.nodelay
+    }),
     MEMORY,
     MEMORY_TIME,
     metric("bytes_in_per_response", "Bytes received per answer", Bytes, Neither, |t| {

@@ -5,7 +5,9 @@ mod threads;
 
 use std::collections::BTreeMap;
 
-use dyno_archive::sample::{CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, Party, ThreadUse};
+use dyno_archive::sample::{
+    CallsUse, CgroupUse, EndedThreads, HostUse, ListenerUse, NetworkUse, Party, SocketsUse, ThreadUse,
+};
 use dyno_archive::{LoadRecord, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -74,6 +76,8 @@ pub struct ServerUse {
     pub by_thread_role: BTreeMap<&'static str, RoleUse>,
     /// The threads that served, and what they did with their time; `None`: nobody looked.
     pub working: Option<Working>,
+    /// Its TCP sockets, looked at once in the window; `None`: nobody looked, or it has none.
+    pub sockets: Option<Sockets>,
     /// Of the network that the server is in, which it may share with others. `None`: not read.
     pub network: Option<Network>,
     /// Times that its memory limit killed a process in the window; `None`: not known.
@@ -103,6 +107,47 @@ impl Throttling {
     #[must_use]
     pub fn share(self) -> f64 {
         self.throttled_periods as f64 / self.periods.max(1) as f64
+    }
+}
+
+/// A server's TCP sockets at one instant of the window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Sockets {
+    pub connections: u64,
+    pub listeners: Vec<Listener>,
+    /// Segments that the server sent again on these connections since they are there.
+    pub retransmitted: u64,
+    /// Shares of the time in which it had something to send that the client's window, and its own send buffer, held it up: 0 to 1. `None`:
+    /// it had nothing to send.
+    pub window_limited: Option<f64>,
+    pub buffer_limited: Option<f64>,
+    /// Shares of the connections looked at that have TCP_NODELAY, and TCP_CORK: 0 to 1. `None`: this user may not look.
+    pub nodelay: Option<f64>,
+    pub cork: Option<f64>,
+}
+
+/// A socket that takes connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Listener {
+    pub port: u16,
+    /// Connections that wait to be accepted, and the most that may.
+    pub queued: u64,
+    pub backlog: u64,
+}
+
+impl Sockets {
+    fn new(seen: &SocketsUse) -> Sockets {
+        let share = |n: u64, of: u64| (of > 0).then(|| n as f64 / of as f64);
+        let listener = |l: &ListenerUse| Listener { port: l.port, queued: l.queued, backlog: l.backlog };
+        Sockets {
+            connections: seen.connections,
+            listeners: seen.listeners.iter().map(listener).collect(),
+            retransmitted: seen.retransmitted,
+            window_limited: share(seen.window_limited_ns, seen.busy_ns),
+            buffer_limited: share(seen.buffer_limited_ns, seen.busy_ns),
+            nodelay: share(seen.nodelay, seen.options_of),
+            cork: share(seen.cork, seen.options_of),
+        }
     }
 }
 
@@ -195,6 +240,7 @@ struct Seen<'a> {
     ended: Option<&'a [EndedThreads]>,
     calls: Option<&'a CallsUse>,
     network: Option<&'a NetworkUse>,
+    sockets: Option<&'a SocketsUse>,
     processes: u32,
     rss_bytes: Option<u64>,
     generator: &'a [ThreadUse],
@@ -214,6 +260,7 @@ impl<'a> Seen<'a> {
             ended: used.ended.as_deref(),
             calls: used.calls.as_ref(),
             network: used.network.as_ref(),
+            sockets: used.sockets.as_ref(),
             processes: used.processes,
             rss_bytes: used.rss_bytes,
             generator: sample.of(Party::GENERATOR).map_or(&[], |generator| &generator.threads),
@@ -318,6 +365,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         per_request: per_request(&threads, split_us, calls.as_ref(), per_answer),
         calls,
         network: Network::between(first, last),
+        sockets: seen.iter().rev().find_map(|s| s.sockets).map(Sockets::new),
         oom_kills: cgroup_delta(first, last, |c| c.oom_kills),
         probe_s: Some(probe_ns as f64 / 1e9),
         steal_share: steal_share(first, last),

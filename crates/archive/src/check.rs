@@ -237,7 +237,8 @@ fn fraction(field: &str, n: f64) -> Checked {
 fn most(field: &str) -> u64 {
     match field {
         "at_ns" | "began_ns" | "busy_ns" | "idle_ns" | "steal_ns" | "before_ns" | "others_ns"
-        | "in_flight_ns" => INSTANT_NS,
+        | "in_flight_ns" | "window_limited_ns" | "buffer_limited_ns" | "running_ns" | "runnable_ns"
+        | "lock_ns" | "network_ns" | "disk_ns" | "sleep_ns" | "other_ns" | "user_ns" | "sys_ns" => INSTANT_NS,
         f if f.ends_with("_ns") => DURATION_NS,
         f if f.contains("bytes") || f == "body_received" => BYTES,
         _ => COUNT,

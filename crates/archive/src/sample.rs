@@ -68,6 +68,8 @@ pub struct PartyUse {
     pub rss_bytes: Option<u64>,
     /// Its network's; `None`: not read.
     pub network: Option<NetworkUse>,
+    /// Its sockets; `None`: nobody looked, which is done once in a window.
+    pub sockets: Option<SocketsUse>,
     /// Its system calls; `None`: not counted.
     pub calls: Option<CallsUse>,
     /// Threads that have ended since it is watched, by name; `None`: nobody saw threads end.
@@ -85,10 +87,39 @@ impl PartyUse {
             processes: 0,
             rss_bytes: None,
             network: None,
+            sockets: None,
             calls: None,
             ended: None,
         }
     }
+}
+
+/// The TCP sockets of a party's listeners at one instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SocketsUse {
+    pub listeners: Vec<ListenerUse>,
+    /// Connections that are established.
+    pub connections: u64,
+    /// Segments that were sent again on these connections since they are there.
+    pub retransmitted: u64,
+    /// Time in which these connections had something to send, and parts of it in which the peer's window, and the send buffer, held it up.
+    pub busy_ns: u64,
+    pub window_limited_ns: u64,
+    pub buffer_limited_ns: u64,
+    /// Connections whose options were looked at; 0: nobody may.
+    pub options_of: u64,
+    /// Of these, how many have TCP_NODELAY, and TCP_CORK.
+    pub nodelay: u64,
+    pub cork: u64,
+}
+
+/// A socket that takes connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListenerUse {
+    pub port: u16,
+    /// Connections that wait to be accepted, and the most that may.
+    pub queued: u64,
+    pub backlog: u64,
 }
 
 /// Counters of TCP in the network that a party is in, which it may share with others: sums since that was made.

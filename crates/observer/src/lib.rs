@@ -13,6 +13,7 @@ mod network;
 pub mod probes;
 pub mod proc;
 mod sampler;
+pub mod sockets;
 
 pub use clock::monotonic_ns;
 pub use sampler::{Sampler, Scope, sample};

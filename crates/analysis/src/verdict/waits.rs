@@ -56,10 +56,13 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
         && within(service, DELAYED_ACK_US)
         && within(rate, DELAYED_ACK_RATE);
     let writes = server.calls.as_ref().and_then(|calls| calls.writes).map(|writes| writes.per_response);
-    let confidence = match writes {
-        Some(writes) if writes < SEVERAL_WRITES => return None,
-        Some(_) => Confidence::High,
-        None => Confidence::Medium,
+    let nodelay = server.sockets.as_ref().and_then(|sockets| sockets.nodelay);
+    let confidence = match (writes, nodelay) {
+        (Some(writes), _) if writes < SEVERAL_WRITES => return None,
+        // Where it is set, nothing waits for an acknowledgement.
+        (_, Some(1.0)) => return None,
+        (Some(_), _) | (_, Some(0.0)) => Confidence::High,
+        _ => Confidence::Medium,
     };
     is_alike.then(|| {
         let written = writes.map_or(String::new(), |n| format!(", each in {n:.1} writes"));
@@ -67,7 +70,7 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
             "Nagle's algorithm against delayed acknowledgements: each connection gets {rate:.0} answers per second{written}, half of them after {:.0} ms, which is how long Linux delays an acknowledgement. The server is to set TCP_NODELAY, or to write each answer at once.",
             service / 1e3
         );
-        let evidence = json!({"service_p50_us": service, "rate_per_connection": rate, "writes_per_response": writes});
+        let evidence = json!({"service_p50_us": service, "rate_per_connection": rate, "writes_per_response": writes, "nodelay": nodelay});
         verdict(Resource::DelayedAck, confidence, sentence, evidence)
     })?
 }

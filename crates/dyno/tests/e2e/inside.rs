@@ -53,6 +53,11 @@ fn h2o_makes_three_system_calls_per_request_and_writes_what_the_generator_gets()
     assert!((wrote / got - 1.0).abs() < 0.01, "it wrote {wrote} bytes per response, and {got} came");
     let read = number(calls, "/by_name/read/returned_mean");
     assert!((read - per_response("sent")).abs() < 1.0, "{read}");
+    let sockets = &trial["server"]["sockets"];
+    // The generator's, and at times one that checks the contract beside them.
+    assert!((64.0..68.0).contains(&number(sockets, "/connections")), "{sockets:#}");
+    assert!(number(sockets, "/nodelay") == 1.0, "{sockets:#}");
+    assert!(number(sockets, "/listeners/0/backlog") > 0.0, "{sockets:#}");
     // Threads were somewhere all the time.
     let work = &trial["server"]["by_thread_role"]["work"];
     let states = work["states_s"].as_object().unwrap().values().filter_map(Value::as_f64).sum::<f64>();

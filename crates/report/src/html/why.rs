@@ -127,7 +127,7 @@ struct Counter {
     key: &'static str,
 }
 
-const COUNTERS: [Counter; 13] = [
+const COUNTERS: [Counter; 14] = [
     Counter { name: "user CPU", key: "server_cpu_user_us_per_request" },
     Counter { name: "system CPU", key: "server_cpu_sys_us_per_request" },
     Counter { name: "context switches", key: "server_context_switches_per_request" },
@@ -137,6 +137,7 @@ const COUNTERS: [Counter; 13] = [
     Counter { name: "bytes of a write", key: "server_bytes_per_write" },
     Counter { name: "events of a wait", key: "server_events_per_wait" },
     Counter { name: "page faults", key: "server_page_faults_per_request" },
+    Counter { name: "TCP_NODELAY", key: "server_nodelay" },
     Counter { name: "bytes received", key: "bytes_in_per_response" },
     Counter { name: "segments received", key: "segments_per_response" },
     Counter { name: "busiest thread", key: "server_busiest_thread" },

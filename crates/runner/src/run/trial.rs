@@ -64,6 +64,7 @@ impl Runner<'_> {
             let counter = scope.spawn(move || count(inside, told, &stop_counter));
             let mut watcher = Watcher {
                 peaks_of_window: Vec::new(),
+                has_seen_sockets: false,
                 trial,
                 watched: Watched {
                     subject: &mut launched.subject.process,
@@ -123,6 +124,7 @@ struct Watcher<'a> {
     answers: Arc<Answers>,
     /// Parties whose memory peak the kernel reset when the window opened.
     peaks_of_window: Vec<Party>,
+    has_seen_sockets: bool,
     watched: Watched<'a>,
     interrupts: &'a Interrupts,
     on: &'a mut dyn FnMut(Event<'_>),
@@ -134,6 +136,10 @@ impl Watch for Watcher<'_> {
             self.peaks_of_window = self.watched.reset_peaks();
         }
         let mut sample = self.watched.sample();
+        // Once, after the counters: while all connections are there, and before they end.
+        if edge == Edge::Within && !std::mem::replace(&mut self.has_seen_sockets, true) {
+            self.watched.look_at_sockets(&mut sample);
+        }
         for used in sample.parties.iter_mut().filter(|used| !self.peaks_of_window.contains(&used.party)) {
             if let Some(cgroup) = &mut used.cgroup {
                 cgroup.memory_peak_bytes = None;

@@ -18,8 +18,8 @@ use dyno_contract::listener::Listener;
 use dyno_launch::process::Process;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::OwnCommand;
-use dyno_observer::Scope;
 use dyno_observer::inside::Watching;
+use dyno_observer::{Scope, sockets};
 use dyno_subject::definition::Definition;
 
 use super::judge::{What, judge, memory_first};
@@ -295,6 +295,13 @@ impl Watched<'_> {
             inside: part.inside.as_deref(),
         });
         [subject].into_iter().chain(backends)
+    }
+
+    /// Adds what the sockets of each part are set to, and how full the queues of their listeners are.
+    pub(super) fn look_at_sockets(&self, sample: &mut Sample) {
+        for scope in self.scopes() {
+            sample.of_mut(scope.party).sockets = sockets::look(&scope.sampler.pids());
+        }
     }
 
     /// Has the kernel reset each part's memory peak; returns the parties whose it reset.

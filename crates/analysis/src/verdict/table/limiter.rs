@@ -493,6 +493,23 @@ const CASES: &[Case] = &[
         otherwise: (Resource::Concurrency, Confidence::High),
     },
     Case {
+        resource: Resource::DelayedAck,
+        confidence: Confidence::High,
+        says: "gets 25 answers per second, half of them",
+        evidence: r#"{"nodelay": 0.0}"#,
+        trips: |w| {
+            w.delay(8, 40, 20);
+            w.set_nodelay(0);
+            w.used().calls = None;
+        },
+        just_not: |w| {
+            w.delay(8, 40, 20);
+            w.set_nodelay(8);
+            w.used().calls = None;
+        },
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
         resource: Resource::AcceptQueue,
         confidence: Confidence::Medium,
         says: "The server's queue of connections: 1 found it full",

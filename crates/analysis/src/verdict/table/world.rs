@@ -6,7 +6,8 @@ use dyno_archive::machine::{CpuUse, MachineUse};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step, Workload};
 use dyno_archive::sample::{
-    CallUse, CallsUse, CgroupUse, HostUse, NetworkUse, Party, PartyUse, Seen, State, StateTimes, ThreadUse,
+    CallUse, CallsUse, CgroupUse, HostUse, NetworkUse, Party, PartyUse, Seen, SocketsUse, State, StateTimes,
+    ThreadUse,
 };
 use dyno_archive::start::{StartRecord, WarmUpEnd};
 use dyno_archive::times::Recording;
@@ -221,6 +222,12 @@ impl World {
         let seen = Seen { states, wakeups: 100, ..Seen::default() };
         let one = ThreadUse { seen: Some(seen), ..thread(cpu_ns / u64::from(threads), 0) };
         self.used().threads = (0..threads).map(|tid| ThreadUse { tid, ..one.clone() }).collect();
+    }
+
+    /// Of eight connections so many have TCP_NODELAY.
+    pub(super) fn set_nodelay(&mut self, nodelay: u64) {
+        self.used().sockets =
+            Some(SocketsUse { connections: 8, options_of: 8, nodelay, ..SocketsUse::default() });
     }
 
     /// Adds threads of a garbage collector. Their CPU time counts as part of what the server used.

@@ -1,0 +1,178 @@
+//! The TCP sockets of processes: by netlink (sock_diag(7)) what the kernel knows of them, and by a copy of some of them (pidfd_getfd(2))
+//! what they were set to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+
+use dyno_archive::sample::{ListenerUse, SocketsUse};
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_sock_diag::SockDiagMessage;
+use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
+use netlink_packet_sock_diag::inet::nlas::Nla;
+use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags};
+use netlink_sys::protocols::NETLINK_SOCK_DIAG;
+use netlink_sys::{Socket, SocketAddr};
+use rustix::net::sockopt::{tcp_cork, tcp_nodelay};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+/// Connections whose options are looked at: all are set by the same code.
+const LOOKED_AT: u64 = 16;
+
+/// Room for an answer of the kernel, which sends no more at once.
+const BUFFER: usize = 64 * 1024;
+
+/// As in the kernel's `enum` of TCP states.
+const LISTEN: u8 = 10;
+
+/// Looks at the sockets of these processes' listeners. `None`: the kernel does not tell, or they have none.
+#[must_use]
+pub fn look(pids: &[u32]) -> Option<SocketsUse> {
+    let held = held(pids);
+    let all: Vec<InetResponse> =
+        [AF_INET, AF_INET6].into_iter().flat_map(|family| dump(family).unwrap_or_default()).collect();
+    let listeners: Vec<&InetResponse> = all
+        .iter()
+        .filter(|s| s.header.state == LISTEN && held.contains_key(&u64::from(s.header.inode)))
+        .collect();
+    let ports: BTreeSet<u16> = listeners.iter().map(|s| s.header.socket_id.source_port).collect();
+    if ports.is_empty() {
+        return None;
+    }
+    let mut seen =
+        SocketsUse { listeners: listeners.into_iter().map(listener).collect(), ..SocketsUse::default() };
+    let connections =
+        all.iter().filter(|s| s.header.state != LISTEN && ports.contains(&s.header.socket_id.source_port));
+    for connection in connections {
+        add(&mut seen, connection);
+        if seen.options_of < LOOKED_AT
+            && let Some((pid, fd)) = held.get(&u64::from(connection.header.inode))
+        {
+            // One that may not be copied, or is gone, tells nothing.
+            let _ = look_at_options(&mut seen, *pid, *fd);
+        }
+    }
+    Some(seen)
+}
+
+fn listener(socket: &InetResponse) -> ListenerUse {
+    ListenerUse {
+        port: socket.header.socket_id.source_port,
+        queued: u64::from(socket.header.recv_queue),
+        backlog: u64::from(socket.header.send_queue),
+    }
+}
+
+fn add(seen: &mut SocketsUse, connection: &InetResponse) {
+    seen.connections += 1;
+    for nla in &connection.nlas {
+        if let Nla::TcpInfo(info) = nla {
+            seen.retransmitted += u64::from(info.total_retrans);
+            // In microseconds.
+            seen.busy_ns += info.busy_time * 1000;
+            seen.window_limited_ns += info.rwnd_limited * 1000;
+            seen.buffer_limited_ns += info.sndbuf_limited * 1000;
+        }
+    }
+}
+
+/// Looks at a copy of a socket, which is closed at once.
+fn look_at_options(seen: &mut SocketsUse, pid: u32, fd: i32) -> io::Result<()> {
+    let pid = Pid::from_raw(pid as i32).ok_or(io::ErrorKind::NotFound)?;
+    let process = pidfd_open(pid, PidfdFlags::empty())?;
+    let socket = pidfd_getfd(process, fd, PidfdGetfdFlags::empty())?;
+    let (nodelay, cork) = (tcp_nodelay(&socket)?, tcp_cork(&socket)?);
+    seen.options_of += 1;
+    seen.nodelay += u64::from(nodelay);
+    seen.cork += u64::from(cork);
+    Ok(())
+}
+
+/// The sockets of processes: by inode, who holds it as what.
+fn held(pids: &[u32]) -> BTreeMap<u64, (u32, i32)> {
+    let of = |pid: u32| {
+        let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        fds.filter_map(move |entry| {
+            let link = fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok()?;
+            let inode = link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()?;
+            Some((inode, (pid, entry.file_name().to_str()?.parse().ok()?)))
+        })
+    };
+    pids.iter().flat_map(|&pid| of(pid)).collect()
+}
+
+/// All TCP sockets of a family that listen or are established, in the network that this process is in.
+fn dump(family: u8) -> io::Result<Vec<InetResponse>> {
+    let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    socket.send(&request(family), 0)?;
+    let mut buffer = vec![0; BUFFER];
+    let mut all = Vec::new();
+    loop {
+        let received = socket.recv(&mut &mut buffer[..], 0)?;
+        if take(&buffer[..received], &mut all)? {
+            return Ok(all);
+        }
+    }
+}
+
+fn request(family: u8) -> Vec<u8> {
+    let mut header = NetlinkHeader::default();
+    header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+    let asked = InetRequest {
+        family,
+        protocol: IPPROTO_TCP,
+        extensions: ExtensionFlags::INFO,
+        states: StateFlags::LISTEN | StateFlags::ESTABLISHED,
+        socket_id: if family == AF_INET { SocketId::new_v4() } else { SocketId::new_v6() },
+    };
+    let mut message = NetlinkMessage::new(header, SockDiagMessage::InetRequest(asked).into());
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    bytes
+}
+
+/// Takes the messages of one answer; true: the last of them.
+fn take(mut bytes: &[u8], all: &mut Vec<InetResponse>) -> io::Result<bool> {
+    while !bytes.is_empty() {
+        let message = <NetlinkMessage<SockDiagMessage>>::deserialize(bytes).map_err(io::Error::other)?;
+        match message.payload {
+            NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(socket)) => all.push(*socket),
+            NetlinkPayload::Done(_) => return Ok(true),
+            NetlinkPayload::Error(error) => return Err(error.to_io()),
+            _ => {}
+        }
+        let length = (message.header.length as usize).next_multiple_of(4);
+        bytes = bytes.get(length.max(1)..).unwrap_or_default();
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn our_own_sockets_are_seen_with_their_options() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let _waits = TcpStream::connect(addr).unwrap();
+        let _client = TcpStream::connect(addr).unwrap();
+        let (served, _) = listener.accept().unwrap();
+        served.set_nodelay(true).unwrap();
+        let seen = look(&[std::process::id()]).unwrap();
+        let of_port = seen.listeners.iter().find(|l| l.port == addr.port()).unwrap();
+        assert_eq!(of_port.queued, 1, "{seen:?}");
+        assert!(of_port.backlog >= 128, "{seen:?}");
+        // Other tests may have connections, too.
+        assert!(seen.connections >= 2 && seen.options_of >= 1 && seen.nodelay >= 1, "{seen:?}");
+    }
+
+    #[test]
+    fn who_does_not_listen_has_no_sockets_to_look_at() {
+        assert_eq!(look(&[]), None);
+    }
+}
