@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 206975f69a1ea85a2b8a84e3e6a3ed46a76881f0bda7e4ca05a73e0166c88d3b
+// Made by types.mjs from docs/schema/report.schema.json d09a89656df5e00979d58a1a8bfaa35bf353b54f1d38b2915e800654f7480559
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -881,6 +881,10 @@ export interface SubjectResult {
    * The services that it needs, in the order in which they are started.
    */
   backends: BackendResult[];
+  /**
+   * What the program is that its busiest process runs; `None`: nobody looked, or may not.
+   */
+  binary: Binary | null;
   build: BuildResult | null;
   /**
    * Every check, summarised over all starts and moments.
@@ -897,6 +901,10 @@ export interface SubjectResult {
    * Name of the arm: `name` or `name/variant` where the subject has one arm.
    */
   id: string;
+  /**
+   * What it did while nobody asked anything of it; `None`: nobody looked.
+   */
+  idle: Idle | null;
   language: string;
   /**
    * What its starts answered and used over their whole lives.
@@ -906,6 +914,10 @@ export interface SubjectResult {
    * Limits as read back in its first start.
    */
   limits: LimitReadBack[];
+  /**
+   * Memory per connection, and per request in flight.
+   */
+  memory: MemorySlopes;
   name: string;
   /**
    * What the probes that look at it cost it; `None`: not measured.
@@ -999,6 +1011,37 @@ export interface Startup {
    * Until it was ready, by whatever sign.
    */
   ready: Repeated;
+}
+/**
+ * What a program is, by its own bytes and by what its process has mapped.
+ */
+export interface Binary {
+  /**
+   * Whose `malloc` it has: jemalloc, mimalloc, tcmalloc, Go's, musl's, glibc's; `None`: none of those that are known by a sign.
+   */
+  allocator: string | null;
+  bytes: number;
+  /**
+   * Whether it has what debuggers need, and names of its functions.
+   */
+  debug_info: boolean;
+  extensions: {
+    [k: string]: number;
+  };
+  /**
+   * Instructions of its code, and of which extensions of x86-64 (SSE3 and later) how many; what is chosen while it runs counts as well.
+   * `None`: it is no program of x86-64.
+   */
+  instructions: number | null;
+  /**
+   * Shared libraries that are mapped, by name of their file, in order.
+   */
+  libraries: string[];
+  /**
+   * Name of its file.
+   */
+  name: string;
+  symbols: boolean;
 }
 /**
  * One contract check at one of a subject's protocols, over all starts and moments.
@@ -1111,6 +1154,20 @@ export interface SubjectFailure {
   repeat: number;
 }
 /**
+ * What a server did while nobody asked anything of it, before its first load.
+ */
+export interface Idle {
+  /**
+   * CPU time per second.
+   */
+  cpus: number | null;
+  length_s: number;
+  /**
+   * Times per second that its threads were woken up.
+   */
+  wakeups_per_s: number | null;
+}
+/**
  * The lives of an arm's starts. Empty where no control group tells the CPU time of what has ended.
  */
 export interface Lifetimes {
@@ -1162,6 +1219,14 @@ export interface LifePoint {
    * Index among the plan's workloads, of the trial that had ended; `null`: none had.
    */
   workload: number | null;
+}
+/**
+ * Slopes of a server's memory over the steps of a start, one per start: bytes per thing more. Servers seldom give memory back, so that the
+ * order of the steps is in them, too.
+ */
+export interface MemorySlopes {
+  per_connection: Repeated;
+  per_request_in_flight: Repeated;
 }
 /**
  * What probes cost a server. Ratios are of a pair of neighbouring slices, with probes ÷ without.

@@ -16,6 +16,7 @@ pub mod inside;
 pub mod lifetime;
 pub mod load;
 pub mod machine;
+pub mod memory;
 pub mod metric;
 pub mod overview;
 pub mod price;

@@ -103,7 +103,7 @@ pub fn report(run: &Run) -> Report {
     records.sort_by_key(|t| plan.trials[t.trial].shown_at());
     let trials: Vec<TrialResult> =
         records.into_iter().map(|t| trial(plan, &run.header.facts, start_of(t), t)).collect();
-    let subjects: Vec<SubjectResult> = (0..plan.arms.len()).map(|arm| subject(run, arm)).collect();
+    let subjects: Vec<SubjectResult> = (0..plan.arms.len()).map(|arm| subject(run, arm, &trials)).collect();
     let grid = Grid::new(&trials);
     let summaries = summaries(plan, &grid);
     let (overview, ties) = overview::overview(plan, &subjects, &grid, &summaries);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::{self, Arm, Conditions, Launch, Plan};
 use dyno_archive::run::Run;
-use dyno_archive::start::{Failure, FailureKind, LimitReadBack, PartStart};
+use dyno_archive::start::{Binary, Failure, FailureKind, IdleUse, LimitReadBack, PartStart};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Party, Protocol, StartRecord};
 use schemars::JsonSchema;
@@ -12,8 +12,10 @@ use serde::Serialize;
 
 use crate::backend::{self, BackendResult};
 use crate::lifetime::{Lifetimes, lifetimes};
+use crate::memory::MemorySlopes;
 use crate::price::PriceResult;
 use crate::stats::Repeated;
+use crate::trial::TrialResult;
 use crate::warming::{self, WarmUpResult};
 
 /// One arm of the run: a subject under one set of conditions. A subject with a single arm has one entry.
@@ -33,6 +35,12 @@ pub struct SubjectResult {
     pub startup_ms: Startup,
     /// How each start was warmed before its first trial; empty unless the plan asks for it.
     pub warm_ups: Vec<WarmUpResult>,
+    /// What the program is that its busiest process runs; `None`: nobody looked, or may not.
+    pub binary: Option<Binary>,
+    /// What it did while nobody asked anything of it; `None`: nobody looked.
+    pub idle: Option<Idle>,
+    /// Memory per connection, and per request in flight.
+    pub memory: MemorySlopes,
     /// What the probes that look at it cost it; `None`: not measured.
     pub probe_price: Option<PriceResult>,
     /// Durations of those warm-ups.
@@ -129,7 +137,28 @@ pub struct SubjectFailure {
     pub log_tail: Option<String>,
 }
 
-pub(crate) fn subject(run: &Run, arm: usize) -> SubjectResult {
+/// What a server did while nobody asked anything of it, before its first load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Idle {
+    pub length_s: f64,
+    /// CPU time per second.
+    pub cpus: Option<f64>,
+    /// Times per second that its threads were woken up.
+    pub wakeups_per_s: Option<f64>,
+}
+
+impl Idle {
+    fn new(idle: &IdleUse) -> Option<Idle> {
+        let length_s = Some(idle.length_ns as f64 / 1e9).filter(|s| *s > 0.0)?;
+        Some(Idle {
+            length_s,
+            cpus: idle.cpu_ns.map(|ns| ns as f64 / 1e9 / length_s),
+            wakeups_per_s: idle.wakeups.map(|n| n as f64 / length_s),
+        })
+    }
+}
+
+pub(crate) fn subject(run: &Run, arm: usize, trials: &[TrialResult]) -> SubjectResult {
     let plan = &run.header.plan;
     let (own, planned) = (&plan.arms[arm], plan.subject_of(arm));
     let launches = &plan.launches;
@@ -154,6 +183,9 @@ pub(crate) fn subject(run: &Run, arm: usize) -> SubjectResult {
         backends: backend::of_arm(plan, arm, &starts),
         warm_up_s: Repeated::new(warm_ups.iter().map(|w| w.took_s).collect()),
         warm_ups,
+        binary: parts.iter().find_map(|p| p.binary.clone()),
+        idle: parts.iter().find_map(|p| Idle::new(p.idle.as_ref()?)),
+        memory: MemorySlopes::new(&trials.iter().filter(|t| t.cell.arm == arm).collect::<Vec<_>>()),
         probe_price: parts.iter().find_map(|p| p.probe_price.as_ref()).map(PriceResult::new),
         stop_ms: Repeated::new(parts.iter().filter_map(|p| p.stop).map(|s| ms(s.took_ns)).collect()),
         stop_killed: parts.iter().filter_map(|p| p.stop).filter(|s| s.killed).count(),
@@ -353,7 +385,7 @@ mod tests {
     }
 
     fn result(subjects: [plan::Subject; 2], starts: Vec<StartRecord>) -> SubjectResult {
-        subject(&fixture::run(fixture::plan(subjects.into()), starts, Vec::new()), 1)
+        subject(&fixture::run(fixture::plan(subjects.into()), starts, Vec::new()), 1, &[])
     }
 
     fn named(name: &str) -> plan::Subject {
@@ -478,7 +510,7 @@ mod tests {
             trial
         });
         let run = fixture::run(plan, vec![record], trials.collect());
-        let all = subject(&run, 1).checks;
+        let all = subject(&run, 1, &[]).checks;
         let told: Vec<_> =
             all.iter().map(|c| (c.name.as_str(), c.ok, c.detail.as_str(), c.passed, c.failed)).collect();
         assert_eq!(

@@ -73,6 +73,10 @@ pub struct PartStart {
     pub startup: Option<Startup>,
     /// How it was warmed before its first trial; `None`: it was not, or it ended before that.
     pub warmup: Option<WarmUp>,
+    /// What the program is that its busiest process runs; `None`: nobody looked, or may not.
+    pub binary: Option<Binary>,
+    /// What it did while nobody asked anything of it; `None`: nobody looked.
+    pub idle: Option<IdleUse>,
     /// What the probes that look at it cost it; `None`: nobody asked, or none could be had.
     pub probe_price: Option<ProbePrice>,
     /// How long its data took to be loaded, nanoseconds; `None`: it has none to load, or did not come to that.
@@ -99,6 +103,8 @@ impl PartStart {
             pid: None,
             startup: None,
             warmup: None,
+            binary: None,
+            idle: None,
             probe_price: None,
             seeded_ns: None,
             checks_before: Vec::new(),
@@ -109,6 +115,34 @@ impl PartStart {
             log_tail: None,
         }
     }
+}
+
+/// What a program is, by its own bytes and by what its process has mapped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Binary {
+    /// Name of its file.
+    pub name: String,
+    pub bytes: u64,
+    /// Whether it has what debuggers need, and names of its functions.
+    pub debug_info: bool,
+    pub symbols: bool,
+    /// Whose `malloc` it has: jemalloc, mimalloc, tcmalloc, Go's, musl's, glibc's; `None`: none of those that are known by a sign.
+    pub allocator: Option<String>,
+    /// Shared libraries that are mapped, by name of their file, in order.
+    pub libraries: Vec<String>,
+    /// Instructions of its code, and of which extensions of x86-64 (SSE3 and later) how many; what is chosen while it runs counts as well.
+    /// `None`: it is no program of x86-64.
+    pub instructions: Option<u64>,
+    pub extensions: BTreeMap<String, u64>,
+}
+
+/// What a part did while nobody asked anything of it, before its first load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdleUse {
+    pub length_ns: u64,
+    pub cpu_ns: Option<u64>,
+    /// Times that its threads were woken up; without a look inside, the switches that they asked for.
+    pub wakeups: Option<u64>,
 }
 
 /// Times from the instant of exec, in nanoseconds.

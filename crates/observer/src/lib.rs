@@ -4,6 +4,7 @@
 //! Parsers take text or folders as parameters, so that kernels we do not have are tested on fixtures.
 #![forbid(unsafe_code)]
 
+pub mod binary;
 pub mod cgroup;
 mod clock;
 pub mod facts;

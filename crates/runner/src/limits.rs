@@ -87,3 +87,6 @@ pub const PRICE_SETTLES: Duration = Duration::from_millis(100);
 /// How often it is looked whether a server answers at all that is to tell what probes cost it, and the pause between looks.
 pub const ANSWERS_GLANCES: u32 = 1000;
 pub const ANSWERS_GLANCE: Duration = Duration::from_millis(10);
+
+/// How long it is looked what a server does while nobody asks anything of it.
+pub const IDLE: Duration = Duration::from_secs(1);

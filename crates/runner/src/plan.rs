@@ -17,8 +17,9 @@ use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::{FileError, nearest};
 
 use crate::backends::{self, Needs};
-use crate::limits::PLANNED;
+use crate::limits::{IDLE, PLANNED};
 use crate::observe::Choice;
+use crate::price;
 use crate::run::warm;
 use crate::suite::{SuiteFile, SuiteSubject, profile};
 
@@ -463,7 +464,13 @@ pub fn expected_ns(plan: &Plan) -> u64 {
     let launches = (0..plan.launches.len()).filter(|l| runs(l)).count() as u64;
     let trials = plan.trials.iter().filter(|t| runs(&t.launch)).count() as u64;
     let warm_ns: u64 = (0..plan.launches.len()).filter(|l| runs(l)).map(|l| warm::least_ns(plan, l)).sum();
-    launches * START_NS + warm_ns + trials * (plan.load.warmup_ns + plan.load.duration_ns + TRIAL_NS)
+    let firsts = (0..plan.launches.len()).filter(|l| runs(l) && plan.launches[*l].block == 0).count() as u64;
+    let price_ns = if plan.probe_price { price::length_ns() } else { 0 };
+    let first_ns = firsts * (IDLE.as_nanos() as u64 + price_ns);
+    launches * START_NS
+        + first_ns
+        + warm_ns
+        + trials * (plan.load.warmup_ns + plan.load.duration_ns + TRIAL_NS)
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 use dyno_analysis::backend::BackendResult;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::{CheckSummary, SubjectFailure, SubjectResult};
+use dyno_archive::start::Binary;
 use maud::{Markup, html};
 
 use super::of::Of;
 use super::table::{Cell, Row, cell, table, table_of, text, value};
 use super::{figure, note, repeats_of, swatch};
-use crate::format::{bytes, millis, seconds};
+use crate::format::{bytes, millis, number, percent, seconds};
 use crate::overview::killed;
 
 pub(super) fn life(report: &Report) -> Markup {
@@ -35,9 +36,58 @@ pub(super) fn life(report: &Report) -> Markup {
     html! {
         (figure("startup", "Start-up", what, &startup))
         (backends(report))
+        (programs(report))
         h3 { "Checks" } "\n"
         (checks(report))
         (failures(report))
+    }
+}
+
+/// What the programs are, and what they take without being asked. Empty if nobody looked.
+fn programs(report: &Report) -> Markup {
+    let looked: Vec<&SubjectResult> =
+        report.subjects.iter().filter(|s| s.binary.is_some() || s.idle.is_some()).collect();
+    if looked.is_empty() {
+        return Markup::default();
+    }
+    let of =
+        |s: &SubjectResult, show: fn(&Binary) -> String| text(s.binary.as_ref().map_or("–".into(), show));
+    let shown = table_of(
+        "sortable",
+        &[
+            ("Subject", &|s: &&SubjectResult| subject(report, s)),
+            ("Program", &|s| of(s, |b| b.name.clone())),
+            ("#Size", &|s| value(s.binary.as_ref().map(|b| b.bytes as f64), bytes)),
+            ("Allocator", &|s| of(s, |b| b.allocator.clone().unwrap_or_else(|| "not known".into()))),
+            ("Names and debug information", &|s| of(s, names)),
+            ("Extensions of x86-64", &|s| {
+                of(s, |b| b.extensions.keys().cloned().collect::<Vec<_>>().join(" "))
+            }),
+            ("#Libraries", &|s| {
+                value(s.binary.as_ref().map(|b| b.libraries.len() as f64), number)
+                    .with_hint(s.binary.as_ref().map(|b| b.libraries.join(", ")).filter(|l| !l.is_empty()))
+            }),
+            ("#Idle CPU", &|s| value(s.idle.and_then(|idle| idle.cpus), percent)),
+            ("#Idle wake-ups", &|s| {
+                value(s.idle.and_then(|idle| idle.wakeups_per_s), |n| format!("{}/s", number(n)))
+            }),
+            ("#Memory per connection", &|s| value(s.memory.per_connection.median, bytes)),
+        ],
+        &looked,
+        |s| Of::subject(report, &s.id),
+    );
+    html! {
+        h3 { "Programs" } "\n"
+        (shown)
+        (note("Of the process that used most CPU time. Extensions are those of which it has any instruction, whether or not it is ever run. Idle: the second before the first load. Memory per connection: the slope over the steps of a start."))
+    }
+}
+
+fn names(binary: &Binary) -> String {
+    match (binary.symbols, binary.debug_info) {
+        (_, true) => "both".into(),
+        (true, false) => "names".into(),
+        (false, false) => "none".into(),
     }
 }
 

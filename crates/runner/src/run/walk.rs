@@ -187,6 +187,7 @@ impl Runner<'_> {
         let pending: Vec<usize> =
             pending.iter().copied().filter(|t| !refused.contains(&self.protocol_of(*t))).collect();
         let launch = record.launch;
+        self.look_at_first(launch, part_of(record, Party::SUBJECT), launched);
         let part = part_of(record, Party::SUBJECT);
         let warmed = self.warm_up(launch, part, launched, &pending);
         if let Some(warmup) = &part.warmup {

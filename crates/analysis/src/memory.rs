@@ -1,0 +1,89 @@
+//! What memory a server takes for each connection and each request in flight, by the steps of a start.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::stats::Repeated;
+use crate::trial::TrialResult;
+
+/// Slopes of a server's memory over the steps of a start, one per start: bytes per thing more. Servers seldom give memory back, so that the
+/// order of the steps is in them, too.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct MemorySlopes {
+    pub per_connection: Repeated,
+    pub per_request_in_flight: Repeated,
+}
+
+/// Least number of different values of what memory is held against: through two points there is always a line.
+const LEAST_POINTS: usize = 3;
+
+impl MemorySlopes {
+    /// Of the valid trials of one arm.
+    #[must_use]
+    pub fn new(trials: &[&TrialResult]) -> MemorySlopes {
+        let mut by_repeat: BTreeMap<u32, Vec<&TrialResult>> = BTreeMap::new();
+        for trial in trials.iter().filter(|t| t.valid) {
+            by_repeat.entry(trial.repeat).or_default().push(trial);
+        }
+        let slopes = |of: fn(&TrialResult) -> f64| {
+            let of_start = |trials: &Vec<&TrialResult>| {
+                let points = trials.iter().filter_map(|t| Some((of(t), t.server.memory_held_bytes? as f64)));
+                slope(&points.collect::<Vec<_>>())
+            };
+            Repeated::new(by_repeat.values().filter_map(of_start).collect())
+        };
+        MemorySlopes {
+            per_connection: slopes(|t| f64::from(t.step.connections)),
+            per_request_in_flight: slopes(|t| t.load.in_flight.mean),
+        }
+    }
+}
+
+/// The slope of the line of least squares. `None`: too few different points.
+fn slope(points: &[(f64, f64)]) -> Option<f64> {
+    let mut places: Vec<f64> = points.iter().map(|(x, _)| *x).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    if places.len() < LEAST_POINTS {
+        return None;
+    }
+    let n = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
+    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
+    let over: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
+    let under: f64 = points.iter().map(|p| (p.0 - x).powi(2)).sum();
+    Some(over / under)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::reported;
+
+    #[test]
+    fn a_slope_is_that_of_the_line_through_the_steps() {
+        let line = [(1.0, 1050.0), (8.0, 1400.0), (64.0, 4200.0)];
+        assert!((slope(&line).unwrap() - 50.0).abs() < 1e-9);
+        assert_eq!(slope(&[(1.0, 1.0), (2.0, 2.0), (2.0, 3.0)]), None);
+    }
+
+    #[test]
+    fn each_start_has_a_slope_of_its_own() {
+        let mut trials: Vec<TrialResult> = reported().trials.into_iter().take(6).collect();
+        for (i, trial) in trials.iter_mut().enumerate() {
+            let connections = [1, 8, 64][i % 3];
+            trial.valid = true;
+            trial.repeat = 1 + (i / 3) as u32;
+            trial.step.connections = connections;
+            trial.server.memory_held_bytes = Some(u64::from(connections) * 100 * u64::from(trial.repeat));
+        }
+        let slopes = MemorySlopes::new(&trials.iter().collect::<Vec<_>>());
+        let rounded: Vec<i64> = slopes.per_connection.values.iter().map(|s| s.round() as i64).collect();
+        assert_eq!(rounded, [100, 200]);
+        trials[0].valid = false;
+        let fewer = MemorySlopes::new(&trials.iter().collect::<Vec<_>>());
+        assert_eq!(fewer.per_connection.values.len(), 1);
+    }
+}
