@@ -51,7 +51,7 @@ pub struct Transfers {
 }
 
 impl Calls {
-    /// `None`: nothing was counted between the two, or no answer came.
+    /// `None`: no call was seen between the two, or no answer came.
     pub(super) fn between(first: &CallsUse, last: &CallsUse) -> Option<Calls> {
         let answers = last.answers?.checked_sub(first.answers.unwrap_or(0)).filter(|n| *n > 0)?;
         let counted_s = last.counted_ns.saturating_sub(first.counted_ns) as f64 / 1e9;
@@ -67,7 +67,8 @@ impl Calls {
             (made.count > 0).then(|| (name.clone(), made))
         };
         let made: BTreeMap<String, CallUse> = last.by_name.iter().filter_map(since).collect();
-        let all: u64 = made.values().map(|call| call.count).sum();
+        // Nobody answers without a system call: they were made where nobody saw them.
+        let all = Some(made.values().map(|call| call.count).sum::<u64>()).filter(|n| *n > 0)?;
         Some(Calls {
             counted_s,
             slices: last.slices.saturating_sub(first.slices),
@@ -183,5 +184,7 @@ mod tests {
         assert_eq!(Calls::between(&one, &one), None);
         let uncounted = CallsUse { answers: None, ..one.clone() };
         assert_eq!(Calls::between(&one, &uncounted), None);
+        let unseen = CallsUse { answers: Some(300), ..one.clone() };
+        assert_eq!(Calls::between(&one, &unseen), None);
     }
 }

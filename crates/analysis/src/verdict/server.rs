@@ -59,7 +59,7 @@ fn calls_not_counted(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
         _ if server.calls.is_some() => return None,
         Some(refused) => format!("System calls were not counted: {}. {}", refused.why, refused.mend),
         None if probes.attached.iter().copied().any(counts) => {
-            "System calls were counted, but no answer came while they were: they are not told per answer."
+            "System calls were counted, but no answer came while they were, or none of the server's was seen: they are not told per answer."
                 .into()
         }
         None => {

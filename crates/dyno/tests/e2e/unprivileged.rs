@@ -104,6 +104,13 @@ fn check(report: &Value, unmet: &[&str]) {
         for trial in trials {
             assert!(trial["server"]["cpu_us_per_request"].as_f64().unwrap() > 0.0, "{name}");
             assert!(trial["server"]["rss_bytes"].as_u64().unwrap() > 0, "{name}");
+            // What may not be looked at is empty, and says why.
+            if trial["server"]["calls"].is_null() {
+                let caveats = trial["caveats"].as_array().unwrap();
+                let why = caveats.iter().find(|c| c["code"] == "syscalls_not_measured").expect("a caveat");
+                assert!(why["message"].as_str().unwrap().contains("were not counted: "), "{name}: {why}");
+                assert!(trial["server"]["working"].is_null(), "{name}");
+            }
             if no_groups {
                 assert_eq!(trial["server"]["throttled_s"], Value::Null, "{name}");
                 assert!(

@@ -62,8 +62,15 @@ impl Inside {
     /// This kernel cannot, or does not let this user.
     pub fn load(wanted: Wanted) -> Result<Inside, Refusal> {
         if !cfg!(target_arch = "x86_64") {
-            let why = "the program reads the registers of x86-64 alone".into();
+            let why = "the program in the kernel reads the registers of x86-64 alone".into();
             return Err(Refusal { why, mend: "Measure on x86-64." });
+        }
+        if !is_first_namespace(&std::fs::read_link("/proc/self/ns/pid").unwrap_or_default()) {
+            let why = "dyno is in a PID namespace of its own, as in a container, and the kernel knows processes by other numbers there".into();
+            return Err(Refusal {
+                why,
+                mend: "Run dyno outside of the container, or the container with the host's processes (`--pid=host`).",
+            });
         }
         let parts = Parts {
             // They know the threads whose modes change.
@@ -122,6 +129,11 @@ impl Inside {
     fn lock(&self) -> MutexGuard<'_, Program> {
         lock(&self.program)
     }
+}
+
+/// Whether that is the namespace of the machine's first process (PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h).
+fn is_first_namespace(link: &std::path::Path) -> bool {
+    link == std::path::Path::new("pid:[4026531836]")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -302,5 +314,18 @@ impl Counting {
         let most = cpus.most_on_a_cpu(&self.cpus);
         self.cpus = cpus;
         Ok(most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_container_has_numbers_of_its_own() {
+        assert!(is_first_namespace(Path::new("pid:[4026531836]")));
+        assert!(!is_first_namespace(Path::new("pid:[4026532201]")));
+        assert!(!is_first_namespace(Path::new("")));
     }
 }
