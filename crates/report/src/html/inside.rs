@@ -40,11 +40,8 @@ pub(super) fn use_table(rows: &[UseRow]) -> Markup {
 fn calls(here: &Inside, beside: Option<(&str, &Inside)>) -> Markup {
     let all = here.calls_beside(beside.map(|(_, inside)| inside));
     let there = beside.map(|(title, _)| format!("#{title}"));
-    let head: Vec<&str> = ["System calls per response", "#Here"]
-        .into_iter()
-        .chain(there.as_deref())
-        .chain(["#Returned"])
-        .collect();
+    let head: Vec<&str> =
+        ["System calls", "#Here"].into_iter().chain(there.as_deref()).chain(["#Returned"]).collect();
     let row = |call: &dyno_analysis::inside::CallBeside<'_>| -> Row {
         let mut cells = vec![text(call.name), often(call.here)];
         if beside.is_some() {
