@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json d09a89656df5e00979d58a1a8bfaa35bf353b54f1d38b2915e800654f7480559
+// Made by types.mjs from docs/schema/report.schema.json 9ab13c3e376bdc20e1ff15c4c48d8a429a19f77825e24d2ea5209ce595d491cb
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -2632,7 +2632,7 @@ export interface MachineResult {
   disk_utilisation: number | null;
   disk_written_bytes_per_s: number | null;
   /**
-   * Mean of all CPUs and samples.
+   * Of the first CPU, the mean of the samples.
    */
   frequency_mhz: number | null;
   interrupts_per_s: number | null;

@@ -25,7 +25,7 @@ pub struct MachineResult {
     /// All network devices but loopback.
     pub network_in_bytes_per_s: Option<f64>,
     pub network_out_bytes_per_s: Option<f64>,
-    /// Mean of all CPUs and samples.
+    /// Of the first CPU, the mean of the samples.
     pub frequency_mhz: Option<f64>,
     /// Processes that are none of the run's and used a fiftieth of a CPU or more, from before the load to after it, the most first.
     pub others: Option<Vec<OtherCpu>>,

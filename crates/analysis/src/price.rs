@@ -33,7 +33,9 @@ impl PriceResult {
         };
         PriceResult {
             probes: price.probes.clone(),
-            throughput: ratios(|slice| Some(slice.answers as f64 / slice.length_ns as f64)),
+            throughput: ratios(|slice| {
+                (slice.length_ns > 0).then(|| slice.answers as f64 / slice.length_ns as f64)
+            }),
             cpu_per_request: ratios(|slice| {
                 (slice.answers > 0).then_some(slice.cpu_ns? as f64 / slice.answers as f64)
             }),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::limits::{
     BYTES, COUNT, DURATION_NS, GENERATOR_THREADS, IN_FLIGHT, INSTANT_NS, INTERVALS, REPEATS, SAMPLES,
-    SUBJECT_THREADS,
+    SINCE_BOOT, SUBJECT_THREADS,
 };
 use crate::plan::{Arm, Arrivals, Launch, Plan, Segment, Step};
 use crate::run::Header;
@@ -239,6 +239,21 @@ fn most(field: &str) -> u64 {
         "at_ns" | "began_ns" | "busy_ns" | "idle_ns" | "steal_ns" | "before_ns" | "others_ns"
         | "in_flight_ns" | "window_limited_ns" | "buffer_limited_ns" | "running_ns" | "runnable_ns"
         | "lock_ns" | "network_ns" | "disk_ns" | "sleep_ns" | "other_ns" | "user_ns" | "sys_ns" => INSTANT_NS,
+        // Since the machine was started, or summed over its CPUs.
+        "cpu_ns"
+        | "memory_ns"
+        | "io_ns"
+        | "disk_busy_ns"
+        | "interrupts"
+        | "context_switches"
+        | "bytes_read"
+        | "bytes_written"
+        | "bytes_in"
+        | "bytes_out"
+        | "segments_out"
+        | "segments_retransmitted"
+        | "delayed_acks"
+        | "returned" => SINCE_BOOT,
         f if f.ends_with("_ns") => DURATION_NS,
         f if f.contains("bytes") || f == "body_received" => BYTES,
         _ => COUNT,
@@ -260,5 +275,25 @@ fn positive(what: &str, value: Option<f64>) -> Checked {
     match value {
         Some(v) if !(v.is_finite() && v > 0.0) => Err(format!("{what} is {v}")),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Three years of a machine with many CPUs and a fast network.
+    #[test]
+    fn counters_since_boot_may_be_as_large_as_machines_make_them() {
+        let year_ns: u64 = 31_557_600_000_000_000;
+        let host = json!({
+            "pressure": {"cpu_ns": 3 * year_ns, "io_ns": 3 * year_ns}, "interrupts": 1u64 << 50,
+            "traffic": {"bytes_in": 1u64 << 58}, "disk": {"bytes_read": 1u64 << 57, "disk_busy_ns": 3 * year_ns},
+        });
+        assert_eq!(numbers(&host), Ok(()));
+        let calls = json!({"by_name": {"write": {"count": 1u64 << 40, "returned": 1u64 << 55}}});
+        assert_eq!(numbers(&calls), Ok(()));
+        assert!(numbers(&json!({"returned": u64::MAX})).is_err());
     }
 }

@@ -13,6 +13,9 @@ pub const DURATION_NS: u64 = 1 << 53;
 /// An instant of the monotonic clock, and sums of time over connections or over a machine's CPUs: 73 years.
 pub const INSTANT_NS: u64 = 1 << 61;
 
+/// Counters since a machine was started, and sums of amounts: eight of them still fit together.
+pub const SINCE_BOOT: u64 = 1 << 60;
+
 /// Intervals of a trial. The runner keeps 1,024 and joins more.
 pub const INTERVALS: usize = 4096;
 

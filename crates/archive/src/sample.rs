@@ -337,7 +337,7 @@ pub struct HostUse {
     pub disk: Option<DiskUse>,
     /// All network devices but loopback.
     pub traffic: Option<TrafficUse>,
-    /// Mean of all CPUs; `None`: the kernel does not show it.
+    /// Of the first CPU; `None`: the kernel does not show it.
     pub frequency_khz: Option<u64>,
 }
 

@@ -116,7 +116,7 @@ pub struct RunArgs {
     #[arg(
         long,
         value_name = "RUN",
-        conflicts_with_all = ["suite", "profile", "only", "repeats", "seed", "driver", "runs"]
+        conflicts_with_all = ["suite", "profile", "only", "repeats", "seed", "driver", "observe", "runs"]
     )]
     pub resume: Option<PathBuf>,
     /// Go on even if subjects, machine or dyno are not as they were; the report marks both halves.

@@ -40,6 +40,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define FUTEX_COMMAND 127
 #define TASK_UNINTERRUPTIBLE 2
 #define PF_EXITING 4
+#define TS_COMPAT 2
 
 // As much of the kernel's types as is read here; where it lies in them, the running kernel's BTF says.
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -52,7 +53,11 @@ struct atomic___dyno {
 struct signal_struct {
 	struct atomic___dyno live;
 };
+struct thread_info {
+	u32 status;
+};
 struct task_struct {
+	struct thread_info thread_info;
 	int pid, tgid;
 	unsigned int flags;
 	unsigned int __state;
@@ -202,7 +207,8 @@ int BPF_PROG(inside_calls, struct pt_regs *regs, long result)
 	u64 *counting = fact(COUNTING);
 	if (!counting || !*counting)
 		return 0;
-	u64 number = regs->orig_ax;
+	// Calls of 32-bit programs have other numbers.
+	u64 number = task->thread_info.status & TS_COMPAT ? UNKNOWN : regs->orig_ax;
 	if (number == NR_FUTEX)
 		count(party, FUTEX + ((regs->si & FUTEX_COMMAND) < 11 ? (regs->si & FUTEX_COMMAND) : 10), result);
 	else if (number < FUTEX) {
@@ -230,7 +236,8 @@ static __always_inline u64 state_of(struct task_struct *task)
 static __always_inline u64 wait_of(struct task_struct *task)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	u32 number = regs->orig_ax < FUTEX ? regs->orig_ax : UNKNOWN;
+	bool is_known = regs->orig_ax < FUTEX && !(task->thread_info.status & TS_COMPAT);
+	u32 number = is_known ? regs->orig_ax : UNKNOWN;
 	if (state_of(task) & TASK_UNINTERRUPTIBLE)
 		return BPF_CORE_READ_BITFIELD(task, in_iowait) ? DISK : LOCK;
 	u64 *wait = bpf_map_lookup_elem(&waits, &number);

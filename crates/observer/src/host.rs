@@ -78,9 +78,8 @@ fn traffic(text: &str) -> TrafficUse {
 }
 
 fn frequency_khz() -> Option<u64> {
-    let of = |cpu: usize| read_number(format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq"));
-    let all: Vec<u64> = (0..online_cpus()).map_while(of).collect();
-    all.iter().sum::<u64>().checked_div(all.len() as u64)
+    // Of the first alone: some kernels interrupt a CPU that they are asked for, and wait.
+    read_number("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
 }
 
 /// `/proc/stat` (proc_stat(5)): `cpu user nice system idle iowait irq softirq steal guest guest_nice`, in ticks.

@@ -129,13 +129,15 @@ pub fn own_cpu_ns() -> u64 {
     clock_ns(ClockId::ProcessCPUTime)
 }
 
-/// CPU time of every process but this one, and the CPU on which it ran last.
+/// CPU time of every process but this one and the kernel's own threads, and the CPU on which it ran last.
 #[must_use]
 pub fn others() -> Vec<Other> {
     let own = std::process::id();
     let one = |pid: u32| {
         let text = read(format!("/proc/{pid}/stat"))?;
-        let stat = Stat::parse(&text)?;
+        // Threads of the kernel, which work for everybody, are children of its second process.
+        const KTHREADD: u32 = 2;
+        let stat = Stat::parse(&text).filter(|stat| pid != KTHREADD && stat.parent != KTHREADD)?;
         let run_ns = (stat.user_ticks + stat.sys_ticks) * tick_ns();
         Some(Other { pid, name: stat.name, run_ns, last_cpu: last_cpu(&text)? })
     };

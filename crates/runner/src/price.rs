@@ -47,7 +47,7 @@ impl Priced<'_> {
                 is_over.store(true, Ordering::Release);
                 slices
             });
-            let mut watch = Watcher { answers: &answers, is_over: &is_over };
+            let mut watch = Watcher { answers: &answers, is_over: &is_over, interrupts: self.interrupts };
             let loaded = load::run(&spec, &mut watch);
             // If the load did not even begin, nobody is to wait for its answers.
             is_over.store(true, Ordering::Release);
@@ -65,18 +65,23 @@ impl Priced<'_> {
         is_over: &AtomicBool,
         warmup_ns: u64,
     ) -> Result<Vec<PriceSlice>, String> {
-        wait_for_answers(answers, is_over)?;
-        thread::sleep(Duration::from_nanos(warmup_ns));
+        let is_ended = || self.interrupts.count() > 0 || is_over.load(Ordering::Acquire);
+        wait_for_answers(answers, &is_ended)?;
+        wait(Duration::from_nanos(warmup_ns), &is_ended);
         let inside = self.watched.inside();
         let mut counting = Counting::new(vec![Arc::clone(self.watched)]);
         let mut slices = Vec::new();
         // Off, on, on, off: what changes evenly with time is in both alike.
         for attached in (0..PRICE_PAIRS).flat_map(|pair| [pair % 2 == 1, pair % 2 == 0]) {
-            if self.interrupts.count() > 0 || is_over.load(Ordering::Acquire) {
+            if is_ended() {
                 break;
             }
             inside.attach(attached)?;
-            slices.push(self.slice(attached, answers, counting.as_mut().filter(|_| attached))?);
+            let slice = self.slice(attached, answers, counting.as_mut().filter(|_| attached))?;
+            if slice.answers == 0 {
+                return Err("no answer came for a second".into());
+            }
+            slices.push(slice);
         }
         // As it was.
         inside.attach(true)?;
@@ -128,14 +133,20 @@ fn busy(spec: &Spec) -> Spec {
 }
 
 /// Waits until the server answers. A load of which nothing is answered has nothing to tell.
-fn wait_for_answers(answers: &Answers, is_over: &AtomicBool) -> Result<(), String> {
+fn wait_for_answers(answers: &Answers, is_ended: &dyn Fn() -> bool) -> Result<(), String> {
     for _ in 0..ANSWERS_GLANCES {
-        if answers.total() > 0 || is_over.load(Ordering::Acquire) {
+        if answers.total() > 0 || is_ended() {
             return Ok(());
         }
         thread::sleep(ANSWERS_GLANCE);
     }
     Err("no answer came within 10 s".into())
+}
+
+/// Waits, unless it is ended before.
+fn wait(length: Duration, is_ended: &dyn Fn() -> bool) {
+    let glances = length.as_nanos() / ANSWERS_GLANCE.as_nanos();
+    (0..glances).take_while(|_| !is_ended()).for_each(|_| thread::sleep(ANSWERS_GLANCE));
 }
 
 fn count(counting: &mut Counting, answers: &Answers, is_over: &AtomicBool) -> Result<(), String> {
@@ -150,6 +161,7 @@ fn count(counting: &mut Counting, answers: &Answers, is_over: &AtomicBool) -> Re
 struct Watcher<'a> {
     answers: &'a Arc<Answers>,
     is_over: &'a AtomicBool,
+    interrupts: &'a Interrupts,
 }
 
 impl Watch for Watcher<'_> {
@@ -158,6 +170,7 @@ impl Watch for Watcher<'_> {
     }
 
     fn stop(&mut self) -> Option<Reason> {
-        self.is_over.load(Ordering::Acquire).then_some(Reason::Stopped)
+        let is_ended = self.interrupts.count() > 0 || self.is_over.load(Ordering::Acquire);
+        is_ended.then_some(Reason::Stopped)
     }
 }

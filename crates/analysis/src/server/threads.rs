@@ -189,8 +189,8 @@ impl ThreadDeltas {
         add_some(&mut self.migrations, Some(seen.migrations));
         if let Some(ModeTimes { user_ns, sys_ns }) = seen.modes {
             let sum = self.modes.get_or_insert_default();
-            sum.user_ns += user_ns;
-            sum.sys_ns += sys_ns;
+            sum.user_ns = sum.user_ns.saturating_add(user_ns);
+            sum.sys_ns = sum.sys_ns.saturating_add(sys_ns);
         }
     }
 

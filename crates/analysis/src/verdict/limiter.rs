@@ -365,10 +365,14 @@ fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
 /// requests may wait for nothing but a CPU.
 fn both_idle(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let used = server.cpu_utilisation?;
-    let is_robbed = server.steal_share.is_some_and(|share| share > STEAL)
+    (used < SERVER_IDLE && load.client.room.need < SERVER_IDLE && !is_robbed(load, server)).then_some(used)
+}
+
+/// Whether others took CPUs from the server or the generator.
+pub(super) fn is_robbed(load: &LoadResult, server: &ServerUse) -> bool {
+    server.steal_share.is_some_and(|share| share > STEAL)
         || starved(server).is_some()
-        || load.caveats.iter().any(|caveat| caveat.code == Code::GeneratorStarved);
-    (used < SERVER_IDLE && load.client.room.need < SERVER_IDLE && !is_robbed).then_some(used)
+        || load.caveats.iter().any(|caveat| caveat.code == Code::GeneratorStarved)
 }
 
 fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {

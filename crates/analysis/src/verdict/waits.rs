@@ -4,7 +4,7 @@ use dyno_archive::plan::Model;
 use dyno_archive::sample::State;
 use serde_json::{Value, json};
 
-use super::limiter::{Confidence, Limiter, Resource, verdict};
+use super::limiter::{Confidence, Limiter, Resource, is_robbed, verdict};
 use super::thresholds::SERVER_BUSY;
 use crate::load::LoadResult;
 use crate::server::{ServerUse, Working};
@@ -27,6 +27,9 @@ const DELAYED_ACK_US: (f64, f64) = (38_000.0, 60_000.0);
 
 /// Requests per connection and second when each waits for such an acknowledgement.
 const DELAYED_ACK_RATE: (f64, f64) = (16.0, 26.0);
+
+/// Least share of new connections that found the queue full which holds a load up.
+const LEAST_OVERFLOWS: f64 = 0.001;
 
 /// Writes per answer from which on an answer does not leave in one piece.
 pub(super) const SEVERAL_WRITES: f64 = 1.5;
@@ -57,20 +60,21 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
         && within(rate, DELAYED_ACK_RATE);
     let writes = server.calls.as_ref().and_then(|calls| calls.writes).map(|writes| writes.per_response);
     let nodelay = server.sockets.as_ref().and_then(|sockets| sockets.nodelay);
-    let confidence = match (writes, nodelay) {
-        (Some(writes), _) if writes < SEVERAL_WRITES => return None,
-        // Where it is set, nothing waits for an acknowledgement.
-        (_, Some(1.0)) => return None,
-        (Some(_), _) | (_, Some(0.0)) => Confidence::High,
-        _ => Confidence::Medium,
-    };
+    let segments = load.tcp.data_segments_per_response;
+    let in_parts = |n: Option<f64>| n.is_none_or(|n| n >= SEVERAL_WRITES);
+    // Where it is set, or an answer is written and comes in one piece, nothing waits for an acknowledgement.
+    if nodelay.is_some_and(|share| share > 0.5) || !in_parts(writes) || !in_parts(segments) {
+        return None;
+    }
+    let is_known = nodelay.is_some() && writes.is_some() && segments.is_some();
+    let confidence = if is_known { Confidence::High } else { Confidence::Medium };
     is_alike.then(|| {
         let written = writes.map_or(String::new(), |n| format!(", each in {n:.1} writes"));
         let sentence = format!(
             "Nagle's algorithm against delayed acknowledgements: each connection gets {rate:.0} answers per second{written}, half of them after {:.0} ms, which is how long Linux delays an acknowledgement. The server is to set TCP_NODELAY, or to write each answer at once.",
             service / 1e3
         );
-        let evidence = json!({"service_p50_us": service, "rate_per_connection": rate, "writes_per_response": writes, "nodelay": nodelay});
+        let evidence = json!({"service_p50_us": service, "rate_per_connection": rate, "writes_per_response": writes, "segments_per_response": segments, "nodelay": nodelay});
         verdict(Resource::DelayedAck, confidence, sentence, evidence)
     })?
 }
@@ -79,8 +83,11 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
 pub(super) fn accept_queue(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let used = has_room(server)?;
     let overflows = server.network?.listen_overflows.filter(|n| *n > 0)?;
-    // Where connections live on, a queue that was full once limits nothing.
+    // Where connections live on, a queue that was full once limits nothing; nor do a few of very many.
     load.config.requests_per_connection?;
+    if (overflows as f64) < LEAST_OVERFLOWS * load.connections.opened as f64 {
+        return None;
+    }
     let sentence = format!(
         "The server's queue of connections: {overflows} found it full, and wait a second before they try again, while the server used {} of its CPU. Let it listen with a longer backlog (net.core.somaxconn is the most), or accept faster.",
         percent(used)
@@ -105,21 +112,33 @@ pub(super) fn memory(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 pub(super) fn disk(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let wait = Wait::of(load, server, State::Disk)?;
     let sentence = format!("A disk: the server's {wait} waiting for one");
-    wait.verdict(Resource::Disk, &sentence, "")
+    wait.verdict(Resource::Disk, Confidence::High, &sentence, "")
 }
 
 /// A lock, or any other turn that requests have to wait for.
 pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let wait = Wait::of(load, server, State::Lock).filter(|wait| wait.working.threads > 1)?;
     let sentence = format!("A lock: the server's {wait} waiting for each other (futex)");
-    wait.verdict(Resource::Lock, &sentence, "")
+    let (confidence, advice) = match wait.is_each_with_a_request() {
+        true => (Confidence::High, ""),
+        false => (
+            Confidence::Medium,
+            " It may also be work that they wait for, which something that dyno does not watch holds up.",
+        ),
+    };
+    wait.verdict(Resource::Lock, confidence, &sentence, advice)
 }
 
 /// Threads that sleep while requests wait for them.
 pub(super) fn workers(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let wait = Wait::of(load, server, State::Sleep)?;
     let sentence = format!("The server's workers: its {wait} asleep");
-    wait.verdict(Resource::Workers, &sentence, " More of them would serve more, or none that sleep.")
+    wait.verdict(
+        Resource::Workers,
+        Confidence::High,
+        &sentence,
+        " More of them would serve more, or none that sleep.",
+    )
 }
 
 /// The server's CPU utilisation, if it has CPU time left.
@@ -138,7 +157,8 @@ struct Wait<'a> {
 
 impl<'a> Wait<'a> {
     fn of(load: &LoadResult, server: &'a ServerUse, state: State) -> Option<Wait<'a>> {
-        let used = has_room(server)?;
+        // Whoever waits for a CPU that others took keeps others waiting.
+        let used = has_room(server).filter(|_| !is_robbed(load, server))?;
         let working = server.working.as_ref()?;
         let (share, requests) = (working.share(state), load.at_server());
         // With fewer requests than threads some of them have nothing to do, and wait for work.
@@ -148,7 +168,13 @@ impl<'a> Wait<'a> {
         is_held_up.then_some(Wait { working, share, requests, used, futex_waits })
     }
 
-    fn verdict(&self, resource: Resource, sentence: &str, advice: &str) -> Option<Limiter> {
+    fn verdict(
+        &self,
+        resource: Resource,
+        confidence: Confidence,
+        sentence: &str,
+        advice: &str,
+    ) -> Option<Limiter> {
         let sentence = format!(
             "{sentence} for {} of {} time, while {} requests were there on average and the server used {} of its CPU.{advice}",
             percent(self.share),
@@ -160,7 +186,13 @@ impl<'a> Wait<'a> {
             },
             percent(self.used)
         );
-        verdict(resource, Confidence::High, sentence, self.evidence())
+        verdict(resource, confidence, sentence, self.evidence())
+    }
+
+    /// Whether the threads that wait make up most of the requests that are there: each waits for its turn. Threads of a pool that wait for
+    /// work have no request.
+    fn is_each_with_a_request(&self) -> bool {
+        self.share * self.working.threads as f64 >= self.requests / 2.0
     }
 
     fn evidence(&self) -> Value {

@@ -54,6 +54,7 @@ const NOT_THERE: &str = "Linux 5.15 or later, built with CONFIG_DEBUG_INFO_BTF a
 pub struct Inside {
     program: Arc<Mutex<Program>>,
     calls: Calls,
+    sees_threads: bool,
     places: Arc<Mutex<Vec<bool>>>,
 }
 
@@ -88,7 +89,12 @@ impl Inside {
             }
         })?;
         let places = Arc::new(Mutex::new(vec![false; PARTIES as usize]));
-        Ok(Inside { program: Arc::new(Mutex::new(program)), calls: wanted.calls, places })
+        Ok(Inside {
+            program: Arc::new(Mutex::new(program)),
+            calls: wanted.calls,
+            sees_threads: parts.threads,
+            places,
+        })
     }
 
     /// Begins to watch a process, and whatever it starts from then on.
@@ -118,12 +124,6 @@ impl Inside {
     /// The kernel refused; in words.
     pub fn attach(&self, on: bool) -> Result<(), String> {
         self.lock().attach(on).map_err(|error| error.message)
-    }
-
-    /// Threads that could not be kept account of.
-    #[must_use]
-    pub fn lost_threads(&self) -> u64 {
-        self.lock().lost()
     }
 
     fn lock(&self) -> MutexGuard<'_, Program> {
@@ -178,19 +178,26 @@ impl Watching {
 
     /// Fills in what is seen of the party up to `now_ns` of the monotonic clock.
     pub(crate) fn fill(&self, used: &mut PartyUse, now_ns: u64) {
+        if self.inside.sees_threads {
+            self.fill_threads(used, now_ns);
+        }
+        if self.inside.calls != Calls::None {
+            used.calls = Some(lock(&self.counted).clone());
+        }
+    }
+
+    fn fill_threads(&self, used: &mut PartyUse, now_ns: u64) {
         let program = self.inside.lock();
+        // Of a thread for which there was no room nobody knows where it was.
+        let knows_all = program.lost() == 0;
         for thread in &mut used.threads {
             let seen = program.thread(thread.tid, now_ns);
             thread.seen = seen.or_else(|| {
-                let since = program.watched_since(thread.pid)?;
+                let since = program.watched_since(thread.pid).filter(|_| knows_all)?;
                 Some(unmoved(thread.pid, thread.tid, now_ns.saturating_sub(since)))
             });
         }
         used.ended = Some(program.ended(self.party));
-        drop(program);
-        if self.inside.calls != Calls::None {
-            used.calls = Some(lock(&self.counted).clone());
-        }
     }
 
     /// Adds what was counted in a slice of this length, in which so many answers came.
@@ -240,7 +247,9 @@ impl Counting {
     pub fn new(watched: Vec<Arc<Watching>>) -> Option<Counting> {
         let inside = watched.first()?.inside.clone();
         let slices = Slices::new(inside.calls == Calls::Every);
-        let counting = Counting { inside, watched, slices, rate: None, cpus: Counted::default() };
+        let mut counting = Counting { inside, watched, slices, rate: None, cpus: Counted::default() };
+        // What was counted before is nothing of this.
+        counting.cpus = counting.read().ok()?;
         (counting.inside.calls != Calls::None).then_some(counting)
     }
 
@@ -289,7 +298,7 @@ impl Counting {
                 self.inside.lock().count(false)?;
             }
             let came = after.zip(before).map(|(after, before)| after - before);
-            let most = self.read(to_ns - from_ns, came)?;
+            let most = self.take(to_ns - from_ns, came)?;
             self.rate = Some(most as f64 / ((to_ns - from_ns) as f64 / 1e9));
             if !goes_on {
                 self.inside.lock().arm(false)?;
@@ -302,18 +311,27 @@ impl Counting {
         }
     }
 
-    /// Reads what a slice counted. Returns the most calls that were made on one CPU.
-    fn read(&mut self, ns: u64, answers: Option<u64>) -> Result<u64, program::Error> {
+    /// Takes what a slice counted. Returns the most calls that were made on one CPU.
+    fn take(&mut self, ns: u64, answers: Option<u64>) -> Result<u64, program::Error> {
+        let cpus = self.read()?;
+        let program = self.inside.lock();
+        for watching in &self.watched {
+            watching.sliced(&program.calls(watching.party)?, ns, answers);
+        }
+        let most = cpus.most_on_a_cpu(&self.cpus);
+        drop(program);
+        self.cpus = cpus;
+        Ok(most)
+    }
+
+    /// Calls of all parties so far, by CPU.
+    fn read(&self) -> Result<Counted, program::Error> {
         let program = self.inside.lock();
         let mut cpus = Counted::default();
         for watching in &self.watched {
-            let now = program.calls(watching.party)?;
-            cpus.add_cpus(&now);
-            watching.sliced(&now, ns, answers);
+            cpus.add_cpus(&program.calls(watching.party)?);
         }
-        let most = cpus.most_on_a_cpu(&self.cpus);
-        self.cpus = cpus;
-        Ok(most)
+        Ok(cpus)
     }
 }
 

@@ -19,10 +19,12 @@ pub(super) const PARTIES: u64 = 16;
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/inside.bpf.o");
 
+/// Programs that know which processes are watched: whatever they start, until it ends.
+const PROCESSES: [(&str, &str); 2] =
+    [("inside_fork", "sched_process_fork"), ("inside_exit", "sched_process_exit")];
+
 /// Programs that keep account of threads, and the tracepoints at which they run.
-const THREADS: [(&str, &str); 5] = [
-    ("inside_fork", "sched_process_fork"),
-    ("inside_exit", "sched_process_exit"),
+const THREADS: [(&str, &str); 3] = [
     ("inside_switch", "sched_switch"),
     ("inside_wakeup", "sched_wakeup"),
     ("inside_migrate", "sched_migrate_task"),
@@ -63,7 +65,7 @@ impl Parts {
     /// The programs that run all the time, with their tracepoints.
     fn always(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let wanted = |all: &'static [(&str, &str)], is: bool| all.iter().copied().filter(move |_| is);
-        wanted(&THREADS, self.threads).chain(wanted(&MODES, self.modes))
+        wanted(&PROCESSES, true).chain(wanted(&THREADS, self.threads)).chain(wanted(&MODES, self.modes))
     }
 }
 

@@ -29,10 +29,16 @@ impl Runner<'_> {
         if !self.plan.probe_price || self.plan.launches[launch].block > 0 {
             return;
         }
-        let Some(watched) = &launched.subject.inside else { return };
         let Some(trial) = self.reference(pending) else { return };
         let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;
-        let mut price = ProbePrice { probes: probes.used(observe).attached, ..ProbePrice::default() };
+        let used = probes.used(observe);
+        let mut price = ProbePrice { probes: used.attached, ..ProbePrice::default() };
+        let Some(watched) = &launched.subject.inside else {
+            let why = used.refused.into_iter().next().map(|refused| refused.why);
+            price.failure = Some(why.unwrap_or_else(|| "no probe looks at it".into()));
+            record.probe_price = Some(price);
+            return;
+        };
         match self.priced(trial, launched, watched) {
             // The user ended it, and the run with it.
             Ok(slices) if slices.len() < 2 * PRICE_PAIRS => return,

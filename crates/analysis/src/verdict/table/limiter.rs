@@ -494,7 +494,7 @@ const CASES: &[Case] = &[
     },
     Case {
         resource: Resource::DelayedAck,
-        confidence: Confidence::High,
+        confidence: Confidence::Medium,
         says: "gets 25 answers per second, half of them",
         evidence: r#"{"nodelay": 0.0}"#,
         trips: |w| {
@@ -562,6 +562,21 @@ const CASES: &[Case] = &[
             w.spend(8, State::Lock, 500);
         },
         otherwise: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
+        resource: Resource::Lock,
+        confidence: Confidence::Medium,
+        says: "It may also be work that they wait for",
+        evidence: r#"{"threads": 8, "in_flight": 9.0}"#,
+        trips: |w| {
+            w.hold(9 * S);
+            w.spend(8, State::Lock, 500);
+        },
+        just_not: |w| {
+            w.hold(8 * S);
+            w.spend(8, State::Lock, 500);
+        },
+        otherwise: (Resource::Lock, Confidence::High),
     },
     Case {
         resource: Resource::Workers,
