@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dyno_archive::load::{ProbesUse, Refused};
-use dyno_archive::plan::Probe;
+use dyno_archive::probe::Probe;
+use dyno_archive::probe::{ProbesUse, Refused};
 
 use crate::inside::{Calls, Inside, Refusal, Wanted, Watching};
 

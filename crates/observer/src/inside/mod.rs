@@ -10,11 +10,11 @@ mod slices;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use dyno_archive::sample::{CallsUse, PartyUse, Seen, State, StateTimes};
+use dyno_archive::sample::{CallUse, CallsUse, PartyUse, Seen, State, StateTimes};
 
 use crate::clock::monotonic_ns;
 use crate::{proc, read};
-use program::{Counted, PARTIES, Parts, Program};
+use program::{Counted, PARTIES, Program};
 use slices::Slices;
 
 /// What can be looked at.
@@ -25,6 +25,13 @@ pub struct Wanted {
     /// User and system time by the kernel's entries and exits.
     pub modes: bool,
     pub calls: Calls,
+}
+
+impl Wanted {
+    /// Whether account is kept of threads. They also know those whose modes change.
+    fn threads(self) -> bool {
+        self.states || self.modes
+    }
 }
 
 /// How system calls are counted.
@@ -53,9 +60,7 @@ const NOT_THERE: &str = "Linux 5.15 or later, built with CONFIG_DEBUG_INFO_BTF a
 #[allow(missing_debug_implementations)] // Its maps have none.
 pub struct Inside {
     program: Arc<Mutex<Program>>,
-    calls: Calls,
-    sees_threads: bool,
-    places: Arc<Mutex<Vec<bool>>>,
+    wanted: Wanted,
 }
 
 impl Inside {
@@ -73,13 +78,7 @@ impl Inside {
                 mend: "Run dyno outside of the container, or the container with the host's processes (`--pid=host`).",
             });
         }
-        let parts = Parts {
-            // They know the threads whose modes change.
-            threads: wanted.states || wanted.modes,
-            modes: wanted.modes,
-            calls: wanted.calls != Calls::None,
-        };
-        let program = Program::load(parts).map_err(|error| match error.is_forbidden {
+        let program = Program::load(wanted).map_err(|error| match error.is_forbidden {
             true => Refusal {
                 why: "this user may not load programs into the kernel (bpf(2))".into(),
                 mend: NOT_ALLOWED,
@@ -88,13 +87,7 @@ impl Inside {
                 Refusal { why: format!("the kernel refused the program: {}", error.message), mend: NOT_THERE }
             }
         })?;
-        let places = Arc::new(Mutex::new(vec![false; PARTIES as usize]));
-        Ok(Inside {
-            program: Arc::new(Mutex::new(program)),
-            calls: wanted.calls,
-            sees_threads: parts.threads,
-            places,
-        })
+        Ok(Inside { program: Arc::new(Mutex::new(program)), wanted })
     }
 
     /// Begins to watch a process, and whatever it starts from then on.
@@ -102,19 +95,20 @@ impl Inside {
     /// # Errors
     /// There is no room for one more; as a sentence.
     pub fn watch(&self, pid: u32) -> Result<Watching, String> {
-        let mut places = lock(&self.places);
-        let place =
-            places.iter().position(|taken| !taken).ok_or("no more than 16 parties can be watched at once")?;
-        let party = place as u64;
         let mut program = self.lock();
-        // What its last holder left behind is not its own.
-        program.forget(party);
-        program.watch(party, pid).map_err(|error| format!("it cannot be watched: {}", error.message))?;
-        let base = program.calls(party).map_err(|error| error.message)?;
-        places[place] = true;
-        drop((places, program));
-        let counted = Mutex::new(CallsUse::default());
-        Ok(Watching { inside: self.clone(), party, base, counted: Arc::new(counted) })
+        let party = program
+            .place()
+            .ok_or_else(|| format!("no more than {PARTIES} parties can be watched at once"))?;
+        let begun = program.watch(party, pid).and_then(|()| program.calls(party));
+        let base = match begun {
+            Ok(base) => base,
+            Err(error) => {
+                program.forget(party);
+                return Err(format!("it cannot be watched: {}", error.message));
+            }
+        };
+        drop(program);
+        Ok(Watching { inside: self.clone(), party, base, counted: Mutex::default() })
     }
 
     /// Has everything that runs in the kernel run, or not. For those who want to know what it costs: what is told of threads after that
@@ -148,13 +142,12 @@ pub struct Watching {
     /// Calls that the kernel had counted in this place before.
     base: Counted,
     /// Calls up to the end of the last slice.
-    counted: Arc<Mutex<CallsUse>>,
+    counted: Mutex<CallsUse>,
 }
 
 impl Drop for Watching {
     fn drop(&mut self) {
         self.inside.lock().forget(self.party);
-        lock(&self.inside.places)[self.party as usize] = false;
     }
 }
 
@@ -178,10 +171,10 @@ impl Watching {
 
     /// Fills in what is seen of the party up to `now_ns` of the monotonic clock.
     pub(crate) fn fill(&self, used: &mut PartyUse, now_ns: u64) {
-        if self.inside.sees_threads {
+        if self.inside.wanted.threads() {
             self.fill_threads(used, now_ns);
         }
-        if self.inside.calls != Calls::None {
+        if self.inside.wanted.calls != Calls::None {
             used.calls = Some(lock(&self.counted).clone());
         }
     }
@@ -206,7 +199,7 @@ impl Watching {
         counted.counted_ns += counted_ns;
         counted.slices += 1;
         counted.answers = answers.map(|n| n + counted.answers.unwrap_or(0));
-        counted.by_name = now.since(&self.base);
+        counted.by_name = CallUse::all_since(&now.by_name, &self.base.by_name);
     }
 }
 
@@ -237,8 +230,8 @@ pub struct Counting {
     slices: Slices,
     /// Calls per second on the busiest CPU, in the last slice.
     rate: Option<f64>,
-    /// Calls of all parties by CPU, at the end of the last slice.
-    cpus: Counted,
+    /// Calls of each party, at the end of the last slice.
+    counted: Vec<Counted>,
 }
 
 impl Counting {
@@ -246,11 +239,14 @@ impl Counting {
     #[must_use]
     pub fn new(watched: Vec<Arc<Watching>>) -> Option<Counting> {
         let inside = watched.first()?.inside.clone();
-        let slices = Slices::new(inside.calls == Calls::Every);
-        let mut counting = Counting { inside, watched, slices, rate: None, cpus: Counted::default() };
+        if inside.wanted.calls == Calls::None {
+            return None;
+        }
+        let slices = Slices::new(inside.wanted.calls == Calls::Every);
+        let mut counting = Counting { inside, watched, slices, rate: None, counted: Vec::new() };
         // What was counted before is nothing of this.
-        counting.cpus = counting.read().ok()?;
-        (counting.inside.calls != Calls::None).then_some(counting)
+        counting.counted = counting.read().ok()?;
+        Some(counting)
     }
 
     /// Counts until `wait` says so. `answers`: complete answers so far, `None` if nobody counts them. `wait` sleeps; true: it is time to
@@ -313,32 +309,43 @@ impl Counting {
 
     /// Takes what a slice counted. Returns the most calls that were made on one CPU.
     fn take(&mut self, ns: u64, answers: Option<u64>) -> Result<u64, program::Error> {
-        let cpus = self.read()?;
-        let program = self.inside.lock();
-        for watching in &self.watched {
-            watching.sliced(&program.calls(watching.party)?, ns, answers);
+        let now = self.read()?;
+        for (watching, counted) in self.watched.iter().zip(&now) {
+            watching.sliced(counted, ns, answers);
         }
-        let most = cpus.most_on_a_cpu(&self.cpus);
-        drop(program);
-        self.cpus = cpus;
-        Ok(most)
+        let before = std::mem::replace(&mut self.counted, now);
+        Ok(most_on_a_cpu(&before, &self.counted))
     }
 
-    /// Calls of all parties so far, by CPU.
-    fn read(&self) -> Result<Counted, program::Error> {
+    /// Calls of each party so far.
+    fn read(&self) -> Result<Vec<Counted>, program::Error> {
         let program = self.inside.lock();
-        let mut cpus = Counted::default();
-        for watching in &self.watched {
-            cpus.add_cpus(&program.calls(watching.party)?);
-        }
-        Ok(cpus)
+        self.watched.iter().map(|watching| program.calls(watching.party)).collect()
     }
+}
+
+/// The most calls that parties together made on one CPU between two readings.
+fn most_on_a_cpu(before: &[Counted], now: &[Counted]) -> u64 {
+    let on_cpu =
+        |parties: &[Counted], cpu: usize| parties.iter().filter_map(|of| of.of_cpus.get(cpu)).sum::<u64>();
+    let cpus = now.iter().map(|of| of.of_cpus.len()).max().unwrap_or(0);
+    (0..cpus).map(|cpu| on_cpu(now, cpu) - on_cpu(before, cpu)).max().unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::path::Path;
+
+    #[test]
+    fn calls_on_one_cpu_are_those_of_all_parties() {
+        let of = |of_cpus: &[u64]| Counted { of_cpus: of_cpus.to_vec(), ..Counted::default() };
+        let before = [of(&[10, 100]), of(&[0, 5])];
+        let now = [of(&[15, 102]), of(&[1, 9])];
+        assert_eq!(most_on_a_cpu(&before, &now), 6);
+        assert_eq!(most_on_a_cpu(&[], &[of(&[3, 0])]), 3);
+        assert_eq!(most_on_a_cpu(&[], &[]), 0);
+    }
 
     #[test]
     fn a_container_has_numbers_of_its_own() {

@@ -12,6 +12,7 @@ use dyno_archive::sample::{CallUse, EndedThreads, ModeTimes, Seen, State, StateT
 use dyno_archive::syscall::amount;
 
 use super::calls::{self, CALLS};
+use super::{Calls, Wanted};
 use crate::clock::monotonic_ns;
 
 /// Parties that can be watched at once.
@@ -53,20 +54,10 @@ type Name = [u64; 3];
 const COUNTING: u32 = 0;
 const LOST: u32 = 1;
 
-/// Which of its parts are wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Parts {
-    pub(super) threads: bool,
-    pub(super) modes: bool,
-    pub(super) calls: bool,
-}
-
-impl Parts {
-    /// The programs that run all the time, with their tracepoints.
-    fn always(self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let wanted = |all: &'static [(&str, &str)], is: bool| all.iter().copied().filter(move |_| is);
-        wanted(&PROCESSES, true).chain(wanted(&THREADS, self.threads)).chain(wanted(&MODES, self.modes))
-    }
+/// The programs that run all the time, with their tracepoints.
+fn always(wanted: Wanted) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let these = |all: &'static [(&str, &str)], is: bool| all.iter().copied().filter(move |_| is);
+    these(&PROCESSES, true).chain(these(&THREADS, wanted.threads())).chain(these(&MODES, wanted.modes))
 }
 
 /// The loaded program. Whatever it attached is detached when this is dropped, or when this process ends, however it ends: the
@@ -82,7 +73,9 @@ pub(super) struct Program {
     counts: Option<BtfTracePointLinkId>,
     /// What runs all the time, with the programs' names.
     always: Vec<(&'static str, BtfTracePointLinkId)>,
-    parts: Parts,
+    wanted: Wanted,
+    /// Which places of parties are taken.
+    places: [bool; PARTIES as usize],
 }
 
 impl Program {
@@ -90,14 +83,15 @@ impl Program {
     ///
     /// # Errors
     /// The kernel has no types (BTF) to show, does not let us, or lacks something; as it says.
-    pub(super) fn load(parts: Parts) -> Result<Program, Error> {
+    pub(super) fn load(wanted: Wanted) -> Result<Program, Error> {
         let btf = Btf::from_sys_fs().map_err(Error::new)?;
         let mut ebpf = EbpfLoader::new().btf(Some(&btf)).load(OBJECT).map_err(Error::new)?;
         let mut waits = Array::<_, u64>::try_from(map(&mut ebpf, "waits")?).map_err(Error::new)?;
         for (number, state) in calls::waits().enumerate() {
             waits.set(number as u32, state as u64, 0).map_err(Error::new)?;
         }
-        for (name, at) in parts.always().chain(parts.calls.then_some(COUNTS)) {
+        let counts = (wanted.calls != Calls::None).then_some(COUNTS);
+        for (name, at) in always(wanted).chain(counts) {
             tracepoint(&mut ebpf, name)?.load(at, &btf).map_err(Error::new)?;
         }
         let mut program = Program {
@@ -109,7 +103,8 @@ impl Program {
             ebpf,
             counts: None,
             always: Vec::new(),
-            parts,
+            wanted,
+            places: [false; PARTIES as usize],
         };
         program.attach(true)?;
         Ok(program)
@@ -120,11 +115,18 @@ impl Program {
         for (name, link) in self.always.drain(..) {
             tracepoint(&mut self.ebpf, name)?.detach(link).map_err(Error::new)?;
         }
-        for (name, _) in self.parts.always().filter(|_| on) {
+        for (name, _) in always(self.wanted).filter(|_| on) {
             let link = tracepoint(&mut self.ebpf, name)?.attach().map_err(Error::new)?;
             self.always.push((name, link));
         }
         Ok(())
+    }
+
+    /// Takes a place for a party, until it is forgotten; `None`: there is none.
+    pub(super) fn place(&mut self) -> Option<u64> {
+        let place = self.places.iter().position(|taken| !taken)?;
+        self.places[place] = true;
+        Some(place as u64)
     }
 
     /// Watches a process, and those that it starts from now on, as a party's.
@@ -138,8 +140,9 @@ impl Program {
         self.watched.get(&pid, 0).ok().map(|[_, since]| since)
     }
 
-    /// Forgets a party's processes and all that was counted of it.
+    /// Forgets a party's processes and threads, and frees its place. Its system calls stay counted: who comes next takes them as its base.
     pub(super) fn forget(&mut self, party: u64) {
+        self.places[party as usize] = false;
         let pids: Vec<u32> =
             self.watched.iter().flatten().filter(|(_, of)| of[0] == party).map(|(pid, _)| pid).collect();
         for pid in pids {
@@ -241,7 +244,7 @@ impl Program {
         let [wakeups, migrations, user_ns, sys_ns, ..] = sums[WORDS_OF_STATES..] else {
             unreachable!("both are parts of arrays of a set length")
         };
-        let modes = self.parts.modes.then_some(ModeTimes { user_ns, sys_ns });
+        let modes = self.wanted.modes.then_some(ModeTimes { user_ns, sys_ns });
         Seen { states, wakeups, migrations, modes }
     }
 }
@@ -252,36 +255,6 @@ pub(super) struct Counted {
     pub(super) by_name: BTreeMap<String, CallUse>,
     /// All of them, by the CPU on which they were made.
     pub(super) of_cpus: Vec<u64>,
-}
-
-impl Counted {
-    /// The calls since a base was read.
-    pub(super) fn since(&self, base: &Counted) -> BTreeMap<String, CallUse> {
-        let none = CallUse::default();
-        let difference = |(name, now): (&String, &CallUse)| {
-            let before = base.by_name.get(name).unwrap_or(&none);
-            let call = CallUse {
-                count: now.count - before.count,
-                errors: now.errors - before.errors,
-                again: now.again - before.again,
-                returned: now.returned - before.returned,
-            };
-            (call.count > 0).then(|| (name.clone(), call))
-        };
-        self.by_name.iter().filter_map(difference).collect()
-    }
-
-    /// Adds another party's to the sums of each CPU.
-    pub(super) fn add_cpus(&mut self, other: &Counted) {
-        self.of_cpus.resize(other.of_cpus.len().max(self.of_cpus.len()), 0);
-        self.of_cpus.iter_mut().zip(&other.of_cpus).for_each(|(sum, n)| *sum += n);
-    }
-
-    /// The most calls that were made on one CPU since a base was read.
-    pub(super) fn most_on_a_cpu(&self, base: &Counted) -> u64 {
-        let before = base.of_cpus.iter().copied().chain(std::iter::repeat(0));
-        self.of_cpus.iter().zip(before).map(|(now, before)| now - before).max().unwrap_or(0)
-    }
 }
 
 fn map(ebpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Error> {
