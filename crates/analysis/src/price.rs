@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::Probe;
-use dyno_archive::price::{PriceSlice, ProbePrice};
+use dyno_archive::probe::Probe;
+use dyno_archive::probe::{PriceSlice, ProbePrice};
 use schemars::JsonSchema;
 use serde::Serialize;
 

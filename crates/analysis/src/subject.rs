@@ -74,7 +74,7 @@ pub struct ConditionsResult {
     /// Changes to the run's load; what is `null` is as in the run.
     pub load: plan::LoadChanges,
     /// Probes beside those that always run.
-    pub observe: BTreeSet<plan::Probe>,
+    pub observe: BTreeSet<dyno_archive::probe::Probe>,
 }
 
 /// Cost of the build that made the artefact, even if that was an earlier one (`cached`).

@@ -100,11 +100,12 @@ pub(crate) fn trial(
         refuses: subject.refuses,
         checks: &record.checks,
     };
+    let machine = MachineResult::new(&record.load);
     let load = verdict::load(&record.load, asked, &context);
     let caveats = verdict::trial(
         &load,
         watched,
-        &Beside { record: &record.load, party, part, checks: &record.checks, facts },
+        &Beside { record: &record.load, party, part, checks: &record.checks, facts, machine: &machine },
     );
     let valid = verdict::is_valid(&caveats);
     let backends = backend::of_trial(plan, start, record, &server);
@@ -131,7 +132,7 @@ pub(crate) fn trial(
         refused: verdict::is_refused(&caveats),
         caveats,
         error_share: error_share(&load),
-        machine: MachineResult::new(&record.load),
+        machine,
         limiter: limiter(&load, &server, &backends),
         load,
         server,

@@ -18,7 +18,7 @@ pub mod load;
 pub mod machine;
 pub mod outcome;
 pub mod plan;
-pub mod price;
+pub mod probe;
 pub mod protocol;
 pub mod resumption;
 pub mod run;

@@ -1,13 +1,14 @@
 //! What one load left behind.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::interval::Interval;
 use crate::machine::MachineUse;
-use crate::plan::{DriverKind, Priority, Probe};
+use crate::plan::{DriverKind, Priority};
+use crate::probe::ProbesUse;
 use crate::sample::{Sample, ThreadUse};
 use crate::times::Times;
 
@@ -312,22 +313,4 @@ pub struct LoadRecord {
     pub server_failure: Option<String>,
     /// The user ended the load before its time.
     pub cut_short: bool,
-}
-
-/// The probes that were asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProbesUse {
-    pub attached: BTreeSet<Probe>,
-    /// Those that could not be had, each with the reason.
-    pub refused: Vec<Refused>,
-}
-
-/// A probe that could not be had.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
-    pub probe: Probe,
-    /// As the end of a sentence.
-    pub why: String,
-    /// What to do about it: a sentence.
-    pub mend: String,
 }

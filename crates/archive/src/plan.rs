@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Party;
+use crate::probe::Probe;
 pub use crate::workload::{Body, Expect, Page, Request, Workload};
 
 /// Everything that was decided before the first process started.
@@ -67,6 +68,13 @@ impl Plan {
         let Arm { backends, conditions: Conditions { placement, .. }, .. } = &self.arms[arm];
         let is_free = |cpus: &[u32]| !cpus.iter().any(|cpu| placement.generator.contains(cpu));
         placement.is_disjoint() && backends.iter().all(|backend| is_free(&self.backends[*backend].cpus))
+    }
+
+    /// Whether a launch is asked what only the first start of an arm is: it is one, and something of it is to be looked at.
+    #[must_use]
+    pub fn is_looked_at_first(&self, launch: usize) -> bool {
+        let is_observed = |arm: &Arm| !arm.conditions.observe.is_empty();
+        self.launches[launch].block == 0 && self.arms_of(launch).any(is_observed)
     }
 
     /// The arms that a launch has up.
@@ -213,45 +221,6 @@ impl LoadChanges {
             requests_per_connection: self.requests_per_connection.or(load.requests_per_connection),
             ..load.clone()
         }
-    }
-}
-
-/// Something that is looked at only where it is asked for, because looking has a price.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Probe {
-    /// The kernel's own stamps of what is sent and received (SO_TIMESTAMPING), for response times beside the generator's.
-    KernelStamps,
-    /// System calls by name, counted in slices of the time where there are many.
-    Syscalls,
-    /// System calls by name, every one of them, whatever that costs.
-    EverySyscall,
-    /// What threads do with their time: running, waiting for a CPU, a lock, a peer, a disk; wake-ups; threads that end.
-    States,
-    /// User and system time by entries into the kernel, instead of by its tick.
-    Modes,
-}
-
-impl Probe {
-    pub const ALL: [Probe; 5] =
-        [Probe::KernelStamps, Probe::Syscalls, Probe::EverySyscall, Probe::States, Probe::Modes];
-
-    /// The name in suites and results.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Probe::KernelStamps => "kernel-stamps",
-            Probe::Syscalls => "syscalls",
-            Probe::EverySyscall => "every-syscall",
-            Probe::States => "states",
-            Probe::Modes => "modes",
-        }
-    }
-
-    /// Whether it looks where nobody says anything of it: it costs little, and tells much.
-    #[must_use]
-    pub const fn is_usual(self) -> bool {
-        matches!(self, Probe::Syscalls | Probe::States)
     }
 }
 

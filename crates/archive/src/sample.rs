@@ -163,6 +163,31 @@ pub struct CallUse {
     pub returned: u64,
 }
 
+impl CallUse {
+    /// The calls made after `base` was read.
+    #[must_use]
+    pub fn since(&self, base: &CallUse) -> CallUse {
+        CallUse {
+            count: self.count.saturating_sub(base.count),
+            errors: self.errors.saturating_sub(base.errors),
+            again: self.again.saturating_sub(base.again),
+            returned: self.returned.saturating_sub(base.returned),
+        }
+    }
+
+    /// The calls made after `base` was read, by name: those of which there were any.
+    #[must_use]
+    pub fn all_since(
+        now: &BTreeMap<String, CallUse>,
+        base: &BTreeMap<String, CallUse>,
+    ) -> BTreeMap<String, CallUse> {
+        let none = CallUse::default();
+        let since =
+            |(name, now): (&String, &CallUse)| (name.clone(), now.since(base.get(name).unwrap_or(&none)));
+        now.iter().map(since).filter(|(_, made)| made.count > 0).collect()
+    }
+}
+
 /// Threads of one name that have ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedThreads {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Limits, Placement};
-use crate::price::ProbePrice;
+use crate::probe::ProbePrice;
 use crate::protocol::Protocol;
 use crate::sample::Party;
 use crate::trial::CheckResult;

@@ -55,7 +55,7 @@ pub fn text(machine: &str, prices: &[PriceResult], style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dyno_archive::plan::Probe;
+    use dyno_archive::probe::Probe;
 
     #[test]
     fn changes_are_told_with_what_they_can_be_trusted_for() {

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use dyno_analysis::calibration::{Measured, Measurement, Shows};
 use dyno_archive::dir::ArchiveError;
-use dyno_archive::plan::{Arrivals, DriverKind, Load, Placement, Probe, Spin, Step, Workload};
-use dyno_archive::price::ProbePrice;
+use dyno_archive::plan::{Arrivals, DriverKind, Load, Placement, Spin, Step, Workload};
+use dyno_archive::probe::Probe;
+use dyno_archive::probe::ProbePrice;
 use dyno_archive::{LoadRecord, Outcome, Phase, Protocol, RunDir};
 use dyno_contract::listener::Listener;
 use dyno_contract::ports;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use dyno_archive::plan::{Arrivals, Conditions, DriverKind, Load, Plan, Priority, Probe, Step, Workload};
+use dyno_archive::plan::{Arrivals, Conditions, DriverKind, Load, Plan, Priority, Step, Workload};
+use dyno_archive::probe::Probe;
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_driver::{Endpoint, Stamps};

@@ -79,17 +79,16 @@ impl MachineWatch {
         });
         // Read after the load, as the first list was before it.
         let spent_ns = monotonic_ns() - self.others.0;
-        let after = proc::others();
-        let everywhere = others(self.others.1.clone(), after.clone(), None);
-        let others = others(self.others.1, after, Some(&self.cpus));
+        let everywhere = others(self.others.1, proc::others());
+        let here = everywhere.iter().filter(|(cpu, _)| self.cpus.contains(cpu));
         Some(MachineUse {
             length_ns: last.at_ns - first.at_ns,
             cpus: cpus.collect(),
             bound: self.bound,
             own_ns: last.own_ns - first.own_ns,
             quota: last.quota.zip(first.quota).map(|(last, first)| since(last, first)),
-            others: named(others, spent_ns, NAMED),
-            everywhere: Some(named(everywhere, spent_ns, NAMED_EVERYWHERE)),
+            others: named(here, spent_ns, NAMED),
+            everywhere: Some(named(everywhere.iter(), spent_ns, NAMED_EVERYWHERE)),
             everywhere_ns: Some(spent_ns),
         })
     }
@@ -103,24 +102,23 @@ fn since(last: QuotaUse, first: QuotaUse) -> QuotaUse {
     }
 }
 
-/// CPU time that processes last seen on one of these CPUs used between two lists, the most first. `None`: on any.
-fn others(before: Vec<Other>, after: Vec<Other>, cpus: Option<&[u32]>) -> Vec<OtherUse> {
-    let before: BTreeMap<u32, Other> = before.into_iter().map(|other| (other.pid, other)).collect();
-    let mut used: Vec<OtherUse> = after
-        .into_iter()
-        .filter(|other| cpus.is_none_or(|cpus| cpus.contains(&other.last_cpu)))
-        .map(|other| {
-            let earlier = before.get(&other.pid).map_or(0, |earlier| earlier.run_ns);
-            OtherUse { pid: other.pid, name: other.name, run_ns: other.run_ns.saturating_sub(earlier) }
-        })
-        .collect();
-    used.sort_by_key(|other| std::cmp::Reverse(other.run_ns));
-    used
+/// CPU time that processes used between two lists, the most first, each with the CPU on which it was seen last.
+fn others(before: Vec<Other>, after: Vec<Other>) -> Vec<(u32, OtherUse)> {
+    let before: BTreeMap<u32, u64> = before.into_iter().map(|other| (other.pid, other.run_ns)).collect();
+    let used = |other: Other| {
+        let earlier = before.get(&other.pid).copied().unwrap_or(0);
+        let run_ns = other.run_ns.saturating_sub(earlier);
+        (other.last_cpu, OtherUse { pid: other.pid, name: other.name, run_ns })
+    };
+    let mut all: Vec<(u32, OtherUse)> = after.into_iter().map(used).collect();
+    all.sort_by_key(|(_, other)| std::cmp::Reverse(other.run_ns));
+    all
 }
 
-fn named(others: Vec<OtherUse>, spent_ns: u64, most: usize) -> Vec<OtherUse> {
+fn named<'a>(others: impl Iterator<Item = &'a (u32, OtherUse)>, spent_ns: u64, most: usize) -> Vec<OtherUse> {
     let least = spent_ns as f64 * WORTH_NAMING;
-    others.into_iter().filter(|other| other.run_ns as f64 > least).take(most).collect()
+    let worth = others.map(|(_, other)| other).filter(|other| other.run_ns as f64 > least);
+    worth.take(most).cloned().collect()
 }
 
 #[cfg(test)]
@@ -135,10 +133,11 @@ mod tests {
     fn others_are_those_on_our_cpus_by_what_they_used_meanwhile() {
         let before = vec![other(1, 1000, 0), other(2, 500, 0), other(3, 0, 1)];
         let after = vec![other(1, 1010, 0), other(2, 700, 0), other(3, 900, 1), other(4, 50, 0)];
-        let used = others(before, after, Some(&[0]));
-        let shown: Vec<_> = used.iter().map(|o| (o.pid, o.run_ns)).collect();
-        assert_eq!(shown, [(2, 200), (4, 50), (1, 10)]);
-        let pids: Vec<u32> = named(used, 1000, NAMED).iter().map(|o| o.pid).collect();
+        let used = others(before, after);
+        let shown: Vec<_> = used.iter().map(|(cpu, o)| (o.pid, o.run_ns, *cpu)).collect();
+        assert_eq!(shown, [(3, 900, 1), (2, 200, 0), (4, 50, 0), (1, 10, 0)]);
+        let here = used.iter().filter(|(cpu, _)| *cpu == 0);
+        let pids: Vec<u32> = named(here, 1000, NAMED).iter().map(|o| o.pid).collect();
         assert_eq!(pids, [2, 4], "the first used 1 % of the time: not worth a word");
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::Probe;
+use dyno_archive::probe::Probe;
 use dyno_workload::text::nearest;
 use serde::Deserialize;
 

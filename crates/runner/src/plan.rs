@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use dyno_archive::plan::{
     Arm, Conditions, DriverKind, Launch, Limits, NotServed, Order, Placement, Plan, Subject, Trial, Workload,
 };
+use dyno_archive::probe::Probe;
 use dyno_archive::start::cpu_list_text;
 use dyno_contract::listener;
 use dyno_engine::rng::Rng;
@@ -137,9 +138,9 @@ pub fn resolve(
     let placement = place(suite.limits.cpuset.clone(), &behind.cpus(), allowed_cpus);
     let backends = behind.planned(&placement, allowed_cpus, unmet);
     backends::skip_those_behind(&mut subjects, &behind.of_subject, &backends);
-    let mut load = suite.load.on(placement.generator.len() as u32, dyno_driver::best_driver().0);
-    load.driver = overrides.driver.unwrap_or(load.driver);
     let observe = overrides.observe.as_ref().map_or_else(|| suite.observe.clone(), |o| o.of(&suite.observe));
+    let driver = driver(overrides.driver.or(suite.load.driver), &observe).map_err(located)?;
+    let load = suite.load.on(placement.generator.len() as u32, driver);
     let arm = |(subject, entry): (usize, &SuiteSubject)| {
         let mut arm = only_arm((subject, entry), &suite.limits.limits, &placement);
         arm.backends = behind.of_subject[subject].clone().unwrap_or_default();
@@ -169,6 +170,18 @@ pub fn resolve(
     };
     Planned::new(plan, definitions, behind.definitions).map_err(whole)
 }
+
+/// The driver of the load: the one that was named, else the best that can do what is asked.
+fn driver(named: Option<DriverKind>, observe: &BTreeSet<Probe>) -> Result<DriverKind, Mistake> {
+    match (named, observe.contains(&Probe::KernelStamps)) {
+        (None, true) => Ok(DriverKind::Epoll),
+        (None, false) => Ok(dyno_driver::best_driver().0),
+        (Some(DriverKind::Uring), true) => Err(mistake("driver", NO_STAMPS).within("load")),
+        (Some(driver), _) => Ok(driver),
+    }
+}
+
+const NO_STAMPS: &str = "the driver uring does not read the kernel's time stamps; name \"epoll\", or leave out the probe `kernel_stamps`";
 
 /// The subjects of a suite that are to be run, with their definitions.
 struct Chosen {
@@ -464,7 +477,7 @@ pub fn expected_ns(plan: &Plan) -> u64 {
     let launches = (0..plan.launches.len()).filter(|l| runs(l)).count() as u64;
     let trials = plan.trials.iter().filter(|t| runs(&t.launch)).count() as u64;
     let warm_ns: u64 = (0..plan.launches.len()).filter(|l| runs(l)).map(|l| warm::least_ns(plan, l)).sum();
-    let firsts = (0..plan.launches.len()).filter(|l| runs(l) && plan.launches[*l].block == 0).count() as u64;
+    let firsts = (0..plan.launches.len()).filter(|l| runs(l) && plan.is_looked_at_first(*l)).count() as u64;
     let price_ns = if plan.probe_price { price::length_ns() } else { 0 };
     let first_ns = firsts * (IDLE.as_nanos() as u64 + price_ns);
     launches * START_NS
@@ -478,6 +491,15 @@ mod tests {
     use dyno_workload::text::Position;
 
     use super::*;
+
+    #[test]
+    fn the_kernels_stamps_are_read_by_epoll() {
+        let (stamps, none) = ([Probe::KernelStamps].into(), BTreeSet::new());
+        assert_eq!(driver(None, &stamps).unwrap(), DriverKind::Epoll);
+        assert_eq!(driver(Some(DriverKind::Epoll), &stamps).unwrap(), DriverKind::Epoll);
+        assert!(driver(Some(DriverKind::Uring), &stamps).is_err());
+        assert_eq!(driver(Some(DriverKind::Uring), &none).unwrap(), DriverKind::Uring);
+    }
 
     #[test]
     fn every_block_holds_every_subject_once_in_an_order_of_its_own() {

@@ -5,10 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use dyno_archive::plan::{Arrivals, Load, Step};
-use dyno_archive::price::PriceSlice;
-use dyno_engine::Spin;
-use dyno_engine::limits::DRAIN_NS;
+use dyno_archive::plan::Load;
+use dyno_archive::probe::PriceSlice;
 use dyno_launch::supervision::Interrupts;
 use dyno_observer::inside::{Counting, Watching};
 use dyno_observer::monotonic_ns;
@@ -38,7 +36,9 @@ impl Priced<'_> {
     /// # Errors
     /// The load cannot begin, the server fails, or the kernel refuses; as a sentence.
     pub fn measure(&self) -> Result<Vec<PriceSlice>, String> {
-        let spec = busy(self.spec);
+        // What is asked is what a request costs, so the server is kept busy, for as long as it takes.
+        let busy = self.spec.clone().kept_busy();
+        let spec = Spec { load: Load { duration_ns: 0, requests: None, ..busy.load }, ..busy };
         let answers = Answers::new(spec.threads());
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -68,7 +68,13 @@ impl Priced<'_> {
         let is_ended = || self.interrupts.count() > 0 || is_over.load(Ordering::Acquire);
         wait_for_answers(answers, &is_ended)?;
         wait(Duration::from_nanos(warmup_ns), &is_ended);
-        let inside = self.watched.inside();
+        let slices = self.pairs(answers, &is_ended);
+        // As it was, whatever came of it: the rest of the start is looked at.
+        self.watched.inside().attach(true)?;
+        slices
+    }
+
+    fn pairs(&self, answers: &Answers, is_ended: &dyn Fn() -> bool) -> Result<Vec<PriceSlice>, String> {
         let mut counting = Counting::new(vec![Arc::clone(self.watched)]);
         let mut slices = Vec::new();
         // Off, on, on, off: what changes evenly with time is in both alike.
@@ -76,15 +82,13 @@ impl Priced<'_> {
             if is_ended() {
                 break;
             }
-            inside.attach(attached)?;
+            self.watched.inside().attach(attached)?;
             let slice = self.slice(attached, answers, counting.as_mut().filter(|_| attached))?;
             if slice.answers == 0 {
                 return Err("no answer came for a second".into());
             }
             slices.push(slice);
         }
-        // As it was.
-        inside.attach(true)?;
         Ok(slices)
     }
 
@@ -113,22 +117,6 @@ impl Priced<'_> {
                 cpu_ns: cpu_after.zip(cpu_before).map(|(after, before)| after.saturating_sub(before)),
             })
         })
-    }
-}
-
-/// The load at which a price is asked: without an end, and without a schedule, so that the server is busy.
-fn busy(spec: &Spec) -> Spec {
-    Spec {
-        step: Step { arrivals: Arrivals::Closed, ..spec.step.clone() },
-        spin: Spin::Never,
-        load: Load {
-            duration_ns: 0,
-            requests: None,
-            ramp_connections_ns: None,
-            drain_ns: spec.load.timeout_ns.min(DRAIN_NS),
-            ..spec.load.clone()
-        },
-        ..spec.clone()
     }
 }
 

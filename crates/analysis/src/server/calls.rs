@@ -55,18 +55,7 @@ impl Calls {
     pub(super) fn between(first: &CallsUse, last: &CallsUse) -> Option<Calls> {
         let answers = last.answers?.checked_sub(first.answers.unwrap_or(0)).filter(|n| *n > 0)?;
         let counted_s = last.counted_ns.saturating_sub(first.counted_ns) as f64 / 1e9;
-        let none = CallUse::default();
-        let since = |(name, now): (&String, &CallUse)| {
-            let then = first.by_name.get(name).unwrap_or(&none);
-            let made = CallUse {
-                count: now.count.saturating_sub(then.count),
-                errors: now.errors.saturating_sub(then.errors),
-                again: now.again.saturating_sub(then.again),
-                returned: now.returned.saturating_sub(then.returned),
-            };
-            (made.count > 0).then(|| (name.clone(), made))
-        };
-        let made: BTreeMap<String, CallUse> = last.by_name.iter().filter_map(since).collect();
+        let made = CallUse::all_since(&last.by_name, &first.by_name);
         // Nobody answers without a system call: they were made where nobody saw them.
         let all = Some(made.values().map(|call| call.count).sum::<u64>()).filter(|n| *n > 0)?;
         Some(Calls {

@@ -81,6 +81,7 @@ pub(crate) struct Beside<'a> {
     /// Checks made while the load ran.
     pub(crate) checks: &'a [CheckResult],
     pub(crate) facts: &'a Facts,
+    pub(crate) machine: &'a MachineResult,
 }
 
 /// Every reason to distrust a trial, its load's included, the gravest first. `server`: as in [`Context`].
@@ -93,7 +94,7 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all.extend(warming::caveats(load, server, beside.part));
     all.extend(tick_accounting(server, beside.facts));
     all.extend(many_writes(load, server));
-    all.extend(contaminated(beside.record));
+    all.extend(contaminated(beside.machine));
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
 }
@@ -102,8 +103,8 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
 const FOREIGN_CPUS: f64 = 0.1;
 
 /// Processes that have nothing to do with the run.
-fn contaminated(record: &LoadRecord) -> Option<Caveat> {
-    let others = MachineResult::new(record).others?;
+fn contaminated(machine: &MachineResult) -> Option<Caveat> {
+    let others = machine.others.as_ref()?;
     let cpus: f64 = others.iter().map(|other| other.cpus).sum();
     (cpus >= FOREIGN_CPUS).then(|| {
         let names: Vec<String> =

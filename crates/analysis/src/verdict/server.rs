@@ -1,7 +1,7 @@
 //! Reasons to distrust the numbers about a server's CPU and memory.
 
-use dyno_archive::load::{ProbesUse, Refused};
-use dyno_archive::plan::Probe;
+use dyno_archive::probe::Probe;
+use dyno_archive::probe::{ProbesUse, Refused};
 use dyno_archive::{LoadRecord, Party};
 use serde_json::json;
 

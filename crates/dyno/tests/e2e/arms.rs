@@ -1,7 +1,8 @@
 //! Arms: one subject under several conditions, in one run.
 
 use dyno_archive::dir::Run;
-use dyno_archive::plan::{Arm, Conditions, DriverKind, Launch, LoadChanges, Probe, Trial};
+use dyno_archive::plan::{Arm, Conditions, DriverKind, Launch, LoadChanges, Trial};
+use dyno_archive::probe::Probe;
 use dyno_archive::start::{FailureKind, LimitKind};
 use dyno_runner::plan::Planned;
 

@@ -13,11 +13,12 @@ use std::sync::{Arc, Once};
 
 use dyno_analysis::verdict::Resource;
 use dyno_archive::dir::{Header, Run, SCHEMA};
-use dyno_archive::load::{ClientUse, ProbesUse};
+use dyno_archive::load::ClientUse;
 use dyno_archive::plan::{
     self, Arm, Arrivals, Body, Conditions, Launch, Limits, Load, Marker, Order, Placement, Plan,
     ReportOptions, Request as PlannedRequest, Step, Subject, Suite, Trial, UntilSteady, Workload,
 };
+use dyno_archive::probe::ProbesUse;
 use dyno_archive::sample::{
     CallUse, CallsUse, CgroupUse, HostUse, Party, PartyUse, Sample, Seen, StateTimes, ThreadUse,
 };
@@ -247,7 +248,7 @@ fn record(played: sim::Played, busy: u64) -> LoadRecord {
         connection_failures: report.connection_failures,
         samples: [0, 100, 600, 1100].map(|ms| sample(ms, busy)).into(),
         probes: ProbesUse {
-            attached: [plan::Probe::Syscalls, plan::Probe::States].into(),
+            attached: [dyno_archive::probe::Probe::Syscalls, dyno_archive::probe::Probe::States].into(),
             refused: Vec::new(),
         },
         server_failure: None,

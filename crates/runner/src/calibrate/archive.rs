@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use dyno_analysis::calibration::{Measurement, Shows};
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{
-    Arm, Conditions, Launch, Load, LoadChanges, Order, Placement, Plan, Probe, ReportOptions, Step, Subject,
-    Suite, Trial, Workload,
+    Arm, Conditions, Launch, Load, LoadChanges, Order, Placement, Plan, ReportOptions, Step, Subject, Suite,
+    Trial, Workload,
 };
+use dyno_archive::probe::Probe;
 use dyno_archive::start::PartStart;
 use dyno_archive::{LoadRecord, Party, RunDir, StartRecord, TrialRecord};
 

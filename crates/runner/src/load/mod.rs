@@ -65,6 +65,19 @@ impl Spec {
         self.load.threads.clamp(1, self.step.connections.max(1))
     }
 
+    /// The same as a closed loop without a ramp and without polling, whose drain nobody waits for long: to keep a server busy where
+    /// response times are not what is asked.
+    #[must_use]
+    pub fn kept_busy(self) -> Spec {
+        let drain_ns = self.load.timeout_ns.min(limits::DRAIN_NS);
+        Spec {
+            step: Step { arrivals: Arrivals::Closed, ..self.step },
+            load: plan::Load { ramp_connections_ns: None, drain_ns, ..self.load },
+            spin: Spin::Never,
+            ..self
+        }
+    }
+
     pub(super) fn policy(&self) -> Policy {
         Policy {
             timeout_ns: self.load.timeout_ns,

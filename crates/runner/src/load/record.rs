@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::load::{Books, ClientUse, Connections, Edges, ProbesUse, Unanswered};
+use dyno_archive::load::{Books, ClientUse, Connections, Edges, Unanswered};
 use dyno_archive::machine::MachineUse;
 use dyno_archive::plan::{DriverKind, Priority};
+use dyno_archive::probe::ProbesUse;
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_engine::WorkerReport;
 

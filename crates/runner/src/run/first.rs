@@ -2,9 +2,9 @@
 
 use std::thread;
 
-use dyno_archive::Party;
 use dyno_archive::sample::PartyUse;
 use dyno_archive::start::{IdleUse, PartStart};
+use dyno_archive::{Party, Sample};
 use dyno_observer::binary;
 
 use super::Runner;
@@ -14,38 +14,28 @@ use crate::limits::IDLE;
 impl Runner<'_> {
     /// Looks at a subject that is ready, before its first load.
     pub(super) fn look_at_first(&self, launch: usize, record: &mut PartStart, launched: &mut Launched) {
-        if self.plan.launches[launch].block > 0 || self.interrupts.count() > 0 {
+        if !self.plan.is_looked_at_first(launch) || self.interrupts.count() > 0 {
             return;
         }
+        let sampler = launched.subject.process.sampler.clone();
         let watched = Watched {
             subject: &mut launched.subject.process,
             inside: launched.subject.inside.as_deref(),
             backends: &mut launched.backends,
         };
-        let before = watched.sample();
+        let (before, cpu_before) = (watched.sample(), sampler.cpu_ns());
         // Nothing is asked meanwhile: what it uses is its own business.
         thread::sleep(IDLE);
-        let after = watched.sample();
-        let used = |sample: &dyno_archive::Sample, of: &dyn Fn(&PartyUse) -> Option<u64>| {
-            sample.of(Party::SUBJECT).and_then(of)
-        };
-        let since = |of: &dyn Fn(&PartyUse) -> Option<u64>| {
-            Some(used(&after, of)?.saturating_sub(used(&before, of)?))
-        };
+        let (after, cpu_after) = (watched.sample(), sampler.cpu_ns());
+        let woken = |sample: &Sample| sample.of(Party::SUBJECT).and_then(wakeups);
+        let since = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
         record.idle = Some(IdleUse {
             length_ns: after.at_ns - before.at_ns,
-            cpu_ns: since(&cpu_ns),
-            wakeups: since(&wakeups),
+            cpu_ns: since(cpu_before, cpu_after),
+            wakeups: since(woken(&before), woken(&after)),
         });
         record.binary = after.of(Party::SUBJECT).and_then(busiest).and_then(binary::look);
     }
-}
-
-fn cpu_ns(used: &PartyUse) -> Option<u64> {
-    used.cgroup
-        .as_ref()
-        .and_then(|group| group.cpu_ns)
-        .or_else(|| Some(used.threads.iter().map(|t| t.run_ns).sum()))
 }
 
 fn wakeups(used: &PartyUse) -> Option<u64> {

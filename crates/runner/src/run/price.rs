@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use dyno_analysis::overview::reference_step;
-use dyno_archive::plan::Trial;
-use dyno_archive::price::{PriceSlice, ProbePrice};
+use dyno_archive::probe::{PriceSlice, ProbePrice};
 use dyno_archive::start::PartStart;
 use dyno_observer::inside::Watching;
 use dyno_observer::probes::Probes;
 
 use super::Runner;
 use super::up::{Launched, listener};
+use super::warm::reference_trial;
 use crate::limits::PRICE_PAIRS;
 use crate::load_at;
 use crate::price::Priced;
@@ -26,10 +25,14 @@ impl Runner<'_> {
         pending: &[usize],
         probes: &Probes,
     ) {
-        if !self.plan.probe_price || self.plan.launches[launch].block > 0 {
+        if !self.plan.probe_price || !self.plan.is_looked_at_first(launch) {
             return;
         }
-        let Some(trial) = self.reference(pending) else { return };
+        // Of the first workload.
+        let first = pending.iter().map(|t| self.plan.trials[*t].workload).min();
+        let Some(trial) = first.and_then(|workload| reference_trial(self.plan, pending, workload)) else {
+            return;
+        };
         let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;
         let used = probes.used(observe);
         let mut price = ProbePrice { probes: used.attached, ..ProbePrice::default() };
@@ -60,15 +63,5 @@ impl Runner<'_> {
         let sampler = &launched.subject.process.sampler;
         let cpu_ns = || sampler.cpu_ns();
         Priced { spec: &spec, watched, cpu_ns: &cpu_ns, interrupts: self.interrupts }.measure()
-    }
-
-    /// The trial at whose step subjects are compared, of the first workload.
-    fn reference(&self, pending: &[usize]) -> Option<usize> {
-        let of = |t: &usize| -> &Trial { &self.plan.trials[*t] };
-        let workload = pending.iter().map(|t| of(t).workload).min()?;
-        let steps: Vec<usize> =
-            pending.iter().filter(|t| of(t).workload == workload).map(|t| of(t).step).collect();
-        let step = reference_step(&self.plan.load.steps, &steps);
-        pending.iter().copied().find(|t| (of(t).workload, of(t).step) == (workload, step))
     }
 }

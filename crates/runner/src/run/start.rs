@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use dyno_archive::plan::{Arm, Conditions, Limits, Placement, Probe};
+use dyno_archive::plan::{Arm, Conditions, Limits, Placement};
+use dyno_archive::probe::Probe;
 use dyno_archive::start::{
     Failure, FailureKind, LimitKind, LimitReadBack, PartStart, Startup, allowed_cpus, cpu_list_text,
 };

@@ -4,8 +4,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use dyno_archive::load::Refused;
-use dyno_archive::plan::Probe;
+use dyno_archive::probe::Probe;
+use dyno_archive::probe::Refused;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample};
 use dyno_contract::exchange::Business;

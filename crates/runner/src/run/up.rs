@@ -287,6 +287,12 @@ impl Watched<'_> {
         dyno_observer::sample(&self.scopes().collect::<Vec<_>>())
     }
 
+    /// The same without a look inside them, for those who want no more than what is always read.
+    pub(super) fn sample_outside(&self) -> Sample {
+        let outside = self.scopes().map(|scope| Scope { inside: None, ..scope });
+        dyno_observer::sample(&outside.collect::<Vec<_>>())
+    }
+
     fn scopes(&self) -> impl Iterator<Item = Scope<'_>> {
         let subject = Scope { party: Party::SUBJECT, sampler: &self.subject.sampler, inside: self.inside };
         let backends = self.backends.iter().map(|part| Scope {

@@ -8,11 +8,9 @@
 use dyno_analysis::overview::reference_step;
 use dyno_analysis::server::Used;
 use dyno_analysis::steady::{self, ROUNDS, State};
-use dyno_archive::plan::{Arrivals, Load, Plan, Trial, UntilSteady};
+use dyno_archive::plan::{Load, Plan, Trial, UntilSteady};
 use dyno_archive::start::{Failure, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
-use dyno_engine::Spin;
-use dyno_engine::limits::DRAIN_NS;
 use dyno_launch::supervision::Interrupts;
 use dyno_observer::monotonic_ns;
 
@@ -141,7 +139,6 @@ impl Runner<'_> {
     ) -> Result<LoadRecord, Cut> {
         let load = Load { duration_ns: slices * slice_ns, interval_ns: slice_ns, ..turn.spec.load.clone() };
         let spec = load::Spec { load, ..turn.spec.clone() };
-        // Nobody counts here: a warm-up tells when a server is warm, by what is read anyhow.
         let watched = Watched {
             subject: &mut launched.subject.process,
             inside: None,
@@ -166,15 +163,21 @@ fn while_warmed(failure: Failure) -> Cut {
     Cut::Failed(Failure { kind, message: format!("while it was warmed: {message}") })
 }
 
+/// The trial of a workload, of these, at whose step subjects are compared; `None`: none of them is of it.
+pub(super) fn reference_trial(plan: &Plan, trials: &[usize], workload: usize) -> Option<usize> {
+    let of = || trials.iter().copied().filter(|t| plan.trials[*t].workload == workload);
+    let mut steps: Vec<usize> = of().map(|t| plan.trials[t].step).collect();
+    steps.sort_unstable();
+    let step = (!steps.is_empty()).then(|| reference_step(&plan.load.steps, &steps))?;
+    of().find(|t| plan.trials[*t].step == step)
+}
+
 /// The workloads that take turns: those of trials still to be run.
 fn turns(plan: &Plan, pending: &[usize], subject: &Part) -> Result<Vec<Turn>, String> {
     let all: Vec<&Trial> = pending.iter().map(|t| &plan.trials[*t]).collect();
     let turn = |workload: usize| {
-        let mut steps: Vec<usize> = all.iter().filter(|t| t.workload == workload).map(|t| t.step).collect();
-        steps.sort_unstable();
-        let step = reference_step(&plan.load.steps, &steps);
-        let at = |t: &&usize| (plan.trials[**t].workload, plan.trials[**t].step) == (workload, step);
-        let trial = *pending.iter().find(at).expect("the reference is one of the steps");
+        let trial = reference_trial(plan, pending, workload).expect("it is one of theirs");
+        let step = plan.trials[trial].step;
         let asked = &plan.workloads[workload];
         let spec = load_at::trial(listener(&subject.listeners, asked)?.listener(), plan, trial)?;
         Ok(Turn { workload, step, spec: unmeasured(spec) })
@@ -182,21 +185,10 @@ fn turns(plan: &Plan, pending: &[usize], subject: &Part) -> Result<Vec<Turn>, St
     workloads_of(&all).into_iter().map(turn).collect()
 }
 
-/// A step's load for warming: a closed loop without what only measuring needs, with random draws of its own.
+/// A step's load for warming, with random draws of its own.
 fn unmeasured(spec: load::Spec) -> load::Spec {
-    load::Spec {
-        step: dyno_archive::plan::Step { arrivals: Arrivals::Closed, ..spec.step },
-        seed: !spec.seed,
-        load: Load {
-            ramp_connections_ns: None,
-            warmup_ns: TURN_SETTLES_NS,
-            // Nobody counts what is still in flight, and the warm-up has a limit.
-            drain_ns: spec.load.timeout_ns.min(DRAIN_NS),
-            ..spec.load
-        },
-        spin: Spin::Never,
-        ..spec
-    }
+    let busy = spec.kept_busy();
+    load::Spec { seed: !busy.seed, load: Load { warmup_ns: TURN_SETTLES_NS, ..busy.load }, ..busy }
 }
 
 /// The slices of a turn as readings; the first of them belongs to this round.
@@ -237,7 +229,7 @@ struct Watcher<'a> {
 
 impl Watch for Watcher<'_> {
     fn sample(&mut self, _: Edge) -> Option<Sample> {
-        Some(self.watched.sample())
+        Some(self.watched.sample_outside())
     }
 
     fn stop(&mut self) -> Option<Reason> {

@@ -12,19 +12,20 @@ use serde::Deserialize;
 use crate::limits::{LEAST_WARMUP_LIMIT_NS, STEP_WARMUP_NS, WARMUP_LIMIT_NS};
 use crate::load::{drain_ns, usual};
 
-/// The load that a suite asks for. Threads and driver are the machine's choice where the suite makes none.
+/// The load that a suite asks for. Threads are the machine's choice where the suite makes none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SuiteLoad {
     load: Load,
     threads: Option<u32>,
-    driver: Option<DriverKind>,
+    /// `None`: whichever can do what is asked.
+    pub driver: Option<DriverKind>,
 }
 
 impl SuiteLoad {
-    /// The load to run, with the machine's choice of threads and driver where the suite made none.
+    /// The load to run by this driver, with the machine's choice of threads where the suite made none.
     #[must_use]
     pub fn on(self, threads: u32, driver: DriverKind) -> Load {
-        Load { threads: self.threads.unwrap_or(threads), driver: self.driver.unwrap_or(driver), ..self.load }
+        Load { threads: self.threads.unwrap_or(threads), driver, ..self.load }
     }
 
     /// The load without regard to its threads and driver, which may still be the machine's choice.

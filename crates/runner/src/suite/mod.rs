@@ -9,7 +9,8 @@ pub mod profile;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::{Marker, Order, Probe, ReportOptions, Suite, Workload};
+use dyno_archive::plan::{Marker, Order, ReportOptions, Suite, Workload};
+use dyno_archive::probe::Probe;
 use dyno_launch::environment::Inherit;
 use dyno_subject::definition::{is_backend, not_a_backend};
 use dyno_subject::limits_keys::{CheckedLimits, RawLimits};

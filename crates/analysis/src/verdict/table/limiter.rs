@@ -5,24 +5,23 @@ use std::collections::BTreeSet;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 
-use super::missing_in;
 use super::world::{MS, S, World};
+use super::{missing_in, waits};
 use crate::backend::BackendUse;
 use crate::server::ServerUse;
 use crate::verdict::{Confidence, Limiter, Resource};
-use dyno_archive::sample::State;
 
 /// One bound of a rule, with a world on either side of it.
-struct Case {
-    resource: Resource,
-    confidence: Confidence,
+pub(super) struct Case {
+    pub(super) resource: Resource,
+    pub(super) confidence: Confidence,
     /// Part of its sentence, with the numbers.
-    says: &'static str,
-    evidence: &'static str,
-    trips: fn(&mut World),
-    just_not: fn(&mut World),
+    pub(super) says: &'static str,
+    pub(super) evidence: &'static str,
+    pub(super) trips: fn(&mut World),
+    pub(super) just_not: fn(&mut World),
     /// The verdict in the world of `just_not`.
-    otherwise: (Resource, Confidence),
+    pub(super) otherwise: (Resource, Confidence),
 }
 
 const CASES: &[Case] = &[
@@ -454,161 +453,6 @@ const CASES: &[Case] = &[
         otherwise: (Resource::Unknown, Confidence::Low),
     },
     Case {
-        resource: Resource::Gc,
-        confidence: Confidence::High,
-        says: "The garbage collector: it used 30 % of the server's CPU time, and the server 100 % of what it may use.",
-        evidence: r#"{"cpu_utilisation": 1.0}"#,
-        trips: |w| {
-            w.serve(S);
-            w.collect(300 * MS + 1);
-        },
-        just_not: |w| {
-            w.serve(S);
-            w.collect(300 * MS);
-        },
-        otherwise: (Resource::ServerCpu, Confidence::High),
-    },
-    Case {
-        resource: Resource::DelayedAck,
-        confidence: Confidence::High,
-        says: "each connection gets 25 answers per second, each in 1.5 writes, half of them after 40 ms",
-        evidence: r#"{"rate_per_connection": 25.0, "writes_per_response": 1.5}"#,
-        trips: |w| w.delay(8, 40, 15),
-        just_not: |w| w.delay(8, 40, 14),
-        otherwise: (Resource::Concurrency, Confidence::High),
-    },
-    Case {
-        resource: Resource::DelayedAck,
-        confidence: Confidence::Medium,
-        says: "gets 25 answers per second, half of them",
-        evidence: r#"{"writes_per_response": null}"#,
-        trips: |w| {
-            w.delay(8, 40, 20);
-            w.used().calls = None;
-        },
-        just_not: |w| {
-            w.delay(8, 20, 20);
-            w.used().calls = None;
-        },
-        otherwise: (Resource::Concurrency, Confidence::High),
-    },
-    Case {
-        resource: Resource::DelayedAck,
-        confidence: Confidence::Medium,
-        says: "gets 25 answers per second, half of them",
-        evidence: r#"{"nodelay": 0.0}"#,
-        trips: |w| {
-            w.delay(8, 40, 20);
-            w.set_nodelay(0);
-            w.used().calls = None;
-        },
-        just_not: |w| {
-            w.delay(8, 40, 20);
-            w.set_nodelay(8);
-            w.used().calls = None;
-        },
-        otherwise: (Resource::Concurrency, Confidence::High),
-    },
-    Case {
-        resource: Resource::AcceptQueue,
-        confidence: Confidence::Medium,
-        says: "The server's queue of connections: 1 found it full",
-        evidence: r#"{"listen_overflows": 1}"#,
-        trips: |w| {
-            w.plan.requests_per_connection = Some(1);
-            w.used().network.as_mut().expect("a network").listen_overflows = Some(1);
-        },
-        just_not: |w| w.used().network.as_mut().expect("a network").listen_overflows = Some(1),
-        otherwise: (Resource::Concurrency, Confidence::High),
-    },
-    Case {
-        resource: Resource::Memory,
-        confidence: Confidence::High,
-        says: "Memory: 50 page faults per second were served from a disk",
-        evidence: r#"{"major_faults_per_s": 50.0, "disk_share": 0.3}"#,
-        trips: |w| {
-            w.spend(1, State::Disk, 300);
-            w.each_used().for_each(|u| u.threads[0].faults_major = Some(0));
-            w.used().threads[0].faults_major = Some(50);
-        },
-        just_not: |w| {
-            w.spend(1, State::Disk, 300);
-            w.each_used().for_each(|u| u.threads[0].faults_major = Some(0));
-            w.used().threads[0].faults_major = Some(49);
-        },
-        otherwise: (Resource::Concurrency, Confidence::High),
-    },
-    Case {
-        resource: Resource::Disk,
-        confidence: Confidence::High,
-        says: "A disk: the server's thread that serves was waiting for one for 50 % of its time, while 1.0 requests",
-        evidence: r#"{"threads": 1, "in_flight": 1.0}"#,
-        trips: |w| w.spend(1, State::Disk, 500),
-        just_not: |w| w.spend(1, State::Disk, 499),
-        otherwise: (Resource::Concurrency, Confidence::High),
-    },
-    Case {
-        resource: Resource::Lock,
-        confidence: Confidence::High,
-        says: "A lock: the server's 8 threads that serve were waiting for each other (futex) for 50 % of their time, while 8.0 requests",
-        evidence: r#"{"threads": 8, "in_flight": 8.0, "server_utilisation": 0.5}"#,
-        trips: |w| {
-            w.hold(8 * S);
-            w.spend(8, State::Lock, 500);
-        },
-        // With fewer requests than threads some wait for work.
-        just_not: |w| {
-            w.hold(8 * S - 1);
-            w.spend(8, State::Lock, 500);
-        },
-        otherwise: (Resource::Concurrency, Confidence::High),
-    },
-    Case {
-        resource: Resource::Lock,
-        confidence: Confidence::Medium,
-        says: "It may also be work that they wait for",
-        evidence: r#"{"threads": 8, "in_flight": 9.0}"#,
-        trips: |w| {
-            w.hold(9 * S);
-            w.spend(8, State::Lock, 500);
-        },
-        just_not: |w| {
-            w.hold(8 * S);
-            w.spend(8, State::Lock, 500);
-        },
-        otherwise: (Resource::Lock, Confidence::High),
-    },
-    Case {
-        resource: Resource::Workers,
-        confidence: Confidence::High,
-        says: "The server's workers: its 8 threads that serve were asleep for 90 % of their time, while 64 requests were there on average and the server used 50 % of its CPU. More of them",
-        evidence: r#"{"threads": 8, "futex_waits_per_response": null}"#,
-        trips: |w| {
-            w.hold(64 * S);
-            w.spend(8, State::Sleep, 900);
-        },
-        just_not: |w| {
-            w.hold(64 * S);
-            w.spend(8, State::Sleep, 400);
-        },
-        otherwise: (Resource::Elsewhere, Confidence::Medium),
-    },
-    Case {
-        resource: Resource::Elsewhere,
-        confidence: Confidence::Medium,
-        says: "The threads that serve waited 90 % of their time for peers: for requests, or for answers of services behind it.",
-        evidence: "{}",
-        trips: |w| {
-            w.hold(64 * S);
-            w.spend(8, State::Network, 900);
-        },
-        just_not: |w| {
-            w.hold(64 * S - 1);
-            w.spend(8, State::Network, 900);
-        },
-        otherwise: (Resource::Concurrency, Confidence::Low),
-    },
-    Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
         says: "Unknown: the server used 80 % of its CPU and the generator's busiest thread 30 %; neither is full.",
@@ -636,6 +480,10 @@ const CASES: &[Case] = &[
         otherwise: (Resource::Concurrency, Confidence::High),
     },
 ];
+
+fn all() -> impl Iterator<Item = &'static Case> {
+    CASES.iter().chain(waits::CASES)
+}
 
 /// A back end that used this part of its CPU.
 fn behind(name: &str, utilisation: f64, shares_cpus: bool) -> BackendUse {
@@ -675,13 +523,13 @@ fn each_rule_of_limits_trips_at_its_bound() {
     let fault = |(number, case): (usize, &Case)| {
         fault_of(case).map(|fault| format!("case {number}, {:?}: {fault}", case.resource))
     };
-    let faults: Vec<String> = CASES.iter().enumerate().filter_map(fault).collect();
+    let faults: Vec<String> = all().enumerate().filter_map(fault).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
 #[test]
 fn every_limit_has_a_case() {
-    let covered: BTreeSet<Resource> = CASES.iter().map(|case| case.resource).collect();
+    let covered: BTreeSet<Resource> = all().map(|case| case.resource).collect();
     assert_eq!(covered, Resource::ALL.into());
 }
 

@@ -8,6 +8,7 @@ mod load;
 mod run;
 mod server;
 mod times;
+mod waits;
 mod warming;
 mod world;
 

@@ -1,8 +1,8 @@
 //! Cases: the numbers about a server.
 
-use dyno_archive::load::{Refused, TcpCounters};
+use dyno_archive::load::TcpCounters;
 use dyno_archive::machine::OtherUse;
-use dyno_archive::plan::Probe;
+use dyno_archive::probe::{Probe, Refused};
 use dyno_archive::sample::{CgroupUse, HostUse, NetworkUse, Party, PartyUse};
 
 use super::Case;

@@ -19,6 +19,7 @@ use crate::backend::BackendUse;
 use crate::caveat::Caveat;
 use crate::fixture;
 use crate::load::{Ceiling, Config, LoadResult};
+use crate::machine::MachineResult;
 use crate::server::{ServerUse, server_use};
 use crate::verdict::{self, Beside, Context, Limiter};
 
@@ -70,6 +71,7 @@ impl Judged for World {
                     part: self.start.subject(),
                     checks: &self.checks,
                     facts: &self.facts,
+                    machine: &MachineResult::new(&self.record),
                 };
                 verdict::trial(&load, Some(&self.server()), &beside)
             }
