@@ -4,6 +4,7 @@ import { button, choose, download, offer } from "./button.ts";
 import { Chart } from "./chart.ts";
 import { type Choice, chosen, firstChoice, shownSteps, shownTrials, workloadPrefix } from "./choice.ts";
 import { reportData, readReport } from "./data.ts";
+import { addFlames } from "./flame.ts";
 import { foldLongTexts } from "./fold.ts";
 import { stepName } from "./format.ts";
 import { cardsNote, followingParts, shownOf } from "./parts.ts";
@@ -27,6 +28,7 @@ class Page {
   start(): void {
     this.followSelection();
     for (const figure of document.querySelectorAll<HTMLElement>("figure[data-chart]")) this.addChart(figure);
+    addFlames(this.report);
     this.addTrialPicker();
     this.select({});
     foldLongTexts();

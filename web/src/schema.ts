@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 9ab13c3e376bdc20e1ff15c4c48d8a429a19f77825e24d2ea5209ce595d491cb
+// Made by types.mjs from docs/schema/report.schema.json a99e79dc84ae454e19d9eb3c0b24f756b7b0f9f10b276f14eb6c28aeb387c9da
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -97,6 +97,14 @@ export type Resource =
  * How sure a verdict is.
  */
 export type Confidence = "high" | "medium" | "low";
+export type FunctionKind = ("kernel" | "native" | "jit" | "inlined") | "role";
+/**
+ * A function as it was called on one way. As JSON it is a list of these four, in this order: there are thousands.
+ *
+ * @minItems 4
+ * @maxItems 4
+ */
+export type Node = [number, number, number, number];
 /**
  * The version of control groups whose controllers limit CPU and memory.
  */
@@ -174,7 +182,7 @@ export type Protocol = "h1" | "h1-tls" | "h2" | "h2c" | "h2c-upgrade" | "auto";
 /**
  * Something that is looked at only where it is asked for, because looking has a price.
  */
-export type Probe = "kernel-stamps" | "syscalls" | "every-syscall" | "states" | "modes";
+export type Probe = "kernel-stamps" | "syscalls" | "every-syscall" | "states" | "modes" | "profile";
 export type FailureKind =
   | "build_failed"
   | "skipped"
@@ -220,6 +228,10 @@ export interface Report {
    */
   metrics: Metric[];
   overview: OverviewRow[];
+  /**
+   * By cell; empty unless profiles were asked for.
+   */
+  profiles: ProfileResult[];
   /**
    * HTTP/2 against HTTP/1.1, server by server; empty unless a suite has the same requests over both.
    */
@@ -511,6 +523,112 @@ export interface RowRatios {
   response_p50: number | null;
   response_p99: number | null;
   startup: number | null;
+}
+/**
+ * What is known of one cell from its profiles.
+ */
+export interface ProfileResult {
+  cell: CellKey;
+  /**
+   * CPU time that the server used per answer while they were; `None`: not known.
+   */
+  cpu_us_per_request: number | null;
+  /**
+   * Why others of its trials have none, as sentences.
+   */
+  failures: string[];
+  /**
+   * How long stacks were taken.
+   */
+  length_s: number;
+  /**
+   * Where its threads ran; `None`: no sample.
+   */
+  running: Flame | null;
+  /**
+   * Complete answers per second while they were.
+   */
+  throughput_rps: number;
+  /**
+   * Trials whose profiles are put together, by their places in the run.
+   */
+  trials: number[];
+  /**
+   * Where they waited, for a CPU as well; `None`: no sample.
+   */
+  waiting: Flame | null;
+}
+/**
+ * Stacks put together into a tree, from the thread's role to the innermost function.
+ */
+export interface Flame {
+  /**
+   * Shares of the samples by where the innermost function comes from: the kernel, a file, code compiled just in time.
+   */
+  by_origin: Share[];
+  functions: Function[];
+  /**
+   * By samples of their own, the most first.
+   */
+  hottest: Hot[];
+  /**
+   * Samples for which there was no room.
+   */
+  lost: number;
+  /**
+   * Share of the samples in all of whose functions have names.
+   */
+  named_share: number;
+  /**
+   * Depth first, each before its callees; those that are too small to be seen are left out.
+   */
+  nodes: Node[];
+  samples: number;
+  /**
+   * Time that all samples stand for: of CPUs, or of threads that wait.
+   */
+  seconds: number;
+  /**
+   * The same per complete answer.
+   */
+  us_per_request: number | null;
+  /**
+   * Share of the samples whose stack is known from where its thread began: 0 to 1.
+   */
+  whole_share: number;
+}
+export interface Share {
+  name: string;
+  share: number;
+}
+/**
+ * A function in a flame graph, or the role of the threads below which its functions are.
+ */
+export interface Function {
+  kind: FunctionKind;
+  /**
+   * The file that it was loaded from; `None`: of none.
+   */
+  module: string | null;
+  name: string;
+}
+/**
+ * How much of the samples are a function's.
+ */
+export interface Hot {
+  function: number;
+  /**
+   * Share of the samples in which it was the innermost: 0 to 1.
+   */
+  own_share: number;
+  /**
+   * Time of its own per complete answer.
+   */
+  own_us_per_request: number | null;
+  /**
+   * Share of the samples in which it was at all.
+   */
+  share: number;
 }
 /**
  * One server with the same requests over HTTP/2 and HTTP/1.1, both with TLS or both without. Ratios are HTTP/2 ÷ HTTP/1.1,

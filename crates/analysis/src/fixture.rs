@@ -287,7 +287,7 @@ pub fn run(plan: Plan, starts: Vec<StartRecord>, trials: Vec<TrialRecord>) -> Ru
         facts: Facts::default(),
         resumptions: Vec::new(),
     };
-    Run { header, starts, trials }
+    Run { header, starts, trials, profiles: Vec::new() }
 }
 
 fn spoil(record: &mut TrialRecord, trial: (usize, u32, usize, usize)) {

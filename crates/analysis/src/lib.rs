@@ -20,6 +20,7 @@ pub mod memory;
 pub mod metric;
 pub mod overview;
 pub mod price;
+pub mod profile;
 pub mod protocols;
 pub mod report;
 pub mod roles;

@@ -11,6 +11,7 @@ use crate::comparison::{Comparison, comparisons};
 use crate::grid::Grid;
 use crate::metric::{METRICS, Metric};
 use crate::overview::{self, OverviewRow, Tie};
+use crate::profile::{ProfileResult, profiles};
 use crate::protocols::{self, ProtocolComparison};
 use crate::stats::median;
 use crate::subject::{SubjectResult, subject};
@@ -45,6 +46,8 @@ pub struct Report {
     /// What went over the wire, by subject and protocol.
     pub wire: Vec<WireResult>,
     pub tables: Vec<Table>,
+    /// By cell; empty unless profiles were asked for.
+    pub profiles: Vec<ProfileResult>,
 }
 
 /// What was planned and done, and where.
@@ -125,6 +128,7 @@ pub fn report(run: &Run) -> Report {
         protocols,
         wire,
         tables,
+        profiles: profiles(run),
     }
 }
 

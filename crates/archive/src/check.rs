@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use crate::limits::{
     BYTES, COUNT, DURATION_NS, GENERATOR_THREADS, IN_FLIGHT, INSTANT_NS, INTERVALS, REPEATS, SAMPLES,
-    SINCE_BOOT, SUBJECT_THREADS,
+    SINCE_BOOT, STACK_FRAMES, SUBJECT_THREADS,
 };
 use crate::plan::{Arm, Arrivals, Launch, Plan, Segment, Step};
+use crate::profile::ProfileRecord;
 use crate::run::Header;
 use crate::start::PartStart;
 use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
@@ -161,6 +162,28 @@ pub(crate) fn trial(plan: &Plan, starts: &[StartRecord], trial: &TrialRecord) ->
     }
     positive("`throughput_rps` of its ceiling", trial.ceiling.as_ref().map(|c| c.throughput_rps))?;
     load(&trial.load)
+}
+
+pub(crate) fn profile(plan: &Plan, profile: &ProfileRecord) -> Checked {
+    known("it", "trial", profile.trial, plan.trials.len())?;
+    at_most("its length", profile.length_ns, DURATION_NS)?;
+    at_most("its answers", profile.answers, COUNT)?;
+    at_most("its CPU time", profile.cpu_ns.unwrap_or(0), SINCE_BOOT)?;
+    for stacks in [&profile.running, &profile.waiting] {
+        at_most("the period of its stacks", stacks.period_ns, DURATION_NS)?;
+        at_most("the samples that it lost", stacks.lost, COUNT)?;
+        // All of them together are to fit a sum.
+        at_most("its stacks", stacks.stacks.len() as u64, SAMPLES as u64)?;
+        for stack in &stacks.stacks {
+            at_most("the samples of a stack", stack.samples, COUNT)?;
+            at_most("the frames of a stack", stack.frames.len() as u64, STACK_FRAMES as u64)?;
+            let mut frames = stack.frames.iter();
+            frames.try_for_each(|frame| {
+                known("a stack of it", "frame", *frame as usize, profile.frames.len())
+            })?;
+        }
+    }
+    Ok(())
 }
 
 fn load(load: &LoadRecord) -> Checked {

@@ -14,9 +14,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::profile::ProfileRecord;
 pub use crate::run::{Header, Run, SCHEMA};
 use crate::run::{VERSION, version};
 use crate::{Plan, StartRecord, TrialRecord, check, upgrade};
+
+/// The folder of profiles.
+const PROFILES: &str = "profiles";
 
 /// Why a run cannot be read or written.
 #[derive(Debug, Error)]
@@ -47,7 +51,7 @@ impl RunDir {
     /// Makes the folder and writes its header.
     pub fn create(path: impl Into<PathBuf>, header: &Header) -> Result<RunDir, ArchiveError> {
         let dir = RunDir { path: path.into(), lock: None };
-        for folder in ["starts", "trials"] {
+        for folder in ["starts", "trials", PROFILES] {
             let folder = dir.path.join(folder);
             fs::create_dir_all(&folder).map_err(|source| ArchiveError::Write { path: folder, source })?;
         }
@@ -122,6 +126,10 @@ impl RunDir {
         self.write(&format!("trials/{:04}.json", trial.trial), trial)
     }
 
+    pub fn write_profile(&self, profile: &ProfileRecord) -> Result<(), ArchiveError> {
+        self.write(&format!("{PROFILES}/{:04}.json", profile.trial), profile)
+    }
+
     pub fn header(&self) -> Result<Header, ArchiveError> {
         let path = self.path.join("run.json");
         let value: Value = parse(&path, &read_bytes(&path)?)?;
@@ -157,12 +165,30 @@ impl RunDir {
             .iter()
             .map(|path| read_trial(&header, &starts, path))
             .collect::<Result<_, _>>()?;
-        let mut run = Run { header, starts, trials };
+        let profiles = self.profiles(&header.plan)?;
+        let mut run = Run { header, starts, trials, profiles };
         let twice = check::no_two_alike("trials", run.trials.iter().map(|t| t.trial));
         holds_together(&self.path.join("trials"), twice)?;
         run.starts.sort_by_key(|s| s.start);
         run.trials.sort_by_key(|t| t.trial);
         Ok(run)
+    }
+
+    /// By index of their trials. Archives of before there were profiles have no folder of them.
+    fn profiles(&self, plan: &Plan) -> Result<Vec<ProfileRecord>, ArchiveError> {
+        if !self.path.join(PROFILES).exists() {
+            return Ok(Vec::new());
+        }
+        let read = |path: &PathBuf| {
+            let profile: ProfileRecord = parse(path, &read_bytes(path)?)?;
+            holds_together(path, check::profile(plan, &profile))?;
+            Ok(profile)
+        };
+        let mut all: Vec<ProfileRecord> = self.files(PROFILES)?.iter().map(read).collect::<Result<_, _>>()?;
+        let twice = check::no_two_alike("profiles", all.iter().map(|p| p.trial));
+        holds_together(&self.path.join(PROFILES), twice)?;
+        all.sort_by_key(|profile| profile.trial);
+        Ok(all)
     }
 
     /// Writes any file of the run's folder, whole or not at all.

@@ -19,6 +19,7 @@ pub mod machine;
 pub mod outcome;
 pub mod plan;
 pub mod probe;
+pub mod profile;
 pub mod protocol;
 pub mod resumption;
 pub mod run;

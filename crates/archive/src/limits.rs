@@ -31,3 +31,6 @@ pub const REPEATS: u32 = 100_000;
 
 /// Requests in flight that a step may ask for: connections × streams × pipeline.
 pub const IN_FLIGHT: u32 = 1 << 30;
+
+/// Frames of a stack, those that were inlined among them.
+pub const STACK_FRAMES: usize = 1024;

@@ -19,11 +19,19 @@ pub enum Probe {
     States,
     /// User and system time by entries into the kernel, instead of by its tick.
     Modes,
+    /// Stacks of the server's threads, after each window, while the load goes on.
+    Profile,
 }
 
 impl Probe {
-    pub const ALL: [Probe; 5] =
-        [Probe::KernelStamps, Probe::Syscalls, Probe::EverySyscall, Probe::States, Probe::Modes];
+    pub const ALL: [Probe; 6] = [
+        Probe::KernelStamps,
+        Probe::Syscalls,
+        Probe::EverySyscall,
+        Probe::States,
+        Probe::Modes,
+        Probe::Profile,
+    ];
 
     /// The name in suites and results.
     #[must_use]
@@ -34,6 +42,7 @@ impl Probe {
             Probe::EverySyscall => "every-syscall",
             Probe::States => "states",
             Probe::Modes => "modes",
+            Probe::Profile => "profile",
         }
     }
 

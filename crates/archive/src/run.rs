@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
+use crate::profile::ProfileRecord;
 use crate::resumption::Resumption;
 use crate::{Facts, StartRecord, TrialRecord};
 
@@ -27,6 +28,8 @@ pub struct Run {
     pub starts: Vec<StartRecord>,
     /// By index in the plan. Trials that have not run are absent.
     pub trials: Vec<TrialRecord>,
+    /// By index of their trials.
+    pub profiles: Vec<ProfileRecord>,
 }
 
 /// What is known when the run begins.

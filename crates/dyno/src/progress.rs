@@ -78,6 +78,7 @@ impl Progress {
             Event::Warmed { launch, warmup } => self.warmed(plan, *launch, warmup),
             Event::TrialStarted { trial } => self.now(&format!("{} · begins", shape(plan, *trial))),
             Event::Interval { trial, interval } => self.interval(plan, *trial, interval),
+            Event::Profiling { trial } => self.now(&format!("{} · takes stacks", shape(plan, *trial))),
             Event::TrialEnded { trial, .. } => {
                 self.bar.inc(1);
                 if let Some(result) = result(*trial) {

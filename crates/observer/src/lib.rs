@@ -10,13 +10,16 @@ mod clock;
 pub mod facts;
 pub mod host;
 pub mod inside;
+mod kernel;
 mod network;
 pub mod probes;
 pub mod proc;
 mod sampler;
 pub mod sockets;
+pub mod stacks;
 
 pub use clock::monotonic_ns;
+pub use kernel::Refusal;
 pub use sampler::{Sampler, Scope, sample};
 
 /// Reads a small file of the kernel. `None`: not there, or not for us.

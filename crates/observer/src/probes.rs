@@ -7,10 +7,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dyno_archive::probe::Probe;
-use dyno_archive::probe::{ProbesUse, Refused};
+use dyno_archive::probe::{Probe, ProbesUse, Refused};
 
-use crate::inside::{Calls, Inside, Refusal, Wanted, Watching};
+use crate::inside::{Calls, Inside, Wanted, Watching};
+use crate::kernel::Refusal;
+use crate::stacks;
 
 /// What the probes of a run need, loaded once.
 #[derive(Default)]
@@ -18,6 +19,8 @@ use crate::inside::{Calls, Inside, Refusal, Wanted, Watching};
 pub struct Probes {
     /// `None`: nothing of it is wanted.
     inside: Option<Result<Inside, Refusal>>,
+    /// Why there are no profiles; `None`: there are, or none is wanted.
+    no_profile: Option<Refusal>,
 }
 
 impl Probes {
@@ -26,7 +29,10 @@ impl Probes {
     #[must_use]
     pub fn load(asked: &BTreeSet<Probe>) -> Probes {
         let wanted = wanted(asked);
-        Probes { inside: (wanted != Wanted::default()).then(|| Inside::load(wanted)) }
+        Probes {
+            inside: (wanted != Wanted::default()).then(|| Inside::load(wanted)),
+            no_profile: asked.contains(&Probe::Profile).then(stacks::refusal).flatten(),
+        }
     }
 
     /// Attaches the probes that are asked for to a process and all that it starts. `None`: none of them is attached to processes, or
@@ -43,13 +49,19 @@ impl Probes {
     /// Which of the probes that are asked for can be had.
     #[must_use]
     pub fn used(&self, asked: &BTreeSet<Probe>) -> ProbesUse {
-        let refusal = self.inside.as_ref().and_then(|inside| inside.as_ref().err());
-        let (refused, attached) = asked.iter().partition(|probe| refusal.is_some() && is_inside(**probe));
-        let refused: BTreeSet<Probe> = refused;
-        let of = |probe| {
-            refusal.map(|Refusal { why, mend }| Refused { probe, why: why.clone(), mend: (*mend).into() })
+        let refused: Vec<Refused> = asked.iter().filter_map(|probe| self.refused(*probe)).collect();
+        let is_refused = |probe: &&Probe| refused.iter().any(|refused| refused.probe == **probe);
+        let attached = asked.iter().filter(|probe| !is_refused(probe)).copied().collect();
+        ProbesUse { attached, refused }
+    }
+
+    fn refused(&self, probe: Probe) -> Option<Refused> {
+        let refusal = match probe {
+            Probe::Profile => self.no_profile.as_ref(),
+            _ if is_inside(probe) => self.inside.as_ref().and_then(|inside| inside.as_ref().err()),
+            _ => None,
         };
-        ProbesUse { attached, refused: refused.into_iter().filter_map(of).collect() }
+        refusal.map(|Refusal { why, mend }| Refused { probe, why: why.clone(), mend: (*mend).into() })
     }
 }
 
@@ -64,7 +76,7 @@ pub fn refusal() -> Option<Refusal> {
 const fn is_inside(probe: Probe) -> bool {
     match probe {
         Probe::Syscalls | Probe::EverySyscall | Probe::States | Probe::Modes => true,
-        Probe::KernelStamps => false,
+        Probe::KernelStamps | Probe::Profile => false,
     }
 }
 
@@ -84,7 +96,8 @@ mod tests {
     #[test]
     fn what_cannot_be_had_is_named_with_the_reason() {
         let why = "this user may not";
-        let probes = Probes { inside: Some(Err(Refusal { why: why.into(), mend: "Be root." })) };
+        let refusal = Refusal { why: why.into(), mend: "Be root." };
+        let probes = Probes { inside: Some(Err(refusal)), no_profile: None };
         let used = probes.used(&[Probe::KernelStamps, Probe::States].into());
         assert_eq!(used.attached, [Probe::KernelStamps].into());
         assert_eq!(

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod backends;
+mod beside;
 pub mod calibrate;
 pub mod files;
 pub mod limits;
@@ -15,6 +16,7 @@ pub mod observe;
 pub mod plan;
 pub mod prepare;
 pub mod price;
+pub mod profile;
 mod proof;
 pub mod run;
 pub mod single;

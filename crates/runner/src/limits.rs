@@ -90,3 +90,6 @@ pub const ANSWERS_GLANCE: Duration = Duration::from_millis(10);
 
 /// How long it is looked what a server does while nobody asks anything of it.
 pub const IDLE: Duration = Duration::from_secs(1);
+
+/// How long a profile takes stacks.
+pub const PROFILE: Duration = Duration::from_secs(5);

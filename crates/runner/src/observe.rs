@@ -21,6 +21,7 @@ pub(crate) struct RawObserve {
     every_syscall: Option<bool>,
     states: Option<bool>,
     modes: Option<bool>,
+    profile: Option<bool>,
     /// Whether the first block also tells what all that costs.
     pub(crate) price: bool,
 }
@@ -33,6 +34,7 @@ impl RawObserve {
             Probe::EverySyscall => self.every_syscall,
             Probe::States => self.states,
             Probe::Modes => self.modes,
+            Probe::Profile => self.profile,
         };
         Probe::ALL.into_iter().filter(|probe| said(*probe).unwrap_or(probe.is_usual())).collect()
     }

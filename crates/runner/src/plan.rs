@@ -18,7 +18,7 @@ use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::{FileError, nearest};
 
 use crate::backends::{self, Needs};
-use crate::limits::{IDLE, PLANNED};
+use crate::limits::{IDLE, PLANNED, PROFILE};
 use crate::observe::Choice;
 use crate::price;
 use crate::run::warm;
@@ -480,8 +480,13 @@ pub fn expected_ns(plan: &Plan) -> u64 {
     let firsts = (0..plan.launches.len()).filter(|l| runs(l) && plan.is_looked_at_first(*l)).count() as u64;
     let price_ns = if plan.probe_price { price::length_ns() } else { 0 };
     let first_ns = firsts * (IDLE.as_nanos() as u64 + price_ns);
+    let is_profiled = |trial: &&Trial| {
+        runs(&trial.launch) && plan.arms[trial.arm].conditions.observe.contains(&Probe::Profile)
+    };
+    let profiles = plan.trials.iter().filter(is_profiled).count() as u64;
     launches * START_NS
         + first_ns
+        + profiles * (PROFILE.as_nanos() as u64 + plan.load.warmup_ns + TRIAL_NS)
         + warm_ns
         + trials * (plan.load.warmup_ns + plan.load.duration_ns + TRIAL_NS)
 }

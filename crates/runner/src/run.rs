@@ -3,6 +3,7 @@
 mod first;
 mod judge;
 mod price;
+mod profile;
 mod rehearsal;
 mod start;
 mod trial;
@@ -81,6 +82,10 @@ pub enum Event<'a> {
     TrialEnded {
         trial: usize,
         record: &'a TrialRecord,
+    },
+    /// The window of a trial has ended, and its load goes on while stacks are taken.
+    Profiling {
+        trial: usize,
     },
     /// A start ended before its trials were done, or left something behind that dyno cannot remove.
     Failed {

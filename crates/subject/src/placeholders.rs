@@ -16,6 +16,9 @@ pub const OF_BUILD: [&str; 1] = ["cache"];
 /// Known to a start besides, as are the ports of back ends.
 pub const OF_START: [&str; 7] = ["port", "tls_port", "cert", "key", "cpus", "work", "name"];
 
+/// Known besides to a command for a server that is up.
+pub const OF_PROFILE: [&str; 1] = ["pid"];
+
 /// What a back end's name is followed by in a placeholder: `{db.port}`.
 pub const OF_BACKEND: [&str; 3] = ["port", "tls_port", "host"];
 
@@ -110,16 +113,24 @@ pub enum Place {
     Question,
     Build,
     Start,
+    /// A command for a server that is up.
+    Profile,
 }
 
 impl Place {
     fn known(self) -> Vec<&'static str> {
-        let more: &[&str] = match self {
-            Place::Question => &[],
-            Place::Build => &OF_BUILD,
-            Place::Start => &OF_START,
+        let (more, most): (&[&str], &[&str]) = match self {
+            Place::Question => (&[], &[]),
+            Place::Build => (&OF_BUILD, &[]),
+            Place::Start => (&OF_START, &[]),
+            Place::Profile => (&OF_START, &OF_PROFILE),
         };
-        ALWAYS.iter().chain(more).copied().collect()
+        ALWAYS.iter().chain(more).chain(most).copied().collect()
+    }
+
+    /// Whether the ports of back ends are known there.
+    const fn is_of_a_start(self) -> bool {
+        matches!(self, Place::Start | Place::Profile)
     }
 
     /// Checks that a text asks for nothing that is not known where it stands.
@@ -129,7 +140,7 @@ impl Place {
     pub fn check(self, text: &str) -> Result<(), String> {
         let known = self.known();
         let is_port = |name: &str| {
-            let of_backend = name.split_once('.').filter(|_| self == Place::Start);
+            let of_backend = name.split_once('.').filter(|_| self.is_of_a_start());
             of_backend.is_some_and(|(backend, what)| !backend.is_empty() && OF_BACKEND.contains(&what))
         };
         let Some(unknown) = named(text).find(|name| !known.contains(name) && !is_port(name)) else {
@@ -139,7 +150,7 @@ impl Place {
             Some(near) => format!("did you mean {{{near}}}?"),
             None => {
                 let all = known.iter().map(|name| format!("{{{name}}}")).collect::<Vec<_>>().join(", ");
-                let ports = if self == Place::Start { ", and of a back end {NAME.port}" } else { "" };
+                let ports = if self.is_of_a_start() { ", and of a back end {NAME.port}" } else { "" };
                 format!("there are {all}{ports}")
             }
         };

@@ -58,7 +58,7 @@ fn describe(f: &Finding, style: Style) -> String {
 }
 
 fn findings(facts: &Facts, subjects: &SubjectsPlace, guard: &Guard) -> Vec<Finding> {
-    let mut all = vec![driver(), cpus(facts), groups(facts), files(facts), ports(facts), inside()];
+    let mut all = vec![driver(), cpus(facts), groups(facts), files(facts), ports(facts), inside(), stacks()];
     all.push(tool_chain(subjects, guard));
     for missing in facts.missing.iter().filter(|m| !m.what.starts_with("CPU and memory limits")) {
         all.push(Finding {
@@ -104,6 +104,19 @@ fn inside() -> Finding {
             None => {
                 "may be looked at from within the kernel; `dyno calibrate --probes` tells the price".into()
             }
+            Some(refusal) => refusal.why.clone(),
+        },
+        mend: refusal.map_or(String::new(), |refusal| refusal.mend.into()),
+    }
+}
+
+fn stacks() -> Finding {
+    let refusal = dyno_observer::stacks::refusal();
+    Finding {
+        good: refusal.is_none(),
+        what: "stacks of servers, for flame graphs".into(),
+        seen: match &refusal {
+            None => "may be taken: `profile = true` under `[observe]`, or `--observe default,profile`".into(),
             Some(refusal) => refusal.why.clone(),
         },
         mend: refusal.map_or(String::new(), |refusal| refusal.mend.into()),

@@ -104,6 +104,6 @@ fn walk(
 /// The result of one trial alone, for its line on the screen.
 fn result_of(header: &Header, dir: &RunDir, record: TrialRecord) -> Option<TrialResult> {
     let starts = vec![dir.read_start(record.start).ok()?];
-    let alone = Run { header: header.clone(), starts, trials: vec![record] };
+    let alone = Run { header: header.clone(), starts, trials: vec![record], profiles: Vec::new() };
     dyno_analysis::report::report(&alone).trials.pop()
 }

@@ -426,7 +426,7 @@ fn run() -> Run {
         facts: machine::facts(),
         resumptions: Vec::new(),
     };
-    Run { header, starts, trials }
+    Run { header, starts, trials, profiles: Vec::new() }
 }
 
 /// The archive that is kept; written anew, once, when updating.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use dyno_archive::sample::{CallUse, CallsUse, PartyUse, Seen, State, StateTimes};
 
 use crate::clock::monotonic_ns;
+use crate::kernel::{Error, Refusal, is_ours_to_ask};
 use crate::{proc, read};
 use program::{Counted, PARTIES, Program};
 use slices::Slices;
@@ -44,15 +45,6 @@ pub enum Calls {
     Every,
 }
 
-/// Why nothing can be seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    pub why: String,
-    pub mend: &'static str,
-}
-
-const NOT_ALLOWED: &str =
-    "Run dyno as root, or give it the capabilities: `setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep dyno`.";
 const NOT_THERE: &str = "Linux 5.15 or later, built with CONFIG_DEBUG_INFO_BTF and CONFIG_FTRACE_SYSCALLS, as distributions build theirs; containers may forbid bpf(2).";
 
 /// The program in the kernel, for any number of parties. Clones share it; it is gone with the last of them.
@@ -67,26 +59,8 @@ impl Inside {
     /// # Errors
     /// This kernel cannot, or does not let this user.
     pub fn load(wanted: Wanted) -> Result<Inside, Refusal> {
-        if !cfg!(target_arch = "x86_64") {
-            let why = "the program in the kernel reads the registers of x86-64 alone".into();
-            return Err(Refusal { why, mend: "Measure on x86-64." });
-        }
-        if !is_first_namespace(&std::fs::read_link("/proc/self/ns/pid").unwrap_or_default()) {
-            let why = "dyno is in a PID namespace of its own, as in a container, and the kernel knows processes by other numbers there".into();
-            return Err(Refusal {
-                why,
-                mend: "Run dyno outside of the container, or the container with the host's processes (`--pid=host`).",
-            });
-        }
-        let program = Program::load(wanted).map_err(|error| match error.is_forbidden {
-            true => Refusal {
-                why: "this user may not load programs into the kernel (bpf(2))".into(),
-                mend: NOT_ALLOWED,
-            },
-            false => {
-                Refusal { why: format!("the kernel refused the program: {}", error.message), mend: NOT_THERE }
-            }
-        })?;
+        is_ours_to_ask()?;
+        let program = Program::load(wanted).map_err(|error| Refusal::of(error, NOT_THERE))?;
         Ok(Inside { program: Arc::new(Mutex::new(program)), wanted })
     }
 
@@ -123,11 +97,6 @@ impl Inside {
     fn lock(&self) -> MutexGuard<'_, Program> {
         lock(&self.program)
     }
-}
-
-/// Whether that is the namespace of the machine's first process (PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h).
-fn is_first_namespace(link: &std::path::Path) -> bool {
-    link == std::path::Path::new("pid:[4026531836]")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -270,7 +239,7 @@ impl Counting {
         &mut self,
         answers: &dyn Fn() -> Option<u64>,
         wait: &mut dyn FnMut(Duration) -> bool,
-    ) -> Result<(), program::Error> {
+    ) -> Result<(), Error> {
         // Time and answers are read as counting begins and again as it ends: what is divided is of the same time.
         let edge = || (monotonic_ns(), answers());
         let mut began = None;
@@ -308,7 +277,7 @@ impl Counting {
     }
 
     /// Takes what a slice counted. Returns the most calls that were made on one CPU.
-    fn take(&mut self, ns: u64, answers: Option<u64>) -> Result<u64, program::Error> {
+    fn take(&mut self, ns: u64, answers: Option<u64>) -> Result<u64, Error> {
         let now = self.read()?;
         for (watching, counted) in self.watched.iter().zip(&now) {
             watching.sliced(counted, ns, answers);
@@ -318,7 +287,7 @@ impl Counting {
     }
 
     /// Calls of each party so far.
-    fn read(&self) -> Result<Vec<Counted>, program::Error> {
+    fn read(&self) -> Result<Vec<Counted>, Error> {
         let program = self.inside.lock();
         self.watched.iter().map(|watching| program.calls(watching.party)).collect()
     }
@@ -335,7 +304,6 @@ fn most_on_a_cpu(before: &[Counted], now: &[Counted]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     #[test]
     fn calls_on_one_cpu_are_those_of_all_parties() {
@@ -345,12 +313,5 @@ mod tests {
         assert_eq!(most_on_a_cpu(&before, &now), 6);
         assert_eq!(most_on_a_cpu(&[], &[of(&[3, 0])]), 3);
         assert_eq!(most_on_a_cpu(&[], &[]), 0);
-    }
-
-    #[test]
-    fn a_container_has_numbers_of_its_own() {
-        assert!(is_first_namespace(Path::new("pid:[4026531836]")));
-        assert!(!is_first_namespace(Path::new("pid:[4026532201]")));
-        assert!(!is_first_namespace(Path::new("")));
     }
 }

@@ -2,7 +2,6 @@
 //! places.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use aya::programs::BtfTracePoint;
@@ -14,6 +13,7 @@ use dyno_archive::syscall::amount;
 use super::calls::{self, CALLS};
 use super::{Calls, Wanted};
 use crate::clock::monotonic_ns;
+use crate::kernel::{Error, map};
 
 /// Parties that can be watched at once.
 pub(super) const PARTIES: u64 = 16;
@@ -257,10 +257,6 @@ pub(super) struct Counted {
     pub(super) of_cpus: Vec<u64>,
 }
 
-fn map(ebpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Error> {
-    ebpf.take_map(name).ok_or_else(|| Error::lacks(name))
-}
-
 fn tracepoint<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, Error> {
     ebpf.program_mut(name).ok_or_else(|| Error::lacks(name))?.try_into().map_err(Error::new)
 }
@@ -272,56 +268,18 @@ fn text(words: &[u64]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Why the program cannot be used.
-#[derive(Debug)]
-pub(super) struct Error {
-    pub(super) message: String,
-    /// The kernel does not let this user.
-    pub(super) is_forbidden: bool,
-}
-
-impl Error {
-    fn new(error: impl std::error::Error + 'static) -> Error {
-        let mut message = error.to_string();
-        let mut is_forbidden = is_forbidden_by(&error);
-        let mut cause = error.source();
-        while let Some(deeper) = cause {
-            is_forbidden |= is_forbidden_by(deeper);
-            let text = deeper.to_string();
-            if !message.contains(&text) {
-                message = format!("{message}: {text}");
-            }
-            cause = deeper.source();
-        }
-        // A verifier's log is no sentence.
-        let message = message.lines().next().unwrap_or_default().to_string();
-        Error { message, is_forbidden }
-    }
-
-    fn lacks(part: &str) -> Error {
-        Error { message: format!("its object has no {part}"), is_forbidden: false }
-    }
-}
-
-fn is_forbidden_by(error: &(dyn std::error::Error + 'static)) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    use sha2::{Digest as _, Sha256};
-
-    /// The object is committed; this is what keeps it and its source together where there is no clang.
     #[test]
     fn the_object_is_of_this_source() {
-        let source: &[u8] = include_bytes!("../../bpf/inside.bpf.c");
-        let sums = include_str!("../../bpf/inside.bpf.sha256");
-        let of =
-            |bytes: &[u8]| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let wanted = format!("{}  inside.bpf.c\n{}  inside.bpf.o\n", of(source), of(OBJECT));
-        assert_eq!(sums, wanted, "run scripts/bpf and commit what it writes");
+        crate::kernel::tests::is_of_this_source(
+            "inside.bpf",
+            include_bytes!("../../bpf/inside.bpf.c"),
+            OBJECT,
+            include_str!("../../bpf/inside.bpf.sha256"),
+        );
     }
 
     #[test]

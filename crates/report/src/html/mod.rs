@@ -12,6 +12,7 @@ mod method;
 mod of;
 mod overview;
 mod policy;
+mod profile;
 mod table;
 mod why;
 mod wire;

@@ -13,6 +13,7 @@ use maud::{Markup, html};
 use super::inside::{inside, use_table};
 use super::of::Of;
 use super::overview::resource;
+use super::profile::profiles;
 use super::swatch;
 use super::table::{Cell, Row, table, text, value};
 use crate::format::{number, quantity};
@@ -31,6 +32,7 @@ pub(super) fn why(report: &Report) -> Markup {
             }
         }
         "\n"
+        (profiles(report))
     }
 }
 

@@ -33,7 +33,7 @@ use dyno_subject::build;
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::{CommandSpec, Definition, FileSpec, Nanoseconds, ReadyBy};
 use dyno_subject::limits::TEMPLATE_BYTES;
-use dyno_subject::placeholders::Placeholders;
+use dyno_subject::placeholders::{OF_PROFILE, Placeholders};
 
 use super::judge::{harness, interrupted, memory_first};
 use super::up::{Alive, CheckedListener, Part};
@@ -226,8 +226,9 @@ impl Runner<'_> {
         };
         let reset =
             definition.reset.as_ref().map(|spec| settings.command(spec)).transpose().map_err(harness)?;
+        let list_compiled = settings.list_compiled(definition, process.pid()).transpose().map_err(harness)?;
         let (party, name) = (record.party, record.name.clone());
-        Ok((Part { party, name, process, inside, listeners, alive, reset }, ports))
+        Ok((Part { party, name, process, inside, listeners, alive, reset, list_compiled }, ports))
     }
 
     /// Starts the process of the last part of the record.
@@ -344,6 +345,7 @@ fn checked_listeners(
 }
 
 /// What a part is told: the values of its placeholders, and its environment.
+#[derive(Clone)]
 struct Settings {
     places: Placeholders,
     environment: Environment,
@@ -367,7 +369,10 @@ impl Settings {
         places.0.extend(recipe.others.iter().flat_map(|(name, ports)| ports.places_of(name)));
         let work = workspace.work.clone();
         let mut environment = Environment::of_server(&Ours::read(), &definition.start.inherit, &work);
-        definition.start.env.iter().for_each(|(name, value)| environment.set(name, places.fill(value)));
+        let of_profile = definition.profile.env.iter().filter(|_| recipe.observe.contains(&Probe::Profile));
+        for (name, value) in definition.start.env.iter().chain(of_profile) {
+            environment.set(name, places.fill(value));
+        }
         record.environment = environment.recorded();
         Ok(Settings { places, environment, work })
     }
@@ -390,6 +395,14 @@ impl Settings {
             cpus: recipe.cpus.to_vec(),
             open_files: open_files(recipe.limits),
         })
+    }
+
+    /// The command that has a process write down what it compiled.
+    fn list_compiled(&self, definition: &Definition, pid: u32) -> Option<Result<OwnCommand, String>> {
+        let spec = definition.profile.command.as_ref()?;
+        let mut settings = self.clone();
+        settings.places.0.push((OF_PROFILE[0].into(), pid.to_string()));
+        Some(settings.command(spec))
     }
 
     /// A command of the part's own, run where it is.

@@ -130,6 +130,8 @@ pub(super) struct Part {
     pub(super) alive: Alive,
     /// Puts its data back; `None`: it has none.
     pub(super) reset: Option<OwnCommand>,
+    /// Has it write down what it compiled, for profiles; `None`: it need not be told.
+    pub(super) list_compiled: Option<OwnCommand>,
 }
 
 /// How much may be asked of a back end.

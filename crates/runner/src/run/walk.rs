@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 
 use dyno_archive::dir::ArchiveError;
+use dyno_archive::probe::Probe;
 use dyno_archive::start::{Failure, PartStart};
 use dyno_archive::{Party, Protocol, StartRecord, TrialRecord};
 use dyno_launch::group::Groups;
+use dyno_launch::process::Process;
 use dyno_launch::set_affinity;
 use dyno_launch::supervision::Supervision;
 use dyno_observer::cgroup::Layout;
 use dyno_observer::probes::Probes;
+use dyno_observer::stacks::Lists;
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::Definition;
 
@@ -147,6 +150,12 @@ impl Runner<'_> {
         Ok(())
     }
 
+    /// The lists that a process has made for profiles, to be removed once it has ended.
+    pub(super) fn lists_of(&self, process: &Process) -> Lists {
+        let is_asked = self.plan.arms.iter().any(|arm| arm.conditions.observe.contains(&Probe::Profile));
+        if is_asked { Lists::of(&process.sampler.pids()) } else { Lists::default() }
+    }
+
     /// Stops the running parts, the last started first: no part loses one that it needs.
     fn stop(&self, record: &mut StartRecord, up: Vec<Part>) {
         // The second Ctrl-C waits for nobody.
@@ -156,7 +165,9 @@ impl Runner<'_> {
                 Party::Backend(index) => &self.service(index).definition.stop,
                 _ => &self.arms[self.plan.launches[record.launch].arms[0]].stop,
             };
+            let lists = self.lists_of(&part.process);
             let stopped = part.process.stop(asked.signal, asked.deadline_ns, hurry);
+            lists.remove();
             part_of(record, part.party).stop = stopped;
         }
     }
@@ -230,6 +241,9 @@ impl Runner<'_> {
         }
         let mut record = TrialRecord { trial, start, load, checks, ceiling: None };
         let served = launched.after_load(&mut record.load, &self.supervision());
+        // Before the trial is there: one that is run again is profiled again.
+        let profile = served.is_ok().then(|| self.profile(trial, launched)).flatten();
+        profile.map_or(Ok(()), |profile| self.dir.write_profile(&profile))?;
         self.dir.write_trial(&record)?;
         (self.on)(Event::TrialEnded { trial, record: &record });
         Ok(served?)

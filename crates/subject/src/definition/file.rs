@@ -16,8 +16,8 @@ use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::{FileError, nearest};
 
 use super::spec::{
-    BUILD, BuildSpec, CommandSpec, DATA, FileSpec, Nanoseconds, QUESTION, ReadyBy, ReadyKeys, ReadySpec,
-    Require, StartSpec, StopKeys, StopSpec, Variant,
+    BUILD, BuildSpec, CommandSpec, DATA, FileSpec, Nanoseconds, ProfileSpec, QUESTION, ReadyBy, ReadyKeys,
+    ReadySpec, Require, StartSpec, StopKeys, StopSpec, Variant,
 };
 use super::{Definition, Role};
 use crate::limits::TEMPLATE_BYTES;
@@ -95,6 +95,7 @@ impl Home<'_> {
         let build = keys.table("build").and_then(build);
         let Data { limits, seed, reset } = self.data(keys);
         let start = keys.required_table("start").and_then(|table| self.start(table));
+        let profile = self.profile(keys);
         let stop = keys.table("stop").map(stop).unwrap_or_default();
         let ready = keys.table("ready").map(ready).unwrap_or_default();
         let endpoints = keys.optional("endpoints").unwrap_or_default();
@@ -126,6 +127,7 @@ impl Home<'_> {
             seed,
             reset,
             start: start?,
+            profile,
             stop: StopSpec {
                 signal: stop.signal.unwrap_or_default(),
                 deadline_ns: stop.deadline.unwrap_or(STOP).0,
@@ -171,6 +173,12 @@ impl Home<'_> {
         let [seed, reset] =
             ["seed", "reset"].map(|key| keys.table(key).and_then(|table| command(table, Place::Start, DATA)));
         Data { limits: limits.unwrap_or_default(), seed, reset }
+    }
+
+    /// What only subjects have.
+    fn profile(self, keys: &mut Keys<'_>) -> ProfileSpec {
+        let table = (self.role == Role::Subject).then(|| keys.table("profile")).flatten();
+        table.map(profile).unwrap_or_default()
     }
 
     /// The contracts that `checks` names. `None`: it is not there.
@@ -404,6 +412,15 @@ fn command(mut keys: Keys<'_>, place: Place, usual: Nanoseconds) -> Option<Comma
     let deadline = keys.optional("deadline").unwrap_or(usual);
     keys.end();
     Some(CommandSpec { command: command?, deadline })
+}
+
+fn profile(mut keys: Keys<'_>) -> ProfileSpec {
+    let env = env(&mut keys, Place::Start);
+    let command = keys.optional::<String>("command");
+    check_text(&keys, "command", command.as_deref(), Place::Profile);
+    let deadline = keys.optional("deadline").unwrap_or(QUESTION);
+    keys.end();
+    ProfileSpec { env, command: command.map(|command| CommandSpec { command, deadline }) }
 }
 
 fn build(mut keys: Keys<'_>) -> Option<BuildSpec> {

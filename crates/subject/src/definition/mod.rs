@@ -24,8 +24,8 @@ use crate::placeholders::{self, Placeholders};
 
 pub use file::{is_backend, not_a_backend};
 pub use spec::{
-    BuildSpec, CommandSpec, FileSpec, Nanoseconds, ReadyBy, ReadySpec, Require, StartSpec, StopSpec, Target,
-    Variant,
+    BuildSpec, CommandSpec, FileSpec, Nanoseconds, ProfileSpec, ReadyBy, ReadySpec, Require, StartSpec,
+    StopSpec, Target, Variant,
 };
 
 /// What a definition is of, and so in which file it stands.
@@ -76,6 +76,7 @@ pub struct Definition {
     /// Puts a back end's data back, before each trial.
     pub reset: Option<CommandSpec>,
     pub start: StartSpec,
+    pub profile: ProfileSpec,
     pub stop: StopSpec,
     pub ready: ReadySpec,
     pub endpoints: BTreeMap<String, String>,
@@ -249,11 +250,13 @@ impl Definition {
             ReadyBy::Command(command) => Some(command),
             ReadyBy::Answer { .. } | ReadyBy::Listening => None,
         };
-        let commands = self.seed.iter().chain(&self.reset).map(|spec| &spec.command).chain(of_ready);
+        let commands = self.seed.iter().chain(&self.reset).chain(&self.profile.command);
+        let commands = commands.map(|spec| &spec.command).chain(of_ready);
         let mut all: Vec<String> = start
             .command
             .iter()
             .chain(start.env.values())
+            .chain(self.profile.env.values())
             .chain([&start.cwd])
             .chain(commands)
             .cloned()

@@ -36,6 +36,15 @@ pub struct CommandSpec {
     pub deadline: Nanoseconds,
 }
 
+/// What a server needs so that its functions have names in a profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProfileSpec {
+    /// Added to the environment of its start where profiles are asked for.
+    pub env: BTreeMap<String, String>,
+    /// Has it write down what it compiled, once stacks were taken.
+    pub command: Option<CommandSpec>,
+}
+
 /// How long a question to a tool may take unless its file says otherwise.
 pub(crate) const QUESTION: Nanoseconds = Nanoseconds(limits::QUESTION.as_nanos() as u64);
 

@@ -204,7 +204,7 @@ impl Default for RunWorld {
         let starts = (0..3).map(|start| dyno_archive::StartRecord { start, launch: start, ..one.clone() });
         let trials = (0..3)
             .map(|trial| TrialRecord { start: trial, ..fixture::trial_record(trial, fixture::record(1)) });
-        let run = Run { header, starts: starts.collect(), trials: trials.collect() };
+        let run = Run { header, starts: starts.collect(), trials: trials.collect(), profiles: Vec::new() };
         RunWorld { run, peaks: Vec::new() }
     }
 }

@@ -1,0 +1,394 @@
+//! Profiles: where a server's CPU time goes, and what its threads wait for, function by function.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use dyno_archive::plan::Plan;
+use dyno_archive::profile::{Frame, FrameKind, ProfileRecord, Stack, Stacks};
+use dyno_archive::run::Run;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cell::CellKey;
+use crate::roles;
+
+/// Share of all samples below which a part of a flame graph is left out of it: nobody could see it.
+const LEAST_SHARE: f64 = 0.001;
+
+/// Functions that are named as the hottest.
+const HOTTEST: usize = 15;
+
+/// What is known of one cell from its profiles.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ProfileResult {
+    pub cell: CellKey,
+    /// Trials whose profiles are put together, by their places in the run.
+    pub trials: Vec<usize>,
+    /// Why others of its trials have none, as sentences.
+    pub failures: Vec<String>,
+    /// How long stacks were taken.
+    pub length_s: f64,
+    /// Complete answers per second while they were.
+    pub throughput_rps: f64,
+    /// CPU time that the server used per answer while they were; `None`: not known.
+    pub cpu_us_per_request: Option<f64>,
+    /// Where its threads ran; `None`: no sample.
+    pub running: Option<Flame>,
+    /// Where they waited, for a CPU as well; `None`: no sample.
+    pub waiting: Option<Flame>,
+}
+
+/// Stacks put together into a tree, from the thread's role to the innermost function.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Flame {
+    pub samples: u64,
+    /// Samples for which there was no room.
+    pub lost: u64,
+    /// Time that all samples stand for: of CPUs, or of threads that wait.
+    pub seconds: f64,
+    /// The same per complete answer.
+    pub us_per_request: Option<f64>,
+    /// Share of the samples whose stack is known from where its thread began: 0 to 1.
+    pub whole_share: f64,
+    /// Share of the samples in all of whose functions have names.
+    pub named_share: f64,
+    pub functions: Vec<Function>,
+    /// Depth first, each before its callees; those that are too small to be seen are left out.
+    pub nodes: Vec<Node>,
+    /// By samples of their own, the most first.
+    pub hottest: Vec<Hot>,
+    /// Shares of the samples by where the innermost function comes from: the kernel, a file, code compiled just in time.
+    pub by_origin: Vec<Share>,
+}
+
+/// A function in a flame graph, or the role of the threads below which its functions are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+pub struct Function {
+    pub name: String,
+    /// The file that it was loaded from; `None`: of none.
+    pub module: Option<String>,
+    pub kind: FunctionKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FunctionKind {
+    /// A role of threads.
+    Role,
+    Kernel,
+    Native,
+    Jit,
+    Inlined,
+}
+
+impl FunctionKind {
+    /// Where such functions come from, in words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            FunctionKind::Role => "threads",
+            FunctionKind::Kernel => "kernel",
+            FunctionKind::Native => "program",
+            FunctionKind::Jit => "compiled just in time",
+            FunctionKind::Inlined => "inlined",
+        }
+    }
+
+    const fn of(kind: FrameKind) -> FunctionKind {
+        match kind {
+            FrameKind::Kernel => FunctionKind::Kernel,
+            FrameKind::Native => FunctionKind::Native,
+            FrameKind::Jit => FunctionKind::Jit,
+            FrameKind::Inlined => FunctionKind::Inlined,
+        }
+    }
+}
+
+/// A function as it was called on one way. As JSON it is a list of these four, in this order: there are thousands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(into = "[u64; 4]")]
+#[schemars(with = "[u64; 4]")]
+pub struct Node {
+    /// Its place in `functions`.
+    pub function: u32,
+    pub depth: u32,
+    /// Samples to the left of it.
+    pub start: u64,
+    pub samples: u64,
+}
+
+impl From<Node> for [u64; 4] {
+    fn from(node: Node) -> [u64; 4] {
+        [node.function.into(), node.depth.into(), node.start, node.samples]
+    }
+}
+
+/// How much of the samples are a function's.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Hot {
+    pub function: u32,
+    /// Share of the samples in which it was the innermost: 0 to 1.
+    pub own_share: f64,
+    /// Share of the samples in which it was at all.
+    pub share: f64,
+    /// Time of its own per complete answer.
+    pub own_us_per_request: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Share {
+    pub name: String,
+    pub share: f64,
+}
+
+/// Which threads a flame graph is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Running,
+    Waiting,
+}
+
+impl Side {
+    #[must_use]
+    pub const fn of(self, profile: &ProfileRecord) -> &Stacks {
+        match self {
+            Side::Running => &profile.running,
+            Side::Waiting => &profile.waiting,
+        }
+    }
+}
+
+/// The profiles of a run, cell by cell in the order of their trials.
+#[must_use]
+pub fn profiles(run: &Run) -> Vec<ProfileResult> {
+    let plan = &run.header.plan;
+    let mut cells: BTreeMap<CellKey, Vec<&ProfileRecord>> = BTreeMap::new();
+    for profile in &run.profiles {
+        cells.entry(cell(plan, profile.trial)).or_default().push(profile);
+    }
+    cells.into_iter().map(|(cell, profiles)| result(cell, &profiles)).collect()
+}
+
+/// The cell of a trial.
+#[must_use]
+pub fn cell(plan: &Plan, trial: usize) -> CellKey {
+    let trial = &plan.trials[trial];
+    CellKey { arm: trial.arm, workload: trial.workload, step: trial.step }
+}
+
+fn result(cell: CellKey, all: &[&ProfileRecord]) -> ProfileResult {
+    let failures: BTreeSet<&String> = all.iter().filter_map(|p| p.failure.as_ref()).collect();
+    let good: Vec<&ProfileRecord> = all.iter().copied().filter(|p| p.failure.is_none()).collect();
+    let seconds = good.iter().map(|p| p.length_ns).sum::<u64>() as f64 / 1e9;
+    let answers: u64 = good.iter().map(|p| p.answers).sum();
+    let cpu_ns: Option<u64> = good.iter().map(|p| p.cpu_ns).sum();
+    let per_answer = |ns: u64| (answers > 0).then(|| ns as f64 / 1e3 / answers as f64);
+    ProfileResult {
+        cell,
+        trials: good.iter().map(|p| p.trial + 1).collect(),
+        failures: failures.into_iter().cloned().collect(),
+        length_s: seconds,
+        throughput_rps: if seconds > 0.0 { answers as f64 / seconds } else { 0.0 },
+        cpu_us_per_request: cpu_ns.and_then(per_answer),
+        running: Flame::of(&good, Side::Running),
+        waiting: Flame::of(&good, Side::Waiting),
+    }
+}
+
+/// A stack as a list of functions from the role of its threads on, and the samples that it stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub functions: Vec<Function>,
+    pub samples: u64,
+}
+
+/// The stacks of a profile as lists of functions, each once.
+#[must_use]
+pub fn lines(profile: &ProfileRecord, side: Side) -> Vec<Line> {
+    let mut merged: BTreeMap<Vec<Function>, u64> = BTreeMap::new();
+    for stack in &side.of(profile).stacks {
+        *merged.entry(functions(stack, &profile.frames)).or_default() += stack.samples;
+    }
+    merged.into_iter().map(|(functions, samples)| Line { functions, samples }).collect()
+}
+
+fn functions(stack: &Stack, frames: &[Frame]) -> Vec<Function> {
+    let role = roles::of(&stack.thread, &stack.process, stack.first).replace('_', " ");
+    let root = Function { name: role, module: None, kind: FunctionKind::Role };
+    let waits = stack.runnable.then(|| Function {
+        name: "waits for a CPU".into(),
+        module: None,
+        kind: FunctionKind::Kernel,
+    });
+    let own = stack.frames.iter().map(|place| function(&frames[*place as usize]));
+    std::iter::once(root).chain(own).chain(waits).collect()
+}
+
+fn function(frame: &Frame) -> Function {
+    let unknown = || match &frame.module {
+        Some(module) => format!("[{module}]"),
+        None if frame.kind == FrameKind::Kernel => "[kernel]".into(),
+        None => UNKNOWN.into(),
+    };
+    Function {
+        name: frame.name.clone().unwrap_or_else(unknown),
+        module: frame.module.clone(),
+        kind: FunctionKind::of(frame.kind),
+    }
+}
+
+/// The name of code in no file, of which no list tells.
+const UNKNOWN: &str = "[unknown]";
+
+impl Flame {
+    /// `None`: there is no sample.
+    #[must_use]
+    pub fn of(profiles: &[&ProfileRecord], side: Side) -> Option<Flame> {
+        let samples: u64 = stacks(profiles, side).map(|(_, stack)| stack.samples).sum();
+        if samples == 0 {
+            return None;
+        }
+        let share = |n: u64| n as f64 / samples as f64;
+        let of = |holds: &dyn Fn(&ProfileRecord, &Stack) -> bool| -> f64 {
+            let held = stacks(profiles, side).filter(|(profile, stack)| holds(profile, stack));
+            share(held.map(|(_, stack)| stack.samples).sum())
+        };
+        let ns = |p: &&ProfileRecord| {
+            let stacks = side.of(p);
+            stacks.stacks.iter().map(|s| s.samples).sum::<u64>() as f64 * stacks.period_ns as f64
+        };
+        let seconds = profiles.iter().map(ns).sum::<f64>() / 1e9;
+        let answers: u64 = profiles.iter().map(|p| p.answers).sum();
+        let us_per_request = (answers > 0).then(|| seconds * 1e6 / answers as f64);
+        let mut tree = Tree::default();
+        for profile in profiles {
+            for line in lines(profile, side) {
+                tree.add(&line);
+            }
+        }
+        let has_name = |frame: &Frame| frame.name.is_some();
+        Some(Flame {
+            samples,
+            lost: profiles.iter().map(|p| side.of(p).lost).sum(),
+            seconds,
+            us_per_request,
+            whole_share: of(&|_, stack| stack.whole),
+            named_share: of(&|p, stack| stack.frames.iter().all(|f| has_name(&p.frames[*f as usize]))),
+            nodes: tree.nodes(samples),
+            hottest: tree.hottest(share, us_per_request),
+            by_origin: tree.by_origin(share),
+            functions: tree.functions,
+        })
+    }
+}
+
+fn stacks<'a>(
+    profiles: &'a [&'a ProfileRecord],
+    side: Side,
+) -> impl Iterator<Item = (&'a ProfileRecord, &'a Stack)> {
+    profiles
+        .iter()
+        .flat_map(move |profile| side.of(profile).stacks.iter().map(move |stack| (*profile, stack)))
+}
+
+/// Calls, by caller.
+#[derive(Default)]
+struct Tree {
+    functions: Vec<Function>,
+    places: HashMap<Function, u32>,
+    root: Calls,
+    /// Samples of each function: those in which it was the innermost, and all.
+    own: BTreeMap<u32, (u64, u64)>,
+}
+
+#[derive(Default)]
+struct Calls {
+    samples: u64,
+    callees: BTreeMap<u32, Calls>,
+}
+
+impl Tree {
+    fn add(&mut self, line: &Line) {
+        let all: Vec<u32> = line.functions.iter().map(|function| self.place(function)).collect();
+        let mut at = &mut self.root;
+        at.samples += line.samples;
+        for place in &all {
+            at = at.callees.entry(*place).or_default();
+            at.samples += line.samples;
+        }
+        // One that calls itself is there once.
+        for place in all.iter().collect::<BTreeSet<_>>() {
+            self.own.entry(*place).or_default().1 += line.samples;
+        }
+        if let Some(innermost) = all.last() {
+            self.own.entry(*innermost).or_default().0 += line.samples;
+        }
+    }
+
+    fn place(&mut self, function: &Function) -> u32 {
+        if let Some(place) = self.places.get(function) {
+            return *place;
+        }
+        let place = self.functions.len() as u32;
+        self.functions.push(function.clone());
+        self.places.insert(function.clone(), place);
+        place
+    }
+
+    fn nodes(&self, samples: u64) -> Vec<Node> {
+        let mut nodes = Vec::new();
+        let least = (samples as f64 * LEAST_SHARE).ceil() as u64;
+        self.root.list(&self.functions, 0, 0, least, &mut nodes);
+        nodes
+    }
+
+    fn hottest(&self, share: impl Fn(u64) -> f64, us_per_request: Option<f64>) -> Vec<Hot> {
+        let mut all: Vec<(u32, (u64, u64))> =
+            self.own.iter().filter(|(_, (own, _))| *own > 0).map(|(place, of)| (*place, *of)).collect();
+        all.sort_by_key(|(place, (own, _))| (std::cmp::Reverse(*own), &self.functions[*place as usize]));
+        let hot = |(function, (own, all)): (u32, (u64, u64))| Hot {
+            function,
+            own_share: share(own),
+            share: share(all),
+            own_us_per_request: us_per_request.map(|us| us * share(own)),
+        };
+        all.into_iter().take(HOTTEST).map(hot).collect()
+    }
+
+    fn by_origin(&self, share: impl Fn(u64) -> f64) -> Vec<Share> {
+        let mut origins: BTreeMap<String, u64> = BTreeMap::new();
+        for (place, (own, _)) in &self.own {
+            *origins.entry(origin(&self.functions[*place as usize])).or_default() += own;
+        }
+        let mut all: Vec<Share> = origins
+            .into_iter()
+            .filter(|(_, own)| *own > 0)
+            .map(|(name, own)| Share { name, share: share(own) })
+            .collect();
+        all.sort_by(|a, b| b.share.total_cmp(&a.share));
+        all
+    }
+}
+
+fn origin(function: &Function) -> String {
+    match (&function.module, function.kind) {
+        (_, FunctionKind::Kernel) => "kernel".into(),
+        (Some(module), _) => module.clone(),
+        (None, _) => "compiled just in time".into(),
+    }
+}
+
+impl Calls {
+    /// Appends its callees, in the order of their names, so that graphs of two runs can be laid side by side.
+    fn list(&self, functions: &[Function], depth: u32, start: u64, least: u64, nodes: &mut Vec<Node>) {
+        let mut callees: Vec<(&u32, &Calls)> = self.callees.iter().collect();
+        callees.sort_by_key(|(place, _)| &functions[**place as usize]);
+        let mut at = start;
+        for (place, calls) in callees {
+            if calls.samples >= least {
+                nodes.push(Node { function: *place, depth, start: at, samples: calls.samples });
+                calls.list(functions, depth + 1, at, least, nodes);
+            }
+            at += calls.samples;
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! A profile: the stacks of a server's threads, sampled after a trial's window while a load like the trial's went on.
+
+use serde::{Deserialize, Serialize};
+
+/// What was sampled after one trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfileRecord {
+    pub trial: usize,
+    /// How long stacks were taken.
+    pub length_ns: u64,
+    /// Complete answers, right or wrong, that came meanwhile.
+    pub answers: u64,
+    /// CPU time that the server used meanwhile; `None`: not known.
+    pub cpu_ns: Option<u64>,
+    /// Frames that stacks are made of, each once.
+    pub frames: Vec<Frame>,
+    /// Of threads that ran, taken at ticks of the CPUs' clocks.
+    pub running: Stacks,
+    /// Of all other threads, taken at instants as far apart as the period says.
+    pub waiting: Stacks,
+    /// Why there is no profile, as a sentence; `None`: there is.
+    pub failure: Option<String>,
+}
+
+/// Stacks that were taken alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stacks {
+    /// Time that one sample stands for, nanoseconds: of a CPU, or of a thread that waits.
+    pub period_ns: u64,
+    /// Samples for which there was no room.
+    pub lost: u64,
+    pub stacks: Vec<Stack>,
+}
+
+/// A stack, as often as it was seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Stack {
+    /// Name of the threads that had it.
+    pub thread: String,
+    /// Name of their process's first thread.
+    pub process: String,
+    /// They are that one.
+    pub first: bool,
+    /// They waited for a CPU.
+    pub runnable: bool,
+    /// It begins where its thread began. Else its outermost frames are not known.
+    pub whole: bool,
+    /// Places in [`ProfileRecord::frames`], the outermost first.
+    pub frames: Vec<u32>,
+    pub samples: u64,
+}
+
+/// A function, or what is known of the place of one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Frame {
+    /// `None`: nobody knows its name.
+    pub name: Option<String>,
+    /// Name of the file that it was loaded from; `None`: of none.
+    pub module: Option<String>,
+    pub kind: FrameKind,
+}
+
+/// Where code comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FrameKind {
+    Kernel,
+    /// A file: the program, or a library.
+    Native,
+    /// Memory that the program wrote: a just-in-time compiler's.
+    Jit,
+    /// It was inlined into the frame that it lies in.
+    Inlined,
+}

@@ -1,0 +1,111 @@
+//! What all programs that run in the kernel have in common: why one cannot be had, and its maps.
+
+use std::io;
+
+use aya::Ebpf;
+
+/// Why nothing can be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub why: String,
+    pub mend: &'static str,
+}
+
+const NOT_ALLOWED: &str =
+    "Run dyno as root, or give it the capabilities: `setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep dyno`.";
+
+impl Refusal {
+    /// `needs`: what the kernel must be to run the program.
+    pub(crate) fn of(error: Error, needs: &'static str) -> Refusal {
+        if error.is_forbidden {
+            let why = "this user may not load programs into the kernel (bpf(2))".into();
+            return Refusal { why, mend: NOT_ALLOWED };
+        }
+        Refusal { why: format!("the kernel refused the program: {}", error.message), mend: needs }
+    }
+}
+
+/// # Errors
+/// No program of ours can tell anything here.
+pub(crate) fn is_ours_to_ask() -> Result<(), Refusal> {
+    if !cfg!(target_arch = "x86_64") {
+        let why = "the program in the kernel reads the registers of x86-64 alone".into();
+        return Err(Refusal { why, mend: "Measure on x86-64." });
+    }
+    if !is_first_namespace(&std::fs::read_link("/proc/self/ns/pid").unwrap_or_default()) {
+        let why = "dyno is in a PID namespace of its own, as in a container, and the kernel knows processes by other numbers there".into();
+        return Err(Refusal {
+            why,
+            mend: "Run dyno outside of the container, or the container with the host's processes (`--pid=host`).",
+        });
+    }
+    Ok(())
+}
+
+/// Whether that is the namespace of the machine's first process (PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h).
+fn is_first_namespace(link: &std::path::Path) -> bool {
+    link == std::path::Path::new("pid:[4026531836]")
+}
+
+pub(crate) fn map(ebpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Error> {
+    ebpf.take_map(name).ok_or_else(|| Error::lacks(name))
+}
+
+/// Why the program cannot be used.
+#[derive(Debug)]
+pub(crate) struct Error {
+    pub(crate) message: String,
+    /// The kernel does not let this user.
+    pub(crate) is_forbidden: bool,
+}
+
+impl Error {
+    pub(crate) fn new(error: impl std::error::Error + 'static) -> Error {
+        let mut message = error.to_string();
+        let mut is_forbidden = is_forbidden_by(&error);
+        let mut cause = error.source();
+        while let Some(deeper) = cause {
+            is_forbidden |= is_forbidden_by(deeper);
+            let text = deeper.to_string();
+            if !message.contains(&text) {
+                message = format!("{message}: {text}");
+            }
+            cause = deeper.source();
+        }
+        // A verifier's log is no sentence.
+        let message = message.lines().next().unwrap_or_default().to_string();
+        Error { message, is_forbidden }
+    }
+
+    pub(crate) fn lacks(part: &str) -> Error {
+        Error { message: format!("its object has no {part}"), is_forbidden: false }
+    }
+}
+
+fn is_forbidden_by(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::path::Path;
+
+    use sha2::{Digest as _, Sha256};
+
+    use super::*;
+
+    /// Objects are committed; this is what keeps one and its source together where there is no clang.
+    pub(crate) fn is_of_this_source(name: &str, source: &[u8], object: &[u8], sums: &str) {
+        let of =
+            |bytes: &[u8]| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let wanted = format!("{}  {name}.c\n{}  {name}.o\n", of(source), of(object));
+        assert_eq!(sums, wanted, "run scripts/bpf and commit what it writes");
+    }
+
+    #[test]
+    fn a_container_has_numbers_of_its_own() {
+        assert!(is_first_namespace(Path::new("pid:[4026531836]")));
+        assert!(!is_first_namespace(Path::new("pid:[4026532201]")));
+        assert!(!is_first_namespace(Path::new("")));
+    }
+}

@@ -1,0 +1,224 @@
+//! Stacks of processes, sampled: of threads that run, by the clocks of the CPUs, and of all others, by looking at them now and
+//! then. A wait is so found as often as it is long, and nothing is done when a thread begins or ends one.
+//!
+//! `program` takes stacks as they lie in memory, `unwind` follows them, `names` says which functions they are of.
+
+mod names;
+mod program;
+mod unwind;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use blazesym::symbolize::Symbolizer;
+use dyno_archive::limits::STACK_FRAMES;
+use dyno_archive::profile::{Frame, Stack, Stacks};
+
+use crate::clock::monotonic_ns;
+use crate::kernel::{Error, Refusal, is_ours_to_ask};
+use crate::read;
+pub use names::Lists;
+use names::Named;
+use program::{Doing, Program, Raw};
+use unwind::{Unwinder, Walked};
+
+/// CPU time between two samples of a CPU. A prime number of microseconds: nothing else that comes at intervals keeps step with it.
+const RUNNING_PERIOD_NS: u64 = 2_003_000;
+
+/// Time between two looks at threads that do not run. As above.
+const WAITING_PERIOD: Duration = Duration::from_micros(19_997);
+
+const NOT_THERE: &str = "Linux 5.18 or later, built with CONFIG_DEBUG_INFO_BTF and CONFIG_PERF_EVENTS, as distributions build theirs; containers may forbid bpf(2) and perf_event_open(2).";
+
+/// A program in the kernel that takes stacks. It is gone when this is dropped.
+#[allow(missing_debug_implementations)] // Its maps have none.
+pub struct Sampling {
+    program: Program,
+    unwinder: Unwinder,
+    seen: HashMap<Seen, u64>,
+}
+
+/// A stack, as often as it may be seen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Seen {
+    doing: Doing,
+    pid: u32,
+    /// Of the process's first thread.
+    first: bool,
+    thread: String,
+    /// Addresses, the innermost first; those behind a call lie in it.
+    kernel: Vec<u64>,
+    user: Walked,
+}
+
+/// Stacks that were taken, without names yet.
+#[allow(missing_debug_implementations)] // It holds the files of the processes.
+pub struct Taken {
+    length_ns: u64,
+    /// How often it was looked at threads that do not run.
+    looks: u64,
+    /// Stacks for which there was no room: of running threads, and of others.
+    lost: [u64; 2],
+    seen: HashMap<Seen, u64>,
+    unwinder: Unwinder,
+}
+
+/// Stacks that were taken, with the names of their functions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sampled {
+    pub length_ns: u64,
+    pub frames: Vec<Frame>,
+    pub running: Stacks,
+    pub waiting: Stacks,
+}
+
+/// Why nobody can take stacks here; `None`: one can.
+#[must_use]
+pub fn refusal() -> Option<Refusal> {
+    Sampling::load().err()
+}
+
+impl Sampling {
+    /// # Errors
+    /// This kernel cannot, or does not let this user.
+    pub fn load() -> Result<Sampling, Refusal> {
+        is_ours_to_ask()?;
+        let program = Program::load().map_err(|error| Refusal::of(error, NOT_THERE))?;
+        Ok(Sampling { program, unwinder: Unwinder::default(), seen: HashMap::new() })
+    }
+
+    /// Takes stacks of these processes until `wait` says so. It sleeps; true: it is time to end.
+    ///
+    /// # Errors
+    /// The kernel does not take stacks; in words.
+    pub fn run(mut self, pids: &[u32], wait: &mut dyn FnMut(Duration) -> bool) -> Result<Taken, String> {
+        let (length_ns, looks) = self.take(pids, wait).map_err(|error| error.message)?;
+        let Sampling { program, unwinder, seen } = self;
+        Ok(Taken { length_ns, looks, lost: program.lost(), seen, unwinder })
+    }
+
+    /// Returns how long it took stacks, and how often of threads that do not run.
+    fn take(&mut self, pids: &[u32], wait: &mut dyn FnMut(Duration) -> bool) -> Result<(u64, u64), Error> {
+        for pid in pids {
+            // Files are read before the clock runs.
+            self.unwinder.know(*pid);
+            self.program.watch(*pid)?;
+        }
+        self.program.tick(&online(), RUNNING_PERIOD_NS)?;
+        let from_ns = monotonic_ns();
+        let mut looks = 0;
+        while !wait(WAITING_PERIOD) {
+            self.program.take_waiting()?;
+            looks += 1;
+            self.collect();
+        }
+        self.program.stop()?;
+        // Read as the clocks stop: what came until then is of this time.
+        let length_ns = monotonic_ns() - from_ns;
+        self.collect();
+        Ok((length_ns, looks))
+    }
+
+    fn collect(&mut self) {
+        let Sampling { program, unwinder, seen } = self;
+        program.each(|raw| *seen.entry(Seen::new(raw, unwinder)).or_default() += 1);
+    }
+}
+
+impl Taken {
+    /// Looks up the names of all functions. The processes must still be there.
+    #[must_use]
+    pub fn named(self) -> Sampled {
+        let (frames, [running, waiting]) = named(&self.seen, &self.unwinder);
+        let [lost_running, lost_waiting] = self.lost;
+        Sampled {
+            length_ns: self.length_ns,
+            frames,
+            running: Stacks { period_ns: RUNNING_PERIOD_NS, lost: lost_running, stacks: running },
+            waiting: Stacks {
+                period_ns: self.length_ns / self.looks.max(1),
+                lost: lost_waiting,
+                stacks: waiting,
+            },
+        }
+    }
+}
+
+impl Seen {
+    fn new(raw: &Raw<'_>, unwinder: &mut Unwinder) -> Seen {
+        // The innermost is where it is; all others are where their calls return to.
+        let in_call = |(depth, address): (usize, u64)| address - u64::from(depth > 0);
+        let name: Vec<u8> = raw.name.iter().copied().take_while(|byte| *byte != 0).collect();
+        Seen {
+            doing: raw.doing,
+            pid: raw.pid,
+            first: raw.tid == raw.pid,
+            thread: String::from_utf8_lossy(&name).into_owned(),
+            kernel: raw.kernel().enumerate().map(in_call).collect(),
+            user: unwinder.walk(raw),
+        }
+    }
+}
+
+fn online() -> Vec<u32> {
+    aya::util::online_cpus().unwrap_or_else(|_| vec![0])
+}
+
+/// Gives all functions their names. Returns each once, and the stacks of threads that ran, and of those that did not.
+fn named(seen: &HashMap<Seen, u64>, unwinder: &Unwinder) -> (Vec<Frame>, [Vec<Stack>; 2]) {
+    let symbolizer = Symbolizer::new();
+    let kernel: BTreeSet<u64> = seen.keys().flat_map(|seen| seen.kernel.iter().copied()).collect();
+    let kernel = names::of_kernel(&symbolizer, &kernel);
+    let mut users: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
+    for seen in seen.keys() {
+        users.entry(seen.pid).or_default().extend(&seen.user.addresses);
+    }
+    let users: HashMap<u32, Named> =
+        users.iter().map(|(pid, all)| (*pid, names::of_process(&symbolizer, *pid, all, unwinder))).collect();
+    let name = |pid: &u32| Some((*pid, read(format!("/proc/{pid}/comm"))?.trim_end().to_string()));
+    let processes: HashMap<u32, String> = users.keys().filter_map(name).collect();
+    let mut frames = Frames::default();
+    // Stacks of other addresses may be of the same functions.
+    let mut merged: BTreeMap<(bool, Stack), u64> = BTreeMap::new();
+    for (seen, samples) in seen {
+        let addresses = |all: &[u64], names: &Named| -> Vec<Frame> {
+            all.iter().rev().filter_map(|address| names.get(address)).flatten().cloned().collect()
+        };
+        let user = addresses(&seen.user.addresses, &users[&seen.pid]);
+        let all = [user, addresses(&seen.kernel, &kernel)].concat();
+        let left_out = all.len().saturating_sub(STACK_FRAMES);
+        let stack = Stack {
+            thread: seen.thread.clone(),
+            process: processes.get(&seen.pid).cloned().unwrap_or_default(),
+            first: seen.first,
+            runnable: seen.doing == Doing::Runnable,
+            whole: seen.user.whole && left_out == 0,
+            frames: all.into_iter().skip(left_out).map(|frame| frames.place(frame)).collect(),
+            samples: 0,
+        };
+        *merged.entry((seen.doing == Doing::Running, stack)).or_default() += samples;
+    }
+    let of = |wanted: bool| {
+        let of = merged.iter().filter(|((running, _), _)| *running == wanted);
+        of.map(|((_, stack), samples)| Stack { samples: *samples, ..stack.clone() }).collect()
+    };
+    let stacks = [of(true), of(false)];
+    (frames.all, stacks)
+}
+
+/// Frames, each once, in the order in which they came.
+#[derive(Default)]
+struct Frames {
+    all: Vec<Frame>,
+    places: HashMap<Frame, u32>,
+}
+
+impl Frames {
+    fn place(&mut self, frame: Frame) -> u32 {
+        let next = self.all.len() as u32;
+        *self.places.entry(frame).or_insert_with_key(|frame| {
+            self.all.push(frame.clone());
+            next
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! Flame graphs: the viewer draws them; what stands here says the same in words and tables.
+
+use dyno_analysis::cell::CellKey;
+use dyno_analysis::profile::{Flame, ProfileResult, Side};
+use dyno_analysis::report::Report;
+use maud::{Markup, html};
+
+use super::of::Of;
+use super::table::{Row, table, text, value};
+use super::why::step_in_words;
+use super::{more, note, swatch};
+use crate::format::{count, micros, percent, seconds};
+
+/// Profiles of all cells; nothing where none were made.
+pub(super) fn profiles(report: &Report) -> Markup {
+    html! {
+        @if !report.profiles.is_empty() {
+            h3 { "Where the time goes, function by function" } "\n"
+            (note(NOTE))
+            @for (index, profile) in report.profiles.iter().enumerate() { (one(report, index, profile)) }
+        }
+    }
+}
+
+const NOTE: &str = "Taken after each measured window, while the same load went on. Each row calls the one below it; its width is its share of the time. Colours say where a function comes from. Click one to see it alone; Esc goes back. Search takes part of a name, or a regular expression between slashes.";
+
+fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
+    let Of { subject, workloads, step, .. } = Of::cell(report, profile.cell);
+    let title = &report.subjects[profile.cell.arm].title;
+    let id = &report.subjects[profile.cell.arm].id;
+    html! {
+        details.profile data-subject=[subject] data-workload=[workloads] data-step=[step] open[is_busiest(report, profile.cell)] {
+            summary { (swatch(report, id)) (title) " at " (at(report, profile.cell)) (told(profile)) } "\n"
+            @for failure in &profile.failures { p.note { "There is no profile of some trial: " (failure) "." } "\n" }
+            @if let Some(flame) = &profile.running { (figure(index, Side::Running, flame)) }
+            @if let Some(flame) = &profile.waiting { (figure(index, Side::Waiting, flame)) }
+        }
+        "\n"
+    }
+}
+
+/// Whether a cell is the one at which its subject answered most.
+fn is_busiest(report: &Report, cell: CellKey) -> bool {
+    let rate = |cell: CellKey| report.summary(cell).and_then(|s| s.throughput_rps.median).unwrap_or(0.0);
+    let own = report.profiles.iter().map(|p| p.cell);
+    let own = own.filter(|c| (c.arm, c.workload) == (cell.arm, cell.workload));
+    own.max_by(|a, b| rate(*a).total_cmp(&rate(*b))) == Some(cell)
+}
+
+fn at(report: &Report, cell: CellKey) -> String {
+    report.summary(cell).map_or_else(String::new, |s| step_in_words(report, &s.workload, s.shape()))
+}
+
+/// The most that there is to say of it in a few words.
+fn told(profile: &ProfileResult) -> String {
+    let Some(running) = &profile.running else { return String::new() };
+    let origins: Vec<String> = running
+        .by_origin
+        .iter()
+        .take(3)
+        .map(|origin| format!("{} of its CPU time in {}", percent(origin.share), of_origin(&origin.name)))
+        .collect();
+    format!(": {}", origins.join(", ").replace(" of its CPU time", ""))
+}
+
+fn of_origin(name: &str) -> String {
+    match name {
+        "kernel" => "the kernel".into(),
+        "compiled just in time" => "code compiled just in time".into(),
+        file => file.into(),
+    }
+}
+
+fn figure(index: usize, side: Side, flame: &Flame) -> Markup {
+    let (name, caption) = match side {
+        Side::Running => ("running", "On CPU: where its threads ran"),
+        Side::Waiting => ("waiting", "Off CPU: where its threads waited"),
+    };
+    html! {
+        figure data-profile=(index) data-side=(name) {
+            "\n" figcaption { (caption) } "\n"
+            div.tools {}
+            div.flame {}
+            "\n"
+            (note(&quality(flame, side)))
+            (more("The functions with the most time of their own", &hottest(flame)))
+        }
+        "\n"
+    }
+}
+
+/// How much there is, and how far it can be trusted.
+fn quality(flame: &Flame, side: Side) -> String {
+    let of = match side {
+        Side::Running => "of CPU time",
+        Side::Waiting => "of threads' time",
+    };
+    let per = flame.us_per_request.map_or(String::new(), |us| format!(", {} per response", micros(us)));
+    let lost = if flame.lost > 0 {
+        format!(" For {} more there was no room.", count(flame.lost))
+    } else {
+        String::new()
+    };
+    format!(
+        "{} samples: {} {of}{per}. {} of them are followed to where the thread began, and in {} all functions have names.{lost}",
+        count(flame.samples),
+        seconds(flame.seconds),
+        percent(flame.whole_share),
+        percent(flame.named_share)
+    )
+}
+
+fn hottest(flame: &Flame) -> Markup {
+    let row = |hot: &dyno_analysis::profile::Hot| -> Row {
+        let function = &flame.functions[hot.function as usize];
+        vec![
+            text(&function.name),
+            text(function.module.as_deref().unwrap_or(function.kind.name())),
+            value(Some(hot.own_share), percent),
+            value(hot.own_us_per_request, micros),
+            value(Some(hot.share), percent),
+        ]
+        .into()
+    };
+    let rows: Vec<Row> = flame.hottest.iter().map(row).collect();
+    table("counters", &["Function", "Of", "#Its own", "#per response", "#With what it calls"], &rows)
+}

@@ -1,0 +1,84 @@
+//! A load that goes on for as long as something else looks at the server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use dyno_launch::supervision::Interrupts;
+
+use crate::limits::{ANSWERS_GLANCE, ANSWERS_GLANCES};
+use crate::load::{self, Answers, Reason, Spec, Watch};
+
+/// Whether whoever looks is to end: the user wants it, or there is no load any more.
+pub(crate) type IsEnded<'a> = dyn Fn() -> bool + Sync + 'a;
+
+/// Loads a server without an end of its own, and calls `look` once it answers and the warm-up of the load is over; the load ends when
+/// that returns.
+///
+/// # Errors
+/// The load cannot begin, nothing is answered, the server fails, or what `look` says; as a sentence.
+pub(crate) fn loaded<T: Send>(
+    spec: &Spec,
+    interrupts: &Interrupts,
+    look: impl FnOnce(&Answers, &IsEnded<'_>) -> Result<T, String> + Send,
+) -> Result<T, String> {
+    let load = dyno_archive::plan::Load { duration_ns: 0, requests: None, ..spec.load.clone() };
+    let spec = Spec { load, ..spec.clone() };
+    let answers = Answers::new(spec.threads());
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let looking = scope.spawn(|| {
+            let is_ended = || interrupts.count() > 0 || is_over.load(Ordering::Acquire);
+            let seen = wait_for_answers(&answers, &is_ended).and_then(|()| {
+                wait(Duration::from_nanos(spec.load.warmup_ns), &is_ended);
+                look(&answers, &is_ended)
+            });
+            is_over.store(true, Ordering::Release);
+            seen
+        });
+        let record = load::run(&spec, &mut Watcher { answers: &answers, is_over: &is_over, interrupts });
+        // If the load did not even begin, nobody is to wait for its answers.
+        is_over.store(true, Ordering::Release);
+        let seen = looking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        match record?.server_failure {
+            Some(failure) => Err(failure),
+            None => seen,
+        }
+    })
+}
+
+/// Waits until the server answers. A load of which nothing is answered has nothing to tell.
+fn wait_for_answers(answers: &Answers, is_ended: &IsEnded<'_>) -> Result<(), String> {
+    for _ in 0..ANSWERS_GLANCES {
+        if answers.total() > 0 || is_ended() {
+            return Ok(());
+        }
+        thread::sleep(ANSWERS_GLANCE);
+    }
+    Err("no answer came within 10 s".into())
+}
+
+/// Waits, unless it is ended before.
+fn wait(length: Duration, is_ended: &IsEnded<'_>) {
+    let glances = length.as_nanos() / ANSWERS_GLANCE.as_nanos();
+    (0..glances).take_while(|_| !is_ended()).for_each(|_| thread::sleep(ANSWERS_GLANCE));
+}
+
+/// Ends the load once whoever looks is done.
+struct Watcher<'a> {
+    answers: &'a Arc<Answers>,
+    is_over: &'a AtomicBool,
+    interrupts: &'a Interrupts,
+}
+
+impl Watch for Watcher<'_> {
+    fn answers(&self) -> Option<Arc<Answers>> {
+        Some(Arc::clone(self.answers))
+    }
+
+    fn stop(&mut self) -> Option<Reason> {
+        let is_ended = self.interrupts.count() > 0 || self.is_over.load(Ordering::Acquire);
+        is_ended.then_some(Reason::Stopped)
+    }
+}

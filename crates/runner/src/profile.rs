@@ -1,0 +1,62 @@
+//! A profile: the stacks of a server that is loaded as it was while it was measured.
+
+use std::thread;
+
+use dyno_archive::profile::ProfileRecord;
+use dyno_launch::supervision::Interrupts;
+use dyno_observer::monotonic_ns;
+use dyno_observer::stacks::Sampling;
+
+use crate::beside::loaded;
+use crate::limits::PROFILE;
+use crate::load::Spec;
+
+/// A server to be profiled.
+#[allow(missing_debug_implementations)] // It holds closures.
+pub struct Profiled<'a> {
+    pub spec: &'a Spec,
+    /// Its processes.
+    pub pids: &'a (dyn Fn() -> Vec<u32> + Sync),
+    /// Reads its CPU time so far, nanoseconds; `None`: not known.
+    pub cpu_ns: &'a (dyn Fn() -> Option<u64> + Sync),
+    /// Has it write down what it compiled, so that its functions have names.
+    pub list_compiled: &'a dyn Fn() -> Result<(), String>,
+    pub interrupts: &'a Interrupts,
+}
+
+impl Profiled<'_> {
+    /// Profiles it; `None`: the user ended that.
+    ///
+    /// # Errors
+    /// The load cannot begin, the server fails, or the kernel takes no stacks; as a sentence.
+    pub fn measure(&self, trial: usize) -> Result<Option<ProfileRecord>, String> {
+        let sampling = Sampling::load().map_err(|refusal| refusal.why)?;
+        let (taken, record) = loaded(self.spec, self.interrupts, |answers, is_ended| {
+            // Both are read as sampling begins, and again as it ends.
+            let edge = || (answers.total(), (self.cpu_ns)());
+            let (before, cpu_before) = edge();
+            let from_ns = monotonic_ns();
+            let mut wait = |pause| {
+                thread::sleep(pause);
+                // Only how long to go on hangs on this time; the length that is told is the sampling's own.
+                is_ended() || monotonic_ns() - from_ns >= PROFILE.as_nanos() as u64
+            };
+            let taken = sampling.run(&(self.pids)(), &mut wait)?;
+            let (after, cpu_after) = edge();
+            let cpu_ns = cpu_after.zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
+            Ok((taken, ProfileRecord { trial, answers: after - before, cpu_ns, ..ProfileRecord::default() }))
+        })?;
+        if self.interrupts.count() > 0 {
+            return Ok(None);
+        }
+        (self.list_compiled)()?;
+        let sampled = taken.named();
+        Ok(Some(ProfileRecord {
+            length_ns: sampled.length_ns,
+            frames: sampled.frames,
+            running: sampled.running,
+            waiting: sampled.waiting,
+            ..record
+        }))
+    }
+}

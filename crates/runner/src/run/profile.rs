@@ -1,0 +1,46 @@
+//! The profile of a trial.
+
+use dyno_archive::probe::Probe;
+use dyno_archive::profile::ProfileRecord;
+
+use super::up::{Launched, listener};
+use super::{Event, Runner};
+use crate::load_at;
+use crate::profile::Profiled;
+
+impl Runner<'_> {
+    /// Profiles the subject at the load of a trial whose window has ended, if that is asked for. `None`: it is not, or the user ended it.
+    /// What goes wrong with it is no failure of the subject: there is no profile then.
+    pub(super) fn profile(&mut self, trial: usize, launched: &Launched) -> Option<ProfileRecord> {
+        let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;
+        if !observe.contains(&Probe::Profile) || self.interrupts.count() > 0 {
+            return None;
+        }
+        (self.on)(Event::Profiling { trial });
+        self.profiled(trial, launched).unwrap_or_else(|why| {
+            Some(ProfileRecord { trial, failure: Some(why), ..ProfileRecord::default() })
+        })
+    }
+
+    fn profiled(&self, trial: usize, launched: &Launched) -> Result<Option<ProfileRecord>, String> {
+        let asked = &self.plan.workloads[self.plan.trials[trial].workload];
+        let at = listener(&launched.subject.listeners, asked)?;
+        let spec = load_at::trial(at.listener(), self.plan, trial)?;
+        let sampler = &launched.subject.process.sampler;
+        let list_compiled = || match &launched.subject.list_compiled {
+            Some(command) => command
+                .run(&self.supervision())
+                .map(drop)
+                .map_err(|why| format!("its command for `profile` {why}")),
+            None => Ok(()),
+        };
+        let profiled = Profiled {
+            spec: &spec,
+            pids: &|| sampler.pids(),
+            cpu_ns: &|| sampler.cpu_ns(),
+            list_compiled: &list_compiled,
+            interrupts: self.interrupts,
+        };
+        profiled.measure(trial)
+    }
+}
