@@ -116,7 +116,7 @@ class FlameGraph {
     const { hasText, ...style } = boxOf(one, wide);
     const box = document.createElement("button");
     box.type = "button";
-    box.className = call.kind;
+    box.className = this.flame.levels ? `level${this.flame.levels[call.index] ?? 0}` : call.kind;
     box.dataset["call"] = String(call.index);
     box.tabIndex = call.depth === 0 ? 0 : -1;
     box.setAttribute("aria-label", this.words(call));

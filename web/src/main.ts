@@ -160,4 +160,6 @@ class Page {
 // Whatever happens from here on, the page is as a whole what the style makes of it.
 document.documentElement.classList.add("viewed");
 const report = readReport();
-if (report) new Page(report).start();
+// A profile alone has nothing to choose from.
+if (report && report.schema === "dyno.profile/1") addFlames(report);
+else if (report) new Page(report).start();

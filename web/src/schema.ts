@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json a99e79dc84ae454e19d9eb3c0b24f756b7b0f9f10b276f14eb6c28aeb387c9da
+// Made by types.mjs from docs/schema/report.schema.json 6e6a8c634decad226bf71442792d099d5f0911d6fbaafab5d772bcc4969c5f32
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -571,6 +571,11 @@ export interface Flame {
    * By samples of their own, the most first.
    */
   hottest: Hot[];
+  /**
+   * Of each node, how much more time per answer it takes here than in another profile, from −3 (much less) to 3; 0: no difference that
+   * the samples could show. `None`: there is no other.
+   */
+  levels: number[] | null;
   /**
    * Samples for which there was no room.
    */

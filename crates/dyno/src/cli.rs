@@ -1,5 +1,7 @@
 //! The command line. Options have the names that other load generators give them: `-c`, `-d`, `-t`, `-n`, `-r`.
 
+mod profile;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -12,6 +14,7 @@ use dyno_runner::observe::Choice;
 use dyno_workload::import::Format;
 
 use crate::habits;
+pub use profile::{ProfileArgs, ProfileFormat};
 
 const ABOUT: &str = "Puts HTTP servers on a dynamometer: builds and starts them, proves that they answer right, loads \
                      them, watches what each request costs, and says what limited every step.";
@@ -69,6 +72,8 @@ pub enum Command {
     Plan(PlanArgs),
     /// Make the report of a run again, from its archive.
     Report(ReportArgs),
+    /// Stacks of a run's servers, for other tools, or one profile beside another.
+    Profile(ProfileArgs),
     /// The servers under test.
     Subjects(SubjectsArgs),
     /// What this machine can and cannot measure, and how to mend it.

@@ -170,7 +170,7 @@ fn names(plan: &Plan, launch: usize) -> String {
     line(&all.join(", "))
 }
 
-fn shape(plan: &Plan, trial: usize) -> String {
+pub fn shape(plan: &Plan, trial: usize) -> String {
     let step = &plan.load.steps[plan.trials[trial].step];
     let pipeline = if step.pipeline > 1 { format!(" × {}", step.pipeline) } else { String::new() };
     let streams = if step.streams > 1 { format!(" × {} streams", step.streams) } else { String::new() };

@@ -16,7 +16,7 @@ const NOT_ALLOWED: &str =
 
 impl Refusal {
     /// `needs`: what the kernel must be to run the program.
-    pub(crate) fn of(error: Error, needs: &'static str) -> Refusal {
+    pub(crate) fn of(error: &Error, needs: &'static str) -> Refusal {
         if error.is_forbidden {
             let why = "this user may not load programs into the kernel (bpf(2))".into();
             return Refusal { why, mend: NOT_ALLOWED };

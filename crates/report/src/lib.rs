@@ -14,12 +14,16 @@ mod metrics;
 pub mod openmetrics;
 mod overview;
 pub mod price;
+pub mod profile;
 pub mod redact;
 pub mod shell;
 pub mod terminal;
 pub mod text;
 
 use dyno_analysis::Report;
+
+const VIEWER_JS: &str = include_str!("../viewer/viewer.js");
+const VIEWER_CSS: &str = include_str!("../viewer/viewer.css");
 
 /// The forms a report can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

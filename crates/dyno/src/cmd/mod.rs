@@ -5,6 +5,7 @@ mod doctor;
 mod load;
 mod plan;
 mod prepare;
+mod profile;
 mod report;
 mod resume;
 mod run;
@@ -29,6 +30,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Profile(args) => profile::run(&args),
         Command::Subjects(args) => subjects::run(&args),
         Command::Doctor(subjects) => doctor::run(&subjects),
         Command::ServeClosed { port } => {

@@ -132,3 +132,66 @@ fn no_program_stays_in_the_kernel_when_dyno_is_killed() {
     wait_until(&|| attached() == 0);
     place.assert_nothing_is_left();
 }
+
+/// Names of the functions in a flame graph, with those of any that is no more than a place in a file left out.
+fn functions(flame: &Value) -> Vec<String> {
+    let all = flame["functions"].as_array().unwrap_or_else(|| panic!("no functions in {flame:#}"));
+    all.iter().filter_map(|function| Some(function["name"].as_str()?.to_string())).collect()
+}
+
+#[test]
+fn a_profile_names_functions_of_servers_and_of_the_kernel() {
+    if let Some(refusal) = dyno_observer::stacks::refusal() {
+        return not_run(&format!("stacks of servers: {}", refusal.why));
+    }
+    for (subject, wanted) in
+        [("h2o", ["h2o_evloop_run", "main"]), ("node-http", ["uv_run", "parserOnIncoming"])]
+    {
+        let place = Place::new();
+        place.copy_subject(subject);
+        trial_of(&place, subject, 16, "[observe]\nprofile = true\n");
+        let profile = &place.report()["profiles"][0];
+        assert_eq!(profile["failures"], serde_json::json!([]), "{subject}");
+        let (running, waiting) = (&profile["running"], &profile["waiting"]);
+        let names = functions(running);
+        for name in wanted.iter().chain(&["tcp_sendmsg", "do_syscall_64"]) {
+            assert!(names.iter().any(|known| known.contains(name)), "{subject}: no {name} among {names:?}");
+        }
+        assert!(number(running, "/whole_share") > 0.9, "{subject}: {running:#}");
+        // Samples stand for as much time as the kernel's account has, but for what it takes to begin and to end.
+        let (seen, used) = (number(running, "/us_per_request"), number(profile, "/cpu_us_per_request"));
+        assert!((0.85..1.1).contains(&(seen / used)), "{subject}: {seen} µs in samples, and {used} µs used");
+        assert!(
+            functions(waiting).iter().any(|name| name.contains("wait") || name.contains("poll")),
+            "{subject}"
+        );
+        let run = place.run_folder().unwrap();
+        let told = |more: &[&str]| {
+            let output = place.dyno(&[&["profile", run.to_str().unwrap()], more].concat());
+            assert!(output.status.success(), "{}", text(&output));
+            output.stdout
+        };
+        let stacks = String::from_utf8(told(&[])).unwrap();
+        assert!(stacks.lines().any(|line| line.contains(";tcp_sendmsg_[k]")), "{stacks}");
+        let alike = String::from_utf8(told(&["--beside-trial", "1"])).unwrap();
+        assert!(alike.lines().all(|line| {
+            let counts: Vec<&str> = line.rsplitn(3, ' ').collect();
+            counts[0] == counts[1]
+        }));
+        let page = String::from_utf8(told(&["--off-cpu", "--format", "html"])).unwrap();
+        assert!(page.contains("dyno.profile/1") && page.contains("data-side=\"waiting\""));
+        let file = place.path().join("profile.pb.gz");
+        told(&["--format", "pprof", "-o", file.to_str().unwrap()]);
+        assert!(fs::read(&file).unwrap().starts_with(&[0x1f, 0x8b]), "it is compressed");
+    }
+}
+
+#[test]
+fn a_run_without_profiles_says_how_to_get_some() {
+    let place = Place::new();
+    trial_of(&place, "null", 1, "");
+    let run = place.run_folder().unwrap();
+    let output = place.dyno(&["profile", run.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output).contains("`profile = true` under [observe]"), "{}", text(&output));
+}

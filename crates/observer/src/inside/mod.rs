@@ -60,7 +60,7 @@ impl Inside {
     /// This kernel cannot, or does not let this user.
     pub fn load(wanted: Wanted) -> Result<Inside, Refusal> {
         is_ours_to_ask()?;
-        let program = Program::load(wanted).map_err(|error| Refusal::of(error, NOT_THERE))?;
+        let program = Program::load(wanted).map_err(|error| Refusal::of(&error, NOT_THERE))?;
         Ok(Inside { program: Arc::new(Mutex::new(program)), wanted })
     }
 

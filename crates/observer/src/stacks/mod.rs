@@ -83,7 +83,7 @@ impl Sampling {
     /// This kernel cannot, or does not let this user.
     pub fn load() -> Result<Sampling, Refusal> {
         is_ours_to_ask()?;
-        let program = Program::load().map_err(|error| Refusal::of(error, NOT_THERE))?;
+        let program = Program::load().map_err(|error| Refusal::of(&error, NOT_THERE))?;
         Ok(Sampling { program, unwinder: Unwinder::default(), seen: HashMap::new() })
     }
 

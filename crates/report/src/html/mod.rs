@@ -11,7 +11,7 @@ mod load;
 mod method;
 mod of;
 mod overview;
-mod policy;
+pub(crate) mod policy;
 mod profile;
 mod table;
 mod why;
@@ -25,12 +25,11 @@ use dyno_analysis::{Caveat, Severity};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::of::Of;
+pub(crate) use self::profile::figure_of;
 use self::table::{Cell, Column, table_of, text, value};
 use crate::format::{count, number, or_dash};
 use crate::redact;
-
-const VIEWER_JS: &str = include_str!("../../viewer/viewer.js");
-const VIEWER_CSS: &str = include_str!("../../viewer/viewer.css");
+use crate::{VIEWER_CSS, VIEWER_JS};
 
 /// Renders the page.
 #[must_use]
@@ -78,7 +77,7 @@ pub fn page(report: &Report, css: &str, js: &str) -> String {
 }
 
 /// JSON that is safe inside a script element: without any `<` it holds no `</script` and no `<!--`.
-fn inside_script(json: &str) -> String {
+pub(crate) fn inside_script(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 

@@ -32,8 +32,8 @@ fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
         details.profile data-subject=[subject] data-workload=[workloads] data-step=[step] open[is_busiest(report, profile.cell)] {
             summary { (swatch(report, id)) (title) " at " (at(report, profile.cell)) (told(profile)) } "\n"
             @for failure in &profile.failures { p.note { "There is no profile of some trial: " (failure) "." } "\n" }
-            @if let Some(flame) = &profile.running { (figure(index, Side::Running, flame)) }
-            @if let Some(flame) = &profile.waiting { (figure(index, Side::Waiting, flame)) }
+            @if let Some(flame) = &profile.running { (figure_of(index, Side::Running, flame)) }
+            @if let Some(flame) = &profile.waiting { (figure_of(index, Side::Waiting, flame)) }
         }
         "\n"
     }
@@ -71,7 +71,8 @@ fn of_origin(name: &str) -> String {
     }
 }
 
-fn figure(index: usize, side: Side, flame: &Flame) -> Markup {
+/// A flame graph with what is to be known of it. `index`: of its profile among those of the page.
+pub(crate) fn figure_of(index: usize, side: Side, flame: &Flame) -> Markup {
     let (name, caption) = match side {
         Side::Running => ("running", "On CPU: where its threads ran"),
         Side::Waiting => ("waiting", "Off CPU: where its threads waited"),

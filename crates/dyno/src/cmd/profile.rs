@@ -1,0 +1,136 @@
+//! `dyno profile RUN`: stacks for other tools, and flame graphs beside each other.
+
+use std::io::IsTerminal as _;
+use std::path::Path;
+
+use dyno_analysis::profile::{Flame, Line, Side, difference, lines};
+use dyno_archive::dir::Run;
+use dyno_archive::profile::ProfileRecord;
+use dyno_archive::{Plan, RunDir};
+use dyno_report::profile::{Beside, collapsed, collapsed_beside, page, pprof, speedscope};
+use dyno_report::terminal::line;
+
+use super::report::{for_reader, is_standard_output, write_out};
+use crate::cli::{ProfileArgs, ProfileFormat};
+use crate::exit::{Exit, bad};
+use crate::progress::shape;
+use crate::terminal;
+
+pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
+    let run = RunDir::open(&args.run)?.read()?;
+    if run.profiles.is_empty() {
+        return Err(bad(format!(
+            "{} has no profiles; they are taken with `profile = true` under [observe] of the suite, or `dyno run --observe default,profile`",
+            args.run.display()
+        )));
+    }
+    let only = (run.profiles.len() == 1).then(|| run.profiles[0].trial + 1);
+    let Some(trial) = args.trial.or(only) else {
+        terminal::print(&list(&run))?;
+        return Ok(Exit::Valid);
+    };
+    let here = Chosen::of(&run, &args.run, trial)?;
+    let other = args.beside.as_ref().map(|path| RunDir::open(path)?.read()).transpose()?;
+    let there = match (&other, args.beside_trial) {
+        (None, None) => None,
+        (other, n) => {
+            let path = args.beside.as_ref().unwrap_or(&args.run);
+            Some(Chosen::of(other.as_ref().unwrap_or(&run), path, n.unwrap_or(trial))?)
+        }
+    };
+    write(args, &here, there.as_ref())?;
+    Ok(Exit::Valid)
+}
+
+/// A profile, with what it is of.
+struct Chosen<'a> {
+    profile: &'a ProfileRecord,
+    title: String,
+}
+
+impl Chosen<'_> {
+    fn of<'a>(run: &'a Run, path: &Path, trial: usize) -> anyhow::Result<Chosen<'a>> {
+        let profile = run.profiles.iter().find(|profile| profile.trial + 1 == trial).ok_or_else(|| {
+            let path = path.display();
+            bad(format!(
+                "{path} has no profile of a trial {trial}; `dyno profile {path}` lists those that it has"
+            ))
+        })?;
+        if let Some(why) = &profile.failure {
+            return Err(bad(format!("there is no profile of trial {trial}: {why}")));
+        }
+        let title = format!("{}, run {}", name(&run.header.plan, profile.trial), run.header.id);
+        Ok(Chosen { profile, title })
+    }
+
+    fn lines(&self, side: Side) -> Vec<Line> {
+        lines(self.profile, side)
+    }
+}
+
+/// What a trial is of, in words.
+fn name(plan: &Plan, trial: usize) -> String {
+    let of = &plan.trials[trial];
+    let block = plan.launches[of.launch].block + 1;
+    format!("{}, {}, repeat {block}", plan.arms[of.arm].name, shape(plan, trial))
+}
+
+fn list(run: &Run) -> String {
+    let row = |profile: &ProfileRecord| {
+        let told = match &profile.failure {
+            Some(why) => format!("none: {why}"),
+            None => {
+                format!(
+                    "{} samples on CPU, {} off CPU",
+                    samples(profile, Side::Running),
+                    samples(profile, Side::Waiting)
+                )
+            }
+        };
+        line(&format!("--trial {:<4} {}: {told}", profile.trial + 1, name(&run.header.plan, profile.trial)))
+            + "\n"
+    };
+    run.profiles.iter().map(row).collect()
+}
+
+fn samples(profile: &ProfileRecord, side: Side) -> u64 {
+    side.of(profile).stacks.iter().map(|stack| stack.samples).sum()
+}
+
+fn write(args: &ProfileArgs, here: &Chosen<'_>, there: Option<&Chosen<'_>>) -> anyhow::Result<()> {
+    let side = if args.off_cpu { Side::Waiting } else { Side::Running };
+    let period_ns = side.of(here.profile).period_ns;
+    let text = match (args.format, there) {
+        (ProfileFormat::Collapsed, None) => collapsed(&here.lines(side)),
+        (ProfileFormat::Collapsed, Some(there)) => collapsed_beside(&here.lines(side), &there.lines(side)),
+        (ProfileFormat::Html, there) => html(here, there, side)?,
+        (ProfileFormat::Speedscope, None) => speedscope(&here.title, &here.lines(side), period_ns),
+        (ProfileFormat::Pprof, None) => {
+            return write_bytes(args, &pprof(&here.lines(side), side, period_ns, here.profile.length_ns)?);
+        }
+        (ProfileFormat::Speedscope | ProfileFormat::Pprof, Some(_)) => {
+            return Err(bad("this format has no differences; `--format html` and `--format collapsed` have"));
+        }
+    };
+    write_out(args.output.as_deref(), &for_reader(args.output.as_deref(), &text))
+}
+
+fn html(here: &Chosen<'_>, there: Option<&Chosen<'_>>, side: Side) -> anyhow::Result<String> {
+    let none = || bad("there is no sample of it; `--off-cpu` takes those of threads that waited");
+    let flame = Flame::of(&[here.profile], side).ok_or_else(none)?;
+    let Some(there) = there else { return Ok(page(&here.title, side, &flame, None)) };
+    let difference = difference(here.profile, there.profile, side).ok_or_else(none)?;
+    let beside = Beside { title: &there.title, difference: &difference };
+    Ok(page(&here.title, side, &flame, Some(beside)))
+}
+
+fn write_bytes(args: &ProfileArgs, bytes: &[u8]) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    match args.output.as_deref().filter(|path| !is_standard_output(Some(path))) {
+        Some(path) => Ok(std::fs::write(path, bytes)?),
+        None if std::io::stdout().is_terminal() => {
+            Err(bad("this format is not for a terminal: name a file with `-o FILE`"))
+        }
+        None => Ok(std::io::stdout().write_all(bytes)?),
+    }
+}

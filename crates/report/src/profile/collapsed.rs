@@ -1,0 +1,73 @@
+//! Collapsed stacks: a line for each stack, its functions between semicolons, and how often it was seen. Flame graph tools read it
+//! (FlameGraph, inferno, speedscope).
+
+use std::collections::BTreeMap;
+
+use dyno_analysis::profile::{Function, FunctionKind, Line};
+
+/// One line for each stack, the outermost function first.
+#[must_use]
+pub fn collapsed(lines: &[Line]) -> String {
+    let line = |line: &Line| {
+        let functions: Vec<String> = line.functions.iter().map(name).collect();
+        format!("{} {}\n", functions.join(";"), line.samples)
+    };
+    lines.iter().map(line).collect()
+}
+
+/// The same of two profiles: each stack with its count in the second and then in the first, as differential flame graphs are made of
+/// (FlameGraph's difffolded.pl).
+#[must_use]
+pub fn collapsed_beside(here: &[Line], there: &[Line]) -> String {
+    let mut counts: BTreeMap<&[Function], [u64; 2]> = BTreeMap::new();
+    for (place, lines) in [there, here].into_iter().enumerate() {
+        for line in lines {
+            counts.entry(&line.functions).or_default()[place] += line.samples;
+        }
+    }
+    let line = |(functions, [there, here]): (&[Function], [u64; 2])| {
+        let functions: Vec<String> = functions.iter().map(name).collect();
+        format!("{} {there} {here}\n", functions.join(";"))
+    };
+    counts.into_iter().map(line).collect()
+}
+
+/// With the marks by which such tools choose colours.
+fn name(function: &Function) -> String {
+    let mark = match function.kind {
+        FunctionKind::Kernel => "_[k]",
+        FunctionKind::Jit => "_[j]",
+        FunctionKind::Inlined => "_[i]",
+        FunctionKind::Native | FunctionKind::Role => "",
+    };
+    format!("{}{mark}", function.name.replace(';', ":"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_profiles_a_stack_has_two_counts() {
+        let line = |name: &str, samples| Line {
+            functions: vec![Function { name: name.into(), module: None, kind: FunctionKind::Native }],
+            samples,
+        };
+        let text = collapsed_beside(&[line("a", 1), line("b", 2)], &[line("b", 3), line("c", 4)]);
+        assert_eq!(text, "a 0 1\nb 3 2\nc 4 0\n");
+    }
+
+    #[test]
+    fn a_stack_is_a_line() {
+        let function = |name: &str, kind| Function { name: name.into(), module: None, kind };
+        let functions = vec![
+            function("work", FunctionKind::Role),
+            function("a(int; b)", FunctionKind::Native),
+            function("JS:*f x.js:1", FunctionKind::Jit),
+            function("g", FunctionKind::Inlined),
+            function("tcp_sendmsg", FunctionKind::Kernel),
+        ];
+        let text = collapsed(&[Line { functions, samples: 12 }]);
+        assert_eq!(text, "work;a(int: b);JS:*f x.js:1_[j];g_[i];tcp_sendmsg_[k] 12\n");
+    }
+}

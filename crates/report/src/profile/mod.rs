@@ -1,0 +1,11 @@
+//! Profiles in the formats of other tools, and on pages of their own.
+
+mod collapsed;
+mod page;
+mod pprof;
+mod speedscope;
+
+pub use collapsed::{collapsed, collapsed_beside};
+pub use page::{Beside, page};
+pub use pprof::pprof;
+pub use speedscope::speedscope;

@@ -1,0 +1,78 @@
+//! One profile, or the difference of two, on a page of its own.
+
+use dyno_analysis::profile::{Change, Difference, Flame, Side};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::json;
+
+use crate::format::micros;
+use crate::html::{figure_of, inside_script, policy};
+use crate::{VIEWER_CSS, VIEWER_JS};
+
+/// Another profile that one is set beside.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside<'a> {
+    pub title: &'a str,
+    pub difference: &'a Difference,
+}
+
+/// A page with one flame graph; beside another, coloured by what differs.
+#[must_use]
+pub fn page(title: &str, side: Side, flame: &Flame, beside: Option<Beside<'_>>) -> String {
+    let flame = beside.map_or(flame, |beside| &beside.difference.flame);
+    let profile = match side {
+        Side::Running => json!({"running": flame}),
+        Side::Waiting => json!({"waiting": flame}),
+    };
+    let data = json!({"schema": "dyno.profile/1", "run": {"id": "profile"}, "profiles": [profile]});
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(policy::policy(VIEWER_CSS, VIEWER_JS));
+                link rel="icon" href="data:,";
+                title { (title) " · dyno" }
+                style { (PreEscaped(VIEWER_CSS)) }
+            }
+            body {
+                main {
+                    header { p.brand { "dyno" } h1 { (title) } @if let Some(beside) = beside { p.lede { "beside " (beside.title) } } }
+                    (figure_of(0, side, flame))
+                    @if let Some(beside) = beside { (changes(&beside)) }
+                }
+                script type="application/json" id="dyno-data" { (PreEscaped(inside_script(&data.to_string()))) }
+                script { (PreEscaped(VIEWER_JS)) }
+            }
+        }
+    };
+    page.into_string() + "\n"
+}
+
+fn changes(beside: &Beside<'_>) -> Markup {
+    let Difference { flame, there_us, changes } = beside.difference;
+    let here_us = flame.us_per_request.map_or_else(|| "an unknown time".into(), micros);
+    let row = |change: &Change| {
+        let sign = if change.difference_us > 0.0 { "+" } else { "−" };
+        html! {
+            tr {
+                td { (change.function.name) } td { (change.function.module.as_deref().unwrap_or(change.function.kind.name())) }
+                td.n { (micros(change.here_us)) } td.n { (micros(change.there_us)) }
+                td.n { (sign) (micros(change.difference_us.abs())) }
+            }
+        }
+    };
+    html! {
+        p.note {
+            "A response took " (here_us) " here and " (micros(*there_us)) " there. Red calls take more time per response here, blue ones less; pale ones "
+            "differ by less than three times the error of sampling, and nothing is said of them."
+        }
+        h2 { "Functions whose own time differs" }
+        @if changes.is_empty() { p { "None by more than three times the error of sampling." } } @else {
+            div.scroll { table {
+                thead { tr { th { "Function" } th { "Of" } th.n { "Here, per response" } th.n { "There" } th.n { "Difference" } } }
+                tbody { @for change in changes { (row(change)) } }
+            } }
+        }
+    }
+}

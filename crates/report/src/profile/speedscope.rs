@@ -1,0 +1,67 @@
+//! Speedscope's file format (<https://www.speedscope.app/file-format-schema.json>).
+
+use std::collections::HashMap;
+
+use dyno_analysis::profile::{Function, Line, samples_of};
+use serde_json::{Value, json};
+
+/// A file that speedscope opens. `period_ns`: time that a sample stands for.
+#[must_use]
+pub fn speedscope(title: &str, lines: &[Line], period_ns: u64) -> String {
+    let mut places: HashMap<&Function, usize> = HashMap::new();
+    let mut frames: Vec<Value> = Vec::new();
+    let mut samples: Vec<Vec<usize>> = Vec::new();
+    for line in lines {
+        let mut sample = Vec::new();
+        for function in &line.functions {
+            let next = places.len();
+            sample.push(*places.entry(function).or_insert_with(|| {
+                let file = function.module.as_deref().unwrap_or(function.kind.name());
+                frames.push(json!({"name": function.name, "file": file}));
+                next
+            }));
+        }
+        samples.push(sample);
+    }
+    let weights: Vec<u64> = lines.iter().map(|line| line.samples * period_ns).collect();
+    let file = json!({
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "exporter": "dyno",
+        "name": title,
+        "shared": {"frames": frames},
+        "profiles": [{
+            "type": "sampled",
+            "name": title,
+            "unit": "nanoseconds",
+            "startValue": 0,
+            "endValue": samples_of(lines) * period_ns,
+            "samples": samples,
+            "weights": weights,
+        }],
+    });
+    file.to_string() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dyno_analysis::profile::FunctionKind;
+
+    #[test]
+    fn functions_are_told_once_and_samples_name_their_places() {
+        let function = |name: &str| Function { name: name.into(), module: None, kind: FunctionKind::Kernel };
+        let line = |names: &[&str], samples| Line {
+            functions: names.iter().map(|n| function(n)).collect(),
+            samples,
+        };
+        let text = speedscope("t", &[line(&["a", "b"], 2), line(&["b", "a"], 3)], 10);
+        let file: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            file["shared"]["frames"],
+            json!([{"name": "a", "file": "kernel"}, {"name": "b", "file": "kernel"}])
+        );
+        let profile = &file["profiles"][0];
+        assert_eq!((&profile["samples"], &profile["weights"]), (&json!([[0, 1], [1, 0]]), &json!([20, 30])));
+        assert_eq!(profile["endValue"], 50);
+    }
+}
