@@ -5,6 +5,7 @@ mod sockets;
 #[cfg(test)]
 mod tests;
 mod threads;
+pub mod watch;
 
 use std::collections::BTreeMap;
 

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use dyno_analysis::server::watch::Watched;
 use dyno_analysis::{LoadResult, Report};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -35,4 +36,9 @@ fn the_schema_of_a_load_is_documented() {
 #[test]
 fn the_schema_of_a_report_is_documented() {
     check("report.schema.json", &written::<Report>());
+}
+
+#[test]
+fn the_schema_of_a_look_at_a_running_server_is_documented() {
+    check("watch.schema.json", &written::<Watched>());
 }

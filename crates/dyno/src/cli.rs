@@ -1,6 +1,7 @@
 //! The command line. Options have the names that other load generators give them: `-c`, `-d`, `-t`, `-n`, `-r`.
 
 mod profile;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use dyno_workload::import::Format;
 
 use crate::habits;
 pub use profile::{ProfileArgs, ProfileFormat};
+pub use watch::WatchArgs;
 
 const ABOUT: &str = "Puts HTTP servers on a dynamometer: builds and starts them, proves that they answer right, loads \
                      them, watches what each request costs, and says what limited every step.";
@@ -72,6 +74,8 @@ pub enum Command {
     Plan(PlanArgs),
     /// Make the report of a run again, from its archive.
     Report(ReportArgs),
+    /// Look at a server that runs already, whoever loads it.
+    Watch(WatchArgs),
     /// Stacks of a run's servers, for other tools, or one profile beside another.
     Profile(ProfileArgs),
     /// The servers under test.

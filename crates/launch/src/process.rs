@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dyno_archive::start::Stop;
+use dyno_observer::Processes;
 use dyno_observer::cgroup::Group;
 use dyno_observer::{Sampler, monotonic_ns, proc};
 use serde::Deserialize;
@@ -128,7 +129,8 @@ impl Process {
         workspace.guard.watch_cookie(&workspace.name);
         let (child, exec_ns) = sys::spawn(&mut command, setup)?;
         workspace.guard.watch_session(child.id());
-        let sampler = Sampler { group: workspace.group.clone(), session: child.id() };
+        let processes = Processes::Session(child.id());
+        let sampler = Sampler { group: workspace.group.clone(), processes };
         let _keeper = Keeper::of(&log);
         Ok(Process { child, ended: None, exec_ns, sampler, log, _keeper, workspace, gone: false })
     }

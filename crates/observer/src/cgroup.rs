@@ -164,6 +164,38 @@ pub struct Group {
 }
 
 impl Group {
+    /// The group of a folder: of version 2, or of version 1 with the folders that other controllers have for the same path.
+    ///
+    /// # Errors
+    /// It is the folder of no group; as a sentence.
+    pub fn at(folder: &Path, mountinfo: &str) -> Result<Group, String> {
+        let wrong = || format!("{} is no folder of a control group", folder.display());
+        let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+        if !folder.join("cgroup.procs").exists() {
+            return Err(wrong());
+        }
+        let mounts: Vec<Mount<'_>> = mountinfo.lines().filter_map(Mount::parse).collect();
+        let of = mounts.iter().filter(|mount| folder.starts_with(mount.point));
+        // The innermost: version 2 may be mounted within a folder of version 1.
+        let own = of.max_by_key(|mount| mount.point.len()).ok_or_else(wrong)?;
+        let path = folder.strip_prefix(own.point).map_err(|_| wrong())?;
+        if own.kind == "cgroup2" {
+            return Ok(Group { v2: Some(folder), ..Group::default() });
+        }
+        let controllers = mounts.iter().filter(|mount| mount.kind == "cgroup");
+        let folders = controllers.flat_map(|mount| {
+            let place = Path::new(mount.point).join(path);
+            let is_there = place.join("cgroup.procs").exists();
+            mount
+                .options
+                .split(',')
+                .filter(move |_| is_there)
+                .map(move |name| (name.to_string(), place.clone()))
+        });
+        let v1: BTreeMap<String, PathBuf> = folders.filter(|(name, _)| name != "rw").collect();
+        Ok(Group { v1, v2: None })
+    }
+
     /// Whether there is any folder at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -324,6 +356,40 @@ mod tests {
         assert_eq!(folder("memory"), Some("/sys/fs/cgroup/memory"));
         assert_eq!(folder("rw"), None);
         assert_eq!(layout.version(), CgroupVersion::V1);
+    }
+
+    /// A folder with a hierarchy of version 1 for each of two controllers, and one of version 2; in each a group `web/app`.
+    fn hierarchies() -> (tempfile::TempDir, String) {
+        let root = tempfile::tempdir().unwrap();
+        let at = root.path().canonicalize().unwrap();
+        for hierarchy in ["cpu,cpuacct", "memory", "unified"] {
+            let group = at.join(hierarchy).join("web/app");
+            std::fs::create_dir_all(&group).unwrap();
+            std::fs::write(group.join("cgroup.procs"), "7\n").unwrap();
+        }
+        let at = at.display();
+        let mounts = format!(
+            "1 0 0:1 / {at}/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n2 0 0:2 / {at}/memory rw - cgroup cgroup rw,memory\n\
+             3 0 0:3 / {at}/unified rw - cgroup2 cgroup2 rw\n"
+        );
+        (root, mounts)
+    }
+
+    #[test]
+    fn a_group_is_found_by_any_of_its_folders() {
+        let (root, mounts) = hierarchies();
+        let at = |hierarchy: &str| Group::at(&root.path().join(hierarchy).join("web/app"), &mounts);
+        let v2 = at("unified").unwrap();
+        assert!(v2.v1.is_empty() && v2.v2.as_ref().is_some_and(|folder| folder.ends_with("unified/web/app")));
+        for hierarchy in ["cpu,cpuacct", "memory"] {
+            let group = at(hierarchy).unwrap();
+            let controllers: Vec<&str> = group.v1.keys().map(String::as_str).collect();
+            assert_eq!(controllers, ["cpu", "cpuacct", "memory"], "those of all hierarchies");
+            assert!(group.v1["memory"].ends_with("memory/web/app") && group.v2.is_none());
+            assert_eq!(group.pids(), [7]);
+        }
+        assert!(Group::at(root.path(), &mounts).unwrap_err().contains("no folder of a control group"));
+        assert!(Group::at(&root.path().join("unified/none"), &mounts).is_err());
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub mod stacks;
 
 pub use clock::monotonic_ns;
 pub use kernel::Refusal;
-pub use sampler::{Sampler, Scope, sample};
+pub use sampler::{Processes, Sampler, Scope, sample};
 
 /// Reads a small file of the kernel. `None`: not there, or not for us.
 fn read(path: impl AsRef<std::path::Path>) -> Option<String> {

@@ -73,6 +73,35 @@ pub fn session_pids(session: u32) -> Vec<u32> {
     all_pids().into_iter().filter(in_session).collect()
 }
 
+/// These processes, and all that descend from them, as far as they live.
+#[must_use]
+pub fn trees(roots: &[u32]) -> Vec<u32> {
+    let all = all_pids().into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?)));
+    let living: Vec<(u32, u32)> =
+        all.filter(|(_, stat)| !stat.is_dead()).map(|(pid, stat)| (pid, stat.parent)).collect();
+    below(roots, &living)
+}
+
+/// `living`: processes with their parents.
+fn below(roots: &[u32], living: &[(u32, u32)]) -> Vec<u32> {
+    let mut found: Vec<u32> =
+        roots.iter().copied().filter(|root| living.iter().any(|(pid, _)| pid == root)).collect();
+    let mut looked_at = 0;
+    while let Some(parent) = found.get(looked_at).copied() {
+        let children: Vec<u32> = living.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid).collect();
+        found.extend(children.into_iter().filter(|child| !roots.contains(child)));
+        looked_at += 1;
+    }
+    found
+}
+
+/// The processes that take connections at a port of this machine, whatever the address, as far as we may see.
+#[must_use]
+pub fn listening_on(port: u16) -> Vec<u32> {
+    let holds = |pid: &u32| listeners(&[*pid]).iter().any(|addr| addr.port() == port);
+    all_pids().into_iter().filter(holds).collect()
+}
+
 /// Counters of every thread of a process. Threads that end meanwhile are left out.
 #[must_use]
 pub fn threads(pid: u32) -> Vec<ThreadUse> {
@@ -241,6 +270,14 @@ pub(crate) fn tick_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tree_is_what_descends_from_its_root() {
+        let living = [(10, 1), (11, 10), (12, 11), (20, 1), (21, 20)];
+        assert_eq!(below(&[10], &living), [10, 11, 12]);
+        assert_eq!(below(&[10, 11], &living), [10, 11, 12], "each once");
+        assert_eq!(below(&[99], &living), [0; 0], "it has ended");
+    }
 
     #[test]
     fn a_stat_line_is_parsed_whatever_the_name_holds() {

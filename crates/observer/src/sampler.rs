@@ -12,15 +12,33 @@ use crate::{host, network, proc};
 pub struct Sampler {
     /// Empty where no control group could be made.
     pub group: Group,
-    /// Session of its processes.
-    pub session: u32,
+    /// Its processes where there is no group.
+    pub processes: Processes,
+}
+
+/// Processes that belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Processes {
+    /// Those of a session, by its number.
+    Session(u32),
+    /// These, and whatever they start.
+    Trees(Vec<u32>),
+}
+
+impl Processes {
+    fn pids(&self) -> Vec<u32> {
+        match self {
+            Processes::Session(session) => proc::session_pids(*session),
+            Processes::Trees(roots) => proc::trees(roots),
+        }
+    }
 }
 
 impl Sampler {
     /// Its living processes.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
-        if self.group.is_empty() { proc::session_pids(self.session) } else { self.group.pids() }
+        if self.group.is_empty() { self.processes.pids() } else { self.group.pids() }
     }
 
     /// CPU time of its processes so far, nanoseconds: of the control group, or else of the threads that live. `None`: neither can be
@@ -97,7 +115,7 @@ mod tests {
     #[test]
     fn a_session_is_sampled_without_a_control_group() {
         let session = proc::Stat::of(std::process::id()).unwrap().session;
-        let sampler = Sampler { group: Group::default(), session };
+        let sampler = Sampler { group: Group::default(), processes: Processes::Session(session) };
         let scope = |party| Scope { party, sampler: &sampler, inside: None };
         let sample = sample(&[scope(Party::SUBJECT), scope(Party::Backend(0))]);
         for party in [Party::SUBJECT, Party::Backend(0)] {

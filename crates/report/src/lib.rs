@@ -19,6 +19,7 @@ pub mod redact;
 pub mod shell;
 pub mod terminal;
 pub mod text;
+pub mod watch;
 
 use dyno_analysis::Report;
 

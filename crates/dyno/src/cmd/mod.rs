@@ -10,6 +10,7 @@ mod report;
 mod resume;
 mod run;
 mod subjects;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -31,6 +32,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
         Command::Plan(args) => plan::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Profile(args) => profile::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Subjects(args) => subjects::run(&args),
         Command::Doctor(subjects) => doctor::run(&subjects),
         Command::ServeClosed { port } => {

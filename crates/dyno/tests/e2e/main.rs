@@ -25,4 +25,5 @@ mod tutorial;
 mod unprivileged;
 mod walk;
 mod warming;
+mod watch;
 mod words;

@@ -20,7 +20,7 @@ use dyno_report::{hdr, intervals, text};
 use dyno_runner::load::Spec;
 use dyno_runner::single::{self, Ended};
 
-pub use self::outputs::check_file;
+pub use self::outputs::{Served, check_file};
 use self::requests::Reach;
 use self::save::Saving;
 use self::target::Url;

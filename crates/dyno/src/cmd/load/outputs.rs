@@ -109,23 +109,21 @@ fn create(path: &Path) -> std::io::Result<File> {
     File::create(path)
 }
 
-/// Serves the sums so far at `/metrics`.
-pub struct Metrics {
-    sums: openmetrics::Sums,
+/// A page of OpenMetrics at `/metrics`, whatever is on it.
+pub struct Served {
     page: Arc<Mutex<String>>,
-    /// The page's URL.
+    /// Its URL.
     pub url: String,
 }
 
-impl Metrics {
-    pub fn serve(addr: SocketAddr, config: &Config) -> anyhow::Result<Metrics> {
+impl Served {
+    pub fn begin(addr: SocketAddr, page: String) -> anyhow::Result<Served> {
         let listener = TcpListener::bind(addr).map_err(|error| {
             bad(format!("--metrics {addr}: {error}; give another port, or 0 for any free one"))
         })?;
         let url = format!("http://{}/metrics", listener.local_addr()?);
         terminal::say(&format!("metrics at {url}"));
-        let sums = openmetrics::Sums::new(config);
-        let page = Arc::new(Mutex::new(sums.page()));
+        let page = Arc::new(Mutex::new(page));
         let shown = Arc::clone(&page);
         // The thread ends with the process: it holds nothing that must be given back.
         thread::Builder::new().name("metrics".into()).spawn(move || {
@@ -134,12 +132,30 @@ impl Metrics {
                 let _ = answer(stream, &page);
             }
         })?;
-        Ok(Metrics { sums, page, url })
+        Ok(Served { page, url })
+    }
+
+    pub fn show(&self, page: String) {
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
+    }
+}
+
+/// Serves the sums of a load so far.
+pub struct Metrics {
+    sums: openmetrics::Sums,
+    pub served: Served,
+}
+
+impl Metrics {
+    pub fn serve(addr: SocketAddr, config: &Config) -> anyhow::Result<Metrics> {
+        let sums = openmetrics::Sums::new(config);
+        let served = Served::begin(addr, sums.page())?;
+        Ok(Metrics { sums, served })
     }
 
     pub fn interval(&mut self, interval: &Interval) {
         self.sums.add(interval);
-        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = self.sums.page();
+        self.served.show(self.sums.page());
     }
 }
 

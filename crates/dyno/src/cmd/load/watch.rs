@@ -72,7 +72,7 @@ impl Watcher {
             Some(live) => {
                 let mut show = Show::new(live, spec, config, planned_s);
                 if let Some(metrics) = &metrics {
-                    show.model.subtitle = format!("{} · {}", show.model.subtitle, metrics.url);
+                    show.model.subtitle = format!("{} · {}", show.model.subtitle, metrics.served.url);
                 }
                 Screen::Live(Box::new(show))
             }

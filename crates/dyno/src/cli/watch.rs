@@ -1,0 +1,59 @@
+//! The command line of `dyno watch`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{Ns, PlanFormat, duration};
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  dyno watch --port 8080\n  dyno watch --pid 4711 --duration 30s --report server.html\n  dyno watch --cgroup /sys/fs/cgroup/system.slice/nginx.service --format json\n\nIt changes nothing of the server: it may be loaded by whomever, as it is.\n\nExit status: 0 it was watched, 2 wrong usage or no such server, 3 it ended meanwhile, 141 nobody read the result to its end."
+)]
+pub struct WatchArgs {
+    #[command(flatten)]
+    pub whom: Whom,
+    /// Time between two looks.
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub interval: Ns,
+    /// Ends after that [default: with Ctrl-C, or with the server].
+    #[arg(short, long, value_name = "TIME", value_parser = interval)]
+    pub duration: Option<Ns>,
+    /// Leave out what needs a program in the kernel: system calls, and what threads wait for.
+    #[arg(long)]
+    pub outside: bool,
+    /// A line for each look, and a summary; or for each look a line of JSON (`dyno.watch/1`).
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: PlanFormat,
+    /// Serve the last look at http://ADDR/metrics as OpenMetrics.
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<SocketAddr>,
+    /// Write a page of all that was seen, at the end.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+/// Which server: one of these.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Whom {
+    /// This process, and whatever it starts.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Option<u32>,
+    /// The processes that take connections at this port of this machine, and whatever they start.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+    /// The control group of this folder, and those below it.
+    #[arg(long, value_name = "FOLDER")]
+    pub cgroup: Option<PathBuf>,
+}
+
+/// A look takes a millisecond and more.
+fn interval(text: &str) -> Result<Ns, String> {
+    const LEAST: u64 = 100_000_000;
+    match duration(text)? {
+        Ns(ns) if ns < LEAST => Err("looks take time themselves; 100ms is the least".into()),
+        length => Ok(length),
+    }
+}

@@ -1,0 +1,95 @@
+//! `dyno watch`: a server that somebody else loads.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::drive::{DYNO, Place, Server, free_port, soon, text};
+
+fn looks(output: &[u8]) -> Vec<Value> {
+    let text = String::from_utf8(output.to_vec()).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+}
+
+#[test]
+fn a_server_is_watched_by_its_port_while_somebody_loads_it() {
+    let (server, place) = (Server::null(), Place::new());
+    let mut load = place.command(DYNO.as_ref());
+    load.args(["load", &server.url("/plaintext"), "-c", "8", "-d", "6s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut load = load.spawn().unwrap();
+    let (port, report) = (server.port.to_string(), place.path().join("watch.html"));
+    let report = report.to_str().unwrap();
+    let output = place
+        .dyno(&["watch", "--port", &port, "-d", "2s", "-i", "500ms", "--format", "json", "--report", report]);
+    assert!(output.status.success(), "{}", text(&output));
+    let all = looks(&output.stdout);
+    assert!((3..=4).contains(&all.len()), "{all:#?}");
+    for (look, next) in all.iter().zip(&all[1..]) {
+        assert_eq!(look["schema"], "dyno.watch/1");
+        assert_eq!(look["end_s"], next["start_s"], "nothing lies between two looks");
+    }
+    let last = all.last().unwrap();
+    assert!(last["cpus"].as_f64().is_some_and(|cpus| cpus > 0.0), "{last:#}");
+    assert!(last["sockets"]["connections"].as_u64().is_some_and(|n| n >= 8), "{last:#}");
+    let calls = &last["syscalls"]["by_name_per_s"];
+    match dyno_observer::probes::refusal() {
+        None => assert!(calls.as_object().is_some_and(|calls| !calls.is_empty()), "{last:#}"),
+        Some(_) => assert!(last["syscalls"].is_null(), "{last:#}"),
+    }
+    let page = std::fs::read_to_string(report).unwrap();
+    assert!(page.contains("Look by look") && page.contains("Threads by role"));
+    load.kill().unwrap();
+    load.wait().unwrap();
+}
+
+#[test]
+fn the_last_look_is_a_page_of_openmetrics_and_a_server_that_ends_is_told() {
+    let (server, place) = (Server::null(), Place::new());
+    let (port, metrics) = (server.port.to_string(), free_port());
+    let mut watch: Command = place.command(DYNO.as_ref());
+    watch.args([
+        "watch",
+        "--port",
+        &port,
+        "-i",
+        "200ms",
+        "--outside",
+        "--metrics",
+        &format!("127.0.0.1:{metrics}"),
+    ]);
+    let watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let page = soon(|| {
+        let mut stream = TcpStream::connect(("127.0.0.1", metrics)).ok()?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").ok()?;
+        let mut page = String::new();
+        stream.read_to_string(&mut page).ok()?;
+        page.contains("dyno_watch_cpus ").then_some(page)
+    });
+    let page = page.expect("a look is on the page");
+    assert!(page.ends_with("# EOF\n") && page.contains("dyno_watch_role_cpu_seconds{role="), "{page}");
+    drop(server);
+    let output = watch.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("has ended"), "{}", text(&output));
+}
+
+#[test]
+fn what_is_not_there_is_told_by_name() {
+    let place = Place::new();
+    let port = free_port().to_string();
+    for (asked, says) in [
+        (vec!["--port", &port], "nobody that may be seen takes connections"),
+        (vec!["--pid", "4194304"], "there is no process 4194304"),
+        (vec!["--cgroup", "/tmp"], "no folder of a control group"),
+        (vec![], "--port"),
+        (vec!["--pid", "1", "-i", "5ms"], "100ms is the least"),
+    ] {
+        let output = place.dyno(&[&["watch"], &asked[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{asked:?}");
+        assert!(text(&output).contains(says), "{asked:?}: {}", text(&output));
+    }
+}

@@ -1,0 +1,309 @@
+//! A server that is watched while somebody else loads it: a line per look, a page of OpenMetrics, and a summary.
+
+use std::fmt::Write as _;
+
+use dyno_analysis::server::watch::Watched;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::VIEWER_CSS;
+use crate::format::{bytes, count, number, or_dash, percent, seconds};
+use crate::text::Style;
+
+/// System calls that are named in a line.
+const NAMED: usize = 3;
+
+/// A line for people.
+#[must_use]
+pub fn line(seen: &Watched) -> String {
+    let cpu = or_dash(seen.cpus, number);
+    let split = match (seen.cpus_user, seen.cpus_sys) {
+        (Some(user), Some(sys)) => format!(" (user {}, system {})", number(user), number(sys)),
+        _ => String::new(),
+    };
+    let mut parts = vec![format!("{cpu} CPUs{split}")];
+    parts.extend(
+        seen.throttled_share.filter(|s| *s > 0.0).map(|s| format!("held back in {} of periods", percent(s))),
+    );
+    parts.push(or_dash(seen.memory_held_bytes, |n| bytes(n as f64)));
+    parts.push(format!("{} threads", count(seen.threads as u64)));
+    parts.extend(seen.context_switches_per_s.map(|n| format!("{}/s switches", number(n))));
+    parts.extend(seen.syscalls.as_ref().map(|_| format!("calls/s: {}", calls(seen, NAMED))));
+    format!("{:>7}  {}", seconds(seen.end_s), parts.join("   "))
+}
+
+/// The most frequent system calls.
+fn calls(seen: &Watched, most: usize) -> String {
+    let named: Vec<String> =
+        by_rate(seen).into_iter().take(most).map(|(name, rate)| format!("{name} {}", number(rate))).collect();
+    if named.is_empty() { "none".into() } else { named.join(", ") }
+}
+
+fn by_rate(seen: &Watched) -> Vec<(&str, f64)> {
+    let all = seen.syscalls.iter().flat_map(|calls| &calls.by_name_per_s);
+    let mut all: Vec<(&str, f64)> = all.map(|(name, rate)| (name.as_str(), *rate)).collect();
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    all
+}
+
+/// What it did over all of the time.
+#[must_use]
+pub fn summary(title: &str, whole: &Watched, style: Style) -> String {
+    let mut out = format!("\n  {}\n\n", style.bold(&crate::terminal::line(title)));
+    for (name, value) in facts(whole) {
+        let _ = writeln!(out, "  {name:<18} {value}");
+    }
+    for (role, used) in &whole.by_thread_role {
+        let states = states(used.states_s.as_ref());
+        let _ = writeln!(
+            out,
+            "  {:<18} {} alive, {} of CPU{states}",
+            role.replace('_', " "),
+            used.threads,
+            seconds(used.cpu_s)
+        );
+    }
+    out
+}
+
+/// What is known, under names for people.
+fn facts(whole: &Watched) -> Vec<(&'static str, String)> {
+    let mut all = vec![
+        ("watched", seconds(whole.end_s)),
+        ("CPUs", or_dash(whole.cpus, number)),
+        (
+            "user, system",
+            format!("{}, {}", or_dash(whole.cpus_user, number), or_dash(whole.cpus_sys, number)),
+        ),
+        ("busiest thread", or_dash(whole.busiest_thread_utilisation, percent)),
+        ("waited for a CPU", or_dash(whole.run_delay_s_per_s, |s| format!("{} per second", seconds(s)))),
+        (
+            "held back",
+            or_dash(whole.throttled_share, |s| format!("in {} of its quota's periods", percent(s))),
+        ),
+        ("memory", or_dash(whole.memory_held_bytes, |n| bytes(n as f64))),
+        ("page cache", or_dash(whole.memory_file_bytes, |n| bytes(n as f64))),
+        ("switches/s", or_dash(whole.context_switches_per_s, number)),
+        ("page faults/s", or_dash(whole.page_faults_per_s, number)),
+        ("wake-ups/s", or_dash(whole.wakeups_per_s, number)),
+        ("stolen", or_dash(whole.steal_share, percent)),
+    ];
+    if let Some(syscalls) = &whole.syscalls {
+        all.push(("system calls/s", format!("{}: {}", number(syscalls.per_s), calls(whole, 8))));
+        let transfers = format!(
+            "{} read, {} written",
+            bytes(syscalls.bytes_read_per_s),
+            bytes(syscalls.bytes_written_per_s)
+        );
+        all.push(("per second", transfers));
+    }
+    if let Some(sockets) = &whole.sockets {
+        let queues: Vec<String> = sockets
+            .listeners
+            .iter()
+            .map(|l| format!("port {}: {} of {} queued", l.port, l.queued, l.backlog))
+            .collect();
+        all.push(("connections", format!("{} ({})", count(sockets.connections), queues.join(", "))));
+        all.push(("TCP_NODELAY", or_dash(sockets.nodelay, |share| format!("on {} of them", percent(share)))));
+    }
+    if let Some(network) = &whole.network {
+        all.push(("queue overflows", or_dash(network.listen_overflows, count)));
+        all.push((
+            "sent again",
+            or_dash(network.segments_retransmitted, |n| format!("{} segments", count(n))),
+        ));
+    }
+    all
+}
+
+fn states(states_s: Option<&std::collections::BTreeMap<&'static str, f64>>) -> String {
+    let shown = |(state, s): (&&str, &f64)| (*s > 0.0).then(|| format!("{state} {}", seconds(*s)));
+    let words: Vec<String> = states_s.into_iter().flatten().filter_map(shown).collect();
+    if words.is_empty() { String::new() } else { format!(": {}", words.join(", ")) }
+}
+
+/// The last look as OpenMetrics text (version 1.0.0).
+#[must_use]
+pub fn openmetrics(seen: &Watched) -> String {
+    let mut out = String::new();
+    let mut gauge = |name: &str, help: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            let _ = writeln!(
+                out,
+                "# TYPE dyno_watch_{name} gauge\n# HELP dyno_watch_{name} {help}\ndyno_watch_{name} {value}"
+            );
+        }
+    };
+    gauge("cpus", "CPUs used in the last interval.", seen.cpus);
+    gauge(
+        "busiest_thread_utilisation",
+        "Share of one CPU that the busiest thread used.",
+        seen.busiest_thread_utilisation,
+    );
+    gauge("run_delay_ratio", "Time that threads waited for a CPU, per second.", seen.run_delay_s_per_s);
+    gauge(
+        "throttled_ratio",
+        "Share of the periods of the CPU quota in which it was held back.",
+        seen.throttled_share,
+    );
+    gauge(
+        "memory_held_bytes",
+        "Anonymous memory, or resident memory without a control group.",
+        seen.memory_held_bytes.map(|n| n as f64),
+    );
+    gauge("processes", "Processes.", Some(f64::from(seen.processes)));
+    gauge("threads", "Threads.", Some(seen.threads as f64));
+    gauge("context_switches_per_second", "Context switches.", seen.context_switches_per_s);
+    gauge("page_faults_per_second", "Page faults.", seen.page_faults_per_s);
+    gauge(
+        "connections",
+        "Established TCP connections of its listeners.",
+        seen.sockets.as_ref().map(|s| s.connections as f64),
+    );
+    gauge("steal_ratio", "Share of the machine's CPU time that the hypervisor took.", seen.steal_share);
+    if let Some(syscalls) = &seen.syscalls {
+        out.push_str("# TYPE dyno_watch_syscalls_per_second gauge\n# HELP dyno_watch_syscalls_per_second System calls by name.\n");
+        for (name, rate) in &syscalls.by_name_per_s {
+            let _ = writeln!(out, "dyno_watch_syscalls_per_second{{name=\"{name}\"}} {rate}");
+        }
+    }
+    out.push_str("# TYPE dyno_watch_role_cpu_seconds gauge\n# HELP dyno_watch_role_cpu_seconds CPU time of threads by role in the last interval.\n");
+    for (role, used) in &seen.by_thread_role {
+        let _ = writeln!(out, "dyno_watch_role_cpu_seconds{{role=\"{role}\"}} {}", used.cpu_s);
+    }
+    out.push_str("# EOF\n");
+    out
+}
+
+/// A page of its own: what it did as a whole, and look by look.
+#[must_use]
+pub fn page(title: &str, whole: &Watched, looks: &[Watched]) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(crate::html::policy::policy(VIEWER_CSS, ""));
+                link rel="icon" href="data:,";
+                title { (title) " · dyno watch" }
+                style { (PreEscaped(VIEWER_CSS)) }
+            }
+            body {
+                main {
+                    header { p.brand { "dyno watch" } h1 { (title) } }
+                    (rows("As a whole", &facts(whole)))
+                    (roles(whole))
+                    (all_calls(whole))
+                    (over_time(looks))
+                }
+            }
+        }
+    };
+    page.into_string() + "\n"
+}
+
+fn rows(heading: &str, facts: &[(&'static str, String)]) -> Markup {
+    html! {
+        h2 { (heading) }
+        table { tbody { @for (name, value) in facts { tr { th { (name) } td { (value) } } } } }
+    }
+}
+
+fn roles(whole: &Watched) -> Markup {
+    html! {
+        h2 { "Threads by role" }
+        div.scroll { table {
+            thead { tr { th { "Role" } th.n { "Alive" } th.n { "CPU time" } th.n { "Wake-ups" } th { "What they did" } } }
+            tbody { @for (role, used) in &whole.by_thread_role {
+                tr {
+                    td { (role.replace('_', " ")) } td.n { (used.threads) } td.n { (seconds(used.cpu_s)) }
+                    td.n { (or_dash(used.wakeups, count)) }
+                    td { (states(used.states_s.as_ref()).trim_start_matches(": ")) }
+                }
+            } }
+        } }
+    }
+}
+
+fn all_calls(whole: &Watched) -> Markup {
+    html! {
+        h2 { "System calls" }
+        @if whole.syscalls.is_none() { p { "They were not counted." } } @else {
+            div.scroll { table {
+                thead { tr { th { "Name" } th.n { "Per second" } } }
+                tbody { @for (name, rate) in by_rate(whole) { tr { td { (name) } td.n { (number(rate)) } } } }
+            } }
+        }
+    }
+}
+
+fn over_time(looks: &[Watched]) -> Markup {
+    html! {
+        h2 { "Look by look" }
+        div.scroll { table {
+            thead { tr { th.n { "Until" } th.n { "CPUs" } th.n { "User" } th.n { "System" } th.n { "Memory" } th.n { "Threads" } th.n { "Switches/s" } th.n { "System calls/s" } th.n { "Connections" } } }
+            tbody { @for seen in looks {
+                tr {
+                    td.n { (seconds(seen.end_s)) } td.n { (or_dash(seen.cpus, number)) }
+                    td.n { (or_dash(seen.cpus_user, number)) } td.n { (or_dash(seen.cpus_sys, number)) }
+                    td.n { (or_dash(seen.memory_held_bytes, |n| bytes(n as f64))) } td.n { (seen.threads) }
+                    td.n { (or_dash(seen.context_switches_per_s, number)) }
+                    td.n { (or_dash(seen.syscalls.as_ref(), |calls| number(calls.per_s))) }
+                    td.n { (or_dash(seen.sockets.as_ref(), |sockets| count(sockets.connections))) }
+                }
+            } }
+        } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dyno_analysis::server::watch::Syscalls;
+
+    fn seen() -> Watched {
+        let rates = [("read", 90.0), ("futex_wait", 5.0), ("writev", 100.0), ("close", 1.0)];
+        Watched {
+            end_s: 2.0,
+            cpus: Some(0.5),
+            memory_held_bytes: Some(3_000_000),
+            threads: 4,
+            syscalls: Some(Syscalls {
+                counted_s: 1.0,
+                per_s: 196.0,
+                by_name_per_s: rates.map(|(name, rate)| (name.to_string(), rate)).into(),
+                ..Syscalls::default()
+            }),
+            ..Watched::default()
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_is_known_and_nothing_of_the_rest() {
+        let line = line(&seen());
+        assert_eq!(
+            line,
+            " 2.00 s  0.500 CPUs   3.00 MB   4 threads   calls/s: writev 100, read 90.0, futex_wait 5.00"
+        );
+        let nothing = super::line(&Watched::default());
+        assert_eq!(nothing, "   0 ns  – CPUs   –   0 threads");
+    }
+
+    #[test]
+    fn a_page_of_metrics_has_what_was_measured_and_ends() {
+        let text = openmetrics(&seen());
+        assert!(
+            text.contains("\ndyno_watch_cpus 0.5\n") && !text.contains("dyno_watch_steal_ratio"),
+            "{text}"
+        );
+        assert!(text.contains("dyno_watch_syscalls_per_second{name=\"writev\"} 100\n"), "{text}");
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn a_title_from_elsewhere_is_text() {
+        assert!(page("<script>", &seen(), &[seen()]).contains("&lt;script&gt;"));
+        assert!(summary("a\u{1b}[31m", &seen(), Style::Plain).contains("writev 100"));
+        assert!(!summary("a\u{1b}[31m", &seen(), Style::Plain).contains('\u{1b}'));
+    }
+}
