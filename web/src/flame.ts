@@ -61,14 +61,18 @@ class FlameGraph {
   }
 
   private callOf(target: EventTarget | null): Call | null {
-    const place = target instanceof HTMLElement ? target.dataset["call"] : undefined;
+    const place = target instanceof HTMLElement && this.plot.contains(target) ? target.dataset["call"] : undefined;
     return place === undefined ? null : this.calls[Number(place)] ?? null;
   }
 
   private open(call: Call | null): void {
     this.at = call;
     this.draw();
-    if (call) this.plot.querySelector<HTMLElement>(`[data-call="${call.index}"]`)?.focus({ preventScroll: true });
+    if (call) this.focus(call);
+  }
+
+  private focus(call: Call): void {
+    this.plot.querySelector<HTMLElement>(`[data-call="${call.index}"]`)?.focus({ preventScroll: true });
   }
 
   private key(event: KeyboardEvent): void {
@@ -105,7 +109,9 @@ class FlameGraph {
     if (wide === 0) return;
     const shown = this.shown();
     this.plot.style.height = `${heightOf(shown)}px`;
+    const focused = this.callOf(document.activeElement);
     this.plot.replaceChildren(...shown.map((one) => this.box(one, wide)));
+    if (focused) this.focus(focused);
     this.plot.dataset["drawn"] = "1";
     const found = this.isFound ? share(samplesFound(this.calls, this.isFound), this.flame.samples) : null;
     this.found.textContent = found === null ? "" : `found in ${percent(found)}`;
@@ -126,14 +132,20 @@ class FlameGraph {
     return box;
   }
 
+  /** The colour of a call in a picture. */
+  private fill({ kind, index }: Call): string {
+    const level = this.flame.levels?.[index];
+    return (level === undefined ? LIGHT[kind] : LEVELS[String(level)]) ?? "#dddddd";
+  }
+
   /** A picture of its own, light, of what is shown. */
   private save(): void {
     const shown = visible(placed(this.calls, this.flame.samples, this.at), PICTURE);
     const shapes = shown.map((one) => {
       const { x, y, wide, high, textX, textY, letters } = rectOf(one, PICTURE);
-      const { name, kind } = one.call;
+      const { name } = one.call;
       const text = letters > 0 ? `<text x="${textX}" y="${textY}">${escaped(name.slice(0, letters))}</text>` : "";
-      const rect = `<rect x="${x}" y="${y}" width="${wide}" height="${high}" fill="${LIGHT[kind] ?? "#ddd"}"/>`;
+      const rect = `<rect x="${x}" y="${y}" width="${wide}" height="${high}" fill="${this.fill(one.call)}"/>`;
       return `<g><title>${escaped(this.words(one.call))}</title>${rect}${text}</g>`;
     });
     const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${PICTURE} ${heightOf(shown)}" font-family="monospace" font-size="11">${shapes.join("")}</svg>`;
@@ -146,6 +158,11 @@ const PICTURE = 1200;
 
 /** As in the style, where it is light. */
 const LIGHT: Record<string, string> = { role: "#d8dee4", kernel: "#f2c9a1", native: "#b9d4ec", jit: "#bfe3c4", inlined: "#d9e6f2" };
+
+/** The same of differences: much less, less, … */
+const LEVELS: Record<string, string> = {
+  "-3": "#6b9bca", "-2": "#a2c0de", "-1": "#d3e0ee", "0": "#f0f2f4", "1": "#f3d8d5", "2": "#e5b0aa", "3": "#d27f77",
+};
 
 function escaped(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");

@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 6e6a8c634decad226bf71442792d099d5f0911d6fbaafab5d772bcc4969c5f32
+// Made by types.mjs from docs/schema/report.schema.json 170400a2cfcc56cf91dc3c4672300f641512eee8d68041aed3cde1000c3c4b8a
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -48,6 +48,7 @@ export type Code =
   | "tick_accounting"
   | "more_threads_than_cpus"
   | "server_starved"
+  | "started_for_profiles"
   | "contaminated"
   | "accept_queue_full"
   | "retransmissions"
@@ -546,6 +547,11 @@ export interface ProfileResult {
    */
   running: Flame | null;
   /**
+   * Part of the server's CPU time that samples of it stand for; what is missing was used by processes that came and went, or before it
+   * was known that they are there. `None`: not known.
+   */
+  sampled_share: number | null;
+  /**
    * Complete answers per second while they were.
    */
   throughput_rps: number;
@@ -553,6 +559,10 @@ export interface ProfileResult {
    * Trials whose profiles are put together, by their places in the run.
    */
   trials: number[];
+  /**
+   * Why code compiled just in time may lack names, as sentences.
+   */
+  unnamed: string[];
   /**
    * Where they waited, for a CPU as well; `None`: no sample.
    */
@@ -581,7 +591,7 @@ export interface Flame {
    */
   lost: number;
   /**
-   * Share of the samples in all of whose functions have names.
+   * Share of the samples in which all functions have names; a place in a file is none.
    */
   named_share: number;
   /**

@@ -146,6 +146,8 @@ codes! {
     MoreThreadsThanCpus = "more_threads_than_cpus",
     /// The server's threads had to wait for CPUs, while something else used some of this machine's.
     ServerStarved = "server_starved",
+    /// Servers were started so that profiles can name their functions, which may cost them something.
+    StartedForProfiles = "started_for_profiles",
     /// Processes that have nothing to do with the run used this machine's CPUs.
     Contaminated = "contaminated",
     /// Connections found the server's queue of connections full.

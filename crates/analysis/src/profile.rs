@@ -31,6 +31,11 @@ pub struct ProfileResult {
     pub throughput_rps: f64,
     /// CPU time that the server used per answer while they were; `None`: not known.
     pub cpu_us_per_request: Option<f64>,
+    /// Part of the server's CPU time that samples of it stand for; what is missing was used by processes that came and went, or before it
+    /// was known that they are there. `None`: not known.
+    pub sampled_share: Option<f64>,
+    /// Why code compiled just in time may lack names, as sentences.
+    pub unnamed: Vec<String>,
     /// Where its threads ran; `None`: no sample.
     pub running: Option<Flame>,
     /// Where they waited, for a CPU as well; `None`: no sample.
@@ -49,7 +54,7 @@ pub struct Flame {
     pub us_per_request: Option<f64>,
     /// Share of the samples whose stack is known from where its thread began: 0 to 1.
     pub whole_share: f64,
-    /// Share of the samples in all of whose functions have names.
+    /// Share of the samples in which all functions have names; a place in a file is none.
     pub named_share: f64,
     pub functions: Vec<Function>,
     /// Depth first, each before its callees; those that are too small to be seen are left out.
@@ -185,6 +190,9 @@ fn result(cell: CellKey, all: &[&ProfileRecord]) -> ProfileResult {
     let answers: u64 = good.iter().map(|p| p.answers).sum();
     let cpu_ns: Option<u64> = good.iter().map(|p| p.cpu_ns).sum();
     let per_answer = |ns: u64| (answers > 0).then(|| ns as f64 / 1e3 / answers as f64);
+    let running = Flame::of(&good, Side::Running);
+    let used_s = cpu_ns.filter(|ns| *ns > 0).map(|ns| ns as f64 / 1e9);
+    let unnamed: BTreeSet<&String> = good.iter().filter_map(|p| p.unnamed.as_ref()).collect();
     ProfileResult {
         cell,
         trials: good.iter().map(|p| p.trial + 1).collect(),
@@ -192,7 +200,9 @@ fn result(cell: CellKey, all: &[&ProfileRecord]) -> ProfileResult {
         length_s: seconds,
         throughput_rps: if seconds > 0.0 { answers as f64 / seconds } else { 0.0 },
         cpu_us_per_request: cpu_ns.and_then(per_answer),
-        running: Flame::of(&good, Side::Running),
+        sampled_share: used_s.map(|used| running.as_ref().map_or(0.0, |flame| flame.seconds) / used),
+        unnamed: unnamed.into_iter().cloned().collect(),
+        running,
         waiting: Flame::of(&good, Side::Waiting),
     }
 }
@@ -272,14 +282,13 @@ impl Flame {
         for profile in profiles {
             lines(profile, side).iter().for_each(|line| tree.add(line, |calls| &mut calls.samples));
         }
-        let has_name = |frame: &Frame| frame.name.is_some();
         Some(Flame {
             samples,
             lost: profiles.iter().map(|p| side.of(p).lost).sum(),
             seconds,
             us_per_request,
             whole_share: of(&|_, stack| stack.whole),
-            named_share: of(&|p, stack| stack.frames.iter().all(|f| has_name(&p.frames[*f as usize]))),
+            named_share: of(&|p, stack| stack.frames.iter().all(|f| p.frames[*f as usize].is_named())),
             nodes: tree.listed(samples).map(|(node, _)| node).collect(),
             levels: None,
             hottest: tree.hottest(share, us_per_request),
@@ -320,11 +329,19 @@ struct Scale {
 }
 
 impl Scale {
-    /// `None`: no answer came in one of the two, or a profile has no sample.
+    /// `None`: no answer came in one of the two, or a profile has no sample; or they are of threads that wait, where one long wait is
+    /// many samples, and nothing can be said of chance.
     fn of(here: &ProfileRecord, there: &ProfileRecord, side: Side) -> Option<Scale> {
+        if side == Side::Waiting {
+            return None;
+        }
         let each = |p: &ProfileRecord| {
-            let is_there = p.answers > 0 && side.of(p).stacks.iter().any(|s| s.samples > 0);
-            is_there.then(|| side.of(p).period_ns as f64 / 1e3 / p.answers as f64)
+            let stacks = side.of(p);
+            let samples: u64 = stacks.stacks.iter().map(|s| s.samples).sum();
+            // Samples that were lost are taken to be like those that were not.
+            let each = 1.0 + stacks.lost as f64 / samples.max(1) as f64;
+            let is_there = p.answers > 0 && samples > 0;
+            is_there.then(|| each * stacks.period_ns as f64 / 1e3 / p.answers as f64)
         };
         Some(Scale { here_us: each(here)?, there_us: each(there)? })
     }
@@ -559,7 +576,7 @@ mod tests {
         assert_eq!(hot(2), ("a", 0.1, 0.6, Some(10.0)), "what calls itself counts once");
         assert_eq!(hot(3), ("main", 0.1, 1.0, Some(10.0)));
         let origins: Vec<_> = flame.by_origin.iter().map(|o| (o.name.as_str(), o.share)).collect();
-        assert_eq!(origins, [("kernel", 0.5), ("compiled just in time", 0.5)]);
+        assert_eq!(origins, [("compiled just in time", 0.5), ("kernel", 0.5)]);
         assert!(Flame::of(&[&all], Side::Waiting).is_none());
     }
 

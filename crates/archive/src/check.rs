@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::limits::{
-    BYTES, COUNT, DURATION_NS, GENERATOR_THREADS, IN_FLIGHT, INSTANT_NS, INTERVALS, REPEATS, SAMPLES,
-    SINCE_BOOT, STACK_FRAMES, SUBJECT_THREADS,
+    BYTES, COUNT, DURATION_NS, FUNCTION_NAME_BYTES, GENERATOR_THREADS, IN_FLIGHT, INSTANT_NS, INTERVALS,
+    REPEATS, SAMPLES, SINCE_BOOT, STACK_FRAMES, SUBJECT_THREADS,
 };
 use crate::plan::{Arm, Arrivals, Launch, Plan, Segment, Step};
-use crate::profile::ProfileRecord;
+use crate::profile::{Frame, ProfileRecord};
 use crate::run::Header;
 use crate::start::PartStart;
 use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
@@ -164,23 +164,41 @@ pub(crate) fn trial(plan: &Plan, starts: &[StartRecord], trial: &TrialRecord) ->
     load(&trial.load)
 }
 
-pub(crate) fn profile(plan: &Plan, profile: &ProfileRecord) -> Checked {
-    known("it", "trial", profile.trial, plan.trials.len())?;
+fn frame(frame: &Frame) -> Checked {
+    frame.name.iter().chain(&frame.module).try_for_each(|name| one_line(name))
+}
+
+/// Names of others stand in files of a line each, and on pages.
+fn one_line(name: &str) -> Checked {
+    at_most("the length of a name in it", name.len() as u64, FUNCTION_NAME_BYTES as u64)?;
+    if name.chars().any(char::is_control) {
+        Err("a name in it has control characters".into())
+    } else {
+        Ok(())
+    }
+}
+
+/// `trials`: as many as its plan has.
+pub(crate) fn profile(trials: usize, profile: &ProfileRecord) -> Checked {
+    known("it", "trial", profile.trial, trials)?;
     at_most("its length", profile.length_ns, DURATION_NS)?;
     at_most("its answers", profile.answers, COUNT)?;
     at_most("its CPU time", profile.cpu_ns.unwrap_or(0), SINCE_BOOT)?;
+    profile.frames.iter().try_for_each(frame)?;
     for stacks in [&profile.running, &profile.waiting] {
         at_most("the period of its stacks", stacks.period_ns, DURATION_NS)?;
-        at_most("the samples that it lost", stacks.lost, COUNT)?;
-        // All of them together are to fit a sum.
         at_most("its stacks", stacks.stacks.len() as u64, SAMPLES as u64)?;
+        // What all of them stand for has to fit a sum: samples, and their time.
+        let seen = stacks.stacks.iter().try_fold(stacks.lost, |sum, stack| sum.checked_add(stack.samples));
+        let time = seen.and_then(|samples| samples.checked_mul(stacks.period_ns));
+        at_most("the time that its samples stand for", time.unwrap_or(u64::MAX), i64::MAX as u64)?;
         for stack in &stacks.stacks {
-            at_most("the samples of a stack", stack.samples, COUNT)?;
             at_most("the frames of a stack", stack.frames.len() as u64, STACK_FRAMES as u64)?;
             let mut frames = stack.frames.iter();
             frames.try_for_each(|frame| {
                 known("a stack of it", "frame", *frame as usize, profile.frames.len())
             })?;
+            [&stack.thread, &stack.process].into_iter().try_for_each(|name| one_line(name))?;
         }
     }
     Ok(())
@@ -304,7 +322,42 @@ fn positive(what: &str, value: Option<f64>) -> Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::{FrameKind, Stack, Stacks};
     use serde_json::json;
+
+    #[test]
+    fn a_profile_that_does_not_fit_is_refused() {
+        let frame = |name: &str| Frame { name: Some(name.into()), module: None, kind: FrameKind::Native };
+        let stack = |frames: &[u32], samples| Stack { frames: frames.to_vec(), samples, ..Stack::default() };
+        let whole = || ProfileRecord {
+            frames: vec![frame("main")],
+            running: Stacks { period_ns: 1000, lost: 0, stacks: vec![stack(&[0], 7)] },
+            ..ProfileRecord::default()
+        };
+        let refused = |change: &dyn Fn(&mut ProfileRecord)| {
+            let mut record = whole();
+            change(&mut record);
+            profile(1, &record).err().unwrap_or_default()
+        };
+        assert_eq!(refused(&|_| {}), "");
+        assert!(refused(&|p| p.trial = 1).contains("trial"));
+        assert!(refused(&|p| p.running.stacks = vec![stack(&[1], 1)]).contains("frame"));
+        assert!(
+            refused(&|p| p.running.stacks = vec![stack(&[0; STACK_FRAMES + 1], 1)])
+                .contains("the frames of a stack")
+        );
+        let time = "the time that its samples stand for";
+        assert!(refused(&|p| p.running.stacks = vec![stack(&[0], u64::MAX), stack(&[0], 1)]).contains(time));
+        assert!(refused(&|p| p.running.stacks = vec![stack(&[0], u64::MAX / 1000)]).contains(time));
+        assert!(refused(&|p| p.frames = vec![frame("a\nb 9")]).contains("control characters"));
+        assert!(
+            refused(&|p| p.frames = vec![frame(&"x".repeat(FUNCTION_NAME_BYTES + 1))])
+                .contains("the length of a name")
+        );
+        assert!(
+            refused(&|p| p.running.stacks[0].thread = "\u{1b}[31m".into()).contains("control characters")
+        );
+    }
 
     /// Three years of a machine with many CPUs and a fast network.
     #[test]

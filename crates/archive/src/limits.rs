@@ -34,3 +34,6 @@ pub const IN_FLIGHT: u32 = 1 << 30;
 
 /// Frames of a stack, those that were inlined among them.
 pub const STACK_FRAMES: usize = 1024;
+
+/// Bytes of the name of a function, and of the file that it is of.
+pub const FUNCTION_NAME_BYTES: usize = 2048;

@@ -18,6 +18,8 @@ pub struct ProfileRecord {
     pub running: Stacks,
     /// Of all other threads, taken at instants as far apart as the period says.
     pub waiting: Stacks,
+    /// Why code compiled just in time may lack names, as a sentence; `None`: nothing went wrong with that.
+    pub unnamed: Option<String>,
     /// Why there is no profile, as a sentence; `None`: there is.
     pub failure: Option<String>,
 }
@@ -60,6 +62,25 @@ pub struct Frame {
     pub kind: FrameKind,
 }
 
+impl Frame {
+    /// A function of a file that goes by where it begins, having no other name.
+    #[must_use]
+    pub fn at(module: &str, begins: u64) -> Frame {
+        Frame {
+            name: Some(format!("{module}+{begins:#x}")),
+            module: Some(module.into()),
+            kind: FrameKind::Native,
+        }
+    }
+
+    /// Whether its name is one: no place in a file.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        let place = |name: &str| name.strip_prefix(self.module.as_deref()?)?.strip_prefix("+0x").map(drop);
+        self.name.as_deref().is_some_and(|name| place(name).is_none())
+    }
+}
+
 /// Where code comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -71,4 +92,20 @@ pub enum FrameKind {
     Jit,
     /// It was inlined into the frame that it lies in.
     Inlined,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_in_a_file_is_no_name() {
+        assert!(!Frame::at("h2o", 0x5f470).is_named());
+        let frame = |name: Option<&str>| Frame {
+            name: name.map(String::from),
+            module: Some("h2o".into()),
+            kind: FrameKind::Native,
+        };
+        assert!(frame(Some("h2o_evloop_run")).is_named() && !frame(None).is_named());
+    }
 }

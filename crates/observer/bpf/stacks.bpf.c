@@ -159,6 +159,7 @@ SEC("iter.s/task")
 int stacks_waiting(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
+	char mark = '.';
 	struct stack *stack;
 	u64 done = 0;
 
@@ -185,5 +186,7 @@ int stacks_waiting(struct bpf_iter__task *ctx)
 		return 0;
 	}
 	bpf_ringbuf_submit(stack, 0);
+	// So that who reads comes back now and then, and makes room.
+	bpf_seq_write(ctx->meta->seq, &mark, sizeof(mark));
 	return 0;
 }

@@ -11,8 +11,7 @@ pub struct Refusal {
     pub mend: &'static str,
 }
 
-const NOT_ALLOWED: &str =
-    "Run dyno as root, or give it the capabilities: `setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep dyno`.";
+const NOT_ALLOWED: &str = "Run dyno as root, or give it the capabilities: `setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_syslog+ep dyno`.";
 
 impl Refusal {
     /// `needs`: what the kernel must be to run the program.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use dyno_archive::sample::ThreadUse;
 use rustix::param::{clock_ticks_per_second, page_size};
@@ -71,6 +72,17 @@ pub fn all_pids() -> Vec<u32> {
 pub fn session_pids(session: u32) -> Vec<u32> {
     let in_session = |pid: &u32| Stat::of(*pid).is_some_and(|s| s.session == session && !s.is_dead());
     all_pids().into_iter().filter(in_session).collect()
+}
+
+/// When a process began, by the wall clock: good to a second, as `btime` is.
+#[must_use]
+pub fn began(pid: u32) -> Option<SystemTime> {
+    let stat = read(format!("/proc/{pid}/stat"))?;
+    // The 22nd field (proc_pid_stat(5)), the 20th behind the name.
+    let ticks: u64 = stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(19)?.parse().ok()?;
+    let boot =
+        read("/proc/stat")?.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())?;
+    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(boot) + Duration::from_nanos(ticks * tick_ns()))
 }
 
 /// These processes, and all that descend from them, as far as they live.

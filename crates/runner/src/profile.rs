@@ -25,38 +25,44 @@ pub struct Profiled<'a> {
 }
 
 impl Profiled<'_> {
-    /// Profiles it; `None`: the user ended that.
+    /// Profiles it.
     ///
     /// # Errors
-    /// The load cannot begin, the server fails, or the kernel takes no stacks; as a sentence.
-    pub fn measure(&self, trial: usize) -> Result<Option<ProfileRecord>, String> {
-        let sampling = Sampling::load().map_err(|refusal| refusal.why)?;
-        let (taken, record) = loaded(self.spec, self.interrupts, |answers, is_ended| {
+    /// The load cannot begin, the server fails, the kernel takes no stacks, or the user ended it; as a sentence.
+    pub fn measure(&self, trial: usize) -> Result<ProfileRecord, String> {
+        let mut sampling = Sampling::load().map_err(|refusal| refusal.why)?;
+        sampling.know(&(self.pids)());
+        let (taken, edges) = loaded(self.spec, self.interrupts, |answers, is_ended| {
+            let mut edges = Vec::new();
             // Both are read as sampling begins, and again as it ends.
-            let edge = || (answers.total(), (self.cpu_ns)());
-            let (before, cpu_before) = edge();
+            let mut edge = || edges.push((answers.total(), (self.cpu_ns)()));
             let from_ns = monotonic_ns();
             let mut wait = |pause| {
                 thread::sleep(pause);
                 // Only how long to go on hangs on this time; the length that is told is the sampling's own.
                 is_ended() || monotonic_ns() - from_ns >= PROFILE.as_nanos() as u64
             };
-            let taken = sampling.run(&(self.pids)(), &mut wait)?;
-            let (after, cpu_after) = edge();
-            let cpu_ns = cpu_after.zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
-            Ok((taken, ProfileRecord { trial, answers: after - before, cpu_ns, ..ProfileRecord::default() }))
+            let taken = sampling.run(self.pids, &mut edge, &mut wait)?;
+            Ok((taken, edges))
         })?;
         if self.interrupts.count() > 0 {
-            return Ok(None);
+            return Err("the user ended it".into());
         }
-        (self.list_compiled)()?;
+        let unnamed = (self.list_compiled)().err();
         let sampled = taken.named();
-        Ok(Some(ProfileRecord {
+        let [(before, cpu_before), (after, cpu_after)] = edges[..] else {
+            unreachable!("it has a beginning and an end")
+        };
+        Ok(ProfileRecord {
+            trial,
             length_ns: sampled.length_ns,
+            answers: after - before,
+            cpu_ns: cpu_after.zip(cpu_before).map(|(after, before)| after.saturating_sub(before)),
             frames: sampled.frames,
             running: sampled.running,
             waiting: sampled.waiting,
-            ..record
-        }))
+            unnamed,
+            failure: None,
+        })
     }
 }

@@ -51,6 +51,7 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     if run.starts.iter().any(|s| s.resumed) {
         all.push(info(Code::Resumed, "This run was interrupted and resumed: some trials were served by a process that was started again."));
     }
+    all.extend(started_for_profiles(run));
     all.extend(not_started(run));
     all.extend(ended_early(run));
     all.extend(mixed(run));
@@ -59,6 +60,12 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
     all.extend(same_numbers(peaks));
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
+}
+
+/// What was measured is of servers that can be profiled.
+fn started_for_profiles(run: &Run) -> Option<Caveat> {
+    let is_taken = run.profiles.iter().any(|profile| profile.failure.is_none());
+    is_taken.then(|| info(Code::StartedForProfiles, "Profiles were taken, so servers whose runtimes compile as they run were started with what gives their functions names ([profile] of their subject.toml). That may cost them some throughput in all that is told here; compare servers by a run without."))
 }
 
 /// A server that dyno loaded and did not start.

@@ -24,12 +24,23 @@ pub struct ProfileArgs {
     /// Set it beside the profile of this trial, of the same run unless there is `--beside`.
     #[arg(long, value_name = "N")]
     pub beside_trial: Option<usize>,
-    /// For which tool.
-    #[arg(long, value_enum, default_value_t = ProfileFormat::Collapsed)]
-    pub format: ProfileFormat,
+    /// For which tool [default: collapsed].
+    #[arg(long, value_enum)]
+    pub format: Option<ProfileFormat>,
     /// Write it here instead of to standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+impl ProfileArgs {
+    /// Whether any of this is about one profile.
+    pub fn asks_for_one(&self) -> bool {
+        self.off_cpu
+            || self.beside.is_some()
+            || self.beside_trial.is_some()
+            || self.format.is_some()
+            || self.output.is_some()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

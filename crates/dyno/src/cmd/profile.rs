@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 use std::path::Path;
 
+use anyhow::Context as _;
 use dyno_analysis::profile::{Flame, Line, Side, difference, lines};
 use dyno_archive::dir::Run;
 use dyno_archive::profile::ProfileRecord;
@@ -12,7 +13,7 @@ use dyno_report::terminal::line;
 
 use super::report::{for_reader, is_standard_output, write_out};
 use crate::cli::{ProfileArgs, ProfileFormat};
-use crate::exit::{Exit, bad};
+use crate::exit::{Exit, bad, unwritten};
 use crate::progress::shape;
 use crate::terminal;
 
@@ -24,8 +25,10 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
             args.run.display()
         )));
     }
-    let only = (run.profiles.len() == 1).then(|| run.profiles[0].trial + 1);
-    let Some(trial) = args.trial.or(only) else {
+    let Some(trial) = args.trial else {
+        if args.asks_for_one() {
+            return Err(bad(format!("which of these? Say it with `--trial N`:\n{}", list(&run).trim_end())));
+        }
         terminal::print(&list(&run))?;
         return Ok(Exit::Valid);
     };
@@ -100,7 +103,7 @@ fn samples(profile: &ProfileRecord, side: Side) -> u64 {
 fn write(args: &ProfileArgs, here: &Chosen<'_>, there: Option<&Chosen<'_>>) -> anyhow::Result<()> {
     let side = if args.off_cpu { Side::Waiting } else { Side::Running };
     let period_ns = side.of(here.profile).period_ns;
-    let text = match (args.format, there) {
+    let text = match (args.format.unwrap_or(ProfileFormat::Collapsed), there) {
         (ProfileFormat::Collapsed, None) => collapsed(&here.lines(side)),
         (ProfileFormat::Collapsed, Some(there)) => collapsed_beside(&here.lines(side), &there.lines(side)),
         (ProfileFormat::Html, there) => html(here, there, side)?,
@@ -116,9 +119,14 @@ fn write(args: &ProfileArgs, here: &Chosen<'_>, there: Option<&Chosen<'_>>) -> a
 }
 
 fn html(here: &Chosen<'_>, there: Option<&Chosen<'_>>, side: Side) -> anyhow::Result<String> {
-    let none = || bad("there is no sample of it; `--off-cpu` takes those of threads that waited");
+    let none = || bad("there is no sample of it");
     let flame = Flame::of(&[here.profile], side).ok_or_else(none)?;
     let Some(there) = there else { return Ok(page(&here.title, side, &flame, None)) };
+    if side == Side::Waiting {
+        return Err(bad(
+            "where threads waited cannot be set beside another profile as a page: one long wait is many samples, and nothing tells a difference from chance; `--format collapsed` has the counts of both",
+        ));
+    }
     let difference = difference(here.profile, there.profile, side).ok_or_else(none)?;
     let beside = Beside { title: &there.title, difference: &difference };
     Ok(page(&here.title, side, &flame, Some(beside)))
@@ -127,10 +135,12 @@ fn html(here: &Chosen<'_>, there: Option<&Chosen<'_>>, side: Side) -> anyhow::Re
 fn write_bytes(args: &ProfileArgs, bytes: &[u8]) -> anyhow::Result<()> {
     use std::io::Write as _;
     match args.output.as_deref().filter(|path| !is_standard_output(Some(path))) {
-        Some(path) => Ok(std::fs::write(path, bytes)?),
+        Some(path) => {
+            std::fs::write(path, bytes).with_context(|| format!("{} cannot be written", path.display()))
+        }
         None if std::io::stdout().is_terminal() => {
             Err(bad("this format is not for a terminal: name a file with `-o FILE`"))
         }
-        None => Ok(std::io::stdout().write_all(bytes)?),
+        None => std::io::stdout().write_all(bytes).map_err(unwritten),
     }
 }

@@ -160,17 +160,26 @@ fn a_profile_names_functions_of_servers_and_of_the_kernel() {
         assert!(number(running, "/whole_share") > 0.9, "{subject}: {running:#}");
         // Samples stand for as much time as the kernel's account has, but for what it takes to begin and to end.
         let (seen, used) = (number(running, "/us_per_request"), number(profile, "/cpu_us_per_request"));
-        assert!((0.85..1.1).contains(&(seen / used)), "{subject}: {seen} µs in samples, and {used} µs used");
+        assert!((0.9..1.05).contains(&(seen / used)), "{subject}: {seen} µs in samples, and {used} µs used");
         assert!(
             functions(waiting).iter().any(|name| name.contains("wait") || name.contains("poll")),
             "{subject}"
         );
         let run = place.run_folder().unwrap();
         let told = |more: &[&str]| {
-            let output = place.dyno(&[&["profile", run.to_str().unwrap()], more].concat());
+            let output = place.dyno(&[&["profile", run.to_str().unwrap(), "--trial", "1"], more].concat());
             assert!(output.status.success(), "{}", text(&output));
             output.stdout
         };
+        assert!(seen / used - number(profile, "/sampled_share") < 1e-9);
+        let listed = place.dyno(&["profile", run.to_str().unwrap()]);
+        assert!(
+            text(&listed).contains(&format!("--trial 1    {subject}, 16 connections")),
+            "{}",
+            text(&listed)
+        );
+        let which = place.dyno(&["profile", run.to_str().unwrap(), "--format", "html"]);
+        assert_eq!(which.status.code(), Some(2), "{}", text(&which));
         let stacks = String::from_utf8(told(&[])).unwrap();
         assert!(stacks.lines().any(|line| line.contains(";tcp_sendmsg_[k]")), "{stacks}");
         let alike = String::from_utf8(told(&["--beside-trial", "1"])).unwrap();

@@ -18,7 +18,7 @@ use crate::clock::monotonic_ns;
 use crate::kernel::{Error, Refusal, is_ours_to_ask};
 use crate::read;
 pub use names::Lists;
-use names::Named;
+use names::{Named, cut};
 use program::{Doing, Program, Raw};
 use unwind::{Unwinder, Walked};
 
@@ -28,6 +28,9 @@ const RUNNING_PERIOD_NS: u64 = 2_003_000;
 /// Time between two looks at threads that do not run. As above.
 const WAITING_PERIOD: Duration = Duration::from_micros(19_997);
 
+/// Looks at threads between two looks for processes that are new.
+const LOOKS_FOR_NEW: u64 = 5;
+
 const NOT_THERE: &str = "Linux 5.18 or later, built with CONFIG_DEBUG_INFO_BTF and CONFIG_PERF_EVENTS, as distributions build theirs; containers may forbid bpf(2) and perf_event_open(2).";
 
 /// A program in the kernel that takes stacks. It is gone when this is dropped.
@@ -35,6 +38,8 @@ const NOT_THERE: &str = "Linux 5.18 or later, built with CONFIG_DEBUG_INFO_BTF a
 pub struct Sampling {
     program: Program,
     unwinder: Unwinder,
+    /// Names of processes.
+    names: HashMap<u32, String>,
     seen: HashMap<Seen, u64>,
 }
 
@@ -61,6 +66,7 @@ pub struct Taken {
     lost: [u64; 2],
     seen: HashMap<Seen, u64>,
     unwinder: Unwinder,
+    names: HashMap<u32, String>,
 }
 
 /// Stacks that were taken, with the names of their functions.
@@ -84,44 +90,74 @@ impl Sampling {
     pub fn load() -> Result<Sampling, Refusal> {
         is_ours_to_ask()?;
         let program = Program::load().map_err(|error| Refusal::of(&error, NOT_THERE))?;
-        Ok(Sampling { program, unwinder: Unwinder::default(), seen: HashMap::new() })
+        Ok(Sampling { program, unwinder: Unwinder::default(), names: HashMap::new(), seen: HashMap::new() })
     }
 
-    /// Takes stacks of these processes until `wait` says so. It sleeps; true: it is time to end.
+    /// Reads what processes consist of, so that nothing of that is left to do while stacks are taken.
+    pub fn know(&mut self, pids: &[u32]) {
+        for pid in pids {
+            self.unwinder.know(*pid);
+            let name = || Some(cut(read(format!("/proc/{pid}/comm"))?.trim_end()));
+            if !self.names.contains_key(pid)
+                && let Some(name) = name()
+            {
+                self.names.insert(*pid, name);
+            }
+        }
+    }
+
+    /// Takes stacks of processes until `wait` says so. `pids`: those that there are; `edge` is called as it begins and as it ends; `wait`
+    /// sleeps; true: it is time to end.
     ///
     /// # Errors
     /// The kernel does not take stacks; in words.
-    pub fn run(mut self, pids: &[u32], wait: &mut dyn FnMut(Duration) -> bool) -> Result<Taken, String> {
-        let (length_ns, looks) = self.take(pids, wait).map_err(|error| error.message)?;
-        let Sampling { program, unwinder, seen } = self;
-        Ok(Taken { length_ns, looks, lost: program.lost(), seen, unwinder })
+    pub fn run(
+        mut self,
+        pids: &dyn Fn() -> Vec<u32>,
+        edge: &mut dyn FnMut(),
+        wait: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<Taken, String> {
+        let (length_ns, looks) = self.take(pids, edge, wait).map_err(|error| error.message)?;
+        self.collect();
+        let Sampling { program, unwinder, names, seen } = self;
+        Ok(Taken { length_ns, looks, lost: program.lost(), seen, unwinder, names })
     }
 
     /// Returns how long it took stacks, and how often of threads that do not run.
-    fn take(&mut self, pids: &[u32], wait: &mut dyn FnMut(Duration) -> bool) -> Result<(u64, u64), Error> {
-        for pid in pids {
-            // Files are read before the clock runs.
-            self.unwinder.know(*pid);
-            self.program.watch(*pid)?;
-        }
+    fn take(
+        &mut self,
+        pids: &dyn Fn() -> Vec<u32>,
+        edge: &mut dyn FnMut(),
+        wait: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<(u64, u64), Error> {
+        self.watch(&pids())?;
         self.program.tick(&online(), RUNNING_PERIOD_NS)?;
+        edge();
         let from_ns = monotonic_ns();
         let mut looks = 0;
         while !wait(WAITING_PERIOD) {
-            self.program.take_waiting()?;
+            let Sampling { program, unwinder, seen, .. } = self;
+            program.take_waiting(&mut |raw| *seen.entry(Seen::new(raw, unwinder)).or_default() += 1)?;
             looks += 1;
-            self.collect();
+            if looks % LOOKS_FOR_NEW == 0 {
+                self.watch(&pids())?;
+            }
         }
         self.program.stop()?;
         // Read as the clocks stop: what came until then is of this time.
         let length_ns = monotonic_ns() - from_ns;
-        self.collect();
+        edge();
         Ok((length_ns, looks))
     }
 
+    fn watch(&mut self, pids: &[u32]) -> Result<(), Error> {
+        self.know(pids);
+        pids.iter().try_for_each(|pid| self.program.watch(*pid))
+    }
+
     fn collect(&mut self) {
-        let Sampling { program, unwinder, seen } = self;
-        program.each(|raw| *seen.entry(Seen::new(raw, unwinder)).or_default() += 1);
+        let Sampling { program, unwinder, seen, .. } = self;
+        program.each(&mut |raw| *seen.entry(Seen::new(raw, unwinder)).or_default() += 1);
     }
 }
 
@@ -129,7 +165,7 @@ impl Taken {
     /// Looks up the names of all functions. The processes must still be there.
     #[must_use]
     pub fn named(self) -> Sampled {
-        let (frames, [running, waiting]) = named(&self.seen, &self.unwinder);
+        let (frames, [running, waiting]) = named(&self);
         let [lost_running, lost_waiting] = self.lost;
         Sampled {
             length_ns: self.length_ns,
@@ -153,7 +189,7 @@ impl Seen {
             doing: raw.doing,
             pid: raw.pid,
             first: raw.tid == raw.pid,
-            thread: String::from_utf8_lossy(&name).into_owned(),
+            thread: cut(&String::from_utf8_lossy(&name)),
             kernel: raw.kernel().enumerate().map(in_call).collect(),
             user: unwinder.walk(raw),
         }
@@ -165,7 +201,8 @@ fn online() -> Vec<u32> {
 }
 
 /// Gives all functions their names. Returns each once, and the stacks of threads that ran, and of those that did not.
-fn named(seen: &HashMap<Seen, u64>, unwinder: &Unwinder) -> (Vec<Frame>, [Vec<Stack>; 2]) {
+fn named(taken: &Taken) -> (Vec<Frame>, [Vec<Stack>; 2]) {
+    let Taken { seen, unwinder, names: processes, .. } = taken;
     let symbolizer = Symbolizer::new();
     let kernel: BTreeSet<u64> = seen.keys().flat_map(|seen| seen.kernel.iter().copied()).collect();
     let kernel = names::of_kernel(&symbolizer, &kernel);
@@ -175,8 +212,6 @@ fn named(seen: &HashMap<Seen, u64>, unwinder: &Unwinder) -> (Vec<Frame>, [Vec<St
     }
     let users: HashMap<u32, Named> =
         users.iter().map(|(pid, all)| (*pid, names::of_process(&symbolizer, *pid, all, unwinder))).collect();
-    let name = |pid: &u32| Some((*pid, read(format!("/proc/{pid}/comm"))?.trim_end().to_string()));
-    let processes: HashMap<u32, String> = users.keys().filter_map(name).collect();
     let mut frames = Frames::default();
     // Stacks of other addresses may be of the same functions.
     let mut merged: BTreeMap<(bool, Stack), u64> = BTreeMap::new();

@@ -1,18 +1,22 @@
 //! From addresses to functions: of the kernel, of files, and of code compiled just in time, of which a runtime keeps a list in
 //! `/tmp/perf-PID.map` (the kernel's tools/perf/Documentation/jit-interface.txt).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
+use std::time::Duration;
 
-use blazesym::symbolize::source::{Kernel, Process, Source};
+use blazesym::symbolize::source::{Elf, Kernel, Process, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 use blazesym::{MaybeDefault, Pid};
 use dyno_archive::profile::{Frame, FrameKind};
 
-use super::unwind::{Unwinder, file_name};
-use crate::read;
+use rustix::fs::OFlags;
+
+use super::unwind::Unwinder;
+use crate::{proc, read};
 
 /// What addresses stand for: a function, and those that were inlined into it, the outermost first.
 pub(super) type Named = HashMap<u64, Vec<Frame>>;
@@ -24,91 +28,131 @@ const MOST_LETTERS: usize = 400;
 pub(super) fn of_kernel(symbolizer: &Symbolizer, addresses: &BTreeSet<u64>) -> Named {
     // An image of the kernel would tell of inlined functions; few machines have one, and it takes long to read.
     let source = Source::Kernel(Kernel { vmlinux: MaybeDefault::None, ..Kernel::default() });
-    let unknown = |_| Frame { name: None, module: None, kind: FrameKind::Kernel };
-    named(symbolizer, &source, addresses, FrameKind::Kernel, unknown)
+    let mut all = named(symbolizer, &source, Input::AbsAddr(addresses), None);
+    for address in addresses {
+        let unknown = || vec![Frame { name: None, module: None, kind: FrameKind::Kernel }];
+        all.entry(*address).or_insert_with(unknown);
+    }
+    all
 }
 
-/// Names addresses of a process.
+/// Names addresses of a process: file by file, so that one that cannot be read takes no name from the others.
 pub(super) fn of_process(
     symbolizer: &Symbolizer,
     pid: u32,
     addresses: &BTreeSet<u64>,
     unwinder: &Unwinder,
 ) -> Named {
-    let unknown = |_| Frame { name: None, module: None, kind: FrameKind::Jit };
-    let source = Source::Process(Process { perf_map: false, ..Process::new(Pid::from(pid)) });
-    let mut all = named(symbolizer, &source, addresses, FrameKind::Native, unknown);
-    // Also of code that lies in a file without names: a runtime's own assembly.
-    let nameless =
-        |address: &&u64| all.get(address).is_none_or(|frames| frames.iter().all(|f| f.name.is_none()));
-    let nameless: BTreeSet<u64> = addresses.iter().filter(nameless).copied().collect();
+    let mut files: BTreeMap<(&str, &str), BTreeMap<u64, u64>> = BTreeMap::new();
+    let mut elsewhere = BTreeSet::new();
+    for address in addresses {
+        match unwinder.file(pid, *address) {
+            Some(file) => {
+                files.entry((file.place(), file.name())).or_default().insert(*address, file.address);
+            }
+            None => {
+                elsewhere.insert(*address);
+            }
+        }
+    }
+    let mut all = Named::new();
+    for ((place, name), addresses) in files {
+        let source = Source::Elf(Elf::new(place));
+        let within: BTreeSet<u64> = addresses.values().copied().collect();
+        let named = named(symbolizer, &source, Input::VirtOffset(&within), Some(name));
+        all.extend(addresses.iter().filter_map(|(address, at)| Some((*address, named.get(at)?.clone()))));
+    }
+    // Of what lies in no file the kernel's own page of functions (vDSO) has names.
+    let process = Process { perf_map: false, map_files: false, ..Process::new(Pid::from(pid)) };
+    all.extend(named(symbolizer, &Source::Process(process), Input::AbsAddr(&elsewhere), Some("vdso")));
+    // Lists may have names also for code that lies in a file without: a runtime's own assembly.
+    let nameless: BTreeSet<u64> = addresses.iter().filter(|at| !all.contains_key(at)).copied().collect();
     let map = perf_map(pid).unwrap_or_default();
     let compiled = compiled(&map, &nameless);
     for address in &nameless {
-        let frame = match (compiled.get(address), unwinder.place(pid, *address)) {
+        let frame = match (compiled.get(address), unwinder.file(pid, *address)) {
             (Some(name), _) => Frame { name: Some(cut(name)), module: None, kind: FrameKind::Jit },
-            (None, Some((name, module))) => {
-                Frame { name, module: Some(module.into()), kind: FrameKind::Native }
-            }
-            (None, None) => unknown(*address),
+            (None, Some(file)) => match file.begins() {
+                Some(begins) => Frame::at(file.name(), begins),
+                None => Frame { name: None, module: Some(cut(file.name())), kind: FrameKind::Native },
+            },
+            (None, None) => Frame { name: None, module: None, kind: FrameKind::Jit },
         };
         all.insert(*address, vec![frame]);
     }
     all
 }
 
+/// Those addresses that have names. `module`: the file that they are of; `None`: the kernel.
 fn named(
     symbolizer: &Symbolizer,
     source: &Source<'_>,
-    addresses: &BTreeSet<u64>,
-    kind: FrameKind,
-    unknown: impl Fn(u64) -> Frame,
+    addresses: Input<&BTreeSet<u64>>,
+    module: Option<&str>,
 ) -> Named {
-    let addresses: Vec<u64> = addresses.iter().copied().collect();
-    let symbols = symbolizer.symbolize(source, Input::AbsAddr(&addresses)).unwrap_or_default();
-    let mut symbols = symbols.into_iter();
-    let frames = |address: u64| match symbols.next() {
-        Some(Symbolized::Sym(symbol)) => functions(&symbol, kind),
-        Some(Symbolized::Unknown(_)) | None => vec![unknown(address)],
+    let asked: Vec<u64> = match &addresses {
+        Input::AbsAddr(all) | Input::VirtOffset(all) | Input::FileOffset(all) => {
+            all.iter().copied().collect()
+        }
     };
-    addresses
-        .iter()
-        .copied()
-        .map(frames)
-        .zip(&addresses)
-        .map(|(frames, address)| (*address, frames))
-        .collect()
+    let input = addresses.map(|_| asked.as_slice());
+    // A source that cannot be read has no names.
+    let symbols = symbolizer.symbolize(source, input).unwrap_or_default();
+    let of = |(address, symbol): (&u64, Symbolized<'_>)| match symbol {
+        Symbolized::Sym(symbol) => Some((*address, functions(&symbol, module))),
+        Symbolized::Unknown(_) => None,
+    };
+    asked.iter().zip(symbols).filter_map(of).collect()
 }
 
-fn functions(symbol: &Sym<'_>, kind: FrameKind) -> Vec<Frame> {
-    let module = match kind {
-        FrameKind::Kernel => None,
-        _ => symbol.module.as_ref().map(|path| file_name(&path.to_string_lossy())),
-    };
-    let frame = |name: &str, kind| Frame { name: Some(cut(name)), module: module.clone(), kind };
+fn functions(symbol: &Sym<'_>, module: Option<&str>) -> Vec<Frame> {
+    let frame = |name: &str, kind| Frame { name: Some(cut(name)), module: module.map(cut), kind };
+    let kind = if module.is_some() { FrameKind::Native } else { FrameKind::Kernel };
     let inlined = symbol.inlined.iter().map(|function| frame(&function.name, FrameKind::Inlined));
     std::iter::once(frame(&symbol.name, kind)).chain(inlined).collect()
 }
 
 /// A name that fits on a line.
-fn cut(name: &str) -> String {
+pub(super) fn cut(name: &str) -> String {
     name.chars().filter(|letter| !letter.is_control()).take(MOST_LETTERS).collect()
 }
 
-/// The list of code that a process has compiled.
+/// The list of code that a process has compiled. It lies where anybody may write: what is no file of the process's own user, made since
+/// the process is there, is not read.
 fn perf_map(pid: u32) -> Option<String> {
-    let bytes = fs::read(format!("/proc/{pid}/root{}", list_of(pid)?)).ok()?;
+    let place = format!("/proc/{pid}/root/tmp/perf-{}.map", own_number(pid)?);
+    // Neither a pipe that nobody writes to nor a link holds this up.
+    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
+    let file = fs::File::options().read(true).custom_flags(flags).open(place).ok()?;
+    if !is_own(&file.metadata().ok()?, pid) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Where a process keeps that list, as it sees files itself: under the number that it has where it lives.
-fn list_of(pid: u32) -> Option<String> {
-    let status = read(format!("/proc/{pid}/status"))?;
-    let own = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_ascii_whitespace().last()?;
-    Some(format!("/tmp/perf-{own}.map"))
+/// How much of a list is read.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// Whether a file is one that a process has made.
+fn is_own(file: &fs::Metadata, pid: u32) -> bool {
+    let owner = fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid());
+    // Files tell their time by the kernel's tick, and the start of a process by another.
+    let is_younger =
+        proc::began(pid).zip(file.modified().ok()).is_some_and(|(began, written)| written + SLACK >= began);
+    file.is_file() && owner == Some(file.uid()) && is_younger
 }
 
-/// The lists of code that processes leave behind when they end, in the folder that they share with us.
+const SLACK: Duration = Duration::from_millis(1100);
+
+/// The number of a process where it lives.
+fn own_number(pid: u32) -> Option<u32> {
+    let status = read(format!("/proc/{pid}/status"))?;
+    status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_ascii_whitespace().last()?.parse().ok()
+}
+
+/// The lists of code that processes leave behind in our own `/tmp` when they end.
 #[derive(Clone, Debug, Default)]
 pub struct Lists(Vec<PathBuf>);
 
@@ -116,12 +160,14 @@ impl Lists {
     /// Those of processes that are still there.
     #[must_use]
     pub fn of(pids: &[u32]) -> Lists {
+        let identity = |path: &str| fs::metadata(path).ok().map(|is| (is.dev(), is.ino()));
         let own = |pid: &u32| {
-            let path = PathBuf::from(list_of(*pid)?);
+            // Elsewhere, and under other numbers, they are not in anybody's way.
+            let is_here =
+                identity("/tmp").is_some_and(|tmp| identity(&format!("/proc/{pid}/root/tmp")) == Some(tmp));
+            let path = PathBuf::from(format!("/tmp/perf-{pid}.map"));
             let list = fs::symlink_metadata(&path).ok()?;
-            let process = fs::metadata(format!("/proc/{pid}")).ok()?;
-            // One that another user left under the same number is not ours to remove, nor is one that a link leads to.
-            (list.is_file() && list.uid() == process.uid()).then_some(path)
+            (is_here && own_number(*pid) == Some(*pid) && is_own(&list, *pid)).then_some(path)
         };
         Lists(pids.iter().filter_map(own).collect())
     }
@@ -168,7 +214,7 @@ mod tests {
 
     #[test]
     fn the_list_of_a_process_is_removed_and_no_link() {
-        let own = PathBuf::from(list_of(std::process::id()).unwrap());
+        let own = PathBuf::from(format!("/tmp/perf-{}.map", std::process::id()));
         let _ = fs::remove_file(&own);
         let (folder, pids) = (tempfile::tempdir().unwrap(), [std::process::id()]);
         let elsewhere = folder.path().join("precious");

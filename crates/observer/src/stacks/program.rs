@@ -22,6 +22,9 @@ const STACK: usize = 32 * 1024;
 /// `struct stack`.
 const RECORD: usize = 8 + 8 + 16 + 3 * 8 + 2 * 8 + KERNEL_FRAMES * 8 + STACK;
 
+/// Records that `stacks` has room for.
+const ROOM: usize = 32 * 1024 * 1024 / RECORD;
+
 /// Keys of `counts`: of running threads, and of the others.
 const LOST: [u32; 2] = [1, 3];
 
@@ -142,21 +145,26 @@ impl Program {
         self.clocks.drain(..).try_for_each(|clock| program.detach(clock)).map_err(Error::new)
     }
 
-    /// Takes the stacks of all threads that do not run just now.
-    pub(super) fn take_waiting(&mut self) -> Result<(), Error> {
+    /// Takes the stacks of all threads that do not run just now, and hands over what was taken whenever there are many.
+    pub(super) fn take_waiting(&mut self, take: &mut dyn FnMut(&Raw<'_>)) -> Result<(), Error> {
         let program = waiting(&mut self.ebpf)?;
         let link = program.attach().map_err(Error::new)?;
         let link = program.take_link(link).map_err(Error::new)?;
         let mut threads = link.into_file().map_err(Error::new)?;
-        // Reading makes the kernel go through them. There is nothing to be read.
-        let mut nothing = [0; 4096];
-        while threads.read(&mut nothing).map_err(Error::new)? > 0 {}
+        // Reading makes the kernel go through them. There is a byte for each, and room for some 900 in between.
+        let mut marks = [0; 256];
+        while threads.read(&mut marks).map_err(Error::new)? > 0 {
+            self.each(take);
+        }
+        self.each(take);
         Ok(())
     }
 
     /// Hands over the stacks that were taken.
-    pub(super) fn each(&mut self, mut take: impl FnMut(&Raw<'_>)) {
-        while let Some(record) = self.stacks.next() {
+    pub(super) fn each(&mut self, take: &mut dyn FnMut(&Raw<'_>)) {
+        // No more than there is room for: where they come faster than they are taken, this ends all the same.
+        for _ in 0..ROOM {
+            let Some(record) = self.stacks.next() else { return };
             if let Some(raw) = Raw::parse(&record) {
                 take(&raw);
             }

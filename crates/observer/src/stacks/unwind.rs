@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::ops::{Deref, Range};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ pub(super) struct Walked {
 /// A section of a file, held as long as somebody follows stacks by it.
 #[derive(Clone, Default)]
 struct Section {
-    file: Arc<[u8]>,
+    file: Arc<Vec<u8>>,
     range: Range<usize>,
 }
 
@@ -50,8 +51,8 @@ impl Deref for Section {
 #[derive(Default)]
 pub(super) struct Unwinder {
     processes: HashMap<u32, Known>,
-    /// Files, for processes that share them; `None`: it cannot be read.
-    files: HashMap<String, Option<Arc<[u8]>>>,
+    /// Files, for processes that share them, by device, inode and path; `None`: it cannot be read, or is not there any more.
+    files: HashMap<String, Option<Arc<Vec<u8>>>>,
     cache: CacheNative<framehop::MayAllocateDuringUnwind>,
 }
 
@@ -68,7 +69,32 @@ struct Loaded {
     /// How far its addresses are from those that the file tells of.
     base: u64,
     name: String,
-    file: Arc<[u8]>,
+    /// Where it can be read.
+    place: String,
+    file: Arc<Vec<u8>>,
+}
+
+/// An address as a file has it.
+#[derive(Clone, Copy)]
+pub(super) struct InFile<'a> {
+    loaded: &'a Loaded,
+    pub(super) address: u64,
+}
+
+impl<'a> InFile<'a> {
+    /// Where the file can be read.
+    pub(super) fn place(self) -> &'a str {
+        &self.loaded.place
+    }
+
+    pub(super) fn name(self) -> &'a str {
+        &self.loaded.name
+    }
+
+    /// Where its function begins, as the file's table of functions has it; `None`: it is in none.
+    pub(super) fn begins(self) -> Option<u64> {
+        begins(&self.loaded.file, self.address)
+    }
 }
 
 impl Unwinder {
@@ -79,13 +105,14 @@ impl Unwinder {
         }
         let mut known = Known::default();
         for mapping in mappings(&read(format!("/proc/{pid}/maps")).unwrap_or_default()) {
-            let file = self.files.entry(mapping.path.into()).or_insert_with(|| {
-                // As the process sees it, which may have another root.
-                let place = format!("/proc/{pid}/root{}", mapping.path);
-                let bytes = fs::metadata(&place).ok().filter(|it| it.is_file() && it.len() <= MOST_BYTES);
-                bytes.and_then(|_| fs::read(&place).ok()).map(Arc::from)
+            let place = mapping.place(pid);
+            let file = self.files.entry(format!("{} {}", mapping.id, mapping.path)).or_insert_with(|| {
+                let is = fs::metadata(&place).ok()?;
+                // Another file of the same name is not what runs.
+                let is_same = is.is_file() && is.ino() == mapping.inode && is.len() <= MOST_BYTES;
+                is_same.then(|| fs::read(&place).ok()).flatten().map(Arc::new)
             });
-            if let Some((loaded, module)) = file.as_ref().and_then(|file| load(&mapping, file)) {
+            if let Some((loaded, module)) = file.as_ref().and_then(|file| load(&mapping, place, file)) {
                 known.loaded.push(loaded);
                 known.unwinder.add_module(module);
             }
@@ -93,59 +120,83 @@ impl Unwinder {
         self.processes.insert(pid, known);
     }
 
-    /// Names the place of a function of a process by where it begins in its file, as the file's table of functions has it: for those
-    /// that have no other name. Returns it with the name of the file; `None` of the former: it is not in that table.
-    pub(super) fn place(&self, pid: u32, address: u64) -> Option<(Option<String>, &str)> {
+    /// The file that an address of a process is of.
+    pub(super) fn file(&self, pid: u32, address: u64) -> Option<InFile<'_>> {
         let loaded = self.processes.get(&pid)?.loaded.iter().find(|l| l.addresses.contains(&address))?;
-        let begins = begins(&loaded.file, address - loaded.base);
-        Some((begins.map(|at| format!("{}+{at:#x}", loaded.name)), &loaded.name))
+        Some(InFile { loaded, address: address - loaded.base })
     }
 
     pub(super) fn walk(&mut self, raw: &Raw<'_>) -> Walked {
         self.know(raw.pid);
+        if raw.ip == 0 {
+            // A thread that was never in user space, as one of io_uring's own.
+            return Walked { addresses: Vec::new(), whole: true };
+        }
         let unwinder = &self.processes[&raw.pid].unwinder;
         let mut read = |at: u64| raw.read(at).ok_or(());
         let regs = framehop::UnwindRegsNative::new(raw.ip, raw.sp, raw.bp);
         let mut frames = unwinder.iter_frames(raw.ip, regs, &mut self.cache, &mut read);
         let mut walked = Walked::default();
+        let mut is_at_end = false;
         while walked.addresses.len() < MOST_FRAMES {
             match frames.next() {
                 Ok(Some(frame)) => walked.addresses.push(frame.address_for_lookup()),
                 Ok(None) => {
-                    walked.whole = true;
+                    is_at_end = true;
                     break;
                 }
                 Err(_) => break,
             }
         }
+        // Frame pointers also end where code put something else into their register: threads begin in a file.
+        let outermost = walked.addresses.last().copied();
+        walked.whole = is_at_end && outermost.is_some_and(|address| self.file(raw.pid, address).is_some());
         walked
     }
 }
 
 /// A file of which a part is mapped as code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mapping<'a> {
-    pub(super) from: u64,
-    pub(super) to: u64,
+struct Mapping<'a> {
+    from: u64,
+    to: u64,
     offset: u64,
-    pub(super) path: &'a str,
+    /// Device and inode, as one text.
+    id: &'a str,
+    inode: u64,
+    /// With ` (deleted)` behind it if it is.
+    path: &'a str,
+}
+
+impl Mapping<'_> {
+    /// Where the file can be read: as the process sees it, which may have another root, or through the mapping itself if the file has
+    /// no name any more.
+    fn place(&self, pid: u32) -> String {
+        match self.path.ends_with(" (deleted)") {
+            true => format!("/proc/{pid}/map_files/{:x}-{:x}", self.from, self.to),
+            false => format!("/proc/{pid}/root{}", self.path),
+        }
+    }
 }
 
 /// The code that `/proc/PID/maps` tells of and that files hold (proc_pid_maps(5)).
-pub(super) fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
+fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
     maps.lines().filter_map(|line| {
-        let mut fields = line.split_ascii_whitespace();
+        let path = line.get(line.find('/')?..)?;
+        let before = line[..line.len() - path.len()].trim_end();
+        let mut fields = before.split_ascii_whitespace();
         let (from, to) = fields.next()?.split_once('-')?;
         let hex = |text| u64::from_str_radix(text, 16).ok();
         fields.next().filter(|mode| mode.contains('x'))?;
         let offset = hex(fields.next()?)?;
-        let path = line.get(line.find('/')?..)?.trim_end_matches(" (deleted)");
-        Some(Mapping { from: hex(from)?, to: hex(to)?, offset, path })
+        let (device, inode) = (fields.next()?, fields.next()?);
+        let id = &before[before.rfind(device)?..];
+        Some(Mapping { from: hex(from)?, to: hex(to)?, offset, id, inode: inode.parse().ok()?, path })
     })
 }
 
-fn load(mapping: &Mapping<'_>, file: &Arc<[u8]>) -> Option<(Loaded, Module<Section>)> {
-    let elf = object::File::parse(&**file).ok()?;
+fn load(mapping: &Mapping<'_>, place: String, file: &Arc<Vec<u8>>) -> Option<(Loaded, Module<Section>)> {
+    let elf = object::File::parse(file.as_slice()).ok()?;
     let base = base(mapping, &elf)?;
     let range = |name: &str| {
         let section = elf.section_by_name(name)?;
@@ -171,8 +222,13 @@ fn load(mapping: &Mapping<'_>, file: &Arc<[u8]>) -> Option<(Loaded, Module<Secti
         ..ExplicitModuleSectionInfo::default()
     };
     let addresses = mapping.from..mapping.to;
-    let loaded =
-        Loaded { addresses: addresses.clone(), base, name: file_name(mapping.path), file: Arc::clone(file) };
+    let loaded = Loaded {
+        addresses: addresses.clone(),
+        base,
+        name: file_name(mapping.path.trim_end_matches(" (deleted)")),
+        place,
+        file: Arc::clone(file),
+    };
     Some((loaded, Module::new(mapping.path.into(), addresses, base, sections)))
 }
 
@@ -208,7 +264,7 @@ fn begins(file: &[u8], address: u64) -> Option<u64> {
 }
 
 /// The name of a file, for people.
-pub(super) fn file_name(path: &str) -> String {
+fn file_name(path: &str) -> String {
     Path::new(path).file_name().map_or_else(|| path.into(), |name| name.to_string_lossy().into_owned())
 }
 
@@ -225,13 +281,15 @@ mod tests {
 7f0000020000-7f0000021000 r-xp 00003000 08:01 13 /usr/lib/x.so (deleted)
 7ffc00000000-7ffc00002000 r-xp 00000000 00:00 0 [vdso]
 ";
-        let all: Vec<_> = mappings(maps).map(|m| (m.from, m.to, m.offset, m.path)).collect();
+        let all: Vec<_> = mappings(maps).map(|m| (m.from, m.to, m.offset, m.id, m.inode, m.path)).collect();
         assert_eq!(
             all,
             [
-                (0x55d0_c000_1000, 0x55d0_c000_5000, 0x1000, "/usr/bin/a server"),
-                (0x7f00_0002_0000, 0x7f00_0002_1000, 0x3000, "/usr/lib/x.so"),
+                (0x55d0_c000_1000, 0x55d0_c000_5000, 0x1000, "08:01 12", 12, "/usr/bin/a server"),
+                (0x7f00_0002_0000, 0x7f00_0002_1000, 0x3000, "08:01 13", 13, "/usr/lib/x.so (deleted)"),
             ]
         );
+        let places: Vec<String> = mappings(maps).map(|m| m.place(7)).collect();
+        assert_eq!(places, ["/proc/7/root/usr/bin/a server", "/proc/7/map_files/7f0000020000-7f0000021000"]);
     }
 }

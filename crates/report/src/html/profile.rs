@@ -32,7 +32,9 @@ fn one(report: &Report, index: usize, profile: &ProfileResult) -> Markup {
         details.profile data-subject=[subject] data-workload=[workloads] data-step=[step] open[is_busiest(report, profile.cell)] {
             summary { (swatch(report, id)) (title) " at " (at(report, profile.cell)) (told(profile)) } "\n"
             @for failure in &profile.failures { p.note { "There is no profile of some trial: " (failure) "." } "\n" }
+            @for why in &profile.unnamed { p.note { "Code compiled just in time may lack names: " (why) "." } "\n" }
             @if let Some(flame) = &profile.running { (figure_of(index, Side::Running, flame)) }
+            @if let Some(share) = profile.sampled_share { (note(&format!("The samples stand for {} of the CPU time that the server used meanwhile.", percent(share)))) }
             @if let Some(flame) = &profile.waiting { (figure_of(index, Side::Waiting, flame)) }
         }
         "\n"

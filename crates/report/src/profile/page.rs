@@ -64,8 +64,7 @@ fn changes(beside: &Beside<'_>) -> Markup {
     };
     html! {
         p.note {
-            "A response took " (here_us) " here and " (micros(*there_us)) " there. Red calls take more time per response here, blue ones less; pale ones "
-            "differ by less than three times the error of sampling, and nothing is said of them."
+            "A response took " (here_us) " here and " (micros(*there_us)) " there. Red calls take more time per response here, blue ones less; those without a colour differ by less than three times the error of sampling. Both are of one start each: other starts may differ more."
         }
         h2 { "Functions whose own time differs" }
         @if changes.is_empty() { p { "None by more than three times the error of sampling." } } @else {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dyno_archive::probe::{PriceSlice, ProbePrice};
+use dyno_archive::probe::{PriceSlice, Probe, ProbePrice};
 use dyno_archive::start::PartStart;
 use dyno_observer::inside::Watching;
 use dyno_observer::probes::Probes;
@@ -35,7 +35,9 @@ impl Runner<'_> {
         };
         let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;
         let used = probes.used(observe);
-        let mut price = ProbePrice { probes: used.attached, ..ProbePrice::default() };
+        // Stacks are taken apart from all else.
+        let looks = used.attached.into_iter().filter(|probe| *probe != Probe::Profile).collect();
+        let mut price = ProbePrice { probes: looks, ..ProbePrice::default() };
         let Some(watched) = &launched.subject.inside else {
             let why = used.refused.into_iter().next().map(|refused| refused.why);
             price.failure = Some(why.unwrap_or_else(|| "no probe looks at it".into()));

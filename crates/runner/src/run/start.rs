@@ -247,7 +247,9 @@ impl Runner<'_> {
         let workspace =
             Workspace::make(number, &setup.groups, self.guard).map_err(|e| harness(e.to_string()))?;
         record.limits = group::limit(&workspace.group, recipe.limits, recipe.cpus, setup.groups.unusable());
-        let settings = Settings::of(recipe, record, ports, certs, &workspace).map_err(harness)?;
+        let is_profiled = setup.probes.used(recipe.observe).attached.contains(&Probe::Profile);
+        let settings =
+            Settings::of(recipe, record, ports, certs, &workspace, is_profiled).map_err(harness)?;
         let spec = settings.spec(recipe, workspace).map_err(harness)?;
         let process = Process::start(spec).map_err(|error| Failure {
             kind: FailureKind::NotStarted,
@@ -359,6 +361,7 @@ impl Settings {
         ports: Ports,
         certs: Option<&Certs>,
         workspace: &Workspace,
+        is_profiled: bool,
     ) -> Result<Settings, String> {
         let definition = recipe.definition;
         let placement = Placement { subject: recipe.cpus.to_vec(), generator: Vec::new() };
@@ -369,7 +372,7 @@ impl Settings {
         places.0.extend(recipe.others.iter().flat_map(|(name, ports)| ports.places_of(name)));
         let work = workspace.work.clone();
         let mut environment = Environment::of_server(&Ours::read(), &definition.start.inherit, &work);
-        let of_profile = definition.profile.env.iter().filter(|_| recipe.observe.contains(&Probe::Profile));
+        let of_profile = definition.profile.env.iter().filter(|_| is_profiled);
         for (name, value) in definition.start.env.iter().chain(of_profile) {
             environment.set(name, places.fill(value));
         }

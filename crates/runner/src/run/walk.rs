@@ -165,7 +165,8 @@ impl Runner<'_> {
                 Party::Backend(index) => &self.service(index).definition.stop,
                 _ => &self.arms[self.plan.launches[record.launch].arms[0]].stop,
             };
-            let lists = self.lists_of(&part.process);
+            let is_subject = !matches!(part.party, Party::Backend(_));
+            let lists = if is_subject { self.lists_of(&part.process) } else { Lists::default() };
             let stopped = part.process.stop(asked.signal, asked.deadline_ns, hurry);
             lists.remove();
             part_of(record, part.party).stop = stopped;

@@ -1,6 +1,7 @@
 //! Cases: a whole run.
 
 use dyno_archive::plan::{NotServed, Subject};
+use dyno_archive::profile::ProfileRecord;
 use dyno_archive::resumption::{Difference, Resumption};
 use dyno_archive::run::{Header, Run};
 use dyno_archive::start::{LimitKind, LimitReadBack, WarmUpEnd};
@@ -81,6 +82,18 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         evidence: "{}",
         trips: |w| w.run.header.plan.repeats = 1,
         just_not: |_| {},
+        otherwise: None,
+    },
+    Case {
+        code: Code::StartedForProfiles,
+        severity: Severity::Info,
+        says: "may cost them some throughput in all that is told here",
+        evidence: "{}",
+        trips: |w| w.run.profiles = vec![ProfileRecord::default()],
+        just_not: |w| {
+            w.run.profiles =
+                vec![ProfileRecord { failure: Some("it ended".into()), ..ProfileRecord::default() }];
+        },
         otherwise: None,
     },
     Case {
