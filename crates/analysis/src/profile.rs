@@ -1,5 +1,9 @@
 //! Profiles: where a server's CPU time goes, and what its threads wait for, function by function.
 
+mod difference;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use dyno_archive::plan::Plan;
@@ -10,6 +14,7 @@ use serde::Serialize;
 
 use crate::cell::CellKey;
 use crate::roles;
+pub use difference::{Change, Difference, difference};
 
 /// Share of all samples below which a part of a flame graph is left out of it: nobody could see it.
 const LEAST_SHARE: f64 = 0.001;
@@ -298,101 +303,6 @@ impl Flame {
     }
 }
 
-/// One profile beside another: where more time goes per answer, and where less.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Difference {
-    /// Of the first of the two, with `levels`.
-    pub flame: Flame,
-    /// Time per answer in the other.
-    pub there_us: f64,
-    /// By the size of the difference, the largest first; those that the samples cannot show are left out.
-    pub changes: Vec<Change>,
-}
-
-/// A function's own time in two profiles, microseconds per answer.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Change {
-    pub function: Function,
-    pub here_us: f64,
-    pub there_us: f64,
-    pub difference_us: f64,
-}
-
-/// Functions of which a difference is told.
-const CHANGES: usize = 30;
-
-/// Time per answer that samples of two profiles stand for.
-#[derive(Clone, Copy)]
-struct Scale {
-    here_us: f64,
-    there_us: f64,
-}
-
-impl Scale {
-    /// `None`: no answer came in one of the two, or a profile has no sample; or they are of threads that wait, where one long wait is
-    /// many samples, and nothing can be said of chance.
-    fn of(here: &ProfileRecord, there: &ProfileRecord, side: Side) -> Option<Scale> {
-        if side == Side::Waiting {
-            return None;
-        }
-        let each = |p: &ProfileRecord| {
-            let stacks = side.of(p);
-            let samples: u64 = stacks.stacks.iter().map(|s| s.samples).sum();
-            // Samples that were lost are taken to be like those that were not.
-            let each = 1.0 + stacks.lost as f64 / samples.max(1) as f64;
-            let is_there = p.answers > 0 && samples > 0;
-            is_there.then(|| each * stacks.period_ns as f64 / 1e3 / p.answers as f64)
-        };
-        Some(Scale { here_us: each(here)?, there_us: each(there)? })
-    }
-
-    /// The difference in time per answer; `None`: it is within three times its standard error. Samples are counts of rare events, so the
-    /// variance of their number is that number (Poisson); one more, because few are known least. Three, because a graph has hundreds of
-    /// calls, of which twice the error would show some by chance.
-    fn difference(self, here: u64, there: u64) -> Option<f64> {
-        let (here, there) = (here as f64, there as f64);
-        let difference = here * self.here_us - there * self.there_us;
-        let error = ((here + 1.0) * self.here_us.powi(2) + (there + 1.0) * self.there_us.powi(2)).sqrt();
-        (difference.abs() > 3.0 * error).then_some(difference)
-    }
-}
-
-/// Sets a profile beside another. `None`: there is nothing to be compared.
-#[must_use]
-pub fn difference(here: &ProfileRecord, there: &ProfileRecord, side: Side) -> Option<Difference> {
-    let scale = Scale::of(here, there, side)?;
-    let flame = Flame::of(&[here], side)?;
-    let mut tree = Tree::default();
-    lines(here, side).iter().for_each(|line| tree.add(line, |calls| &mut calls.samples));
-    let own_here = std::mem::take(&mut tree.own);
-    lines(there, side).iter().for_each(|line| tree.add(line, |calls| &mut calls.there));
-    let all_there = tree.root.there as f64 * scale.there_us;
-    let level = |(node, there): (Node, u64)| {
-        let share = scale.difference(node.samples, there).unwrap_or(0.0) / all_there;
-        let size = LEVELS.iter().filter(|least| share.abs() > **least).count() as i8;
-        if share < 0.0 { -size } else { size }
-    };
-    let levels = tree.listed(flame.samples).map(level).collect();
-    let places: BTreeSet<u32> = own_here.keys().chain(tree.own.keys()).copied().collect();
-    let own = |of: &BTreeMap<u32, (u64, u64)>, place: u32| of.get(&place).map_or(0, |(own, _)| *own);
-    let change = |place: u32| {
-        let (here, there) = (own(&own_here, place), own(&tree.own, place));
-        Some(Change {
-            function: tree.functions[place as usize].clone(),
-            here_us: here as f64 * scale.here_us,
-            there_us: there as f64 * scale.there_us,
-            difference_us: scale.difference(here, there)?,
-        })
-    };
-    let mut changes: Vec<Change> = places.into_iter().filter_map(change).collect();
-    changes.sort_by(|a, b| b.difference_us.abs().total_cmp(&a.difference_us.abs()));
-    changes.truncate(CHANGES);
-    Some(Difference { flame: Flame { levels: Some(levels), ..flame }, there_us: all_there, changes })
-}
-
-/// Shares of all time at which a difference is of the next size.
-const LEVELS: [f64; 3] = [0.0, 0.02, 0.1];
-
 fn stacks<'a>(
     profiles: &'a [&'a ProfileRecord],
     side: Side,
@@ -507,121 +417,5 @@ impl Calls {
             }
             at += calls.samples;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn frame(name: &str, kind: FrameKind) -> Frame {
-        Frame { name: (!name.is_empty()).then(|| name.into()), module: None, kind }
-    }
-
-    fn stack(frames: &[u32], samples: u64) -> Stack {
-        let (thread, process) = ("server".into(), "server".into());
-        Stack { thread, process, first: true, runnable: false, whole: true, frames: frames.to_vec(), samples }
-    }
-
-    /// `main` calls `a` and `b`; `a` calls `write`, which is the kernel's, and itself. 1,000 answers; a sample is a millisecond.
-    fn profile(stacks: Vec<Stack>) -> ProfileRecord {
-        let frames = [
-            ("main", FrameKind::Native),
-            ("a", FrameKind::Native),
-            ("b", FrameKind::Jit),
-            ("write", FrameKind::Kernel),
-            ("", FrameKind::Kernel),
-        ];
-        ProfileRecord {
-            length_ns: 1_000_000_000,
-            answers: 1000,
-            cpu_ns: Some(500_000_000),
-            frames: frames.iter().map(|(name, kind)| frame(name, *kind)).collect(),
-            running: Stacks { period_ns: 1_000_000, lost: 0, stacks },
-            ..ProfileRecord::default()
-        }
-    }
-
-    fn shown(flame: &Flame) -> Vec<(&str, u32, u64, u64)> {
-        let name = |n: &Node| flame.functions[n.function as usize].name.as_str();
-        flame.nodes.iter().map(|n| (name(n), n.depth, n.start, n.samples)).collect()
-    }
-
-    #[test]
-    fn calls_lie_below_their_callers_and_are_as_wide_as_their_samples() {
-        let all =
-            profile(vec![stack(&[0, 1, 3], 50), stack(&[0, 1, 1], 10), stack(&[0, 2], 30), stack(&[0], 10)]);
-        let flame = Flame::of(&[&all], Side::Running).unwrap();
-        let wanted = [
-            ("work", 0, 0, 100),
-            ("main", 1, 0, 100),
-            ("a", 2, 0, 60),
-            ("a", 3, 0, 10),
-            ("write", 3, 10, 50),
-            ("b", 2, 60, 30),
-        ];
-        assert_eq!(shown(&flame), wanted);
-        assert_eq!((flame.samples, flame.seconds, flame.us_per_request), (100, 0.1, Some(100.0)));
-        let hot = |place: usize| {
-            let hot = &flame.hottest[place];
-            (
-                flame.functions[hot.function as usize].name.as_str(),
-                hot.own_share,
-                hot.share,
-                hot.own_us_per_request,
-            )
-        };
-        assert_eq!(hot(0), ("write", 0.5, 0.5, Some(50.0)));
-        assert_eq!(hot(1), ("b", 0.3, 0.3, Some(30.0)));
-        assert_eq!(hot(2), ("a", 0.1, 0.6, Some(10.0)), "what calls itself counts once");
-        assert_eq!(hot(3), ("main", 0.1, 1.0, Some(10.0)));
-        let origins: Vec<_> = flame.by_origin.iter().map(|o| (o.name.as_str(), o.share)).collect();
-        assert_eq!(origins, [("compiled just in time", 0.5), ("kernel", 0.5)]);
-        assert!(Flame::of(&[&all], Side::Waiting).is_none());
-    }
-
-    #[test]
-    fn what_is_not_known_is_told() {
-        let mut all = profile(vec![stack(&[0, 4], 3), Stack { whole: false, ..stack(&[0, 1], 1) }]);
-        all.running.stacks.push(Stack { runnable: true, ..stack(&[0], 4) });
-        let flame = Flame::of(&[&all], Side::Running).unwrap();
-        assert_eq!((flame.whole_share, flame.named_share), (0.875, 0.625));
-        let names: BTreeSet<&str> = flame.functions.iter().map(|f| f.name.as_str()).collect();
-        assert!(names.contains("[kernel]") && names.contains("waits for a CPU"), "{names:?}");
-    }
-
-    #[test]
-    fn what_nobody_could_see_is_left_out() {
-        let all = profile(vec![stack(&[0, 1], 5000), stack(&[0, 2], 4)]);
-        let flame = Flame::of(&[&all], Side::Running).unwrap();
-        assert_eq!(shown(&flame).len(), 3);
-        assert_eq!(flame.hottest.len(), 2);
-    }
-
-    #[test]
-    fn a_difference_is_told_where_samples_can_show_it() {
-        let here = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 100)]);
-        let mut there = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 108), stack(&[0, 3], 150)]);
-        // Twice as many answers: each sample is half as much.
-        there.answers = 2000;
-        let found = difference(&here, &there, Side::Running).unwrap();
-        let changes: Vec<_> = found
-            .changes
-            .iter()
-            .map(|c| (c.function.name.as_str(), c.here_us, c.there_us, c.difference_us))
-            .collect();
-        assert_eq!(
-            changes,
-            [("a", 400.0, 200.0, 200.0), ("write", 0.0, 75.0, -75.0), ("b", 100.0, 54.0, 46.0)]
-        );
-        assert_eq!(found.there_us, 329.0);
-        let levels: Vec<_> =
-            shown(&found.flame).iter().map(|n| n.0).zip(found.flame.levels.clone().unwrap()).collect();
-        assert_eq!(levels, [("work", 3), ("main", 3), ("a", 3), ("b", 3)]);
-        let alike = difference(&here, &here, Side::Running).unwrap();
-        assert!(alike.changes.is_empty() && alike.flame.levels.unwrap().iter().all(|level| *level == 0));
-        let near = profile(vec![stack(&[0, 1], 430), stack(&[0, 2], 100)]);
-        assert!(difference(&near, &here, Side::Running).unwrap().changes.is_empty(), "30 of 400 are chance");
-        assert!(difference(&here, &ProfileRecord::default(), Side::Running).is_none());
     }
 }

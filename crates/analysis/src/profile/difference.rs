@@ -1,0 +1,104 @@
+//! One profile beside another.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dyno_archive::profile::ProfileRecord;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Flame, Function, Node, Side, Tree, lines};
+
+/// One profile beside another: where more time goes per answer, and where less.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Difference {
+    /// Of the first of the two, with `levels`.
+    pub flame: Flame,
+    /// Time per answer in the other.
+    pub there_us: f64,
+    /// By the size of the difference, the largest first; those that the samples cannot show are left out.
+    pub changes: Vec<Change>,
+}
+
+/// A function's own time in two profiles, microseconds per answer.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Change {
+    pub function: Function,
+    pub here_us: f64,
+    pub there_us: f64,
+    pub difference_us: f64,
+}
+
+/// Functions of which a difference is told.
+const CHANGES: usize = 30;
+
+/// Time per answer that samples of two profiles stand for.
+#[derive(Clone, Copy)]
+struct Scale {
+    here_us: f64,
+    there_us: f64,
+}
+
+impl Scale {
+    /// `None`: no answer came in one of the two, or a profile has no sample; or they are of threads that wait, where one long wait is
+    /// many samples, and nothing can be said of chance.
+    fn of(here: &ProfileRecord, there: &ProfileRecord, side: Side) -> Option<Scale> {
+        if side == Side::Waiting {
+            return None;
+        }
+        let each = |p: &ProfileRecord| {
+            let stacks = side.of(p);
+            let samples: u64 = stacks.stacks.iter().map(|s| s.samples).sum();
+            // Samples that were lost are taken to be like those that were not.
+            let each = 1.0 + stacks.lost as f64 / samples.max(1) as f64;
+            let is_there = p.answers > 0 && samples > 0;
+            is_there.then(|| each * stacks.period_ns as f64 / 1e3 / p.answers as f64)
+        };
+        Some(Scale { here_us: each(here)?, there_us: each(there)? })
+    }
+
+    /// The difference in time per answer; `None`: it is within three times its standard error. Samples are counts of rare events, so the
+    /// variance of their number is that number (Poisson); one more, because few are known least. Three, because a graph has hundreds of
+    /// calls, of which twice the error would show some by chance.
+    fn difference(self, here: u64, there: u64) -> Option<f64> {
+        let (here, there) = (here as f64, there as f64);
+        let difference = here * self.here_us - there * self.there_us;
+        let error = ((here + 1.0) * self.here_us.powi(2) + (there + 1.0) * self.there_us.powi(2)).sqrt();
+        (difference.abs() > 3.0 * error).then_some(difference)
+    }
+}
+
+/// Sets a profile beside another. `None`: there is nothing to be compared.
+#[must_use]
+pub fn difference(here: &ProfileRecord, there: &ProfileRecord, side: Side) -> Option<Difference> {
+    let scale = Scale::of(here, there, side)?;
+    let flame = Flame::of(&[here], side)?;
+    let mut tree = Tree::default();
+    lines(here, side).iter().for_each(|line| tree.add(line, |calls| &mut calls.samples));
+    let own_here = std::mem::take(&mut tree.own);
+    lines(there, side).iter().for_each(|line| tree.add(line, |calls| &mut calls.there));
+    let all_there = tree.root.there as f64 * scale.there_us;
+    let level = |(node, there): (Node, u64)| {
+        let share = scale.difference(node.samples, there).unwrap_or(0.0) / all_there;
+        let size = LEVELS.iter().filter(|least| share.abs() > **least).count() as i8;
+        if share < 0.0 { -size } else { size }
+    };
+    let levels = tree.listed(flame.samples).map(level).collect();
+    let places: BTreeSet<u32> = own_here.keys().chain(tree.own.keys()).copied().collect();
+    let own = |of: &BTreeMap<u32, (u64, u64)>, place: u32| of.get(&place).map_or(0, |(own, _)| *own);
+    let change = |place: u32| {
+        let (here, there) = (own(&own_here, place), own(&tree.own, place));
+        Some(Change {
+            function: tree.functions[place as usize].clone(),
+            here_us: here as f64 * scale.here_us,
+            there_us: there as f64 * scale.there_us,
+            difference_us: scale.difference(here, there)?,
+        })
+    };
+    let mut changes: Vec<Change> = places.into_iter().filter_map(change).collect();
+    changes.sort_by(|a, b| b.difference_us.abs().total_cmp(&a.difference_us.abs()));
+    changes.truncate(CHANGES);
+    Some(Difference { flame: Flame { levels: Some(levels), ..flame }, there_us: all_there, changes })
+}
+
+/// Shares of all time at which a difference is of the next size.
+const LEVELS: [f64; 3] = [0.0, 0.02, 0.1];

@@ -1,0 +1,111 @@
+//! Flame graphs and differences, of profiles made by hand.
+
+use super::*;
+
+fn frame(name: &str, kind: FrameKind) -> Frame {
+    Frame { name: (!name.is_empty()).then(|| name.into()), module: None, kind }
+}
+
+fn stack(frames: &[u32], samples: u64) -> Stack {
+    let (thread, process) = ("server".into(), "server".into());
+    Stack { thread, process, first: true, runnable: false, whole: true, frames: frames.to_vec(), samples }
+}
+
+/// `main` calls `a` and `b`; `a` calls `write`, which is the kernel's, and itself. 1,000 answers; a sample is a millisecond.
+fn profile(stacks: Vec<Stack>) -> ProfileRecord {
+    let frames = [
+        ("main", FrameKind::Native),
+        ("a", FrameKind::Native),
+        ("b", FrameKind::Jit),
+        ("write", FrameKind::Kernel),
+        ("", FrameKind::Kernel),
+    ];
+    ProfileRecord {
+        length_ns: 1_000_000_000,
+        answers: 1000,
+        cpu_ns: Some(500_000_000),
+        frames: frames.iter().map(|(name, kind)| frame(name, *kind)).collect(),
+        running: Stacks { period_ns: 1_000_000, lost: 0, stacks },
+        ..ProfileRecord::default()
+    }
+}
+
+fn shown(flame: &Flame) -> Vec<(&str, u32, u64, u64)> {
+    let name = |n: &Node| flame.functions[n.function as usize].name.as_str();
+    flame.nodes.iter().map(|n| (name(n), n.depth, n.start, n.samples)).collect()
+}
+
+#[test]
+fn calls_lie_below_their_callers_and_are_as_wide_as_their_samples() {
+    let all =
+        profile(vec![stack(&[0, 1, 3], 50), stack(&[0, 1, 1], 10), stack(&[0, 2], 30), stack(&[0], 10)]);
+    let flame = Flame::of(&[&all], Side::Running).unwrap();
+    let wanted = [
+        ("work", 0, 0, 100),
+        ("main", 1, 0, 100),
+        ("a", 2, 0, 60),
+        ("a", 3, 0, 10),
+        ("write", 3, 10, 50),
+        ("b", 2, 60, 30),
+    ];
+    assert_eq!(shown(&flame), wanted);
+    assert_eq!((flame.samples, flame.seconds, flame.us_per_request), (100, 0.1, Some(100.0)));
+    let hot = |place: usize| {
+        let hot = &flame.hottest[place];
+        (
+            flame.functions[hot.function as usize].name.as_str(),
+            hot.own_share,
+            hot.share,
+            hot.own_us_per_request,
+        )
+    };
+    assert_eq!(hot(0), ("write", 0.5, 0.5, Some(50.0)));
+    assert_eq!(hot(1), ("b", 0.3, 0.3, Some(30.0)));
+    assert_eq!(hot(2), ("a", 0.1, 0.6, Some(10.0)), "what calls itself counts once");
+    assert_eq!(hot(3), ("main", 0.1, 1.0, Some(10.0)));
+    let origins: Vec<_> = flame.by_origin.iter().map(|o| (o.name.as_str(), o.share)).collect();
+    assert_eq!(origins, [("compiled just in time", 0.5), ("kernel", 0.5)]);
+    assert!(Flame::of(&[&all], Side::Waiting).is_none());
+}
+
+#[test]
+fn what_is_not_known_is_told() {
+    let mut all = profile(vec![stack(&[0, 4], 3), Stack { whole: false, ..stack(&[0, 1], 1) }]);
+    all.running.stacks.push(Stack { runnable: true, ..stack(&[0], 4) });
+    let flame = Flame::of(&[&all], Side::Running).unwrap();
+    assert_eq!((flame.whole_share, flame.named_share), (0.875, 0.625));
+    let names: BTreeSet<&str> = flame.functions.iter().map(|f| f.name.as_str()).collect();
+    assert!(names.contains("[kernel]") && names.contains("waits for a CPU"), "{names:?}");
+}
+
+#[test]
+fn what_nobody_could_see_is_left_out() {
+    let all = profile(vec![stack(&[0, 1], 5000), stack(&[0, 2], 4)]);
+    let flame = Flame::of(&[&all], Side::Running).unwrap();
+    assert_eq!(shown(&flame).len(), 3);
+    assert_eq!(flame.hottest.len(), 2);
+}
+
+#[test]
+fn a_difference_is_told_where_samples_can_show_it() {
+    let here = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 100)]);
+    let mut there = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 108), stack(&[0, 3], 150)]);
+    // Twice as many answers: each sample is half as much.
+    there.answers = 2000;
+    let found = difference(&here, &there, Side::Running).unwrap();
+    let changes: Vec<_> = found
+        .changes
+        .iter()
+        .map(|c| (c.function.name.as_str(), c.here_us, c.there_us, c.difference_us))
+        .collect();
+    assert_eq!(changes, [("a", 400.0, 200.0, 200.0), ("write", 0.0, 75.0, -75.0), ("b", 100.0, 54.0, 46.0)]);
+    assert_eq!(found.there_us, 329.0);
+    let levels: Vec<_> =
+        shown(&found.flame).iter().map(|n| n.0).zip(found.flame.levels.clone().unwrap()).collect();
+    assert_eq!(levels, [("work", 3), ("main", 3), ("a", 3), ("b", 3)]);
+    let alike = difference(&here, &here, Side::Running).unwrap();
+    assert!(alike.changes.is_empty() && alike.flame.levels.unwrap().iter().all(|level| *level == 0));
+    let near = profile(vec![stack(&[0, 1], 430), stack(&[0, 2], 100)]);
+    assert!(difference(&near, &here, Side::Running).unwrap().changes.is_empty(), "30 of 400 are chance");
+    assert!(difference(&here, &ProfileRecord::default(), Side::Running).is_none());
+}
