@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::fd::AsFd as _;
+use std::thread;
 
 use dyno_archive::sample::{ListenerUse, SocketsUse};
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
@@ -15,6 +17,7 @@ use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use netlink_sys::{Socket, SocketAddr};
 use rustix::net::sockopt::{tcp_cork, tcp_nodelay};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// Connections whose options are looked at: all are set by the same code.
 const LOOKED_AT: u64 = 16;
@@ -29,8 +32,7 @@ const LISTEN: u8 = 10;
 #[must_use]
 pub fn look(pids: &[u32]) -> Option<SocketsUse> {
     let held = held(pids);
-    let all: Vec<InetResponse> =
-        [AF_INET, AF_INET6].into_iter().flat_map(|family| dump(family).unwrap_or_default()).collect();
+    let all = all_of_network(*pids.first()?);
     let listeners: Vec<&InetResponse> = all
         .iter()
         .filter(|s| s.header.state == LISTEN && held.contains_key(&u64::from(s.header.inode)))
@@ -53,6 +55,24 @@ pub fn look(pids: &[u32]) -> Option<SocketsUse> {
         }
     }
     Some(seen)
+}
+
+/// The sockets of the network that a process is in. Empty: the kernel does not tell.
+fn all_of_network(pid: u32) -> Vec<InetResponse> {
+    let all =
+        || [AF_INET, AF_INET6].into_iter().flat_map(|family| dump(family).unwrap_or_default()).collect();
+    let network = format!("/proc/{pid}/ns/net");
+    let is_ours = fs::read_link(&network).ok() == fs::read_link("/proc/self/ns/net").ok();
+    if is_ours {
+        return all();
+    }
+    // A thread is in a network of its own choice, and ends with its answer.
+    let there = || {
+        let network = fs::File::open(&network).ok()?;
+        move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).ok()?;
+        Some(all())
+    };
+    thread::scope(|scope| scope.spawn(there).join().ok().flatten().unwrap_or_default())
 }
 
 fn listener(socket: &InetResponse) -> ListenerUse {

@@ -76,13 +76,11 @@ fn what_threads_wait_for_tells_the_limit() {
         let place = Place::new();
         place.add_unruly(mode, &["--mode", mode], "");
         let trial = trial_of(&place, mode, connections, "");
-        // With one connection a slow machine may be at its CPU.
+        // With one connection a slow machine may be at its CPU, and one that others use cannot tell.
         let seen = trial["limiter"]["resource"].as_str().unwrap();
-        assert!(
-            seen == limiter || (mode == "good" && seen == "server_cpu"),
-            "{mode}: {:#}",
-            trial["limiter"]
-        );
+        let waited_s = trial["limiter"]["evidence"]["server_run_delay_s"].as_f64().unwrap_or(0.0);
+        let may_be = seen == "server_cpu" || (seen == "unknown" && waited_s > 0.1);
+        assert!(seen == limiter || (mode == "good" && may_be), "{mode}: {:#}", trial["limiter"]);
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::drive::{DYNO, Place, Server, free_port, soon, text};
+use crate::drive::{DYNO, Place, Server, free_port, not_run, soon, text};
 
 fn looks(output: &[u8]) -> Vec<Value> {
     let text = String::from_utf8(output.to_vec()).unwrap();
@@ -92,4 +92,31 @@ fn what_is_not_there_is_told_by_name() {
         assert_eq!(output.status.code(), Some(2), "{asked:?}");
         assert!(text(&output).contains(says), "{asked:?}: {}", text(&output));
     }
+}
+
+#[test]
+fn sockets_are_seen_in_a_network_of_the_servers_own() {
+    let (place, port) = (Place::new(), free_port().to_string());
+    let within = format!("ip link set lo up && exec {DYNO} serve-null --port {port}");
+    let mut server = Command::new("unshare");
+    server.args(["--net", "sh", "-c", &within]).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(mut server) = server.spawn() else { return not_run("a network of its own: there is no unshare") };
+    let pid = server.id().to_string();
+    let listens = soon(|| {
+        if server.try_wait().unwrap().is_some() {
+            return Some(false);
+        }
+        // 0A: it listens.
+        let sockets = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).ok()?;
+        sockets.lines().any(|line| line.contains(" 0A ")).then_some(true)
+    });
+    if listens != Some(true) {
+        return not_run("a network of its own: this user may not make one, or there is no ip");
+    }
+    let output = place.dyno(&["watch", "--pid", &pid, "-d", "300ms", "--format", "json", "--outside"]);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let last = looks(&output.stdout).pop().unwrap();
+    assert_eq!(last["sockets"]["listeners"][0]["port"].to_string(), port, "{last:#}");
 }
