@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use dyno_analysis::server::watch::Watched;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use crate::VIEWER_CSS;
 use crate::format::{bytes, count, number, or_dash, percent, seconds};
+use crate::html::{Viewer, document};
 use crate::text::Style;
 
 /// System calls that are named in a line.
@@ -177,29 +178,14 @@ pub fn openmetrics(seen: &Watched) -> String {
 /// A page of its own: what it did as a whole, and look by look.
 #[must_use]
 pub fn page(title: &str, whole: &Watched, looks: &[Watched]) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(crate::html::policy::policy(VIEWER_CSS, ""));
-                link rel="icon" href="data:,";
-                title { (title) " · dyno watch" }
-                style { (PreEscaped(VIEWER_CSS)) }
-            }
-            body {
-                main {
-                    header { p.brand { "dyno watch" } h1 { (title) } }
-                    (rows("As a whole", &facts(whole)))
-                    (roles(whole))
-                    (all_calls(whole))
-                    (over_time(looks))
-                }
-            }
-        }
+    let main = html! {
+        header { p.brand { "dyno watch" } h1 { (title) } }
+        (rows("As a whole", &facts(whole)))
+        (roles(whole))
+        (all_calls(whole))
+        (over_time(looks))
     };
-    page.into_string() + "\n"
+    document(&format!("{title} · dyno watch"), &main, Viewer { css: VIEWER_CSS, js: "", data: "" })
 }
 
 fn rows(heading: &str, facts: &[(&'static str, String)]) -> Markup {

@@ -5,13 +5,14 @@
 //! script runs: the page's content security policy names it by its hash.
 
 mod cost;
+mod document;
 mod inside;
 mod life;
 mod load;
 mod method;
 mod of;
 mod overview;
-pub(crate) mod policy;
+mod policy;
 mod profile;
 mod table;
 mod why;
@@ -22,8 +23,9 @@ use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::{Caveat, Severity};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
+pub(crate) use self::document::{Viewer, document};
 use self::of::Of;
 pub(crate) use self::profile::figure_of;
 use self::table::{Cell, Column, table_of, text, value};
@@ -43,41 +45,24 @@ pub fn page(report: &Report, css: &str, js: &str) -> String {
     let shared = redact::for_sharing(report);
     let report = &*shared.report;
     let data = serde_json::to_string(report).expect("reports hold nothing that JSON cannot");
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(policy::policy(css, js));
-                link rel="icon" href="data:,";
-                title { (report.run.suite) " · dyno" }
-                style { (PreEscaped(css)) }
-            }
-            body {
-                main {
-                    (overview::header(report))
-                    (section("answer", "The answer", &overview::answer(report)))
-                    (section("overview", "Overview", &overview::overview(report)))
-                    (section("load", "Under load", &load::under_load(report)))
-                    (section("response", "Response time", &load::response(report)))
-                    (section("cost", "Cost", &cost::cost(report)))
-                    (section("why", "Why", &why::why(report)))
-                    (section("wire", "On the wire", &wire::wire(report)))
-                    (section("life", "Start-up, stop, checks, build", &life::life(report)))
-                    (section("explorer", "Explorer", &method::explorer(report)))
-                    (section("method", "Method", &method::method(report, shared.withheld)))
-                }
-                script type="application/json" id="dyno-data" { (PreEscaped(inside_script(&data))) }
-                script { (PreEscaped(js)) }
-            }
-        }
+    let main = html! {
+        (overview::header(report))
+        (section("answer", "The answer", &overview::answer(report)))
+        (section("overview", "Overview", &overview::overview(report)))
+        (section("load", "Under load", &load::under_load(report)))
+        (section("response", "Response time", &load::response(report)))
+        (section("cost", "Cost", &cost::cost(report)))
+        (section("why", "Why", &why::why(report)))
+        (section("wire", "On the wire", &wire::wire(report)))
+        (section("life", "Start-up, stop, checks, build", &life::life(report)))
+        (section("explorer", "Explorer", &method::explorer(report)))
+        (section("method", "Method", &method::method(report, shared.withheld)))
     };
-    page.into_string() + "\n"
+    document(&format!("{} · dyno", report.run.suite), &main, Viewer { css, js, data: &data })
 }
 
 /// JSON that is safe inside a script element: without any `<` it holds no `</script` and no `<!--`.
-pub(crate) fn inside_script(json: &str) -> String {
+fn inside_script(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 /// The content security policy of a page with this style sheet and script. Both are named by their hash. `style` attributes
 /// are allowed: the bars in tables and the charts' SVG need them. Browsers before CSP level 3 know only `style-src`.
-pub(crate) fn policy(css: &str, js: &str) -> String {
+pub(super) fn policy(css: &str, js: &str) -> String {
     let (css, js) = (hash(css), hash(js));
     format!(
         "default-src 'none'; script-src {js}; style-src 'unsafe-inline'; style-src-elem {css}; \

@@ -1,11 +1,11 @@
 //! One profile, or the difference of two, on a page of its own.
 
 use dyno_analysis::profile::{Change, Difference, Flame, Side};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use serde_json::json;
 
 use crate::format::micros;
-use crate::html::{figure_of, inside_script, policy};
+use crate::html::{Viewer, document, figure_of};
 use crate::{VIEWER_CSS, VIEWER_JS};
 
 /// Another profile that one is set beside.
@@ -24,29 +24,17 @@ pub fn page(title: &str, side: Side, flame: &Flame, beside: Option<Beside<'_>>) 
         Side::Waiting => json!({"waiting": flame}),
     };
     let data = json!({"schema": "dyno.profile/1", "run": {"id": "profile"}, "profiles": [profile]});
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(policy::policy(VIEWER_CSS, VIEWER_JS));
-                link rel="icon" href="data:,";
-                title { (title) " · dyno" }
-                style { (PreEscaped(VIEWER_CSS)) }
-            }
-            body {
-                main {
-                    header { p.brand { "dyno" } h1 { (title) } @if let Some(beside) = beside { p.lede { "beside " (beside.title) } } }
-                    (figure_of(0, side, flame))
-                    @if let Some(beside) = beside { (changes(&beside)) }
-                }
-                script type="application/json" id="dyno-data" { (PreEscaped(inside_script(&data.to_string()))) }
-                script { (PreEscaped(VIEWER_JS)) }
-            }
+    let main = html! {
+        header {
+            p.brand { "dyno" }
+            h1 { (title) }
+            @if let Some(beside) = beside { p.lede { "beside " (beside.title) } }
         }
+        (figure_of(0, side, flame))
+        @if let Some(beside) = beside { (changes(&beside)) }
     };
-    page.into_string() + "\n"
+    let data = data.to_string();
+    document(&format!("{title} · dyno"), &main, Viewer { css: VIEWER_CSS, js: VIEWER_JS, data: &data })
 }
 
 fn changes(beside: &Beside<'_>) -> Markup {

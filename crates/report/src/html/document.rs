@@ -1,0 +1,40 @@
+//! The frame of every page: self-contained, and with no script but the viewer's.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::{inside_script, policy};
+
+/// The viewer on a page: its style, its script, and the JSON that it draws.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Viewer<'a> {
+    pub(crate) css: &'a str,
+    /// Empty on a page that has nothing to draw.
+    pub(crate) js: &'a str,
+    pub(crate) data: &'a str,
+}
+
+/// A whole page.
+pub(crate) fn document(title: &str, main: &Markup, viewer: Viewer<'_>) -> String {
+    let Viewer { css, js, data } = viewer;
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(policy::policy(css, js));
+                link rel="icon" href="data:,";
+                title { (title) }
+                style { (PreEscaped(css)) }
+            }
+            body {
+                main { (main) }
+                @if !data.is_empty() {
+                    script type="application/json" id="dyno-data" { (PreEscaped(inside_script(data))) }
+                    script { (PreEscaped(js)) }
+                }
+            }
+        }
+    };
+    page.into_string() + "\n"
+}
