@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 170400a2cfcc56cf91dc3c4672300f641512eee8d68041aed3cde1000c3c4b8a
+// Made by types.mjs from docs/schema/report.schema.json 28aaff67c192767a8a13c4acc912052c7ffbcce1441a753c3e66e8f0d18e84f6
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -180,6 +180,10 @@ export type LimitKind = ("memory" | "open files") | "CPU quota" | "CPUs" | "CPUs
  * A protocol, with or without TLS, and how a connection comes to speak it.
  */
 export type Protocol = "h1" | "h1-tls" | "h2" | "h2c" | "h2c-upgrade" | "auto";
+/**
+ * The network that the parts of a start are in.
+ */
+export type Isolation = "none" | "netns";
 /**
  * Something that is looked at only where it is asked for, because looking has a price.
  */
@@ -1217,6 +1221,7 @@ export interface CheckSummary {
  * The conditions of an arm, as planned. The environment is left out, because it may hold secrets.
  */
 export interface ConditionsResult {
+  isolation: Isolation;
   /**
    * The arm's value on the scale that is varied, such as a number of CPUs; `None`: there is no scale.
    */

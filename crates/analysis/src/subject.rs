@@ -73,6 +73,7 @@ pub struct ConditionsResult {
     pub placement: plan::Placement,
     /// Changes to the run's load; what is `null` is as in the run.
     pub load: plan::LoadChanges,
+    pub isolation: plan::Isolation,
     /// Probes beside those that always run.
     pub observe: BTreeSet<dyno_archive::probe::Probe>,
 }
@@ -233,8 +234,8 @@ fn title(plan: &Plan, arm: usize) -> String {
 }
 
 fn conditions(arm: &Arm) -> ConditionsResult {
-    let Conditions { limits, placement, load, observe, .. } = arm.conditions.clone();
-    ConditionsResult { level: arm.level, limits, placement, load, observe }
+    let Conditions { limits, placement, load, isolation, observe, .. } = arm.conditions.clone();
+    ConditionsResult { level: arm.level, limits, placement, load, isolation, observe }
 }
 
 fn failures(

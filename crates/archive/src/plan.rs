@@ -184,6 +184,17 @@ pub struct Arm {
     pub conditions: Conditions,
 }
 
+/// The network that the parts of a start are in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// That of the machine, in which the generator is, too.
+    #[default]
+    None,
+    /// One of their own, with a wire to the generator whose packets have 1,500 bytes at most.
+    Netns,
+}
+
 /// What is decided for an arm apart from its subject.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
@@ -194,6 +205,7 @@ pub struct Conditions {
     /// What is let in of dyno's own environment beside what the definition lets in.
     pub inherit: Vec<String>,
     pub load: LoadChanges,
+    pub isolation: Isolation,
     /// What is looked at beside what always is.
     pub observe: BTreeSet<Probe>,
 }

@@ -238,7 +238,7 @@ fn attempt(stream: TcpStream, to: &ProbeClient, path: &str, status: Status) -> R
 
 /// Somebody else may have taken the port between our looking for it and the part's start.
 fn check_owner(process: &Process, port: u16) -> Result<(), Failure> {
-    match proc::listener_at(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)) {
+    match proc::listener_beside(process.pid(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)) {
         Some((pid, name)) if !process.sampler.pids().contains(&pid) => {
             Err(never_ready(format!("port {port} is held by another program: {name}, process {pid}")))
         }

@@ -12,11 +12,16 @@ pub mod guard;
 pub mod limits;
 pub mod log;
 mod minder;
+pub mod network;
 mod own;
 pub mod process;
 pub mod supervision;
 mod sys;
 pub mod tool;
+
+#[cfg(test)]
+#[path = "../../../tests/support/not_run.rs"]
+mod reasons;
 
 pub use own::{OwnProcess, own_program};
 pub use sys::{

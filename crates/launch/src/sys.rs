@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -126,6 +126,18 @@ pub fn set_realtime() -> io::Result<()> {
         libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const param)
     })
     .map(drop)
+}
+
+/// Gives the calling thread a network of its own, in which there is nothing but a loopback device that is down.
+pub(crate) fn unshare_network() -> io::Result<()> {
+    // SAFETY: no memory is involved; only this thread's network changes.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Moves the calling thread to a network.
+pub(crate) fn enter_network(network: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the descriptor is open, and no memory is involved.
+    check(unsafe { libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
 /// CPUs that the calling thread may use.

@@ -15,6 +15,7 @@ use crate::environment::Environment;
 use crate::limits::ANSWER_BYTES;
 use crate::log::{Follower, Log};
 use crate::minder::{self, Minded};
+use crate::network::Network;
 use crate::process::{self, COOKIE};
 use crate::supervision::Supervision;
 
@@ -181,17 +182,20 @@ pub struct OwnCommand {
     pub folder: PathBuf,
     pub environment: Environment,
     pub deadline: Duration,
+    /// It is run where the servers are.
+    pub network: Network,
 }
 
 impl OwnCommand {
     /// Runs it; returns how long it took, in nanoseconds. `Err`: how it failed, as the end of a sentence, with the last lines
     /// that it printed.
     pub fn run(&self, supervision: &Supervision<'_>) -> Result<u64, String> {
-        let OwnCommand { command, folder, environment, deadline } = self;
+        let OwnCommand { command, folder, environment, deadline, network } = self;
         let log = Log::anonymous().map_err(|error| format!("could not be run ({error})"))?;
         let tool = Tool { command, folder, environment, deadline: *deadline };
-        let ending = tool
-            .run(&log, supervision, &mut |_| {})
+        let ending = network
+            .as_server(|| tool.run(&log, supervision, &mut |_| {}))
+            .flatten()
             .map_err(|error| format!("could not be run ({error})"))?;
         let how = match ending {
             Ending::Ended { status, wall_ns, .. } if status.success() => return Ok(wall_ns),

@@ -201,13 +201,24 @@ fn last_cpu(stat: &str) -> Option<u32> {
     stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(36)?.parse().ok()
 }
 
-/// The process that takes connections to an IPv4 address and port of this machine: `(pid, name)`, as far as we may see.
-/// A listener at this address comes before one at every address, as in the kernel.
+/// The process that takes connections to an IPv4 address and port of the network that this thread is in: `(pid, name)`, as far as
+/// we may see. A listener at this address comes before one at every address, as in the kernel.
 #[must_use]
 pub fn listener_at(addr: SocketAddrV4) -> Option<(u32, String)> {
+    listener_seen_by("thread-self", addr)
+}
+
+/// The same in the network of a process.
+#[must_use]
+pub fn listener_beside(pid: u32, addr: SocketAddrV4) -> Option<(u32, String)> {
+    listener_seen_by(&pid.to_string(), addr)
+}
+
+fn listener_seen_by(viewer: &str, addr: SocketAddrV4) -> Option<(u32, String)> {
     let exact = u32::from_ne_bytes(addr.ip().octets());
     let mapped = format!("0000000000000000FFFF0000{exact:08X}");
-    let (v4, v6) = (read("/proc/net/tcp"), read("/proc/net/tcp6"));
+    let table = |name: &str| read(format!("/proc/{viewer}/net/{name}"));
+    let (v4, v6) = (table("tcp"), table("tcp6"));
     let places = [(&v4, format!("{exact:08X}")), (&v6, mapped), (&v4, "0".repeat(8)), (&v6, "0".repeat(32))];
     let inode = places.iter().find_map(|(table, at)| listening_inode(table.as_ref()?, at, addr.port()))?;
     let socket = format!("socket:[{inode}]");
@@ -325,7 +336,9 @@ mod tests {
             let Ok(listener) = std::net::TcpListener::bind(at) else { continue };
             let port = listener.local_addr().unwrap().port();
             let here = SocketAddrV4::new([127, 0, 0, 1].into(), port);
-            assert_eq!(listener_at(here).map(|(pid, _)| pid), Some(std::process::id()), "{at}");
+            let us = std::process::id();
+            assert_eq!(listener_at(here).map(|(pid, _)| pid), Some(us), "{at}");
+            assert_eq!(listener_beside(us, here), listener_at(here));
             drop(listener);
             assert_eq!(listener_at(here), None);
         }

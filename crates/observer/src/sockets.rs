@@ -62,7 +62,7 @@ fn all_of_network(pid: u32) -> Vec<InetResponse> {
     let all =
         || [AF_INET, AF_INET6].into_iter().flat_map(|family| dump(family).unwrap_or_default()).collect();
     let network = format!("/proc/{pid}/ns/net");
-    let is_ours = fs::read_link(&network).ok() == fs::read_link("/proc/self/ns/net").ok();
+    let is_ours = fs::read_link(&network).ok() == fs::read_link("/proc/thread-self/ns/net").ok();
     if is_ours {
         return all();
     }

@@ -1,19 +1,21 @@
 //! Loads, sent to one listener of a server.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use dyno_archive::plan::{Arrivals, Conditions, DriverKind, Load, Plan, Priority, Step, Workload};
+use dyno_archive::plan::{Arrivals, Conditions, DriverKind, Isolation, Load, Plan, Priority, Step, Workload};
 use dyno_archive::probe::Probe;
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_driver::{Endpoint, Stamps};
 use dyno_engine::{Http2, Spin, Traffic};
+use dyno_launch::network;
 use dyno_workload::compile;
 
 use crate::files::Folder;
-use crate::load;
+use crate::{limits, load};
 
 /// The load of a trial, sent to a listener.
 ///
@@ -58,7 +60,7 @@ impl LoadPoint<'_> {
         let stamps = stamps(observe, load.driver)?;
         let base = once(listener, traffic, load.http2);
         Ok(load::Spec {
-            endpoint: Endpoint { stamps, ..base.endpoint },
+            endpoint: Endpoint { stamps, sources: sources(conditions, &load), ..base.endpoint },
             page_connections: workload.page_connections(),
             seed,
             spin: match load.priority {
@@ -71,6 +73,15 @@ impl LoadPoint<'_> {
             step,
             ..base
         })
+    }
+}
+
+/// The addresses from which connections come in a network of their own; empty: as elsewhere.
+fn sources(conditions: &Conditions, load: &Load) -> Vec<IpAddr> {
+    let wears_ports_out = load.requests_per_connection.is_some();
+    match conditions.isolation {
+        Isolation::Netns if wears_ports_out => network::client_addresses(limits::LOOPBACK_SOURCES).collect(),
+        Isolation::Netns | Isolation::None => Vec::new(),
     }
 }
 

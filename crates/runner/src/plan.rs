@@ -145,6 +145,7 @@ pub fn resolve(
         let mut arm = only_arm((subject, entry), &suite.limits.limits, &placement);
         arm.backends = behind.of_subject[subject].clone().unwrap_or_default();
         arm.conditions.observe.clone_from(&observe);
+        arm.conditions.isolation = suite.isolation;
         arm
     };
     let arms: Vec<Arm> = entries.iter().enumerate().map(arm).collect();

@@ -3,14 +3,27 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dyno_archive::plan::{Arm, Plan};
+use dyno_archive::plan::{Arm, Isolation, Plan};
 use dyno_launch::environment::{Environment, Ours};
+use dyno_launch::network::Network;
 use dyno_launch::supervision::Supervision;
 use dyno_subject::build::{self, Built};
 use dyno_subject::definition::Definition;
 
 use crate::plan::Planned;
 use crate::run::{Event, Service};
+
+/// Whether this machine has what the plan's starts ask of it beside CPUs, tools and files.
+///
+/// # Errors
+/// A sentence on what it lacks, with the way out.
+pub fn check_machine(plan: &Plan) -> Result<(), String> {
+    let is_apart = plan.arms.iter().any(|arm| arm.conditions.isolation == Isolation::Netns);
+    let made = if is_apart { Network::pair().map(drop) } else { Ok(()) };
+    made.map_err(|why| {
+        format!("the suite asks for `isolation = \"netns\"`: {why}; run as root, or leave `isolation` out, which measures over this machine's loopback")
+    })
+}
 
 /// What a run starts.
 #[derive(Clone, Debug, Default)]

@@ -28,6 +28,15 @@ pub(super) fn of_plan(plan: &mut Value) {
     plan.insert("arms".into(), arms.into());
 }
 
+/// Says of each arm that its start was in the machine's network, where nobody said otherwise.
+pub(super) fn conditions(plan: &mut Value) {
+    for arm in plan.get_mut("arms").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(conditions) = arm.get_mut("conditions").and_then(Value::as_object_mut) {
+            conditions.entry("isolation").or_insert_with(|| json!("none"));
+        }
+    }
+}
+
 /// Says which arms each launch has up; returns the only one of each.
 fn launches(plan: &mut Map<String, Value>) -> Vec<Value> {
     let launches = plan.get_mut("launches").and_then(Value::as_array_mut).into_iter().flatten();
@@ -63,7 +72,7 @@ mod tests {
             "trials": [{"launch": 0}, {"launch": 1}, {"launch": 7}]
         });
         of_plan(&mut plan);
-        let once = plan.clone();
+        let mut once = plan.clone();
         of_plan(&mut plan);
         assert_eq!(plan, once, "once is enough");
         let arm = |name: &str, subject: usize, env: Value, inherit: Value| {
@@ -72,6 +81,11 @@ mod tests {
                 "inherit": inherit, "load": {}, "observe": []
             }})
         };
+        conditions(&mut once);
+        assert_eq!(once["arms"][1]["conditions"]["isolation"], "none");
+        once["arms"][1]["conditions"]["isolation"] = json!("netns");
+        conditions(&mut once);
+        assert_eq!(once["arms"][1]["conditions"]["isolation"], "netns", "what was said stays");
         assert_eq!(
             plan,
             json!({

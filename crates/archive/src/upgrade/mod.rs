@@ -21,6 +21,7 @@ pub(crate) fn header(mut header: Value) -> Value {
     gaps::of_header(&mut header);
     if let Some(plan) = header.get_mut("plan") {
         arms::of_plan(plan);
+        arms::conditions(plan);
         promises::of_plan(plan);
     }
     header

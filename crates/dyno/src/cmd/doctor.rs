@@ -3,6 +3,7 @@
 use dyno_archive::Facts;
 use dyno_archive::facts::CgroupVersion;
 use dyno_launch::guard::Guard;
+use dyno_launch::network::Network;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::{may_make_groups, read_facts};
@@ -58,7 +59,16 @@ fn describe(f: &Finding, style: Style) -> String {
 }
 
 fn findings(facts: &Facts, subjects: &SubjectsPlace, guard: &Guard) -> Vec<Finding> {
-    let mut all = vec![driver(), cpus(facts), groups(facts), files(facts), ports(facts), inside(), stacks()];
+    let mut all = vec![
+        driver(),
+        cpus(facts),
+        groups(facts),
+        files(facts),
+        ports(facts),
+        inside(),
+        stacks(),
+        networks(),
+    ];
     all.push(tool_chain(subjects, guard));
     for missing in facts.missing.iter().filter(|m| !m.what.starts_with("CPU and memory limits")) {
         all.push(Finding {
@@ -120,6 +130,21 @@ fn stacks() -> Finding {
             Some(refusal) => refusal.why.clone(),
         },
         mend: refusal.map_or(String::new(), |refusal| refusal.mend.into()),
+    }
+}
+
+fn networks() -> Finding {
+    let made = Network::pair().map(drop);
+    Finding {
+        good: made.is_ok(),
+        what: "networks of servers' own".into(),
+        seen: match &made {
+            Ok(()) => "may be made: `isolation = \"netns\"` under `[suite]`".into(),
+            Err(why) => why.clone(),
+        },
+        mend:
+            "Run as root (CAP_SYS_ADMIN and CAP_NET_ADMIN), with `veth` in the kernel and /proc/sys writable."
+                .into(),
     }
 }
 

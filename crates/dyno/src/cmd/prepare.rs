@@ -5,7 +5,7 @@ use std::path::Path;
 use dyno_archive::RunDir;
 use dyno_launch::supervision::Supervision;
 use dyno_runner::plan::Planned;
-use dyno_runner::prepare::{Builds, prepare};
+use dyno_runner::prepare::{Builds, check_machine, prepare};
 
 use crate::progress::Progress;
 
@@ -19,6 +19,8 @@ pub(super) fn build_all(
     supervision: &Supervision<'_>,
     progress: &mut Progress,
 ) -> anyhow::Result<Builds> {
+    // Before the builds, which may take long.
+    check_machine(&planned.plan).map_err(anyhow::Error::msg)?;
     // `prepare` changes the plan meanwhile, so the progress reads a copy.
     let before = planned.plan.clone();
     Ok(prepare(planned, cache, supervision, &mut |event| progress.event(&before, &event, |_| None))?)

@@ -58,11 +58,11 @@ within = "3s"
 
 /// Runs the server with a fault, one trial of each start.
 fn run(place: &Path, fault: &str, keys: &str, repeats: u32) -> Run {
-    run_started(place, fault, keys, "", repeats)
+    run_started(place, fault, keys, "", &format!("repeats = {repeats}"))
 }
 
-/// The same with more keys of `[start]`.
-fn run_started(place: &Path, fault: &str, keys: &str, start: &str, repeats: u32) -> Run {
+/// The same with more keys of `[start]`, and with those of the suite's `[suite]`.
+fn run_started(place: &Path, fault: &str, keys: &str, start: &str, of_suite: &str) -> Run {
     let folder = place.join("subjects/front");
     fs::create_dir_all(&folder).unwrap();
     fs::create_dir_all(place.join("contracts")).unwrap();
@@ -78,7 +78,7 @@ fn run_started(place: &Path, fault: &str, keys: &str, start: &str, repeats: u32)
     fs::create_dir_all(&store).unwrap();
     fs::write(store.join("backend.toml"), format!("[start]\ncommand = {}\n", walk::null())).unwrap();
     let suite = format!(
-        "subjects = [\"front\"]\n[suite]\nrepeats = {repeats}\n\
+        "subjects = [\"front\"]\n[suite]\n{of_suite}\n\
          [load]\nconnections = 1\nwarmup = \"0\"\nduration = \"200ms\"\n[[workloads]]\npath = \"/item\"\n"
     );
     walk::run(place, &walk::planned_with(&place.join("subjects"), &suite))
@@ -133,6 +133,22 @@ fn a_server_that_keeps_its_promises_is_asked_for_them_once() {
             .2
             .contains("it asked store ^GET /plaintext  2 times")
     );
+}
+
+#[test]
+fn promises_are_looked_at_in_a_network_of_the_servers_own_as_well() {
+    if !is_here() || !walk::may_make_networks() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // Held here, which is elsewhere.
+    let _holds = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let of_suite = "repeats = 1\nisolation = \"netns\"";
+    let run = run_started(place.path(), "none", "", &format!("port = {port}"), of_suite);
+    let all = of_life(&run, 0);
+    assert!(all.len() == 6 && all.iter().all(|check| check.ok), "{all:#?}");
+    assert_eq!((run.trials.len(), &run.starts[0].failure), (1, &None));
 }
 
 #[test]
@@ -193,7 +209,7 @@ fn a_server_with_a_port_of_its_own_is_not_in_its_own_way() {
     }
     let place = tempfile::tempdir().unwrap();
     let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-    let run = run_started(place.path(), "none", "", &format!("port = {port}"), 1);
+    let run = run_started(place.path(), "none", "", &format!("port = {port}"), "repeats = 1");
     let all = of_life(&run, 0);
     assert!(all.iter().all(|check| check.ok), "{all:#?}");
     assert_eq!((all.len(), run.trials.len()), (6, 1));

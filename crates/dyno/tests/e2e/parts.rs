@@ -80,6 +80,33 @@ fn a_back_end_is_started_seeded_reset_watched_and_stopped_with_the_subject_that_
     }
 }
 
+/// Loads that close their connections come from many addresses, there as elsewhere.
+#[test]
+fn in_a_network_of_its_own_a_start_keeps_its_counters_to_itself() {
+    if !walk::may_make_networks() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    define_store(place.path(), "");
+    define(&place.path().join("subjects"), "front", &walk::null(), "STORE = \"{store.host}:{store.port}\"");
+    let suite = "subjects = [\"front\"]\n[suite]\nrepeats = 1\nisolation = \"netns\"\n\
+         [load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \"500ms\"\nrequests_per_connection = 7\n";
+    let planned = walk::planned_with(&place.path().join("subjects"), suite);
+    let before = fs::read_link("/proc/thread-self/ns/net").unwrap();
+    let run = walk::run(place.path(), &planned);
+    assert_eq!(fs::read_link("/proc/thread-self/ns/net").unwrap(), before);
+    assert_eq!(run.starts[0].failure, None);
+    assert_eq!(journal(place.path()), ["start", "data", "reset", "stop"]);
+    let trial = &dyno_analysis::report::report(&run).trials[0];
+    assert!(trial.load.exchanges.completed > 100, "{:?}", trial.load.exchanges);
+    // What it sends is all that is sent there: each answer once, and what opens and closes connections.
+    let sent = trial.server.network.as_ref().unwrap().segments_out.unwrap() as f64;
+    let answered = trial.load.exchanges.completed as f64;
+    assert!((1.0..3.0).contains(&(sent / answered)), "{sent} segments for {answered} answers");
+    let listeners = &trial.server.sockets.as_ref().unwrap().listeners;
+    assert_eq!(listeners.len(), 1, "{listeners:?}");
+}
+
 #[test]
 fn a_back_ends_share_of_the_cost_is_reported_beside_the_subjects() {
     let place = tempfile::tempdir().unwrap();

@@ -7,12 +7,15 @@ use std::sync::{Mutex, PoisonError};
 use dyno_archive::dir::{Header, Run, SCHEMA};
 use dyno_archive::{Facts, RunDir};
 use dyno_launch::guard::Guard;
+use dyno_launch::network::Network;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::prepare;
 use dyno_runner::run::{Event, Runner};
 use dyno_runner::suite::SuiteFile;
 use dyno_subject::definition::find::Folders;
+
+use crate::drive::not_run;
 
 /// One run at a time: a process has one set of control groups, which a run prepares and removes.
 static ONE_RUN: Mutex<()> = Mutex::new(());
@@ -48,6 +51,15 @@ pub fn planned_with(subjects: &Path, suite: &str) -> Planned {
     let suite = SuiteFile::parse(Path::new("by-hand.toml"), suite, &[]).unwrap();
     let folders = Folders(vec![subjects.into()]);
     resolve(suite, &folders, &Overrides::default(), &dyno_launch::allowed_cpus(), &|_| None).unwrap()
+}
+
+/// Whether this user may give servers networks of their own; if not, it is said why.
+pub fn may_make_networks() -> bool {
+    let refused = Network::pair().map(drop);
+    if let Err(why) = &refused {
+        not_run(&format!("starts in networks of their own: {why}"));
+    }
+    refused.is_ok()
 }
 
 /// Builds, walks the plan, and reads what it left in `place`.

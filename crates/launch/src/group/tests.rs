@@ -1,6 +1,3 @@
-#[path = "../../../../tests/support/not_run.rs"]
-mod reasons;
-
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dyno_archive::plan::Limits;
@@ -10,7 +7,7 @@ use super::v2::{controllers, hand_down, leave_what_is_left, move_all, prepare};
 use super::*;
 use crate::aftermath::end_all;
 use crate::limits::GROUP;
-use reasons::not_run;
+use crate::reasons::not_run;
 
 #[test]
 fn a_group_is_made_limited_read_back_and_removed() {

@@ -5,7 +5,7 @@ use dyno_analysis::report::Report;
 use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::trial::TrialResult;
 use dyno_analysis::{Code, Severity};
-use dyno_archive::plan::{Load, LoadChanges, Placement};
+use dyno_archive::plan::{Isolation, Load, LoadChanges, Placement};
 use maud::{Markup, html};
 
 use super::of::Of;
@@ -151,6 +151,7 @@ fn machine(report: &Report) -> Vec<Row> {
         ("Open files", or_dash(facts.open_files_limit, count)),
         ("dyno", format!("{} {}", facts.dyno_version, facts.dyno_commit.clone().unwrap_or_default())),
         ("Placement", in_each(report, |s| placement(&s.conditions.placement))),
+        ("Network", in_each(report, |s| network(s.conditions.isolation).into())),
         ("Generator", in_each(report, |s| generator(&s.conditions.load, &run.load))),
         ("Each trial", phases(&run.load)),
         (
@@ -178,6 +179,15 @@ fn placement(placement: &Placement) -> String {
     match placement.subject.as_slice() {
         [] => format!("generator on CPU {generator}, the server where it was"),
         own => format!("subjects on CPU {}, generator on CPU {generator}", cpus(own)),
+    }
+}
+
+fn network(isolation: Isolation) -> &'static str {
+    match isolation {
+        Isolation::None => "this machine's loopback",
+        Isolation::Netns => {
+            "each start in a network of its own, a wire of 1,500 bytes to the generator in another"
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use dyno_contract::{ports, ready};
 use dyno_launch::environment::{Environment, Ours};
 use dyno_launch::group::{self, Groups};
 use dyno_launch::log::Follower;
+use dyno_launch::network::Network;
 use dyno_launch::process::{self, Process, Workspace};
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::OwnCommand;
@@ -111,6 +112,7 @@ pub(super) struct Recipe<'a> {
     pub(super) others: &'a [(String, Ports)],
     /// What is to look inside it.
     pub(super) observe: &'a BTreeSet<Probe>,
+    pub(super) network: &'a Network,
 }
 
 /// A part whose process was started, and of which nothing is known yet.
@@ -129,6 +131,7 @@ impl Runner<'_> {
         &mut self,
         record: &mut StartRecord,
         setup: &RunSetup,
+        network: &Network,
         lived: &BTreeSet<usize>,
         up: &mut Vec<Part>,
     ) -> Result<(), Failure> {
@@ -139,7 +142,7 @@ impl Runner<'_> {
         let Arm { name, subject, conditions, backends, .. } = &plan.arms[arm];
         let mut others = Vec::new();
         for &index in backends {
-            let (part, ports) = self.start_backend(record, index, &others, conditions, setup)?;
+            let (part, ports) = self.start_backend(record, index, &others, conditions, setup, network)?;
             others.push((part.name.clone(), ports));
             up.push(part);
         }
@@ -150,10 +153,13 @@ impl Runner<'_> {
             cpus: &conditions.placement.subject,
             others: &others,
             observe: &conditions.observe,
+            network,
         };
         record.parts.push(PartStart::new(Party::SUBJECT, name.clone()));
         if !lived.contains(&arm) {
-            let results = self.rehearse(record, &plan.arms[arm], &recipe, setup)?;
+            // What stands between the subject and its back ends then has to be where they are.
+            let rehearsed = network.as_server(|| self.rehearse(record, &plan.arms[arm], &recipe, setup));
+            let results = rehearsed.map_err(|error| harness(error.to_string()))??;
             last_part(record).checks_before = results;
         }
         up.push(self.start_part(record, &recipe, setup)?.0);
@@ -168,6 +174,7 @@ impl Runner<'_> {
         others: &[(String, Ports)],
         conditions: &Conditions,
         setup: &RunSetup,
+        network: &Network,
     ) -> Result<(Part, Ports), Failure> {
         let (plan, builds) = (self.plan, self.builds);
         let planned = &plan.backends[index];
@@ -180,6 +187,7 @@ impl Runner<'_> {
             cpus: &planned.cpus,
             others,
             observe: &conditions.observe,
+            network,
         };
         record.parts.push(PartStart::new(Party::Backend(index), planned.name.clone()));
         self.start_part(record, &recipe, setup).map_err(|failure| {
@@ -241,7 +249,8 @@ impl Runner<'_> {
         let number = start.start;
         let record = last_part(start);
         let definition = recipe.definition;
-        let ports = Ports::find(definition).map_err(harness)?;
+        let there = |error: io::Error| harness(error.to_string());
+        let ports = recipe.network.as_server(|| Ports::find(definition)).map_err(there)?.map_err(harness)?;
         let certs = setup.certs.as_ref();
         let listeners = checked_listeners(definition, ports, certs).map_err(harness)?;
         let workspace =
@@ -251,7 +260,8 @@ impl Runner<'_> {
         let settings =
             Settings::of(recipe, record, ports, certs, &workspace, is_profiled).map_err(harness)?;
         let spec = settings.spec(recipe, workspace).map_err(harness)?;
-        let process = Process::start(spec).map_err(|error| Failure {
+        let started = recipe.network.as_server(|| Process::start(spec)).flatten();
+        let process = started.map_err(|error| Failure {
             kind: FailureKind::NotStarted,
             message: format!("`{}`: {error}", definition.start.command.join(" ")),
         })?;
@@ -352,6 +362,7 @@ struct Settings {
     places: Placeholders,
     environment: Environment,
     work: PathBuf,
+    network: Network,
 }
 
 impl Settings {
@@ -377,7 +388,7 @@ impl Settings {
             environment.set(name, places.fill(value));
         }
         record.environment = environment.recorded();
-        Ok(Settings { places, environment, work })
+        Ok(Settings { places, environment, work, network: recipe.network.clone() })
     }
 
     /// How the part's process is started, with its files rendered.
@@ -415,6 +426,7 @@ impl Settings {
             folder: self.work.clone(),
             environment: self.environment.clone(),
             deadline: spec.deadline.duration(),
+            network: self.network.clone(),
         })
     }
 }

@@ -1,12 +1,15 @@
 //! Walks a plan: each launch that is still to be made, from its start to its stop.
 
 use std::collections::BTreeSet;
+use std::io;
 
 use dyno_archive::dir::ArchiveError;
+use dyno_archive::plan::{Isolation, Plan};
 use dyno_archive::probe::Probe;
 use dyno_archive::start::{Failure, PartStart};
 use dyno_archive::{Party, Protocol, StartRecord, TrialRecord};
 use dyno_launch::group::Groups;
+use dyno_launch::network::Network;
 use dyno_launch::process::Process;
 use dyno_launch::set_affinity;
 use dyno_launch::supervision::Supervision;
@@ -112,7 +115,8 @@ impl Runner<'_> {
         wanted.then(|| Certs::make(self.guard)).transpose().map_err(RunError::Machine)
     }
 
-    /// Makes one start of one subject, from spawn to stop, and records whatever the subject does.
+    /// Makes one start in the network that its arms ask for. What asks the servers is where their clients are: this thread, and those
+    /// that it starts.
     fn launch(
         &mut self,
         record: &mut StartRecord,
@@ -120,8 +124,22 @@ impl Runner<'_> {
         setup: &RunSetup,
         lived: &BTreeSet<usize>,
     ) -> Result<(), RunError> {
+        let network = network_of(self.plan, record.launch).map_err(RunError::Machine)?;
+        let launched = network.as_client(|| self.launch_in(&network, record, pending, setup, lived));
+        launched.map_err(RunError::Machine)?
+    }
+
+    /// Makes one start of one subject, from spawn to stop, and records whatever the subject does.
+    fn launch_in(
+        &mut self,
+        network: &Network,
+        record: &mut StartRecord,
+        pending: &[usize],
+        setup: &RunSetup,
+        lived: &BTreeSet<usize>,
+    ) -> Result<(), RunError> {
         let mut up = Vec::new();
-        let used = match self.start(record, setup, lived, &mut up) {
+        let used = match self.start(record, setup, network, lived, &mut up) {
             Ok(()) => {
                 let subject = up.pop().expect("the subject is the last part");
                 let mut launched = Launched { backends: up, subject };
@@ -270,6 +288,12 @@ impl From<ArchiveError> for Stop {
     fn from(error: ArchiveError) -> Stop {
         Stop::Ours(error.into())
     }
+}
+
+/// The network for a launch.
+fn network_of(plan: &Plan, launch: usize) -> io::Result<Network> {
+    let is_apart = plan.arms_of(launch).any(|arm| arm.conditions.isolation == Isolation::Netns);
+    if is_apart { Network::pair().map_err(io::Error::other) } else { Ok(Network::OfMachine) }
 }
 
 fn empty_start(start: usize, launch: usize, resumed: bool) -> StartRecord {

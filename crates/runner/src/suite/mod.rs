@@ -9,7 +9,7 @@ pub mod profile;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::{Marker, Order, ReportOptions, Suite, Workload};
+use dyno_archive::plan::{Isolation, Marker, Order, ReportOptions, Suite, Workload};
 use dyno_archive::probe::Probe;
 use dyno_launch::environment::Inherit;
 use dyno_subject::definition::{is_backend, not_a_backend};
@@ -34,6 +34,8 @@ pub struct SuiteFile {
     /// `None`: drawn when the run is planned, and recorded.
     pub seed: Option<u64>,
     pub order: Order,
+    /// The network of each start.
+    pub isolation: Isolation,
     /// Of the subjects. Their CPUs, where it names none, are chosen when the run is planned.
     pub limits: CheckedLimits,
     pub subjects: Vec<SuiteSubject>,
@@ -132,6 +134,7 @@ struct RawSuite {
     repeats: Option<u32>,
     seed: Option<u64>,
     order: Order,
+    isolation: Isolation,
 }
 
 /// A back end's table: its limits stand beside its name.
@@ -279,6 +282,7 @@ impl Raw {
             repeats,
             seed: self.suite.seed,
             order: self.suite.order,
+            isolation: self.suite.isolation,
             limits,
             subjects: self.subjects.into_iter().map(|s| s.0).collect(),
             backends,

@@ -1,0 +1,161 @@
+//! The wire between two networks, and the way over it (rtnetlink(7)).
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+use super::settings;
+
+/// Both ends are called so, each in its network.
+const NAME: &str = "wire";
+
+/// The number of either end in its network: far above those that a kernel gives out of its own.
+const WIRE: u32 = 1000;
+
+/// The number of the loopback device, which is the first of every network.
+const LOOPBACK: u32 = 1;
+
+/// Bytes of a packet at most, as on Ethernet.
+const MTU: u32 = 1500;
+
+/// Addresses of the wire, of the block that is kept for measurements of networks (RFC 2544 §C.2.2).
+const SERVERS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+const CLIENTS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+const PREFIX: u8 = 16;
+
+/// All of these addresses are the clients', for those who wear the ports of one out: 198.18.1.0/24.
+const MORE: [u8; 3] = [198, 18, 1];
+
+/// The first addresses of those that clients may come from.
+pub fn client_addresses(n: u8) -> impl Iterator<Item = IpAddr> {
+    let [a, b, c] = MORE;
+    (1..=n).map(move |d| Ipv4Addr::new(a, b, c, d).into())
+}
+
+/// Lays a wire from this thread's network to that of the clients. `servers`: this thread's.
+pub(super) fn lay_wire(clients: BorrowedFd<'_>, servers: BorrowedFd<'_>) -> Result<(), String> {
+    let mut wire = end(servers);
+    wire.attributes.push(LinkAttribute::LinkInfo(vec![
+        LinkInfo::Kind(InfoKind::Veth),
+        LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(end(clients)))),
+    ]));
+    ask("a wire between networks", RouteNetlinkMessage::NewLink(wire), NLM_F_CREATE | NLM_F_EXCL)
+}
+
+fn end(network: BorrowedFd<'_>) -> LinkMessage {
+    let mut end = LinkMessage::default();
+    end.header.index = WIRE;
+    end.attributes = vec![
+        LinkAttribute::IfName(NAME.into()),
+        LinkAttribute::Mtu(MTU),
+        LinkAttribute::NetNsFd(network.as_raw_fd()),
+    ];
+    end
+}
+
+/// Sets up the end where the servers are, and their loopback.
+pub(super) fn open_servers_end() -> Result<(), String> {
+    bring_up(LOOPBACK)?;
+    open_end(SERVERS)
+}
+
+/// Sets up the end where the clients are, and their way to the servers' loopback.
+pub(super) fn open_clients_end() -> Result<(), String> {
+    open_end(CLIENTS)?;
+    let [a, b, c] = MORE;
+    let here = RouteHeader {
+        destination_prefix_length: 24,
+        table: libc::RT_TABLE_LOCAL,
+        scope: RouteScope::Host,
+        kind: RouteType::Local,
+        ..route()
+    };
+    add_route(here, Ipv4Addr::new(a, b, c, 0), None)?;
+    let there = RouteHeader {
+        destination_prefix_length: 8,
+        table: RouteHeader::RT_TABLE_MAIN,
+        scope: RouteScope::Universe,
+        kind: RouteType::Unicast,
+        ..route()
+    };
+    add_route(there, Ipv4Addr::new(127, 0, 0, 0), Some(SERVERS))
+}
+
+fn route() -> RouteHeader {
+    RouteHeader {
+        address_family: AddressFamily::Inet,
+        protocol: RouteProtocol::Static,
+        ..RouteHeader::default()
+    }
+}
+
+fn add_route(header: RouteHeader, to: Ipv4Addr, gateway: Option<Ipv4Addr>) -> Result<(), String> {
+    let mut route = RouteMessage::default();
+    route.header = header;
+    route.attributes = vec![RouteAttribute::Destination(RouteAddress::Inet(to)), RouteAttribute::Oif(WIRE)];
+    route.attributes.extend(gateway.map(|gateway| RouteAttribute::Gateway(RouteAddress::Inet(gateway))));
+    ask("a route over the wire", RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_EXCL)
+}
+
+/// Gives this thread's end of the wire its address.
+fn open_end(address: Ipv4Addr) -> Result<(), String> {
+    let mut message = AddressMessage::default();
+    message.header.family = AddressFamily::Inet;
+    message.header.prefix_len = PREFIX;
+    message.header.index = WIRE;
+    message.attributes =
+        vec![AddressAttribute::Local(address.into()), AddressAttribute::Address(address.into())];
+    let flags = NLM_F_CREATE | NLM_F_EXCL;
+    ask("an address of the wire", RouteNetlinkMessage::NewAddress(message), flags)?;
+    settings::write(&format!("ipv4/conf/{NAME}/route_localnet"), "1")?;
+    bring_up(WIRE)
+}
+
+fn bring_up(index: u32) -> Result<(), String> {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.header.flags = LinkFlags::Up;
+    message.header.change_mask = LinkFlags::Up;
+    ask("a device of a network", RouteNetlinkMessage::SetLink(message), 0)
+}
+
+/// Asks the kernel for something in the network of this thread, and waits for its answer.
+fn ask(what: &str, message: RouteNetlinkMessage, flags: u16) -> Result<(), String> {
+    try_ask(message, flags).map_err(|error| format!("{what} cannot be had: {error}"))
+}
+
+fn try_ask(message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+    let mut header = NetlinkHeader::default();
+    header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+    let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    socket.send(&bytes, 0)?;
+    let (answer, _) = socket.recv_from_full()?;
+    let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+    match answer.payload {
+        // Without a code it says that all went well.
+        NetlinkPayload::Error(error) if error.code.is_none() => Ok(()),
+        NetlinkPayload::Error(error) => Err(error.to_io()),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}

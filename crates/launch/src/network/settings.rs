@@ -1,0 +1,53 @@
+//! How TCP is set up in a network (`/proc/sys/net`), which a new one has of the kernel's own defaults.
+
+use std::fs;
+
+/// What a server or its clients can feel. Some of them a new network inherits, which of them differs between kernels.
+const FELT: [&str; 22] = [
+    "core/somaxconn",
+    "ipv4/ip_local_port_range",
+    "ipv4/ip_unprivileged_port_start",
+    "ipv4/tcp_abort_on_overflow",
+    "ipv4/tcp_autocorking",
+    "ipv4/tcp_congestion_control",
+    "ipv4/tcp_fastopen",
+    "ipv4/tcp_fin_timeout",
+    "ipv4/tcp_max_syn_backlog",
+    "ipv4/tcp_max_tw_buckets",
+    "ipv4/tcp_min_tso_segs",
+    "ipv4/tcp_moderate_rcvbuf",
+    "ipv4/tcp_no_metrics_save",
+    "ipv4/tcp_notsent_lowat",
+    "ipv4/tcp_rmem",
+    "ipv4/tcp_sack",
+    "ipv4/tcp_slow_start_after_idle",
+    "ipv4/tcp_syncookies",
+    "ipv4/tcp_timestamps",
+    "ipv4/tcp_tw_reuse",
+    "ipv4/tcp_window_scaling",
+    "ipv4/tcp_wmem",
+];
+
+/// The settings of the network that this thread is in: name and value. Those that this kernel lacks are left out.
+pub(super) fn of_here() -> Vec<(&'static str, String)> {
+    FELT.into_iter().filter_map(|name| Some((name, read(name)?))).collect()
+}
+
+/// Makes the settings of this thread's network such.
+pub(super) fn apply(settings: &[(&'static str, String)]) -> Result<(), String> {
+    let differs = |(name, value): &&(&str, String)| read(name).is_some_and(|here| here != *value);
+    settings.iter().filter(differs).try_for_each(|(name, value)| write(name, value))
+}
+
+/// Writes one setting.
+pub(super) fn write(name: &str, value: &str) -> Result<(), String> {
+    fs::write(place(name), value).map_err(|error| format!("{} cannot be set: {error}", place(name)))
+}
+
+fn read(name: &str) -> Option<String> {
+    fs::read_to_string(place(name)).ok().map(|text| text.trim().to_string())
+}
+
+fn place(name: &str) -> String {
+    format!("/proc/sys/net/{name}")
+}
