@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"os"
 	"os/signal"
 	"syscall"
 	"time"
@@ -48,6 +49,9 @@ func main() {
 	cert := flag.String("cert", "", "file with the certificates")
 	key := flag.String("key", "", "file with the key")
 	flag.Parse()
+	if path := os.Getenv("DYNO_RUNTIME"); path != "" {
+		go tellRuntime(path)
+	}
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /plaintext", plaintext)

@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 28aaff67c192767a8a13c4acc912052c7ffbcce1441a753c3e66e8f0d18e84f6
+// Made by types.mjs from docs/schema/report.schema.json 7df8b6ee08c798d946c11fa1331d1426a03d95cfa0ed342c15feb652367810b7
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -187,7 +187,7 @@ export type Isolation = "none" | "netns";
 /**
  * Something that is looked at only where it is asked for, because looking has a price.
  */
-export type Probe = "kernel-stamps" | "syscalls" | "every-syscall" | "states" | "modes" | "profile";
+export type Probe = "kernel-stamps" | "syscalls" | "every-syscall" | "states" | "modes" | "profile" | "runtime";
 export type FailureKind =
   | "build_failed"
   | "skipped"
@@ -1522,6 +1522,10 @@ export interface Inside {
     [k: string]: RoleSummary;
   };
   /**
+   * What its runtime says of itself; empty: nobody asked it, or it did not tell.
+   */
+  runtime: RuntimeSummary[];
+  /**
    * By name; empty: they were not counted. One that a repeat did not make counts as 0 there.
    */
   syscalls: {
@@ -1540,6 +1544,20 @@ export interface RoleSummary {
     [k: string]: Repeated;
   };
   threads: Repeated;
+}
+/**
+ * A value of the server's runtime.
+ */
+export interface RuntimeSummary {
+  /**
+   * Without what only says how it is counted: `gc`, `event_loop`, `heap`.
+   */
+  name: string;
+  /**
+   * Of the time that something took: its share of the window.
+   */
+  unit: Unit;
+  value: Repeated;
 }
 /**
  * System calls of one name.
@@ -1806,6 +1824,10 @@ export interface ServerUse {
    */
   run_delay_s: number | null;
   /**
+   * What its runtime says of itself; `None`: it was not asked, or did not tell.
+   */
+  runtime: Runtime | null;
+  /**
    * Its TCP sockets, looked at once in the window; `None`: nobody looked, or it has none.
    */
   sockets: Sockets | null;
@@ -2005,6 +2027,39 @@ export interface PerRequest {
     [k: string]: number;
   } | null;
   wakeups: number | null;
+}
+/**
+ * What the runtime said, between the first and the last reading within the measured window.
+ */
+export interface Runtime {
+  /**
+   * From the first to the last of these readings.
+   */
+  between_s: number;
+  /**
+   * The highest of all other values.
+   */
+  highest: {
+    [k: string]: number;
+  };
+  /**
+   * Growth per second of what only grows (`NAME_total`); of lengths of time (`NAME_seconds_total`) the share of the time, which is
+   * more than 1 where several threads take part.
+   */
+  per_second: {
+    [k: string]: number;
+  };
+  /**
+   * Processes that told; values are sums over them.
+   */
+  processes: number;
+  readings: number;
+  /**
+   * Busy share of what is told as time or work that is active and idle (`NAME_active_…_total`, `NAME_idle_…_total`): 0 to 1.
+   */
+  utilisation: {
+    [k: string]: number;
+  };
 }
 /**
  * A server's TCP sockets at one instant of the window.

@@ -55,6 +55,7 @@ pub fn record(answers: u64) -> LoadRecord {
         unexpected: BTreeMap::new(),
         connection_failures: BTreeMap::new(),
         samples: Vec::new(),
+        runtime: Vec::new(),
         probes: dyno_archive::probe::ProbesUse::default(),
         server_failure: None,
         cut_short: false,

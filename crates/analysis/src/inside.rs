@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::grid::Cell;
+use crate::metric::Unit;
 use crate::server::{Call, RoleUse, ServerUse};
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
@@ -17,6 +18,18 @@ pub struct Inside {
     /// By name; empty: they were not counted. One that a repeat did not make counts as 0 there.
     pub syscalls: BTreeMap<String, CallSummary>,
     pub by_thread_role: BTreeMap<&'static str, RoleSummary>,
+    /// What its runtime says of itself; empty: nobody asked it, or it did not tell.
+    pub runtime: Vec<RuntimeSummary>,
+}
+
+/// A value of the server's runtime.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RuntimeSummary {
+    /// Without what only says how it is counted: `gc`, `event_loop`, `heap`.
+    pub name: String,
+    /// Of the time that something took: its share of the window.
+    pub unit: Unit,
+    pub value: Repeated,
 }
 
 /// System calls of one name.
@@ -89,8 +102,34 @@ impl Inside {
 
     pub(crate) fn of_cell(cell: &Cell<'_>) -> Inside {
         let servers: Vec<&ServerUse> = cell.valid().map(|t: &TrialResult| &t.server).collect();
-        Inside { syscalls: syscalls(&servers), by_thread_role: roles(&servers) }
+        Inside { syscalls: syscalls(&servers), by_thread_role: roles(&servers), runtime: runtime(&servers) }
     }
+}
+
+fn runtime(servers: &[&ServerUse]) -> Vec<RuntimeSummary> {
+    let mut all: BTreeMap<(String, Unit), Vec<f64>> = BTreeMap::new();
+    for told in servers.iter().filter_map(|server| server.runtime.as_ref()) {
+        for (name, value) in &told.utilisation {
+            all.entry((name.clone(), Unit::Share)).or_default().push(*value);
+        }
+        for (name, value) in &told.per_second {
+            let name = name.strip_suffix("_total").unwrap_or(name);
+            let of = match name.strip_suffix("_seconds") {
+                Some(name) => (name.to_string(), Unit::Share),
+                None => (name.to_string(), Unit::PerSecond),
+            };
+            all.entry(of).or_default().push(*value);
+        }
+        for (name, value) in &told.highest {
+            let of = match name.strip_suffix("_bytes") {
+                Some(name) => (name.to_string(), Unit::Bytes),
+                None => (name.clone(), Unit::Count),
+            };
+            all.entry(of).or_default().push(*value);
+        }
+    }
+    let summary = |((name, unit), values)| RuntimeSummary { name, unit, value: Repeated::new(values) };
+    all.into_iter().map(summary).collect()
 }
 
 fn syscalls(servers: &[&ServerUse]) -> BTreeMap<String, CallSummary> {

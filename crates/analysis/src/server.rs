@@ -1,6 +1,7 @@
 //! What the server used over the measured window.
 
 mod calls;
+mod runtime;
 mod sockets;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use serde::Serialize;
 
 use crate::load::answers_per_second;
 pub use calls::{Call, Calls, Transfers};
+pub use runtime::Runtime;
 pub use sockets::{Listener, Network, Sockets};
 pub use threads::{RoleUse, Working};
 use threads::{ThreadDeltas, Threads, run_s_between};
@@ -81,6 +83,8 @@ pub struct ServerUse {
     pub by_thread_role: BTreeMap<&'static str, RoleUse>,
     /// The threads that served, and what they did with their time; `None`: nobody looked.
     pub working: Option<Working>,
+    /// What its runtime says of itself; `None`: it was not asked, or did not tell.
+    pub runtime: Option<Runtime>,
     /// Its TCP sockets, looked at once in the window; `None`: nobody looked, or it has none.
     pub sockets: Option<Sockets>,
     /// Of the network that the server is in, which it may share with others. `None`: not read.
@@ -300,6 +304,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         per_request: per_request(&threads, split_us, calls.as_ref(), per_answer),
         calls,
         network: first.network.zip(last.network).map(|(first, last)| Network::between(first, last)),
+        runtime: Some(record).filter(|_| party == Party::SUBJECT).and_then(Runtime::over),
         sockets: seen.iter().rev().find_map(|s| s.sockets).map(Sockets::new),
         oom_kills: cgroup_delta(first, last, |c| c.oom_kills),
         probe_s: Some(probe_ns as f64 / 1e9),

@@ -126,7 +126,7 @@ fn network(t: &TrialResult) -> UseRow {
     let overflows = network.and_then(|n| Some(n.listen_overflows? as f64));
     row(
         "network and accept queue",
-        unknown("loopback has no speed of its own"),
+        unknown("a network within one machine has no speed of its own"),
         cell(overflows, Unit::Count, "connections found the accept queue full", NO_COUNTER),
         cell(again, Unit::Count, "segments were sent again", NO_COUNTER),
     )

@@ -115,6 +115,7 @@ fn record(played: &Played) -> LoadRecord {
         unexpected: report.unexpected,
         connection_failures: report.connection_failures,
         samples: Vec::new(),
+        runtime: Vec::new(),
         probes: dyno_archive::probe::ProbesUse::default(),
         server_failure: None,
         cut_short: false,

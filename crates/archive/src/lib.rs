@@ -23,6 +23,7 @@ pub mod profile;
 pub mod protocol;
 pub mod resumption;
 pub mod run;
+pub mod runtime;
 pub mod sample;
 pub mod secret;
 pub mod start;

@@ -9,6 +9,7 @@ use crate::interval::Interval;
 use crate::machine::MachineUse;
 use crate::plan::{DriverKind, Priority};
 use crate::probe::ProbesUse;
+use crate::runtime::RuntimeReading;
 use crate::sample::{Sample, ThreadUse};
 use crate::times::Times;
 
@@ -307,6 +308,8 @@ pub struct LoadRecord {
     pub connection_failures: BTreeMap<String, u64>,
     /// Counters of those who are watched and of the machine: one sample at each edge of the window, and in between.
     pub samples: Vec<Sample>,
+    /// What the subject's runtime says of itself, in order of time; empty: nobody asked it.
+    pub runtime: Vec<RuntimeReading>,
     /// What looked at them beside what always does.
     pub probes: ProbesUse,
     /// The server's process ended, or went deaf, during the load or right after it; in words.

@@ -21,16 +21,19 @@ pub enum Probe {
     Modes,
     /// Stacks of the server's threads, after each window, while the load goes on.
     Profile,
+    /// What a subject's runtime says of itself, where its file says how to ask.
+    Runtime,
 }
 
 impl Probe {
-    pub const ALL: [Probe; 6] = [
+    pub const ALL: [Probe; 7] = [
         Probe::KernelStamps,
         Probe::Syscalls,
         Probe::EverySyscall,
         Probe::States,
         Probe::Modes,
         Probe::Profile,
+        Probe::Runtime,
     ];
 
     /// The name in suites and results.
@@ -43,13 +46,14 @@ impl Probe {
             Probe::States => "states",
             Probe::Modes => "modes",
             Probe::Profile => "profile",
+            Probe::Runtime => "runtime",
         }
     }
 
     /// Whether it looks where nobody says anything of it: it costs little, and tells much.
     #[must_use]
     pub const fn is_usual(self) -> bool {
-        matches!(self, Probe::Syscalls | Probe::States)
+        matches!(self, Probe::Syscalls | Probe::States | Probe::Runtime)
     }
 }
 
@@ -59,6 +63,16 @@ pub struct ProbesUse {
     pub attached: BTreeSet<Probe>,
     /// Those that could not be had, each with the reason.
     pub refused: Vec<Refused>,
+}
+
+impl ProbesUse {
+    /// Moves a probe from those that looked to those that could not be had.
+    pub fn refuse(&mut self, refused: Option<Refused>) {
+        if let Some(refused) = refused {
+            self.attached.remove(&refused.probe);
+            self.refused.push(refused);
+        }
+    }
 }
 
 /// A probe that could not be had.

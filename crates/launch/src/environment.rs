@@ -183,6 +183,16 @@ impl Environment {
         environment
     }
 
+    /// Sets a variable; where it has a value, this one is added to it after a blank.
+    pub fn add(&mut self, name: &str, value: &str) {
+        let mut all = self.0.get(name).cloned().unwrap_or_default();
+        if !all.is_empty() {
+            all.push(" ");
+        }
+        all.push(value);
+        self.set(name, all);
+    }
+
     pub fn set(&mut self, name: &str, value: impl AsRef<OsStr>) {
         self.0.insert(name.into(), value.as_ref().into());
     }

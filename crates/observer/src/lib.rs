@@ -9,7 +9,9 @@ pub mod cgroup;
 mod clock;
 pub mod facts;
 pub mod host;
+pub mod hsperfdata;
 pub mod inside;
+mod kept;
 mod kernel;
 mod network;
 pub mod probes;
@@ -19,6 +21,7 @@ pub mod sockets;
 pub mod stacks;
 
 pub use clock::monotonic_ns;
+pub use kept::Kept;
 pub use kernel::Refusal;
 pub use sampler::{Processes, Sampler, Scope, sample};
 

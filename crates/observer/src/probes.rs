@@ -76,7 +76,7 @@ pub fn refusal() -> Option<Refusal> {
 const fn is_inside(probe: Probe) -> bool {
     match probe {
         Probe::Syscalls | Probe::EverySyscall | Probe::States | Probe::Modes => true,
-        Probe::KernelStamps | Probe::Profile => false,
+        Probe::KernelStamps | Probe::Profile | Probe::Runtime => false,
     }
 }
 

@@ -19,5 +19,6 @@ pub mod price;
 pub mod profile;
 mod proof;
 pub mod run;
+mod runtime;
 pub mod single;
 pub mod suite;

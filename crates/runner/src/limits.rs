@@ -93,3 +93,13 @@ pub const IDLE: Duration = Duration::from_secs(1);
 
 /// How long a profile takes stacks.
 pub const PROFILE: Duration = Duration::from_secs(5);
+
+/// Pause between two questions to a server's runtime.
+pub const RUNTIME_PAUSE: Duration = Duration::from_millis(250);
+
+/// Time that a runtime has to answer. One that does not has told nothing.
+pub const RUNTIME_ANSWER: Duration = Duration::from_secs(1);
+
+/// Bytes, and values, of an answer. One with more is refused.
+pub const RUNTIME_BYTES: u64 = 16 * 1024;
+pub const RUNTIME_VALUES: usize = 64;

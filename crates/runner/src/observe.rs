@@ -22,6 +22,7 @@ pub(crate) struct RawObserve {
     states: Option<bool>,
     modes: Option<bool>,
     profile: Option<bool>,
+    runtime: Option<bool>,
     /// Whether the first block also tells what all that costs.
     pub(crate) price: bool,
 }
@@ -35,6 +36,7 @@ impl RawObserve {
             Probe::States => self.states,
             Probe::Modes => self.modes,
             Probe::Profile => self.profile,
+            Probe::Runtime => self.runtime,
         };
         Probe::ALL.into_iter().filter(|probe| said(*probe).unwrap_or(probe.is_usual())).collect()
     }
@@ -106,10 +108,13 @@ mod tests {
     fn probes_are_named_in_place_of_the_suites_or_taken_away() {
         assert_eq!(chosen("none"), [].into());
         assert_eq!(chosen("default"), usual());
-        assert_eq!(chosen("default, modes"), [Probe::Syscalls, Probe::States, Probe::Modes].into());
+        assert_eq!(
+            chosen("default, modes"),
+            [Probe::Syscalls, Probe::States, Probe::Modes, Probe::Runtime].into()
+        );
         assert_eq!(chosen("every-syscall"), [Probe::EverySyscall].into());
         assert_eq!(chosen("no-modes"), [Probe::States].into());
-        assert_eq!(chosen("default,no-states"), [Probe::Syscalls].into());
+        assert_eq!(chosen("default,no-states"), [Probe::Syscalls, Probe::Runtime].into());
     }
 
     #[test]
@@ -123,7 +128,7 @@ mod tests {
     #[test]
     fn a_suite_turns_each_probe_on_or_off() {
         let raw: RawObserve = toml::from_str("states = false\nevery_syscall = true").unwrap();
-        assert_eq!(raw.probes(), [Probe::Syscalls, Probe::EverySyscall].into());
+        assert_eq!(raw.probes(), [Probe::Syscalls, Probe::EverySyscall, Probe::Runtime].into());
         assert_eq!(RawObserve::default().probes(), usual());
     }
 }

@@ -21,7 +21,7 @@ pub fn check_machine(plan: &Plan) -> Result<(), String> {
     let is_apart = plan.arms.iter().any(|arm| arm.conditions.isolation == Isolation::Netns);
     let made = if is_apart { Network::pair().map(drop) } else { Ok(()) };
     made.map_err(|why| {
-        format!("the suite asks for `isolation = \"netns\"`: {why}; run as root, or leave `isolation` out, which measures over this machine's loopback")
+        format!("the suite asks for `isolation = \"netns\"`: {why}. That takes root with CAP_SYS_ADMIN and CAP_NET_ADMIN, `veth` in the kernel, and a writable /proc/sys; without `isolation` servers are measured over this machine's loopback")
     })
 }
 

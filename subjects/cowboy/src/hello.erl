@@ -4,6 +4,7 @@
 
 start() ->
     {ok, _} = application:ensure_all_started(cowboy),
+    ok = dyno_runtime:start(),
     Args = init:get_plain_arguments(),
     Opts = protocol_opts(lists:member("--stream", Args)),
     listen(plain, value("--port", Args), Opts, Args),

@@ -91,7 +91,7 @@ pub(super) fn of_trial(trial: &mut Value) {
     let Some(load) = trial.get_mut("load") else { return };
     fill(load, &[("unexpected", json!({})), ("connection_failures", json!({}))]);
     // Nobody could look inside.
-    fill(load, &[("probes", json!({"attached": [], "refused": []}))]);
+    fill(load, &[("probes", json!({"attached": [], "refused": []})), ("runtime", json!([]))]);
     if let Some(client) = load.get_mut("client") {
         fill(client, &[("priority", json!("normal"))]);
     }

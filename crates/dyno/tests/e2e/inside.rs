@@ -202,3 +202,27 @@ fn a_run_without_profiles_says_how_to_get_some() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("`profile = true` under [observe]"), "{}", text(&output));
 }
+
+#[test]
+fn a_runtime_tells_of_itself_unless_nobody_wants_to_know() {
+    let is_here = std::process::Command::new("node").arg("--version").output().is_ok();
+    if !is_here {
+        return not_run("what Node.js says of itself: no node");
+    }
+    // One place after the other: there is one dyno at a time.
+    let trial_of_node = |rest: &str| {
+        let place = Place::new();
+        place.copy_subject("node-http");
+        trial_of(&place, "node-http", 16, rest)
+    };
+    let told = trial_of_node("")["server"]["runtime"].clone();
+    let busy = number(&told, "/utilisation/event_loop");
+    assert!((0.1..=1.0).contains(&busy), "{told:#}");
+    let collecting = number(&told, "/per_second/gc_seconds_total");
+    assert!((0.0..busy).contains(&collecting), "{told:#}");
+    assert!(number(&told, "/highest/heap_bytes") > 1e6 && number(&told, "/readings") >= 2.0, "{told:#}");
+    let trial = trial_of_node("[observe]\nruntime = false\n");
+    assert_eq!(trial["server"]["runtime"], Value::Null);
+    let messages = trial["caveats"].to_string();
+    assert!(!messages.contains("runtime"), "who does not ask is told nothing: {messages}");
+}

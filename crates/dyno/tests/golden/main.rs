@@ -19,6 +19,7 @@ use dyno_archive::plan::{
     ReportOptions, Request as PlannedRequest, Step, Subject, Suite, Trial, UntilSteady, Workload,
 };
 use dyno_archive::probe::ProbesUse;
+use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::sample::{
     CallUse, CallsUse, CgroupUse, HostUse, Party, PartyUse, Sample, Seen, StateTimes, ThreadUse,
 };
@@ -247,12 +248,32 @@ fn record(played: sim::Played, busy: u64) -> LoadRecord {
         unexpected: report.unexpected,
         connection_failures: report.connection_failures,
         samples: [0, 100, 600, 1100].map(|ms| sample(ms, busy)).into(),
+        runtime: [150, 600, 1050].map(|ms| told(ms, busy)).into(),
         probes: ProbesUse {
             attached: [dyno_archive::probe::Probe::Syscalls, dyno_archive::probe::Probe::States].into(),
             refused: Vec::new(),
         },
         server_failure: None,
         cut_short: false,
+    }
+}
+
+/// What a runtime tells so many milliseconds after the load began.
+fn told(ms: u64, busy: u64) -> RuntimeReading {
+    let seconds = |share: f64| ms as f64 / 1e3 * share;
+    let active = busy as f64 / 1e3;
+    let values = [
+        ("event_loop_active_seconds_total", seconds(active)),
+        ("event_loop_idle_seconds_total", seconds(1.0 - active)),
+        ("gc_cycles_total", seconds(20.0)),
+        ("gc_seconds_total", seconds(0.03)),
+        ("heap_bytes", 6e6 + seconds(1e6)),
+    ];
+    RuntimeReading {
+        at_ns: BEGAN_NS + ms * MS,
+        took_ns: 200_000,
+        processes: 1,
+        values: values.map(|(name, value)| (name.to_string(), value)).into(),
     }
 }
 
@@ -468,6 +489,7 @@ fn outside() -> Run {
     let mut run = kept();
     for load in run.trials.iter_mut().map(|trial| &mut trial.load) {
         load.probes = ProbesUse::default();
+        load.runtime.clear();
         for used in load.samples.iter_mut().flat_map(|sample| &mut sample.parties) {
             (used.calls, used.ended) = (None, None);
             for thread in &mut used.threads {

@@ -122,6 +122,12 @@ fn open_end(address: Ipv4Addr) -> Result<(), String> {
     let flags = NLM_F_CREATE | NLM_F_EXCL;
     ask("an address of the wire", RouteNetlinkMessage::NewAddress(message), flags)?;
     settings::write(&format!("ipv4/conf/{NAME}/route_localnet"), "1")?;
+    // Where new networks take after the machine's (`devconf_inherit_init_net`), these may keep neighbours from finding each other.
+    for of in ["all", NAME] {
+        for name in ["arp_ignore", "arp_announce", "arp_filter", "rp_filter"] {
+            settings::write(&format!("ipv4/conf/{of}/{name}"), "0")?;
+        }
+    }
     bring_up(WIRE)
 }
 

@@ -3,29 +3,38 @@
 use std::fs;
 
 /// What a server or its clients can feel. Some of them a new network inherits, which of them differs between kernels.
-const FELT: [&str; 22] = [
+const FELT: [&str; 31] = [
     "core/somaxconn",
     "ipv4/ip_local_port_range",
     "ipv4/ip_unprivileged_port_start",
     "ipv4/tcp_abort_on_overflow",
     "ipv4/tcp_autocorking",
+    "ipv4/tcp_base_mss",
     "ipv4/tcp_congestion_control",
+    "ipv4/tcp_early_retrans",
+    "ipv4/tcp_ecn",
     "ipv4/tcp_fastopen",
     "ipv4/tcp_fin_timeout",
+    "ipv4/tcp_limit_output_bytes",
     "ipv4/tcp_max_syn_backlog",
     "ipv4/tcp_max_tw_buckets",
     "ipv4/tcp_min_tso_segs",
     "ipv4/tcp_moderate_rcvbuf",
+    "ipv4/tcp_mtu_probing",
     "ipv4/tcp_no_metrics_save",
     "ipv4/tcp_notsent_lowat",
     "ipv4/tcp_rmem",
     "ipv4/tcp_sack",
     "ipv4/tcp_slow_start_after_idle",
+    "ipv4/tcp_syn_retries",
+    "ipv4/tcp_synack_retries",
     "ipv4/tcp_syncookies",
     "ipv4/tcp_timestamps",
     "ipv4/tcp_tw_reuse",
     "ipv4/tcp_window_scaling",
     "ipv4/tcp_wmem",
+    "ipv6/bindv6only",
+    "ipv6/conf/all/disable_ipv6",
 ];
 
 /// The settings of the network that this thread is in: name and value. Those that this kernel lacks are left out.

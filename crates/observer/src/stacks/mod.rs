@@ -17,7 +17,6 @@ use dyno_archive::profile::{Frame, Stack, Stacks};
 use crate::clock::monotonic_ns;
 use crate::kernel::{Error, Refusal, is_ours_to_ask};
 use crate::read;
-pub use names::Lists;
 use names::{Named, cut};
 use program::{Doing, Program, Raw};
 use unwind::{Unwinder, Walked};

@@ -2,21 +2,14 @@
 //! `/tmp/perf-PID.map` (the kernel's tools/perf/Documentation/jit-interface.txt).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs;
-use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::PathBuf;
-use std::time::Duration;
 
 use blazesym::symbolize::source::{Elf, Kernel, Process, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 use blazesym::{MaybeDefault, Pid};
 use dyno_archive::profile::{Frame, FrameKind};
 
-use rustix::fs::OFlags;
-
 use super::unwind::Unwinder;
-use crate::{proc, read};
+use crate::kept;
 
 /// What addresses stand for: a function, and those that were inlined into it, the outermost first.
 pub(super) type Named = HashMap<u64, Vec<Frame>>;
@@ -117,67 +110,14 @@ pub(super) fn cut(name: &str) -> String {
     name.chars().filter(|letter| !letter.is_control()).take(MOST_LETTERS).collect()
 }
 
-/// The list of code that a process has compiled. It lies where anybody may write: what is no file of the process's own user, made since
-/// the process is there, is not read.
+/// The list of code that a process has compiled.
 fn perf_map(pid: u32) -> Option<String> {
-    let place = format!("/proc/{pid}/root/tmp/perf-{}.map", own_number(pid)?);
-    // Neither a pipe that nobody writes to nor a link holds this up.
-    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
-    let file = fs::File::options().read(true).custom_flags(flags).open(place).ok()?;
-    if !is_own(&file.metadata().ok()?, pid) {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    let bytes = kept::bytes(&kept::list_of(pid)?, pid, MOST_BYTES)?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// How much of a list is read.
 const MOST_BYTES: u64 = 256 << 20;
-
-/// Whether a file is one that a process has made.
-fn is_own(file: &fs::Metadata, pid: u32) -> bool {
-    let owner = fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid());
-    // Files tell their time by the kernel's tick, and the start of a process by another.
-    let is_younger =
-        proc::began(pid).zip(file.modified().ok()).is_some_and(|(began, written)| written + SLACK >= began);
-    file.is_file() && owner == Some(file.uid()) && is_younger
-}
-
-const SLACK: Duration = Duration::from_millis(1100);
-
-/// The number of a process where it lives.
-fn own_number(pid: u32) -> Option<u32> {
-    let status = read(format!("/proc/{pid}/status"))?;
-    status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_ascii_whitespace().last()?.parse().ok()
-}
-
-/// The lists of code that processes leave behind in our own `/tmp` when they end.
-#[derive(Clone, Debug, Default)]
-pub struct Lists(Vec<PathBuf>);
-
-impl Lists {
-    /// Those of processes that are still there.
-    #[must_use]
-    pub fn of(pids: &[u32]) -> Lists {
-        let identity = |path: &str| fs::metadata(path).ok().map(|is| (is.dev(), is.ino()));
-        let own = |pid: &u32| {
-            // Elsewhere, and under other numbers, they are not in anybody's way.
-            let is_here =
-                identity("/tmp").is_some_and(|tmp| identity(&format!("/proc/{pid}/root/tmp")) == Some(tmp));
-            let path = PathBuf::from(format!("/tmp/perf-{pid}.map"));
-            let list = fs::symlink_metadata(&path).ok()?;
-            (is_here && own_number(*pid) == Some(*pid) && is_own(&list, *pid)).then_some(path)
-        };
-        Lists(pids.iter().filter_map(own).collect())
-    }
-
-    /// Removes them.
-    pub fn remove(self) {
-        // One that is gone already needs nothing more.
-        self.0.iter().for_each(|path| drop(fs::remove_file(path)));
-    }
-}
 
 /// Which code these addresses lie in: of several entries for a place, the last, which was written there latest.
 fn compiled<'a>(map: &'a str, addresses: &BTreeSet<u64>) -> HashMap<u64, &'a str> {
@@ -210,22 +150,6 @@ mod tests {
         assert_eq!([name(0x7f10), name(0x7f1f)], [Some("LazyCompile:*new one a.js:2"); 2]);
         assert_eq!(name(0x7f20), Some("LazyCompile:~old a.js:1"));
         assert_eq!([name(0x7f4f), name(0x7f50)], [Some("b"), None]);
-    }
-
-    #[test]
-    fn the_list_of_a_process_is_removed_and_no_link() {
-        let own = PathBuf::from(format!("/tmp/perf-{}.map", std::process::id()));
-        let _ = fs::remove_file(&own);
-        let (folder, pids) = (tempfile::tempdir().unwrap(), [std::process::id()]);
-        let elsewhere = folder.path().join("precious");
-        fs::write(&elsewhere, "1 1 a").unwrap();
-        std::os::unix::fs::symlink(&elsewhere, &own).unwrap();
-        Lists::of(&pids).remove();
-        assert!(own.is_symlink() && elsewhere.exists());
-        fs::remove_file(&own).unwrap();
-        fs::write(&own, "1 1 a").unwrap();
-        Lists::of(&pids).remove();
-        assert!(!own.exists());
     }
 
     #[test]

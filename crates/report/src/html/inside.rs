@@ -1,6 +1,7 @@
 //! What was seen inside a server, for its card: system calls by name, and its threads by role.
 
-use dyno_analysis::inside::{CallSummary, Inside, RoleSummary};
+use dyno_analysis::inside::{CallSummary, Inside, RoleSummary, RuntimeSummary};
+use dyno_analysis::metric::Unit;
 use dyno_analysis::use_table::{UseCell, UseRow};
 use maud::{Markup, html};
 
@@ -13,7 +14,7 @@ const SHOWN: usize = 8;
 
 /// `beside`: the reference, with its title.
 pub(super) fn inside(here: &Inside, beside: Option<(&str, &Inside)>) -> Markup {
-    html! { (calls(here, beside)) (roles(here)) }
+    html! { (calls(here, beside)) (roles(here)) (runtime(here)) }
 }
 
 /// The USE table of a step: utilisation, saturation and errors of every resource.
@@ -80,6 +81,31 @@ fn roles(here: &Inside) -> Markup {
     let rows: Vec<Row> = here.roles().iter().map(row).collect();
     html! {
         @if !rows.is_empty() { (table("counters", &["Threads", "#Alive", "#CPU", "What they did"], &rows)) }
+    }
+}
+
+/// What the runtime says of itself.
+fn runtime(here: &Inside) -> Markup {
+    let row = |told: &RuntimeSummary| -> Row {
+        vec![
+            text(told.name.replace('_', " ")),
+            value(told.value.median, |v| quantity(told.unit, v)),
+            text(of_runtime(told.unit)),
+        ]
+        .into()
+    };
+    let rows: Vec<Row> = here.runtime.iter().map(row).collect();
+    html! {
+        @if !rows.is_empty() { (table("counters", &["The runtime says", "#Value", "Of"], &rows)) }
+    }
+}
+
+/// What a value of a runtime is a value of.
+const fn of_runtime(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Share => "the time",
+        Unit::PerSecond => "how often",
+        _ => "the highest seen",
     }
 }
 

@@ -52,6 +52,7 @@ pub(super) fn assemble(
         unexpected: BTreeMap::new(),
         connection_failures: BTreeMap::new(),
         samples,
+        runtime: Vec::new(),
         probes: ProbesUse::default(),
         server_failure: driven.failure,
         cut_short: driven.cut_short,

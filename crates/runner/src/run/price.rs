@@ -35,8 +35,9 @@ impl Runner<'_> {
         };
         let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;
         let used = probes.used(observe);
-        // Stacks are taken apart from all else.
-        let looks = used.attached.into_iter().filter(|probe| *probe != Probe::Profile).collect();
+        // Stacks are taken apart from all else, and a runtime is asked while trials run.
+        let is_priced = |probe: &Probe| !matches!(probe, Probe::Profile | Probe::Runtime);
+        let looks = used.attached.into_iter().filter(is_priced).collect();
         let mut price = ProbePrice { probes: looks, ..ProbePrice::default() };
         let Some(watched) = &launched.subject.inside else {
             let why = used.refused.into_iter().next().map(|refused| refused.why);

@@ -122,9 +122,9 @@ impl Runner<'_> {
     fn end(&self, stage: Option<Stage>, definition: &Definition) {
         let Some(stage) = stage else { return };
         let hurry = || self.interrupts.count() > 1;
-        let lists = self.lists_of(&stage.part.process);
+        let kept = self.kept_by(&stage.part.process);
         stage.part.process.stop(definition.stop.signal, definition.stop.deadline_ns, hurry);
-        lists.remove();
+        kept.remove();
     }
 
     /// Starts the subject behind relays. A failure has its last lines in the record of the start.
@@ -177,9 +177,9 @@ impl Runner<'_> {
         let seen = seen.and_then(|words| {
             all_sighted(&life.prints, &printed_since(&process.log(), 0)?, ports.plain).map(|()| words)
         });
-        let lists = self.lists_of(&process);
+        let kept = self.kept_by(&process);
         process.stop(recipe.definition.stop.signal, recipe.definition.stop.deadline_ns, || true);
-        lists.remove();
+        kept.remove();
         Ok(seen)
     }
 

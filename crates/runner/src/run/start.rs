@@ -40,6 +40,7 @@ use super::judge::{harness, interrupted, memory_first};
 use super::up::{Alive, CheckedListener, Part};
 use super::{Event, Runner};
 use crate::limits::{OUTPUT_GLANCE, READY_COMMAND};
+use crate::runtime::{self, Runtime};
 
 /// Resources that all starts of a run share.
 pub(super) struct RunSetup {
@@ -236,7 +237,10 @@ impl Runner<'_> {
             definition.reset.as_ref().map(|spec| settings.command(spec)).transpose().map_err(harness)?;
         let list_compiled = settings.list_compiled(definition, process.pid()).transpose().map_err(harness)?;
         let (party, name) = (record.party, record.name.clone());
-        Ok((Part { party, name, process, inside, listeners, alive, reset, list_compiled }, ports))
+        let runtime = definition.runtime.filter(|_| recipe.observe.contains(&Probe::Runtime));
+        let runtime = runtime.map(|of| Runtime::new(of, &settings.work, &process.sampler));
+        let part = Part { party, name, process, inside, listeners, alive, runtime, reset, list_compiled };
+        Ok((part, ports))
     }
 
     /// Starts the process of the last part of the record.
@@ -387,6 +391,9 @@ impl Settings {
         for (name, value) in definition.start.env.iter().chain(of_profile) {
             environment.set(name, places.fill(value));
         }
+        for (name, value) in runtime_variables(recipe, &work)? {
+            environment.add(name, &value);
+        }
         record.environment = environment.recorded();
         Ok(Settings { places, environment, work, network: recipe.network.clone() })
     }
@@ -429,6 +436,13 @@ impl Settings {
             network: self.network.clone(),
         })
     }
+}
+
+/// What is added to a part's environment so that its runtime can be asked.
+fn runtime_variables(recipe: &Recipe<'_>, work: &Path) -> Result<Vec<(&'static str, String)>, String> {
+    let runtime = recipe.definition.runtime.filter(|_| recipe.observe.contains(&Probe::Runtime));
+    let prepared = runtime.map_or_else(|| Ok(Vec::new()), |of| runtime::prepare(of, work));
+    prepared.map_err(|error| format!("what its runtime is to tell by cannot be written: {error}"))
 }
 
 /// Reads back the limits that the kernel keeps per process.

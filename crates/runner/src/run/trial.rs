@@ -35,21 +35,10 @@ impl Runner<'_> {
         let workload = &self.plan.workloads[self.plan.trials[trial].workload];
         let listener = listener(&launched.subject.listeners, workload)?;
         let spec = load_at::trial(listener.listener(), self.plan, trial)?;
-        // What is only sampled under load is tried in full before it. An answer that is not as expected is a failed
-        // check of this trial, which the load then goes on to count.
-        let tried = load::preflight(&spec).err().map(|mismatch| CheckResult {
-            of_life: false,
-            name: "expectations".into(),
-            protocol: workload.protocol,
-            ok: false,
-            answered: mismatch.answered,
-            waived: false,
-            asked: String::new(),
-            expected: String::new(),
-            got: mismatch.words,
-        });
+        let tried = tried(&spec);
         let (to_prober, stop_prober) = mpsc::channel::<()>();
         let (to_counter, stop_counter) = mpsc::channel::<()>();
+        let (to_runtime, stop_runtime) = mpsc::channel::<()>();
         let pause = Duration::from_nanos(self.plan.load.interval_ns);
         let inside: Vec<Arc<Watching>> = [&launched.subject]
             .into_iter()
@@ -58,10 +47,13 @@ impl Runner<'_> {
             .collect();
         let answers = Answers::new(spec.threads());
         let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;
+        let runtime = launched.subject.runtime.clone();
+        let has_runtime = runtime.is_some();
         thread::scope(|scope| {
             let prober = scope.spawn(move || probe(listener, trial, pause, &stop_prober));
             let told = &answers;
             let counter = scope.spawn(move || count(inside, told, &stop_counter));
+            let asker = scope.spawn(move || runtime.map(|runtime| runtime.follow(&stop_runtime)));
             let mut watcher = Watcher {
                 peaks_of_window: Vec::new(),
                 has_seen_sockets: false,
@@ -76,17 +68,41 @@ impl Runner<'_> {
                 on: self.on,
             };
             let record = load::run(&spec, &mut watcher);
-            drop((to_prober, to_counter));
+            drop((to_prober, to_counter, to_runtime));
             let probed = prober.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             let counted = counter.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let asked = asker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let (runtime, untold) = asked.unwrap_or_default();
             let checks = tried.into_iter().chain(probed).collect();
             record.map(|mut load| {
                 load.probes = probes.used(observe);
+                if !has_runtime {
+                    load.probes.attached.remove(&Probe::Runtime);
+                }
+                load.probes.refuse(untold);
                 load.probes.refused.extend(counted.err().map(refused));
+                load.runtime = runtime;
                 Measured { load, checks }
             })
         })
     }
+}
+
+/// Tries in full what is only sampled under load. An answer that is not as expected is a failed check of the trial, which the load
+/// then goes on to count.
+fn tried(spec: &load::Spec) -> Option<CheckResult> {
+    let mismatch = load::preflight(spec).err()?;
+    Some(CheckResult {
+        of_life: false,
+        name: "expectations".into(),
+        protocol: spec.protocol,
+        ok: false,
+        answered: mismatch.answered,
+        waived: false,
+        asked: String::new(),
+        expected: String::new(),
+        got: mismatch.words,
+    })
 }
 
 /// Counts system calls while the load runs.

@@ -25,6 +25,7 @@ use dyno_subject::definition::Definition;
 use super::judge::{What, judge, memory_first};
 use crate::limits::ALIVE;
 use crate::proof;
+use crate::runtime::Runtime;
 
 /// All parts of a start.
 pub(super) struct Launched {
@@ -128,6 +129,8 @@ pub(super) struct Part {
     /// One per protocol that it speaks.
     pub(super) listeners: Vec<CheckedListener>,
     pub(super) alive: Alive,
+    /// `None`: nobody can ask it, or nobody wants to.
+    pub(super) runtime: Option<Runtime>,
     /// Puts its data back; `None`: it has none.
     pub(super) reset: Option<OwnCommand>,
     /// Has it write down what it compiled, for profiles; `None`: it need not be told.

@@ -13,9 +13,9 @@ use dyno_launch::network::Network;
 use dyno_launch::process::Process;
 use dyno_launch::set_affinity;
 use dyno_launch::supervision::Supervision;
+use dyno_observer::Kept;
 use dyno_observer::cgroup::Layout;
 use dyno_observer::probes::Probes;
-use dyno_observer::stacks::Lists;
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::Definition;
 
@@ -168,10 +168,10 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The lists that a process has made for profiles, to be removed once it has ended.
-    pub(super) fn lists_of(&self, process: &Process) -> Lists {
-        let is_asked = self.plan.arms.iter().any(|arm| arm.conditions.observe.contains(&Probe::Profile));
-        if is_asked { Lists::of(&process.sampler.pids()) } else { Lists::default() }
+    /// What a process keeps in `/tmp` for profiles and tools, to be removed once it has ended: one that was killed leaves it.
+    pub(super) fn kept_by(&self, process: &Process) -> Kept {
+        let is_profiled = self.plan.arms.iter().any(|arm| arm.conditions.observe.contains(&Probe::Profile));
+        Kept::of(&process.sampler.pids(), is_profiled)
     }
 
     /// Stops the running parts, the last started first: no part loses one that it needs.
@@ -184,9 +184,9 @@ impl Runner<'_> {
                 _ => &self.arms[self.plan.launches[record.launch].arms[0]].stop,
             };
             let is_subject = !matches!(part.party, Party::Backend(_));
-            let lists = if is_subject { self.lists_of(&part.process) } else { Lists::default() };
+            let kept = if is_subject { self.kept_by(&part.process) } else { Kept::default() };
             let stopped = part.process.stop(asked.signal, asked.deadline_ns, hurry);
-            lists.remove();
+            kept.remove();
             part_of(record, part.party).stop = stopped;
         }
     }

@@ -17,7 +17,7 @@ use dyno_workload::text::{FileError, nearest};
 
 use super::spec::{
     BUILD, BuildSpec, CommandSpec, DATA, FileSpec, Nanoseconds, ProfileSpec, QUESTION, ReadyBy, ReadyKeys,
-    ReadySpec, Require, StartSpec, StopKeys, StopSpec, Variant,
+    ReadySpec, Require, RuntimeSpec, StartSpec, StopKeys, StopSpec, Variant,
 };
 use super::{Definition, Role};
 use crate::limits::TEMPLATE_BYTES;
@@ -96,6 +96,7 @@ impl Home<'_> {
         let Data { limits, seed, reset } = self.data(keys);
         let start = keys.required_table("start").and_then(|table| self.start(table));
         let profile = self.profile(keys);
+        let runtime = self.runtime(keys);
         let stop = keys.table("stop").map(stop).unwrap_or_default();
         let ready = keys.table("ready").map(ready).unwrap_or_default();
         let endpoints = keys.optional("endpoints").unwrap_or_default();
@@ -128,6 +129,7 @@ impl Home<'_> {
             reset,
             start: start?,
             profile,
+            runtime,
             stop: StopSpec {
                 signal: stop.signal.unwrap_or_default(),
                 deadline_ns: stop.deadline.unwrap_or(STOP).0,
@@ -176,6 +178,11 @@ impl Home<'_> {
     }
 
     /// What only subjects have.
+    fn runtime(self, keys: &mut Keys<'_>) -> Option<RuntimeSpec> {
+        let table = (self.role == Role::Subject).then(|| keys.table("runtime")).flatten();
+        table.and_then(runtime)
+    }
+
     fn profile(self, keys: &mut Keys<'_>) -> ProfileSpec {
         let table = (self.role == Role::Subject).then(|| keys.table("profile")).flatten();
         table.map(profile).unwrap_or_default()
@@ -412,6 +419,12 @@ fn command(mut keys: Keys<'_>, place: Place, usual: Nanoseconds) -> Option<Comma
     let deadline = keys.optional("deadline").unwrap_or(usual);
     keys.end();
     Some(CommandSpec { command: command?, deadline })
+}
+
+fn runtime(mut keys: Keys<'_>) -> Option<RuntimeSpec> {
+    let of = keys.required("of");
+    keys.end();
+    of
 }
 
 fn profile(mut keys: Keys<'_>) -> ProfileSpec {

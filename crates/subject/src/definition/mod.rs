@@ -24,8 +24,8 @@ use crate::placeholders::{self, Placeholders};
 
 pub use file::{is_backend, not_a_backend};
 pub use spec::{
-    BuildSpec, CommandSpec, FileSpec, Nanoseconds, ProfileSpec, ReadyBy, ReadySpec, Require, StartSpec,
-    StopSpec, Target, Variant,
+    BuildSpec, CommandSpec, FileSpec, Nanoseconds, ProfileSpec, ReadyBy, ReadySpec, Require, RuntimeSpec,
+    StartSpec, StopSpec, Target, Variant,
 };
 
 /// What a definition is of, and so in which file it stands.
@@ -77,6 +77,8 @@ pub struct Definition {
     pub reset: Option<CommandSpec>,
     pub start: StartSpec,
     pub profile: ProfileSpec,
+    /// `None`: nobody can ask its runtime.
+    pub runtime: Option<RuntimeSpec>,
     pub stop: StopSpec,
     pub ready: ReadySpec,
     pub endpoints: BTreeMap<String, String>,

@@ -45,6 +45,18 @@ pub struct ProfileSpec {
     pub command: Option<CommandSpec>,
 }
 
+/// How a server's runtime tells of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RuntimeSpec {
+    /// A JVM, in the file that it keeps for tools.
+    Jvm,
+    /// Node.js, by a script that it is started with.
+    Node,
+    /// The server itself, at a socket of which its environment tells.
+    Own,
+}
+
 /// How long a question to a tool may take unless its file says otherwise.
 pub(crate) const QUESTION: Nanoseconds = Nanoseconds(limits::QUESTION.as_nanos() as u64);
 

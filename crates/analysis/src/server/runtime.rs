@@ -1,0 +1,162 @@
+//! What the server's runtime said of itself, over the measured window.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::LoadRecord;
+use dyno_archive::runtime::RuntimeReading;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What the runtime said, between the first and the last reading within the measured window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Runtime {
+    /// From the first to the last of these readings.
+    pub between_s: f64,
+    pub readings: usize,
+    /// Processes that told; values are sums over them.
+    pub processes: u32,
+    /// Busy share of what is told as time or work that is active and idle (`NAME_active_…_total`, `NAME_idle_…_total`): 0 to 1.
+    pub utilisation: BTreeMap<String, f64>,
+    /// Growth per second of what only grows (`NAME_total`); of lengths of time (`NAME_seconds_total`) the share of the time, which is
+    /// more than 1 where several threads take part.
+    pub per_second: BTreeMap<String, f64>,
+    /// The highest of all other values.
+    pub highest: BTreeMap<String, f64>,
+}
+
+/// The end of a name of what only grows.
+const TOTAL: &str = "_total";
+
+impl Runtime {
+    /// `None`: nobody told, not twice within the window, or what only grows has shrunk: then a process took another's place.
+    pub(super) fn over(record: &LoadRecord) -> Option<Runtime> {
+        let (opens, closes) = (record.began_ns + record.window_ns.0, record.began_ns + record.window_ns.1);
+        let is_within = |reading: &&RuntimeReading| (opens..=closes).contains(&reading.at_ns);
+        let within: Vec<&RuntimeReading> = record.runtime.iter().filter(is_within).collect();
+        let (first, last) = (within.first()?, within.last()?);
+        let between_s = (last.at_ns - first.at_ns) as f64 / 1e9;
+        if between_s <= 0.0 || within.iter().any(|reading| reading.processes != first.processes) {
+            return None;
+        }
+        let mut grown = BTreeMap::new();
+        for (name, value) in last.values.iter().filter(|(name, _)| name.ends_with(TOTAL)) {
+            let by = value - first.values.get(name)?;
+            grown.insert(name.as_str(), Some(by).filter(|by| *by >= 0.0)?);
+        }
+        let per_second = |(name, by): (&&str, &f64)| ((*name).to_string(), by / between_s);
+        let is_busy_or_idle =
+            |name: &str| pair_of(name).is_some_and(|(_, other)| grown.contains_key(&*other));
+        Some(Runtime {
+            between_s,
+            readings: within.len(),
+            processes: last.processes,
+            utilisation: utilisation(&grown),
+            per_second: grown.iter().filter(|(name, _)| !is_busy_or_idle(name)).map(per_second).collect(),
+            highest: highest(&within),
+        })
+    }
+}
+
+fn utilisation(grown: &BTreeMap<&str, f64>) -> BTreeMap<String, f64> {
+    let share = |(name, active): (&&str, &f64)| {
+        let (what, idle) = pair_of(name).filter(|_| name.contains(ACTIVE))?;
+        let whole = active + grown.get(&*idle)?;
+        (whole > 0.0).then(|| (what.to_string(), active / whole))
+    };
+    grown.iter().filter_map(share).collect()
+}
+
+const ACTIVE: &str = "_active_";
+const IDLE: &str = "_idle_";
+
+/// What a name says is active or idle, and the name of its counterpart.
+fn pair_of(name: &str) -> Option<(&str, String)> {
+    let of = |this: &str, other: &str| {
+        let (what, unit) = name.split_once(this)?;
+        Some((what, format!("{what}{other}{unit}")))
+    };
+    of(ACTIVE, IDLE).or_else(|| of(IDLE, ACTIVE))
+}
+
+fn highest(readings: &[&RuntimeReading]) -> BTreeMap<String, f64> {
+    let mut all: BTreeMap<String, f64> = BTreeMap::new();
+    for (name, value) in readings.iter().flat_map(|reading| &reading.values) {
+        if !name.ends_with(TOTAL) {
+            let most = all.entry(name.clone()).or_insert(*value);
+            *most = most.max(*value);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    const S: u64 = 1_000_000_000;
+
+    fn reading(at_s: u64, processes: u32, values: &[(&str, f64)]) -> RuntimeReading {
+        let values = values.iter().map(|(name, value)| ((*name).to_string(), *value)).collect();
+        RuntimeReading { at_ns: at_s * S, took_ns: 1, processes, values }
+    }
+
+    fn over(readings: Vec<RuntimeReading>) -> Option<Runtime> {
+        let record = LoadRecord {
+            began_ns: 10 * S,
+            window_ns: (S, 5 * S),
+            runtime: readings,
+            ..fixture::record(1000)
+        };
+        Runtime::over(&record)
+    }
+
+    fn usual(at_s: u64, active: f64, gc: f64, heap: f64) -> RuntimeReading {
+        reading(
+            at_s,
+            1,
+            &[
+                ("event_loop_active_seconds_total", active),
+                ("event_loop_idle_seconds_total", at_s as f64 - active),
+                ("gc_seconds_total", gc),
+                ("heap_bytes", heap),
+            ],
+        )
+    }
+
+    #[test]
+    fn rates_are_of_readings_within_the_window() {
+        let readings = vec![
+            usual(10, 0.0, 0.0, 900.0),
+            usual(11, 1.0, 0.1, 10.0),
+            usual(13, 2.0, 0.5, 30.0),
+            usual(15, 3.0, 0.5, 20.0),
+            usual(16, 4.0, 9.0, 800.0),
+        ];
+        let seen = over(readings).unwrap();
+        assert_eq!((seen.between_s, seen.readings, seen.processes), (4.0, 3, 1));
+        assert_eq!(seen.utilisation, [("event_loop".to_string(), 0.5)].into());
+        assert_eq!(seen.per_second, [("gc_seconds_total".to_string(), 0.1)].into());
+        assert_eq!(seen.highest, [("heap_bytes".to_string(), 30.0)].into());
+    }
+
+    #[test]
+    fn what_no_rate_can_be_made_of_is_nothing() {
+        assert_eq!(over(Vec::new()), None);
+        assert_eq!(over(vec![usual(12, 1.0, 0.0, 1.0)]), None, "one reading is no rate");
+        let (n, total) = ("gc_cycles_total", |at, value| reading(at, 1, &[("gc_cycles_total", value)]));
+        assert!(over(vec![total(12, 1.0), total(13, 2.0)]).unwrap().per_second.contains_key(n));
+        assert_eq!(over(vec![total(12, 2.0), total(13, 1.0)]), None, "it began anew");
+        let other = reading(13, 2, &[(n, 3.0)]);
+        assert_eq!(over(vec![total(12, 2.0), other]), None, "others tell than told before");
+        assert_eq!(
+            over(vec![reading(12, 1, &[]), total(13, 1.0)]),
+            None,
+            "from when on it counts nobody knows"
+        );
+        // A half of a pair is a number as any other.
+        let half = |at, value| reading(at, 1, &[("x_active_total", value)]);
+        let seen = over(vec![half(12, 1.0), half(13, 4.0)]).unwrap();
+        assert_eq!((seen.utilisation.len(), seen.per_second["x_active_total"]), (0, 3.0));
+    }
+}

@@ -1,0 +1,123 @@
+//! Files that processes keep in `/tmp`, by which others know them: lists of the code that they have compiled (`perf-PID.map`, the
+//! kernel's tools/perf/Documentation/jit-interface.txt), and counters of JVMs (`hsperfdata_USER/PID`). They lie where anybody may
+//! write: what is no file of the process's own user, made since the process is there, is not looked at.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+
+use crate::{proc, read};
+
+/// The list of code that a process has compiled, as the process sees it.
+pub(crate) fn list_of(pid: u32) -> Option<PathBuf> {
+    Some(PathBuf::from(format!("/proc/{pid}/root/tmp/perf-{}.map", own_number(pid)?)))
+}
+
+/// The counters of a process that is a JVM, as the process sees it.
+pub(crate) fn counters_of(pid: u32) -> Option<PathBuf> {
+    let own = own_number(pid)?.to_string();
+    let folders = fs::read_dir(format!("/proc/{pid}/root/tmp")).ok()?.flatten();
+    let of_users =
+        folders.filter(|folder| folder.file_name().to_str().is_some_and(|n| n.starts_with("hsperfdata_")));
+    of_users.map(|folder| folder.path().join(&own)).find(|path| is_own_at(path, pid))
+}
+
+/// The first bytes of a file that a process keeps.
+pub(crate) fn bytes(path: &Path, pid: u32, most: u64) -> Option<Vec<u8>> {
+    // Neither a pipe that nobody writes to nor a link holds this up.
+    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
+    let file = fs::File::options().read(true).custom_flags(flags).open(path).ok()?;
+    if !is_own(&file.metadata().ok()?, pid) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// Whether a file is one that a process has made.
+fn is_own(file: &fs::Metadata, pid: u32) -> bool {
+    let owner = fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid());
+    // Files tell their time by the kernel's tick, and the start of a process by another.
+    let is_younger =
+        proc::began(pid).zip(file.modified().ok()).is_some_and(|(began, written)| written + SLACK >= began);
+    file.is_file() && owner == Some(file.uid()) && is_younger
+}
+
+fn is_own_at(path: &Path, pid: u32) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|file| is_own(&file, pid))
+}
+
+const SLACK: Duration = Duration::from_millis(1100);
+
+/// The number of a process where it lives.
+fn own_number(pid: u32) -> Option<u32> {
+    let status = read(format!("/proc/{pid}/status"))?;
+    status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_ascii_whitespace().last()?.parse().ok()
+}
+
+/// Files that processes leave behind in our own `/tmp` when they end.
+#[derive(Clone, Debug, Default)]
+pub struct Kept(Vec<PathBuf>);
+
+impl Kept {
+    /// Those of processes that are still there. `compiled`: the lists of their code as well, which nobody but dyno wanted.
+    #[must_use]
+    pub fn of(pids: &[u32], compiled: bool) -> Kept {
+        let identity = |path: &str| fs::metadata(path).ok().map(|is| (is.dev(), is.ino()));
+        // Elsewhere, and under other numbers, they are not in anybody's way.
+        let is_here = |pid: &u32| {
+            identity("/tmp").is_some_and(|tmp| identity(&format!("/proc/{pid}/root/tmp")) == Some(tmp))
+                && own_number(*pid) == Some(*pid)
+        };
+        let each = |&pid: &u32| [counters_of(pid), list_of(pid).filter(|_| compiled)].map(|path| (pid, path));
+        let all = pids.iter().filter(|pid| is_here(pid)).flat_map(each);
+        let here = |(pid, path): (u32, Option<PathBuf>)| {
+            let path = path.filter(|path| is_own_at(path, pid))?;
+            // Once the process is gone there is no way through it.
+            Some(Path::new("/").join(path.strip_prefix(format!("/proc/{pid}/root")).ok()?))
+        };
+        Kept(all.filter_map(here).collect())
+    }
+
+    /// Removes them.
+    pub fn remove(self) {
+        // One that is gone already needs nothing more.
+        self.0.iter().for_each(|path| drop(fs::remove_file(path)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_keeps_is_removed_and_no_link() {
+        let us = std::process::id();
+        let own = PathBuf::from(format!("/tmp/perf-{us}.map"));
+        let _ = fs::remove_file(&own);
+        let folder = tempfile::tempdir().unwrap();
+        let elsewhere = folder.path().join("precious");
+        fs::write(&elsewhere, "1 1 a").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &own).unwrap();
+        Kept::of(&[us], true).remove();
+        assert!(own.is_symlink() && elsewhere.exists());
+        fs::remove_file(&own).unwrap();
+        fs::write(&own, "1 1 a").unwrap();
+        Kept::of(&[us], false).remove();
+        assert!(own.exists(), "nobody asked for it");
+        Kept::of(&[us], true).remove();
+        assert!(!own.exists());
+        let jvms = PathBuf::from(format!("/tmp/hsperfdata_dyno-test-{us}"));
+        fs::create_dir_all(&jvms).unwrap();
+        fs::write(jvms.join(us.to_string()), "x").unwrap();
+        assert_eq!(bytes(&counters_of(us).unwrap(), us, 10).unwrap(), b"x");
+        Kept::of(&[us], false).remove();
+        assert_eq!(counters_of(us), None);
+        fs::remove_dir_all(&jvms).unwrap();
+    }
+}

@@ -1,0 +1,233 @@
+//! Asks a server's runtime what it knows of itself, while a load runs.
+//!
+//! A process that tells listens at a Unix socket, `$DYNO_RUNTIME.PID`, and answers whoever connects with one JSON object of
+//! numbers. Nobody asks it but dyno, which does so from a thread of its own: a runtime that is slow to answer holds up no sample.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+
+use dyno_archive::probe::{Probe, Refused};
+use dyno_archive::runtime::RuntimeReading;
+use dyno_observer::{Sampler, hsperfdata, monotonic_ns};
+use dyno_subject::definition::RuntimeSpec;
+
+use crate::limits::{RUNTIME_ANSWER, RUNTIME_BYTES, RUNTIME_PAUSE, RUNTIME_VALUES};
+
+/// The variable that tells a server where to listen for questions about its runtime: what it adds is a dot and its process number.
+pub(crate) const VARIABLE: &str = "DYNO_RUNTIME";
+
+/// The variable by which Node.js is told what to begin with.
+pub(crate) const NODE_OPTIONS: &str = "NODE_OPTIONS";
+
+/// What Node.js begins with, so that it tells.
+const NODE_SCRIPT: &str = include_str!("runtime.cjs");
+
+/// What a server is given so that its runtime tells, below its working folder. Returns variables of its environment; that of
+/// Node.js's options is to be added to what it has.
+pub(crate) fn prepare(of: RuntimeSpec, work: &Path) -> std::io::Result<Vec<(&'static str, String)>> {
+    let sockets = (VARIABLE, base(work).display().to_string());
+    Ok(match of {
+        RuntimeSpec::Jvm => Vec::new(),
+        RuntimeSpec::Own => vec![sockets],
+        RuntimeSpec::Node => {
+            let script = work.join("dyno-runtime.cjs");
+            fs::write(&script, NODE_SCRIPT)?;
+            vec![sockets, (NODE_OPTIONS, format!("--require={}", script.display()))]
+        }
+    })
+}
+
+fn base(work: &Path) -> PathBuf {
+    work.join("dyno-runtime")
+}
+
+/// A runtime that can be asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Runtime {
+    of: RuntimeSpec,
+    work: PathBuf,
+    sampler: Sampler,
+}
+
+impl Runtime {
+    pub(crate) fn new(of: RuntimeSpec, work: &Path, sampler: &Sampler) -> Runtime {
+        Runtime { of, work: work.into(), sampler: sampler.clone() }
+    }
+
+    /// Asks again and again, until whoever holds the other end lets go. What cannot be had is told once, beside what could.
+    pub(crate) fn follow(&self, stop: &mpsc::Receiver<()>) -> (Vec<RuntimeReading>, Option<Refused>) {
+        let mut readings = Vec::new();
+        let mut refused = None;
+        loop {
+            match self.read() {
+                Ok(reading) => readings.push(reading),
+                Err(why) => refused = Some(why),
+            }
+            if !matches!(stop.recv_timeout(RUNTIME_PAUSE), Err(mpsc::RecvTimeoutError::Timeout)) {
+                let refused = refused.filter(|_| readings.is_empty());
+                return (readings, refused.map(|why| self.refusal(why)));
+            }
+        }
+    }
+
+    fn read(&self) -> Result<RuntimeReading, String> {
+        // Read before the question, for what it takes.
+        let asked_ns = monotonic_ns();
+        let (processes, values) = match self.of {
+            RuntimeSpec::Jvm => hsperfdata::read(&self.sampler.pids()),
+            RuntimeSpec::Node | RuntimeSpec::Own => ask_all(&self.work)?,
+        };
+        // The values are of now, or of a moment before.
+        let at_ns = monotonic_ns();
+        if values.is_empty() {
+            return Err("none of its processes tells".into());
+        }
+        Ok(RuntimeReading { at_ns, took_ns: at_ns - asked_ns, processes, values })
+    }
+
+    fn refusal(&self, why: String) -> Refused {
+        let mend = match self.of {
+            RuntimeSpec::Jvm => {
+                "A JVM tells unless it runs with -XX:-UsePerfData or with a /tmp that dyno cannot see."
+            }
+            RuntimeSpec::Node => "It has to be Node.js 16 or later, and must not clear NODE_OPTIONS.",
+            RuntimeSpec::Own => "docs/subjects.md says what a server that tells has to do.",
+        };
+        Refused { probe: Probe::Runtime, why, mend: mend.into() }
+    }
+}
+
+/// Asks every process that listens; values are sums over all. One that has ended since it began to listen tells nothing.
+fn ask_all(work: &Path) -> Result<(u32, BTreeMap<String, f64>), String> {
+    let mut sum = BTreeMap::new();
+    let mut processes = 0;
+    let mut failed = None;
+    let files = fs::read_dir(work).map_err(|error| error.to_string())?.flatten();
+    let is_socket = |path: &PathBuf| {
+        path.file_stem() == base(work).file_name() && path.extension().is_some_and(|ext| ext != "cjs")
+    };
+    for path in files.map(|file| file.path()).filter(is_socket) {
+        match ask(&path) {
+            Ok(values) if values.is_empty() => {}
+            Ok(values) => {
+                processes += 1;
+                for (name, value) in values {
+                    *sum.entry(name).or_insert(0.0) += value;
+                }
+            }
+            Err(why) => failed = Some(why),
+        }
+    }
+    match failed {
+        // Of some processes alone a sum would be of others each time.
+        Some(why) => Err(why),
+        None => Ok((processes, sum)),
+    }
+}
+
+fn ask(socket: &Path) -> Result<BTreeMap<String, f64>, String> {
+    let mut answer = Vec::new();
+    let read = UnixStream::connect(socket).and_then(|stream| {
+        stream.set_read_timeout(Some(RUNTIME_ANSWER))?;
+        stream.take(RUNTIME_BYTES + 1).read_to_end(&mut answer)
+    });
+    match read {
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return Ok(BTreeMap::new()),
+        Err(error) => return Err(format!("the question was not answered ({error})")),
+        Ok(_) if answer.len() as u64 > RUNTIME_BYTES => {
+            return Err(format!("its answer has more than {RUNTIME_BYTES} bytes"));
+        }
+        Ok(_) => {}
+    }
+    parse(&answer)
+}
+
+/// Reads an answer: names of small letters, digits and `_`, and finite numbers.
+fn parse(answer: &[u8]) -> Result<BTreeMap<String, f64>, String> {
+    let values: BTreeMap<String, f64> = serde_json::from_slice(answer)
+        .map_err(|error| format!("its answer is no JSON object of numbers ({error})"))?;
+    let is_name = |name: &&String| {
+        (1..=64).contains(&name.len())
+            && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+    };
+    if let Some(wrong) = values.keys().find(|name| !is_name(name)) {
+        return Err(format!("{wrong:?} in its answer is no name of small letters, digits and `_`"));
+    }
+    if values.len() > RUNTIME_VALUES {
+        return Err(format!("its answer has more than {RUNTIME_VALUES} values"));
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::io::Write as _;
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    /// Listens as a process does, and answers so often.
+    fn tells(work: &Path, pid: u32, answers: Vec<&'static str>) -> thread::JoinHandle<()> {
+        let listener = UnixListener::bind(work.join(format!("dyno-runtime.{pid}"))).unwrap();
+        thread::spawn(move || {
+            for answer in answers {
+                listener.accept().unwrap().0.write_all(answer.as_bytes()).unwrap();
+            }
+        })
+    }
+
+    #[test]
+    fn values_of_several_processes_are_summed() {
+        let work = tempfile::tempdir().unwrap();
+        let one = tells(work.path(), 1, vec!["{\"gc_cycles_total\": 2, \"heap_bytes\": 10.5}"]);
+        let two = tells(work.path(), 2, vec!["{\"gc_cycles_total\": 3}"]);
+        let primary = tells(work.path(), 3, vec!["{}"]);
+        // One that has ended, and the script of Node.js.
+        drop(UnixListener::bind(work.path().join("dyno-runtime.4")).unwrap());
+        prepare(RuntimeSpec::Node, work.path()).unwrap();
+        let (processes, values) = ask_all(work.path()).unwrap();
+        assert_eq!(processes, 2);
+        assert_eq!(values, [("gc_cycles_total".into(), 5.0), ("heap_bytes".into(), 10.5)].into());
+        [one, two, primary].into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(ask_all(work.path()).unwrap(), (0, BTreeMap::new()));
+    }
+
+    #[test]
+    fn a_wrong_answer_is_told_as_that() {
+        for (answer, words) in [
+            ("", "no JSON object of numbers"),
+            ("[1]", "no JSON object of numbers"),
+            ("{\"a\": \"b\"}", "no JSON object of numbers"),
+            ("{\"a\": 1e999}", "no JSON object of numbers"),
+            ("{\"GC pauses\": 1}", "\"GC pauses\" in its answer is no name"),
+        ] {
+            let error = parse(answer.as_bytes()).unwrap_err();
+            assert!(error.contains(words), "{answer}: {error}");
+        }
+        let many = (0..=RUNTIME_VALUES).map(|n| (format!("v{n}"), 1.0)).collect::<BTreeMap<_, _>>();
+        assert!(parse(&serde_json::to_vec(&many).unwrap()).unwrap_err().contains("more than"));
+    }
+
+    #[test]
+    fn who_never_tells_is_refused_with_the_way_out() {
+        let work = tempfile::tempdir().unwrap();
+        let sampler = Sampler {
+            group: dyno_observer::cgroup::Group::default(),
+            processes: dyno_observer::Processes::Session(u32::MAX),
+        };
+        for of in [RuntimeSpec::Jvm, RuntimeSpec::Own] {
+            let (to, stop) = mpsc::channel::<()>();
+            drop(to);
+            let (readings, refused) = Runtime::new(of, work.path(), &sampler).follow(&stop);
+            assert!(readings.is_empty());
+            let Refused { probe, why, mend } = refused.unwrap();
+            assert_eq!((probe, why.as_str()), (Probe::Runtime, "none of its processes tells"));
+            assert!(!mend.is_empty());
+        }
+    }
+}
