@@ -208,7 +208,7 @@ impl<'a> Seen<'a> {
     }
 
     fn living_and_ended(&self) -> Threads<'a> {
-        Threads { living: self.threads, ended: self.ended }
+        Threads { at_ns: self.at_ns, living: self.threads, ended: self.ended }
     }
 
     /// What its threads did up to a later sample.

@@ -140,7 +140,8 @@ pub struct NetworkUse {
 /// System calls that were counted: all the time, or in slices of it. Sums since the party is watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallsUse {
-    /// Time in which calls were counted, nanoseconds.
+    /// Time in which calls were counted, nanoseconds. Where nobody counts answers, the time that the slices stand for, and the calls are
+    /// estimates for all of it.
     pub counted_ns: u64,
     /// Stretches of time in which they were.
     pub slices: u64,
@@ -164,6 +165,26 @@ pub struct CallUse {
 }
 
 impl CallUse {
+    /// So many times these calls, rounded.
+    #[must_use]
+    pub fn scaled(&self, times: f64) -> CallUse {
+        let scaled = |n: u64| (n as f64 * times).round() as u64;
+        CallUse {
+            count: scaled(self.count),
+            errors: scaled(self.errors),
+            again: scaled(self.again),
+            returned: scaled(self.returned),
+        }
+    }
+
+    /// Adds other calls.
+    pub fn add(&mut self, other: &CallUse) {
+        self.count += other.count;
+        self.errors += other.errors;
+        self.again += other.again;
+        self.returned += other.returned;
+    }
+
     /// The calls made after `base` was read.
     #[must_use]
     pub fn since(&self, base: &CallUse) -> CallUse {

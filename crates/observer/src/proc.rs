@@ -21,6 +21,10 @@ pub struct Stat {
     pub state: char,
     pub parent: u32,
     pub session: u32,
+    /// Threads that live, of the whole process.
+    pub threads: u32,
+    /// Ticks of the clock from the start of the machine to that of the process or thread.
+    pub began_ticks: u64,
     /// Page faults without and with reading from a disk.
     pub faults_minor: u64,
     pub faults_major: u64,
@@ -41,6 +45,8 @@ impl Stat {
             state: fields.first()?.chars().next()?,
             parent: number(1)? as u32,
             session: number(3)? as u32,
+            threads: number(17)? as u32,
+            began_ticks: number(19)?,
             faults_minor: number(7)?,
             faults_major: number(9)?,
             user_ticks: number(11)?,
@@ -53,9 +59,12 @@ impl Stat {
         Stat::parse(&read(format!("/proc/{pid}/stat"))?)
     }
 
-    /// Whether the process has ended and only waits to be collected.
+    /// Whether the process has ended and only waits to be collected. Of one whose first thread has ended others may go on.
     #[must_use]
     pub fn is_dead(&self) -> bool {
+        if self.threads > 1 {
+            return false;
+        }
         matches!(self.state, 'Z' | 'X')
     }
 }
@@ -77,9 +86,7 @@ pub fn session_pids(session: u32) -> Vec<u32> {
 /// When a process began, by the wall clock: good to a second, as `btime` is.
 #[must_use]
 pub fn began(pid: u32) -> Option<SystemTime> {
-    let stat = read(format!("/proc/{pid}/stat"))?;
-    // The 22nd field (proc_pid_stat(5)), the 20th behind the name.
-    let ticks: u64 = stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(19)?.parse().ok()?;
+    let ticks = Stat::of(pid)?.began_ticks;
     let boot =
         read("/proc/stat")?.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())?;
     Some(SystemTime::UNIX_EPOCH + Duration::from_secs(boot) + Duration::from_nanos(ticks * tick_ns()))
@@ -107,10 +114,18 @@ fn below(roots: &[u32], living: &[(u32, u32)]) -> Vec<u32> {
     found
 }
 
-/// The processes that take connections at a port of this machine, whatever the address, as far as we may see.
+/// The processes that take connections at a port of the network that this thread is in, whatever the address, as far as we may see.
 #[must_use]
 pub fn listening_on(port: u16) -> Vec<u32> {
-    let holds = |pid: &u32| listeners(&[*pid]).iter().any(|addr| addr.port() == port);
+    let tables =
+        ["tcp", "tcp6"].map(|table| read(format!("/proc/thread-self/net/{table}")).unwrap_or_default());
+    let all = tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(listening);
+    let wanted: BTreeSet<u64> = all.filter(|(addr, _)| addr.port() == port).map(|(_, inode)| inode).collect();
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    // Numbers of sockets are of the whole machine: none of another network is among them.
+    let holds = |pid: &u32| sockets(*pid).iter().any(|inode| wanted.contains(inode));
     all_pids().into_iter().filter(holds).collect()
 }
 

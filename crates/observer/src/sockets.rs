@@ -42,9 +42,22 @@ pub fn look(pids: &[u32]) -> Option<SocketsUse> {
         return None;
     }
     let mut seen =
-        SocketsUse { listeners: listeners.into_iter().map(listener).collect(), ..SocketsUse::default() };
-    let connections =
-        all.iter().filter(|s| s.header.state != LISTEN && ports.contains(&s.header.socket_id.source_port));
+        SocketsUse { listeners: listeners.iter().copied().map(listener).collect(), ..SocketsUse::default() };
+    // One that waits to be accepted is nobody's yet.
+    let waits = |s: &InetResponse| {
+        let to = &s.header.socket_id;
+        let is_there = |l: &&InetResponse| {
+            let at = &l.header.socket_id;
+            at.source_port == to.source_port
+                && (at.source_address.is_unspecified() || at.source_address == to.source_address)
+        };
+        s.header.inode == 0 && listeners.iter().any(is_there)
+    };
+    let is_theirs = |s: &&InetResponse| {
+        let is_held = held.contains_key(&u64::from(s.header.inode));
+        ports.contains(&s.header.socket_id.source_port) && (is_held || waits(s))
+    };
+    let connections = all.iter().filter(|s| s.header.state != LISTEN).filter(is_theirs);
     for connection in connections {
         add(&mut seen, connection);
         if seen.options_of < LOOKED_AT

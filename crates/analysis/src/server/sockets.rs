@@ -60,6 +60,19 @@ pub struct Network {
 }
 
 impl Network {
+    /// What was counted in two stretches of time.
+    pub(super) fn and(self, next: Network) -> Network {
+        let sum = |pick: fn(&Network) -> Option<u64>| Some(pick(&self)? + pick(&next)?);
+        Network {
+            listen_overflows: sum(|n| n.listen_overflows),
+            listen_drops: sum(|n| n.listen_drops),
+            segments_out: sum(|n| n.segments_out),
+            segments_retransmitted: sum(|n| n.segments_retransmitted),
+            retransmit_timeouts: sum(|n| n.retransmit_timeouts),
+            delayed_acks: sum(|n| n.delayed_acks),
+        }
+    }
+
     pub(super) fn between(first: &NetworkUse, last: &NetworkUse) -> Network {
         let since = |pick: fn(&NetworkUse) -> Option<u64>| Some(pick(last)?.saturating_sub(pick(first)?));
         Network {

@@ -27,6 +27,20 @@ pub struct RoleUse {
     pub wakeups: Option<u64>,
 }
 
+impl RoleUse {
+    /// Adds what its threads did in the next stretch of time. How many live is of its end.
+    pub(super) fn add(&mut self, next: &RoleUse) {
+        self.cpu_s += next.cpu_s;
+        add_some(&mut self.run_delay_s, next.run_delay_s);
+        self.threads = next.threads;
+        add_some(&mut self.ended, next.ended);
+        add_some(&mut self.wakeups, next.wakeups);
+        for (state, seconds) in next.states_s.iter().flatten() {
+            *self.states_s.get_or_insert_default().entry(state).or_default() += seconds;
+        }
+    }
+}
+
 /// The threads that serve, of those that lived through the window: not those of compilers, garbage collectors and virtual machines,
 /// and not those that slept through it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -48,6 +62,7 @@ impl Working {
 /// The threads of a party at one instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Threads<'a> {
+    pub(super) at_ns: u64,
     pub(super) living: &'a [ThreadUse],
     /// Since the party is watched; `None`: nobody saw threads end.
     pub(super) ended: Option<&'a [EndedThreads]>,
@@ -103,8 +118,11 @@ impl ThreadDeltas {
         let mut gone: BTreeMap<(u32, u32), &ThreadUse> = first.living.iter().map(|t| (key(t), t)).collect();
         let mut deltas = ThreadDeltas::default();
         let processes = Processes::of(last.living);
+        let between_ns = last.at_ns.saturating_sub(first.at_ns) + SLACK_NS;
         for thread in last.living {
-            deltas.add(thread, gone.remove(&key(thread)), processes.role_of(thread));
+            // One that ran for longer than there was time was elsewhere before, and joined: what it did until then is not of here.
+            let joined = Some(thread).filter(|thread| thread.run_ns > between_ns);
+            deltas.add(thread, gone.remove(&key(thread)).or(joined), processes.role_of(thread));
         }
         let gone: Vec<&ThreadUse> = gone.into_values().collect();
         deltas.add_ended(first, last, &gone, processes.first);
@@ -212,6 +230,9 @@ impl ThreadDeltas {
     }
 }
 
+/// How much later than the instant of its sample a thread may be read.
+const SLACK_NS: u64 = 100_000_000;
+
 /// Least share of the CPU time that is worth a line: threads are read one after the other, a little later than their group.
 const LEAST_UNATTRIBUTED: f64 = 0.01;
 
@@ -301,7 +322,7 @@ mod tests {
     fn the_states_of_a_role_sum_to_the_time_that_its_threads_lived() {
         let first = [thread(1, "h2o", 100, 0), thread(2, "h2o", 0, 100)];
         let last = [thread(1, "h2o", 500, 600), thread(2, "h2o", 250, 850)];
-        let at = |living| Threads { living, ended: Some(&[]) };
+        let at = |living| Threads { at_ns: 0, living, ended: Some(&[]) };
         let deltas = ThreadDeltas::new(at(&first), at(&last));
         let work = &deltas.roles["work"];
         let states = work.states_s.as_ref().unwrap();
@@ -314,9 +335,10 @@ mod tests {
     #[test]
     fn threads_that_end_in_the_window_count_with_what_they_did_in_it() {
         let living = [thread(1, "server", 0, 0), thread(2, "helper", 300, 0)];
-        let first = Threads { living: &living, ended: Some(&[ended("helper", 1, 70)]) };
+        let first = Threads { at_ns: 0, living: &living, ended: Some(&[ended("helper", 1, 70)]) };
         let after = [thread(1, "server", 0, 1000)];
-        let last = Threads { living: &after, ended: Some(&[ended("helper", 3, 70 + 300 + 40 + 5)]) };
+        let last =
+            Threads { at_ns: 0, living: &after, ended: Some(&[ended("helper", 3, 70 + 300 + 40 + 5)]) };
         let deltas = ThreadDeltas::new(first, last);
         let other = &deltas.roles["other"];
         assert!((other.cpu_s - 0.045).abs() < 1e-9 && (deltas.run_s - 0.045).abs() < 1e-9, "{other:?}");
@@ -326,8 +348,10 @@ mod tests {
     #[test]
     fn what_nobody_saw_is_shown_as_such() {
         let living = [thread(1, "server", 500, 0)];
-        let at = |living| Threads { living, ended: None };
-        let mut deltas = ThreadDeltas::new(at(&[]), at(&living));
+        let at = |at_ns, living| Threads { at_ns, living, ended: None };
+        let joined = ThreadDeltas::new(at(0, &[]), at(300 * MS, &living));
+        assert_eq!((joined.run_s, joined.roles["work"].threads), (0.0, 1), "it did that elsewhere");
+        let mut deltas = ThreadDeltas::new(at(0, &[]), at(600 * MS, &living));
         deltas.attribute(Some(0.502));
         assert!(!deltas.roles.contains_key("unattributed"));
         deltas.attribute(Some(0.8));

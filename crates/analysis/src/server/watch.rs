@@ -1,6 +1,6 @@
 //! A server that somebody else loads: what it did between two looks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::Sample;
 use dyno_archive::sample::{CallUse, CallsUse, CgroupUse, NetworkUse, Party};
@@ -20,15 +20,17 @@ pub struct Watched {
     /// Since it is watched, in seconds.
     pub start_s: f64,
     pub end_s: f64,
-    /// CPU time ÷ time: in CPUs. `None`: not known, as are all below.
+    /// CPU time ÷ time: in CPUs. `None`: not known, as are all below. Without a control group, and without a look inside, that of
+    /// processes and threads which ended in this time is missing.
     pub cpus: Option<f64>,
     pub cpus_user: Option<f64>,
     pub cpus_sys: Option<f64>,
-    /// Share of one CPU that its busiest thread used.
+    /// Share of one CPU that its busiest thread used; over several looks, the mean of the busiest of each.
     pub busiest_thread_utilisation: Option<f64>,
     /// Time that threads were runnable but waited for a CPU, summed over threads, per second.
     pub run_delay_s_per_s: Option<f64>,
-    /// Share of the periods of its CPU quota in which it was held back: 0 to 1. `None`: it has no quota of its own.
+    /// Share of the periods of its CPU quota in which it was held back: 0 to 1. `None`: it has no quota of its own, or is not
+    /// watched by its group.
     pub throttled_share: Option<f64>,
     /// At the end: what it holds itself (anonymous memory; resident memory where there is no control group), and page cache.
     pub memory_held_bytes: Option<u64>,
@@ -50,10 +52,10 @@ pub struct Watched {
     pub steal_share: Option<f64>,
 }
 
-/// System calls per second, of the time in which they were counted.
+/// System calls per second. They are counted in slices where there are many, each of which stands for the stretch of time that it ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Syscalls {
-    /// Time in which they were counted: all of it, or slices.
+    /// Time that is accounted for so.
     pub counted_s: f64,
     pub per_s: f64,
     pub by_name_per_s: BTreeMap<String, f64>,
@@ -62,6 +64,22 @@ pub struct Syscalls {
 }
 
 impl Syscalls {
+    /// Those of two stretches of time.
+    fn and(self, next: &Syscalls) -> Syscalls {
+        let counted_s = self.counted_s + next.counted_s;
+        let mean = |a: f64, b: f64| (a * self.counted_s + b * next.counted_s) / counted_s;
+        let of = |calls: &Syscalls, name: &String| calls.by_name_per_s.get(name).copied().unwrap_or(0.0);
+        let names: BTreeSet<&String> = self.by_name_per_s.keys().chain(next.by_name_per_s.keys()).collect();
+        let by_name = names.into_iter().map(|name| (name.clone(), mean(of(&self, name), of(next, name))));
+        Syscalls {
+            counted_s,
+            per_s: mean(self.per_s, next.per_s),
+            by_name_per_s: by_name.collect(),
+            bytes_read_per_s: mean(self.bytes_read_per_s, next.bytes_read_per_s),
+            bytes_written_per_s: mean(self.bytes_written_per_s, next.bytes_written_per_s),
+        }
+    }
+
     fn between(first: &CallsUse, last: &CallsUse) -> Option<Syscalls> {
         let counted_s = last.counted_ns.saturating_sub(first.counted_ns) as f64 / 1e9;
         if counted_s <= 0.0 {
@@ -83,6 +101,62 @@ impl Syscalls {
     }
 }
 
+impl Watched {
+    /// What it did in this stretch of time and in the next: nothing that either saw is lost, as it would be in the difference of the first
+    /// and the last look.
+    #[must_use]
+    pub fn and(self, next: &Watched) -> Watched {
+        let (here_s, there_s) = (self.end_s - self.start_s, next.end_s - next.start_s);
+        // What is known of one stretch alone is not known of both.
+        let mean = |a: Option<f64>, b: Option<f64>| Some((a? * here_s + b? * there_s) / (here_s + there_s));
+        let cpus = mean(self.cpus, next.cpus);
+        // Where too little ran to tell both kinds apart, they stood as in the other stretch.
+        let as_in = |of: &Watched, part: Option<f64>| Some(cpus? * part? / (of.cpus_user? + of.cpus_sys?));
+        let part = |here: Option<f64>, there: Option<f64>| {
+            mean(here, there).or_else(|| as_in(&self, here)).or_else(|| as_in(next, there))
+        };
+        let (cpus_user, cpus_sys) =
+            (part(self.cpus_user, next.cpus_user), part(self.cpus_sys, next.cpus_sys));
+        let mut by_thread_role = self.by_thread_role;
+        for (role, used) in &mut by_thread_role {
+            used.threads = next.by_thread_role.get(role).map_or(0, |next| next.threads);
+        }
+        for (role, used) in &next.by_thread_role {
+            by_thread_role.entry(role).or_default().add(used);
+        }
+        Watched {
+            schema: SCHEMA,
+            start_s: self.start_s,
+            end_s: next.end_s,
+            cpus,
+            cpus_user,
+            cpus_sys,
+            busiest_thread_utilisation: mean(
+                self.busiest_thread_utilisation,
+                next.busiest_thread_utilisation,
+            ),
+            run_delay_s_per_s: mean(self.run_delay_s_per_s, next.run_delay_s_per_s),
+            throttled_share: mean(self.throttled_share, next.throttled_share),
+            context_switches_per_s: mean(self.context_switches_per_s, next.context_switches_per_s),
+            page_faults_per_s: mean(self.page_faults_per_s, next.page_faults_per_s),
+            wakeups_per_s: mean(self.wakeups_per_s, next.wakeups_per_s),
+            steal_share: mean(self.steal_share, next.steal_share),
+            syscalls: match (self.syscalls, &next.syscalls) {
+                (Some(here), Some(there)) => Some(here.and(there)),
+                (here, there) => here.or_else(|| there.clone()),
+            },
+            network: self.network.zip(next.network).map(|(here, there)| here.and(there)),
+            by_thread_role,
+            // As they are at the end.
+            memory_held_bytes: next.memory_held_bytes,
+            memory_file_bytes: next.memory_file_bytes,
+            processes: next.processes,
+            threads: next.threads,
+            sockets: next.sockets.clone(),
+        }
+    }
+}
+
 /// What the subject of two samples did between them. `began_ns`: when the first look was. `None`: it is in neither, or they are of one
 /// instant.
 #[must_use]
@@ -90,7 +164,9 @@ pub fn watched(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watched> 
     let (first, last) = (&Seen::new(first, Party::SUBJECT)?, &Seen::new(last, Party::SUBJECT)?);
     let seconds = last.at_ns.checked_sub(first.at_ns).filter(|ns| *ns > 0)? as f64 / 1e9;
     let mut threads = first.threads_until(last);
-    let cpu_s = cpu_s_of_all(&threads, first, last);
+    // A group that somebody else made may be one that counts no CPU time.
+    let of_threads_s = (!last.threads.is_empty()).then_some(threads.run_s);
+    let cpu_s = cpu_s_of_all(&threads, first, last).or(of_threads_s);
     threads.attribute(cpu_s);
     let of_threads = || Some((threads.user_s, threads.sys_s)).filter(|(user, sys)| user + sys > 0.0);
     let split = split_between(first, last).filter(|(user, sys)| user + sys > 0.0).or_else(of_threads);
@@ -130,6 +206,51 @@ pub fn watched(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watched> 
 mod tests {
     use super::*;
     use crate::fixture::observed;
+
+    #[test]
+    fn nothing_of_two_looks_is_lost_in_their_sum() {
+        let role = |cpu_s, threads| RoleUse { cpu_s, threads, ended: Some(1), ..RoleUse::default() };
+        let calls = |counted_s, per_s: f64, name: &str| Syscalls {
+            counted_s,
+            per_s,
+            by_name_per_s: [(name.to_string(), per_s)].into(),
+            ..Syscalls::default()
+        };
+        let here = Watched {
+            end_s: 1.0,
+            cpus: Some(1.0),
+            cpus_user: Some(0.75),
+            cpus_sys: Some(0.25),
+            steal_share: Some(0.1),
+            threads: 9,
+            by_thread_role: [("work", role(1.0, 9)), ("gc", role(0.5, 1))].into(),
+            syscalls: Some(calls(1.0, 100.0, "read")),
+            network: Some(Network { segments_out: Some(3), ..Network::default() }),
+            ..Watched::default()
+        };
+        let next = Watched {
+            start_s: 1.0,
+            end_s: 4.0,
+            cpus: Some(0.2),
+            steal_share: None,
+            threads: 2,
+            by_thread_role: [("work", role(0.6, 2))].into(),
+            syscalls: Some(calls(3.0, 20.0, "write")),
+            network: Some(Network { segments_out: Some(4), ..Network::default() }),
+            ..Watched::default()
+        };
+        let both = here.and(&next);
+        assert_eq!((both.start_s, both.end_s, both.threads), (0.0, 4.0, 2));
+        assert!((both.cpus.unwrap() - 0.4).abs() < 1e-9);
+        assert!((both.cpus_user.unwrap() - 0.3).abs() < 1e-9 && (both.cpus_sys.unwrap() - 0.1).abs() < 1e-9);
+        assert_eq!(both.steal_share, None, "of a part nobody knows");
+        let (work, gc) = (&both.by_thread_role["work"], &both.by_thread_role["gc"]);
+        assert_eq!((work.cpu_s, work.threads, work.ended), (1.6, 2, Some(2)));
+        assert_eq!((gc.cpu_s, gc.threads), (0.5, 0));
+        let calls = both.syscalls.unwrap();
+        assert_eq!((calls.counted_s, calls.per_s, calls.by_name_per_s["read"]), (4.0, 40.0, 25.0));
+        assert_eq!(both.network.unwrap().segments_out, Some(7));
+    }
 
     #[test]
     fn what_a_server_did_is_told_per_second() {

@@ -78,6 +78,39 @@ fn the_last_look_is_a_page_of_openmetrics_and_a_server_that_ends_is_told() {
 }
 
 #[test]
+fn a_process_whose_parent_has_ended_is_still_the_servers() {
+    let place = Place::new();
+    // The shell in between ends after a second; what it started goes on, and the server starts another.
+    let script = "sh -c 'sleep 60 & sleep 1'; sleep 60";
+    let mut server = Command::new("setsid");
+    let mut server = server.args(["sh", "-c", script]).spawn().unwrap();
+    let pid = server.id().to_string();
+    let args = ["watch", "--pid", &pid, "-d", "2500ms", "-i", "250ms", "--format", "json", "--outside"];
+    let output = place.dyno(&args);
+    assert!(Command::new("pkill").args(["-9", "-s", &pid]).status().unwrap().success());
+    server.wait().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let last = looks(&output.stdout).pop().unwrap();
+    assert_eq!(last["processes"], 3, "{last:#}");
+}
+
+#[test]
+fn a_page_of_nothing_is_not_left_behind() {
+    let place = Place::new();
+    let mut server = Command::new("sleep").arg("0.5").spawn().unwrap();
+    let (pid, page) = (server.id().to_string(), place.path().join("page.html"));
+    let page_name = page.to_str().unwrap();
+    let reaped = std::thread::spawn(move || server.wait().unwrap());
+    let output =
+        place.dyno(&["watch", "--pid", &pid, "-i", "20s", "-d", "2s", "--outside", "--report", page_name]);
+    reaped.join().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(!page.exists() && text(&output).contains("nothing was seen"), "{}", text(&output));
+    let output = place.dyno(&["watch", "--pid", "1", "--report", "-"]);
+    assert!(output.status.code() == Some(2) && text(&output).contains("name of a file"), "{}", text(&output));
+}
+
+#[test]
 fn what_is_not_there_is_told_by_name() {
     let place = Place::new();
     let port = free_port().to_string();
@@ -114,9 +147,12 @@ fn sockets_are_seen_in_a_network_of_the_servers_own() {
         return not_run("a network of its own: this user may not make one, or there is no ip");
     }
     let output = place.dyno(&["watch", "--pid", &pid, "-d", "300ms", "--format", "json", "--outside"]);
+    let by_port = place.dyno(&["watch", "--port", &port, "-d", "300ms"]);
     server.kill().unwrap();
     server.wait().unwrap();
     assert!(output.status.success(), "{}", text(&output));
     let last = looks(&output.stdout).pop().unwrap();
     assert_eq!(last["sockets"]["listeners"][0]["port"].to_string(), port, "{last:#}");
+    assert_eq!(by_port.status.code(), Some(2), "it is in another network: {}", text(&by_port));
+    assert!(text(&by_port).contains("network of its own"), "{}", text(&by_port));
 }

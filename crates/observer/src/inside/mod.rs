@@ -162,13 +162,22 @@ impl Watching {
         used.ended = Some(program.ended(self.party));
     }
 
-    /// Adds what was counted in a slice of this length, in which so many answers came.
-    fn sliced(&self, now: &Counted, counted_ns: u64, answers: Option<u64>) {
+    /// Adds what was counted in a slice, in which so many answers came. Where nobody counts answers, each slice stands for the stretch
+    /// of time that it ends: idle times are counted from end to end and busy ones in slices, and would weigh more than these.
+    fn sliced(&self, before: &Counted, now: &Counted, slice: Length, answers: Option<u64>) {
         let mut counted = lock(&self.counted);
-        counted.counted_ns += counted_ns;
         counted.slices += 1;
-        counted.answers = answers.map(|n| n + counted.answers.unwrap_or(0));
-        counted.by_name = CallUse::all_since(&now.by_name, &self.base.by_name);
+        if let Some(answers) = answers {
+            counted.counted_ns += slice.counted_ns;
+            counted.answers = Some(answers + counted.answers.unwrap_or(0));
+            counted.by_name = CallUse::all_since(&now.by_name, &self.base.by_name);
+            return;
+        }
+        counted.counted_ns += slice.stretch_ns;
+        let times = slice.stretch_ns as f64 / slice.counted_ns.max(1) as f64;
+        for (name, made) in CallUse::all_since(&now.by_name, &before.by_name) {
+            counted.by_name.entry(name).or_default().add(&made.scaled(times));
+        }
     }
 }
 
@@ -191,6 +200,13 @@ fn unmoved(pid: u32, tid: u32, ns: u64) -> Seen {
 /// would just then be behind with the answers that it has.
 const SETTLES: Duration = Duration::from_millis(1);
 
+/// The length of a slice, and of the stretch of time that it stands for: from the end of the slice before it, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Length {
+    counted_ns: u64,
+    stretch_ns: u64,
+}
+
 /// Counts the system calls of parties: calls, and answers, of the same stretches of time.
 #[allow(missing_debug_implementations)] // Maps in the kernel have none.
 pub struct Counting {
@@ -201,6 +217,8 @@ pub struct Counting {
     rate: Option<f64>,
     /// Calls of each party, at the end of the last slice.
     counted: Vec<Counted>,
+    /// The end of the last slice, nanoseconds of the monotonic clock; `None`: there was none.
+    ended_ns: Option<u64>,
 }
 
 impl Counting {
@@ -212,7 +230,8 @@ impl Counting {
             return None;
         }
         let slices = Slices::new(inside.wanted.calls == Calls::Every);
-        let mut counting = Counting { inside, watched, slices, rate: None, counted: Vec::new() };
+        let mut counting =
+            Counting { inside, watched, slices, rate: None, counted: Vec::new(), ended_ns: None };
         // What was counted before is nothing of this.
         counting.counted = counting.read().ok()?;
         Some(counting)
@@ -263,7 +282,8 @@ impl Counting {
                 self.inside.lock().count(false)?;
             }
             let came = after.zip(before).map(|(after, before)| after - before);
-            let most = self.take(to_ns - from_ns, came)?;
+            let stretch_ns = to_ns - self.ended_ns.replace(to_ns).unwrap_or(from_ns);
+            let most = self.take(Length { counted_ns: to_ns - from_ns, stretch_ns }, came)?;
             self.rate = Some(most as f64 / ((to_ns - from_ns) as f64 / 1e9));
             if !goes_on {
                 self.inside.lock().arm(false)?;
@@ -277,10 +297,10 @@ impl Counting {
     }
 
     /// Takes what a slice counted. Returns the most calls that were made on one CPU.
-    fn take(&mut self, ns: u64, answers: Option<u64>) -> Result<u64, Error> {
+    fn take(&mut self, slice: Length, answers: Option<u64>) -> Result<u64, Error> {
         let now = self.read()?;
-        for (watching, counted) in self.watched.iter().zip(&now) {
-            watching.sliced(counted, ns, answers);
+        for ((watching, before), counted) in self.watched.iter().zip(&self.counted).zip(&now) {
+            watching.sliced(before, counted, slice, answers);
         }
         let before = std::mem::replace(&mut self.counted, now);
         Ok(most_on_a_cpu(&before, &self.counted))

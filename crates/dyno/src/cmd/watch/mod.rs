@@ -1,0 +1,219 @@
+//! `dyno watch`: looks at a server that runs already, whoever loads it.
+
+mod server;
+
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use dyno_analysis::server::watch::{Watched, watched};
+use dyno_archive::Party;
+use dyno_launch::supervision::Interrupts;
+use dyno_observer::inside::{Counting, Watching};
+use dyno_observer::monotonic_ns;
+use dyno_report::watch as page;
+
+use super::load::{Served, check_file};
+use super::report::write_out;
+use crate::cli::{PlanFormat, WatchArgs};
+use crate::exit::{Exit, bad};
+use crate::terminal::{self, Third};
+use server::Server;
+
+/// How often it is looked whether the user wants an end.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// Looks that a page shows one by one. Of more, two by two become one.
+const MOST_LOOKS: usize = 2000;
+
+pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
+    if args.report.as_deref() == Some(Path::new("-")) {
+        return Err(bad("--report needs the name of a file; standard output has the looks"));
+    }
+    let mut server = Server::find(args)?;
+    let page = args.report.as_deref().map(Page::begin).transpose()?;
+    let served = args.metrics.map(|addr| Served::begin(addr, "# EOF\n".into())).transpose()?;
+    let interrupts = terminal::catch_interrupts("ending", Third::Ends)?;
+    let inside = if args.outside { None } else { server.look_inside() };
+    server.tell_gaps(inside.is_some());
+    if args.format == PlanFormat::Text {
+        terminal::say(&format!("watching {}; Ctrl-C ends it", server.title));
+    }
+    let (to_counter, stop_counter) = mpsc::channel::<()>();
+    let counted = inside.clone();
+    thread::scope(|scope| {
+        scope.spawn(move || count(counted, &stop_counter));
+        let mut seen = Seen::default();
+        let watched = watch(&mut server, &mut seen, args, inside.as_deref(), served.as_ref(), &interrupts);
+        drop(to_counter);
+        // Whatever ended it: what was seen is on the page.
+        let written = page.map_or(Ok(()), |page| page.end(&server.title, &seen));
+        watched.and(written)?;
+        finish(args, &server.title, &seen)
+    })
+}
+
+/// Counts system calls until it is told to end.
+fn count(inside: Option<Arc<Watching>>, stop: &mpsc::Receiver<()>) {
+    let mut wait = |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
+    let counting = inside.and_then(|inside| Counting::new(vec![inside]));
+    if let Some(Err(why)) = counting.map(|mut counting| counting.run(&|| None, &mut wait)) {
+        terminal::say(&format!("system calls are counted no more: {why}"));
+    }
+}
+
+/// All that was seen.
+#[derive(Default)]
+struct Seen {
+    whole: Option<Watched>,
+    /// For the page, if there is to be one.
+    looks: Vec<Watched>,
+    /// The server was gone before it was to end.
+    is_gone: bool,
+}
+
+impl Seen {
+    fn add(&mut self, look: Watched, is_for_page: bool) {
+        self.whole = Some(match self.whole.take() {
+            Some(whole) => whole.and(&look),
+            None => look.clone(),
+        });
+        if is_for_page {
+            self.looks.push(look);
+        }
+        if self.looks.len() > MOST_LOOKS {
+            let pairs = self.looks.chunks(2).map(|pair| match pair {
+                [one, next] => one.clone().and(next),
+                rest => rest[0].clone(),
+            });
+            self.looks = pairs.collect();
+        }
+    }
+}
+
+/// Looks at the server until its end, or that of the time, or until the user wants no more.
+fn watch(
+    server: &mut Server,
+    seen: &mut Seen,
+    args: &WatchArgs,
+    inside: Option<&Watching>,
+    served: Option<&Served>,
+    interrupts: &Interrupts,
+) -> anyhow::Result<()> {
+    let first = server.look(inside);
+    let began_ns = first.at_ns;
+    let ends_ns = args.duration.map(|duration| began_ns + duration.0);
+    let mut last = first;
+    loop {
+        let until_ns = next_look(began_ns, last.at_ns, args.interval.0);
+        let until_ns = ends_ns.map_or(until_ns, |end| end.min(until_ns));
+        while monotonic_ns() < until_ns && interrupts.count() == 0 {
+            thread::sleep(GLANCE.min(Duration::from_nanos(until_ns.saturating_sub(monotonic_ns()))));
+        }
+        let now = server.look(inside);
+        seen.is_gone = now.of(Party::SUBJECT).is_none_or(|used| used.processes == 0);
+        if seen.is_gone {
+            return Ok(());
+        }
+        if let Some(look) = watched(began_ns, &last, &now) {
+            let told = tell(args, &look, served);
+            seen.add(look, args.report.is_some());
+            told?;
+        }
+        last = now;
+        if interrupts.count() > 0 || ends_ns.is_some_and(|end| last.at_ns >= end) {
+            return Ok(());
+        }
+    }
+}
+
+/// When to look again: looks are as far apart as they are to be, whatever one takes, and one that is missed is not made up for.
+const fn next_look(began_ns: u64, last_ns: u64, interval_ns: u64) -> u64 {
+    // Half of it later counts as the one that was meant: a look that came a little early is not repeated at once.
+    let done = (last_ns - began_ns + interval_ns / 2) / interval_ns;
+    began_ns + (done + 1) * interval_ns
+}
+
+/// The page, to be written at the end.
+struct Page<'a> {
+    path: &'a Path,
+    /// Nothing was there before.
+    is_new: bool,
+}
+
+impl Page<'_> {
+    /// Sees that it can be written, before anything is watched.
+    fn begin(path: &Path) -> anyhow::Result<Page<'_>> {
+        let is_new = !path.exists();
+        check_file(path)?;
+        Ok(Page { path, is_new })
+    }
+
+    fn end(self, title: &str, seen: &Seen) -> anyhow::Result<()> {
+        match &seen.whole {
+            Some(whole) => {
+                write_out(Some(self.path), &page::page(title, whole, &seen.looks))?;
+                terminal::say(&self.path.display().to_string());
+            }
+            None => {
+                if self.is_new {
+                    let _ = std::fs::remove_file(self.path);
+                }
+                let path = self.path.display();
+                terminal::say(&format!("{path} was not written: nothing was seen before the end"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn tell(args: &WatchArgs, look: &Watched, served: Option<&Served>) -> anyhow::Result<()> {
+    if let Some(served) = served {
+        served.show(page::openmetrics(look));
+    }
+    match args.format {
+        PlanFormat::Text => terminal::print(&(page::line(look) + "\n")),
+        PlanFormat::Json => terminal::print(&(serde_json::to_string(look)? + "\n")),
+    }
+}
+
+fn finish(args: &WatchArgs, title: &str, seen: &Seen) -> anyhow::Result<Exit> {
+    if let Some(whole) = seen.whole.as_ref().filter(|_| args.format == PlanFormat::Text) {
+        terminal::print(&page::summary(title, whole, terminal::style()))?;
+    }
+    if seen.is_gone {
+        terminal::say(&format!("{title} has ended"));
+        return Ok(Exit::Failed);
+    }
+    Ok(Exit::Valid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_is_missed_is_not_made_up_for() {
+        let next = |last| next_look(1000, last, 100);
+        assert_eq!([next(1000), next(1100), next(1103)], [1100, 1200, 1200]);
+        assert_eq!([next(1199), next(4030)], [1300, 4100]);
+    }
+
+    #[test]
+    fn of_many_looks_two_become_one() {
+        let mut seen = Seen::default();
+        let look = |i: usize| Watched {
+            start_s: i as f64,
+            end_s: i as f64 + 1.0,
+            cpus: Some(0.5),
+            ..Watched::default()
+        };
+        (0..=MOST_LOOKS).for_each(|i| seen.add(look(i), true));
+        assert_eq!((seen.looks.len(), seen.looks[0].end_s), (MOST_LOOKS / 2 + 1, 2.0));
+        assert_eq!((seen.whole.unwrap().end_s, seen.looks.last().unwrap().end_s), (2001.0, 2001.0));
+        let mut without = Seen::default();
+        (0..3).for_each(|i| without.add(look(i), false));
+        assert!(without.looks.is_empty() && without.whole.is_some());
+    }
+}
