@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 7df8b6ee08c798d946c11fa1331d1426a03d95cfa0ed342c15feb652367810b7
+// Made by types.mjs from docs/schema/report.schema.json 19158f9ed8d48b5ff76cfcd9c7f18770adad49eb6a407417a7c73395ec5a69ef
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -1461,6 +1461,11 @@ export interface Summary {
    * Anonymous memory (resident, where that is all there is), highest sample of the window.
    */
   memory_bytes: Repeated;
+  /**
+   * Page cache, and what the kernel holds for the server.
+   */
+  memory_file_bytes: Repeated;
+  memory_kernel_bytes: Repeated;
   memory_mb_s_per_request: Repeated;
   /**
    * Every metric by its key, those above included; unknown ones are left out.
@@ -1780,6 +1785,10 @@ export interface ServerUse {
    * What the server itself holds: anonymous memory, or resident memory where that is all there is.
    */
   memory_held_bytes: number | null;
+  /**
+   * What the kernel holds for it (stacks, page tables, its own objects, buffers of sockets): the highest sample of the window.
+   */
+  memory_kernel_bytes: number | null;
   /**
    * `memory_held_bytes` × time per answer, in MB·s (10⁶ bytes × s).
    */

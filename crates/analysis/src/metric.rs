@@ -193,6 +193,14 @@ pub const MEMORY_TIME: Metric = metric(
     Lower,
     |t| server(t).memory_mb_s_per_request,
 );
+pub const PAGE_CACHE: Metric =
+    metric("server_memory_file_bytes", "Page cache of the server's files", Bytes, Neither, |t| {
+        Some(server(t).memory_file_bytes? as f64)
+    });
+pub const KERNEL_MEMORY: Metric =
+    metric("server_memory_kernel_bytes", "Kernel's memory for the server", Bytes, Lower, |t| {
+        Some(server(t).memory_kernel_bytes? as f64)
+    });
 pub const CONTEXT_SWITCHES: Metric = metric(
     "server_context_switches_per_request",
     "Server's context switches per answer",
@@ -353,6 +361,8 @@ pub const METRICS: &[Metric] = &[
         t.load.client.cpu_us_per_exchange
     }),
     metric("server_cpus", "Server's CPU time per second", Count, Neither, |t| server(t).cpus),
+    PAGE_CACHE,
+    KERNEL_MEMORY,
 ];
 
 #[cfg(test)]

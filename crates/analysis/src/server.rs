@@ -49,6 +49,8 @@ pub struct ServerUse {
     pub memory_anon_bytes: Option<u64>,
     /// Page cache: the highest sample of the window.
     pub memory_file_bytes: Option<u64>,
+    /// What the kernel holds for it (stacks, page tables, its own objects, buffers of sockets): the highest sample of the window.
+    pub memory_kernel_bytes: Option<u64>,
     /// Resident memory: the highest sample of the window.
     pub rss_bytes: Option<u64>,
     /// What the server itself holds: anonymous memory, or resident memory where that is all there is.
@@ -226,6 +228,7 @@ struct Memory {
     peak: Option<u64>,
     anon: Option<u64>,
     file: Option<u64>,
+    kernel: Option<u64>,
     rss: Option<u64>,
 }
 
@@ -239,6 +242,7 @@ impl Memory {
             peak: last.cgroup.and_then(|c| c.memory_peak_bytes).or_else(|| highest(|c| c.memory_bytes)),
             anon: highest(|c| c.memory_anon_bytes),
             file: highest(|c| c.memory_file_bytes),
+            kernel: highest(|c| c.memory_kernel_bytes),
             rss: window.iter().filter_map(|seen| seen.rss_bytes).max(),
         }
     }
@@ -291,6 +295,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         memory_peak_bytes: memory.peak,
         memory_anon_bytes: memory.anon,
         memory_file_bytes: memory.file,
+        memory_kernel_bytes: memory.kernel,
         rss_bytes: memory.rss,
         memory_held_bytes: memory.held(),
         memory_mb_s_per_request: memory.held().and_then(|bytes| per_answer(bytes as f64 / 1e6 * seconds)),

@@ -46,6 +46,9 @@ pub struct Summary {
     pub cpu_us_per_request: Repeated,
     /// Anonymous memory (resident, where that is all there is), highest sample of the window.
     pub memory_bytes: Repeated,
+    /// Page cache, and what the kernel holds for the server.
+    pub memory_file_bytes: Repeated,
+    pub memory_kernel_bytes: Repeated,
     pub memory_mb_s_per_request: Repeated,
     pub context_switches_per_request: Repeated,
     /// The services behind the subject.
@@ -127,6 +130,8 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
         response_unanswered: StepUnanswered::new(&response),
         cpu_us_per_request: over(&metric::CPU),
         memory_bytes: over(&metric::MEMORY),
+        memory_file_bytes: over(&metric::PAGE_CACHE),
+        memory_kernel_bytes: over(&metric::KERNEL_MEMORY),
         memory_mb_s_per_request: over(&metric::MEMORY_TIME),
         context_switches_per_request: over(&metric::CONTEXT_SWITCHES),
         backends: backend::of_cell(cell),

@@ -234,6 +234,8 @@ pub struct CgroupUse {
     pub memory_peak_bytes: Option<u64>,
     pub memory_anon_bytes: Option<u64>,
     pub memory_file_bytes: Option<u64>,
+    /// What the kernel holds for it: stacks, page tables, its own objects, buffers of sockets.
+    pub memory_kernel_bytes: Option<u64>,
     /// Times the memory limit killed a process.
     pub oom_kills: Option<u64>,
     pub pids: Option<u64>,

@@ -297,6 +297,9 @@ fn read_v1(folders: &BTreeMap<String, PathBuf>, counters: &mut CgroupUse) {
         // Total: with the groups below, which a server may have made.
         counters.memory_anon_bytes = stat.get("total_rss");
         counters.memory_file_bytes = stat.get("total_cache");
+        let kernel = |name: &str| read_number(folder.join(name));
+        counters.memory_kernel_bytes = kernel("memory.kmem.usage_in_bytes")
+            .map(|bytes| bytes + kernel("memory.kmem.tcp.usage_in_bytes").unwrap_or(0));
         counters.oom_kills = Keyed::read(folder.join("memory.oom_control")).get("oom_kill");
     }
     if let Some(folder) = folders.get("pids") {
@@ -318,6 +321,8 @@ fn read_v2(folder: &Path, counters: &mut CgroupUse) {
     let stat = Keyed::read(folder.join("memory.stat"));
     counters.memory_anon_bytes = stat.get("anon");
     counters.memory_file_bytes = stat.get("file");
+    // All of the kernel's own since Linux 5.18; buffers of sockets are counted apart.
+    counters.memory_kernel_bytes = stat.get("kernel").map(|bytes| bytes + stat.get("sock").unwrap_or(0));
     counters.oom_kills = Keyed::read(folder.join("memory.events")).get("oom_kill");
     counters.pids = read_number(folder.join("pids.current"));
 }
@@ -428,7 +433,10 @@ mod tests {
             ),
             ("memory.current", "5242880\n"),
             ("memory.peak", "6291456\n"),
-            ("memory.stat", "anon 4194304\nfile 1048576\nanon_thp 0\nfile_mapped 4096\n"),
+            (
+                "memory.stat",
+                "anon 4194304\nfile 1048576\nkernel 90000\nkernel_stack 16384\nsock 6000\nanon_thp 0\nfile_mapped 4096\n",
+            ),
             ("memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\noom_group_kill 0\n"),
             ("pids.current", "12\n"),
         ]);
@@ -447,6 +455,7 @@ mod tests {
                 memory_peak_bytes: Some(6_291_456),
                 memory_anon_bytes: Some(4_194_304),
                 memory_file_bytes: Some(1_048_576),
+                memory_kernel_bytes: Some(96_000),
                 oom_kills: Some(1),
                 pids: Some(12),
             }
@@ -466,6 +475,8 @@ mod tests {
         let memory = files(&[
             ("memory.usage_in_bytes", "300\n"),
             ("memory.max_usage_in_bytes", "400\n"),
+            ("memory.kmem.usage_in_bytes", "50\n"),
+            ("memory.kmem.tcp.usage_in_bytes", "7\n"),
             ("memory.stat", "cache 1\nrss 2\ntotal_cache 100\ntotal_rss 200\ntotal_rss_huge 7\n"),
             ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"),
         ]);
@@ -480,6 +491,7 @@ mod tests {
         assert_eq!((counters.throttled_periods, counters.throttled_ns), (Some(2), Some(30_000)));
         assert_eq!((counters.memory_anon_bytes, counters.memory_file_bytes), (Some(200), Some(100)));
         assert_eq!((counters.memory_peak_bytes, counters.oom_kills), (Some(400), Some(3)));
+        assert_eq!(counters.memory_kernel_bytes, Some(57));
         assert_eq!(counters.pids, None);
         assert!(group.reset_peak());
         assert_eq!(group.counters().memory_peak_bytes, Some(0));

@@ -269,6 +269,7 @@ impl Server {
                         memory_peak_bytes: Some((self.memory_mib + 2) << 20),
                         memory_anon_bytes: Some(self.memory_mib << 20),
                         memory_file_bytes: Some(1 << 20),
+                        memory_kernel_bytes: Some(300 << 10),
                         ..CgroupUse::default()
                     }),
                     threads: vec![thread("server", cpu_ns)],
