@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 19158f9ed8d48b5ff76cfcd9c7f18770adad49eb6a407417a7c73395ec5a69ef
+// Made by types.mjs from docs/schema/report.schema.json e0f285816047597ee3f9fd9a9e9a83685d8312e0e7699f83791bdf713e9322d9
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -1946,9 +1946,12 @@ export interface Call {
   /**
    * Part of the errors that had to be tried again later (EAGAIN).
    */
-  again: number;
+  again: number | null;
   count: number;
-  errors: number;
+  /**
+   * `None`: what they returned was not looked at, as all below.
+   */
+  errors: number | null;
   per_response: number;
   /**
    * Mean of the amounts that those returned which did not fail: bytes of reads and writes, events of waits, threads woken. `None`: it
@@ -1964,7 +1967,7 @@ export interface Transfers {
    * Bytes of a call that did not fail, on average.
    */
   bytes_per_call: number | null;
-  bytes_per_response: number;
+  bytes_per_response: number | null;
   per_response: number;
 }
 /**

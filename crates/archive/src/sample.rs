@@ -151,17 +151,24 @@ pub struct CallsUse {
     pub by_name: BTreeMap<String, CallUse>,
 }
 
-/// System calls of one name that have returned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// System calls of one name that have returned. `None`: they were counted, and not looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallUse {
     pub count: u64,
     /// Part of `count` that failed.
-    pub errors: u64,
+    pub errors: Option<u64>,
     /// Part of `errors` that had to be tried again later (EAGAIN).
-    pub again: u64,
+    pub again: Option<u64>,
     /// Sum of the amounts that the others returned ([`crate::syscall::amount`]): bytes of reads and writes, events of waits. 0 of calls that
     /// return none.
-    pub returned: u64,
+    pub returned: Option<u64>,
+}
+
+impl Default for CallUse {
+    /// No calls, of which all is known.
+    fn default() -> CallUse {
+        CallUse { count: 0, errors: Some(0), again: Some(0), returned: Some(0) }
+    }
 }
 
 impl CallUse {
@@ -171,28 +178,30 @@ impl CallUse {
         let scaled = |n: u64| (n as f64 * times).round() as u64;
         CallUse {
             count: scaled(self.count),
-            errors: scaled(self.errors),
-            again: scaled(self.again),
-            returned: scaled(self.returned),
+            errors: self.errors.map(scaled),
+            again: self.again.map(scaled),
+            returned: self.returned.map(scaled),
         }
     }
 
     /// Adds other calls.
     pub fn add(&mut self, other: &CallUse) {
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
         self.count += other.count;
-        self.errors += other.errors;
-        self.again += other.again;
-        self.returned += other.returned;
+        self.errors = sum(self.errors, other.errors);
+        self.again = sum(self.again, other.again);
+        self.returned = sum(self.returned, other.returned);
     }
 
     /// The calls made after `base` was read.
     #[must_use]
     pub fn since(&self, base: &CallUse) -> CallUse {
+        let since = |now: Option<u64>, base: Option<u64>| Some(now?.saturating_sub(base?));
         CallUse {
             count: self.count.saturating_sub(base.count),
-            errors: self.errors.saturating_sub(base.errors),
-            again: self.again.saturating_sub(base.again),
-            returned: self.returned.saturating_sub(base.returned),
+            errors: since(self.errors, base.errors),
+            again: since(self.again, base.again),
+            returned: since(self.returned, base.returned),
         }
     }
 

@@ -16,6 +16,9 @@ mod kernel;
 mod network;
 pub mod probes;
 pub mod proc;
+#[cfg(test)]
+#[path = "../../../tests/support/not_run.rs"]
+mod reasons;
 mod sampler;
 pub mod sockets;
 pub mod stacks;

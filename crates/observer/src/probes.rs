@@ -58,18 +58,35 @@ impl Probes {
     fn refused(&self, probe: Probe) -> Option<Refused> {
         let refusal = match probe {
             Probe::Profile => self.no_profile.as_ref(),
-            _ if is_inside(probe) => self.inside.as_ref().and_then(|inside| inside.as_ref().err()),
+            _ if is_inside(probe) => self.inside.as_ref().and_then(|inside| match inside {
+                Ok(inside) => inside.refusal().filter(|_| !is_counted(probe)),
+                Err(refusal) => Some(refusal),
+            }),
             _ => None,
         };
         refusal.map(|Refusal { why, mend }| Refused { probe, why: why.clone(), mend: (*mend).into() })
     }
 }
 
-/// Why nobody can look inside processes here; `None`: one can.
+/// Why nobody can look inside processes here, but perhaps count their calls; `None`: one can.
 #[must_use]
 pub fn refusal() -> Option<Refusal> {
     let wanted = Wanted { states: true, modes: true, calls: Calls::Sliced };
-    Inside::load(wanted).err()
+    match Inside::load(wanted) {
+        Ok(inside) => inside.refusal().cloned(),
+        Err(refusal) => Some(refusal),
+    }
+}
+
+/// Whether calls can be counted here all the same.
+#[must_use]
+pub fn counts_calls() -> bool {
+    Inside::load(Wanted { calls: Calls::Sliced, ..Wanted::default() }).is_ok()
+}
+
+/// Whether a probe can do without a program in the kernel.
+const fn is_counted(probe: Probe) -> bool {
+    matches!(probe, Probe::Syscalls | Probe::EverySyscall)
 }
 
 /// Whether a probe needs a program in the kernel.

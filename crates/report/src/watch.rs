@@ -92,8 +92,8 @@ fn facts(whole: &Watched) -> Vec<(&'static str, String)> {
         all.push(("system calls/s", format!("{}: {}", number(syscalls.per_s), calls(whole, 8))));
         let transfers = format!(
             "{} read, {} written",
-            bytes(syscalls.bytes_read_per_s),
-            bytes(syscalls.bytes_written_per_s)
+            or_dash(syscalls.bytes_read_per_s, bytes),
+            or_dash(syscalls.bytes_written_per_s, bytes)
         );
         all.push(("per second", transfers));
     }

@@ -33,9 +33,10 @@ pub struct Calls {
 pub struct Call {
     pub count: u64,
     pub per_response: f64,
-    pub errors: u64,
+    /// `None`: what they returned was not looked at, as all below.
+    pub errors: Option<u64>,
     /// Part of the errors that had to be tried again later (EAGAIN).
-    pub again: u64,
+    pub again: Option<u64>,
     /// Mean of the amounts that those returned which did not fail: bytes of reads and writes, events of waits, threads woken. `None`: it
     /// returns none.
     pub returned_mean: Option<f64>,
@@ -47,7 +48,7 @@ pub struct Transfers {
     pub per_response: f64,
     /// Bytes of a call that did not fail, on average.
     pub bytes_per_call: Option<f64>,
-    pub bytes_per_response: f64,
+    pub bytes_per_response: Option<f64>,
 }
 
 impl Calls {
@@ -92,27 +93,30 @@ impl Call {
 /// Calls that did not fail, and what they returned.
 struct Sum {
     calls: u64,
-    succeeded: u64,
-    returned: u64,
+    succeeded: Option<u64>,
+    returned: Option<u64>,
 }
 
 impl Sum {
     fn new(call: &CallUse) -> Sum {
-        Sum { calls: call.count, succeeded: call.count.saturating_sub(call.errors), returned: call.returned }
+        let succeeded = call.errors.map(|errors| call.count.saturating_sub(errors));
+        Sum { calls: call.count, succeeded, returned: call.returned }
     }
 
     fn of(made: &BTreeMap<String, CallUse>, wanted: Amount) -> Sum {
         let all =
             made.iter().filter(|(name, _)| amount(name) == Some(wanted)).map(|(_, call)| Sum::new(call));
-        all.fold(Sum { calls: 0, succeeded: 0, returned: 0 }, |a, b| Sum {
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
+        all.fold(Sum { calls: 0, succeeded: Some(0), returned: Some(0) }, |a, b| Sum {
             calls: a.calls + b.calls,
-            succeeded: a.succeeded + b.succeeded,
-            returned: a.returned + b.returned,
+            succeeded: sum(a.succeeded, b.succeeded),
+            returned: sum(a.returned, b.returned),
         })
     }
 
     fn mean(&self) -> Option<f64> {
-        (self.succeeded > 0).then(|| self.returned as f64 / self.succeeded as f64)
+        let succeeded = self.succeeded.filter(|n| *n > 0)?;
+        Some(self.returned? as f64 / succeeded as f64)
     }
 
     fn transfers(&self, answers: u64) -> Option<Transfers> {
@@ -120,7 +124,7 @@ impl Sum {
         (self.calls > 0).then(|| Transfers {
             per_response: per_answer(self.calls),
             bytes_per_call: self.mean(),
-            bytes_per_response: per_answer(self.returned),
+            bytes_per_response: self.returned.map(per_answer),
         })
     }
 }
@@ -130,7 +134,12 @@ mod tests {
     use super::*;
 
     fn counted(answers: u64, calls: &[(&str, [u64; 4])]) -> CallsUse {
-        let call = |[count, errors, again, returned]: [u64; 4]| CallUse { count, errors, again, returned };
+        let call = |[count, errors, again, returned]: [u64; 4]| CallUse {
+            count,
+            errors: Some(errors),
+            again: Some(again),
+            returned: Some(returned),
+        };
         CallsUse {
             counted_ns: answers * 1_000_000,
             slices: answers / 10,
@@ -156,15 +165,36 @@ mod tests {
         assert!((calls.counted_s - 0.2).abs() < 1e-9 && (calls.per_response - 2.3).abs() < 1e-9);
         assert!((calls.per_s - 2300.0).abs() < 1e-6);
         let read = calls.by_name["read"];
-        assert_eq!((read.count, read.errors, read.again, read.per_response), (240, 40, 40, 1.2));
+        assert_eq!((read.count, read.errors, read.again, read.per_response), (240, Some(40), Some(40), 1.2));
         assert_eq!(read.returned_mean, Some(50.0));
         assert_eq!(calls.by_name["epoll_wait"].returned_mean, Some(10.0));
         assert_eq!(calls.by_name.keys().collect::<Vec<_>>(), ["epoll_wait", "read", "writev"]);
         let transfers = |per_response, per_call, bytes_per_response| {
             Some(Transfers { per_response, bytes_per_call: Some(per_call), bytes_per_response })
         };
-        assert_eq!((calls.reads, calls.writes), (transfers(1.2, 50.0, 50.0), transfers(1.0, 100.0, 100.0)));
+        assert_eq!(
+            (calls.reads, calls.writes),
+            (transfers(1.2, 50.0, Some(50.0)), transfers(1.0, 100.0, Some(100.0)))
+        );
         assert_eq!(calls.events_per_wait, Some(10.0));
+    }
+
+    #[test]
+    fn of_calls_that_were_only_counted_nobody_knows_what_they_returned() {
+        let untold = |count| CallUse { count, errors: None, again: None, returned: None };
+        let at = |answers, calls: u64| CallsUse {
+            counted_ns: answers * 1_000_000,
+            slices: 1,
+            answers: Some(answers),
+            by_name: [("read".to_string(), untold(calls)), ("epoll_wait".to_string(), untold(1))].into(),
+        };
+        let first = CallsUse::default();
+        let calls = Calls::between(&first, &at(100, 120)).unwrap();
+        let reads = calls.reads.unwrap();
+        assert_eq!((reads.per_response, reads.bytes_per_call, reads.bytes_per_response), (1.2, None, None));
+        let read = calls.by_name["read"];
+        assert_eq!((read.count, read.errors, read.again, read.returned_mean), (120, None, None, None));
+        assert_eq!(calls.events_per_wait, None);
     }
 
     #[test]

@@ -59,8 +59,9 @@ pub struct Syscalls {
     pub counted_s: f64,
     pub per_s: f64,
     pub by_name_per_s: BTreeMap<String, f64>,
-    pub bytes_read_per_s: f64,
-    pub bytes_written_per_s: f64,
+    /// `None`: what they returned was not looked at.
+    pub bytes_read_per_s: Option<f64>,
+    pub bytes_written_per_s: Option<f64>,
 }
 
 impl Syscalls {
@@ -68,6 +69,7 @@ impl Syscalls {
     fn and(self, next: &Syscalls) -> Syscalls {
         let counted_s = self.counted_s + next.counted_s;
         let mean = |a: f64, b: f64| (a * self.counted_s + b * next.counted_s) / counted_s;
+        let both = |a: Option<f64>, b: Option<f64>| Some(mean(a?, b?));
         let of = |calls: &Syscalls, name: &String| calls.by_name_per_s.get(name).copied().unwrap_or(0.0);
         let names: BTreeSet<&String> = self.by_name_per_s.keys().chain(next.by_name_per_s.keys()).collect();
         let by_name = names.into_iter().map(|name| (name.clone(), mean(of(&self, name), of(next, name))));
@@ -75,8 +77,8 @@ impl Syscalls {
             counted_s,
             per_s: mean(self.per_s, next.per_s),
             by_name_per_s: by_name.collect(),
-            bytes_read_per_s: mean(self.bytes_read_per_s, next.bytes_read_per_s),
-            bytes_written_per_s: mean(self.bytes_written_per_s, next.bytes_written_per_s),
+            bytes_read_per_s: both(self.bytes_read_per_s, next.bytes_read_per_s),
+            bytes_written_per_s: both(self.bytes_written_per_s, next.bytes_written_per_s),
         }
     }
 
@@ -89,7 +91,7 @@ impl Syscalls {
         let per_s = |n: u64| n as f64 / counted_s;
         let bytes = |wanted: Amount| {
             let of = made.iter().filter(|(name, _)| amount(name) == Some(wanted));
-            per_s(of.map(|(_, call)| call.returned).sum())
+            of.map(|(_, call)| call.returned).sum::<Option<u64>>().map(per_s)
         };
         Some(Syscalls {
             counted_s,
@@ -262,7 +264,8 @@ mod tests {
             counted_ns,
             slices: 1,
             answers: None,
-            by_name: [("read".into(), call(n, 10 * n)), ("futex_wait".into(), call(n / 2, 0))].into(),
+            by_name: [("read".into(), call(n, Some(10 * n))), ("futex_wait".into(), call(n / 2, Some(0)))]
+                .into(),
         };
         first.of_mut(Party::SUBJECT).calls = Some(calls(1_000_000_000, 100));
         last.of_mut(Party::SUBJECT).calls = Some(calls(1_500_000_000, 300));
@@ -272,7 +275,10 @@ mod tests {
         assert_eq!((seen.start_s, seen.end_s), (0.0, seconds));
         assert_eq!(seen.cpus, Some(0.5));
         let syscalls = seen.syscalls.unwrap();
-        assert_eq!((syscalls.counted_s, syscalls.per_s, syscalls.bytes_read_per_s), (0.5, 600.0, 4000.0));
+        assert_eq!(
+            (syscalls.counted_s, syscalls.per_s, syscalls.bytes_read_per_s),
+            (0.5, 600.0, Some(4000.0))
+        );
         assert_eq!(syscalls.by_name_per_s["futex_wait"], 200.0);
         assert!(watched(0, &first, &first).is_none(), "one instant");
         let mut gone = last.clone();

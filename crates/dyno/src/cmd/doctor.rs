@@ -114,6 +114,9 @@ fn inside() -> Finding {
             None => {
                 "may be looked at from within the kernel; `dyno calibrate --probes` tells the price".into()
             }
+            Some(refusal) if dyno_observer::probes::counts_calls() => {
+                format!("calls may be counted by name, and nothing else: {}", refusal.why)
+            }
             Some(refusal) => refusal.why.clone(),
         },
         mend: refusal.map_or(String::new(), |refusal| refusal.mend.into()),

@@ -204,6 +204,36 @@ fn a_run_without_profiles_says_how_to_get_some() {
 }
 
 #[test]
+fn in_a_container_calls_are_counted_all_the_same_and_what_they_return_is_unknown() {
+    if !dyno_observer::probes::counts_calls() {
+        return not_run("system calls by counters: this user may not count any");
+    }
+    let place = Place::new();
+    place.copy_subject("h2o");
+    let suite = "subjects = [\"h2o\"]\n[suite]\nrepeats = 1\n[[workloads]]\npath = \"/plaintext\"\n\
+         [load]\nconnections = 16\nwarmup = \"200ms\"\nduration = \"2s\"\n";
+    fs::write(place.path().join("suite.toml"), suite).unwrap();
+    // Where processes have other numbers no program of ours can tell whose calls it sees.
+    let mut container = place.command("unshare".as_ref());
+    container.args(["--pid", "--fork", "--mount-proc", DYNO, "run", "suite.toml"]);
+    let output = container.output().unwrap();
+    if text(&output).contains("unshare failed") {
+        return not_run("system calls in a PID namespace: this user may not make one");
+    }
+    let trial = place.report()["trials"][0].clone();
+    let calls = &trial["server"]["calls"];
+    for call in ["read", "writev", "pread64"] {
+        let each = number(calls, &format!("/by_name/{call}/per_response"));
+        assert!((0.97..1.03).contains(&each), "{call}: {each}\n{calls:#}");
+        assert!(calls["by_name"][call]["returned_mean"].is_null(), "{calls:#}");
+    }
+    assert!((3.0..4.0).contains(&number(calls, "/per_response")), "{calls:#}");
+    assert!(calls["reads"]["bytes_per_response"].is_null(), "{calls:#}");
+    let caveats = trial["caveats"].to_string();
+    assert!(caveats.contains("Not looked at here: states, because dyno is in a PID namespace"), "{caveats}");
+}
+
+#[test]
 fn a_runtime_tells_of_itself_unless_nobody_wants_to_know() {
     let is_here = std::process::Command::new("node").arg("--version").output().is_ok();
     if !is_here {

@@ -305,7 +305,7 @@ fn seen(lived_ns: u64, running_ns: u64, wakeups: u64) -> Seen {
 
 /// A read and a write per answer, and a wait for every four.
 fn calls(counted_ns: u64, answers: u64) -> CallsUse {
-    let call = |count, each| CallUse { count, returned: count * each, ..CallUse::default() };
+    let call = |count, each| CallUse { count, returned: Some(count * each), ..CallUse::default() };
     let calls =
         [("read", call(answers, 60)), ("writev", call(answers, 150)), ("epoll_wait", call(answers / 4, 4))];
     CallsUse {

@@ -366,7 +366,12 @@ fn server_thread(at_ms: u64, cpu_ns: u64) -> ThreadUse {
 
 /// Counted in a tenth of the time.
 fn server_calls(at_ms: u64) -> CallsUse {
-    let call = |count, errors, returned| CallUse { count, errors, again: errors, returned };
+    let call = |count, errors, returned| CallUse {
+        count,
+        errors: Some(errors),
+        again: Some(errors),
+        returned: Some(returned),
+    };
     CallsUse {
         counted_ns: at_ms * MS / 10,
         slices: at_ms / 100,

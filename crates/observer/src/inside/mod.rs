@@ -1,9 +1,10 @@
 //! Looking inside processes from the kernel: which system calls they make, and what their threads do with their time.
 //!
 //! A small program runs at the kernel's tracepoints (`bpf/inside.bpf.c`, loaded by `program`) and adds up; nothing is written per
-//! event. `calls` knows the numbers of system calls, `slices` when to count them.
+//! event. `calls` knows the numbers of system calls, `slices` when to count them. Where no program can be had, `events` counts calls.
 
 mod calls;
+mod events;
 mod program;
 mod slices;
 
@@ -15,6 +16,7 @@ use dyno_archive::sample::{CallUse, CallsUse, PartyUse, Seen, State, StateTimes}
 use crate::clock::monotonic_ns;
 use crate::kernel::{Error, Refusal, is_ours_to_ask};
 use crate::{proc, read};
+use events::Events;
 use program::{Counted, PARTIES, Program};
 use slices::Slices;
 
@@ -47,21 +49,112 @@ pub enum Calls {
 
 const NOT_THERE: &str = "Linux 5.15 or later, built with CONFIG_DEBUG_INFO_BTF and CONFIG_FTRACE_SYSCALLS, as distributions build theirs; containers may forbid bpf(2).";
 
-/// The program in the kernel, for any number of parties. Clones share it; it is gone with the last of them.
+/// What looks, for any number of parties. Clones share it; it is gone with the last of them.
 #[derive(Clone)]
 #[allow(missing_debug_implementations)] // Its maps have none.
 pub struct Inside {
-    program: Arc<Mutex<Program>>,
+    looks: Arc<Mutex<Looks>>,
     wanted: Wanted,
+    /// Why there is no program in the kernel, so that calls are counted without one, and nothing else; `None`: there is.
+    refusal: Option<Refusal>,
+}
+
+/// By what calls are counted, and who else looks.
+enum Looks {
+    Program(Box<Program>),
+    Events(Box<Events>),
+}
+
+impl Looks {
+    fn place(&mut self) -> Option<u64> {
+        match self {
+            Looks::Program(program) => program.place(),
+            Looks::Events(events) => events.place(),
+        }
+    }
+
+    fn watch(&mut self, party: u64, pid: u32) -> Result<(), Error> {
+        match self {
+            Looks::Program(program) => program.watch(party, pid),
+            Looks::Events(events) => {
+                events.watch(party, pid);
+                Ok(())
+            }
+        }
+    }
+
+    fn is_watched(&self, pid: u32) -> bool {
+        match self {
+            Looks::Program(program) => program.watched_since(pid).is_some(),
+            Looks::Events(events) => events.is_watched(pid),
+        }
+    }
+
+    fn forget(&mut self, party: u64) {
+        match self {
+            Looks::Program(program) => program.forget(party),
+            Looks::Events(events) => events.forget(party),
+        }
+    }
+
+    /// Has whatever runs all the time run, or not. Counters do not.
+    fn attach(&mut self, on: bool) -> Result<(), Error> {
+        match self {
+            Looks::Program(program) => program.attach(on),
+            Looks::Events(_) => Ok(()),
+        }
+    }
+
+    fn arm(&mut self, on: bool) -> Result<(), Error> {
+        match self {
+            Looks::Program(program) => program.arm(on),
+            Looks::Events(events) => events.arm(on),
+        }
+    }
+
+    fn count(&mut self, on: bool) -> Result<(), Error> {
+        match self {
+            Looks::Program(program) => program.count(on),
+            Looks::Events(events) => events.count(on),
+        }
+    }
+
+    fn calls(&mut self, party: u64) -> Result<Counted, Error> {
+        match self {
+            Looks::Program(program) => program.calls(party),
+            Looks::Events(events) => events.calls(party),
+        }
+    }
 }
 
 impl Inside {
     /// # Errors
     /// This kernel cannot, or does not let this user.
     pub fn load(wanted: Wanted) -> Result<Inside, Refusal> {
-        is_ours_to_ask()?;
-        let program = Program::load(wanted).map_err(|error| Refusal::of(&error, NOT_THERE))?;
-        Ok(Inside { program: Arc::new(Mutex::new(program)), wanted })
+        let program = is_ours_to_ask()
+            .and_then(|()| Program::load(wanted).map_err(|error| Refusal::of(&error, NOT_THERE)));
+        let refusal = match program {
+            Ok(program) => {
+                let looks = Arc::new(Mutex::new(Looks::Program(Box::new(program))));
+                return Ok(Inside { looks, wanted, refusal: None });
+            }
+            Err(refusal) => refusal,
+        };
+        // Whoever wants no calls, or may not count them either, has the reason for the better way.
+        let events = Some(()).filter(|()| wanted.calls != Calls::None).and_then(|()| Events::load().ok());
+        let events = events.ok_or_else(|| refusal.clone())?;
+        let wanted = Wanted { states: false, modes: false, ..wanted };
+        Ok(Inside {
+            looks: Arc::new(Mutex::new(Looks::Events(Box::new(events)))),
+            wanted,
+            refusal: Some(refusal),
+        })
+    }
+
+    /// Why nothing but calls can be seen, and of them only how often they were made; `None`: all can.
+    #[must_use]
+    pub const fn refusal(&self) -> Option<&Refusal> {
+        self.refusal.as_ref()
     }
 
     /// Begins to watch a process, and whatever it starts from then on.
@@ -69,19 +162,18 @@ impl Inside {
     /// # Errors
     /// There is no room for one more; as a sentence.
     pub fn watch(&self, pid: u32) -> Result<Watching, String> {
-        let mut program = self.lock();
-        let party = program
-            .place()
-            .ok_or_else(|| format!("no more than {PARTIES} parties can be watched at once"))?;
-        let begun = program.watch(party, pid).and_then(|()| program.calls(party));
+        let mut looks = self.lock();
+        let party =
+            looks.place().ok_or_else(|| format!("no more than {PARTIES} parties can be watched at once"))?;
+        let begun = looks.watch(party, pid).and_then(|()| looks.calls(party));
         let base = match begun {
             Ok(base) => base,
             Err(error) => {
-                program.forget(party);
+                looks.forget(party);
                 return Err(format!("it cannot be watched: {}", error.message));
             }
         };
-        drop(program);
+        drop(looks);
         Ok(Watching { inside: self.clone(), party, base, counted: Mutex::default() })
     }
 
@@ -94,8 +186,8 @@ impl Inside {
         self.lock().attach(on).map_err(|error| error.message)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Program> {
-        lock(&self.program)
+    fn lock(&self) -> MutexGuard<'_, Looks> {
+        lock(&self.looks)
     }
 }
 
@@ -129,11 +221,11 @@ impl Watching {
 
     /// Adds processes that were there before, or that the kernel did not tell of.
     pub fn add(&self, pids: &[u32]) {
-        let mut program = self.inside.lock();
+        let mut looks = self.inside.lock();
         for pid in pids {
-            if program.watched_since(*pid).is_none() {
+            if !looks.is_watched(*pid) {
                 // A full table shows as threads that are not seen.
-                let _ = program.watch(self.party, *pid);
+                let _ = looks.watch(self.party, *pid);
             }
         }
     }
@@ -149,7 +241,8 @@ impl Watching {
     }
 
     fn fill_threads(&self, used: &mut PartyUse, now_ns: u64) {
-        let program = self.inside.lock();
+        let looks = self.inside.lock();
+        let Looks::Program(program) = &*looks else { return };
         // Of a thread for which there was no room nobody knows where it was.
         let knows_all = program.lost() == 0;
         for thread in &mut used.threads {
@@ -249,8 +342,8 @@ impl Counting {
     ) -> Result<(), String> {
         let counted = self.count(answers, wait).map_err(|error| error.message);
         // Also where it failed half way.
-        let mut program = self.inside.lock();
-        let ended = program.count(false).and_then(|()| program.arm(false));
+        let mut looks = self.inside.lock();
+        let ended = looks.count(false).and_then(|()| looks.arm(false));
         counted.and(ended.map_err(|error| error.message))
     }
 
@@ -308,8 +401,8 @@ impl Counting {
 
     /// Calls of each party so far.
     fn read(&self) -> Result<Vec<Counted>, Error> {
-        let program = self.inside.lock();
-        self.watched.iter().map(|watching| program.calls(watching.party)).collect()
+        let mut looks = self.inside.lock();
+        self.watched.iter().map(|watching| looks.calls(watching.party)).collect()
     }
 }
 

@@ -186,11 +186,9 @@ impl Program {
             for (number, of) in of_cpu.chunks_exact(WORDS_OF_CALL).enumerate().filter(|(_, of)| of[0] > 0) {
                 let name = calls::name(number);
                 let call = counted.by_name.entry(name.into()).or_default();
-                call.count += of[0];
-                call.errors += of[1];
-                call.again += of[2];
                 // Sums of addresses and descriptors say nothing.
-                call.returned += amount(name).map_or(0, |_| of[3]);
+                let returned = Some(amount(name).map_or(0, |_| of[3]));
+                call.add(&CallUse { count: of[0], errors: Some(of[1]), again: Some(of[2]), returned });
                 on_cpu += of[0];
             }
             counted.of_cpus.push(on_cpu);

@@ -330,7 +330,7 @@ fn machine(busy_ns: &[u64]) -> MachineUse {
 
 /// A read and a write per answer, counted all the time.
 fn calls(seconds: u64) -> CallsUse {
-    let call = CallUse { count: 1000 * seconds, returned: 100_000 * seconds, ..CallUse::default() };
+    let call = CallUse { count: 1000 * seconds, returned: Some(100_000 * seconds), ..CallUse::default() };
     CallsUse {
         counted_ns: seconds * S,
         slices: 10 * seconds,

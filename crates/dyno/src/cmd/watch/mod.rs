@@ -36,7 +36,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     let served = args.metrics.map(|addr| Served::begin(addr, "# EOF\n".into())).transpose()?;
     let interrupts = terminal::catch_interrupts("ending", Third::Ends)?;
     let inside = if args.outside { None } else { server.look_inside() };
-    server.tell_gaps(inside.is_some());
+    server.tell_gaps(inside.as_ref().is_some_and(|watching| watching.inside().refusal().is_none()));
     if args.format == PlanFormat::Text {
         terminal::say(&format!("watching {}; Ctrl-C ends it", server.title));
     }

@@ -104,6 +104,12 @@ impl Server {
         match begun {
             Ok(watching) => {
                 watching.add(&pids);
+                if let Some(refusal) = watching.inside().refusal() {
+                    terminal::say(&format!(
+                        "what threads wait for, and what system calls return, stay unknown: {}. {}",
+                        refusal.why, refusal.mend
+                    ));
+                }
                 Some(Arc::new(watching))
             }
             Err(why) => {

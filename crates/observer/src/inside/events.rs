@@ -1,0 +1,244 @@
+//! Counting of system calls without a program in the kernel: by counters of its tracepoints (perf_event_open(2)), one per name and
+//! thread. For where a program cannot be had: in a PID namespace, or on another architecture. It knows how often a call was made, and not
+//! what it returned.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+
+use dyno_archive::sample::CallUse;
+use perf_event::events::Tracepoint;
+use perf_event::{Builder, Counter};
+
+use super::program::{Counted, PARTIES};
+use crate::kernel::Error;
+use crate::proc;
+
+/// Where the kernel shows its tracepoints.
+const PLACES: [&str; 2] = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
+
+/// The calls that are counted by name: what servers spend their time in. All others together are `other`.
+const NAMED: [&str; 30] = [
+    "accept",
+    "accept4",
+    "close",
+    "epoll_ctl",
+    "epoll_pwait",
+    "epoll_wait",
+    "fcntl",
+    "futex",
+    "getpid",
+    "gettimeofday",
+    "io_getevents",
+    "io_submit",
+    "io_uring_enter",
+    "madvise",
+    "poll",
+    "ppoll",
+    "pread64",
+    "pwrite64",
+    "read",
+    "readv",
+    "recvfrom",
+    "recvmsg",
+    "sched_yield",
+    "select",
+    "sendfile",
+    "sendmsg",
+    "sendto",
+    "setsockopt",
+    "write",
+    "writev",
+];
+
+/// In each of so many slices all names are counted, and in the others those that were seen: to open and to close a counter that nobody else
+/// has costs the whole machine a moment. With all names each time h2o lost 5 % of its throughput.
+const ALL_NAMES_EVERY: u32 = 16;
+
+/// The name of all calls that are not counted by theirs.
+const OTHER: &str = "other";
+
+/// Counters of the calls of parties. They are gone with this process, however it ends.
+#[derive(Debug)]
+pub(super) struct Events {
+    /// The tracepoint of all calls.
+    all: u64,
+    /// Those of some, by name.
+    named: BTreeMap<&'static str, u64>,
+    /// The processes from which each party began; `None`: the place is free.
+    parties: [Option<Vec<u32>>; PARTIES as usize],
+    /// What is open while calls are counted: of which party, of what, and the counter.
+    open: Vec<(u64, Option<&'static str>, Counter)>,
+    /// Slices so far.
+    slices: u32,
+    /// What closed counters had counted: by party, and by name.
+    sums: BTreeMap<(u64, Option<&'static str>), u64>,
+}
+
+impl Events {
+    /// # Errors
+    /// This user may not see the kernel's tracepoints, or may not count them, or there are none.
+    pub(super) fn load() -> Result<Events, Error> {
+        let all = id("raw_syscalls/sys_enter").map_err(Error::new)?;
+        let of = |name: &'static str| Some((name, id(&format!("syscalls/sys_enter_{name}")).ok()?));
+        let events = Events {
+            all,
+            named: NAMED.into_iter().filter_map(of).collect(),
+            parties: [const { None }; PARTIES as usize],
+            open: Vec::new(),
+            slices: 0,
+            sums: BTreeMap::new(),
+        };
+        // Of this thread: whether it may.
+        counter(all, 0).map_err(Error::new)?;
+        Ok(events)
+    }
+
+    pub(super) fn place(&mut self) -> Option<u64> {
+        let place = self.parties.iter().position(Option::is_none)?;
+        self.parties[place] = Some(Vec::new());
+        Some(place as u64)
+    }
+
+    pub(super) fn watch(&mut self, party: u64, pid: u32) {
+        self.parties[party as usize].get_or_insert_default().push(pid);
+    }
+
+    pub(super) fn is_watched(&self, pid: u32) -> bool {
+        self.parties.iter().flatten().any(|pids| pids.contains(&pid))
+    }
+
+    pub(super) fn forget(&mut self, party: u64) {
+        self.open.retain(|(of, ..)| *of != party);
+        self.parties[party as usize] = None;
+    }
+
+    /// Opens counters for every thread that lives, or closes them: while there are none, calls cost nothing. Takes a while.
+    pub(super) fn arm(&mut self, on: bool) -> Result<(), Error> {
+        for (party, name, mut counter) in self.open.drain(..) {
+            *self.sums.entry((party, name)).or_default() += counter.read().map_err(Error::new)?;
+        }
+        if !on {
+            return Ok(());
+        }
+        let with_all_names = self.slices.is_multiple_of(ALL_NAMES_EVERY);
+        self.slices = self.slices.wrapping_add(1);
+        let is_seen = |party, name| self.sums.get(&(party, Some(name))).is_some_and(|n| *n > 0);
+        let parties = self.parties.iter().enumerate();
+        let roots: Vec<(u64, &Vec<u32>)> =
+            parties.filter_map(|(party, roots)| Some((party as u64, roots.as_ref()?))).collect();
+        for (party, roots) in roots {
+            for tid in proc::trees(roots).into_iter().flat_map(tids) {
+                let named = self.named.iter().filter(|(name, _)| with_all_names || is_seen(party, **name));
+                let points = named.map(|(name, id)| (Some(*name), *id)).chain([(None, self.all)]);
+                for (name, id) in points {
+                    match counter(id, tid) {
+                        Ok(counter) => self.open.push((party, name, counter)),
+                        // It has ended meanwhile.
+                        Err(error) if error.raw_os_error() == Some(ENDED) => break,
+                        Err(error) => return Err(Error::new(error)),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has what is open count, or not.
+    pub(super) fn count(&mut self, on: bool) -> Result<(), Error> {
+        let counters = self.open.iter_mut().map(|(.., counter)| counter);
+        let mut each = counters.map(|counter| if on { counter.enable() } else { counter.disable() });
+        each.try_for_each(|done| done.map_err(Error::new))
+    }
+
+    /// A party's calls that were counted.
+    pub(super) fn calls(&mut self, party: u64) -> Result<Counted, Error> {
+        let mut sums: BTreeMap<Option<&'static str>, u64> = BTreeMap::new();
+        for ((of, name), n) in &self.sums {
+            if *of == party {
+                *sums.entry(*name).or_default() += n;
+            }
+        }
+        for (of, name, counter) in &mut self.open {
+            if *of == party {
+                *sums.entry(*name).or_default() += counter.read().map_err(Error::new)?;
+            }
+        }
+        Ok(counted(&sums))
+    }
+}
+
+/// `sums`: by name, and of all calls together without one.
+fn counted(sums: &BTreeMap<Option<&'static str>, u64>) -> Counted {
+    let untold = |count| CallUse { count, errors: None, again: None, returned: None };
+    let named = sums.iter().filter_map(|(name, n)| Some(((*name)?, *n)));
+    let mut by_name: BTreeMap<String, CallUse> =
+        named.clone().filter(|(_, n)| *n > 0).map(|(name, n)| (name.into(), untold(n))).collect();
+    let all = sums.get(&None).copied().unwrap_or(0);
+    // Counters begin and end one after the other: by then some calls were counted by name alone.
+    let other = all.saturating_sub(named.map(|(_, n)| n).sum());
+    if other > 0 {
+        by_name.insert(OTHER.into(), untold(other));
+    }
+    // On which CPUs they were made nobody knows: as if all had been on one.
+    Counted { by_name, of_cpus: vec![all] }
+}
+
+/// A counter of a tracepoint, that does not count yet. It is of a thread, by its number (0: this one), and of those that it starts.
+fn counter(id: u64, tid: u32) -> io::Result<Counter> {
+    let mut builder = Builder::new(Tracepoint::with_id(id));
+    builder.observe_pid(tid as i32).any_cpu().inherit(true).include_kernel();
+    builder.build()
+}
+
+fn id(name: &str) -> io::Result<u64> {
+    let read = |place: &str| fs::read_to_string(format!("{place}/{name}/id"));
+    let text = PLACES.iter().map(|place| read(place)).reduce(Result::or).expect("there are places")?;
+    text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// The threads of a process.
+fn tids(pid: u32) -> BTreeSet<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// What the kernel says of a thread that is not there.
+const ENDED: i32 = rustix::io::Errno::SRCH.raw_os_error();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_name_of_its_own_is_the_rest() {
+        let sums = [(Some("read"), 70), (Some("write"), 0), (None, 100)].into();
+        let counted = counted(&sums);
+        let counts: Vec<(&str, u64)> =
+            counted.by_name.iter().map(|(name, c)| (name.as_str(), c.count)).collect();
+        assert_eq!(counts, [("other", 30), ("read", 70)]);
+        assert_eq!((counted.by_name["read"].returned, counted.of_cpus), (None, vec![100]));
+        assert_eq!(super::counted(&BTreeMap::new()).by_name, BTreeMap::new());
+    }
+
+    #[test]
+    fn calls_of_this_process_are_counted_by_name() {
+        let Ok(mut events) = Events::load() else {
+            return crate::reasons::not_run("tracepoints of system calls: this user may not count them");
+        };
+        let party = events.place().unwrap();
+        events.watch(party, std::process::id());
+        events.arm(true).unwrap();
+        events.count(true).unwrap();
+        let made = 500;
+        (0..made).for_each(|_| drop(fs::read("/proc/self/statm")));
+        events.count(false).unwrap();
+        let open = events.calls(party).unwrap();
+        events.arm(false).unwrap();
+        let closed = events.calls(party).unwrap();
+        assert_eq!(open.by_name, closed.by_name, "closing loses nothing");
+        // Other tests read, too.
+        assert!(closed.by_name["read"].count >= made && closed.by_name["close"].count >= made);
+        assert!(closed.of_cpus[0] >= 4 * made, "{closed:?}");
+    }
+}
