@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json e0f285816047597ee3f9fd9a9e9a83685d8312e0e7699f83791bdf713e9322d9
+// Made by types.mjs from docs/schema/report.schema.json 5bd25ed7b6b3d1903ba177b80d0895ffa67bc97ddae3c7e1f0170e7bf8dfc3ad
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -90,6 +90,7 @@ export type Resource =
   | "gc"
   | "delayed_ack"
   | "accept_queue"
+  | "link"
   | "memory"
   | "lock"
   | "workers"
@@ -2829,6 +2830,10 @@ export interface TlsUse {
  * The whole machine between the samples nearest to the measured window's edges. `None`: the kernel does not show it, or nobody looked.
  */
 export interface MachineResult {
+  /**
+   * The network device that carried the most of what it can; `None`: none says what it can.
+   */
+  busiest_link: BusiestLink | null;
   context_switches_per_s: number | null;
   disk_read_bytes_per_s: number | null;
   /**
@@ -2860,6 +2865,21 @@ export interface MachineResult {
    * Threads that ran or were ready to run, on all CPUs: the mean of the samples.
    */
   runnable_mean: number | null;
+}
+/**
+ * A network device, and how full it was.
+ */
+export interface BusiestLink {
+  /**
+   * What it can carry each way.
+   */
+  bits_per_s: number;
+  name: string;
+  /**
+   * Share of that which it carried in the fuller direction: 0 to 1. Frames alone, without the gaps between them, so that a full
+   * Ethernet with large frames is at 0.98.
+   */
+  utilisation: number;
 }
 /**
  * A process that has nothing to do with the run.

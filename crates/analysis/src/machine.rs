@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::sample::HostUse;
+use dyno_archive::sample::{DiskUse, HostUse, LinkUse};
 use dyno_archive::{LoadRecord, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,10 +25,23 @@ pub struct MachineResult {
     /// All network devices but loopback.
     pub network_in_bytes_per_s: Option<f64>,
     pub network_out_bytes_per_s: Option<f64>,
+    /// The network device that carried the most of what it can; `None`: none says what it can.
+    pub busiest_link: Option<BusiestLink>,
     /// Of the first CPU, the mean of the samples.
     pub frequency_mhz: Option<f64>,
     /// Processes that are none of the run's and used a fiftieth of a CPU or more, from before the load to after it, the most first.
     pub others: Option<Vec<OtherCpu>>,
+}
+
+/// A network device, and how full it was.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct BusiestLink {
+    pub name: String,
+    /// What it can carry each way.
+    pub bits_per_s: f64,
+    /// Share of that which it carried in the fuller direction: 0 to 1. Frames alone, without the gaps between them, so that a full
+    /// Ethernet with large frames is at 0.98.
+    pub utilisation: f64,
 }
 
 /// A process that has nothing to do with the run.
@@ -58,6 +71,7 @@ impl MachineResult {
             Some(of(last)?.saturating_sub(of(first)?) as f64 / seconds)
         };
         let share = |pick: &dyn Fn(&HostUse) -> Option<u64>| per_s(pick).map(|ns| (ns / 1e9).min(1.0));
+        let hosts = || first.host.as_ref().zip(last.host.as_ref());
         let within: Vec<&HostUse> = record
             .samples
             .iter()
@@ -75,15 +89,48 @@ impl MachineResult {
             pressure_cpu: share(&|h| h.pressure?.cpu_ns),
             pressure_memory: share(&|h| h.pressure?.memory_ns),
             pressure_io: share(&|h| h.pressure?.io_ns),
-            disk_read_bytes_per_s: per_s(&|h| Some(h.disk?.bytes_read)),
-            disk_written_bytes_per_s: per_s(&|h| Some(h.disk?.bytes_written)),
-            disk_utilisation: share(&|h| Some(h.disk?.disk_busy_ns)),
-            network_in_bytes_per_s: per_s(&|h| Some(h.traffic?.bytes_in)),
-            network_out_bytes_per_s: per_s(&|h| Some(h.traffic?.bytes_out)),
+            disk_read_bytes_per_s: per_s(&|h| of_disks(h, |disk| disk.bytes_read)),
+            disk_written_bytes_per_s: per_s(&|h| of_disks(h, |disk| disk.bytes_written)),
+            disk_utilisation: hosts().and_then(|(first, last)| busiest_disk(first, last, seconds)),
+            network_in_bytes_per_s: per_s(&|h| of_links(h, |link| link.bytes_in)),
+            network_out_bytes_per_s: per_s(&|h| of_links(h, |link| link.bytes_out)),
+            busiest_link: hosts().and_then(|(first, last)| busiest_link(first, last, seconds)),
             frequency_mhz: mean(|h| h.frequency_khz).map(|khz| khz / 1e3),
             others,
         }
     }
+}
+
+fn of_disks(host: &HostUse, pick: fn(&DiskUse) -> u64) -> Option<u64> {
+    Some(host.disks.as_ref()?.iter().map(pick).sum())
+}
+
+fn of_links(host: &HostUse, pick: fn(&LinkUse) -> u64) -> Option<u64> {
+    Some(host.links.as_ref()?.iter().map(pick).sum())
+}
+
+/// Of each that is there at both instants the share of the time that it was busy, and the highest of these.
+fn busiest_disk(first: &HostUse, last: &HostUse, seconds: f64) -> Option<f64> {
+    let before = first.disks.as_ref()?;
+    let share = |disk: &DiskUse| {
+        let before = before.iter().find(|before| before.name == disk.name)?;
+        Some((disk.disk_busy_ns.saturating_sub(before.disk_busy_ns) as f64 / 1e9 / seconds).min(1.0))
+    };
+    last.disks.as_ref()?.iter().filter_map(share).max_by(f64::total_cmp)
+}
+
+fn busiest_link(first: &HostUse, last: &HostUse, seconds: f64) -> Option<BusiestLink> {
+    let before = first.links.as_ref()?;
+    let used = |link: &LinkUse| {
+        let before = before.iter().find(|before| before.name == link.name)?;
+        let bits_per_s = link.bits_per_s.filter(|bits| *bits > 0)? as f64;
+        let (came, went) =
+            (link.bytes_in.saturating_sub(before.bytes_in), link.bytes_out.saturating_sub(before.bytes_out));
+        let utilisation = came.max(went) as f64 * 8.0 / seconds / bits_per_s;
+        Some(BusiestLink { name: link.name.clone(), bits_per_s, utilisation: utilisation.min(1.0) })
+    };
+    let all = last.links.as_ref()?.iter().filter_map(used);
+    all.max_by(|a, b| a.utilisation.total_cmp(&b.utilisation))
 }
 
 /// Processes but those of the watched parties.
@@ -102,7 +149,7 @@ mod tests {
     use super::*;
     use crate::fixture::observed;
     use dyno_archive::machine::{MachineUse, OtherUse};
-    use dyno_archive::sample::{DiskUse, PressureUse};
+    use dyno_archive::sample::PressureUse;
 
     #[test]
     fn the_machine_is_told_between_the_edges_of_the_window() {
@@ -113,12 +160,30 @@ mod tests {
             let n = if i == last { 1_000_000_000 } else { 0 };
             host.runnable = Some(2 + i as u64);
             host.pressure = Some(PressureUse { io_ns: Some(n), ..PressureUse::default() });
-            host.disk = Some(DiskUse { bytes_written: n, ..DiskUse::default() });
+            let disk = |name: &str, bytes_written, disk_busy_ns| DiskUse {
+                name: name.into(),
+                bytes_written,
+                disk_busy_ns,
+                ..DiskUse::default()
+            };
+            // One that was busy long ago tells nothing of another's work now.
+            host.disks = Some(vec![disk("old", 0, 90_000_000_000), disk("new", n, n / 4)]);
+            let link = |name: &str, bytes_in, bits_per_s| LinkUse {
+                name: name.into(),
+                bytes_in,
+                bytes_out: 7,
+                bits_per_s,
+            };
+            host.links = Some(vec![link("veth", 2 * n, None), link("eth0", n, Some(16_000_000_000))]);
         }
         let seconds = (record.samples[last].at_ns - record.samples[0].at_ns) as f64 / 1e9;
         let machine = MachineResult::new(&record);
         assert_eq!(machine.pressure_io, Some(1.0 / seconds));
         assert_eq!(machine.disk_written_bytes_per_s, Some(1e9 / seconds));
+        assert_eq!(machine.disk_utilisation, Some(0.25 / seconds));
+        assert_eq!(machine.network_in_bytes_per_s, Some(3e9 / seconds));
+        let link = BusiestLink { name: "eth0".into(), bits_per_s: 16e9, utilisation: 8e9 / seconds / 16e9 };
+        assert_eq!(machine.busiest_link, Some(link));
         assert_eq!((machine.pressure_cpu, machine.frequency_mhz, machine.others), (None, None, None));
         assert!(machine.runnable_mean.unwrap() >= 2.0);
     }

@@ -126,7 +126,12 @@ fn network(t: &TrialResult) -> UseRow {
     let overflows = network.and_then(|n| Some(n.listen_overflows? as f64));
     row(
         "network and accept queue",
-        unknown("a network within one machine has no speed of its own"),
+        cell(
+            t.machine.busiest_link.as_ref().map(|link| link.utilisation),
+            Unit::Share,
+            "of what the fullest link out of the machine can carry",
+            "no network device says what it can carry, and a network within one machine has no speed of its own",
+        ),
         cell(overflows, Unit::Count, "connections found the accept queue full", NO_COUNTER),
         cell(again, Unit::Count, "segments were sent again", NO_COUNTER),
     )

@@ -365,7 +365,8 @@ mod tests {
         let year_ns: u64 = 31_557_600_000_000_000;
         let host = json!({
             "pressure": {"cpu_ns": 3 * year_ns, "io_ns": 3 * year_ns}, "interrupts": 1u64 << 50,
-            "traffic": {"bytes_in": 1u64 << 58}, "disk": {"bytes_read": 1u64 << 57, "disk_busy_ns": 3 * year_ns},
+            "links": [{"bytes_in": 1u64 << 58, "bits_per_s": 800_000_000_000u64}],
+            "disks": [{"bytes_read": 1u64 << 57, "disk_busy_ns": 3 * year_ns}],
         });
         assert_eq!(numbers(&host), Ok(()));
         let calls = json!({"by_name": {"write": {"count": 1u64 << 40, "returned": 1u64 << 55}}});

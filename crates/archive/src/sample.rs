@@ -390,10 +390,9 @@ pub struct HostUse {
     pub interrupts: Option<u64>,
     /// Time in which some thread waited for a CPU, for memory, for a disk (PSI).
     pub pressure: Option<PressureUse>,
-    /// All disks together.
-    pub disk: Option<DiskUse>,
+    pub disks: Option<Vec<DiskUse>>,
     /// All network devices but loopback.
-    pub traffic: Option<TrafficUse>,
+    pub links: Option<Vec<LinkUse>>,
     /// Of the first CPU; `None`: the kernel does not show it.
     pub frequency_khz: Option<u64>,
 }
@@ -406,16 +405,21 @@ pub struct PressureUse {
     pub io_ns: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskUse {
+    pub name: String,
     pub bytes_read: u64,
     pub bytes_written: u64,
-    /// Time in which the busiest disk had something to do.
+    /// Time in which it had something to do.
     pub disk_busy_ns: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TrafficUse {
+/// A network device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkUse {
+    pub name: String,
     pub bytes_in: u64,
     pub bytes_out: u64,
+    /// What it can carry each way; `None`: it does not say, as those between virtual machines.
+    pub bits_per_s: Option<u64>,
 }

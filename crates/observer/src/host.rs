@@ -1,7 +1,7 @@
 //! Counters of the whole machine.
 
 use dyno_archive::machine::CpuUse;
-use dyno_archive::sample::{DiskUse, HostUse, PressureUse, TrafficUse};
+use dyno_archive::sample::{DiskUse, HostUse, LinkUse, PressureUse};
 
 use crate::proc::tick_ns;
 use crate::{read, read_number};
@@ -10,9 +10,9 @@ pub(crate) fn counters() -> Option<HostUse> {
     let host = parse(&read("/proc/stat")?, tick_ns())?;
     Some(HostUse {
         pressure: pressure(|of| read(format!("/proc/pressure/{of}"))),
-        disk: read("/proc/diskstats").map(|text| disks(&text)),
+        disks: read("/proc/diskstats").map(|text| disks(&text)),
         // As the first process sees it: this one may be in a network of its own.
-        traffic: read("/proc/1/net/dev").or_else(|| read("/proc/net/dev")).map(|text| traffic(&text)),
+        links: read("/proc/1/net/dev").or_else(|| read("/proc/net/dev")).map(|text| links(&text, speed)),
         frequency_khz: frequency_khz(),
         ..host
     })
@@ -33,22 +33,19 @@ fn some_us(text: &str) -> Option<u64> {
 
 /// Lines of `/proc/diskstats` (Documentation/admin-guide/iostats.rst): `major minor name reads merged sectors ms writes merged sectors ms
 /// underway ms …`. A sector is 512 bytes, whatever the disk's own are.
-fn disks(text: &str) -> DiskUse {
+fn disks(text: &str) -> Vec<DiskUse> {
     const SECTOR: u64 = 512;
-    let mut all = DiskUse::default();
-    for line in text.lines() {
+    let disk = |line: &str| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let (Some(name), number) = (fields.get(2), |i: usize| fields.get(i)?.parse::<u64>().ok()) else {
-            continue;
-        };
-        if !is_disk(name) {
-            continue;
-        }
-        all.bytes_read += number(5).unwrap_or(0) * SECTOR;
-        all.bytes_written += number(9).unwrap_or(0) * SECTOR;
-        all.disk_busy_ns = all.disk_busy_ns.max(number(12).unwrap_or(0) * 1_000_000);
-    }
-    all
+        let number = |i: usize| fields.get(i)?.parse::<u64>().ok();
+        Some(DiskUse {
+            name: fields.get(2).filter(|name| is_disk(name))?.to_string(),
+            bytes_read: number(5)? * SECTOR,
+            bytes_written: number(9)? * SECTOR,
+            disk_busy_ns: number(12)? * 1_000_000,
+        })
+    };
+    text.lines().filter_map(disk).collect()
 }
 
 /// Whether a block device is a disk of its own, and no part of one, nor memory in disguise.
@@ -64,18 +61,22 @@ fn is_disk(name: &str) -> bool {
 }
 
 /// Lines of `/proc/net/dev`: `name: bytes packets errs drop fifo frame compressed multicast bytes …`.
-fn traffic(text: &str) -> TrafficUse {
-    let mut all = TrafficUse::default();
-    for (name, rest) in text.lines().filter_map(|line| line.split_once(':')) {
+fn links(text: &str, speed: impl Fn(&str) -> Option<u64>) -> Vec<LinkUse> {
+    let link = |line: &str| {
+        let (name, rest) = line.split_once(':')?;
+        let name = Some(name.trim()).filter(|name| *name != "lo")?;
         let numbers: Vec<u64> = rest.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
-        if let [bytes_in, _, _, _, _, _, _, _, bytes_out, ..] = numbers[..]
-            && name.trim() != "lo"
-        {
-            all.bytes_in += bytes_in;
-            all.bytes_out += bytes_out;
-        }
-    }
-    all
+        let [bytes_in, _, _, _, _, _, _, _, bytes_out, ..] = numbers[..] else { return None };
+        Some(LinkUse { name: name.into(), bytes_in, bytes_out, bits_per_s: speed(name) })
+    };
+    text.lines().filter_map(link).collect()
+}
+
+/// What a network device can carry each way, in bits per second. It says -1, or nothing, if it knows of no such thing
+/// (Documentation/ABI/testing/sysfs-class-net).
+fn speed(name: &str) -> Option<u64> {
+    let megabits = read_number(format!("/sys/class/net/{name}/speed")).filter(|megabits| *megabits > 0)?;
+    megabits.checked_mul(1_000_000)
 }
 
 fn frequency_khz() -> Option<u64> {
@@ -181,14 +182,17 @@ mod tests {
         assert_eq!(pressure(|_| None), None);
         let stats = "254 0 vda 10 0 100 5 20 0 200 7 0 30 37\n254 1 vda1 10 0 100 5 20 0 200 7 0 30 37\n\
                      259 0 nvme0n1 1 0 2 0 1 0 4 0 0 50 1\n259 1 nvme0n1p1 1 0 2 0 1 0 4 0 0 50 1\n7 0 loop0 9 0 9 9 9 0 9 9 0 90 9\n";
-        let seen = disks(stats);
-        assert_eq!(
-            (seen.bytes_read, seen.bytes_written, seen.disk_busy_ns),
-            (102 * 512, 204 * 512, 50_000_000)
-        );
+        let disk = |name: &str, read: u64, written: u64, busy_ms: u64| DiskUse {
+            name: name.into(),
+            bytes_read: read * 512,
+            bytes_written: written * 512,
+            disk_busy_ns: busy_ms * 1_000_000,
+        };
+        assert_eq!(disks(stats), [disk("vda", 100, 200, 30), disk("nvme0n1", 2, 4, 50)]);
         let dev =
             "Inter-| Receive\n face |bytes\n    lo: 9 0 0 0 0 0 0 0 9 0\n  eth0: 70 1 0 0 0 0 0 0 80 1 0\n";
-        assert_eq!(traffic(dev), TrafficUse { bytes_in: 70, bytes_out: 80 });
+        let eth0 = LinkUse { name: "eth0".into(), bytes_in: 70, bytes_out: 80, bits_per_s: Some(9) };
+        assert_eq!(links(dev, |name| (name == "eth0").then_some(9)), [eth0]);
         assert!(counters().unwrap().interrupts.is_some());
     }
 

@@ -21,8 +21,12 @@ pub(crate) fn list_of(pid: u32) -> Option<PathBuf> {
 pub(crate) fn counters_of(pid: u32) -> Option<PathBuf> {
     let own = own_number(pid)?.to_string();
     let folders = fs::read_dir(format!("/proc/{pid}/root/tmp")).ok()?.flatten();
-    let of_users =
-        folders.filter(|folder| folder.file_name().to_str().is_some_and(|n| n.starts_with("hsperfdata_")));
+    // A link would lead to somebody else's.
+    let is_of_user = |folder: &fs::DirEntry| {
+        folder.file_type().is_ok_and(|kind| kind.is_dir())
+            && folder.file_name().to_str().is_some_and(|name| name.starts_with("hsperfdata_"))
+    };
+    let of_users = folders.filter(is_of_user);
     of_users.map(|folder| folder.path().join(&own)).find(|path| is_own_at(path, pid))
 }
 

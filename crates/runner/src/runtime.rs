@@ -18,10 +18,10 @@ use dyno_subject::definition::RuntimeSpec;
 use crate::limits::{RUNTIME_ANSWER, RUNTIME_BYTES, RUNTIME_PAUSE, RUNTIME_VALUES};
 
 /// The variable that tells a server where to listen for questions about its runtime: what it adds is a dot and its process number.
-pub(crate) const VARIABLE: &str = "DYNO_RUNTIME";
+const VARIABLE: &str = "DYNO_RUNTIME";
 
 /// The variable by which Node.js is told what to begin with.
-pub(crate) const NODE_OPTIONS: &str = "NODE_OPTIONS";
+const NODE_OPTIONS: &str = "NODE_OPTIONS";
 
 /// What Node.js begins with, so that it tells.
 const NODE_SCRIPT: &str = include_str!("runtime.cjs");

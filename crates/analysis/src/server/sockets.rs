@@ -62,26 +62,45 @@ pub struct Network {
 impl Network {
     /// What was counted in two stretches of time.
     pub(super) fn and(self, next: Network) -> Network {
-        let sum = |pick: fn(&Network) -> Option<u64>| Some(pick(&self)? + pick(&next)?);
-        Network {
-            listen_overflows: sum(|n| n.listen_overflows),
-            listen_drops: sum(|n| n.listen_drops),
-            segments_out: sum(|n| n.segments_out),
-            segments_retransmitted: sum(|n| n.segments_retransmitted),
-            retransmit_timeouts: sum(|n| n.retransmit_timeouts),
-            delayed_acks: sum(|n| n.delayed_acks),
-        }
+        self.with(next, |here, there| here + there)
     }
 
     pub(super) fn between(first: &NetworkUse, last: &NetworkUse) -> Network {
-        let since = |pick: fn(&NetworkUse) -> Option<u64>| Some(pick(last)?.saturating_sub(pick(first)?));
+        Network::from(last).with(Network::from(first), u64::saturating_sub)
+    }
+
+    /// Each counter of both; what one of them lacks is nothing.
+    fn with(self, other: Network, of: fn(u64, u64) -> u64) -> Network {
+        let both = |a: Option<u64>, b: Option<u64>| Some(of(a?, b?));
         Network {
-            listen_overflows: since(|n| n.listen_overflows),
-            listen_drops: since(|n| n.listen_drops),
-            segments_out: since(|n| n.segments_out),
-            segments_retransmitted: since(|n| n.segments_retransmitted),
-            retransmit_timeouts: since(|n| n.retransmit_timeouts),
-            delayed_acks: since(|n| n.delayed_acks),
+            listen_overflows: both(self.listen_overflows, other.listen_overflows),
+            listen_drops: both(self.listen_drops, other.listen_drops),
+            segments_out: both(self.segments_out, other.segments_out),
+            segments_retransmitted: both(self.segments_retransmitted, other.segments_retransmitted),
+            retransmit_timeouts: both(self.retransmit_timeouts, other.retransmit_timeouts),
+            delayed_acks: both(self.delayed_acks, other.delayed_acks),
+        }
+    }
+}
+
+/// Counters since the network is there.
+impl From<&NetworkUse> for Network {
+    fn from(seen: &NetworkUse) -> Network {
+        let &NetworkUse {
+            listen_overflows,
+            listen_drops,
+            segments_out,
+            segments_retransmitted,
+            retransmit_timeouts,
+            delayed_acks,
+        } = seen;
+        Network {
+            listen_overflows,
+            listen_drops,
+            segments_out,
+            segments_retransmitted,
+            retransmit_timeouts,
+            delayed_acks,
         }
     }
 }

@@ -8,12 +8,13 @@ use serde_json::{Value, json};
 
 use super::room::Bound;
 use super::server::{MOST_WAITING, starved};
-use super::thresholds::{JIT_SHARE, SERVER_BUSY, SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
+use super::thresholds::{JIT_SHARE, LINK_FULL, SERVER_BUSY, SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
 use super::waits::{accept_queue, delayed_ack, disk, gc, lock, memory, workers};
 use crate::backend::BackendUse;
 use crate::caveat::{Caveat, Code};
 use crate::load::LoadResult;
 use crate::load::offered::rate_of;
+use crate::machine::MachineResult;
 use crate::server::ServerUse;
 use crate::words::{cpus, percent};
 
@@ -52,6 +53,8 @@ pub enum Resource {
     DelayedAck,
     /// The queue of connections that the server has not accepted yet.
     AcceptQueue,
+    /// A network device that carries all it can.
+    Link,
     /// Memory that has to be read from a disk again.
     Memory,
     Disk,
@@ -65,7 +68,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    pub const ALL: [Resource; 19] = [
+    pub const ALL: [Resource; 20] = [
         Resource::Failure,
         Resource::Refusal,
         Resource::Generator,
@@ -79,6 +82,7 @@ impl Resource {
         Resource::Gc,
         Resource::DelayedAck,
         Resource::AcceptQueue,
+        Resource::Link,
         Resource::Memory,
         Resource::Disk,
         Resource::Lock,
@@ -104,6 +108,7 @@ impl Resource {
             Resource::Gc => "gc",
             Resource::DelayedAck => "delayed_ack",
             Resource::AcceptQueue => "accept_queue",
+            Resource::Link => "link",
             Resource::Memory => "memory",
             Resource::Disk => "disk",
             Resource::Lock => "lock",
@@ -155,7 +160,12 @@ pub struct Limiter {
 
 /// Names what limited a step, from the first rule that holds.
 #[must_use]
-pub fn limiter(load: &LoadResult, server: &ServerUse, backends: &[BackendUse]) -> Limiter {
+pub fn limiter(
+    load: &LoadResult,
+    server: &ServerUse,
+    backends: &[BackendUse],
+    machine: &MachineResult,
+) -> Limiter {
     type Rule = fn(&LoadResult, &ServerUse) -> Option<Limiter>;
     let first: [Rule; 12] = [
         failure,
@@ -175,6 +185,7 @@ pub fn limiter(load: &LoadResult, server: &ServerUse, backends: &[BackendUse]) -
     let try_all = |rules: &[Rule]| rules.iter().find_map(|rule| rule(load, server));
     let mut limiter = try_all(&first)
         .or_else(|| backend(server, backends))
+        .or_else(|| link(load, server, machine))
         .or_else(|| try_all(&last))
         .unwrap_or_else(|| unknown(load, server));
     // The sentence says how sure it is, so that every output does.
@@ -359,6 +370,24 @@ fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
     );
     let evidence = json!({"backend": behind.name, "backend_utilisation": used, "backend_waiting": waited});
     verdict(Resource::Backend, Confidence::Medium, sentence, evidence)
+}
+
+/// A network device of the machine that is full, while server and generator have room. What it carries may be somebody else's.
+fn link(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Option<Limiter> {
+    let used = both_idle(load, server)?;
+    let link = machine.busiest_link.as_ref().filter(|link| link.utilisation >= LINK_FULL)?;
+    let sentence = format!(
+        "A network link: {} carried {} of the {} Mbit/s that it can, while the server used {} of its CPU.",
+        link.name,
+        percent(link.utilisation),
+        link.bits_per_s / 1e6,
+        percent(used)
+    );
+    let evidence = json!({
+        "link": link.name, "link_utilisation": link.utilisation, "link_bits_per_s": link.bits_per_s,
+        "server_utilisation": used,
+    });
+    verdict(Resource::Link, Confidence::Medium, sentence, evidence)
 }
 
 /// The server's CPU utilisation, if server and generator both had room and nobody else took their CPUs. If others took them,

@@ -12,6 +12,10 @@ pub const STEAL: f64 = 0.02;
 /// Share of its CPU time below which a server or the generator has room, so that something else is the limit.
 pub const SERVER_IDLE: f64 = 0.75;
 
+/// Share of what a network device can carry from which on it counts as full: small frames fill it before that with the gaps between
+/// them, which nobody counts.
+pub const LINK_FULL: f64 = 0.9;
+
 /// Share of the periods of a CPU quota in which a server may be throttled without that being its limit.
 pub const THROTTLED: f64 = 0.05;
 

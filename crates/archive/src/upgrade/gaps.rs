@@ -101,6 +101,18 @@ pub(super) fn of_trial(trial: &mut Value) {
         }
     }
     each(load.get_mut("intervals")).for_each(interval);
+    each(load.get_mut("samples")).filter_map(|sample| sample.get_mut("host")).for_each(devices);
+}
+
+/// What was counted of all disks, and of all links, is now of each.
+fn devices(host: &mut Value) {
+    let Some(host) = host.as_object_mut() else { return };
+    for (all, each) in [("disk", "disks"), ("traffic", "links")] {
+        if let Some(Value::Object(mut of_all)) = host.remove(all) {
+            of_all.insert("name".into(), json!("all"));
+            host.insert(each.into(), json!([of_all]));
+        }
+    }
 }
 
 /// No contract held promises about a server's life.
@@ -146,6 +158,17 @@ fn each(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn devices_that_nobody_told_apart_are_one() {
+        let mut host = json!({"busy_ns": 1, "disk": {"bytes_read": 7, "disk_busy_ns": 2}, "traffic": null});
+        devices(&mut host);
+        let once = host.clone();
+        devices(&mut host);
+        assert_eq!(host, once);
+        let disks = json!([{"bytes_read": 7, "disk_busy_ns": 2, "name": "all"}]);
+        assert_eq!(host, json!({"busy_ns": 1, "disks": disks}));
+    }
 
     #[test]
     fn what_is_there_stays() {

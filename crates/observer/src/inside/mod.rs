@@ -18,7 +18,7 @@ use crate::kernel::{Error, Refusal, is_ours_to_ask};
 use crate::{proc, read};
 use events::Events;
 use program::{Counted, PARTIES, Program};
-use slices::Slices;
+use slices::{Price, Slices};
 
 /// What can be looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,6 +116,13 @@ impl Looks {
         match self {
             Looks::Program(program) => program.count(on),
             Looks::Events(events) => events.count(on),
+        }
+    }
+
+    const fn price(&self) -> Price {
+        match self {
+            Looks::Program(_) => Price::PROGRAM,
+            Looks::Events(_) => Price::COUNTERS,
         }
     }
 
@@ -322,7 +329,7 @@ impl Counting {
         if inside.wanted.calls == Calls::None {
             return None;
         }
-        let slices = Slices::new(inside.wanted.calls == Calls::Every);
+        let slices = Slices::new(inside.wanted.calls == Calls::Every, inside.lock().price());
         let mut counting =
             Counting { inside, watched, slices, rate: None, counted: Vec::new(), ended_ns: None };
         // What was counted before is nothing of this.

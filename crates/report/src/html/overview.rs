@@ -244,6 +244,7 @@ pub(super) const fn resource(resource: dyno_analysis::verdict::Resource) -> &'st
         R::Gc => "its garbage collector",
         R::DelayedAck => "delayed acknowledgements",
         R::AcceptQueue => "its queue of connections",
+        R::Link => "a network link",
         R::Memory => "its memory",
         R::Disk => "a disk",
         R::Lock => "a lock",

@@ -471,6 +471,31 @@ const CASES: &[Case] = &[
         otherwise: (Resource::Concurrency, Confidence::High),
     },
     Case {
+        resource: Resource::Link,
+        confidence: Confidence::Medium,
+        says: "A network link: eth0 carried 90 % of the 1000 Mbit/s that it can, while the server used 50 % of its CPU. This is likely",
+        evidence: r#"{"link": "eth0", "link_utilisation": 0.9, "link_bits_per_s": 1e9, "server_utilisation": 0.5}"#,
+        trips: |w| w.carry(112_500_000),
+        just_not: |w| w.carry(112_499_999),
+        otherwise: (Resource::Concurrency, Confidence::High),
+    },
+    // A server that is busy as well may be why no more is carried.
+    Case {
+        resource: Resource::Link,
+        confidence: Confidence::Medium,
+        says: "A network link",
+        evidence: "{}",
+        trips: |w| {
+            w.serve(750 * MS - 1);
+            w.carry(S);
+        },
+        just_not: |w| {
+            w.serve(750 * MS);
+            w.carry(S);
+        },
+        otherwise: (Resource::Unknown, Confidence::Low),
+    },
+    Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
         says: "Unknown: the server's CPU could not be observed.",

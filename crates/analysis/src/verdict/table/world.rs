@@ -6,8 +6,8 @@ use dyno_archive::machine::{CpuUse, MachineUse};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step, Workload};
 use dyno_archive::sample::{
-    CallUse, CallsUse, CgroupUse, HostUse, NetworkUse, Party, PartyUse, Seen, SocketsUse, State, StateTimes,
-    ThreadUse,
+    CallUse, CallsUse, CgroupUse, HostUse, LinkUse, NetworkUse, Party, PartyUse, Seen, SocketsUse, State,
+    StateTimes, ThreadUse,
 };
 use dyno_archive::start::{StartRecord, WarmUpEnd};
 use dyno_archive::times::Recording;
@@ -119,11 +119,21 @@ impl World {
     }
 
     pub(super) fn limiter(&self) -> Limiter {
-        verdict::limiter(&self.result(), &self.server(), &self.backends)
+        let machine = MachineResult::new(&self.record);
+        verdict::limiter(&self.result(), &self.server(), &self.backends, &machine)
     }
 
     fn server(&self) -> ServerUse {
         server_use(&self.record, Party::SUBJECT, self.allowed_cpus)
+    }
+
+    /// So many bytes went out over a link of 1 Gbit/s.
+    pub(super) fn carry(&mut self, bytes: u64) {
+        for (sample, bytes_out) in self.record.samples.iter_mut().zip([0, bytes]) {
+            let link =
+                LinkUse { name: "eth0".into(), bytes_in: 0, bytes_out, bits_per_s: Some(1_000_000_000) };
+            sample.host.get_or_insert_default().links = Some(vec![link]);
+        }
     }
 
     /// At a fixed rate instead of a closed loop.
