@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use dyno_launch::supervision::Interrupts;
+use dyno_observer::inside::Counting;
 
 use crate::limits::{ANSWERS_GLANCE, ANSWERS_GLANCES};
 use crate::load::{self, Answers, Reason, Spec, Watch};
@@ -46,6 +48,19 @@ pub(crate) fn loaded<T: Send>(
             None => seen,
         }
     })
+}
+
+/// Counts system calls while a load runs, until whoever holds the other end lets go.
+///
+/// # Errors
+/// The kernel does not count any more; in words.
+pub(crate) fn count(
+    counting: &mut Counting,
+    answers: &Answers,
+    stop: &mpsc::Receiver<()>,
+) -> Result<(), String> {
+    let mut wait = |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
+    counting.run(&|| Some(answers.total()), &mut wait)
 }
 
 /// Waits until the server answers. A load of which nothing is answered has nothing to tell.

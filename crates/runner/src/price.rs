@@ -1,16 +1,15 @@
 //! What probes cost a server: one load, with the probes on and off in turn.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
 use dyno_archive::probe::PriceSlice;
 use dyno_launch::supervision::Interrupts;
 use dyno_observer::inside::{Counting, Watching};
 use dyno_observer::monotonic_ns;
 
-use crate::beside::{IsEnded, loaded};
+use crate::beside::{IsEnded, count, loaded};
 use crate::limits::{PRICE_PAIRS, PRICE_SETTLES, PRICE_SLICE};
 use crate::load::{Answers, Spec};
 
@@ -69,16 +68,16 @@ impl Priced<'_> {
         answers: &Answers,
         counting: Option<&mut Counting>,
     ) -> Result<PriceSlice, String> {
-        let is_over = &AtomicBool::new(false);
+        let (to_counter, stop) = mpsc::channel::<()>();
         thread::scope(|scope| {
-            let counter = counting.map(|counting| scope.spawn(move || count(counting, answers, is_over)));
+            let counter = counting.map(|counting| scope.spawn(move || count(counting, answers, &stop)));
             thread::sleep(PRICE_SETTLES);
             // All three are read at once, as a slice begins and as it ends.
             let edge = || (monotonic_ns(), answers.total(), (self.cpu_ns)());
             let (from_ns, before, cpu_before) = edge();
             thread::sleep(PRICE_SLICE);
             let (to_ns, after, cpu_after) = edge();
-            is_over.store(true, Ordering::Release);
+            drop(to_counter);
             let counted = counter.map(|c| c.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             counted.transpose()?;
             Ok(PriceSlice {
@@ -89,12 +88,4 @@ impl Priced<'_> {
             })
         })
     }
-}
-
-fn count(counting: &mut Counting, answers: &Answers, is_over: &AtomicBool) -> Result<(), String> {
-    let mut wait = |pause: Duration| {
-        thread::sleep(pause);
-        is_over.load(Ordering::Acquire)
-    };
-    counting.run(&|| Some(answers.total()), &mut wait)
 }

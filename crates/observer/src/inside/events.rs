@@ -5,16 +5,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use dyno_archive::sample::CallUse;
 use perf_event::events::Tracepoint;
 use perf_event::{Builder, Counter};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use super::program::{Counted, PARTIES};
 use crate::kernel::Error;
 use crate::proc;
 
-/// Where the kernel shows its tracepoints.
+/// Where the kernel usually shows its tracepoints.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
 
 /// The calls that are counted by name: what servers spend their time in. All others together are `other`.
@@ -79,8 +82,9 @@ impl Events {
     /// # Errors
     /// This user may not see the kernel's tracepoints, or may not count them, or there are none.
     pub(super) fn load() -> Result<Events, Error> {
-        let all = id("raw_syscalls/sys_enter").map_err(Error::new)?;
-        let of = |name: &'static str| Some((name, id(&format!("syscalls/sys_enter_{name}")).ok()?));
+        let points = Tracepoints::find().map_err(Error::new)?;
+        let all = points.id("raw_syscalls/sys_enter").map_err(Error::new)?;
+        let of = |name: &'static str| Some((name, points.id(&format!("syscalls/sys_enter_{name}")).ok()?));
         let events = Events {
             all,
             named: NAMED.into_iter().filter_map(of).collect(),
@@ -191,10 +195,36 @@ fn counter(id: u64, tid: u32) -> io::Result<Counter> {
     builder.build()
 }
 
-fn id(name: &str) -> io::Result<u64> {
-    let read = |place: &str| fs::read_to_string(format!("{place}/{name}/id"));
-    let text = PLACES.iter().map(|place| read(place)).reduce(Result::or).expect("there are places")?;
-    text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
+/// The kernel's list of its tracepoints.
+struct Tracepoints {
+    folder: PathBuf,
+    /// What the folder is in, if nobody has it but dyno: gone once this is closed.
+    _mount: Option<OwnedFd>,
+}
+
+impl Tracepoints {
+    fn find() -> io::Result<Tracepoints> {
+        let usual = PLACES.iter().map(PathBuf::from).find(|place| place.join("raw_syscalls").exists());
+        match usual {
+            Some(folder) => Ok(Tracepoints { folder, _mount: None }),
+            // Where nothing has mounted it, as in containers, nobody else need see it.
+            None => Tracepoints::of_own(),
+        }
+    }
+
+    fn of_own() -> io::Result<Tracepoints> {
+        let of_kernel = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(&of_kernel)?;
+        let read_only = MountAttrFlags::MOUNT_ATTR_RDONLY;
+        let mount = fsmount(&of_kernel, FsMountFlags::FSMOUNT_CLOEXEC, read_only)?;
+        let folder = Path::new("/proc/self/fd").join(mount.as_raw_fd().to_string()).join("events");
+        Ok(Tracepoints { folder, _mount: Some(mount) })
+    }
+
+    fn id(&self, name: &str) -> io::Result<u64> {
+        let text = fs::read_to_string(self.folder.join(name).join("id"))?;
+        text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
+    }
 }
 
 /// The threads of a process.

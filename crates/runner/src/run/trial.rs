@@ -4,8 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use dyno_archive::probe::Probe;
-use dyno_archive::probe::Refused;
+use dyno_archive::probe::{Probe, Refused};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample};
 use dyno_contract::exchange::Business;
@@ -15,6 +14,7 @@ use dyno_observer::probes::Probes;
 
 use super::up::{CheckedListener, Launched, Watched, listener};
 use super::{Event, Runner};
+use crate::beside::count;
 use crate::load::{self, Answers, Edge, Reason, Watch};
 use crate::load_at;
 
@@ -52,7 +52,8 @@ impl Runner<'_> {
         thread::scope(|scope| {
             let prober = scope.spawn(move || probe(listener, trial, pause, &stop_prober));
             let told = &answers;
-            let counter = scope.spawn(move || count(inside, told, &stop_counter));
+            let counter = Counting::new(inside)
+                .map(|mut counting| scope.spawn(move || count(&mut counting, told, &stop_counter)));
             let asker = scope.spawn(move || runtime.map(|runtime| runtime.follow(&stop_runtime)));
             let mut watcher = Watcher {
                 peaks_of_window: Vec::new(),
@@ -70,7 +71,8 @@ impl Runner<'_> {
             let record = load::run(&spec, &mut watcher);
             drop((to_prober, to_counter, to_runtime));
             let probed = prober.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            let counted = counter.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let counted =
+                counter.map_or(Ok(()), |c| c.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             let asked = asker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             let (runtime, untold) = asked.unwrap_or_default();
             let checks = tried.into_iter().chain(probed).collect();
@@ -103,12 +105,6 @@ fn tried(spec: &load::Spec) -> Option<CheckResult> {
         expected: String::new(),
         got: mismatch.words,
     })
-}
-
-/// Counts system calls while the load runs.
-fn count(inside: Vec<Arc<Watching>>, answers: &Answers, stop: &mpsc::Receiver<()>) -> Result<(), String> {
-    let mut wait = |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
-    Counting::new(inside).map_or(Ok(()), |mut counting| counting.run(&|| Some(answers.total()), &mut wait))
 }
 
 /// Counting of system calls that ended before the load did.
