@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use dyno_archive::sample::CallUse;
 use perf_event::events::Tracepoint;
@@ -54,7 +55,7 @@ const NAMED: [&str; 30] = [
     "writev",
 ];
 
-/// In each of so many slices all names are counted, and in the others those that were seen: to open and to close a counter that nobody else
+/// In each of so many times that a party's counters are opened all names are counted, and in the others those that were seen: to open and to close a counter that nobody else
 /// has costs the whole machine a moment. With all names each time h2o lost 5 % of its throughput.
 const ALL_NAMES_EVERY: u32 = 16;
 
@@ -68,14 +69,28 @@ pub(super) struct Events {
     all: u64,
     /// Those of some, by name.
     named: BTreeMap<&'static str, u64>,
-    /// The processes from which each party began; `None`: the place is free.
-    parties: [Option<Vec<u32>>; PARTIES as usize],
+    /// `None`: the place is free.
+    parties: [Option<Watched>; PARTIES as usize],
     /// What is open while calls are counted: of which party, of what, and the counter.
     open: Vec<(u64, Option<&'static str>, Counter)>,
-    /// Slices so far.
-    slices: u32,
     /// What closed counters had counted: by party, and by name.
     sums: BTreeMap<(u64, Option<&'static str>), u64>,
+}
+
+/// A party.
+#[derive(Debug, Default)]
+struct Watched {
+    /// The processes from which it began.
+    roots: Vec<u32>,
+    /// Times that its counters were opened.
+    openings: u32,
+}
+
+impl Watched {
+    /// Whether all names are to be counted the next time.
+    const fn wants_all_names(&self) -> bool {
+        self.openings.is_multiple_of(ALL_NAMES_EVERY)
+    }
 }
 
 impl Events {
@@ -90,7 +105,6 @@ impl Events {
             named: NAMED.into_iter().filter_map(of).collect(),
             parties: [const { None }; PARTIES as usize],
             open: Vec::new(),
-            slices: 0,
             sums: BTreeMap::new(),
         };
         // Of this thread: whether it may.
@@ -100,16 +114,16 @@ impl Events {
 
     pub(super) fn place(&mut self) -> Option<u64> {
         let place = self.parties.iter().position(Option::is_none)?;
-        self.parties[place] = Some(Vec::new());
+        self.parties[place] = Some(Watched::default());
         Some(place as u64)
     }
 
     pub(super) fn watch(&mut self, party: u64, pid: u32) {
-        self.parties[party as usize].get_or_insert_default().push(pid);
+        self.parties[party as usize].get_or_insert_default().roots.push(pid);
     }
 
     pub(super) fn is_watched(&self, pid: u32) -> bool {
-        self.parties.iter().flatten().any(|pids| pids.contains(&pid))
+        self.parties.iter().flatten().any(|party| party.roots.contains(&pid))
     }
 
     pub(super) fn forget(&mut self, party: u64) {
@@ -119,20 +133,23 @@ impl Events {
 
     /// Opens counters for every thread that lives, or closes them: while there are none, calls cost nothing. Takes a while.
     pub(super) fn arm(&mut self, on: bool) -> Result<(), Error> {
-        for (party, name, mut counter) in self.open.drain(..) {
-            *self.sums.entry((party, name)).or_default() += counter.read().map_err(Error::new)?;
+        let mut closed = std::mem::take(&mut self.open);
+        for (party, name, counter) in &mut closed {
+            *self.sums.entry((*party, *name)).or_default() += counter.read().map_err(Error::new)?;
+        }
+        // The kernel waits for every CPU with each that is the last of its name, 30 ms and more: whoever samples is not to wait as well.
+        if !closed.is_empty() {
+            thread::spawn(move || drop(closed));
         }
         if !on {
             return Ok(());
         }
-        let with_all_names = self.slices.is_multiple_of(ALL_NAMES_EVERY);
-        self.slices = self.slices.wrapping_add(1);
         let is_seen = |party, name| self.sums.get(&(party, Some(name))).is_some_and(|n| *n > 0);
-        let parties = self.parties.iter().enumerate();
-        let roots: Vec<(u64, &Vec<u32>)> =
-            parties.filter_map(|(party, roots)| Some((party as u64, roots.as_ref()?))).collect();
-        for (party, roots) in roots {
-            for tid in proc::trees(roots).into_iter().flat_map(tids) {
+        for (party, watched) in (0..).zip(&mut self.parties) {
+            let Some(watched) = watched else { continue };
+            let with_all_names = watched.wants_all_names();
+            watched.openings = watched.openings.wrapping_add(1);
+            for tid in proc::trees(&watched.roots).into_iter().flat_map(tids) {
                 let named = self.named.iter().filter(|(name, _)| with_all_names || is_seen(party, **name));
                 let points = named.map(|(name, id)| (Some(*name), *id)).chain([(None, self.all)]);
                 for (name, id) in points {
@@ -249,6 +266,13 @@ mod tests {
         assert_eq!(counts, [("other", 30), ("read", 70)]);
         assert_eq!((counted.by_name["read"].returned, counted.of_cpus), (None, vec![100]));
         assert_eq!(super::counted(&BTreeMap::new()).by_name, BTreeMap::new());
+    }
+
+    #[test]
+    fn names_that_come_late_are_not_missed_for_long() {
+        let all = |openings| Watched { openings, ..Watched::default() }.wants_all_names();
+        let openings: Vec<u32> = (0..40).filter(|openings| all(*openings)).collect();
+        assert_eq!(openings, [0, 16, 32]);
     }
 
     #[test]
