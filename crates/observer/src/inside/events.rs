@@ -55,8 +55,8 @@ const NAMED: [&str; 30] = [
     "writev",
 ];
 
-/// In each of so many times that a party's counters are opened all names are counted, and in the others those that were seen: to open and to close a counter that nobody else
-/// has costs the whole machine a moment. With all names each time h2o lost 5 % of its throughput.
+/// In each of so many times that a party's counters are opened all names are counted, and in the others those that were seen: to open
+/// and to close a counter that nobody else has costs the whole machine a moment.
 const ALL_NAMES_EVERY: u32 = 16;
 
 /// The name of all calls that are not counted by theirs.
