@@ -401,7 +401,11 @@ fn both_idle(load: &LoadResult, server: &ServerUse) -> Option<f64> {
 pub(super) fn is_robbed(load: &LoadResult, server: &ServerUse) -> bool {
     server.steal_share.is_some_and(|share| share > STEAL)
         || starved(server).is_some()
-        || load.caveats.iter().any(|caveat| caveat.code == Code::GeneratorStarved)
+        || is_generator_starved(load)
+}
+
+fn is_generator_starved(load: &LoadResult) -> bool {
+    load.caveats.iter().any(|caveat| caveat.code == Code::GeneratorStarved)
 }
 
 fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
@@ -476,7 +480,7 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
             "Unknown: the server used {} of its CPU and the generator's busiest thread {}; neither is full. {}",
             percent(used),
             percent(busy),
-            would_tell(server)
+            would_tell(load, server)
         ),
         (None, _) => "Unknown: the server's CPU could not be observed.".into(),
     };
@@ -486,17 +490,29 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
         sentence,
         evidence: json!({
             "server_utilisation": server.cpu_utilisation, "generator_utilisation": busy,
-            "server_run_delay_s": server.run_delay_s,
+            "server_run_delay_s": server.run_delay_s, "steal_share": server.steal_share,
+            "generator_starved": is_generator_starved(load),
         }),
     }
 }
 
 /// What would have to be measured to know.
-fn would_tell(server: &ServerUse) -> &'static str {
-    if server.working.is_none() {
-        "What its threads wait for was not looked at: `--observe states` tells."
+fn would_tell(load: &LoadResult, server: &ServerUse) -> String {
+    // What a server waits for means nothing while somebody else takes the time of its machine.
+    if let Some(share) = server.steal_share.filter(|share| *share > STEAL) {
+        return format!(
+            "The hypervisor gave {} of this machine's CPU time to others, and whoever waited for that looks idle: a quieter machine would tell.",
+            percent(share)
+        );
+    }
+    if is_generator_starved(load) {
+        return "The generator waited for a CPU that something else used, and a server that it does not ask looks idle: a quieter machine would tell.".into();
+    }
+    let is_looked_at = server.by_thread_role.values().any(|role| role.states_s.is_some());
+    if is_looked_at {
+        "More connections, or a longer step, would show which of the two fills first.".into()
     } else {
-        "More connections, or a longer step, would show which of the two fills first."
+        "What its threads wait for was not looked at: `--observe states` tells.".into()
     }
 }
 

@@ -78,8 +78,12 @@ fn what_threads_wait_for_tells_the_limit() {
         let trial = trial_of(&place, mode, connections, "");
         // With one connection a slow machine may be at its CPU, and one that others use cannot tell.
         let seen = trial["limiter"]["resource"].as_str().unwrap();
-        let waited_s = trial["limiter"]["evidence"]["server_run_delay_s"].as_f64().unwrap_or(0.0);
-        let may_be = seen == "server_cpu" || (seen == "unknown" && waited_s > 0.1);
+        let evidence = &trial["limiter"]["evidence"];
+        let above = |key: &str, least: f64| evidence[key].as_f64().is_some_and(|value| value > least);
+        let is_robbed = above("server_run_delay_s", 0.1)
+            || above("steal_share", 0.02)
+            || evidence["generator_starved"] == true;
+        let may_be = seen == "server_cpu" || (seen == "unknown" && is_robbed);
         assert!(seen == limiter || (mode == "good" && may_be), "{mode}: {:#}", trial["limiter"]);
     }
 }
