@@ -1,7 +1,11 @@
 //! Statistics over repeats. The unit of replication is a fresh start of the subject, never a request.
 
+mod estimate;
+
 use schemars::JsonSchema;
 use serde::Serialize;
+
+pub use estimate::{ALPHA, Estimate, holm};
 
 /// Fewest repeats, or pairs of repeats, for a confidence interval: rank statistics of fewer say next to nothing (Kalibera
 /// and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013).
@@ -90,42 +94,16 @@ const FEW_PAIRS_APART: f64 = 1.05;
 /// does not contain 1. With three or four: all lie in the same direction, each by more than 5 %. With fewer: never.
 #[must_use]
 pub fn are_apart(ratios: &[f64]) -> bool {
-    let logs: Vec<f64> = ratios.iter().filter(|r| r.is_finite() && **r > 0.0).map(|r| r.ln()).collect();
+    let known: Vec<f64> = ratios.iter().copied().filter(|r| r.is_finite() && *r > 0.0).collect();
+    let logs: Vec<f64> = known.iter().map(|r| r.ln()).collect();
     match logs.len() {
         n if n < PAIRS_TO_TELL_APART => false,
         n if n < REPEATS_FOR_INTERVAL => {
             let least = FEW_PAIRS_APART.ln();
             logs.iter().all(|log| *log > least) || logs.iter().all(|log| *log < -least)
         }
-        _ => {
-            let (low, high) = log_interval(&logs);
-            low > 0.0 || high < 0.0
-        }
+        _ => Estimate::of_pairs(&known).is_some_and(|e| e.low > 1.0 || e.high < 1.0),
     }
-}
-
-/// 95 % interval of the mean of paired differences (Student, "The probable error of a mean", 1908), here of logarithms of
-/// ratios, so that a ratio and its inverse weigh alike.
-fn log_interval(logs: &[f64]) -> (f64, f64) {
-    let n = logs.len() as f64;
-    let mean = logs.iter().sum::<f64>() / n;
-    let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let half = t_quantile(n - 1.0) * (variance / n).sqrt();
-    (mean - half, mean + half)
-}
-
-/// The 97.5 % quantile of Student's t with this many degrees of freedom, from 4 upwards (Abramowitz and Stegun, 26.7.5).
-fn t_quantile(freedom: f64) -> f64 {
-    // The same quantile of the normal distribution, and its odd powers.
-    let z: f64 = 1.959_964;
-    let (z3, z5, z7, z9) = (z.powi(3), z.powi(5), z.powi(7), z.powi(9));
-    let terms = [
-        (z3 + z) / 4.0,
-        (5.0 * z5 + 16.0 * z3 + 3.0 * z) / 96.0,
-        (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * z) / 384.0,
-        (79.0 * z9 + 776.0 * z7 + 1482.0 * z5 - 1920.0 * z3 - 945.0 * z) / 92_160.0,
-    ];
-    (1..).zip(terms).map(|(power, term)| term / freedom.powi(power)).sum::<f64>() + z
 }
 
 #[cfg(test)]
@@ -169,22 +147,6 @@ mod tests {
             assert_eq!(are_apart(&inverse), apart, "{inverse:?}");
         }
         assert!(!are_apart(&[1.05; 3]), "that is not more than 5 %");
-    }
-
-    #[test]
-    fn quantiles_are_those_of_the_tables() {
-        for (freedom, wanted) in [(4.0, 2.776), (9.0, 2.262), (30.0, 2.042), (1e9, 1.960)] {
-            assert!((t_quantile(freedom) - wanted).abs() < 0.002, "{freedom}: {}", t_quantile(freedom));
-        }
-        // The series is least exact at 4 degrees of freedom; this is the sum of its four terms.
-        assert!((t_quantile(4.0) - 2.775_582_26).abs() < 1e-8, "{}", t_quantile(4.0));
-    }
-
-    #[test]
-    fn an_interval_of_pairs_is_students() {
-        // A mean of 3 with a variance of 2.5; 2.776 standard errors of √0.5 to either side.
-        let (low, high) = log_interval(&[1.0, 2.0, 3.0, 4.0, 5.0]);
-        assert!((low - 1.037).abs() < 0.001 && (high - 4.963).abs() < 0.001, "{low} {high}");
     }
 
     #[test]
