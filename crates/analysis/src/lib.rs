@@ -8,6 +8,7 @@ pub mod calibration;
 pub mod caveat;
 pub mod ceiling;
 pub mod cell;
+pub mod compare;
 pub mod comparison;
 #[cfg(test)]
 mod fixture;

@@ -47,6 +47,12 @@ impl Series {
         self.by_block.iter().filter(|(_, point)| *point == Point::Beyond).count()
     }
 
+    /// Whether every repeat has a known value, and there is one.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        !self.by_block.is_empty() && self.known() == self.by_block.len()
+    }
+
     fn values(&self) -> impl Iterator<Item = f64> {
         self.by_block.iter().filter_map(|(_, point)| point.known())
     }

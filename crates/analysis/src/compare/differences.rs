@@ -1,0 +1,116 @@
+//! In what two runs differ beside what is compared: machine, dyno, load, requests, conditions, services behind.
+
+use std::collections::BTreeSet;
+
+use dyno_archive::plan::Plan;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Side;
+
+/// Memory may differ by this share between two boots of one machine.
+const MEMORY: f64 = 0.01;
+
+/// Something in which two runs differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Difference {
+    /// Its name, such as `load.duration_ns`.
+    pub what: String,
+    /// What it is in each; `None`: it may be secret, or is long.
+    pub a: Option<String>,
+    pub b: Option<String>,
+}
+
+/// In what two runs differ, of the arms that are compared.
+pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<Difference> {
+    let mut found = Found::default();
+    let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
+    found.walk("machine", &facts(a), &facts(b));
+    found.walk("load", &load(plan_a), &load(plan_b));
+    for own in &plan_a.workloads {
+        let other = plan_b.workloads.iter().find(|other| other.name == own.name);
+        if let Some(other) = other.filter(|other| *other != own) {
+            found.walk_unshown(&format!("workload {}", own.name), &json!(own), &json!(other));
+        }
+    }
+    found.walk("files", &json!(plan_a.files), &json!(plan_b.files));
+    for (arm_a, arm_b) in arms {
+        let (own, other) = (&plan_a.arms[*arm_a], &plan_b.arms[*arm_b]);
+        let name = if own.name == other.name {
+            own.name.clone()
+        } else {
+            format!("{} and {}", own.name, other.name)
+        };
+        found.walk_unshown(&format!("{name}: env"), &json!(own.conditions.env), &json!(other.conditions.env));
+        found.walk(&name, &conditions(plan_a, *arm_a), &conditions(plan_b, *arm_b));
+    }
+    found.all
+}
+
+fn facts(of: Side<'_>) -> Value {
+    let mut facts = json!(of.run.header.facts);
+    // What could not be measured is told by the numbers themselves.
+    facts.as_object_mut().expect("facts have names").remove("missing");
+    facts
+}
+
+/// The load without its steps, which are compared one by one.
+fn load(plan: &Plan) -> Value {
+    let mut load = json!(plan.load);
+    load.as_object_mut().expect("a load has names").remove("steps");
+    load
+}
+
+/// The conditions of an arm but its environment, with the services behind it.
+fn conditions(plan: &Plan, arm: usize) -> Value {
+    let arm = &plan.arms[arm];
+    let mut conditions = json!(arm.conditions);
+    conditions.as_object_mut().expect("conditions have names").remove("env");
+    let behind = arm.backends.iter().map(|index| {
+        let backend = &plan.backends[*index];
+        let facts = json!({"of": backend.of, "variant": backend.variant, "version": backend.version,
+            "definition": backend.definition, "limits": backend.limits, "cpus": backend.cpus});
+        (backend.name.clone(), facts)
+    });
+    conditions["backends"] = behind.collect::<serde_json::Map<String, Value>>().into();
+    conditions
+}
+
+#[derive(Default)]
+struct Found {
+    all: Vec<Difference>,
+}
+
+impl Found {
+    fn walk(&mut self, name: &str, a: &Value, b: &Value) {
+        self.walk_shown(name, a, b, true);
+    }
+
+    /// The same of what may hold secrets: the names alone are told.
+    fn walk_unshown(&mut self, name: &str, a: &Value, b: &Value) {
+        self.walk_shown(name, a, b, false);
+    }
+
+    fn walk_shown(&mut self, name: &str, a: &Value, b: &Value, is_shown: bool) {
+        if a == b {
+            return;
+        }
+        if let (Value::Object(own), Value::Object(other)) = (a, b) {
+            let keys: BTreeSet<&String> = own.keys().chain(other.keys()).collect();
+            for key in keys {
+                let of = |map: &serde_json::Map<String, Value>| map.get(key).cloned().unwrap_or(Value::Null);
+                self.walk_shown(&format!("{name}.{key}"), &of(own), &of(other), is_shown);
+            }
+            return;
+        }
+        let numbers = a.as_f64().zip(b.as_f64());
+        let is_near = |(a, b): (f64, f64)| (a - b).abs() <= MEMORY * a.max(b);
+        if name == "machine.memory_bytes" && numbers.is_some_and(is_near) {
+            return;
+        }
+        let text =
+            |value: &Value| is_shown.then(|| value.as_str().map_or_else(|| value.to_string(), Into::into));
+        self.all.push(Difference { what: name.into(), a: text(a), b: text(b) });
+    }
+}

@@ -1,0 +1,183 @@
+//! Gates: how much worse a metric may get.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Row;
+use crate::metric::{Better, METRICS, Metric};
+use crate::stats::{ALPHA, holm};
+use crate::words::percent;
+
+/// Short names that gates may use.
+const SHORT: [(&str, &str); 7] = [
+    ("throughput", "throughput_rps"),
+    ("rps", "throughput_rps"),
+    ("cpu_us_per_request", "server_cpu_us_per_request"),
+    ("p50", "response_p50_us"),
+    ("p90", "response_p90_us"),
+    ("p99", "response_p99_us"),
+    ("memory", "server_memory_bytes"),
+];
+
+/// The most by which a metric may change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gate {
+    pub metric: &'static Metric,
+    /// The ratio at which it is missed: above 1, it may not be higher; below 1, not lower.
+    pub ratio: f64,
+}
+
+impl Gate {
+    /// Reads `cpu_us_per_request>+3%,p99>+10%,throughput<-2%`.
+    ///
+    /// # Errors
+    /// What is wrong, and how it is written.
+    pub fn parse(text: &str) -> Result<Vec<Gate>, String> {
+        text.split(',').map(|one| Gate::one(one.trim())).collect()
+    }
+
+    fn one(text: &str) -> Result<Gate, String> {
+        let wrong = || format!("{text:?} is no gate; write `cpu_us_per_request>+3%` or `throughput<-2%`");
+        let at = text.find(['<', '>']).ok_or_else(wrong)?;
+        let (name, rest) = (text[..at].trim(), text[at + 1..].trim());
+        let is_above = text[at..].starts_with('>');
+        let metric = metric(name)?;
+        let share = rest.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok()).ok_or_else(wrong)?;
+        let wants_above = match metric.better {
+            Better::Lower => true,
+            Better::Higher => false,
+            Better::Neither => is_above,
+        };
+        if !share.is_finite() || share == 0.0 || (share > 0.0) != is_above {
+            return Err(format!(
+                "{text:?} is missed by a change the other way; write a `>` with a `+`, or a `<` with a `-`"
+            ));
+        }
+        if wants_above != is_above {
+            return Err(format!(
+                "{text:?} would fail what got better: of {name} the {} is the better",
+                if wants_above { "lower" } else { "higher" }
+            ));
+        }
+        if share <= -100.0 {
+            return Err(format!("{text:?} can never be missed: nothing falls by more than 100 %"));
+        }
+        Ok(Gate { metric, ratio: 1.0 + share / 100.0 })
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let sign = if self.ratio > 1.0 { ">+" } else { "<-" };
+        // Rounded to what was written: 1.03 is not exactly 1 + 0.03.
+        let share = ((self.ratio - 1.0).abs() * 1e10).round() / 1e8;
+        format!("{}{sign}{share}%", self.metric.key)
+    }
+
+    /// Whether a ratio is beyond the gate.
+    fn is_beyond(&self, ratio: f64) -> bool {
+        if self.ratio > 1.0 { ratio > self.ratio } else { ratio < self.ratio }
+    }
+}
+
+/// The metric of a name, or of a short one.
+fn metric(name: &str) -> Result<&'static Metric, String> {
+    let key = SHORT.iter().find(|(short, _)| *short == name).map_or(name, |(_, key)| key);
+    let comparable = || METRICS.iter().filter(|metric| metric.has_ratios());
+    comparable().find(|metric| metric.key == key).ok_or_else(|| {
+        let short: Vec<&str> = SHORT.iter().map(|(short, _)| *short).collect();
+        let all: Vec<&str> = comparable().map(|metric| metric.key).collect();
+        format!(
+            "there is no metric {name:?} to gate by; there are {} and {}",
+            short.join(", "),
+            all.join(", ")
+        )
+    })
+}
+
+/// What became of a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GateState {
+    /// It is as it should be, and what the gate forbids would have been found.
+    Held,
+    /// It is worse than it may be, and that is no chance.
+    Missed,
+    /// Nothing is shown, and what the gate forbids may have been overlooked.
+    Undecided,
+}
+
+/// A gate in one cell.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct GateResult {
+    pub gate: String,
+    pub subject_a: String,
+    pub subject_b: String,
+    pub workload: String,
+    /// Index among the rows.
+    pub row: usize,
+    pub state: GateState,
+    pub sentence: String,
+}
+
+/// Judges gates over all rows of their metrics. The chance that any of them is missed where nothing changed is at most [`ALPHA`]
+/// (Holm).
+pub(super) fn judge(gates: &[Gate], rows: &[Row]) -> Vec<GateResult> {
+    let each = gates.iter().flat_map(|gate| {
+        let of_gate =
+            rows.iter().enumerate().filter(|(_, row)| row.metric == gate.metric.key && !row.control);
+        of_gate.map(move |(index, row)| (gate, index, row))
+    });
+    let each: Vec<(&Gate, usize, &Row)> = each.collect();
+    let ps: Vec<f64> = each.iter().map(|(_, _, row)| row.estimate.map_or(1.0, |e| e.p)).collect();
+    let result = |((gate, index, row), p): (&(&Gate, usize, &Row), f64)| {
+        let (state, sentence) = state(gate, row, p);
+        GateResult {
+            gate: gate.text(),
+            subject_a: row.subject_a.clone(),
+            subject_b: row.subject_b.clone(),
+            workload: row.workload.clone(),
+            row: *index,
+            state,
+            sentence,
+        }
+    };
+    each.iter().zip(holm(&ps)).map(result).collect()
+}
+
+fn state(gate: &Gate, row: &Row, p: f64) -> (GateState, String) {
+    let Some(estimate) = row.estimate else { return (GateState::Undecided, row.sentence.clone()) };
+    let change = format!("it changed by {}", signed(estimate.ratio - 1.0));
+    if gate.is_beyond(estimate.ratio) {
+        return if p < ALPHA {
+            (GateState::Missed, format!("{change}, and that is no chance (p {p:.3})"))
+        } else {
+            let would = percent(estimate.detectable - 1.0);
+            (
+                GateState::Undecided,
+                format!(
+                    "{change}, which may be chance; a difference of {would} would have been found. Ask for more repeats."
+                ),
+            )
+        };
+    }
+    // What a gate forbids downwards is found as well as its inverse upwards.
+    let forbidden = if gate.ratio > 1.0 { gate.ratio } else { gate.ratio.recip() };
+    let is_outside = !gate.is_beyond(estimate.low) && !gate.is_beyond(estimate.high);
+    if is_outside || estimate.detectable <= forbidden {
+        (GateState::Held, change)
+    } else {
+        let would = percent(estimate.detectable - 1.0);
+        (
+            GateState::Undecided,
+            format!(
+                "{change}; only a difference of {would} would have been found, which is more than the gate allows. Ask for more repeats."
+            ),
+        )
+    }
+}
+
+/// `+3.1 %`, `−2 %`.
+fn signed(share: f64) -> String {
+    format!("{}{}", if share < 0.0 { "−" } else { "+" }, percent(share.abs()))
+}

@@ -1,0 +1,246 @@
+//! Two sides, of one run or of two, cell by cell: ratios with intervals, verdicts in words, and gates.
+
+mod differences;
+mod gate;
+mod verdict;
+
+use dyno_archive::run::Run;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use differences::Difference;
+pub use gate::{Gate, GateResult, GateState};
+pub use verdict::Verdict;
+
+use crate::cell::{CellKey, Shape};
+use crate::grid::{Cell, Grid};
+use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
+use crate::report::Report;
+use crate::series::Series;
+use crate::stats::{ALPHA, Estimate, Repeated, holm};
+use crate::words::percent;
+
+pub const SCHEMA: &str = "dyno.compare/1";
+
+/// Metrics that are compared without being asked for.
+const METRICS: [&Metric; 5] = [&THROUGHPUT, &CPU, &RESPONSE_P50, &RESPONSE_P99, &MEMORY];
+
+/// One side of a comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    pub run: &'a Run,
+    /// Of the run.
+    pub report: &'a Report,
+    /// The arm that is meant; `None`: every arm, beside that of the same name.
+    pub arm: Option<usize>,
+}
+
+/// What is asked of a comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    pub gates: Vec<Gate>,
+    /// The ratio within which two sides count as the same: 0.02 for 2 %. `None`: no such verdict is given.
+    pub same_within: Option<f64>,
+}
+
+/// Two sides, compared. Ratios are `b` ÷ `a`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Compared {
+    pub schema: &'static str,
+    pub a: SideResult,
+    pub b: SideResult,
+    /// Whether repeats are compared in pairs: both sides are of one run, whose blocks hold one repeat of each.
+    pub paired: bool,
+    /// In what the sides differ beside what is compared; their numbers are no answer then.
+    pub differences: Vec<Difference>,
+    /// What is to be known of all rows.
+    pub notes: Vec<String>,
+    pub rows: Vec<Row>,
+    pub gates: Vec<GateResult>,
+    /// Whether no gate was missed.
+    pub passed: bool,
+}
+
+/// What a side is of.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct SideResult {
+    pub run: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// Name of the arm; `None`: all of them.
+    pub subject: Option<String>,
+}
+
+/// One metric in one cell of both sides.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Row {
+    /// Name of the arm in `a`, and in `b`.
+    pub subject_a: String,
+    pub subject_b: String,
+    /// A control: what it shows is how alike the machine was.
+    pub control: bool,
+    pub workload: String,
+    pub step: Shape,
+    /// Key and name of the metric.
+    pub metric: &'static str,
+    pub title: &'static str,
+    pub a: Repeated,
+    pub b: Repeated,
+    /// `None`: too few repeats, or one has no value.
+    pub estimate: Option<Estimate>,
+    /// Chance of a difference at least as large if there is none, with all other rows allowed for (Holm).
+    pub p_of_all: Option<f64>,
+    pub verdict: Verdict,
+    /// The verdict in words.
+    pub sentence: String,
+}
+
+/// Compares two sides.
+#[must_use]
+pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
+    let is_one_run = a.run.header.id == b.run.header.id && a.run.header.started == b.run.header.started;
+    let arms = pairs_of_arms(a, b);
+    let differences = if is_one_run { Vec::new() } else { differences::between(a, b, &arms) };
+    let mut metrics: Vec<&Metric> = METRICS.to_vec();
+    let gated = asked.gates.iter().map(|gate| gate.metric);
+    gated.for_each(|metric| {
+        if !metrics.contains(&metric) {
+            metrics.push(metric)
+        }
+    });
+    let (grid_a, grid_b) = (Grid::new(&a.report.trials), Grid::new(&b.report.trials));
+    let mut rows = Vec::new();
+    let mut unmatched = 0;
+    for (arm_a, arm_b) in arms {
+        for (key, cell) in grid_a.cells().filter(|(key, _)| key.arm == arm_a) {
+            match counterpart(a, key, b, arm_b).and_then(|key| grid_b.get(key)) {
+                Some(other) => {
+                    let row = |metric: &&Metric| row(a, b, (key, arm_b), (cell, other), (metric, is_one_run));
+                    rows.extend(metrics.iter().map(row));
+                }
+                None => unmatched += 1,
+            }
+        }
+    }
+    judge(&mut rows, asked.same_within, &differences);
+    let gates = gate::judge(&asked.gates, &rows);
+    Compared {
+        schema: SCHEMA,
+        a: side(a),
+        b: side(b),
+        paired: is_one_run,
+        notes: notes(a, b, is_one_run, &rows, unmatched),
+        differences,
+        passed: gates.iter().all(|gate| gate.state != GateState::Missed),
+        rows,
+        gates,
+    }
+}
+
+fn side(of: Side<'_>) -> SideResult {
+    let header = &of.run.header;
+    SideResult {
+        run: header.id.clone(),
+        started: header.started.clone(),
+        subject: of.arm.map(|arm| header.plan.arms[arm].name.clone()),
+    }
+}
+
+/// Arms that are compared: those that are named, or those of the same name.
+fn pairs_of_arms(a: Side<'_>, b: Side<'_>) -> Vec<(usize, usize)> {
+    let (arms_a, arms_b) = (&a.run.header.plan.arms, &b.run.header.plan.arms);
+    if let (Some(a), Some(b)) = (a.arm, b.arm) {
+        return vec![(a, b)];
+    }
+    let of = |arm: usize| arms_b.iter().position(|other| other.name == arms_a[arm].name);
+    let is_meant = |arm: &usize| a.arm.is_none_or(|only| only == *arm);
+    let both = (0..arms_a.len()).filter(is_meant).filter_map(|arm| Some((arm, of(arm)?)));
+    both.filter(|(_, other)| b.arm.is_none_or(|only| only == *other)).collect()
+}
+
+/// The cell of another side with the same workload, by its name, and the same step.
+fn counterpart(a: Side<'_>, key: CellKey, b: Side<'_>, arm: usize) -> Option<CellKey> {
+    let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
+    let name = &plan_a.workloads[key.workload].name;
+    let workload = plan_b.workloads.iter().position(|workload| workload.name == *name)?;
+    let step = plan_b.load.steps.iter().position(|step| *step == plan_a.load.steps[key.step])?;
+    Some(CellKey { arm, workload, step })
+}
+
+fn row(
+    a: Side<'_>,
+    b: Side<'_>,
+    (key, arm_b): (CellKey, usize),
+    (cell_a, cell_b): (&Cell<'_>, &Cell<'_>),
+    (metric, is_paired): (&Metric, bool),
+) -> Row {
+    let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
+    let metric = Metric::named(metric.key);
+    let (of_a, of_b) = (cell_a.series(metric), cell_b.series(metric));
+    Row {
+        subject_a: plan_a.arms[key.arm].name.clone(),
+        subject_b: plan_b.arms[arm_b].name.clone(),
+        control: plan_a.subject_of(key.arm).control && plan_b.subject_of(arm_b).control,
+        workload: plan_a.workloads[key.workload].name.clone(),
+        step: Shape::of(&plan_a.load.steps[key.step]),
+        metric: metric.key,
+        title: metric.title,
+        a: of_a.repeated(),
+        b: of_b.repeated(),
+        estimate: estimate(&of_a, &of_b, is_paired),
+        p_of_all: None,
+        verdict: Verdict::Missing,
+        sentence: String::new(),
+    }
+}
+
+/// The ratio of two series. A repeat without a value leaves none: those that are left would be chosen by what is measured.
+fn estimate(a: &Series, b: &Series, is_paired: bool) -> Option<Estimate> {
+    if is_paired {
+        return Estimate::of_pairs(&b.ratios_to(a).values);
+    }
+    (a.is_known() && b.is_known())
+        .then(|| Estimate::of_two(&a.repeated().values, &b.repeated().values))
+        .flatten()
+}
+
+/// Gives each row its verdict, with all others allowed for. Controls are no part of what is asked.
+fn judge(rows: &mut [Row], same_within: Option<f64>, differences: &[Difference]) {
+    let asked: Vec<usize> = (0..rows.len()).filter(|i| !rows[*i].control).collect();
+    let controls: Vec<usize> = (0..rows.len()).filter(|i| rows[*i].control).collect();
+    for family in [asked, controls] {
+        let known: Vec<usize> = family.iter().copied().filter(|i| rows[*i].estimate.is_some()).collect();
+        let ps: Vec<f64> = known.iter().filter_map(|i| rows[*i].estimate.map(|e| e.p)).collect();
+        known.iter().zip(holm(&ps)).for_each(|(i, p)| rows[*i].p_of_all = Some(p));
+        for index in family {
+            rows[index].verdict = Verdict::of(&rows[index], same_within);
+            rows[index].sentence = verdict::sentence(&rows[index], same_within, differences);
+        }
+    }
+}
+
+fn notes(a: Side<'_>, b: Side<'_>, is_one_run: bool, rows: &[Row], unmatched: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !is_one_run {
+        notes.push(format!(
+            "The two runs were made at different times, {} and {}. How much this machine changed between them is in no interval: have both in one suite to know.",
+            a.run.header.started, b.run.header.started
+        ));
+    }
+    let changed = rows.iter().find(|row| row.control && row.p_of_all.is_some_and(|p| p < ALPHA));
+    if let Some((row, estimate)) = changed.and_then(|row| Some((row, row.estimate?))) {
+        notes.push(format!(
+            "The control {} differs as well ({}: {} of it): what is told of the others may be the machine.",
+            row.subject_a,
+            row.title,
+            percent(estimate.ratio)
+        ));
+    }
+    if unmatched > 0 {
+        notes.push(format!("{unmatched} of the steps of the first are not in the second, and are left out."));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+use dyno_archive::plan::{Arrivals, Backend, Launch, Subject, Trial};
+
+use super::*;
+use crate::fixture::{self, trial_record};
+use crate::report::report;
+
+/// A run of servers, each with its answers per second, repeat by repeat; the last one is a control.
+fn run_of(id: &str, servers: &[(&str, &[u64])]) -> Run {
+    let last = servers.len() - 1;
+    let subject = |(index, (name, _)): (usize, &(&str, &[u64]))| Subject {
+        name: (*name).into(),
+        title: (*name).into(),
+        control: index == last,
+        ..Subject::default()
+    };
+    let mut plan = fixture::plan(servers.iter().enumerate().map(subject).collect());
+    plan.load.steps = vec![fixture::step(Arrivals::Closed)];
+    let blocks = servers[0].1.len() as u32;
+    let each = (0..blocks).flat_map(|block| (0..servers.len()).map(move |arm| (block, arm)));
+    plan.launches = each.clone().map(|(block, arm)| Launch::alone(arm, block)).collect();
+    let trials = each.enumerate().map(|(launch, (block, arm))| {
+        plan.trials.push(Trial { launch, arm, workload: 0, step: 0, seed: 0 });
+        trial_record(launch, fixture::record(servers[arm].1[block as usize]))
+    });
+    let trials = trials.collect();
+    let mut run = fixture::run(plan, Vec::new(), trials);
+    run.header.id = id.into();
+    run
+}
+
+const NULL: (&str, &[u64]) = ("null", &[900, 910, 905, 902, 908]);
+
+fn compared(a: (&Run, Option<usize>), b: (&Run, Option<usize>), asked: &Asked) -> Compared {
+    let (of_a, of_b) = (report(a.0), report(b.0));
+    compare(Side { run: a.0, report: &of_a, arm: a.1 }, Side { run: b.0, report: &of_b, arm: b.1 }, asked)
+}
+
+fn throughput(compared: &Compared) -> &Row {
+    compared.rows.iter().find(|row| row.metric == "throughput_rps" && !row.control).unwrap()
+}
+
+#[test]
+fn two_subjects_of_a_run_are_compared_in_pairs() {
+    // A machine that slows down in the middle slows both.
+    let run = run_of("r", &[("x", &[200, 202, 101, 103, 200]), ("y", &[210, 213, 106, 107, 211]), NULL]);
+    let compared = compared((&run, Some(0)), (&run, Some(1)), &Asked::default());
+    assert!(compared.paired && compared.notes.is_empty() && compared.differences.is_empty());
+    let row = throughput(&compared);
+    assert_eq!((&*row.subject_a, &*row.subject_b, row.verdict), ("x", "y", Verdict::Higher));
+    let estimate = row.estimate.unwrap();
+    assert!((estimate.ratio - 1.05).abs() < 0.005 && estimate.low > 1.03, "{estimate:?}");
+    assert_eq!(row.sentence, "4.1–5.8 % higher");
+    let missing = compared.rows.iter().find(|row| row.metric == "server_cpu_us_per_request").unwrap();
+    assert_eq!(missing.verdict, Verdict::Missing);
+}
+
+#[test]
+fn repeats_of_two_runs_are_no_pairs_and_the_drift_between_them_is_told() {
+    let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+    let after = run_of("s", &[("x", &[190, 192, 191, 193, 190]), NULL]);
+    let of = |a: &Run, b: &Run| compared((a, None), (b, None), &Asked::default());
+    let seen = of(&before, &after);
+    assert!(
+        !seen.paired && seen.notes.len() == 1 && seen.notes[0].contains("different times"),
+        "{:?}",
+        seen.notes
+    );
+    assert_eq!(throughput(&seen).verdict, Verdict::Lower);
+    assert!(seen.rows.iter().any(|row| row.control));
+    // The control got slower, too.
+    let slower = run_of("s", &[("x", &[190, 192, 191, 193, 190]), ("null", &[850, 855, 857, 851, 852])]);
+    let seen = of(&before, &slower);
+    assert!(
+        seen.notes[1].starts_with("The control null differs as well (Throughput: 94 % of it)"),
+        "{:?}",
+        seen.notes
+    );
+}
+
+#[test]
+fn what_was_not_shown_says_what_would_have_been() {
+    let noisy = run_of("r", &[("x", &[200, 180, 220, 190, 210]), ("y", &[195, 215, 185, 212, 200]), NULL]);
+    let row = throughput(&compared((&noisy, Some(0)), (&noisy, Some(1)), &Asked::default())).clone();
+    assert_eq!(row.verdict, Verdict::NotShown);
+    let would = percent(row.estimate.unwrap().detectable - 1.0);
+    assert_eq!(row.sentence, format!("no difference shown; one of {would} would have been"));
+    let same =
+        run_of("r", &[("x", &[2000, 2010, 2005, 1999, 2001]), ("y", &[2001, 2012, 2003, 2000, 2002]), NULL]);
+    let asked = Asked { same_within: Some(0.02), ..Asked::default() };
+    let row = throughput(&compared((&same, Some(0)), (&same, Some(1)), &asked)).clone();
+    assert_eq!((row.verdict, &*row.sentence), (Verdict::Same, "the same within 2.0 %"));
+    let few = run_of("r", &[("x", &[200, 202]), ("y", &[300, 302]), ("null", &[900, 900])]);
+    let row = throughput(&compared((&few, Some(0)), (&few, Some(1)), &Asked::default())).clone();
+    assert_eq!((row.verdict, row.estimate), (Verdict::TooFew, None));
+    assert_eq!(row.sentence, "too few repeats, 2 and 2: a verdict takes 5 of each");
+}
+
+#[test]
+fn runs_that_differ_in_more_than_they_say_are_told_so_on_every_line() {
+    let before = run_of("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+    let mut after = run_of("s", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+    let plan = &mut after.header.plan;
+    plan.load.duration_ns += 1;
+    plan.subjects[0].version = Some("2".into());
+    plan.arms[0].conditions.env.insert("TOKEN".into(), "hunter2".into());
+    plan.arms[0].conditions.limits.cpus = Some(0.5);
+    plan.workloads[0].requests[0].path = "/other?key=hunter2".into();
+    plan.backends = vec![Backend { name: "db".into(), version: Some("16".into()), ..Backend::default() }];
+    plan.arms[0].backends = vec![0];
+    after.header.facts.kernel = Some("6.2".into());
+    after.header.facts.memory_bytes = Some(1_000_000);
+    let mut known = before.clone();
+    known.header.facts.memory_bytes = Some(1_009_000);
+    let seen = compared((&known, None), (&after, None), &Asked::default());
+    let names: Vec<&str> = seen.differences.iter().map(|d| &*d.what).collect();
+    let wanted = [
+        "machine.kernel",
+        "load.duration_ns",
+        "workload w.requests",
+        "x: env.TOKEN",
+        "x.backends.db",
+        "x.limits.cpus",
+    ];
+    assert_eq!(names, wanted);
+    assert_eq!(
+        (seen.differences[0].a.as_deref(), seen.differences[0].b.as_deref()),
+        (Some("null"), Some("6.2"))
+    );
+    assert!(!format!("{seen:?}").contains("hunter2"));
+    assert!(seen.rows.iter().all(|row| row.sentence.contains(", though they differ in machine.kernel, ")));
+    // The subject itself is what two runs are compared for.
+    let mut other = before.clone();
+    other.header.id = "t".into();
+    other.header.plan.subjects[0].version = Some("2".into());
+    assert_eq!(compared((&before, None), (&other, None), &Asked::default()).differences, []);
+}
+
+#[test]
+fn a_gate_is_missed_only_by_what_is_no_chance() {
+    let asked = |gate: &str| Asked { gates: Gate::parse(gate).unwrap(), same_within: None };
+    let steady: &[u64] = &[2000, 2010, 2005, 1999, 2001];
+    let worse: &[u64] = &[1900, 1912, 1903, 1900, 1902];
+    let noisy: &[u64] = &[1500, 2400, 1700, 2200, 1600];
+    for (servers, gate, wanted) in [
+        ((steady, worse), "throughput<-2%", GateState::Missed),
+        ((steady, worse), "throughput<-10%", GateState::Held),
+        ((steady, steady), "throughput<-2%", GateState::Held),
+        ((worse, steady), "throughput<-2%", GateState::Held),
+        ((steady, noisy), "throughput<-2%", GateState::Undecided),
+        ((noisy, noisy), "throughput<-2%", GateState::Held),
+        ((steady, worse), "memory>+1%", GateState::Undecided),
+    ] {
+        let run = run_of("r", &[("x", servers.0), ("y", servers.1), NULL]);
+        let seen = compared((&run, Some(0)), (&run, Some(1)), &asked(gate));
+        let [result] = seen.gates.as_slice() else { panic!("{:?}", seen.gates) };
+        assert_eq!(result.state, wanted, "{gate}: {result:?}");
+        assert_eq!(seen.passed, wanted != GateState::Missed);
+    }
+}
+
+#[test]
+fn gates_are_read_as_they_are_written() {
+    let gates = Gate::parse("cpu_us_per_request>+3%, p99>+10% ,throughput<-2.5%").unwrap();
+    let texts: Vec<String> = gates.iter().map(Gate::text).collect();
+    assert_eq!(texts, ["server_cpu_us_per_request>+3%", "response_p99_us>+10%", "throughput_rps<-2.5%"]);
+    for (text, wanted) in [
+        ("p99", "is no gate"),
+        ("p99>10", "is no gate"),
+        ("p99>-10%", "the other way"),
+        ("p99>0%", "the other way"),
+        ("p99<-10%", "would fail what got better: of p99 the lower is the better"),
+        ("throughput>+5%", "would fail what got better: of throughput the higher"),
+        ("throughput<-100%", "can never be missed"),
+        ("pages>+5%", "there is no metric \"pages\""),
+        ("error_share>+5%", "there is no metric"),
+        ("", "is no gate"),
+    ] {
+        let error = Gate::parse(text).unwrap_err();
+        assert!(error.contains(wanted), "{text}: {error}");
+    }
+}
+
+/// Forty gates over servers that are alike are missed no more often than one of them may be.
+#[test]
+fn gates_raise_no_more_false_alarms_than_they_say() {
+    let mut state = 1u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let mut noise = || (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
+    let run = run_of("r", &[("x", &[200; 5]), ("y", &[200; 5]), NULL]);
+    let row = throughput(&compared((&run, Some(0)), (&run, Some(1)), &Asked::default())).clone();
+    let gates = Gate::parse("throughput<-0.1%").unwrap();
+    let mut alarms = 0;
+    for _ in 0..1000 {
+        let of_noise = |_| {
+            let ratios: Vec<f64> = (0..5).map(|_| (0.05 * noise()).exp()).collect();
+            Row { estimate: Estimate::of_pairs(&ratios), ..row.clone() }
+        };
+        let rows: Vec<Row> = (0..40).map(of_noise).collect();
+        alarms += usize::from(gate::judge(&gates, &rows).iter().any(|g| g.state == GateState::Missed));
+    }
+    // Half of all chance differences are of the gate's direction.
+    assert!((10..=50).contains(&alarms), "{alarms} of 1000");
+}

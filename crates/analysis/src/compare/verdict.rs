@@ -1,0 +1,81 @@
+//! What a row comes to, and how that is said.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Difference, Row};
+use crate::stats::{ALPHA, Estimate, REPEATS_FOR_INTERVAL};
+use crate::words::percent;
+
+/// What is known of a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// `b` has the higher value.
+    Higher,
+    /// `b` has the lower value.
+    Lower,
+    /// The interval lies within the margin that was asked for.
+    Same,
+    /// Nothing is shown: neither that they differ, nor that they are the same.
+    NotShown,
+    /// Too few repeats for an interval.
+    TooFew,
+    /// A repeat has no value, or there is none.
+    Missing,
+}
+
+impl Verdict {
+    pub(super) fn of(row: &Row, same_within: Option<f64>) -> Verdict {
+        let Some(estimate) = row.estimate else {
+            let is_few = |n: usize| n > 0 && n < REPEATS_FOR_INTERVAL;
+            let few = is_few(row.a.values.len()) || is_few(row.b.values.len());
+            return if few { Verdict::TooFew } else { Verdict::Missing };
+        };
+        // The same before different: what differs by less than anybody cares about is a finding of its own.
+        if same_within.is_some_and(|margin| is_within(&estimate, margin)) {
+            return Verdict::Same;
+        }
+        match row.p_of_all.is_some_and(|p| p < ALPHA) {
+            true if estimate.ratio > 1.0 => Verdict::Higher,
+            true => Verdict::Lower,
+            false => Verdict::NotShown,
+        }
+    }
+}
+
+/// Whether the whole interval lies within a margin around 1.
+fn is_within(estimate: &Estimate, margin: f64) -> bool {
+    estimate.low >= 1.0 / (1.0 + margin) && estimate.high <= 1.0 + margin
+}
+
+pub(super) fn sentence(row: &Row, same_within: Option<f64>, differences: &[Difference]) -> String {
+    let said = match (row.verdict, row.estimate) {
+        (Verdict::Higher, Some(e)) => format!("{} higher", range(e.low - 1.0, e.high - 1.0)),
+        (Verdict::Lower, Some(e)) => format!("{} lower", range(1.0 - e.high, 1.0 - e.low)),
+        (Verdict::Same, _) => format!("the same within {}", percent(same_within.unwrap_or(0.0))),
+        (Verdict::NotShown, Some(e)) if e.p < ALPHA => {
+            "no difference shown: with so many comparisons one like this comes of chance alone".into()
+        }
+        (Verdict::NotShown, Some(e)) => {
+            format!("no difference shown; one of {} would have been", percent(e.detectable - 1.0))
+        }
+        (Verdict::TooFew, _) => format!(
+            "too few repeats, {} and {}: a verdict takes {REPEATS_FOR_INTERVAL} of each",
+            row.a.values.len(),
+            row.b.values.len()
+        ),
+        _ => "not compared: it was not measured in every valid repeat of both".into(),
+    };
+    if differences.is_empty() {
+        return said;
+    }
+    let names: Vec<&str> = differences.iter().map(|difference| &*difference.what).collect();
+    format!("{said}, though they differ in {}", names.join(", "))
+}
+
+/// `4.0–6.1 %`; each a share.
+fn range(low: f64, high: f64) -> String {
+    let (low, high) = (percent(low), percent(high));
+    if low == high { low } else { format!("{}–{high}", low.trim_end_matches(" %")) }
+}
