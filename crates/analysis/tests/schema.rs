@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use dyno_analysis::compare::Compared;
 use dyno_analysis::server::watch::Watched;
 use dyno_analysis::{LoadResult, Report};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -41,4 +42,9 @@ fn the_schema_of_a_report_is_documented() {
 #[test]
 fn the_schema_of_a_look_at_a_running_server_is_documented() {
     check("watch.schema.json", &written::<Watched>());
+}
+
+#[test]
+fn the_schema_of_a_comparison_is_documented() {
+    check("compare.schema.json", &written::<Compared>());
 }

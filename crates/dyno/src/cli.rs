@@ -1,6 +1,8 @@
 //! The command line. Options have the names that other load generators give them: `-c`, `-d`, `-t`, `-n`, `-r`.
 
+mod compare;
 mod profile;
+mod report;
 mod watch;
 
 use std::ffi::OsString;
@@ -15,7 +17,9 @@ use dyno_runner::observe::Choice;
 use dyno_workload::import::Format;
 
 use crate::habits;
+pub use compare::{CompareArgs, CompareFormat};
 pub use profile::{ProfileArgs, ProfileFormat};
+pub use report::{ReportArgs, ReportFormat};
 pub use watch::WatchArgs;
 
 const ABOUT: &str = "Puts HTTP servers on a dynamometer: builds and starts them, proves that they answer right, loads \
@@ -74,6 +78,8 @@ pub enum Command {
     Plan(PlanArgs),
     /// Make the report of a run again, from its archive.
     Report(ReportArgs),
+    /// Set two runs, or two subjects of one, against each other: ratios, verdicts, gates.
+    Compare(CompareArgs),
     /// Look at a server that runs already, whoever loads it.
     Watch(WatchArgs),
     /// Stacks of a run's servers, for other tools, or one profile beside another.
@@ -581,30 +587,6 @@ pub struct PlanArgs {
     pub format: PlanFormat,
     #[command(flatten)]
     pub places: Places,
-}
-
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  dyno report runs/hello-20260102-030405\n  dyno report runs/hello-20260102-030405 --format csv -o trials.csv\n\nExit status: that of the run: 0 it is valid, 1 some of it is not, 3 the machine or a subject failed, or it was ended early; 2 wrong usage or no run, 141 nobody read the report to its end."
-)]
-pub struct ReportArgs {
-    /// Folder of the run.
-    pub run: PathBuf,
-    /// One form, to standard output [default: all of them, into the run's folder].
-    #[arg(long, value_enum)]
-    pub format: Option<ReportFormat>,
-    /// Write the one form here.
-    #[arg(short, long, value_name = "FILE", requires = "format")]
-    pub output: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ReportFormat {
-    Html,
-    Text,
-    Md,
-    Csv,
-    Json,
 }
 
 #[derive(Debug, Args)]

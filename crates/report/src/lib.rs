@@ -4,6 +4,7 @@
 
 pub mod answer;
 pub mod calibration;
+pub mod compare;
 pub mod csv;
 pub mod format;
 pub mod hdr;

@@ -57,7 +57,7 @@ const NOT_ANSWERED: &str = "Percentiles are over all requests that were due; one
      `–`: fewer than 20 samples lie beyond it, which is too few to give it.";
 
 /// Escapes a text so that Markdown shows it as it is, on one line: no markup, HTML, link, mention, code or table.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let text = terminal::line(text);
     let mut out = String::with_capacity(text.len() + 8);
     for (i, c) in text.char_indices() {
@@ -95,7 +95,7 @@ fn code_block(text: &str) -> String {
 }
 
 /// A table; its cells are text.
-fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+pub(crate) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let line = |cells: &[String]| {
         let cells: Vec<String> = cells.iter().map(|c| escape(c)).collect();
         format!("| {} |\n", cells.join(" | "))

@@ -36,7 +36,7 @@ impl Style {
         self.paint("1", text)
     }
 
-    fn dim(self, text: &str) -> String {
+    pub(crate) fn dim(self, text: &str) -> String {
         self.paint("2", text)
     }
 
@@ -452,7 +452,7 @@ fn overview_cells(report: &Report, r: &OverviewRow) -> Vec<String> {
 }
 
 /// Pads columns to their widest cell. The first and the last are left-aligned, the others right-aligned.
-fn align(table: &[Vec<String>], style: Style) -> String {
+pub(crate) fn align(table: &[Vec<String>], style: Style) -> String {
     let table: Vec<Vec<String>> =
         table.iter().map(|row| row.iter().map(|cell| terminal::line(cell)).collect()).collect();
     let columns = table[0].len();

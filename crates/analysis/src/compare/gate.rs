@@ -121,8 +121,8 @@ pub struct GateResult {
 }
 
 /// Judges gates over all rows of their metrics. The chance that any of them is missed where nothing changed is at most [`ALPHA`]
-/// (Holm).
-pub(super) fn judge(gates: &[Gate], rows: &[Row]) -> Vec<GateResult> {
+/// (Holm). `drift`: the machine has changed between the sides, in words; then nothing is missed.
+pub(super) fn judge(gates: &[Gate], rows: &[Row], drift: Option<&str>) -> Vec<GateResult> {
     let each = gates.iter().flat_map(|gate| {
         let of_gate =
             rows.iter().enumerate().filter(|(_, row)| row.metric == gate.metric.key && !row.control);
@@ -131,7 +131,7 @@ pub(super) fn judge(gates: &[Gate], rows: &[Row]) -> Vec<GateResult> {
     let each: Vec<(&Gate, usize, &Row)> = each.collect();
     let ps: Vec<f64> = each.iter().map(|(_, _, row)| row.estimate.map_or(1.0, |e| e.p)).collect();
     let result = |((gate, index, row), p): (&(&Gate, usize, &Row), f64)| {
-        let (state, sentence) = state(gate, row, p);
+        let (state, sentence) = state(gate, row, p, drift);
         GateResult {
             gate: gate.text(),
             subject_a: row.subject_a.clone(),
@@ -145,12 +145,15 @@ pub(super) fn judge(gates: &[Gate], rows: &[Row]) -> Vec<GateResult> {
     each.iter().zip(holm(&ps)).map(result).collect()
 }
 
-fn state(gate: &Gate, row: &Row, p: f64) -> (GateState, String) {
+fn state(gate: &Gate, row: &Row, p: f64, drift: Option<&str>) -> (GateState, String) {
     let Some(estimate) = row.estimate else { return (GateState::Undecided, row.sentence.clone()) };
     let change = format!("it changed by {}", signed(estimate.ratio - 1.0));
+    if let Some(drift) = drift {
+        return (GateState::Undecided, format!("{change}, but {drift}"));
+    }
     if gate.is_beyond(estimate.ratio) {
         return if p < ALPHA {
-            (GateState::Missed, format!("{change}, and that is no chance (p {p:.3})"))
+            (GateState::Missed, format!("{change}, and that is no chance ({})", of_chance(p)))
         } else {
             let would = percent(estimate.detectable - 1.0);
             (
@@ -175,6 +178,11 @@ fn state(gate: &Gate, row: &Row, p: f64) -> (GateState, String) {
             ),
         )
     }
+}
+
+/// `p 0.012`, or `p below 0.001`.
+fn of_chance(p: f64) -> String {
+    if p < 0.001 { "p below 0.001".into() } else { format!("p {p:.3}") }
 }
 
 /// `+3.1 %`, `−2 %`.

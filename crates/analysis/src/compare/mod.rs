@@ -18,7 +18,6 @@ use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT}
 use crate::report::Report;
 use crate::series::Series;
 use crate::stats::{ALPHA, Estimate, Repeated, holm};
-use crate::words::percent;
 
 pub const SCHEMA: &str = "dyno.compare/1";
 
@@ -86,6 +85,8 @@ pub struct Row {
     pub title: &'static str,
     pub a: Repeated,
     pub b: Repeated,
+    /// Of the medians, `b` ÷ `a`; `None`: one is not known, or 0.
+    pub ratio_of_medians: Option<f64>,
     /// `None`: too few repeats, or one has no value.
     pub estimate: Option<Estimate>,
     /// Chance of a difference at least as large if there is none, with all other rows allowed for (Holm).
@@ -102,12 +103,11 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
     let arms = pairs_of_arms(a, b);
     let differences = if is_one_run { Vec::new() } else { differences::between(a, b, &arms) };
     let mut metrics: Vec<&Metric> = METRICS.to_vec();
-    let gated = asked.gates.iter().map(|gate| gate.metric);
-    gated.for_each(|metric| {
-        if !metrics.contains(&metric) {
-            metrics.push(metric)
+    for gate in &asked.gates {
+        if !metrics.contains(&gate.metric) {
+            metrics.push(gate.metric);
         }
-    });
+    }
     let (grid_a, grid_b) = (Grid::new(&a.report.trials), Grid::new(&b.report.trials));
     let mut rows = Vec::new();
     let mut unmatched = 0;
@@ -123,13 +123,14 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
         }
     }
     judge(&mut rows, asked.same_within, &differences);
-    let gates = gate::judge(&asked.gates, &rows);
+    let drift = drift(&rows).filter(|_| !is_one_run);
+    let gates = gate::judge(&asked.gates, &rows, drift.as_deref());
     Compared {
         schema: SCHEMA,
         a: side(a),
         b: side(b),
         paired: is_one_run,
-        notes: notes(a, b, is_one_run, &rows, unmatched),
+        notes: notes(a, b, (is_one_run, drift), &rows, unmatched),
         differences,
         passed: gates.iter().all(|gate| gate.state != GateState::Missed),
         rows,
@@ -177,6 +178,8 @@ fn row(
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
     let metric = Metric::named(metric.key);
     let (of_a, of_b) = (cell_a.series(metric), cell_b.series(metric));
+    let (of_a, of_b, estimate) = (of_a.repeated(), of_b.repeated(), estimate(&of_a, &of_b, is_paired));
+    let ratio = of_a.median.zip(of_b.median).map(|(a, b)| b / a);
     Row {
         subject_a: plan_a.arms[key.arm].name.clone(),
         subject_b: plan_b.arms[arm_b].name.clone(),
@@ -185,9 +188,10 @@ fn row(
         step: Shape::of(&plan_a.load.steps[key.step]),
         metric: metric.key,
         title: metric.title,
-        a: of_a.repeated(),
-        b: of_b.repeated(),
-        estimate: estimate(&of_a, &of_b, is_paired),
+        a: of_a,
+        b: of_b,
+        ratio_of_medians: ratio.filter(|ratio| ratio.is_finite()),
+        estimate,
         p_of_all: None,
         verdict: Verdict::Missing,
         sentence: String::new(),
@@ -219,7 +223,21 @@ fn judge(rows: &mut [Row], same_within: Option<f64>, differences: &[Difference])
     }
 }
 
-fn notes(a: Side<'_>, b: Side<'_>, is_one_run: bool, rows: &[Row], unmatched: usize) -> Vec<String> {
+/// A control that differs, in words: it is the same program, so what differs is the machine.
+fn drift(rows: &[Row]) -> Option<String> {
+    let differs = |row: &&Row| row.control && row.p_of_all.is_some_and(|p| p < ALPHA);
+    rows.iter()
+        .find(differs)
+        .map(|row| format!("the control {} differs as well ({}: {})", row.subject_a, row.title, row.sentence))
+}
+
+fn notes(
+    a: Side<'_>,
+    b: Side<'_>,
+    (is_one_run, drift): (bool, Option<String>),
+    rows: &[Row],
+    unmatched: usize,
+) -> Vec<String> {
     let mut notes = Vec::new();
     if !is_one_run {
         notes.push(format!(
@@ -227,14 +245,10 @@ fn notes(a: Side<'_>, b: Side<'_>, is_one_run: bool, rows: &[Row], unmatched: us
             a.run.header.started, b.run.header.started
         ));
     }
-    let changed = rows.iter().find(|row| row.control && row.p_of_all.is_some_and(|p| p < ALPHA));
-    if let Some((row, estimate)) = changed.and_then(|row| Some((row, row.estimate?))) {
-        notes.push(format!(
-            "The control {} differs as well ({}: {} of it): what is told of the others may be the machine.",
-            row.subject_a,
-            row.title,
-            percent(estimate.ratio)
-        ));
+    if let Some(drift) = drift {
+        notes.push(format!("What is told of the others may be the machine: {drift}."));
+    } else if !is_one_run && !rows.iter().any(|row| row.control) {
+        notes.push("The runs have no control in common, such as the subject `null`, that would tell a change of the machine from one of the servers.".into());
     }
     if unmatched > 0 {
         notes.push(format!("{unmatched} of the steps of the first are not in the second, and are left out."));

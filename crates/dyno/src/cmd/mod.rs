@@ -1,6 +1,7 @@
 //! One file per command.
 
 mod calibrate;
+mod compare;
 mod doctor;
 mod load;
 mod plan;
@@ -31,6 +32,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Profile(args) => profile::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Subjects(args) => subjects::run(&args),

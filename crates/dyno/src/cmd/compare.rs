@@ -1,0 +1,106 @@
+//! `dyno compare A B`.
+
+use std::path::Path;
+
+use dyno_analysis::Report;
+use dyno_analysis::compare::{Asked, Compared, Gate, Side, compare};
+use dyno_archive::RunDir;
+use dyno_archive::dir::Run;
+use dyno_report::compare::{Form, render, text};
+use dyno_report::text::Style;
+
+use super::report::{for_reader, is_standard_output, write_out};
+use crate::cli::{CompareArgs, CompareFormat};
+use crate::exit::{Exit, bad};
+use crate::terminal;
+
+pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
+    let asked = Asked {
+        gates: args.fail_on.as_deref().map(Gate::parse).transpose().map_err(bad)?.unwrap_or_default(),
+        same_within: args.same_within.as_deref().map(share).transpose()?,
+    };
+    let (a, b) = (Of::read(&args.a)?, Of::read(&args.b)?);
+    if a.run.header == b.run.header && a.arm.is_none_or(|arm| b.arm.is_none_or(|other| arm == other)) {
+        return Err(bad(format!(
+            "{} and {} are the same; name two subjects of the run, as {}:{}",
+            args.a, args.b, a.run.header.id, a.run.header.plan.arms[0].name
+        )));
+    }
+    let compared = compare(a.side(), b.side(), &asked);
+    check(args, &compared)?;
+    let form = match args.format {
+        CompareFormat::Text => None,
+        CompareFormat::Md => Some(Form::Markdown),
+        CompareFormat::Json => Some(Form::Json),
+        CompareFormat::Junit => Some(Form::Junit),
+        CompareFormat::Html => Some(Form::Html),
+    };
+    let output = args.output.as_deref();
+    match form {
+        Some(form) => write_out(output, &for_reader(output, &render(&compared, form)))?,
+        None if is_standard_output(output) => terminal::print(&text(&compared, terminal::style()))?,
+        None => write_out(output, &text(&compared, Style::Plain))?,
+    }
+    Ok(if compared.passed { Exit::Valid } else { Exit::Invalid })
+}
+
+/// Refuses what is no answer: nothing in common, or runs that differ in more than their servers.
+fn check(args: &CompareArgs, compared: &Compared) -> anyhow::Result<()> {
+    if compared.rows.is_empty() {
+        return Err(bad(format!(
+            "{} and {} have nothing in common that could be compared: no subject of the same name with the same step; name them, as RUN:SUBJECT",
+            args.a, args.b
+        )));
+    }
+    if args.anyway || compared.differences.is_empty() {
+        return Ok(());
+    }
+    let each = compared.differences.iter().map(|difference| match (&difference.a, &difference.b) {
+        (Some(a), Some(b)) => format!("  {}: {a} and {b}\n", difference.what),
+        _ => format!("  {}\n", difference.what),
+    });
+    Err(bad(format!(
+        "the runs differ in more than their servers:\n{}what differs between them may be that; measure both alike, or add --anyway",
+        each.collect::<String>()
+    )))
+}
+
+/// A side as it is named on the command line, with its report.
+struct Of {
+    run: Run,
+    report: Report,
+    arm: Option<usize>,
+}
+
+impl Of {
+    /// Reads `RUN` or `RUN:SUBJECT`.
+    fn read(text: &str) -> anyhow::Result<Of> {
+        // A folder may have a colon in its name, and a subject has none.
+        let named = text.rsplit_once(':').filter(|_| !Path::new(text).exists());
+        let (folder, subject) = named.map_or((text, None), |(folder, subject)| (folder, Some(subject)));
+        let run = RunDir::open(Path::new(folder))?.read()?;
+        let arm = subject.map(|subject| arm(&run, folder, subject)).transpose()?;
+        Ok(Of { report: dyno_analysis::report::report(&run), run, arm })
+    }
+
+    fn side(&self) -> Side<'_> {
+        Side { run: &self.run, report: &self.report, arm: self.arm }
+    }
+}
+
+fn arm(run: &Run, folder: &str, subject: &str) -> anyhow::Result<usize> {
+    let arms = &run.header.plan.arms;
+    arms.iter().position(|arm| arm.name == subject).ok_or_else(|| {
+        let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
+        bad(format!("{folder} has no subject {subject:?}; it has {}", names.join(", ")))
+    })
+}
+
+/// Reads a share, as in `2%`.
+fn share(text: &str) -> anyhow::Result<f64> {
+    let percent = text.trim().strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok());
+    let is_share = |percent: &f64| percent.is_finite() && *percent > 0.0 && *percent < 100.0;
+    percent.filter(is_share).map(|percent| percent / 100.0).ok_or_else(|| {
+        bad(format!("--same-within {text:?}: write a share above 0 and below 100 %, such as `2%`"))
+    })
+}

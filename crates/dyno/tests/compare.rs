@@ -1,0 +1,102 @@
+//! `dyno compare`, on archives that are kept.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use dyno_archive::RunDir;
+
+fn kept(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name).join("run")
+}
+
+fn compare(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_dyno")).arg("compare").args(words).output().unwrap()
+}
+
+/// Status, standard output and standard error.
+fn told(words: &[&str]) -> (i32, String, String) {
+    let output = compare(words);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// A copy of an archive in which some of its head is otherwise.
+fn changed(folder: &Path, name: &str, change: impl FnOnce(&mut dyno_archive::dir::Header)) -> String {
+    let to = folder.join(name);
+    let copied = Command::new("cp").arg("-r").arg(kept("hello")).arg(&to).status().unwrap();
+    assert!(copied.success());
+    let mut header = RunDir::open(&to).unwrap().read().unwrap().header;
+    header.id = name.into();
+    change(&mut header);
+    std::fs::write(to.join("run.json"), serde_json::to_string(&header).unwrap()).unwrap();
+    to.display().to_string()
+}
+
+#[test]
+fn two_subjects_of_a_run_are_set_against_each_other() {
+    let run = kept("hello").display().to_string();
+    let (a, b) = (format!("{run}:slow"), format!("{run}:fast"));
+    let (status, text, _) = told(&[&a, &b]);
+    assert_eq!(status, 0);
+    assert!(text.contains("slow → fast"), "{text}");
+    assert!(text.contains("too few repeats, 3 and 3: a verdict takes 5 of each"), "{text}");
+    // What nothing decides misses no gate, and a report for CI says that it was not decided.
+    let (status, xml, _) = told(&[&a, &b, "--fail-on", "p99>+1%", "--format", "junit"]);
+    assert_eq!(status, 0);
+    assert!(xml.contains("failures=\"0\"") && xml.contains("<skipped message=\"too few repeats"), "{xml}");
+    let (_, json, _) = told(&[&a, &b, "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["schema"], &json["paired"]), (&"dyno.compare/1".into(), &true.into()));
+    assert!(json["rows"][0]["ratio_of_medians"].as_f64().unwrap() > 1.0, "{json:#}");
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_with_the_way_out() {
+    let run = kept("hello").display().to_string();
+    let place = tempfile::tempdir().unwrap();
+    let other = changed(place.path(), "other", |header| {
+        for arm in &mut header.plan.arms {
+            arm.name.push_str(" of old");
+        }
+    });
+    for (words, wanted) in [
+        (vec![&*run, &*run], "are the same; name two subjects of the run, as"),
+        (vec![&*run, "nowhere"], "nowhere"),
+        (vec![&*run, &*other], "have nothing in common"),
+        (vec![&*run, &*other, "--fail-on", "p99"], "is no gate"),
+        (vec![&*run, &*other, "--same-within", "2"], "such as `2%`"),
+    ] {
+        let (status, out, error) = told(&words);
+        assert_eq!((status, &*out), (2, ""), "{words:?}: {error}");
+        assert!(error.contains(wanted), "{words:?}: {error}");
+    }
+    let (status, _, error) = told(&[&format!("{run}:foo"), &format!("{run}:slow")]);
+    assert_eq!(status, 2);
+    assert!(error.contains("has no subject \"foo\"; it has fast, slow"), "{error}");
+}
+
+#[test]
+fn runs_that_differ_in_more_than_their_servers_are_refused_by_name() {
+    let place = tempfile::tempdir().unwrap();
+    let before = changed(place.path(), "before", |_| {});
+    let after = changed(place.path(), "after", |header| {
+        header.facts.kernel = Some("9.9".into());
+        header.plan.load.duration_ns += 1;
+    });
+    let (status, out, error) = told(&[&before, &after]);
+    assert_eq!((status, &*out), (2, ""), "{error}");
+    assert!(error.contains("machine.kernel: ") && error.contains("and 9.9"), "{error}");
+    assert!(error.contains("load.duration_ns: ") && error.contains("--anyway"), "{error}");
+    let (status, text, _) = told(&[&before, &after, "--anyway"]);
+    assert_eq!(status, 0);
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains("Throughput")).collect();
+    assert!(!rows.is_empty());
+    assert!(rows.iter().all(|row| row.contains("though they differ in machine.kernel")), "{text}");
+    // Another version of a server is what two runs are compared for.
+    let newer = changed(place.path(), "newer", |header| {
+        header.plan.subjects[0].version = Some("2.0".into());
+    });
+    let (status, text, error) = told(&[&before, &newer]);
+    assert_eq!(status, 0, "{error}");
+    assert!(text.contains("were made at different times"), "{text}");
+}

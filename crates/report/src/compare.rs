@@ -1,0 +1,234 @@
+//! Two sides that were compared: as text, as Markdown for pull requests, as JSON, as JUnit's XML for CI, and as a page.
+
+use std::fmt::Write as _;
+
+use dyno_analysis::compare::{Compared, Difference, GateResult, GateState, Row, SideResult};
+use dyno_analysis::metric::Metric;
+use maud::{Markup, html};
+
+use crate::VIEWER_CSS;
+use crate::format::{number, or_dash, quantity};
+use crate::html::{Viewer, document};
+use crate::markdown::{self, escape};
+use crate::overview::label_in_words;
+use crate::terminal;
+use crate::text::{Style, align};
+
+/// The forms that a comparison can take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Markdown,
+    Json,
+    Junit,
+    Html,
+}
+
+/// Renders a comparison for programs and pages; [`text`] is for people at a terminal.
+#[must_use]
+pub fn render(compared: &Compared, form: Form) -> String {
+    match form {
+        Form::Markdown => markdown(compared),
+        Form::Json => serde_json::to_string_pretty(compared).expect("JSON can hold it") + "\n",
+        Form::Junit => junit(compared),
+        Form::Html => page(compared),
+    }
+}
+
+const HEAD: [&str; 8] = ["subject", "step", "metric", "A", "B", "B ÷ A", "95 % interval", "verdict"];
+
+fn cells(row: &Row) -> Vec<String> {
+    let unit = Metric::named(row.metric).unit;
+    let median = |value: Option<f64>| or_dash(value, |value| quantity(unit, value));
+    vec![
+        subject(row),
+        format!("{}, {}", row.workload, label_in_words(row.step)),
+        row.title.into(),
+        median(row.a.median),
+        median(row.b.median),
+        or_dash(row.estimate.map(|e| e.ratio).or(row.ratio_of_medians), number),
+        or_dash(row.estimate, |e| format!("{}–{}", number(e.low), number(e.high))),
+        row.sentence.clone(),
+    ]
+}
+
+fn subject(row: &Row) -> String {
+    let control = if row.control { " (control)" } else { "" };
+    match row.subject_a == row.subject_b {
+        true => format!("{}{control}", row.subject_a),
+        false => format!("{} → {}{control}", row.subject_a, row.subject_b),
+    }
+}
+
+/// `A  run hello-1, nginx, begun at …`.
+fn side(name: &str, of: &SideResult) -> String {
+    let subject = of.subject.as_ref().map_or(String::new(), |subject| format!(", {subject}"));
+    format!("{name}: run {}{subject}, begun at {}", of.run, of.started)
+}
+
+fn how(compared: &Compared) -> &'static str {
+    if compared.paired {
+        "Ratios are geometric means over pairs of repeats of one block, and intervals Student's; without an interval, ratios are of medians."
+    } else {
+        "Ratios are of geometric means over the repeats of each run, and intervals Welch's; without an interval, ratios are of medians."
+    }
+}
+
+fn difference(of: &Difference) -> String {
+    match (&of.a, &of.b) {
+        (Some(a), Some(b)) => format!("{}: {a} in A, {b} in B", of.what),
+        _ => of.what.clone(),
+    }
+}
+
+fn gate(compared: &Compared, of: &GateResult) -> String {
+    let row = &compared.rows[of.row];
+    format!(
+        "{} of {}, {}, {}: {}: {}",
+        of.gate,
+        subject(row),
+        row.workload,
+        label_in_words(row.step),
+        state(of.state),
+        of.sentence
+    )
+}
+
+const fn state(of: GateState) -> &'static str {
+    match of {
+        GateState::Held => "held",
+        GateState::Missed => "MISSED",
+        GateState::Undecided => "undecided",
+    }
+}
+
+/// For a terminal.
+#[must_use]
+pub fn text(compared: &Compared, style: Style) -> String {
+    let mut out = String::new();
+    let mut line = |text: &str| {
+        let _ = writeln!(out, "{}", terminal::line(text));
+    };
+    line(&side("A", &compared.a));
+    line(&side("B", &compared.b));
+    for of in &compared.differences {
+        line(&format!("! they differ in {}", difference(of)));
+    }
+    let mut table = vec![HEAD.map(String::from).to_vec()];
+    table.extend(compared.rows.iter().map(cells));
+    let _ = writeln!(out, "\n{}", align(&table, style));
+    for of in &compared.gates {
+        let _ = writeln!(out, "{}", terminal::line(&gate(compared, of)));
+    }
+    for note in compared.notes.iter().map(String::as_str).chain([how(compared)]) {
+        let _ = writeln!(out, "{}", style.dim(&terminal::line(&format!("· {note}"))));
+    }
+    out
+}
+
+fn markdown(compared: &Compared) -> String {
+    let mut out = String::new();
+    let mut item = |text: &str| {
+        let _ = writeln!(out, "- {}", escape(text));
+    };
+    item(&side("A", &compared.a));
+    item(&side("B", &compared.b));
+    for of in &compared.differences {
+        item(&format!("they differ in {}", difference(of)));
+    }
+    compared.gates.iter().for_each(|of| item(&gate(compared, of)));
+    let table = markdown::table(&HEAD, compared.rows.iter().map(cells));
+    let notes = compared.notes.iter().map(String::as_str).chain([how(compared)]);
+    let notes: String = notes.map(|note| format!("- {}\n", escape(note))).collect();
+    format!("{out}\n{table}\n{notes}")
+}
+
+/// A test case for each gate, or for each row where there are none; a gate that nothing decides is skipped, with the reason.
+fn junit(compared: &Compared) -> String {
+    let of_row = |row: &Row| {
+        format!("{}, {}, {}, {}", row.title, subject(row), row.workload, label_in_words(row.step))
+    };
+    let case = |name: &str, inner: Option<(&str, &str)>| {
+        let inner = inner.map_or(String::new(), |(tag, why)| format!("<{tag} message=\"{}\"/>", xml(why)));
+        format!("  <testcase classname=\"dyno.compare\" name=\"{}\">{inner}</testcase>\n", xml(name))
+    };
+    let of_gate = |of: &GateResult| {
+        let row = &compared.rows[of.row];
+        let name = format!("{} of {}, {}, {}", of.gate, subject(row), row.workload, label_in_words(row.step));
+        case(
+            &name,
+            match of.state {
+                GateState::Held => None,
+                GateState::Missed => Some(("failure", &of.sentence)),
+                GateState::Undecided => Some(("skipped", &of.sentence)),
+            },
+        )
+    };
+    let cases: Vec<String> = match compared.gates.is_empty() {
+        true => compared
+            .rows
+            .iter()
+            .map(|row| case(&format!("{}: {}", of_row(row), row.sentence), None))
+            .collect(),
+        false => compared.gates.iter().map(of_gate).collect(),
+    };
+    let count = |state| compared.gates.iter().filter(|gate| gate.state == state).count();
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"dyno compare\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n{}</testsuite>\n",
+        cases.len(),
+        count(GateState::Missed),
+        count(GateState::Undecided),
+        cases.concat()
+    )
+}
+
+/// A text within an attribute of XML. Characters that XML cannot hold are shown as on a terminal.
+fn xml(text: &str) -> String {
+    let mut out = String::new();
+    for c in terminal::line(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn page(compared: &Compared) -> String {
+    let title = match (&compared.a.subject, &compared.b.subject) {
+        (Some(a), Some(b)) => format!("{b} against {a}"),
+        _ => format!("{} against {}", compared.b.run, compared.a.run),
+    };
+    let main = html! {
+        header { p.brand { "dyno compare" } h1 { (title) } }
+        p { (side("A", &compared.a)) }
+        p { (side("B", &compared.b)) }
+        @if !compared.differences.is_empty() {
+            h2 { "In what they differ" }
+            ul { @for of in &compared.differences { li { (difference(of)) } } }
+        }
+        @if !compared.gates.is_empty() {
+            h2 { "Gates" }
+            ul { @for of in &compared.gates { li { (gate(compared, of)) } } }
+        }
+        (verdicts(compared))
+        @for note in &compared.notes { p.note { (note) } }
+        p.note { (how(compared)) }
+    };
+    document(&format!("{title} · dyno compare"), &main, Viewer { css: VIEWER_CSS, js: "", data: "" })
+}
+
+fn verdicts(compared: &Compared) -> Markup {
+    let is_number = |column: usize| (3..=6).contains(&column);
+    html! {
+        h2 { "Verdicts" }
+        div.scroll { table {
+            thead { tr { @for (i, name) in HEAD.iter().enumerate() { th.n[is_number(i)] { (name) } } } }
+            tbody { @for row in &compared.rows {
+                tr { @for (i, cell) in cells(row).iter().enumerate() { td.n[is_number(i)] { (cell) } } }
+            } }
+        } }
+    }
+}
