@@ -38,13 +38,13 @@ const HEAD: [&str; 8] = ["subject", "step", "metric", "A", "B", "B ÷ A", "95 % 
 
 fn cells(row: &Row) -> Vec<String> {
     let unit = Metric::named(row.metric).unit;
-    let median = |value: Option<f64>| or_dash(value, |value| quantity(unit, value));
+    let shown = |value: Option<f64>| or_dash(value, |value| quantity(unit, value));
     vec![
         subject(row),
         format!("{}, {}", row.workload, label_in_words(row.step)),
         row.title.into(),
-        median(row.a.median),
-        median(row.b.median),
+        shown(row.a.median),
+        shown(row.b.median),
         or_dash(row.estimate.map(|e| e.ratio).or(row.ratio_of_medians), number),
         or_dash(row.estimate, |e| format!("{}–{}", number(e.low), number(e.high))),
         row.sentence.clone(),
