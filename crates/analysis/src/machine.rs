@@ -114,7 +114,8 @@ fn busiest_disk(first: &HostUse, last: &HostUse, seconds: f64) -> Option<f64> {
     let before = first.disks.as_ref()?;
     let share = |disk: &DiskUse| {
         let before = before.iter().find(|before| before.name == disk.name)?;
-        Some((disk.disk_busy_ns.saturating_sub(before.disk_busy_ns) as f64 / 1e9 / seconds).min(1.0))
+        let busy_ns = disk.disk_busy_ns?.saturating_sub(before.disk_busy_ns?);
+        Some((busy_ns as f64 / 1e9 / seconds).min(1.0))
     };
     last.disks.as_ref()?.iter().filter_map(share).max_by(f64::total_cmp)
 }
@@ -163,7 +164,7 @@ mod tests {
             let disk = |name: &str, bytes_written, disk_busy_ns| DiskUse {
                 name: name.into(),
                 bytes_written,
-                disk_busy_ns,
+                disk_busy_ns: Some(disk_busy_ns),
                 ..DiskUse::default()
             };
             // One that was busy long ago tells nothing of another's work now.

@@ -411,7 +411,7 @@ pub struct DiskUse {
     pub bytes_read: u64,
     pub bytes_written: u64,
     /// Time in which it had something to do.
-    pub disk_busy_ns: u64,
+    pub disk_busy_ns: Option<u64>,
 }
 
 /// A network device.

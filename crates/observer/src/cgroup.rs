@@ -185,7 +185,7 @@ impl Group {
         let controllers = mounts.iter().filter(|mount| mount.kind == "cgroup");
         let folders = controllers.flat_map(|mount| {
             let place = Path::new(mount.point).join(path);
-            let is_there = place.join("cgroup.procs").exists();
+            let is_there = place.join("cgroup.procs").exists() && are_alike(&folder, &place);
             mount
                 .options
                 .split(',')
@@ -270,6 +270,14 @@ impl Group {
         read_v1(&self.v1, &mut counters);
         counters
     }
+}
+
+/// Whether two folders are of one group: hierarchies of version 1 have nothing in common but what their users put there, and a path in
+/// one may hold other processes than the same path in another. Processes come and go, so one that is in both is enough.
+fn are_alike(one: &Path, other: &Path) -> bool {
+    let pids = |folder: &Path| Group { v2: Some(folder.into()), ..Group::default() }.pids();
+    let (own, others) = (pids(one), pids(other));
+    own.iter().any(|pid| others.contains(pid)) || own == others
 }
 
 /// The folders in a folder, without links.
@@ -393,6 +401,10 @@ mod tests {
             assert!(group.v1["memory"].ends_with("memory/web/app") && group.v2.is_none());
             assert_eq!(group.pids(), [7]);
         }
+        // Of two hierarchies one holds somebody else at the same path.
+        std::fs::write(root.path().join("memory/web/app/cgroup.procs"), "8\n").unwrap();
+        assert_eq!(at("cpu,cpuacct").unwrap().v1.keys().collect::<Vec<_>>(), ["cpu", "cpuacct"]);
+        assert_eq!(at("memory").unwrap().pids(), [8]);
         assert!(Group::at(root.path(), &mounts).unwrap_err().contains("no folder of a control group"));
         assert!(Group::at(&root.path().join("unified/none"), &mounts).is_err());
     }

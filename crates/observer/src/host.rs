@@ -42,7 +42,7 @@ fn disks(text: &str) -> Vec<DiskUse> {
             name: fields.get(2).filter(|name| is_disk(name))?.to_string(),
             bytes_read: number(5)? * SECTOR,
             bytes_written: number(9)? * SECTOR,
-            disk_busy_ns: number(12)? * 1_000_000,
+            disk_busy_ns: number(12).map(|ms| ms * 1_000_000),
         })
     };
     text.lines().filter_map(disk).collect()
@@ -73,9 +73,14 @@ fn links(text: &str, speed: impl Fn(&str) -> Option<u64>) -> Vec<LinkUse> {
 }
 
 /// What a network device can carry each way, in bits per second. It says -1, or nothing, if it knows of no such thing
-/// (Documentation/ABI/testing/sysfs-class-net).
+/// (Documentation/ABI/testing/sysfs-class-net). One that is no hardware says some number that limits nothing: a tunnel 10 Mbit/s
+/// (drivers/net/tun.c), a pair of virtual ones 10 Gbit/s (drivers/net/veth.c).
 fn speed(name: &str) -> Option<u64> {
-    let megabits = read_number(format!("/sys/class/net/{name}/speed")).filter(|megabits| *megabits > 0)?;
+    let of = |what: &str| format!("/sys/class/net/{name}/{what}");
+    let megabits = read_number(of("speed")).filter(|megabits| *megabits > 0)?;
+    if !std::path::Path::new(&of("device")).exists() {
+        return None;
+    }
     megabits.checked_mul(1_000_000)
 }
 
@@ -186,7 +191,7 @@ mod tests {
             name: name.into(),
             bytes_read: read * 512,
             bytes_written: written * 512,
-            disk_busy_ns: busy_ms * 1_000_000,
+            disk_busy_ns: Some(busy_ms * 1_000_000),
         };
         assert_eq!(disks(stats), [disk("vda", 100, 200, 30), disk("nvme0n1", 2, 4, 50)]);
         let dev =

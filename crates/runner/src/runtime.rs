@@ -5,15 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
+use std::time::Instant;
 
 use dyno_archive::probe::{Probe, Refused};
 use dyno_archive::runtime::RuntimeReading;
 use dyno_observer::{Sampler, hsperfdata, monotonic_ns};
 use dyno_subject::definition::RuntimeSpec;
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::limits::{RUNTIME_ANSWER, RUNTIME_BYTES, RUNTIME_PAUSE, RUNTIME_VALUES};
 
@@ -131,19 +134,46 @@ fn ask_all(work: &Path) -> Result<(u32, BTreeMap<String, f64>), String> {
 
 fn ask(socket: &Path) -> Result<BTreeMap<String, f64>, String> {
     let mut answer = Vec::new();
-    let read = UnixStream::connect(socket).and_then(|stream| {
-        stream.set_read_timeout(Some(RUNTIME_ANSWER))?;
-        stream.take(RUNTIME_BYTES + 1).read_to_end(&mut answer)
-    });
+    let read = connect(socket).and_then(|stream| read_all(stream, &mut answer));
     match read {
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return Ok(BTreeMap::new()),
         Err(error) => return Err(format!("the question was not answered ({error})")),
-        Ok(_) if answer.len() as u64 > RUNTIME_BYTES => {
+        Ok(()) if answer.len() as u64 > RUNTIME_BYTES => {
             return Err(format!("its answer has more than {RUNTIME_BYTES} bytes"));
         }
-        Ok(_) => {}
+        Ok(()) => {}
     }
     parse(&answer)
+}
+
+/// Connects. Where the queue of those who want to is full, std would wait for as long as it stays so.
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // It limits the time to connect as well (unix_stream_connect in net/unix/af_unix.c).
+    socket.set_write_timeout(Some(RUNTIME_ANSWER))?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    Ok(UnixStream::from(OwnedFd::from(socket)))
+}
+
+/// Reads to the end, or to one byte more than an answer may have, for as long as an answer may take.
+fn read_all(mut stream: UnixStream, answer: &mut Vec<u8>) -> io::Result<()> {
+    // Nothing measured: it is when whoever asks has waited long enough.
+    let until = Instant::now() + RUNTIME_ANSWER;
+    let mut part = [0; 4096];
+    while answer.len() as u64 <= RUNTIME_BYTES {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut part) {
+            Ok(0) => return Ok(()),
+            Ok(n) => answer.extend_from_slice(&part[..n]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Reads an answer: names of small letters, digits and `_`, and finite numbers.
@@ -211,6 +241,31 @@ mod tests {
         }
         let many = (0..=RUNTIME_VALUES).map(|n| (format!("v{n}"), 1.0)).collect::<BTreeMap<_, _>>();
         assert!(parse(&serde_json::to_vec(&many).unwrap()).unwrap_err().contains("more than"));
+    }
+
+    /// One that has stopped, and whose queue is full, and one that sends a byte now and then for ever.
+    #[test]
+    fn who_does_not_come_to_an_end_is_not_waited_for() {
+        let work = tempfile::tempdir().unwrap();
+        let path = work.path().join("dyno-runtime.1");
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        socket.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+        socket.listen(1).unwrap();
+        let asked: Vec<_> = (0..4).map(|_| ask(&path)).collect();
+        assert!(
+            asked.iter().all(|answer| answer.as_ref().is_err_and(|why| why.contains("was not answered"))),
+            "{asked:?}"
+        );
+        let path = work.path().join("dyno-runtime.2");
+        let listener = UnixListener::bind(&path).unwrap();
+        let drips = thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            while stream.write_all(b" ").is_ok() {
+                thread::sleep(std::time::Duration::from_millis(20));
+            }
+        });
+        assert!(ask(&path).unwrap_err().contains("was not answered"));
+        drips.join().unwrap();
     }
 
     #[test]
