@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 5bd25ed7b6b3d1903ba177b80d0895ffa67bc97ddae3c7e1f0170e7bf8dfc3ad
+// Made by types.mjs from docs/schema/report.schema.json 9fc07eac9902cf5abaa58e6e4f9f7f9e69df63719d585924a21606c092e40353
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -332,7 +332,7 @@ export interface CellKey {
  */
 export interface Repeated {
   /**
-   * 95 % bootstrap interval of the median; `None` with fewer than [`REPEATS_FOR_INTERVAL`] repeats.
+   * 95 % interval of the median; `None` with fewer than [`REPEATS_FOR_INTERVAL`] repeats.
    *
    * @minItems 2
    * @maxItems 2
@@ -1584,7 +1584,7 @@ export interface OverStep {
    */
   beyond: number;
   /**
-   * 95 % bootstrap interval of the median; `None` with fewer than [`REPEATS_FOR_INTERVAL`] repeats.
+   * 95 % interval of the median; `None` with fewer than [`REPEATS_FOR_INTERVAL`] repeats.
    *
    * @minItems 2
    * @maxItems 2

@@ -2,7 +2,7 @@
 //!
 //! Everything is computed of logarithms, so that a ratio and its inverse weigh alike. Student's t (1908) is used for pairs and
 //! Welch's form of it (1947) for two samples, because a bootstrap of five to ten values covers far less than it promises: of 95 %
-//! intervals of a mean of five, the percentile bootstrap holds the truth in about 85.
+//! intervals of a mean of five, the percentile bootstrap holds the truth in 84 of 100.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -112,6 +112,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::stats::Repeated;
 
     /// Numbers that look drawn from a standard normal distribution: sums of twelve uniform ones would have no tails, so Box and Muller.
     struct Normal(u64);
@@ -161,6 +162,20 @@ mod tests {
                 (e.low..=e.high).contains(&1.1)
             });
             assert!((0.93..=0.97).contains(&two), "{n} of two: {two}");
+        }
+    }
+
+    /// Of a skewed distribution as well: what is measured has a long upper tail.
+    #[test]
+    fn intervals_of_medians_hold_the_truth_as_often_as_they_say() {
+        for n in [5, 6, 7, 8, 10, 15, 20] {
+            for spread in [0.05, 0.8] {
+                let held = share(200 + n as u64, |normal| {
+                    let (low, high) = Repeated::new(normal.values(n, 100.0, spread)).interval.unwrap();
+                    (low..=high).contains(&100.0)
+                });
+                assert!((0.93..=0.97).contains(&held), "{n} at a spread of {spread}: {held}");
+            }
         }
     }
 

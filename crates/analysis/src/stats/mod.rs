@@ -11,9 +11,6 @@ pub use estimate::{ALPHA, Estimate, holm};
 /// and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013).
 pub const REPEATS_FOR_INTERVAL: usize = 5;
 
-/// Resamples of a bootstrap.
-const RESAMPLES: usize = 2000;
-
 /// One quantity over all repeats.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Repeated {
@@ -24,7 +21,7 @@ pub struct Repeated {
     pub min: Option<f64>,
     /// `None`: no values, or a repeat's percentile lies among the unanswered.
     pub max: Option<f64>,
-    /// 95 % bootstrap interval of the median; `None` with fewer than [`REPEATS_FOR_INTERVAL`] repeats.
+    /// 95 % interval of the median; `None` with fewer than [`REPEATS_FOR_INTERVAL`] repeats.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -61,26 +58,44 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// 95 % percentile bootstrap of the median (Efron 1979), with a fixed seed: the same record gives the same report.
+/// 95 % interval of the median, between order statistics (Hettmansperger and Sheather, "Confidence intervals based on interpolated
+/// order statistics", 1986). It asks nothing of the distribution. Of five values it is their range, which holds the median in 93.75 %.
+/// A bootstrap's percentiles, which stood here before, held it in 88 % of samples of seven.
 fn interval(values: &[f64]) -> Option<(f64, f64)> {
     if values.len() < REPEATS_FOR_INTERVAL {
         return None;
     }
-    let mut state = 0x1234_5678_9ABC_DEF0u64;
-    let mut draw = || {
-        // An LCG (Knuth's MMIX constants); its high bits are good enough to pick one of a few values.
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        values[((state >> 33) as usize) % values.len()]
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    let covered = covered_by_order_statistics(n);
+    // The innermost pair that covers enough, and how far the next one in may be gone towards.
+    let outer = covered.iter().rposition(|share| *share >= 1.0 - ALPHA).unwrap_or(0);
+    let inwards = match covered.get(outer + 1) {
+        Some(inner) if covered[outer] > 1.0 - ALPHA => {
+            let part = (covered[outer] - (1.0 - ALPHA)) / (covered[outer] - inner);
+            let depth = (outer + 1) as f64;
+            (n as f64 - depth) * part / (depth + (n as f64 - 2.0 * depth) * part)
+        }
+        _ => 0.0,
     };
-    let mut medians: Vec<f64> = (0..RESAMPLES)
-        .filter_map(|_| {
-            let sample: Vec<f64> = (0..values.len()).map(|_| draw()).collect();
-            median(&sample)
-        })
-        .collect();
-    medians.sort_by(f64::total_cmp);
-    let at = |q: f64| medians[((medians.len() - 1) as f64 * q).round() as usize];
-    Some((at(0.025), at(0.975)))
+    let between = |near: f64, next: f64| near + (next - near) * inwards;
+    let low = between(sorted[outer], sorted[outer + 1]);
+    let high = between(sorted[n - 1 - outer], sorted[n - 2 - outer]);
+    Some((low, high))
+}
+
+/// The chance that the median lies between the kth value from below and the kth from above, for k from 1 to half of `n`.
+fn covered_by_order_statistics(n: usize) -> Vec<f64> {
+    // Of n tosses of a coin: the chance of exactly k heads, as a logarithm because it may be below all numbers, and of fewer.
+    let mut exactly = -(n as f64) * std::f64::consts::LN_2;
+    let mut fewer = 0.0;
+    let step = |k: usize| {
+        fewer += exactly.exp();
+        exactly += ((n - k) as f64 / (k + 1) as f64).ln();
+        1.0 - 2.0 * fewer
+    };
+    (0..n / 2).map(step).collect()
 }
 
 /// Fewest pairs that can tell two subjects apart: two of two in the same direction is a coin tossed twice.
@@ -150,12 +165,20 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_of_a_median_is_where_ninety_five_of_a_hundred_resamples_lie() {
+    fn an_interval_of_a_median_lies_between_order_statistics() {
         let values: Vec<f64> = (1..=99).map(f64::from).collect();
         let (low, high) = Repeated::new(values.clone()).interval.unwrap();
         // The median's ranks by the binomial distribution: 50 ± 1.96 · √99 / 2.
         assert!((low - 40.25).abs() < 2.0 && (high - 59.75).abs() < 2.0, "{low} {high}");
-        assert_eq!(Repeated::new(values).interval, Some((low, high)), "the same each time");
+        // Of ten values the 2nd and the 9th hold 97.85 %, the 3rd and the 8th 89.06 %: 0.6577 of the way from one to the other.
+        let (low, high) = interval(&[10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]).unwrap();
+        assert!((low - 2.6577).abs() < 1e-4 && (high - 8.3423).abs() < 1e-4, "{low} {high}");
+        assert_eq!(interval(&[5.0, 1.0, 2.0, 4.0, 3.0]), Some((1.0, 5.0)), "the range");
+        // So many that the chance of a single one is no number any more.
+        let many: Vec<f64> = (0..3000).map(f64::from).collect();
+        let (low, high) = interval(&many).unwrap();
+        // The binomial's normal approximation: 1,499.5 ± 1.96 · √3000 / 2.
+        assert!((low - 1445.8).abs() < 1.0 && (high - 1553.2).abs() < 1.0, "{low} {high}");
         assert!(interval(&[1.0; 4]).is_none() && interval(&[1.0; 5]).is_some());
     }
 
