@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::compare::{Compared, Difference, GateResult, GateState, Row, SideResult};
+use dyno_analysis::compare::{Answer, Compared, Difference, GateResult, GateState, Row, SideResult};
 use dyno_analysis::metric::Metric;
 use maud::{Markup, html};
 
@@ -65,6 +65,15 @@ fn side(name: &str, of: &SideResult) -> String {
     format!("{name}: run {}{subject}, begun at {}", of.run, of.started)
 }
 
+/// `h2o against nginx, plaintext, 64 connections: 6.8–12 % less throughput; …`.
+fn answer(of: &Answer) -> String {
+    let who = match of.subject_a == of.subject_b {
+        true => of.subject_a.clone(),
+        false => format!("{} against {}", of.subject_b, of.subject_a),
+    };
+    format!("{who}, {}, {}: {}", of.workload, label_in_words(of.step), of.sentence)
+}
+
 fn how(compared: &Compared) -> &'static str {
     if compared.paired {
         "Ratios are geometric means over pairs of repeats of one block, and intervals Student's; without an interval, ratios are of medians."
@@ -113,6 +122,10 @@ pub fn text(compared: &Compared, style: Style) -> String {
     for of in &compared.differences {
         line(&format!("! they differ in {}", difference(of)));
     }
+    let _ = writeln!(out);
+    for of in &compared.answers {
+        let _ = writeln!(out, "{}", terminal::line(&answer(of)));
+    }
     let mut table = vec![HEAD.map(String::from).to_vec()];
     table.extend(compared.rows.iter().map(cells));
     let _ = writeln!(out, "\n{}", align(&table, style));
@@ -136,6 +149,7 @@ fn markdown(compared: &Compared) -> String {
         item(&format!("they differ in {}", difference(of)));
     }
     compared.gates.iter().for_each(|of| item(&gate(compared, of)));
+    compared.answers.iter().for_each(|of| item(&answer(of)));
     let table = markdown::table(&HEAD, compared.rows.iter().map(cells));
     let notes = compared.notes.iter().map(String::as_str).chain([how(compared)]);
     let notes: String = notes.map(|note| format!("- {}\n", escape(note))).collect();
@@ -205,6 +219,8 @@ fn page(compared: &Compared) -> String {
         header { p.brand { "dyno compare" } h1 { (title) } }
         p { (side("A", &compared.a)) }
         p { (side("B", &compared.b)) }
+        h2 { "In short" }
+        ul { @for of in &compared.answers { li { (answer(of)) } } }
         @if !compared.differences.is_empty() {
             h2 { "In what they differ" }
             ul { @for of in &compared.differences { li { (difference(of)) } } }
@@ -223,7 +239,7 @@ fn page(compared: &Compared) -> String {
 fn verdicts(compared: &Compared) -> Markup {
     let is_number = |column: usize| (3..=6).contains(&column);
     html! {
-        h2 { "Verdicts" }
+        h2 { "By metric" }
         div.scroll { table {
             thead { tr { @for (i, name) in HEAD.iter().enumerate() { th.n[is_number(i)] { (name) } } } }
             tbody { @for row in &compared.rows {

@@ -54,6 +54,8 @@ pub struct Compared {
     pub differences: Vec<Difference>,
     /// What is to be known of all rows.
     pub notes: Vec<String>,
+    /// What the rows of each cell come to, without those of controls.
+    pub answers: Vec<Answer>,
     pub rows: Vec<Row>,
     pub gates: Vec<GateResult>,
     /// Whether no gate was missed.
@@ -68,6 +70,18 @@ pub struct SideResult {
     pub started: String,
     /// Name of the arm; `None`: all of them.
     pub subject: Option<String>,
+}
+
+/// What one cell of both sides comes to.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Answer {
+    /// Name of the arm in `a`, and in `b`.
+    pub subject_a: String,
+    pub subject_b: String,
+    pub workload: String,
+    pub step: Shape,
+    /// What is said of `b`.
+    pub sentence: String,
 }
 
 /// One metric in one cell of both sides.
@@ -131,6 +145,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
         b: side(b),
         paired: is_one_run,
         notes: notes(a, b, (is_one_run, drift), &rows, unmatched),
+        answers: answers(&rows, asked.same_within, &differences),
         differences,
         passed: gates.iter().all(|gate| gate.state != GateState::Missed),
         rows,
@@ -221,6 +236,19 @@ fn judge(rows: &mut [Row], same_within: Option<f64>, differences: &[Difference])
             rows[index].sentence = verdict::sentence(&rows[index], same_within, differences);
         }
     }
+}
+
+fn answers(rows: &[Row], same_within: Option<f64>, differences: &[Difference]) -> Vec<Answer> {
+    let is_of_one = |a: &Row, b: &Row| {
+        (&a.subject_a, &a.subject_b, &a.workload, a.step) == (&b.subject_a, &b.subject_b, &b.workload, b.step)
+    };
+    let of_cells = rows.chunk_by(is_of_one).filter(|cell| !cell[0].control);
+    let answer = |cell: &[Row]| {
+        let Row { subject_a, subject_b, workload, step, .. } = cell[0].clone();
+        let sentence = verdict::although(verdict::answer(cell, same_within), differences);
+        Answer { subject_a, subject_b, workload, step, sentence }
+    };
+    of_cells.map(answer).collect()
 }
 
 /// A control that differs, in words: it is the same program, so what differs is the machine.

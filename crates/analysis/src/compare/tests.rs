@@ -51,6 +51,9 @@ fn two_subjects_of_a_run_are_compared_in_pairs() {
     let estimate = row.estimate.unwrap();
     assert!((estimate.ratio - 1.05).abs() < 0.005 && estimate.low > 1.03, "{estimate:?}");
     assert_eq!(row.sentence, "4.1–5.8 % higher");
+    let [answer] = compared.answers.as_slice() else { panic!("{:?}", compared.answers) };
+    assert!(answer.sentence.starts_with("4.1–5.8 % more throughput; "), "{}", answer.sentence);
+    assert!(answer.sentence.contains("median response time: "), "{}", answer.sentence);
     let missing = compared.rows.iter().find(|row| row.metric == "server_cpu_us_per_request").unwrap();
     assert_eq!(missing.verdict, Verdict::Missing);
 }
@@ -87,7 +90,7 @@ fn what_was_not_shown_says_what_would_have_been() {
     let row = throughput(&compared((&noisy, Some(0)), (&noisy, Some(1)), &Asked::default())).clone();
     assert_eq!(row.verdict, Verdict::NotShown);
     let would = percent(row.estimate.unwrap().detectable - 1.0);
-    assert_eq!(row.sentence, format!("no difference shown; one of {would} would have been"));
+    assert_eq!(row.sentence, format!("no difference shown, one of {would} would have been"));
     let same =
         run_of("r", &[("x", &[2000, 2010, 2005, 1999, 2001]), ("y", &[2001, 2012, 2003, 2000, 2002]), NULL]);
     let asked = Asked { same_within: Some(0.02), ..Asked::default() };

@@ -58,7 +58,7 @@ pub(super) fn sentence(row: &Row, same_within: Option<f64>, differences: &[Diffe
             "no difference shown: with so many comparisons one like this comes of chance alone".into()
         }
         (Verdict::NotShown, Some(e)) => {
-            format!("no difference shown; one of {} would have been", percent(e.detectable - 1.0))
+            format!("no difference shown, one of {} would have been", percent(e.detectable - 1.0))
         }
         (Verdict::TooFew, _) => format!(
             "too few repeats, {} and {}: a verdict takes {REPEATS_FOR_INTERVAL} of each",
@@ -67,11 +67,56 @@ pub(super) fn sentence(row: &Row, same_within: Option<f64>, differences: &[Diffe
         ),
         _ => "not compared: it was not measured in every valid repeat of both".into(),
     };
+    although(said, differences)
+}
+
+/// A verdict, and in what the sides differ beside what is compared.
+pub(super) fn although(said: String, differences: &[Difference]) -> String {
     if differences.is_empty() {
         return said;
     }
     let names: Vec<&str> = differences.iter().map(|difference| &*difference.what).collect();
     format!("{said}, though they differ in {}", names.join(", "))
+}
+
+/// The metrics that an answer is about: what is said of a higher value, of a lower one, and of none that is shown.
+const SAID: [(&str, &str, &str, &str); 5] = [
+    ("throughput_rps", "{} more throughput", "{} less throughput", "throughput"),
+    ("server_cpu_us_per_request", "{} dearer per request", "{} cheaper per request", "CPU time per request"),
+    (
+        "response_p50_us",
+        "a longer median response time",
+        "a shorter median response time",
+        "median response time",
+    ),
+    (
+        "response_p99_us",
+        "response time at p99 {} longer",
+        "response time at p99 {} shorter",
+        "response time at p99",
+    ),
+    ("server_memory_bytes", "{} more memory", "{} less memory", "memory"),
+];
+
+/// What the rows of one cell come to: what differs, then what does not, then what nothing was shown of.
+pub(super) fn answer(rows: &[Row], same_within: Option<f64>) -> String {
+    let said = |row: &Row| {
+        let (_, higher, lower, name) = SAID.iter().find(|(key, ..)| *key == row.metric)?;
+        let estimate = row.estimate?;
+        Some(match row.verdict {
+            Verdict::Higher => (0, higher.replace("{}", &range(estimate.low - 1.0, estimate.high - 1.0))),
+            Verdict::Lower => (0, lower.replace("{}", &range(1.0 - estimate.high, 1.0 - estimate.low))),
+            Verdict::Same => (1, format!("{name} the same within {}", percent(same_within.unwrap_or(0.0)))),
+            _ => (2, format!("{name}: {}", sentence(row, same_within, &[]))),
+        })
+    };
+    let mut all: Vec<(u8, String)> = rows.iter().filter_map(said).collect();
+    all.sort_by_key(|(rank, _)| *rank);
+    let told: Vec<String> = all.into_iter().map(|(_, text)| text).collect();
+    if told.is_empty() {
+        return rows.first().map_or_else(String::new, |row| sentence(row, same_within, &[]));
+    }
+    told.join("; ")
 }
 
 /// `4.0–6.1 %`; each a share.
