@@ -53,7 +53,17 @@ fn two_subjects_of_a_run_are_compared_in_pairs() {
     assert_eq!(row.sentence, "4.1–5.8 % higher");
     let [answer] = compared.answers.as_slice() else { panic!("{:?}", compared.answers) };
     assert!(answer.sentence.starts_with("4.1–5.8 % more throughput; "), "{}", answer.sentence);
-    assert!(answer.sentence.contains("median response time: "), "{}", answer.sentence);
+    assert!(answer.sentence.contains("; median response time: no difference shown"), "{}", answer.sentence);
+    let slower = Estimate { ratio: 1.1, low: 1.08, high: 1.12, p: 0.0, detectable: 1.03 };
+    let times = compared.rows.iter().filter(|row| row.metric == "response_p50_us");
+    let told = |verdict, estimate| {
+        let rows: Vec<Row> = times.clone().map(|row| Row { verdict, estimate, ..row.clone() }).collect();
+        verdict::answer(&rows, Some(0.02))
+    };
+    assert_eq!(told(Verdict::Higher, Some(slower)), "median response time 8.0–12 % longer");
+    let faster = Estimate { ratio: 0.9, low: 0.88, high: 0.92, ..slower };
+    assert_eq!(told(Verdict::Lower, Some(faster)), "median response time 8.0–12 % shorter");
+    assert_eq!(told(Verdict::Same, Some(slower)), "median response time the same within 2.0 %");
     let missing = compared.rows.iter().find(|row| row.metric == "server_cpu_us_per_request").unwrap();
     assert_eq!(missing.verdict, Verdict::Missing);
 }

@@ -85,8 +85,8 @@ const SAID: [(&str, &str, &str, &str); 5] = [
     ("server_cpu_us_per_request", "{} dearer per request", "{} cheaper per request", "CPU time per request"),
     (
         "response_p50_us",
-        "a longer median response time",
-        "a shorter median response time",
+        "median response time {} longer",
+        "median response time {} shorter",
         "median response time",
     ),
     (
