@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 9fc07eac9902cf5abaa58e6e4f9f7f9e69df63719d585924a21606c092e40353
+// Made by types.mjs from docs/schema/report.schema.json 6feeb8363edc67ce1541d33e4481c6f7eac84567f2cc2815d307d1d0ac897b2a
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -1459,6 +1459,10 @@ export interface Summary {
   limiter_confidence: Confidence;
   limiter_sentence: string;
   /**
+   * What the machine did in the same repeat.
+   */
+  machine: MachineResult;
+  /**
    * Anonymous memory (resident, where that is all there is), highest sample of the window.
    */
   memory_bytes: Repeated;
@@ -1574,6 +1578,72 @@ export interface CallSummary {
    * Mean of the amounts that those returned which did not fail: bytes, events, threads woken.
    */
   returned_mean: Repeated;
+}
+/**
+ * The whole machine between the samples nearest to the measured window's edges. `None`: the kernel does not show it, or nobody looked.
+ */
+export interface MachineResult {
+  /**
+   * The network device that carried the most of what it can; `None`: none says what it can.
+   */
+  busiest_link: BusiestLink | null;
+  context_switches_per_s: number | null;
+  disk_read_bytes_per_s: number | null;
+  /**
+   * Share of the time in which the busiest disk had something to do.
+   */
+  disk_utilisation: number | null;
+  disk_written_bytes_per_s: number | null;
+  /**
+   * Of the first CPU, the mean of the samples.
+   */
+  frequency_mhz: number | null;
+  interrupts_per_s: number | null;
+  /**
+   * All network devices but loopback.
+   */
+  network_in_bytes_per_s: number | null;
+  network_out_bytes_per_s: number | null;
+  /**
+   * Processes that are none of the run's and used a fiftieth of a CPU or more, from before the load to after it, the most first.
+   */
+  others: OtherCpu[] | null;
+  /**
+   * Shares of the time in which some thread waited for a CPU, for memory, for a disk (PSI): 0 to 1.
+   */
+  pressure_cpu: number | null;
+  pressure_io: number | null;
+  pressure_memory: number | null;
+  /**
+   * Threads that ran or were ready to run, on all CPUs: the mean of the samples.
+   */
+  runnable_mean: number | null;
+}
+/**
+ * A network device, and how full it was.
+ */
+export interface BusiestLink {
+  /**
+   * What it can carry each way.
+   */
+  bits_per_s: number;
+  name: string;
+  /**
+   * Share of that which it carried in the fuller direction: 0 to 1. Frames alone, without the gaps between them, so that a full
+   * Ethernet with large frames is at 0.98.
+   */
+  utilisation: number;
+}
+/**
+ * A process that has nothing to do with the run.
+ */
+export interface OtherCpu {
+  /**
+   * CPU time per second.
+   */
+  cpus: number;
+  name: string;
+  pid: number;
 }
 /**
  * A metric over the trials of one step.
@@ -2825,72 +2895,6 @@ export interface TlsUse {
    * Such as `TLSv1.3`.
    */
   version: string | null;
-}
-/**
- * The whole machine between the samples nearest to the measured window's edges. `None`: the kernel does not show it, or nobody looked.
- */
-export interface MachineResult {
-  /**
-   * The network device that carried the most of what it can; `None`: none says what it can.
-   */
-  busiest_link: BusiestLink | null;
-  context_switches_per_s: number | null;
-  disk_read_bytes_per_s: number | null;
-  /**
-   * Share of the time in which the busiest disk had something to do.
-   */
-  disk_utilisation: number | null;
-  disk_written_bytes_per_s: number | null;
-  /**
-   * Of the first CPU, the mean of the samples.
-   */
-  frequency_mhz: number | null;
-  interrupts_per_s: number | null;
-  /**
-   * All network devices but loopback.
-   */
-  network_in_bytes_per_s: number | null;
-  network_out_bytes_per_s: number | null;
-  /**
-   * Processes that are none of the run's and used a fiftieth of a CPU or more, from before the load to after it, the most first.
-   */
-  others: OtherCpu[] | null;
-  /**
-   * Shares of the time in which some thread waited for a CPU, for memory, for a disk (PSI): 0 to 1.
-   */
-  pressure_cpu: number | null;
-  pressure_io: number | null;
-  pressure_memory: number | null;
-  /**
-   * Threads that ran or were ready to run, on all CPUs: the mean of the samples.
-   */
-  runnable_mean: number | null;
-}
-/**
- * A network device, and how full it was.
- */
-export interface BusiestLink {
-  /**
-   * What it can carry each way.
-   */
-  bits_per_s: number;
-  name: string;
-  /**
-   * Share of that which it carried in the fuller direction: 0 to 1. Frames alone, without the gaps between them, so that a full
-   * Ethernet with large frames is at 0.98.
-   */
-  utilisation: number;
-}
-/**
- * A process that has nothing to do with the run.
- */
-export interface OtherCpu {
-  /**
-   * CPU time per second.
-   */
-  cpus: number;
-  name: string;
-  pid: number;
 }
 export interface StepResult {
   connections: number;

@@ -11,6 +11,7 @@ use crate::grid::{Cell, Grid};
 use crate::inside::Inside;
 use crate::load::Percentiles;
 use crate::load::place::StepUnanswered;
+use crate::machine::MachineResult;
 use crate::metric::{self, ByMetric, Metric, OverStep};
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
@@ -56,6 +57,8 @@ pub struct Summary {
     pub inside: Inside,
     /// Of the valid repeat with the median throughput, or the first of all.
     pub use_table: Vec<UseRow>,
+    /// What the machine did in the same repeat.
+    pub machine: MachineResult,
     /// Share of due requests without a right answer: 0 to 1. Over all repeats, valid or not.
     pub error_share: Repeated,
     /// Every metric by its key, those above included; unknown ones are left out.
@@ -110,6 +113,7 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
     let metrics = cell.metrics();
     let over = |metric: &Metric| metrics.get(metric.key).map(|step| step.over.clone()).unwrap_or_default();
     let step = &plan.load.steps[key.step];
+    let middle = in_the_middle(&valid).unwrap_or(trials[0]);
     Summary {
         cell: key,
         subject: plan.arms[key.arm].name.clone(),
@@ -136,7 +140,8 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
         context_switches_per_request: over(&metric::CONTEXT_SWITCHES),
         backends: backend::of_cell(cell),
         inside: Inside::of_cell(cell),
-        use_table: use_table(in_the_middle(&valid).unwrap_or(trials[0])),
+        use_table: use_table(middle),
+        machine: middle.machine.clone(),
         error_share: over(&metric::ERROR_SHARE),
         metrics,
         limiter: leading.resource,

@@ -1,6 +1,7 @@
 //! What was seen inside a server, for its card: system calls by name, and its threads by role.
 
 use dyno_analysis::inside::{CallSummary, Inside, RoleSummary, RuntimeSummary};
+use dyno_analysis::machine::{MachineResult, OtherCpu};
 use dyno_analysis::metric::Unit;
 use dyno_analysis::use_table::{UseCell, UseRow};
 use maud::{Markup, html};
@@ -36,6 +37,45 @@ pub(super) fn use_table(rows: &[UseRow]) -> Markup {
         "Utilisation, saturation and errors of every resource",
         &table("counters", &["Resource", "Utilisation", "Saturation", "Errors"], &rows),
     )
+}
+
+/// What the machine did in the same repeat, beside serving and loading.
+pub(super) fn machine(of: &MachineResult) -> Markup {
+    let share = |value: Option<f64>, of: &str| value.map(|v| format!("{} {of}", percent(v)));
+    let rate = |value: Option<f64>| value.map(|v| quantity(Unit::PerSecond, v));
+    let bytes_per_s = |value: Option<f64>| value.map(|v| format!("{}/s", quantity(Unit::Bytes, v)));
+    let other = |other: &OtherCpu| format!("{} ({}) {}", other.name, other.pid, percent(other.cpus));
+    let others = of.others.as_ref().map(|all| match all.is_empty() {
+        true => "none that used a fiftieth of a CPU".into(),
+        false => all.iter().map(other).collect::<Vec<String>>().join(", "),
+    });
+    let link = of.busiest_link.as_ref();
+    let link = link.map(|link| format!("{} of {}", percent(link.utilisation), link.name));
+    let waited = "of the time some thread waited";
+    let facts = [
+        ("threads that ran or were ready to", of.runnable_mean.map(number)),
+        ("context switches", rate(of.context_switches_per_s)),
+        ("interrupts", rate(of.interrupts_per_s)),
+        ("pressure on CPUs", share(of.pressure_cpu, waited)),
+        ("pressure on memory", share(of.pressure_memory, waited)),
+        ("pressure on disks", share(of.pressure_io, waited)),
+        ("read from disks", bytes_per_s(of.disk_read_bytes_per_s)),
+        ("written to disks", bytes_per_s(of.disk_written_bytes_per_s)),
+        ("busiest disk", share(of.disk_utilisation, "of the time")),
+        ("came by network devices but loopback", bytes_per_s(of.network_in_bytes_per_s)),
+        ("left by them", bytes_per_s(of.network_out_bytes_per_s)),
+        ("fullest link", link),
+        ("clock of the first CPU", of.frequency_mhz.map(|mhz| format!("{} MHz", number(mhz)))),
+        ("other processes, in CPUs", others),
+    ];
+    if facts.iter().all(|(_, value)| value.is_none()) {
+        return Markup::default();
+    }
+    let row = |(name, value): &(&str, Option<String>)| -> Row {
+        vec![text(name), text(value.as_deref().unwrap_or("– (not told here)"))].into()
+    };
+    let rows: Vec<Row> = facts.iter().map(row).collect();
+    more("What the machine did meanwhile", &table("counters", &["The machine", "Meanwhile"], &rows))
 }
 
 fn calls(here: &Inside, beside: Option<(&str, &Inside)>) -> Markup {

@@ -10,7 +10,7 @@ use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::Summary;
 use maud::{Markup, html};
 
-use super::inside::{inside, use_table};
+use super::inside::{inside, machine, use_table};
 use super::of::Of;
 use super::overview::resource;
 use super::profile::profiles;
@@ -57,6 +57,7 @@ fn reason(report: &Report, workload: usize, steps: &[&Summary]) -> Markup {
         p { "At " (step_in_words(report, &busiest.workload, busiest.shape())) ": " (busiest.limiter_sentence) } "\n"
         (counters(report, busiest))
         (use_table(&busiest.use_table))
+        (machine(&busiest.machine))
     };
     match Of::default().with_workloads(report, [workload]).workloads {
         Some(own) => html! { div.reason data-workload=(own) { (said) } },
