@@ -13,6 +13,7 @@ mod recorder;
 pub mod rng;
 pub mod schedule;
 pub mod sim;
+pub mod slices;
 mod slot;
 mod time;
 mod tls;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dyno_archive::plan::{Arrivals, Gaps, Segment};
 
 use crate::rng::Rng;
+use crate::slices::Slices;
 
 /// The arrivals of one worker, in nanoseconds since the load began.
 ///
@@ -14,6 +15,8 @@ use crate::rng::Rng;
 pub enum Schedule {
     /// No schedule: an exchange is intended the moment a slot falls free.
     Closed,
+    /// The same, in a load's own slices of time: it alternates with others.
+    Sliced(Slices),
     Open(Open),
 }
 
@@ -76,14 +79,24 @@ impl Schedule {
 
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        matches!(self, Schedule::Closed)
+        matches!(self, Schedule::Closed | Schedule::Sliced(_))
+    }
+
+    /// When slots that fall free may take another request in a closed loop, from `now_ns` on: nanoseconds since the load began.
+    /// `None`: at any time.
+    #[must_use]
+    pub fn slice(&self, now_ns: u64) -> Option<(u64, u64)> {
+        match self {
+            Schedule::Sliced(slices) => Some(slices.next(now_ns)),
+            Schedule::Closed | Schedule::Open(_) => None,
+        }
     }
 
     /// The next arrival, if there is a schedule and it goes on.
     #[must_use]
     pub fn peek(&self) -> Option<u64> {
         match self {
-            Schedule::Closed => None,
+            Schedule::Closed | Schedule::Sliced(_) => None,
             Schedule::Open(open) => open.next_ns,
         }
     }

@@ -10,8 +10,9 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 use dyno_archive::times::Times;
 use dyno_engine::sim::{self, Fault, Model, Net, Pause, Played, Queue, Service, Theft, When, World};
+use dyno_engine::slices::Slices;
 use dyno_engine::traffic::{StreamTemplate, Template};
-use dyno_engine::{CompiledRequest, Config, Expectation, Instant, Protocol, Stop, Traffic};
+use dyno_engine::{CompiledRequest, Config, Expectation, Instant, Protocol, Schedule, Stop, Traffic};
 use dyno_wire::h1::response::RequestKind;
 use dyno_wire::h2::Shared;
 use proptest::prelude::*;
@@ -580,4 +581,23 @@ proptest! {
         };
         prop_assert_eq!(play(), play());
     }
+}
+
+/// Streams, like requests of HTTP/1.1, are opened in the own slices alone; the connections stay.
+#[test]
+fn a_load_that_alternates_opens_streams_in_its_slices() {
+    let slices = Slices { length_ns: 40 * MS, of: 2, own: 1, seed: 3 };
+    let mut config = config(4, 8, &Arrivals::Closed, 1);
+    config.schedule = Schedule::Sliced(slices);
+    config.window.interval_ns = 10 * MS;
+    let model = Model::new(Service::Fixed { ns: MS }, Queue::PerConnection);
+    let played = sim::play(World::new(1, model), config);
+    let own = slices.within(0, 2 * SECOND);
+    let is_own = |from: u64| own.iter().any(|(start, end)| (*start..*end).contains(&from));
+    let within = played.intervals.iter().filter(|i| i.phase != Phase::Drain);
+    let (inside, outside): (Vec<_>, Vec<_>) = within.partition(|interval| is_own(interval.start_ns));
+    assert!(outside.iter().all(|interval| interval.started == 0));
+    assert!(inside.iter().map(|interval| interval.started).sum::<u64>() > 1_000);
+    assert!(played.report.books.balance(), "{:?}", played.report.books);
+    assert_eq!(played.report.connections.opened, 4);
 }

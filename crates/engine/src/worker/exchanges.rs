@@ -85,8 +85,9 @@ impl Worker {
     }
 
     /// Whether a slot that falls free in a closed loop takes another request.
-    fn takes_next(&self, now: Instant) -> bool {
-        self.config.schedule.is_closed() && self.is_loading() && now < self.recorder.closes()
+    pub(super) fn takes_next(&self, now: Instant) -> bool {
+        let is_its_time = self.slice.0 <= now && now < self.slice.1.min(self.recorder.closes());
+        is_its_time && self.config.schedule.is_closed() && self.is_loading()
     }
 
     /// Lists the slot as idle if it has room and an open-loop arrival could use it.

@@ -175,7 +175,9 @@ pub struct Worker {
     begun: u64,
     /// Slots that have not been tried while opening.
     untried: usize,
-    /// Whether the slots have been offered their first work.
+    /// From when until when slots may take work in a closed loop: all the time, or the own slice that comes next.
+    slice: (Instant, Instant),
+    /// Whether the slots have been offered their first work of the slice.
     offered: bool,
     recorder: Recorder,
     connections: Connections,
@@ -246,6 +248,7 @@ impl Worker {
             drain_ends: Instant::NEVER,
             begun: 0,
             untried: if config.policy.ramp_ns.is_some() { 0 } else { asked as usize },
+            slice: (Instant(0), Instant::NEVER),
             offered: false,
             recorder: Recorder::new(Instant(0), config.window, kinds),
             connections: Connections { asked: u64::from(asked), ..Connections::default() },
@@ -301,6 +304,7 @@ impl Worker {
         assert!(self.stage == Stage::Opening, "a load begins once");
         self.stage = Stage::Warmup;
         self.began = at;
+        self.await_slice(at);
         self.recorder.begin(at, self.config.window);
         if let Some(ramp_ns) = self.config.policy.ramp_ns {
             // Evenly, the first one at once. Until its turn a slot waits like one that tries again later.

@@ -120,7 +120,7 @@ impl Worker {
         let own = number as u32 * each..(number as u32 + 1) * each;
         for conn in own {
             while self.has_room(conn) {
-                let may_begin = self.is_loading_at(now);
+                let may_begin = self.takes_next(now);
                 let Some(pages) = &mut self.pages else { return };
                 let visitor = &mut pages.visitors[number];
                 match visitor.began {

@@ -60,7 +60,8 @@ impl Worker {
             Stage::Warmup | Stage::Measured => {
                 let arrival = self.config.schedule.peek().filter(|_| self.is_loading());
                 let arrival = arrival.map_or(Instant::NEVER, |ns| self.began.after(ns));
-                deadline.min(self.recorder.boundary()).min(self.recorder.closes()).min(arrival)
+                let slice = if self.offered { self.slice.1 } else { self.slice.0 };
+                deadline.min(self.recorder.boundary()).min(self.recorder.closes()).min(arrival).min(slice)
             }
             Stage::Drain => deadline.min(self.drain_ends),
         }
@@ -121,7 +122,10 @@ impl Worker {
         self.fire_retries(now, driver);
         self.end_broken(now, driver);
         // Even if the window is over by now: what fell due in it waits for a slot.
-        if !self.offered && self.stage != Stage::Opening && now >= self.began {
+        if now >= self.slice.1 {
+            self.await_slice(now);
+        }
+        if !self.offered && self.stage != Stage::Opening && now >= self.began.max(self.slice.0) {
             self.offered = true;
             (0..self.config.connections).for_each(|conn| self.refill(conn, now, driver));
         }
@@ -129,6 +133,14 @@ impl Worker {
             self.fire_arrivals(now, driver);
         }
         self.check_finished(now);
+    }
+
+    /// Looks up the slice that is not over at `now`. Its slots are offered work once it begins.
+    pub(super) fn await_slice(&mut self, now: Instant) {
+        if let Some((from, to)) = self.config.schedule.slice(now.since(self.began)) {
+            self.slice = (self.began.after(from), self.began.after(to));
+            self.offered = false;
+        }
     }
 
     fn fire_retries<D: Driver>(&mut self, now: Instant, driver: &mut D) {
