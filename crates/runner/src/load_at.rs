@@ -117,6 +117,7 @@ pub fn once(listener: &Listener, traffic: Traffic, http2: Http2) -> load::Spec {
         },
         step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 },
         trace: Arc::from([]),
+        slices: None,
         seed: 0,
         spin: Spin::Never,
         cpus: Vec::new(),

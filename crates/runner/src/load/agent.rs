@@ -16,11 +16,43 @@ use dyno_launch::{set_affinity, set_realtime};
 use super::Spec;
 use crate::limits::{AHEAD_NS, LOOPBACK_SOURCES};
 
-/// State shared by the workers of one load: when it begins, when it ends.
-pub(super) struct Shared {
+/// The common beginning of all workers, of one load or of several.
+pub(super) struct Beginning {
     threads: u32,
     ready: AtomicU32,
-    begin: OnceLock<Instant>,
+    at: OnceLock<Instant>,
+}
+
+impl Beginning {
+    /// For so many workers.
+    pub(super) fn of(threads: u32) -> Arc<Beginning> {
+        Arc::new(Beginning { threads, ready: AtomicU32::new(0), at: OnceLock::new() })
+    }
+
+    /// The instant, once every worker is ready. The last to become ready sets it.
+    fn agree(&self) -> Option<Instant> {
+        if self.ready.load(Ordering::Acquire) < self.threads {
+            return None;
+        }
+        // Read once, by whoever is first: all workers count from the same instant.
+        Some(*self.at.get_or_init(|| sys::now().after(AHEAD_NS)))
+    }
+}
+
+/// An interval as a worker tells it.
+pub(super) struct Told {
+    /// Which of the loads that run together is the worker's.
+    pub(super) load: usize,
+    pub(super) worker: u32,
+    pub(super) interval: Interval,
+}
+
+/// State shared by the workers of one load: when it begins, when it ends.
+pub(super) struct Shared {
+    /// Which it is of those that run together.
+    load: usize,
+    threads: u32,
+    beginning: Arc<Beginning>,
     /// Set once, by the first to ask for an end.
     cut: OnceLock<Stop>,
     /// A worker was not given the priority that it asked for.
@@ -58,11 +90,17 @@ impl Answers {
 }
 
 impl Shared {
-    pub(super) fn new(threads: u32, answers: Option<Arc<Answers>>) -> Shared {
+    /// `load`: which it is of those that run together.
+    pub(super) fn new(
+        load: usize,
+        threads: u32,
+        answers: Option<Arc<Answers>>,
+        beginning: &Arc<Beginning>,
+    ) -> Shared {
         Shared {
+            load,
             threads,
-            ready: AtomicU32::new(0),
-            begin: OnceLock::new(),
+            beginning: Arc::clone(beginning),
             cut: OnceLock::new(),
             is_refused: AtomicBool::new(false),
             answers: answers.unwrap_or_else(|| Answers::new(threads)),
@@ -75,7 +113,7 @@ impl Shared {
 
     /// The common beginning; `None` until it is agreed on.
     pub(super) fn begun(&self) -> Option<Instant> {
-        self.begin.get().copied()
+        self.beginning.at.get().copied()
     }
 
     /// The priority that all workers were given.
@@ -83,18 +121,14 @@ impl Shared {
         if self.is_refused.load(Ordering::Acquire) { Priority::Normal } else { asked }
     }
 
+    /// How the load ends before its time; `None`: so far it does not.
+    pub(super) fn cut(&self) -> Option<Stop> {
+        self.cut.get().copied()
+    }
+
     /// Ends the load for all; false if that was decided before.
     pub(super) fn end(&self, stop: Stop) -> bool {
         self.cut.set(stop).is_ok()
-    }
-
-    /// The common beginning, once every worker is ready. The last to become ready sets it.
-    fn begin(&self) -> Option<Instant> {
-        if self.ready.load(Ordering::Acquire) < self.threads {
-            return None;
-        }
-        // Read once, by whoever is first: all workers count from the same instant.
-        Some(*self.begin.get_or_init(|| sys::now().after(AHEAD_NS)))
     }
 }
 
@@ -103,7 +137,7 @@ pub(super) fn worker(
     spec: &Spec,
     k: u32,
     shared: &Shared,
-    to: &mpsc::Sender<(u32, Interval)>,
+    to: &mpsc::Sender<Told>,
 ) -> Result<WorkerReport, String> {
     let mut called_off = CallOff { shared, armed: true };
     let report = start_worker(spec, k, shared, to);
@@ -129,7 +163,7 @@ fn start_worker(
     spec: &Spec,
     k: u32,
     shared: &Shared,
-    to: &mpsc::Sender<(u32, Interval)>,
+    to: &mpsc::Sender<Told>,
 ) -> Result<WorkerReport, String> {
     // Spread over the CPUs one by one; more workers than CPUs share them.
     let cpu = spec.cpus.get(k as usize % spec.cpus.len().max(1));
@@ -167,7 +201,7 @@ fn drive<D: Driver>(
     mut driver: D,
     config: Config,
     shared: &Shared,
-    to: &mpsc::Sender<(u32, Interval)>,
+    to: &mpsc::Sender<Told>,
     priority: Priority,
 ) -> WorkerReport {
     let k = config.worker;
@@ -175,10 +209,10 @@ fn drive<D: Driver>(
     let (mut counted, mut asked) = (false, false);
     let begin = || {
         if !std::mem::replace(&mut counted, true) {
-            shared.ready.fetch_add(1, Ordering::AcqRel);
+            shared.beginning.ready.fetch_add(1, Ordering::AcqRel);
         }
         // Not before all workers are ready: who waits here could keep others from their CPU.
-        shared.begin().inspect(|_| {
+        shared.beginning.agree().inspect(|_| {
             if priority == Priority::Realtime
                 && !std::mem::replace(&mut asked, true)
                 && set_realtime().is_err()
@@ -189,11 +223,11 @@ fn drive<D: Driver>(
     };
     let stop = |answers| {
         shared.answers.tell(k, answers);
-        shared.cut.get().copied().unwrap_or(Stop::No)
+        shared.cut().unwrap_or(Stop::No)
     };
     dyno_engine::run(&mut worker, &mut driver, begin, stop, |interval| {
         // The control thread lives as long as the workers do.
-        let _ = to.send((k, interval));
+        let _ = to.send(Told { load: shared.load, worker: k, interval });
     });
     worker.report()
 }
@@ -240,7 +274,10 @@ pub(super) fn config(spec: &Spec, k: u32, of: u32) -> Result<Config, String> {
         http2: spec.load.http2,
         pipeline: spec.step.pipeline,
         streams: spec.step.streams,
-        schedule: Schedule::new(&spec.step.arrivals, &spec.trace, spec.seed, stripe),
+        schedule: match spec.slices {
+            Some(slices) => Schedule::Sliced(slices),
+            None => Schedule::new(&spec.step.arrivals, &spec.trace, spec.seed, stripe),
+        },
         total: spec.load.requests.map(share),
         traffic: spec.traffic.clone(),
         draws: Draws::new(spec.seed, stripe.worker, stripe.of),

@@ -17,11 +17,12 @@ use dyno_archive::plan::{self, Arrivals, DriverKind, Step};
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, sys};
+use dyno_engine::slices::Slices;
 use dyno_engine::{Http2, Instant, Policy, Protocol, Spin, Stop, Traffic, Window, WorkerReport, limits};
 
 use crate::limits::{AHEAD_NS, GLANCE, STEP_WARMUP_NS};
 use crate::machine;
-use agent::{Shared, worker};
+use agent::{Beginning, Shared, Told, worker};
 use control::Control;
 use record::{Driven, assemble};
 
@@ -45,6 +46,8 @@ pub struct Spec {
     pub step: Step,
     /// Send instants of a recorded schedule, nanoseconds since it began; empty unless the step plays one.
     pub trace: Arc<[u64]>,
+    /// The slices of time that this load takes where it alternates with others, a closed loop like it; `None`: it has all the time.
+    pub slices: Option<Slices>,
     pub seed: u64,
     /// Polling of this load, decided from `load.spin` by [`polling`].
     pub spin: Spin,
@@ -72,6 +75,7 @@ impl Spec {
         let drain_ns = self.load.timeout_ns.min(limits::DRAIN_NS);
         Spec {
             step: Step { arrivals: Arrivals::Closed, ..self.step },
+            slices: None,
             load: plan::Load { ramp_connections_ns: None, drain_ns, ..self.load },
             spin: Spin::Never,
             ..self
@@ -198,34 +202,78 @@ pub enum Reason {
 
 /// Runs a load. `Err`: it could not begin, as a sentence with the way out.
 pub fn run(spec: &Spec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
-    preflight::check(spec)?;
-    let threads = spec.threads();
-    let shared = Shared::new(threads, watch.answers());
-    let machine = machine::MachineWatch::new(&spec.cpus);
+    let mut records = run_together(&mut [Watched { spec, watch }])?;
+    Ok(records.remove(0))
+}
+
+/// A load and who watches it.
+#[allow(missing_debug_implementations)] // A watch has none.
+pub struct Watched<'a> {
+    pub spec: &'a Spec,
+    pub watch: &'a mut dyn Watch,
+}
+
+/// Runs loads that begin at the same instant. If one of them ends before its time, so do all: what is compared was loaded for
+/// equally long. Returns their records in the order of the loads.
+///
+/// # Errors
+/// One of them could not begin, as a sentence with the way out; then none has begun.
+pub fn run_together(loads: &mut [Watched<'_>]) -> Result<Vec<LoadRecord>, String> {
+    loads.iter().try_for_each(|load| preflight::check(load.spec))?;
+    let beginning = Beginning::of(loads.iter().map(|load| load.spec.threads()).sum());
+    let shared = |(number, load): (usize, &Watched<'_>)| {
+        Shared::new(number, load.spec.threads(), load.watch.answers(), &beginning)
+    };
+    let shared: Vec<Shared> = loads.iter().enumerate().map(shared).collect();
+    let mut followers: Vec<Follower<'_>> =
+        loads.iter().zip(&shared).map(|(load, shared)| Follower::new(load.spec, shared)).collect();
     let (to_control, from_workers) = mpsc::channel();
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|k| {
-                let (shared, to_control) = (&shared, to_control.clone());
-                thread::Builder::new()
-                    .name(format!("worker-{k}"))
-                    .spawn_scoped(scope, move || worker(spec, k, shared, &to_control))
-                    .map_err(|error| format!("a worker thread could not be started: {error}"))
-            })
-            .collect::<Result<_, _>>()
-            .inspect_err(|_| {
-                // The threads that did start must not wait for those that did not.
-                shared.end(Stop::At(Instant(0)));
-            })?;
+        let start = |(load, k): (usize, u32)| {
+            let (spec, shared, to_control) = (loads[load].spec, &shared[load], to_control.clone());
+            thread::Builder::new()
+                .name(format!("worker-{k}"))
+                .spawn_scoped(scope, move || worker(spec, k, shared, &to_control))
+                .map(|handle| (load, handle))
+                .map_err(|error| format!("a worker thread could not be started: {error}"))
+        };
+        let all = shared.iter().enumerate().flat_map(|(load, of)| (0..of.threads()).map(move |k| (load, k)));
+        let workers: Vec<_> = all.map(start).collect::<Result<_, _>>().inspect_err(|_| {
+            // The threads that did start must not wait for those that did not.
+            shared.iter().for_each(|load| {
+                load.end(Stop::At(Instant(0)));
+            });
+        })?;
         drop(to_control);
-        let mut follower = Follower::new(spec, &shared, machine);
-        follower.follow(&from_workers, watch);
-        let reports = workers
-            .into_iter()
-            .map(|w| w.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect::<Result<Vec<WorkerReport>, String>>()?;
-        Ok(follower.finish(reports))
+        follow(&mut followers, loads, &from_workers);
+        let mut reports: Vec<Vec<WorkerReport>> = followers.iter().map(|_| Vec::new()).collect();
+        for (load, worker) in workers {
+            reports[load].push(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        }
+        Ok(followers.into_iter().zip(reports).map(|(follower, reports)| follower.finish(reports)).collect())
     })
+}
+
+/// Follows loads until their workers have told everything.
+fn follow(followers: &mut [Follower<'_>], loads: &mut [Watched<'_>], from: &mpsc::Receiver<Told>) {
+    loop {
+        let wait = followers.iter().map(Follower::until_next_sample).min().unwrap_or(GLANCE);
+        match from.recv_timeout(wait) {
+            Ok(Told { load, worker, interval }) => {
+                let watch = &mut loads[load].watch;
+                followers[load].control.merge(worker, &interval, |merged| watch.interval(merged));
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => return,
+        }
+        for (follower, load) in followers.iter_mut().zip(&mut *loads) {
+            follower.sample_if_due(load.watch);
+            follower.end_if_asked(load.watch);
+        }
+        if let Some(cut) = followers.iter().find_map(|follower| follower.shared.cut()) {
+            followers.iter_mut().for_each(|follower| follower.end_with(cut));
+        }
+    }
 }
 
 /// The control thread's side of a load: takes samples when they are due, and ends the load early if its watch says so.
@@ -241,37 +289,36 @@ struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    fn new(spec: &Spec, shared: &'a Shared, machine: machine::MachineWatch) -> Self {
+    fn new(spec: &Spec, shared: &'a Shared) -> Self {
         Follower {
             driver: spec.load.driver,
             priority: spec.load.priority,
             shared,
             control: Control::new(spec.window(), shared.threads()),
-            machine,
+            machine: machine::MachineWatch::new(&spec.cpus),
             failure: None,
             cut_short: false,
         }
     }
 
-    fn follow(&mut self, from: &mpsc::Receiver<(u32, Interval)>, watch: &mut dyn Watch) {
-        loop {
-            match from.recv_timeout(self.until_next_sample()) {
-                Ok((k, interval)) => self.control.merge(k, &interval, |merged| watch.interval(merged)),
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+    /// Ends the load if its watch says so. Asked even after the end was decided: a watch also draws its screen then.
+    fn end_if_asked(&mut self, watch: &mut dyn Watch) {
+        if let Some(reason) = watch.stop()
+            // Ahead of now, so that all workers learn of it in time.
+            && self.shared.end(Stop::Now(sys::now().after(AHEAD_NS)))
+        {
+            match reason {
+                // In the drain there is nothing left to cut but the drain.
+                Reason::Stopped => self.cut_short = !self.is_window_over(),
+                Reason::ServerFailed(words) => self.failure = Some(words),
             }
-            self.sample_if_due(watch);
-            // Called even after the end was decided: a watch also draws its screen then.
-            if let Some(reason) = watch.stop()
-                // Ahead of now, so that all workers learn of it in time.
-                && self.shared.end(Stop::Now(sys::now().after(AHEAD_NS)))
-            {
-                match reason {
-                    // In the drain there is nothing left to cut but the drain.
-                    Reason::Stopped => self.cut_short = !self.is_window_over(),
-                    Reason::ServerFailed(words) => self.failure = Some(words),
-                }
-            }
+        }
+    }
+
+    /// Ends the load as another ends that runs together with it.
+    fn end_with(&mut self, cut: Stop) {
+        if self.shared.end(cut) {
+            self.cut_short = !self.is_window_over();
         }
     }
 

@@ -185,6 +185,7 @@ pub fn spec(args: &LoadArgs, url: &Url, workload: &Workload, reach: &Reach) -> a
         },
         step,
         trace,
+        slices: None,
         seed: args.seed,
         cpus,
     })

@@ -1,0 +1,114 @@
+//! Loads that run together: they begin at once, alternate in slices, and end together.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+
+use dyno_archive::plan::{Load, Request, Step, Workload};
+
+use dyno_archive::{Interval, LoadRecord, Phase, Protocol};
+use dyno_contract::listener::Listener;
+use dyno_engine::Http2;
+use dyno_engine::slices::Slices;
+use dyno_runner::load::{Reason, Spec, Watch, Watched, run_together};
+use dyno_runner::load_at;
+use dyno_workload::compile;
+
+const MS: u64 = 1_000_000;
+
+/// A server in threads of this process, one for each connection, which end with it.
+fn server() -> SocketAddr {
+    fn answer(mut connection: TcpStream) {
+        let mut asked = [0; 4096];
+        while connection.read(&mut asked).is_ok_and(|n| n > 0) {
+            if connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+                break;
+            }
+        }
+    }
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let addr = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for connection in listener.incoming().flatten() {
+            thread::spawn(|| answer(connection));
+        }
+    });
+    addr
+}
+
+/// One of two loads that alternate: a round to warm up, and six that are measured.
+fn spec(own: u32) -> Spec {
+    let listener = Listener { addr: server(), protocol: Protocol::H1, authority: None };
+    let request = Request { weight: 1, method: "GET".into(), path: "/".into(), ..Request::default() };
+    let workload = Workload {
+        name: "any".into(),
+        protocol: Protocol::H1,
+        requests: vec![request],
+        page: None,
+        requests_per_connection: None,
+    };
+    let http2 = Http2::default();
+    let read = |_: &str| Err("no files here".into());
+    let traffic = compile::compile(&workload, &listener.host(), &http2, &read).unwrap();
+    let slices = Slices { length_ns: 40 * MS, of: 2, own, seed: 5 };
+    let base = load_at::once(&listener, traffic, http2);
+    Spec {
+        step: Step { connections: 2, ..base.step },
+        load: Load {
+            requests: None,
+            warmup_ns: slices.round_ns(),
+            duration_ns: 6 * slices.round_ns(),
+            interval_ns: slices.length_ns / 4,
+            ..base.load
+        },
+        slices: Some(slices),
+        ..base
+    }
+}
+
+/// Ends its load after so many intervals; `None`: it lets it end.
+struct EndsAfter(Option<u32>);
+
+impl Watch for EndsAfter {
+    fn interval(&mut self, _: &Interval) {
+        self.0 = self.0.map(|left| left.saturating_sub(1));
+    }
+
+    fn stop(&mut self) -> Option<Reason> {
+        (self.0 == Some(0)).then_some(Reason::Stopped)
+    }
+}
+
+fn run(ends_after: [Option<u32>; 2]) -> Vec<(Spec, LoadRecord)> {
+    let specs = [spec(0), spec(1)];
+    let [mut first, mut second] = ends_after.map(EndsAfter);
+    let mut loads =
+        [Watched { spec: &specs[0], watch: &mut first }, Watched { spec: &specs[1], watch: &mut second }];
+    let records = run_together(&mut loads).unwrap();
+    specs.into_iter().zip(records).collect()
+}
+
+#[test]
+fn loads_begin_at_once_and_alternate() {
+    let ran = run([None, None]);
+    assert_eq!(ran[0].1.began_ns, ran[1].1.began_ns);
+    for (spec, record) in ran {
+        assert!(record.books.balance(), "{:?}", record.books);
+        assert!(!record.cut_short && record.connections.opened == 2, "{:?}", record.connections);
+        let own = spec.slices.unwrap().within(0, 2_000 * MS);
+        let is_own =
+            |interval: &&Interval| own.iter().any(|(from, to)| (*from..*to).contains(&interval.start_ns));
+        let loading = record.intervals.iter().filter(|interval| interval.phase != Phase::Drain);
+        let (inside, outside): (Vec<_>, Vec<_>) = loading.partition(is_own);
+        assert!(inside.iter().map(|interval| interval.started).sum::<u64>() > 0);
+        assert_eq!(outside.iter().map(|interval| interval.started).sum::<u64>(), 0);
+    }
+}
+
+#[test]
+fn one_that_ends_early_takes_the_other_along() {
+    for (_, record) in run([None, Some(8)]) {
+        assert!(record.cut_short && record.server_failure.is_none());
+        assert!(record.books.balance(), "{:?}", record.books);
+    }
+}
