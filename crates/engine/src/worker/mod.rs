@@ -232,6 +232,8 @@ impl Worker {
     pub fn new(config: Config) -> Self {
         assert!(config.connections > 0 && config.pipeline > 0 && config.streams > 0);
         assert!(config.window.interval_ns > 0);
+        let has_streams = config.traffic.requests().iter().all(|request| request.stream.is_some());
+        assert!(config.protocol.is_h1() || has_streams, "requests are compiled for their protocol");
         // Behind a request that ends its connection there is no place in a pipeline.
         let pipeline = if config.traffic.all_close() { 1 } else { config.pipeline };
         let config = Config { pipeline, ..config };
