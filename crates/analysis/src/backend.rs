@@ -3,7 +3,7 @@
 use dyno_archive::StartRecord;
 use dyno_archive::plan::{Backend, Placement, Plan};
 use dyno_archive::start::{LimitReadBack, PartStart, allowed_cpus};
-use dyno_archive::{Party, TrialRecord};
+use dyno_archive::{LoadRecord, Party};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -56,10 +56,10 @@ pub struct BackendResult {
 pub(crate) fn of_trial(
     plan: &Plan,
     start: Option<&StartRecord>,
-    record: &TrialRecord,
+    (trial, record): (usize, &LoadRecord),
     subject: &ServerUse,
 ) -> Vec<BackendUse> {
-    let arm = &plan.arms[plan.trials[record.trial].arm];
+    let arm = &plan.arms[plan.trials[trial].arm];
     let of_subject = &arm.conditions.placement.subject;
     let parts = start.iter().flat_map(|start| &start.parts);
     let used = parts.filter_map(|part| {
@@ -72,7 +72,7 @@ pub(crate) fn of_trial(
             shares_cpus: planned.cpus == *of_subject
                 && planned.limits.cpus.is_none()
                 && arm.conditions.limits.cpus.is_none(),
-            server: server::server_use(&record.load, part.party, cpus),
+            server: server::server_use(record, part.party, cpus),
         })
     });
     let mut all: Vec<BackendUse> = used.collect();

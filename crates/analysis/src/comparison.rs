@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::cell::CellKey;
 use crate::grid::{Cell, Grid};
 use crate::metric::{self, Metric, Ratios};
-use crate::stats::{Repeated, are_apart};
+use crate::stats::Repeated;
 
 /// An arm against the baseline in one cell. Ratios are arm ÷ baseline, of repeats paired by block.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -27,7 +27,7 @@ pub struct Comparison {
     pub cpu_per_request_ratio: Repeated,
     /// The ratio of every metric by its key, those above included; unknown ones are left out.
     pub metrics: Ratios,
-    /// Whether the pairs do not tell the two apart by throughput ([`are_apart`]).
+    /// Whether the pairs do not tell the two apart by throughput ([`crate::stats::Pairs::are_apart`]).
     pub tie: bool,
 }
 
@@ -70,7 +70,7 @@ fn comparison(plan: &Plan, key: CellKey, own: &Cell<'_>, base: (usize, &Cell<'_>
         streams: step.streams,
         pipeline: step.pipeline,
         pass: step.pass,
-        tie: !are_apart(&throughput_ratio.values),
+        tie: own.series(&metric::THROUGHPUT).is_tied_with(&base.1.series(&metric::THROUGHPUT)),
         throughput_ratio,
         response_p99_ratio: of(&metric::RESPONSE_P99),
         cpu_per_request_ratio: of(&metric::CPU),

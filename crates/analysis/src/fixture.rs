@@ -36,6 +36,7 @@ pub fn record(answers: u64) -> LoadRecord {
     LoadRecord {
         began_ns: 0,
         window_ns: (0, S),
+        slices_ns: None,
         books: Books { scheduled: answers, started: answers, completed: answers, ..Books::default() },
         connections: Connections { asked: 64, established: 64, opened: 64, ..Connections::default() },
         tcp: None,
@@ -151,6 +152,7 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
         seed: 1,
         repeats: 5,
         order: Order::Fixed,
+        slice_ns: None,
         launches: (0..5)
             .flat_map(|block| (0..subjects.len()).map(move |arm| Launch::alone(arm, block)))
             .collect(),

@@ -68,7 +68,8 @@ impl<'a> Cell<'a> {
     #[must_use]
     pub fn series(&self, metric: &Metric) -> Series {
         let counted = self.trials.iter().filter(|trial| metric.counts(trial));
-        counted.map(|trial| (trial.block, metric.point(trial))).collect()
+        let points: Series = counted.clone().map(|trial| (trial.block, metric.point(trial))).collect();
+        points.with_rounds(counted.filter_map(|trial| Some((trial.block, metric.rounds(trial)?))))
     }
 
     /// Every metric over the cell's repeats.

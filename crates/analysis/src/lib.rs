@@ -33,6 +33,7 @@ pub mod subject;
 pub mod summary;
 pub mod tables;
 pub mod trial;
+pub mod turns;
 pub mod use_table;
 pub mod verdict;
 pub mod warming;

@@ -139,7 +139,10 @@ fn others(record: &LoadRecord) -> Option<Vec<OtherCpu>> {
     let machine = record.client.machine.as_ref()?;
     let seconds = machine.everywhere_ns.filter(|ns| *ns > 0)? as f64 / 1e9;
     let parties = record.samples.iter().flat_map(|sample| &sample.parties);
-    let ours: BTreeSet<u32> = parties.flat_map(|used| &used.threads).map(|thread| thread.pid).collect();
+    let beside = record.samples.iter().filter_map(|sample| sample.beside.as_ref());
+    let beside = beside.flat_map(|beside| beside.pids.iter().copied());
+    let ours = parties.flat_map(|used| &used.threads).map(|thread| thread.pid);
+    let ours: BTreeSet<u32> = ours.chain(beside).collect();
     let others = machine.everywhere.as_ref()?.iter().filter(|other| !ours.contains(&other.pid));
     let cpus = |ns: u64| ns as f64 / 1e9 / seconds;
     Some(others.map(|o| OtherCpu { pid: o.pid, name: o.name.clone(), cpus: cpus(o.run_ns) }).collect())

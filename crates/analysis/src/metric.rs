@@ -8,10 +8,11 @@ use serde::Serialize;
 
 use crate::load::Percentiles;
 use crate::load::place::Place;
-use crate::series::Point;
+use crate::series::{Point, Rounds};
 use crate::server::ServerUse;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
+use crate::turns::RoundResult;
 
 /// A quantity that is measured of a trial.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
@@ -112,6 +113,18 @@ impl Metric {
             return Point::Beyond;
         }
         (self.pick)(trial).map_or(Point::Missing, Point::Known)
+    }
+
+    /// The metric in the rounds of a trial that took turns; `None`: it did not, or rounds do not tell the metric.
+    pub(crate) fn rounds(&self, trial: &TrialResult) -> Option<Rounds> {
+        let turns = trial.turns.as_ref()?;
+        let pick: fn(&RoundResult) -> Option<f64> = match self.key {
+            key if key == THROUGHPUT.key => |round| round.throughput_rps,
+            key if key == CPU.key => |round| round.cpu_us_per_request,
+            _ => return None,
+        };
+        let values: Option<Vec<f64>> = turns.rounds.iter().map(pick).collect();
+        Some(Rounds { began_ns: turns.began_ns, values: values? })
     }
 
     /// Whether the metric is a percentile that lies among the trial's unanswered requests.

@@ -1,7 +1,9 @@
 //! The series: a metric in a cell, value by block. It gives the median with its spread, and ratios to another series.
 
 use crate::load::place::over_repeats;
-use crate::stats::{PAIRS_TO_TELL_APART, Repeated, are_apart};
+use std::collections::BTreeMap;
+
+use crate::stats::{PAIRS_TO_TELL_APART, Pairs, Repeated};
 
 /// A metric's value in one repeat.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,19 +24,35 @@ impl Point {
     }
 }
 
+/// A metric in the rounds of a trial that took turns, in order of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rounds {
+    /// When the load began, on the machine's clock: those of one instant took turns with each other.
+    pub(crate) began_ns: u64,
+    pub(crate) values: Vec<f64>,
+}
+
 /// One metric of one cell: a point for each block whose trial counts for the metric.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     by_block: Vec<(u32, Point)>,
+    /// Of the blocks whose trials took turns.
+    rounds: BTreeMap<u32, Rounds>,
 }
 
 impl FromIterator<(u32, Point)> for Series {
     fn from_iter<I: IntoIterator<Item = (u32, Point)>>(points: I) -> Series {
-        Series { by_block: points.into_iter().collect() }
+        Series { by_block: points.into_iter().collect(), rounds: BTreeMap::new() }
     }
 }
 
 impl Series {
+    /// The same with the rounds of those blocks whose trials took turns.
+    #[must_use]
+    pub(crate) fn with_rounds(self, rounds: impl IntoIterator<Item = (u32, Rounds)>) -> Series {
+        Series { rounds: rounds.into_iter().collect(), ..self }
+    }
+
     /// Number of repeats with a known value.
     #[must_use]
     pub fn known(&self) -> usize {
@@ -74,22 +92,37 @@ impl Series {
         Repeated::new(ratios.unwrap_or_default())
     }
 
+    /// Ratios to another series by block, and round by round where the two took turns.
+    #[must_use]
+    pub fn pairs_with(&self, base: &Series) -> Pairs {
+        let launches = self.ratios_to(base).values;
+        let of_block = |(block, own): (&u32, &Rounds)| {
+            let base = base.rounds.get(block)?;
+            let is_one = own.began_ns == base.began_ns && own.values.len() == base.values.len();
+            is_one.then(|| own.values.iter().zip(&base.values).map(|(own, base)| own / base).collect())
+        };
+        let rounds: Vec<Vec<f64>> = self.rounds.iter().filter_map(of_block).collect();
+        // Of some blocks alone they would be a choice.
+        let are_all = rounds.len() == launches.len();
+        Pairs { launches, rounds: rounds.into_iter().filter(|_| are_all).flatten().collect() }
+    }
+
     /// The points of blocks that both have.
     fn paired_with(&self, other: &Series) -> impl Iterator<Item = (Point, Point)> {
         let of = |block: u32| other.by_block.iter().find(|(b, _)| *b == block).map(|(_, point)| *point);
         self.by_block.iter().filter_map(move |(block, point)| Some((*point, of(*block)?)))
     }
 
-    /// Whether pairs do not tell the two apart ([`are_apart`]).
+    /// Whether pairs do not tell the two apart ([`Pairs::are_apart`]).
     #[must_use]
     pub fn is_tied_with(&self, other: &Series) -> bool {
-        !are_apart(&self.ratios_to(other).values)
+        !self.pairs_with(other).are_apart()
     }
 
     /// Whether pairs tell the two apart, and say that this one has the higher values.
     fn is_above(&self, other: &Series) -> bool {
-        let ratios = self.ratios_to(other).values;
-        are_apart(&ratios) && ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() > 0.0
+        let pairs = self.pairs_with(other);
+        pairs.are_apart() && pairs.launches.iter().map(|ratio| ratio.ln()).sum::<f64>() > 0.0
     }
 }
 
@@ -116,6 +149,7 @@ pub fn tie_groups<'a>(ranked: &'a [Series]) -> Vec<Option<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::Over;
     use Point::{Beyond, Known, Missing};
 
     fn series(values: &[f64]) -> Series {
@@ -124,6 +158,33 @@ mod tests {
 
     fn of(points: &[(u32, Point)]) -> Series {
         points.iter().copied().collect()
+    }
+
+    /// Three launches of six rounds each, all of one value.
+    fn turns(began_ns: u64, values: [f64; 3]) -> Series {
+        let rounds = |value: f64| (0..6).map(|k| value + f64::from(k) / 100.0).collect();
+        let each = (1..).zip(values);
+        let all = each.clone().map(|(block, value)| {
+            (block, Rounds { began_ns: began_ns + u64::from(block), values: rounds(value) })
+        });
+        let points: Series = each.map(|(block, value)| (block, Known(value))).collect();
+        points.with_rounds(all.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn rounds_tell_apart_what_few_launches_do_not() {
+        let (base, higher) = (turns(7, [100.0, 101.0, 99.0]), turns(7, [102.0, 103.0, 101.0]));
+        let pairs = higher.pairs_with(&base);
+        assert_eq!((pairs.launches.len(), pairs.rounds.len()), (3, 18));
+        let (estimate, over) = pairs.estimate().unwrap();
+        assert_eq!(over, Over::Rounds);
+        assert!(estimate.low < 1.02 && estimate.high > 1.02 && estimate.low > 1.01, "{estimate:?}");
+        assert!(pairs.are_apart() && base.pairs_with(&higher).are_apart());
+        // Not where one launch says the other thing, however many rounds say so.
+        assert!(!turns(7, [104.0, 105.0, 98.9]).pairs_with(&base).are_apart());
+        // Loads that began at other instants took no turns with each other.
+        let apart = turns(9, [102.0, 103.0, 101.0]).pairs_with(&base);
+        assert_eq!((apart.rounds.len(), apart.estimate(), apart.are_apart()), (0, None, false));
     }
 
     #[test]

@@ -450,7 +450,9 @@ fn others_cpu_s(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {
         Party::Subject(_) | Party::Backend(_) => Used::between(party, first.sample, last.sample)?.cpu_s,
     };
     let watched: Option<f64> = last.sample.parties.iter().map(|used| of(used.party)).sum();
-    Some((busy_ns as f64 / 1e9 - watched?).max(0.0))
+    let beside = |seen: &Seen<'_>| seen.sample.beside.as_ref().map_or(Some(0), |beside| beside.cpu_ns);
+    let beside_s = beside(last)?.saturating_sub(beside(first)?) as f64 / 1e9;
+    Some((busy_ns as f64 / 1e9 - watched? - beside_s).max(0.0))
 }
 
 fn steal_share(first: &Seen<'_>, last: &Seen<'_>) -> Option<f64> {

@@ -12,6 +12,7 @@ use crate::cell::{CellKey, Shape};
 use crate::load::{self, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{self, ServerUse};
+use crate::turns::{self, TurnsResult};
 use crate::verdict::{self, Beside, Context, Limiter, limiter};
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -41,6 +42,8 @@ pub struct TrialResult {
     /// Use of the services behind the subject; `per_request` is per answer of the subject.
     pub backends: Vec<BackendUse>,
     pub machine: MachineResult,
+    /// `None`: the load had all the time.
+    pub turns: Option<TurnsResult>,
     pub limiter: Limiter,
 }
 
@@ -91,7 +94,11 @@ pub(crate) fn trial(
     let asked = load::Config::new(workload, &plan.load_of_trial(&planned), step, planned.seed);
     let party = launch.party_of(planned.arm).unwrap_or(Party::SUBJECT);
     let part = start.and_then(|start| start.part(party));
-    let server = server::server_use(&record.load, party, cpus_of(&arm.conditions, part));
+    // The machine went on in others' turns.
+    let machine = MachineResult::new(&record.load);
+    let turns = TurnsResult::new(&record.load, party);
+    let own = turns::in_own_time(&record.load);
+    let server = server::server_use(&own, party, cpus_of(&arm.conditions, part));
     let watched = (start.is_none() || part.is_some()).then_some(&server);
     let context = Context {
         ceiling: record.ceiling.clone(),
@@ -100,15 +107,14 @@ pub(crate) fn trial(
         refuses: subject.refuses,
         checks: &record.checks,
     };
-    let machine = MachineResult::new(&record.load);
-    let load = verdict::load(&record.load, asked, &context);
+    let load = verdict::load(&own, asked, &context);
     let caveats = verdict::trial(
         &load,
         watched,
-        &Beside { record: &record.load, party, part, checks: &record.checks, facts, machine: &machine },
+        &Beside { record: &own, party, part, checks: &record.checks, facts, machine: &machine },
     );
     let valid = verdict::is_valid(&caveats);
-    let backends = backend::of_trial(plan, start, record, &server);
+    let backends = backend::of_trial(plan, start, (record.trial, &own), &server);
     TrialResult {
         cell: CellKey { arm: planned.arm, workload: planned.workload, step: planned.step },
         subject: subject.name.clone(),
@@ -134,6 +140,7 @@ pub(crate) fn trial(
         error_share: error_share(&load),
         limiter: limiter(&load, &server, &backends, &machine),
         machine,
+        turns,
         load,
         server,
         backends,

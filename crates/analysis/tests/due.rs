@@ -94,6 +94,7 @@ fn window(warmup_ms: u64, duration_ms: u64) -> Window {
 fn record(played: &Played) -> LoadRecord {
     let report = played.report.clone();
     LoadRecord {
+        slices_ns: None,
         began_ns: 0,
         window_ns: report.window_ns,
         books: report.books,

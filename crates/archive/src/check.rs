@@ -213,7 +213,16 @@ fn load(load: &LoadRecord) -> Checked {
     at_most("the number of samples", load.samples.len() as u64, SAMPLES as u64)?;
     at_most("the number of threads", load.client.threads.len() as u64, GENERATOR_THREADS as u64)?;
     intervals(&load.intervals)?;
-    samples(&load.samples)
+    samples(&load.samples)?;
+    load.slices_ns.as_deref().map_or(Ok(()), slices)
+}
+
+fn slices(all: &[(u64, u64)]) -> Checked {
+    at_most("the number of turns", all.len() as u64, INTERVALS as u64)?;
+    if !all.iter().all(|(start, end)| start < end) || !all.is_sorted_by(|a, b| a.1 <= b.0) {
+        return Err("the turns of its load are not in order".into());
+    }
+    Ok(())
 }
 
 fn intervals(all: &[Interval]) -> Checked {

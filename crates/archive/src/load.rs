@@ -287,6 +287,9 @@ pub struct LoadRecord {
     pub began_ns: u64,
     /// Edges of the measured window, nanoseconds since the load began.
     pub window_ns: (u64, u64),
+    /// The slices of time in which requests were begun, from the warm-up to the end of the window, in order, two to a round;
+    /// nanoseconds since the load began. Between them other servers were loaded. `None`: it had all the time.
+    pub slices_ns: Option<Vec<(u64, u64)>>,
     pub books: Books,
     pub connections: Connections,
     /// `None` where the kernel does not tell.

@@ -20,6 +20,9 @@ pub struct Plan {
     pub repeats: u32,
     /// Of the subjects within a block.
     pub order: Order,
+    /// Length of the slices of time in which the arms of a block, all up at once, are loaded in turn; nanoseconds. `None`: one arm
+    /// is up after the other.
+    pub slice_ns: Option<u64>,
     pub subjects: Vec<Subject>,
     /// What is compared; at least one for each subject.
     pub arms: Vec<Arm>,
@@ -75,6 +78,16 @@ impl Plan {
     pub fn is_looked_at_first(&self, launch: usize) -> bool {
         let is_observed = |arm: &Arm| !arm.conditions.observe.is_empty();
         self.launches[launch].block == 0 && self.arms_of(launch).any(is_observed)
+    }
+
+    /// The launches that are up at once, in the order in which they will run: those of a block where its arms are loaded in turn,
+    /// else each alone.
+    #[must_use]
+    pub fn launches_at_once(&self) -> Vec<Vec<usize>> {
+        let block = |launch: &usize| self.launches[*launch].block;
+        let all: Vec<usize> = (0..self.launches.len()).collect();
+        let groups = all.chunk_by(|a, b| self.slice_ns.is_some() && block(a) == block(b));
+        groups.map(<[usize]>::to_vec).collect()
     }
 
     /// The arms that a launch has up.

@@ -8,10 +8,10 @@ use crate::resumption::Resumption;
 use crate::{Facts, StartRecord, TrialRecord};
 
 /// The version of everything in a run's folder. Raised with every change that old readers cannot read.
-pub const SCHEMA: &str = "dyno.run/6";
+pub const SCHEMA: &str = "dyno.run/7";
 
 /// The number in [`SCHEMA`].
-pub(crate) const VERSION: u32 = 6;
+pub(crate) const VERSION: u32 = 7;
 
 /// The version of a format; `None`: it is none of ours, or of a later dyno. Older ones are brought up to date as they are read
 /// (see [`crate::upgrade`]).

@@ -1,7 +1,7 @@
 //! Cumulative counters of those who are watched, and of the machine, at one instant. Rates come later, from
 //! differences of two samples with their own instants.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,17 @@ pub struct Sample {
     /// Each party once.
     pub parties: Vec<PartyUse>,
     pub host: Option<HostUse>,
+    /// What is up beside the start and loaded in turn with it, read at about the same instant. `None`: nothing is.
+    pub beside: Option<BesideUse>,
+}
+
+/// The parties of other starts together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BesideUse {
+    /// CPU time; `None`: that of one of them could not be read.
+    pub cpu_ns: Option<u64>,
+    /// Processes.
+    pub pids: BTreeSet<u32>,
 }
 
 impl Sample {

@@ -103,6 +103,7 @@ pub fn sample(watched: &[Scope<'_>]) -> Sample {
         at_ns,
         parties,
         host: host::counters(),
+        beside: None,
         // After the last read: how long the sample took is its blur and its price.
         took_ns: monotonic_ns() - at_ns,
     }

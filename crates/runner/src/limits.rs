@@ -103,3 +103,11 @@ pub const RUNTIME_ANSWER: Duration = Duration::from_secs(1);
 /// Bytes, and values, of an answer. One with more is refused.
 pub const RUNTIME_BYTES: u64 = 16 * 1024;
 pub const RUNTIME_VALUES: usize = 64;
+
+/// Intervals into which a slice is cut where loads take turns: the first of each is its edge, which comparisons leave out.
+pub const INTERVALS_OF_SLICE: u64 = 4;
+
+/// Length of a slice where loads take turns, unless the suite says otherwise; the shortest; and the longest.
+pub const TURN_NS: u64 = 400_000_000;
+pub const LEAST_TURN_NS: u64 = 100_000_000;
+pub const MOST_TURN_NS: u64 = 2_000_000_000;

@@ -22,7 +22,7 @@ use crate::limits::{IDLE, PLANNED, PROFILE};
 use crate::observe::Choice;
 use crate::price;
 use crate::run::warm;
-use crate::suite::{SuiteFile, SuiteSubject, profile};
+use crate::suite::{SuiteFile, SuiteSubject, profile, turns};
 
 /// What the command line adds to a suite.
 #[derive(Clone, Debug, Default)]
@@ -132,6 +132,7 @@ pub fn resolve(
     let seed = overrides.seed.or(suite.seed).unwrap_or_else(dyno_observer::monotonic_ns);
     let repeats = overrides.repeats.unwrap_or(suite.repeats);
     check_size(repeats, &served, &suite.steps_of).map_err(whole)?;
+    turns::check_length(&suite, subjects.len()).map_err(located)?;
     check_cpusets(&suite, allowed_cpus).map_err(located)?;
     let needs: Vec<_> = entries.iter().zip(&definitions).map(|(e, d)| Needs::of(d, e)).collect();
     let behind = backends::choose(&suite, folders, &needs, &others)?;
@@ -156,6 +157,7 @@ pub fn resolve(
         seed,
         repeats,
         order: suite.order,
+        slice_ns: suite.slice_ns,
         trials: list_trials(&launches, &arms, &served, &suite.steps_of, load.order, seed),
         not_served: not_served(&subjects, &served),
         subjects,

@@ -42,6 +42,7 @@ pub fn plan(server: &Server, workload: &Workload, spec: &Spec, files: BTreeMap<S
         seed: spec.seed,
         repeats: 1,
         order: Order::Fixed,
+        slice_ns: None,
         subjects: vec![Subject {
             name: server.name.clone(),
             title: server.title.clone(),

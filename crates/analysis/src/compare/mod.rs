@@ -17,7 +17,7 @@ use crate::grid::{Cell, Grid};
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
 use crate::report::Report;
 use crate::series::Series;
-use crate::stats::{ALPHA, Estimate, Repeated, holm};
+use crate::stats::{ALPHA, Estimate, Over, REPEATS_FOR_INTERVAL, Repeated, holm};
 
 pub const SCHEMA: &str = "dyno.compare/1";
 
@@ -103,6 +103,8 @@ pub struct Row {
     pub ratio_of_medians: Option<f64>,
     /// `None`: too few repeats, or one has no value.
     pub estimate: Option<Estimate>,
+    /// What the estimate is over; `None`: there is none, or the repeats are no pairs.
+    pub over: Option<Over>,
     /// Chance of a difference at least as large if there is none, with all other rows allowed for (Holm).
     pub p_of_all: Option<f64>,
     pub verdict: Verdict,
@@ -193,7 +195,8 @@ fn row(
     let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
     let metric = Metric::named(metric.key);
     let (of_a, of_b) = (cell_a.series(metric), cell_b.series(metric));
-    let (of_a, of_b, estimate) = (of_a.repeated(), of_b.repeated(), estimate(&of_a, &of_b, is_paired));
+    let (estimate, over) = estimate(&of_a, &of_b, is_paired);
+    let (of_a, of_b) = (of_a.repeated(), of_b.repeated());
     let ratio = of_a.median.zip(of_b.median).map(|(a, b)| b / a);
     Row {
         subject_a: plan_a.arms[key.arm].name.clone(),
@@ -207,6 +210,7 @@ fn row(
         b: of_b,
         ratio_of_medians: ratio.filter(|ratio| ratio.is_finite()),
         estimate,
+        over,
         p_of_all: None,
         verdict: Verdict::Missing,
         sentence: String::new(),
@@ -214,13 +218,12 @@ fn row(
 }
 
 /// The ratio of two series. A repeat without a value leaves none: those that are left would be chosen by what is measured.
-fn estimate(a: &Series, b: &Series, is_paired: bool) -> Option<Estimate> {
+fn estimate(a: &Series, b: &Series, is_paired: bool) -> (Option<Estimate>, Option<Over>) {
     if is_paired {
-        return Estimate::of_pairs(&b.ratios_to(a).values);
+        return b.pairs_with(a).estimate().unzip();
     }
-    (a.is_known() && b.is_known())
-        .then(|| Estimate::of_two(&a.repeated().values, &b.repeated().values))
-        .flatten()
+    let of_two = || Estimate::of_two(&a.repeated().values, &b.repeated().values);
+    ((a.is_known() && b.is_known()).then(of_two).flatten(), None)
 }
 
 /// Gives each row its verdict, with all others allowed for. Controls are no part of what is asked.
@@ -277,6 +280,11 @@ fn notes(
         notes.push(format!("What is told of the others may be the machine: {drift}."));
     } else if !is_one_run && !rows.iter().any(|row| row.control) {
         notes.push("The runs have no control in common, such as the subject `null`, that would tell a change of the machine from one of the servers.".into());
+    }
+    if rows.iter().any(|row| row.over == Some(Over::Rounds)) {
+        notes.push(format!(
+            "With fewer than {REPEATS_FOR_INTERVAL} starts of each, intervals of throughput and CPU per request are over the rounds of their turns: they hold for these starts, and another start may differ by more. Ask for {REPEATS_FOR_INTERVAL} or more repeats to know."
+        ));
     }
     if unmatched > 0 {
         notes.push(format!("{unmatched} of the steps of the first are not in the second, and are left out."));

@@ -83,6 +83,7 @@ fn read(
         ..PartyUse::nothing(Party::GENERATOR)
     };
     Sample {
+        beside: None,
         at_ns: at_s * 1000 * MS,
         took_ns: took_ms * MS,
         parties: vec![server, generator],

@@ -105,20 +105,57 @@ pub const PAIRS_TO_TELL_APART: usize = 3;
 /// in four (sign test), so the direction alone is not enough.
 const FEW_PAIRS_APART: f64 = 1.05;
 
-/// Whether pairs tell two subjects apart, given the ratio of each pair. From five pairs on: the 95 % interval of the ratio
-/// does not contain 1. With three or four: all lie in the same direction, each by more than 5 %. With fewer: never.
-#[must_use]
-pub fn are_apart(ratios: &[f64]) -> bool {
-    let known: Vec<f64> = ratios.iter().copied().filter(|r| r.is_finite() && *r > 0.0).collect();
-    let logs: Vec<f64> = known.iter().map(|r| r.ln()).collect();
-    match logs.len() {
-        n if n < PAIRS_TO_TELL_APART => false,
-        n if n < REPEATS_FOR_INTERVAL => {
-            let least = FEW_PAIRS_APART.ln();
-            logs.iter().all(|log| *log > least) || logs.iter().all(|log| *log < -least)
-        }
-        _ => Estimate::of_pairs(&known).is_some_and(|e| e.low > 1.0 || e.high < 1.0),
+/// Ratios of pairs: of the launches of one block, and, where these took turns, of rounds of turns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pairs {
+    pub launches: Vec<f64>,
+    /// Of all launches, one after the other; empty: they did not all take turns.
+    pub rounds: Vec<f64>,
+}
+
+/// What an estimate of pairs is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Over {
+    /// Starts of the servers: what differs between them is in the interval.
+    Launches,
+    /// Rounds of turns within too few starts: the interval is that of these starts, and says nothing of others.
+    Rounds,
+}
+
+impl Pairs {
+    /// The ratio with its interval: over launches where there are enough, else over rounds. `None`: there are too few of both.
+    #[must_use]
+    pub fn estimate(&self) -> Option<(Estimate, Over)> {
+        let of_launches = Estimate::of_pairs(&self.launches).map(|estimate| (estimate, Over::Launches));
+        of_launches.or_else(|| Some((Estimate::of_pairs(&self.rounds)?, Over::Rounds)))
     }
+
+    /// Whether they tell two subjects apart. From five launches on: the 95 % interval of the ratio does not contain 1. With three or
+    /// four: all lie in the same direction, and each by more than 5 %, or the interval over rounds does not contain 1. With fewer:
+    /// never.
+    #[must_use]
+    pub fn are_apart(&self) -> bool {
+        let known: Vec<f64> = self.launches.iter().copied().filter(|r| r.is_finite() && *r > 0.0).collect();
+        let logs: Vec<f64> = known.iter().map(|r| r.ln()).collect();
+        let by_more_than =
+            |least: f64| logs.iter().all(|log| *log > least) || logs.iter().all(|log| *log < -least);
+        let excludes_one = |e: Estimate| e.low > 1.0 || e.high < 1.0;
+        match logs.len() {
+            n if n < PAIRS_TO_TELL_APART => false,
+            n if n < REPEATS_FOR_INTERVAL => {
+                let by_rounds = || Estimate::of_pairs(&self.rounds).is_some_and(excludes_one);
+                by_more_than(FEW_PAIRS_APART.ln()) || by_more_than(0.0) && by_rounds()
+            }
+            _ => Estimate::of_pairs(&known).is_some_and(excludes_one),
+        }
+    }
+}
+
+/// Whether the ratios of launches alone tell two subjects apart.
+#[cfg(test)]
+fn are_apart(ratios: &[f64]) -> bool {
+    Pairs { launches: ratios.to_vec(), rounds: Vec::new() }.are_apart()
 }
 
 #[cfg(test)]

@@ -105,6 +105,12 @@ fn describe_blocks(plan: &Plan) -> String {
     };
     let (subjects, steps) = (in_order(plan.order), in_order(plan.load.order));
     let Plan { repeats, seed, .. } = plan;
+    if let Some(slice_ns) = plan.slice_ns {
+        let slice = Duration::from_nanos(slice_ns);
+        return format!(
+            "{repeats} of all subjects, up at once and loaded in turns of {slice:?}, at all steps {steps}, seed {seed}"
+        );
+    }
     format!("{repeats} of all subjects {subjects}, in each start all steps {steps}, seed {seed}")
 }
 

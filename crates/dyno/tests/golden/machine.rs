@@ -258,6 +258,7 @@ impl Server {
         Sample {
             at_ns,
             took_ns: MS / 10,
+            beside: None,
             parties: vec![
                 PartyUse {
                     cgroup: Some(CgroupUse {

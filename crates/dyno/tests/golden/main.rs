@@ -79,6 +79,7 @@ fn plan() -> Plan {
         seed: SEED,
         repeats: 3,
         order: Order::Fixed,
+        slice_ns: None,
         arms: subjects.iter().enumerate().map(arm).collect(),
         subjects,
         workloads: vec![workload()],
@@ -224,6 +225,7 @@ fn record(played: sim::Played, busy: u64) -> LoadRecord {
     LoadRecord {
         began_ns: BEGAN_NS,
         window_ns: report.window_ns,
+        slices_ns: None,
         books: report.books,
         connections: report.connections,
         tcp: report.tcp,
@@ -302,6 +304,7 @@ fn sample(at_ms: u64, busy_ms: u64) -> Sample {
     Sample {
         at_ns: BEGAN_NS + at_ms * MS,
         took_ns: 100_000,
+        beside: None,
         parties: vec![
             PartyUse {
                 cgroup: Some(CgroupUse {
@@ -555,6 +558,11 @@ fn archives_of_earlier_formats_are_read() {
     let fifth = RunDir::open(kept::folder("archive-v5")).unwrap().read().unwrap();
     assert_eq!(fifth.header.schema, "dyno.run/5");
     assert!(Run { header: outside().header, ..fifth } == outside(), "nothing was lost with it");
+    // Of the version before, nobody took turns.
+    let sixth = RunDir::open(kept::folder("archive-v6")).unwrap().read().unwrap();
+    assert_eq!(sixth.header.schema, "dyno.run/6");
+    let kept = kept();
+    assert!(Run { header: kept.header.clone(), ..sixth } == kept, "nothing was lost with it");
     for (first, second) in reports[0].trials.iter().zip(&reports[1].trials) {
         assert_eq!(first.load.response_time_us, second.load.response_time_us);
     }

@@ -43,6 +43,7 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
         seed,
         repeats: 1,
         order: Order::Fixed,
+        slice_ns: None,
         subjects: vec![Subject {
             name: NULL.into(),
             title: "null responder".into(),

@@ -4,6 +4,7 @@
 //! clock, `simulated` by a simulated one.
 
 mod agent;
+mod beside;
 mod control;
 mod preflight;
 mod record;
@@ -20,13 +21,14 @@ use dyno_driver::{Endpoint, sys};
 use dyno_engine::slices::Slices;
 use dyno_engine::{Http2, Instant, Policy, Protocol, Spin, Stop, Traffic, Window, WorkerReport, limits};
 
-use crate::limits::{AHEAD_NS, GLANCE, STEP_WARMUP_NS};
+use crate::limits::{AHEAD_NS, GLANCE, INTERVALS_OF_SLICE, STEP_WARMUP_NS};
 use crate::machine;
 use agent::{Beginning, Shared, Told, worker};
 use control::Control;
 use record::{Driven, assemble};
 
 pub use agent::Answers;
+pub use beside::see_each_other;
 pub use preflight::{Mismatch, preflight};
 pub use simulated::{Look, simulate};
 
@@ -100,6 +102,23 @@ impl Spec {
             interval_ns: self.load.interval_ns,
             drain_ns: self.load.drain_ns,
         }
+    }
+}
+
+/// Has loads take turns, in slices of this length, so that each has as much time as it would have had alone: phases last for all
+/// of them, in whole rounds, and an interval is a quarter of a slice. One load alone stays as it is.
+pub fn take_turns(specs: &mut [Spec], slice_ns: u64) {
+    let (of, seed) = (specs.len() as u32, specs.first().map_or(0, |first| first.seed));
+    if of < 2 {
+        return;
+    }
+    for (own, spec) in (0..).zip(specs) {
+        let slices = Slices { length_ns: slice_ns, of, own, seed };
+        let for_all = |ns: u64| ns.saturating_mul(u64::from(of)).next_multiple_of(slices.round_ns());
+        spec.load.warmup_ns = for_all(spec.load.warmup_ns);
+        spec.load.duration_ns = for_all(spec.load.duration_ns);
+        spec.load.interval_ns = slice_ns / INTERVALS_OF_SLICE;
+        spec.slices = Some(slices);
     }
 }
 
@@ -250,7 +269,8 @@ pub fn run_together(loads: &mut [Watched<'_>]) -> Result<Vec<LoadRecord>, String
         for (load, worker) in workers {
             reports[load].push(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
         }
-        Ok(followers.into_iter().zip(reports).map(|(follower, reports)| follower.finish(reports)).collect())
+        let each = followers.into_iter().zip(reports).zip(&*loads);
+        Ok(each.map(|((follower, reports), load)| follower.finish(load.spec.slices, reports)).collect())
     })
 }
 
@@ -357,7 +377,7 @@ impl<'a> Follower<'a> {
         self.control.sampled(watch.sample(edge));
     }
 
-    fn finish(self, reports: Vec<WorkerReport>) -> LoadRecord {
+    fn finish(self, slices: Option<Slices>, reports: Vec<WorkerReport>) -> LoadRecord {
         let driven = Driven {
             began_ns: self.shared.begun().map_or(0, |begin| begin.0),
             driver: self.driver,
@@ -367,6 +387,8 @@ impl<'a> Follower<'a> {
             failure: self.failure,
             cut_short: self.cut_short,
         };
-        assemble(driven, self.control.finish(), reports)
+        let mut record = assemble(driven, self.control.finish(), reports);
+        record.slices_ns = slices.map(|slices| slices.within(0, record.window_ns.1));
+        record
     }
 }

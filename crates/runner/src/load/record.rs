@@ -33,6 +33,7 @@ pub(super) fn assemble(
     let mut record = LoadRecord {
         began_ns: driven.began_ns,
         window_ns: (0, 0),
+        slices_ns: None,
         books: Books::default(),
         connections: Connections::default(),
         tcp: None,

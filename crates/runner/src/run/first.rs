@@ -13,7 +13,7 @@ use crate::limits::IDLE;
 
 impl Runner<'_> {
     /// Looks at a subject that is ready, before its first load.
-    pub(super) fn look_at_first(&self, launch: usize, record: &mut PartStart, launched: &mut Launched) {
+    pub(super) fn look_at_first(&self, launch: usize, record: &mut PartStart, launched: &mut Launched<'_>) {
         if !self.plan.is_looked_at_first(launch) || self.interrupts.count() > 0 {
             return;
         }
@@ -21,7 +21,7 @@ impl Runner<'_> {
         let watched = Watched {
             subject: &mut launched.subject.process,
             inside: launched.subject.inside.as_deref(),
-            backends: &mut launched.backends,
+            backends: launched.backends,
         };
         let (before, cpu_before) = (watched.sample(), sampler.cpu_ns());
         // Nothing is asked meanwhile: what it uses is its own business.

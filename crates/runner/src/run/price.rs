@@ -21,7 +21,7 @@ impl Runner<'_> {
         &mut self,
         launch: usize,
         record: &mut PartStart,
-        launched: &Launched,
+        launched: &Launched<'_>,
         pending: &[usize],
         probes: &Probes,
     ) {
@@ -57,7 +57,7 @@ impl Runner<'_> {
     fn priced(
         &self,
         trial: usize,
-        launched: &Launched,
+        launched: &Launched<'_>,
         watched: &Arc<Watching>,
     ) -> Result<Vec<PriceSlice>, String> {
         let asked = &self.plan.workloads[self.plan.trials[trial].workload];

@@ -11,7 +11,7 @@ use crate::profile::Profiled;
 impl Runner<'_> {
     /// Profiles the subject at the load of a trial whose window has ended, if that is asked for. `None`: it is not.
     /// What goes wrong with it is no failure of the subject: there is no profile then.
-    pub(super) fn profile(&mut self, trial: usize, launched: &Launched) -> Option<ProfileRecord> {
+    pub(super) fn profile(&mut self, trial: usize, launched: &Launched<'_>) -> Option<ProfileRecord> {
         let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;
         if !observe.contains(&Probe::Profile) {
             return None;
@@ -21,7 +21,7 @@ impl Runner<'_> {
         Some(self.profiled(trial, launched).unwrap_or_else(failed))
     }
 
-    fn profiled(&self, trial: usize, launched: &Launched) -> Result<ProfileRecord, String> {
+    fn profiled(&self, trial: usize, launched: &Launched<'_>) -> Result<ProfileRecord, String> {
         let asked = &self.plan.workloads[self.plan.trials[trial].workload];
         let at = listener(&launched.subject.listeners, asked)?;
         let spec = load_at::trial(at.listener(), self.plan, trial)?;

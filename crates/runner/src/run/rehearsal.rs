@@ -4,6 +4,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -414,7 +415,7 @@ impl Mark {
     }
 }
 
-fn client_of(listeners: &[CheckedListener]) -> Result<&ProbeClient, Problem> {
+fn client_of(listeners: &[Arc<CheckedListener>]) -> Result<&ProbeClient, Problem> {
     let first = listeners.first().map(|listener| &listener.client);
     first.ok_or_else(|| {
         Problem::Wrong("it says of no protocol that it speaks it, so that it cannot be asked".into())

@@ -121,7 +121,7 @@ pub(super) struct Spawned {
     pub(super) process: Process,
     pub(super) ports: Ports,
     inside: Option<Arc<Watching>>,
-    listeners: Vec<CheckedListener>,
+    listeners: Vec<Arc<CheckedListener>>,
     settings: Settings,
 }
 
@@ -296,7 +296,7 @@ impl Runner<'_> {
         process: &mut Process,
         recipe: &Recipe<'_>,
         settings: &Settings,
-        listeners: &[CheckedListener],
+        listeners: &[Arc<CheckedListener>],
         ports: Ports,
     ) -> Result<Startup, Failure> {
         let definition = recipe.definition;
@@ -355,9 +355,9 @@ fn checked_listeners(
     definition: &Definition,
     ports: Ports,
     certs: Option<&Certs>,
-) -> Result<Vec<CheckedListener>, String> {
+) -> Result<Vec<Arc<CheckedListener>>, String> {
     let all = definition.protocols.iter().map(|&protocol| ports.listener(protocol, certs));
-    all.map(|listener| CheckedListener::new(definition, &listener)).collect()
+    all.map(|listener| CheckedListener::new(definition, &listener).map(Arc::new)).collect()
 }
 
 /// What a part is told: the values of its placeholders, and its environment.
@@ -478,13 +478,13 @@ fn open_files_read_back(limits: &Limits, process: &Process) -> LimitReadBack {
 
 /// The listener at which a part is asked whether it is ready: the cheapest protocol, so that start-up time is not
 /// handshake time. `None`: it says of none what it speaks.
-fn first_to_ask(listeners: &[CheckedListener]) -> Option<&CheckedListener> {
+fn first_to_ask(listeners: &[Arc<CheckedListener>]) -> Option<&CheckedListener> {
     const ORDER: [Protocol; 5] =
         [Protocol::H1, Protocol::H2cUpgrade, Protocol::H2c, Protocol::H1Tls, Protocol::H2];
     let rank = |listener: &&CheckedListener| {
         ORDER.iter().position(|protocol| *protocol == listener.listener().protocol)
     };
-    listeners.iter().min_by_key(rank)
+    listeners.iter().map(Arc::as_ref).min_by_key(rank)
 }
 
 /// Writes a file of a start from its template into the working folder.

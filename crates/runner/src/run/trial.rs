@@ -1,10 +1,13 @@
 //! One trial: a workload at a step, with its samples and the checks beside it.
 
+use std::cell::RefCell;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use dyno_archive::probe::{Probe, Refused};
+use dyno_archive::plan::Plan;
+use dyno_archive::probe::{Probe, ProbesUse, Refused};
+use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample};
 use dyno_contract::exchange::Business;
@@ -26,67 +29,142 @@ pub(super) struct Measured {
 }
 
 impl Runner<'_> {
+    /// Measures trials side by side, each at its own start; several take turns.
     pub(super) fn trial(
         &mut self,
-        trial: usize,
-        launched: &mut Launched,
+        of: &mut [(usize, Launched<'_>)],
         probes: &Probes,
-    ) -> Result<Measured, String> {
+    ) -> Result<Vec<Measured>, String> {
+        let mut specs: Vec<load::Spec> =
+            of.iter().map(|(trial, launched)| self.spec(*trial, launched)).collect::<Result<_, _>>()?;
+        if let Some(slice_ns) = self.plan.slice_ns {
+            load::take_turns(&mut specs, slice_ns);
+        }
+        let tried: Vec<Option<CheckResult>> = specs.iter().map(tried).collect();
+        let trials: Vec<usize> = of.iter().map(|(trial, _)| *trial).collect();
+        let screen: RefCell<&mut dyn FnMut(Event<'_>)> = RefCell::new(&mut *self.on);
+        let on = |event: Event<'_>| (screen.borrow_mut())(event);
+        let (plan, interrupts) = (self.plan, self.interrupts);
+        thread::scope(|scope| {
+            let mut besides = Vec::new();
+            let mut watchers = Vec::new();
+            for ((trial, launched), spec) in of.iter_mut().zip(&specs) {
+                let answers = Answers::new(spec.threads());
+                besides.push(Beside::begin(scope, plan, *trial, launched, &answers));
+                watchers.push(Watcher {
+                    peaks_of_window: Vec::new(),
+                    has_seen_sockets: false,
+                    trial: *trial,
+                    watched: Watched {
+                        subject: &mut launched.subject.process,
+                        inside: launched.subject.inside.as_deref(),
+                        backends: launched.backends,
+                    },
+                    answers,
+                    interrupts,
+                    on: &on,
+                });
+            }
+            let each = specs.iter().zip(&mut watchers);
+            let mut loads: Vec<load::Watched<'_>> =
+                each.map(|(spec, watch)| load::Watched { spec, watch }).collect();
+            let records = load::run_together(&mut loads);
+            let ended: Vec<Seen> = besides.into_iter().map(Beside::end).collect();
+            let mut records = records?;
+            load::see_each_other(&mut records);
+            let each = records.into_iter().zip(ended).zip(tried).zip(trials);
+            let measured = each.map(|(((load, seen), tried), trial)| {
+                let observe = &plan.arms[plan.trials[trial].arm].conditions.observe;
+                seen.with(load, tried, probes.used(observe))
+            });
+            Ok(measured.collect())
+        })
+    }
+
+    /// The load of a trial.
+    fn spec(&self, trial: usize, launched: &Launched<'_>) -> Result<load::Spec, String> {
         let workload = &self.plan.workloads[self.plan.trials[trial].workload];
         let listener = listener(&launched.subject.listeners, workload)?;
-        let spec = load_at::trial(listener.listener(), self.plan, trial)?;
-        let tried = tried(&spec);
-        let (to_prober, stop_prober) = mpsc::channel::<()>();
-        let (to_counter, stop_counter) = mpsc::channel::<()>();
-        let (to_runtime, stop_runtime) = mpsc::channel::<()>();
-        let pause = Duration::from_nanos(self.plan.load.interval_ns);
-        let inside: Vec<Arc<Watching>> = [&launched.subject]
-            .into_iter()
-            .chain(&launched.backends)
-            .filter_map(|part| part.inside.clone())
-            .collect();
-        let answers = Answers::new(spec.threads());
-        let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;
+        load_at::trial(listener.listener(), self.plan, trial)
+    }
+}
+
+/// The threads that look at a server while it is under load, until they are told to end.
+struct Beside<'scope> {
+    prober: Asking<'scope, Vec<CheckResult>>,
+    /// `None`: nothing is counted.
+    counter: Option<Asking<'scope, Result<(), String>>>,
+    asker: Asking<'scope, Option<(Vec<RuntimeReading>, Option<Refused>)>>,
+    has_runtime: bool,
+}
+
+/// A thread, and the channel whose end ends it.
+struct Asking<'scope, T>(mpsc::Sender<()>, thread::ScopedJoinHandle<'scope, T>);
+
+impl<T> Asking<'_, T> {
+    fn end(self) -> T {
+        drop(self.0);
+        self.1.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// What those threads saw.
+struct Seen {
+    probed: Vec<CheckResult>,
+    counted: Result<(), String>,
+    asked: Option<(Vec<RuntimeReading>, Option<Refused>)>,
+    has_runtime: bool,
+}
+
+impl<'scope> Beside<'scope> {
+    fn begin(
+        scope: &'scope thread::Scope<'scope, '_>,
+        plan: &'scope Plan,
+        trial: usize,
+        launched: &Launched<'_>,
+        answers: &Arc<Answers>,
+    ) -> Self {
+        let workload = &plan.workloads[plan.trials[trial].workload];
+        let pause = Duration::from_nanos(plan.load.interval_ns);
+        let listener = listener(&launched.subject.listeners, workload).expect("a load is sent to it");
+        let listener = Arc::clone(listener);
+        let (to_prober, stop_prober) = mpsc::channel();
+        let prober = scope.spawn(move || probe(&listener, trial, pause, &stop_prober));
+        let parts = [&*launched.subject].into_iter().chain(&*launched.backends);
+        let inside: Vec<Arc<Watching>> = parts.filter_map(|part| part.inside.clone()).collect();
+        let told = Arc::clone(answers);
+        let counter = Counting::new(inside).map(|mut counting| {
+            let (to_counter, stop_counter) = mpsc::channel();
+            Asking(to_counter, scope.spawn(move || count(&mut counting, &told, &stop_counter)))
+        });
         let runtime = launched.subject.runtime.clone();
         let has_runtime = runtime.is_some();
-        thread::scope(|scope| {
-            let prober = scope.spawn(move || probe(listener, trial, pause, &stop_prober));
-            let told = &answers;
-            let counter = Counting::new(inside)
-                .map(|mut counting| scope.spawn(move || count(&mut counting, told, &stop_counter)));
-            let asker = scope.spawn(move || runtime.map(|runtime| runtime.follow(&stop_runtime)));
-            let mut watcher = Watcher {
-                peaks_of_window: Vec::new(),
-                has_seen_sockets: false,
-                trial,
-                watched: Watched {
-                    subject: &mut launched.subject.process,
-                    inside: launched.subject.inside.as_deref(),
-                    backends: &mut launched.backends,
-                },
-                answers: Arc::clone(&answers),
-                interrupts: self.interrupts,
-                on: self.on,
-            };
-            let record = load::run(&spec, &mut watcher);
-            drop((to_prober, to_counter, to_runtime));
-            let probed = prober.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            let counted =
-                counter.map_or(Ok(()), |c| c.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            let asked = asker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            let (runtime, untold) = asked.unwrap_or_default();
-            let checks = tried.into_iter().chain(probed).collect();
-            record.map(|mut load| {
-                load.probes = probes.used(observe);
-                if !has_runtime {
-                    load.probes.attached.remove(&Probe::Runtime);
-                }
-                load.probes.refuse(untold);
-                load.probes.refused.extend(counted.err().map(refused));
-                load.runtime = runtime;
-                Measured { load, checks }
-            })
-        })
+        let (to_runtime, stop_runtime) = mpsc::channel();
+        let asker = scope.spawn(move || runtime.map(|runtime| runtime.follow(&stop_runtime)));
+        Beside { prober: Asking(to_prober, prober), counter, asker: Asking(to_runtime, asker), has_runtime }
+    }
+
+    fn end(self) -> Seen {
+        Seen {
+            probed: self.prober.end(),
+            counted: self.counter.map_or(Ok(()), Asking::end),
+            asked: self.asker.end(),
+            has_runtime: self.has_runtime,
+        }
+    }
+}
+
+impl Seen {
+    fn with(self, mut load: LoadRecord, tried: Option<CheckResult>, probes: ProbesUse) -> Measured {
+        let (runtime, untold) = self.asked.unwrap_or_default();
+        load.probes = probes;
+        if !self.has_runtime {
+            load.probes.attached.remove(&Probe::Runtime);
+        }
+        load.probes.refuse(untold);
+        load.probes.refused.extend(self.counted.err().map(refused));
+        load.runtime = runtime;
+        Measured { load, checks: tried.into_iter().chain(self.probed).collect() }
     }
 }
 
@@ -139,7 +217,7 @@ struct Watcher<'a> {
     has_seen_sockets: bool,
     watched: Watched<'a>,
     interrupts: &'a Interrupts,
-    on: &'a mut dyn FnMut(Event<'_>),
+    on: &'a dyn Fn(Event<'_>),
 }
 
 impl Watch for Watcher<'_> {

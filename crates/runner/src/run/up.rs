@@ -28,13 +28,18 @@ use crate::proof;
 use crate::runtime::Runtime;
 
 /// All parts of a start.
-pub(super) struct Launched {
+pub(super) struct Launched<'a> {
     /// In the order of their starts.
-    pub(super) backends: Vec<Part>,
-    pub(super) subject: Part,
+    pub(super) backends: &'a mut [Part],
+    pub(super) subject: &'a mut Part,
 }
 
-impl Launched {
+impl<'a> Launched<'a> {
+    /// Of the parts that are up, the subject last.
+    pub(super) fn of(up: &'a mut [Part]) -> Self {
+        let (subject, backends) = up.split_last_mut().expect("the subject is the last part");
+        Launched { backends, subject }
+    }
     /// Whether the subject still serves after a load; if not, the load's record says so too. If a service that it needs does
     /// not live, the service is blamed.
     pub(super) fn after_load(
@@ -85,7 +90,7 @@ impl Launched {
     /// The failure of a back end that has ended, or has lost processes to its memory limit. `seen`: what became of the
     /// subject.
     fn lost_backend(&mut self, seen: Option<&Failure>) -> Option<Failure> {
-        lost(&mut self.backends, seen)
+        lost(self.backends, seen)
     }
 
     /// Puts the data of all back ends back as it was.
@@ -127,7 +132,7 @@ pub(super) struct Part {
     /// What looks inside its processes; `None`: nothing is to, or nothing can.
     pub(super) inside: Option<Arc<Watching>>,
     /// One per protocol that it speaks.
-    pub(super) listeners: Vec<CheckedListener>,
+    pub(super) listeners: Vec<Arc<CheckedListener>>,
     pub(super) alive: Alive,
     /// `None`: nobody can ask it, or nobody wants to.
     pub(super) runtime: Option<Runtime>,
@@ -164,9 +169,9 @@ pub(super) enum Alive {
 
 /// The listener for a workload's protocol. `Err`: there is none, in words.
 pub(super) fn listener<'a>(
-    listeners: &'a [CheckedListener],
+    listeners: &'a [Arc<CheckedListener>],
     workload: &Workload,
-) -> Result<&'a CheckedListener, String> {
+) -> Result<&'a Arc<CheckedListener>, String> {
     let protocol = workload.protocol;
     let at = listeners.iter().find(|listener| listener.listener().protocol == protocol);
     at.ok_or_else(|| format!("it does not speak {protocol} any more; was its subject.toml changed?"))

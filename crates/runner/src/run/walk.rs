@@ -47,28 +47,34 @@ impl Runner<'_> {
             probes: Probes::load(&observe),
         };
         setup.groups.sweep();
-        for launch in 0..self.plan.launches.len() {
-            let refused =
-                run.starts.iter().filter(|s| s.launch == launch).flat_map(|s| s.refused().into_keys());
-            let refused: BTreeSet<Protocol> = refused.collect();
-            let pending: Vec<usize> = (0..self.plan.trials.len())
-                .filter(|t| self.plan.trials[*t].launch == launch && !done.contains(t))
-                .filter(|t| !refused.contains(&self.protocol_of(*t)))
-                .collect();
+        for launches in self.plan.launches_at_once() {
             if self.interrupts.count() > 0 {
                 return Ok(Ended::Interrupted);
             }
-            let takes_part = self.plan.arms_of(launch).all(|arm| self.builds.subjects[arm.subject].is_some());
-            if pending.is_empty() || settled.contains(&launch) || !takes_part {
+            let mut starts = Vec::new();
+            for launch in launches.into_iter().filter(|launch| !settled.contains(launch)) {
+                let of_launch = run.starts.iter().filter(|s| s.launch == launch);
+                let refused: BTreeSet<Protocol> = of_launch.flat_map(|s| s.refused().into_keys()).collect();
+                let pending: Vec<usize> = (0..self.plan.trials.len())
+                    .filter(|t| self.plan.trials[*t].launch == launch && !done.contains(t))
+                    .filter(|t| !refused.contains(&self.protocol_of(*t)))
+                    .collect();
+                let takes_part =
+                    self.plan.arms_of(launch).all(|arm| self.builds.subjects[arm.subject].is_some());
+                if !pending.is_empty() && takes_part {
+                    let record = empty_start(next_start, launch, tried.contains(&launch));
+                    next_start += 1;
+                    starts.push(Start { record, pending, refused: BTreeSet::new(), up: Vec::new() });
+                }
+            }
+            if starts.is_empty() {
                 continue;
             }
-            let mut record = empty_start(next_start, launch, tried.contains(&launch));
-            next_start += 1;
-            (self.on)(Event::Starting { launch });
-            self.keep_to_own_cpus(launch)?;
-            self.launch(&mut record, &pending, &setup, &lived)?;
-            lived.extend(self.lived(&record));
-            (self.on)(Event::LaunchEnded { launch });
+            self.launch(&mut starts, &setup, &lived)?;
+            for start in starts {
+                lived.extend(self.lived(&start.record));
+                (self.on)(Event::LaunchEnded { launch: start.record.launch });
+            }
             if self.interrupts.count() > 0 {
                 return Ok(Ended::Interrupted);
             }
@@ -115,50 +121,68 @@ impl Runner<'_> {
         wanted.then(|| Certs::make(self.guard)).transpose().map_err(RunError::Machine)
     }
 
-    /// Makes one start in the network that its arms ask for. What asks the servers is where their clients are: this thread, and those
-    /// that it starts.
+    /// Makes starts that are up at once, in the network that their arms ask for. What asks the servers is where their clients are:
+    /// this thread, and those that it starts.
     fn launch(
         &mut self,
-        record: &mut StartRecord,
-        pending: &[usize],
+        starts: &mut [Start],
         setup: &RunSetup,
         lived: &BTreeSet<usize>,
     ) -> Result<(), RunError> {
-        let network = network_of(self.plan, record.launch).map_err(RunError::Machine)?;
-        let launched = network.as_client(|| self.launch_in(&network, record, pending, setup, lived));
+        let network = network_of(self.plan, starts[0].record.launch).map_err(RunError::Machine)?;
+        let launched = network.as_client(|| self.launch_in(&network, starts, setup, lived));
         launched.map_err(RunError::Machine)?
     }
 
-    /// Makes one start of one subject, from spawn to stop, and records whatever the subject does.
+    /// Makes starts that are up at once, from the first spawn to the last stop, and records whatever the subjects do.
     fn launch_in(
         &mut self,
         network: &Network,
-        record: &mut StartRecord,
-        pending: &[usize],
+        starts: &mut [Start],
         setup: &RunSetup,
         lived: &BTreeSet<usize>,
     ) -> Result<(), RunError> {
-        let mut up = Vec::new();
-        let used = match self.start(record, setup, network, lived, &mut up) {
-            Ok(()) => {
-                let subject = up.pop().expect("the subject is the last part");
-                let mut launched = Launched { backends: up, subject };
-                let used = self.use_subject(record, &mut launched, pending, &setup.probes);
-                up = launched.backends;
-                up.push(launched.subject);
-                used
-            }
-            Err(failure) => Err(up::lost(&mut up, Some(&failure)).unwrap_or(failure).into()),
-        };
+        for start in &mut *starts {
+            (self.on)(Event::Starting { launch: start.record.launch });
+            self.keep_to_own_cpus(start.record.launch)?;
+            let is_up = self.bring_up(network, start, setup, lived);
+            self.heed(is_up, start, setup)?;
+        }
+        while let Some(next) = starts.iter().find_map(|start| start.pending.first().copied()) {
+            self.measure(self.side_by_side(next, starts), setup)?;
+        }
+        for start in starts.iter_mut().filter(|start| start.is_up()) {
+            let proved = self.prove(start);
+            self.heed(proved, start, setup)?;
+        }
+        starts.iter_mut().filter(|start| start.is_up()).try_for_each(|start| self.conclude(start, setup))
+    }
+
+    /// The starts at which the same is still to be measured as in a trial, each with its own trial.
+    fn side_by_side<'s>(&self, trial: usize, starts: &'s mut [Start]) -> Vec<(usize, &'s mut Start)> {
+        let point = |trial: usize| (self.plan.trials[trial].workload, self.plan.trials[trial].step);
+        let alike = |start: &Start| start.pending.iter().copied().find(|own| point(*own) == point(trial));
+        starts.iter_mut().filter_map(|start| Some((alike(start)?, start))).collect()
+    }
+
+    /// Ends a start that is not to be used any further, and says why.
+    fn heed(&mut self, used: Result<(), Stop>, start: &mut Start, setup: &RunSetup) -> Result<(), RunError> {
         match used {
-            Ok(()) => {}
-            Err(Stop::Ours(error)) => return Err(error),
+            Ok(()) => Ok(()),
+            Err(Stop::Ours(error)) => Err(error),
             Err(Stop::Subject(failure)) => {
-                keep_logs(record, &up);
-                record.failure = Some(failure);
+                keep_logs(&mut start.record, &start.up);
+                start.record.failure = Some(failure);
+                self.conclude(start, setup)
             }
         }
-        self.stop(record, up);
+    }
+
+    /// Stops a start, and writes its record.
+    fn conclude(&mut self, start: &mut Start, setup: &RunSetup) -> Result<(), RunError> {
+        start.pending.clear();
+        let record = &mut start.record;
+        self.stop(record, std::mem::take(&mut start.up));
         let left = setup.groups.left_of(record.start).map(harness);
         for failure in record.failure.iter().chain(&left) {
             (self.on)(Event::Failed { launch: record.launch, failure });
@@ -191,15 +215,20 @@ impl Runner<'_> {
         }
     }
 
-    /// Checks, warms up, runs the trials, checks again.
-    fn use_subject(
+    /// Starts a subject with what it needs, checks it, and warms it up.
+    fn bring_up(
         &mut self,
-        record: &mut StartRecord,
-        launched: &mut Launched,
-        pending: &[usize],
-        probes: &Probes,
+        network: &Network,
+        start: &mut Start,
+        setup: &RunSetup,
+        lived: &BTreeSet<usize>,
     ) -> Result<(), Stop> {
         let interrupts = self.interrupts;
+        let Start { record, pending, refused, up } = start;
+        if let Err(failure) = self.start(record, setup, network, lived, up) {
+            return Err(up::lost(up, Some(&failure)).unwrap_or(failure).into());
+        }
+        let mut launched = Launched::of(up);
         // What has proved nothing yet is begun anew when the run is gone on with.
         let checks = launched.subject.check(|| interrupts.count() > 0).ok_or_else(interrupted)?;
         part_of(record, Party::SUBJECT).checks_before.extend(checks);
@@ -210,62 +239,116 @@ impl Runner<'_> {
             |broken: &BTreeSet<Protocol>| pending.iter().any(|t| !broken.contains(&self.protocol_of(*t)));
         let judged = launched.subject.after_checks(&checks, is_left);
         judged.map_err(|failure| launched.blame(failure, &self.supervision()))?;
-        let refused: BTreeSet<Protocol> = record.refused().into_keys().collect();
+        refused.extend(record.refused().into_keys());
         if !refused.is_empty() {
-            keep_log(record, &launched.subject);
+            keep_log(record, launched.subject);
         }
-        let pending: Vec<usize> =
-            pending.iter().copied().filter(|t| !refused.contains(&self.protocol_of(*t))).collect();
+        pending.retain(|t| !refused.contains(&self.protocol_of(*t)));
         let launch = record.launch;
-        self.look_at_first(launch, part_of(record, Party::SUBJECT), launched);
+        self.look_at_first(launch, part_of(record, Party::SUBJECT), &mut launched);
         let part = part_of(record, Party::SUBJECT);
-        let warmed = self.warm_up(launch, part, launched, &pending);
+        let warmed = self.warm_up(launch, part, &mut launched, pending);
         if let Some(warmup) = &part.warmup {
             (self.on)(Event::Warmed { launch, warmup });
         }
         self.dir.write_start(record)?;
         warmed?;
-        self.price(launch, part_of(record, Party::SUBJECT), launched, &pending, probes);
-        for &trial in &pending {
-            self.measure(trial, record.start, launched, probes)?;
-        }
+        self.price(launch, part_of(record, Party::SUBJECT), &launched, pending, &setup.probes);
+        Ok(())
+    }
+
+    /// Checks a subject again after its trials.
+    fn prove(&mut self, start: &mut Start) -> Result<(), Stop> {
+        let interrupts = self.interrupts;
+        let mut launched = Launched::of(&mut start.up);
         // What was measured is to be proved, unless the user is in a hurry.
         let checks = launched.subject.check(|| interrupts.count() > 1).ok_or_else(interrupted)?;
-        part_of(record, Party::SUBJECT).checks_after.clone_from(&checks);
+        part_of(&mut start.record, Party::SUBJECT).checks_after.clone_from(&checks);
         // What was refused before is no news; anything else that is broken now was right then.
-        let is_news = |broken: &BTreeSet<Protocol>| broken.is_subset(&refused);
+        let is_news = |broken: &BTreeSet<Protocol>| broken.is_subset(&start.refused);
         let judged = launched.subject.after_checks(&checks, is_news);
         judged.map_err(|failure| launched.blame(failure, &self.supervision()).into())
     }
 
-    /// Runs one trial and writes its record.
-    fn measure(
-        &mut self,
-        trial: usize,
-        start: usize,
-        launched: &mut Launched,
-        probes: &Probes,
-    ) -> Result<(), Stop> {
+    /// Runs trials side by side, one of each start, and writes their records. Those that end early because another's server failed
+    /// stay pending.
+    fn measure(&mut self, mut of: Vec<(usize, &mut Start)>, setup: &RunSetup) -> Result<(), RunError> {
+        let mut ready = Vec::new();
+        for (trial, start) in of.drain(..) {
+            match self.get_ready(start) {
+                Ok(()) => ready.push((trial, start)),
+                unready => self.heed(unready, start, setup)?,
+            }
+        }
+        if ready.is_empty() {
+            return Ok(());
+        }
+        for (trial, _) in &ready {
+            (self.on)(Event::TrialStarted { trial: *trial });
+        }
+        let mut launched: Vec<(usize, Launched<'_>)> =
+            ready.iter_mut().map(|(trial, start)| (*trial, Launched::of(&mut start.up))).collect();
+        let measured = self.trial(&mut launched, &setup.probes);
+        drop(launched);
+        let measured: Vec<Result<Measured, String>> = match measured {
+            Ok(measured) => measured.into_iter().map(Ok).collect(),
+            Err(why) => ready.iter().map(|_| Err(why.clone())).collect(),
+        };
+        for ((trial, start), measured) in ready.into_iter().zip(measured) {
+            let kept = measured.map_err(|why| harness(why).into()).and_then(|m| self.keep(trial, start, m));
+            self.heed(kept, start, setup)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the data behind a start back as it was, before a trial.
+    fn get_ready(&self, start: &mut Start) -> Result<(), Stop> {
         if self.interrupts.count() > 0 {
             return Err(interrupted().into());
         }
-        if let Err(failure) = launched.reset(&self.supervision()) {
+        Launched::of(&mut start.up).reset(&self.supervision()).map_err(|failure| {
             // A command that the user ended is no fault of the back end.
-            return Err(if self.interrupts.count() > 0 { interrupted() } else { failure }.into());
+            if self.interrupts.count() > 0 { interrupted().into() } else { failure.into() }
+        })
+    }
+
+    /// Writes what a trial measured.
+    fn keep(&mut self, trial: usize, start: &mut Start, measured: Measured) -> Result<(), Stop> {
+        let Measured { load, checks } = measured;
+        if load.cut_short && self.interrupts.count() == 0 && load.slices_ns.is_some() {
+            // Another's server failed under the load that it took turns with.
+            return Ok(());
         }
-        (self.on)(Event::TrialStarted { trial });
-        let Measured { load, checks } = self.trial(trial, launched, probes).map_err(harness)?;
         if load.cut_short {
             return Err(interrupted().into());
         }
-        let mut record = TrialRecord { trial, start, load, checks, ceiling: None };
+        let mut record = TrialRecord { trial, start: start.record.start, load, checks, ceiling: None };
+        let mut launched = Launched::of(&mut start.up);
         let served = launched.after_load(&mut record.load, &self.supervision());
         // Before the trial is there: one that is run again is profiled again.
-        let profile = served.is_ok().then(|| self.profile(trial, launched)).flatten();
+        let profile = served.is_ok().then(|| self.profile(trial, &launched)).flatten();
         profile.map_or(Ok(()), |profile| self.dir.write_profile(&profile))?;
         self.dir.write_trial(&record)?;
         (self.on)(Event::TrialEnded { trial, record: &record });
+        start.pending.retain(|pending| *pending != trial);
         Ok(served?)
+    }
+}
+
+/// A start while it is made and used.
+struct Start {
+    record: StartRecord,
+    /// Trials that are still to be measured.
+    pending: Vec<usize>,
+    /// Protocols over which nothing is asked of it, because it broke a promise over them.
+    refused: BTreeSet<Protocol>,
+    /// The parts that came up, the subject last.
+    up: Vec<Part>,
+}
+
+impl Start {
+    fn is_up(&self) -> bool {
+        !self.up.is_empty()
     }
 }
 

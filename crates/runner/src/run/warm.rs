@@ -64,11 +64,11 @@ impl Runner<'_> {
         &mut self,
         launch: usize,
         record: &mut PartStart,
-        launched: &mut Launched,
+        launched: &mut Launched<'_>,
         pending: &[usize],
     ) -> Result<(), Failure> {
         let Some(until) = self.plan.load.until_steady else { return Ok(()) };
-        let turns = turns(self.plan, pending, &launched.subject).map_err(harness)?;
+        let turns = turns(self.plan, pending, launched.subject).map_err(harness)?;
         if turns.is_empty() {
             return Ok(());
         }
@@ -94,7 +94,7 @@ impl Runner<'_> {
     fn take_turns(
         &mut self,
         launch: usize,
-        launched: &mut Launched,
+        launched: &mut Launched<'_>,
         turns: &[Turn],
         WarmUp { right_answers, slices, .. }: &mut WarmUp,
         until: UntilSteady,
@@ -132,18 +132,15 @@ impl Runner<'_> {
 
     fn load_turn(
         &mut self,
-        launched: &mut Launched,
+        launched: &mut Launched<'_>,
         turn: &Turn,
         slice_ns: u64,
         slices: u64,
     ) -> Result<LoadRecord, Cut> {
         let load = Load { duration_ns: slices * slice_ns, interval_ns: slice_ns, ..turn.spec.load.clone() };
         let spec = load::Spec { load, ..turn.spec.clone() };
-        let watched = Watched {
-            subject: &mut launched.subject.process,
-            inside: None,
-            backends: &mut launched.backends,
-        };
+        let watched =
+            Watched { subject: &mut launched.subject.process, inside: None, backends: launched.backends };
         let mut watcher = Watcher { watched, interrupts: self.interrupts };
         let mut record = load::run(&spec, &mut watcher).map_err(|words| Cut::Failed(harness(words)))?;
         // A drain may be interrupted, too, and then no window was cut short.

@@ -28,6 +28,11 @@ impl SuiteLoad {
         Load { threads: self.threads.unwrap_or(threads), driver, ..self.load }
     }
 
+    /// The same measured in intervals of this length.
+    pub(super) fn measured_by(self, interval_ns: u64) -> SuiteLoad {
+        SuiteLoad { load: Load { interval_ns, ..self.load }, ..self }
+    }
+
     /// The load without regard to its threads and driver, which may still be the machine's choice.
     #[must_use]
     pub const fn decided(&self) -> &Load {
@@ -53,7 +58,7 @@ pub(super) struct RawLoad {
     warmup: Option<String>,
     warmup_limit: Option<String>,
     duration: Option<String>,
-    interval: Option<String>,
+    pub(super) interval: Option<String>,
     timeout: Option<String>,
     first_byte_timeout: Option<String>,
     connect_timeout: Option<String>,

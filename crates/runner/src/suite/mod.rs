@@ -5,6 +5,7 @@
 
 mod load;
 pub mod profile;
+pub(crate) mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use crate::files::Folder;
 use crate::observe::RawObserve;
 pub use load::SuiteLoad;
 use load::{RawLoad, check_pages, of_load};
+use turns::RawOrder;
 
 /// A suite, checked, with every default filled in. Which subjects exist is not known yet.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +36,9 @@ pub struct SuiteFile {
     /// `None`: drawn when the run is planned, and recorded.
     pub seed: Option<u64>,
     pub order: Order,
+    /// Length of the slices of time in which subjects that are up at once are loaded in turn; nanoseconds. `None`: one is up after
+    /// the other.
+    pub slice_ns: Option<u64>,
     /// The network of each start.
     pub isolation: Isolation,
     /// Of the subjects. Their CPUs, where it names none, are chosen when the run is planned.
@@ -133,7 +138,8 @@ struct RawSuite {
     description: String,
     repeats: Option<u32>,
     seed: Option<u64>,
-    order: Order,
+    order: RawOrder,
+    slice: Option<String>,
     isolation: Isolation,
 }
 
@@ -266,7 +272,10 @@ impl Raw {
                 "how many requests of a page are in flight changes as it loads; give the number of visitors as `connections`",
             )));
         }
-        let (load, steps_of) = self.load.check(&shaped, self.suite.order)?;
+        let order = self.suite.order.of_starts();
+        let slice_ns = turns::slice_ns(self.suite.order, self.suite.slice.as_deref(), &self.load)?;
+        let (load, steps_of) = self.load.check(&shaped, order)?;
+        let load = turns::taken(load, slice_ns, has_pages)?;
         if has_pages {
             check_pages(load.decided()).map_err(of_load)?;
         }
@@ -281,7 +290,8 @@ impl Raw {
             },
             repeats,
             seed: self.suite.seed,
-            order: self.suite.order,
+            order,
+            slice_ns,
             isolation: self.suite.isolation,
             limits,
             subjects: self.subjects.into_iter().map(|s| s.0).collect(),
@@ -314,7 +324,7 @@ mod tests {
 
     use super::*;
 
-    fn parse(source: &str) -> Result<SuiteFile, String> {
+    pub(super) fn parse(source: &str) -> Result<SuiteFile, String> {
         SuiteFile::parse(Path::new("suites/s.toml"), source, &[]).map_err(|e| e.to_string())
     }
 

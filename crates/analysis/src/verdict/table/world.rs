@@ -387,6 +387,7 @@ fn sample(seconds: u64, cpu_ns: u64) -> Sample {
         ..PartyUse::nothing(Party::GENERATOR)
     };
     Sample {
+        beside: None,
         at_ns: seconds * S,
         parties: vec![server, generator],
         host: Some(HostUse {

@@ -1,0 +1,204 @@
+//! Loads that took turns: their own time, what they did round by round, and whether their servers were idle in between.
+
+use std::borrow::Cow;
+
+use dyno_archive::sample::PartyUse;
+use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A trial whose load took turns with those of other subjects that were up at the same time.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct TurnsResult {
+    /// Length of a turn.
+    pub slice_s: f64,
+    /// When the load began, on the machine's monotonic clock: loads that began at the same instant took turns with each other.
+    pub began_ns: u64,
+    /// CPUs that the subject used in others' turns, without the first quarter of a turn after each own one. `None`: its CPU time could
+    /// not be read, or it had no rest that long.
+    pub idle_cpus: Option<f64>,
+    /// Those, as a share of what it used in its own turns.
+    pub idle_share: Option<f64>,
+    /// In order of time: those of one number are compared with each other.
+    pub rounds: Vec<RoundResult>,
+}
+
+/// A round of turns: two of each subject, in mirrored order.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct RoundResult {
+    /// Right answers per second of the own turns, without the first quarter of each.
+    pub throughput_rps: Option<f64>,
+    /// The subject's CPU time between the samples nearest to the round's edges, per answer; microseconds.
+    pub cpu_us_per_request: Option<f64>,
+}
+
+/// The first part of a turn that is left out where turns are compared: the caches are still another server's.
+const EDGE: u64 = 4;
+
+impl TurnsResult {
+    /// `None`: the load had all the time.
+    #[must_use]
+    pub fn new(record: &LoadRecord, party: Party) -> Option<TurnsResult> {
+        let turns = Turns::of(record)?;
+        let length_ns = turns.0.first().map(|(start, end)| end - start)?;
+        let cpus = |within: &dyn Fn(u64) -> bool| cpus_while(record, party, within);
+        let idle_cpus = cpus(&|at| turns.is_idle(at, length_ns / EDGE));
+        let busy_cpus = cpus(&|at| turns.is_own(at));
+        Some(TurnsResult {
+            slice_s: length_ns as f64 / 1e9,
+            began_ns: record.began_ns,
+            idle_cpus,
+            idle_share: idle_cpus.zip(busy_cpus).map(|(idle, busy)| idle / busy).filter(|s| s.is_finite()),
+            rounds: turns.rounds(record.window_ns).map(|round| turns.round(record, party, round)).collect(),
+        })
+    }
+}
+
+/// The record as it would be if the load's turns had followed each other without a gap: rates and curves are of its own time. What
+/// it still received after a turn is counted to that turn.
+pub(crate) fn in_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
+    let Some(turns) = Turns::of(record) else { return Cow::Borrowed(record) };
+    let closes = record.window_ns.1;
+    // The drain begins where the window ends, whoever's turn it would be.
+    let own = |at: u64| turns.own_ns(at) + at.saturating_sub(closes);
+    let on_clock = |at: u64| at.checked_sub(record.began_ns).map_or(at, |at| record.began_ns + own(at));
+    let mut samples: Vec<Sample> = Vec::new();
+    for sample in &record.samples {
+        let sample = Sample { at_ns: on_clock(sample.at_ns), ..sample.clone() };
+        // Of those between two turns the last: what was still done after a turn belongs to it.
+        if samples.last().is_some_and(|last| last.at_ns >= sample.at_ns) {
+            samples.pop();
+        }
+        samples.push(sample);
+    }
+    let mut runtime = record.runtime.clone();
+    runtime.iter_mut().for_each(|reading| reading.at_ns = on_clock(reading.at_ns));
+    runtime.dedup_by(|later, kept| {
+        let is_same = later.at_ns <= kept.at_ns;
+        if is_same {
+            std::mem::swap(later, kept);
+        }
+        is_same
+    });
+    Cow::Owned(LoadRecord {
+        window_ns: (own(record.window_ns.0), own(closes)),
+        slices_ns: None,
+        intervals: own_intervals(record, &turns, own),
+        samples,
+        runtime,
+        ..record.clone()
+    })
+}
+
+/// The intervals of the own turns and of the drain, each with what ended in others' turns after it.
+fn own_intervals(record: &LoadRecord, turns: &Turns<'_>, own: impl Fn(u64) -> u64) -> Vec<Interval> {
+    let mut all: Vec<Interval> = Vec::new();
+    // What came in others' turns before the first own one of a phase.
+    let mut before: Option<Interval> = None;
+    for interval in &record.intervals {
+        let (start_ns, end_ns) = (own(interval.start_ns), own(interval.end_ns));
+        let moved = Interval { start_ns, end_ns, ..interval.clone() };
+        let is_own = interval.phase == Phase::Drain || turns.is_own(interval.start_ns);
+        match all.last_mut().filter(|last| last.phase == interval.phase) {
+            Some(last) if !is_own => last.extend(&moved),
+            _ if !is_own => match &mut before {
+                Some(before) if before.phase == moved.phase => before.extend(&moved),
+                _ => before = Some(moved),
+            },
+            _ => all.push(match before.take().filter(|before| before.phase == moved.phase) {
+                Some(mut before) => {
+                    before.extend(&moved);
+                    before
+                }
+                None => moved,
+            }),
+        }
+    }
+    all
+}
+
+/// The turns of a load, in order; nanoseconds since it began.
+struct Turns<'a>(&'a [(u64, u64)]);
+
+impl<'a> Turns<'a> {
+    fn of(record: &'a LoadRecord) -> Option<Self> {
+        record.slices_ns.as_deref().filter(|slices| !slices.is_empty()).map(Turns)
+    }
+
+    /// The own time that has passed at an instant.
+    fn own_ns(&self, at: u64) -> u64 {
+        let passed = self.0.iter().take_while(|(start, _)| *start < at);
+        passed.map(|(start, end)| at.min(*end) - start).sum()
+    }
+
+    fn is_own(&self, at: u64) -> bool {
+        self.0.iter().any(|(start, end)| (*start..*end).contains(&at))
+    }
+
+    /// Whether an instant is in another's turn, and its own one before is over for this long.
+    fn is_idle(&self, at: u64, since_ns: u64) -> bool {
+        let ends = self.0.iter().map(|(_, end)| *end).take_while(|end| *end <= at);
+        !self.is_own(at) && ends.last().is_none_or(|end| at - end >= since_ns)
+    }
+
+    /// The rounds of the measured window, which has whole ones: their edges.
+    fn rounds(&self, (opens, closes): (u64, u64)) -> impl Iterator<Item = (u64, u64)> {
+        let own = self.0.iter().filter(|(start, end)| *start >= opens && *end <= closes).count() as u64;
+        let rounds = own / 2;
+        let length_ns = closes.saturating_sub(opens).checked_div(rounds).unwrap_or(0);
+        (0..rounds).map(move |k| (opens + k * length_ns, opens + (k + 1) * length_ns))
+    }
+
+    fn round(&self, record: &LoadRecord, party: Party, (from, to): (u64, u64)) -> RoundResult {
+        let within = |interval: &&Interval| interval.start_ns >= from && interval.end_ns <= to;
+        let intervals = || record.intervals.iter().filter(|i| i.phase == Phase::Measured).filter(within);
+        let is_inner = |interval: &&Interval| {
+            self.0.iter().any(|(start, end)| {
+                interval.start_ns >= start + (end - start) / EDGE && interval.end_ns <= *end
+            })
+        };
+        let inner = || intervals().filter(is_inner);
+        let inner_ns: u64 = inner().map(|interval| interval.end_ns - interval.start_ns).sum();
+        let right: u64 = inner().map(Interval::right_answers).sum();
+        let answers: u64 = intervals().map(Interval::answers).sum();
+        let nearest =
+            |at: u64| record.samples.iter().min_by_key(|sample| sample.at_ns.abs_diff(record.began_ns + at));
+        let cpu_ns = nearest(from).zip(nearest(to)).and_then(|(a, b)| cpu_between(a, b, party));
+        RoundResult {
+            throughput_rps: (inner_ns > 0).then(|| right as f64 / (inner_ns as f64 / 1e9)),
+            cpu_us_per_request: cpu_ns.filter(|_| answers > 0).map(|ns| ns as f64 / 1e3 / answers as f64),
+        }
+    }
+}
+
+/// CPUs that a party used between neighbouring samples of the window that lie both within what is asked.
+fn cpus_while(record: &LoadRecord, party: Party, within: &dyn Fn(u64) -> bool) -> Option<f64> {
+    let since = |sample: &Sample| sample.at_ns.saturating_sub(record.began_ns);
+    let (opens, closes) = record.window_ns;
+    let (mut cpu_ns, mut time_ns) = (0, 0);
+    for pair in record.samples.windows(2) {
+        let (from, to) = (since(&pair[0]), since(&pair[1]));
+        // Apart by more than an interval, there may be another's turn between them.
+        if from >= opens && to <= closes && within(from) && within(to) && within(from.midpoint(to)) {
+            cpu_ns += cpu_between(&pair[0], &pair[1], party)?;
+            time_ns += to - from;
+        }
+    }
+    (time_ns > 0).then(|| cpu_ns as f64 / time_ns as f64)
+}
+
+/// CPU time of a party between two samples, nanoseconds.
+fn cpu_between(first: &Sample, last: &Sample, party: Party) -> Option<u64> {
+    Some(cpu_ns(last.of(party)?)?.saturating_sub(cpu_ns(first.of(party)?)?))
+}
+
+/// CPU time of a party, or of its living threads where there is no control group.
+fn cpu_ns(used: &PartyUse) -> Option<u64> {
+    match &used.cgroup {
+        Some(group) => group.cpu_ns,
+        None => Some(used.threads.iter().map(|thread| thread.run_ns).sum()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! Subjects of a suite that are up at once and loaded in turn: `order = "interleaved"`.
+
+use dyno_archive::plan::{Load, Order};
+use dyno_workload::mistake::{Mistake, mistake};
+use dyno_workload::units;
+use serde::Deserialize;
+
+use super::SuiteFile;
+use super::load::{RawLoad, SuiteLoad};
+use crate::limits::{INTERVALS, INTERVALS_OF_SLICE, LEAST_TURN_NS, MOST_TURN_NS, TURN_NS};
+
+/// The order of subjects, as suites write it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawOrder {
+    #[default]
+    Random,
+    Fixed,
+    Interleaved,
+}
+
+impl RawOrder {
+    /// The order in which a block's subjects are started.
+    pub(super) fn of_starts(self) -> Order {
+        match self {
+            RawOrder::Fixed => Order::Fixed,
+            RawOrder::Random | RawOrder::Interleaved => Order::Random,
+        }
+    }
+}
+
+/// Length of the slices, nanoseconds; `None`: subjects do not take turns.
+pub(super) fn slice_ns(order: RawOrder, slice: Option<&str>, load: &RawLoad) -> Result<Option<u64>, Mistake> {
+    let of_suite = |key, message: String| mistake(key, message).within("suite");
+    if order != RawOrder::Interleaved {
+        let message = "`slice` belongs to `order = \"interleaved\"`; in other orders nobody takes turns";
+        return slice.map_or(Ok(None), |_| Err(of_suite("slice", message.into())));
+    }
+    if load.interval.is_some() {
+        let message = "with `order = \"interleaved\"` an interval is a quarter of a slice; leave `interval` out, or give `slice` in [suite]";
+        return Err(super::load::of_load(mistake("interval", message)));
+    }
+    let ns = slice.map_or(Ok(TURN_NS), units::span).map_err(|why| of_suite("slice", why))?;
+    if (LEAST_TURN_NS..=MOST_TURN_NS).contains(&ns) && ns.is_multiple_of(INTERVALS_OF_SLICE) {
+        return Ok(Some(ns));
+    }
+    Err(of_suite(
+        "slice",
+        "a slice is 100ms to 2s long: in a shorter one its edges are most of it, in a longer one the machine changes".into(),
+    ))
+}
+
+/// The load as it is where it takes turns in slices of this length, or as it was where it takes none.
+///
+/// # Errors
+/// It cannot.
+pub(super) fn taken(load: SuiteLoad, slice_ns: Option<u64>, has_pages: bool) -> Result<SuiteLoad, Mistake> {
+    let Some(slice_ns) = slice_ns else { return Ok(load) };
+    check_steps(load.decided(), has_pages)?;
+    Ok(load.measured_by(slice_ns / INTERVALS_OF_SLICE))
+}
+
+fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
+    let refused = |what: String| {
+        let message = format!(
+            "subjects that take turns are loaded in closed loops of requests, and {what}; leave `order = \"interleaved\"` out, or that step"
+        );
+        mistake("order", message).within("suite")
+    };
+    if has_pages {
+        return Err(refused("a page that was begun would reach into another subject's turn".into()));
+    }
+    match load.steps.iter().find(|step| !step.arrivals.is_closed()) {
+        Some(step) => Err(refused(format!(
+            "one of {} is an open loop, whose requests are due whether or not it is their turn",
+            step.arrivals
+                .rate()
+                .map_or_else(|| "recorded times".into(), |rate| format!("{rate} requests per second")),
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Checks that the intervals of every trial can be kept apart: none may reach over the edge of a slice.
+///
+/// # Errors
+/// They are too many.
+pub(crate) fn check_length(suite: &SuiteFile, subjects: usize) -> Result<(), Mistake> {
+    let Some(slice_ns) = suite.slice_ns.filter(|_| subjects > 1) else { return Ok(()) };
+    let load = suite.load.decided();
+    let round_ns = 2 * slice_ns * subjects as u64;
+    let for_all = |ns: u64| ns.saturating_mul(subjects as u64).next_multiple_of(round_ns);
+    let all_ns = for_all(load.warmup_ns) + for_all(load.duration_ns);
+    let most_ns = INTERVALS as u64 * (slice_ns / INTERVALS_OF_SLICE) - 2 * round_ns;
+    if all_ns <= most_ns {
+        return Ok(());
+    }
+    Err(mistake(
+        "duration",
+        format!(
+            "{subjects} subjects that take turns need {:.0} s for a step, and {:.0} s can be kept in quarters of slices; ask for a shorter `duration` and more `repeats`, or for a longer `slice`",
+            all_ns as f64 / 1e9,
+            most_ns as f64 / 1e9
+        ),
+    )
+    .within("load"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{SuiteFile, tests::parse};
+    use super::*;
+
+    fn suite(of_suite: &str, of_load: &str) -> Result<SuiteFile, String> {
+        parse(&format!("subjects = [\"null\"]\n[suite]\n{of_suite}\n[load]\n{of_load}\n"))
+    }
+
+    #[test]
+    fn turns_are_measured_in_quarters() {
+        let suite = |of_suite| suite(of_suite, "connections = [1, 2]").unwrap();
+        let usual = suite("order = \"interleaved\"");
+        assert_eq!((usual.order, usual.slice_ns), (Order::Random, Some(400_000_000)));
+        assert_eq!(usual.load.decided().interval_ns, 100_000_000);
+        assert_eq!(usual.load.decided().order, Order::Random);
+        let asked = suite("order = \"interleaved\"\nslice = \"200ms\"");
+        assert_eq!((asked.slice_ns, asked.load.decided().interval_ns), (Some(200_000_000), 50_000_000));
+        assert_eq!(suite("order = \"fixed\"").slice_ns, None);
+    }
+
+    #[test]
+    fn what_cannot_take_turns_is_refused_with_its_place() {
+        let closed = "connections = [1]";
+        let turns = "order = \"interleaved\"";
+        for (of_suite, of_load, says) in [
+            ("slice = \"400ms\"", closed, "`slice` belongs to"),
+            ("order = \"interleaved\"\nslice = \"50ms\"", closed, "100ms to 2s"),
+            ("order = \"interleaved\"\nslice = \"3s\"", closed, "100ms to 2s"),
+            (turns, "connections = [1]\ninterval = \"1s\"", "leave `interval` out"),
+            (turns, "connections = [1]\nrate = [100]", "100 requests per second is an open loop"),
+        ] {
+            let error = suite(of_suite, of_load).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_more_is_asked_than_can_be_kept_apart() {
+        let of = |duration: &str, subjects| {
+            let load = format!("connections = [1]\nwarmup = \"1s\"\nduration = \"{duration}\"");
+            check_length(&suite("order = \"interleaved\"", &load).unwrap(), subjects)
+        };
+        assert!(of("40s", 2).is_ok() && of("50s", 1).is_ok() && of("1h", 1).is_ok());
+        assert!(of("60s", 2).is_err());
+    }
+}
