@@ -21,6 +21,7 @@ mod safety;
 mod saved;
 mod stall;
 mod streams;
+mod turns;
 mod tutorial;
 mod unprivileged;
 mod walk;

@@ -1,0 +1,58 @@
+//! Subjects that are up at once and loaded in turns.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::drive::{Place, text};
+
+/// Runs two subjects in turns of 100 ms, one step of 800 ms each.
+fn run(place: &Place, subjects: &[&str], repeats: u32) -> (i32, Value) {
+    let suite = format!(
+        "subjects = {subjects:?}\n[suite]\nrepeats = {repeats}\norder = \"interleaved\"\nslice = \"100ms\"\nseed = 7\n\
+         [[workloads]]\npath = \"/plaintext\"\nexpect = {{ status = 200, body = \"Hello, World!\" }}\n\
+         [load]\nconnections = [4]\nwarmup = \"400ms\"\nduration = \"800ms\"\ntimeout = \"5s\"\n"
+    );
+    fs::write(place.path().join("turns.toml"), suite).unwrap();
+    let output = place.dyno(&["run", "turns.toml"]);
+    assert!(place.run_folder().is_some(), "no run:\n{}", text(&output));
+    place.assert_nothing_is_left();
+    (output.status.code().unwrap(), place.report())
+}
+
+fn trials<'a>(report: &'a Value, subject: &str) -> Vec<&'a Value> {
+    report["trials"].as_array().unwrap().iter().filter(|t| t["subject_id"] == subject).collect()
+}
+
+#[test]
+fn two_servers_take_turns_and_rest_in_between() {
+    let place = Place::new();
+    place.add_unruly("other", &[], "");
+    let (_, report) = run(&place, &["null", "other"], 2);
+    for block in 0..2 {
+        let both = ["null", "other"].map(|subject| trials(&report, subject)[block]);
+        let began = both.map(|trial| trial["turns"]["began_ns"].as_u64().unwrap());
+        assert_eq!(began[0], began[1], "they took turns with each other");
+        for trial in both {
+            assert_eq!(trial["load"]["duration_s"], 0.8, "each has as much time as it would have had alone");
+            let rounds = trial["turns"]["rounds"].as_array().unwrap();
+            assert_eq!(rounds.len(), 4, "of two turns of 100 ms");
+            assert!(rounds.iter().all(|round| round["throughput_rps"].as_f64().unwrap() > 0.0), "{rounds:?}");
+            let n = |key: &str| trial["load"]["exchanges"][key].as_u64().unwrap();
+            assert_eq!(n("carried_in") + n("scheduled"), n("started") + n("dropped"));
+            assert_eq!(n("started"), n("completed"), "what was under way at the end of a turn was answered");
+        }
+    }
+}
+
+#[test]
+fn one_that_crashes_leaves_the_other_its_trial() {
+    let place = Place::new();
+    place.add_unruly("bad", &["--mode", "crash", "--after", "300"], "");
+    let (status, report) = run(&place, &["bad", "null"], 1);
+    assert_eq!(status, 3, "a subject failed, and the status says so");
+    let [null] = trials(&report, "null")[..] else { panic!("{report:#}") };
+    assert_eq!((null["load"]["duration_s"].as_f64(), &null["turns"]), (Some(0.8), &Value::Null));
+    let bad = report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
+    assert_eq!(bad["failures"][0]["kind"], "crashed");
+}
