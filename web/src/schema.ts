@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 6feeb8363edc67ce1541d33e4481c6f7eac84567f2cc2815d307d1d0ac897b2a
+// Made by types.mjs from docs/schema/report.schema.json f5e5a10ee26e4fba42d865f735a5ce9fc51942f30ac58ff3e0b405fa8f4459fb
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -50,6 +50,7 @@ export type Code =
   | "server_starved"
   | "started_for_profiles"
   | "contaminated"
+  | "busy_in_others_turns"
   | "accept_queue_full"
   | "retransmissions"
   | "many_writes"
@@ -305,7 +306,7 @@ export interface Comparison {
   subject: string;
   throughput_ratio: Repeated;
   /**
-   * Whether the pairs do not tell the two apart by throughput ([`are_apart`]).
+   * Whether the pairs do not tell the two apart by throughput ([`crate::stats::Pairs::are_apart`]).
    */
   tie: boolean;
   workload: string;
@@ -1780,6 +1781,10 @@ export interface TrialResult {
    * Name of its arm: the subject's id, `name` or `name/variant`, where the subject has one arm.
    */
   subject_id: string;
+  /**
+   * `None`: the load had all the time.
+   */
+  turns: TurnsResult | null;
   valid: boolean;
   variant: string | null;
   workload: string;
@@ -2920,6 +2925,45 @@ export interface StepResult {
    */
   rate: number | null;
   streams: number;
+}
+/**
+ * A trial whose load took turns with those of other subjects that were up at the same time.
+ */
+export interface TurnsResult {
+  /**
+   * When the load began, on the machine's monotonic clock: loads that began at the same instant took turns with each other.
+   */
+  began_ns: number;
+  /**
+   * CPUs that the subject used in others' turns, without the first quarter of a turn after each own one. `None`: its CPU time could
+   * not be read, or it had no rest that long.
+   */
+  idle_cpus: number | null;
+  /**
+   * Those, as a share of what it used in its own turns.
+   */
+  idle_share: number | null;
+  /**
+   * In order of time: those of one number are compared with each other.
+   */
+  rounds: RoundResult[];
+  /**
+   * Length of a turn.
+   */
+  slice_s: number;
+}
+/**
+ * A round of turns: two of each subject, in mirrored order.
+ */
+export interface RoundResult {
+  /**
+   * The subject's CPU time between the samples nearest to the round's edges, per answer; microseconds.
+   */
+  cpu_us_per_request: number | null;
+  /**
+   * Right answers per second of the own turns, without the first quarter of each.
+   */
+  throughput_rps: number | null;
 }
 /**
  * One arm with one protocol, over all its trials, valid or not: what a server sends does not depend on how well it was

@@ -150,6 +150,8 @@ codes! {
     StartedForProfiles = "started_for_profiles",
     /// Processes that have nothing to do with the run used this machine's CPUs.
     Contaminated = "contaminated",
+    /// The server did not rest while others had their turn.
+    BusyInOthersTurns = "busy_in_others_turns",
     /// Connections found the server's queue of connections full.
     AcceptQueueFull = "accept_queue_full",
     /// Segments had to be sent again, by the server or by the generator.

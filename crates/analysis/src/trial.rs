@@ -111,7 +111,15 @@ pub(crate) fn trial(
     let caveats = verdict::trial(
         &load,
         watched,
-        &Beside { record: &own, party, part, checks: &record.checks, facts, machine: &machine },
+        &Beside {
+            record: &own,
+            party,
+            part,
+            checks: &record.checks,
+            facts,
+            machine: &machine,
+            turns: turns.as_ref(),
+        },
     );
     let valid = verdict::is_valid(&caveats);
     let backends = backend::of_trial(plan, start, (record.trial, &own), &server);

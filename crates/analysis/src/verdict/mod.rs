@@ -28,6 +28,7 @@ use crate::caveat::{Caveat, Code, Severity, info};
 use crate::load::{Ceiling, Config, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{ServerUse, SplitBy};
+use crate::turns::TurnsResult;
 use thresholds::SERVER_FULL;
 
 /// What a load is judged by, besides its own record.
@@ -82,6 +83,8 @@ pub(crate) struct Beside<'a> {
     pub(crate) checks: &'a [CheckResult],
     pub(crate) facts: &'a Facts,
     pub(crate) machine: &'a MachineResult,
+    /// `None`: the load had all the time.
+    pub(crate) turns: Option<&'a TurnsResult>,
 }
 
 /// Every reason to distrust a trial, its load's included, the gravest first. `server`: as in [`Context`].
@@ -95,8 +98,24 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all.extend(tick_accounting(server, beside.facts));
     all.extend(many_writes(load, server));
     all.extend(contaminated(beside.machine));
+    all.extend(beside.turns.and_then(busy_in_others_turns));
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
+}
+
+/// Share of what a server uses in its own turns that it may use in others' without a word. dyno's own checks cost a fast server a few
+/// thousandths.
+const BUSY_AT_REST: f64 = 0.02;
+
+/// A server that takes CPU time from those whose turn it is.
+fn busy_in_others_turns(turns: &TurnsResult) -> Option<Caveat> {
+    let share = turns.idle_share.filter(|share| *share >= BUSY_AT_REST)?;
+    let message = format!(
+        "In others' turns this server still used {:.1} % of the CPU that it used in its own: it took that from them, and part of its own work is not in its turns. Load the subjects one after the other (`order = \"random\"`), or ask for longer turns (`slice`).",
+        share * 100.0
+    );
+    let evidence = json!({"idle_share": share, "idle_cpus": turns.idle_cpus});
+    Some(Caveat::new(Code::BusyInOthersTurns, Severity::Warning, message, evidence))
 }
 
 /// CPUs that others may use together without a word.

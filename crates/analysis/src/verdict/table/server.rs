@@ -8,6 +8,14 @@ use dyno_archive::sample::{CgroupUse, HostUse, NetworkUse, Party, PartyUse};
 use super::Case;
 use super::world::{MS, S, World};
 use crate::caveat::{Code, Severity};
+use crate::turns::TurnsResult;
+
+/// Turns in whose rests the server used this share of half a CPU.
+fn resting(idle_share: f64) -> Option<TurnsResult> {
+    let idle_cpus = Some(idle_share / 2.0);
+    let idle_share = Some(idle_share);
+    Some(TurnsResult { slice_s: 0.4, began_ns: 0, idle_cpus, idle_share, rounds: Vec::new() })
+}
 
 fn other(pid: u32, name: &str, ms: u64) -> OtherUse {
     OtherUse { pid, name: name.into(), run_ns: ms * MS }
@@ -320,6 +328,15 @@ pub(super) const CASES: &[Case<World>] = &[
         evidence: r#"{"names": ["cc1", "ld"]}"#,
         trips: |w| w.machine().everywhere = Some(vec![other(77, "cc1", 60), other(78, "ld", 40)]),
         just_not: |w| w.machine().everywhere = Some(vec![other(77, "cc1", 60), other(78, "ld", 39)]),
+        otherwise: None,
+    },
+    Case {
+        code: Code::BusyInOthersTurns,
+        severity: Severity::Warning,
+        says: "In others' turns this server still used 2.0 % of the CPU that it used in its own",
+        evidence: r#"{"idle_share": 0.02, "idle_cpus": 0.01}"#,
+        trips: |w| w.turns = resting(0.02),
+        just_not: |w| w.turns = resting(0.019),
         otherwise: None,
     },
     Case {

@@ -21,6 +21,7 @@ use crate::fixture;
 use crate::load::{Ceiling, Config, LoadResult};
 use crate::machine::MachineResult;
 use crate::server::{ServerUse, server_use};
+use crate::turns::TurnsResult;
 use crate::verdict::{self, Beside, Context, Limiter};
 
 pub(super) const S: u64 = 1_000_000_000;
@@ -50,6 +51,7 @@ pub(super) struct World {
     pub(super) backends: Vec<BackendUse>,
     pub(super) start: StartRecord,
     pub(super) facts: Facts,
+    pub(super) turns: Option<TurnsResult>,
 }
 
 impl Default for World {
@@ -72,6 +74,7 @@ impl Judged for World {
                     checks: &self.checks,
                     facts: &self.facts,
                     machine: &MachineResult::new(&self.record),
+                    turns: self.turns.as_ref(),
                 };
                 verdict::trial(&load, Some(&self.server()), &beside)
             }
@@ -101,6 +104,7 @@ impl World {
             backends: Vec::new(),
             start: fixture::warm_up(WarmUpEnd::Steady, 0, Some(60 * MS)),
             facts: Facts::default(),
+            turns: None,
         }
     }
 
