@@ -1,6 +1,6 @@
 //! One trial: its load, what the server used, and the verdict.
 
-use dyno_archive::plan::{Conditions, Plan};
+use dyno_archive::plan::{Conditions, Plan, Step};
 use dyno_archive::start::{PartStart, allowed_cpus};
 use dyno_archive::{Facts, Party, StartRecord, TrialRecord};
 use schemars::JsonSchema;
@@ -73,6 +73,20 @@ pub struct StepResult {
 }
 
 impl StepResult {
+    fn new(index: usize, step: &Step, duration_s: f64) -> StepResult {
+        let Shape { connections, streams, pipeline, rate, pass } = Shape::of(step);
+        StepResult {
+            index,
+            connections,
+            streams,
+            pipeline,
+            rate,
+            pass,
+            in_flight: step.in_flight(),
+            duration_s,
+        }
+    }
+
     #[must_use]
     pub const fn shape(&self) -> Shape {
         let StepResult { connections, streams, pipeline, rate, pass, .. } = *self;
@@ -132,16 +146,7 @@ pub(crate) fn trial(
         place: record.trial + 1,
         repeat: launch.block + 1,
         block: launch.block + 1,
-        step: StepResult {
-            index: planned.step,
-            connections: step.connections,
-            streams: step.streams,
-            pipeline: step.pipeline,
-            rate: step.arrivals.rate(),
-            pass: step.pass,
-            in_flight: step.in_flight(),
-            duration_s: load.duration_s,
-        },
+        step: StepResult::new(planned.step, step, load.duration_s),
         valid,
         refused: verdict::is_refused(&caveats),
         caveats,
