@@ -1,5 +1,7 @@
 //! Arms against the baseline, cell by cell.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,7 +9,7 @@ use serde::Serialize;
 use crate::cell::CellKey;
 use crate::grid::{Cell, Grid};
 use crate::metric::{self, Metric, Ratios};
-use crate::stats::Repeated;
+use crate::stats::{Estimate, Over, Pairs, Repeated, holm};
 
 /// An arm against the baseline in one cell. Ratios are arm ÷ baseline, of repeats paired by block.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -27,8 +29,27 @@ pub struct Comparison {
     pub cpu_per_request_ratio: Repeated,
     /// The ratio of every metric by its key, those above included; unknown ones are left out.
     pub metrics: Ratios,
-    /// Whether the pairs do not tell the two apart by throughput ([`crate::stats::Pairs::are_apart`]).
+    /// The ratio of throughput, and of CPU time per request, with their intervals; `None`: too few repeats, or one has no value.
+    pub throughput: Option<PairEstimate>,
+    pub cpu: Option<PairEstimate>,
+    /// Whether the pairs do not tell the two apart by throughput ([`Pairs::are_apart`]), with all arms allowed for that are compared
+    /// with the baseline at this step.
     pub tie: bool,
+}
+
+/// An estimate of pairs, and what it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct PairEstimate {
+    #[serde(flatten)]
+    pub estimate: Estimate,
+    pub over: Over,
+}
+
+impl PairEstimate {
+    fn of(pairs: &Pairs) -> Option<PairEstimate> {
+        let (estimate, over) = pairs.estimate()?;
+        Some(PairEstimate { estimate, over })
+    }
 }
 
 /// The arm that all others are compared with. Of the arms with trials: the one that the suite names, or the first that is no
@@ -47,17 +68,30 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     let Some(baseline) = baseline(plan, grid) else { return Vec::new() };
     let others = grid.cells().filter(|(key, _)| key.arm != baseline);
     let none = Cell::default();
-    others
-        .map(|(key, cell)| {
-            let base = grid.get(key.of_arm(baseline)).unwrap_or(&none);
-            comparison(plan, key, cell, (baseline, base))
-        })
-        .collect()
+    let against = |(key, cell): (CellKey, &Cell<'_>)| {
+        let base = grid.get(key.of_arm(baseline)).unwrap_or(&none);
+        let pairs = cell.series(&metric::THROUGHPUT).pairs_with(&base.series(&metric::THROUGHPUT));
+        (comparison(plan, key, cell, (baseline, base)), pairs)
+    };
+    let (mut all, pairs): (Vec<Comparison>, Vec<Pairs>) = others.map(against).unzip();
+    let step_of = |c: &Comparison| (c.cell.workload, c.cell.step);
+    let steps: BTreeSet<(usize, usize)> = all.iter().map(step_of).collect();
+    for step in steps {
+        let own: Vec<usize> = (0..all.len()).filter(|i| step_of(&all[*i]) == step).collect();
+        let known: Vec<usize> = own.iter().copied().filter(|i| all[*i].throughput.is_some()).collect();
+        let ps: Vec<f64> = known.iter().filter_map(|i| Some(all[*i].throughput?.estimate.p)).collect();
+        let chances: BTreeMap<usize, f64> = known.into_iter().zip(holm(&ps)).collect();
+        for i in own {
+            all[i].tie = !pairs[i].are_apart(chances.get(&i).copied());
+        }
+    }
+    all
 }
 
 fn comparison(plan: &Plan, key: CellKey, own: &Cell<'_>, base: (usize, &Cell<'_>)) -> Comparison {
     let metrics = own.ratios_to(base.1);
     let of = |metric: &Metric| metrics.get(metric.key).cloned().unwrap_or_default();
+    let estimate = |metric| PairEstimate::of(&own.series(metric).pairs_with(&base.1.series(metric)));
     let step = &plan.load.steps[key.step];
     let throughput_ratio = of(&metric::THROUGHPUT);
     Comparison {
@@ -70,7 +104,9 @@ fn comparison(plan: &Plan, key: CellKey, own: &Cell<'_>, base: (usize, &Cell<'_>
         streams: step.streams,
         pipeline: step.pipeline,
         pass: step.pass,
-        tie: own.series(&metric::THROUGHPUT).is_tied_with(&base.1.series(&metric::THROUGHPUT)),
+        throughput: estimate(&metric::THROUGHPUT),
+        cpu: estimate(&metric::CPU),
+        tie: true,
         throughput_ratio,
         response_p99_ratio: of(&metric::RESPONSE_P99),
         cpu_per_request_ratio: of(&metric::CPU),

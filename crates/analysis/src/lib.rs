@@ -23,6 +23,7 @@ pub mod overview;
 pub mod price;
 pub mod profile;
 pub mod protocols;
+pub mod ranking;
 pub mod report;
 pub mod roles;
 pub mod series;

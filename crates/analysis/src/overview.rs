@@ -12,7 +12,8 @@ use crate::cell::{CellKey, Shape};
 use crate::grid::Grid;
 use crate::lifetime::cost_of_billion;
 use crate::metric::{self, THROUGHPUT};
-use crate::series::{Series, tie_groups};
+use crate::ranking::{Places, Ranking};
+use crate::series::Series;
 use crate::stats::{PAIRS_TO_TELL_APART, Repeated};
 use crate::subject::{SubjectFailure, SubjectResult};
 use crate::summary::{StepCaveat, Summary};
@@ -44,6 +45,9 @@ pub struct OverviewRow {
     /// Number of the tie group, counted from 1: pairs of repeats do not show a member to be below the group's best. `None`:
     /// a control, or too few valid repeats.
     pub tie_group: Option<usize>,
+    /// The places that it may have among those of its workload, by tests of all their pairs at once. `None`: a control, or too few
+    /// valid repeats.
+    pub places: Option<Places>,
     /// The step at which response times, CPU and cost are given: of the workload's steps, the one nearest to 64 requests in
     /// flight.
     pub reference_step: usize,
@@ -179,33 +183,32 @@ pub fn overview(
     (all, ties)
 }
 
-/// Numbers the tie groups of a workload's rows, and returns the ties.
+/// Gives a workload's rows their tie groups and places, and returns the ties.
 fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>) -> Vec<Tie> {
     let ranked: Vec<usize> =
         (0..rows.len()).filter(|i| rows[*i].peak_rps.is_some() && !rows[*i].control).collect();
     let peaks: Vec<Series> = ranked.iter().map(|i| peaks_by_block(&rows[*i], grid)).collect();
-    let groups = tie_groups(&peaks);
-    for (i, group) in ranked.iter().zip(&groups) {
-        rows[*i].tie_group = *group;
+    let ranking = Ranking::new(&peaks);
+    let groups = ranking.groups();
+    for ((i, group), places) in ranked.iter().zip(&groups).zip(ranking.places()) {
+        (rows[*i].tie_group, rows[*i].places) = (*group, places);
     }
     let last = groups.iter().flatten().max().copied().unwrap_or(0);
-    let members = |group: usize| -> Vec<(&OverviewRow, &Series)> {
-        let own = (0..ranked.len()).filter(|n| groups[*n] == Some(group));
-        own.map(|n| (&rows[ranked[n]], &peaks[n])).collect()
-    };
-    (1..=last).filter_map(|group| tie(&members(group))).collect()
+    let members = |group: usize| (0..ranked.len()).filter(|n| groups[*n] == Some(group)).collect::<Vec<_>>();
+    let subject = |n: usize| &rows[ranked[n]];
+    (1..=last).filter_map(|group| tie(&members(group), &ranking, &subject)).collect()
 }
 
 /// The members of a group that cannot be told apart from its best; `None`: there are none. A member that is ahead of the
 /// best in every pair is told apart from it, and left out.
-fn tie(group: &[(&OverviewRow, &Series)]) -> Option<Tie> {
-    let ((best, peaks), rest) = group.split_first()?;
-    let with: Vec<&(&OverviewRow, &Series)> = rest.iter().filter(|(_, p)| peaks.is_tied_with(p)).collect();
-    let is_mutual = |i: usize| with[..i].iter().all(|(_, p)| p.is_tied_with(with[i].1));
+fn tie<'a>(group: &[usize], ranking: &Ranking, row: &dyn Fn(usize) -> &'a OverviewRow) -> Option<Tie> {
+    let (best, rest) = group.split_first()?;
+    let with: Vec<usize> = rest.iter().copied().filter(|one| ranking.are_tied(*best, *one)).collect();
+    let is_mutual = |i: usize| with[..i].iter().all(|other| ranking.are_tied(*other, with[i]));
     (!with.is_empty()).then(|| Tie {
-        workload: best.workload.clone(),
-        best: best.subject.clone(),
-        with: with.iter().map(|(row, _)| row.subject.clone()).collect(),
+        workload: row(*best).workload.clone(),
+        best: row(*best).subject.clone(),
+        with: with.iter().map(|one| row(*one).subject.clone()).collect(),
         mutual: (1..with.len()).all(is_mutual),
     })
 }
@@ -337,6 +340,7 @@ impl<'a> RowMaker<'a> {
             peak_connections: best.map(|s| s.connections),
             peak_streams: best.map(|s| s.streams),
             tie_group: None,
+            places: None,
             reference_step: self.reference,
             reference_at: Shape::of(reference),
             reference_connections: reference.connections,
@@ -542,7 +546,8 @@ mod tests {
             let rows: Vec<_> = group.iter().map(|(subject, _)| row(subject)).collect();
             let peak = |rps: &f64| (1..=3).map(|block| (block, Point::Known(*rps))).collect();
             let peaks: Vec<Series> = group.iter().map(|(_, rps)| peak(rps)).collect();
-            let tie = tie(&rows.iter().zip(&peaks).collect::<Vec<_>>())?;
+            let members: Vec<usize> = (0..rows.len()).collect();
+            let tie = tie(&members, &Ranking::new(&peaks), &|n| &rows[n])?;
             Some((tie.best, tie.with.join(" "), tie.mutual))
         };
         let tie = |best: &str, with: &str, mutual| Some((best.to_string(), with.to_string(), mutual));

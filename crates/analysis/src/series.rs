@@ -3,7 +3,7 @@
 use crate::load::place::over_repeats;
 use std::collections::BTreeMap;
 
-use crate::stats::{PAIRS_TO_TELL_APART, Pairs, Repeated};
+use crate::stats::{Pairs, Repeated};
 
 /// A metric's value in one repeat.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,38 +112,6 @@ impl Series {
         let of = |block: u32| other.by_block.iter().find(|(b, _)| *b == block).map(|(_, point)| *point);
         self.by_block.iter().filter_map(move |(block, point)| Some((*point, of(*block)?)))
     }
-
-    /// Whether pairs do not tell the two apart ([`Pairs::are_apart`]).
-    #[must_use]
-    pub fn is_tied_with(&self, other: &Series) -> bool {
-        !self.pairs_with(other).are_apart()
-    }
-
-    /// Whether pairs tell the two apart, and say that this one has the higher values.
-    fn is_above(&self, other: &Series) -> bool {
-        let pairs = self.pairs_with(other);
-        pairs.are_apart() && pairs.launches.iter().map(|ratio| ratio.ln()).sum::<f64>() > 0.0
-    }
-}
-
-/// Puts ranked series (best first) into tie groups. A series joins the first group whose best is not above it by their
-/// pairs, or else starts a group. Returns the group number of each series, counted from 1; `None`: the series has too few
-/// values to be told apart from any other.
-#[must_use]
-pub fn tie_groups<'a>(ranked: &'a [Series]) -> Vec<Option<usize>> {
-    let mut bests: Vec<&Series> = Vec::new();
-    let group_of = |series: &'a Series| {
-        if series.known() < PAIRS_TO_TELL_APART {
-            return None;
-        }
-        let tied = bests.iter().position(|best| !best.is_above(series));
-        let group = tied.unwrap_or(bests.len());
-        if group == bests.len() {
-            bests.push(series);
-        }
-        Some(group + 1)
-    };
-    ranked.iter().map(group_of).collect()
 }
 
 #[cfg(test)]
@@ -179,39 +147,12 @@ mod tests {
         let (estimate, over) = pairs.estimate().unwrap();
         assert_eq!(over, Over::Rounds);
         assert!(estimate.low < 1.02 && estimate.high > 1.02 && estimate.low > 1.01, "{estimate:?}");
-        assert!(pairs.are_apart() && base.pairs_with(&higher).are_apart());
+        assert!(pairs.are_apart_alone() && base.pairs_with(&higher).are_apart_alone());
         // Not where one launch says the other thing, however many rounds say so.
-        assert!(!turns(7, [104.0, 105.0, 98.9]).pairs_with(&base).are_apart());
+        assert!(!turns(7, [104.0, 105.0, 98.9]).pairs_with(&base).are_apart_alone());
         // Loads that began at other instants took no turns with each other.
         let apart = turns(9, [102.0, 103.0, 101.0]).pairs_with(&base);
-        assert_eq!((apart.rounds.len(), apart.estimate(), apart.are_apart()), (0, None, false));
-    }
-
-    #[test]
-    fn ties_are_with_the_best_of_their_group() {
-        let ranked = [[100.0, 110.0, 120.0], [97.0, 104.0, 115.0], [93.0, 101.0, 109.0], [10.0; 3]];
-        let ranked = ranked.map(|values| series(&values));
-        // The third is not told apart from the second, but from the best: it starts a group of its own.
-        assert_eq!(tie_groups(&ranked), [Some(1), Some(1), Some(2), Some(3)]);
-        // From five pairs on a difference of 0.1 % is enough if it is constant.
-        assert_eq!(tie_groups(&[series(&[100.1; 5]), series(&[100.0; 5])]), [Some(1), Some(2)]);
-        // Repeats of different blocks are no pairs.
-        let later = of(&[(4, Known(1.0)), (5, Known(1.0)), (6, Known(1.0))]);
-        assert_eq!(tie_groups(&[ranked[0].clone(), later]), [Some(1), Some(1)]);
-        assert_eq!(tie_groups(&[series(&[1.0, 2.0]), series(&[1.0; 3])]), [None, Some(1)]);
-    }
-
-    #[test]
-    fn nobody_is_told_apart_without_pairs_nor_against_them() {
-        let three = |value: f64| series(&[value; 3]);
-        // A series of one or two repeats is in no group, whether it ranks last or first.
-        assert_eq!(tie_groups(&[three(200.0), three(100.0), series(&[90.0])]), [Some(1), Some(2), None]);
-        let best = series(&[300.0, 300.0]);
-        assert_eq!(tie_groups(&[best.clone(), three(200.0), three(100.0)]), [None, Some(1), Some(2)]);
-        assert_eq!(tie_groups(&[best.clone(), best]), [None, None]);
-        // The first has the higher median because of blocks that the second lacks; in every pair it is behind.
-        let first = series(&[100.0, 100.0, 100.0, 140.0, 140.0, 140.0, 140.0]);
-        assert_eq!(tie_groups(&[first, three(110.0)]), [Some(1), Some(1)]);
+        assert_eq!((apart.rounds.len(), apart.estimate(), apart.are_apart_alone()), (0, None, false));
     }
 
     #[test]
@@ -237,13 +178,5 @@ mod tests {
         let some = of(&[(1, Known(3.0)), (2, Beyond), (3, Known(1.0)), (4, Missing)]);
         assert_eq!((some.known(), some.beyond()), (2, 1));
         assert_eq!((some.repeated().median, some.repeated().values), (Some(3.0), vec![3.0, 1.0]));
-    }
-
-    #[test]
-    fn being_tied_is_mutual_and_being_above_is_not() {
-        let (high, low) = (series(&[110.0, 120.0, 130.0]), series(&[90.0, 100.0, 110.0]));
-        assert!(!high.is_tied_with(&low) && !low.is_tied_with(&high));
-        assert!(high.is_above(&low) && !low.is_above(&high));
-        assert!(high.is_tied_with(&high) && !high.is_above(&high));
     }
 }

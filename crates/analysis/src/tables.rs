@@ -56,6 +56,8 @@ const OVERVIEW: &[Column<OverviewRow>] = &[
     ("limiter", |r| json!(r.limiter)),
     ("limiter_confidence", |r| json!(r.limiter_confidence)),
     ("absent", |r| json!(r.absent)),
+    ("place_best", |r| json!(r.places.map(|p| p.best))),
+    ("place_worst", |r| json!(r.places.map(|p| p.worst))),
 ];
 
 /// A column of the table of trials.

@@ -126,6 +126,11 @@ pub(crate) fn checks_passed(r: &OverviewRow) -> String {
     })
 }
 
+/// `1`, or `1–3` where tests leave several places open; `–`: nothing does.
+pub(crate) fn place(r: &OverviewRow) -> String {
+    or_dash(r.places, |p| if p.best == p.worst { p.best.to_string() } else { format!("{}–{}", p.best, p.worst) })
+}
+
 /// Columns of every text form, between a subject's name and its limiter.
 pub(crate) const COLUMNS: [OverviewColumn; 12] = [
     column("peak req/s", "Peak requests/s", |_, r| or_dash(median_peak(r), number)),
@@ -134,7 +139,7 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
         let spread = r.peak_rps.as_ref().and_then(Repeated::spread);
         or_dash(spread, |(a, b)| format!("{}–{}", number(a), number(b)))
     }),
-    column("tie", "Tie group", |_, r| or_dash(r.tie_group, |g| g.to_string())),
+    column("place", "Place", |_, r| place(r)),
     column("reference", "Reference", |_, r| {
         let is_measured = r.response_p50_us.or(r.cpu_us_per_request).is_some();
         or_dash(Some(r.reference_at).filter(|_| is_measured), label)
@@ -149,7 +154,7 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
 ];
 
 /// Note below the overview: the step that each figure belongs to.
-pub(crate) const OF_WHICH_STEP: &str = "Peak, range, tie and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any; p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight, and of its passes the last. Memory is the most and errors the sum of all steps.";
+pub(crate) const OF_WHICH_STEP: &str = "Peak, range, place and limit are of the step under \"at\" (connections), where the median throughput was best, of steps with three valid repeats or more if there are any; p50, p99 and CPU of the one under \"reference\": of the workload's steps the nearest to 64 in flight, and of its passes the last. Memory is the most and errors the sum of all steps.";
 
 /// `64` (connections), or `64 × 10 streams × 4 pipelined at 1,000/s (2)`: factors of 1, a missing rate and a first pass are left
 /// out.

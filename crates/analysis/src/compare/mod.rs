@@ -17,7 +17,7 @@ use crate::grid::{Cell, Grid};
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
 use crate::report::Report;
 use crate::series::Series;
-use crate::stats::{ALPHA, Estimate, Over, REPEATS_FOR_INTERVAL, Repeated, holm};
+use crate::stats::{ALPHA, Estimate, Over, REPEATS_FOR_INTERVAL, Repeated, holm, permutation};
 
 pub const SCHEMA: &str = "dyno.compare/1";
 
@@ -107,6 +107,9 @@ pub struct Row {
     pub over: Option<Over>,
     /// Chance of a difference at least as large if there is none, with all other rows allowed for (Holm).
     pub p_of_all: Option<f64>,
+    /// The same chance by looking at every exchange of the two sides (signs of pairs, or divisions of all values), which asks nothing of
+    /// how values are distributed. `None`: too many to look at, or nothing to exchange. Five pairs cannot have less than 0.0625.
+    pub p_permuted: Option<f64>,
     pub verdict: Verdict,
     /// The verdict in words.
     pub sentence: String,
@@ -196,6 +199,7 @@ fn row(
     let metric = Metric::named(metric.key);
     let (of_a, of_b) = (cell_a.series(metric), cell_b.series(metric));
     let (estimate, over) = estimate(&of_a, &of_b, is_paired);
+    let p_permuted = permuted(&of_a, &of_b, is_paired);
     let (of_a, of_b) = (of_a.repeated(), of_b.repeated());
     let ratio = of_a.median.zip(of_b.median).map(|(a, b)| b / a);
     Row {
@@ -212,6 +216,7 @@ fn row(
         estimate,
         over,
         p_of_all: None,
+        p_permuted,
         verdict: Verdict::Missing,
         sentence: String::new(),
     }
@@ -224,6 +229,19 @@ fn estimate(a: &Series, b: &Series, is_paired: bool) -> (Option<Estimate>, Optio
     }
     let of_two = || Estimate::of_two(&a.repeated().values, &b.repeated().values);
     ((a.is_known() && b.is_known()).then(of_two).flatten(), None)
+}
+
+/// The chance of such a difference if the sides may as well change places; `None`: not known of every repeat, or too many.
+fn permuted(a: &Series, b: &Series, is_paired: bool) -> Option<f64> {
+    let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
+    let of = if is_paired {
+        permutation::of_pairs(&logs(&b.ratios_to(a).values))
+    } else if a.is_known() && b.is_known() {
+        permutation::of_two(&logs(&a.repeated().values), &logs(&b.repeated().values))
+    } else {
+        None
+    };
+    of.filter(|p| p.is_finite())
 }
 
 /// Gives each row its verdict, with all others allowed for. Controls are no part of what is asked.

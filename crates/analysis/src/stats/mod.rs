@@ -1,6 +1,12 @@
 //! Statistics over repeats. The unit of replication is a fresh start of the subject, never a request.
 
+pub mod changes;
+#[cfg(test)]
+pub(crate) mod draws;
 mod estimate;
+pub mod permutation;
+pub mod quantile;
+pub mod scaling;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -131,31 +137,35 @@ impl Pairs {
         of_launches.or_else(|| Some((Estimate::of_pairs(&self.rounds)?, Over::Rounds)))
     }
 
-    /// Whether they tell two subjects apart. From five launches on: the 95 % interval of the ratio does not contain 1. With three or
-    /// four: all lie in the same direction, and each by more than 5 %, or the interval over rounds does not contain 1. With fewer:
-    /// never.
+    /// Whether they tell two subjects apart. `p`: the chance of such an estimate if there is no difference, with all others allowed for
+    /// that are looked at beside it; `None`: there is no estimate. From five launches on `p` decides. With three or four: all lie in the
+    /// same direction, and each by more than 5 %, or `p` of the rounds says so. With fewer: never.
     #[must_use]
-    pub fn are_apart(&self) -> bool {
-        let known: Vec<f64> = self.launches.iter().copied().filter(|r| r.is_finite() && *r > 0.0).collect();
-        let logs: Vec<f64> = known.iter().map(|r| r.ln()).collect();
+    pub fn are_apart(&self, p: Option<f64>) -> bool {
+        let logs: Vec<f64> = self.launches.iter().map(|ratio| ratio.ln()).collect();
         let by_more_than =
             |least: f64| logs.iter().all(|log| *log > least) || logs.iter().all(|log| *log < -least);
-        let excludes_one = |e: Estimate| e.low > 1.0 || e.high < 1.0;
+        let is_shown = p.is_some_and(|p| p < ALPHA);
         match logs.len() {
-            n if n < PAIRS_TO_TELL_APART => false,
+            n if n < PAIRS_TO_TELL_APART || logs.iter().any(|log| !log.is_finite()) => false,
             n if n < REPEATS_FOR_INTERVAL => {
-                let by_rounds = || Estimate::of_pairs(&self.rounds).is_some_and(excludes_one);
-                by_more_than(FEW_PAIRS_APART.ln()) || by_more_than(0.0) && by_rounds()
+                by_more_than(FEW_PAIRS_APART.ln()) || by_more_than(0.0) && is_shown
             }
-            _ => Estimate::of_pairs(&known).is_some_and(excludes_one),
+            _ => is_shown,
         }
+    }
+
+    /// The same where nothing is looked at beside it.
+    #[must_use]
+    pub fn are_apart_alone(&self) -> bool {
+        self.are_apart(self.estimate().map(|(estimate, _)| estimate.p))
     }
 }
 
 /// Whether the ratios of launches alone tell two subjects apart.
 #[cfg(test)]
 fn are_apart(ratios: &[f64]) -> bool {
-    Pairs { launches: ratios.to_vec(), rounds: Vec::new() }.are_apart()
+    Pairs { launches: ratios.to_vec(), rounds: Vec::new() }.are_apart_alone()
 }
 
 #[cfg(test)]

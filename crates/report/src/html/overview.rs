@@ -59,7 +59,7 @@ pub(super) fn overview(report: &Report) -> Markup {
     let head = [
         "Subject",
         "#Peak requests/s",
-        "#Tie group",
+        "#Place",
         &p50,
         &p99,
         &cpu,
@@ -85,9 +85,9 @@ pub(super) fn overview(report: &Report) -> Markup {
 fn said_below(report: &Report) -> String {
     let where_at = crate::overview::reference_in_words(&report.overview);
     let mut said = format!(
-        "Peak: the best median over the steps, below it the range of the repeats and the step, of which tie and limit are too. \
-         Response times and CPU {where_at}; memory is the most and errors the sum of all steps. Subjects of one tie group cannot \
-         be told apart. Hover a number for its ratio to the reference; click a column to sort."
+        "Peak: the best median over the steps, below it the range of the repeats and the step, of which place and limit are too. \
+         Places are those that tests of all pairs leave open: 1–3 is the first, the second or the third. \
+         Response times and CPU {where_at}; memory is the most and errors the sum of all steps. Hover a number for its ratio to the reference; click a column to sort."
     );
     if report.run.workloads.len() > 1 {
         said.push_str(" Bars are scaled within each workload.");
@@ -151,7 +151,7 @@ fn overview_row(report: &Report, r: &OverviewRow, ends: &Ends) -> Vec<Cell> {
     vec![
         name_cell(report, r),
         peak_cell(r).with_bar(ends.rps).with_hint(Some(peak_hint).filter(|h| !h.is_empty())),
-        value(r.tie_group.map(|g| g as f64), |g| format!("{g}")),
+        text(crate::overview::place(r)).sorted_by(r.places.map(|p| p.best as f64 + p.worst as f64 / 1e6)),
         at_own(text(p50).sorted_by(r.response_p50_us)).with_hint(ratio(|to| to.response_p50)),
         at_own(text(p99).sorted_by(r.response_p99_us))
             .with_bar(ends.p99)

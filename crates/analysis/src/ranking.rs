@@ -1,0 +1,177 @@
+//! Who is told apart from whom: ranked series, every pair tested, with all pairs allowed for.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::series::Series;
+use crate::stats::{PAIRS_TO_TELL_APART, Pairs, holm};
+
+/// Series of one metric, each set against each other. Among `n` of them there are `n(n − 1) / 2` tests, of which one in twenty
+/// would tell two apart by chance alone: the values of p are those of Holm.
+#[derive(Clone, Debug, Default)]
+pub struct Ranking {
+    /// Whether the first is told apart from the second, and has the higher values.
+    above: Vec<Vec<bool>>,
+    /// Whether a series has values enough to be told apart from any other.
+    counts: Vec<bool>,
+}
+
+/// The places that a series may have by its tests: counted from 1, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Places {
+    pub best: usize,
+    pub worst: usize,
+}
+
+impl Ranking {
+    #[must_use]
+    pub fn new(series: &[Series]) -> Ranking {
+        let n = series.len();
+        let pairs: Vec<(usize, usize)> =
+            (0..n).flat_map(|high| (high + 1..n).map(move |low| (high, low))).collect();
+        let tested: Vec<Pairs> = pairs.iter().map(|(a, b)| series[*a].pairs_with(&series[*b])).collect();
+        let known: Vec<(usize, f64)> =
+            tested.iter().enumerate().filter_map(|(i, pairs)| Some((i, pairs.estimate()?.0.p))).collect();
+        let adjusted = holm(&known.iter().map(|(_, p)| *p).collect::<Vec<f64>>());
+        let mut chance: Vec<Option<f64>> = vec![None; pairs.len()];
+        known.iter().zip(adjusted).for_each(|((i, _), p)| chance[*i] = Some(p));
+        let mut above = vec![vec![false; n]; n];
+        for (((a, b), pairs), p) in pairs.into_iter().zip(&tested).zip(chance) {
+            if pairs.are_apart(p) {
+                let (high, low) = if pairs.mean_log() > 0.0 { (a, b) } else { (b, a) };
+                above[high][low] = true;
+            }
+        }
+        Ranking { above, counts: series.iter().map(|one| one.known() >= PAIRS_TO_TELL_APART).collect() }
+    }
+
+    /// Whether tests do not tell two apart.
+    #[must_use]
+    pub fn are_tied(&self, a: usize, b: usize) -> bool {
+        !self.above[a][b] && !self.above[b][a]
+    }
+
+    /// Puts the series, which come best first, into tie groups. One joins the first group whose best is not above it, or else starts
+    /// a group. Returns the group number of each, counted from 1; `None`: it has too few values to be told apart from any other.
+    #[must_use]
+    pub fn groups(&self) -> Vec<Option<usize>> {
+        let mut bests: Vec<usize> = Vec::new();
+        let mut group_of = |own: usize| {
+            if !self.counts[own] {
+                return None;
+            }
+            let tied = bests.iter().position(|best| !self.above[*best][own]);
+            let group = tied.unwrap_or(bests.len());
+            if group == bests.len() {
+                bests.push(own);
+            }
+            Some(group + 1)
+        };
+        (0..self.above.len()).map(&mut group_of).collect()
+    }
+
+    /// The places that each may have: behind all that are told apart from it above, and before all below. Because all pairs are
+    /// allowed for, the places of all hold at once, with the confidence of one interval (Al Mohamad, Goeman and van Zwet,
+    /// "Simultaneous confidence intervals for ranks with application to ranking institutions", 2022). `None`: too few values.
+    #[must_use]
+    pub fn places(&self) -> Vec<Option<Places>> {
+        let ranked = self.counts.iter().filter(|counts| **counts).count();
+        let of = |own: usize| {
+            let better = self.above.iter().filter(|other| other[own]).count();
+            let worse = self.above[own].iter().filter(|below| **below).count();
+            self.counts[own].then_some(Places { best: better + 1, worst: ranked - worse })
+        };
+        (0..self.above.len()).map(of).collect()
+    }
+}
+
+impl Pairs {
+    /// Mean of the logarithms of the ratios of launches.
+    fn mean_log(&self) -> f64 {
+        self.launches.iter().map(|ratio| ratio.ln()).sum::<f64>() / self.launches.len() as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::series::Point::Known;
+    use crate::stats::draws::Normal;
+
+    fn series(values: &[f64]) -> Series {
+        (1..).zip(values.iter().map(|value| Known(*value))).collect()
+    }
+
+    fn of(series: &[Series]) -> (Vec<Option<usize>>, Vec<Option<(usize, usize)>>) {
+        let ranking = Ranking::new(series);
+        let places = ranking.places().into_iter().map(|p| p.map(|p| (p.best, p.worst)));
+        (ranking.groups(), places.collect())
+    }
+
+    #[test]
+    fn ties_are_with_the_best_of_their_group() {
+        let ranked = [[100.0, 110.0, 120.0], [97.0, 104.0, 115.0], [93.0, 101.0, 109.0], [10.0; 3]];
+        let ranked = ranked.map(|values| series(&values));
+        // The third is not told apart from the second, but from the best: it starts a group of its own.
+        let (groups, places) = of(&ranked);
+        assert_eq!(groups, [Some(1), Some(1), Some(2), Some(3)]);
+        assert_eq!(places, [Some((1, 2)), Some((1, 3)), Some((2, 3)), Some((4, 4))]);
+        // From five pairs on a difference of 0.1 % is enough if it is constant.
+        let (groups, places) = of(&[series(&[100.1; 5]), series(&[100.0; 5])]);
+        assert_eq!((groups, places), (vec![Some(1), Some(2)], vec![Some((1, 1)), Some((2, 2))]));
+        // Repeats of different blocks are no pairs.
+        let later: Series = [4, 5, 6].map(|block| (block, Known(1.0))).into_iter().collect();
+        assert_eq!(of(&[ranked[0].clone(), later]).0, [Some(1), Some(1)]);
+        assert_eq!(of(&[series(&[1.0, 2.0]), series(&[1.0; 3])]), (vec![None, Some(1)], vec![None, Some((1, 1))]));
+        assert_eq!(of(&[]), (vec![], vec![]));
+    }
+
+    #[test]
+    fn nobody_is_told_apart_without_pairs_nor_against_them() {
+        let three = |value: f64| series(&[value; 3]);
+        // A series of one or two repeats is in no group, whether it ranks last or first.
+        assert_eq!(of(&[three(200.0), three(100.0), series(&[90.0])]).0, [Some(1), Some(2), None]);
+        let best = series(&[300.0, 300.0]);
+        assert_eq!(of(&[best.clone(), three(200.0), three(100.0)]).0, [None, Some(1), Some(2)]);
+        assert_eq!(of(&[best.clone(), best]).0, [None, None]);
+        // The first has the higher median because of blocks that the second lacks; in every pair it is behind.
+        let first = series(&[100.0, 100.0, 100.0, 140.0, 140.0, 140.0, 140.0]);
+        let (groups, places) = of(&[first, three(110.0)]);
+        assert_eq!((groups, places), (vec![Some(1), Some(1)], vec![Some((2, 2)), Some((1, 1))]));
+    }
+
+    /// Of equal servers a single test tells two apart in one of twenty worlds; all pairs of ten servers together as well, and not in
+    /// most of them.
+    #[test]
+    fn equal_servers_are_seldom_told_apart_however_many_there_are() {
+        let (mut alarms, mut normal) = (0, Normal(11));
+        const WORLDS: usize = 1000;
+        for _ in 0..WORLDS {
+            let equals: Vec<Series> = (0..10).map(|_| series(&normal.values(6, 100.0, 0.05))).collect();
+            let ranking = Ranking::new(&equals);
+            alarms += usize::from(ranking.places().iter().flatten().any(|p| (p.best, p.worst) != (1, 10)));
+        }
+        let share = alarms as f64 / WORLDS as f64;
+        assert!(share <= 0.055, "{share}");
+    }
+
+    /// Ten servers, each 3 % faster than the next: the true places lie within those that are told, of all of them at once.
+    #[test]
+    fn places_hold_the_true_ones_of_all() {
+        let (mut held, mut narrower, mut normal) = (0, 0, Normal(12));
+        const WORLDS: usize = 400;
+        for _ in 0..WORLDS {
+            let mut servers: Vec<(usize, Vec<f64>)> = (0..10)
+                .map(|k| (k + 1, normal.values(8, 100.0 * 0.97f64.powi(k as i32), 0.02)))
+                .collect();
+            servers.sort_by(|(_, a), (_, b)| crate::stats::median(b).partial_cmp(&crate::stats::median(a)).unwrap());
+            let all: Vec<Series> = servers.iter().map(|(_, values)| series(values)).collect();
+            let places: Vec<Places> = Ranking::new(&all).places().into_iter().flatten().collect();
+            let holds = |((truth, _), p): (&(usize, Vec<f64>), &Places)| (p.best..=p.worst).contains(truth);
+            held += usize::from(servers.iter().zip(&places).all(holds));
+            narrower += usize::from(places.iter().all(|p| p.worst - p.best <= 6));
+        }
+        assert!(held >= 95 * WORLDS / 100, "{held}");
+        assert!(narrower >= 9 * WORLDS / 10, "{narrower}: places say something");
+    }
+}

@@ -1,0 +1,107 @@
+//! Tests that ask nothing of a distribution but that it would be the same if the sides changed places (Fisher 1935, Pitman 1937).
+
+/// Most arrangements that are all looked at: 2¹⁶. With more, a test of normal logarithms says the same.
+const ARRANGEMENTS: u64 = 1 << 16;
+
+/// Means that differ by less than this share of the observed one are the same: sums in another order are not equal to the last bit.
+const ROUNDING: f64 = 1e-9;
+
+/// The chance that differences of pairs have a mean at least as far from 0 as theirs, if each may as well have the other sign. All
+/// signs are looked at. With n pairs it is never below 2^(1 − n), so that five cannot be below 5 %. `None`: no pairs, or more than 16.
+#[must_use]
+pub fn of_pairs(differences: &[f64]) -> Option<f64> {
+    let n = differences.len();
+    if n == 0 || n > ARRANGEMENTS.ilog2() as usize {
+        return None;
+    }
+    let least = differences.iter().sum::<f64>().abs() * (1.0 - ROUNDING);
+    let sum = |signs: u64| -> f64 {
+        differences.iter().enumerate().map(|(i, d)| if signs >> i & 1 == 1 { -d } else { *d }).sum()
+    };
+    let as_far = (0..1u64 << n).filter(|signs| sum(*signs).abs() >= least).count();
+    Some(as_far as f64 / (1u64 << n) as f64)
+}
+
+/// The chance that two samples have means at least as far apart as theirs, if each value may as well be of the other. All divisions
+/// are looked at. `None`: one is empty, or there are more than 65,536 divisions.
+#[must_use]
+pub fn of_two(a: &[f64], b: &[f64]) -> Option<f64> {
+    let all: Vec<f64> = a.iter().chain(b).copied().collect();
+    if a.is_empty() || b.is_empty() || all.len() > 63 || choices(all.len() as u64, a.len() as u64) > ARRANGEMENTS
+    {
+        return None;
+    }
+    let total: f64 = all.iter().sum();
+    let apart = |of_a: f64| of_a / a.len() as f64 - (total - of_a) / b.len() as f64;
+    let least = apart(a.iter().sum()).abs() * (1.0 - ROUNDING);
+    let (mut as_far, mut looked_at) = (0u64, 0u64);
+    each_choice(&all, a.len(), 0.0, &mut |of_a| {
+        looked_at += 1;
+        as_far += u64::from(apart(of_a).abs() >= least);
+    });
+    Some(as_far as f64 / looked_at as f64)
+}
+
+/// The sum of each choice of so many of the values, added to `sum`.
+fn each_choice(values: &[f64], of: usize, sum: f64, on: &mut impl FnMut(f64)) {
+    if of == 0 {
+        on(sum);
+    } else if let Some((first, rest)) = values.split_first()
+        && of <= values.len()
+    {
+        each_choice(rest, of - 1, sum + first, on);
+        each_choice(rest, of, sum, on);
+    }
+}
+
+/// In how many ways `of` things are chosen from `n`; at most what a number holds.
+fn choices(n: u64, of: u64) -> u64 {
+    (0..of.min(n - of)).fold(1u64, |ways, k| ways.saturating_mul(n - k) / (k + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Made by `tests/vectors/verdicts.py` with scipy.
+    #[test]
+    fn signs_are_those_of_scipy() {
+        let all: serde_json::Value =
+            serde_json::from_str(include_str!("../../tests/vectors/verdicts.json")).unwrap();
+        let cases = all["sign_flips"].as_array().unwrap();
+        assert!(cases.len() >= 10);
+        for case in cases {
+            let logs: Vec<f64> =
+                case["logs"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
+            assert_eq!(of_pairs(&logs), case["p"].as_f64(), "{case}");
+        }
+    }
+
+    #[test]
+    fn pairs_that_all_say_the_same_are_two_of_all_signs() {
+        assert_eq!(of_pairs(&[0.1; 5]), Some(2.0 / 32.0));
+        assert_eq!(of_pairs(&[-0.1, -0.2, -0.3]), Some(2.0 / 8.0));
+        assert_eq!(of_pairs(&[0.1, -0.1]), Some(1.0));
+        assert_eq!((of_pairs(&[]), of_pairs(&[1.0; 17])), (None, None));
+    }
+
+    #[test]
+    fn two_samples_apart_are_two_of_all_divisions() {
+        assert_eq!(of_two(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), Some(2.0 / 20.0));
+        // Of unequal sizes there is no mirror image.
+        assert_eq!(of_two(&[1.0, 2.0], &[4.0, 5.0, 6.0]), Some(1.0 / 10.0));
+        assert_eq!(of_two(&[2.0; 4], &[2.0; 3]), Some(1.0));
+        assert_eq!((of_two(&[], &[1.0]), of_two(&[1.0; 20], &[1.0; 20])), (None, None));
+    }
+
+    #[test]
+    fn choices_are_counted() {
+        assert_eq!((choices(5, 2), choices(20, 10), choices(3, 0)), (10, 184_756, 1));
+        let mut seen = 0;
+        each_choice(&[1.0; 8], 3, 0.0, &mut |sum| {
+            assert_eq!(sum, 3.0);
+            seen += 1;
+        });
+        assert_eq!(seen, choices(8, 3));
+    }
+}

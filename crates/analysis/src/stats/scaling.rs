@@ -1,0 +1,257 @@
+//! How throughput grows with the number of requests at once.
+
+use super::median;
+
+/// The Universal Scalability Law (Gunther, "Guerrilla Capacity Planning", 2007): with `n` at once, throughput is
+/// λn / (1 + σ(n − 1) + κn(n − 1)).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Law {
+    /// Throughput with one.
+    pub lambda: f64,
+    /// Contention: the share of work that only one can do at a time.
+    pub sigma: f64,
+    /// Coherency: what each costs each other.
+    pub kappa: f64,
+}
+
+impl Law {
+    #[must_use]
+    pub fn at(&self, n: f64) -> f64 {
+        self.lambda * n / slowed(n, self.sigma, self.kappa)
+    }
+
+    /// Where throughput is the highest; `None`: it never falls.
+    #[must_use]
+    pub fn peak(&self) -> Option<f64> {
+        (self.kappa > 0.0 && self.sigma < 1.0).then(|| ((1.0 - self.sigma) / self.kappa).sqrt())
+    }
+
+    /// Throughput that it nears or reaches, however many; `None`: it grows for ever.
+    #[must_use]
+    pub fn most(&self) -> Option<f64> {
+        match self.peak() {
+            Some(n) => Some(self.at(n.max(1.0))),
+            None => (self.sigma > 0.0).then(|| self.lambda / self.sigma),
+        }
+    }
+
+    /// The law that points (how many, throughput) follow the closest, by the squares of the logarithms' residuals. No coefficient is
+    /// negative. `None`: there are fewer than three levels, or a value is not a positive number.
+    #[must_use]
+    pub fn fit(points: &[(f64, f64)]) -> Option<Law> {
+        let mut levels: Vec<f64> = points.iter().map(|(n, _)| *n).collect();
+        levels.sort_by(f64::total_cmp);
+        levels.dedup();
+        let are_positive = points.iter().all(|(n, x)| n.is_finite() && *n >= 1.0 && x.is_finite() && *x > 0.0);
+        if levels.len() < 3 || !are_positive {
+            return None;
+        }
+        // Each coefficient free, or held at 0, where the best may lie.
+        let most = levels.last().copied().unwrap_or(1.0);
+        let starts = [(0.1, 1e-2 / most), (0.01, 1e-4), (0.5, 1e-6), (1e-3, 1.0 / (most * most))];
+        let free = [(true, true), (true, false), (false, true)];
+        let tries = free.into_iter().flat_map(|free| starts.map(|start| descend(points, start, free)));
+        let all = tries.chain([(0.0, 0.0)]);
+        let best = all.min_by(|a, b| cost(points, *a).total_cmp(&cost(points, *b)))?;
+        Some(Law { lambda: lambda(points, best), sigma: best.0, kappa: best.1 })
+    }
+}
+
+fn slowed(n: f64, sigma: f64, kappa: f64) -> f64 {
+    1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0)
+}
+
+/// The logarithm of λ that suits the coefficients best is the mean of what it would be by each point.
+fn log_lambda(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> f64 {
+    let by_point = points.iter().map(|(n, x)| (x * slowed(*n, sigma, kappa) / n).ln());
+    by_point.sum::<f64>() / points.len() as f64
+}
+
+fn lambda(points: &[(f64, f64)], coefficients: (f64, f64)) -> f64 {
+    log_lambda(points, coefficients).exp()
+}
+
+/// Sum of the squared residuals of the logarithms.
+fn cost(points: &[(f64, f64)], coefficients: (f64, f64)) -> f64 {
+    residuals(points, coefficients).map(|r| r * r).sum()
+}
+
+fn residuals(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> impl Iterator<Item = f64> {
+    let mean = log_lambda(points, (sigma, kappa));
+    points.iter().map(move |(n, x)| (x * slowed(*n, sigma, kappa) / n).ln() - mean)
+}
+
+/// Steps of Levenberg and Marquardt from a start, on the logarithms of the coefficients that are free, which keeps them positive.
+fn descend(points: &[(f64, f64)], start: (f64, f64), (free_s, free_k): (bool, bool)) -> (f64, f64) {
+    const STEPS: usize = 500;
+    let mut at = (if free_s { start.0 } else { 0.0 }, if free_k { start.1 } else { 0.0 });
+    let (mut damping, mut now) = (1e-3, cost(points, at));
+    for _ in 0..STEPS {
+        let (gradient, curvature) = slopes(points, at);
+        let step = solve(curvature, gradient, damping, (free_s, free_k));
+        let next = (at.0 * (-step.0).clamp(-5.0, 5.0).exp(), at.1 * (-step.1).clamp(-5.0, 5.0).exp());
+        let then = cost(points, next);
+        if then <= now {
+            let is_done = (now - then) <= 1e-17 * now.max(1e-300) && damping < 1e-6;
+            (at, now, damping) = (next, then, (damping / 4.0).max(1e-15));
+            if is_done {
+                break;
+            }
+        } else {
+            damping *= 8.0;
+            if damping > 1e15 {
+                break;
+            }
+        }
+    }
+    at
+}
+
+/// The gradient of half the cost by the logarithms of the coefficients, and Gauss and Newton's part of its curvature: (σσ, σκ, κκ).
+fn slopes(points: &[(f64, f64)], (sigma, kappa): (f64, f64)) -> ((f64, f64), (f64, f64, f64)) {
+    let by = |n: f64| {
+        let slowed = slowed(n, sigma, kappa);
+        (sigma * (n - 1.0) / slowed, kappa * n * (n - 1.0) / slowed)
+    };
+    let count = points.len() as f64;
+    let mean = points.iter().map(|(n, _)| by(*n)).fold((0.0, 0.0), |(a, b), (s, k)| (a + s, b + k));
+    let (mean_s, mean_k) = (mean.0 / count, mean.1 / count);
+    let mut gradient = (0.0, 0.0);
+    let mut curvature = (0.0, 0.0, 0.0);
+    for ((n, _), residual) in points.iter().zip(residuals(points, (sigma, kappa))) {
+        let (s, k) = by(*n);
+        let (s, k) = (s - mean_s, k - mean_k);
+        gradient = (gradient.0 + residual * s, gradient.1 + residual * k);
+        curvature = (curvature.0 + s * s, curvature.1 + s * k, curvature.2 + k * k);
+    }
+    (gradient, curvature)
+}
+
+fn solve(
+    (ss, sk, kk): (f64, f64, f64),
+    (s, k): (f64, f64),
+    damping: f64,
+    free: (bool, bool),
+) -> (f64, f64) {
+    let (ss, kk) = (ss * (1.0 + damping) + 1e-300, kk * (1.0 + damping) + 1e-300);
+    match free {
+        (true, true) => {
+            let determinant = ss * kk - sk * sk;
+            ((s * kk - k * sk) / determinant, (k * ss - s * sk) / determinant)
+        }
+        (true, false) => (s / ss, 0.0),
+        (false, true) => (0.0, k / kk),
+        (false, false) => (0.0, 0.0),
+    }
+}
+
+/// The knee of a curve of throughput: the level from which on more at once brings little. It is the point that lies the farthest above
+/// the line from the first to the last that rises, both scaled to 1 (Satopää et al., "Finding a kneedle in a haystack", 2011), levels
+/// by their logarithm. `None`: fewer than four levels, or no point lies above the line by a tenth.
+#[must_use]
+pub fn knee(points: &[(f64, f64)]) -> Option<f64> {
+    const ABOVE: f64 = 0.1;
+    let mut levels: Vec<f64> = points.iter().map(|(n, _)| *n).filter(|n| *n > 0.0).collect();
+    levels.sort_by(f64::total_cmp);
+    levels.dedup();
+    let at = |level: f64| {
+        median(&points.iter().filter(|(n, _)| *n == level).map(|(_, x)| *x).collect::<Vec<_>>())
+    };
+    let curve: Vec<(f64, f64)> = levels.into_iter().filter_map(|n| Some((n.ln(), at(n)?))).collect();
+    let top = curve.iter().enumerate().max_by(|(_, a), (_, b)| a.1.total_cmp(&b.1)).map(|(i, _)| i)?;
+    let (first, last) = (*curve.first()?, *curve.last()?);
+    let highest = curve[top].1;
+    if curve.len() < 4 || highest <= first.1 {
+        return None;
+    }
+    let above = |(n, x): &(f64, f64)| {
+        (x - first.1) / (highest - first.1) - (n - first.0) / (last.0 - first.0)
+    };
+    let knee = curve.iter().max_by(|a, b| above(a).total_cmp(&above(b)))?;
+    (above(knee) >= ABOVE).then(|| knee.0.exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::stats::draws::Normal;
+
+    const LEVELS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
+
+    fn points(law: Law) -> Vec<(f64, f64)> {
+        LEVELS.map(|n| (n, law.at(n))).to_vec()
+    }
+
+    /// Made by `tests/vectors/verdicts.py` with scipy.
+    #[test]
+    fn fits_are_those_of_scipy() {
+        let all: Value = serde_json::from_str(include_str!("../../tests/vectors/verdicts.json")).unwrap();
+        let cases = all["usl"].as_array().unwrap();
+        assert!(cases.len() >= 8);
+        for case in cases {
+            let list = |key: &str| -> Vec<f64> {
+                case[key].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
+            };
+            let points: Vec<(f64, f64)> = list("n").into_iter().zip(list("x")).collect();
+            let law = Law::fit(&points).unwrap();
+            let near = |own: f64, key: &str, least: f64| {
+                let theirs = case[key].as_f64().unwrap();
+                assert!((own - theirs).abs() <= 1e-5 * theirs.abs() + least, "{key}: {own} and {theirs} in {case}");
+            };
+            near(law.lambda, "lambda", 1e-9);
+            near(law.sigma, "sigma", 1e-8);
+            near(law.kappa, "kappa", 1e-10);
+            near(cost(&points, (law.sigma, law.kappa)), "cost", 1e-12);
+        }
+    }
+
+    #[test]
+    fn a_law_is_found_in_its_own_points() {
+        for truth in [
+            Law { lambda: 1000.0, sigma: 0.02, kappa: 1e-4 },
+            Law { lambda: 40.0, sigma: 0.3, kappa: 0.0 },
+            Law { lambda: 7e5, sigma: 0.0, kappa: 2e-5 },
+        ] {
+            let law = Law::fit(&points(truth)).unwrap();
+            LEVELS.iter().for_each(|n| assert!((law.at(*n) / truth.at(*n) - 1.0).abs() < 1e-6, "{law:?}"));
+        }
+        let law = Law { lambda: 1000.0, sigma: 0.02, kappa: 1e-4 };
+        assert!((law.peak().unwrap() - 98.99).abs() < 0.01);
+        assert!(law.most().unwrap() >= law.at(90.0) && law.most().unwrap() >= law.at(110.0));
+        let grows = Law { lambda: 10.0, sigma: 0.0, kappa: 0.0 };
+        assert_eq!((grows.peak(), grows.most()), (None, None));
+        assert_eq!(Law { sigma: 0.5, ..grows }.most(), Some(20.0));
+    }
+
+    #[test]
+    fn a_law_is_found_through_noise() {
+        let truth = Law { lambda: 1000.0, sigma: 0.05, kappa: 2e-4 };
+        let mut normal = Normal(5);
+        for _ in 0..50 {
+            let noisy: Vec<(f64, f64)> =
+                LEVELS.iter().map(|n| (*n, truth.at(*n) * (0.02 * normal.draw()).exp())).collect();
+            let law = Law::fit(&noisy).unwrap();
+            LEVELS.iter().for_each(|n| assert!((law.at(*n) / truth.at(*n)).ln().abs() < 0.08, "{law:?}"));
+        }
+    }
+
+    #[test]
+    fn no_law_is_fitted_to_what_cannot_have_one() {
+        assert_eq!(Law::fit(&[(1.0, 1.0), (2.0, 2.0), (2.0, 2.1)]), None);
+        assert_eq!(Law::fit(&[(1.0, 1.0), (2.0, 0.0), (4.0, 2.0)]), None);
+        assert_eq!(Law::fit(&[(0.0, 1.0), (2.0, 1.0), (4.0, 2.0)]), None);
+    }
+
+    #[test]
+    fn a_knee_is_where_more_brings_little() {
+        let of = |values: &[f64]| knee(&LEVELS.into_iter().zip(values.iter().copied()).collect::<Vec<_>>());
+        let near = |found: Option<f64>, level: f64| (found.unwrap() - level).abs() < 1e-9;
+        assert!(near(of(&[1.0, 2.0, 4.0, 8.0, 8.1, 8.0, 8.2, 8.1]), 8.0));
+        assert!(near(of(&[1.0, 2.0, 4.0, 8.0, 8.0, 7.0, 6.0, 4.0]), 8.0));
+        assert_eq!(of(&[5.0; 8]), None, "full with one");
+        assert_eq!(of(&[1.0, 2.0, 3.0]), None);
+        assert_eq!(of(&[8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]), None);
+    }
+}
