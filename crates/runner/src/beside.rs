@@ -50,17 +50,18 @@ pub(crate) fn loaded<T: Send>(
     })
 }
 
-/// Counts system calls while a load runs, until whoever holds the other end lets go.
+/// Counts system calls while loads run, until whoever holds the other end lets go. `answers`: of each load, in the order in which the
+/// counting has their parties.
 ///
 /// # Errors
 /// The kernel does not count any more; in words.
 pub(crate) fn count(
     counting: &mut Counting,
-    answers: &Answers,
+    answers: &[&Answers],
     stop: &mpsc::Receiver<()>,
 ) -> Result<(), String> {
     let mut wait = |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
-    counting.run(&|| Some(answers.total()), &mut wait)
+    counting.run(&|load| Some(answers[load].total()), &mut wait)
 }
 
 /// Waits until the server answers. A load of which nothing is answered has nothing to tell.

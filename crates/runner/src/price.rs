@@ -45,7 +45,7 @@ impl Priced<'_> {
     }
 
     fn pairs(&self, answers: &Answers, is_ended: &IsEnded<'_>) -> Result<Vec<PriceSlice>, String> {
-        let mut counting = Counting::new(vec![Arc::clone(self.watched)]);
+        let mut counting = Counting::new(vec![vec![Arc::clone(self.watched)]]);
         let mut slices = Vec::new();
         // Off, on, on, off: what changes evenly with time is in both alike.
         for attached in (0..PRICE_PAIRS).flat_map(|pair| [pair % 2 == 1, pair % 2 == 0]) {
@@ -70,7 +70,7 @@ impl Priced<'_> {
     ) -> Result<PriceSlice, String> {
         let (to_counter, stop) = mpsc::channel::<()>();
         thread::scope(|scope| {
-            let counter = counting.map(|counting| scope.spawn(move || count(counting, answers, &stop)));
+            let counter = counting.map(|counting| scope.spawn(move || count(counting, &[answers], &stop)));
             thread::sleep(PRICE_SETTLES);
             // All three are read at once, as a slice begins and as it ends.
             let edge = || (monotonic_ns(), answers.total(), (self.cpu_ns)());

@@ -300,6 +300,9 @@ fn unmoved(pid: u32, tid: u32, ns: u64) -> Seen {
 /// would just then be behind with the answers that it has.
 const SETTLES: Duration = Duration::from_millis(1);
 
+/// Complete answers of a load so far, by its number; `None`: nobody counts them.
+type AnswersOf<'a> = dyn Fn(usize) -> Option<u64> + 'a;
+
 /// The length of a slice, and of the stretch of time that it stands for: from the end of the slice before it, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Length {
@@ -307,11 +310,13 @@ struct Length {
     stretch_ns: u64,
 }
 
-/// Counts the system calls of parties: calls, and answers, of the same stretches of time.
+/// Counts the system calls of parties: calls, and answers, of the same stretches of time. There is one switch in the kernel for all that
+/// are watched, so whoever counts at the same time counts together.
 #[allow(missing_debug_implementations)] // Maps in the kernel have none.
 pub struct Counting {
     inside: Inside,
-    watched: Vec<Arc<Watching>>,
+    /// Each with the number of its load, whose answers it gives.
+    watched: Vec<(usize, Arc<Watching>)>,
     slices: Slices,
     /// Calls per second on the busiest CPU, in the last slice.
     rate: Option<f64>,
@@ -322,10 +327,14 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// `None`: their calls are not to be counted, or there are no parties.
+    /// Of the parties of loads that go on at the same time, load by load. `None`: their calls are not to be counted, or there are no
+    /// parties.
     #[must_use]
-    pub fn new(watched: Vec<Arc<Watching>>) -> Option<Counting> {
-        let inside = watched.first()?.inside.clone();
+    pub fn new(of_loads: Vec<Vec<Arc<Watching>>>) -> Option<Counting> {
+        let each = of_loads.into_iter().enumerate();
+        let watched: Vec<(usize, Arc<Watching>)> =
+            each.flat_map(|(load, parties)| parties.into_iter().map(move |party| (load, party))).collect();
+        let inside = watched.first()?.1.inside.clone();
         if inside.wanted.calls == Calls::None {
             return None;
         }
@@ -337,14 +346,14 @@ impl Counting {
         Some(counting)
     }
 
-    /// Counts until `wait` says so. `answers`: complete answers so far, `None` if nobody counts them. `wait` sleeps; true: it is time to
-    /// end.
+    /// Counts until `wait` says so. `answers`: complete answers of a load so far, `None` if nobody counts them. `wait` sleeps; true: it is
+    /// time to end.
     ///
     /// # Errors
     /// The kernel does not count any more; in words.
     pub fn run(
         &mut self,
-        answers: &dyn Fn() -> Option<u64>,
+        answers: &AnswersOf<'_>,
         wait: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<(), String> {
         let counted = self.count(answers, wait).map_err(|error| error.message);
@@ -356,11 +365,12 @@ impl Counting {
 
     fn count(
         &mut self,
-        answers: &dyn Fn() -> Option<u64>,
+        answers: &AnswersOf<'_>,
         wait: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<(), Error> {
+        let loads = self.watched.iter().map(|(load, _)| load + 1).max().unwrap_or(0);
         // Time and answers are read as counting begins and again as it ends: what is divided is of the same time.
-        let edge = || (monotonic_ns(), answers());
+        let edge = || (monotonic_ns(), (0..loads).map(answers).collect::<Vec<Option<u64>>>());
         let mut began = None;
         loop {
             let slice = self.slices.next(self.rate);
@@ -381,9 +391,10 @@ impl Counting {
             if !goes_on {
                 self.inside.lock().count(false)?;
             }
-            let came = after.zip(before).map(|(after, before)| after - before);
+            let since = |(after, before): (&Option<u64>, Option<u64>)| Some((*after)? - before?);
+            let came: Vec<Option<u64>> = after.iter().zip(before).map(since).collect();
             let stretch_ns = to_ns - self.ended_ns.replace(to_ns).unwrap_or(from_ns);
-            let most = self.take(Length { counted_ns: to_ns - from_ns, stretch_ns }, came)?;
+            let most = self.take(Length { counted_ns: to_ns - from_ns, stretch_ns }, &came)?;
             self.rate = Some(most as f64 / ((to_ns - from_ns) as f64 / 1e9));
             if !goes_on {
                 self.inside.lock().arm(false)?;
@@ -396,11 +407,11 @@ impl Counting {
         }
     }
 
-    /// Takes what a slice counted. Returns the most calls that were made on one CPU.
-    fn take(&mut self, slice: Length, answers: Option<u64>) -> Result<u64, Error> {
+    /// Takes what a slice counted, and the answers that came of each load. Returns the most calls that were made on one CPU.
+    fn take(&mut self, slice: Length, answers: &[Option<u64>]) -> Result<u64, Error> {
         let now = self.read()?;
-        for ((watching, before), counted) in self.watched.iter().zip(&self.counted).zip(&now) {
-            watching.sliced(before, counted, slice, answers);
+        for (((load, watching), before), counted) in self.watched.iter().zip(&self.counted).zip(&now) {
+            watching.sliced(before, counted, slice, answers[*load]);
         }
         let before = std::mem::replace(&mut self.counted, now);
         Ok(most_on_a_cpu(&before, &self.counted))
@@ -409,7 +420,7 @@ impl Counting {
     /// Calls of each party so far.
     fn read(&self) -> Result<Vec<Counted>, Error> {
         let mut looks = self.inside.lock();
-        self.watched.iter().map(|watching| looks.calls(watching.party)).collect()
+        self.watched.iter().map(|(_, watching)| looks.calls(watching.party)).collect()
     }
 }
 

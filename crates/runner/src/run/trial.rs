@@ -48,9 +48,10 @@ impl Runner<'_> {
         thread::scope(|scope| {
             let mut besides = Vec::new();
             let mut watchers = Vec::new();
-            for ((trial, launched), spec) in of.iter_mut().zip(&specs) {
-                let answers = Answers::new(spec.threads());
-                besides.push(Beside::begin(scope, plan, *trial, launched, &answers));
+            let answers: Vec<Arc<Answers>> = specs.iter().map(|spec| Answers::new(spec.threads())).collect();
+            let counter = count_all(scope, of.iter().map(|(_, launched)| launched), &answers);
+            for ((trial, launched), answers) in of.iter_mut().zip(answers) {
+                besides.push(Beside::begin(scope, plan, *trial, launched));
                 watchers.push(Watcher {
                     peaks_of_window: Vec::new(),
                     has_seen_sockets: false,
@@ -69,13 +70,14 @@ impl Runner<'_> {
             let mut loads: Vec<load::Watched<'_>> =
                 each.map(|(spec, watch)| load::Watched { spec, watch }).collect();
             let records = load::run_together(&mut loads);
+            let counted = counter.map_or(Ok(()), Asking::end);
             let ended: Vec<Seen> = besides.into_iter().map(Beside::end).collect();
             let mut records = records?;
             load::see_each_other(&mut records);
             let each = records.into_iter().zip(ended).zip(tried).zip(trials);
             let measured = each.map(|(((load, seen), tried), trial)| {
                 let observe = &plan.arms[plan.trials[trial].arm].conditions.observe;
-                seen.with(load, tried, probes.used(observe))
+                seen.with(load, tried, probes.used(observe), &counted)
             });
             Ok(measured.collect())
         })
@@ -92,8 +94,6 @@ impl Runner<'_> {
 /// The threads that look at a server while it is under load, until they are told to end.
 struct Beside<'scope> {
     prober: Asking<'scope, Vec<CheckResult>>,
-    /// `None`: nothing is counted.
-    counter: Option<Asking<'scope, Result<(), String>>>,
     asker: Asking<'scope, Option<(Vec<RuntimeReading>, Option<Refused>)>>,
     has_runtime: bool,
 }
@@ -108,10 +108,29 @@ impl<T> Asking<'_, T> {
     }
 }
 
+/// Counts the system calls of all parts of starts that are loaded at the same time; `None`: nothing is counted.
+fn count_all<'scope, 'a>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    starts: impl Iterator<Item = &'a Launched<'a>>,
+    answers: &[Arc<Answers>],
+) -> Option<Asking<'scope, Result<(), String>>> {
+    let inside = |launched: &Launched<'_>| -> Vec<Arc<Watching>> {
+        let parts = [&*launched.subject].into_iter().chain(&*launched.backends);
+        parts.filter_map(|part| part.inside.clone()).collect()
+    };
+    let mut counting = Counting::new(starts.map(inside).collect())?;
+    let answers = answers.to_vec();
+    let (to_counter, stop) = mpsc::channel();
+    let counter = scope.spawn(move || {
+        let answers: Vec<&Answers> = answers.iter().map(|answers| &**answers).collect();
+        count(&mut counting, &answers, &stop)
+    });
+    Some(Asking(to_counter, counter))
+}
+
 /// What those threads saw.
 struct Seen {
     probed: Vec<CheckResult>,
-    counted: Result<(), String>,
     asked: Option<(Vec<RuntimeReading>, Option<Refused>)>,
     has_runtime: bool,
 }
@@ -122,7 +141,6 @@ impl<'scope> Beside<'scope> {
         plan: &'scope Plan,
         trial: usize,
         launched: &Launched<'_>,
-        answers: &Arc<Answers>,
     ) -> Self {
         let workload = &plan.workloads[plan.trials[trial].workload];
         let pause = Duration::from_nanos(plan.load.interval_ns);
@@ -130,39 +148,33 @@ impl<'scope> Beside<'scope> {
         let listener = Arc::clone(listener);
         let (to_prober, stop_prober) = mpsc::channel();
         let prober = scope.spawn(move || probe(&listener, trial, pause, &stop_prober));
-        let parts = [&*launched.subject].into_iter().chain(&*launched.backends);
-        let inside: Vec<Arc<Watching>> = parts.filter_map(|part| part.inside.clone()).collect();
-        let told = Arc::clone(answers);
-        let counter = Counting::new(inside).map(|mut counting| {
-            let (to_counter, stop_counter) = mpsc::channel();
-            Asking(to_counter, scope.spawn(move || count(&mut counting, &told, &stop_counter)))
-        });
         let runtime = launched.subject.runtime.clone();
         let has_runtime = runtime.is_some();
         let (to_runtime, stop_runtime) = mpsc::channel();
         let asker = scope.spawn(move || runtime.map(|runtime| runtime.follow(&stop_runtime)));
-        Beside { prober: Asking(to_prober, prober), counter, asker: Asking(to_runtime, asker), has_runtime }
+        Beside { prober: Asking(to_prober, prober), asker: Asking(to_runtime, asker), has_runtime }
     }
 
     fn end(self) -> Seen {
-        Seen {
-            probed: self.prober.end(),
-            counted: self.counter.map_or(Ok(()), Asking::end),
-            asked: self.asker.end(),
-            has_runtime: self.has_runtime,
-        }
+        Seen { probed: self.prober.end(), asked: self.asker.end(), has_runtime: self.has_runtime }
     }
 }
 
 impl Seen {
-    fn with(self, mut load: LoadRecord, tried: Option<CheckResult>, probes: ProbesUse) -> Measured {
+    fn with(
+        self,
+        mut load: LoadRecord,
+        tried: Option<CheckResult>,
+        probes: ProbesUse,
+        counted: &Result<(), String>,
+    ) -> Measured {
         let (runtime, untold) = self.asked.unwrap_or_default();
         load.probes = probes;
         if !self.has_runtime {
             load.probes.attached.remove(&Probe::Runtime);
         }
         load.probes.refuse(untold);
-        load.probes.refused.extend(self.counted.err().map(refused));
+        load.probes.refused.extend(counted.clone().err().map(refused));
         load.runtime = runtime;
         Measured { load, checks: tried.into_iter().chain(self.probed).collect() }
     }

@@ -57,8 +57,8 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
 /// Counts system calls until it is told to end.
 fn count(inside: Option<Arc<Watching>>, stop: &mpsc::Receiver<()>) {
     let mut wait = |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
-    let counting = inside.and_then(|inside| Counting::new(vec![inside]));
-    if let Some(Err(why)) = counting.map(|mut counting| counting.run(&|| None, &mut wait)) {
+    let counting = inside.and_then(|inside| Counting::new(vec![vec![inside]]));
+    if let Some(Err(why)) = counting.map(|mut counting| counting.run(&|_| None, &mut wait)) {
         terminal::say(&format!("system calls are counted no more: {why}"));
     }
 }
