@@ -152,6 +152,8 @@ codes! {
     Contaminated = "contaminated",
     /// The server did not rest while others had their turn.
     BusyInOthersTurns = "busy_in_others_turns",
+    /// Requests took so long that many reached from their server's turn into another's.
+    LongerThanTurns = "longer_than_turns",
     /// Connections found the server's queue of connections full.
     AcceptQueueFull = "accept_queue_full",
     /// Segments had to be sent again, by the server or by the generator.

@@ -78,8 +78,8 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     let steps: BTreeSet<(usize, usize)> = all.iter().map(step_of).collect();
     for step in steps {
         let own: Vec<usize> = (0..all.len()).filter(|i| step_of(&all[*i]) == step).collect();
-        let known: Vec<usize> = own.iter().copied().filter(|i| all[*i].throughput.is_some()).collect();
-        let ps: Vec<f64> = known.iter().filter_map(|i| Some(all[*i].throughput?.estimate.p)).collect();
+        let (known, ps): (Vec<usize>, Vec<f64>) =
+            own.iter().filter_map(|i| Some((*i, pairs[*i].chance()?))).unzip();
         let chances: BTreeMap<usize, f64> = known.into_iter().zip(holm(&ps)).collect();
         for i in own {
             all[i].tie = !pairs[i].are_apart(chances.get(&i).copied());

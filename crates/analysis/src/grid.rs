@@ -69,7 +69,7 @@ impl<'a> Cell<'a> {
     pub fn series(&self, metric: &Metric) -> Series {
         let counted = self.trials.iter().filter(|trial| metric.counts(trial));
         let points: Series = counted.clone().map(|trial| (trial.block, metric.point(trial))).collect();
-        points.with_rounds(counted.filter_map(|trial| Some((trial.block, metric.rounds(trial)?))))
+        points.with_turns(counted.filter_map(|trial| Some((trial.block, metric.turned(trial)?))))
     }
 
     /// Every metric over the cell's repeats.

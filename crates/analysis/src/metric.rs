@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::load::Percentiles;
 use crate::load::place::Place;
-use crate::series::{Point, Rounds};
+use crate::series::{Point, Turned};
 use crate::server::ServerUse;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
@@ -115,16 +115,16 @@ impl Metric {
         (self.pick)(trial).map_or(Point::Missing, Point::Known)
     }
 
-    /// The metric in the rounds of a trial that took turns; `None`: it did not, or rounds do not tell the metric.
-    pub(crate) fn rounds(&self, trial: &TrialResult) -> Option<Rounds> {
+    /// The metric in the rounds of a trial that took turns; `None`: it did not.
+    pub(crate) fn turned(&self, trial: &TrialResult) -> Option<Turned> {
         let turns = trial.turns.as_ref()?;
-        let pick: fn(&RoundResult) -> Option<f64> = match self.key {
-            key if key == THROUGHPUT.key => |round| round.throughput_rps,
-            key if key == CPU.key => |round| round.cpu_us_per_request,
-            _ => return None,
+        let pick: Option<fn(&RoundResult) -> Option<f64>> = match self.key {
+            key if key == THROUGHPUT.key => Some(|round| round.throughput_rps),
+            key if key == CPU.key => Some(|round| round.cpu_us_per_request),
+            _ => None,
         };
-        let values: Option<Vec<f64>> = turns.rounds.iter().map(pick).collect();
-        Some(Rounds { began_ns: turns.began_ns, values: values? })
+        let rounds = pick.and_then(|pick| turns.rounds.iter().map(pick).collect());
+        Some(Turned { began_ns: turns.began_ns, rounds })
     }
 
     /// Whether the metric is a percentile that lies among the trial's unanswered requests.

@@ -31,7 +31,7 @@ impl Ranking {
             (0..n).flat_map(|high| (high + 1..n).map(move |low| (high, low))).collect();
         let tested: Vec<Pairs> = pairs.iter().map(|(a, b)| series[*a].pairs_with(&series[*b])).collect();
         let known: Vec<(usize, f64)> =
-            tested.iter().enumerate().filter_map(|(i, pairs)| Some((i, pairs.estimate()?.0.p))).collect();
+            tested.iter().enumerate().filter_map(|(i, pairs)| Some((i, pairs.chance()?))).collect();
         let adjusted = holm(&known.iter().map(|(_, p)| *p).collect::<Vec<f64>>());
         let mut chance: Vec<Option<f64>> = vec![None; pairs.len()];
         known.iter().zip(adjusted).for_each(|((i, _), p)| chance[*i] = Some(p));
@@ -122,7 +122,10 @@ mod tests {
         // Repeats of different blocks are no pairs.
         let later: Series = [4, 5, 6].map(|block| (block, Known(1.0))).into_iter().collect();
         assert_eq!(of(&[ranked[0].clone(), later]).0, [Some(1), Some(1)]);
-        assert_eq!(of(&[series(&[1.0, 2.0]), series(&[1.0; 3])]), (vec![None, Some(1)], vec![None, Some((1, 1))]));
+        assert_eq!(
+            of(&[series(&[1.0, 2.0]), series(&[1.0; 3])]),
+            (vec![None, Some(1)], vec![None, Some((1, 1))])
+        );
         assert_eq!(of(&[]), (vec![], vec![]));
     }
 
@@ -161,10 +164,11 @@ mod tests {
         let (mut held, mut narrower, mut normal) = (0, 0, Normal(12));
         const WORLDS: usize = 400;
         for _ in 0..WORLDS {
-            let mut servers: Vec<(usize, Vec<f64>)> = (0..10)
-                .map(|k| (k + 1, normal.values(8, 100.0 * 0.97f64.powi(k as i32), 0.02)))
-                .collect();
-            servers.sort_by(|(_, a), (_, b)| crate::stats::median(b).partial_cmp(&crate::stats::median(a)).unwrap());
+            let mut servers: Vec<(usize, Vec<f64>)> =
+                (0..10).map(|k| (k + 1, normal.values(8, 100.0 * 0.97f64.powi(k as i32), 0.02))).collect();
+            servers.sort_by(|(_, a), (_, b)| {
+                crate::stats::median(b).partial_cmp(&crate::stats::median(a)).unwrap()
+            });
             let all: Vec<Series> = servers.iter().map(|(_, values)| series(values)).collect();
             let places: Vec<Places> = Ranking::new(&all).places().into_iter().flatten().collect();
             let holds = |((truth, _), p): (&(usize, Vec<f64>), &Places)| (p.best..=p.worst).contains(truth);

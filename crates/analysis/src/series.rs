@@ -24,33 +24,40 @@ impl Point {
     }
 }
 
-/// A metric in the rounds of a trial that took turns, in order of time.
+/// A metric in a trial that took turns.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rounds {
-    /// When the load began, on the machine's clock: those of one instant took turns with each other.
+pub struct Turned {
+    /// When the load began, on the machine's clock.
     pub(crate) began_ns: u64,
-    pub(crate) values: Vec<f64>,
+    /// Round by round, in order of time; `None`: rounds do not tell the metric.
+    pub(crate) rounds: Option<Vec<f64>>,
 }
 
 /// One metric of one cell: a point for each block whose trial counts for the metric.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     by_block: Vec<(u32, Point)>,
-    /// Of the blocks whose trials took turns.
-    rounds: BTreeMap<u32, Rounds>,
+    /// When the load of each block began whose trial took turns, on the machine's clock: those of one instant took them with each other.
+    turned: BTreeMap<u32, u64>,
+    /// Of the blocks whose trials took turns, where rounds tell the metric.
+    rounds: BTreeMap<u32, Vec<f64>>,
 }
 
 impl FromIterator<(u32, Point)> for Series {
     fn from_iter<I: IntoIterator<Item = (u32, Point)>>(points: I) -> Series {
-        Series { by_block: points.into_iter().collect(), rounds: BTreeMap::new() }
+        Series { by_block: points.into_iter().collect(), ..Series::default() }
     }
 }
 
 impl Series {
-    /// The same with the rounds of those blocks whose trials took turns.
+    /// The same, with the blocks whose trials took turns.
     #[must_use]
-    pub(crate) fn with_rounds(self, rounds: impl IntoIterator<Item = (u32, Rounds)>) -> Series {
-        Series { rounds: rounds.into_iter().collect(), ..self }
+    pub(crate) fn with_turns(mut self, turned: impl IntoIterator<Item = (u32, Turned)>) -> Series {
+        for (block, turned) in turned {
+            self.turned.insert(block, turned.began_ns);
+            self.rounds.extend(turned.rounds.map(|values| (block, values)));
+        }
+        self
     }
 
     /// Number of repeats with a known value.
@@ -71,6 +78,16 @@ impl Series {
         !self.by_block.is_empty() && self.known() == self.by_block.len()
     }
 
+    /// The known value of a block.
+    pub(crate) fn at(&self, block: u32) -> Option<f64> {
+        self.blocks().find(|(own, _)| *own == block).map(|(_, value)| value)
+    }
+
+    /// Blocks with a known value.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (u32, f64)> {
+        self.by_block.iter().filter_map(|(block, point)| Some((*block, point.known()?)))
+    }
+
     fn values(&self) -> impl Iterator<Item = f64> {
         self.by_block.iter().filter_map(|(_, point)| point.known())
     }
@@ -83,7 +100,7 @@ impl Series {
 
     /// Ratios to another series, block by block. Trials of one block are close in time, so a drift of the machine cancels.
     /// If one pair has no ratio (a value is missing, or the divisor is 0), the result is empty: leaving out just that pair
-    /// would bias the others.
+    /// would bias the others. Two trials of which only one took turns, or that took them with others, are no pair.
     #[must_use]
     pub fn ratios_to(&self, base: &Series) -> Repeated {
         let ratio = |(own, base): (Point, Point)| Some(own.known()? / base.known()?);
@@ -96,10 +113,10 @@ impl Series {
     #[must_use]
     pub fn pairs_with(&self, base: &Series) -> Pairs {
         let launches = self.ratios_to(base).values;
-        let of_block = |(block, own): (&u32, &Rounds)| {
-            let base = base.rounds.get(block)?;
-            let is_one = own.began_ns == base.began_ns && own.values.len() == base.values.len();
-            is_one.then(|| own.values.iter().zip(&base.values).map(|(own, base)| own / base).collect())
+        let of_block = |(block, own): (&u32, &Vec<f64>)| {
+            let theirs = base.rounds.get(block)?;
+            let is_one = self.turned.get(block) == base.turned.get(block) && own.len() == theirs.len();
+            is_one.then(|| own.iter().zip(theirs).map(|(own, base)| own / base).collect())
         };
         let rounds: Vec<Vec<f64>> = self.rounds.iter().filter_map(of_block).collect();
         // Of some blocks alone they would be a choice.
@@ -107,10 +124,12 @@ impl Series {
         Pairs { launches, rounds: rounds.into_iter().filter(|_| are_all).flatten().collect() }
     }
 
-    /// The points of blocks that both have.
+    /// The points of blocks that both have, and in which both took turns with each other, or none.
     fn paired_with(&self, other: &Series) -> impl Iterator<Item = (Point, Point)> {
         let of = |block: u32| other.by_block.iter().find(|(b, _)| *b == block).map(|(_, point)| *point);
-        self.by_block.iter().filter_map(move |(block, point)| Some((*point, of(*block)?)))
+        let began = |of: &Series, block: u32| of.turned.get(&block).copied();
+        let are_alike = move |(block, _): &&(u32, Point)| began(self, *block) == began(other, *block);
+        self.by_block.iter().filter(are_alike).filter_map(move |(block, point)| Some((*point, of(*block)?)))
     }
 }
 
@@ -133,14 +152,14 @@ mod tests {
         let rounds = |value: f64| (0..6).map(|k| value + f64::from(k) / 100.0).collect();
         let each = (1..).zip(values);
         let all = each.clone().map(|(block, value)| {
-            (block, Rounds { began_ns: began_ns + u64::from(block), values: rounds(value) })
+            (block, Turned { began_ns: began_ns + u64::from(block), rounds: Some(rounds(value)) })
         });
         let points: Series = each.map(|(block, value)| (block, Known(value))).collect();
-        points.with_rounds(all.collect::<Vec<_>>())
+        points.with_turns(all.collect::<Vec<_>>())
     }
 
     #[test]
-    fn rounds_tell_apart_what_few_launches_do_not() {
+    fn rounds_have_an_interval_where_launches_are_too_few() {
         let (base, higher) = (turns(7, [100.0, 101.0, 99.0]), turns(7, [102.0, 103.0, 101.0]));
         let pairs = higher.pairs_with(&base);
         assert_eq!((pairs.launches.len(), pairs.rounds.len()), (3, 18));
@@ -148,11 +167,11 @@ mod tests {
         assert_eq!(over, Over::Rounds);
         assert!(estimate.low < 1.02 && estimate.high > 1.02 && estimate.low > 1.01, "{estimate:?}");
         assert!(pairs.are_apart_alone() && base.pairs_with(&higher).are_apart_alone());
-        // Not where one launch says the other thing, however many rounds say so.
-        assert!(!turns(7, [104.0, 105.0, 98.9]).pairs_with(&base).are_apart_alone());
+        // Not where starts differ by as much, however many rounds say so.
+        assert!(!turns(7, [104.0, 105.0, 99.1]).pairs_with(&base).are_apart_alone());
         // Loads that began at other instants took no turns with each other.
         let apart = turns(9, [102.0, 103.0, 101.0]).pairs_with(&base);
-        assert_eq!((apart.rounds.len(), apart.estimate(), apart.are_apart_alone()), (0, None, false));
+        assert_eq!((apart.launches.len(), apart.rounds.len(), apart.estimate()), (0, 0, None));
     }
 
     #[test]

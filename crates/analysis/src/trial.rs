@@ -121,7 +121,11 @@ pub(crate) fn trial(
         refuses: subject.refuses,
         checks: &record.checks,
     };
-    let load = verdict::load(&own, asked, &context);
+    let mut load = verdict::load(&own, asked, &context);
+    // Its books are of all answers. A rate of them would count what is answered after a turn, and no time for it.
+    if let Some(rps) = turns.as_ref().and_then(|turns| turns.throughput_rps) {
+        load.throughput_rps = rps;
+    }
     let caveats = verdict::trial(
         &load,
         watched,

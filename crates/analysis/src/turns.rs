@@ -1,8 +1,9 @@
 //! Loads that took turns: their own time, what they did round by round, and whether their servers were idle in between.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use dyno_archive::sample::PartyUse;
+use dyno_archive::sample::{PartyUse, State, StateTimes, ThreadUse};
 use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,6 +20,10 @@ pub struct TurnsResult {
     pub idle_cpus: Option<f64>,
     /// Those, as a share of what it used in its own turns.
     pub idle_share: Option<f64>,
+    /// The CPU time that it used so in all of others' turns, as a share of that in its own: CPU time per request is higher by so much.
+    pub carried_share: Option<f64>,
+    /// Right answers per second of the own turns, without the first quarter of each.
+    pub throughput_rps: Option<f64>,
     /// In order of time: those of one number are compared with each other.
     pub rounds: Vec<RoundResult>,
 }
@@ -44,11 +49,18 @@ impl TurnsResult {
         let cpus = |within: &dyn Fn(u64) -> bool| cpus_while(record, party, within);
         let idle_cpus = cpus(&|at| turns.is_idle(at, length_ns / EDGE));
         let busy_cpus = cpus(&|at| turns.is_own(at));
+        let idle_share =
+            idle_cpus.zip(busy_cpus).map(|(idle, busy)| idle / busy).filter(|share| share.is_finite());
+        let (opens, closes) = record.window_ns;
+        let own_ns = turns.own_ns(closes) - turns.own_ns(opens);
+        let rest_per_own = closes.saturating_sub(opens) as f64 / own_ns.max(1) as f64 - 1.0;
         Some(TurnsResult {
             slice_s: length_ns as f64 / 1e9,
             began_ns: record.began_ns,
             idle_cpus,
-            idle_share: idle_cpus.zip(busy_cpus).map(|(idle, busy)| idle / busy).filter(|s| s.is_finite()),
+            idle_share,
+            carried_share: idle_share.map(|share| share * rest_per_own),
+            throughput_rps: turns.inner_rate(record, record.window_ns),
             rounds: turns.rounds(record.window_ns).map(|round| turns.round(record, party, round)).collect(),
         })
     }
@@ -63,11 +75,11 @@ pub(crate) fn in_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
     let own = |at: u64| turns.own_ns(at) + at.saturating_sub(closes);
     let on_clock = |at: u64| at.checked_sub(record.began_ns).map_or(at, |at| record.began_ns + own(at));
     let mut samples: Vec<Sample> = Vec::new();
-    for sample in &record.samples {
-        let sample = Sample { at_ns: on_clock(sample.at_ns), ..sample.clone() };
+    for mut sample in without_rest(record, &turns) {
+        sample.at_ns = on_clock(sample.at_ns);
         // Of those between two turns the last: what was still done after a turn belongs to it.
-        if samples.last().is_some_and(|last| last.at_ns >= sample.at_ns) {
-            samples.pop();
+        if let Some(before) = samples.pop_if(|last| last.at_ns >= sample.at_ns) {
+            keep_sockets(before, &mut sample);
         }
         samples.push(sample);
     }
@@ -88,6 +100,45 @@ pub(crate) fn in_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
         runtime,
         ..record.clone()
     })
+}
+
+/// The samples without what their threads waited for in others' turns, when there was nothing to do, and without the counters of the
+/// network, which is that of all who take turns.
+fn without_rest(record: &LoadRecord, turns: &Turns<'_>) -> Vec<Sample> {
+    let mut samples = record.samples.clone();
+    let mut rested: BTreeMap<(u32, u32), StateTimes> = BTreeMap::new();
+    for (place, sample) in samples.iter_mut().enumerate() {
+        let before = place.checked_sub(1).map(|before| &record.samples[before]);
+        let since = |at_ns: u64| at_ns.saturating_sub(record.began_ns);
+        let resting = before.filter(|b| !turns.is_own(since(b.at_ns).midpoint(since(sample.at_ns))));
+        for used in &mut sample.parties {
+            used.network = None;
+            for thread in &mut used.threads {
+                let Some(seen) = &mut thread.seen else { continue };
+                let rest = rested.entry((thread.pid, thread.tid)).or_default();
+                let seen_before = resting.and_then(|before| {
+                    let same = |t: &&ThreadUse| (t.pid, t.tid) == (thread.pid, thread.tid);
+                    before.of(used.party)?.threads.iter().find(same)?.seen
+                });
+                for state in State::ALL {
+                    if let Some(seen_before) = &seen_before {
+                        rest.add(state, seen.states.get(state).saturating_sub(seen_before.states.get(state)));
+                    }
+                    seen.states.take(state, rest.get(state));
+                }
+            }
+        }
+    }
+    samples
+}
+
+/// Sockets are looked at in one sample alone.
+fn keep_sockets(before: Sample, sample: &mut Sample) {
+    for used in before.parties.into_iter().filter(|used| used.sockets.is_some()) {
+        if sample.of(used.party).is_some_and(|now| now.sockets.is_none()) {
+            sample.of_mut(used.party).sockets = used.sockets;
+        }
+    }
 }
 
 /// The intervals of the own turns and of the drain, each with what ended in others' turns after it.
@@ -149,26 +200,36 @@ impl<'a> Turns<'a> {
         (0..rounds).map(move |k| (opens + k * length_ns, opens + (k + 1) * length_ns))
     }
 
-    fn round(&self, record: &LoadRecord, party: Party, (from, to): (u64, u64)) -> RoundResult {
-        let within = |interval: &&Interval| interval.start_ns >= from && interval.end_ns <= to;
-        let intervals = || record.intervals.iter().filter(|i| i.phase == Phase::Measured).filter(within);
+    /// Right answers per second of the turns within a stretch of time, without the first quarter of each. What is answered after a turn is
+    /// as much as what is missing at its beginning, and neither is in it.
+    fn inner_rate(&self, record: &LoadRecord, within: (u64, u64)) -> Option<f64> {
         let is_inner = |interval: &&Interval| {
             self.0.iter().any(|(start, end)| {
                 interval.start_ns >= start + (end - start) / EDGE && interval.end_ns <= *end
             })
         };
-        let inner = || intervals().filter(is_inner);
+        let inner = || measured(record, within).filter(is_inner);
         let inner_ns: u64 = inner().map(|interval| interval.end_ns - interval.start_ns).sum();
         let right: u64 = inner().map(Interval::right_answers).sum();
-        let answers: u64 = intervals().map(Interval::answers).sum();
+        (inner_ns > 0).then(|| right as f64 / (inner_ns as f64 / 1e9))
+    }
+
+    fn round(&self, record: &LoadRecord, party: Party, (from, to): (u64, u64)) -> RoundResult {
+        let answers: u64 = measured(record, (from, to)).map(Interval::answers).sum();
         let nearest =
             |at: u64| record.samples.iter().min_by_key(|sample| sample.at_ns.abs_diff(record.began_ns + at));
         let cpu_ns = nearest(from).zip(nearest(to)).and_then(|(a, b)| cpu_between(a, b, party));
         RoundResult {
-            throughput_rps: (inner_ns > 0).then(|| right as f64 / (inner_ns as f64 / 1e9)),
+            throughput_rps: self.inner_rate(record, (from, to)),
             cpu_us_per_request: cpu_ns.filter(|_| answers > 0).map(|ns| ns as f64 / 1e3 / answers as f64),
         }
     }
+}
+
+/// The measured intervals within a stretch of time.
+fn measured(record: &LoadRecord, (from, to): (u64, u64)) -> impl Iterator<Item = &Interval> {
+    let within = move |interval: &&Interval| interval.start_ns >= from && interval.end_ns <= to;
+    record.intervals.iter().filter(|interval| interval.phase == Phase::Measured).filter(within)
 }
 
 /// CPUs that a party used between neighbouring samples of the window that lie both within what is asked.

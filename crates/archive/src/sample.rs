@@ -330,7 +330,17 @@ impl StateTimes {
 
     /// Adds time to a state.
     pub const fn add(&mut self, state: State, ns: u64) {
-        let of = match state {
+        *self.of(state) += ns;
+    }
+
+    /// Takes time off a state, as far as there is any.
+    pub const fn take(&mut self, state: State, ns: u64) {
+        let of = self.of(state);
+        *of = of.saturating_sub(ns);
+    }
+
+    const fn of(&mut self, state: State) -> &mut u64 {
+        match state {
             State::Running => &mut self.running_ns,
             State::Runnable => &mut self.runnable_ns,
             State::Lock => &mut self.lock_ns,
@@ -338,8 +348,7 @@ impl StateTimes {
             State::Disk => &mut self.disk_ns,
             State::Sleep => &mut self.sleep_ns,
             State::Other => &mut self.other_ns,
-        };
-        *of += ns;
+        }
     }
 }
 

@@ -34,6 +34,7 @@ pub(super) fn between(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> Vec<
             found.walk_unshown(&format!("workload {}", own.name), &json!(own), &json!(other));
         }
     }
+    found.walk("turns", &turns(plan_a), &turns(plan_b));
     found.walk("files", &json!(plan_a.files), &json!(plan_b.files));
     for (arm_a, arm_b) in arms {
         let (own, other) = (&plan_a.arms[*arm_a], &plan_b.arms[*arm_b]);
@@ -60,6 +61,12 @@ fn load(plan: &Plan) -> Value {
     let mut load = json!(plan.load);
     load.as_object_mut().expect("a load has names").remove("steps");
     load
+}
+
+/// How arms take turns: a server that has the CPUs to itself is not one that has them in turn, nor among others.
+fn turns(plan: &Plan) -> Value {
+    let arms: Vec<&str> = plan.arms.iter().map(|arm| &*arm.name).collect();
+    plan.slice_ns.map_or(Value::Null, |slice_ns| json!({"slice_ns": slice_ns, "arms": arms}))
 }
 
 /// The conditions of an arm but its environment, with the services behind it.

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Row;
 use crate::metric::{Better, METRICS, Metric};
-use crate::stats::{ALPHA, holm};
+use crate::stats::{ALPHA, Over, holm};
 use crate::words::percent;
 
 /// Short names that gates may use.
@@ -147,6 +147,9 @@ pub(super) fn judge(gates: &[Gate], rows: &[Row], drift: Option<&str>) -> Vec<Ga
 
 fn state(gate: &Gate, row: &Row, p: f64, drift: Option<&str>) -> (GateState, String) {
     let Some(estimate) = row.estimate else { return (GateState::Undecided, row.sentence.clone()) };
+    if row.over == Some(Over::Rounds) {
+        return (GateState::Undecided, row.sentence.clone());
+    }
     let change = format!("it changed by {}", signed(estimate.ratio - 1.0));
     if let Some(drift) = drift {
         return (GateState::Undecided, format!("{change}, but {drift}"));
@@ -164,20 +167,13 @@ fn state(gate: &Gate, row: &Row, p: f64, drift: Option<&str>) -> (GateState, Str
             )
         };
     }
-    // What a gate forbids downwards is found as well as its inverse upwards.
-    let forbidden = if gate.ratio > 1.0 { gate.ratio } else { gate.ratio.recip() };
-    let is_outside = !gate.is_beyond(estimate.low) && !gate.is_beyond(estimate.high);
-    if is_outside || estimate.detectable <= forbidden {
-        (GateState::Held, change)
-    } else {
-        let would = percent(estimate.detectable - 1.0);
-        (
-            GateState::Undecided,
-            format!(
-                "{change}; only a difference of {would} would have been found, which is more than the gate allows. Ask for more repeats."
-            ),
-        )
+    if !gate.is_beyond(estimate.low) && !gate.is_beyond(estimate.high) {
+        return (GateState::Held, change);
     }
+    let range = format!("{} to {}", signed(estimate.low - 1.0), signed(estimate.high - 1.0));
+    let sentence =
+        format!("{change}; it may be {range}, which the gate does not all allow. Ask for more repeats.");
+    (GateState::Undecided, sentence)
 }
 
 /// `p 0.012`, or `p below 0.001`.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Difference, Row};
-use crate::stats::{ALPHA, Estimate, REPEATS_FOR_INTERVAL};
+use crate::stats::{ALPHA, Estimate, Over, REPEATS_FOR_INTERVAL};
 use crate::words::percent;
 
 /// What is known of a difference.
@@ -32,6 +32,10 @@ impl Verdict {
             let few = is_few(row.a.values.len()) || is_few(row.b.values.len());
             return if few { Verdict::TooFew } else { Verdict::Missing };
         };
+        // Of these starts all is known, and of others nothing.
+        if row.over == Some(Over::Rounds) {
+            return Verdict::TooFew;
+        }
         // The same before different: what differs by less than anybody cares about is a finding of its own.
         if same_within.is_some_and(|margin| is_within(&estimate, margin)) {
             return Verdict::Same;
@@ -60,11 +64,14 @@ pub(super) fn sentence(row: &Row, same_within: Option<f64>, differences: &[Diffe
         (Verdict::NotShown, Some(e)) => {
             format!("no difference shown, one of {} would have been", percent(e.detectable - 1.0))
         }
-        (Verdict::TooFew, _) => format!(
-            "too few repeats, {} and {}: a verdict takes {REPEATS_FOR_INTERVAL} of each",
-            row.a.values.len(),
-            row.b.values.len()
-        ),
+        (Verdict::TooFew, estimate) => {
+            let of_these = estimate.map(|e| format!("{} in these starts; ", between(&e))).unwrap_or_default();
+            format!(
+                "{of_these}too few repeats, {} and {}: a verdict takes {REPEATS_FOR_INTERVAL} of each",
+                row.a.values.len(),
+                row.b.values.len()
+            )
+        }
         _ => "not compared: it was not measured in every valid repeat of both".into(),
     };
     although(said, differences)
@@ -117,6 +124,17 @@ pub(super) fn answer(rows: &[Row], same_within: Option<f64>) -> String {
         return rows.first().map_or_else(String::new, |row| sentence(row, same_within, &[]));
     }
     told.join("; ")
+}
+
+/// `4.0–6.1 % higher`, `4.0–6.1 % lower`, or, where 1 is within, `−1.0 % to +2.0 %`.
+fn between(e: &Estimate) -> String {
+    if e.low > 1.0 {
+        return format!("{} higher", range(e.low - 1.0, e.high - 1.0));
+    }
+    if e.high < 1.0 {
+        return format!("{} lower", range(1.0 - e.high, 1.0 - e.low));
+    }
+    format!("−{} to +{}", percent(1.0 - e.low), percent(e.high - 1.0))
 }
 
 /// `4.0–6.1 %`; each a share.

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-use super::REPEATS_FOR_INTERVAL;
+use super::{PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL};
 
 /// Chance of a false alarm that tests and intervals allow.
 pub const ALPHA: f64 = 0.05;
@@ -34,14 +34,26 @@ impl Estimate {
     /// Of the ratios of pairs. `None`: too few, or one is not a positive number.
     #[must_use]
     pub fn of_pairs(ratios: &[f64]) -> Option<Estimate> {
-        let logs = Moments::of(ratios)?;
+        Estimate::of_at_least(REPEATS_FOR_INTERVAL, ratios)
+    }
+
+    /// The chance that so many ratios of pairs come of no difference: of three on, though they are too few for an interval that anybody
+    /// should read.
+    #[must_use]
+    pub fn chance(ratios: &[f64]) -> Option<f64> {
+        Estimate::of_at_least(PAIRS_TO_TELL_APART, ratios).map(|estimate| estimate.p)
+    }
+
+    fn of_at_least(least: usize, ratios: &[f64]) -> Option<Estimate> {
+        let logs = Moments::of(least, ratios)?;
         Some(Estimate::of(logs.mean, logs.variance / logs.n, logs.n - 1.0))
     }
 
     /// The ratio of `b` to `a`, whose repeats are no pairs. `None`: too few of either, or one is not a positive number.
     #[must_use]
     pub fn of_two(a: &[f64], b: &[f64]) -> Option<Estimate> {
-        let (a, b) = (Moments::of(a)?, Moments::of(b)?);
+        let of = |values| Moments::of(REPEATS_FOR_INTERVAL, values);
+        let (a, b) = (of(a)?, of(b)?);
         let (of_a, of_b) = (a.variance / a.n, b.variance / b.n);
         let both = of_a + of_b;
         // Welch and Satterthwaite. Without any variance the freedom does not matter.
@@ -78,10 +90,10 @@ struct Moments {
 }
 
 impl Moments {
-    /// Of the logarithms of values.
-    fn of(values: &[f64]) -> Option<Moments> {
+    /// Of the logarithms of values, at least so many.
+    fn of(least: usize, values: &[f64]) -> Option<Moments> {
         let all_positive = values.iter().all(|value| value.is_finite() && *value > 0.0);
-        if values.len() < REPEATS_FOR_INTERVAL || !all_positive {
+        if values.len() < least || !all_positive {
             return None;
         }
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
@@ -178,6 +190,18 @@ mod tests {
         assert!((0.91..=0.96).contains(&five), "{five}");
         let alarms = found(1.0);
         assert!((0.04..=0.06).contains(&alarms), "{alarms}");
+    }
+
+    /// With three launches as well, which have no interval.
+    #[test]
+    fn the_chance_of_few_pairs_is_what_it_says() {
+        for n in [3, 4, 6] {
+            let alarms = share(30 + n as u64, |normal| {
+                Estimate::chance(&normal.values(n, 1.0, 0.03)).unwrap() < ALPHA
+            });
+            assert!((0.04..=0.06).contains(&alarms), "{n}: {alarms}");
+        }
+        assert_eq!(Estimate::chance(&[1.1, 1.1]), None);
     }
 
     #[test]

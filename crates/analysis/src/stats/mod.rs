@@ -137,9 +137,16 @@ impl Pairs {
         of_launches.or_else(|| Some((Estimate::of_pairs(&self.rounds)?, Over::Rounds)))
     }
 
-    /// Whether they tell two subjects apart. `p`: the chance of such an estimate if there is no difference, with all others allowed for
-    /// that are looked at beside it; `None`: there is no estimate. From five launches on `p` decides. With three or four: all lie in the
-    /// same direction, and each by more than 5 %, or `p` of the rounds says so. With fewer: never.
+    /// The chance of such launches if there is no difference. Rounds have no say: two equal servers whose starts differ by 2 % would be
+    /// told apart by those of any few starts. `None`: fewer than three launches, or one has no ratio.
+    #[must_use]
+    pub fn chance(&self) -> Option<f64> {
+        Estimate::chance(&self.launches)
+    }
+
+    /// Whether they tell two subjects apart. `p`: the chance of such launches ([`Pairs::chance`]), with all others allowed for that are
+    /// looked at beside them; it decides. With three or four launches it takes very even ones, so that such are enough, too, that all lie
+    /// in the same direction, each by more than 5 %.
     #[must_use]
     pub fn are_apart(&self, p: Option<f64>) -> bool {
         let logs: Vec<f64> = self.launches.iter().map(|ratio| ratio.ln()).collect();
@@ -148,9 +155,7 @@ impl Pairs {
         let is_shown = p.is_some_and(|p| p < ALPHA);
         match logs.len() {
             n if n < PAIRS_TO_TELL_APART || logs.iter().any(|log| !log.is_finite()) => false,
-            n if n < REPEATS_FOR_INTERVAL => {
-                by_more_than(FEW_PAIRS_APART.ln()) || by_more_than(0.0) && is_shown
-            }
+            n if n < REPEATS_FOR_INTERVAL => by_more_than(FEW_PAIRS_APART.ln()) || is_shown,
             _ => is_shown,
         }
     }
@@ -158,7 +163,7 @@ impl Pairs {
     /// The same where nothing is looked at beside it.
     #[must_use]
     pub fn are_apart_alone(&self) -> bool {
-        self.are_apart(self.estimate().map(|(estimate, _)| estimate.p))
+        self.are_apart(self.chance())
     }
 }
 
@@ -191,7 +196,8 @@ mod tests {
             (&[9.0], false),
             (&[9.0, 9.0], false),
             (&[1.06, 1.06, 1.06], true),
-            (&[1.06, 1.04, 1.06], false),
+            (&[1.06, 1.04, 1.06], true),
+            (&[1.06, 1.01, 1.06], false),
             (&[1.051; 3], true),
             (&[0.9, 0.9, 0.9, 0.94], true),
             (&[0.9, 0.9, 0.9, 1.1], false),
@@ -208,7 +214,8 @@ mod tests {
             let inverse: Vec<f64> = ratios.iter().map(|r| 1.0 / r).collect();
             assert_eq!(are_apart(&inverse), apart, "{inverse:?}");
         }
-        assert!(!are_apart(&[1.05; 3]), "that is not more than 5 %");
+        assert!(!are_apart(&[1.05, 1.01, 1.05]), "neither more than 5 % each, nor even");
+        assert!(are_apart(&[1.03, 1.031, 1.03]), "even");
     }
 
     #[test]

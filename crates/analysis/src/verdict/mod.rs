@@ -99,23 +99,43 @@ pub(crate) fn trial(load: &LoadResult, server: Option<&ServerUse>, beside: &Besi
     all.extend(many_writes(load, server));
     all.extend(contaminated(beside.machine));
     all.extend(beside.turns.and_then(busy_in_others_turns));
+    all.extend(beside.turns.and_then(|turns| longer_than_turns(load, turns)));
     all.sort_by_key(|c| std::cmp::Reverse(c.severity));
     all
 }
 
-/// Share of what a server uses in its own turns that it may use in others' without a word. dyno's own checks cost a fast server a few
+/// Share of what a server uses in its own turns that it may use in all of others' without a word. dyno's own checks cost a fast server a few
 /// thousandths.
 const BUSY_AT_REST: f64 = 0.02;
 
 /// A server that takes CPU time from those whose turn it is.
 fn busy_in_others_turns(turns: &TurnsResult) -> Option<Caveat> {
-    let share = turns.idle_share.filter(|share| *share >= BUSY_AT_REST)?;
+    let share = turns.carried_share.filter(|share| *share >= BUSY_AT_REST)?;
     let message = format!(
         "In others' turns this server still used {:.1} % of the CPU that it used in its own: it took that from them, and part of its own work is not in its turns. Load the subjects one after the other (`order = \"random\"`), or ask for longer turns (`slice`).",
         share * 100.0
     );
-    let evidence = json!({"idle_share": share, "idle_cpus": turns.idle_cpus});
+    let evidence =
+        json!({"carried_share": share, "idle_share": turns.idle_share, "idle_cpus": turns.idle_cpus});
     Some(Caveat::new(Code::BusyInOthersTurns, Severity::Warning, message, evidence))
+}
+
+/// Share of a turn that a request may take on average without a word.
+const LONG_IN_TURN: f64 = 0.02;
+
+/// Requests that reach from their server's turn into another's.
+fn longer_than_turns(load: &LoadResult, turns: &TurnsResult) -> Option<Caveat> {
+    let service_s = load.service_time_us.mean? / 1e6;
+    let share = service_s / turns.slice_s;
+    (share >= LONG_IN_TURN).then(|| {
+        let message = format!(
+            "Requests took {:.1} ms on average, {:.1} % of a turn: so many are answered in another server's turn, beside its load, and response times hold that. Ask for longer turns (`slice`), or for fewer connections.",
+            service_s * 1e3,
+            share * 100.0
+        );
+        let evidence = json!({"service_time_mean_s": service_s, "slice_s": turns.slice_s});
+        Caveat::new(Code::LongerThanTurns, Severity::Warning, message, evidence)
+    })
 }
 
 /// CPUs that others may use together without a word.

@@ -41,14 +41,7 @@ pub(crate) fn run(run: &Run, peaks: &[Peak<'_>]) -> Vec<Caveat> {
         let apart = if (plan.repeats as usize) < PAIRS_TO_TELL_APART {
             "no subject is told apart from another by throughput"
         } else {
-            match plan.slice_ns {
-                Some(_) => {
-                    "subjects are told apart only where all pairs within blocks differ the same way, each by more than 5 % or with all rounds of their turns"
-                }
-                None => {
-                    "subjects are told apart only where all pairs within blocks differ the same way, each by more than 5 %"
-                }
-            }
+            "subjects are told apart only where all pairs within blocks differ the same way, each by more than 5 % or by so nearly the same that chance does not (p below 0.05)"
         };
         let message = format!(
             "{too_few} for confidence intervals: ranges are over the repeats, and {apart}. Ask for {REPEATS_FOR_INTERVAL} or more repeats for intervals."

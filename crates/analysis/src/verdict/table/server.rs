@@ -11,10 +11,22 @@ use crate::caveat::{Code, Severity};
 use crate::turns::TurnsResult;
 
 /// Turns in whose rests the server used this share of half a CPU.
+/// A server that uses so much in others' turns, who have as much time as it has.
 fn resting(idle_share: f64) -> Option<TurnsResult> {
-    let idle_cpus = Some(idle_share / 2.0);
-    let idle_share = Some(idle_share);
-    Some(TurnsResult { slice_s: 0.4, began_ns: 0, idle_cpus, idle_share, rounds: Vec::new() })
+    Some(TurnsResult {
+        slice_s: 0.4,
+        began_ns: 0,
+        idle_cpus: Some(idle_share / 2.0),
+        idle_share: Some(idle_share),
+        carried_share: Some(idle_share),
+        throughput_rps: None,
+        rounds: Vec::new(),
+    })
+}
+
+/// Turns of so many seconds, in which the server rests.
+fn turns_of(slice_s: f64) -> Option<TurnsResult> {
+    resting(0.0).map(|turns| TurnsResult { slice_s, ..turns })
 }
 
 fn other(pid: u32, name: &str, ms: u64) -> OtherUse {
@@ -334,9 +346,19 @@ pub(super) const CASES: &[Case<World>] = &[
         code: Code::BusyInOthersTurns,
         severity: Severity::Warning,
         says: "In others' turns this server still used 2.0 % of the CPU that it used in its own",
-        evidence: r#"{"idle_share": 0.02, "idle_cpus": 0.01}"#,
+        evidence: r#"{"carried_share": 0.02, "idle_share": 0.02, "idle_cpus": 0.01}"#,
         trips: |w| w.turns = resting(0.02),
         just_not: |w| w.turns = resting(0.019),
+        otherwise: None,
+    },
+    // Each answer takes the world's server 1 ms.
+    Case {
+        code: Code::LongerThanTurns,
+        severity: Severity::Warning,
+        says: "2.0 % of a turn",
+        evidence: "{}",
+        trips: |w| w.turns = turns_of(0.0499),
+        just_not: |w| w.turns = turns_of(0.0502),
         otherwise: None,
     },
     Case {
