@@ -2,6 +2,7 @@
 // nothing of the report.
 import { split, startup } from "./bars.ts";
 import type { Choice, Quantile } from "./choice.ts";
+import { effects } from "./effects.ts";
 import { explorer } from "./explorer.ts";
 import type { Figure } from "./figure.ts";
 import { axisNumber, bytes, megabyteSeconds, micros, number, percent } from "./format.ts";
@@ -62,5 +63,5 @@ const memoryTime = ofSteps(true, () => ({
 
 export const FIGURES: Readonly<Record<string, Figure>> = {
   throughput, "over-time": overTime, errors, response, spectrum, cpu, split, cpus, memory, "memory-time": memoryTime, lifetimes, startup,
-  explorer,
+  explorer, effects,
 };

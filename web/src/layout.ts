@@ -32,6 +32,15 @@ export function ends(places: number[]): [number, number] {
   return places.reduce(([from, to], place) => [place < from ? place : from, place > to ? place : to], [places[0] ?? 0, places[0] ?? 0]);
 }
 
+/** Room beside the outermost ratios, as a factor. */
+const BESIDE_RATIOS = 1.02;
+
+/** The ends of a logarithmic axis that has room for all of these ratios, and 1. */
+export function ratioEnds(ratios: number[]): [number, number] {
+  const [least, most] = ends([1, ...ratios.filter((ratio) => ratio > 0)]);
+  return [least / BESIDE_RATIOS, most * BESIDE_RATIOS];
+}
+
 /** A control that is more than so many times as high as all others would press them to the ground. */
 const FAR_ABOVE = 2;
 

@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json f5e5a10ee26e4fba42d865f735a5ce9fc51942f30ac58ff3e0b405fa8f4459fb
+// Made by types.mjs from docs/schema/report.schema.json bb59cdac13cb947f33960b9db3a70a547e0f59c454dc04c15cd13324175ef586
 
 /**
  * What a caveat is about, by the name that it has in every report.
@@ -51,6 +51,7 @@ export type Code =
   | "started_for_profiles"
   | "contaminated"
   | "busy_in_others_turns"
+  | "longer_than_turns"
   | "accept_queue_full"
   | "retransmissions"
   | "many_writes"
@@ -66,6 +67,18 @@ export type Code =
  * How much a caveat weighs.
  */
 export type Severity = "info" | "warning" | "invalid";
+/**
+ * What an estimate of pairs is over.
+ */
+export type Over = "launches" | "rounds";
+/**
+ * What is known of a difference.
+ */
+export type Verdict = "higher" | "lower" | "same" | "not_shown" | "too_few" | "missing";
+/**
+ * How arms are set against each other.
+ */
+export type ExperimentKind = "ladder" | "ablation" | "toggle" | "dose" | "matrix";
 /**
  * Which of two values is the better one.
  */
@@ -231,6 +244,10 @@ export interface Report {
   caveats: Caveat[];
   comparisons: Comparison[];
   /**
+   * What the suite's experiment comes to; `None`: it has none.
+   */
+  experiment: ExperimentResult | null;
+  /**
    * What the keys mean under which summaries, comparisons and `wire` have their metrics.
    */
   metrics: Metric[];
@@ -244,6 +261,10 @@ export interface Report {
    */
   protocols: ProtocolComparison[];
   run: RunFacts;
+  /**
+   * How throughput grows with the requests in flight; empty without two levels of anything.
+   */
+  scaling: ScalingResult[];
   schema: string;
   /**
    * One entry per arm, in the plan's order: a cell's `arm` is an index here.
@@ -259,6 +280,10 @@ export interface Report {
    */
   ties: Tie[];
   trials: TrialResult[];
+  /**
+   * Arms that are the same under two names, against each other.
+   */
+  twins: Effect[];
   /**
    * What went over the wire, by subject and protocol.
    */
@@ -288,6 +313,7 @@ export interface Comparison {
   baseline: string;
   cell: CellKey;
   connections: number;
+  cpu: PairEstimate | null;
   cpu_per_request_ratio: Repeated;
   /**
    * The ratio of every metric by its key, those above included; unknown ones are left out.
@@ -304,9 +330,14 @@ export interface Comparison {
   step: number;
   streams: number;
   subject: string;
+  /**
+   * The ratio of throughput, and of CPU time per request, with their intervals; `None`: too few repeats, or one has no value.
+   */
+  throughput: PairEstimate | null;
   throughput_ratio: Repeated;
   /**
-   * Whether the pairs do not tell the two apart by throughput ([`crate::stats::Pairs::are_apart`]).
+   * Whether the pairs do not tell the two apart by throughput ([`Pairs::are_apart`]), with all arms allowed for that are compared
+   * with the baseline at this step.
    */
   tie: boolean;
   workload: string;
@@ -327,6 +358,29 @@ export interface CellKey {
    * Index among the plan's workloads.
    */
   workload: number;
+}
+/**
+ * An estimate of pairs, and what it is over.
+ */
+export interface PairEstimate {
+  /**
+   * The ratio above 1 that would have been told from 1 in four of five such comparisons.
+   */
+  detectable: number;
+  high: number;
+  /**
+   * 95 % interval of the ratio.
+   */
+  low: number;
+  over: Over;
+  /**
+   * Chance of a difference at least as large if there is none: 0 to 1, two-sided.
+   */
+  p: number;
+  /**
+   * Geometric mean of the ratios.
+   */
+  ratio: number;
 }
 /**
  * One quantity over all repeats.
@@ -352,6 +406,179 @@ export interface Repeated {
    * One value per repeat that has one, in the order of the blocks.
    */
   values: number[];
+}
+/**
+ * An experiment of a suite.
+ */
+export interface ExperimentResult {
+  /**
+   * What the level does, over all levels; empty but for a dose.
+   */
+  doses: Dose[];
+  effects: Effect[];
+  /**
+   * What was varied, in the words of whoever asked.
+   */
+  factor: string | null;
+  kind: ExperimentKind;
+}
+/**
+ * What the level of a dose does to a metric at one step.
+ */
+export interface Dose {
+  /**
+   * What the metric is multiplied by when the level doubles, over launches; `None`: too few, or one has no value.
+   */
+  doubling: Estimate | null;
+  /**
+   * The same, of the median slope; `None`: no block has every level.
+   */
+  doubling_median: number | null;
+  metric: string;
+  step: Shape;
+  title: string;
+  workload: string;
+}
+/**
+ * A ratio of two sides. It exists from [`REPEATS_FOR_INTERVAL`] repeats of each on.
+ */
+export interface Estimate {
+  /**
+   * The ratio above 1 that would have been told from 1 in four of five such comparisons.
+   */
+  detectable: number;
+  high: number;
+  /**
+   * 95 % interval of the ratio.
+   */
+  low: number;
+  /**
+   * Chance of a difference at least as large if there is none: 0 to 1, two-sided.
+   */
+  p: number;
+  /**
+   * Geometric mean of the ratios.
+   */
+  ratio: number;
+}
+/**
+ * What tells one step of a workload from another.
+ */
+export interface Shape {
+  connections: number;
+  /**
+   * Tells steps apart that are otherwise the same: which of them it is, from 1.
+   */
+  pass: number;
+  pipeline: number;
+  /**
+   * Requests per second offered; `None` in a closed loop, and where the rate changes.
+   */
+  rate: number | null;
+  streams: number;
+}
+/**
+ * What one change of an arm changes.
+ */
+export interface Effect {
+  /**
+   * What it comes to, cell by cell.
+   */
+  answers: Answer[];
+  /**
+   * The only thing in which they differ, in words; `None`: there is none, or there are several.
+   */
+  because: string | null;
+  /**
+   * In what the two differ, as planned; nothing: one is the other's twin.
+   */
+  changed: Change[];
+  /**
+   * Names of the arms; ratios are `to` ÷ `from`.
+   */
+  from: string;
+  rows: Row[];
+  to: string;
+}
+/**
+ * What one cell of both sides comes to.
+ */
+export interface Answer {
+  /**
+   * What is said of `b`.
+   */
+  sentence: string;
+  step: Shape;
+  /**
+   * Name of the arm in `a`, and in `b`.
+   */
+  subject_a: string;
+  subject_b: string;
+  workload: string;
+}
+/**
+ * One condition in which two arms differ.
+ */
+export interface Change {
+  /**
+   * `None`: not told, because values of the environment may hold secrets, or not set.
+   */
+  from: string | null;
+  to: string | null;
+  what: string;
+}
+/**
+ * One metric in one cell of both sides.
+ */
+export interface Row {
+  a: Repeated;
+  b: Repeated;
+  /**
+   * A control: what it shows is how alike the machine was.
+   */
+  control: boolean;
+  /**
+   * `None`: too few repeats, or one has no value.
+   */
+  estimate: Estimate | null;
+  /**
+   * Key and name of the metric.
+   */
+  metric: string;
+  /**
+   * What the estimate is over; `None`: there is none, or the repeats are no pairs.
+   */
+  over: Over | null;
+  /**
+   * Chance of a difference at least as large if there is none, with all other rows allowed for (Holm).
+   */
+  p_of_all: number | null;
+  /**
+   * The same chance by looking at every exchange of the two sides (signs of pairs, or divisions of all values), which asks nothing of
+   * how values are distributed. `None`: too many to look at, or nothing to exchange. Five pairs cannot have less than 0.0625.
+   */
+  p_permuted: number | null;
+  /**
+   * Of each pair of repeats, `b` ÷ `a`; empty: they are no pairs, or one has no value.
+   */
+  pairs: number[];
+  /**
+   * Of the medians, `b` ÷ `a`; `None`: one is not known, or 0.
+   */
+  ratio_of_medians: number | null;
+  /**
+   * The verdict in words.
+   */
+  sentence: string;
+  step: Shape;
+  /**
+   * Name of the arm in `a`, and in `b`.
+   */
+  subject_a: string;
+  subject_b: string;
+  title: string;
+  verdict: Verdict;
+  workload: string;
 }
 /**
  * A quantity that is measured of a trial.
@@ -429,6 +656,11 @@ export interface OverviewRow {
    */
   peak_rps: Repeated | null;
   peak_streams: number | null;
+  /**
+   * The places that it may have among those of its workload, by tests of all their pairs at once. `None`: a control, or too few
+   * valid repeats.
+   */
+  places: Places | null;
   reference_at: Shape;
   /**
    * The cell at the reference step.
@@ -505,20 +737,11 @@ export interface StepCaveat {
   severity: Severity;
 }
 /**
- * What tells one step of a workload from another.
+ * The places that a series may have by its tests: counted from 1, the best first.
  */
-export interface Shape {
-  connections: number;
-  /**
-   * Tells steps apart that are otherwise the same: which of them it is, from 1.
-   */
-  pass: number;
-  pipeline: number;
-  /**
-   * Requests per second offered; `None` in a closed loop, and where the rate changes.
-   */
-  rate: number | null;
-  streams: number;
+export interface Places {
+  best: number;
+  worst: number;
 }
 /**
  * A row's figures divided by those of another; `None` where one of the two has no figure, or the other's is 0.
@@ -1011,6 +1234,84 @@ export interface Expect {
    */
   json_match: [string, string][];
   status: number | null;
+}
+/**
+ * How an arm's throughput grows with the requests in flight, over the closed loops of one workload and one kind of connection.
+ */
+export interface ScalingResult {
+  arm: number;
+  /**
+   * Requests in flight from which on more of them bring little (Satopää et al. 2011); `None`: fewer than four levels, or no bend.
+   */
+  knee: number | null;
+  /**
+   * `None`: fewer than six levels.
+   */
+  law: LawResult | null;
+  levels: ScalingLevel[];
+  pipeline: number;
+  streams: number;
+  subject: string;
+  workload: number;
+}
+/**
+ * The Universal Scalability Law that a curve follows the closest (Gunther 2007): λn / (1 + σ(n − 1) + κn(n − 1)).
+ */
+export interface LawResult {
+  /**
+   * What each in flight costs each other.
+   */
+  kappa: Coefficient;
+  /**
+   * Requests per second with one in flight.
+   */
+  lambda: Coefficient;
+  /**
+   * Throughput that it reaches or nears; `None`: it grows for ever.
+   */
+  most_rps: number | null;
+  /**
+   * Requests in flight at which throughput is the highest by the law; `None`: it never falls.
+   */
+  peak_at: number | null;
+  /**
+   * Contention: 0 to 1 and more.
+   */
+  sigma: Coefficient;
+  /**
+   * The largest residual, as a share: far above the noise, the law is not this server's.
+   */
+  worst_residual: number;
+}
+/**
+ * A coefficient, with the middle 95 of 100 of those fitted to launches drawn again with replacement (Efron 1979); `None`: fewer than
+ * five launches.
+ */
+export interface Coefficient {
+  /**
+   * @minItems 2
+   * @maxItems 2
+   */
+  interval: [number, number] | null;
+  value: number;
+}
+/**
+ * One level of a curve.
+ */
+export interface ScalingLevel {
+  /**
+   * By the law; `None`: there is none.
+   */
+  fitted_rps: number | null;
+  in_flight: number;
+  /**
+   * By how much what was measured is above the law, as a share of it.
+   */
+  residual: number | null;
+  /**
+   * Median over the valid repeats.
+   */
+  throughput_rps: number;
 }
 /**
  * One arm of the run: a subject under one set of conditions. A subject with a single arm has one entry.
@@ -2935,6 +3236,10 @@ export interface TurnsResult {
    */
   began_ns: number;
   /**
+   * The CPU time that it used so in all of others' turns, as a share of that in its own: CPU time per request is higher by so much.
+   */
+  carried_share: number | null;
+  /**
    * CPUs that the subject used in others' turns, without the first quarter of a turn after each own one. `None`: its CPU time could
    * not be read, or it had no rest that long.
    */
@@ -2951,6 +3256,10 @@ export interface TurnsResult {
    * Length of a turn.
    */
   slice_s: number;
+  /**
+   * Right answers per second of the own turns, without the first quarter of each.
+   */
+  throughput_rps: number | null;
 }
 /**
  * A round of turns: two of each subject, in mirrored order.

@@ -153,6 +153,7 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
         repeats: 5,
         order: Order::Fixed,
         slice_ns: None,
+        experiment: None,
         launches: (0..5)
             .flat_map(|block| (0..subjects.len()).map(move |arm| Launch::alone(arm, block)))
             .collect(),

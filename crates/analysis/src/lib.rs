@@ -10,6 +10,7 @@ pub mod ceiling;
 pub mod cell;
 pub mod compare;
 pub mod comparison;
+pub mod experiment;
 #[cfg(test)]
 mod fixture;
 pub mod grid;
@@ -26,6 +27,7 @@ pub mod protocols;
 pub mod ranking;
 pub mod report;
 pub mod roles;
+pub mod scaling;
 pub mod series;
 pub mod server;
 pub mod stats;

@@ -8,11 +8,13 @@ use serde::Serialize;
 use crate::caveat::Caveat;
 use crate::cell::CellKey;
 use crate::comparison::{Comparison, comparisons};
+use crate::experiment::{Effect, ExperimentResult, experiment, twins};
 use crate::grid::Grid;
 use crate::metric::{METRICS, Metric};
 use crate::overview::{self, OverviewRow, Tie};
 use crate::profile::{ProfileResult, profiles};
 use crate::protocols::{self, ProtocolComparison};
+use crate::scaling::{ScalingResult, scaling};
 use crate::stats::median;
 use crate::subject::{SubjectResult, subject};
 use crate::summary::{Summary, summaries};
@@ -41,6 +43,12 @@ pub struct Report {
     /// Subjects that cannot be told apart by peak throughput, workload by workload.
     pub ties: Vec<Tie>,
     pub comparisons: Vec<Comparison>,
+    /// What the suite's experiment comes to; `None`: it has none.
+    pub experiment: Option<ExperimentResult>,
+    /// Arms that are the same under two names, against each other.
+    pub twins: Vec<Effect>,
+    /// How throughput grows with the requests in flight; empty without two levels of anything.
+    pub scaling: Vec<ScalingResult>,
     /// HTTP/2 against HTTP/1.1, server by server; empty unless a suite has the same requests over both.
     pub protocols: Vec<ProtocolComparison>,
     /// What went over the wire, by subject and protocol.
@@ -112,9 +120,10 @@ pub fn report(run: &Run) -> Report {
     let (overview, ties) = overview::overview(plan, &subjects, &grid, &summaries);
     let comparisons = comparisons(plan, &grid);
     let protocols = protocols::protocols(plan, &grid);
+    let scaling = scaling(plan, &grid);
     let wire = wire(&trials);
     let tables = vec![overview_table(&overview), trials_table(&trials)];
-    Report {
+    let mut report = Report {
         schema: SCHEMA,
         caveats: verdict::run(run, &overview::peaks(plan, &overview)),
         run: run_facts(run, &trials),
@@ -125,11 +134,17 @@ pub fn report(run: &Run) -> Report {
         overview,
         ties,
         comparisons,
+        experiment: None,
+        twins: Vec::new(),
+        scaling,
         protocols,
         wire,
         tables,
         profiles: profiles(run),
-    }
+    };
+    report.experiment = experiment(run, &report);
+    report.twins = twins(run, &report);
+    report
 }
 
 fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {

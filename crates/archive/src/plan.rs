@@ -23,6 +23,8 @@ pub struct Plan {
     /// Length of the slices of time in which the arms of a block, all up at once, are loaded in turn; nanoseconds. `None`: one arm
     /// is up after the other.
     pub slice_ns: Option<u64>,
+    /// What its arms but the controls differ in on purpose; `None`: nothing is asked of that.
+    pub experiment: Option<Experiment>,
     pub subjects: Vec<Subject>,
     /// What is compared; at least one for each subject.
     pub arms: Vec<Arm>,
@@ -195,6 +197,43 @@ pub struct Arm {
     /// Places among the plan's back ends of those that are up with it, in the order in which they are started.
     pub backends: Vec<usize>,
     pub conditions: Conditions,
+}
+
+/// A question about arms, put so that it has an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Experiment {
+    pub kind: ExperimentKind,
+    /// What is varied, in the words of whoever asks; `None`: the arms say it.
+    pub factor: Option<String>,
+}
+
+/// How arms are set against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ExperimentKind {
+    /// Each arm adds something to the one before.
+    Ladder,
+    /// The first arm is whole, and each other lacks a part of it.
+    Ablation,
+    /// Two arms, with one thing switched.
+    Toggle,
+    /// One thing at several levels.
+    Dose,
+    /// Every combination of several things.
+    Matrix,
+}
+
+impl ExperimentKind {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            ExperimentKind::Ladder => "ladder",
+            ExperimentKind::Ablation => "ablation",
+            ExperimentKind::Toggle => "toggle",
+            ExperimentKind::Dose => "dose",
+            ExperimentKind::Matrix => "matrix",
+        }
+    }
 }
 
 /// The network that the parts of a start are in.

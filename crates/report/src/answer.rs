@@ -4,26 +4,59 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use dyno_analysis::comparison::Comparison;
+use dyno_analysis::experiment::Effect;
 use dyno_analysis::overview::{OverviewRow, Tie};
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::{PAIRS_TO_TELL_APART, Repeated};
 
+use crate::compare;
 use crate::format::{list, number, plural};
 use crate::overview::label_in_words;
 
 /// The sentences at the head of a report.
 #[must_use]
 pub fn sentences(report: &Report) -> Vec<String> {
+    let first = if report.experiment.is_some() { None } else { winner(report) };
+    let rest = [protocols(report), ties(report).filter(|_| report.experiment.is_none()), twins(report)];
+    let judged = [validity(report), failures(report)];
     let mut all: Vec<String> =
-        [winner(report), protocols(report), ties(report), validity(report), failures(report)]
-            .into_iter()
-            .flatten()
-            .collect();
+        first.into_iter().chain(effects(report)).chain(rest.into_iter().chain(judged).flatten()).collect();
     if all.is_empty() {
         all.push("There is no result: it ended before the first one, or goes on.".into());
     }
     all
+}
+
+/// Most effects that an answer tells one by one.
+const EFFECTS: usize = 3;
+
+/// What the changes of an experiment come to; of many those that are shown to change something, first.
+fn effects(report: &Report) -> Vec<String> {
+    let Some(experiment) = &report.experiment else { return Vec::new() };
+    let said = |effect: &Effect| {
+        let reason = effect.reason();
+        effect.answers.iter().map(move |of| format!("{}. {reason}", compare::answer(of))).collect::<Vec<_>>()
+    };
+    let (shown, others): (Vec<&Effect>, Vec<&Effect>) =
+        experiment.effects.iter().partition(|effect| effect.is_shown());
+    let all: Vec<String> = shown.into_iter().chain(others).flat_map(said).collect();
+    let left = all.len().saturating_sub(EFFECTS);
+    let more = (left > 0)
+        .then(|| format!("{} more are in the table of the experiment.", plural(left as u64, "effect")));
+    all.into_iter().take(EFFECTS).chain(more).collect()
+}
+
+/// What servers and their twins differ by.
+fn twins(report: &Report) -> Option<String> {
+    let said: Vec<String> = report
+        .twins
+        .iter()
+        .filter_map(|twin| {
+            Some(format!("{} is {} once more: {}.", twin.to, twin.from, twin.answers.first()?.sentence))
+        })
+        .collect();
+    (!said.is_empty()).then(|| said.join(" "))
 }
 
 fn title<'a>(report: &'a Report, id: &'a str) -> &'a str {

@@ -34,9 +34,10 @@ pub fn render(compared: &Compared, form: Form) -> String {
     }
 }
 
-const HEAD: [&str; 8] = ["subject", "step", "metric", "A", "B", "B ÷ A", "95 % interval", "verdict"];
+pub(crate) const HEAD: [&str; 8] =
+    ["subject", "step", "metric", "A", "B", "B ÷ A", "95 % interval", "verdict"];
 
-fn cells(row: &Row) -> Vec<String> {
+pub(crate) fn cells(row: &Row) -> Vec<String> {
     let unit = Metric::named(row.metric).unit;
     let shown = |value: Option<f64>| or_dash(value, |value| quantity(unit, value));
     vec![
@@ -66,7 +67,7 @@ fn side(name: &str, of: &SideResult) -> String {
 }
 
 /// `h2o against nginx, plaintext, 64 connections: 6.8–12 % less throughput; …`.
-fn answer(of: &Answer) -> String {
+pub(crate) fn answer(of: &Answer) -> String {
     let who = match of.subject_a == of.subject_b {
         true => of.subject_a.clone(),
         false => format!("{} against {}", of.subject_b, of.subject_a),

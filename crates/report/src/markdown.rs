@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use dyno_analysis::experiment::Effect;
 use dyno_analysis::metric::Unit;
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
@@ -12,7 +13,7 @@ use dyno_analysis::summary::Summary;
 use crate::format::{
     Quantile, bytes, micros, millis, number, or_dash, percent, quantity, valid_repeats, wait_at_step,
 };
-use crate::{answer, metrics, overview, redact, shell, terminal};
+use crate::{answer, compare, metrics, overview, redact, shell, terminal};
 
 /// Renders the report.
 #[must_use]
@@ -31,6 +32,12 @@ pub fn render(report: &Report) -> String {
         let _ = writeln!(out, "- {}", escape(&caveat.message));
     }
     let _ = writeln!(out, "\n## Overview\n\n{}", overview_table(report));
+    if let Some(experiment) = &report.experiment {
+        let _ = writeln!(out, "## What changes what\n\n{}", effects(&experiment.effects));
+    }
+    if !report.twins.is_empty() {
+        let _ = writeln!(out, "## Twins\n\n{}", effects(&report.twins));
+    }
     let _ = writeln!(out, "## Steps\n\n{}", table_of(&STEPS, &report.summaries));
     let _ = writeln!(out, "{NOT_ANSWERED}\n");
     let _ = writeln!(out, "## Every metric\n\n{}", every_metric(report));
@@ -103,6 +110,10 @@ pub(crate) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> S
     let rule = format!("|{}\n", " --- |".repeat(head.len()));
     let head: Vec<String> = head.iter().map(ToString::to_string).collect();
     line(&head) + &rule + &rows.map(|row| line(&row)).collect::<String>()
+}
+
+fn effects(effects: &[Effect]) -> String {
+    table(&compare::HEAD, effects.iter().flat_map(|effect| &effect.rows).map(compare::cells))
 }
 
 fn overview_table(report: &Report) -> String {

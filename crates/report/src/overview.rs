@@ -128,7 +128,9 @@ pub(crate) fn checks_passed(r: &OverviewRow) -> String {
 
 /// `1`, or `1–3` where tests leave several places open; `–`: nothing does.
 pub(crate) fn place(r: &OverviewRow) -> String {
-    or_dash(r.places, |p| if p.best == p.worst { p.best.to_string() } else { format!("{}–{}", p.best, p.worst) })
+    or_dash(r.places, |p| {
+        if p.best == p.worst { p.best.to_string() } else { format!("{}–{}", p.best, p.worst) }
+    })
 }
 
 /// Columns of every text form, between a subject's name and its limiter.

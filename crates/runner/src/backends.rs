@@ -35,9 +35,9 @@ pub(crate) struct Behind {
     entries: Vec<SuiteBackend>,
     /// With what the suite adds to them.
     pub(crate) definitions: Vec<Definition>,
-    /// Indexed by subject: places of its back ends, in the order in which they are started. `Err`: one that its file
+    /// Indexed by arm: places of its back ends, in the order in which they are started. `Err`: one that its subject's file
     /// names is nowhere, as a sentence.
-    pub(crate) of_subject: Vec<Result<Vec<usize>, String>>,
+    pub(crate) of_arm: Vec<Result<Vec<usize>, String>>,
 }
 
 /// Why a back end cannot be had.
@@ -76,10 +76,9 @@ pub(crate) fn choose(
         let places = search.found.iter().enumerate().filter(|(_, (entry, _))| closure.contains(&entry.name));
         places.map(|(place, _)| place).collect()
     };
-    let of_subject =
-        closures.iter().map(|closure| closure.as_ref().map(place).map_err(Clone::clone)).collect();
+    let of_arm = closures.iter().map(|closure| closure.as_ref().map(place).map_err(Clone::clone)).collect();
     let (entries, definitions) = search.found.into_iter().unzip();
-    Ok(Behind { entries, definitions, of_subject })
+    Ok(Behind { entries, definitions, of_arm })
 }
 
 /// A walk from subjects to the back ends behind them, each after those that it needs itself.
@@ -273,7 +272,7 @@ mod tests {
         ];
         let behind = chosen(&all, "\"{app.port}\"", "").unwrap();
         assert_eq!(names(&behind), ["db", "cache", "app"]);
-        assert_eq!(behind.of_subject, [Ok(vec![0, 1, 2])]);
+        assert_eq!(behind.of_arm, [Ok(vec![0, 1, 2])]);
         // What nobody names is for all; what is named otherwise is another one.
         let behind = chosen(
             &all,
@@ -295,7 +294,7 @@ mod tests {
             let behind = chosen(backends, subject, "").unwrap();
             let backends = behind.planned(&Placement::default(), &[0], &|_| None);
             let mut subjects = [Subject::default()];
-            skip_those_behind(&mut subjects, &behind.of_subject, &backends);
+            skip_those_behind(&mut subjects, &behind.of_arm, &backends);
             assert!(backends.is_empty(), "{backends:?}");
             subjects[0].skipped.clone().unwrap()
         };
@@ -328,9 +327,9 @@ mod tests {
             of_suite: BTreeSet::new(),
         };
         let both = choose(&suite, &folders, &[names(&[]), names(&["db"])], &[]).unwrap();
-        assert_eq!(both.of_subject, [Ok(vec![]), Ok(vec![0])]);
+        assert_eq!(both.of_arm, [Ok(vec![]), Ok(vec![0])]);
         let only_a = choose(&suite, &folders, &[names(&[])], &[names(&["db"])]).unwrap();
-        assert_eq!((only_a.of_subject, only_a.entries.len()), (vec![Ok(vec![])], 0));
+        assert_eq!((only_a.of_arm, only_a.entries.len()), (vec![Ok(vec![])], 0));
     }
 
     #[test]
@@ -338,7 +337,7 @@ mod tests {
         let behind = chosen(&[("db", "\"y\"")], "\"{db.port}\"", "").unwrap();
         let backends = behind.planned(&Placement::default(), &[0], &|_| Some("java is missing.".into()));
         let mut subjects = [Subject::default()];
-        skip_those_behind(&mut subjects, &behind.of_subject, &backends);
+        skip_those_behind(&mut subjects, &behind.of_arm, &backends);
         assert_eq!(subjects[0].skipped.as_deref(), Some("its back end db: java is missing."));
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::{
-    Arm, Conditions, DriverKind, Launch, Limits, NotServed, Order, Placement, Plan, Subject, Trial, Workload,
+    Arm, Conditions, DriverKind, Launch, LoadChanges, NotServed, Order, Placement, Plan, Subject, Trial,
+    Workload,
 };
 use dyno_archive::probe::Probe;
 use dyno_archive::start::cpu_list_text;
@@ -13,6 +14,7 @@ use dyno_engine::rng::Rng;
 use dyno_launch::environment::Inherit;
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::{Folders, NoDefinition};
+use dyno_subject::limits_keys::{self, CheckedLimits};
 use dyno_subject::paths::Name;
 use dyno_workload::mistake::{Mistake, mistake};
 use dyno_workload::text::{FileError, nearest};
@@ -118,33 +120,43 @@ pub fn resolve(
     allowed_cpus: &[u32],
     unmet: &Unmet<'_>,
 ) -> Result<Planned, FileError> {
-    let Chosen { entries, definitions, served, others } = choose(&suite, folders, overrides)?;
+    let Chosen { entries, definitions, subject_of, served, others } = choose(&suite, folders, overrides)?;
     let path = PathBuf::from(&suite.suite.path);
     let whole = |message: String| FileError::whole(&path, message);
     let document = profile::of_suite(&suite.suite)?;
     let located = |mistake: Mistake| document.locate(mistake);
-    let mut subjects: Vec<Subject> = entries
+    let first_of = |subject: usize| subject_of.iter().position(|of| *of == subject).expect("it has an arm");
+    let firsts: Vec<usize> = (0..definitions.len()).map(first_of).collect();
+    let mut subjects: Vec<Subject> = firsts
         .iter()
         .zip(definitions.iter().zip(&served))
-        .map(|(entry, (definition, served))| planned_subject(entry, definition, served, unmet))
+        .map(|(entry, (definition, served))| planned_subject(&entries[*entry], definition, served, unmet))
         .collect();
-    check_subjects(&subjects, &suite, overrides).map_err(located)?;
+    check_arms(&entries, &suite, overrides).map_err(located)?;
     let seed = overrides.seed.or(suite.seed).unwrap_or_else(dyno_observer::monotonic_ns);
     let repeats = overrides.repeats.unwrap_or(suite.repeats);
-    check_size(repeats, &served, &suite.steps_of).map_err(whole)?;
-    turns::check_length(&suite, subjects.len()).map_err(located)?;
+    let served_by_arm: Vec<Vec<Result<(), String>>> =
+        subject_of.iter().map(|subject| served[*subject].clone()).collect();
+    check_size(repeats, &served_by_arm, &suite.steps_of).map_err(whole)?;
+    turns::check_length(&suite, entries.len()).map_err(located)?;
     check_cpusets(&suite, allowed_cpus).map_err(located)?;
-    let needs: Vec<_> = entries.iter().zip(&definitions).map(|(e, d)| Needs::of(d, e)).collect();
+    let needs =
+        entries.iter().zip(&subject_of).map(|(entry, subject)| Needs::of(&definitions[*subject], entry));
+    let needs: Vec<_> = needs.collect();
     let behind = backends::choose(&suite, folders, &needs, &others)?;
     let placement = place(suite.limits.cpuset.clone(), &behind.cpus(), allowed_cpus);
     let backends = behind.planned(&placement, allowed_cpus, unmet);
-    backends::skip_those_behind(&mut subjects, &behind.of_subject, &backends);
+    // What one arm of a subject lacks, the subject lacks.
+    for (arm, subject) in subject_of.iter().enumerate() {
+        let behind = std::slice::from_ref(&behind.of_arm[arm]);
+        backends::skip_those_behind(std::slice::from_mut(&mut subjects[*subject]), behind, &backends);
+    }
     let observe = overrides.observe.as_ref().map_or_else(|| suite.observe.clone(), |o| o.of(&suite.observe));
     let driver = driver(overrides.driver.or(suite.load.driver), &observe).map_err(located)?;
     let load = suite.load.on(placement.generator.len() as u32, driver);
-    let arm = |(subject, entry): (usize, &SuiteSubject)| {
-        let mut arm = only_arm((subject, entry), &suite.limits.limits, &placement);
-        arm.backends = behind.of_subject[subject].clone().unwrap_or_default();
+    let arm = |(place, entry): (usize, &SuiteSubject)| {
+        let mut arm = planned_arm((subject_of[place], entry), &suite.limits, &placement);
+        arm.backends = behind.of_arm[place].clone().unwrap_or_default();
         arm.conditions.observe.clone_from(&observe);
         arm.conditions.isolation = suite.isolation;
         arm
@@ -158,6 +170,7 @@ pub fn resolve(
         repeats,
         order: suite.order,
         slice_ns: suite.slice_ns,
+        experiment: suite.experiment,
         trials: list_trials(&launches, &arms, &served, &suite.steps_of, load.order, seed),
         not_served: not_served(&subjects, &served),
         subjects,
@@ -188,8 +201,12 @@ const NO_STAMPS: &str = "the driver uring does not read the kernel's time stamps
 
 /// The subjects of a suite that are to be run, with their definitions.
 struct Chosen {
+    /// One per arm.
     entries: Vec<SuiteSubject>,
+    /// One per subject: several arms may be of one.
     definitions: Vec<Definition>,
+    /// Of each arm, the place of its subject.
+    subject_of: Vec<usize>,
     /// Indexed by subject, then by workload. `Err`: why the subject does not serve the workload.
     served: Vec<Vec<Result<(), String>>>,
     /// Of the suite's other subjects, as far as they can be read.
@@ -203,44 +220,60 @@ fn choose(suite: &SuiteFile, folders: &Folders, overrides: &Overrides) -> Result
     let mut left_out = Vec::new();
     if !overrides.only.is_empty() {
         check_only(&overrides.only, &entries).map_err(|message| FileError::whole(path, message))?;
-        (entries, left_out) = entries
-            .into_iter()
-            .partition(|w| overrides.only.contains(&w.name) || overrides.only.contains(&id_of(w)));
+        (entries, left_out) =
+            entries.into_iter().partition(|w| names_of(w).iter().any(|name| overrides.only.contains(name)));
     }
     let find = |entry: &SuiteSubject| {
-        let at = |key, message| document.locate(of_subject(entry, key, message, &suite.subjects));
+        let at = |key, message| document.locate(of_subject(entry, key, message));
         find(entry, folders, &at)
     };
-    let definitions = entries.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    let (mut servers, mut subject_of, mut definitions) = (Vec::new(), Vec::new(), Vec::new());
+    for entry in &entries {
+        let known = servers.iter().position(|server| *server == entry.server());
+        subject_of.push(known.unwrap_or(servers.len()));
+        if known.is_none() {
+            servers.push(entry.server());
+            definitions.push(find(entry)?);
+        }
+    }
     let served = definitions.iter().map(|d| suite.workloads.iter().map(|w| serves(d, w)).collect()).collect();
     let others = left_out.iter().filter_map(|entry| Some(Needs::of(&find(entry).ok()?, entry))).collect();
-    Ok(Chosen { entries, definitions, served, others })
+    Ok(Chosen { entries, definitions, subject_of, served, others })
 }
 
-/// The only arm of a subject. All arms of a suite have the same conditions but for their environment.
-fn only_arm((subject, entry): (usize, &SuiteSubject), limits: &Limits, placement: &Placement) -> Arm {
+/// An arm: a subject under the suite's conditions, but for those of its entry.
+fn planned_arm(
+    (subject, entry): (usize, &SuiteSubject),
+    limits: &CheckedLimits,
+    placement: &Placement,
+) -> Arm {
     let conditions = Conditions {
-        limits: limits.clone(),
+        limits: limits_keys::over(&entry.limits, limits).limits,
         placement: placement.clone(),
         env: entry.env.clone(),
         inherit: entry.inherit.iter().map(|name| name.as_str().into()).collect(),
+        load: LoadChanges {
+            requests_per_connection: entry.requests_per_connection,
+            ..LoadChanges::default()
+        },
         ..Conditions::default()
     };
-    Arm { name: id_of(entry), level: None, subject, backends: Vec::new(), conditions }
+    Arm { name: entry.id(), level: entry.level, subject, backends: Vec::new(), conditions }
 }
 
-/// Checks that no subject is listed twice, and that the baseline is one of them; it need not be when only some are run.
-fn check_subjects(subjects: &[Subject], suite: &SuiteFile, overrides: &Overrides) -> Result<(), Mistake> {
-    for (i, subject) in subjects.iter().enumerate() {
-        if subjects[..i].iter().any(|s| s.id() == subject.id()) {
-            let message =
-                format!("subject {:?} is listed twice; list it once, or give one a `variant`", subject.id());
-            let last = suite.subjects.iter().rposition(|entry| id_of(entry) == subject.id());
-            return Err(mistake("subjects", message).below(last.unwrap_or(0)).below("use"));
+/// Checks that no two arms have one name, and that the baseline is one of them; it need not be when only some are run.
+fn check_arms(entries: &[SuiteSubject], suite: &SuiteFile, overrides: &Overrides) -> Result<(), Mistake> {
+    for (i, entry) in entries.iter().enumerate() {
+        if entries[..i].iter().any(|other| other.id() == entry.id()) {
+            let message = format!(
+                "subject {:?} is listed twice; list it once, or give one a `variant` or a `name`",
+                entry.id()
+            );
+            return Err(mistake("subjects", message).below(entry.place).below("use"));
         }
     }
     match suite.report.baseline.as_ref().filter(|_| overrides.only.is_empty()) {
-        Some(baseline) if !subjects.iter().any(|s| s.id() == *baseline) => {
+        Some(baseline) if !entries.iter().any(|entry| entry.id() == *baseline) => {
             let message = format!("the baseline {baseline:?} is not among the subjects");
             Err(mistake("baseline", message).within("report"))
         }
@@ -277,8 +310,7 @@ pub(crate) fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistak
 }
 
 fn check_only(only: &[String], entries: &[SuiteSubject]) -> Result<(), String> {
-    let mut known: Vec<String> =
-        entries.iter().flat_map(|entry| [entry.name.clone(), id_of(entry)]).collect();
+    let mut known: Vec<String> = entries.iter().flat_map(names_of).collect();
     let mut seen = BTreeSet::new();
     known.retain(|name| seen.insert(name.clone()));
     match only.iter().find(|name| !known.contains(name)) {
@@ -290,17 +322,14 @@ fn check_only(only: &[String], entries: &[SuiteSubject]) -> Result<(), String> {
     }
 }
 
-fn id_of(entry: &SuiteSubject) -> String {
-    match &entry.variant {
-        Some(variant) => format!("{}/{variant}", entry.name),
-        None => entry.name.clone(),
-    }
+/// By what an entry can be named on the command line.
+fn names_of(entry: &SuiteSubject) -> [String; 3] {
+    [entry.name.clone(), entry.server(), entry.id()]
 }
 
 /// A mistake in a key of a subject's entry in the suite. An entry that is a text alone is marked as a whole.
-fn of_subject(entry: &SuiteSubject, key: &'static str, message: String, all: &[SuiteSubject]) -> Mistake {
-    let index = all.iter().position(|one| one == entry).expect("the entry is one of the suite");
-    mistake("subjects", message).below(index).below(key)
+fn of_subject(entry: &SuiteSubject, key: &'static str, message: String) -> Mistake {
+    mistake("subjects", message).below(entry.place).below(key)
 }
 
 /// Reads the definition of a subject. `at` makes an error that points at a key of the subject's entry in the suite.

@@ -43,6 +43,7 @@ pub fn plan(server: &Server, workload: &Workload, spec: &Spec, files: BTreeMap<S
         repeats: 1,
         order: Order::Fixed,
         slice_ns: None,
+        experiment: None,
         subjects: vec![Subject {
             name: server.name.clone(),
             title: server.title.clone(),

@@ -99,6 +99,8 @@ pub struct Row {
     pub title: &'static str,
     pub a: Repeated,
     pub b: Repeated,
+    /// Of each pair of repeats, `b` ÷ `a`; empty: they are no pairs, or one has no value.
+    pub pairs: Vec<f64>,
     /// Of the medians, `b` ÷ `a`; `None`: one is not known, or 0.
     pub ratio_of_medians: Option<f64>,
     /// `None`: too few repeats, or one has no value.
@@ -127,22 +129,10 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
             metrics.push(gate.metric);
         }
     }
-    let (grid_a, grid_b) = (Grid::new(&a.report.trials), Grid::new(&b.report.trials));
-    let mut rows = Vec::new();
-    let mut unmatched = 0;
-    for (arm_a, arm_b) in arms {
-        for (key, cell) in grid_a.cells().filter(|(key, _)| key.arm == arm_a) {
-            match counterpart(a, key, b, arm_b).and_then(|key| grid_b.get(key)) {
-                Some(other) => {
-                    let row = |metric: &&Metric| row(a, b, (key, arm_b), (cell, other), (metric, is_one_run));
-                    rows.extend(metrics.iter().map(row));
-                }
-                None => unmatched += 1,
-            }
-        }
-    }
+    let (mut rows, unmatched) = rows_of(a, b, &arms, &metrics, is_one_run);
     judge(&mut rows, asked.same_within, &differences);
     let drift = drift(&rows).filter(|_| !is_one_run);
+    let asked_for: Vec<Row> = rows.iter().filter(|row| !row.control).cloned().collect();
     let gates = gate::judge(&asked.gates, &rows, drift.as_deref());
     Compared {
         schema: SCHEMA,
@@ -150,12 +140,49 @@ pub fn compare(a: Side<'_>, b: Side<'_>, asked: &Asked) -> Compared {
         b: side(b),
         paired: is_one_run,
         notes: notes(a, b, (is_one_run, drift), &rows, unmatched),
-        answers: answers(&rows, asked.same_within, &differences),
+        answers: answers(&asked_for, asked.same_within, &differences),
         differences,
         passed: gates.iter().all(|gate| gate.state != GateState::Missed),
         rows,
         gates,
     }
+}
+
+/// A row for each metric of each cell that both sides have, and how many cells of the first the second lacks.
+fn rows_of(
+    a: Side<'_>,
+    b: Side<'_>,
+    arms: &[(usize, usize)],
+    metrics: &[&Metric],
+    is_one_run: bool,
+) -> (Vec<Row>, usize) {
+    let (grid_a, grid_b) = (Grid::new(&a.report.trials), Grid::new(&b.report.trials));
+    let (mut rows, mut unmatched) = (Vec::new(), 0);
+    for (arm_a, arm_b) in arms {
+        for (key, cell) in grid_a.cells().filter(|(key, _)| key.arm == *arm_a) {
+            match counterpart(a, key, b, *arm_b).and_then(|key| grid_b.get(key)) {
+                Some(other) => {
+                    let row =
+                        |metric: &&Metric| row(a, b, (key, *arm_b), (cell, other), (metric, is_one_run));
+                    rows.extend(metrics.iter().map(row));
+                }
+                None => unmatched += 1,
+            }
+        }
+    }
+    (rows, unmatched)
+}
+
+/// Arms of one run against each other, pair by pair: every row judged with all others allowed for. Controls are arms like others here.
+pub(crate) fn within(run: &Run, report: &Report, pairs: &[(usize, usize)]) -> Vec<Vec<Row>> {
+    let side = |arm| Side { run, report, arm: Some(arm) };
+    let of_pair = |(a, b): &(usize, usize)| rows_of(side(*a), side(*b), &[(*a, *b)], &METRICS, true).0;
+    let of_pairs: Vec<Vec<Row>> = pairs.iter().map(of_pair).collect();
+    let lengths: Vec<usize> = of_pairs.iter().map(Vec::len).collect();
+    let mut rows: Vec<Row> = of_pairs.into_iter().flatten().collect();
+    judge(&mut rows, None, &[]);
+    let mut rows = rows.into_iter();
+    lengths.into_iter().map(|length| rows.by_ref().take(length).collect()).collect()
 }
 
 fn side(of: Side<'_>) -> SideResult {
@@ -200,6 +227,7 @@ fn row(
     let (of_a, of_b) = (cell_a.series(metric), cell_b.series(metric));
     let (estimate, over) = estimate(&of_a, &of_b, is_paired);
     let p_permuted = permuted(&of_a, &of_b, is_paired);
+    let pairs = if is_paired { of_b.ratios_to(&of_a).values } else { Vec::new() };
     let (of_a, of_b) = (of_a.repeated(), of_b.repeated());
     let ratio = of_a.median.zip(of_b.median).map(|(a, b)| b / a);
     Row {
@@ -212,6 +240,7 @@ fn row(
         title: metric.title,
         a: of_a,
         b: of_b,
+        pairs,
         ratio_of_medians: ratio.filter(|ratio| ratio.is_finite()),
         estimate,
         over,
@@ -249,7 +278,8 @@ fn judge(rows: &mut [Row], same_within: Option<f64>, differences: &[Difference])
     let asked: Vec<usize> = (0..rows.len()).filter(|i| !rows[*i].control).collect();
     let controls: Vec<usize> = (0..rows.len()).filter(|i| rows[*i].control).collect();
     for family in [asked, controls] {
-        let known: Vec<usize> = family.iter().copied().filter(|i| rows[*i].estimate.is_some()).collect();
+        let is_tested = |i: &usize| rows[*i].estimate.is_some() && rows[*i].over != Some(Over::Rounds);
+        let known: Vec<usize> = family.iter().copied().filter(is_tested).collect();
         let ps: Vec<f64> = known.iter().filter_map(|i| rows[*i].estimate.map(|e| e.p)).collect();
         known.iter().zip(holm(&ps)).for_each(|(i, p)| rows[*i].p_of_all = Some(p));
         for index in family {
@@ -259,11 +289,11 @@ fn judge(rows: &mut [Row], same_within: Option<f64>, differences: &[Difference])
     }
 }
 
-fn answers(rows: &[Row], same_within: Option<f64>, differences: &[Difference]) -> Vec<Answer> {
+pub(crate) fn answers(rows: &[Row], same_within: Option<f64>, differences: &[Difference]) -> Vec<Answer> {
     let is_of_one = |a: &Row, b: &Row| {
         (&a.subject_a, &a.subject_b, &a.workload, a.step) == (&b.subject_a, &b.subject_b, &b.workload, b.step)
     };
-    let of_cells = rows.chunk_by(is_of_one).filter(|cell| !cell[0].control);
+    let of_cells = rows.chunk_by(is_of_one);
     let answer = |cell: &[Row]| {
         let Row { subject_a, subject_b, workload, step, .. } = cell[0].clone();
         let sentence = verdict::although(verdict::answer(cell, same_within), differences);
@@ -301,7 +331,7 @@ fn notes(
     }
     if rows.iter().any(|row| row.over == Some(Over::Rounds)) {
         notes.push(format!(
-            "With fewer than {REPEATS_FOR_INTERVAL} starts of each, intervals of throughput and CPU per request are over the rounds of their turns: they hold for these starts, and another start may differ by more. Ask for {REPEATS_FOR_INTERVAL} or more repeats to know."
+            "With fewer than {REPEATS_FOR_INTERVAL} starts of each, intervals of throughput and CPU per request are over the rounds of their turns: they hold for these starts, and another start may differ by more. So they are no verdict: ask for {REPEATS_FOR_INTERVAL} or more repeats."
         ));
     }
     if unmatched > 0 {

@@ -27,7 +27,10 @@ pub fn of_pairs(differences: &[f64]) -> Option<f64> {
 #[must_use]
 pub fn of_two(a: &[f64], b: &[f64]) -> Option<f64> {
     let all: Vec<f64> = a.iter().chain(b).copied().collect();
-    if a.is_empty() || b.is_empty() || all.len() > 63 || choices(all.len() as u64, a.len() as u64) > ARRANGEMENTS
+    if a.is_empty()
+        || b.is_empty()
+        || all.len() > 63
+        || choices(all.len() as u64, a.len() as u64) > ARRANGEMENTS
     {
         return None;
     }

@@ -80,6 +80,7 @@ fn plan() -> Plan {
         repeats: 3,
         order: Order::Fixed,
         slice_ns: None,
+        experiment: None,
         arms: subjects.iter().enumerate().map(arm).collect(),
         subjects,
         workloads: vec![workload()],

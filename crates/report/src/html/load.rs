@@ -2,13 +2,15 @@
 
 use dyno_analysis::load::{Pages, Percentiles, RequestResult};
 use dyno_analysis::report::Report;
+use dyno_analysis::scaling::{Coefficient, LawResult, ScalingResult};
 use dyno_analysis::summary::Summary;
 use dyno_analysis::trial::TrialResult;
 use dyno_archive::Phase;
 use maud::{Markup, html};
 
+use super::of::Of;
 use super::overview::marks;
-use super::table::{Cell, Column, cell, text, value};
+use super::table::{Cell, Column, cell, table_of, text, value};
 use super::{counted, figure, note, repeats_of, step_table, trial_table, valid, whole};
 use crate::format::{Quantile, count, micros, number, percent, wait, wait_at_step};
 
@@ -27,6 +29,44 @@ pub(super) fn under_load(report: &Report) -> Markup {
         (figure("throughput", "Throughput", LEGEND, &throughput))
         (figure("over-time", "Throughput over time", OVER_TIME, &over_time(report)))
         (errors(report))
+        (scaling(report))
+    }
+}
+
+/// Where each curve bends, and the law that it follows. Empty without a curve of three levels.
+fn scaling(report: &Report) -> Markup {
+    let curves: Vec<&ScalingResult> = report.scaling.iter().filter(|curve| curve.levels.len() > 2).collect();
+    if curves.is_empty() {
+        return Markup::default();
+    }
+    let law = |curve: &&ScalingResult, pick: fn(&LawResult) -> Option<f64>| curve.law.as_ref().and_then(pick);
+    let coefficient = |curve: &&ScalingResult, pick: fn(&LawResult) -> Coefficient| {
+        let of = curve.law.as_ref().map(pick);
+        let interval = of.and_then(|of| of.interval);
+        let range = interval.map(|(low, high)| format!("{}–{}", number(low), number(high)));
+        let cell = value(of.map(|of| of.value), number);
+        match range {
+            Some(range) => cell.with_small(range),
+            None => cell,
+        }
+    };
+    let columns: [Column<'_, &ScalingResult>; 9] = [
+        ("Subject", &|c| text(&report.subjects[c.arm].title)),
+        ("Workload", &|c| text(&report.run.workloads[c.workload].name)),
+        ("#Levels", &|c| counted(c.levels.len() as u64)),
+        ("#Knee, in flight", &|c| value(c.knee, number)),
+        ("#λ, requests/s", &|c| coefficient(c, |law| law.lambda)),
+        ("#σ, contention", &|c| coefficient(c, |law| law.sigma)),
+        ("#κ, coherency", &|c| coefficient(c, |law| law.kappa)),
+        ("#Most by the law", &|c| value(law(c, |law| law.most_rps), number)),
+        ("#Worst residual", &|c| value(law(c, |law| Some(law.worst_residual)), percent)),
+    ];
+    let of =
+        |curve: &&ScalingResult| Of::subject(report, &curve.subject).with_workloads(report, [curve.workload]);
+    html! {
+        h3 { "How throughput grows" } "\n"
+        (table_of("sortable", &columns, &curves, of))
+        (note("Knee: from so many requests in flight on more of them bring little. The Universal Scalability Law, λn / (1 + σ(n − 1) + κn(n − 1)), is fitted to six levels or more; below a coefficient stands its 95 % interval over resampled launches, from five on. A residual far above the noise says that the law is not this server's."))
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod cost;
 mod document;
+mod experiment;
 mod inside;
 mod life;
 mod load;
@@ -49,6 +50,7 @@ pub fn page(report: &Report, css: &str, js: &str) -> String {
         (overview::header(report))
         (section("answer", "The answer", &overview::answer(report)))
         (section("overview", "Overview", &overview::overview(report)))
+        (experiment::section(report))
         (section("load", "Under load", &load::under_load(report)))
         (section("response", "Response time", &load::response(report)))
         (section("cost", "Cost", &cost::cost(report)))

@@ -44,6 +44,7 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
         repeats: 1,
         order: Order::Fixed,
         slice_ns: None,
+        experiment: None,
         subjects: vec![Subject {
             name: NULL.into(),
             title: "null responder".into(),

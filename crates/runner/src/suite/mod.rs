@@ -3,14 +3,16 @@
 //! Each part is read as it is written (`Raw…`), then checked and given its defaults for the planner: `workloads` has the
 //! requests, `load` how many of them and when.
 
+mod experiment;
 mod load;
 pub mod profile;
+mod subjects;
 pub(crate) mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use dyno_archive::plan::{Isolation, Marker, Order, ReportOptions, Suite, Workload};
+use dyno_archive::plan::{Experiment, Isolation, Marker, Order, ReportOptions, Suite, Workload};
 use dyno_archive::probe::Probe;
 use dyno_launch::environment::Inherit;
 use dyno_subject::definition::{is_backend, not_a_backend};
@@ -20,12 +22,15 @@ use dyno_subject::placeholders::Place;
 use dyno_workload::mistake::{Mistake, mistake, positive};
 use dyno_workload::text::FileError;
 use dyno_workload::workloads::{RawWorkload, check_workloads};
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 
 use crate::files::Folder;
 use crate::observe::RawObserve;
+use experiment::RawExperiment;
 pub use load::SuiteLoad;
 use load::{RawLoad, check_pages, of_load};
+use subjects::RawSubject;
+pub use subjects::SuiteSubject;
 use turns::RawOrder;
 
 /// A suite, checked, with every default filled in. Which subjects exist is not known yet.
@@ -44,6 +49,8 @@ pub struct SuiteFile {
     /// Of the subjects. Their CPUs, where it names none, are chosen when the run is planned.
     pub limits: CheckedLimits,
     pub subjects: Vec<SuiteSubject>,
+    /// What the subjects but the controls differ in on purpose; `None`: nothing is asked of that.
+    pub experiment: Option<Experiment>,
     /// Services that subjects need, as far as the suite says something of them.
     pub backends: Vec<SuiteBackend>,
     pub workloads: Vec<Workload>,
@@ -58,16 +65,6 @@ pub struct SuiteFile {
     pub observe: BTreeSet<Probe>,
     /// Whether the first block tells what that costs.
     pub probe_price: bool,
-}
-
-/// A subject's entry in the suite.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SuiteSubject {
-    pub name: String,
-    pub variant: Option<String>,
-    pub env: BTreeMap<String, String>,
-    /// Variables of dyno's own environment that it gets, besides those of its definition.
-    pub inherit: Vec<Inherit>,
 }
 
 /// A back end's entry in the suite.
@@ -129,6 +126,7 @@ struct Raw {
     observe: RawObserve,
     #[serde(default)]
     backends: Vec<RawBackend>,
+    experiment: Option<RawExperiment>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -138,9 +136,10 @@ struct RawSuite {
     description: String,
     repeats: Option<u32>,
     seed: Option<u64>,
-    order: RawOrder,
+    order: Option<RawOrder>,
     slice: Option<String>,
     isolation: Isolation,
+    twin: Option<String>,
 }
 
 /// A back end's table: its limits stand beside its name.
@@ -195,49 +194,6 @@ fn check_backends(raw: Vec<RawBackend>) -> Result<Vec<SuiteBackend>, Mistake> {
     Ok(all)
 }
 
-/// A subject is its name, or a table.
-#[derive(Debug)]
-struct RawSubject(SuiteSubject);
-
-impl<'de> Deserialize<'de> for RawSubject {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Table {
-            r#use: Name,
-            variant: Option<String>,
-            #[serde(default)]
-            env: BTreeMap<String, String>,
-            #[serde(default)]
-            inherit: Vec<Inherit>,
-        }
-        struct Visitor;
-        impl<'de> de::Visitor<'de> for Visitor {
-            type Value = RawSubject;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a subject's name, or a table with `use`")
-            }
-
-            fn visit_str<E: de::Error>(self, name: &str) -> Result<RawSubject, E> {
-                let (name, variant) = match name.split_once('/') {
-                    Some((name, variant)) => (name, Some(variant.to_string())),
-                    None => (name, None),
-                };
-                let Name(name) = Name::parse(name).map_err(de::Error::custom)?;
-                Ok(RawSubject(SuiteSubject { name, variant, ..SuiteSubject::default() }))
-            }
-
-            fn visit_map<M: de::MapAccess<'de>>(self, map: M) -> Result<RawSubject, M::Error> {
-                let table = Table::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                let Table { r#use: Name(name), variant, env, inherit } = table;
-                Ok(RawSubject(SuiteSubject { name, variant, env, inherit }))
-            }
-        }
-        from.deserialize_any(Visitor)
-    }
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawReport {
@@ -254,12 +210,12 @@ impl Raw {
                  (`dyno subjects list` shows which there are)",
             ));
         }
-        for (i, subject) in self.subjects.iter().enumerate() {
-            for (variable, value) in &subject.0.env {
-                let of_entry = |why| mistake("env", why).below(variable.clone()).within(i).within("subjects");
-                Place::Start.check(value).map_err(of_entry)?;
-            }
-        }
+        let written = subjects::check(self.subjects)?;
+        let (subjects, experiment) = match self.experiment {
+            Some(raw) => raw.applied_to(written).map_err(|m| m.within("experiment"))?,
+            None => (written, None),
+        };
+        let subjects = subjects::with_twin(subjects, self.suite.twin.as_deref())?;
         let backends = check_backends(self.backends)?;
         let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let limits = self.limits.check().map_err(|m| m.within("limits"))?;
@@ -272,9 +228,15 @@ impl Raw {
                 "how many requests of a page are in flight changes as it loads; give the number of visitors as `connections`",
             )));
         }
-        let order = self.suite.order.of_starts();
-        let slice_ns = turns::slice_ns(self.suite.order, self.suite.slice.as_deref(), &self.load)?;
+        let asked = self.suite.order.unwrap_or_default();
+        let order = asked.of_starts();
+        let slice_ns = turns::slice_ns(asked, self.suite.slice.as_deref(), &self.load)?;
+        let has_interval = self.load.interval.is_some();
         let (load, steps_of) = self.load.check(&shaped, order)?;
+        let is_left_open = experiment.is_some() && self.suite.order.is_none() && !has_interval;
+        let slice_ns = slice_ns.or_else(|| {
+            turns::default_ns(load.decided(), subjects.len(), has_pages).filter(|_| is_left_open)
+        });
         let load = turns::taken(load, slice_ns, has_pages)?;
         if has_pages {
             check_pages(load.decided()).map_err(of_load)?;
@@ -294,7 +256,8 @@ impl Raw {
             slice_ns,
             isolation: self.suite.isolation,
             limits,
-            subjects: self.subjects.into_iter().map(|s| s.0).collect(),
+            subjects,
+            experiment,
             backends,
             workloads: shaped.into_iter().map(|shaped| shaped.workload).collect(),
             load,

@@ -60,6 +60,18 @@ pub(super) fn taken(load: SuiteLoad, slice_ns: Option<u64>, has_pages: bool) -> 
     Ok(load.measured_by(slice_ns / INTERVALS_OF_SLICE))
 }
 
+/// Most subjects that take turns without being asked to.
+const TAKE_TURNS: usize = 3;
+
+/// Length of the slices where a suite is about what its subjects differ in, and says nothing of their order; `None`: they cannot take
+/// turns, or are too many for it.
+pub(super) fn default_ns(load: &Load, subjects: usize, has_pages: bool) -> Option<u64> {
+    let can = subjects <= TAKE_TURNS
+        && check_steps(load, has_pages).is_ok()
+        && check_time(load, subjects, TURN_NS).is_ok();
+    can.then_some(TURN_NS)
+}
+
 fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
     let refused = |what: String| {
         let message = format!(
@@ -87,7 +99,10 @@ fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
 /// They are too many.
 pub(crate) fn check_length(suite: &SuiteFile, subjects: usize) -> Result<(), Mistake> {
     let Some(slice_ns) = suite.slice_ns.filter(|_| subjects > 1) else { return Ok(()) };
-    let load = suite.load.decided();
+    check_time(suite.load.decided(), subjects, slice_ns)
+}
+
+fn check_time(load: &Load, subjects: usize, slice_ns: u64) -> Result<(), Mistake> {
     let round_ns = 2 * slice_ns * subjects as u64;
     let for_all = |ns: u64| ns.saturating_mul(subjects as u64).next_multiple_of(round_ns);
     let all_ns = for_all(load.warmup_ns) + for_all(load.duration_ns);

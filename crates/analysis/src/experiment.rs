@@ -1,0 +1,407 @@
+//! What a suite's experiment comes to: what each change of its arms changes, and because of what.
+
+use std::collections::BTreeSet;
+
+use dyno_archive::plan::{ExperimentKind, Plan};
+use dyno_archive::run::Run;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::cell::{CellKey, Shape};
+use crate::compare::{self, Answer, Row, Verdict};
+use crate::grid::Grid;
+use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
+use crate::report::Report;
+use crate::series::Series;
+use crate::stats::{Estimate, median};
+
+/// An experiment of a suite.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ExperimentResult {
+    pub kind: ExperimentKind,
+    /// What was varied, in the words of whoever asked.
+    pub factor: Option<String>,
+    pub effects: Vec<Effect>,
+    /// What the level does, over all levels; empty but for a dose.
+    pub doses: Vec<Dose>,
+}
+
+/// What one change of an arm changes.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Effect {
+    /// Names of the arms; ratios are `to` ÷ `from`.
+    pub from: String,
+    pub to: String,
+    /// In what the two differ, as planned; nothing: one is the other's twin.
+    pub changed: Vec<Change>,
+    /// The only thing in which they differ, in words; `None`: there is none, or there are several.
+    pub because: Option<String>,
+    /// What it comes to, cell by cell.
+    pub answers: Vec<Answer>,
+    pub rows: Vec<Row>,
+}
+
+/// One condition in which two arms differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Change {
+    pub what: String,
+    /// `None`: not told, because values of the environment may hold secrets, or not set.
+    pub from: Option<String>,
+    pub to: Option<String>,
+}
+
+/// What the level of a dose does to a metric at one step.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Dose {
+    pub workload: String,
+    pub step: Shape,
+    pub metric: &'static str,
+    pub title: &'static str,
+    /// What the metric is multiplied by when the level doubles, over launches; `None`: too few, or one has no value.
+    pub doubling: Option<Estimate>,
+    /// The same, of the median slope; `None`: no block has every level.
+    pub doubling_median: Option<f64>,
+}
+
+/// What the run's experiment comes to; `None`: it has none.
+#[must_use]
+pub(crate) fn experiment(run: &Run, report: &Report) -> Option<ExperimentResult> {
+    let plan = &run.header.plan;
+    let experiment = plan.experiment.as_ref()?;
+    let arms = arms(plan);
+    let pairs = match experiment.kind {
+        ExperimentKind::Ladder => arms.windows(2).map(|pair| (pair[0], pair[1])).collect(),
+        ExperimentKind::Matrix => single_changes(plan, &arms),
+        ExperimentKind::Ablation | ExperimentKind::Toggle | ExperimentKind::Dose => {
+            arms.iter().skip(1).map(|arm| (arms[0], *arm)).collect()
+        }
+    };
+    Some(ExperimentResult {
+        kind: experiment.kind,
+        factor: experiment.factor.clone(),
+        effects: effects(run, report, &pairs, experiment.factor.as_deref()),
+        doses: doses(plan, report, &arms),
+    })
+}
+
+/// Arms that are the same under two names, against each other: what they differ by is noise.
+#[must_use]
+pub(crate) fn twins(run: &Run, report: &Report) -> Vec<Effect> {
+    let plan = &run.header.plan;
+    let all = 0..plan.arms.len();
+    let pairs: Vec<(usize, usize)> = all
+        .clone()
+        .flat_map(|a| all.clone().skip(a + 1).map(move |b| (a, b)))
+        .filter(|(a, b)| changes(plan, *a, *b).is_empty())
+        .collect();
+    effects(run, report, &pairs, None)
+}
+
+/// The arms that the experiment is about: those of controls are there for comparison, where there are others.
+fn arms(plan: &Plan) -> Vec<usize> {
+    let all = 0..plan.arms.len();
+    let asked: Vec<usize> = all.clone().filter(|arm| !plan.subject_of(*arm).control).collect();
+    let of_experiment = if asked.len() < 2 { all.collect() } else { asked };
+    // A twin is no change.
+    let is_first = |arm: &usize| {
+        of_experiment.iter().all(|other| other >= arm || !changes(plan, *other, *arm).is_empty())
+    };
+    of_experiment.iter().copied().filter(is_first).collect()
+}
+
+/// Pairs of a matrix that differ in one thing, from the first arm that has all else.
+fn single_changes(plan: &Plan, arms: &[usize]) -> Vec<(usize, usize)> {
+    let mut pairs = Vec::new();
+    for (place, to) in arms.iter().enumerate() {
+        let mut seen = BTreeSet::new();
+        for from in &arms[..place] {
+            let changed = changes(plan, *from, *to);
+            if let [only] = changed.as_slice()
+                && seen.insert(only.what.clone())
+            {
+                pairs.push((*from, *to));
+            }
+        }
+    }
+    pairs
+}
+
+fn effects(run: &Run, report: &Report, pairs: &[(usize, usize)], factor: Option<&str>) -> Vec<Effect> {
+    let plan = &run.header.plan;
+    let rows = compare::within(run, report, pairs);
+    let effect = |((from, to), rows): (&(usize, usize), Vec<Row>)| {
+        let changed = changes(plan, *from, *to);
+        Effect {
+            from: plan.arms[*from].name.clone(),
+            to: plan.arms[*to].name.clone(),
+            because: because(&changed, factor),
+            answers: compare::answers(&rows, None, &[]),
+            changed,
+            rows,
+        }
+    };
+    pairs.iter().zip(rows).map(effect).collect()
+}
+
+fn because(changed: &[Change], factor: Option<&str>) -> Option<String> {
+    let [only] = changed else { return None };
+    let what = factor.unwrap_or(&only.what);
+    Some(match (&only.from, &only.to) {
+        (Some(from), Some(to)) => format!("{what} ({from} → {to})"),
+        (None, Some(to)) => format!("{what} (→ {to})"),
+        (Some(from), None) => format!("{what} ({from} → none)"),
+        (None, None) => what.to_string(),
+    })
+}
+
+impl Effect {
+    /// Whether anything is shown to differ.
+    #[must_use]
+    pub fn is_shown(&self) -> bool {
+        self.rows.iter().any(|row| matches!(row.verdict, Verdict::Higher | Verdict::Lower))
+    }
+
+    /// Why the arms may differ, as a sentence.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let names = || self.changed.iter().map(|change| change.what.as_str()).collect::<Vec<_>>().join(", ");
+        match (&self.because, self.changed.len()) {
+            (_, 0) => "The two are the same: what differs is noise.".into(),
+            (Some(because), _) if self.is_shown() => {
+                format!("Because of {because}: it is all that they differ in.")
+            }
+            (Some(because), _) => format!("They differ in {because} alone."),
+            (None, _) => format!("Which of it does it cannot be told: {} are confounded.", names()),
+        }
+    }
+}
+
+/// In what two arms differ, as planned.
+fn changes(plan: &Plan, a: usize, b: usize) -> Vec<Change> {
+    let (subject_a, subject_b) = (plan.subject_of(a), plan.subject_of(b));
+    let mut found = Vec::new();
+    if subject_a.name != subject_b.name {
+        found.push(Change { what: "server".into(), from: Some(subject_a.id()), to: Some(subject_b.id()) });
+    } else if subject_a.variant != subject_b.variant {
+        let variant = |of: &Option<String>| Some(of.clone().unwrap_or_else(|| "none".into()));
+        found.push(Change {
+            what: "variant".into(),
+            from: variant(&subject_a.variant),
+            to: variant(&subject_b.variant),
+        });
+    }
+    let (arm_a, arm_b) = (&plan.arms[a], &plan.arms[b]);
+    let names: BTreeSet<&String> = arm_a.conditions.env.keys().chain(arm_b.conditions.env.keys()).collect();
+    let differs = |name: &&&String| arm_a.conditions.env.get(**name) != arm_b.conditions.env.get(**name);
+    found.extend(names.iter().filter(differs).map(|name| Change {
+        what: format!("env.{name}"),
+        from: None,
+        to: None,
+    }));
+    let behind = |arm: &dyno_archive::plan::Arm| {
+        let names: Vec<&str> = arm.backends.iter().map(|index| &*plan.backends[*index].name).collect();
+        json!(names.join(", "))
+    };
+    walk("back ends", &behind(arm_a), &behind(arm_b), &mut found);
+    let conditions = |arm: &dyno_archive::plan::Arm| {
+        let mut all = json!(arm.conditions);
+        all.as_object_mut().expect("conditions have names").remove("env");
+        all
+    };
+    walk("", &conditions(arm_a), &conditions(arm_b), &mut found);
+    found
+}
+
+/// Differences between two JSON values, by the path of names to each.
+fn walk(name: &str, a: &Value, b: &Value, found: &mut Vec<Change>) {
+    if a == b {
+        return;
+    }
+    if let (Value::Object(own), Value::Object(other)) = (a, b) {
+        let keys: BTreeSet<&String> = own.keys().chain(other.keys()).collect();
+        for key in keys {
+            let of = |map: &serde_json::Map<String, Value>| map.get(key).cloned().unwrap_or(Value::Null);
+            // The last name says what it is: `cpus` of `limits`.
+            walk(key, &of(own), &of(other), found);
+        }
+        return;
+    }
+    let text = |value: &Value| match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    };
+    found.push(Change { what: name.into(), from: text(a), to: text(b) });
+}
+
+/// Metrics of which the answer to a dose is told.
+const DOSED: [&Metric; 5] = [&THROUGHPUT, &CPU, &RESPONSE_P50, &RESPONSE_P99, &MEMORY];
+
+/// The slopes of metrics by the level, where arms stand on a scale.
+fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<Dose> {
+    let levels: Option<Vec<f64>> = arms.iter().map(|arm| plan.arms[*arm].level).collect();
+    let Some(levels) = levels.filter(|levels| levels.len() > 1) else { return Vec::new() };
+    let grid = Grid::new(&report.trials);
+    let cells: Vec<CellKey> = grid.cells().map(|(key, _)| key).filter(|key| key.arm == arms[0]).collect();
+    let dose = |key: CellKey, metric: &'static Metric| {
+        let series: Option<Vec<Series>> =
+            arms.iter().map(|arm| Some(grid.get(key.of_arm(*arm))?.series(metric))).collect();
+        let by_block = slopes(&levels, &series?);
+        let doublings: Vec<f64> = by_block.iter().map(|slope| 2f64.powf(*slope)).collect();
+        Some(Dose {
+            workload: plan.workloads[key.workload].name.clone(),
+            step: Shape::of(&plan.load.steps[key.step]),
+            metric: metric.key,
+            title: metric.title,
+            doubling: Estimate::of_pairs(&doublings),
+            doubling_median: median(&doublings),
+        })
+    };
+    let of_cell =
+        |key: CellKey| DOSED.into_iter().filter_map(move |metric| dose(key, Metric::named(metric.key)));
+    cells.into_iter().flat_map(of_cell).collect()
+}
+
+/// For each block that has all levels, the slope of the metric's logarithm by the level's, by least squares.
+fn slopes(levels: &[f64], series: &[Series]) -> Vec<f64> {
+    let logs: Vec<f64> = levels.iter().map(|level| level.ln()).collect();
+    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+    let spread: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
+    let Some((first, rest)) = series.split_first() else { return Vec::new() };
+    let of_block = |(block, value): (u32, f64)| {
+        let others: Option<Vec<f64>> = rest.iter().map(|one| one.at(block)).collect();
+        let values = [value].into_iter().chain(others?);
+        let slope = values.zip(&logs).map(|(value, log)| (log - mean) * value.ln()).sum::<f64>() / spread;
+        Some(slope).filter(|slope| slope.is_finite())
+    };
+    first.blocks().filter_map(of_block).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::TrialRecord;
+    use dyno_archive::plan::{Arm, Arrivals, Experiment, Launch, Subject, Trial};
+
+    use super::*;
+    use crate::fixture;
+
+    /// Six blocks of one server in arms that `change` makes, each with so many answers, more in each block.
+    fn run(kind: ExperimentKind, arms: &[(&str, u64, fn(&mut Arm))]) -> Run {
+        let server = Subject { name: "a".into(), title: "A".into(), ..Subject::default() };
+        let mut plan = fixture::plan(vec![server]);
+        let first = plan.arms[0].clone();
+        plan.arms = arms
+            .iter()
+            .map(|(name, _, change)| {
+                let mut arm = Arm { name: (*name).into(), ..first.clone() };
+                change(&mut arm);
+                arm
+            })
+            .collect();
+        plan.experiment = Some(Experiment { kind, factor: None });
+        plan.load.steps = vec![fixture::step(Arrivals::Closed)];
+        let each = 0..arms.len();
+        plan.launches =
+            (0..6).flat_map(|block| each.clone().map(move |arm| Launch::alone(arm, block))).collect();
+        plan.repeats = 6;
+        let trials = plan.launches.iter().enumerate().map(|(launch, planned)| {
+            let arm = planned.arms[0];
+            // Blocks differ by more than arms do, and arms by a little more or less in each.
+            let answers = arms[arm].1 * (10 + u64::from(planned.block)) + (launch as u64 * 7) % 5;
+            plan.trials.push(Trial { launch, arm, workload: 0, step: 0, seed: 0 });
+            fixture::trial_record(launch, fixture::record(answers))
+        });
+        let trials: Vec<TrialRecord> = trials.collect();
+        fixture::run(plan, Vec::new(), trials)
+    }
+
+    fn result(kind: ExperimentKind, arms: &[(&str, u64, fn(&mut Arm))]) -> ExperimentResult {
+        crate::report::report(&run(kind, arms)).experiment.unwrap()
+    }
+
+    const fn as_it_is(_: &mut Arm) {}
+
+    fn between(result: &ExperimentResult) -> Vec<(&str, &str)> {
+        result.effects.iter().map(|effect| (&*effect.from, &*effect.to)).collect()
+    }
+
+    #[test]
+    fn one_change_is_the_reason_and_several_are_confounded() {
+        let arms: [(&str, u64, fn(&mut Arm)); 3] = [
+            ("whole", 100, as_it_is),
+            ("small", 80, |arm| arm.conditions.limits.cpus = Some(0.5)),
+            ("both", 120, |arm| {
+                arm.conditions.limits.cpus = Some(0.5);
+                arm.conditions.env.insert("X".into(), "secret".into());
+            }),
+        ];
+        let ablation = result(ExperimentKind::Ablation, &arms);
+        assert_eq!(between(&ablation), [("whole", "small"), ("whole", "both")]);
+        let [small, both] = &ablation.effects[..] else { panic!() };
+        assert_eq!(small.because.as_deref(), Some("cpus (→ 0.5)"));
+        assert_eq!(small.reason(), "Because of cpus (→ 0.5): it is all that they differ in.");
+        let throughput = &small.rows[0];
+        assert_eq!((throughput.metric, throughput.verdict), ("throughput_rps", Verdict::Lower));
+        assert!((throughput.estimate.unwrap().ratio - 0.8).abs() < 0.01);
+        assert!(small.answers[0].sentence.contains("less throughput"), "{:?}", small.answers);
+        assert_eq!(both.because, None);
+        assert_eq!(both.reason(), "Which of it does it cannot be told: env.X, cpus are confounded.");
+        assert!(both.changed.iter().all(|change| change.to.as_deref() != Some("secret")));
+        let ladder = result(ExperimentKind::Ladder, &arms);
+        assert_eq!(between(&ladder), [("whole", "small"), ("small", "both")]);
+        assert_eq!(ladder.effects[1].because.as_deref(), Some("env.X"));
+        assert!(ladder.doses.is_empty());
+    }
+
+    #[test]
+    fn a_dose_is_told_by_what_doubling_does() {
+        let arms: [(&str, u64, fn(&mut Arm)); 3] = [
+            ("one", 100, |arm| arm.level = Some(1.0)),
+            ("two", 200, |arm| (arm.level, arm.conditions.limits.cpus) = (Some(2.0), Some(2.0))),
+            ("four", 400, |arm| (arm.level, arm.conditions.limits.cpus) = (Some(4.0), Some(4.0))),
+        ];
+        let dose = result(ExperimentKind::Dose, &arms);
+        assert_eq!(between(&dose), [("one", "two"), ("one", "four")]);
+        let throughput = dose.doses.iter().find(|dose| dose.metric == "throughput_rps").unwrap();
+        let doubling = throughput.doubling.unwrap();
+        assert!(
+            (doubling.ratio - 2.0).abs() < 0.01 && doubling.low > 1.9 && doubling.high < 2.1,
+            "{doubling:?}"
+        );
+        assert!((throughput.doubling_median.unwrap() - 2.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_matrix_sets_single_changes_against_each_other() {
+        let arms: [(&str, u64, fn(&mut Arm)); 4] = [
+            ("neither", 100, as_it_is),
+            ("cpus", 80, |arm| arm.conditions.limits.cpus = Some(0.5)),
+            ("files", 100, |arm| arm.conditions.limits.open_files = Some(64)),
+            ("both", 80, |arm| {
+                (arm.conditions.limits.cpus, arm.conditions.limits.open_files) = (Some(0.5), Some(64))
+            }),
+        ];
+        let matrix = result(ExperimentKind::Matrix, &arms);
+        let all = [("neither", "cpus"), ("neither", "files"), ("cpus", "both"), ("files", "both")];
+        assert_eq!(between(&matrix), all);
+        assert!(matrix.effects.iter().all(|effect| effect.because.is_some()));
+        assert!(!matrix.effects[1].is_shown());
+        assert_eq!(matrix.effects[1].reason(), "They differ in open_files (→ 64) alone.");
+    }
+
+    #[test]
+    fn twins_are_found_by_what_they_are_and_are_no_change() {
+        let arms: [(&str, u64, fn(&mut Arm)); 3] = [
+            ("a", 100, as_it_is),
+            ("b", 200, |arm| arm.conditions.limits.cpus = Some(0.5)),
+            ("twin of a", 100, as_it_is),
+        ];
+        let report = crate::report::report(&run(ExperimentKind::Toggle, &arms));
+        assert_eq!(between(report.experiment.as_ref().unwrap()), [("a", "b")]);
+        let [twins] = &report.twins[..] else { panic!("{:?}", report.twins) };
+        assert_eq!((&*twins.from, &*twins.to, twins.changed.len()), ("a", "twin of a", 0));
+        assert!(!twins.is_shown());
+        assert_eq!(twins.reason(), "The two are the same: what differs is noise.");
+    }
+}

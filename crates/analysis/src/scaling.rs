@@ -1,0 +1,248 @@
+//! How each arm's throughput grows with the requests in flight: its knee, and the law that it follows.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::plan::Plan;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cell::{CellKey, Shape};
+use crate::grid::Grid;
+use crate::metric::THROUGHPUT;
+use crate::stats::scaling::{Law, knee};
+use crate::stats::{REPEATS_FOR_INTERVAL, median};
+
+/// Fewest levels for a law of three coefficients: with fewer it follows the noise.
+pub const LEVELS_FOR_LAW: usize = 6;
+
+/// Resamplings of launches for the intervals of a law.
+const RESAMPLINGS: u64 = 200;
+
+/// How an arm's throughput grows with the requests in flight, over the closed loops of one workload and one kind of connection.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ScalingResult {
+    pub arm: usize,
+    pub subject: String,
+    pub workload: usize,
+    pub streams: u32,
+    pub pipeline: u32,
+    pub levels: Vec<ScalingLevel>,
+    /// Requests in flight from which on more of them bring little (Satopää et al. 2011); `None`: fewer than four levels, or no bend.
+    pub knee: Option<f64>,
+    /// `None`: fewer than six levels.
+    pub law: Option<LawResult>,
+}
+
+/// One level of a curve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ScalingLevel {
+    pub in_flight: u64,
+    /// Median over the valid repeats.
+    pub throughput_rps: f64,
+    /// By the law; `None`: there is none.
+    pub fitted_rps: Option<f64>,
+    /// By how much what was measured is above the law, as a share of it.
+    pub residual: Option<f64>,
+}
+
+/// The Universal Scalability Law that a curve follows the closest (Gunther 2007): λn / (1 + σ(n − 1) + κn(n − 1)).
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LawResult {
+    /// Requests per second with one in flight.
+    pub lambda: Coefficient,
+    /// Contention: 0 to 1 and more.
+    pub sigma: Coefficient,
+    /// What each in flight costs each other.
+    pub kappa: Coefficient,
+    /// Requests in flight at which throughput is the highest by the law; `None`: it never falls.
+    pub peak_at: Option<f64>,
+    /// Throughput that it reaches or nears; `None`: it grows for ever.
+    pub most_rps: Option<f64>,
+    /// The largest residual, as a share: far above the noise, the law is not this server's.
+    pub worst_residual: f64,
+}
+
+/// A coefficient, with the middle 95 of 100 of those fitted to launches drawn again with replacement (Efron 1979); `None`: fewer than
+/// five launches.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Coefficient {
+    pub value: f64,
+    pub interval: Option<(f64, f64)>,
+}
+
+/// What tells one curve from another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct CurveKey {
+    arm: usize,
+    workload: usize,
+    streams: u32,
+    pipeline: u32,
+    pass: u32,
+}
+
+/// The curves of a run that have two levels or more.
+#[must_use]
+pub(crate) fn scaling(plan: &Plan, grid: &Grid<'_>) -> Vec<ScalingResult> {
+    let mut curves: BTreeMap<CurveKey, Vec<Point>> = BTreeMap::new();
+    for (key, cell) in grid.cells() {
+        let step = &plan.load.steps[key.step];
+        if !step.arrivals.is_closed() {
+            continue;
+        }
+        let at = cell.series(&THROUGHPUT);
+        let of_level = at.blocks().map(|(block, rps)| Point { block, in_flight: step.in_flight(), rps });
+        curves.entry(curve_of(key, Shape::of(step))).or_default().extend(of_level);
+    }
+    curves.into_iter().filter_map(|(key, points)| curve(plan, key, &points)).collect()
+}
+
+fn curve_of(key: CellKey, shape: Shape) -> CurveKey {
+    let Shape { streams, pipeline, pass, .. } = shape;
+    CurveKey { arm: key.arm, workload: key.workload, streams, pipeline, pass }
+}
+
+/// The throughput of one launch at one level.
+#[derive(Clone, Copy)]
+struct Point {
+    block: u32,
+    in_flight: u64,
+    rps: f64,
+}
+
+fn curve(plan: &Plan, key: CurveKey, points: &[Point]) -> Option<ScalingResult> {
+    let mut by_level: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    points.iter().for_each(|point| by_level.entry(point.in_flight).or_default().push(point.rps));
+    if by_level.len() < 2 {
+        return None;
+    }
+    let plain: Vec<(f64, f64)> = points.iter().map(|p| (p.in_flight as f64, p.rps)).collect();
+    let law = (by_level.len() >= LEVELS_FOR_LAW).then(|| Law::fit(&plain)).flatten();
+    let level = |(in_flight, values): (&u64, &Vec<f64>)| {
+        let throughput_rps = median(values)?;
+        let fitted_rps = law.map(|law| law.at(*in_flight as f64));
+        let residual = fitted_rps.map(|fitted| throughput_rps / fitted - 1.0);
+        Some(ScalingLevel { in_flight: *in_flight, throughput_rps, fitted_rps, residual })
+    };
+    let levels: Vec<ScalingLevel> = by_level.iter().filter_map(level).collect();
+    Some(ScalingResult {
+        arm: key.arm,
+        subject: plan.arms[key.arm].name.clone(),
+        workload: key.workload,
+        streams: key.streams,
+        pipeline: key.pipeline,
+        knee: knee(&plain),
+        law: law.map(|law| law_result(law, points, &levels)),
+        levels,
+    })
+}
+
+fn law_result(law: Law, points: &[Point], levels: &[ScalingLevel]) -> LawResult {
+    let resampled = resampled(&law, points);
+    let coefficient = |pick: fn(&Law) -> f64| {
+        let mut drawn: Vec<f64> = resampled.iter().map(pick).collect();
+        drawn.sort_by(f64::total_cmp);
+        let at = |share: f64| drawn[((drawn.len() - 1) as f64 * share).round() as usize];
+        Coefficient { value: pick(&law), interval: (!drawn.is_empty()).then(|| (at(0.025), at(0.975))) }
+    };
+    LawResult {
+        lambda: coefficient(|law| law.lambda),
+        sigma: coefficient(|law| law.sigma),
+        kappa: coefficient(|law| law.kappa),
+        peak_at: law.peak(),
+        most_rps: law.most(),
+        worst_residual: levels.iter().filter_map(|l| Some(l.residual?.abs())).fold(0.0, f64::max),
+    }
+}
+
+/// The laws of launches drawn again with replacement; none, if there are too few launches.
+fn resampled(law: &Law, points: &[Point]) -> Vec<Law> {
+    let mut blocks: Vec<u32> = points.iter().map(|point| point.block).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    if blocks.len() < REPEATS_FOR_INTERVAL {
+        return Vec::new();
+    }
+    let draw = |number: u64| {
+        let chosen = (0..blocks.len() as u64).map(|place| blocks[drawn(number, place, blocks.len())]);
+        let own: Vec<(f64, f64)> = chosen
+            .flat_map(|block| points.iter().filter(move |point| point.block == block))
+            .map(|point| (point.in_flight as f64, point.rps))
+            .collect();
+        law.refitted(&own)
+    };
+    (0..RESAMPLINGS).map(draw).collect()
+}
+
+/// A place below `of`, drawn by number: the same each time, so that a report is the same each time (`SplitMix64`, Steele et al. 2014).
+fn drawn(number: u64, place: u64, of: usize) -> usize {
+    let mut x = (number << 16 | place).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((x ^ (x >> 31)) % of as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::stats::draws::Normal;
+
+    const TRUTH: Law = Law { lambda: 1000.0, sigma: 0.05, kappa: 2e-4 };
+
+    fn points(levels: &[u64], blocks: u32, normal: &mut Normal) -> Vec<Point> {
+        let mut all = Vec::new();
+        for block in 0..blocks {
+            let start = (0.01 * normal.draw()).exp();
+            for in_flight in levels {
+                let rps = TRUTH.at(*in_flight as f64) * start * (0.01 * normal.draw()).exp();
+                all.push(Point { block, in_flight: *in_flight, rps });
+            }
+        }
+        all
+    }
+
+    const KEY: CurveKey = CurveKey { arm: 0, workload: 0, streams: 1, pipeline: 1, pass: 1 };
+    const LEVELS: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+
+    fn of(points: &[Point]) -> Option<ScalingResult> {
+        let server = dyno_archive::plan::Subject { name: "a".into(), ..Default::default() };
+        curve(&fixture::plan(vec![server]), KEY, points)
+    }
+
+    #[test]
+    fn the_law_of_a_curve_has_intervals_that_hold_the_truth() {
+        let (mut held, mut normal) = (0, Normal(3));
+        for _ in 0..20 {
+            let law = of(&points(&LEVELS, 8, &mut normal)).unwrap().law.unwrap();
+            let (low, high) = law.sigma.interval.unwrap();
+            assert!(low <= law.sigma.value && law.sigma.value <= high);
+            held += u32::from((low..=high).contains(&TRUTH.sigma));
+            assert!(law.worst_residual < 0.03, "{law:?}");
+        }
+        // Of resamplings of eight launches a little less than 95 of 100.
+        assert!(held >= 16, "{held} of 20");
+    }
+
+    #[test]
+    fn few_levels_have_no_law_and_few_launches_no_interval() {
+        let mut normal = Normal(4);
+        let five = of(&points(&LEVELS[..5], 8, &mut normal)).unwrap();
+        assert_eq!((five.levels.len(), five.law, five.levels[0].residual), (5, None, None));
+        let few = of(&points(&LEVELS, 3, &mut normal)).unwrap();
+        let law = few.law.unwrap();
+        assert_eq!((law.lambda.interval, law.sigma.interval), (None, None));
+        assert!((law.lambda.value - 1000.0).abs() < 60.0 && few.levels[0].residual.unwrap().abs() < 0.05);
+        assert!(few.knee.is_some());
+        assert_eq!(of(&points(&LEVELS[..1], 3, &mut normal)), None);
+    }
+
+    #[test]
+    fn a_run_has_a_curve_per_arm_and_workload() {
+        let report = fixture::reported();
+        let grid = Grid::new(&report.trials);
+        let run = fixture::five_blocks();
+        let all = scaling(&run.header.plan, &grid);
+        assert_eq!(all, report.scaling);
+        assert!(all.iter().all(|curve| curve.levels.len() >= 2 && curve.law.is_none()));
+    }
+}

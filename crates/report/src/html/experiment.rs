@@ -1,0 +1,78 @@
+//! What a suite's experiment changes, and what twins differ by.
+
+use dyno_analysis::experiment::{Dose, Effect};
+use dyno_analysis::report::Report;
+use maud::{Markup, html};
+
+use super::table::{Cell, Column, Row, table, table_of, text, value};
+use super::{figure, note};
+use crate::compare::{HEAD, cells};
+use crate::format::{number, or_dash};
+use crate::html::of::Of;
+use crate::overview::label_in_words;
+
+/// The section; empty without an experiment and without twins.
+pub(super) fn section(report: &Report) -> Markup {
+    let experiment = report.experiment.as_ref();
+    if experiment.is_none() && report.twins.is_empty() {
+        return Markup::default();
+    }
+    let body = html! {
+        @if let Some(experiment) = experiment {
+            (figure("effects", &title(experiment.factor.as_deref()), EFFECTS, &rows(&experiment.effects)))
+            ul { @for effect in &experiment.effects { li { (effect.to) " against " (effect.from) ": " (effect.reason()) } } } "\n"
+            (doses(&experiment.doses))
+        }
+        @if !report.twins.is_empty() {
+            h3 { "Twins" } "\n"
+            (note("One server under two names, started and loaded like any other: what the two differ by is noise. A difference that is shown here is a false alarm, of which one in twenty such runs has one."))
+            (rows(&report.twins))
+        }
+    };
+    super::section("experiment", "What changes what", &body)
+}
+
+fn title(factor: Option<&str>) -> String {
+    factor.map_or_else(|| "What each change does".into(), |factor| format!("What {factor} does"))
+}
+
+const EFFECTS: &str = "A dot per pair of launches of one block, and the 95 % interval of their ratio where there are five pairs or more. On the line at 1 nothing changes. \
+                       Verdicts allow for all rows at once.";
+
+/// Columns of [`HEAD`] that hold numbers.
+const NUMBERS: std::ops::RangeInclusive<usize> = 3..=6;
+
+fn rows(effects: &[Effect]) -> Markup {
+    let head: Vec<String> = HEAD
+        .iter()
+        .enumerate()
+        .map(|(i, name)| if NUMBERS.contains(&i) { format!("#{name}") } else { (*name).to_string() })
+        .collect();
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    let all = effects.iter().flat_map(|effect| &effect.rows);
+    let row = |row| Row::from(cells(row).into_iter().map(text).collect::<Vec<Cell>>());
+    table("sortable", &head, &all.map(row).collect::<Vec<Row>>())
+}
+
+/// What doubling a dose does. Empty without a dose.
+fn doses(doses: &[Dose]) -> Markup {
+    if doses.is_empty() {
+        return Markup::default();
+    }
+    let columns: [Column<'_, Dose>; 5] = [
+        ("Workload", &|d| text(&d.workload)),
+        ("Step", &|d| text(label_in_words(d.step))),
+        ("Metric", &|d| text(d.title)),
+        ("#Times, when the level doubles", &|d| {
+            value(d.doubling.map(|e| e.ratio).or(d.doubling_median), number)
+        }),
+        ("#95 % interval", &|d| {
+            text(or_dash(d.doubling, |e| format!("{}–{}", number(e.low), number(e.high))))
+        }),
+    ];
+    html! {
+        h3 { "When the level doubles" } "\n"
+        (table_of("sortable", &columns, doses, |_| Of::default()))
+        (note("The slope of the metric's logarithm by the level's, over all levels, launch by launch: 2 follows the level, 1 does not care."))
+    }
+}

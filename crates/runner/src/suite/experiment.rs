@@ -1,0 +1,293 @@
+//! What a suite's subjects differ in on purpose: `[experiment]`.
+
+use std::collections::BTreeMap;
+
+use dyno_archive::plan::{Experiment, ExperimentKind};
+use dyno_subject::limits_keys::{self, RawLimits};
+use dyno_subject::placeholders::Place;
+use dyno_workload::mistake::{Mistake, mistake};
+use dyno_workload::text::nearest;
+use serde::Deserialize;
+
+use super::subjects::{SuiteSubject, check_requests};
+
+/// `[experiment]` as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawExperiment {
+    kind: ExperimentKind,
+    factor: Option<String>,
+    #[serde(default)]
+    vary: BTreeMap<String, Vec<Level>>,
+}
+
+/// One value of what is varied.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum Level {
+    Number(f64),
+    Text(String),
+}
+
+impl std::fmt::Display for Level {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Level::Number(n) => write!(f, "{n}"),
+            Level::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// What can be varied by name, beside variables of the environment.
+const FACTORS: [&str; 5] = ["cpus", "memory", "files", "requests_per_connection", "variant"];
+
+/// How a variable of the environment is named as a factor.
+const ENV: &str = "env.";
+
+impl RawExperiment {
+    /// The subjects of the suite as the experiment has them, and what it is.
+    pub(super) fn applied_to(
+        self,
+        written: Vec<SuiteSubject>,
+    ) -> Result<(Vec<SuiteSubject>, Option<Experiment>), Mistake> {
+        let experiment = Experiment { kind: self.kind, factor: self.factor.clone() };
+        let subjects = if self.vary.is_empty() { self.listed(written)? } else { self.varied(written)? };
+        Ok((subjects, Some(experiment)))
+    }
+
+    /// Arms that stand in the suite one by one.
+    fn listed(&self, written: Vec<SuiteSubject>) -> Result<Vec<SuiteSubject>, Mistake> {
+        let wrong = |message: &str| Err(mistake("kind", message));
+        match self.kind {
+            ExperimentKind::Dose | ExperimentKind::Matrix => {
+                let kind = self.kind.name();
+                wrong(&format!("a {kind} says what is varied: `vary = {{ cpus = [0.25, 0.5, 1] }}`"))
+            }
+            ExperimentKind::Toggle if written.len() < 2 => wrong(
+                "a toggle has two arms: list the subject twice, each with a `name` of its own, or say what is varied (`vary`)",
+            ),
+            _ if written.len() < 2 => {
+                wrong("an experiment has two arms or more: list them as `[[subjects]]`, in their order")
+            }
+            _ => Ok(written),
+        }
+    }
+
+    /// Arms made of the first subject: one for each value of what is varied, or for each combination. Those after it stay as they are.
+    fn varied(&self, written: Vec<SuiteSubject>) -> Result<Vec<SuiteSubject>, Mistake> {
+        self.check_factors()?;
+        let mut rest = written.into_iter();
+        let first = rest.next().ok_or_else(|| mistake("vary", "there is no subject to vary"))?;
+        let mut arms = vec![(first.clone(), Vec::new())];
+        for (factor, levels) in &self.vary {
+            let mut next = Vec::new();
+            for (arm, said) in &arms {
+                for (place, level) in levels.iter().enumerate() {
+                    let below = |mistake: Mistake| mistake.within(factor.clone()).within("vary");
+                    let arm = at(arm.clone(), factor, level).map_err(|m| below(m.below(place)))?;
+                    let said: Vec<String> =
+                        said.iter().cloned().chain([format!("{factor} {level}")]).collect();
+                    next.push((arm, said));
+                }
+            }
+            arms = next;
+        }
+        let is_dose = self.kind == ExperimentKind::Dose;
+        let arm = |((arm, said), level): ((SuiteSubject, Vec<String>), Option<f64>)| SuiteSubject {
+            label: Some(format!("{}, {}", first.id(), said.join(", "))),
+            level,
+            ..arm
+        };
+        let levels: Vec<Option<f64>> = match self.vary.values().next() {
+            Some(levels) if is_dose => levels.iter().map(number).collect(),
+            _ => vec![None; arms.len()],
+        };
+        Ok(arms.into_iter().zip(levels).map(arm).chain(rest).collect())
+    }
+
+    fn check_factors(&self) -> Result<(), Mistake> {
+        for (factor, levels) in &self.vary {
+            if !factor.starts_with(ENV) && !FACTORS.contains(&&**factor) {
+                let near =
+                    nearest(factor, FACTORS.into_iter()).map(|near| format!(" (did you mean {near:?}?)"));
+                let message = format!(
+                    "{factor:?} cannot be varied{}: it is one of {}, or \"env.NAME\" for a variable of the environment; anything else is a subject of its own, listed under `[[subjects]]`",
+                    near.unwrap_or_default(),
+                    FACTORS.join(", ")
+                );
+                return Err(mistake("vary", message).below(factor.clone()));
+            }
+            if levels.len() < 2 {
+                return Err(mistake("vary", "what is varied has two values or more").below(factor.clone()));
+            }
+            let is_twice = |i: usize| levels[..i].contains(&levels[i]);
+            if let Some(twice) = (0..levels.len()).find(|i| is_twice(*i)) {
+                let message =
+                    format!("{} is there twice; `twin` in [suite] enters a subject twice", levels[twice]);
+                return Err(mistake("vary", message).below(factor.clone()));
+            }
+        }
+        let count: usize = self.vary.values().map(Vec::len).product();
+        let wrong = |message: String| Err(mistake("vary", message));
+        let (first, values) = self.vary.iter().next().expect("something is varied");
+        match self.kind {
+            ExperimentKind::Toggle if count != 2 => wrong(format!(
+                "a toggle has two arms, and these are {count}: a `dose` has levels, a `matrix` combinations"
+            )),
+            ExperimentKind::Dose if self.vary.len() > 1 => {
+                wrong("a dose varies one thing; for several take `kind = \"matrix\"`".into())
+            }
+            ExperimentKind::Dose if values.iter().any(|v| number(v).is_none_or(|n| n <= 0.0)) => {
+                Err(mistake(
+                    "vary",
+                    "the levels of a dose are numbers above 0; for others take `kind = \"matrix\"`",
+                )
+                .below(first.clone()))
+            }
+            ExperimentKind::Matrix if self.vary.len() < 2 => wrong(
+                "a matrix varies two things or more; for one take `kind = \"dose\"` or `\"toggle\"`".into(),
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The value of a level on a scale.
+fn number(level: &Level) -> Option<f64> {
+    match level {
+        Level::Number(n) => Some(*n),
+        Level::Text(text) => text.parse().ok(),
+    }
+    .filter(|n| n.is_finite())
+}
+
+/// A subject with a factor at a level.
+fn at(mut subject: SuiteSubject, factor: &str, level: &Level) -> Result<SuiteSubject, Mistake> {
+    let whole = || {
+        let n = number(level).filter(|n| *n >= 1.0 && n.fract() == 0.0);
+        n.map(|n| n as u64).ok_or_else(|| mistake("level", format!("{level} is no whole number above 0")))
+    };
+    if let Some(variable) = factor.strip_prefix(ENV) {
+        let value = level.to_string();
+        Place::Start.check(&value).map_err(|why| mistake("level", why))?;
+        subject.env.insert(variable.into(), value);
+        return Ok(subject);
+    }
+    match factor {
+        "variant" => subject.variant = Some(level.to_string()).filter(|name| !name.is_empty()),
+        "requests_per_connection" => subject.requests_per_connection = check_requests(Some(whole()?))?,
+        _ => {
+            let mut raw = RawLimits::default();
+            match factor {
+                "cpus" => {
+                    let wrong = || mistake("level", format!("{level} is no number of CPUs"));
+                    raw.cpus = Some(number(level).ok_or_else(wrong)?);
+                }
+                "memory" => raw.memory = Some(level.to_string()),
+                _ => raw.files = Some(whole()?),
+            }
+            subject.limits = limits_keys::over(&raw.check()?, &subject.limits);
+        }
+    }
+    Ok(subject)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SuiteFile;
+    use super::super::tests::parse;
+    use super::*;
+
+    fn suite(experiment: &str) -> Result<SuiteFile, String> {
+        parse(&format!(
+            "subjects = [\"a\", \"null\"]\n[experiment]\n{experiment}\n[load]\nduration = \"2s\"\n"
+        ))
+    }
+
+    fn ids(suite: &SuiteFile) -> Vec<String> {
+        suite.subjects.iter().map(SuiteSubject::id).collect()
+    }
+
+    #[test]
+    fn a_dose_is_an_arm_per_level_and_takes_turns_where_these_are_few() {
+        let dose = suite("kind = \"dose\"\nvary = { cpus = [0.5, 1] }").unwrap();
+        assert_eq!(ids(&dose), ["a, cpus 0.5", "a, cpus 1", "null"]);
+        let levels: Vec<_> = dose.subjects.iter().map(|s| (s.level, s.limits.limits.cpus)).collect();
+        assert_eq!(levels, [(Some(0.5), Some(0.5)), (Some(1.0), Some(1.0)), (None, None)]);
+        assert_eq!(dose.slice_ns, Some(400_000_000));
+        let more = suite("kind = \"dose\"\nvary = { cpus = [0.25, 0.5, 1] }").unwrap();
+        assert_eq!((more.subjects.len(), more.slice_ns), (4, None));
+        let asked = parse("subjects = [\"a\"]\n[suite]\norder = \"random\"\n[experiment]\nkind = \"toggle\"\nvary = { \"env.X\" = [\"0\", \"1\"] }").unwrap();
+        assert_eq!((asked.slice_ns, &*asked.subjects[1].env["X"]), (None, "1"));
+        assert_eq!(
+            suite("kind = \"toggle\"\nvary = { \"env.X\" = [\"0\", \"1\"] }")
+                .unwrap()
+                .experiment
+                .unwrap()
+                .kind,
+            ExperimentKind::Toggle
+        );
+    }
+
+    #[test]
+    fn a_matrix_is_every_combination() {
+        let matrix = suite("kind = \"matrix\"\nfactor = \"both\"\nvary = { variant = [\"\", \"b\"], requests_per_connection = [1, 100], memory = [\"64MiB\", \"1GiB\"], files = [64, 128] }").unwrap();
+        assert_eq!(matrix.subjects.len(), 17);
+        assert_eq!(ids(&matrix)[0], "a, files 64, memory 64MiB, requests_per_connection 1, variant ");
+        let last = &matrix.subjects[15];
+        assert_eq!((last.variant.as_deref(), last.requests_per_connection), (Some("b"), Some(100)));
+        assert_eq!(
+            (last.limits.limits.memory_bytes, last.limits.limits.open_files),
+            (Some(1 << 30), Some(128))
+        );
+        assert_eq!(matrix.experiment.unwrap().factor.as_deref(), Some("both"));
+    }
+
+    #[test]
+    fn arms_may_stand_one_by_one() {
+        let text = "[experiment]\nkind = \"ladder\"\n[[subjects]]\nuse = \"a\"\nname = \"bare\"\n[[subjects]]\nuse = \"a\"\nname = \"routed\"\nvariant = \"router\"\ncpus = 0.5\nrequests_per_connection = 7\n";
+        let ladder = parse(text).unwrap();
+        assert_eq!(ids(&ladder), ["bare", "routed"]);
+        let second = &ladder.subjects[1];
+        assert_eq!(
+            (second.server().as_str(), second.limits.limits.cpus, second.requests_per_connection),
+            ("a/router", Some(0.5), Some(7))
+        );
+    }
+
+    #[test]
+    fn a_twin_is_the_same_once_more() {
+        let with = |twin| parse(&format!("subjects = [\"a\", \"b/c\"]\n[suite]\ntwin = {twin:?}\n"));
+        let suite = with("b/c").unwrap();
+        assert_eq!(ids(&suite), ["a", "b/c", "twin of b/c"]);
+        let (own, twin) = (&suite.subjects[1], &suite.subjects[2]);
+        assert_eq!(SuiteSubject { label: None, ..twin.clone() }, *own);
+        assert!(with("d").unwrap_err().contains("none of this suite's: a, b/c"));
+    }
+
+    #[test]
+    fn what_is_no_experiment_is_refused_with_its_place() {
+        for (experiment, says) in [
+            ("kind = \"doze\"", "unknown variant"),
+            ("kind = \"dose\"", "says what is varied"),
+            ("kind = \"dose\"\nvary = { cpu = [1, 2] }", "did you mean \"cpus\"?"),
+            ("kind = \"dose\"\nvary = { cpus = [1] }", "two values or more"),
+            ("kind = \"dose\"\nvary = { cpus = [1, 1] }", "is there twice"),
+            ("kind = \"dose\"\nvary = { cpus = [1, \"x\"] }", "numbers above 0"),
+            ("kind = \"dose\"\nvary = { cpus = [1, 2], files = [70, 80] }", "varies one thing"),
+            ("kind = \"matrix\"\nvary = { cpus = [1, 2] }", "two things or more"),
+            ("kind = \"toggle\"\nvary = { cpus = [1, 2, 3] }", "these are 3"),
+            ("kind = \"toggle\"\nvary = { files = [64, 1.5] }", "no whole number"),
+            ("kind = \"toggle\"\nvary = { cpus = [1, \"x\"] }", "no number of CPUs"),
+            ("kind = \"toggle\"\nvary = { memory = [\"1KiB\", \"1GiB\"] }", "starts no process"),
+            ("kind = \"toggle\"\nvary = { \"env.X\" = [\"{nope}\", \"1\"] }", "nope"),
+        ] {
+            let error = suite(experiment).unwrap_err();
+            assert!(error.contains(says), "{experiment}: {error}");
+        }
+        let alone = parse("subjects = [\"a\"]\n[experiment]\nkind = \"ladder\"").unwrap_err();
+        assert!(alone.contains("two arms or more"), "{alone}");
+        let unnamed = parse("[[subjects]]\nuse = \"a\"\nname = \" \"").unwrap_err();
+        assert!(unnamed.contains("give it letters"), "{unnamed}");
+    }
+}

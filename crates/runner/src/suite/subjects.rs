@@ -1,0 +1,170 @@
+//! The subjects of a suite: each is a server under conditions, an arm of the run.
+
+use std::collections::BTreeMap;
+
+use dyno_launch::environment::Inherit;
+use dyno_subject::limits_keys::{CheckedLimits, RawLimits};
+use dyno_subject::paths::Name;
+use dyno_subject::placeholders::Place;
+use dyno_workload::mistake::{Mistake, mistake};
+use serde::{Deserialize, Deserializer, de};
+
+/// A subject's entry in the suite.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SuiteSubject {
+    /// Which of the suite's entries says it, counted from 0.
+    pub place: usize,
+    pub name: String,
+    pub variant: Option<String>,
+    /// By which reports name it; `None`: by its name and variant.
+    pub label: Option<String>,
+    /// Where it stands on the scale that is varied; `None`: on none.
+    pub level: Option<f64>,
+    /// In place of those of the suite, as far as given.
+    pub limits: CheckedLimits,
+    /// In place of that of the load.
+    pub requests_per_connection: Option<u64>,
+    pub env: BTreeMap<String, String>,
+    /// Variables of dyno's own environment that it gets, besides those of its definition.
+    pub inherit: Vec<Inherit>,
+}
+
+impl SuiteSubject {
+    /// `name`, `name/variant`: how the server is told from others.
+    #[must_use]
+    pub fn server(&self) -> String {
+        match &self.variant {
+            Some(variant) => format!("{}/{variant}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    /// How its arm is told from all others.
+    #[must_use]
+    pub fn id(&self) -> String {
+        self.label.clone().unwrap_or_else(|| self.server())
+    }
+}
+
+/// A subject is its name, or a table.
+#[derive(Debug)]
+pub(super) struct RawSubject(Table);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    r#use: Name,
+    variant: Option<String>,
+    name: Option<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default)]
+    inherit: Vec<Inherit>,
+    cpus: Option<f64>,
+    memory: Option<String>,
+    files: Option<u64>,
+    requests_per_connection: Option<u64>,
+}
+
+impl Table {
+    fn check(self) -> Result<SuiteSubject, Mistake> {
+        for (variable, value) in &self.env {
+            Place::Start.check(value).map_err(|why| mistake("env", why).below(variable.clone()))?;
+        }
+        if self.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
+            return Err(mistake(
+                "name",
+                "a `name` is what reports call this subject: give it letters, or leave it out",
+            ));
+        }
+        let limits = RawLimits { cpus: self.cpus, cpuset: None, memory: self.memory, files: self.files };
+        let Name(name) = self.r#use;
+        Ok(SuiteSubject {
+            place: 0,
+            name,
+            variant: self.variant,
+            label: self.name,
+            level: None,
+            limits: limits.check()?,
+            requests_per_connection: check_requests(self.requests_per_connection)?,
+            env: self.env,
+            inherit: self.inherit,
+        })
+    }
+}
+
+/// A number of requests after which connections are replaced.
+pub(super) fn check_requests(requests: Option<u64>) -> Result<Option<u64>, Mistake> {
+    match requests {
+        Some(0) => Err(mistake("requests_per_connection", "a connection has one request at least")),
+        _ => Ok(requests),
+    }
+}
+
+/// Checks the entries of a suite.
+pub(super) fn check(raw: Vec<RawSubject>) -> Result<Vec<SuiteSubject>, Mistake> {
+    let entry = |(i, RawSubject(table)): (usize, RawSubject)| {
+        let checked = table.check().map_err(|mistake| mistake.within(i).within("subjects"))?;
+        Ok(SuiteSubject { place: i, ..checked })
+    };
+    raw.into_iter().enumerate().map(entry).collect()
+}
+
+/// Name of the arm that is a subject once more.
+pub(super) const TWIN: &str = "twin";
+
+/// The subjects, and one of them once more under another name: what the two differ by is nothing but noise.
+pub(super) fn with_twin(
+    mut subjects: Vec<SuiteSubject>,
+    of: Option<&str>,
+) -> Result<Vec<SuiteSubject>, Mistake> {
+    let Some(of) = of else { return Ok(subjects) };
+    let Some(subject) = subjects.iter().find(|subject| subject.id() == of) else {
+        let known: Vec<String> = subjects.iter().map(SuiteSubject::id).collect();
+        let message = format!(
+            "`twin` names the subject that is entered twice, and {of:?} is none of this suite's: {}",
+            known.join(", ")
+        );
+        return Err(mistake("twin", message).within("suite"));
+    };
+    let twin = SuiteSubject { label: Some(format!("{TWIN} of {of}")), ..subject.clone() };
+    subjects.push(twin);
+    Ok(subjects)
+}
+
+impl<'de> Deserialize<'de> for RawSubject {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = RawSubject;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a subject's name, or a table with `use`")
+            }
+
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<RawSubject, E> {
+                let (name, variant) = match name.split_once('/') {
+                    Some((name, variant)) => (name, Some(variant.to_string())),
+                    None => (name, None),
+                };
+                let r#use = Name::parse(name).map_err(de::Error::custom)?;
+                Ok(RawSubject(Table {
+                    r#use,
+                    variant,
+                    name: None,
+                    env: BTreeMap::new(),
+                    inherit: Vec::new(),
+                    cpus: None,
+                    memory: None,
+                    files: None,
+                    requests_per_connection: None,
+                }))
+            }
+
+            fn visit_map<M: de::MapAccess<'de>>(self, map: M) -> Result<RawSubject, M::Error> {
+                Table::deserialize(de::value::MapAccessDeserializer::new(map)).map(RawSubject)
+            }
+        }
+        from.deserialize_any(Visitor)
+    }
+}
