@@ -379,7 +379,7 @@ mod tests {
             ("cpus", 80, |arm| arm.conditions.limits.cpus = Some(0.5)),
             ("files", 100, |arm| arm.conditions.limits.open_files = Some(64)),
             ("both", 80, |arm| {
-                (arm.conditions.limits.cpus, arm.conditions.limits.open_files) = (Some(0.5), Some(64))
+                (arm.conditions.limits.cpus, arm.conditions.limits.open_files) = (Some(0.5), Some(64));
             }),
         ];
         let matrix = result(ExperimentKind::Matrix, &arms);

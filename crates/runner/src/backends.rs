@@ -212,7 +212,8 @@ impl Behind {
 /// Lets those subjects not take part whose back ends cannot be run here.
 pub(crate) fn skip_those_behind(
     subjects: &mut [Subject],
-    of_subject: &[Result<Vec<usize>, String>],
+    subject_of: &[usize],
+    of_arm: &[Result<Vec<usize>, String>],
     backends: &[Backend],
 ) {
     let why = |needed: &Vec<usize>| {
@@ -220,10 +221,11 @@ pub(crate) fn skip_those_behind(
         let (backend, why) = needed.find_map(|b| Some((b, b.skipped.as_ref()?)))?;
         Some(format!("its back end {}: {why}", backend.name))
     };
-    for (subject, needed) in
-        subjects.iter_mut().zip(of_subject).filter(|(subject, _)| subject.skipped.is_none())
-    {
-        subject.skipped = needed.as_ref().map_or_else(|nowhere| Some(nowhere.clone()), why);
+    for (subject, needed) in subject_of.iter().zip(of_arm) {
+        let skipped = &mut subjects[*subject].skipped;
+        if skipped.is_none() {
+            *skipped = needed.as_ref().map_or_else(|nowhere| Some(nowhere.clone()), why);
+        }
     }
 }
 
@@ -294,7 +296,7 @@ mod tests {
             let behind = chosen(backends, subject, "").unwrap();
             let backends = behind.planned(&Placement::default(), &[0], &|_| None);
             let mut subjects = [Subject::default()];
-            skip_those_behind(&mut subjects, &behind.of_arm, &backends);
+            skip_those_behind(&mut subjects, &[0], &behind.of_arm, &backends);
             assert!(backends.is_empty(), "{backends:?}");
             subjects[0].skipped.clone().unwrap()
         };
@@ -337,7 +339,7 @@ mod tests {
         let behind = chosen(&[("db", "\"y\"")], "\"{db.port}\"", "").unwrap();
         let backends = behind.planned(&Placement::default(), &[0], &|_| Some("java is missing.".into()));
         let mut subjects = [Subject::default()];
-        skip_those_behind(&mut subjects, &behind.of_arm, &backends);
+        skip_those_behind(&mut subjects, &[0], &behind.of_arm, &backends);
         assert_eq!(subjects[0].skipped.as_deref(), Some("its back end db: java is missing."));
     }
 }

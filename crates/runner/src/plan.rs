@@ -125,13 +125,11 @@ pub fn resolve(
     let whole = |message: String| FileError::whole(&path, message);
     let document = profile::of_suite(&suite.suite)?;
     let located = |mistake: Mistake| document.locate(mistake);
-    let first_of = |subject: usize| subject_of.iter().position(|of| *of == subject).expect("it has an arm");
-    let firsts: Vec<usize> = (0..definitions.len()).map(first_of).collect();
-    let mut subjects: Vec<Subject> = firsts
-        .iter()
-        .zip(definitions.iter().zip(&served))
-        .map(|(entry, (definition, served))| planned_subject(&entries[*entry], definition, served, unmet))
-        .collect();
+    let subject = |subject: usize| {
+        let arm = subject_of.iter().position(|of| *of == subject).expect("it has an arm");
+        planned_subject(&entries[arm], &definitions[subject], &served[subject], unmet)
+    };
+    let mut subjects: Vec<Subject> = (0..definitions.len()).map(subject).collect();
     check_arms(&entries, &suite, overrides).map_err(located)?;
     let seed = overrides.seed.or(suite.seed).unwrap_or_else(dyno_observer::monotonic_ns);
     let repeats = overrides.repeats.unwrap_or(suite.repeats);
@@ -146,11 +144,7 @@ pub fn resolve(
     let behind = backends::choose(&suite, folders, &needs, &others)?;
     let placement = place(suite.limits.cpuset.clone(), &behind.cpus(), allowed_cpus);
     let backends = behind.planned(&placement, allowed_cpus, unmet);
-    // What one arm of a subject lacks, the subject lacks.
-    for (arm, subject) in subject_of.iter().enumerate() {
-        let behind = std::slice::from_ref(&behind.of_arm[arm]);
-        backends::skip_those_behind(std::slice::from_mut(&mut subjects[*subject]), behind, &backends);
-    }
+    backends::skip_those_behind(&mut subjects, &subject_of, &behind.of_arm, &backends);
     let observe = overrides.observe.as_ref().map_or_else(|| suite.observe.clone(), |o| o.of(&suite.observe));
     let driver = driver(overrides.driver.or(suite.load.driver), &observe).map_err(located)?;
     let load = suite.load.on(placement.generator.len() as u32, driver);

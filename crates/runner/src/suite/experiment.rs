@@ -44,17 +44,18 @@ const FACTORS: [&str; 5] = ["cpus", "memory", "files", "requests_per_connection"
 /// How a variable of the environment is named as a factor.
 const ENV: &str = "env.";
 
-impl RawExperiment {
-    /// The subjects of the suite as the experiment has them, and what it is.
-    pub(super) fn applied_to(
-        self,
-        written: Vec<SuiteSubject>,
-    ) -> Result<(Vec<SuiteSubject>, Option<Experiment>), Mistake> {
-        let experiment = Experiment { kind: self.kind, factor: self.factor.clone() };
-        let subjects = if self.vary.is_empty() { self.listed(written)? } else { self.varied(written)? };
-        Ok((subjects, Some(experiment)))
-    }
+/// The subjects of a suite as its experiment has them, and what that is.
+pub(super) fn arms(
+    written: Vec<SuiteSubject>,
+    raw: Option<RawExperiment>,
+) -> Result<(Vec<SuiteSubject>, Option<Experiment>), Mistake> {
+    let Some(raw) = raw else { return Ok((written, None)) };
+    let subjects = if raw.vary.is_empty() { raw.listed(written) } else { raw.varied(written) };
+    let subjects = subjects.map_err(|mistake| mistake.within("experiment"))?;
+    Ok((subjects, Some(Experiment { kind: raw.kind, factor: raw.factor })))
+}
 
+impl RawExperiment {
     /// Arms that stand in the suite one by one.
     fn listed(&self, written: Vec<SuiteSubject>) -> Result<Vec<SuiteSubject>, Mistake> {
         let wrong = |message: &str| Err(mistake("kind", message));
@@ -268,7 +269,7 @@ mod tests {
     #[test]
     fn what_is_no_experiment_is_refused_with_its_place() {
         for (experiment, says) in [
-            ("kind = \"doze\"", "unknown variant"),
+            ("kind = \"doze\"", "did you mean `dose`?"),
             ("kind = \"dose\"", "says what is varied"),
             ("kind = \"dose\"\nvary = { cpu = [1, 2] }", "did you mean \"cpus\"?"),
             ("kind = \"dose\"\nvary = { cpus = [1] }", "two values or more"),

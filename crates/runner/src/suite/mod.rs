@@ -210,11 +210,7 @@ impl Raw {
                  (`dyno subjects list` shows which there are)",
             ));
         }
-        let written = subjects::check(self.subjects)?;
-        let (subjects, experiment) = match self.experiment {
-            Some(raw) => raw.applied_to(written).map_err(|m| m.within("experiment"))?,
-            None => (written, None),
-        };
+        let (subjects, experiment) = experiment::arms(subjects::check(self.subjects)?, self.experiment)?;
         let subjects = subjects::with_twin(subjects, self.suite.twin.as_deref())?;
         let backends = check_backends(self.backends)?;
         let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
@@ -223,20 +219,17 @@ impl Raw {
         let shaped = check_workloads(self.workloads, &|name| files.read(name))?;
         let has_pages = shaped.iter().any(|s| s.workload.page.is_some());
         if has_pages && self.load.in_flight.is_some() {
-            return Err(of_load(mistake(
-                "in_flight",
-                "how many requests of a page are in flight changes as it loads; give the number of visitors as `connections`",
-            )));
+            return Err(of_load(mistake("in_flight", PAGES_HAVE_VISITORS)));
         }
         let asked = self.suite.order.unwrap_or_default();
-        let order = asked.of_starts();
+        let (order, has_interval) = (asked.of_starts(), self.load.interval.is_some());
         let slice_ns = turns::slice_ns(asked, self.suite.slice.as_deref(), &self.load)?;
-        let has_interval = self.load.interval.is_some();
         let (load, steps_of) = self.load.check(&shaped, order)?;
         let is_left_open = experiment.is_some() && self.suite.order.is_none() && !has_interval;
-        let slice_ns = slice_ns.or_else(|| {
-            turns::default_ns(load.decided(), subjects.len(), has_pages).filter(|_| is_left_open)
-        });
+        let slice_ns = match is_left_open {
+            true => turns::default_ns(load.decided(), subjects.len(), has_pages),
+            false => slice_ns,
+        };
         let load = turns::taken(load, slice_ns, has_pages)?;
         if has_pages {
             check_pages(load.decided()).map_err(of_load)?;
@@ -270,6 +263,8 @@ impl Raw {
         })
     }
 }
+
+const PAGES_HAVE_VISITORS: &str = "how many requests of a page are in flight changes as it loads; give the number of visitors as `connections`";
 
 /// Where suites and subjects lie: the first folder of this name at or above a path.
 #[must_use]
