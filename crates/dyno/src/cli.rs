@@ -116,6 +116,9 @@ pub enum Command {
         /// The Content-Type of that.
         #[arg(long, env = "DYNO_NULL_TYPE", default_value = "text/plain")]
         answer_type: String,
+        /// Rounds of a loop that each answer takes besides, about a nanosecond each: a server that is so much dearer, and nothing else.
+        #[arg(long, env = "DYNO_NULL_WORK", default_value_t = 0)]
+        work: u32,
     },
 }
 
@@ -209,6 +212,7 @@ Examples:
   dyno load http://127.0.0.1:8080/ -c 256 -p 16 -d 15s          pipelined
   dyno load http://127.0.0.1:8080/ -r 5k --arrival poisson      open loop: 5,000 requests/s at random times
   dyno load http://127.0.0.1:8080/ -r 1k..20k -d 60s            a ramp
+  dyno load http://127.0.0.1:8080/ --find 'p99<5ms'             the highest rate at which 99 of 100 answers take less than 5 ms
   dyno load http://127.0.0.1:8080/ -n 100k --format json        so many requests, result as JSON
   dyno load https://127.0.0.1:8443/ -k                          TLS, whoever the server is
   dyno load http://127.0.0.1:8080 --request '80 GET /items/{rand:1..1000}' --request '20 POST /items {\"n\":{seq}}'
@@ -246,15 +250,16 @@ pub struct LoadArgs {
     /// 1k..5k, or stretches 1k@10s,1k..5k@30s,5k.
     #[arg(short, long, value_name = "RATE", help_heading = "Load")]
     pub rate: Option<String>,
+    /// Find the highest rate (open loop) that keeps an objective, such as 'p99<5ms,errors<0.1%': percentiles p50 to p99.99, max and mean
+    /// of the response time, and errors. Makes loads of 2 s each (-d) until most of those at two rates 2 % apart (--width) agree; -r is
+    /// where it begins.
+    #[arg(long, value_name = "OBJECTIVE", help_heading = "Load")]
+    pub find: Option<String>,
+    /// How far apart the rates of --find may end, in per cent of the lower [default: 2].
+    #[arg(long, value_name = "PERCENT", requires = "find", value_parser = width, help_heading = "Load")]
+    pub width: Option<f64>,
     /// How the schedule's gaps are distributed.
-    #[arg(
-        long,
-        value_enum,
-        default_value = "constant",
-        requires = "rate",
-        conflicts_with = "trace",
-        help_heading = "Load"
-    )]
+    #[arg(long, value_enum, default_value = "constant", conflicts_with = "trace", help_heading = "Load")]
     pub arrival: ArrivalArg,
     /// Start requests at recorded times: a file with a number of seconds on each line.
     #[arg(long, value_name = "FILE", conflicts_with = "rate", help_heading = "Load")]
@@ -476,6 +481,12 @@ pub struct Cpus(pub Vec<u32>);
 
 fn cpus(text: &str) -> Result<Cpus, String> {
     dyno_workload::units::cpu_list(text).map(Cpus)
+}
+
+/// A width of a search, in per cent.
+fn width(text: &str) -> Result<f64, String> {
+    let wrong = || format!("{text:?} is no width; write per cent, such as 2, from 0.1 to 50");
+    text.trim_end_matches('%').trim().parse().ok().filter(|n| (0.1..=50.0).contains(n)).ok_or_else(wrong)
 }
 
 fn count(text: &str) -> Result<u64, String> {

@@ -125,6 +125,15 @@ impl Exchanges {
     }
 }
 
+impl LoadResult {
+    /// Share of the requests that were due without a right answer: 0 to 1.
+    #[must_use]
+    pub fn error_share(&self) -> f64 {
+        let bad = self.exchanges.lost() + self.outcomes.wrong();
+        bad as f64 / self.exchanges.due().max(1) as f64
+    }
+}
+
 /// Bytes on the wire within the window, heads included, and bytes of bodies alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Bytes {

@@ -1,5 +1,6 @@
 //! `dyno load URL`.
 
+mod find;
 mod outputs;
 mod requests;
 mod save;
@@ -31,7 +32,10 @@ use crate::{calibration, terminal};
 
 const ENDING_EARLY: &str = "ending early; the result covers what was measured";
 
-pub fn run(args: LoadArgs) -> anyhow::Result<Exit> {
+pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
+    if let Some(objective) = args.find.take() {
+        return find::run(args, &objective);
+    }
     let ready = Ready::new(args)?;
     let Ready { args, spec, config, .. } = &ready;
     outputs::check_files(args)?;

@@ -27,6 +27,9 @@ pub fn refuse_what_cannot_be(args: &LoadArgs) -> anyhow::Result<()> {
     if args.requests.is_some() && args.warmup.0 > 0 {
         return Err(bad("-n counts requests from the start, so it has no warm-up; leave out -w, or use -d"));
     }
+    if args.rate.is_none() && args.arrival == ArrivalArg::Poisson {
+        return Err(bad("--arrival says how the requests of --rate or --find come; give one of these"));
+    }
     if args.threads == Some(0) || args.pipeline == 0 || args.streams == Some(0) {
         return Err(bad("--threads, --streams and --pipeline are at least 1"));
     }

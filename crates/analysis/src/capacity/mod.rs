@@ -1,0 +1,129 @@
+//! Capacity: the highest rate of requests at which a server keeps an objective.
+
+mod objective;
+mod search;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::LoadResult;
+pub use objective::{Judged, Objective};
+pub use search::{Found, Next, Search, Tried, Width};
+
+pub const SCHEMA: &str = "dyno.find/1";
+
+/// What a search for capacity came to.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct CapacityResult {
+    pub schema: &'static str,
+    /// As it was asked.
+    pub objective: String,
+    /// The highest rate that kept the objective in most of its loads, below all that did not; requests per second. `None`: none did.
+    pub kept_rps: Option<f64>,
+    /// The lowest rate that missed it in most of its loads. `None`: none did.
+    pub missed_rps: Option<f64>,
+    /// Of the loads at each of the two how many agree with it; zeros: there is none.
+    pub kept_by: Votes,
+    pub missed_by: Votes,
+    /// Whether the two lie as close to each other as was asked, each decided by the majority of its loads.
+    pub settled: bool,
+    /// The generator, not the server, was the limit at `missed_rps`: the server may do more.
+    pub limited_by_generator: bool,
+    /// Every load, in order of time.
+    pub trials: Vec<CapacityTrial>,
+}
+
+/// Loads at one rate, and how many of them agree with what is said of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Votes {
+    pub agree: usize,
+    pub loads: usize,
+}
+
+impl Votes {
+    fn of(trials: &[CapacityTrial], rate: Option<f64>, kept: bool) -> Votes {
+        let own = || trials.iter().filter(|trial| Some(trial.rate_rps) == rate);
+        Votes { agree: own().filter(|trial| trial.kept == kept).count(), loads: own().count() }
+    }
+}
+
+impl CapacityResult {
+    #[must_use]
+    pub fn new(objective: &Objective, found: Found, trials: Vec<CapacityTrial>) -> CapacityResult {
+        let Found { kept_rps, missed_rps, settled } = found;
+        let at_missed = || trials.iter().filter(|trial| Some(trial.rate_rps) == missed_rps);
+        CapacityResult {
+            schema: SCHEMA,
+            objective: objective.text().into(),
+            kept_rps,
+            missed_rps,
+            kept_by: Votes::of(&trials, kept_rps, true),
+            missed_by: Votes::of(&trials, missed_rps, false),
+            settled,
+            limited_by_generator: at_missed().any(|trial| trial.generator),
+            trials,
+        }
+    }
+}
+
+/// One load of a search.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct CapacityTrial {
+    /// Offered, requests per second.
+    pub rate_rps: f64,
+    pub throughput_rps: f64,
+    pub response_p50_us: Option<f64>,
+    pub response_p99_us: Option<f64>,
+    /// Share of the requests that were due without a right answer: 0 to 1.
+    pub error_share: f64,
+    pub kept: bool,
+    /// The generator, and not the server, missed it.
+    pub generator: bool,
+    /// What was missed, in words; `None`: nothing was.
+    pub missed: Option<String>,
+}
+
+impl CapacityTrial {
+    #[must_use]
+    pub fn new(rate_rps: f64, load: &LoadResult, judged: Judged) -> CapacityTrial {
+        CapacityTrial {
+            rate_rps,
+            throughput_rps: load.throughput_rps,
+            response_p50_us: load.response_time_us.p50,
+            response_p99_us: load.response_time_us.p99,
+            error_share: load.error_share(),
+            kept: judged == Judged::Kept,
+            generator: matches!(judged, Judged::GeneratorMissed(_)),
+            missed: match judged {
+                Judged::Kept => None,
+                Judged::Missed(what) | Judged::GeneratorMissed(what) => Some(what),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::reported;
+
+    #[test]
+    fn a_result_says_how_many_loads_it_stands_on() {
+        let load = reported().trials.remove(0).load;
+        let trial = |rate, judged| CapacityTrial::new(rate, &load, judged);
+        let trials = vec![
+            trial(100.0, Judged::Kept),
+            trial(200.0, Judged::GeneratorMissed("late".into())),
+            trial(100.0, Judged::Missed("p99".into())),
+            trial(100.0, Judged::Kept),
+        ];
+        let objective = Objective::parse("errors<1%", &|_| Err(String::new())).unwrap();
+        let found = Found { kept_rps: Some(100.0), missed_rps: Some(200.0), settled: true };
+        let result = CapacityResult::new(&objective, found, trials);
+        assert_eq!(result.kept_by, Votes { agree: 2, loads: 3 });
+        assert_eq!(result.missed_by, Votes { agree: 1, loads: 1 });
+        assert!(result.limited_by_generator && result.trials[1].missed.as_deref() == Some("late"));
+        let none = CapacityResult::new(&objective, Found::default(), Vec::new());
+        assert_eq!((none.kept_by, none.limited_by_generator), (Votes::default(), false));
+    }
+}

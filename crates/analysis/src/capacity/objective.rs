@@ -1,0 +1,241 @@
+//! What a server is to keep: `p99<5ms,errors<0.1%`.
+
+use crate::LoadResult;
+use crate::caveat::{Caveat, Code, Severity};
+use crate::load::Percentiles;
+use crate::load::place::Place;
+
+/// Conditions that all have to hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Objective {
+    text: String,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Condition {
+    /// A percentile of the response time: its name, its quantile, and the bound in microseconds.
+    Quantile(&'static str, f64, f64),
+    /// The mean of right answers, below so many microseconds.
+    Mean(f64),
+    /// Failed or wrongly answered requests, below this share of those that were due.
+    Errors(f64),
+}
+
+/// Percentiles that conditions may name.
+const QUANTILES: [(&str, f64); 8] = [
+    ("p50", 0.5),
+    ("p75", 0.75),
+    ("p90", 0.9),
+    ("p95", 0.95),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+    ("max", 1.0),
+];
+
+/// Least share of the offered rate that has to be answered: else it was not the rate that was asked for.
+const OF_OFFERED: f64 = 0.98;
+
+/// How a load stands to an objective.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judged {
+    Kept,
+    /// What was missed, in words.
+    Missed(String),
+    /// The generator could not offer the rate: what was missed says nothing of the server.
+    GeneratorMissed(String),
+}
+
+impl Objective {
+    /// Reads `p99<5ms,errors<0.1%`. `time`: reads a time, into nanoseconds.
+    ///
+    /// # Errors
+    /// What is wrong, and how it is written.
+    pub fn parse(text: &str, time: &dyn Fn(&str) -> Result<u64, String>) -> Result<Objective, String> {
+        let conditions = text.split(',').map(|one| condition(one.trim(), time)).collect::<Result<_, _>>()?;
+        Ok(Objective { text: text.trim().into(), conditions })
+    }
+
+    /// As it was asked.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Judges a load that was offered at a rate.
+    #[must_use]
+    pub fn judge(&self, load: &LoadResult, rate_rps: f64) -> Judged {
+        let error_share = load.error_share();
+        let missed = self.conditions.iter().find_map(|condition| condition.missed(load, error_share));
+        let missed = missed.or_else(|| {
+            // Answers of the last moment come after the window, and as many of the warm-up's in it.
+            let is_short = load.throughput_rps + load.throughput_rps * error_share < OF_OFFERED * rate_rps;
+            is_short.then(|| format!("{:.0} of {rate_rps:.0} requests/s were answered", load.throughput_rps))
+        });
+        let refuses = |caveat: &&Caveat| caveat.severity == Severity::Invalid && is_generators(caveat.code);
+        match (load.caveats.iter().find(refuses), missed) {
+            (Some(caveat), _) => Judged::GeneratorMissed(caveat.message.clone()),
+            (None, Some(missed)) => Judged::Missed(missed),
+            (None, None) => Judged::Kept,
+        }
+    }
+}
+
+/// Whether a caveat that refuses a load is about the generator, and not about the server.
+const fn is_generators(code: Code) -> bool {
+    matches!(code, Code::GeneratorBusy | Code::GeneratorCrowded | Code::GeneratorThrottled)
+}
+
+fn condition(text: &str, time: &dyn Fn(&str) -> Result<u64, String>) -> Result<Condition, String> {
+    let wrong = || {
+        format!("{text:?} is no condition; write `p99<5ms`, `mean<1ms` or `errors<0.1%`, several with commas")
+    };
+    let (name, bound) = text.split_once('<').ok_or_else(wrong)?;
+    let (name, bound) = (name.trim(), bound.trim());
+    if name == "errors" {
+        let share = bound.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok()).ok_or_else(wrong)?;
+        return if share > 0.0 && share <= 100.0 {
+            Ok(Condition::Errors(share / 100.0))
+        } else {
+            Err(wrong())
+        };
+    }
+    let us = |text| time(text).map(|ns| ns as f64 / 1e3);
+    if name == "mean" {
+        return Ok(Condition::Mean(us(bound)?));
+    }
+    let (name, q) = QUANTILES.into_iter().find(|(known, _)| *known == name).ok_or_else(|| {
+        let known: Vec<&str> = QUANTILES.iter().map(|(name, _)| *name).collect();
+        format!("{name:?} cannot be an objective; there are {}, mean and errors", known.join(", "))
+    })?;
+    Ok(Condition::Quantile(name, q, us(bound)?))
+}
+
+impl Condition {
+    /// In what a load misses it; `None`: it keeps it.
+    fn missed(self, load: &LoadResult, error_share: f64) -> Option<String> {
+        let times = &load.response_time_us;
+        match self {
+            Condition::Errors(most) => {
+                (error_share >= most).then(|| format!("errors {:.3} %", error_share * 100.0))
+            }
+            Condition::Mean(most) => match times.mean {
+                Some(mean) if mean < most => None,
+                Some(mean) => Some(format!("mean {}", ms(mean))),
+                None => Some("no right answer".into()),
+            },
+            Condition::Quantile(name, q, most) => quantile_missed(times, (name, q), most),
+        }
+    }
+}
+
+fn quantile_missed(times: &Percentiles, (name, q): (&str, f64), most: f64) -> Option<String> {
+    match times.place(q) {
+        Place::At(us) => (us >= most).then(|| format!("{name} {}", ms(us))),
+        Place::Beyond(_) => Some(format!("{name} among the unanswered")),
+        // Too few to tell the percentile: it is below the longest of all.
+        Place::TooFew => match times.max {
+            Some(us) if us < most && times.unanswered == 0 => None,
+            Some(us) => Some(format!("too few requests for {name}, and one took {}", ms(us))),
+            None => Some("no right answer".into()),
+        },
+    }
+}
+
+fn ms(us: f64) -> String {
+    format!("{:.3} ms", us / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::reported;
+
+    fn time(text: &str) -> Result<u64, String> {
+        let ms: f64 = text.strip_suffix("ms").and_then(|n| n.parse().ok()).ok_or("no time")?;
+        Ok((ms * 1e6) as u64)
+    }
+
+    fn load() -> LoadResult {
+        let mut load = reported().trials.remove(0).load;
+        load.caveats.clear();
+        load.exchanges.scheduled = 10_000 - load.exchanges.carried_in;
+        (load.exchanges.completed, load.exchanges.failed) = (10_000, 0);
+        (load.exchanges.dropped, load.exchanges.in_flight_at_end) = (0, 0);
+        load.throughput_rps = 1000.0;
+        load.response_time_us = Percentiles {
+            count: 10_000,
+            mean: Some(900.0),
+            p50: Some(800.0),
+            p99: Some(4900.0),
+            max: Some(9000.0),
+            ..Percentiles::default()
+        };
+        load
+    }
+
+    fn judged(objective: &str, change: fn(&mut LoadResult)) -> Judged {
+        let mut load = load();
+        change(&mut load);
+        Objective::parse(objective, &time).unwrap().judge(&load, 1000.0)
+    }
+
+    #[test]
+    fn every_condition_has_to_hold() {
+        let kept = |objective| judged(objective, |_| {}) == Judged::Kept;
+        assert!(kept("p99<5ms") && kept("p99 < 5ms, errors < 0.1%, mean<1ms,max<9.1ms"));
+        for (objective, says) in [
+            ("p99<4.9ms", "p99 4.900 ms"),
+            ("p50<5ms,max<9ms", "max 9.000 ms"),
+            ("mean<0.5ms", "mean 0.900 ms"),
+            // Nobody knows it, so it counts by the longest of all.
+            ("p99.9<5ms", "too few requests for p99.9, and one took 9.000 ms"),
+        ] {
+            assert_eq!(judged(objective, |_| {}), Judged::Missed(says.into()), "{objective}");
+        }
+        assert!(kept("p99.9<10ms"));
+    }
+
+    #[test]
+    fn errors_and_rates_that_were_not_kept_are_missed() {
+        let failed = |l: &mut LoadResult| (l.exchanges.completed, l.exchanges.failed) = (9990, 10);
+        assert_eq!(judged("errors<0.1%", failed), Judged::Missed("errors 0.100 %".into()));
+        assert_eq!(judged("errors<0.11%", failed), Judged::Kept);
+        let slow = |l: &mut LoadResult| l.throughput_rps = 950.0;
+        assert_eq!(judged("p99<5ms", slow), Judged::Missed("950 of 1000 requests/s were answered".into()));
+        let unanswered =
+            |l: &mut LoadResult| (l.response_time_us.p99, l.response_time_us.unanswered) = (None, 900);
+        assert_eq!(judged("p99<5ms", unanswered), Judged::Missed("p99 among the unanswered".into()));
+    }
+
+    #[test]
+    fn what_the_generator_cannot_offer_says_nothing_of_the_server() {
+        let late = |l: &mut LoadResult| {
+            l.caveats.push(Caveat::new(
+                Code::GeneratorBusy,
+                Severity::Invalid,
+                "it was late".into(),
+                serde_json::Value::Null,
+            ));
+        };
+        assert_eq!(judged("p99<5ms", late), Judged::GeneratorMissed("it was late".into()));
+        assert_eq!(judged("p99<1ms", late), Judged::GeneratorMissed("it was late".into()));
+    }
+
+    #[test]
+    fn what_is_no_objective_is_refused() {
+        for (text, says) in [
+            ("p99", "is no condition"),
+            ("p99>5ms", "is no condition"),
+            ("p42<5ms", "p50, p75, p90, p95, p99, p99.9, p99.99, max, mean and errors"),
+            ("errors<1", "is no condition"),
+            ("errors<0%", "is no condition"),
+            ("p99<5", "no time"),
+            ("", "is no condition"),
+        ] {
+            let error = Objective::parse(text, &time).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+}

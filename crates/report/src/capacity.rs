@@ -1,0 +1,100 @@
+//! What a search for capacity came to, for a terminal.
+
+use dyno_analysis::capacity::{CapacityResult, CapacityTrial, Votes};
+
+use crate::format::{count, micros, number, or_dash};
+use crate::terminal;
+
+/// One load of a search: `  41,000/s  p50 310 µs  p99 2.10 ms  kept`.
+#[must_use]
+pub fn line(trial: &CapacityTrial) -> String {
+    let judged = trial.missed.as_ref().map_or_else(|| "kept".into(), |what| format!("missed: {what}"));
+    terminal::line(&format!(
+        "{:>12}/s  p50 {:<8} p99 {:<8} {judged}",
+        number(trial.rate_rps),
+        or_dash(trial.response_p50_us, micros),
+        or_dash(trial.response_p99_us, micros)
+    ))
+}
+
+/// The result.
+#[must_use]
+pub fn text(result: &CapacityResult) -> String {
+    let said = match (result.kept_rps, result.missed_rps) {
+        (Some(kept), Some(missed)) => {
+            format!("  {} kept up to {}–{} requests/s", result.objective, number(kept), number(missed))
+        }
+        (Some(kept), None) => {
+            format!("  {} kept at every rate, up to {} requests/s", result.objective, number(kept))
+        }
+        (None, Some(missed)) => {
+            format!("  {} missed at every rate, down to {} requests/s", result.objective, number(missed))
+        }
+        (None, None) => format!("  {}: nothing was measured", result.objective),
+    };
+    let votes = |rate: Option<f64>, of: Votes, did: &str| {
+        Some(format!("{} of {} loads at {}/s {did} it", of.agree, of.loads, number(rate?)))
+    };
+    let kept = votes(result.kept_rps, result.kept_by, "kept");
+    let missed = votes(result.missed_rps, result.missed_by, "missed");
+    let how: Vec<String> = [kept, missed].into_iter().flatten().collect();
+    let mut lines =
+        vec![said, format!("  {}; {} loads in all", how.join(", "), count(result.trials.len() as u64))];
+    if result.limited_by_generator {
+        lines.push("  ! The generator, not the server, was the limit there: the server may do more. Give it another CPU (--threads), or another machine.".into());
+    }
+    if !result.settled {
+        lines.push("  ! Not settled: the bounds are not as close as asked, or not each decided by most of its loads.".into());
+    }
+    lines.iter().map(|line| format!("{}\n", terminal::line(line))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_analysis::capacity::SCHEMA;
+
+    use super::*;
+
+    fn trial(rate_rps: f64, missed: Option<&str>) -> CapacityTrial {
+        CapacityTrial {
+            rate_rps,
+            throughput_rps: rate_rps,
+            response_p50_us: Some(310.0),
+            response_p99_us: None,
+            error_share: 0.0,
+            kept: missed.is_none(),
+            generator: false,
+            missed: missed.map(Into::into),
+        }
+    }
+
+    #[test]
+    fn bounds_are_told_with_what_they_stand_on() {
+        let trials = vec![
+            trial(1000.0, None),
+            trial(1020.0, Some("p99 6.1 ms")),
+            trial(1000.0, None),
+            trial(1020.0, None),
+        ];
+        let mut result = CapacityResult {
+            schema: SCHEMA,
+            objective: "p99<5ms".into(),
+            kept_rps: Some(1000.0),
+            missed_rps: Some(1020.0),
+            kept_by: Votes { agree: 2, loads: 2 },
+            missed_by: Votes { agree: 1, loads: 2 },
+            settled: true,
+            limited_by_generator: false,
+            trials,
+        };
+        assert_eq!(
+            text(&result),
+            "  p99<5ms kept up to 1,000–1,020 requests/s\n  2 of 2 loads at 1,000/s kept it, 1 of 2 loads at 1,020/s missed it; 4 loads in all\n"
+        );
+        (result.settled, result.limited_by_generator) = (false, true);
+        assert!(text(&result).contains("was the limit there") && text(&result).contains("Not settled"));
+        (result.kept_rps, result.settled) = (None, true);
+        assert!(text(&result).starts_with("  p99<5ms missed at every rate, down to 1,020 requests/s"));
+        assert!(line(&result.trials[1]).ends_with("missed: p99 6.1 ms"));
+    }
+}
